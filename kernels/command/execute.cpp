@@ -1,0 +1,164 @@
+#include "kernels/command/execute.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/jit.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+struct Built {
+  Compiled compiled;
+  double build_milliseconds = 0;
+  std::string assembler;  // in words
+};
+
+// The driver's JIT in the place of ptxas: the same messages, checked the same way.
+void assemble_by_driver(Built& built, const std::vector<std::string>& waivers) {
+  auto start = Clock::now();
+  Compiled& c = built.compiled;
+  runtime::JitResult jit = runtime::assemble_with_driver(c.ptx, c.signature.target);
+  Notes notes = parse_notes(jit.log, c.ptx);
+  check(notes, waivers);
+  c.cubin = jit.cubin;
+  c.signature.registers = notes.registers();
+  c.signature.spill_bytes = notes.spill_bytes();
+  c.signature.stack_bytes = notes.stack_bytes();
+  c.milliseconds.cubin = milliseconds_since(start);
+  built.assembler = "the driver";
+}
+
+Built build(const Family& family, const Fields& fields, const ExecuteOptions& options, bool for_gpu) {
+  Built built;
+  auto start = Clock::now();
+  Kernel kernel = family.build(fields);
+  built.build_milliseconds = milliseconds_since(start);
+  std::vector<std::string> waivers = kernel.builder().waivers();
+
+  CompilerOptions compiler = options.compiler;
+  compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
+  std::string why_not;
+  std::optional<Compiler> tools;
+  try {
+    tools.emplace(compiler);
+  } catch (const Error& e) {
+    if (options.assembler != Assembler::automatic) throw;
+    why_not = e.what();
+    compiler.assemble = false;
+    tools.emplace(compiler);
+  }
+  built.compiled = tools->compile(std::move(kernel), !options.emit.empty());
+  if (tools->ptxas())
+    built.assembler = fmt::format("ptxas {}{}", to_string(tools->ptxas()->version()),
+                                  built.compiled.assembled.from_cache ? ", cached" : "");
+  else if (options.assembler == Assembler::driver || (options.assembler == Assembler::automatic && for_gpu))
+    assemble_by_driver(built, waivers);
+  else
+    built.assembler = why_not.empty() ? "none" : fmt::format("none, no cubin is made: {}", why_not);
+  return built;
+}
+
+void print(const Built& b) {
+  const Signature& s = b.compiled.signature;
+  fmt::print("  build {:.1f} ms, PTX {:.1f} ms", b.build_milliseconds, b.compiled.milliseconds.ptx);
+  if (s.registers)
+    fmt::print(", cubin {:.1f} ms ({}): {} registers", b.compiled.milliseconds.cubin, b.assembler,
+               *s.registers);
+  else
+    fmt::print("; assembler: {}", b.assembler);
+  fmt::print(", {} threads, {} B shared\n", s.threads, s.dynamic_shared_bytes);
+}
+
+void print(const Verdict& v, uint64_t seed) {
+  fmt::print("  {}: {} of {} elements checked, seed {}: max error {:.3g}, norm error {:.3g}\n",
+             v.wrong == 0 ? "verified" : "WRONG", v.checked, v.count, seed, v.max_error, v.norm_error);
+  if (v.wrong) fmt::print("  {} elements are wrong; the first: {}\n", v.wrong, v.first_wrong);
+}
+
+void print(const Timing& t) {
+  fmt::print("  {} launches: median {:.1f} us (least {:.1f}, greatest {:.1f}), {}\n", t.microseconds.size(),
+             t.median, t.least, t.greatest, t.rate());
+}
+
+Json to_json(const Built& b) {
+  const Signature& s = b.compiled.signature;
+  Json json = {{"build_ms", b.build_milliseconds},
+               {"ptx_ms", b.compiled.milliseconds.ptx},
+               {"cubin_ms", b.compiled.milliseconds.cubin},
+               {"assembler", b.assembler},
+               {"threads", s.threads},
+               {"dynamic_shared_bytes", s.dynamic_shared_bytes}};
+  if (s.registers) json["registers"] = *s.registers;
+  return json;
+}
+
+Json to_json(const Verdict& v) {
+  return {{"count", v.count},         {"checked", v.checked},       {"wrong", v.wrong},
+          {"max_error", v.max_error}, {"norm_error", v.norm_error}, {"first_wrong", v.first_wrong}};
+}
+
+Json to_json(const Timing& t) {
+  return {{"launches", t.microseconds.size()},
+          {"median_us", t.median},
+          {"least_us", t.least},
+          {"greatest_us", t.greatest},
+          {"tflops", t.flops / t.median * 1e-6},
+          {"gbytes_per_s", t.bytes / t.median * 1e-3}};
+}
+
+}  // namespace
+
+Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
+  bool runs = options.run.verify || options.run.bench;
+  Json json = {{"kernel", family.name}, {"fields", Json::object()}};
+  for (const Field& f : fields.all()) json["fields"][f.name] = f.value;
+  if (!options.json) fmt::print("{} {}\n", family.name, fields.text());
+
+  std::unique_ptr<runtime::Device> device;
+  if (runs) device = runtime::open_device(options.device);
+  Built built = build(family, fields, options, runs);
+  const Compiled& compiled = built.compiled;
+  json["compile"] = to_json(built);
+  if (!options.json) print(built);
+
+  if (!options.emit.empty())
+    for (const std::string& file : write_files(compiled, options.emit)) {
+      json["files"].push_back(file);
+      if (!options.json) fmt::print("  wrote {}\n", file);
+    }
+
+  Outcome outcome = Outcome::good;
+  if (runs) {
+    runtime::DeviceProperties p = device->properties();
+    json["device"] = {{"name", p.name}, {"driver", p.driver}};
+    if (!options.json) fmt::print("  device {}, {}\n", p.name, p.driver);
+    runtime::LoadedKernel loaded(*device, compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
+                                 compiled.signature);
+    Run run(*device, loaded, options.run);
+    std::fflush(stdout);
+    family.run(fields, run);
+    json["seed"] = options.run.seed;
+    if (run.verdict()) {
+      json["verify"] = to_json(*run.verdict());
+      if (!options.json) print(*run.verdict(), options.run.seed);
+      if (run.verdict()->wrong) outcome = Outcome::wrong_result;
+    }
+    if (run.timing()) {
+      json["bench"] = to_json(*run.timing());
+      if (!options.json) print(*run.timing());
+    }
+  }
+  if (options.json) fmt::print("{}\n", json.dump());
+  return outcome;
+}
+
+}  // namespace ptxbuilder::command

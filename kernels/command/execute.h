@@ -1,0 +1,29 @@
+// From a family and its fields to results: build, compile, load, run, report.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/command/family.h"
+#include "kernels/command/run.h"
+#include "ptxbuilder/compile/compile.h"
+
+namespace ptxbuilder::command {
+
+enum class Assembler : uint8_t { automatic, ptxas, driver, none };
+
+struct ExecuteOptions {
+  std::string device = "auto";
+  Assembler assembler = Assembler::automatic;
+  CompilerOptions compiler;
+  RunOptions run;
+  std::string emit;  // the folder for the files; "" for none
+  bool json = false;
+};
+
+enum class Outcome : int { good = 0, failed = 1, usage = 2, wrong_result = 3, timed_out = 4 };
+
+// Prints a report, or one JSON object, to standard output. Throws Error.
+Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
+
+}  // namespace ptxbuilder::command

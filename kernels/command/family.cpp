@@ -1,0 +1,61 @@
+#include "kernels/command/family.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ptxbuilder::command {
+namespace {
+
+std::vector<Family>& registry() {
+  static std::vector<Family> all;
+  return all;
+}
+
+}  // namespace
+
+const Field* Fields::find(const std::string& name) const {
+  for (const Field& f : fields_)
+    if (f.name == name) return &f;
+  std::string known;
+  for (const Field& f : fields_) known += (known.empty() ? "" : ", ") + f.name;
+  throw Error(fmt::format("no field is named '{}'; the fields are {}", name, known));
+}
+
+void Fields::set(const std::string& name, int64_t value) {
+  auto* field = const_cast<Field*>(find(name));
+  if (value < field->least || value % field->multiple != 0)
+    throw Error(
+        fmt::format("field {} = {}: it must be at least {}{}", name, value, field->least,
+                    field->multiple == 1 ? "" : fmt::format(" and a multiple of {}", field->multiple)));
+  if (value > INT32_MAX) throw Error(fmt::format("field {} = {}: it must be below 2^31", name, value));
+  field->value = value;
+}
+
+int64_t Fields::operator[](const std::string& name) const { return find(name)->value; }
+
+std::string Fields::text() const {
+  std::string text;
+  for (const Field& f : fields_) text += fmt::format("{}{}={}", text.empty() ? "" : " ", f.name, f.value);
+  return text;
+}
+
+const std::vector<Family>& families() { return registry(); }
+
+const Family& family(const std::string& name) {
+  std::string known;
+  for (const Family& f : families()) {
+    if (f.name == name) return f;
+    known += (known.empty() ? "" : ", ") + f.name;
+  }
+  throw Error(fmt::format("no kernel is named '{}'; the kernels are {}", name, known));
+}
+
+Registration::Registration(Family family) {
+  auto& all = registry();
+  auto place = std::lower_bound(all.begin(), all.end(), family,
+                                [](const Family& a, const Family& b) { return a.name < b.name; });
+  all.insert(place, std::move(family));
+}
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,62 @@
+// A kernel family: how it is named, configured, built, launched and checked. One file in kernels/ registers
+// each.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::command {
+
+// An integer that the command line sets: a size of the problem, or a choice of the kernel's.
+struct Field {
+  std::string name;
+  int64_t value;  // the default
+  std::string help;
+  int64_t multiple = 1;  // legal values are multiples of it
+  int64_t least = 1;
+};
+
+// The fields of one run, by name.
+class Fields {
+ public:
+  explicit Fields(std::vector<Field> fields) : fields_(std::move(fields)) {}
+
+  // Throws Error that lists the names when there is no such field, or the value breaks the field's rule.
+  void set(const std::string& name, int64_t value);
+  int64_t operator[](const std::string& name) const;
+  // The same as an int; for what is small by its nature.
+  int small(const std::string& name) const { return static_cast<int>((*this)[name]); }
+
+  const std::vector<Field>& all() const { return fields_; }
+  std::string text() const;  // "m=4096 n=4096"
+
+ private:
+  const Field* find(const std::string& name) const;
+  std::vector<Field> fields_;
+};
+
+class Run;
+
+struct Family {
+  std::string name;
+  std::string summary;  // one line
+  std::vector<Field> fields;
+  std::function<Kernel(const Fields&)> build;
+  // Makes the inputs, launches, and says what is right: see run.h.
+  std::function<void(const Fields&, Run&)> run;
+};
+
+// Every family, by name.
+const std::vector<Family>& families();
+// Throws Error that lists the names.
+const Family& family(const std::string& name);
+
+// `const Registration registration({.name = ...});` in the kernel's file makes it known.
+struct Registration {
+  explicit Registration(Family family);
+};
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,298 @@
+#include "kernels/command/main.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "kernels/command/execute.h"
+#include "ptxbuilder/compile/codegen.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kVersion = PTXBUILDER_VERSION;
+
+// What the words of one command line set. CLI11 keeps references to the members, so it stays where it is.
+struct CommandLine {
+  ExecuteOptions options;
+  std::map<std::string, int64_t> fields;
+  bool verify = false, bench = false, no_cache = false;
+  std::optional<uint64_t> seed;
+  double time_limit_seconds = 60;
+  uint64_t cache_megabytes = 1024;
+};
+
+void add_compile_options(CLI::App& app, CommandLine& line) {
+  const std::map<std::string, Assembler> assemblers = {{"auto", Assembler::automatic},
+                                                       {"ptxas", Assembler::ptxas},
+                                                       {"driver", Assembler::driver},
+                                                       {"none", Assembler::none}};
+  app.add_option("--assembler", line.options.assembler, "PTX to cubin: auto, ptxas, driver (its JIT), none")
+      ->transform(CLI::CheckedTransformer(assemblers))
+      ->option_text("NAME");
+  app.add_option("--ptxas", line.options.compiler.ptxas,
+                 "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+      ->option_text("FILE");
+  app.add_flag("--no-cache", line.no_cache, "assemble anew, and keep nothing");
+  app.add_option("--cache-dir", line.options.compiler.cache_options.directory, "where cubins are kept")
+      ->option_text("DIR");
+  app.add_option("--cache-limit", line.cache_megabytes, "of the cache, in MiB")->option_text("MIB");
+  app.add_flag("--json", line.options.json, "print one JSON object");
+}
+
+void add_run_options(CLI::App& app, CommandLine& line) {
+  app.add_option("--device", line.options.device, "cuda, or auto")->option_text("NAME");
+  app.add_option("--seed", line.seed, "of the random inputs; fresh unless given")->option_text("N");
+  app.add_option("--launches", line.options.run.launches, "that are timed")
+      ->check(CLI::Range(1, 100000))
+      ->option_text("N");
+  app.add_option("--time-limit", line.time_limit_seconds, "seconds that one launch may take")
+      ->option_text("S");
+}
+
+void add_fields(CLI::App& app, CommandLine& line, const Family& family) {
+  for (const Field& f : family.fields)
+    app.add_option("--" + f.name, line.fields[f.name], fmt::format("{} (default {})", f.help, f.value))
+        ->option_text("N")
+        ->group("Fields");
+}
+
+Fields chosen_fields(const CLI::App& app, const CommandLine& line, const Family& family) {
+  Fields fields(family.fields);
+  for (const Field& f : family.fields)
+    if (app.count("--" + f.name)) fields.set(f.name, line.fields.at(f.name));
+  return fields;
+}
+
+void settle(CommandLine& line) {
+  line.options.compiler.cache = !line.no_cache;
+  line.options.compiler.cache_options.limit_bytes = line.cache_megabytes << 20;
+  line.options.run.seed = line.seed ? *line.seed : std::random_device()();
+  line.options.run.time_limit =
+      std::chrono::milliseconds(static_cast<int64_t>(line.time_limit_seconds * 1000));
+}
+
+// Parses, and turns what CLI11 refuses into one line that names what is legal.
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    const CLI::App* used = &app;
+    while (!used->get_subcommands().empty()) used = used->get_subcommands().front();
+    fmt::print(stderr, "error: {}\n", e.what());
+    std::vector<std::string> names;
+    for (const CLI::Option* option : used->get_options()) names.push_back(option->get_name());
+    for (const CLI::App* sub : used->get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(sub->get_name());
+    fmt::print(stderr, "known here: {}\n", fmt::join(names, " "));
+    return static_cast<int>(Outcome::usage);
+  }
+}
+
+int guarded(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const runtime::TimeoutError& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return static_cast<int>(Outcome::timed_out);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return static_cast<int>(Outcome::failed);
+  }
+}
+
+int list(bool json) {
+  Json all = Json::array();
+  for (const Family& f : families()) {
+    Json fields = Json::array();
+    for (const Field& field : f.fields)
+      fields.push_back({{"name", field.name},
+                        {"default", field.value},
+                        {"help", field.help},
+                        {"multiple", field.multiple}});
+    all.push_back({{"name", f.name}, {"summary", f.summary}, {"fields", fields}});
+    if (!json) fmt::print("{:16} {}\n", f.name, f.summary);
+  }
+  if (json) fmt::print("{}\n", all.dump(2));
+  return 0;
+}
+
+int isa_listing(bool json) {
+  Json all = Json::array();
+  for (const isa::Row& row : isa::rows()) {
+    std::string_view target = isa::target(row.sm).name;
+    std::string_view effect = row.effect == isa::Effect::pure ? "pure" : "memory";
+    if (!json) {
+      fmt::print("{:46} PTX {:4} {:7} {:7} {}\n", row.name, isa::version_text(row.ptx_version), target,
+                 effect, row.syntax);
+      continue;
+    }
+    Json operands = Json::array();
+    for (const isa::Operand& o : row.operands) {
+      constexpr std::string_view access[] = {"read", "write", "read-write"};
+      operands.push_back({{"name", o.name},
+                          {"class", name(o.cls)},
+                          {"count", o.count},
+                          {"access", access[static_cast<int>(o.access)]}});
+    }
+    all.push_back({{"name", row.name},
+                   {"syntax", row.syntax},
+                   {"effect", effect},
+                   {"ptx_version", isa::version_text(row.ptx_version)},
+                   {"target", target},
+                   {"intrinsic", row.intrinsic},
+                   {"operands", operands}});
+  }
+  if (json) fmt::print("{}\n", all.dump(2));
+  return 0;
+}
+
+int cache_command(const CommandLine& line, bool clear, bool verify) {
+  Cache cache(line.options.compiler.cache_options);
+  std::vector<std::string> removed;
+  if (verify) removed = cache.verify().removed;
+  if (clear) cache.clear();
+  Cache::Statistics s = cache.statistics();
+  if (line.options.json) {
+    fmt::print("{}\n", Json({{"directory", s.directory},
+                             {"entries", s.entries},
+                             {"bytes", s.bytes},
+                             {"limit_bytes", s.limit_bytes},
+                             {"removed", removed}})
+                           .dump());
+    return 0;
+  }
+  fmt::print("{}: {} entries, {:.1f} of {} MiB\n", s.directory, s.entries,
+             static_cast<double>(s.bytes) * 0x1p-20, s.limit_bytes >> 20);
+  for (const std::string& r : removed) fmt::print("removed {}\n", r);
+  return 0;
+}
+
+int version(const CommandLine& line) {
+  Json json = {{"ptxbuilder", kVersion}, {"llvm", llvm_version()}};
+  std::vector<std::string> defects;
+  try {
+    Ptxas ptxas(PtxasSearch::from_environment(line.options.compiler.ptxas));
+    json["ptxas"] = fmt::format("{} ({})", ptxas.build(), ptxas.path());
+    for (const Defect& d : known_defects(ptxas.version()))
+      defects.push_back(fmt::format("{} (fixed in {}; {})", d.description, to_string(d.fixed_in), d.source));
+  } catch (const Error& e) {
+    json["ptxas"] = fmt::format("none: {}", e.what());
+  }
+  try {
+    runtime::DeviceProperties p = runtime::open_device(line.options.device)->properties();
+    json["device"] = fmt::format("{}, {} SMs, {:.1f} GiB, {}", p.name, p.multiprocessors,
+                                 static_cast<double>(p.memory_bytes) * 0x1p-30, p.driver);
+  } catch (const Error& e) {
+    json["device"] = fmt::format("none: {}", e.what());
+  }
+  if (!defects.empty()) json["ptxas_defects"] = defects;
+  if (line.options.json) {
+    fmt::print("{}\n", json.dump());
+    return 0;
+  }
+  for (const auto& [key, value] : json.items())
+    if (value.is_string()) fmt::print("{:12} {}\n", key, value.get<std::string>());
+  for (const std::string& d : defects) fmt::print("{:12} {}\n", "known defect", d);
+  return 0;
+}
+
+}  // namespace
+
+int kernel_main(const char* kernel, int argc, char** argv) {
+  return guarded([&] {
+    const Family& family = command::family(kernel);
+    CommandLine line;
+    CLI::App app(family.summary, family.name);
+    add_fields(app, line, family);
+    app.add_flag("--verify", line.verify, "compare with a float64 reference on random data; the default");
+    app.add_flag("--bench", line.bench, "time launches by events");
+    app.add_option("--emit", line.options.emit, "write PTX, cubin, LLVM IR and sidecar there")
+        ->option_text("DIR");
+    add_run_options(app, line);
+    add_compile_options(app, line);
+    if (auto code = parse(app, argc, argv)) return *code;
+    settle(line);
+    line.options.run.bench = line.bench;
+    line.options.run.verify = line.verify || (!line.bench && line.options.emit.empty());
+    return static_cast<int>(execute(family, chosen_fields(app, line, family), line.options));
+  });
+}
+
+int ptxb_main(int argc, char** argv) {
+  return guarded([&] {
+    CommandLine line;
+    CLI::App app("Builds, runs and measures Hopper kernels", "ptxb");
+    app.require_subcommand(1);
+    app.set_help_all_flag("--help-all", "help of every command");
+
+    struct Verb {
+      const char* name;
+      const char* help;
+      bool runs, verify, bench;
+    };
+    constexpr Verb verbs[] = {
+        {"emit", "write PTX, cubin, LLVM IR and sidecar of a kernel", false, false, false},
+        {"run", "run a kernel and verify it against float64", true, true, false},
+        {"bench", "time a kernel", true, false, true}};
+    struct Chosen {
+      const Family* family;
+      CLI::App* app;
+      Verb verb;
+    };
+    std::vector<Chosen> choices;
+    for (const Verb& verb : verbs) {
+      CLI::App* verb_app = app.add_subcommand(verb.name, verb.help)->require_subcommand(1);
+      for (const Family& f : families()) {
+        CLI::App* sub = verb_app->add_subcommand(f.name, f.summary);
+        add_fields(*sub, line, f);
+        CLI::Option* folder =
+            sub->add_option("-o,--emit", line.options.emit, "the folder for the files")->option_text("DIR");
+        if (!verb.runs) folder->required();
+        if (verb.runs) add_run_options(*sub, line);
+        if (verb.bench) sub->add_flag("--verify", line.verify, "verify as well");
+        add_compile_options(*sub, line);
+        choices.push_back({&f, sub, verb});
+      }
+    }
+    CLI::App* list_app = app.add_subcommand("list", "the kernels");
+    list_app->add_flag("--json", line.options.json, "with their fields, as JSON");
+    CLI::App* isa_app =
+        app.add_subcommand("isa", "the instruction rows with the least PTX version and target of each");
+    isa_app->add_flag("--json", line.options.json, "with their operands, as JSON");
+    bool clear = false, verify_cache = false;
+    CLI::App* cache_app = app.add_subcommand("cache", "where cubins are kept, and how many");
+    cache_app->add_flag("--clear", clear, "remove them all");
+    cache_app->add_flag("--verify", verify_cache, "check each, and remove what is damaged");
+    cache_app->add_option("--cache-dir", line.options.compiler.cache_options.directory, "another folder")
+        ->option_text("DIR");
+    cache_app->add_flag("--json", line.options.json, "as JSON");
+    CLI::App* version_app = app.add_subcommand("version", "of LLVM, ptxas, the driver and the GPU");
+    version_app->add_option("--ptxas", line.options.compiler.ptxas, "the ptxas to take")->option_text("FILE");
+    version_app->add_flag("--json", line.options.json, "as JSON");
+
+    if (auto code = parse(app, argc, argv)) return *code;
+    settle(line);
+    if (list_app->parsed()) return list(line.options.json);
+    if (isa_app->parsed()) return isa_listing(line.options.json);
+    if (cache_app->parsed()) return cache_command(line, clear, verify_cache);
+    if (version_app->parsed()) return version(line);
+    for (const Chosen& c : choices) {
+      if (!c.app->parsed()) continue;
+      line.options.run.verify = c.verb.verify || line.verify;
+      line.options.run.bench = c.verb.bench;
+      return static_cast<int>(execute(*c.family, chosen_fields(*c.app, line, *c.family), line.options));
+    }
+    return static_cast<int>(Outcome::usage);
+  });
+}
+
+}  // namespace ptxbuilder::command

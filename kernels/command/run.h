@@ -1,0 +1,106 @@
+// One run of a kernel: makes random inputs and poisoned outputs, launches, checks against a reference, and
+// measures.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/command/numbers.h"
+#include "runtime/loaded_kernel.h"
+
+namespace ptxbuilder::command {
+
+// A tensor on the device, and its elements' bits on the host.
+class Tensor {
+ public:
+  Tensor(runtime::Device& device, DType dtype, std::vector<uint64_t> shape);
+
+  size_t count() const { return count_; }
+  DType dtype() const { return dtype_; }
+  const std::vector<uint64_t>& shape() const { return shape_; }  // innermost first
+  double operator[](size_t i) const { return decode(dtype_, bits(i)); }
+  void set(size_t i, double value);
+  uint32_t bits(size_t i) const;
+
+  void to_device() { buffer_.copy_in(host_); }
+  void from_device() { buffer_.copy_out(host_); }
+  void poison() { buffer_.fill(0xff); }  // a NaN in every floating type
+
+  runtime::Argument tensor() const { return runtime::tensor(buffer_, dtype_, shape_); }
+  runtime::Argument pointer() const { return runtime::pointer(buffer_, dtype_); }
+
+ private:
+  DType dtype_;
+  std::vector<uint64_t> shape_;
+  size_t count_;
+  std::vector<std::byte> host_;
+  runtime::Buffer buffer_;
+};
+
+// What an element should be, and by how much a right kernel may miss it.
+struct Expected {
+  double value;
+  double tolerance;
+};
+
+struct Verdict {
+  size_t count = 0, checked = 0, wrong = 0;
+  double max_error = 0;   // the largest absolute difference
+  double norm_error = 0;  // |d - reference| / |reference| over the checked elements
+  std::string first_wrong;
+};
+
+struct Timing {
+  std::vector<double> microseconds;  // of each launch
+  double median = 0, least = 0, greatest = 0;
+  double flops = 0, bytes = 0;  // of one launch
+
+  std::string rate() const;  // "612.4 TFLOP/s" or "2.91 TB/s"
+};
+
+struct RunOptions {
+  bool verify = true, bench = false;
+  uint64_t seed = 0;
+  int warm_up = 10, launches = 50;
+  std::chrono::milliseconds time_limit = std::chrono::seconds(60);
+};
+
+class Run {
+ public:
+  Run(runtime::Device& device, runtime::LoadedKernel& kernel, RunOptions options)
+      : device_(device), kernel_(kernel), options_(options) {}
+
+  // Fresh N(0,1) data, the n-th tensor of a run from the n-th stream of the seed; and an output that is yet
+  // to be written.
+  Tensor normal(DType dtype, std::vector<uint64_t> shape);
+  Tensor output(DType dtype, std::vector<uint64_t> shape);
+
+  // What is launched, for checking and for measuring.
+  void launch(const runtime::LaunchOptions& options, std::vector<runtime::Argument> arguments);
+
+  // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`
+  // operations: all elements where that takes seconds, else a random sample. `start` runs before each launch
+  // that is checked.
+  void check(
+      Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
+      const std::function<void()>& start = [] {});
+
+  // The work of one launch, for the rates. Call it last.
+  void measure(double flops, double bytes);
+
+  const std::optional<Verdict>& verdict() const { return verdict_; }
+  const std::optional<Timing>& timing() const { return timing_; }
+
+ private:
+  runtime::Device& device_;
+  runtime::LoadedKernel& kernel_;
+  RunOptions options_;
+  uint64_t streams_ = 0;
+  std::function<void()> queue_;
+  std::optional<Verdict> verdict_;
+  std::optional<Timing> timing_;
+};
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,53 @@
+// gemm_tile: one 128 x 128 x 64 product on the tensor cores, f16 into f32: one warpgroup, one barrier, eight
+// wgmmas.
+#include "kernels/command/family.h"
+#include "kernels/gemm_reference.h"
+#include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/mma.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int M = 128, N = 128, K = 64;
+
+// D[m,n] = sum_k A[m,k] B[k,n], all row-major. B lies along n, so wgmma reads it transposed.
+Kernel gemm_tile() {
+  Kernel k("gemm_tile");
+  auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");
+  auto sA = k.shared<f16>({M, K}, Swizzle128B);
+  auto sB = k.shared<f16>({K, N}, Swizzle128B);  // two panels of 64 columns, so two boxes
+  Barriers loaded(k, {1});
+  sync_threads();
+
+  elect([&] {
+    mbarrier_arrive_expect_tx(loaded[0], sA.stage_bytes() + sB.stage_bytes());
+    tma_load(sA[0].on(loaded[0]), A, 0, 0);
+    tma_load(sB[0].on(loaded[0]), B, 0, 0);
+  });
+  barrier_wait(loaded[0], 0);
+
+  Accumulator acc(M, N);
+  wgmma_group([&] { mma(acc, sA[0], sB[0].transposed()); });
+  wgmma_wait(0);
+  store<f32>(D, acc, 0, 0);
+  return k;
+}
+
+void run(const command::Fields&, command::Run& run) {
+  command::Tensor a = run.normal(DType::f16, {K, M}), b = run.normal(DType::f16, {N, K});
+  command::Tensor d = run.output(DType::f32, {N, M});
+  run.launch({}, {a.tensor(), b.tensor(), d.tensor()});
+  run.check(d, K, [&](size_t i) { return dot(a, b, i / N, i % N, {K, K, 1, 1, N}, DType::f32); });
+  run.measure(2.0 * M * N * K, 2 * (M * K + K * N) + 4 * M * N);
+}
+
+const command::Registration registration({
+    .name = "gemm_tile",
+    .summary = "one 128 x 128 x 64 tile, f16 into f32, one CTA",
+    .fields = {},
+    .build = [](const command::Fields&) { return gemm_tile(); },
+    .run = run,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,43 @@
+// What the messages of ptxas mean and what to do about them, in words.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptxbuilder {
+
+struct PtxasVersion {
+  int major = 0, minor = 0, build = 0;  // 13.0.88
+
+  auto operator<=>(const PtxasVersion&) const = default;
+};
+
+std::string to_string(PtxasVersion version);  // "13.0.88"
+
+struct Advisory {
+  std::string_view code;         // "C7510", by which a kernel waives it; "" for messages that have none
+  std::string_view phrase;       // a part of the message that no other message has
+  std::string_view opcode;       // the instruction it is about, where ptxas may leave out the line; else ""
+  std::string_view explanation;  // the cause and the remedy
+};
+
+// The row whose phrase is in `message`, or null. Messages are known by their words because their codes move:
+// C7519 is an injected arrive in ptxas 13.0 and a divergent path, which 13.0 calls C7520, in 13.5. `code` is
+// that of 13.0.
+const Advisory* find_advisory(std::string_view message);
+
+std::span<const Advisory> advisories();
+
+// A defect of ptxas itself that makes wrong code from right PTX.
+struct Defect {
+  PtxasVersion fixed_in;         // the first version without it
+  std::string_view description;  // one sentence
+  std::string_view source;       // where it was reported
+};
+
+// The published defects that `version` still has; empty when none is known.
+std::vector<Defect> known_defects(PtxasVersion version);
+
+}  // namespace ptxbuilder

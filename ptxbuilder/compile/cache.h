@@ -1,0 +1,74 @@
+// A directory of assembled kernels that many processes share, named by the hash of all that went into them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/compile/sha256.h"
+
+namespace ptxbuilder {
+
+// $XDG_CACHE_HOME/ptxbuilder, else $HOME/.cache/ptxbuilder (XDG Base Directory Specification); "" when
+// neither is set.
+std::string default_cache_directory();
+
+class Cache {
+ public:
+  struct Options {
+    std::string directory = default_cache_directory();
+    uint64_t limit_bytes = uint64_t{1} << 30;  // of all entries together; the least recently used go first
+  };
+  struct Entry {
+    std::string cubin;
+    std::string log;
+    bool operator==(const Entry&) const = default;
+  };
+  struct Statistics {
+    std::string directory;
+    uint64_t entries = 0, bytes = 0;  // on disk now
+    uint64_t limit_bytes = 0;
+    uint64_t hits = 0, misses = 0, corrupt = 0;  // loads through this object; a corrupt entry is also a miss
+  };
+  struct Verification {
+    uint64_t entries = 0;              // looked at
+    std::vector<std::string> removed;  // "NAME: what was wrong with it"
+  };
+  using Key = Sha256::Digest;
+
+  // Touches no file: a directory that cannot be used shows in the first store().
+  Cache();
+  explicit Cache(Options options);
+
+  // Names the entry made from `parts`, in that order, by this version of the cache's format.
+  static Key key(std::span<const std::string_view> parts);
+
+  // Nothing when there is no such entry, or when it is damaged; it is then to be made anew and stored.
+  std::optional<Entry> load(const Key& key);
+
+  // Writes the entry so that others see all of it or nothing, then removes the least recently used entries
+  // while the directory exceeds its limit. Throws Error when the directory cannot be written.
+  void store(const Key& key, const Entry& entry);
+
+  Statistics statistics() const;
+  void clear();  // removes every entry
+  Verification
+  verify();  // reads every entry; removes the damaged ones and files that an interrupted store left
+
+  std::string path(const Key& key) const;  // of the entry's file, which need not exist
+
+ private:
+  void evict(const std::string& keep);
+
+  Options options_;
+  std::atomic<uint64_t> hits_ = 0, misses_ = 0, corrupt_ = 0;
+  std::mutex mutex_;  // guards stored_since_evict_
+  std::optional<uint64_t> stored_since_evict_;
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,63 @@
+// The whole way from a kernel to what is launched: PTX, a cubin, and the sidecar NAME.json.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/compile/assemble.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder {
+
+struct CompilerOptions {
+  bool assemble = true;    // false: PTX alone, which the driver's JIT or the emulator takes
+  std::string ptxas = {};  // a file; else PATH, CUDA_PATH and /usr/local are searched
+  bool cache = true;       // keep cubins on disk
+  Cache::Options cache_options = {};
+  PtxasOptions ptxas_options = {};
+};
+
+struct Compiled {
+  Signature signature;  // with what ptxas said of registers, spills and stack
+  std::string ir;       // LLVM IR, on request
+  std::string ptx;
+  std::string cubin;  // empty when not assembled
+  Assembled assembled;
+
+  struct Milliseconds {
+    double ptx = 0, cubin = 0;  // verify and code generation; ptxas or the cache
+  } milliseconds;
+};
+
+// Holds the tools that compiling takes, found once. Safe on many threads at once.
+class Compiler {
+ public:
+  // Throws Error when ptxas is wanted and there is none.
+  explicit Compiler(CompilerOptions options = {});
+
+  // Finishes the kernel. Throws Error from its checks, from LLVM, and from ptxas, whose advisories, spills
+  // and stack are errors unless the kernel waives them.
+  Compiled compile(Kernel kernel, bool with_ir = false) const;
+
+  // Builds and compiles on `threads` threads (0: as many as the machine has), in order of the builders.
+  // Throws one Error that tells every failure.
+  std::vector<Compiled> compile_all(const std::vector<std::function<Kernel()>>& builders,
+                                    unsigned threads = 0) const;
+
+  const Ptxas* ptxas() const { return ptxas_ ? &*ptxas_ : nullptr; }
+  Cache* cache() const { return cache_.get(); }
+
+ private:
+  CompilerOptions options_;
+  std::unique_ptr<Cache> cache_;
+  std::optional<Ptxas> ptxas_;
+};
+
+// Writes NAME.ptx, NAME.json, and NAME.cubin and NAME.ll where there are such, into a folder that is made if
+// need be. Yields the files. Throws Error when one cannot be written.
+std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder);
+
+}  // namespace ptxbuilder

@@ -1,0 +1,70 @@
+// Reads what ptxas, or the driver's JIT, says about a PTX text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/compile/line_map.h"
+
+namespace ptxbuilder {
+
+enum class Severity : uint8_t { info, warning, error, fatal };
+
+std::string_view name(Severity);  // "info", "warning", "error", "fatal"
+
+struct Note {
+  Severity severity = Severity::info;
+  std::string code;      // "C7510" as ptxas 13.0 numbers it (see find_advisory); "" when the message has none
+  std::string text;      // in ptxas's words
+  std::string function;  // where the message names one
+  int ptx_line = 0;      // counted from 1; 0 when unknown
+  SourceLine source;     // the C++ line that made ptx_line
+  std::string
+      opcode;  // set when ptxas gave no line: then ptx_line is the first such instruction of the function
+  std::string explanation;  // the cause and the remedy; "" when the message is not a known one
+  int count = 1;            // how often the message came for this C++ line
+};
+
+// What one function uses, from the lines that `ptxas -v` prints.
+struct FunctionUse {
+  std::string name;
+  bool entry = false;
+  uint32_t registers = 0;  // per thread; of entries only
+  uint32_t barriers = 0;   // named barriers, of entries only
+  uint32_t stack_bytes = 0;
+  uint32_t spill_store_bytes = 0;
+  uint32_t spill_load_bytes = 0;
+  uint32_t shared_bytes = 0;  // static
+};
+
+struct Notes {
+  std::vector<Note>
+      messages;  // duplicates collapsed, in the order of their first coming; statistics left out
+  std::vector<FunctionUse> functions;
+
+  std::string entry() const;     // the name of the first entry that was compiled, or ""
+  bool failed() const;           // there is an error or a fatal message
+  uint32_t registers() const;    // the most that an entry uses
+  uint32_t spill_bytes() const;  // stores and loads of all functions
+  uint32_t stack_bytes() const;  // the deepest frame
+};
+
+// `log` is the text that ptxas wrote to standard error, or the driver to CU_JIT_INFO_LOG_BUFFER and
+// CU_JIT_ERROR_LOG_BUFFER; `ptx` the text it was about, from which the C++ lines are taken.
+Notes parse_notes(std::string_view log, std::string_view ptx);
+
+// "ptxas error at gemm.cpp:41: <text> (PTX line 812). <explanation>"
+std::string to_string(const Note& note);
+
+// What check() lets pass on request: the codes C7504 to C7520, "spills" and "stack".
+std::vector<std::string> waiver_names();
+
+// Throws Error when ptxas reports what costs a Hopper kernel its speed: a C75xx advisory, spilled registers,
+// or a stack. The Error lists each with its line, its cause and the name by which a kernel waives it. Also
+// throws when a name in `waived` is none of waiver_names() and no code of `notes`.
+void check(const Notes& notes, std::span<const std::string> waived = {});
+
+}  // namespace ptxbuilder

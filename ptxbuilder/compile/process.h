@@ -1,0 +1,24 @@
+// Runs another program on text in memory: no shell, no temporary files, a time limit.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptxbuilder {
+
+struct ProcessResult {
+  int exit_status = 0;   // the exit code, or 128 + the signal that ended it
+  std::string output;    // what it wrote to standard output
+  std::string messages;  // what it wrote to standard error
+};
+
+// Runs arguments[0], a path, with `input` as standard input, and waits for its end. The program may also open
+// /dev/stdin and /dev/stdout, both of which can be sought in. Safe from many threads at once.
+// Throws Error when the program cannot be started or has not ended after `time_limit`; it is then killed and
+// reaped.
+ProcessResult run_process(const std::vector<std::string>& arguments, std::string_view input,
+                          std::chrono::milliseconds time_limit);
+
+}  // namespace ptxbuilder

@@ -1,0 +1,30 @@
+// SHA-256 (FIPS 180-4), which names the entries of the cubin cache.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ptxbuilder {
+
+class Sha256 {
+ public:
+  using Digest = std::array<uint8_t, 32>;
+
+  void update(std::string_view bytes);
+  Digest finish();  // to be called once, last
+
+ private:
+  void block(const uint8_t* bytes);
+
+  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint8_t, 64> pending_;
+  uint64_t length_ = 0;  // bytes given so far
+};
+
+std::string to_hex(const Sha256::Digest& digest);  // 64 lower-case digits
+
+}  // namespace ptxbuilder

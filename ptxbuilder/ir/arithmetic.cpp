@@ -1,0 +1,159 @@
+// The operators of device values, on LLVM's own instructions.
+#include <fmt/format.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include "ptxbuilder/ir/state.h"
+
+namespace ptxbuilder::detail {
+namespace {
+
+bool is_float(Class cls) {
+  return cls == Class::f16 || cls == Class::bf16 || cls == Class::f32 || cls == Class::f64;
+}
+
+bool is_signed(Class cls) { return cls == Class::s16 || cls == Class::s32 || cls == Class::s64; }
+
+Builder::State& ours(std::initializer_list<llvm::Value*> values) {
+  Builder::State& s = Builder::current().state();
+  s.function_or_create();
+  for (llvm::Value* v : values) check_is_ours(s, v, s.line);
+  return s;
+}
+
+llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, llvm::Value* b) {
+  switch (op) {
+    case Arithmetic::add:
+      return s.ir.CreateFAdd(a, b);
+    case Arithmetic::sub:
+      return s.ir.CreateFSub(a, b);
+    case Arithmetic::mul:
+      return s.ir.CreateFMul(a, b);
+    case Arithmetic::div:
+      return s.ir.CreateFDiv(a, b);
+    case Arithmetic::min:
+      return s.ir.CreateMinNum(a, b);
+    case Arithmetic::max:
+      return s.ir.CreateMaxNum(a, b);
+    default:
+      throw Error(s.line, "this operator is for integers");
+  }
+}
+
+// LLVM makes poison of what PTX defines or traps on; say so while the operand is still a number.
+void check_constant(Builder::State& s, Arithmetic op, llvm::Value* b) {
+  auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
+  if (!constant) return;
+  bool divides = op == Arithmetic::div || op == Arithmetic::rem;
+  if (divides && constant->isZero()) throw Error(s.line, "division by the constant 0");
+  bool shifts = op == Arithmetic::shl || op == Arithmetic::shr;
+  if (shifts && constant->getValue().uge(constant->getBitWidth()))
+    throw Error(s.line, fmt::format("a shift by {} of a {}-bit value", constant->getZExtValue(),
+                                    constant->getBitWidth()));
+}
+
+}  // namespace
+
+llvm::Value* arithmetic(Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
+  Builder::State& s = ours({a, b});
+  if (is_float(cls)) return float_arithmetic(s, op, a, b);
+  check_constant(s, op, b);
+  bool sign = is_signed(cls);
+  switch (op) {
+    case Arithmetic::add:
+      return s.ir.CreateAdd(a, b);
+    case Arithmetic::sub:
+      return s.ir.CreateSub(a, b);
+    case Arithmetic::mul:
+      return s.ir.CreateMul(a, b);
+    case Arithmetic::div:
+      return sign ? s.ir.CreateSDiv(a, b) : s.ir.CreateUDiv(a, b);
+    case Arithmetic::rem:
+      return sign ? s.ir.CreateSRem(a, b) : s.ir.CreateURem(a, b);
+    case Arithmetic::bit_and:
+      return s.ir.CreateAnd(a, b);
+    case Arithmetic::bit_or:
+      return s.ir.CreateOr(a, b);
+    case Arithmetic::bit_xor:
+      return s.ir.CreateXor(a, b);
+    case Arithmetic::shl:
+      return s.ir.CreateShl(a, b);
+    case Arithmetic::shr:
+      return sign ? s.ir.CreateAShr(a, b) : s.ir.CreateLShr(a, b);
+    case Arithmetic::min:
+      return s.ir.CreateBinaryIntrinsic(sign ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
+    case Arithmetic::max:
+      return s.ir.CreateBinaryIntrinsic(sign ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
+  }
+  return nullptr;
+}
+
+llvm::Value* comparison(Comparison op, Class cls, llvm::Value* a, llvm::Value* b) {
+  using P = llvm::CmpInst;
+  Builder::State& s = ours({a, b});
+  if (is_float(cls)) {
+    constexpr P::Predicate table[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT,
+                                      P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
+    return s.ir.CreateFCmp(table[static_cast<int>(op)], a, b);
+  }
+  constexpr P::Predicate table[2][6] = {
+      {P::ICMP_EQ, P::ICMP_NE, P::ICMP_ULT, P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE},
+      {P::ICMP_EQ, P::ICMP_NE, P::ICMP_SLT, P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE},
+  };
+  return s.ir.CreateICmp(table[is_signed(cls)][static_cast<int>(op)], a, b);
+}
+
+llvm::Value* convert(Class from, Class to, llvm::Value* a) {
+  Builder::State& s = ours({a});
+  llvm::Type* type = type_of(to, s.context);
+  if (a->getType()->isPointerTy()) return s.ir.CreatePtrToInt(a, type);
+  if (is_float(from) && is_float(to)) return s.ir.CreateFPCast(a, type);
+  if (is_float(from)) return is_signed(to) ? s.ir.CreateFPToSI(a, type) : s.ir.CreateFPToUI(a, type);
+  if (is_float(to)) return is_signed(from) ? s.ir.CreateSIToFP(a, type) : s.ir.CreateUIToFP(a, type);
+  return s.ir.CreateIntCast(a, type, is_signed(from));
+}
+
+llvm::Value* bit_cast(Class to, llvm::Value* a) {
+  Builder::State& s = ours({a});
+  llvm::Type* type = type_of(to, s.context);
+  if (s.module->getDataLayout().getTypeSizeInBits(type) !=
+      s.module->getDataLayout().getTypeSizeInBits(a->getType()))
+    throw Error(s.line,
+                fmt::format("bit_cast: {} and {} differ in width", describe(a->getType()), describe(type)));
+  return s.ir.CreateBitCast(a, type);
+}
+
+llvm::Value* select(llvm::Value* condition, llvm::Value* a, llvm::Value* b) {
+  return ours({condition, a, b}).ir.CreateSelect(condition, a, b);
+}
+
+llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
+  Builder::State& s = ours({a, b, c});
+  return s.ir.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
+}
+
+llvm::Value* integer_constant(Class cls, uint64_t bits) {
+  Builder::State& s = ours({});
+  auto* type = llvm::cast<llvm::IntegerType>(type_of(cls, s.context));
+  return llvm::ConstantInt::get(type, llvm::APInt(64, bits).trunc(type->getBitWidth()));
+}
+
+llvm::Value* float_constant(Class cls, double value) {
+  return llvm::ConstantFP::get(type_of(cls, ours({}).context), value);
+}
+
+llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes) {
+  return ours({address, bytes}).ir.CreatePtrAdd(address, bytes);
+}
+
+llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* index) {
+  Builder::State& s = ours({base, index});
+  // Indices are unsigned; a GEP would sign-extend them to the pointer's width.
+  llvm::Type* width = s.module->getDataLayout().getIndexType(base->getType());
+  return s.ir.CreateGEP(type_of(element, s.context), base, s.ir.CreateZExtOrTrunc(index, width));
+}
+
+void constant_out_of_range(Class cls, int64_t value, Where where) {
+  throw Error(where, fmt::format("the constant {} does not fit {}", value, isa::name(cls)));
+}
+
+}  // namespace ptxbuilder::detail

@@ -1,0 +1,376 @@
+// A kernel's life: made, given parameters and storage, finished and verified.
+#include "ptxbuilder/ir/builder.h"
+
+#include <fmt/format.h>
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Transforms/Utils/PromoteMemToReg.h>
+
+#include "ptxbuilder/ir/state.h"
+
+namespace ptxbuilder {
+namespace {
+
+thread_local Builder::State* current_state = nullptr;
+thread_local Builder* current_builder = nullptr;
+
+// What NVPTX's TargetMachine says with nvptx-short-ptr; code generation checks that the two agree. Shared,
+// const and local pointers have 32 bits.
+constexpr const char* kDataLayout =
+    "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
+
+// Makes a builder the current one, for the last time: afterwards the thread has the one before, or none.
+class CurrentScope {
+ public:
+  explicit CurrentScope(Builder& builder)
+      : state_(current_state == &builder.state() ? nullptr : current_state),
+        builder_(state_ ? current_builder : nullptr) {
+    current_state = &builder.state();
+    current_builder = &builder;
+  }
+  ~CurrentScope() {
+    current_state = state_;
+    current_builder = builder_;
+  }
+
+ private:
+  Builder::State* state_;
+  Builder* builder_;
+};
+
+bool is_identifier(std::string_view name) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (name.empty() || !letter(name[0])) return false;
+  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+}  // namespace
+
+llvm::Type* type_of(Class cls, llvm::LLVMContext& context) {
+  switch (cls) {
+    case Class::pred:
+      return llvm::Type::getInt1Ty(context);
+    case Class::b16:
+    case Class::u16:
+    case Class::s16:
+      return llvm::Type::getInt16Ty(context);
+    case Class::f16:
+      return llvm::Type::getHalfTy(context);
+    case Class::bf16:
+      return llvm::Type::getBFloatTy(context);
+    case Class::b32:
+    case Class::u32:
+    case Class::s32:
+    case Class::imm:
+      return llvm::Type::getInt32Ty(context);
+    case Class::f32:
+      return llvm::Type::getFloatTy(context);
+    case Class::b64:
+    case Class::u64:
+    case Class::s64:
+      return llvm::Type::getInt64Ty(context);
+    case Class::f64:
+      return llvm::Type::getDoubleTy(context);
+    case Class::smem:
+      return llvm::PointerType::get(context, kSharedSpace);
+    case Class::cluster:
+      return llvm::PointerType::get(context, kSharedClusterSpace);
+    case Class::gmem:
+      return llvm::PointerType::get(context, kGlobalSpace);
+    case Class::generic:
+    case Class::tmap:
+      return llvm::PointerType::get(context, 0);
+  }
+  return nullptr;
+}
+
+llvm::Type* type_of(DType type, llvm::LLVMContext& context) {
+  switch (type) {
+    case DType::f16:
+      return llvm::Type::getHalfTy(context);
+    case DType::bf16:
+      return llvm::Type::getBFloatTy(context);
+    case DType::f32:
+    case DType::tf32:
+      return llvm::Type::getFloatTy(context);
+    case DType::f64:
+      return llvm::Type::getDoubleTy(context);
+    default:
+      return llvm::Type::getIntNTy(context, 8 * static_cast<unsigned>(size_of(type)));
+  }
+}
+
+Builder::State::State(std::string name, const BuilderOptions& options, Where where)
+    : module(std::make_unique<llvm::Module>(name, context)),
+      ir(context),
+      options(options),
+      target(isa::target(options.target, where)),
+      line(where) {
+  signature.kernel = std::move(name);
+  signature.target = std::string(target.name);
+  signature.ptx_version = target.ptx_version;
+  module->setTargetTriple(llvm::Triple("nvptx64-nvidia-cuda"));
+  module->setDataLayout(kDataLayout);
+  if (!options.line_info) return;
+  module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  debug = std::make_unique<llvm::DIBuilder>(*module);
+  // DebugDirectivesOnly prints `.loc` alone. Fuller kinds add `, debug` to `.target`, which makes ptxas
+  // ignore setmaxnreg (C7505) and serialize wgmma (C7511).
+  llvm::DIFile* file = debug->createFile(where.file, "");
+  debug->createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_C_plus_plus), file, "ptxbuilder",
+                           true, "", 0, "", llvm::DICompileUnit::DebugDirectivesOnly);
+}
+
+Builder::State::~State() {
+  if (current_state == this) {
+    current_state = nullptr;
+    current_builder = nullptr;
+  }
+}
+
+void Builder::State::create_function() {
+  std::vector<llvm::Type*> types;
+  for (const Parameter& p : signature.parameters) {
+    if (p.kind == Parameter::Kind::pointer)
+      types.push_back(type_of(Class::gmem, context));
+    else if (p.kind == Parameter::Kind::tensor_map)
+      types.push_back(type_of(Class::tmap, context));
+    else
+      types.push_back(type_of(p.dtype, context));
+  }
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
+  function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, signature.kernel, *module);
+  function->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function->addFnAttr(llvm::Attribute::Convergent);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  for (size_t i = 0; i < signature.parameters.size(); ++i) {
+    if (signature.parameters[i].kind != Parameter::Kind::tensor_map) continue;
+    // `.param .align 64 .b8 map[128]`, left in place: without the attributes LLVM copies the map to the
+    // stack.
+    auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), 128);
+    unsigned n = static_cast<unsigned>(i);
+    function->addParamAttr(n, llvm::Attribute::getWithByValType(context, bytes));
+    function->addParamAttr(n, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
+    function->addParamAttr(n, llvm::Attribute::get(context, "nvvm.grid_constant"));
+  }
+  if (debug) {
+    llvm::DIFile* file = debug->createFile(line.file, "");
+    auto* signature_type = debug->createSubroutineType(debug->getOrCreateTypeArray({}));
+    subprogram =
+        debug->createFunction(file, signature.kernel, signature.kernel, file, line.line, signature_type,
+                              line.line, llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition);
+    function->setSubprogram(subprogram);
+    scopes[line.file] = subprogram;
+  }
+  auto* entry = llvm::BasicBlock::Create(context, "entry", function);
+  auto* body = llvm::BasicBlock::Create(context, "body", function);
+  ir.SetInsertPoint(entry);
+  entry_end = ir.CreateBr(body);
+  ir.SetInsertPoint(body);
+  set_line(line);
+}
+
+void Builder::State::set_line(Where where) {
+  line = where;
+  if (!debug || !function || !where) return;
+  llvm::DIScope*& scope = scopes[where.file];
+  if (!scope) scope = debug->createLexicalBlockFile(subprogram, debug->createFile(where.file, ""), 0);
+  ir.SetCurrentDebugLocation(llvm::DILocation::get(context, where.line, 0, scope));
+}
+
+void Builder::State::require(int ptx_version, isa::Sm sm, std::string_view instruction, Where where) {
+  if (!isa::runs_on(sm, target.sm))
+    throw Error(where, fmt::format("{}: needs {}, but the kernel's target is {}", instruction,
+                                   isa::target(sm).name, target.name));
+  signature.ptx_version = std::max(signature.ptx_version, ptx_version);
+}
+
+llvm::BasicBlock* Builder::State::new_block(const char* name) {
+  return llvm::BasicBlock::Create(context, name, function_or_create());
+}
+
+Builder::Builder(std::string name, BuilderOptions options, Where where) {
+  if (!is_identifier(name))
+    throw Error(where, fmt::format("kernel: the name '{}' must be a C identifier", name));
+  state_ = std::make_unique<State>(std::move(name), options, where);
+  current_state = state_.get();
+  current_builder = this;
+}
+
+Builder::Builder(Builder&& other) noexcept : state_(std::move(other.state_)) {
+  if (current_state == state_.get()) current_builder = this;
+}
+
+Builder& Builder::operator=(Builder&& other) noexcept {
+  state_ = std::move(other.state_);
+  if (current_state == state_.get()) current_builder = this;
+  return *this;
+}
+
+Builder::~Builder() = default;
+
+Builder& Builder::current(Where where) {
+  if (!current_state) throw Error(where, "no kernel is being built on this thread: make a Kernel first");
+  return *current_builder;
+}
+
+Signature& Builder::signature() { return state_->signature; }
+const Signature& Builder::signature() const { return state_->signature; }
+
+std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters, Where where) {
+  if (state_->function)
+    throw Error(where, fmt::format("{}: parameters are declared once, before the first instruction",
+                                   signature().kernel));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!is_identifier(parameters[i].name))
+      throw Error(where,
+                  fmt::format("parameter {}: the name '{}' must be a C identifier", i, parameters[i].name));
+    for (size_t j = 0; j < i; ++j)
+      if (parameters[i].name == parameters[j].name)
+        throw Error(where, fmt::format("parameter {}: the name '{}' is taken", i, parameters[i].name));
+  }
+  signature().parameters = std::move(parameters);
+  state_->line = where;
+  state_->create_function();
+  std::vector<Value> values;
+  for (llvm::Argument& argument : state_->function->args()) values.emplace_back(&argument);
+  return values;
+}
+
+size_t Builder::parameter_index(TensorMap map) const {
+  auto* argument = llvm::dyn_cast<llvm::Argument>(map.handle());
+  if (!argument || argument->getParent() != state_->function)
+    throw Error("the tensor map is no parameter of this kernel");
+  return argument->getArgNo();
+}
+
+Registers Builder::declare_registers(Class cls, int count) {
+  // A named asm statement in the entry block prints at function scope, so every later instruction may name
+  // the registers. The names differ, since a function may not declare one twice.
+  State& s = *state_;
+  s.function_or_create();
+  std::string base = fmt::format("acc{}_", s.register_files++);
+  std::string text = fmt::format(".reg {} {}<{}>;", isa::register_type(cls), base, count);
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(s.context), false);
+  auto* call = llvm::CallInst::Create(type, llvm::InlineAsm::get(type, text, "~{memory}", true), "",
+                                      s.entry_end->getIterator());
+  call->addFnAttr(llvm::Attribute::Convergent);
+  call->addFnAttr(llvm::Attribute::NoUnwind);
+  return {base, 0, count};
+}
+
+smem Builder::shared_base() {
+  State& s = *state_;
+  if (!s.shared) {
+    auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), 0);
+    s.shared = new llvm::GlobalVariable(*s.module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
+                                        signature().kernel + "_smem", nullptr,
+                                        llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+    s.shared->setAlignment(llvm::Align(1024));  // the period of the 128-byte swizzle
+  }
+  return smem(s.shared);
+}
+
+uint32_t Builder::allocate_shared(uint32_t bytes, uint32_t alignment, const std::string& what, Where where) {
+  constexpr uint32_t kLimit =
+      232448;  // bytes a CTA may have on sm_90 (CUDA programming guide, compute capabilities)
+  uint32_t& total = signature().dynamic_shared_bytes;
+  uint64_t offset = (uint64_t{total} + alignment - 1) / alignment * alignment;
+  state_->shared_plan.emplace_back(what, bytes);
+  if (offset + bytes > kLimit) {
+    std::string plan;
+    for (const auto& [name, size] : state_->shared_plan)
+      plan += fmt::format("{}{} {}", plan.empty() ? "" : ", ", name, size);
+    throw Error(where, fmt::format("shared memory: {} bytes exceed the {} that a CTA may have ({})",
+                                   offset + bytes, kLimit, plan));
+  }
+  total = static_cast<uint32_t>(offset + bytes);
+  return static_cast<uint32_t>(offset);
+}
+
+void Builder::emit_at_entry(const std::function<void()>& emission) {
+  State& s = *state_;
+  s.function_or_create();
+  llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
+  s.ir.SetInsertPoint(s.entry_end);
+  emission();
+}
+
+Builder::Place Builder::remember_place() {
+  State& s = *state_;
+  s.function_or_create();
+  // An instruction of no effect marks the place; emit_at puts others before it and removes it.
+  auto* marker =
+      s.ir.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, llvm::SyncScope::SingleThread);
+  return std::make_shared<llvm::Instruction*>(marker);
+}
+
+void Builder::emit_at(const Place& place, const std::function<void()>& emission) {
+  State& s = *state_;
+  auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
+  llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
+  s.ir.SetInsertPoint(marker);
+  emission();
+  marker->eraseFromParent();
+}
+
+void Builder::waive(std::string advisory) { state_->waivers.push_back(std::move(advisory)); }
+const std::vector<std::string>& Builder::waivers() const { return state_->waivers; }
+
+std::shared_ptr<void>& Builder::attachment() { return state_->attachment; }
+
+void Builder::on_finish(std::function<void()> check) { state_->checks.push_back(std::move(check)); }
+
+void Builder::finish() {
+  State& s = *state_;
+  if (s.finished) return;
+  CurrentScope scope(*this);
+  for (const auto& check : s.checks) check();
+  s.function_or_create();
+  s.ir.CreateRetVoid();
+
+  const Signature& signature = s.signature;
+  // minctasm beside maxntid: without a bound on CTAs ptxas cannot tell the registers at entry and ignores
+  // setmaxnreg.
+  s.function->addFnAttr("nvvm.maxntid", std::to_string(signature.threads));
+  s.function->addFnAttr("nvvm.minctasm", "1");
+  if (signature.cluster != std::array<uint32_t, 3>{1, 1, 1})
+    s.function->addFnAttr("nvvm.cluster_dim", fmt::format("{}", fmt::join(signature.cluster, ",")));
+  if (s.debug) s.debug->finalize();
+
+  std::string message;
+  llvm::raw_string_ostream out(message);
+  if (llvm::verifyModule(*s.module, &out))
+    throw Error(s.line, fmt::format("{}: LLVM refuses the module: {}", signature.kernel, message));
+  llvm::DominatorTree tree(*s.function);
+  llvm::PromoteMemToReg(s.variables, tree);
+  s.finished = true;
+}
+
+std::string Builder::llvm_ir() {
+  finish();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  state_->module->print(out, nullptr);
+  return text;
+}
+
+AtLine::AtLine(Where where) : state_(Builder::current(where).state()) {
+  if (state_.line_is_set) return;
+  state_.set_line(where);
+  state_.line_is_set = set_ = true;
+}
+
+AtLine::~AtLine() {
+  if (set_) state_.line_is_set = false;
+}
+
+AuthorsCode::AuthorsCode() : state_(Builder::current().state()), was_set_(state_.line_is_set) {
+  state_.line_is_set = false;
+}
+
+AuthorsCode::~AuthorsCode() { state_.line_is_set = was_set_; }
+
+}  // namespace ptxbuilder

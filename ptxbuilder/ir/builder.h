@@ -1,0 +1,140 @@
+// The Builder: one kernel in the making, and the only door to LLVM. Typed calls, control flow and tiles go
+// through it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ptxbuilder/ir/value.h"
+#include "ptxbuilder/isa/rows.h"
+#include "ptxbuilder/signature.h"
+
+namespace ptxbuilder {
+
+// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold what must not be moved,
+// copied or spilled behind the author's back, as wgmma accumulators.
+struct Registers {
+  std::string base;
+  int first = 0, count = 0;
+
+  Registers slice(int offset, int length) const { return {base, first + offset, length}; }
+};
+
+// What stands in a hole: a value, the values of a list, named registers in their place, or an immediate.
+using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;
+
+struct BuilderOptions {
+  std::string target = "sm_90a";
+  bool line_info = true;  // `.loc` lines that lead from PTX back to the author's C++
+};
+
+// Owns its LLVMContext, so kernels build on many threads at once. A Builder is the current one of the thread
+// that made it until it is destroyed, moved values included, or the next is made.
+class Builder {
+ public:
+  explicit Builder(std::string name, BuilderOptions options = {}, Where where = Where::here());
+  Builder(Builder&&) noexcept;
+  Builder& operator=(Builder&&) noexcept;
+  ~Builder();
+
+  // The builder of this thread. Throws Error when no kernel is being built, or the last one is finished.
+  static Builder& current(Where where = Where::here());
+
+  // What the launch must know. The tile layer adds threads, cluster and shared memory before finish().
+  Signature& signature();
+  const Signature& signature() const;
+
+  // Declares the parameters, in order and once, before any instruction. Yields their values.
+  std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where);
+  // The index of the parameter that a tensor map is; its recipe is in signature().parameters.
+  size_t parameter_index(TensorMap map) const;
+
+  // Emits one instruction of a row: checks count, class, width and immediates against the row, and the target
+  // against the row's floor. `arguments` fill the holes that read, in order. Yields the values of the holes
+  // that write, lists flattened; a hole filled with named registers yields none. Throws Error that names row,
+  // operand, value and line.
+  std::vector<Value> emit(const isa::Row& row, std::span<const Argument> arguments, std::optional<pred> guard,
+                          Where where);
+
+  // Declares named registers at the top of the kernel.
+  Registers declare_registers(Class cls, int count);
+
+  // The start of dynamic shared memory, aligned to 1024 bytes, and `bytes` more of it: yields the offset.
+  smem shared_base();
+  uint32_t allocate_shared(uint32_t bytes, uint32_t alignment, const std::string& what, Where where);
+
+  // A mutable cell; promoted to registers when the kernel is finished.
+  llvm::Value* declare_variable(Class cls);
+  llvm::Value* load_variable(llvm::Value* variable, Class cls);
+  void store_variable(llvm::Value* variable, llvm::Value* value);
+
+  void if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
+           Where where);
+  void while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where);
+  // Counts from `from` while below `to`.
+  void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
+
+  // Emits at the top of the kernel, before all else, what every thread needs once.
+  void emit_at_entry(const std::function<void()>& emission);
+  // Remembers this place in the code, and later emits there, once.
+  using Place = std::shared_ptr<void>;
+  Place remember_place();
+  void emit_at(const Place& place, const std::function<void()>& emission);
+
+  // Lets one of ptxas' advisories through: a code as "C7510", "spills" or "stack".
+  void waive(std::string advisory);
+  const std::vector<std::string>& waivers() const;
+
+  // What the layer above keeps with the kernel in the making.
+  std::shared_ptr<void>& attachment();
+
+  // Runs when the kernel is finished, before it is verified: what must be matched is checked here.
+  void on_finish(std::function<void()> check);
+
+  // Ends the kernel: runs the checks, verifies the module, and promotes variables. Once; more calls do
+  // nothing. The thread has no current builder afterwards. Throws Error.
+  void finish();
+
+  // Serializes the LLVM module as text; finishes first.
+  std::string llvm_ir();
+
+  struct State;  // ir/state.h, for the folder itself and code generation
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+// Makes `where` the line of all that is emitted in its scope, unless an outer call has set it: an instruction
+// bears the line of the author's call, not of the library's code below it.
+class AtLine {
+ public:
+  explicit AtLine(Where where);
+  ~AtLine();
+  AtLine(const AtLine&) = delete;
+  AtLine& operator=(const AtLine&) = delete;
+
+ private:
+  Builder::State& state_;
+  bool set_ = false;
+};
+
+// Gives lines back to the author's code for as long as a callback of theirs runs.
+class AuthorsCode {
+ public:
+  AuthorsCode();
+  ~AuthorsCode();
+  AuthorsCode(const AuthorsCode&) = delete;
+  AuthorsCode& operator=(const AuthorsCode&) = delete;
+
+ private:
+  Builder::State& state_;
+  bool was_set_;
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,101 @@
+// Variables, branches and loops.
+#include "ptxbuilder/ir/control.h"
+
+#include "ptxbuilder/ir/state.h"
+
+namespace ptxbuilder {
+
+llvm::Value* Builder::declare_variable(Class cls) {
+  State& s = *state_;
+  s.function_or_create();
+  // In the entry block and used by loads and stores alone: finish() turns it into registers.
+  auto* cell = new llvm::AllocaInst(type_of(cls, s.context), s.module->getDataLayout().getAllocaAddrSpace(),
+                                    "", s.entry_end->getIterator());
+  s.variables.push_back(cell);
+  return cell;
+}
+
+llvm::Value* Builder::load_variable(llvm::Value* variable, Class cls) {
+  check_is_ours(*state_, variable, state_->line);
+  return state_->ir.CreateLoad(type_of(cls, state_->context), variable);
+}
+
+void Builder::store_variable(llvm::Value* variable, llvm::Value* value) {
+  check_is_ours(*state_, variable, state_->line);
+  check_is_ours(*state_, value, state_->line);
+  state_->ir.CreateStore(value, variable);
+}
+
+void Builder::if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
+                  Where where) {
+  State& s = *state_;
+  check_is_ours(s, condition.handle(), where);
+  llvm::BasicBlock* then_block = s.new_block("then");
+  llvm::BasicBlock* else_block = otherwise ? s.new_block("else") : nullptr;
+  llvm::BasicBlock* end = s.new_block("end");
+  {
+    AtLine line(where);
+    s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
+  }
+  AuthorsCode authors;
+  s.ir.SetInsertPoint(then_block);
+  then();
+  s.ir.CreateBr(end);
+  if (otherwise) {
+    s.ir.SetInsertPoint(else_block);
+    otherwise();
+    s.ir.CreateBr(end);
+  }
+  s.ir.SetInsertPoint(end);
+}
+
+void Builder::while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where) {
+  State& s = *state_;
+  llvm::BasicBlock* head = s.new_block("while");
+  llvm::BasicBlock* round = s.new_block("round");
+  llvm::BasicBlock* end = s.new_block("end");
+  {
+    AtLine line(where);
+    s.ir.CreateBr(head);
+  }
+  AuthorsCode authors;
+  s.ir.SetInsertPoint(head);
+  pred again = condition();
+  check_is_ours(s, again.handle(), where);
+  s.ir.CreateCondBr(again.handle(), round, end);
+  s.ir.SetInsertPoint(round);
+  body();
+  s.ir.CreateBr(head);
+  s.ir.SetInsertPoint(end);
+}
+
+void Builder::for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body,
+                   Where where) {
+  State& s = *state_;
+  for (Value v : {from, to, step}) check_is_ours(s, v.handle(), where);
+  llvm::BasicBlock* head = s.new_block("for");
+  llvm::BasicBlock* round = s.new_block("round");
+  llvm::BasicBlock* end = s.new_block("end");
+  llvm::BasicBlock* before = s.ir.GetInsertBlock();
+  llvm::PHINode* index;
+  {
+    AtLine line(where);
+    s.ir.CreateBr(head);
+    s.ir.SetInsertPoint(head);
+    index = s.ir.CreatePHI(type_of(cls, s.context), 2);
+    index->addIncoming(from.handle(), before);
+    s.ir.CreateCondBr(detail::comparison(detail::Comparison::lt, cls, index, to.handle()), round, end);
+  }
+  s.ir.SetInsertPoint(round);
+  {
+    AuthorsCode authors;
+    body(Value(index));
+  }
+  AtLine line(where);
+  llvm::Value* next = s.ir.CreateAdd(index, step.handle());
+  index->addIncoming(next, s.ir.GetInsertBlock());
+  s.ir.CreateBr(head);
+  s.ir.SetInsertPoint(end);
+}
+
+}  // namespace ptxbuilder

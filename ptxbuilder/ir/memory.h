@@ -1,0 +1,90 @@
+// Plain loads and stores through typed pointers, and printing. They are LLVM's own, so addresses fold and
+// loads merge.
+#pragma once
+
+#include <array>
+
+#include "ptxbuilder/ir/builder.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+llvm::Value* load(llvm::Value* address, Class cls, int count, Where where);
+llvm::Value* element(llvm::Value* vector, int i);
+void store(llvm::Value* address, std::span<const Value> values, Where where);
+}  // namespace detail
+
+// Stands for the element behind a pointer: reads as its value, writes when assigned.
+template <class T>
+class Element {
+ public:
+  Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
+  Element(const Element&) = default;
+
+  operator T() const { return value(); }  // NOLINT: reads as its value
+  T value() const { return T(detail::load(address_, T::cls, 1, where_)); }
+  void operator=(T value) const { detail::store(address_, std::array<Value, 1>{value}, where_); }
+  void operator=(const Element& other) const { *this = other.value(); }
+
+  friend T operator+(Element a, T b) { return a.value() + b; }
+  friend T operator+(T a, Element b) { return a + b.value(); }
+  friend T operator*(Element a, T b) { return a.value() * b; }
+  friend T operator*(T a, Element b) { return a * b.value(); }
+
+ private:
+  llvm::Value* address_;
+  Where where_;
+};
+
+// A pointer to elements of T in the state space of Address, gmem or smem. Indices count elements.
+template <class T, class Address>
+class Pointer : public Value {
+ public:
+  static constexpr Class cls = Address::cls;
+  using element_type = T;
+  explicit Pointer(llvm::Value* handle) : Value(handle) {}
+  explicit Pointer(Address address) : Value(address) {}
+
+  operator Address() const { return Address(handle()); }  // NOLINT: forgets the element type
+
+  struct Index {
+    u32 value;
+    Where where;
+    template <class I>
+    requires std::convertible_to<I, u32> Index(I i, Where where = Where::here()) : value(i), where(where) {}
+  };
+
+  Element<T> operator[](Index i) const {
+    return {detail::element_address(handle(), T::dtype, i.value.handle()), i.where};
+  }
+  friend Pointer operator+(Pointer p, u32 elements) {
+    return Pointer(detail::element_address(p.handle(), T::dtype, elements.handle()));
+  }
+};
+
+template <class T>
+using gptr = Pointer<T, gmem>;
+template <class T>
+using sptr = Pointer<T, smem>;
+
+// `count` consecutive elements in one access; the address is a multiple of the access' size.
+template <int count, class T, class Address>
+std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here()) {
+  llvm::Value* vector = detail::load(from.handle(), T::cls, count, where);
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return std::array<T, count>{T(detail::element(vector, static_cast<int>(i)))...};
+  }
+  (std::make_index_sequence<count>());
+}
+
+template <class T, class Address, size_t count>
+void store(Pointer<T, Address> to, const std::array<T, count>& values, Where where = Where::here()) {
+  detail::store(to.handle(), std::vector<Value>(values.begin(), values.end()), where);
+}
+
+// CUDA's device printf: `format` as in C, with %u %d %llu %lld %f %c %p matching the values, at most 32 of
+// them. The driver shows the text when the host synchronizes. Uses a little stack, which it waives. Not for
+// kernels with wgmma: an extern call serializes them (ptxas advisory C7510).
+void print(std::string_view format, std::initializer_list<Value> values = {}, Where where = Where::here());
+
+}  // namespace ptxbuilder

@@ -1,0 +1,69 @@
+// The LLVM side of a Builder. Only this folder and code generation include it.
+#pragma once
+
+#include <llvm/IR/DIBuilder.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+
+#include <map>
+#include <set>
+
+#include "ptxbuilder/ir/builder.h"
+
+namespace ptxbuilder {
+
+struct Builder::State {
+  State(std::string name, const BuilderOptions& options, Where where);
+  ~State();
+
+  void create_function();
+  llvm::Function* function_or_create() {
+    if (!function) create_function();
+    return function;
+  }
+  void set_line(Where where);
+  void require(int ptx_version, isa::Sm sm, std::string_view instruction, Where where);
+  llvm::BasicBlock* new_block(const char* name);
+
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module;
+  llvm::IRBuilder<> ir;
+  llvm::Function* function = nullptr;
+  llvm::Instruction* entry_end =
+      nullptr;  // declarations and variables stand before it, at the top of the kernel
+  llvm::GlobalVariable* shared = nullptr;
+  std::vector<llvm::AllocaInst*> variables;
+
+  BuilderOptions options;
+  const isa::Target& target;
+  Signature signature;
+  std::vector<std::pair<std::string, uint32_t>> shared_plan;  // what, bytes
+  std::vector<std::string> waivers;
+  std::vector<std::function<void()>> checks;
+  std::shared_ptr<void> attachment;
+  int register_files = 0;
+  bool finished = false;
+
+  // Line information
+  std::unique_ptr<llvm::DIBuilder> debug;
+  llvm::DISubprogram* subprogram = nullptr;
+  std::map<std::string, llvm::DIScope*> scopes;  // by file
+  Where line;
+  bool line_is_set = false;
+};
+
+// The LLVM type of a register of this class.
+llvm::Type* type_of(Class cls, llvm::LLVMContext& context);
+llvm::Type* type_of(DType type, llvm::LLVMContext& context);
+
+// Throws Error unless the value was made by the kernel that is being built: LLVM would crash on a stranger's.
+void check_is_ours(const Builder::State& state, llvm::Value* value, Where where);
+
+// "u32", "smem", "tensor map": a value's type in the author's words.
+std::string describe(llvm::Type* type);
+
+// NVPTX address spaces (NVPTX usage guide, "Address Spaces").
+inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3, kSharedClusterSpace = 7;
+
+}  // namespace ptxbuilder

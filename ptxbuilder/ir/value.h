@@ -1,0 +1,230 @@
+// Typed device values: what a kernel computes with. Host ints and floats turn into constants where a device
+// value is wanted; nothing else converts by itself, so a wrong width or state space is a C++ compile error.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/isa/row.h"
+
+namespace llvm {
+class Value;
+}
+
+namespace ptxbuilder {
+
+using isa::Class;
+
+// An immutable value of the kernel being built on this thread.
+class Value {
+ public:
+  explicit Value(llvm::Value* handle) : handle_(handle) {}
+  llvm::Value* handle() const { return handle_; }
+
+ private:
+  llvm::Value* handle_;
+};
+
+class u32;
+
+namespace detail {
+
+enum class Arithmetic : uint8_t { add, sub, mul, div, rem, bit_and, bit_or, bit_xor, shl, shr, min, max };
+enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
+
+llvm::Value* arithmetic(Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b);
+llvm::Value* comparison(Comparison op, Class cls, llvm::Value* a, llvm::Value* b);
+llvm::Value* convert(Class from, Class to, llvm::Value* a);
+llvm::Value* bit_cast(Class to, llvm::Value* a);
+llvm::Value* select(llvm::Value* condition, llvm::Value* a, llvm::Value* b);
+llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
+llvm::Value* integer_constant(Class cls, uint64_t bits);
+llvm::Value* float_constant(Class cls, double value);
+llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes);
+llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* index);
+[[noreturn]] void constant_out_of_range(Class cls, int64_t value, Where where);
+
+template <class T>
+inline constexpr bool always_false = false;
+
+}  // namespace detail
+
+// A predicate register: what comparisons yield, and what if_, while_, select and .when() take.
+class pred : public Value {
+ public:
+  static constexpr Class cls = Class::pred;
+  using Value::Value;
+  explicit pred(bool value) : Value(detail::integer_constant(cls, value)) {}
+
+  friend pred operator!(pred a) { return a ^ pred(true); }
+  friend pred operator&(pred a, pred b) { return combine(detail::Arithmetic::bit_and, a, b); }
+  friend pred operator|(pred a, pred b) { return combine(detail::Arithmetic::bit_or, a, b); }
+  friend pred operator^(pred a, pred b) { return combine(detail::Arithmetic::bit_xor, a, b); }
+
+  template <class T = void>
+  explicit operator bool() const {
+    static_assert(
+        detail::always_false<T>,
+        "a device predicate is not known while the kernel is built: use if_(p, ...), while_ or select, and & "
+        "or | in place of && or ||");
+    return false;
+  }
+
+ private:
+  static pred combine(detail::Arithmetic op, pred a, pred b) {
+    return pred(detail::arithmetic(op, cls, a.handle(), b.handle()));
+  }
+};
+
+namespace detail {
+
+// Gives a device type its operators, found by argument-dependent look-up.
+template <class Self>
+struct Operators {
+  friend Self operator+(Self a, Self b) { return combine(Arithmetic::add, a, b); }
+  friend Self operator-(Self a, Self b) { return combine(Arithmetic::sub, a, b); }
+  friend Self operator*(Self a, Self b) { return combine(Arithmetic::mul, a, b); }
+  friend Self operator/(Self a, Self b) { return combine(Arithmetic::div, a, b); }
+  friend Self min(Self a, Self b) { return combine(Arithmetic::min, a, b); }
+  friend Self max(Self a, Self b) { return combine(Arithmetic::max, a, b); }
+  friend pred operator==(Self a, Self b) { return compare(Comparison::eq, a, b); }
+  friend pred operator!=(Self a, Self b) { return compare(Comparison::ne, a, b); }
+  friend pred operator<(Self a, Self b) { return compare(Comparison::lt, a, b); }
+  friend pred operator<=(Self a, Self b) { return compare(Comparison::le, a, b); }
+  friend pred operator>(Self a, Self b) { return compare(Comparison::gt, a, b); }
+  friend pred operator>=(Self a, Self b) { return compare(Comparison::ge, a, b); }
+
+ protected:
+  static Self combine(Arithmetic op, Self a, Self b) {
+    return Self(arithmetic(op, Self::cls, a.handle(), b.handle()));
+  }
+  static pred compare(Comparison op, Self a, Self b) {
+    return pred(comparison(op, Self::cls, a.handle(), b.handle()));
+  }
+};
+
+template <class Self>
+struct IntegerOperators : Operators<Self> {
+  friend Self operator%(Self a, Self b) { return Operators<Self>::combine(Arithmetic::rem, a, b); }
+  friend Self operator&(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_and, a, b); }
+  friend Self operator|(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_or, a, b); }
+  friend Self operator^(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_xor, a, b); }
+  friend Self operator<<(Self a, Self b) { return Operators<Self>::combine(Arithmetic::shl, a, b); }
+  friend Self operator>>(Self a, Self b) { return Operators<Self>::combine(Arithmetic::shr, a, b); }
+};
+
+template <class T>
+concept HostInteger = std::integral<T> && !std::same_as<T, bool>;
+
+template <class T>
+concept HostNumber = HostInteger<T> || std::floating_point<T>;
+
+// A constant of a host integer that must fit Host, the host type of the device type's width and sign.
+template <class Host, HostInteger I>
+llvm::Value* checked_constant(Class cls, I value, Where where) {
+  if (!std::in_range<Host>(value)) constant_out_of_range(cls, static_cast<int64_t>(value), where);
+  return integer_constant(cls, static_cast<uint64_t>(static_cast<Host>(value)));
+}
+
+}  // namespace detail
+
+#define PTXBUILDER_INTEGER(Name, Host)                                                                      \
+  class Name : public Value, public detail::IntegerOperators<Name> {                                        \
+   public:                                                                                                  \
+    static constexpr Class cls = Class::Name;                                                               \
+    static constexpr DType dtype = DType::Name;                                                             \
+    explicit Name(llvm::Value* handle) : Value(handle) {}                                                   \
+    template <detail::HostInteger I>                                                                        \
+    Name(I value, Where where = Where::here()) /* NOLINT: host integers are constants */                    \
+        : Value(detail::checked_constant<Host>(cls, value, where)) {}                                       \
+    /* Between device types: extends by the source's sign, or keeps the low bits; a predicate is 0 or 1. */ \
+    template <class From>                                                                                   \
+    requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&                                 \
+             requires { From::cls; }) explicit Name(From from)                                              \
+        : Value(detail::convert(From::cls, cls, from.handle())) {}                                          \
+  };
+
+PTXBUILDER_INTEGER(u16, uint16_t)
+PTXBUILDER_INTEGER(s16, int16_t)
+PTXBUILDER_INTEGER(u32, uint32_t)
+PTXBUILDER_INTEGER(s32, int32_t)
+PTXBUILDER_INTEGER(u64, uint64_t)
+PTXBUILDER_INTEGER(s64, int64_t)
+#undef PTXBUILDER_INTEGER
+
+#define PTXBUILDER_FLOAT(Name)                                                      \
+  class Name : public Value, public detail::Operators<Name> {                       \
+   public:                                                                          \
+    static constexpr Class cls = Class::Name;                                       \
+    static constexpr DType dtype = DType::Name;                                     \
+    explicit Name(llvm::Value* handle) : Value(handle) {}                           \
+    template <detail::HostNumber F>                                                 \
+    Name(F value) /* NOLINT: host numbers are constants, rounded to nearest even */ \
+        : Value(detail::float_constant(cls, static_cast<double>(value))) {}         \
+    template <class From>                                                           \
+    requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&         \
+             requires { From::cls; }) explicit Name(From from)                      \
+        : Value(detail::convert(From::cls, cls, from.handle())) {}                  \
+  };
+
+PTXBUILDER_FLOAT(f16)
+PTXBUILDER_FLOAT(bf16)
+PTXBUILDER_FLOAT(f32)
+PTXBUILDER_FLOAT(f64)
+#undef PTXBUILDER_FLOAT
+
+// A byte address in shared memory of this CTA (`.shared::cta`, 32 bits).
+class smem : public Value {
+ public:
+  static constexpr Class cls = Class::smem;
+  using Value::Value;
+  friend smem operator+(smem a, u32 bytes) { return smem(detail::address_add(a.handle(), bytes.handle())); }
+  explicit operator u32() const { return u32(detail::convert(cls, Class::u32, handle())); }
+};
+
+// A byte address in shared memory of any CTA of the cluster (`.shared::cluster`, 32 bits), as mapa makes it.
+class cluster_smem : public Value {
+ public:
+  static constexpr Class cls = Class::cluster;
+  using Value::Value;
+};
+
+// A byte address in global memory (`.global`, 64 bits).
+class gmem : public Value {
+ public:
+  static constexpr Class cls = Class::gmem;
+  using Value::Value;
+  friend gmem operator+(gmem a, u64 bytes) { return gmem(detail::address_add(a.handle(), bytes.handle())); }
+};
+
+// The address of a 128-byte tensor map that is a `__grid_constant__` parameter.
+class TensorMap : public Value {
+ public:
+  static constexpr Class cls = Class::tmap;
+  using Value::Value;
+};
+
+// condition ? a : b, without a branch.
+template <class T>
+requires std::derived_from<T, Value> T select(pred condition, T a, std::type_identity_t<T> b) {
+  return T(detail::select(condition.handle(), a.handle(), b.handle()));
+}
+
+// a * b + c with one rounding.
+inline f32 fma(f32 a, f32 b, f32 c) { return f32(detail::fma(a.handle(), b.handle(), c.handle())); }
+
+// The same bits as another type of the same width: bit_cast<u32>(x).
+template <class To, class From>
+To bit_cast(From from) {
+  return To(detail::bit_cast(To::cls, from.handle()));
+}
+
+// The least number of blocks of b that hold a. On u32, a + b - 1 must not wrap.
+inline u32 ceil_div(u32 a, u32 b) { return (a + (b - 1u)) / b; }
+
+}  // namespace ptxbuilder

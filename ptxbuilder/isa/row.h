@@ -1,0 +1,213 @@
+// One PTX instruction as a row: the manual's syntax line with typed holes, from which all else is derived.
+//
+//   "mbarrier.try_wait.parity.shared::cta.b64 {done:=pred}, [{bar:smem}], {parity:u32};"
+//
+// A hole is {name:class}: `:` reads, `:=` writes, `:+` reads and writes. `{{` and `}}` are braces. A class
+// may be a list, printed in braces, as f32x4; an immediate bounds its values, as imm<24..256/8> (least,
+// greatest, step).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ptxbuilder/isa/target.h"
+
+namespace ptxbuilder::isa {
+
+// What an operand is. Addresses are typed by their state space: smem is a 32-bit shared::cta address, cluster
+// a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic address of a tensor
+// map.
+enum class Class : uint8_t {
+  pred,
+  b16,
+  u16,
+  s16,
+  f16,
+  bf16,
+  b32,
+  u32,
+  s32,
+  f32,
+  b64,
+  u64,
+  s64,
+  f64,
+  smem,
+  cluster,
+  gmem,
+  generic,
+  tmap,
+  imm
+};
+
+std::string_view name(Class cls);
+
+// The register type that declares an operand of this class: ".pred", ".b32"; empty for imm.
+std::string_view register_type(Class cls);
+
+// The letter of LLVM's inline-asm constraint (LLVM Language Reference, "Supported Constraint Code List:
+// NVPTX").
+char constraint(Class cls);
+
+enum class Access : uint8_t { read, write, read_write };
+
+struct Operand {
+  std::string_view name;
+  Class cls = Class::pred;
+  Access access = Access::read;
+  int count = 1;                              // registers in a list; 1 also for a plain operand
+  bool list = false;                          // printed in braces
+  int64_t least = 0, greatest = 0, step = 1;  // of an immediate
+  size_t begin = 0, end = 0;                  // of the hole in the syntax, braces included
+
+  constexpr bool reads() const { return access != Access::write; }
+  constexpr bool writes() const { return access != Access::read; }
+};
+
+// What the compiler may do with an instruction.
+enum class Effect : uint8_t {
+  pure,    // its results depend on its operands alone: may be moved, merged or dropped
+  memory,  // it synchronizes, or touches memory or named registers: stays where it is, in order, never
+           // duplicated
+};
+
+struct Operands {
+  std::array<Operand, 16> items = {};
+  size_t count = 0;
+
+  constexpr const Operand* begin() const { return items.data(); }
+  constexpr const Operand* end() const { return items.data() + count; }
+  constexpr const Operand& operator[](size_t i) const { return items[i]; }
+  constexpr size_t size() const { return count; }
+};
+
+// Finds the holes of a syntax line. Throws a `const char*` that says what is wrong: in a row, which is parsed
+// while the library is compiled, that is a compile error; text that comes at run time goes through parse_at.
+constexpr Operands parse(std::string_view syntax);
+Operands parse_at(std::string_view syntax, Where where);  // throws Error
+
+struct Row {
+  std::string_view name;    // the C++ function: the mnemonic with dots as underscores
+  std::string_view syntax;  // one instruction, ending in a semicolon
+  Effect effect = Effect::memory;
+  int ptx_version = 0;  // ten times the least .version
+  Sm sm = Sm::sm_75;    // the least target
+  std::string_view intrinsic =
+      {};  // LLVM's intrinsic that prints this instruction, where that is preferred to asm
+  Operands operands = parse(syntax);
+
+  // The instruction without its operands: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
+  constexpr std::string_view mnemonic() const {
+    size_t end = syntax.find_first_of(" ;");
+    return syntax.substr(0, end);
+  }
+};
+
+// A complete PTX module whose one kernel holds this instruction alone, for `target` and `ptx_version`.
+std::string standalone_module(const Row& row, const Target& target, int ptx_version);
+
+// ---- The parser, here because rows are parsed at compile time ----
+
+namespace detail {
+
+struct ClassName {
+  std::string_view name;
+  Class cls;
+};
+
+inline constexpr std::array kClasses = {
+    ClassName{"pred", Class::pred}, ClassName{"b16", Class::b16},
+    ClassName{"u16", Class::u16},   ClassName{"s16", Class::s16},
+    ClassName{"f16", Class::f16},   ClassName{"bf16", Class::bf16},
+    ClassName{"b32", Class::b32},   ClassName{"u32", Class::u32},
+    ClassName{"s32", Class::s32},   ClassName{"f32", Class::f32},
+    ClassName{"b64", Class::b64},   ClassName{"u64", Class::u64},
+    ClassName{"s64", Class::s64},   ClassName{"f64", Class::f64},
+    ClassName{"smem", Class::smem}, ClassName{"cluster", Class::cluster},
+    ClassName{"gmem", Class::gmem}, ClassName{"generic", Class::generic},
+    ClassName{"tmap", Class::tmap}, ClassName{"imm", Class::imm},
+};
+
+constexpr int64_t parse_integer(std::string_view text) {
+  if (text.empty()) throw "a number is missing in a hole";
+  bool negative = text[0] == '-';
+  int64_t value = 0;
+  for (char c : text.substr(negative)) {
+    if (c < '0' || c > '9') throw "a number in a hole has a character that is no digit";
+    value = value * 10 + (c - '0');
+  }
+  return negative ? -value : value;
+}
+
+// "24..256/8"
+constexpr void parse_bounds(std::string_view text, Operand& operand) {
+  size_t dots = text.find("..");
+  if (dots == std::string_view::npos)
+    throw "an immediate needs bounds: imm<least..greatest> or imm<least..greatest/step>";
+  size_t slash = text.find('/');
+  operand.least = parse_integer(text.substr(0, dots));
+  operand.greatest =
+      parse_integer(text.substr(dots + 2, slash == std::string_view::npos ? slash : slash - dots - 2));
+  if (slash != std::string_view::npos) operand.step = parse_integer(text.substr(slash + 1));
+}
+
+constexpr Operand parse_hole(std::string_view hole) {
+  Operand operand;
+  size_t colon = hole.find(':');
+  if (colon == std::string_view::npos || colon == 0) throw "a hole needs a name and a class: {name:class}";
+  operand.name = hole.substr(0, colon);
+  std::string_view rest = hole.substr(colon + 1);
+  if (rest.starts_with('=')) operand.access = Access::write;
+  if (rest.starts_with('+')) operand.access = Access::read_write;
+  if (operand.access != Access::read) rest.remove_prefix(1);
+  if (rest.starts_with("imm<") && rest.ends_with('>')) {
+    if (operand.access != Access::read) throw "an immediate cannot be written";
+    operand.cls = Class::imm;
+    parse_bounds(rest.substr(4, rest.size() - 5), operand);
+    return operand;
+  }
+  if (size_t x = rest.rfind('x'); x != std::string_view::npos) {
+    operand.list = true;
+    operand.count = static_cast<int>(parse_integer(rest.substr(x + 1)));
+    if (operand.count < 1) throw "a list holds at least one register";
+    rest = rest.substr(0, x);
+  }
+  for (const ClassName& c : kClasses) {
+    if (c.name == rest && c.cls != Class::imm) {
+      operand.cls = c.cls;
+      return operand;
+    }
+  }
+  throw "a hole has an unknown class";
+}
+
+}  // namespace detail
+
+constexpr Operands parse(std::string_view syntax) {
+  Operands operands;
+  for (size_t i = 0; i < syntax.size(); ++i) {
+    char c = syntax[i];
+    if (c != '{' && c != '}') continue;
+    if (i + 1 < syntax.size() && syntax[i + 1] == c) {
+      ++i;
+      continue;
+    }
+    if (c == '}') throw "a '}' closes no hole: write }} for a brace";
+    size_t close = syntax.find('}', i);
+    if (close == std::string_view::npos) throw "a hole is not closed: write {{ for a brace";
+    Operand operand = detail::parse_hole(syntax.substr(i + 1, close - i - 1));
+    operand.begin = i;
+    operand.end = close + 1;
+    for (const Operand& other : operands)
+      if (other.name == operand.name) throw "two holes have the same name";
+    if (operands.count == operands.items.size()) throw "an instruction has at most 16 operands";
+    operands.items[operands.count++] = operand;
+    i = close;
+  }
+  return operands;
+}
+
+}  // namespace ptxbuilder::isa

@@ -1,0 +1,192 @@
+#include "ptxbuilder/signature.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;  // raised when a reader of the older form would misread the newer
+
+constexpr std::array<std::string_view, 3> kInterleaves = {"none", "16", "32"};
+constexpr std::array<std::string_view, 4> kSwizzles = {"none", "32", "64", "128"};
+constexpr std::array<std::string_view, 4> kPromotions = {"none", "64", "128", "256"};
+constexpr std::array<std::string_view, 2> kFills = {"zero", "nan"};
+constexpr std::array<std::string_view, 3> kKinds = {"scalar", "pointer", "tensor_map"};
+
+Json write(const Parameter& p) {
+  Json json = {{"name", p.name}, {"kind", kKinds[static_cast<size_t>(p.kind)]}, {"dtype", name(p.dtype)}};
+  if (p.kind == Parameter::Kind::tensor_map) {
+    const TensorMapRecipe& map = p.tensor_map;
+    json["box"] = map.box;
+    json["element_strides"] = map.element_strides;
+    json["interleave"] = name(map.interleave);
+    json["swizzle"] = name(map.swizzle);
+    json["l2_promotion"] = name(map.l2_promotion);
+    json["oob_fill"] = name(map.oob_fill);
+  }
+  return json;
+}
+
+// Reads members with errors that name the file and the member.
+class Reader {
+ public:
+  Reader(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
+    if (!json.is_object()) throw Error(fmt::format("{}: expected an object, found {}", path_, json.dump()));
+  }
+
+  template <class T>
+  T get(const char* member) const {
+    const Json& value = at(member);
+    try {
+      return value.get<T>();
+    } catch (const Json::exception&) {
+      throw Error(fmt::format("{}.{}: the value {} has the wrong type", path_, member, value.dump()));
+    }
+  }
+
+  template <class T>
+  T get_unsigned(const char* member) const {
+    const Json& value = at(member);
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > std::numeric_limits<T>::max())
+      throw Error(fmt::format("{}.{}: expected an unsigned {}-bit number, found {}", path_, member,
+                              8 * sizeof(T), value.dump()));
+    return value.get<T>();
+  }
+
+  template <class T>
+  std::optional<T> get_optional_unsigned(const char* member) const {
+    if (!json_.contains(member) || json_.at(member).is_null()) return std::nullopt;
+    return get_unsigned<T>(member);
+  }
+
+  template <class Enum, size_t n>
+  Enum get_enum(const char* member, const std::array<std::string_view, n>& names) const {
+    auto text = get<std::string>(member);
+    for (size_t i = 0; i < n; ++i)
+      if (names[i] == text) return static_cast<Enum>(i);
+    throw Error(fmt::format("{}.{}: '{}' is not one of {}", path_, member, text,
+                            fmt::join(names.begin(), names.end(), ", ")));
+  }
+
+  std::vector<uint32_t> get_unsigned_list(const char* member, size_t least, size_t most) const {
+    const Json& value = at(member);
+    bool good = value.is_array() && value.size() >= least && value.size() <= most;
+    if (good)
+      for (const Json& item : value)
+        good =
+            good && item.is_number_unsigned() && item.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
+    if (!good)
+      throw Error(fmt::format("{}.{}: expected {} to {} unsigned 32-bit numbers, found {}", path_, member,
+                              least, most, value.dump()));
+    return value.get<std::vector<uint32_t>>();
+  }
+
+  DType get_dtype(const char* member) const {
+    auto text = get<std::string>(member);
+    if (auto type = dtype_from_name(text)) return *type;
+    throw Error(fmt::format("{}.{}: '{}' is not an element type", path_, member, text));
+  }
+
+  const Json& at(const char* member) const {
+    if (!json_.contains(member)) throw Error(fmt::format("{}: the member '{}' is missing", path_, member));
+    return json_.at(member);
+  }
+
+ private:
+  const Json& json_;
+  std::string path_;
+};
+
+Parameter read_parameter(const Json& json, const std::string& path) {
+  Reader in(json, path);
+  Parameter p;
+  p.name = in.get<std::string>("name");
+  p.kind = in.get_enum<Parameter::Kind>("kind", kKinds);
+  p.dtype = in.get_dtype("dtype");
+  if (p.kind == Parameter::Kind::tensor_map) {
+    p.tensor_map.dtype = p.dtype;
+    p.tensor_map.box = in.get_unsigned_list("box", 1, 5);
+    p.tensor_map.element_strides =
+        in.get_unsigned_list("element_strides", p.tensor_map.box.size(), p.tensor_map.box.size());
+    p.tensor_map.interleave = in.get_enum<Interleave>("interleave", kInterleaves);
+    p.tensor_map.swizzle = in.get_enum<Swizzle>("swizzle", kSwizzles);
+    p.tensor_map.l2_promotion = in.get_enum<L2Promotion>("l2_promotion", kPromotions);
+    p.tensor_map.oob_fill = in.get_enum<OobFill>("oob_fill", kFills);
+  }
+  return p;
+}
+
+}  // namespace
+
+std::string_view name(Interleave value) { return kInterleaves[static_cast<size_t>(value)]; }
+std::string_view name(Swizzle value) { return kSwizzles[static_cast<size_t>(value)]; }
+std::string_view name(L2Promotion value) { return kPromotions[static_cast<size_t>(value)]; }
+std::string_view name(OobFill value) { return kFills[static_cast<size_t>(value)]; }
+
+int Parameter::size_bytes() const {
+  switch (kind) {
+    case Kind::scalar:
+      return size_of(dtype);
+    case Kind::pointer:
+      return 8;
+    case Kind::tensor_map:
+      return 128;
+  }
+  return 0;
+}
+
+std::string to_json(const Signature& s) {
+  Json parameters = Json::array();
+  for (const Parameter& p : s.parameters) parameters.push_back(write(p));
+  Json json = {{"format", kFormat},
+               {"kernel", s.kernel},
+               {"target", s.target},
+               {"ptx_version", s.ptx_version},
+               {"threads", s.threads},
+               {"cluster", s.cluster},
+               {"static_shared_bytes", s.static_shared_bytes},
+               {"dynamic_shared_bytes", s.dynamic_shared_bytes},
+               {"parameters", parameters}};
+  if (s.registers) json["registers"] = *s.registers;
+  if (s.spill_bytes) json["spill_bytes"] = *s.spill_bytes;
+  if (s.stack_bytes) json["stack_bytes"] = *s.stack_bytes;
+  return json.dump(2) + "\n";
+}
+
+Signature signature_from_json(const std::string& text, const std::string& file_name) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& e) {
+    throw Error(fmt::format("{}: not JSON: {}", file_name, e.what()));
+  }
+  Reader in(json, file_name);
+  if (auto format = in.get_unsigned<uint32_t>("format"); format != kFormat)
+    throw Error(fmt::format("{}: sidecar format {} is not known, this runtime reads format {}", file_name,
+                            format, kFormat));
+  Signature s;
+  s.kernel = in.get<std::string>("kernel");
+  s.target = in.get<std::string>("target");
+  s.ptx_version = static_cast<int>(in.get_unsigned<uint16_t>("ptx_version"));
+  s.threads = in.get_unsigned<uint32_t>("threads");
+  auto cluster = in.get_unsigned_list("cluster", 3, 3);
+  std::copy(cluster.begin(), cluster.end(), s.cluster.begin());
+  s.static_shared_bytes = in.get_unsigned<uint32_t>("static_shared_bytes");
+  s.dynamic_shared_bytes = in.get_unsigned<uint32_t>("dynamic_shared_bytes");
+  const Json& parameters = in.at("parameters");
+  if (!parameters.is_array()) throw Error(fmt::format("{}.parameters: expected a list", file_name));
+  for (size_t i = 0; i < parameters.size(); ++i)
+    s.parameters.push_back(read_parameter(parameters[i], fmt::format("{}.parameters[{}]", file_name, i)));
+  s.registers = in.get_optional_unsigned<uint32_t>("registers");
+  s.spill_bytes = in.get_optional_unsigned<uint32_t>("spill_bytes");
+  s.stack_bytes = in.get_optional_unsigned<uint32_t>("stack_bytes");
+  return s;
+}
+
+}  // namespace ptxbuilder

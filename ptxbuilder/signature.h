@@ -1,0 +1,83 @@
+// What a compiled kernel asks of its launch: the contents of NAME.json, the sidecar beside NAME.cubin.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/dtype.h"
+
+namespace ptxbuilder {
+
+// The enumerations of cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), with its
+// values.
+enum class Interleave : uint8_t { none, b16, b32 };
+enum class Swizzle : uint8_t { none, b32, b64, b128 };
+enum class L2Promotion : uint8_t { none, b64, b128, b256 };
+enum class OobFill : uint8_t { zero, nan };
+
+std::string_view name(Interleave);   // "none", "16", "32"
+std::string_view name(Swizzle);      // "none", "32", "64", "128"
+std::string_view name(L2Promotion);  // "none", "64", "128", "256"
+std::string_view name(OobFill);      // "zero", "nan"
+
+// The extent in bytes of a swizzle's pattern, to which the inner extent of a box is limited: 32, 64, 128; 0
+// for none.
+constexpr int span_bytes(Swizzle swizzle) {
+  return swizzle == Swizzle::none ? 0 : 16 << static_cast<int>(swizzle);
+}
+
+// How a tensor parameter is to be encoded: all of cuTensorMapEncodeTiled but the tensor's address, shape and
+// strides.
+struct TensorMapRecipe {
+  DType dtype = DType::f32;
+  std::vector<uint32_t> box = {};              // elements, innermost first; its size is the rank, 1 to 5
+  std::vector<uint32_t> element_strides = {};  // innermost first; as long as box
+  Interleave interleave = Interleave::none;
+  Swizzle swizzle = Swizzle::none;
+  L2Promotion l2_promotion = L2Promotion::b128;
+  OobFill oob_fill = OobFill::zero;
+
+  int rank() const { return static_cast<int>(box.size()); }
+  bool operator==(const TensorMapRecipe&) const = default;
+};
+
+// One kernel parameter, in order.
+struct Parameter {
+  enum class Kind : uint8_t { scalar, pointer, tensor_map };
+
+  std::string name = {};
+  Kind kind = Kind::scalar;
+  DType dtype = DType::u32;         // of the scalar, of the elements pointed to, or of the tensor
+  TensorMapRecipe tensor_map = {};  // kind tensor_map only
+
+  int size_bytes() const;  // in the kernel's parameter space: 1 to 8, or 128 for a tensor map
+  bool operator==(const Parameter&) const = default;
+};
+
+struct Signature {
+  std::string kernel;             // the .entry name
+  std::string target = "sm_90a";  // ptxas -arch
+  int ptx_version = 80;           // ten times .version
+  uint32_t threads = 128;         // per CTA, one-dimensional
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
+  uint32_t static_shared_bytes = 0;
+  uint32_t dynamic_shared_bytes = 0;  // to be passed at launch
+  std::vector<Parameter> parameters;
+
+  // From ptxas; absent when the kernel was not assembled.
+  std::optional<uint32_t> registers, spill_bytes, stack_bytes;
+
+  bool operator==(const Signature&) const = default;
+};
+
+// The text of NAME.json, indented, one parameter a line group. Round trip: from_json(to_json(s)) == s.
+std::string to_json(const Signature& signature);
+
+// Throws Error that names the member, what was found and what is expected, when the text is not such a
+// sidecar.
+Signature signature_from_json(const std::string& text, const std::string& file_name);
+
+}  // namespace ptxbuilder

@@ -1,0 +1,200 @@
+#include "ptxbuilder/tile/kernel.h"
+
+#include <fmt/format.h>
+
+#include "ptxbuilder/tile/barrier.h"
+
+namespace ptxbuilder {
+namespace {
+
+using detail::TileContext;
+
+constexpr int kRegistersPerSm = 65536;
+
+// Registers a thread has when the kernel starts: what ptxas takes under .maxntid and .minnctapersm 1.
+int launch_registers(int threads) { return std::min(kRegistersPerSm / threads / 8 * 8, 248); }
+
+// Emits the setmaxnreg of each role, now that the threads of all roles are known.
+void finish_roles(Builder& builder) {
+  TileContext& context = TileContext::of(builder);
+  if (context.roles.empty()) return;
+  int warpgroups = 0;
+  for (const auto& role : context.roles) warpgroups += role.count;
+  int threads = 128 * warpgroups;
+  if (threads > 1024)
+    throw Error(context.roles.back().where,
+                fmt::format("warpgroups: {} threads, but a CTA has at most 1024", threads));
+  builder.signature().threads = static_cast<uint32_t>(threads);
+
+  int total = 0;
+  std::string sum;
+  for (const auto& role : context.roles) {
+    int registers = role.registers ? role.registers : launch_registers(threads);
+    total += 128 * role.count * registers;
+    sum += fmt::format("{}{} x 128 x {}", sum.empty() ? "" : " + ", role.count, registers);
+  }
+  if (total > kRegistersPerSm)
+    throw Error(context.roles.back().where,
+                fmt::format("warpgroups: the roles take {} = {} registers, but an SM has {}", sum, total,
+                            kRegistersPerSm));
+
+  for (const auto& role : context.roles)
+    builder.emit_at(role.start, [&] {
+      if (role.registers == 0) return;
+      if (role.registers > launch_registers(threads))
+        setmaxnreg_inc(role.registers, role.where);
+      else
+        setmaxnreg_dec(role.registers, role.where);
+    });
+}
+
+void check_tensor_maps(Builder& builder) {
+  for (const Parameter& p : builder.signature().parameters)
+    if (p.kind == Parameter::Kind::tensor_map && p.tensor_map.box.empty())
+      throw Error(fmt::format("{}: no copy uses the tensor map '{}', so its box is not known",
+                              builder.signature().kernel, p.name));
+}
+
+}  // namespace
+
+namespace detail {
+
+TileContext& TileContext::of(Builder& builder) {
+  if (!builder.attachment()) builder.attachment() = std::make_shared<TileContext>();
+  return *std::static_pointer_cast<TileContext>(builder.attachment());
+}
+
+u32 warpgroup_in_cta(Where where) {
+  TileContext& context = TileContext::of(Builder::current(where));
+  if (context.role < 0) return 0;
+  if (context.roles[context.role].count == 1) return context.roles[context.role].first;
+  return warp_index(where) / 4;
+}
+
+int first_warpgroup_of_role() {
+  TileContext& context = TileContext::of(Builder::current());
+  return context.role < 0 ? 0 : context.roles[context.role].first;
+}
+
+int warpgroups_in_role() {
+  TileContext& context = TileContext::of(Builder::current());
+  return context.role < 0 ? 1 : context.roles[context.role].count;
+}
+
+}  // namespace detail
+
+Kernel::Kernel(std::string name, BuilderOptions options, Where where)
+    : builder_(std::move(name), std::move(options), where) {
+  builder_.on_finish([] {
+    Builder& builder = Builder::current();
+    TileContext& context = TileContext::of(builder);
+    if (context.unpublished_barriers)
+      throw Error(
+          context.barrier_where,
+          "barrier: no sync_threads() or role follows, so other threads may use it before it is made");
+    check_tensor_maps(builder);
+    finish_roles(builder);
+  });
+}
+
+void Kernel::threads(uint32_t count, Where where) {
+  if (count == 0 || count > 1024)
+    throw Error(where, fmt::format("threads: a CTA has 1 to 1024, not {}", count));
+  if (!TileContext::of(builder_).roles.empty())
+    throw Error(where, "threads: the roles set them: 128 for each warpgroup");
+  builder_.signature().threads = count;
+}
+
+void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z) { builder_.signature().cluster = {x, y, z}; }
+
+void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, Where where) {
+  TileContext& context = TileContext::of(builder_);
+  if (context.role >= 0) throw Error(where, "warpgroups: a role inside a role");
+  if (count < 1) throw Error(where, fmt::format("warpgroups: a role has at least one, not {}", count));
+  if (registers != 0 && (registers < 24 || registers > 256 || registers % 8 != 0))
+    throw Error(where,
+                fmt::format("warpgroups: registers must be from 24 to 256 in steps of 8, or 0, but are {}",
+                            registers));
+  if (context.unpublished_barriers) sync_threads(where);
+
+  int first = 0;
+  for (const auto& role : context.roles) first += role.count;
+  AtLine line(where);
+  u32 group = warp_index(where) / 4;
+  pred mine = count == 1 ? group == first : first == 0 ? group < count : group - first < count;
+  if_(
+      mine,
+      [&] {
+        context.roles.push_back({first, count, registers, where, builder_.remember_place()});
+        context.role = static_cast<int>(context.roles.size()) - 1;
+        AuthorsCode authors;
+        body(count == 1 ? u32(0) : group - first);
+        context.role = -1;
+      },
+      where);
+}
+
+void sync_threads(Where where) {
+  bar_sync_all(0, where);
+  TileContext::of(Builder::current(where)).unpublished_barriers = false;
+}
+
+void elect(const std::function<void()>& body, Where where) {
+  AtLine line(where);
+  u32 warp = warp_index(where);
+  bool in_role = TileContext::of(Builder::current(where)).role >= 0;
+  if_((in_role ? warp % 4 : warp) == 0,
+      [&] {
+        if_(
+            elect_sync(0xffffffff, where),
+            [&] {
+              AuthorsCode authors;
+              body();
+            },
+            where);
+      },
+      where);
+}
+
+u32 warp_index(Where where) {
+  Builder& builder = Builder::current(where);
+  TileContext& context = TileContext::of(builder);
+  // From lane 0's register: a value that is the same in all lanes lets ptxas branch and index without
+  // divergence.
+  if (!context.warp)
+    builder.emit_at_entry([&] { context.warp = shfl_sync_idx(tid_x(where) >> 5, 0, where); });
+  return *context.warp;
+}
+
+Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, Where where)
+    : count_(static_cast<int>(arrivals.size())) {
+  Builder& builder = kernel.builder();
+  for (int n : arrivals)
+    if (n < 1 || n >= 1 << 20)
+      throw Error(where, fmt::format("barriers: {} arrivals; from 1 to 2^20 - 1 are possible", n));
+  if (arrivals.empty()) throw Error(where, "barriers: at least one");
+  AtLine line(where);
+  offset_ = builder.allocate_shared(static_cast<uint32_t>(8 * count_), 8, "barriers", where);
+  if_(
+      tid_x(where) == 0,
+      [&] {
+        for (int i = 0; i < count_; ++i) mbarrier_init((*this)[i], arrivals[static_cast<size_t>(i)], where);
+        fence_mbarrier_init(where);
+        fence_proxy_async_shared(where);  // TMA completes barriers through the async proxy
+      },
+      where);
+  TileContext& context = TileContext::of(builder);
+  context.unpublished_barriers = true;
+  context.barrier_where = where;
+}
+
+smem Barriers::operator[](u32 index) const {
+  return Builder::current().shared_base() + (index * 8 + offset_);
+}
+
+void barrier_wait(smem barrier, u32 parity, Where where) {
+  AtLine line(where);
+  while_([&] { return !mbarrier_try_wait_parity(barrier, parity, where); }, [] {}, where);
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,161 @@
+// Kernel: a Builder with a launch shape, typed parameters, shared memory and warpgroup roles.
+#pragma once
+
+#include <initializer_list>
+#include <tuple>
+
+#include "ptxbuilder/ir/control.h"
+#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/memory.h"
+#include "ptxbuilder/tile/tile.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+
+template <class T>
+Parameter parameter(std::string_view name);  // of a type that a kernel can take
+
+template <class T>
+requires requires { T::dtype; }
+Parameter scalar_parameter(std::string_view name) {
+  Parameter p;
+  p.name = name;
+  p.dtype = T::dtype;
+  return p;
+}
+template <>
+inline Parameter parameter<u32>(std::string_view name) {
+  return scalar_parameter<u32>(name);
+}
+template <>
+inline Parameter parameter<s32>(std::string_view name) {
+  return scalar_parameter<s32>(name);
+}
+template <>
+inline Parameter parameter<u64>(std::string_view name) {
+  return scalar_parameter<u64>(name);
+}
+template <>
+inline Parameter parameter<s64>(std::string_view name) {
+  return scalar_parameter<s64>(name);
+}
+template <>
+inline Parameter parameter<f32>(std::string_view name) {
+  return scalar_parameter<f32>(name);
+}
+template <>
+inline Parameter parameter<f64>(std::string_view name) {
+  return scalar_parameter<f64>(name);
+}
+template <>
+inline Parameter parameter<TensorMap>(std::string_view name) {
+  Parameter p;
+  p.name = name;
+  p.kind = Parameter::Kind::tensor_map;  // the copies that use it complete the recipe
+  return p;
+}
+template <class P>
+requires std::same_as<P, gptr<typename P::element_type>> Parameter parameter_of(std::string_view name) {
+  Parameter p = scalar_parameter<typename P::element_type>(name);
+  p.kind = Parameter::Kind::pointer;
+  return p;
+}
+template <class T>
+Parameter make_parameter(std::string_view name) {
+  if constexpr (requires { typename T::element_type; })
+    return parameter_of<T>(name);
+  else
+    return parameter<T>(name);
+}
+
+template <class T>
+using NameOf = std::string_view;
+
+}  // namespace detail
+
+class Kernel {
+ public:
+  // `name` is the .entry's. Throws Error when it is no identifier or the target is unknown.
+  explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
+  Kernel(Kernel&&) = default;
+  Kernel& operator=(Kernel&&) = default;
+
+  // Declares the parameters: u32, s32, u64, s64, f32, f64, gptr<T>, TensorMap. Call once, before all else.
+  //   auto [A, B, n] = k.params<TensorMap, gptr<f32>, u32>("A", "B", "n");
+  template <class... T>
+  std::tuple<T...> params(detail::NameOf<T>... names, Where where = Where::here()) {
+    std::vector<Value> values = builder_.declare_parameters({detail::make_parameter<T>(names)...}, where);
+    return [&]<size_t... i>(std::index_sequence<i...>) { return std::tuple<T...>{T(values[i].handle())...}; }
+    (std::index_sequence_for<T...>());
+  }
+
+  // Threads per CTA of a kernel without warpgroup roles; 128 unless said.
+  void threads(uint32_t count, Where where = Where::here());
+
+  // CTAs per cluster; the grid must be a multiple.
+  void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1);
+
+  // A tile of `shape` elements of T in shared memory, `stages` times. Rows of swizzled tiles are cut into
+  // panels of the swizzle's span. Throws Error when a row is no multiple of 16 bytes or of the span, or
+  // shared memory is used up.
+  template <class T>
+  SharedTile shared(TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1,
+                    Where where = Where::here()) {
+    return SharedTile(builder_, T::dtype, shape, swizzle, stages, where);
+  }
+
+  // A role: the next `count` warpgroups of the CTA run `body(i)`, i being 0 to count - 1, with `registers`
+  // each (24 to 256 in steps of 8; 0 leaves what the launch gives). Roles share 64 Ki registers; the kernel
+  // has as many threads as its roles. Barriers made before are visible to all.
+  void warpgroups(int count, int registers, const std::function<void(u32)>& body,
+                  Where where = Where::here());
+
+  // Lets one of ptxas' advisories through, by name: "C7510", "spills", "stack".
+  void waive(std::string advisory) { builder_.waive(std::move(advisory)); }
+
+  Builder& builder() { return builder_; }
+  const Signature& signature() const { return builder_.signature(); }
+
+ private:
+  Builder builder_;
+};
+
+// Waits for all threads of the CTA, and publishes barriers made before.
+void sync_threads(Where where = Where::here());
+
+// One thread of the warpgroup runs `body`: an elected lane of its first warp. Outside roles, of the CTA's
+// first warp.
+void elect(const std::function<void()>& body, Where where = Where::here());
+
+// The index of the warp in its CTA, in a form that ptxas knows to be uniform.
+u32 warp_index(Where where = Where::here());
+
+namespace detail {
+
+// What the tile layer keeps with a kernel in the making.
+struct TileContext {
+  struct Role {
+    int first, count, registers;
+    Where where;
+    Builder::Place start;  // where setmaxnreg goes
+  };
+  std::vector<Role> roles;
+  int role = -1;  // being emitted
+  std::optional<u32> warp;
+  bool unpublished_barriers = false;
+  Where barrier_where;
+  std::vector<std::weak_ptr<bool>> in_flight;  // of accumulators
+
+  static TileContext& of(Builder& builder);
+};
+
+// Where the code being emitted runs: which warpgroup of the CTA, and how the role around it lies in the CTA.
+// Outside roles there is one warpgroup, 0.
+u32 warpgroup_in_cta(Where where);
+int first_warpgroup_of_role();
+int warpgroups_in_role();
+
+}  // namespace detail
+
+}  // namespace ptxbuilder

@@ -1,0 +1,108 @@
+#include "ptxbuilder/tile/pipeline.h"
+
+#include <fmt/format.h>
+
+namespace ptxbuilder {
+namespace {
+
+// One producer arrives at the full barriers, every warp of the consumers at the empty ones.
+std::vector<int> arrivals(int stages, int consumers) {
+  std::vector<int> counts(static_cast<size_t>(2 * stages), 1);
+  std::fill(counts.begin() + stages, counts.end(), 4 * consumers);
+  return counts;
+}
+
+}  // namespace
+
+Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, Where where)
+    : stages_(stages), tiles_(std::move(tiles)), barriers_(kernel, arrivals(stages, consumers), where) {
+  if (tiles_.empty()) throw Error(where, "pipeline: it needs at least one tile");
+  for (const SharedTile& tile : tiles_)
+    if (tile.stages() != stages)
+      throw Error(
+          where, fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
+}
+
+uint32_t Pipeline::stage_bytes() const {
+  uint32_t bytes = 0;
+  for (const SharedTile& tile : tiles_) bytes += static_cast<uint32_t>(tile.stage_bytes());
+  return bytes;
+}
+
+// The next stage of the ring; its parity turns when the ring starts anew.
+void Pipeline::advance(Var<u32>& stage, Var<u32>& parity) const {
+  u32 next = stage.value() + 1;
+  pred wraps = next == stages_;
+  stage = select(wraps, u32(0), next);
+  parity = parity.value() ^ u32(wraps);
+}
+
+// A barrier never used is in phase 0, and a wait for parity 1 passes: the producer finds every stage empty at
+// first.
+Producer::Producer(const Pipeline& pipeline) : pipeline_(pipeline), stage_(0), parity_(1) {}
+
+Stage Producer::acquire(Where where) {
+  AtLine line(where);
+  u32 index = stage_;
+  barrier_wait(pipeline_.empty(index), parity_, where);
+  smem full = pipeline_.full(index);
+  mbarrier_arrive_expect_tx(full, pipeline_.stage_bytes(), where);
+  pipeline_.advance(stage_, parity_);
+
+  Stage stage(index, full);
+  struct Site {
+    std::vector<SharedTile> tiles;
+    std::vector<bool> loaded;
+  };
+  auto site = std::make_shared<Site>(Site{pipeline_.tiles_, std::vector<bool>(pipeline_.tiles_.size())});
+  stage.on_copy_ = std::make_shared<std::function<void(const TileView&, Where)>>([site](const TileView& view,
+                                                                                        Where at) {
+    for (size_t i = 0; i < site->tiles.size(); ++i) {
+      if (!(site->tiles[i] == view.tile())) continue;
+      if (site->loaded[i])
+        throw Error(
+            at,
+            "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
+      site->loaded[i] = true;
+      return;
+    }
+    throw Error(at, fmt::format("tma_load: the {} is none of the pipeline's", view.tile().describe()));
+  });
+  Builder::current(where).on_finish([site, where] {
+    for (size_t i = 0; i < site->tiles.size(); ++i)
+      if (!site->loaded[i])
+        throw Error(
+            where,
+            fmt::format("acquire: the {} (number {} of the pipeline's) is never loaded into this stage, so "
+                        "its consumers would wait for ever",
+                        site->tiles[i].describe(), i));
+  });
+  return stage;
+}
+
+Consumer::Consumer(const Pipeline& pipeline) : pipeline_(pipeline), stage_(0), parity_(0) {}
+
+Stage Consumer::wait(Where where) {
+  AtLine line(where);
+  u32 index = stage_;
+  smem full = pipeline_.full(index);
+  barrier_wait(full, parity_, where);
+  pipeline_.advance(stage_, parity_);
+
+  Stage stage(index, full);
+  stage.released_ = std::make_shared<bool>(false);
+  Builder::current(where).on_finish([released = stage.released_, where] {
+    if (!*released)
+      throw Error(where, "wait: the stage is never released, so the producer would wait for ever");
+  });
+  return stage;
+}
+
+void Consumer::release(const Stage& stage, Where where) {
+  if (!stage.released_) throw Error(where, "release: a consumer's stage comes from wait()");
+  // Lane 0 of every warp: each warp has waited for its own part of the wgmma group.
+  mbarrier_arrive.when(laneid(where) == 0)(pipeline_.empty(stage.index()), where);
+  *stage.released_ = true;
+}
+
+}  // namespace ptxbuilder

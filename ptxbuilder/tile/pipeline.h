@@ -1,0 +1,87 @@
+// Pipeline: a ring of shared-memory stages between one producer that fills them by TMA and warpgroups that
+// consume them.
+#pragma once
+
+#include "ptxbuilder/tile/barrier.h"
+
+namespace ptxbuilder {
+
+// A stage that a ring handed out: which one, and the barrier that its copies complete on.
+class Stage {
+ public:
+  u32 index() const { return index_; }
+  smem full_barrier() const { return full_; }
+  const std::shared_ptr<std::function<void(const TileView&, Where)>>& on_copy() const { return on_copy_; }
+
+ private:
+  friend class Producer;
+  friend class Consumer;
+  Stage(u32 index, smem full) : index_(index), full_(full) {}
+
+  u32 index_;
+  smem full_;
+  std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
+  std::shared_ptr<bool> released_;
+};
+
+class Pipeline;
+
+// The producer's end, for one thread.
+class Producer {
+ public:
+  // Waits until the next stage is empty and announces its bytes. Every tile of the pipeline is then to be
+  // loaded into it, once: `tma_load(sA[stage], ...)`; the kernel's finish throws Error when one is missing.
+  Stage acquire(Where where = Where::here());
+
+ private:
+  friend class Pipeline;
+  explicit Producer(const Pipeline& pipeline);
+  const Pipeline& pipeline_;
+  Var<u32> stage_, parity_;
+};
+
+// The consumers' end, for all threads of each consuming warpgroup.
+class Consumer {
+ public:
+  // Waits until the next stage is full.
+  Stage wait(Where where = Where::here());
+  // Hands the stage back. What reads it must be done: wgmma_wait first. A stage that is never released is an
+  // Error when the kernel is finished, since the producer would wait for ever.
+  void release(const Stage& stage, Where where = Where::here());
+
+ private:
+  friend class Pipeline;
+  explicit Consumer(const Pipeline& pipeline);
+  const Pipeline& pipeline_;
+  Var<u32> stage_, parity_;
+};
+
+class Pipeline {
+ public:
+  // `tiles` have `stages` stages each; `consumers` warpgroups read every stage. Makes two barriers a stage:
+  // full, which completes when one producer has arrived and all bytes have, and empty, at which every warp of
+  // the consumers arrives.
+  Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
+           Where where = Where::here());
+  Pipeline(const Pipeline&) = delete;
+
+  Producer producer() const { return Producer(*this); }
+  Consumer consumer() const { return Consumer(*this); }
+
+  int stages() const { return stages_; }
+  uint32_t stage_bytes() const;
+
+ private:
+  friend class Producer;
+  friend class Consumer;
+  void advance(Var<u32>& stage, Var<u32>& parity) const;
+
+  smem full(u32 stage) const { return barriers_[stage]; }
+  smem empty(u32 stage) const { return barriers_[stage] + 8 * stages_; }
+
+  int stages_;
+  std::vector<SharedTile> tiles_;
+  Barriers barriers_;
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,84 @@
+// Tiles in shared memory: where each row and panel lies, and what a copy or a matrix instruction needs to
+// know of it.
+#pragma once
+
+#include <memory>
+
+#include "ptxbuilder/ir/instructions.h"
+
+namespace ptxbuilder {
+
+inline constexpr Swizzle SwizzleNone = Swizzle::none, Swizzle32B = Swizzle::b32, Swizzle64B = Swizzle::b64,
+                         Swizzle128B = Swizzle::b128;
+
+struct TileShape {
+  int rows, cols;  // cols are contiguous
+};
+
+class SharedTile;
+class Stage;
+
+// One stage of a tile, whole or some of its rows, at an address known on the device.
+class TileView {
+ public:
+  // `count` rows from `first`, a multiple of 8 so that the swizzle's pattern starts anew.
+  TileView rows(u32 first, int count, Where where = Where::here()) const;
+  // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
+  TileView transposed() const;
+  // Copies into this view complete on `barrier`.
+  TileView on(smem barrier) const;
+
+  const SharedTile& tile() const { return *tile_; }
+  smem address() const { return address_; }
+  int row_count() const { return rows_; }
+  bool is_transposed() const { return transposed_; }
+  const std::optional<smem>& barrier() const { return barrier_; }
+  // Told of each copy into a view that came from a pipeline's stage.
+  const std::shared_ptr<std::function<void(const TileView&, Where)>>& on_copy() const { return on_copy_; }
+
+ private:
+  friend class SharedTile;
+  TileView(std::shared_ptr<const SharedTile> tile, smem address)
+      : tile_(std::move(tile)), address_(address) {}
+
+  std::shared_ptr<const SharedTile> tile_;
+  smem address_;
+  int rows_ = 0;
+  bool transposed_ = false;
+  std::optional<smem> barrier_;
+  std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
+};
+
+// A tile's plan: rows x cols elements, row-major in panels as wide as the swizzle's span (the whole row
+// without swizzle), each panel as TMA writes one box and wgmma reads it; `stages` of them in a row.
+class SharedTile {
+ public:
+  SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, Where where);
+
+  TileView operator[](u32 stage) const;
+  TileView operator[](const Stage& stage) const;
+
+  DType dtype() const { return dtype_; }
+  int rows() const { return shape_.rows; }
+  int cols() const { return shape_.cols; }
+  Swizzle swizzle() const { return swizzle_; }
+  int stages() const { return stages_; }
+  int panel_row_bytes() const;  // a row of one panel
+  int panel_cols() const { return panel_row_bytes() / size_of(dtype_); }
+  int panels() const { return shape_.cols / panel_cols(); }
+  int panel_bytes() const { return shape_.rows * panel_row_bytes(); }
+  int stage_bytes() const { return panels() * panel_bytes(); }
+  uint32_t offset() const { return offset_; }  // from the start of dynamic shared memory
+  bool operator==(const SharedTile& other) const { return offset_ == other.offset_; }
+
+  std::string describe() const;  // "bf16 128x64 tile, 128 B swizzle"
+
+ private:
+  DType dtype_;
+  TileShape shape_;
+  Swizzle swizzle_;
+  int stages_;
+  uint32_t offset_ = 0;
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,42 @@
+#include "runtime/argument.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/tensor_map.h"
+
+namespace ptxbuilder::runtime {
+
+Argument scalar_bits(DType dtype, uint64_t bits) {
+  return {.kind = Parameter::Kind::scalar, .dtype = dtype, .name = {}, .bits = bits};
+}
+
+Argument pointer(View memory, DType dtype) {
+  return {
+      .kind = Parameter::Kind::pointer, .dtype = dtype, .name = {}, .bits = memory.address, .memory = memory};
+}
+
+Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
+                std::span<const uint64_t> strides) {
+  if (shape.empty() || shape.size() > Argument::kMaxRank)
+    throw Error(fmt::format("tensor: rank {} is not in 1 to {}", shape.size(), Argument::kMaxRank));
+  if (!strides.empty() && strides.size() != shape.size() - 1)
+    throw Error(fmt::format("tensor: {} strides for rank {}; give {}, or none for a tensor without gaps",
+                            strides.size(), shape.size(), shape.size() - 1));
+  Argument argument{
+      .kind = Parameter::Kind::tensor_map, .dtype = dtype, .name = {}, .bits = 0, .memory = memory};
+  argument.rank = shape.size();
+  std::ranges::copy(shape, argument.shape.begin());
+  argument.strides = packed_strides(dtype, shape);
+  std::ranges::copy(strides, argument.strides.begin());
+  return argument;
+}
+
+Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
+                std::initializer_list<uint64_t> strides) {
+  return tensor(memory, dtype, std::span(shape.begin(), shape.size()),
+                std::span(strides.begin(), strides.size()));
+}
+
+}  // namespace ptxbuilder::runtime

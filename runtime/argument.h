@@ -1,0 +1,72 @@
+// The values of kernel parameters, with the types that a launch checks against the kernel's sidecar.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+#include "runtime/buffer.h"
+
+namespace ptxbuilder::runtime {
+
+// Made by the functions below; lives on the stack, without memory of its own.
+struct Argument {
+  static constexpr size_t kMaxRank = 5;
+
+  Parameter::Kind kind = Parameter::Kind::scalar;
+  DType dtype = DType::u32;
+  std::string_view name = {};  // of the parameter it is meant for; empty: whichever stands at its position
+  uint64_t bits = 0;           // of a scalar, in its low bytes
+  View memory = {};            // of a pointer or tensor
+  size_t rank = 0;             // of a tensor, with the lists below innermost dimension first
+  std::array<uint64_t, kMaxRank> shape = {};        // elements
+  std::array<uint64_t, kMaxRank - 1> strides = {};  // bytes, of dimensions 1 to rank - 1
+
+  // The same argument, to be refused by any parameter but `parameter`. The text has to outlive the launch.
+  Argument named(std::string_view parameter) const {
+    Argument copy = *this;
+    copy.name = parameter;
+    return copy;
+  }
+};
+
+template <class T>
+concept Scalar =
+    (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
+
+// The element type that a C++ type stands for: uint32_t for u32, float for f32.
+template <Scalar T>
+constexpr DType dtype_of() {
+  if constexpr (std::same_as<T, float>) return DType::f32;
+  if constexpr (std::same_as<T, double>) return DType::f64;
+  constexpr bool is_signed = std::is_signed_v<T>;
+  if constexpr (sizeof(T) == 1) return is_signed ? DType::s8 : DType::u8;
+  if constexpr (sizeof(T) == 2) return is_signed ? DType::s16 : DType::u16;
+  if constexpr (sizeof(T) == 4) return is_signed ? DType::s32 : DType::u32;
+  return is_signed ? DType::s64 : DType::u64;
+}
+
+template <Scalar T>
+Argument scalar(T value) {
+  Argument argument{.kind = Parameter::Kind::scalar, .dtype = dtype_of<T>()};
+  std::memcpy(&argument.bits, &value, sizeof value);
+  return argument;
+}
+
+// For types that C++ has no scalar of: scalar_bits(DType::bf16, 0x3f80) is 1.
+Argument scalar_bits(DType dtype, uint64_t bits);
+
+Argument pointer(View memory, DType dtype);
+
+// `shape` is in elements and `strides` in bytes, of dimensions 1 to rank - 1; both innermost dimension first.
+// Without strides the tensor has no gaps. Throw Error when the rank is not 1 to 5 or the strides are not rank
+// - 1.
+Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
+                std::span<const uint64_t> strides = {});
+Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
+                std::initializer_list<uint64_t> strides = {});
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,59 @@
+#include "runtime/buffer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ptxbuilder::runtime {
+
+Buffer::Buffer(Device& device, size_t bytes) : device_(&device), view_{device.allocate(bytes), bytes} {}
+
+Buffer::~Buffer() {
+  if (device_) device_->release(view_.address);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)), view_(std::exchange(other.view_, View{})) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(view_, other.view_);
+  return *this;
+}
+
+Buffer::operator View() const {
+  if (!device_)
+    throw Error(
+        "a Buffer without memory as a kernel argument: allocate it, or pass View{} for a null pointer");
+  return view_;
+}
+
+View Buffer::part(size_t offset, size_t bytes) const {
+  if (!device_) throw Error("a Buffer without memory");
+  if (offset > view_.bytes || bytes > view_.bytes - offset)
+    throw Error(fmt::format("bytes {} to {} of a buffer of {} B", offset, offset + bytes, view_.bytes));
+  return {view_.address + offset, bytes};
+}
+
+void Buffer::fill(uint8_t value) {
+  View all = part(0, view_.bytes);
+  device_->fill(all.address, value, all.bytes);
+}
+
+void Buffer::copy_bytes_in(std::span<const std::byte> bytes, size_t offset) {
+  View to = part(offset, bytes.size());
+  device_->copy_in(to.address, bytes.data(), to.bytes);
+}
+
+void Buffer::copy_bytes_out(std::span<std::byte> bytes, size_t offset) const {
+  View from = part(offset, bytes.size());
+  device_->copy_out(bytes.data(), from.address, from.bytes);
+}
+
+size_t Buffer::count_of(size_t element_bytes) const {
+  if (view_.bytes % element_bytes != 0)
+    throw Error(fmt::format("a buffer of {} B read as elements of {} B", view_.bytes, element_bytes));
+  return view_.bytes / element_bytes;
+}
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,72 @@
+// Device memory that frees itself, with typed copies.
+#pragma once
+
+#include <ranges>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime {
+
+// A range of device memory, owned by someone else. All zero: no memory, a null pointer.
+struct View {
+  Address address = 0;
+  size_t bytes = 0;
+};
+
+// Owns one allocation; not to outlive its device. Copies wait for all that was queued before.
+class Buffer {
+ public:
+  Buffer() = default;  // no memory
+  Buffer(Device& device, size_t bytes);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+
+  // A buffer that holds `values`, which is a vector, array or span.
+  template <std::ranges::contiguous_range Values>
+  static Buffer of(Device& device, const Values& values) {
+    Buffer buffer(device, std::ranges::size(values) * sizeof(*std::ranges::data(values)));
+    buffer.copy_in(values);
+    return buffer;
+  }
+
+  Address address() const { return view_.address; }
+  size_t bytes() const { return view_.bytes; }
+
+  // What kernel arguments take. Throws Error when there is no memory: View{} is the null pointer.
+  operator View() const;                         // NOLINT: meant to be implicit
+  View part(size_t offset, size_t bytes) const;  // Throws Error when it does not lie inside.
+
+  void fill(uint8_t value = 0);  // queued, like a launch
+
+  // `offset` is in bytes. Throw Error when the values do not lie inside.
+  template <std::ranges::contiguous_range Values>
+  void copy_in(const Values& values, size_t offset = 0) {
+    static_assert(std::is_trivially_copyable_v<std::ranges::range_value_t<Values>>);
+    copy_bytes_in(std::as_bytes(std::span(values)), offset);
+  }
+  template <std::ranges::contiguous_range Values>
+  void copy_out(Values&& values, size_t offset = 0) const {
+    static_assert(std::is_trivially_copyable_v<std::ranges::range_value_t<Values>>);
+    copy_bytes_out(std::as_writable_bytes(std::span(values)), offset);
+  }
+  // The whole buffer; throws Error when it is not a whole number of T.
+  template <class T>
+  std::vector<T> copy_out() const {
+    std::vector<T> values(count_of(sizeof(T)));
+    copy_out(values);
+    return values;
+  }
+
+ private:
+  void copy_bytes_in(std::span<const std::byte> bytes, size_t offset);
+  void copy_bytes_out(std::span<std::byte> bytes, size_t offset) const;
+  size_t count_of(size_t element_bytes) const;
+
+  Device* device_ = nullptr;
+  View view_;
+};
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,65 @@
+#include "runtime/cuda_context.h"
+
+#include <fmt/format.h>
+
+#include "runtime/launch_check.h"
+
+namespace ptxbuilder::runtime {
+namespace {
+
+constexpr size_t kLogBytes = 64 * 1024;
+
+int compute_capability_of(const cu::Driver& driver, cu::Ordinal ordinal) {
+  int major = 0, minor = 0;
+  driver.device_get_attribute(&major, cu::DeviceAttribute::compute_capability_major, ordinal);
+  driver.device_get_attribute(&minor, cu::DeviceAttribute::compute_capability_minor, ordinal);
+  return 10 * major + minor;
+}
+
+}  // namespace
+
+CudaContext::CudaContext(const std::string& target, const std::string& library) : driver_(library) {
+  driver_.init(0);
+  int count = 0;
+  driver_.device_get_count(&count);
+  std::string found;
+  for (int i = 0; i < count && !context_; ++i) {
+    driver_.device_get(&ordinal_, i);
+    compute_capability_ = compute_capability_of(driver_, ordinal_);
+    if (runs_on(target, compute_capability_))
+      driver_.device_primary_ctx_retain(&context_, ordinal_);
+    else
+      found += fmt::format("{}GPU {} has compute capability {}.{}", found.empty() ? "" : ", ", i,
+                           compute_capability_ / 10, compute_capability_ % 10);
+  }
+  if (!context_)
+    throw Error(
+        fmt::format("no GPU runs {} code: {}", target, found.empty() ? "the driver lists none" : found));
+}
+
+CudaContext::~CudaContext() {
+  // A failing release leaves nothing to do: the process's end releases the context too.
+  if (context_) (void)driver_.device_primary_ctx_release.status(ordinal_);
+}
+
+int CudaContext::attribute(cu::DeviceAttribute attribute) const {
+  int value = 0;
+  driver_.device_get_attribute(&value, attribute, ordinal_);
+  return value;
+}
+
+JitLog::JitLog(bool line_info) : errors_(kLogBytes, '\0'), information_(kLogBytes, '\0') {
+  // The driver takes numbers in the bits of the pointers.
+  auto number = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
+  const std::pair<cu::JitOption, void*> all[kCount] = {
+      {cu::JitOption::error_log_buffer, errors_.data()},
+      {cu::JitOption::error_log_buffer_size_bytes, number(kLogBytes)},
+      {cu::JitOption::info_log_buffer, information_.data()},
+      {cu::JitOption::info_log_buffer_size_bytes, number(kLogBytes)},
+      {cu::JitOption::log_verbose, number(1)},
+      {cu::JitOption::generate_line_info, number(line_info)},
+  };
+  for (unsigned i = 0; i < kCount; ++i) std::tie(options_[i], values_[i]) = all[i];
+}
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,56 @@
+// A GPU's primary context, which all CUDA code of a process shares.
+#pragma once
+
+#include <string>
+
+#include "runtime/driver.h"
+
+namespace ptxbuilder::runtime {
+
+class CudaContext {
+ public:
+  // Takes the first GPU that runs code for `target`. Throws Error when there is no driver, no GPU, or none of
+  // that kind.
+  explicit CudaContext(const std::string& target, const std::string& library = "libcuda.so.1");
+  ~CudaContext();
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+
+  const cu::Driver& driver() const { return driver_; }
+  cu::Ordinal ordinal() const { return ordinal_; }
+  int compute_capability() const { return compute_capability_; }
+  int attribute(cu::DeviceAttribute attribute) const;
+
+  // Makes it the calling thread's context, as nearly every call of the driver needs.
+  void activate() const { driver_.ctx_set_current(context_); }
+
+  // Leaves the context to the end of the process: releasing it would wait for a kernel that does not end.
+  void abandon() { context_ = nullptr; }
+
+ private:
+  cu::Driver driver_;
+  cu::Ordinal ordinal_ = 0;
+  int compute_capability_ = 0;
+  cu::Context context_ = nullptr;
+};
+
+// The buffers for the log of the driver's PTX compiler and the options that hand them over.
+class JitLog {
+ public:
+  explicit JitLog(bool line_info = true);
+
+  unsigned count() const { return kCount; }
+  cu::JitOption* options() { return options_; }
+  void** values() { return values_; }
+  std::string errors() const { return errors_.c_str(); }
+  std::string information() const { return information_.c_str(); }
+
+ private:
+  static constexpr unsigned kCount = 6;
+
+  std::string errors_, information_;
+  cu::JitOption options_[kCount];
+  void* values_[kCount];
+};
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,246 @@
+#include "runtime/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include "runtime/cuda_program.h"
+#include "runtime/launch_check.h"
+#include "runtime/tensor_map.h"
+
+namespace ptxbuilder::runtime {
+namespace {
+
+using cu::Status;
+using std::chrono::milliseconds;
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const std::string& target, const std::string& library)
+      : context_(target, library), queue_(context_), properties_(read_properties()) {}
+
+  DeviceProperties properties() const override { return properties_; }
+
+  Address allocate(size_t bytes) override;
+  void release(Address address) noexcept override {
+    if (address != 0 && queue_.settle()) (void)driver().mem_free.status(address);
+  }
+  void copy_in(Address to, const void* from, size_t bytes) override;
+  void copy_out(void* to, Address from, size_t bytes) override;
+  void fill(Address to, uint8_t value, size_t bytes) override;
+
+  std::unique_ptr<Program> load(const std::string& image, const Signature& signature) override {
+    queue_.activate();
+    return std::make_unique<CudaProgram>(queue_, image, signature);
+  }
+  TensorMap encode(const TensorMapArguments& arguments) override;
+  void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) override;
+  void synchronize(milliseconds limit) override { queue_.wait(limit); }
+  std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) override;
+
+ private:
+  const cu::Driver& driver() const { return context_.driver(); }
+  DeviceProperties read_properties() const;
+
+  CudaContext context_;
+  CudaQueue queue_;
+  DeviceProperties properties_;
+};
+
+DeviceProperties CudaDevice::read_properties() const {
+  char name[256] = {};
+  driver().device_get_name(name, sizeof name - 1, context_.ordinal());
+  size_t memory = 0;
+  driver().device_total_mem(&memory, context_.ordinal());
+  int version = 0;
+  driver().driver_get_version(&version);
+  return {.name = name,
+          .compute_capability = context_.compute_capability(),
+          .multiprocessors = context_.attribute(cu::DeviceAttribute::multiprocessor_count),
+          .memory_bytes = memory,
+          .shared_bytes_per_cta = static_cast<uint32_t>(
+              context_.attribute(cu::DeviceAttribute::max_shared_memory_per_block_optin)),
+          .driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10)};
+}
+
+Address CudaDevice::allocate(size_t bytes) {
+  if (bytes == 0) throw Error("allocate: 0 bytes of device memory");
+  queue_.activate();
+  cu::DevicePtr address = 0;
+  Status status = driver().mem_alloc.status(&address, bytes);
+  if (status == Status::out_of_memory) {
+    size_t free = 0, total = 0;
+    driver().mem_get_info(&free, &total);
+    throw Error(
+        fmt::format("allocate: {} B of device memory asked for, {} B of {} B are free", bytes, free, total));
+  }
+  queue_.expect(status, "cuMemAlloc");
+  return address;
+}
+
+// Copies wait before and behind, so that they neither read what a kernel still writes nor hang when it never
+// ends.
+void CudaDevice::copy_in(Address to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  queue_.wait();
+  queue_.expect(driver().memcpy_htod_async.status(to, from, bytes, queue_.stream()), "cuMemcpyHtoDAsync");
+  queue_.wait();
+}
+
+void CudaDevice::copy_out(void* to, Address from, size_t bytes) {
+  if (bytes == 0) return;
+  queue_.wait();
+  queue_.expect(driver().memcpy_dtoh_async.status(to, from, bytes, queue_.stream()), "cuMemcpyDtoHAsync");
+  queue_.wait();
+}
+
+void CudaDevice::fill(Address to, uint8_t value, size_t bytes) {
+  if (bytes == 0) return;
+  queue_.activate();
+  queue_.expect(driver().memset_d8_async.status(to, value, bytes, queue_.stream()), "cuMemsetD8Async");
+}
+
+cu::TensorMapDataType data_type(DType type) {
+  using enum cu::TensorMapDataType;
+  switch (type) {
+    case DType::u8:
+    case DType::s8:
+    case DType::e4m3:
+    case DType::e5m2:
+      return uint8;
+    case DType::u16:
+    case DType::s16:
+      return uint16;
+    case DType::u32:
+      return uint32;
+    case DType::s32:
+      return int32;
+    case DType::u64:
+      return uint64;
+    case DType::s64:
+      return int64;
+    case DType::f16:
+      return float16;
+    case DType::bf16:
+      return bfloat16;
+    case DType::tf32:
+      return tfloat32;
+    case DType::f32:
+      return float32;
+    case DType::f64:
+      return float64;
+  }
+  throw Error("data_type: not a DType");
+}
+
+TensorMap CudaDevice::encode(const TensorMapArguments& a) {
+  check(a);
+  queue_.activate();
+  TensorMap map;
+  const uint64_t no_stride = 0;  // for rank 1: the driver wants an address even where it reads nothing
+  const TensorMapRecipe& recipe = a.recipe;
+  Status status = driver().tensor_map_encode_tiled.status(
+      &map, data_type(recipe.dtype), static_cast<uint32_t>(recipe.rank()), reinterpret_cast<void*>(a.address),
+      a.shape.data(), a.strides.empty() ? &no_stride : a.strides.data(), recipe.box.data(),
+      recipe.element_strides.data(), static_cast<int>(recipe.interleave), static_cast<int>(recipe.swizzle),
+      static_cast<int>(recipe.l2_promotion), static_cast<int>(recipe.oob_fill));
+  if (status != Status::success)
+    throw Error(fmt::format(
+        "cuTensorMapEncodeTiled failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], "
+        "strides [{}] B, "
+        "box [{}], element strides [{}], interleave {}, swizzle {}, L2 promotion {}, fill {}",
+        driver().library.describe(status), name(recipe.dtype), a.address, fmt::join(a.shape, ", "),
+        fmt::join(a.strides, ", "), fmt::join(recipe.box, ", "), fmt::join(recipe.element_strides, ", "),
+        name(recipe.interleave), name(recipe.swizzle), name(recipe.l2_promotion), name(recipe.oob_fill)));
+  correct_small_map(map, a, context_.compute_capability());
+  return map;
+}
+
+void CudaDevice::launch(Program& program, const Launch& launch, std::span<const void* const> parameters) {
+  queue_.activate();
+  auto* cuda_program = dynamic_cast<CudaProgram*>(&program);
+  if (!cuda_program) throw Error("launch: the program was loaded by another kind of device");
+  const Signature& signature = cuda_program->signature();
+  check(launch, signature, properties_.shared_bytes_per_cta);
+  if (parameters.size() != signature.parameters.size())
+    throw Error(fmt::format("launch of '{}': {} parameters, the kernel takes {}", signature.kernel,
+                            parameters.size(), signature.parameters.size()));
+
+  cu::LaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (launch.cluster.x * launch.cluster.y * launch.cluster.z > 1) {
+    attributes[count].id = cu::LaunchAttributeId::cluster_dimension;
+    attributes[count++].value.cluster_dim = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
+  }
+  if (launch.programmatic_dependent_launch) {
+    attributes[count].id = cu::LaunchAttributeId::programmatic_stream_serialization;
+    attributes[count++].value.programmatic_stream_serialization_allowed = 1;
+  }
+  const cu::LaunchConfig config = {launch.grid.x,
+                                   launch.grid.y,
+                                   launch.grid.z,
+                                   launch.block.x,
+                                   launch.block.y,
+                                   launch.block.z,
+                                   launch.dynamic_shared_bytes,
+                                   queue_.stream(),
+                                   attributes,
+                                   count};
+  Status status = driver().launch_kernel_ex.status(&config, cuda_program->function(),
+                                                   const_cast<void**>(parameters.data()), nullptr);
+  if (status != Status::success)
+    queue_.expect(status, fmt::format("cuLaunchKernelEx of kernel '{}'", signature.kernel));
+  queue_.note_launch(signature.kernel);
+}
+
+// Events that mark times in the stream. Those of a device that hangs are left to the end of the process.
+class Events {
+ public:
+  Events(CudaQueue& queue, size_t count) : queue_(queue), events_(count) {
+    for (cu::Event& event : events_) queue_.driver().event_create(&event, cu::kEventDefault);
+  }
+  ~Events() {
+    if (!queue_.settle()) return;
+    for (cu::Event event : events_) (void)queue_.driver().event_destroy.status(event);
+  }
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
+  cu::Event operator[](size_t i) const { return events_[i]; }
+
+ private:
+  CudaQueue& queue_;
+  std::vector<cu::Event> events_;
+};
+
+std::vector<double> CudaDevice::time(int warm_up, int count, const std::function<void()>& queue) {
+  if (warm_up < 0 || count < 1) throw Error(fmt::format("time: {} warm-up calls, {} calls", warm_up, count));
+  queue_.activate();
+  // The driver's queue is finite, and a full one blocks the host: a kernel that hangs must show before the
+  // queue is full.
+  if (warm_up > 0) {
+    queue();
+    queue_.wait();
+  }
+  Events start(queue_, static_cast<size_t>(count)), end(queue_, static_cast<size_t>(count));
+  for (int i = 1; i < warm_up; ++i) queue();
+  for (int i = 0; i < count; ++i) {
+    queue_.expect(driver().event_record.status(start[i], queue_.stream()), "cuEventRecord");
+    queue();
+    queue_.expect(driver().event_record.status(end[i], queue_.stream()), "cuEventRecord");
+  }
+  for (int i = 0; i < count; ++i) queue_.wait(end[i]);
+  std::vector<double> microseconds;
+  for (int i = 0; i < count; ++i) {
+    float milliseconds = 0;
+    driver().event_elapsed_time(&milliseconds, start[i], end[i]);
+    microseconds.push_back(1000.0 * milliseconds);
+  }
+  return microseconds;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_cuda_device(const std::string& target, const std::string& library) {
+  return std::make_unique<CudaDevice>(target, library);
+}
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,130 @@
+#include "runtime/cuda_program.h"
+
+#include <fmt/format.h>
+
+#include "runtime/cubin.h"
+#include "runtime/launch_check.h"
+
+namespace ptxbuilder::runtime {
+
+using cu::FunctionAttribute;
+using cu::Status;
+
+CudaProgram::CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature)
+    : queue_(queue), driver_(queue.driver()), signature_(signature) {
+  if (!runs_on(signature.target, queue.context().compute_capability()))
+    throw Error(fmt::format("kernel '{}' is compiled for {}, this GPU has compute capability {}",
+                            signature.kernel, signature.target, queue.context().compute_capability()));
+  load(image);
+  try {
+    find_function();
+    check_parameters();
+    check_threads();
+    reserve_shared_memory();
+    check_cluster();
+  } catch (...) {
+    (void)driver_.module_unload.status(module_);
+    throw;
+  }
+}
+
+CudaProgram::~CudaProgram() {
+  if (queue_.settle()) (void)driver_.module_unload.status(module_);
+}
+
+void CudaProgram::load(const std::string& image) {
+  const bool cubin = is_cubin(image);
+  if (cubin) check_cubin(image, signature_.kernel);
+  if (!cubin && image.find(".version") == std::string::npos)
+    throw Error(fmt::format("the image of kernel '{}', {} B, is neither a cubin nor PTX text",
+                            signature_.kernel, image.size()));
+  JitLog log;
+  Status status =
+      driver_.module_load_data_ex.status(&module_, image.c_str(), log.count(), log.options(), log.values());
+  if (status == Status::success) return;
+  throw Error(fmt::format("the driver refused the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
+                          signature_.kernel, driver_.library.describe(status),
+                          log.errors().empty() ? "" : "\n", log.errors()));
+}
+
+void CudaProgram::find_function() {
+  Status status = driver_.module_get_function.status(&function_, module_, signature_.kernel.c_str());
+  if (status == Status::not_found)
+    throw Error(
+        fmt::format("the image has no kernel '{}': the sidecar belongs to another image", signature_.kernel));
+  if (status != Status::success) driver_.library.fail("cuModuleGetFunction", status);
+}
+
+// The sidecar's parameters against those the image was compiled with, where the driver tells them.
+void CudaProgram::check_parameters() const {
+  if (!driver_.func_get_param_info.available()) return;
+  size_t offset = 0, size = 0;
+  const std::vector<Parameter>& parameters = signature_.parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (driver_.func_get_param_info.status(function_, i, &offset, &size) != Status::success)
+      mismatch(fmt::format("the image takes {} parameters, the sidecar has {}", i, parameters.size()));
+    if (size != static_cast<size_t>(parameters[i].size_bytes()))
+      mismatch(fmt::format("parameter {} '{}' is {} B in the image, {} B in the sidecar", i,
+                           parameters[i].name, size, parameters[i].size_bytes()));
+  }
+  if (driver_.func_get_param_info.status(function_, parameters.size(), &offset, &size) == Status::success)
+    mismatch(fmt::format("the image takes more than the sidecar's {} parameters", parameters.size()));
+}
+
+void CudaProgram::check_threads() const {
+  const int most = attribute(FunctionAttribute::max_threads_per_block);
+  if (static_cast<int64_t>(signature_.threads) > most)
+    throw Error(fmt::format("kernel '{}' has {} threads, but its registers and .maxntid allow {}",
+                            signature_.kernel, signature_.threads, most));
+}
+
+// Beyond 48 KB a kernel has to ask (CUDA C++ Programming Guide, "Shared Memory", compute capability 9.0).
+void CudaProgram::reserve_shared_memory() const {
+  const uint64_t fixed = static_cast<uint64_t>(attribute(FunctionAttribute::shared_size_bytes));
+  const auto limit = static_cast<uint64_t>(
+      queue_.context().attribute(cu::DeviceAttribute::max_shared_memory_per_block_optin));
+  if (fixed + signature_.dynamic_shared_bytes > limit)
+    throw Error(fmt::format(
+        "kernel '{}' uses {} B static + {} B dynamic shared memory, {} B over this GPU's {} B per CTA",
+        signature_.kernel, fixed, signature_.dynamic_shared_bytes,
+        fixed + signature_.dynamic_shared_bytes - limit, limit));
+  driver_.func_set_attribute(function_, FunctionAttribute::max_dynamic_shared_size_bytes,
+                             static_cast<int>(signature_.dynamic_shared_bytes));
+}
+
+void CudaProgram::check_cluster() const {
+  const auto [x, y, z] = signature_.cluster;
+  const std::array<int, 3> required = {attribute(FunctionAttribute::required_cluster_width),
+                                       attribute(FunctionAttribute::required_cluster_height),
+                                       attribute(FunctionAttribute::required_cluster_depth)};
+  const std::array<int, 3> given = {static_cast<int>(x), static_cast<int>(y), static_cast<int>(z)};
+  if (required[0] > 0 && required != given)
+    mismatch(fmt::format("cluster {} in the image, {} in the sidecar", fmt::join(required, " x "),
+                         fmt::join(given, " x ")));
+  const uint64_t ctas = uint64_t{x} * y * z;
+  if (ctas <= 1) return;
+  if (ctas > 8)
+    driver_.func_set_attribute(function_, FunctionAttribute::non_portable_cluster_size_allowed, 1);
+  const cu::LaunchConfig config = {
+      x, y, z, signature_.threads, 1, 1, signature_.dynamic_shared_bytes, nullptr, nullptr, 0};
+  int most = 0;
+  driver_.occupancy_max_potential_cluster_size(&most, function_, &config);
+  if (ctas > static_cast<uint64_t>(most))
+    throw Error(fmt::format(
+        "kernel '{}' has clusters of {} x {} x {} = {} CTAs; with {} threads and {} B of dynamic shared "
+        "memory this GPU places at most {}",
+        signature_.kernel, x, y, z, ctas, signature_.threads, signature_.dynamic_shared_bytes, most));
+}
+
+int CudaProgram::attribute(FunctionAttribute attribute) const {
+  int value = 0;
+  driver_.func_get_attribute(&value, attribute, function_);
+  return value;
+}
+
+void CudaProgram::mismatch(const std::string& what) const {
+  throw Error(
+      fmt::format("image and sidecar of kernel '{}' do not belong together: {}", signature_.kernel, what));
+}
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,38 @@
+// A kernel loaded by the CUDA driver, checked against its sidecar.
+#pragma once
+
+#include "runtime/cuda_queue.h"
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime {
+
+class CudaProgram final : public Program {
+ public:
+  // Throws Error when the driver refuses the image, when image and sidecar do not belong together, and when
+  // the GPU cannot hold the kernel's threads, shared memory or cluster.
+  CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature);
+  ~CudaProgram() override;
+  CudaProgram(const CudaProgram&) = delete;
+  CudaProgram& operator=(const CudaProgram&) = delete;
+
+  const Signature& signature() const { return signature_; }
+  cu::Function function() const { return function_; }
+
+ private:
+  void load(const std::string& image);
+  void find_function();
+  void check_parameters() const;
+  void check_threads() const;
+  void reserve_shared_memory() const;
+  void check_cluster() const;
+  int attribute(cu::FunctionAttribute attribute) const;
+  [[noreturn]] void mismatch(const std::string& what) const;
+
+  CudaQueue& queue_;
+  const cu::Driver& driver_;
+  Signature signature_;
+  cu::Module module_ = nullptr;
+  cu::Function function_ = nullptr;
+};
+
+}  // namespace ptxbuilder::runtime

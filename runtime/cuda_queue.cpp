@@ -1,0 +1,107 @@
+#include "runtime/cuda_queue.h"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime {
+namespace {
+
+using cu::Status;
+using std::chrono::milliseconds;
+
+// Asks again and again, at growing distances of at most 1/8 of the time waited so far: the driver's own waits
+// have no limit. Gives not_ready when `limit` has passed.
+template <class Query>
+Status poll(Query&& query, milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  for (;;) {
+    if (Status status = query(); status != Status::not_ready) return status;
+    const Clock::duration waited = Clock::now() - start;
+    if (waited >= limit) return Status::not_ready;
+    if (waited > std::chrono::microseconds(100))
+      std::this_thread::sleep_for(std::min<Clock::duration>(waited / 8, milliseconds(1)));
+  }
+}
+
+// Statuses that kernels and the hardware cause: they end the context, and every later call repeats them.
+bool ends_context(Status status) {
+  switch (status) {
+    case Status::ecc_uncorrectable:
+    case Status::contained:
+    case Status::illegal_address:
+    case Status::device_assert:
+    case Status::hardware_stack_error:
+    case Status::illegal_instruction:
+    case Status::misaligned_address:
+    case Status::invalid_address_space:
+    case Status::invalid_pc:
+    case Status::launch_failed:
+    case Status::unknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+CudaQueue::CudaQueue(CudaContext& context) : context_(context) {
+  context_.activate();
+  driver().stream_create(&stream_, cu::kStreamNonBlocking);
+}
+
+CudaQueue::~CudaQueue() {
+  if (settle()) (void)driver().stream_destroy.status(stream_);
+}
+
+void CudaQueue::activate() const {
+  if (!failure_.empty()) throw Error("the device cannot be used again after: " + failure_);
+  context_.activate();
+}
+
+void CudaQueue::expect(Status status, std::string_view call) {
+  if (status == Status::success) return;
+  if (!ends_context(status)) driver().library.fail(call, status);
+  failure_ = fmt::format("kernel '{}' or one queued before it failed, as {} reported: {}", last_kernel_, call,
+                         driver().library.explain(status));
+  throw Error(failure_);
+}
+
+void CudaQueue::finish(Status status, milliseconds limit) {
+  if (status != Status::not_ready) return expect(status, "waiting for the stream");
+  context_.abandon();
+  failure_ = fmt::format(
+      "kernel '{}' was not done after {} ms: it may wait for an mbarrier or a grid dependency that nothing "
+      "completes; only "
+      "the end of this process stops it",
+      last_kernel_, limit.count());
+  throw TimeoutError(failure_);
+}
+
+void CudaQueue::wait(milliseconds limit) {
+  activate();
+  finish(poll([&] { return driver().stream_query.status(stream_); }, limit), limit);
+  // Returns at once, since the stream is done; makes the driver print what kernels have printed.
+  finish(driver().ctx_synchronize.status(), limit);
+}
+
+void CudaQueue::wait(cu::Event event, milliseconds limit) {
+  activate();
+  finish(poll([&] { return driver().event_query.status(event); }, limit), limit);
+}
+
+bool CudaQueue::settle() noexcept {
+  if (!failure_.empty()) return false;
+  try {
+    wait();
+  } catch (const Error&) {
+    return false;  // failure_ keeps the reason for the next call that may throw
+  }
+  return true;
+}
+
+}  // namespace ptxbuilder::runtime

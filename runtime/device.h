@@ -1,0 +1,102 @@
+// A device that runs kernels: the CUDA driver's or the CPU emulator's, behind one interface.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/signature.h"
+
+namespace ptxbuilder::runtime {
+
+using Address = uint64_t;  // of device global memory, in bytes
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+};
+
+// A kernel was not done in time. The device cannot be used again by this process, which should end.
+class TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The shape of one launch (CUDA driver API, cuLaunchKernelEx).
+struct Launch {
+  Dim3 grid, block, cluster;
+  uint32_t dynamic_shared_bytes = 0;
+  bool programmatic_dependent_launch = false;  // may start before the launch ahead of it has finished
+};
+
+// An encoded tensor map, as the kernel's `__grid_constant__` parameter holds it.
+struct alignas(64) TensorMap {
+  std::array<std::byte, 128> bytes = {};
+};
+
+// What cuTensorMapEncodeTiled takes. Lists run from the innermost dimension outwards.
+struct TensorMapArguments {
+  TensorMapRecipe recipe;
+  Address address = 0;
+  std::vector<uint64_t> shape;    // elements
+  std::vector<uint64_t> strides;  // bytes; of dimensions 1 to rank - 1, since dimension 0 is contiguous
+};
+
+struct DeviceProperties {
+  std::string name;        // "NVIDIA H100 80GB HBM3"
+  int compute_capability;  // 90
+  int multiprocessors;
+  size_t memory_bytes;
+  uint32_t shared_bytes_per_cta;  // the opt-in limit: 232448 on Hopper
+  std::string driver;             // "CUDA 13.0" for the driver, "emulator" for the emulator
+};
+
+// A kernel loaded onto a device; owned by whoever loaded it, not to outlive its device.
+class Program {
+ public:
+  virtual ~Program() = default;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceProperties properties() const = 0;
+
+  // Memory. Sizes are bytes; an allocation is aligned to 256 bytes.
+  virtual Address allocate(size_t bytes) = 0;
+  virtual void release(Address address) noexcept = 0;
+  virtual void copy_in(Address to, const void* from, size_t bytes) = 0;
+  virtual void copy_out(void* to, Address from, size_t bytes) = 0;
+  virtual void fill(Address to, uint8_t value, size_t bytes) = 0;
+
+  // Loads the entry `signature.kernel` of a cubin or of PTX text (which the driver compiles, and the emulator
+  // reads). Throws Error with the driver's log when the image is refused.
+  virtual std::unique_ptr<Program> load(const std::string& image, const Signature& signature) = 0;
+
+  // Checks every rule of the tensor map and encodes it; Error names the rule and the numbers.
+  virtual TensorMap encode(const TensorMapArguments& arguments) = 0;
+
+  // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied.
+  virtual void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) = 0;
+
+  // Waits for all that was queued. Throws Error when a kernel failed, TimeoutError when it was not done after
+  // `limit`: after either the device cannot be used again by this process.
+  virtual void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
+
+  // Device time in microseconds of each of `count` calls of `queue`, after `warm_up` calls that are not
+  // counted. Throws Error on a device that has no clock worth reading.
+  virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
+};
+
+// Opens a device by name: "cuda", "emulator", or "auto", which takes a GPU that can run `target` code
+// ("sm_90a"), else the emulator. Throws Error that says why, with the reason of each device that was tried.
+std::unique_ptr<Device> open_device(const std::string& name, const std::string& target = "sm_90a");
+
+}  // namespace ptxbuilder::runtime

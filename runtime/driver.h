@@ -1,0 +1,237 @@
+// The CUDA driver's entry points, found in libcuda at run time: nothing of CUDA is needed to build or to
+// link.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ptxbuilder/error.h"
+
+// The CUDA driver API's types and values, as far as they are used here, under the names of its manual without
+// the CU_ prefixes. tests/driver_layout_test.cpp compares all of them with cuda.h.
+namespace ptxbuilder::runtime::cu {
+
+enum class Status : int {
+  success = 0,
+  invalid_value = 1,
+  out_of_memory = 2,
+  not_initialized = 3,
+  deinitialized = 4,
+  stub_library = 34,
+  no_device = 100,
+  invalid_image = 200,
+  no_binary_for_gpu = 209,
+  ecc_uncorrectable = 214,
+  invalid_ptx = 218,
+  jit_compiler_not_found = 221,
+  unsupported_ptx_version = 222,
+  contained = 226,
+  invalid_source = 300,
+  not_found = 500,
+  not_ready = 600,
+  illegal_address = 700,
+  launch_out_of_resources = 701,
+  device_assert = 710,
+  hardware_stack_error = 714,
+  illegal_instruction = 715,
+  misaligned_address = 716,
+  invalid_address_space = 717,
+  invalid_pc = 718,
+  launch_failed = 719,
+  system_driver_mismatch = 803,
+  invalid_cluster_size = 912,
+  unknown = 999,
+};
+
+using DevicePtr = uint64_t;
+using Ordinal = int;  // CUdevice
+using Context = struct ContextHandle*;
+using Module = struct ModuleHandle*;
+using Function = struct FunctionHandle*;
+using Stream = struct StreamHandle*;
+using Event = struct EventHandle*;
+using LinkState = struct LinkHandle*;
+
+enum class DeviceAttribute : int {
+  multiprocessor_count = 16,
+  compute_capability_major = 75,
+  compute_capability_minor = 76,
+  max_shared_memory_per_block_optin = 97,
+};
+
+enum class FunctionAttribute : int {
+  max_threads_per_block = 0,
+  shared_size_bytes = 1,
+  max_dynamic_shared_size_bytes = 8,
+  required_cluster_width = 11,
+  required_cluster_height = 12,
+  required_cluster_depth = 13,
+  non_portable_cluster_size_allowed = 14,
+};
+
+enum class JitOption : int {
+  info_log_buffer = 3,
+  info_log_buffer_size_bytes = 4,
+  error_log_buffer = 5,
+  error_log_buffer_size_bytes = 6,
+  log_verbose = 12,
+  generate_line_info = 13,
+};
+
+enum class JitInput : int { ptx = 1 };
+
+enum class TensorMapDataType : int {
+  uint8 = 0,
+  uint16 = 1,
+  uint32 = 2,
+  int32 = 3,
+  uint64 = 4,
+  int64 = 5,
+  float16 = 6,
+  float32 = 7,
+  float64 = 8,
+  bfloat16 = 9,
+  tfloat32 = 11,
+};
+
+enum class LaunchAttributeId : int { cluster_dimension = 4, programmatic_stream_serialization = 6 };
+
+union alignas(8) LaunchAttributeValue {
+  char pad[64];
+  struct {
+    unsigned x, y, z;
+  } cluster_dim;
+  int programmatic_stream_serialization_allowed;
+};
+
+struct LaunchAttribute {
+  LaunchAttributeId id;
+  char pad[4];
+  LaunchAttributeValue value;
+};
+
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;  // dynamic
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
+constexpr unsigned kStreamNonBlocking = 1;
+constexpr unsigned kEventDefault = 0;
+
+// libcuda, opened; it stays open until the process ends, since the driver's threads outlive every object
+// here.
+class Library {
+ public:
+  // Throws Error with the loader's reason when there is no such library.
+  explicit Library(const std::string& path);
+
+  void* find(const char* symbol) const;    // null when the driver does not have it
+  void* symbol(const char* symbol) const;  // throws Error that says which CUDA version brought it
+  [[noreturn]] void fail(std::string_view call, Status status) const;
+  std::string describe(
+      Status status) const;  // "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
+  std::string explain(Status status) const;  // with what to do, where that is known
+
+ private:
+  std::string path_;
+  void* handle_ = nullptr;
+};
+
+// One entry point. Calling it throws Error on every status but success.
+template <class... Args>
+class Entry {
+ public:
+  enum class Need : uint8_t { required, optional };
+
+  Entry(const Library& library, const char* name, Need need = Need::required)
+      : library_(&library),
+        name_(name),
+        function_(
+            reinterpret_cast<Pointer>(need == Need::required ? library.symbol(name) : library.find(name))) {}
+
+  void operator()(Args... args) const {
+    if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
+  }
+  // For calls whose failures are answers; the caller looks at the result.
+  [[nodiscard]] Status status(Args... args) const { return function_(args...); }
+
+  bool available() const { return function_ != nullptr; }
+  const char* name() const { return name_; }
+
+ private:
+  using Pointer = Status (*)(Args...);
+
+  const Library* library_;
+  const char* name_;
+  Pointer function_;
+};
+
+// Every entry point in use. Where the driver has several versions of a call, the name says which: cuda.h
+// appends the same suffix behind the caller's back.
+struct Driver {
+  explicit Driver(const std::string& path = "libcuda.so.1") : library(path) {}
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  Library library;
+
+  Entry<unsigned> init{library, "cuInit"};
+  Entry<int*> driver_get_version{library, "cuDriverGetVersion"};
+  Entry<int*> device_get_count{library, "cuDeviceGetCount"};
+  Entry<Ordinal*, int> device_get{library, "cuDeviceGet"};
+  Entry<char*, int, Ordinal> device_get_name{library, "cuDeviceGetName"};
+  Entry<int*, DeviceAttribute, Ordinal> device_get_attribute{library, "cuDeviceGetAttribute"};
+  Entry<size_t*, Ordinal> device_total_mem{library, "cuDeviceTotalMem_v2"};
+  Entry<Context*, Ordinal> device_primary_ctx_retain{library, "cuDevicePrimaryCtxRetain"};
+  Entry<Ordinal> device_primary_ctx_release{library, "cuDevicePrimaryCtxRelease_v2"};
+  Entry<Context> ctx_set_current{library, "cuCtxSetCurrent"};
+  Entry<> ctx_synchronize{library, "cuCtxSynchronize"};
+
+  Entry<size_t*, size_t*> mem_get_info{library, "cuMemGetInfo_v2"};
+  Entry<DevicePtr*, size_t> mem_alloc{library, "cuMemAlloc_v2"};
+  Entry<DevicePtr> mem_free{library, "cuMemFree_v2"};
+  Entry<DevicePtr, const void*, size_t, Stream> memcpy_htod_async{library, "cuMemcpyHtoDAsync_v2"};
+  Entry<void*, DevicePtr, size_t, Stream> memcpy_dtoh_async{library, "cuMemcpyDtoHAsync_v2"};
+  Entry<DevicePtr, unsigned char, size_t, Stream> memset_d8_async{library, "cuMemsetD8Async"};
+
+  Entry<Stream*, unsigned> stream_create{library, "cuStreamCreate"};
+  Entry<Stream> stream_query{library, "cuStreamQuery"};
+  Entry<Stream> stream_destroy{library, "cuStreamDestroy_v2"};
+  Entry<Event*, unsigned> event_create{library, "cuEventCreate"};
+  Entry<Event, Stream> event_record{library, "cuEventRecord"};
+  Entry<Event> event_query{library, "cuEventQuery"};
+  Entry<float*, Event, Event> event_elapsed_time{library, "cuEventElapsedTime"};
+  Entry<Event> event_destroy{library, "cuEventDestroy_v2"};
+
+  Entry<Module*, const void*, unsigned, JitOption*, void**> module_load_data_ex{library,
+                                                                                "cuModuleLoadDataEx"};
+  Entry<Module> module_unload{library, "cuModuleUnload"};
+  Entry<Function*, Module, const char*> module_get_function{library, "cuModuleGetFunction"};
+  Entry<int*, FunctionAttribute, Function> func_get_attribute{library, "cuFuncGetAttribute"};
+  Entry<Function, FunctionAttribute, int> func_set_attribute{library, "cuFuncSetAttribute"};
+  // Since CUDA 12.4.
+  Entry<Function, size_t, size_t*, size_t*> func_get_param_info{
+      library, "cuFuncGetParamInfo", Entry<Function, size_t, size_t*, size_t*>::Need::optional};
+  Entry<const LaunchConfig*, Function, void**, void**> launch_kernel_ex{library, "cuLaunchKernelEx"};
+  Entry<int*, Function, const LaunchConfig*> occupancy_max_potential_cluster_size{
+      library, "cuOccupancyMaxPotentialClusterSize"};
+
+  Entry<unsigned, JitOption*, void**, LinkState*> link_create{library, "cuLinkCreate_v2"};
+  Entry<LinkState, JitInput, void*, size_t, const char*, unsigned, JitOption*, void**> link_add_data{
+      library, "cuLinkAddData_v2"};
+  Entry<LinkState, void**, size_t*> link_complete{library, "cuLinkComplete"};
+  Entry<LinkState> link_destroy{library, "cuLinkDestroy"};
+
+  Entry<void*, TensorMapDataType, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+        const uint32_t*, int /*interleave*/, int /*swizzle*/, int /*L2 promotion*/,
+        int /*out-of-bounds fill*/>
+      tensor_map_encode_tiled{library, "cuTensorMapEncodeTiled"};
+};
+
+}  // namespace ptxbuilder::runtime::cu

@@ -1,0 +1,18 @@
+// PTX to a cubin by the compiler inside the CUDA driver, for machines with a GPU and no ptxas.
+#pragma once
+
+#include <string>
+
+namespace ptxbuilder::runtime {
+
+struct JitResult {
+  std::string cubin;
+  std::string log;  // registers, spills and warnings, in the words of the driver's ptxas
+};
+
+// Compiles for the first GPU that runs `target` code. Throws Error with the compiler's log when the PTX is
+// refused, and when there is no such GPU.
+JitResult assemble_with_driver(const std::string& ptx, const std::string& target = "sm_90a",
+                               bool line_info = true, const std::string& library = "libcuda.so.1");
+
+}  // namespace ptxbuilder::runtime

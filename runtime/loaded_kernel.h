@@ -1,0 +1,66 @@
+// A compiled kernel on a device, launched with arguments that are checked against its sidecar.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/argument.h"
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime {
+
+// What a launch may choose; block, cluster and shared memory are the kernel's own.
+struct LaunchOptions {
+  Dim3 grid;
+  bool programmatic_dependent_launch = false;
+};
+
+// Not to outlive its device, and not to be launched by two threads at once.
+class LoadedKernel {
+ public:
+  // `image` is a cubin or PTX text. Throws Error when the signature is no kernel's, or the device refuses the
+  // image.
+  LoadedKernel(Device& device, const std::string& image, Signature signature);
+
+  // Reads an image, NAME.cubin or NAME.ptx, and the NAME.json beside it.
+  static LoadedKernel from_file(Device& device, const std::string& path);
+
+  const Signature& signature() const { return signature_; }
+
+  // Queues one launch. Throws Error that names the parameter when the arguments are not the kernel's in
+  // number, kind, type, rank or (where given) name, when a tensor breaks a rule of its tensor map or leaves
+  // its memory, and when the grid is no multiple of the cluster. Tensor maps are encoded once for each
+  // address, shape and strides.
+  void launch(const LaunchOptions& options, std::span<const Argument> arguments);
+  void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments) {
+    launch(options, std::span(arguments.begin(), arguments.size()));
+  }
+
+ private:
+  struct EncodedTensor {
+    Argument tensor;
+    TensorMap map;
+  };
+  // The latest tensors of one parameter, of which the next to be replaced is the oldest.
+  struct Cache {
+    std::vector<std::unique_ptr<EncodedTensor>> tensors;
+    size_t oldest = 0;
+  };
+
+  void check_count(std::span<const Argument> arguments) const;
+  void check_type(size_t i, const Argument& argument) const;
+  const TensorMap& encoded(size_t i, const Argument& tensor);
+  TensorMap encode(size_t i, const Argument& tensor);
+  [[noreturn]] void refuse(size_t i, const std::string& what) const;
+
+  Device* device_;
+  Signature signature_;
+  std::unique_ptr<Program> program_;
+  std::vector<Cache> caches_;        // one for each parameter
+  std::vector<const void*> values_;  // of the launch under way
+};
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,161 @@
+#include "runtime/tensor_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace ptxbuilder::runtime {
+namespace {
+
+constexpr uint64_t kMaxExtent = uint64_t{1} << 32;  // elements, inclusive
+constexpr uint64_t kStrideEnd = uint64_t{1} << 40;  // bytes, exclusive
+constexpr uint32_t kMaxBox = 256;                   // elements
+constexpr uint32_t kMaxElementStride = 8;
+constexpr uint64_t kSmallMemory = 128 * 1024;  // bytes
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error("tensor map: " + fmt::format(format, std::forward<Args>(args)...));
+}
+
+uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
+uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+// "48 or 64", without a 0 that would be no answer.
+std::string neighbours(uint64_t value, uint64_t to) {
+  uint64_t below = round_down(value, to), above = round_up(value, to);
+  return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
+}
+
+bool is_float(DType type) {
+  switch (type) {
+    case DType::f16:
+    case DType::bf16:
+    case DType::tf32:
+    case DType::f32:
+    case DType::f64:
+      return true;
+    default:
+      return false;  // the map has no type for e4m3 and e5m2, which travel as bytes
+  }
+}
+
+// Addresses and strides: 16 bytes, or 32 where the map interleaves by 32.
+uint64_t alignment(const TensorMapRecipe& recipe) { return recipe.interleave == Interleave::b32 ? 32 : 16; }
+
+const char* alignment_reason(const TensorMapRecipe& recipe) {
+  return recipe.interleave == Interleave::b32 ? " (interleave 32)" : "";
+}
+
+void check_box(const TensorMapRecipe& recipe) {
+  for (int i = 0; i < recipe.rank(); ++i)
+    if (recipe.box[i] == 0 || recipe.box[i] > kMaxBox)
+      refuse("box[{}] = {} is not in 1 to {} elements; nearest: {}", i, recipe.box[i], kMaxBox,
+             std::clamp(recipe.box[i], 1u, kMaxBox));
+  if (recipe.interleave != Interleave::none) return;
+  uint64_t size = static_cast<uint64_t>(size_of(recipe.dtype)), inner = recipe.box[0] * size;
+  if (inner % 16 != 0)
+    refuse("box[0] = {} x {} = {} B is not a multiple of 16 B; nearest: {} elements", recipe.box[0],
+           name(recipe.dtype), inner, neighbours(recipe.box[0], 16 / size));
+  uint64_t span = static_cast<uint64_t>(span_bytes(recipe.swizzle));
+  if (span != 0 && inner > span)
+    refuse(
+        "box[0] = {} x {} = {} B exceeds the span of swizzle {}, {} B; at most {} elements, or swizzle none",
+        recipe.box[0], name(recipe.dtype), inner, name(recipe.swizzle), span, span / size);
+}
+
+void check_element_strides(const TensorMapRecipe& recipe) {
+  for (int i = 0; i < recipe.rank(); ++i)
+    if (uint32_t stride = recipe.element_strides[i]; stride == 0 || stride > kMaxElementStride)
+      refuse("element_strides[{}] = {} is not in 1 to {}; nearest: {}", i, stride, kMaxElementStride,
+             std::clamp(stride, 1u, kMaxElementStride));
+  if (recipe.interleave == Interleave::none && recipe.element_strides[0] != 1)
+    refuse(
+        "element_strides[0] = {} would be ignored: without interleave, TMA has no stride in dimension 0; use "
+        "1",
+        recipe.element_strides[0]);
+}
+
+void check_strides(const TensorMapArguments& a) {
+  const uint64_t align = alignment(a.recipe),
+                 row = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));
+  for (size_t i = 0; i < a.strides.size(); ++i) {
+    uint64_t stride = a.strides[i];
+    if (stride >= kStrideEnd)
+      refuse("the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
+             kStrideEnd - align);
+    if (stride % align != 0)
+      refuse("the stride of dimension {}, {} B, is not a multiple of {} B{}; nearest: {} B", i + 1, stride,
+             align, alignment_reason(a.recipe), neighbours(stride, align));
+    // Any dimension but the first may be the slowest, so each is held against the row alone. An interleaved
+    // row is not contiguous, and a dimension of one element is never stepped along.
+    if (a.recipe.interleave == Interleave::none && a.shape[i + 1] > 1 && stride < row)
+      refuse("the stride of dimension {}, {} B, is less than a row of {} x {} = {} B; at least {} B", i + 1,
+             stride, a.shape[0], name(a.recipe.dtype), row, round_up(row, align));
+  }
+}
+
+}  // namespace
+
+void check(const TensorMapRecipe& recipe) {
+  const int rank = recipe.rank();
+  if (rank < 1 || rank > 5) refuse("rank {} is not in 1 to 5", rank);
+  if (recipe.interleave != Interleave::none && rank < 3)
+    refuse("rank {} with interleave {}: an interleaved map has rank 3 to 5", rank, name(recipe.interleave));
+  if (recipe.element_strides.size() != recipe.box.size())
+    refuse("{} element strides for a box of rank {}; one for each dimension", recipe.element_strides.size(),
+           rank);
+  if (recipe.interleave == Interleave::b32 && recipe.swizzle != Swizzle::b32)
+    refuse("interleave 32 with swizzle {}: it needs swizzle 32", name(recipe.swizzle));
+  if (recipe.oob_fill == OobFill::nan && !is_float(recipe.dtype))
+    refuse("out-of-bounds fill nan with {}: only f16, bf16, tf32, f32 and f64 have one; use zero",
+           name(recipe.dtype));
+  check_box(recipe);
+  check_element_strides(recipe);
+}
+
+void check(const TensorMapArguments& a) {
+  check(a.recipe);
+  const auto rank = static_cast<size_t>(a.recipe.rank());
+  if (a.shape.size() != rank) refuse("the tensor has rank {}, the box has rank {}", a.shape.size(), rank);
+  if (a.strides.size() != rank - 1)
+    refuse("{} strides for rank {}; give {}, of dimensions 1 to {}", a.strides.size(), rank, rank - 1,
+           rank - 1);
+  if (uint64_t align = alignment(a.recipe); a.address % align != 0)
+    refuse("the address {:#x} is not a multiple of {} B{}; nearest: {:#x}", a.address, align,
+           alignment_reason(a.recipe), round_down(a.address, align));
+  for (size_t i = 0; i < rank; ++i)
+    if (a.shape[i] == 0 || a.shape[i] > kMaxExtent)
+      refuse("shape[{}] = {} is not in 1 to 2^32 elements; nearest: {}", i, a.shape[i],
+             std::clamp(a.shape[i], uint64_t{1}, kMaxExtent));
+  check_strides(a);
+}
+
+uint64_t extent_bytes(const TensorMapArguments& a) {
+  unsigned __int128 bytes = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));
+  for (size_t i = 0; i < a.strides.size(); ++i)
+    bytes += static_cast<unsigned __int128>(a.shape[i + 1] - 1) * a.strides[i];
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  return bytes > kMost ? kMost : static_cast<uint64_t>(bytes);
+}
+
+std::array<uint64_t, 4> packed_strides(DType dtype, std::span<const uint64_t> shape) {
+  std::array<uint64_t, 4> strides = {};
+  uint64_t bytes = static_cast<uint64_t>(size_of(dtype));
+  for (size_t i = 0; i + 1 < shape.size(); ++i) {
+    if (__builtin_mul_overflow(bytes, shape[i], &bytes) || bytes > kStrideEnd) bytes = kStrideEnd;
+    strides.at(i) = bytes;
+  }
+  return strides;
+}
+
+void correct_small_map(TensorMap& map, const TensorMapArguments& a, int compute_capability) {
+  const bool blackwell = compute_capability >= 100 && compute_capability < 130;
+  const std::array packed = packed_strides(a.recipe.dtype, a.shape);
+  const bool dense = std::equal(a.strides.begin(), a.strides.end(), packed.begin());
+  if (!blackwell || dense || extent_bytes(a) >= kSmallMemory) return;
+  map.bytes[85 / 8] &= ~(std::byte{1} << (85 % 8));
+}
+
+}  // namespace ptxbuilder::runtime
