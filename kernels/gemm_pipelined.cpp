@@ -4,6 +4,7 @@
 #include "kernels/gemm_reference.h"
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/raster.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -19,7 +20,8 @@ Kernel gemm_pipelined(const GemmConfig& c) {
   auto sA = k.shared<bf16>({c.bm, c.bk}, Swizzle128B, c.stages);
   auto sB = k.shared<bf16>({c.bn, c.bk}, Swizzle128B, c.stages);
   Pipeline pipe(k, c.stages, {sA, sB}, c.bm / 64);  // bytes per stage come from the tiles
-  u32 m = ctaid_y() * c.bm, n = ctaid_x() * c.bn;
+  auto [row, col] = grouped_raster(16);             // CTAs side by side share their loads in L2
+  u32 m = row * c.bm, n = col * c.bn;
 
   k.warpgroups(1, 40, [&](u32) {  // producer: one warpgroup, 40 registers a thread
     elect([&] {

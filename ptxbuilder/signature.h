@@ -33,8 +33,8 @@ constexpr int span_bytes(Swizzle swizzle) {
 // strides.
 struct TensorMapRecipe {
   DType dtype = DType::f32;
-  std::vector<uint32_t> box = {};              // elements, innermost first; its size is the rank, 1 to 5
-  std::vector<uint32_t> element_strides = {};  // innermost first; as long as box
+  std::vector<uint32_t> box;              // elements, innermost first; its size is the rank, 1 to 5
+  std::vector<uint32_t> element_strides;  // innermost first; as long as box
   Interleave interleave = Interleave::none;
   Swizzle swizzle = Swizzle::none;
   L2Promotion l2_promotion = L2Promotion::b128;

@@ -41,6 +41,7 @@ void CudaProgram::load(const std::string& image) {
   JitLog log;
   Status status =
       driver_.module_load_data_ex.status(&module_, image.c_str(), log.count(), log.options(), log.values());
+  if (!cubin) log_ = log.information();
   if (status == Status::success) return;
   throw Error(fmt::format("the driver refused the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
                           signature_.kernel, driver_.library.describe(status),

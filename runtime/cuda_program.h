@@ -15,6 +15,7 @@ class CudaProgram final : public Program {
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
 
+  std::string log() const override { return log_; }
   const Signature& signature() const { return signature_; }
   cu::Function function() const { return function_; }
 
@@ -31,6 +32,7 @@ class CudaProgram final : public Program {
   CudaQueue& queue_;
   const cu::Driver& driver_;
   Signature signature_;
+  std::string log_;
   cu::Module module_ = nullptr;
   cu::Function function_ = nullptr;
 };

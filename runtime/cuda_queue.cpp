@@ -95,7 +95,6 @@ void CudaQueue::wait(cu::Event event, milliseconds limit) {
 }
 
 bool CudaQueue::settle() noexcept {
-  if (!failure_.empty()) return false;
   try {
     wait();
   } catch (const Error&) {

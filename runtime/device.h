@@ -61,6 +61,10 @@ struct DeviceProperties {
 class Program {
  public:
   virtual ~Program() = default;
+
+  // What the driver's compiler said when the image was PTX text: registers, spills, advisories. Empty for a
+  // cubin.
+  virtual std::string log() const { return ""; }
 };
 
 class Device {

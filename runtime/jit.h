@@ -1,4 +1,4 @@
-// PTX to a cubin by the compiler inside the CUDA driver, for machines with a GPU and no ptxas.
+// PTX to a cubin by the linker inside the CUDA driver, for machines with a GPU and no ptxas.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ struct JitResult {
 };
 
 // Compiles for the first GPU that runs `target` code. Throws Error with the compiler's log when the PTX is
-// refused, and when there is no such GPU.
+// refused, and when there is no such GPU. The linker compiles relocatable code, in which setmaxnreg has no
+// effect (advisory C7504): kernels that use it are better loaded as PTX text, see Device::load.
 JitResult assemble_with_driver(const std::string& ptx, const std::string& target = "sm_90a",
                                bool line_info = true, const std::string& library = "libcuda.so.1");
 

@@ -30,6 +30,9 @@ class LoadedKernel {
 
   const Signature& signature() const { return signature_; }
 
+  // What the driver's compiler said of PTX text; empty for a cubin.
+  std::string log() const { return program_->log(); }
+
   // Queues one launch. Throws Error that names the parameter when the arguments are not the kernel's in
   // number, kind, type, rank or (where given) name, when a tensor breaks a rule of its tensor map or leaves
   // its memory, and when the grid is no multiple of the cluster. Tensor maps are encoded once for each

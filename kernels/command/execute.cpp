@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/jit.h"
-
 namespace ptxbuilder::command {
 namespace {
 
@@ -20,21 +18,15 @@ struct Built {
   Compiled compiled;
   double build_milliseconds = 0;
   std::string assembler;  // in words
+  std::vector<std::string> waivers;
 };
 
-// The driver's JIT in the place of ptxas: the same messages, checked the same way.
-void assemble_by_driver(Built& built, const std::vector<std::string>& waivers) {
-  auto start = Clock::now();
+// The driver compiled the PTX when it was loaded: its messages, checked as those of ptxas are.
+void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
   Compiled& c = built.compiled;
-  runtime::JitResult jit = runtime::assemble_with_driver(c.ptx, c.signature.target);
-  Notes notes = parse_notes(jit.log, c.ptx);
-  check(notes, waivers);
-  c.cubin = jit.cubin;
+  Notes notes = parse_notes(loaded.log(), c.ptx);
+  check(notes, built.waivers);
   c.signature.registers = notes.registers();
-  c.signature.spill_bytes = notes.spill_bytes();
-  c.signature.stack_bytes = notes.stack_bytes();
-  c.milliseconds.cubin = milliseconds_since(start);
-  built.assembler = "the driver";
 }
 
 Built build(const Family& family, const Fields& fields, const ExecuteOptions& options, bool for_gpu) {
@@ -42,7 +34,7 @@ Built build(const Family& family, const Fields& fields, const ExecuteOptions& op
   auto start = Clock::now();
   Kernel kernel = family.build(fields);
   built.build_milliseconds = milliseconds_since(start);
-  std::vector<std::string> waivers = kernel.builder().waivers();
+  built.waivers = kernel.builder().waivers();
 
   CompilerOptions compiler = options.compiler;
   compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
@@ -61,7 +53,7 @@ Built build(const Family& family, const Fields& fields, const ExecuteOptions& op
     built.assembler = fmt::format("ptxas {}{}", to_string(tools->ptxas()->version()),
                                   built.compiled.assembled.from_cache ? ", cached" : "");
   else if (options.assembler == Assembler::driver || (options.assembler == Assembler::automatic && for_gpu))
-    assemble_by_driver(built, waivers);
+    built.assembler = "the driver, when it loads";
   else
     built.assembler = why_not.empty() ? "none" : fmt::format("none, no cubin is made: {}", why_not);
   return built;
@@ -141,8 +133,16 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     runtime::DeviceProperties p = device->properties();
     json["device"] = {{"name", p.name}, {"driver", p.driver}};
     if (!options.json) fmt::print("  device {}, {}\n", p.name, p.driver);
+    auto start = Clock::now();
     runtime::LoadedKernel loaded(*device, compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
                                  compiled.signature);
+    json["load_ms"] = milliseconds_since(start);
+    if (!loaded.log().empty()) {
+      check_driver_log(built, loaded);
+      if (!options.json)
+        fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
+                   *compiled.signature.registers);
+    }
     Run run(*device, loaded, options.run);
     std::fflush(stdout);
     family.run(fields, run);

@@ -39,8 +39,8 @@ uint32_t number_before(std::string_view text, std::string_view after) {
 
 // The name after "function " in a message, with or without quotes: "in function 'k'", "in function k. Try".
 std::string function_named(std::string_view text) {
-  size_t at = text.rfind(
-      "function ");  // earlier ones are words: "crossing function boundary ... in the function 'k'"
+  size_t at =
+      text.rfind("function ");  // not the first one of "crossing function boundary in the function 'k'"
   if (at == std::string_view::npos) return "";
   text.remove_prefix(at + 9);
   if (text.starts_with('\'')) text.remove_prefix(1);

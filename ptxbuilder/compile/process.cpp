@@ -31,8 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 class Descriptor {
  public:
-  // Takes over `fd`. Numbers 0 to 2, which a program with closed standard streams gets, are moved out of the
-  // way of the child's own.
+  // Takes over `fd`. In a program whose standard streams are closed it may be 0 to 2, where what other
+  // threads print would get into it: such a number is changed.
   explicit Descriptor(int fd) : fd_(fd) {
     if (fd < 0 || fd > 2) return;
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);

@@ -13,8 +13,8 @@ bool is_float(Class cls) {
 
 bool is_signed(Class cls) { return cls == Class::s16 || cls == Class::s32 || cls == Class::s64; }
 
-Builder::State& ours(std::initializer_list<llvm::Value*> values) {
-  Builder::State& s = Builder::current().state();
+Builder::State& ours(std::initializer_list<llvm::Value*> values, Where where = {}) {
+  Builder::State& s = Builder::current(where).state();
   s.function_or_create();
   for (llvm::Value* v : values) check_is_ours(s, v, s.line);
   return s;
@@ -43,12 +43,14 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
 void check_constant(Builder::State& s, Arithmetic op, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
+  auto made = s.constants.find(constant);  // operators know no line, but the constant does
+  Where where = made == s.constants.end() ? s.line : made->second;
   bool divides = op == Arithmetic::div || op == Arithmetic::rem;
-  if (divides && constant->isZero()) throw Error(s.line, "division by the constant 0");
+  if (divides && constant->isZero()) throw Error(where, "division by the constant 0");
   bool shifts = op == Arithmetic::shl || op == Arithmetic::shr;
   if (shifts && constant->getValue().uge(constant->getBitWidth()))
-    throw Error(s.line, fmt::format("a shift by {} of a {}-bit value", constant->getZExtValue(),
-                                    constant->getBitWidth()));
+    throw Error(where, fmt::format("a shift by {} of a {}-bit value", constant->getZExtValue(),
+                                   constant->getBitWidth()));
 }
 
 }  // namespace
@@ -112,12 +114,12 @@ llvm::Value* convert(Class from, Class to, llvm::Value* a) {
   return s.ir.CreateIntCast(a, type, is_signed(from));
 }
 
-llvm::Value* bit_cast(Class to, llvm::Value* a) {
-  Builder::State& s = ours({a});
+llvm::Value* bit_cast(Class to, llvm::Value* a, Where where) {
+  Builder::State& s = ours({a}, where);
   llvm::Type* type = type_of(to, s.context);
   if (s.module->getDataLayout().getTypeSizeInBits(type) !=
       s.module->getDataLayout().getTypeSizeInBits(a->getType()))
-    throw Error(s.line,
+    throw Error(where,
                 fmt::format("bit_cast: {} and {} differ in width", describe(a->getType()), describe(type)));
   return s.ir.CreateBitCast(a, type);
 }
@@ -131,14 +133,16 @@ llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
   return s.ir.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
 }
 
-llvm::Value* integer_constant(Class cls, uint64_t bits) {
-  Builder::State& s = ours({});
+llvm::Value* integer_constant(Class cls, uint64_t bits, Where where) {
+  Builder::State& s = ours({}, where);
   auto* type = llvm::cast<llvm::IntegerType>(type_of(cls, s.context));
-  return llvm::ConstantInt::get(type, llvm::APInt(64, bits).trunc(type->getBitWidth()));
+  llvm::Value* value = llvm::ConstantInt::get(type, llvm::APInt(64, bits).trunc(type->getBitWidth()));
+  s.constants[value] = where;
+  return value;
 }
 
-llvm::Value* float_constant(Class cls, double value) {
-  return llvm::ConstantFP::get(type_of(cls, ours({}).context), value);
+llvm::Value* float_constant(Class cls, double value, Where where) {
+  return llvm::ConstantFP::get(type_of(cls, ours({}, where).context), value);
 }
 
 llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes) {
@@ -152,7 +156,7 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
   return s.ir.CreateGEP(type_of(element, s.context), base, s.ir.CreateZExtOrTrunc(index, width));
 }
 
-void constant_out_of_range(Class cls, int64_t value, Where where) {
+void constant_out_of_range(Class cls, const std::string& value, Where where) {
   throw Error(where, fmt::format("the constant {} does not fit {}", value, isa::name(cls)));
 }
 

@@ -2,7 +2,6 @@
 #include "ptxbuilder/ir/builder.h"
 
 #include <fmt/format.h>
-#include <llvm/IR/Dominators.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
@@ -162,7 +161,7 @@ void Builder::State::create_function() {
         debug->createFunction(file, signature.kernel, signature.kernel, file, line.line, signature_type,
                               line.line, llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition);
     function->setSubprogram(subprogram);
-    scopes[line.file] = subprogram;
+    files[line.file] = {subprogram, line.file};
   }
   auto* entry = llvm::BasicBlock::Create(context, "entry", function);
   auto* body = llvm::BasicBlock::Create(context, "body", function);
@@ -175,9 +174,10 @@ void Builder::State::create_function() {
 void Builder::State::set_line(Where where) {
   line = where;
   if (!debug || !function || !where) return;
-  llvm::DIScope*& scope = scopes[where.file];
-  if (!scope) scope = debug->createLexicalBlockFile(subprogram, debug->createFile(where.file, ""), 0);
-  ir.SetCurrentDebugLocation(llvm::DILocation::get(context, where.line, 0, scope));
+  File& file = files[where.file];
+  if (!file.scope)
+    file = {debug->createLexicalBlockFile(subprogram, debug->createFile(where.file, ""), 0), where.file};
+  ir.SetCurrentDebugLocation(llvm::DILocation::get(context, where.line, 0, file.scope));
 }
 
 void Builder::State::require(int ptx_version, isa::Sm sm, std::string_view instruction, Where where) {
@@ -185,6 +185,28 @@ void Builder::State::require(int ptx_version, isa::Sm sm, std::string_view instr
     throw Error(where, fmt::format("{}: needs {}, but the kernel's target is {}", instruction,
                                    isa::target(sm).name, target.name));
   signature.ptx_version = std::max(signature.ptx_version, ptx_version);
+}
+
+Where Builder::State::where_of(const llvm::Instruction& instruction) const {
+  const llvm::DILocation* location = instruction.getDebugLoc().get();
+  if (!location) return {};
+  auto file = files.find(location->getFilename().str());
+  return file == files.end() ? Where{} : Where{file->second.name, location->getLine()};
+}
+
+// LLVM says the same of such a module, in its own terms and without a line.
+void Builder::State::check_dominance(const llvm::DominatorTree& tree) const {
+  for (const llvm::BasicBlock& block : *function)
+    for (const llvm::Instruction& user : block)
+      for (const llvm::Use& use : user.operands()) {
+        auto* made = llvm::dyn_cast<llvm::Instruction>(use.get());
+        if (!made || tree.dominates(made, use)) continue;
+        Where at = where_of(*made);
+        throw Error(where_of(user),
+                    fmt::format("{}: a value{} is used outside the branch or loop that makes it; carry it in "
+                                "a Var",
+                                signature.kernel, at ? " made at " + to_string(at) : ""));
+      }
 }
 
 llvm::BasicBlock* Builder::State::new_block(const char* name) {
@@ -219,7 +241,25 @@ Builder& Builder::current(Where where) {
 Signature& Builder::signature() { return state_->signature; }
 const Signature& Builder::signature() const { return state_->signature; }
 
+void Builder::check_current(Where where) const {
+  if (&current(where).state() != state_.get())
+    throw Error(where, fmt::format("{}: not the kernel that is being built on this thread, which is {}",
+                                   signature().kernel, current(where).signature().kernel));
+}
+
+void Builder::require(int ptx_version, isa::Sm sm, std::string_view what, Where where) {
+  state_->require(ptx_version, sm, what, where);
+}
+
+std::optional<Builder::Constant> Builder::constant(Value value) const {
+  auto* known = llvm::dyn_cast<llvm::ConstantInt>(value.handle());
+  if (!known) return std::nullopt;
+  auto made = state_->constants.find(known);
+  return Constant{known->getZExtValue(), made == state_->constants.end() ? state_->line : made->second};
+}
+
 std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters, Where where) {
+  check_current(where);
   if (state_->function)
     throw Error(where, fmt::format("{}: parameters are declared once, before the first instruction",
                                    signature().kernel));
@@ -232,17 +272,19 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
         throw Error(where, fmt::format("parameter {}: the name '{}' is taken", i, parameters[i].name));
   }
   signature().parameters = std::move(parameters);
-  state_->line = where;
+  state_->line = state_->parameters_where = where;
   state_->create_function();
   std::vector<Value> values;
   for (llvm::Argument& argument : state_->function->args()) values.emplace_back(&argument);
   return values;
 }
 
-size_t Builder::parameter_index(TensorMap map) const {
+Where Builder::parameters_where() const { return state_->parameters_where; }
+
+size_t Builder::parameter_index(TensorMap map, Where where) const {
   auto* argument = llvm::dyn_cast<llvm::Argument>(map.handle());
   if (!argument || argument->getParent() != state_->function)
-    throw Error("the tensor map is no parameter of this kernel");
+    throw Error(where, fmt::format("{}: the tensor map is no parameter of this kernel", signature().kernel));
   return argument->getArgNo();
 }
 
@@ -274,6 +316,7 @@ smem Builder::shared_base() {
 }
 
 uint32_t Builder::allocate_shared(uint32_t bytes, uint32_t alignment, const std::string& what, Where where) {
+  check_current(where);
   constexpr uint32_t kLimit =
       232448;  // bytes a CTA may have on sm_90 (CUDA programming guide, compute capabilities)
   uint32_t& total = signature().dynamic_shared_bytes;
@@ -340,11 +383,12 @@ void Builder::finish() {
     s.function->addFnAttr("nvvm.cluster_dim", fmt::format("{}", fmt::join(signature.cluster, ",")));
   if (s.debug) s.debug->finalize();
 
+  llvm::DominatorTree tree(*s.function);
+  s.check_dominance(tree);
   std::string message;
   llvm::raw_string_ostream out(message);
   if (llvm::verifyModule(*s.module, &out))
     throw Error(s.line, fmt::format("{}: LLVM refuses the module: {}", signature.kernel, message));
-  llvm::DominatorTree tree(*s.function);
   llvm::PromoteMemToReg(s.variables, tree);
   s.finished = true;
 }

@@ -51,8 +51,21 @@ class Builder {
 
   // Declares the parameters, in order and once, before any instruction. Yields their values.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where);
+  Where parameters_where() const;  // the line that declared them
   // The index of the parameter that a tensor map is; its recipe is in signature().parameters.
-  size_t parameter_index(TensorMap map) const;
+  size_t parameter_index(TensorMap map, Where where) const;
+
+  // Throws Error unless this kernel is the one that is being built on this thread.
+  void check_current(Where where) const;
+  // Raises the least .version, and throws Error when the target is below `sm`.
+  void require(int ptx_version, isa::Sm sm, std::string_view what, Where where);
+
+  // What a value is, where that is a host integer, and the line where it turned into a device value.
+  struct Constant {
+    uint64_t value;
+    Where where;
+  };
+  std::optional<Constant> constant(Value value) const;
 
   // Emits one instruction of a row: checks count, class, width and immediates against the row, and the target
   // against the row's floor. `arguments` fill the holes that read, in order. Yields the values of the holes

@@ -73,6 +73,8 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
                    Where where) {
   State& s = *state_;
   for (Value v : {from, to, step}) check_is_ours(s, v.handle(), where);
+  if (auto known = constant(step); known && llvm::cast<llvm::ConstantInt>(step.handle())->isZero())
+    throw Error(where, "for_: a step of 0 never ends");
   llvm::BasicBlock* head = s.new_block("for");
   llvm::BasicBlock* round = s.new_block("round");
   llvm::BasicBlock* end = s.new_block("end");

@@ -11,7 +11,10 @@ namespace ptxbuilder {
 template <class T>
 class Var {
  public:
-  explicit Var(T initial) : variable_(Builder::current().declare_variable(T::cls)) { *this = initial; }
+  explicit Var(T initial, Where where = Where::here())
+      : variable_(Builder::current(where).declare_variable(T::cls)) {
+    *this = initial;
+  }
   Var(const Var&) = delete;
   Var(Var&&) = default;
 

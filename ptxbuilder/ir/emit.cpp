@@ -40,23 +40,8 @@ class AsmCall {
           std::optional<pred> guard, Where where)
       : state_(state), row_(row), arguments_(arguments), guard_(guard), where_(where) {}
 
-  std::vector<Value> emit() {
-    check_count();
-    // Text of several statements may write a result before it reads all operands: they must not share
-    // registers.
-    early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
-    for (const Operand& o : row_.operands)
-      if (o.writes() && !named(o)) output_count_ += o.count;
-    walk();
-    return finish();
-  }
-
- private:
-  [[noreturn]] void refuse(const Operand& o, const std::string& what) const {
-    throw Error(where_, fmt::format("{}: operand '{}' {}, in \"{}\"", row_.name, o.name, what, row_.syntax));
-  }
-
-  void check_count() const {
+  // Their number, and that a guard leaves no result undefined.
+  void check_operands() const {
     size_t expected = 0;
     for (const Operand& o : row_.operands) expected += o.reads();
     if (arguments_.size() != expected)
@@ -69,6 +54,22 @@ class AsmCall {
         throw Error(where_,
                     fmt::format("{}: cannot be guarded: '{}' would be undefined where the predicate is false",
                                 row_.name, o.name));
+  }
+
+  std::vector<Value> emit() {
+    check_operands();
+    // Text of several statements may write a result before it reads all operands: they must not share
+    // registers.
+    early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
+    for (const Operand& o : row_.operands)
+      if (o.writes() && !named(o)) output_count_ += o.count;
+    walk();
+    return finish();
+  }
+
+ private:
+  [[noreturn]] void refuse(const Operand& o, const std::string& what) const {
+    throw Error(where_, fmt::format("{}: operand '{}' {}, in \"{}\"", row_.name, o.name, what, row_.syntax));
   }
 
   // The argument of a hole that reads.
@@ -281,11 +282,14 @@ std::string describe(llvm::Type* type) {
 
 std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> arguments,
                                  std::optional<pred> guard, Where where) {
+  check_current(where);
   State& s = *state_;
   s.function_or_create();
   AtLine line(where);
   s.require(row.ptx_version, row.sm, row.name, s.line);
-  if (row.intrinsic.empty()) return AsmCall(s, row, arguments, guard, s.line).emit();
+  AsmCall call(s, row, arguments, guard, s.line);
+  if (row.intrinsic.empty()) return call.emit();
+  call.check_operands();
   auto id = llvm::Intrinsic::lookupIntrinsicID(llvm::StringRef(row.intrinsic.data(), row.intrinsic.size()));
   return {Value(s.ir.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>(), llvm::ArrayRef<llvm::Value*>()))};
 }
@@ -305,6 +309,9 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
   };
   std::string holes;
   for (const Operand& o : row.operands) holes += fmt::format("{}{}", holes.empty() ? "" : ", ", o.name);
+  for (const PtxBinding& b : bindings)
+    if (find(b.hole_) != &b)
+      throw Error(where, fmt::format("ptx: the hole '{}' is bound twice in \"{}\"", b.hole_, text));
   for (const PtxBinding& b : bindings)
     if (std::none_of(row.operands.begin(), row.operands.end(),
                      [&](const Operand& o) { return o.name == b.hole_; }))

@@ -44,7 +44,7 @@ llvm::Value* promote(Builder::State& s, Value value, Conversion to, std::string_
   if (!is_float && type->isPointerTy() && to.wide) return s.ir.CreatePtrToInt(v, s.ir.getInt64Ty());
   if (!is_float && type->isIntegerTy() && (type->getIntegerBitWidth() == 64) == to.wide)
     return s.ir.CreateIntCast(v, to.wide ? s.ir.getInt64Ty() : s.ir.getInt32Ty(),
-                              to.letter == 'd' || to.letter == 'i');
+                              (to.letter == 'd' || to.letter == 'i') && !type->isIntegerTy(1));
   throw Error(where, fmt::format("print: %{}{} in \"{}\" does not print a value that is {}",
                                  to.wide ? "ll" : "", to.letter, format, describe(type)));
 }
@@ -72,6 +72,7 @@ void store(llvm::Value* address, std::span<const Value> values, Where where) {
   AtLine line(where);
   Builder::State& s = Builder::current(where).state();
   check_is_ours(s, address, where);
+  for (Value v : values) check_is_ours(s, v.handle(), where);
   llvm::Value* stored = values[0].handle();
   if (values.size() > 1) {
     auto* type = llvm::FixedVectorType::get(stored->getType(), static_cast<unsigned>(values.size()));

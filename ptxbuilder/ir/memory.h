@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 
 #include "ptxbuilder/ir/builder.h"
 
@@ -51,7 +52,12 @@ class Pointer : public Value {
     u32 value;
     Where where;
     template <class I>
-    requires std::convertible_to<I, u32> Index(I i, Where where = Where::here()) : value(i), where(where) {}
+    requires std::convertible_to<I, u32> Index(I i, Where where = Where::here())
+        : value(device_index(i, where)), where(where) {}
+
+   private:
+    static u32 device_index(u32 i, Where) { return i; }
+    static u32 device_index(detail::HostInteger auto i, Where where) { return u32(i, where); }
   };
 
   Element<T> operator[](Index i) const {
@@ -70,6 +76,7 @@ using sptr = Pointer<T, smem>;
 // `count` consecutive elements in one access; the address is a multiple of the access' size.
 template <int count, class T, class Address>
 std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here()) {
+  static_assert(std::has_single_bit(static_cast<unsigned>(count)), "1, 2, 4, ... elements in one access");
   llvm::Value* vector = detail::load(from.handle(), T::cls, count, where);
   return [&]<size_t... i>(std::index_sequence<i...>) {
     return std::array<T, count>{T(detail::element(vector, static_cast<int>(i)))...};
@@ -79,6 +86,7 @@ std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here())
 
 template <class T, class Address, size_t count>
 void store(Pointer<T, Address> to, const std::array<T, count>& values, Where where = Where::here()) {
+  static_assert(std::has_single_bit(count), "1, 2, 4, ... elements in one access");
   detail::store(to.handle(), std::vector<Value>(values.begin(), values.end()), where);
 }
 

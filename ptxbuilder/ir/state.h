@@ -2,12 +2,14 @@
 #pragma once
 
 #include <llvm/IR/DIBuilder.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "ptxbuilder/ir/builder.h"
 
@@ -25,6 +27,8 @@ struct Builder::State {
   void set_line(Where where);
   void require(int ptx_version, isa::Sm sm, std::string_view instruction, Where where);
   llvm::BasicBlock* new_block(const char* name);
+  Where where_of(const llvm::Instruction& instruction) const;
+  void check_dominance(const llvm::DominatorTree& tree) const;
 
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
@@ -48,7 +52,13 @@ struct Builder::State {
   // Line information
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram* subprogram = nullptr;
-  std::map<std::string, llvm::DIScope*> scopes;  // by file
+  struct File {
+    llvm::DIScope* scope = nullptr;
+    const char* name = "";
+  };
+  std::map<std::string, File> files;
+  Where parameters_where;
+  std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
   bool line_is_set = false;
 };

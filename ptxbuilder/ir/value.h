@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -40,14 +41,14 @@ enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
 llvm::Value* arithmetic(Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b);
 llvm::Value* comparison(Comparison op, Class cls, llvm::Value* a, llvm::Value* b);
 llvm::Value* convert(Class from, Class to, llvm::Value* a);
-llvm::Value* bit_cast(Class to, llvm::Value* a);
+llvm::Value* bit_cast(Class to, llvm::Value* a, Where where);
 llvm::Value* select(llvm::Value* condition, llvm::Value* a, llvm::Value* b);
 llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
-llvm::Value* integer_constant(Class cls, uint64_t bits);
-llvm::Value* float_constant(Class cls, double value);
+llvm::Value* integer_constant(Class cls, uint64_t bits, Where where);
+llvm::Value* float_constant(Class cls, double value, Where where);
 llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes);
 llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* index);
-[[noreturn]] void constant_out_of_range(Class cls, int64_t value, Where where);
+[[noreturn]] void constant_out_of_range(Class cls, const std::string& value, Where where);
 
 template <class T>
 inline constexpr bool always_false = false;
@@ -59,7 +60,8 @@ class pred : public Value {
  public:
   static constexpr Class cls = Class::pred;
   using Value::Value;
-  explicit pred(bool value) : Value(detail::integer_constant(cls, value)) {}
+  explicit pred(bool value, Where where = Where::here())
+      : Value(detail::integer_constant(cls, value, where)) {}
 
   friend pred operator!(pred a) { return a ^ pred(true); }
   friend pred operator&(pred a, pred b) { return combine(detail::Arithmetic::bit_and, a, b); }
@@ -127,8 +129,9 @@ concept HostNumber = HostInteger<T> || std::floating_point<T>;
 // A constant of a host integer that must fit Host, the host type of the device type's width and sign.
 template <class Host, HostInteger I>
 llvm::Value* checked_constant(Class cls, I value, Where where) {
-  if (!std::in_range<Host>(value)) constant_out_of_range(cls, static_cast<int64_t>(value), where);
-  return integer_constant(cls, static_cast<uint64_t>(static_cast<Host>(value)));
+  // + makes an int of a char, which in_range does not take.
+  if (!std::in_range<Host>(+value)) constant_out_of_range(cls, std::to_string(value), where);
+  return integer_constant(cls, static_cast<uint64_t>(static_cast<Host>(value)), where);
 }
 
 }  // namespace detail
@@ -157,19 +160,20 @@ PTXBUILDER_INTEGER(u64, uint64_t)
 PTXBUILDER_INTEGER(s64, int64_t)
 #undef PTXBUILDER_INTEGER
 
-#define PTXBUILDER_FLOAT(Name)                                                      \
-  class Name : public Value, public detail::Operators<Name> {                       \
-   public:                                                                          \
-    static constexpr Class cls = Class::Name;                                       \
-    static constexpr DType dtype = DType::Name;                                     \
-    explicit Name(llvm::Value* handle) : Value(handle) {}                           \
-    template <detail::HostNumber F>                                                 \
-    Name(F value) /* NOLINT: host numbers are constants, rounded to nearest even */ \
-        : Value(detail::float_constant(cls, static_cast<double>(value))) {}         \
-    template <class From>                                                           \
-    requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&         \
-             requires { From::cls; }) explicit Name(From from)                      \
-        : Value(detail::convert(From::cls, cls, from.handle())) {}                  \
+#define PTXBUILDER_FLOAT(Name)                                                                          \
+  class Name : public Value, public detail::Operators<Name> {                                           \
+   public:                                                                                              \
+    static constexpr Class cls = Class::Name;                                                           \
+    static constexpr DType dtype = DType::Name;                                                         \
+    explicit Name(llvm::Value* handle) : Value(handle) {}                                               \
+    template <detail::HostNumber F>                                                                     \
+    Name(F value,                                                                                       \
+         Where where = Where::here()) /* NOLINT: host numbers are constants, rounded to nearest even */ \
+        : Value(detail::float_constant(cls, static_cast<double>(value), where)) {}                      \
+    template <class From>                                                                               \
+    requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&                             \
+             requires { From::cls; }) explicit Name(From from)                                          \
+        : Value(detail::convert(From::cls, cls, from.handle())) {}                                      \
   };
 
 PTXBUILDER_FLOAT(f16)
@@ -220,8 +224,8 @@ inline f32 fma(f32 a, f32 b, f32 c) { return f32(detail::fma(a.handle(), b.handl
 
 // The same bits as another type of the same width: bit_cast<u32>(x).
 template <class To, class From>
-To bit_cast(From from) {
-  return To(detail::bit_cast(To::cls, from.handle()));
+To bit_cast(From from, Where where = Where::here()) {
+  return To(detail::bit_cast(To::cls, from.handle(), where));
 }
 
 // The least number of blocks of b that hold a. On u32, a + b - 1 must not wrap.

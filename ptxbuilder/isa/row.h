@@ -132,10 +132,11 @@ inline constexpr std::array kClasses = {
 };
 
 constexpr int64_t parse_integer(std::string_view text) {
-  if (text.empty()) throw "a number is missing in a hole";
-  bool negative = text[0] == '-';
+  bool negative = text.starts_with('-');
+  std::string_view digits = text.substr(negative);
+  if (digits.empty()) throw "a number is missing in a hole";
   int64_t value = 0;
-  for (char c : text.substr(negative)) {
+  for (char c : digits) {
     if (c < '0' || c > '9') throw "a number in a hole has a character that is no digit";
     value = value * 10 + (c - '0');
   }
@@ -152,6 +153,8 @@ constexpr void parse_bounds(std::string_view text, Operand& operand) {
   operand.greatest =
       parse_integer(text.substr(dots + 2, slash == std::string_view::npos ? slash : slash - dots - 2));
   if (slash != std::string_view::npos) operand.step = parse_integer(text.substr(slash + 1));
+  if (operand.step < 1) throw "a step is at least 1";
+  if (operand.least > operand.greatest) throw "the least value of an immediate is above its greatest";
 }
 
 constexpr Operand parse_hole(std::string_view hole) {

@@ -47,7 +47,7 @@ void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>
 
 void bind_tensor_map(TensorMap map, const TileView& view, int rank, std::string_view operation, Where where) {
   Builder& builder = Builder::current(where);
-  Parameter& parameter = builder.signature().parameters[builder.parameter_index(map)];
+  Parameter& parameter = builder.signature().parameters[builder.parameter_index(map, where)];
   TensorMapRecipe wanted = recipe(view, rank, operation, where);
   if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
     throw Error(

@@ -14,6 +14,10 @@ struct Destination {
   Where where;
 };
 
+// Of a host integer the caller's line, not this header's.
+inline u32 coordinate(u32 c, Where) { return c; }
+inline u32 coordinate(HostInteger auto c, Where where) { return u32(c, where); }
+
 struct MapArgument {
   MapArgument(TensorMap map, Where where = Where::here()) : map(map), where(where) {}  // NOLINT
   TensorMap map;
@@ -36,7 +40,7 @@ void bind_tensor_map(TensorMap map, const TileView& view, int rank, std::string_
 // the map with another box, and when the view has no barrier.
 template <std::convertible_to<u32>... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
-  detail::tma_load(to, from, {u32(coordinates)...});
+  detail::tma_load(to, from, {detail::coordinate(coordinates, to.where)...});
 }
 
 // Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls it,
@@ -44,7 +48,7 @@ void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
 // cp_async_bulk_commit_group.
 template <std::convertible_to<u32>... C>
 void tma_store(detail::MapArgument to, const TileView& from, C... coordinates) {
-  detail::tma_store(to, from, {u32(coordinates)...});
+  detail::tma_store(to, from, {detail::coordinate(coordinates, to.where)...});
 }
 
 }  // namespace ptxbuilder

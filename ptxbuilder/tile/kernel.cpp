@@ -51,7 +51,8 @@ void finish_roles(Builder& builder) {
 void check_tensor_maps(Builder& builder) {
   for (const Parameter& p : builder.signature().parameters)
     if (p.kind == Parameter::Kind::tensor_map && p.tensor_map.box.empty())
-      throw Error(fmt::format("{}: no copy uses the tensor map '{}', so its box is not known",
+      throw Error(builder.parameters_where(),
+                  fmt::format("{}: no copy uses the tensor map '{}', so its box is not known",
                               builder.signature().kernel, p.name));
 }
 
@@ -98,6 +99,7 @@ Kernel::Kernel(std::string name, BuilderOptions options, Where where)
 }
 
 void Kernel::threads(uint32_t count, Where where) {
+  builder_.check_current(where);
   if (count == 0 || count > 1024)
     throw Error(where, fmt::format("threads: a CTA has 1 to 1024, not {}", count));
   if (!TileContext::of(builder_).roles.empty())
@@ -105,9 +107,17 @@ void Kernel::threads(uint32_t count, Where where) {
   builder_.signature().threads = count;
 }
 
-void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z) { builder_.signature().cluster = {x, y, z}; }
+void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
+  builder_.check_current(where);
+  uint64_t ctas = uint64_t{x} * y * z;
+  if (x > 16 || y > 16 || z > 16 || ctas == 0 || ctas > 16)
+    throw Error(where, fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to 16", x, y, z));
+  builder_.require(78, isa::Sm::sm_90, "cluster", where);
+  builder_.signature().cluster = {x, y, z};
+}
 
 void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, Where where) {
+  builder_.check_current(where);
   TileContext& context = TileContext::of(builder_);
   if (context.role >= 0) throw Error(where, "warpgroups: a role inside a role");
   if (count < 1) throw Error(where, fmt::format("warpgroups: a role has at least one, not {}", count));
@@ -189,6 +199,8 @@ Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, Where where
 }
 
 smem Barriers::operator[](u32 index) const {
+  if (auto known = Builder::current().constant(index); known && known->value >= static_cast<uint64_t>(count_))
+    throw Error(known->where, fmt::format("barriers: number {} of {}", known->value, count_));
   return Builder::current().shared_base() + (index * 8 + offset_);
 }
 

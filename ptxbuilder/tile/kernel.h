@@ -14,7 +14,7 @@ namespace ptxbuilder {
 namespace detail {
 
 template <class T>
-Parameter parameter(std::string_view name);  // of a type that a kernel can take
+Parameter parameter(std::string_view name) = delete;  // but for the types that a kernel can take
 
 template <class T>
 requires requires { T::dtype; }
@@ -93,8 +93,8 @@ class Kernel {
   // Threads per CTA of a kernel without warpgroup roles; 128 unless said.
   void threads(uint32_t count, Where where = Where::here());
 
-  // CTAs per cluster; the grid must be a multiple.
-  void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1);
+  // CTAs per cluster, 16 at most; the grid must be a multiple. From sm_90 on.
+  void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1, Where where = Where::here());
 
   // A tile of `shape` elements of T in shared memory, `stages` times. Rows of swizzled tiles are cut into
   // panels of the swizzle's span. Throws Error when a row is no multiple of 16 bytes or of the span, or

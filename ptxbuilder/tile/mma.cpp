@@ -81,6 +81,8 @@ Registers Accumulator::registers(int block, Where where) const {
 }
 
 f32 Accumulator::value(int block, int i, Where where) const {
+  if (i < 0 || i >= n_ / 2)
+    throw Error(where, fmt::format("accumulator: register {} of the {} of a block", i, n_ / 2));
   std::vector<Argument> from = {registers(block, where).slice(i, 1)};
   return f32(Builder::current(where).emit(isa::rows_def::mov_f32, from, std::nullopt, where)[0].handle());
 }

@@ -6,7 +6,10 @@ namespace ptxbuilder {
 namespace {
 
 // One producer arrives at the full barriers, every warp of the consumers at the empty ones.
-std::vector<int> arrivals(int stages, int consumers) {
+std::vector<int> arrivals(int stages, int consumers, Where where) {
+  if (stages < 1 || consumers < 1)
+    throw Error(where,
+                fmt::format("pipeline: {} stages and {} consumers; at least one each", stages, consumers));
   std::vector<int> counts(static_cast<size_t>(2 * stages), 1);
   std::fill(counts.begin() + stages, counts.end(), 4 * consumers);
   return counts;
@@ -15,7 +18,9 @@ std::vector<int> arrivals(int stages, int consumers) {
 }  // namespace
 
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, Where where)
-    : stages_(stages), tiles_(std::move(tiles)), barriers_(kernel, arrivals(stages, consumers), where) {
+    : stages_(stages),
+      tiles_(std::move(tiles)),
+      barriers_(kernel, arrivals(stages, consumers, where), where) {
   if (tiles_.empty()) throw Error(where, "pipeline: it needs at least one tile");
   for (const SharedTile& tile : tiles_)
     if (tile.stages() != stages)

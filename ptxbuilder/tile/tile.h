@@ -69,11 +69,14 @@ class SharedTile {
   int panel_bytes() const { return shape_.rows * panel_row_bytes(); }
   int stage_bytes() const { return panels() * panel_bytes(); }
   uint32_t offset() const { return offset_; }  // from the start of dynamic shared memory
-  bool operator==(const SharedTile& other) const { return offset_ == other.offset_; }
+  bool operator==(const SharedTile& other) const {
+    return owner_ == other.owner_ && offset_ == other.offset_;
+  }
 
   std::string describe() const;  // "bf16 128x64 tile, 128 B swizzle"
 
  private:
+  const Builder::State* owner_;  // the kernel's
   DType dtype_;
   TileShape shape_;
   Swizzle swizzle_;

@@ -1,0 +1,307 @@
+// The instruction table: the grammar of its rows, targets, and the families made by loops.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "ptxbuilder/isa/rows.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::isa;
+
+namespace {
+
+// What is wrong with a syntax line, as parse() says; "" when nothing is.
+std::string reason(std::string_view syntax) {
+  try {
+    parse(syntax);
+    return "";
+  } catch (const char* text) {
+    return text;
+  }
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string here(unsigned line) { return "isa_test.cpp:" + std::to_string(line); }
+
+}  // namespace
+
+TEST_CASE("every form of a hole") {
+  constexpr std::string_view text =
+      "op.x {d:=u32}, {acc:+f32x4}, {a:b64}, [{bar:smem}, {{{c:s32}}}], {n:imm<24..256/8>}, {m:imm<-1..1>};";
+  constexpr Operands o = parse(text);
+  static_assert(o.size() == 7);
+  static_assert(o[0].name == "d" && o[0].cls == Class::u32 && o[0].access == Access::write && !o[0].list);
+  static_assert(o[0].writes() && !o[0].reads());
+  static_assert(o[1].name == "acc" && o[1].cls == Class::f32 && o[1].access == Access::read_write);
+  static_assert(o[1].list && o[1].count == 4 && o[1].reads() && o[1].writes());
+  static_assert(o[2].cls == Class::b64 && o[2].access == Access::read && o[2].reads() && !o[2].writes());
+  static_assert(o[2].count == 1 && !o[2].list);
+  static_assert(o[3].name == "bar" && o[3].cls == Class::smem);
+  static_assert(o[4].name == "c" && o[4].cls == Class::s32);
+  static_assert(o[5].cls == Class::imm && o[5].least == 24 && o[5].greatest == 256 && o[5].step == 8);
+  static_assert(o[6].least == -1 && o[6].greatest == 1 && o[6].step == 1);
+  for (const Operand& operand : o) {
+    CHECK(text[operand.begin] == '{');
+    CHECK(text[operand.end - 1] == '}');
+    CHECK(contains(text.substr(operand.begin, operand.end - operand.begin), operand.name));
+  }
+  static_assert(parse("trap;").size() == 0);
+  static_assert(parse("{{ }}").size() == 0);
+  static_assert(parse("{a:f32x1}")[0].list && parse("{a:f32x1}")[0].count == 1);
+}
+
+TEST_CASE("every class can be named, and has a register type and a constraint") {
+  for (const detail::ClassName& c : detail::kClasses) {
+    CAPTURE(c.name);
+    CHECK(name(c.cls) == c.name);
+    if (c.cls == Class::imm) {
+      CHECK(register_type(c.cls) == "");
+      continue;
+    }
+    std::string hole = "{a:" + std::string(c.name) + "}";
+    CHECK(parse(hole)[0].cls == c.cls);
+    CHECK(register_type(c.cls).starts_with('.'));
+  }
+  auto both = [](Class cls) { return std::string(register_type(cls)) + constraint(cls); };
+  CHECK(both(Class::pred) == ".predb");
+  for (Class cls : {Class::b16, Class::u16, Class::s16, Class::f16, Class::bf16}) CHECK(both(cls) == ".b16h");
+  for (Class cls : {Class::b32, Class::u32, Class::s32, Class::smem, Class::cluster})
+    CHECK(both(cls) == ".b32r");
+  for (Class cls : {Class::b64, Class::u64, Class::s64, Class::gmem, Class::generic, Class::tmap})
+    CHECK(both(cls) == ".b64l");
+  CHECK(both(Class::f32) == ".f32f");
+  CHECK(both(Class::f64) == ".f64d");
+}
+
+TEST_CASE("what the parser refuses, each with the like that it takes") {
+  struct Case {
+    std::string_view good, bad, why;
+  };
+  const Case cases[] = {
+      {"{a:u32}", "{a}", "a hole needs a name and a class"},
+      {"{a:u32}", "{:u32}", "a hole needs a name and a class"},
+      {"{a:u32}", "{}", "a hole needs a name and a class"},
+      {"{a:u32}", "{a:u33}", "a hole has an unknown class"},
+      {"{a:u32}", "{a:}", "a hole has an unknown class"},
+      {"{a:=u32}", "{a:-u32}", "a hole has an unknown class"},
+      {"{a:imm<0..1>}", "{a:imm}", "a hole has an unknown class"},
+      {"{a:imm<0..1>}", "{a:imm<0..1}", "a hole has an unknown class"},
+      {"{a:imm<0..1>}", "{a:imm<1>}", "an immediate needs bounds"},
+      {"{a:imm<0..1>}", "{a:=imm<0..1>}", "an immediate cannot be written"},
+      {"{a:imm<0..1>}", "{a:+imm<0..1>}", "an immediate cannot be written"},
+      {"{a:imm<0..1>}", "{a:imm<..1>}", "a number is missing"},
+      {"{a:imm<0..1>}", "{a:imm<0..>}", "a number is missing"},
+      {"{a:imm<-1..1>}", "{a:imm<-..1>}", "a number is missing"},
+      {"{a:imm<0..8/2>}", "{a:imm<0..8/>}", "a number is missing"},
+      {"{a:imm<0..8/2>}", "{a:imm<0..8/0>}", "a step is at least 1"},
+      {"{a:imm<0..8>}", "{a:imm<8..0>}", "the least value of an immediate is above its greatest"},
+      {"{a:imm<0..1>}", "{a:imm<0..z>}", "a character that is no digit"},
+      {"{a:f32x4}", "{a:f32x}", "a number is missing"},
+      {"{a:f32x4}", "{a:f32xy}", "a character that is no digit"},
+      {"{a:f32x1}", "{a:f32x0}", "a list holds at least one register"},
+      {"{a:f32x1}", "{a:f32x-1}", "a list holds at least one register"},
+      {"{{", "{", "a hole is not closed"},
+      {"{a:u32}", "{a:u32", "a hole is not closed"},
+      {"}}", "}", "a '}' closes no hole"},
+      {"{a:u32}}}", "{a:u32}}", "a '}' closes no hole"},
+      {"{a:u32}, {b:u32}", "{a:u32}, {a:u32}", "two holes have the same name"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.bad);
+    CHECK(reason(c.good) == "");
+    CHECK(contains(reason(c.bad), c.why));
+  }
+  std::string sixteen;
+  for (int i = 0; i < 16; ++i) sixteen += "{a" + std::to_string(i) + ":u32} ";
+  CHECK(reason(sixteen) == "");
+  CHECK(contains(reason(sixteen + "{b:u32}"), "at most 16 operands"));
+}
+
+TEST_CASE("text that comes at run time is refused with the text and the caller's line") {
+  CHECK(parse_at("mov.u32 {d:=u32}, 1;", Where::here()).size() == 1);
+  std::string text = error_of([] { parse_at("mov.u32 {d:=u31}, 1;", Where::here()); });
+  CHECK(contains(text, "unknown class"));
+  CHECK(contains(text, "\"mov.u32 {d:=u31}, 1;\""));
+  CHECK(contains(text, here(__LINE__ - 3)));
+}
+
+TEST_CASE("targets") {
+  Sm last = Sm{};
+  for (const Target& t : targets()) {
+    CHECK(t.sm > last);
+    last = t.sm;
+    CHECK(&target(t.name) == &t);
+    CHECK(&target(t.sm) == &t);
+  }
+  CHECK(target("sm_90a").ptx_version == 80);
+  std::string text = error_of([] { target("sm_91"); });
+  CHECK(contains(text, here(__LINE__ - 1)));
+  CHECK(contains(text, "'sm_91' is not one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a"));
+  CHECK(error_of([] { target(static_cast<Sm>(1)); }) != "");
+  CHECK(version_text(80) == "8.0");
+  CHECK(version_text(63) == "6.3");
+}
+
+TEST_CASE("runs_on: later targets run earlier code, but for architecture-specific code") {
+  static_assert(runs_on(Sm::sm_75, Sm::sm_75));
+  static_assert(runs_on(Sm::sm_75, Sm::sm_90a));
+  static_assert(runs_on(Sm::sm_90, Sm::sm_90a));
+  static_assert(!runs_on(Sm::sm_80, Sm::sm_75));
+  static_assert(runs_on(Sm::sm_90a, Sm::sm_90a));
+  static_assert(!runs_on(Sm::sm_90a, Sm::sm_90));
+  static_assert(!runs_on(Sm::sm_90a, static_cast<Sm>(1000)));
+  static_assert(runs_on(Sm::sm_90, static_cast<Sm>(1000)));
+}
+
+TEST_CASE("the table: names are unique and found, floors are those of known targets") {
+  std::set<std::string_view> names;
+  for (const Row& row : rows()) {
+    CAPTURE(row.name);
+    CHECK(names.insert(row.name).second);
+    CHECK(find(row.name) == &row);
+    CHECK(row.syntax.ends_with(';'));
+    CHECK(row.syntax.find(';') == row.syntax.size() - 1);  // one instruction
+    CHECK(row.ptx_version >= target(row.sm).ptx_version);
+    CHECK(row.intrinsic.empty() != row.intrinsic.starts_with("llvm.nvvm."));
+    if (row.effect == Effect::pure) {  // what only reads and has no result would be dropped
+      bool writes = false;
+      for (const Operand& o : row.operands) writes |= o.writes();
+      CHECK(writes);
+    }
+  }
+  CHECK(find("no_such_row") == nullptr);
+  CHECK(find("") == nullptr);
+  CHECK(find("mbarrier_init")->mnemonic() == "mbarrier.init.shared::cta.b64");
+  CHECK(find("trap")->mnemonic() == "trap");
+}
+
+TEST_CASE("wgmma: every n of every type, and no other") {
+  struct Types {
+    DType d, ab;
+  };
+  int members = 0;
+  for (auto [d, ab] :
+       {Types{DType::f32, DType::f16}, Types{DType::f32, DType::bf16}, Types{DType::f16, DType::f16}})
+    for (bool a_in_registers : {false, true})
+      for (int n = 8; n <= 256; n += 8, ++members) {
+        const Row& row = wgmma_mma_async(d, ab, n, a_in_registers);
+        CAPTURE(row.name);
+        std::string ab_name(name(ab));
+        CHECK(row.mnemonic() == "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k16." +
+                                    std::string(name(d)) + "." + ab_name + "." + ab_name);
+        REQUIRE(row.operands.size() == (a_in_registers ? 7 : 8));
+        const Operand& accumulators = row.operands[0];
+        CHECK(accumulators.access == Access::read_write);
+        CHECK(accumulators.cls == (d == DType::f32 ? Class::f32 : Class::b32));
+        // 64 n elements of 128 threads, two f16 to a register.
+        CHECK(accumulators.count == (d == DType::f32 ? 64 * n / 128 : 64 * n / 128 / 2));
+        CHECK(row.operands[1].cls == (a_in_registers ? Class::b32 : Class::b64));
+        CHECK(row.operands[1].count == (a_in_registers ? 4 : 1));
+        CHECK(row.operands[2].cls == Class::b64);
+        CHECK(row.operands[3].cls == Class::pred);
+        CHECK(row.operands[4].step == 2);  // -1 or 1
+        CHECK(row.operands[row.operands.size() - 1].name == "trans_b");
+        CHECK(row.sm == Sm::sm_90a);
+        CHECK(row.effect == Effect::memory);
+      }
+  CHECK(members == 192);
+  int rows_of_the_family = 0;
+  for (const Row& row : rows()) rows_of_the_family += row.name.starts_with("wgmma_mma_async");
+  CHECK(rows_of_the_family == members);
+
+  for (int n : {0, 4, 12, 264, -8}) {
+    CAPTURE(n);
+    std::string text = error_of([&] { wgmma_mma_async(DType::f32, DType::bf16, n, false); });
+    CHECK(contains(text, here(__LINE__ - 1)));
+    CHECK(contains(text, "n = " + std::to_string(n) + " must be a multiple of 8 from 8 to 256"));
+  }
+  for (auto [d, ab] : {Types{DType::f16, DType::bf16}, Types{DType::bf16, DType::bf16},
+                       Types{DType::f32, DType::f32}, Types{DType::u32, DType::f16}})
+    CHECK(contains(error_of([&] { wgmma_mma_async(d, ab, 64, false); }),
+                   "types f16 or bf16 into f32, or f16 into f16"));
+}
+
+TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
+  int loads = 0, stores = 0;
+  for (const Row& row : rows()) {
+    loads += row.mnemonic().starts_with("cp.async.bulk.tensor") && contains(row.name, "_load");
+    stores += row.mnemonic().starts_with("cp.async.bulk.tensor") && contains(row.name, "_store");
+  }
+  CHECK(loads == 5 * 4);
+  CHECK(stores == 5);
+  for (int rank = 1; rank <= 5; ++rank) {
+    size_t coordinates = static_cast<size_t>(rank);
+    for (bool multicast : {false, true})
+      for (bool hint : {false, true}) {
+        const Row& row = cp_async_bulk_tensor_load({rank, multicast, hint});
+        CHECK(row.operands.size() == 3 + coordinates + multicast + hint);
+        CHECK(contains(row.mnemonic(), std::to_string(rank) + "d.shared"));
+        CHECK(contains(row.syntax, "cta_mask") == multicast);
+        CHECK(contains(row.syntax, "policy") == hint);
+        CHECK(row.sm == Sm::sm_90);
+      }
+    CHECK(cp_async_bulk_tensor_store(rank).operands.size() == 2 + coordinates);
+  }
+  for (int rank : {0, 6, -1}) {
+    CAPTURE(rank);
+    std::string load = error_of([&] { cp_async_bulk_tensor_load({.rank = rank}); });
+    CHECK(contains(load, here(__LINE__ - 1)));
+    CHECK(contains(load, "rank 1 to 5"));
+    std::string store = error_of([&] { cp_async_bulk_tensor_store(rank); });
+    CHECK(contains(store, here(__LINE__ - 1)));
+    CHECK(contains(store, "rank 1 to 5"));
+  }
+}
+
+TEST_CASE("matrix moves and conversions") {
+  for (int matrices : {1, 2, 4})
+    for (bool transposed : {false, true}) {
+      const Row& load = ldmatrix(matrices, transposed);
+      CHECK(load.operands[0].count == matrices);
+      CHECK(load.operands[0].access == Access::write);
+      CHECK(contains(load.mnemonic(), ".trans") == transposed);
+      const Row& store = stmatrix(matrices, transposed);
+      CHECK(store.operands[1].count == matrices);
+      CHECK(store.operands[1].access == Access::read);
+      CHECK(contains(store.mnemonic(), ".trans") == transposed);
+    }
+  for (int matrices : {0, 3, 8}) {
+    CAPTURE(matrices);
+    CHECK(contains(error_of([&] { ldmatrix(matrices, false); }), "1, 2 or 4 matrices"));
+    std::string text = error_of([&] { stmatrix(matrices, true); });
+    CHECK(contains(text, "1, 2 or 4 matrices"));
+    CHECK(contains(text, here(__LINE__ - 2)));
+  }
+  CHECK(cvt_pack(DType::f16).mnemonic() == "cvt.rn.f16x2.f32");
+  CHECK(cvt_pack(DType::bf16).mnemonic() == "cvt.rn.bf16x2.f32");
+  CHECK(cvt_pack(DType::f16).effect == Effect::pure);
+  CHECK(contains(error_of([] { cvt_pack(DType::f32); }), "pack into f16 or bf16"));
+}
+
+TEST_CASE("a row alone in a module") {
+  const Target& sm_90 = target(Sm::sm_90);
+  std::string text = standalone_module(*find("mbarrier_try_wait_parity"), sm_90, 78);
+  CHECK(text.starts_with(".version 7.8\n.target sm_90\n"));
+  CHECK(contains(text, ".reg .pred done_<1>;"));
+  CHECK(contains(text, ".reg .b32 bar_<1>;"));
+  CHECK(contains(text, "mbarrier.try_wait.parity.shared::cta.b64 done_0, [bar_0], parity_0;"));
+  text = standalone_module(stmatrix(2, false), sm_90, 80);
+  CHECK(contains(text, "[address_0], {s_0, s_1};"));
+  text = standalone_module(*find("setmaxnreg_inc"), target("sm_90a"), 80);
+  CHECK(contains(text, "setmaxnreg.inc.sync.aligned.u32 24;"));
+  text = standalone_module(cp_async_bulk_tensor_store(2), sm_90, 80);
+  CHECK(contains(text, "[map_0, {c0_0, c1_0}], [src_0];"));
+}

@@ -1,0 +1,45 @@
+// What the tests of the library share: messages of errors, searching in text, and PTX of a kernel.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ptxbuilder/compile/codegen.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::test {
+
+// The message of the Error that `body` throws; "" when it throws none.
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+inline size_t count(std::string_view text, std::string_view part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+// Runs of blanks as one, so that expected snippets need not know how PTX is indented.
+inline std::string squeezed(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '\t' || c == '\n') c = ' ';
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  }
+  return out;
+}
+
+inline std::string ptx_of(Kernel& k) { return generate_ptx(k.builder()); }
+
+}  // namespace ptxbuilder::test

@@ -1,0 +1,118 @@
+// Misuse that the C++ compiler refuses: with -DCASE=n the file must not compile, and the diagnostic must match the
+// expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every case. Run by tests/misuse/run.
+#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/kernel.h"
+
+using namespace ptxbuilder;
+
+#ifdef TWIN
+#define IS(n) 1
+#define ONE_OF(wrong, right) right
+#else
+#define IS(n) CASE == n
+#define ONE_OF(wrong, right) wrong
+#endif
+
+void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
+            gptr<u32> global, TensorMap map, TileView view) {
+  // One that a case does not use is no matter.
+  (void)k, (void)p, (void)narrow, (void)with_sign, (void)wide, (void)real, (void)shared, (void)remote, (void)global;
+  (void)map, (void)view;
+
+#if IS(1)
+  // CASE 1: no known conversion.*u64.*u32
+  bar_warp_sync(ONE_OF(wide, u32(wide)));
+#endif
+#if IS(2)
+  // CASE 2: no known conversion.*u32.*smem
+  mbarrier_inval(ONE_OF(narrow, shared));
+#endif
+#if IS(3)
+  // CASE 3: (no match for|invalid operands).*operator.?\+|invalid operands to binary expression
+  narrow = narrow + ONE_OF(with_sign, u32(with_sign));
+#endif
+#if IS(4)
+  // CASE 4: a device predicate is not known while the kernel is built: use if_\(p
+  ONE_OF(if (p) wgmma_fence(), if_(p, [] { wgmma_fence(); }));
+#endif
+#if IS(5)
+  // CASE 5: a device predicate is not known while the kernel is built: .*and & or
+  if_(pred(ONE_OF(p && (narrow < 3), p & (narrow < 3))), [] { wgmma_fence(); });
+#endif
+#if IS(6)
+  // CASE 6: an instruction with a result cannot be guarded
+  ONE_OF(mbarrier_arrive_state, mbarrier_arrive).when(p)(shared);
+#endif
+#if IS(7)
+  // CASE 7: no match for call|no matching function|too few arguments
+  bar_sync ONE_OF((1), (1, 128));
+#endif
+#if IS(8)
+  // CASE 8: no known conversion.*int.*Where
+  bar_sync ONE_OF((1, 128, 3), (1, 128));
+#endif
+#if IS(9)
+  // CASE 9: no known conversion.*(gptr|Pointer).*smem
+  mbarrier_inval(ONE_OF(global, shared));
+#endif
+#if IS(10)
+  // CASE 10: no known conversion.*u32.*(int64_t|long)
+  bar_sync_all(ONE_OF(narrow, 0));
+#endif
+#if IS(11)
+  // CASE 11: no known conversion.*f32.*u32
+  bar_warp_sync(ONE_OF(real, bit_cast<u32>(real)));
+#endif
+#if IS(12)
+  // CASE 12: no known conversion.*double.*u32
+  bar_warp_sync(ONE_OF(1.0, 1));
+#endif
+#if IS(13)
+  // CASE 13: no known conversion.*bool.*u32
+  bar_warp_sync(ONE_OF(true, 1));
+#endif
+#if IS(14)
+  // CASE 14: deleted function
+  k.params<ONE_OF(f16, f32)>("x");
+#endif
+#if IS(15)
+  // CASE 15: (cannot convert|no known conversion|could not convert|no matching).*u32.*pred
+  if_(ONE_OF(narrow, narrow != 0), [] {});
+#endif
+#if IS(16)
+  // CASE 16: no known conversion.*u64.*u32
+  narrow = select(p, narrow, ONE_OF(wide, u32(wide)));
+#endif
+#if IS(17)
+  // CASE 17: deleted (function|constructor)
+  Var<u32> from(narrow), to(ONE_OF(from, from.value()));
+#endif
+#if IS(18)
+  // CASE 18: (no match for|no viable overloaded).*=
+  global[0] = ONE_OF(real, u32(real));
+#endif
+#if IS(19)
+  // CASE 19: 1, 2, 4, ... elements in one access
+  load<ONE_OF(3, 4)>(global);
+#endif
+#if IS(20)
+  // CASE 20: no known conversion.*cluster_smem.*smem
+  mbarrier_inval(ONE_OF(remote, shared));
+#endif
+#if IS(21)
+  // CASE 21: (no known conversion|cannot convert).*(gptr|Pointer).*TensorMap
+  tma_load(view, ONE_OF(global, map), 0, 0);
+#endif
+#if IS(22)
+  // CASE 22: constraints not satisfied
+  wgmma_fence.when(ONE_OF(true, pred(true)))();
+#endif
+#if IS(23)
+  // CASE 23: no match for .*operator|no viable overloaded operator
+  global[ONE_OF(wide, u32(wide))] = 1;
+#endif
+#if IS(24)
+  // CASE 24: constraints not satisfied
+  for_(0, ONE_OF(real, narrow), [](ONE_OF(f32, u32)) {});
+#endif
+}

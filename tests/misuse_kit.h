@@ -1,0 +1,48 @@
+// Runs a table of misuses: each throws an Error that names the rule, the values and the line, and has a twin
+// that is accepted.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <vector>
+
+#include "library_kit.h"
+
+namespace ptxbuilder::test {
+
+inline Where marked;                  // the line that the message must name
+#define HERE marked = Where::here();  // stands before the call that is wrong, on its line
+#define ON(target_name) \
+  { .target = target_name }  // BuilderOptions
+
+struct Case {
+  const char* name;
+  std::vector<const char*> phrases;  // each is in the message
+  void (*body)(bool bad);            // builds a kernel to its end; wrong when `bad`
+};
+
+inline void done(Kernel& k) {
+  std::string text = ptx_of(k);  // outside CHECK, which would catch
+  CHECK(contains(text, ".visible .entry"));
+}
+
+// `with_line`: the message ends in the marked line. Without, the misuse has no line of C++.
+inline void check_cases(const std::vector<Case>& cases, bool with_line = true) {
+  for (const Case& c : cases) {
+    std::string name = c.name;
+    CAPTURE(name);
+    marked = {};
+    std::string text = error_of([&] { c.body(true); });
+    CAPTURE(text);
+    CHECK_FALSE(text.empty());
+    for (std::string phrase : c.phrases) CHECK_MESSAGE(contains(text, phrase), phrase);
+    REQUIRE(bool(marked) == with_line);
+    if (with_line) CHECK_MESSAGE(text.ends_with("(" + to_string(marked) + ")"), to_string(marked));
+    text = error_of([&] { c.body(false); });
+    CHECK_MESSAGE(text.empty(), "the twin is refused: " << text);
+    CHECK_THROWS_AS(Builder::current(), Error);  // no kernel is left behind
+  }
+}
+
+}  // namespace ptxbuilder::test

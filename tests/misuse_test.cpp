@@ -1,0 +1,530 @@
+// Misuse of values, control flow and instructions: each case throws an Error that names the rule, the values
+// and the line, and has a twin that is accepted.
+#include <doctest/doctest.h>
+
+#include "misuse_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+// A value of each type that no host knows.
+template <class T>
+T unknown() {
+  return T(tid_x());
+}
+
+std::vector<Value> emit(Kernel& k, const isa::Row& row, std::vector<Argument> arguments,
+                        std::optional<pred> guard = std::nullopt, Where where = Where::here()) {
+  return k.builder().emit(row, arguments, guard, where);
+}
+
+namespace row = isa::rows_def;
+
+}  // namespace
+
+TEST_CASE("ptx(): text of the author's own") {
+  check_cases({
+      {"a value of another class",
+       {"ptx: operand 'a' is u32, but the value given is f32", "mov.u32 {d:=u32}, {a:u32};"},
+       [](bool bad) {
+         Kernel k("k");
+         u32 a = tid_x();
+         f32 f(a);
+         Var<u32> d(0);
+         PtxBinding b = bad ? PtxBinding("a", f) : PtxBinding("a", a);
+         HERE ptx("mov.u32 {d:=u32}, {a:u32};", {{"d", d}, b});
+         done(k);
+       }},
+      {"a Var of another class",
+       {"the hole 'd' is u32, but its Var is f32"},
+       [](bool bad) {
+         Kernel k("k");
+         Var<u32> d(0);
+         Var<f32> f(0);
+         PtxBinding b = bad ? PtxBinding("d", f) : PtxBinding("d", d);
+         HERE ptx("mov.u32 {d:=u32}, 1;", {b});
+         done(k);
+       }},
+      {"a value where a Var is written",
+       {"the hole 'd' is written and needs a Var"},
+       [](bool bad) {
+         Kernel k("k");
+         Var<u32> d(0);
+         PtxBinding b = bad ? PtxBinding("d", tid_x()) : PtxBinding("d", d);
+         HERE ptx("mov.u32 {d:=u32}, 1;", {b});
+         done(k);
+       }},
+      {"an immediate where a register is wanted",
+       {"operand 'a' is a u32 register, but an immediate was given"},
+       [](bool bad) {
+         Kernel k("k");
+         PtxBinding b = bad ? PtxBinding("a", 5) : PtxBinding("a", u32(5));
+         HERE ptx("nanosleep.u32 {a:u32};", {b});
+         done(k);
+       }},
+      {"a register where an immediate is wanted",
+       {"operand 'id' is an immediate: its value must be known while the kernel is built"},
+       [](bool bad) {
+         Kernel k("k");
+         PtxBinding b = bad ? PtxBinding("id", tid_x()) : PtxBinding("id", 1);
+         HERE ptx("bar.sync {id:imm<0..15>};", {b});
+         done(k);
+       }},
+      {"a hole without a binding",
+       {"the hole 'b' is not bound"},
+       [](bool bad) {
+         Kernel k("k");
+         const char* text = bad ? "bar.sync {a:u32}, {b:u32};" : "bar.sync {a:u32}, 128;";
+         HERE ptx(text, {{"a", u32(1)}});
+         done(k);
+       }},
+      {"a binding without a hole",
+       {"no hole is named 'id'", "its holes are a, b"},
+       [](bool bad) {
+         Kernel k("k");
+         PtxBinding b(bad ? "id" : "b", u32(32));
+         HERE ptx("bar.sync {a:u32}, {b:u32};", {{"a", u32(1)}, b});
+         done(k);
+       }},
+      {"a hole bound twice",
+       {"the hole 'a' is bound twice"},
+       [](bool bad) {
+         Kernel k("k");
+         PtxBinding b(bad ? "a" : "b", u32(32));
+         HERE ptx("bar.sync {a:u32}, {b:u32};", {{"a", u32(1)}, b});
+         done(k);
+       }},
+      {"a list hole",
+       {"the hole 'a' is a list; name its registers one by one"},
+       [](bool bad) {
+         Kernel k("k");
+         const char* text = bad ? "nanosleep.u32 {a:u32x1};" : "nanosleep.u32 {a:u32};";
+         HERE ptx(text, {{"a", u32(1)}});
+         done(k);
+       }},
+      {"a hole of no class",
+       {"a hole has an unknown class in \"nanosleep.u32 {a:u31};\""},
+       [](bool bad) {
+         Kernel k("k");
+         const char* text = bad ? "nanosleep.u32 {a:u31};" : "nanosleep.u32 {a:u32};";
+         HERE ptx(text, {{"a", u32(1)}});
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("instructions: operands, immediates, guards, targets") {
+  check_cases({
+      {"an immediate out of range",
+       {"bar_sync_all: operand 'id' must be from 0 to 15, but is 16"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE bar_sync_all(bad ? 16 : 15);
+         done(k);
+       }},
+      {"an immediate off its step",
+       {"setmaxnreg_dec: operand 'registers' must be from 24 to 256 in steps of 8, but is 41"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE setmaxnreg_dec(bad ? 41 : 40);
+         done(k);
+       }},
+      {"too few operands, untyped",
+       {"bar_sync: takes 2 operands, but 1 were given"},
+       [](bool bad) {
+         Kernel k("k");
+         std::vector<Argument> arguments(bad ? 1 : 2, u32(128));
+         HERE emit(k, row::bar_sync, arguments);
+         done(k);
+       }},
+      {"an operand for an instruction without any, untyped",
+       {"tid_x: takes 0 operands, but 1 were given"},
+       [](bool bad) {
+         Kernel k("k");
+         std::vector<Argument> arguments(bad ? 1 : 0, u32(128));
+         HERE emit(k, row::tid_x, arguments);
+         done(k);
+       }},
+      {"a wider value, untyped",
+       {"bar_warp_sync: operand 'mask' is u32, but the value given is u64"},
+       [](bool bad) {
+         Kernel k("k");
+         Argument mask = bad ? Argument(unknown<u64>()) : Argument(unknown<s32>());
+         HERE emit(k, row::bar_warp_sync, {mask});
+         done(k);
+       }},
+      {"an integer for an address, untyped",
+       {"mbarrier_arrive: operand 'bar' is smem, but the value given is u32"},
+       [](bool bad) {
+         Kernel k("k");
+         Argument address = bad ? Argument(tid_x()) : Argument(k.builder().shared_base());
+         HERE emit(k, row::mbarrier_arrive, {address});
+         done(k);
+       }},
+      {"a constant of another width, untyped",
+       {"nanosleep: operand 'nanoseconds' is u32, but the value given is u64"},
+       [](bool bad) {
+         Kernel k("k");
+         Argument time = bad ? Argument(u64(7)) : Argument(u32(7));
+         HERE emit(k, row::nanosleep, {time});
+         done(k);
+       }},
+      {"a list of another length",
+       {"stmatrix_x4: operand 's' is 4 registers, but 3 were given"},
+       [](bool bad) {
+         Kernel k("k");
+         smem to = k.builder().shared_base();
+         std::vector<Value> list(bad ? 3 : 4, tid_x());
+         HERE emit(k, isa::stmatrix(4, false), {to, list});
+         done(k);
+       }},
+      {"named registers of another number",
+       {"wgmma_mma_async_m64n8k16_f32_f16_f16_ss: operand 'd' is 4 registers, but 8 were given"},
+       [](bool bad) {
+         Kernel k("k");
+         Registers d = k.builder().declare_registers(Class::f32, bad ? 8 : 4);
+         const isa::Row& wgmma = isa::wgmma_mma_async(DType::f32, DType::f16, 8, false);
+         u64 a = unknown<u64>();
+         int64_t one = 1;
+         HERE emit(k, wgmma, {d, a, a, pred(true), one, one, one, one});
+         done(k);
+       }},
+      {"a guard on an instruction with a result, untyped",
+       {"mbarrier_arrive_state: cannot be guarded: 'state' would be undefined"},
+       [](bool bad) {
+         Kernel k("k");
+         smem bar = k.builder().shared_base();
+         std::optional<pred> guard;
+         if (bad) guard = tid_x() == 0;
+         HERE emit(k, row::mbarrier_arrive_state, {bar}, guard);
+         done(k);
+       }},
+      {"a guard on a special register, untyped",
+       {"laneid: cannot be guarded: 'd' would be undefined"},
+       [](bool bad) {
+         Kernel k("k");
+         std::optional<pred> guard;
+         if (bad) guard = tid_x() == 0;
+         HERE emit(k, row::laneid, {}, guard);
+         done(k);
+       }},
+      {"an instruction above the target: wgmma on sm_90",
+       {"wgmma_fence: needs sm_90a, but the kernel's target is sm_90"},
+       [](bool bad) {
+         Kernel k("k", ON(bad ? "sm_90" : "sm_90a"));
+         HERE wgmma_fence();
+         done(k);
+       }},
+      {"an instruction above the target: TMA on sm_89",
+       {"cp_async_bulk_commit_group: needs sm_90, but the kernel's target is sm_89"},
+       [](bool bad) {
+         Kernel k("k", ON(bad ? "sm_89" : "sm_90"));
+         HERE cp_async_bulk_commit_group();
+         done(k);
+       }},
+      {"a special register above the target",
+       {"cluster_ctarank: needs sm_90, but the kernel's target is sm_80"},
+       [](bool bad) {
+         Kernel k("k", ON(bad ? "sm_80" : "sm_90"));
+         HERE cluster_ctarank();
+         done(k);
+       }},
+      {"a role's registers on sm_90",
+       {"setmaxnreg_dec: needs sm_90a, but the kernel's target is sm_90"},
+       [](bool bad) {
+         Kernel k("k", ON("sm_90"));
+         HERE k.warpgroups(1, bad ? 40 : 0, [](u32) {});
+         done(k);
+       }},
+      {"wgmma of no such n",
+       {"n = 12 must be a multiple of 8 from 8 to 256"},
+       [](bool bad) { HERE isa::wgmma_mma_async(DType::f32, DType::bf16, bad ? 12 : 16, false); }},
+  });
+}
+
+TEST_CASE("a kernel's name, target, launch and parameters") {
+  check_cases({
+      {"an unknown target",
+       {"'sm_91' is not one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a"},
+       [](bool bad) {
+         HERE Kernel k("k", ON(bad ? "sm_91" : "sm_90"));
+         done(k);
+       }},
+      {"a name that is no identifier",
+       {"the name '2k' must be a C identifier"},
+       [](bool bad) {
+         HERE Kernel k(bad ? "2k" : "k2");
+         done(k);
+       }},
+      {"no threads",
+       {"a CTA has 1 to 1024, not 0"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.threads(bad ? 0 : 1);
+         done(k);
+       }},
+      {"too many threads",
+       {"a CTA has 1 to 1024, not 1025"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.threads(bad ? 1025 : 1024);
+         done(k);
+       }},
+      {"too large a cluster",
+       {"cluster: 4 x 5 x 1 CTAs; a cluster has 1 to 16"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.cluster(4, bad ? 5 : 4);
+         done(k);
+       }},
+      {"an empty cluster",
+       {"cluster: 2 x 0 x 1 CTAs"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.cluster(2, bad ? 0 : 1);
+         done(k);
+       }},
+      {"a cluster on sm_89",
+       {"cluster: needs sm_90, but the kernel's target is sm_89"},
+       [](bool bad) {
+         Kernel k("k", ON(bad ? "sm_89" : "sm_90"));
+         HERE k.cluster(2);
+         done(k);
+       }},
+      {"two parameters of one name",
+       {"parameter 1: the name 'x' is taken"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.params<u32, f32>("x", bad ? "x" : "y");
+         done(k);
+       }},
+      {"a parameter without a name",
+       {"parameter 1: the name '' must be a C identifier"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.params<u32, f32>("x", bad ? "" : "y");
+         done(k);
+       }},
+      {"parameters after the first instruction",
+       {"k: parameters are declared once, before the first instruction"},
+       [](bool bad) {
+         Kernel k("k");
+         if (bad) sync_threads();
+         HERE k.params<u32>("x");
+         done(k);
+       }},
+      {"parameters declared twice",
+       {"k: parameters are declared once"},
+       [](bool bad) {
+         Kernel k("k");
+         if (bad) k.params<u32>("x");
+         HERE k.params<u32>("y");
+         done(k);
+       }},
+      {"a kernel that is finished",
+       {"no kernel is being built on this thread"},
+       [](bool bad) {
+         Kernel k("k");
+         if (bad) done(k);
+         HERE k.threads(32);
+       }},
+      {"a kernel beside the one being built",
+       {"first: not the kernel that is being built on this thread, which is second"},
+       [](bool bad) {
+         Kernel first("first");
+         Kernel second("second");
+         HERE(bad ? first : second).threads(32);
+       }},
+  });
+}
+
+TEST_CASE("values and control flow") {
+  check_cases({
+      {"no kernel: a constant",
+       {"no kernel is being built on this thread: make a Kernel first"},
+       [](bool bad) {
+         std::optional<Kernel> k;
+         if (!bad) k.emplace("k");
+         HERE u32 one = 1;
+         CHECK(one.handle() != nullptr);
+       }},
+      {"no kernel: an instruction",
+       {"no kernel is being built on this thread"},
+       [](bool bad) {
+         std::optional<Kernel> k;
+         if (!bad) k.emplace("k");
+         HERE tid_x();
+       }},
+      {"a negative constant",
+       {"the constant -1 does not fit u32"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE u32 x = bad ? -1 : 1;
+         CHECK(x.handle() != nullptr);
+         done(k);
+       }},
+      {"a constant too large",
+       {"the constant 4294967296 does not fit u32"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE u32 x = (int64_t{1} << 32) - !bad;
+         CHECK(x.handle() != nullptr);
+         done(k);
+       }},
+      {"a constant too large for the largest type",
+       {"the constant 9223372036854775808 does not fit s64"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE s64 x = (uint64_t{1} << 63) - !bad;
+         CHECK(x.handle() != nullptr);
+         done(k);
+       }},
+      {"a constant too small",
+       {"the constant -32769 does not fit s16"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE s16 x = -32768 - bad;
+         CHECK(x.handle() != nullptr);
+         done(k);
+       }},
+      {"division by the constant 0",
+       {"division by the constant 0"},
+       [](bool bad) {
+         Kernel k("k");
+         u32 x = tid_x();
+         HERE x = x / (bad ? 0 : 3);
+         CHECK((x + 7).handle() != nullptr);  // another constant
+         done(k);
+       }},
+      {"the remainder of a division by the constant 0",
+       {"division by the constant 0"},
+       [](bool bad) {
+         Kernel k("k");
+         s32 x = unknown<s32>();
+         HERE x = x % (bad ? 0 : 3);
+         done(k);
+       }},
+      {"a shift by the width",
+       {"a shift by 32 of a 32-bit value"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE u32 x = tid_x() << (bad ? 32 : 31);
+         CHECK(x.handle() != nullptr);
+         done(k);
+       }},
+      {"a bit_cast to another width",
+       {"bit_cast: u32 and u64 differ in width"},
+       [](bool bad) {
+         Kernel k("k");
+         u32 x = tid_x();
+         HERE bad ? void(bit_cast<u64>(x)) : void(bit_cast<f32>(x));
+         done(k);
+       }},
+      {"a negative index",
+       {"the constant -1 does not fit u32"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [x] = k.params<gptr<f32>>("x");
+         HERE x[bad ? -1 : 1] = f32(1);
+         done(k);
+       }},
+      {"a value of another kernel in arithmetic",
+       {"second: a value of another kernel was used"},
+       [](bool bad) {
+         Kernel first("first");
+         u32 a = tid_x();
+         Kernel second("second");
+         u32 b = tid_x();
+         HERE bar_warp_sync((bad ? a : b));
+         done(second);
+       }},
+      {"a value of another kernel in a store",
+       {"second: a value of another kernel was used"},
+       [](bool bad) {
+         Kernel first("first");
+         u32 a = tid_x();
+         Kernel second("second");
+         auto [x] = second.params<gptr<u32>>("x");
+         u32 b = tid_x();
+         HERE x[0] = bad ? a : b;
+         done(second);
+       }},
+      {"a value of another kernel as a condition",
+       {"second: a value of another kernel was used"},
+       [](bool bad) {
+         Kernel first("first");
+         pred a = tid_x() == 0;
+         Kernel second("second");
+         pred b = tid_x() == 0;
+         HERE if_(bad ? a : b, [] {});
+         done(second);
+       }},
+      {"a value of another kernel as a guard",
+       {"second: a value of another kernel was used"},
+       [](bool bad) {
+         Kernel first("first");
+         pred a = tid_x() == 0;
+         Kernel second("second");
+         pred b = tid_x() == 0;
+         HERE ptxbuilder::nanosleep.when(bad ? a : b)(u32(1));
+         done(second);
+       }},
+      {"a value out of its branch",
+       {"k: a value made at misuse_test.cpp:", "is used outside the branch or loop that makes it"},
+       [](bool bad) {
+         Kernel k("k");
+         u32 x = tid_x();
+         if_(x == 0, [&] { x = bad ? ctaid_x() : x; });
+         HERE ptxbuilder::nanosleep(x);
+         sync_threads();
+         done(k);
+       }},
+      {"a loop whose step is 0",
+       {"for_: a step of 0 never ends"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE for_(0, tid_x(), bad ? 0 : 1, [](u32) {});
+         done(k);
+       }},
+      {"print: too few values",
+       {"print: \"%u %u\" converts 2 values, but 1 were given"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE print(bad ? "%u %u" : "%u", {tid_x()});
+         done(k);
+       }},
+      {"print: a value of another type",
+       {"print: %f in \"%f\" does not print a value that is u32"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE print(bad ? "%f" : "%u", {tid_x()});
+         done(k);
+       }},
+      {"print: a value of another width",
+       {"print: %u in \"%u\" does not print a value that is u64"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE print(bad ? "%u" : "%llu", {unknown<u64>()});
+         done(k);
+       }},
+      {"print: an unknown conversion",
+       {"print: the conversion at column 3 of \"x %s\" is not one of"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE print(bad ? "x %s" : "x %d", {tid_x()});
+         done(k);
+       }},
+      {"print: a value of another kernel",
+       {"second: a value of another kernel was used"},
+       [](bool bad) {
+         Kernel first("first");
+         u32 a = tid_x();
+         Kernel second("second");
+         u32 b = tid_x();
+         HERE print("%u", {bad ? a : b});
+         done(second);
+       }},
+  });
+}

@@ -1,0 +1,601 @@
+// Misuse of tiles, copies, products, roles and pipelines, and of the tools around them: each case throws an
+// Error that names the rule, the values and the line, and has a twin that is accepted.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "kernels/command/family.h"
+#include "misuse_kit.h"
+#include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A product of two tiles, which a case bends in one place.
+struct Product {
+  TileShape a = {64, 64}, b = {128, 64};
+  Swizzle swizzle = Swizzle128B;
+  bool b_is_bf16 = false, b_transposed = false;
+};
+
+void product(const Product& p, Where where) {
+  Kernel k("k");
+  SharedTile sA = k.shared<f16>(p.a, p.swizzle);
+  SharedTile sB = p.b_is_bf16 ? k.shared<bf16>(p.b, p.swizzle) : k.shared<f16>(p.b, p.swizzle);
+  Accumulator acc(64, 128);
+  TileView b = p.b_transposed ? sB[0].transposed() : sB[0];
+  wgmma_group([&] { mma(acc, sA[0], b, where); });
+  wgmma_wait(0);
+  done(k);
+}
+
+// A ring of two stages of two tiles; `produce` and `consume` are the author's.
+void ring(const std::function<void(Producer&, SharedTile, SharedTile, TensorMap, TensorMap)>& produce,
+          const std::function<void(Consumer&)>& consume) {
+  Kernel k("k");
+  auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
+  SharedTile sA = k.shared<f16>({64, 64}, Swizzle128B, 2), sB = k.shared<f16>({128, 64}, Swizzle128B, 2);
+  Pipeline pipe(k, 2, {sA, sB}, 1);
+  k.warpgroups(1, 0, [&](u32) {
+    Producer producer = pipe.producer();
+    elect([&] { produce(producer, sA, sB, A, B); });
+  });
+  k.warpgroups(1, 0, [&](u32) {
+    Consumer consumer = pipe.consumer();
+    consume(consumer);
+  });
+  done(k);
+}
+
+void load_both(Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+  Stage s = producer.acquire();
+  tma_load(sA[s], A, 0, 0);
+  tma_load(sB[s], B, 0, 0);
+}
+
+void take_one(Consumer& consumer) { consumer.release(consumer.wait()); }
+
+// One box of `rows` x 64 f16, loaded by coordinates that a case gives.
+template <class... C>
+void load_box(int rows, Where where, C... coordinates) {
+  Kernel k("k");
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile tile = k.shared<f16>({rows, 64}, Swizzle128B);
+  Barriers bar(k, {1});
+  sync_threads();
+  tma_load({tile[0].on(bar[0]), where}, A, coordinates...);
+  done(k);
+}
+
+}  // namespace
+
+TEST_CASE("tiles and shared memory") {
+  check_cases({
+      {"a row that is no multiple of 16 B",
+       {"shared: a row of 12 f16 is 24 B, which is no multiple of 16 B"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<f16>({8, bad ? 12 : 16});
+         done(k);
+       }},
+      {"a row that does not fit the swizzle",
+       {"shared: a row of 48 f16 is 96 B, which is no multiple of the swizzle's 128 B"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<f16>({64, 48}, bad ? Swizzle128B : Swizzle32B);
+         done(k);
+       }},
+      {"no rows",
+       {"rows, cols and stages must be positive, but are 0, 64 and 1"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<f16>({bad ? 0 : 1, 64});
+         done(k);
+       }},
+      {"a stage that leaves the next unaligned",
+       {"shared: a stage of 512 B is no multiple of 1024 B"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<f16>({bad ? 4 : 8, 64}, Swizzle128B, 2);
+         done(k);
+       }},
+      {"more than shared memory",
+       {"shared memory: 233472 bytes exceed the 232448 that a CTA may have",
+        "1 x f16 128x64 tile, 128 B swizzle 16384", "53 x f16 32x64 tile, 128 B swizzle 217088"},
+       [](bool bad) {
+         Kernel k("k");
+         k.shared<f16>({128, 64}, Swizzle128B);
+         HERE k.shared<f16>({32, 64}, Swizzle128B, bad ? 53 : 52);
+         done(k);
+       }},
+      {"more than an int counts",
+       {"shared: 65536 x 65536 elements are more than shared memory holds"},
+       [](bool bad) {
+         Kernel k("k");
+         int n = bad ? 65536 : 256;
+         HERE k.shared<f16>({n, n});
+         done(k);
+       }},
+      {"a stage that is not there",
+       {"stage 2 of a f16 8x64 tile, 128 B swizzle with 2"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         HERE tile[bad ? 2 : 1];
+         done(k);
+       }},
+      {"a tile of another kernel",
+       {"second: a tile of another kernel was used"},
+       [](bool bad) {
+         Kernel first("first");
+         SharedTile a = first.shared<f16>({8, 64});
+         Kernel second("second");
+         SharedTile b = second.shared<f16>({8, 64});
+         HERE(bad ? a : b)[0];
+         done(second);
+       }},
+      {"rows that are no multiple of 8",
+       {"rows: 12 of 64 rows; the count must be a multiple of 8"},
+       [](bool bad) {
+         Kernel k("k");
+         TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
+         HERE view.rows(0, bad ? 12 : 16);
+         done(k);
+       }},
+      {"rows beyond the tile",
+       {"rows: 32 from row 40 of 64"},
+       [](bool bad) {
+         Kernel k("k");
+         TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
+         HERE view.rows(bad ? 40 : 32, 32);
+         done(k);
+       }},
+      {"rows from the middle of a pattern",
+       {"rows: 8 from row 4 of 64; the first must be a multiple of 8"},
+       [](bool bad) {
+         Kernel k("k");
+         TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
+         HERE view.rows(bad ? 4 : 8, 8);
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("TMA copies") {
+  check_cases({
+      {"a box of 257 rows",
+       {"tma_load: box extent 257 along dimension 1 exceeds 256, for a f16 257x64 tile, 128 B swizzle"},
+       [](bool bad) { HERE load_box(bad ? 257 : 256, marked, 0, 0); }},
+      {"six coordinates",
+       {"tma_load: a tensor has 1 to 5 coordinates, not 6"},
+       [](bool bad) {
+         HERE bad ? load_box(8, marked, 0, 0, 0, 0, 0, 0) : load_box(8, marked, 0, 0, 0, 0, 0);
+       }},
+      {"one coordinate for many rows",
+       {"tma_load: one coordinate for a tile of 8 rows"},
+       [](bool bad) { HERE load_box(bad ? 8 : 1, marked, 0); }},
+      {"a negative coordinate",
+       {"the constant -8 does not fit u32"},
+       [](bool bad) { HERE load_box(8, marked, bad ? -8 : 8, 0); }},
+      {"a view without a barrier",
+       {"tma_load: the view has no barrier to complete on"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({8, 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         TileView view = bad ? tile[0] : tile[0].on(bar[0]);
+         HERE tma_load(view, A, 0, 0);
+         done(k);
+       }},
+      {"a tensor map with two boxes",
+       {"tma_load: the tensor map 'A' already serves copies with a box of 64x8 f16 elements and 128 B "
+        "swizzle; a f16 "
+        "16x64 tile, 128 B swizzle needs 64x16 and 128: declare a second map"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile one = k.shared<f16>({8, 64}, Swizzle128B),
+                    two = k.shared<f16>({bad ? 16 : 8, 64}, Swizzle128B);
+         Barriers bar(k, {2});
+         sync_threads();
+         tma_load(one[0].on(bar[0]), A, 0, 0);
+         HERE tma_load(two[0].on(bar[0]), A, 0, 8);
+         done(k);
+       }},
+      {"a store through a map of another box",
+       {"tma_store: the tensor map 'A' already serves copies"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
+         Barriers bar(k, {2});
+         sync_threads();
+         tma_load(tile[0].on(bar[0]), A, 0, 0);
+         TileView view = tile[0].rows(0, bad ? 8 : 16);
+         HERE tma_store(A, view, 0, 8);
+         done(k);
+       }},
+      {"a tensor map that no copy uses",
+       {"k: no copy uses the tensor map 'B', so its box is not known"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
+         SharedTile tile = k.shared<f16>({8, 64});
+         tma_store(A, tile[0], 0, 0);
+         if (!bad) tma_store(B, tile[0], 0, 0);
+         done(k);
+       }},
+      {"a tensor map of another kernel",
+       {"second: the tensor map is no parameter of this kernel"},
+       [](bool bad) {
+         Kernel first("first");
+         auto [A] = first.params<TensorMap>("A");
+         Kernel second("second");
+         auto [B] = second.params<TensorMap>("B");
+         SharedTile tile = second.shared<f16>({8, 64});
+         HERE tma_store(bad ? A : B, tile[0], 0, 0);
+         done(second);
+       }},
+  });
+}
+
+TEST_CASE("accumulators and products") {
+  check_cases({
+      {"too wide an accumulator",
+       {"accumulator: n = 264 must be a multiple of 8 from 8 to 256"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Accumulator acc(64, bad ? 264 : 256);
+         done(k);
+       }},
+      {"an accumulator of 96 rows",
+       {"accumulator: m = 96 must be a multiple of 64"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Accumulator acc(bad ? 96 : 128, 64);
+         done(k);
+       }},
+      {"a block that is not there",
+       {"accumulator: block 1 of 1"},
+       [](bool bad) {
+         Kernel k("k");
+         Accumulator acc(64, 64);
+         HERE acc.value(bad ? 1 : 0, 31);
+         done(k);
+       }},
+      {"a register that is not there",
+       {"accumulator: register 32 of the 32 of a block"},
+       [](bool bad) {
+         Kernel k("k");
+         Accumulator acc(64, 64);
+         HERE acc.value(0, bad ? 32 : 31);
+         done(k);
+       }},
+      {"an accumulator read in flight",
+       {"accumulator: read while an mma may still write it; call wgmma_wait(0) first"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
+         Accumulator acc(64, 64);
+         wgmma_group([&] { mma(acc, tile[0], tile[0]); });
+         wgmma_wait(bad ? 1 : 0);
+         HERE acc.value(0, 0);
+         done(k);
+       }},
+      {"tiles without swizzle",
+       {"mma: A is a f16 64x64 tile, no swizzle; wgmma reads tiles with 32, 64 or 128 B swizzle"},
+       [](bool bad) { HERE product({.swizzle = bad ? SwizzleNone : Swizzle64B}, marked); }},
+      {"tiles of two types",
+       {"mma: A is a f16 64x64 tile, 128 B swizzle and B a bf16 128x64 tile, 128 B swizzle; their types must "
+        "be "
+        "equal"},
+       [](bool bad) { HERE product({.b_is_bf16 = bad}, marked); }},
+      {"tiles of two depths",
+       {"mma: D 64x128 += A 64x64 B 128x128: the shapes do not fit"},
+       [](bool bad) {
+         HERE product({.b = {128, bad ? 128 : 64}}, marked);
+       }},
+      {"tiles of another extent",
+       {"mma: D 64x128 += A 64x64 B 64x64: the shapes do not fit"},
+       [](bool bad) {
+         HERE product({.b = {bad ? 64 : 128, 64}}, marked);
+       }},
+      {"a depth that is no multiple of 16",
+       {"mma: B is 24 deep along k, which is no multiple of 16"},
+       [](bool bad) {
+         HERE product({.a = {64, 64}, .b = {bad ? 24 : 64, 128}, .b_transposed = true}, marked);
+       }},
+      {"tiles of f32",
+       {"mma: A is a f32 64x32 tile, 128 B swizzle; only f16 and bf16 are supported"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = bad ? k.shared<f32>({64, 32}, Swizzle128B) : k.shared<f16>({64, 64}, Swizzle128B);
+         Accumulator acc(64, 64);
+         HERE mma(acc, tile[0], tile[0]);
+         done(k);
+       }},
+      {"a store of too few columns",
+       {"store: n = 40 must be a multiple of 64, the bf16 elements of 128 B"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         Accumulator acc(64, bad ? 40 : 64);
+         HERE store<bf16>(D, acc, 0, 0);
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("roles and barriers") {
+  check_cases({
+      {"41 registers",
+       {"warpgroups: registers must be from 24 to 256 in steps of 8, or 0, but are 41"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.warpgroups(1, bad ? 41 : 40, [](u32) {});
+         done(k);
+       }},
+      {"264 registers",
+       {"from 24 to 256 in steps of 8, or 0, but are 264"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.warpgroups(1, bad ? 264 : 256, [](u32) {});
+         done(k);
+       }},
+      {"a role of nobody",
+       {"warpgroups: a role has at least one, not 0"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.warpgroups(bad ? 0 : 1, 0, [](u32) {});
+         done(k);
+       }},
+      {"a role inside a role",
+       {"warpgroups: a role inside a role"},
+       [](bool bad) {
+         Kernel k("k");
+         k.warpgroups(1, 0, [&](u32) {
+           if (!bad) return;
+           HERE k.warpgroups(1, 0, [](u32) {});
+         });
+         if (bad) return;
+         HERE k.warpgroups(1, 0, [](u32) {});
+         done(k);
+       }},
+      {"more registers than an SM has",
+       {"warpgroups: the roles take 1 x 128 x 40 + 2 x 128 x 240 = 66560 registers, but an SM has 65536"},
+       [](bool bad) {
+         Kernel k("k");
+         k.warpgroups(1, 40, [](u32) {});
+         HERE k.warpgroups(2, bad ? 240 : 232, [](u32) {});
+         done(k);
+       }},
+      {"more than 1024 threads",
+       {"warpgroups: 1152 threads, but a CTA has at most 1024"},
+       [](bool bad) {
+         Kernel k("k");
+         k.warpgroups(1, 0, [](u32) {});
+         HERE k.warpgroups(bad ? 8 : 7, 0, [](u32) {});
+         done(k);
+       }},
+      {"threads of a kernel with roles",
+       {"threads: the roles set them: 128 for each warpgroup"},
+       [](bool bad) {
+         Kernel k("k");
+         if (bad) k.warpgroups(1, 0, [](u32) {});
+         HERE k.threads(64);
+         done(k);
+       }},
+      {"barriers that nobody publishes",
+       {"barrier: no sync_threads() or role follows"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Barriers bars(k, {1});
+         if (!bad) sync_threads();
+         done(k);
+       }},
+      {"a barrier at which nobody arrives",
+       {"barriers: 0 arrivals; from 1 to 2^20 - 1 are possible"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Barriers bars(k, {bad ? 0 : 1});
+         sync_threads();
+         done(k);
+       }},
+      {"no barriers",
+       {"barriers: at least one"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Barriers bars(k, std::vector<int>(bad ? 0 : 1, 1));
+         sync_threads();
+         done(k);
+       }},
+      {"a barrier that is not there",
+       {"barriers: number 2 of 2"},
+       [](bool bad) {
+         Kernel k("k");
+         Barriers bars(k, {1, 1});
+         sync_threads();
+         HERE bars[bad ? 2 : 1];
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("pipelines") {
+  check_cases({
+      {"no stages",
+       {"pipeline: 0 stages and 1 consumers; at least one each"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64});
+         HERE Pipeline pipe(k, bad ? 0 : 1, {tile}, 1);
+         sync_threads();
+         done(k);
+       }},
+      {"no consumers",
+       {"pipeline: 1 stages and -1 consumers; at least one each"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64});
+         HERE Pipeline pipe(k, 1, {tile}, bad ? -1 : 1);
+         sync_threads();
+         done(k);
+       }},
+      {"no tiles",
+       {"pipeline: it needs at least one tile"},
+       [](bool bad) {
+         Kernel k("k");
+         std::vector<SharedTile> tiles;
+         if (!bad) tiles.push_back(k.shared<f16>({8, 64}));
+         HERE Pipeline pipe(k, 1, tiles, 1);
+         sync_threads();
+         done(k);
+       }},
+      {"tiles of another number of stages",
+       {"pipeline: 4 stages, but a f16 8x64 tile, no swizzle has 2"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64}, SwizzleNone, 2);
+         HERE Pipeline pipe(k, bad ? 4 : 2, {tile}, 1);
+         sync_threads();
+         done(k);
+       }},
+      {"a stage that is never released",
+       {"wait: the stage is never released, so the producer would wait for ever"},
+       [](bool bad) {
+         ring(load_both, [&](Consumer& consumer) {
+           HERE Stage s = consumer.wait();
+           if (!bad) consumer.release(s);
+         });
+       }},
+      {"a tile that is never loaded",
+       {"acquire: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline's) is never loaded into this "
+        "stage"},
+       [](bool bad) {
+         ring(
+             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+               load_both(producer, sA, sB, A, B);
+               HERE Stage s = producer.acquire();
+               tma_load(sA[s], A, 0, 0);
+               if (!bad) tma_load(sB[s], B, 0, 0);
+             },
+             take_one);
+       }},
+      {"a tile that is loaded twice",
+       {"tma_load: this tile of the stage is loaded already"},
+       [](bool bad) {
+         ring(
+             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+               load_both(producer, sA, sB, A, B);
+               Stage s = producer.acquire();
+               tma_load(sA[s], A, 0, 0);
+               if (!bad) tma_load(sB[s], B, 0, 0);
+               if (!bad) s = producer.acquire();
+               HERE tma_load(sA[s], A, 0, 0);
+               if (!bad) tma_load(sB[s], B, 0, 0);
+             },
+             take_one);
+       }},
+      {"a tile that is not the pipeline's",
+       {"tma_load: the f16 8x64 tile, 128 B swizzle is none of the pipeline's"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile mine = k.shared<f16>({8, 64}, Swizzle128B, 2),
+                    other = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {mine}, 1);
+         sync_threads();
+         Producer producer = pipe.producer();
+         Stage s = producer.acquire();
+         HERE tma_load((bad ? other : mine)[s], A, 0, 0);
+         done(k);
+       }},
+      {"a producer's stage released",
+       {"release: a consumer's stage comes from wait()"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         sync_threads();
+         Producer producer = pipe.producer();
+         Consumer consumer = pipe.consumer();
+         Stage filled = producer.acquire();
+         tma_load(tile[filled], A, 0, 0);
+         Stage full = consumer.wait();
+         HERE consumer.release(bad ? filled : full);
+         done(k);
+       }},
+  });
+}
+
+// What the command line and the machine get wrong has no line of C++.
+TEST_CASE("names, fields, files and tools") {
+  check_cases(
+      {
+          {"an unknown kernel",
+           {"no kernel is named 'saxpyy'; the kernels are ",
+            "gemm_pipelined, gemm_tile, hello, saxpy, saxpy_tma"},
+           [](bool bad) { command::family(bad ? "saxpyy" : "saxpy"); }},
+          {"an unknown field",
+           {"no field is named 'q'; the fields are m, n, k, bm, bn, bk, stages"},
+           [](bool bad) {
+             command::Fields(command::family("gemm_pipelined").fields).set(bad ? "q" : "k", 64);
+           }},
+          {"a field that is no multiple",
+           {"field m = 7: it must be at least ", " and a multiple of 8"},
+           [](bool bad) { command::Fields(command::family("gemm_pipelined").fields).set("m", bad ? 7 : 8); }},
+          {"a field that is too small",
+           {"field ctas = 0: it must be at least 1"},
+           [](bool bad) { command::Fields(command::family("hello").fields).set("ctas", !bad); }},
+          {"a field that is too large",
+           {"field m = 2147483648: it must be below 2^31"},
+           [](bool bad) {
+             command::Fields(command::family("saxpy").fields).set("m", (int64_t{1} << 31) - !bad);
+           }},
+          {"a folder that cannot be made",
+           {"/dev/null/x: the folder cannot be made: Not a directory"},
+           [](bool bad) {
+             std::string folder = (fs::temp_directory_path() / "misuse_tile_test.XXXXXX").string();
+             REQUIRE(mkdtemp(folder.data()) != nullptr);
+             Kernel k("k");
+             Compiled compiled = Compiler({.assemble = false}).compile(std::move(k));
+             std::vector<std::string> files = write_files(compiled, bad ? "/dev/null/x" : folder + "/new");
+             CHECK(files.size() == 2);  // PTX and sidecar
+             for (const std::string& file : files) CHECK(fs::file_size(file) > 0);
+             fs::remove_all(folder);
+           }},
+          {"no ptxas",
+           {"/nowhere/bin/ptxas", "13.0"},
+           [](bool bad) {
+             std::string folder = (fs::temp_directory_path() / "misuse_tile_test.XXXXXX").string();
+             REQUIRE(mkdtemp(folder.data()) != nullptr);
+             std::string file = folder + "/ptxas";
+             std::ofstream(file) << "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n";
+             fs::permissions(file, fs::perms::owner_all);
+             PtxasSearch search;
+             search.path = bad ? "" : folder;
+             search.cuda_path = "/nowhere";
+             search.install_folder = "/nowhere";
+             std::string text = error_of([&] {
+               Ptxas found(search);
+               CHECK(found.path() == file);
+             });
+             fs::remove_all(folder);
+             if (!text.empty()) throw Error(text);
+           }},
+          {"an unknown waiver",
+           {"C9999", "C7510", "spills", "stack"},
+           [](bool bad) { check(Notes{}, std::vector<std::string>{bad ? "C9999" : "C7510"}); }},
+      },
+      false);
+}

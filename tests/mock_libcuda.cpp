@@ -1,0 +1,259 @@
+#include "mock_libcuda.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+using namespace ptxbuilder::runtime::cu;
+
+namespace {
+
+MockDriver mock;
+
+// Handles are small numbers: nothing reads through them.
+template <class Handle>
+Handle handle(uintptr_t number) {
+  return reinterpret_cast<Handle>(number);
+}
+
+Status answer_query() {
+  if (mock.not_ready_answers < 0) return Status::not_ready;
+  if (mock.not_ready_answers > 0) {
+    --mock.not_ready_answers;
+    return Status::not_ready;
+  }
+  return mock.stream;
+}
+
+void write_log(const char* text, unsigned count, JitOption* options, void** values) {
+  for (unsigned i = 0; i < count; ++i)
+    if (options[i] == JitOption::error_log_buffer) std::strcpy(static_cast<char*>(values[i]), text);
+}
+
+}  // namespace
+
+extern "C" {
+
+MockDriver* mock_driver() { return &mock; }
+
+Status cuGetErrorName(Status status, const char** text) {
+  *text = status == Status::no_device         ? "CUDA_ERROR_NO_DEVICE"
+          : status == Status::illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                                              : "CUDA_ERROR_OF_MOCK";
+  return Status::success;
+}
+Status cuGetErrorString(Status, const char** text) {
+  *text = "text of the mock";
+  return Status::success;
+}
+
+Status cuInit(unsigned) { return mock.init; }
+Status cuDriverGetVersion(int* version) {
+  *version = 12040;
+  return Status::success;
+}
+Status cuDeviceGetCount(int* count) {
+  *count = mock.device_count;
+  return Status::success;
+}
+Status cuDeviceGet(Ordinal* ordinal, int i) {
+  *ordinal = i;
+  return Status::success;
+}
+Status cuDeviceGetName(char* name, int bytes, Ordinal) {
+  std::strncpy(name, "Mock H100", static_cast<size_t>(bytes));
+  return Status::success;
+}
+Status cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Ordinal) {
+  switch (attribute) {
+    case DeviceAttribute::multiprocessor_count:
+      *value = 132;
+      break;
+    case DeviceAttribute::compute_capability_major:
+      *value = mock.major;
+      break;
+    case DeviceAttribute::compute_capability_minor:
+      *value = mock.minor;
+      break;
+    case DeviceAttribute::max_shared_memory_per_block_optin:
+      *value = 232448;
+      break;
+    default:
+      return Status::invalid_value;
+  }
+  return Status::success;
+}
+Status cuDeviceTotalMem_v2(size_t* bytes, Ordinal) {
+  *bytes = 1000;
+  return Status::success;
+}
+Status cuDevicePrimaryCtxRetain(Context* context, Ordinal) {
+  ++mock.context_retains;
+  *context = handle<Context>(1);
+  return Status::success;
+}
+Status cuDevicePrimaryCtxRelease_v2(Ordinal) {
+  ++mock.context_releases;
+  return Status::success;
+}
+Status cuCtxSetCurrent(Context) { return Status::success; }
+Status cuCtxSynchronize() {
+  ++mock.context_synchronizes;
+  return Status::success;
+}
+
+Status cuMemGetInfo_v2(size_t* free, size_t* total) {
+  *free = 600;
+  *total = 1000;
+  return Status::success;
+}
+Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
+  static auto& all =
+      *new std::vector<void*>;  // keeps what a lost context leaves behind in sight of leak checkers
+  if (mock.alloc != Status::success) return mock.alloc;
+  ++mock.allocations;
+  all.push_back(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  *address = reinterpret_cast<DevicePtr>(all.back());
+  return Status::success;
+}
+Status cuMemFree_v2(DevicePtr address) {
+  --mock.allocations;
+  std::free(reinterpret_cast<void*>(address));
+  return Status::success;
+}
+Status cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, size_t bytes, Stream) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return Status::success;
+}
+Status cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, size_t bytes, Stream) {
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return Status::success;
+}
+Status cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, Stream) {
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return Status::success;
+}
+
+Status cuStreamCreate(Stream* stream, unsigned) {
+  ++mock.streams;
+  *stream = handle<Stream>(2);
+  return Status::success;
+}
+Status cuStreamQuery(Stream) { return answer_query(); }
+Status cuStreamDestroy_v2(Stream) {
+  --mock.streams;
+  return Status::success;
+}
+Status cuEventCreate(Event* event, unsigned) {
+  *event = handle<Event>(static_cast<uintptr_t>(++mock.events));
+  return Status::success;
+}
+Status cuEventRecord(Event, Stream) {
+  ++mock.records;
+  return Status::success;
+}
+Status cuEventQuery(Event) { return answer_query(); }
+Status cuEventElapsedTime(float* milliseconds, Event, Event) {
+  *milliseconds = 0.25f;
+  return Status::success;
+}
+Status cuEventDestroy_v2(Event) {
+  --mock.events;
+  return Status::success;
+}
+
+Status cuModuleLoadDataEx(Module* module, const void*, unsigned count, JitOption* options, void** values) {
+  write_log(mock.jit_errors, count, options, values);
+  if (mock.load != Status::success) return mock.load;
+  ++mock.modules;
+  *module = handle<Module>(3);
+  return Status::success;
+}
+Status cuModuleUnload(Module) {
+  --mock.modules;
+  return Status::success;
+}
+Status cuModuleGetFunction(Function* function, Module, const char*) {
+  *function = handle<Function>(4);
+  return mock.get_function;
+}
+Status cuFuncGetAttribute(int* value, FunctionAttribute attribute, Function) {
+  switch (attribute) {
+    case FunctionAttribute::max_threads_per_block:
+      *value = mock.max_threads;
+      break;
+    case FunctionAttribute::shared_size_bytes:
+      *value = mock.static_shared;
+      break;
+    case FunctionAttribute::required_cluster_width:
+      *value = mock.required_cluster[0];
+      break;
+    case FunctionAttribute::required_cluster_height:
+      *value = mock.required_cluster[1];
+      break;
+    case FunctionAttribute::required_cluster_depth:
+      *value = mock.required_cluster[2];
+      break;
+    default:
+      return Status::invalid_value;
+  }
+  return Status::success;
+}
+Status cuFuncSetAttribute(Function, FunctionAttribute attribute, int value) {
+  if (attribute == FunctionAttribute::max_dynamic_shared_size_bytes)
+    mock.max_dynamic_shared = value;
+  else if (attribute == FunctionAttribute::non_portable_cluster_size_allowed)
+    mock.non_portable = value;
+  else
+    return Status::invalid_value;
+  return Status::success;
+}
+Status cuFuncGetParamInfo(Function, size_t i, size_t* offset, size_t* size) {
+  if (i >= mock.parameter_sizes.size()) return Status::invalid_value;
+  *offset = 0;
+  *size = mock.parameter_sizes[i];
+  return Status::success;
+}
+Status cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, void**) {
+  if (mock.launch != Status::success) return mock.launch;
+  ++mock.launches;
+  mock.config = *config;
+  mock.attributes.assign(config->attributes, config->attributes + config->attribute_count);
+  mock.parameters.clear();
+  for (size_t i = 0; i < mock.parameter_sizes.size(); ++i) {
+    uint64_t value = 0;
+    std::memcpy(&value, parameters[i], std::min<size_t>(8, mock.parameter_sizes[i]));
+    mock.parameters.push_back(value);
+  }
+  return Status::success;
+}
+Status cuOccupancyMaxPotentialClusterSize(int* size, Function, const LaunchConfig*) {
+  *size = mock.non_portable ? mock.max_cluster : std::min(mock.max_cluster, 8);
+  return Status::success;
+}
+
+Status cuLinkCreate_v2(unsigned count, JitOption* options, void** values, LinkState* state) {
+  write_log(mock.jit_errors, count, options, values);
+  *state = handle<LinkState>(5);
+  return Status::success;
+}
+Status cuLinkAddData_v2(LinkState, JitInput, void*, size_t, const char*, unsigned, JitOption*, void**) {
+  return mock.load;
+}
+Status cuLinkComplete(LinkState, void** cubin, size_t* bytes) {
+  static char text[] = "cubin of the mock";
+  *cubin = text;
+  *bytes = sizeof text - 1;
+  return Status::success;
+}
+Status cuLinkDestroy(LinkState) { return Status::success; }
+
+Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void*, const uint64_t*,
+                              const uint64_t*, const uint32_t* box, const uint32_t*, int, int, int, int) {
+  ++mock.encodes;
+  mock.box.assign(box, box + rank);
+  std::memset(map, 0xff, 128);
+  return mock.encode;
+}
+
+}  // extern "C"

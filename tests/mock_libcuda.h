@@ -1,0 +1,41 @@
+// A stand-in for libcuda.so.1 that a test steers and looks into; its device memory is the host's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/driver.h"
+
+struct MockDriver {
+  using Status = ptxbuilder::runtime::cu::Status;
+
+  // What the driver is to answer.
+  Status init = Status::success;
+  int device_count = 1;
+  int major = 9, minor = 0;
+  Status alloc = Status::success;
+  int not_ready_answers = 0;        // to queries, before the next answer; -1: for ever
+  Status stream = Status::success;  // once it is ready
+  Status load = Status::success;
+  const char* jit_errors = "";
+  Status get_function = Status::success;
+  Status launch = Status::success;
+  Status encode = Status::success;
+  std::vector<size_t> parameter_sizes;
+  int max_threads = 1024, static_shared = 0, max_cluster = 8;
+  int required_cluster[3] = {0, 0, 0};
+
+  // What it was asked.
+  int context_retains = 0, context_releases = 0, context_synchronizes = 0;
+  int streams = 0, events = 0, modules = 0;  // alive
+  int allocations = 0;                       // alive
+  int launches = 0, records = 0, encodes = 0;
+  int max_dynamic_shared = -1, non_portable = 0;
+  ptxbuilder::runtime::cu::LaunchConfig config = {};
+  std::vector<ptxbuilder::runtime::cu::LaunchAttribute> attributes;
+  std::vector<uint64_t> parameters;  // the first 8 bytes of each, of the last launch
+  std::vector<uint32_t> box;         // of the last map
+};
+
+extern "C" MockDriver* mock_driver();

@@ -1,0 +1,221 @@
+// Every instruction row through ptxas: it assembles alone at its floor, and not below. The text it is given
+// is the row's own, so a row whose syntax, floor or operand class is wrong fails here.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "ptxbuilder/compile/ptxas.h"
+#include "ptxbuilder/isa/rows.h"
+
+using namespace ptxbuilder;
+using isa::Row;
+
+namespace {
+
+// The one of this machine, or nullptr after having said why there is none.
+const Ptxas* real_ptxas() {
+  static std::string reason;
+  static const std::optional<Ptxas> ptxas = []() -> std::optional<Ptxas> {
+    try {
+      return Ptxas();
+    } catch (const Error& error) {
+      reason = error.what();
+      return std::nullopt;
+    }
+  }();
+  if (!ptxas) MESSAGE("SKIPPED: " << reason);
+  return ptxas ? &*ptxas : nullptr;
+}
+
+// What ptxas says against a module; "" when it takes it.
+std::string refusal(const Ptxas& ptxas, const std::string& ptx) {
+  try {
+    ptxas.assemble(ptx);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+// Runs body(i) for i below `count` on all cores, and yields the messages in order.
+std::vector<std::string> in_parallel(size_t count, const std::function<std::string(size_t)>& body) {
+  std::vector<std::string> results(count);
+  std::atomic<size_t> next = 0;
+  std::vector<std::jthread> workers;
+  for (unsigned t = 0; t < std::max(2u, std::thread::hardware_concurrency()); ++t)
+    workers.emplace_back([&] {
+      for (size_t i; (i = next++) < count;) results[i] = body(i);
+    });
+  workers.clear();  // joins
+  return results;
+}
+
+// One kernel of a module, and what it is about.
+struct Entry {
+  std::string what, module;
+  const isa::Target* target;
+  int ptx_version;
+};
+
+std::string joined(const std::vector<Entry>& entries, size_t begin, size_t end) {
+  std::string text;
+  for (size_t i = begin; i < end; ++i) {
+    const std::string& module = entries[i].module;
+    size_t entry = module.find(".visible");
+    if (i == begin) text = module.substr(0, entry);
+    std::string kernel = module.substr(entry);
+    kernel.replace(kernel.find("row()"), 5, fmt::format("row_{}()", i));
+    text += kernel;
+  }
+  return text;
+}
+
+// Assembles all, many to a module, and each of a module that is refused alone: a failure names its entry.
+void check_accepted(const Ptxas& ptxas, std::vector<Entry> entries) {
+  auto key = [](const Entry& e) { return std::pair(e.target->sm, e.ptx_version); };
+  std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
+    return std::pair(key(a), a.what) < std::pair(key(b), b.what);
+  });
+  std::vector<std::pair<size_t, size_t>> batches;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    bool joins = !batches.empty() && key(entries[i]) == key(entries[batches.back().first]) &&
+                 i - batches.back().first < 16;
+    if (joins)
+      batches.back().second = i + 1;
+    else
+      batches.emplace_back(i, i + 1);
+  }
+  std::vector<std::string> failures = in_parallel(batches.size(), [&](size_t b) {
+    auto [begin, end] = batches[b];
+    std::string failure = refusal(ptxas, joined(entries, begin, end));
+    if (failure.empty()) return failure;
+    std::string alone;
+    for (size_t i = begin; i < end; ++i)
+      if (std::string text = refusal(ptxas, entries[i].module); !text.empty())
+        alone += fmt::format("{} for {}, PTX {}: {}\n", entries[i].what, entries[i].target->name,
+                             isa::version_text(entries[i].ptx_version), text);
+    return alone.empty() ? failure : alone;
+  });
+  for (const std::string& failure : failures) CHECK_MESSAGE(failure.empty(), failure);
+}
+
+// The .version before; nullopt before the first that is known here (PTX ISA, Release Notes).
+std::optional<int> version_before(int version) {
+  constexpr std::array known = {63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77,
+                                78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90};
+  auto at = std::find(known.begin(), known.end(), version);
+  REQUIRE(at != known.end());
+  return at == known.begin() ? std::nullopt : std::optional(*(at - 1));
+}
+
+const isa::Target* target_before(isa::Sm sm) {
+  const isa::Target* before = nullptr;
+  for (const isa::Target& t : isa::targets())
+    if (t.sm < sm) before = &t;
+  return before;
+}
+
+bool is_scalar_integer(const isa::Operand& o) {
+  using isa::Class;
+  constexpr std::array classes = {Class::b16, Class::u16, Class::s16, Class::b32, Class::u32,
+                                  Class::s32, Class::b64, Class::u64, Class::s64};
+  return std::find(classes.begin(), classes.end(), o.cls) != classes.end();
+}
+
+// Numbers that the manual allows for an operand; a mask of all lanes is printed as -1.
+std::vector<const char*> sample_values(const Row& row, const isa::Operand& o) {
+  bool is_bar = row.mnemonic() == "bar.sync" || row.mnemonic() == "bar.arrive";
+  bool is_bulk = row.mnemonic().starts_with("cp.async.bulk");
+  if (o.cls == isa::Class::pred || o.name == "parity") return {"0", "1"};
+  if (is_bar && o.name == "id") return {"0", "15"};
+  if (is_bar && o.name == "threads") return {"32", "1024"};
+  if (o.name == "count") return {"1", "32"};
+  if (is_bulk && o.name == "bytes") return {"16", "32768"};
+  return {"0", "1", "32", "-1"};
+}
+
+}  // namespace
+
+TEST_CASE("every row assembles at its floor") {
+  const Ptxas* ptxas = real_ptxas();
+  if (!ptxas) return;
+  std::vector<Entry> entries;
+  for (const Row& row : isa::rows()) {
+    const isa::Target& target = isa::target(row.sm);
+    entries.push_back(
+        {std::string(row.name), standalone_module(row, target, row.ptx_version), &target, row.ptx_version});
+  }
+  REQUIRE(entries.size() > 300);
+  check_accepted(*ptxas, std::move(entries));
+}
+
+TEST_CASE("every row is refused one target and one PTX version below its floor") {
+  const Ptxas* ptxas = real_ptxas();
+  if (!ptxas) return;
+  struct Below {
+    const Row* row;
+    const isa::Target* target;
+    int version;
+  };
+  std::vector<Below> below;
+  int no_target = 0, no_version = 0;
+  for (const Row& row : isa::rows()) {
+    const isa::Target& target = isa::target(row.sm);
+    if (const isa::Target* before = target_before(row.sm))
+      below.push_back({&row, before, row.ptx_version});
+    else
+      ++no_target;
+    std::optional<int> version = version_before(row.ptx_version);
+    if (version && *version >= target.ptx_version)  // else the target itself asks for as much
+      below.push_back({&row, &target, *version});
+    else
+      ++no_version;
+  }
+  std::vector<std::string> texts = in_parallel(below.size(), [&](size_t i) {
+    return refusal(*ptxas, standalone_module(*below[i].row, *below[i].target, below[i].version));
+  });
+  for (size_t i = 0; i < below.size(); ++i) {
+    CAPTURE(below[i].row->name);
+    CAPTURE(below[i].target->name);
+    CAPTURE(below[i].version);
+    CHECK_FALSE(texts[i].empty());
+    // Refused for what it is, not for a mistake in the test's text.
+    bool for_the_floor = texts[i].empty() || texts[i].find("requires") != std::string::npos ||
+                         texts[i].find("not supported") != std::string::npos;
+    CHECK_MESSAGE(for_the_floor, texts[i]);
+  }
+  MESSAGE(below.size() << " refusals; without a target below: " << no_target
+                       << " rows, without a PTX version below: " << no_version << " rows");
+}
+
+// Code generation prints operands that are known while the kernel is built as numbers.
+TEST_CASE("every scalar integer and predicate that a row reads may be a number") {
+  const Ptxas* ptxas = real_ptxas();
+  if (!ptxas) return;
+  std::vector<Entry> entries;
+  for (const Row& row : isa::rows()) {
+    const isa::Target& target = isa::target(row.sm);
+    for (const isa::Operand& o : row.operands) {
+      bool is_pred = o.cls == isa::Class::pred;
+      if (o.access != isa::Access::read || o.list || !(is_pred || is_scalar_integer(o))) continue;
+      for (const char* number : sample_values(row, o)) {
+        std::string module = standalone_module(row, target, row.ptx_version);
+        std::string used = fmt::format("{}_0", o.name);
+        size_t at = module.rfind(used);
+        REQUIRE(at != std::string::npos);
+        module.replace(at, used.size(), number);
+        entries.push_back(
+            {fmt::format("{} with {} = {}", row.name, o.name, number), module, &target, row.ptx_version});
+      }
+    }
+  }
+  REQUIRE(entries.size() > 200);
+  check_accepted(*ptxas, std::move(entries));
+}
