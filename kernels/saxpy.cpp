@@ -27,10 +27,16 @@ void run(const command::Fields& f, command::Run& run) {
       {.grid = {static_cast<uint32_t>((count + threads - 1) / threads)}},
       {x.pointer(), y.pointer(), runtime::scalar(kAlpha), runtime::scalar(static_cast<uint32_t>(count))});
   // One rounding: exact to half a unit in the last place.
-  run.check(y, 1, [&](size_t i) {
-    double value = kAlpha * x[i] + before[i];
-    return command::Expected{value, command::unit_roundoff(DType::f32) * std::abs(value)};
-  });
+  run.check(
+      y, 1,
+      [&](size_t i) {
+        double value = kAlpha * x[i] + before[i];
+        return command::Expected{value, command::unit_roundoff(DType::f32) * std::abs(value)};
+      },
+      [&] {
+        for (size_t i = 0; i < y.count(); ++i) y.set(i, before[i]);
+        y.to_device();
+      });
   run.measure(2 * static_cast<double>(count), 12 * static_cast<double>(count));
 }
 

@@ -37,10 +37,16 @@ void run(const command::Fields& f, command::Run& run) {
   for (size_t i = 0; i < m * n; ++i) before[i] = y[i];
   run.launch({.grid = {static_cast<uint32_t>(m)}},
              {x.tensor(), y.tensor(), y.pointer(), runtime::scalar(kAlpha)});
-  run.check(y, 1, [&](size_t i) {
-    double value = kAlpha * x[i] + before[i];
-    return command::Expected{value, command::unit_roundoff(DType::f32) * std::abs(value)};
-  });
+  run.check(
+      y, 1,
+      [&](size_t i) {
+        double value = kAlpha * x[i] + before[i];
+        return command::Expected{value, command::unit_roundoff(DType::f32) * std::abs(value)};
+      },
+      [&] {
+        for (size_t i = 0; i < y.count(); ++i) y.set(i, before[i]);
+        y.to_device();
+      });
   run.measure(2 * static_cast<double>(m * n), 12 * static_cast<double>(m * n));
 }
 

@@ -73,6 +73,9 @@ class Device {
 
   virtual DeviceProperties properties() const = 0;
 
+  // Whether load() wants PTX text even where there is a cubin.
+  virtual bool wants_ptx() const { return false; }
+
   // Memory. Sizes are bytes; an allocation is aligned to 256 bytes.
   virtual Address allocate(size_t bytes) = 0;
   virtual void release(Address address) noexcept = 0;
@@ -98,9 +101,5 @@ class Device {
   // counted. Throws Error on a device that has no clock worth reading.
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
 };
-
-// Opens a device by name: "cuda", "emulator", or "auto", which takes a GPU that can run `target` code
-// ("sm_90a"), else the emulator. Throws Error that says why, with the reason of each device that was tried.
-std::unique_ptr<Device> open_device(const std::string& name, const std::string& target = "sm_90a");
 
 }  // namespace ptxbuilder::runtime

@@ -1,5 +1,6 @@
 // The CUDA device without a GPU: a driver that is missing, that is broken, and a mock that answers as it is
 // told.
+#include "runtime/open_device.h"
 #include "runtime/cuda_device.h"
 
 #include <dlfcn.h>

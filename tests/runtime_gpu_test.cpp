@@ -17,6 +17,7 @@
 #include "runtime/driver.h"
 #include "runtime/jit.h"
 #include "runtime/loaded_kernel.h"
+#include "runtime/open_device.h"
 #include "runtime/tensor_map.h"
 #include "runtime_gpu_kernels.h"
 #include "tensor_map_cases.h"

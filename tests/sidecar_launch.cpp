@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "runtime/loaded_kernel.h"
+#include "runtime/open_device.h"
 
 using namespace ptxbuilder;
 

@@ -1,6 +1,7 @@
 #include "kernels/command/execute.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -107,6 +108,17 @@ Json to_json(const Timing& t) {
           {"gbytes_per_s", t.bytes / t.median * 1e-3}};
 }
 
+// The emulator's own options, with how far a long launch is where a person waits for it.
+runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
+  runtime::EmulatorOptions emulator = options.emulator;
+  emulator.seed = options.run.seed;
+  if (isatty(STDERR_FILENO) != 0)
+    emulator.progress = [](uint64_t done, uint64_t all) {
+      fmt::print(stderr, "\remulated {} of {} CTAs{}", done, all, done == all ? "\r\x1b[K" : "");
+    };
+  return emulator;
+}
+
 }  // namespace
 
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
@@ -116,8 +128,9 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
   if (!options.json) fmt::print("{} {}\n", family.name, fields.text());
 
   std::unique_ptr<runtime::Device> device;
-  if (runs) device = runtime::open_device(options.device);
-  Built built = build(family, fields, options, runs);
+  if (runs) device = runtime::open_device(options.device, "sm_90a", emulator_options(options));
+  auto* emulator = dynamic_cast<runtime::Emulator*>(device.get());
+  Built built = build(family, fields, options, runs && !emulator);
   const Compiled& compiled = built.compiled;
   json["compile"] = to_json(built);
   if (!options.json) print(built);
@@ -134,8 +147,9 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     json["device"] = {{"name", p.name}, {"driver", p.driver}};
     if (!options.json) fmt::print("  device {}, {}\n", p.name, p.driver);
     auto start = Clock::now();
-    runtime::LoadedKernel loaded(*device, compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
-                                 compiled.signature);
+    runtime::LoadedKernel loaded(
+        *device, device->wants_ptx() || compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
+        compiled.signature);
     json["load_ms"] = milliseconds_since(start);
     if (!loaded.log().empty()) {
       check_driver_log(built, loaded);
@@ -143,10 +157,19 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
         fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
                    *compiled.signature.registers);
     }
-    Run run(*device, loaded, options.run);
+    RunOptions run_options = options.run;
+    if (emulator) run_options.choose_schedule = [emulator](uint64_t seed) { emulator->seed(seed); };
+    Run run(*device, loaded, run_options);
     std::fflush(stdout);
     family.run(fields, run);
     json["seed"] = options.run.seed;
+    if (emulator) {
+      runtime::EmulatorStatistics counted = emulator->statistics();
+      json["emulator"] = {{"launches", counted.launches}, {"warp_instructions", counted.warp_instructions}};
+      if (!options.json)
+        fmt::print("  {} schedules, {:.1f} million warp instructions\n", counted.launches,
+                   static_cast<double>(counted.warp_instructions) * 1e-6);
+    }
     if (run.verdict()) {
       json["verify"] = to_json(*run.verdict());
       if (!options.json) print(*run.verdict(), options.run.seed);

@@ -7,6 +7,7 @@
 #include "kernels/command/family.h"
 #include "kernels/command/run.h"
 #include "ptxbuilder/compile/compile.h"
+#include "runtime/open_device.h"
 
 namespace ptxbuilder::command {
 
@@ -14,6 +15,7 @@ enum class Assembler : uint8_t { automatic, ptxas, driver, none };
 
 struct ExecuteOptions {
   std::string device = "auto";
+  runtime::EmulatorOptions emulator;
   Assembler assembler = Assembler::automatic;
   CompilerOptions compiler;
   RunOptions run;

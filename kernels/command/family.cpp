@@ -25,9 +25,9 @@ const Field* Fields::find(const std::string& name) const {
 void Fields::set(const std::string& name, int64_t value) {
   auto* field = const_cast<Field*>(find(name));
   if (value < field->least || value % field->multiple != 0)
-    throw Error(
-        fmt::format("field {} = {}: it must be at least {}{}", name, value, std::max(field->least, field->multiple),
-                    field->multiple == 1 ? "" : fmt::format(" and a multiple of {}", field->multiple)));
+    throw Error(fmt::format(
+        "field {} = {}: it must be at least {}{}", name, value, std::max(field->least, field->multiple),
+        field->multiple == 1 ? "" : fmt::format(" and a multiple of {}", field->multiple)));
   if (value > INT32_MAX) throw Error(fmt::format("field {} = {}: it must be below 2^31", name, value));
   field->value = value;
 }

@@ -46,8 +46,16 @@ void add_compile_options(CLI::App& app, CommandLine& line) {
 }
 
 void add_run_options(CLI::App& app, CommandLine& line) {
-  app.add_option("--device", line.options.device, "cuda, or auto")->option_text("NAME");
+  app.add_option("--device", line.options.device, "cuda, emulator, or auto: a GPU if there is one")
+      ->option_text("NAME");
   app.add_option("--seed", line.seed, "of the random inputs; fresh unless given")->option_text("N");
+  app.add_option("--seeds", line.options.run.schedules, "schedules that the emulator verifies")
+      ->check(CLI::Range(1, 100000))
+      ->option_text("N");
+  app.add_option("--race-check", line.options.emulator.race_check, "on or off, on the emulator")
+      ->option_text("ON|OFF");
+  app.add_option("--trace", line.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
+      ->option_text("FILE");
   app.add_option("--launches", line.options.run.launches, "that are timed")
       ->check(CLI::Range(1, 100000))
       ->option_text("N");

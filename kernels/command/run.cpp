@@ -120,11 +120,19 @@ void Run::launch(const runtime::LaunchOptions& options, std::vector<runtime::Arg
 void Run::check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
                 const std::function<void()>& start) {
   if (!options_.verify) return;
-  start();
-  queue_();
-  device_.synchronize(options_.time_limit);
-  output.from_device();
+  for (int schedule = 0; schedule < options_.schedules; ++schedule) {
+    if (options_.choose_schedule) options_.choose_schedule(options_.seed + static_cast<uint64_t>(schedule));
+    start ? start() : output.poison();
+    queue_();
+    device_.synchronize(options_.time_limit);
+    output.from_device();
+    verdict_ = compare(output, cost, expected);
+    if (verdict_->wrong) return;
+  }
+}
 
+Verdict Run::compare(const Tensor& output, double cost,
+                     const std::function<Expected(size_t)>& expected) const {
   constexpr double kOperations = 0x1p33;  // a few seconds on a few processors
   Verdict v;
   v.count = output.count();
@@ -153,7 +161,7 @@ void Run::check(Tensor& output, double cost, const std::function<Expected(size_t
                                 e.value, e.tolerance);
   });
   v.norm_error = norm2 > 0 ? std::sqrt(error2 / norm2) : std::sqrt(error2);
-  verdict_ = v;
+  return v;
 }
 
 void Run::measure(double flops, double bytes) {

@@ -63,6 +63,8 @@ struct Timing {
 struct RunOptions {
   bool verify = true, bench = false;
   uint64_t seed = 0;
+  int schedules = 1;                                        // that a check runs, on the emulator
+  std::function<void(uint64_t)> choose_schedule = nullptr;  // by its seed; none on a GPU
   int warm_up = 10, launches = 50;
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
 };
@@ -94,6 +96,8 @@ class Run {
   const std::optional<Timing>& timing() const { return timing_; }
 
  private:
+  Verdict compare(const Tensor& output, double cost, const std::function<Expected(size_t)>& expected) const;
+
   runtime::Device& device_;
   runtime::LoadedKernel& kernel_;
   RunOptions options_;

@@ -1,0 +1,38 @@
+// Splits PTX text into tokens that remember where they stood and which comments came before them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptxbuilder::ptx {
+
+// Counted from 1. Columns count bytes, and a tab is one.
+struct Position {
+  uint32_t line = 0, column = 0;
+};
+
+struct Token {
+  enum class Kind : uint8_t {
+    word,         // add, %r1, $L__BB0_1, smem, _
+    dotted,       // .visible, .b32, .shared::cta, .2d
+    number,       // 12, 0x1fU, 8.6, 0f3F800000
+    text,         // "file.cu", with its quotes
+    punctuation,  // one character of , ; : ( ) [ ] { } < > @ ! + - * / | & ^ ~ = ? %
+    end
+  };
+
+  Kind kind = Kind::end;
+  std::string_view text;  // in the source, which must outlive the token
+  Position at;
+  std::vector<std::string_view> comments;  // each as it was spelled, a line comment without its line end
+
+  bool is(std::string_view spelling) const { return kind != Kind::text && text == spelling; }
+};
+
+// The tokens of `source`; the last is of kind end. Throws Error "ptx LINE:COLUMN: ..." on a byte that begins
+// no token and on a string or comment that is not closed.
+std::vector<Token> tokenize(std::string_view source);
+
+}  // namespace ptxbuilder::ptx

@@ -1,0 +1,129 @@
+// The syntax tree of PTX text: parse() makes it, print() writes it, and nothing of the text but white space
+// is lost.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/ptx/lexer.h"
+
+namespace ptxbuilder::ptx {
+
+// An operand or a constant expression. `text` is always the spelling in the source.
+struct Operand {
+  enum class Kind : uint8_t {
+    name,     // %r1, %tid.x, smem, _, a label, or an opcode-like word: text
+    number,   // 12, 0x1fU, 0f3F800000: text, without a sign
+    text,     // "nounroll", with its quotes
+    vector,   // {a, b, {c, d}}: parts
+    address,  // [a+4], [map, {x, y}]: parts, one for each comma
+    list,     // (a, b): parts
+    unary,    // -1, !p, ~x: text is the operator, one part
+    binary,   // a+4, a|b, a ? b : c as "?" with three parts: text is the operator
+    call      // generic(a), 0xFF(a): text is what is called, parts its arguments
+  };
+
+  Kind kind = Kind::name;
+  std::string text;
+  std::vector<Operand> parts;
+  Position at;
+
+  bool is_name(std::string_view spelling) const { return kind == Kind::name && text == spelling; }
+};
+
+struct Guard {
+  std::string predicate;
+  bool negated = false;
+};
+
+struct Instruction {
+  std::optional<Guard> guard;
+  std::string opcode;  // with all its modifiers: "mbarrier.try_wait.parity.shared::cta.b64"
+  std::vector<Operand> operands;
+};
+
+// One name of a declaration: %r<177>, x[4][], y = {1, 2}.
+struct Declarator {
+  std::string name;
+  std::string count;                 // of a register range, as spelled: "177"; else empty
+  std::vector<std::string> extents;  // of an array; "" where left open
+  std::optional<Operand> initializer;
+};
+
+// `.reg .b32 %r<4>;`, `.extern .shared .align 1024 .b8 smem[];`, or a parameter of a function.
+struct Declaration {
+  std::vector<std::string> qualifiers;  // tokens ahead of the first name: ".shared", ".align", "1024", ".b8"
+  std::vector<Declarator> names;        // may be empty for a parameter of a prototype
+
+  bool has(std::string_view qualifier) const;
+  std::string_view after(
+      std::string_view qualifier) const;  // the token that follows it; empty where it is absent
+};
+
+// A directive that declares nothing: .version, .target, .file, .loc, .pragma, .maxntid, .section,
+// .branchtargets.
+struct Directive {
+  std::vector<std::string> tokens;  // with the directive's own name first, and commas
+  bool semicolon = false;
+};
+
+struct Statement;
+
+struct Function {
+  std::vector<std::string> linkage;  // ".visible", ".extern", ".weak", with ".attribute" and its tokens
+  bool entry = false;
+  bool has_results = false, has_parameters = false;  // whether the parentheses are there
+  std::vector<Declaration> results, parameters;
+  std::string name;
+  std::vector<Directive> directives;  // .maxntid 128, .reqnctapercluster 2, 1, 1
+  bool has_body = false;
+  std::vector<Statement> body;
+  std::vector<std::string> closing_comments;  // between the last statement and the brace
+  bool semicolon = false;                     // ends a prototype
+};
+
+struct Statement {
+  enum class Kind : uint8_t { instruction, label, declaration, directive, block, function, empty };
+
+  Kind kind = Kind::empty;
+  Position at;                        // of the first token
+  std::vector<std::string> comments;  // that stood before the statement or inside it
+
+  Instruction instruction;
+  std::string label;
+  Declaration declaration;
+  Directive directive;
+  std::vector<Statement> block;               // { ... }
+  std::vector<std::string> closing_comments;  // of the block, before its brace
+  std::vector<Function> function;             // one, of kind function
+};
+
+struct Module {
+  std::vector<Statement> statements;
+  std::vector<std::string> closing_comments;
+
+  // The function `name`, of which a definition is preferred to a prototype; null where there is none.
+  const Function* find(std::string_view name) const;
+};
+
+// Throws Error "ptx LINE:COLUMN: ..." where the text is not PTX. Instructions are not looked up: any word may
+// be one.
+Module parse(std::string_view source);
+
+// print(parse(x)) == x up to white space, and up to the place of a comment inside a statement, which comes
+// before it.
+std::string print(const Module& module);
+std::string print(const Statement& statement);
+std::string print(const Operand& operand);
+std::string print(const Instruction& instruction);
+
+// The value of a constant expression of integers: 12, 0x1fU, -1, (2+3)*4; nothing for any other operand.
+std::optional<int64_t> integer_value(const Operand& operand);
+
+// The mnemonic's parts: "ld.global.v4.f32" -> ld, global, v4, f32.
+std::vector<std::string_view> split_opcode(std::string_view opcode);
+
+}  // namespace ptxbuilder::ptx

@@ -1,0 +1,53 @@
+// Vector clocks: what each thread of a cluster is known to have done before now.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace ptxbuilder::runtime::emulator {
+
+// An actor is anything whose deeds are ordered among themselves: a warp, an mbarrier (its phases), a
+// warpgroup's wgmma groups, a thread's bulk groups. Times count from 1.
+using Actor = uint32_t;
+
+class Clock {
+ public:
+  uint32_t operator[](Actor actor) const { return actor < times_.size() ? times_[actor] : 0; }
+
+  void raise(Actor actor, uint32_t time) {
+    if (actor >= times_.size()) times_.resize(actor + 1, 0);
+    times_[actor] = std::max(times_[actor], time);
+  }
+
+  void join(const Clock& other) {
+    if (other.times_.size() > times_.size()) times_.resize(other.times_.size(), 0);
+    for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
+  }
+
+  void clear() { times_.clear(); }
+
+ private:
+  std::vector<uint32_t> times_;
+};
+
+// What one thread may rely on. It travels with every release and acquire.
+struct Knowledge {
+  Clock seen;    // done before now (PTX ISA, "Causality Order")
+  Clock fenced;  // generic-proxy writes that a fence.proxy.async has made visible to the async proxy
+  Clock inits;   // mbarrier.inits that a fence.mbarrier_init has published
+
+  void join(const Knowledge& other) {
+    seen.join(other.seen);
+    fenced.join(other.fenced);
+    inits.join(other.inits);
+  }
+
+  void clear() {
+    seen.clear();
+    fenced.clear();
+    inits.clear();
+  }
+};
+
+}  // namespace ptxbuilder::runtime::emulator

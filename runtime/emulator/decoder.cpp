@@ -1,0 +1,361 @@
+#include "runtime/emulator/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <functional>
+
+#include "runtime/emulator/machine.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+// Registers that are constants are numbered from here until all others have their place.
+constexpr uint32_t constant_base = 0x8000'0000;
+
+void unsupported(Warp& w, const Instruction& i, Lanes) {
+  w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.pc_of(i)]));
+}
+
+}  // namespace
+
+Decoder::Decoder(const ptx::Module& module, const std::string& kernel, GlobalMemory& memory)
+    : module_(module), memory_(memory) {
+  kernel_.name = kernel;
+  next_register_ = 128;
+  scopes_.push_back({0, {}, {}, {}});
+}
+
+// --- functions ---
+
+// Shared variables of all bodies are laid out ahead, since dynamic ones come last.
+static void for_each_shared(const std::vector<ptx::Statement>& body,
+                            const std::function<void(const ptx::Declaration&)>& f) {
+  for (const ptx::Statement& s : body) {
+    if (s.kind == ptx::Statement::Kind::declaration && s.declaration.has(".shared")) f(s.declaration);
+    if (s.kind == ptx::Statement::Kind::block) for_each_shared(s.block, f);
+  }
+}
+
+void Decoder::kernel_directives(const ptx::Function& f) {
+  auto number = [](const ptx::Directive& d, size_t i) {
+    return 2 * i + 1 < d.tokens.size() ? to_number(d.tokens[2 * i + 1]) : 1;
+  };
+  for (const ptx::Directive& d : f.directives) {
+    const std::string& name = d.tokens[0];
+    if (name == ".maxntid" || name == ".reqntid")
+      kernel_.threads_most = number(d, 0) * number(d, 1) * number(d, 2);
+    if (name == ".maxnreg") kernel_.registers_most = number(d, 0);
+    if (name == ".reqnctapercluster") kernel_.required_cluster = {number(d, 0), number(d, 1), number(d, 2)};
+  }
+  for (const ptx::Declaration& d : f.parameters)
+    for (const ptx::Declarator& name : d.names) {
+      uint32_t size = static_cast<uint32_t>(size_of(d, name));
+      kernel_.parameter_bytes = align_up(kernel_.parameter_bytes, align_of(d));
+      scopes_.back().symbols[name.name] = {Symbol::Kind::address,   0,   0, false, Space::param,
+                                           kernel_.parameter_bytes, size};
+      kernel_.parameters.push_back({name.name, kernel_.parameter_bytes, size});
+      kernel_.parameter_bytes += size;
+    }
+}
+
+void Decoder::function(const ptx::Function& f) {
+  Routine& routine = routines_[f.name];
+  routine.entry = static_cast<uint32_t>(placed_.size());
+  scopes_.push_back({0, {}, {}, {}});
+  const size_t scope = scopes_.size() - 1;
+  if (f.entry) {
+    kernel_directives(f);
+  } else {
+    for (auto [list, symbols] :
+         {std::pair{&f.results, &routine.results}, std::pair{&f.parameters, &routine.parameters}})
+      for (const ptx::Declaration& d : *list)
+        for (const ptx::Declarator& name : d.names) {
+          if (d.has(".reg"))
+            throw Error(fmt::format(
+                "ptx function {}: parameters in registers are not supported by the emulator", f.name));
+          uint32_t size = static_cast<uint32_t>(size_of(d, name));
+          Symbol symbol{
+              Symbol::Kind::address, 0, 0, false, Space::local, allocate_local(size, align_of(d)), size};
+          scopes_[scope].symbols[name.name] = symbol;
+          symbols->push_back(symbol);
+        }
+  }
+  for_each_shared(f.body, [&](const ptx::Declaration& d) { declare(d, scope); });
+  walk(f.body, scope);
+  // What runs off the end returns.
+  static const ptx::Instruction ret{std::nullopt, "ret", {}};
+  placed_.push_back({&ret, scope});
+  kernel_.lines.push_back(source_);
+  routine.end = static_cast<uint32_t>(placed_.size());
+}
+
+void Decoder::walk(const std::vector<ptx::Statement>& statements, size_t scope) {
+  std::string last_label;
+  for (const ptx::Statement& s : statements) {
+    switch (s.kind) {
+      case ptx::Statement::Kind::instruction:
+        source_.ptx = s.at.line;
+        kernel_.lines.push_back(source_);
+        placed_.push_back({&s.instruction, scope});
+        break;
+      case ptx::Statement::Kind::label:
+        scopes_[scope].labels[s.label] = static_cast<uint32_t>(placed_.size());
+        last_label = s.label;
+        break;
+      case ptx::Statement::Kind::declaration:
+        if (!s.declaration.has(".shared")) declare(s.declaration, scope);
+        break;
+      case ptx::Statement::Kind::directive:
+        directive(s.directive, scope, last_label);
+        break;
+      case ptx::Statement::Kind::block:
+        scopes_.push_back({scope, {}, {}, {}});
+        walk(s.block, scopes_.size() - 1);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void Decoder::directive(const ptx::Directive& d, size_t scope, const std::string& last_label) {
+  if (d.tokens[0] == ".loc") {
+    const uint32_t line = to_number(d.tokens[2]);
+    auto file = file_numbers_.find(to_number(d.tokens[1]));
+    if (line == 0) return;  // made by the compiler
+    source_.file = file == file_numbers_.end() ? uint16_t{0xffff} : file->second;
+    source_.line = line;
+  } else if (d.tokens[0] == ".branchtargets") {
+    for (size_t i = 1; i < d.tokens.size(); i += 2) scopes_[scope].tables[last_label].push_back(d.tokens[i]);
+  }
+}
+
+void Decoder::add_call(const Decode& d, std::string callee, const ptx::Operand* results,
+                       const ptx::Operand* arguments) {
+  CallSite call{static_cast<uint32_t>(&d.out - kernel_.code.data()), callee, {}, {}};
+  for (auto [list, symbols] : {std::pair{results, &call.results}, std::pair{arguments, &call.arguments}})
+    if (list)
+      for (const ptx::Operand& o : list->parts) {
+        const Symbol* symbol = find(o.text, d.scope);
+        if (!symbol || symbol->kind != Symbol::Kind::address || symbol->space != Space::local)
+          throw Refused{fmt::format("the argument {} is no .param variable of the call", o.text)};
+        symbols->push_back(*symbol);
+      }
+  const ptx::Function* f = module_.find(callee);
+  if (!f) throw Refused{fmt::format("there is no function {}", callee)};
+  if (!f->has_body && callee != "vprintf" && callee != "__assertfail")
+    throw Refused{fmt::format("the function {} has no body, and the emulator does not provide it", callee)};
+  if (f->has_body && !routines_.count(callee) &&
+      std::find(wanted_.begin(), wanted_.end(), callee) == wanted_.end())
+    wanted_.push_back(callee);
+  calls_.push_back(std::move(call));
+}
+
+std::vector<uint32_t> Decoder::branch_targets(const std::string& table, size_t scope) const {
+  for (size_t s = scope;; s = scopes_[s].parent) {
+    if (auto t = scopes_[s].tables.find(table); t != scopes_[s].tables.end()) {
+      std::vector<uint32_t> targets;
+      for (const std::string& label : t->second) {
+        auto at = find_label(label, scope);
+        if (!at) throw Refused{fmt::format("there is no label {}", label)};
+        targets.push_back(*at);
+      }
+      return targets;
+    }
+    if (s == 0) throw Refused{fmt::format("there is no .branchtargets {}", table)};
+  }
+}
+
+void Decoder::link_calls() {
+  for (const CallSite& call : calls_) {
+    Instruction& i = kernel_.code[call.pc];
+    i.list = static_cast<uint32_t>(kernel_.lists.size());
+    auto put = [&](const Symbol& from, const Symbol& to) {
+      for (uint32_t x :
+           {static_cast<uint32_t>(from.value), static_cast<uint32_t>(to.value), std::min(from.size, to.size)})
+        kernel_.lists.push_back(x);
+    };
+    auto at = routines_.find(call.callee);
+    if (at == routines_.end()) {  // vprintf and __assertfail read their arguments where they are
+      for (const Symbol& s : call.arguments) put(s, s);
+      for (const Symbol& s : call.results) put(s, s);
+      i.mode[1] = static_cast<uint8_t>(call.arguments.size());
+      continue;
+    }
+    const Routine& routine = at->second;
+    i.target = routine.entry;
+    i.mode[0] = static_cast<uint8_t>(std::min(call.arguments.size(), routine.parameters.size()));
+    i.mode[1] = static_cast<uint8_t>(std::min(call.results.size(), routine.results.size()));
+    for (size_t k = 0; k < i.mode[0]; ++k) put(call.arguments[k], routine.parameters[k]);
+    for (size_t k = 0; k < i.mode[1]; ++k) put(routine.results[k], call.results[k]);
+  }
+}
+
+Kernel Decoder::run() {
+  const ptx::Function* entry = module_.find(kernel_.name);
+  if (!entry || !entry->entry || !entry->has_body)
+    throw Error(fmt::format("ptx: there is no .entry {}", kernel_.name));
+  variables();
+  wanted_.push_back(kernel_.name);
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const auto from = static_cast<uint32_t>(placed_.size());
+    function(*module_.find(wanted_[i]));
+    // Dynamic shared memory lies behind all static: its place is known once every body is laid out, so that
+    // functions called later that add static shared memory would move it.
+    const uint32_t end = align_up(kernel_.shared_bytes, kernel_.dynamic_align);
+    if (i == 0) {
+      for (uint32_t v : kernel_.dynamic) kernel_.shared[v].offset = end;
+      for (Scope& scope : scopes_)
+        for (auto& [name, symbol] : scope.symbols)
+          if (symbol.kind == Symbol::Kind::address && symbol.space == Space::shared && symbol.size == 0)
+            symbol.value = end;
+      if (!kernel_.dynamic.empty()) kernel_.shared_bytes = end;
+    } else if (!kernel_.dynamic.empty() && kernel_.shared_bytes > kernel_.shared[kernel_.dynamic[0]].offset) {
+      throw Error(
+          fmt::format("ptx function {}: static shared memory in a function that is called is not supported "
+                      "beside dynamic",
+                      wanted_[i]));
+    }
+    decode_all(from);
+  }
+  link_calls();
+  for (const auto& [name, routine] : routines_)
+    find_reconvergence(kernel_.code, kernel_.lists, routine.entry, routine.end);
+  finish_registers();
+  find_matrix_uses();
+  kernel_.entry = routines_[kernel_.name].entry;
+  return std::move(kernel_);
+}
+
+void Decoder::decode_all(uint32_t from) {
+  kernel_.code.resize(placed_.size());
+  kernel_.texts.resize(placed_.size());
+  uses_.resize(placed_.size());
+  for (auto pc = from; pc < placed_.size(); ++pc) decode_one(pc);
+}
+
+void Decoder::decode_one(uint32_t pc) {
+  const ptx::Instruction& text = *placed_[pc].text;
+  Instruction& out = kernel_.code[pc];
+  std::string spelled = ptx::print(text);
+  kernel_.texts[pc] =
+      spelled.size() > 200 ? spelled.substr(0, 80) + " ... " + spelled.substr(spelled.size() - 60) : spelled;
+  try {
+    if (text.guard) {
+      const Symbol* p = find(text.guard->predicate, placed_[pc].scope);
+      if (!p || !p->predicate)
+        throw Refused{fmt::format("the guard {} is no predicate register", text.guard->predicate)};
+      out.guard = p->at;
+      out.guard_negated = text.guard->negated;
+    }
+    const DecodeTable& table = decode_table();
+    Decode decode(*this, text, out, placed_[pc].scope);
+    std::string_view name = text.opcode;
+    auto found = table.end();
+    for (size_t length = name.size(); found == table.end() && length != std::string_view::npos && length > 0;
+         length = name.substr(0, length).find_last_of('.'))
+      found = table.find(name.substr(0, length));
+    if (found == table.end()) throw Refused{"the emulator does not know this instruction"};
+    std::string_view rest = name.substr(found->first.size());
+    if (!rest.empty()) decode.modifiers = ptx::split_opcode(rest.substr(1));
+    found->second(decode);
+    uses_[pc] = {std::move(decode.reads), std::move(decode.writes)};
+    if (decode.matrix) {
+      for (const auto* list : {&uses_[pc].reads, &uses_[pc].writes})
+        matrix_registers_.insert(matrix_registers_.end(), list->begin(), list->end());
+      uses_[pc] = {};
+    }
+  } catch (const Refused& refused) {
+    const uint32_t guard = out.guard;
+    const bool negated = out.guard_negated;
+    out = Instruction{};
+    out.guard = guard;
+    out.guard_negated = negated;
+    out.execute = unsupported;
+    out.list = pc;
+    kernel_.texts[pc] += fmt::format("  [{}]", refused.why);
+  }
+}
+
+void Decoder::finish_registers() {
+  kernel_.constants_at = align_up(next_register_, 64);
+  kernel_.register_bytes = kernel_.constants_at + align_up(next_constant_, 64);
+  auto place = [&](uint32_t& r) {
+    if (r != no_register && r >= constant_base) r = r - constant_base + kernel_.constants_at;
+  };
+  for (Instruction& i : kernel_.code) {
+    for (uint32_t& r : i.r) place(r);
+    for (uint32_t k = 0; k < i.list_size; ++k) place(kernel_.lists[i.list + k]);
+  }
+  for (SpecialRegister& s : kernel_.specials) place(s.at);
+  kernel_.constants.resize(kernel_.register_bytes - kernel_.constants_at);
+  for (const auto& [key, at] : constants_) {
+    auto [value, width] = key;
+    std::byte* to = kernel_.constants.data() + (at - constant_base);
+    if (width == 0) {
+      uint32_t mask = value ? all_lanes : 0;
+      std::memcpy(to, &mask, 4);
+    } else {
+      for (int lane = 0; lane < 32; ++lane)
+        std::memcpy(to + static_cast<size_t>(lane) * width, &value, std::min(width, 8u));
+    }
+  }
+}
+
+// Finds the instructions that touch what some wgmma holds on to, so that only they are checked when they run.
+void Decoder::find_matrix_uses() {
+  std::sort(matrix_registers_.begin(), matrix_registers_.end());
+  auto held = [&](uint32_t r) {
+    return std::binary_search(matrix_registers_.begin(), matrix_registers_.end(), r);
+  };
+  for (uint32_t pc = 0; pc < kernel_.code.size(); ++pc) {
+    MatrixUse use;
+    for (uint32_t r : uses_[pc].reads)
+      if (held(r)) use.reads.push_back(r);
+    for (uint32_t r : uses_[pc].writes)
+      if (held(r)) use.writes.push_back(r);
+    if (use.reads.empty() && use.writes.empty()) continue;
+    kernel_.code[pc].touches_matrix = true;
+    kernel_.matrix_uses[pc] = std::move(use);
+  }
+}
+
+// --- symbols ---
+
+const Decoder::Symbol* Decoder::find(const std::string& name, size_t scope) const {
+  for (size_t s = scope;; s = scopes_[s].parent) {
+    if (auto at = scopes_[s].symbols.find(name); at != scopes_[s].symbols.end()) return &at->second;
+    if (s == 0) return nullptr;
+  }
+}
+
+std::optional<uint32_t> Decoder::find_label(const std::string& name, size_t scope) const {
+  for (size_t s = scope;; s = scopes_[s].parent) {
+    if (auto at = scopes_[s].labels.find(name); at != scopes_[s].labels.end()) return at->second;
+    if (s == 0) return std::nullopt;
+  }
+}
+
+uint32_t Decoder::constant(uint64_t value, uint32_t width) {
+  if (width > 0 && width < 8) value &= (uint64_t{1} << (8 * width)) - 1;
+  auto [at, fresh] = constants_.try_emplace({value, width}, 0);
+  if (fresh) {
+    at->second = constant_base + next_constant_;
+    next_constant_ += align_up(width == 0 ? 4 : width * 32, 32);
+  }
+  return at->second;
+}
+
+uint32_t Decoder::special(Special which, uint32_t width) {
+  for (const SpecialRegister& s : kernel_.specials)
+    if (s.special == which && s.bytes == width) return s.at;
+  SpecialRegister s{which, constant_base + next_constant_, width};
+  next_constant_ += align_up(width == 0 ? 4 : width * 32, 32);
+  kernel_.specials.push_back(s);
+  return s.at;
+}
+
+}  // namespace ptxbuilder::runtime::emulator

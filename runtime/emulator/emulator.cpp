@@ -1,0 +1,213 @@
+#include "runtime/emulator/emulator.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "runtime/emulator/decoder.h"
+#include "runtime/emulator/launch.h"
+#include "runtime/emulator/tensor_map.h"
+#include "runtime/emulator/trace.h"
+#include "runtime/launch_check.h"
+
+namespace ptxbuilder::runtime {
+
+const char* name(Fault fault) {
+  constexpr std::array<const char*, 19> names = {"race",
+                                                 "missing fence.proxy.async",
+                                                 "mbarrier used before its init is visible",
+                                                 "misuse of an mbarrier",
+                                                 "wrong count of arrivals",
+                                                 "wrong count of bytes",
+                                                 "phase skipped",
+                                                 "registers of a wgmma in flight",
+                                                 "missing wgmma.fence",
+                                                 "access out of bounds",
+                                                 "misaligned access",
+                                                 "uninitialised shared memory",
+                                                 "divergence",
+                                                 "setmaxnreg",
+                                                 "exit too early",
+                                                 "deadlock",
+                                                 "trap",
+                                                 "unsupported instruction",
+                                                 "bad operand"};
+  const auto i = static_cast<size_t>(fault);
+  return i < names.size() ? names[i] : "time limit";
+}
+
+namespace emulator {
+namespace {
+
+constexpr uint32_t shared_limit = 232448;  // of a CTA, as on Hopper
+
+struct EmulatedProgram : Program {
+  EmulatedProgram(GlobalMemory& the_memory, const Signature& the_signature)
+      : memory(the_memory), signature(the_signature) {}
+  ~EmulatedProgram() override {
+    for (Address a : allocations) memory.release(a);
+  }
+
+  GlobalMemory& memory;
+  Signature signature;
+  Kernel kernel;
+  std::vector<Address> allocations;
+};
+
+struct Queued {
+  EmulatedProgram* program;
+  Launch launch;
+  std::vector<std::byte> parameters;
+};
+
+class EmulatorDevice : public Emulator {
+ public:
+  explicit EmulatorDevice(const EmulatorOptions& options) : options_(options) {
+    if (!options.trace_path.empty()) trace_ = std::make_unique<Trace>(options.trace_path);
+  }
+
+  DeviceProperties properties() const override {
+    return {"ptxbuilder emulator of sm_90a", 90, 132, size_t{1} << 36, shared_limit, "emulator"};
+  }
+
+  Address allocate(size_t bytes) override { return memory_.allocate(bytes); }
+
+  void release(Address address) noexcept override {
+    try {
+      drain(far());
+    } catch (const Error&) {
+      failed_ = std::current_exception();
+    }
+    memory_.release(address);
+  }
+
+  void copy_in(Address to, const void* from, size_t bytes) override {
+    drain(far());
+    if (bytes) std::memcpy(memory_.host(to, bytes, "copy_in"), from, bytes);
+  }
+
+  void copy_out(void* to, Address from, size_t bytes) override {
+    drain(far());
+    if (bytes) std::memcpy(to, memory_.host(from, bytes, "copy_out"), bytes);
+  }
+
+  void fill(Address to, uint8_t value, size_t bytes) override {
+    drain(far());
+    if (bytes) std::memset(memory_.host(to, bytes, "fill"), value, bytes);
+  }
+
+  std::unique_ptr<Program> load(const std::string& image, const Signature& signature) override {
+    if (image.starts_with("\x7f"
+                          "ELF"))
+      throw Error("the emulator runs PTX text; this image is a cubin");
+    auto program = std::make_unique<EmulatedProgram>(memory_, signature);
+    ptx::Module module = ptx::parse(std::string_view(image).substr(0, image.find('\0')));
+    Decoder decoder(module, signature.kernel, memory_);
+    try {
+      program->kernel = decoder.run();
+    } catch (...) {
+      program->allocations = decoder.allocations;
+      throw;
+    }
+    program->allocations = decoder.allocations;
+    return program;
+  }
+
+  TensorMap encode(const TensorMapArguments& arguments) override {
+    TensorMap map = encode_map(arguments);
+    uint64_t bytes = arguments.shape[0] * static_cast<uint64_t>(size_of(arguments.recipe.dtype));
+    for (size_t d = 1; d < arguments.shape.size(); ++d)
+      bytes += (arguments.shape[d] - 1) * arguments.strides[d - 1];
+    memory_.host(arguments.address, bytes, "tensor map");
+    return map;
+  }
+
+  void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) override {
+    auto& emulated = dynamic_cast<EmulatedProgram&>(program);
+    const Kernel& kernel = emulated.kernel;
+    check(launch, emulated.signature, shared_limit);
+    if (parameters.size() != kernel.parameters.size())
+      throw Error(fmt::format("launch of {}: {} parameters are given, the PTX has {}", kernel.name,
+                              parameters.size(), kernel.parameters.size()));
+    const uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
+    if (kernel.threads_most && threads > kernel.threads_most)
+      throw Error(fmt::format("launch of {}: {} threads exceed the PTX's .maxntid or .reqntid of {}",
+                              kernel.name, threads, kernel.threads_most));
+    if (kernel.shared_bytes - shared_reserved + launch.dynamic_shared_bytes > shared_limit)
+      throw Error(fmt::format("launch of {}: {} B of static and {} B of dynamic shared memory exceed {} B",
+                              kernel.name, kernel.shared_bytes - shared_reserved, launch.dynamic_shared_bytes,
+                              shared_limit));
+    Queued queued{&emulated, launch, std::vector<std::byte>(kernel.parameter_bytes)};
+    for (size_t i = 0; i < parameters.size(); ++i)
+      std::memcpy(queued.parameters.data() + kernel.parameters[i].offset, parameters[i],
+                  kernel.parameters[i].bytes);
+    queue_.push_back(std::move(queued));
+  }
+
+  void synchronize(std::chrono::milliseconds limit) override {
+    if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
+    drain(std::chrono::steady_clock::now() + limit);
+  }
+
+  std::vector<double> time(int, int, const std::function<void()>&) override {
+    throw Error("the emulator has no clock worth reading: times are the GPU's alone");
+  }
+
+  EmulatorStatistics statistics() const override { return statistics_; }
+  void seed(uint64_t seed) override { options_.seed = seed; }
+
+ private:
+  static std::chrono::steady_clock::time_point far() {
+    return std::chrono::steady_clock::now() + std::chrono::hours(24);
+  }
+
+  void drain(std::chrono::steady_clock::time_point deadline) {
+    while (!queue_.empty()) {
+      Queued queued = std::move(queue_.front());
+      queue_.pop_front();
+      try {
+        run(queued, deadline);
+      } catch (const EmulatorError& e) {
+        queue_.clear();
+        if (trace_) trace_->write();
+        throw EmulatorError(e.fault(), e.ptx_line(), fmt::format("{}\n  seed {}", e.what(), options_.seed));
+      }
+    }
+    if (trace_) trace_->write();
+  }
+
+  void run(Queued& queued, std::chrono::steady_clock::time_point deadline) {
+    const Kernel& kernel = queued.program->kernel;
+    Grid grid{kernel,        memory_,     options_, queued.launch, std::move(queued.parameters),
+              options_.seed, launches_++, 0,        trace_.get()};
+    const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
+    // What ptxas gives each thread when only .maxntid limits it: an even share of 65536, in eights.
+    const uint32_t most = kernel.threads_most ? kernel.threads_most : threads;
+    grid.registers_per_thread =
+        queued.program->signature.registers.value_or(std::min(248u, 65536 / std::max(32u, most) / 8 * 8));
+    if (kernel.registers_most)
+      grid.registers_per_thread = std::min(grid.registers_per_thread, kernel.registers_most);
+    if (trace_) trace_->begin(grid);
+    run_grid(grid, deadline, statistics_);
+  }
+
+  EmulatorOptions options_;
+  GlobalMemory memory_;
+  std::deque<Queued> queue_;
+  std::exception_ptr failed_;
+  EmulatorStatistics statistics_;
+  std::unique_ptr<Trace> trace_;
+  uint32_t launches_ = 0;
+};
+
+}  // namespace
+}  // namespace emulator
+
+std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options) {
+  return std::make_unique<emulator::EmulatorDevice>(options);
+}
+
+}  // namespace ptxbuilder::runtime

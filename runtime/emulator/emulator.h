@@ -1,0 +1,96 @@
+// A Device that runs PTX text on the CPU, and reports races, hangs and protocol errors.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime {
+
+// A named stretch of dynamic shared memory, for reports: "full[2]".
+struct SharedObject {
+  std::string name;
+  uint32_t offset = 0, bytes = 0;  // from the start of dynamic shared memory
+};
+
+struct EmulatorOptions {
+  // Chooses one schedule of warps and asynchronous operations among all legal ones. The same seed repeats it.
+  uint64_t seed = 0;
+  // Follows what every thread may rely on, and reports accesses that nothing orders, missing proxy fences,
+  // registers touched under a wgmma, reads of uninitialised shared memory. Bounds, alignment, barriers,
+  // divergence and deadlock are always checked.
+  bool race_check = true;
+  // Host threads for the CTAs of one launch. Kernels whose CTAs talk to each other through global memory run
+  // on one, so that a seed has one result.
+  int threads = 1;
+  // Where to write a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch; empty for none.
+  std::string trace_path;
+  // What lies where in dynamic shared memory; where nothing is said, reports give the variable of the PTX and
+  // an offset.
+  std::vector<SharedObject> shared_objects;
+  // Called now and then while a launch runs, with the CTAs that are done and those of the whole grid.
+  std::function<void(uint64_t done, uint64_t all)> progress;
+  // Where the kernels' printf goes; standard output when empty.
+  std::function<void(const std::string& text)> print;
+};
+
+// What the emulator can find wrong.
+enum class Fault : uint8_t {
+  race,              // an access that nothing orders after an earlier one
+  proxy_fence,       // a generic-proxy write used by the async proxy without fence.proxy.async
+  mbarrier_init,     // an mbarrier used before its init is known to the user: no barrier, or no
+                     // fence.mbarrier_init
+  mbarrier_use,      // no mbarrier there, or its memory was written over, or it is initialised twice
+  arrival_count,     // more arrivals than the phase expects, or a phase left unfinished at exit
+  tx_count,          // bytes that were expected and bytes that arrived differ
+  phase_skipped,     // two phases completed and nobody waited for the first
+  matrix_registers,  // accumulator or A registers touched while a wgmma may use them
+  matrix_fence,      // a wgmma without the wgmma.fence that orders its registers
+  out_of_bounds,
+  misaligned,
+  uninitialised,    // shared memory read before anything wrote it
+  divergence,       // an .aligned instruction without all lanes, or a .sync with the wrong lanes
+  register_budget,  // setmaxnreg beyond what the CTA has, or outside its rules
+  early_exit,       // a CTA that ends while something is still to touch its shared memory
+  deadlock,
+  trap,         // trap, or an assert of the kernel
+  unsupported,  // an instruction the emulator does not know
+  operand,      // a descriptor, tensor map, count or barrier id that the instruction does not take
+  time_limit
+};
+
+const char* name(Fault fault);
+
+// What synchronize() throws when a launch went wrong: what() is the whole report.
+class EmulatorError : public Error {
+ public:
+  EmulatorError(Fault fault, uint32_t ptx_line, const std::string& report)
+      : Error(report), fault_(fault), ptx_line_(ptx_line) {}
+
+  Fault fault() const { return fault_; }
+  uint32_t ptx_line() const { return ptx_line_; }  // 0 where no one instruction is to blame
+
+ private:
+  Fault fault_;
+  uint32_t ptx_line_;
+};
+
+// Counted over all launches of one device.
+struct EmulatorStatistics {
+  uint64_t launches = 0, ctas = 0, warp_instructions = 0, asynchronous_operations = 0;
+};
+
+class Emulator : public Device {
+ public:
+  bool wants_ptx() const override { return true; }
+  virtual EmulatorStatistics statistics() const = 0;
+  // A new seed for the launches after this call.
+  virtual void seed(uint64_t seed) = 0;
+};
+
+std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options = {});
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,55 @@
+// The emulator's global memory, and the windows of the generic address space.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+// Generic addresses: global memory as it is, the other spaces each in a window of 2^32 bytes.
+inline constexpr uint64_t shared_window = 0x7f00'0000'0000, local_window = 0x7e00'0000'0000,
+                          param_window = 0x7d00'0000'0000, window_bytes = uint64_t{1} << 32;
+
+inline bool in_window(uint64_t address, uint64_t window) { return address - window < window_bytes; }
+
+// Shared addresses: the first kilobyte is the system's, as on the hardware. The address of a byte in CTA
+// `rank` of the cluster has rank + 1 in bits 24 to 31; without, it is the executing CTA's own.
+inline constexpr uint32_t shared_reserved = 1024;
+inline constexpr uint32_t shared_offset_mask = (1u << 24) - 1;
+
+struct Allocation {
+  Address address = 0;
+  size_t size = 0;
+  std::string name;  // of a module's variable; empty for an allocation of the host
+  bool read_only = false;
+  std::unique_ptr<std::byte[]> bytes;
+};
+
+// Addresses are handed out once and never again, with a gap between allocations, and are the same in every
+// run.
+class GlobalMemory {
+ public:
+  Address allocate(size_t bytes, std::string name = {}, size_t align = 256);
+  void release(Address address) noexcept;
+
+  // The allocation that holds all of [address, address + bytes); null where none does.
+  const Allocation* find(Address address, size_t bytes) const;
+
+  // For the host's copies. Throws Error that says what is wrong with the range.
+  std::byte* host(Address address, size_t bytes, const char* operation) const;
+
+  // "256 B behind the end of allocation 0x700000100 of 1024 B", for an address that is in none.
+  std::string describe(Address address) const;
+
+ private:
+  Address next_ = 0x7'0000'0000;
+  std::map<Address, Allocation> live_;
+  std::map<Address, size_t> released_;
+};
+
+}  // namespace ptxbuilder::runtime::emulator

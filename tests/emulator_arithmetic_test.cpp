@@ -1,0 +1,352 @@
+// Single instructions against what the host computes: integer and floating point arithmetic, conversions,
+// shuffles.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cfenv>
+#include <functional>
+#include <limits>
+
+#include "emulator_kit.h"
+
+namespace ptxbuilder::runtime {
+namespace {
+
+using namespace emulator;
+
+// Runs `instructions` on 64-bit inputs a, b, c of 32 lanes: %rd1-3, as 32 bits %r1-3, 16 bits %h1-3, floats
+// %f1-3 and doubles %d1-3; results in %rd0, %r0, %h0, %f0, %d0 or %p0, named by `result`.
+std::vector<uint64_t> evaluate(const std::string& instructions, const std::string& result,
+                               const std::vector<uint64_t>& inputs) {
+  const std::string take = result == "%r0"   ? "cvt.u64.u32 %rd0, %r0;"
+                           : result == "%h0" ? "cvt.u64.u16 %rd0, %h0;"
+                           : result == "%f0" ? "mov.b32 %r0, %f0; cvt.u64.u32 %rd0, %r0;"
+                           : result == "%d0" ? "mov.b64 %rd0, %d0;"
+                           : result == "%p0" ? "selp.b64 %rd0, 1, 0, %p0;"
+                                             : "";
+  std::string text = fmt::format(R"(.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out) {{
+.reg .b64 %rd<12>; .reg .b32 %r<12>; .reg .b16 %h<12>; .reg .f32 %f<8>; .reg .f64 %d<8>; .reg .pred %p<4>;
+ld.param.u64 %rd8, [in]; ld.param.u64 %rd9, [out]; mov.u32 %r8, %tid.x; mul.wide.u32 %rd10, %r8, 24; add.s64 %rd8, %rd8, %rd10;
+mul.wide.u32 %rd10, %r8, 8; add.s64 %rd9, %rd9, %rd10;
+ld.global.b64 %rd1, [%rd8]; ld.global.b64 %rd2, [%rd8+8]; ld.global.b64 %rd3, [%rd8+16];
+cvt.u32.u64 %r1, %rd1; cvt.u32.u64 %r2, %rd2; cvt.u32.u64 %r3, %rd3; cvt.u16.u64 %h1, %rd1; cvt.u16.u64 %h2, %rd2; cvt.u16.u64 %h3, %rd3;
+mov.b32 %f1, %r1; mov.b32 %f2, %r2; mov.b32 %f3, %r3; mov.b64 %d1, %rd1; mov.b64 %d2, %rd2; mov.b64 %d3, %rd3;
+{}
+{}
+st.global.b64 [%rd9], %rd0;
+ret;
+}})",
+                                 instructions, take);
+  Bench bench(text, 32);
+  Address in = bench.upload(inputs), out = bench.upload(std::vector<uint64_t>(32));
+  bench.run({1, 1, 1}, 0, in, out);
+  return bench.download<uint64_t>(out, 32);
+}
+
+using Lane = std::function<uint64_t(uint64_t, uint64_t, uint64_t)>;
+
+void check(const std::string& instructions, const std::string& result, const std::vector<uint64_t>& inputs,
+           const Lane& expected) {
+  CAPTURE(instructions);
+  auto got = evaluate(instructions, result, inputs);
+  for (size_t i = 0; i < 32; ++i) {
+    const uint64_t a = inputs[3 * i], b = inputs[3 * i + 1], c = inputs[3 * i + 2], want = expected(a, b, c);
+    if (got[i] != want) {
+      FAIL_CHECK(fmt::format("{}: of {:#x}, {:#x}, {:#x} it is {:#x}, not {:#x}", instructions, a, b, c,
+                             got[i], want));
+      return;
+    }
+  }
+}
+
+std::vector<uint64_t> integers(uint32_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<uint64_t> v(96);
+  const uint64_t edges[] = {0,      1,  ~0ull, 1ull << 63, 1ull << 31, 0x7fffffff,        0x7fffffffffffffff,
+                            0x8000, 31, 32,    33,         64,         0xffffffff80000000};
+  for (auto& x : v) x = engine() % 3 ? engine() >> (engine() % 60) : edges[engine() % std::size(edges)];
+  return v;
+}
+
+std::vector<uint64_t> floats(uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  // With ties of f16 (2049) and e5m2 (1.125), whose last places are 2 and 0.25 there.
+  const float edges[] = {0.0f,
+                         -0.0f,
+                         1.0f,
+                         -1.5f,
+                         1e-40f,
+                         -1e-42f,
+                         std::numeric_limits<float>::infinity(),
+                         -std::numeric_limits<float>::infinity(),
+                         NAN,
+                         3.4e38f,
+                         65504.0f,
+                         65520.0f,
+                         2049.0f,
+                         2051.0f,
+                         1.125f,
+                         1.375f,
+                         1.1875f,
+                         -2053.0f,
+                         2147483648.0f,
+                         0.5f,
+                         2.5f,
+                         -3.5f};
+  std::vector<uint64_t> v(96);
+  for (auto& x : v)
+    x = std::bit_cast<uint32_t>(engine() % 3
+                                    ? std::ldexp(normal(engine), static_cast<int>(engine() % 40) - 20)
+                                    : edges[engine() % std::size(edges)]);
+  return v;
+}
+
+std::vector<uint64_t> doubles(uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> normal;
+  const double edges[] = {0.0,    -0.0,    1.0, 1e-310, 1e300, std::numeric_limits<double>::infinity(),
+                          9.3e18, -9.3e18, 0.5, 1.5};
+  std::vector<uint64_t> v(96);
+  for (auto& x : v)
+    x = std::bit_cast<uint64_t>(engine() % 3
+                                    ? std::ldexp(normal(engine), static_cast<int>(engine() % 80) - 40)
+                                    : edges[engine() % std::size(edges)]);
+  return v;
+}
+
+uint32_t u32(uint64_t x) { return static_cast<uint32_t>(x); }
+int32_t s32(uint64_t x) { return static_cast<int32_t>(x); }
+int64_t s64(uint64_t x) { return static_cast<int64_t>(x); }
+float f32(uint64_t x) { return std::bit_cast<float>(u32(x)); }
+uint64_t of(float x) { return std::isnan(x) ? 0x7fffffff : std::bit_cast<uint32_t>(x); }
+double f64(uint64_t x) { return std::bit_cast<double>(x); }
+
+TEST_CASE("emulator: integer instructions") {
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    auto v = integers(seed);
+    check("add.s32 %r0, %r1, %r2;", "%r0", v, [](auto a, auto b, auto) { return u32(a) + u32(b); });
+    check("sub.u64 %rd0, %rd1, %rd2;", "%rd0", v, [](auto a, auto b, auto) { return a - b; });
+    check("add.sat.s32 %r0, %r1, %r2;", "%r0", v, [](auto a, auto b, auto) {
+      int64_t sum = int64_t{s32(a)} + s32(b);
+      return u32(static_cast<uint64_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum));
+    });
+    check("mul.hi.s32 %r0, %r1, %r2;", "%r0", v,
+          [](auto a, auto b, auto) { return u32(static_cast<uint64_t>((int64_t{s32(a)} * s32(b)) >> 32)); });
+    check("mul.hi.u64 %rd0, %rd1, %rd2;", "%rd0", v, [](auto a, auto b, auto) {
+      return static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
+    });
+    check("mul.wide.s32 %rd0, %r1, %r2;", "%rd0", v,
+          [](auto a, auto b, auto) { return static_cast<uint64_t>(int64_t{s32(a)} * s32(b)); });
+    check("mad.lo.s64 %rd0, %rd1, %rd2, %rd3;", "%rd0", v, [](auto a, auto b, auto c) { return a * b + c; });
+    check("mad.wide.u16 %r0, %h1, %h2, %r3;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32((a & 0xffff) * (b & 0xffff) + c); });
+    check("mad.hi.u32 %r0, %r1, %r2, %r3;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(((uint64_t{u32(a)} * u32(b)) >> 32) + c); });
+    check("or.b32 %r2, %r2, 1; div.s32 %r0, %r1, %r2; rem.s32 %r4, %r1, %r2; xor.b32 %r0, %r0, %r4;", "%r0",
+          v, [](auto a, auto b, auto) {
+            int64_t x = s32(a), y = s32(b | 1);
+            return u32(static_cast<uint64_t>(x / y)) ^ u32(static_cast<uint64_t>(x % y));
+          });
+    check("min.s32 %r0, %r1, %r2; max.u32 %r4, %r1, %r2; add.u32 %r0, %r0, %r4;", "%r0", v,
+          [](auto a, auto b, auto) {
+            return u32(u32(static_cast<uint32_t>(std::min(s32(a), s32(b)))) + std::max(u32(a), u32(b)));
+          });
+    check("shl.b32 %r0, %r1, %r2;", "%r0", v,
+          [](auto a, auto b, auto) { return u32(b) > 31 ? 0 : u32(a) << u32(b); });
+    check("shr.s64 %rd0, %rd1, %r2;", "%rd0", v,
+          [](auto a, auto b, auto) { return static_cast<uint64_t>(s64(a) >> std::min(u32(b), 63u)); });
+    check("shf.l.wrap.b32 %r0, %r1, %r2, %r3;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32((((b << 32) | u32(a)) << (c & 31)) >> 32); });
+    check("shf.r.clamp.b32 %r0, %r1, %r2, %r3;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(((b << 32) | u32(a)) >> std::min(u32(c), 32u)); });
+    check("bfe.u32 %r0, %r1, 5, 9;", "%r0", v, [](auto a, auto, auto) { return (u32(a) >> 5) & 511; });
+    check("bfe.s64 %rd0, %rd1, 40, 12;", "%rd0", v,
+          [](auto a, auto, auto) { return static_cast<uint64_t>(s64(a << 12) >> 52); });
+    check("bfi.b32 %r0, %r1, %r2, 8, 10;", "%r0", v,
+          [](auto a, auto b, auto) { return (u32(b) & ~(1023u << 8)) | ((u32(a) & 1023) << 8); });
+    check("prmt.b32 %r0, %r1, %r2, 0x5410;", "%r0", v,
+          [](auto a, auto b, auto) { return (u32(a) & 0xffff) | u32(b) << 16; });
+    check("prmt.b32 %r0, %r1, %r2, 0xba98;", "%r0", v, [](auto a, auto, auto) {
+      uint32_t r = 0;
+      for (int k = 0; k < 4; ++k) r |= (u32(a) >> (8 * k + 7) & 1 ? 255u : 0u) << (8 * k);
+      return r;
+    });
+    check("lop3.b32 %r0, %r1, %r2, %r3, 0x96;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(a ^ b ^ c); });
+    check(
+        "popc.b64 %r0, %rd1; clz.b32 %r4, %r2; bfind.s32 %r5, %r3; add.u32 %r0, %r0, %r4; add.u32 %r0, %r0, "
+        "%r5;",
+        "%r0", v, [](auto a, auto b, auto c) {
+          uint32_t x = u32(s32(c) < 0 ? ~u32(c) : u32(c));
+          return u32(static_cast<uint32_t>(__builtin_popcountll(a)) +
+                     (u32(b) ? static_cast<uint32_t>(__builtin_clz(u32(b))) : 32u) +
+                     (x ? 31u - static_cast<uint32_t>(__builtin_clz(x)) : ~0u));
+        });
+    check("add.cc.u32 %r4, %r1, %r2; addc.u32 %r0, %r3, 5;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(u32(c) + 5 + u32((uint64_t{u32(a)} + u32(b)) >> 32)); });
+    check("sub.cc.u32 %r4, %r1, %r2; subc.u32 %r0, %r3, 5;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(u32(c) - 5 - (u32(a) < u32(b))); });
+    check("dp4a.s32.u32 %r0, %r1, %r2, %r3;", "%r0", v, [](auto a, auto b, auto c) {
+      int32_t sum = s32(c);
+      for (int k = 0; k < 4; ++k)
+        sum = static_cast<int32_t>(static_cast<uint32_t>(sum) +
+                                   static_cast<uint32_t>(int8_t(a >> (8 * k)) * uint8_t(b >> (8 * k))));
+      return u32(static_cast<uint32_t>(sum));
+    });
+    check("setp.lt.s32 %p1, %r1, %r2; setp.hi.and.u32 %p0, %r1, %r3, !%p1;", "%p0", v,
+          [](auto a, auto b, auto c) { return uint64_t{u32(a) > u32(c) && !(s32(a) < s32(b))}; });
+    check("setp.eq.s32 %p1, %r1, %r2; selp.b32 %r0, %r1, %r3, %p1;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(u32(a) == u32(b) ? a : c); });
+    check("slct.u32.s32 %r0, %r1, %r2, %r3;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(s32(c) >= 0 ? a : b); });
+    check("cvt.s16.s32 %h0, %r1; cvt.s32.s16 %r0, %h0;", "%r0", v, [](auto a, auto, auto) {
+      return u32(static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(a))));
+    });
+    check("cvt.sat.s8.s32 %r0, %r1;", "%r0", v, [](auto a, auto, auto) {
+      return u32(static_cast<uint32_t>(std::min(std::max(s32(a), -128), 127)));
+    });
+    check("mov.b64 {%r4, %r5}, %rd1; mov.b64 %rd0, {%r5, %r4};", "%rd0", v,
+          [](auto a, auto, auto) { return a >> 32 | a << 32; });
+    check("shfl.sync.bfly.b32 %r0|%p1, %r1, 0, 31, -1;", "%r0", v,
+          [](auto a, auto, auto) { return uint64_t{u32(a)}; });
+  }
+}
+
+// The host's result under a rounding mode.
+template <class F>
+float rounded(int mode, F f) {
+  std::fesetround(mode);
+  volatile float r = f();
+  std::fesetround(FE_TONEAREST);
+  return r;
+}
+
+TEST_CASE("emulator: floating point instructions") {
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    auto v = floats(seed);
+    check("add.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) { return of(f32(a) + f32(b)); });
+    check("mul.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) { return of(f32(a) * f32(b)); });
+    check("fma.rn.f32 %f0, %f1, %f2, %f3;", "%f0", v,
+          [](auto a, auto b, auto c) { return of(std::fma(f32(a), f32(b), f32(c))); });
+    check("div.rn.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) { return of(f32(a) / f32(b)); });
+    check("sqrt.rn.f32 %f0, %f1;", "%f0", v, [](auto a, auto, auto) { return of(std::sqrt(f32(a))); });
+    check("add.rz.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) {
+      return of(rounded(FE_TOWARDZERO, [=] {
+        volatile float x = f32(a), y = f32(b);
+        return x + y;
+      }));
+    });
+    check("mul.rp.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) {
+      return of(rounded(FE_UPWARD, [=] {
+        volatile float x = f32(a), y = f32(b);
+        return x * y;
+      }));
+    });
+    check("sub.sat.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) {
+      float r = f32(a) - f32(b);
+      return of(std::isnan(r) ? 0.0f : r < 0 ? 0.0f : r > 1 ? 1.0f : r + 0.0f);
+    });
+    check("add.ftz.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) {
+      auto flush = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; };
+      return of(flush(flush(f32(a)) + flush(f32(b))));
+    });
+    check("min.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) {
+      float x = f32(a), y = f32(b);
+      if (std::isnan(x) || std::isnan(y)) return of(std::isnan(x) ? y : x);
+      return of(x == y ? (std::signbit(x) ? x : y) : std::min(x, y));
+    });
+    check("max.NaN.f32 %f0, %f1, %f2;", "%f0", v, [](auto a, auto b, auto) {
+      float x = f32(a), y = f32(b);
+      if (std::isnan(x) || std::isnan(y)) return of(NAN);
+      return of(x == y ? (std::signbit(x) ? y : x) : std::max(x, y));
+    });
+    check("setp.ltu.f32 %p0, %f1, %f2;", "%p0", v,
+          [](auto a, auto b, auto) { return uint64_t{!(f32(a) >= f32(b))}; });
+    check("setp.ne.f32 %p0, %f1, %f2;", "%p0", v,
+          [](auto a, auto b, auto) { return uint64_t{f32(a) < f32(b) || f32(a) > f32(b)}; });
+    check("cvt.rzi.s32.f32 %r0, %f1;", "%r0", v, [](auto a, auto, auto) {
+      float x = f32(a);
+      if (std::isnan(x)) return uint64_t{0};
+      return uint64_t{u32(static_cast<uint32_t>(x >= 2147483648.0f   ? INT32_MAX
+                                                : x < -2147483648.0f ? INT32_MIN
+                                                                     : static_cast<int32_t>(x)))};
+    });
+    check("cvt.rni.f32.f32 %f0, %f1;", "%f0", v,
+          [](auto a, auto, auto) { return of(std::nearbyint(f32(a))); });
+    check("cvt.rmi.u32.f32 %r0, %f1;", "%r0", v, [](auto a, auto, auto) {
+      float x = std::floor(f32(a));
+      return uint64_t{std::isnan(x) || x <= 0 ? 0u : x >= 4294967296.0f ? ~0u : static_cast<uint32_t>(x)};
+    });
+    check("cvt.rn.f16.f32 %h0, %f1;", "%h0", v, [](auto a, auto, auto) {
+      // Independent of numeric.h: the nearest multiple of the last place, by nearbyint.
+      float x = f32(a);
+      if (std::isnan(x)) return uint64_t{0x7fff};
+      uint64_t sign = std::signbit(x) ? 0x8000 : 0;
+      double m = std::fabs(static_cast<double>(x));
+      if (m >= 65520) return sign | 0x7c00;
+      int e = m < 0x1p-14 ? -14 : std::ilogb(m);
+      double steps = std::nearbyint(std::ldexp(m, 10 - e));
+      return sign | static_cast<uint64_t>(steps + (e + 14) * 1024.0);
+    });
+    check("cvt.rn.bf16x2.f32 %r0, %f1, %f2;", "%r0", v, [](auto a, auto b, auto) {
+      auto brain = [](float x) {
+        return std::isnan(x)
+                   ? 0x7fffu
+                   : (std::bit_cast<uint32_t>(x) + 0x7fff + ((std::bit_cast<uint32_t>(x) >> 16) & 1)) >> 16;
+      };
+      return uint64_t{brain(f32(a)) << 16 | brain(f32(b))};
+    });
+    check("cvt.rz.bf16.f32 %h0, %f1;", "%h0", v,
+          [](auto a, auto, auto) { return uint64_t{std::isnan(f32(a)) ? 0x7fffu : u32(a) >> 16}; });
+    check("cvt.rna.tf32.f32 %r0, %f1;", "%r0", v, [](auto a, auto, auto) {
+      return uint64_t{std::isnan(f32(a))   ? 0x7fffe000u
+                      : std::isinf(f32(a)) ? u32(a)
+                                           : (u32(a) + 0x1000) & 0xffffe000u};
+    });
+    check("cvt.rn.satfinite.e5m2x2.f32 %h0, %f1, %f2;", "%h0", v, [](auto a, auto b, auto) {
+      auto e5m2 = [](float x) {
+        if (std::isnan(x)) return 0x7fu;
+        uint32_t sign = std::signbit(x) ? 0x80 : 0;
+        double m = std::fabs(static_cast<double>(x));
+        if (m >= 57344) return sign | 0x7b;
+        int e = m < 0x1p-14 ? -14 : std::ilogb(m);
+        auto code = static_cast<uint32_t>(std::nearbyint(std::ldexp(m, 2 - e)) + (e + 14) * 4.0);
+        return sign | std::min(code, 0x7bu);
+      };
+      return uint64_t{e5m2(f32(a)) << 8 | e5m2(f32(b))};
+    });
+    check("cvt.rn.f32.u64 %f0, %rd1;", "%f0", integers(seed),
+          [](auto a, auto, auto) { return of(static_cast<float>(a)); });
+    check("cvt.rn.f32.s32 %f0, %r1;", "%f0", integers(seed),
+          [](auto a, auto, auto) { return of(static_cast<float>(s32(a))); });
+    check("ex2.approx.f32 %f0, %f1; mov.b32 %r4, %f0; shr.u32 %r0, %r4, 4;", "%r0", floats(seed + 9),
+          [](auto a, auto, auto) { return of(std::exp2(f32(a))) >> 4; });
+    auto w = doubles(seed);
+    check("fma.rn.f64 %d0, %d1, %d2, %d3;", "%d0", w, [](auto a, auto b, auto c) {
+      double r = std::fma(f64(a), f64(b), f64(c));
+      return std::isnan(r) ? std::bit_cast<uint64_t>(-std::numeric_limits<double>::quiet_NaN())
+                           : std::bit_cast<uint64_t>(r);
+    });
+    check("cvt.rn.f32.f64 %f0, %d1;", "%f0", w,
+          [](auto a, auto, auto) { return of(static_cast<float>(f64(a))); });
+    check("cvt.rz.f32.f64 %f0, %d1;", "%f0", w, [](auto a, auto, auto) {
+      return of(rounded(FE_TOWARDZERO, [=] {
+        volatile double x = f64(a);
+        return static_cast<float>(x);
+      }));
+    });
+    check("cvt.rzi.s64.f64 %rd0, %d1;", "%rd0", w, [](auto a, auto, auto) {
+      double x = f64(a);
+      return static_cast<uint64_t>(x >= 0x1p63   ? INT64_MAX
+                                   : x < -0x1p63 ? INT64_MIN
+                                                 : static_cast<int64_t>(x));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ptxbuilder::runtime

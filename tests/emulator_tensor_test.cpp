@@ -1,0 +1,260 @@
+// Tensor copies of 1 to 5 dimensions against a walk over the elements.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "emulator_kit.h"
+
+namespace ptxbuilder::runtime {
+namespace {
+
+// Loads a box at the coordinates of the parameters, writes shared memory out as it is, and stores the box
+// again at coordinates of its own through a second map, or reduces it there.
+std::string kernel(int rank, uint32_t bytes, const char* reduction) {
+  std::string at, to, loads;
+  for (int d = 0; d < rank; ++d) {
+    at += fmt::format("{}%r{}", d ? ", " : "", 10 + d);
+    to += fmt::format("{}%r{}", d ? ", " : "", 20 + d);
+    loads += fmt::format("ld.param.b32 %r{}, [at+{}]; ld.param.b32 %r{}, [to+{}];\n", 10 + d, 4 * d, 20 + d,
+                         4 * d);
+  }
+  std::string store =
+      reduction ? fmt::format("cp.reduce.async.bulk.tensor.{}d.global.shared::cta.{}.tile.bulk_group", rank,
+                              reduction)
+                : fmt::format("cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group", rank);
+  return fmt::format(R"(.version 8.0
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 smem[];
+.visible .entry k(.param .align 64 .b8 in[128], .param .align 64 .b8 out[128], .param .align 4 .b8 at[20], .param .align 4 .b8 to[20], .param .u64 dump) {{
+.shared .align 8 .b8 bar[8];
+.reg .b32 %r<30>; .reg .b64 %rd<8>; .reg .pred %p<3>;
+mov.u32 %r0, %tid.x; mov.u32 %r1, bar; mov.u32 %r2, smem; mov.b64 %rd0, in; cvta.param.u64 %rd0, %rd0; mov.b64 %rd1, out; cvta.param.u64 %rd1, %rd1;
+{}setp.ne.u32 %p0, %r0, 0;
+@%p0 bra A;
+mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {};
+cp.async.bulk.prefetch.tensor.{}d.L2.global.tile [%rd0, {{{}}}];
+cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd0, {{{}}}], [%r1];
+A: bar.sync 0;
+W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], 0; @!%p1 bra W;
+@%p0 bra B;
+{} [%rd1, {{{}}}], [%r2];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
+B: ld.param.u64 %rd2, [dump]; mul.lo.u32 %r3, %r0, 4;
+C: setp.ge.u32 %p2, %r3, {}; @%p2 bra D; add.u32 %r4, %r2, %r3; ld.shared.b32 %r5, [%r4]; cvt.u64.u32 %rd3, %r3; add.s64 %rd3, %rd2, %rd3; st.global.b32 [%rd3], %r5; add.u32 %r3, %r3, 128; bra C;
+D: ret;
+}})",
+                     loads, bytes, rank, at, rank, at, store, to, bytes);
+}
+
+struct Case {
+  int rank;
+  std::vector<uint64_t> shape;
+  std::vector<uint32_t> box, element_strides;
+  std::vector<int32_t> at, to;
+  Swizzle swizzle;
+  OobFill fill;
+};
+
+struct Coordinates {
+  int32_t c[5] = {};
+};
+
+// Calls f(linear index in the box, coordinates, inside) for every element of a box.
+template <class F>
+void walk(const Case& c, const std::vector<int32_t>& at, F f) {
+  std::vector<uint32_t> extent(c.box.size()), i(c.box.size());
+  for (size_t d = 0; d < c.box.size(); ++d)
+    extent[d] = (c.box[d] + c.element_strides[d] - 1) / c.element_strides[d];
+  for (uint32_t linear = 0;; ++linear) {
+    std::vector<int64_t> x(c.box.size());
+    bool inside = true;
+    for (size_t d = 0; d < x.size(); ++d) {
+      x[d] = at[d] + static_cast<int64_t>(i[d] * c.element_strides[d]);
+      inside &= x[d] >= 0 && x[d] < static_cast<int64_t>(c.shape[d]);
+    }
+    f(linear, x, inside);
+    size_t d = 0;
+    while (d < x.size() && ++i[d] == extent[d]) i[d++] = 0;
+    if (d == x.size()) return;
+  }
+}
+
+size_t index_of(const Case& c, const std::vector<int64_t>& x) {
+  size_t index = 0;
+  for (size_t d = c.shape.size(); d-- > 0;) index = index * c.shape[d] + static_cast<size_t>(x[d]);
+  return index;
+}
+
+void run_case(const Case& c, const char* reduction, uint64_t seed) {
+  size_t elements = 1, boxed = 1;
+  for (uint64_t s : c.shape) elements *= s;
+  for (size_t d = 0; d < c.box.size(); ++d)
+    boxed *= (c.box[d] + c.element_strides[d] - 1) / c.element_strides[d];
+  std::vector<float> in(elements), out(elements, 100.0f);
+  for (size_t i = 0; i < elements; ++i) in[i] = static_cast<float>(i + 1);
+  EmulatorOptions options;
+  options.seed = seed;
+  const auto bytes = static_cast<uint32_t>(boxed * 4);
+  Bench bench(kernel(c.rank, bytes, reduction), 32, options);
+  Address di = bench.upload(in), dout = bench.upload(out), dump = bench.upload(std::vector<float>(boxed));
+  auto encode = [&](Address address) {
+    TensorMapArguments a;
+    a.recipe.dtype = DType::f32;
+    a.recipe.box = c.box;
+    a.recipe.element_strides = c.element_strides;
+    a.recipe.swizzle = c.swizzle;
+    a.recipe.oob_fill = c.fill;
+    a.address = address;
+    a.shape = c.shape;
+    uint64_t stride = 4;
+    for (size_t d = 0; d + 1 < c.shape.size(); ++d) a.strides.push_back(stride *= c.shape[d]);
+    return bench.device().encode(a);
+  };
+  Coordinates at, to;
+  std::copy(c.at.begin(), c.at.end(), at.c);
+  std::copy(c.to.begin(), c.to.end(), to.c);
+  bench.run({1, 1, 1}, bytes, encode(di), encode(dout), at, to, dump);
+  auto shared = bench.download<float>(dump, boxed), stored = bench.download<float>(dout, elements);
+  int wrong = 0;
+  std::vector<float> boxed_values(boxed);
+  walk(c, c.at, [&](uint32_t linear, const std::vector<int64_t>& x, bool inside) {
+    // Shared memory starts at a multiple of 1024, so that the offset tells the row of the pattern.
+    uint32_t offset = linear * 4, unit = offset / 16, row = offset / 128 % 8;
+    const uint32_t mask[] = {0, 1, 3, 7};
+    unit ^= row & mask[static_cast<int>(c.swizzle)];
+    const float value = shared[(unit * 16 + offset % 16) / 4], expected = inside ? in[index_of(c, x)] : 0.0f;
+    boxed_values[linear] = expected;
+    wrong += c.fill == OobFill::nan && !inside ? !std::isnan(value) : value != expected;
+  });
+  CHECK(wrong == 0);
+  std::vector<float> expected = out;
+  walk(c, c.to, [&](uint32_t linear, const std::vector<int64_t>& x, bool inside) {
+    if (inside) expected[index_of(c, x)] = (reduction ? 100.0f : 0.0f) + boxed_values[linear];
+  });
+  if (c.fill == OobFill::zero) CHECK(stored == expected);
+}
+
+TEST_CASE("emulator: tensor copies of every rank, inside and outside") {
+  const std::vector<Case> cases = {
+      {1, {100}, {64}, {1}, {10}, {-8}, Swizzle::none, OobFill::zero},
+      {1, {100}, {64}, {1}, {80}, {60}, Swizzle::none, OobFill::nan},
+      {2, {64, 40}, {32, 16}, {1, 1}, {8, 5}, {16, 30}, Swizzle::b128, OobFill::zero},
+      {2, {64, 40}, {32, 16}, {1, 1}, {-4, -3}, {50, -5}, Swizzle::b128, OobFill::zero},
+      {2, {64, 40}, {16, 32}, {1, 1}, {56, 20}, {0, 0}, Swizzle::b64, OobFill::nan},
+      {2, {64, 40}, {8, 32}, {1, 1}, {3, 20}, {-3, 36}, Swizzle::b32, OobFill::zero},
+      {2, {64, 40}, {16, 9}, {1, 2}, {4, 3}, {8, 1}, Swizzle::none, OobFill::zero},
+      {3, {16, 7, 9}, {8, 4, 4}, {1, 1, 1}, {4, 5, 7}, {12, -2, -1}, Swizzle::none, OobFill::zero},
+      {4,
+       {16, 5, 4, 6},
+       {16, 2, 3, 2},
+       {1, 1, 1, 1},
+       {0, 4, 2, 5},
+       {-8, -1, 1, 4},
+       Swizzle::b64,
+       OobFill::zero},
+      {5,
+       {8, 3, 4, 3, 5},
+       {8, 2, 2, 2, 2},
+       {1, 1, 1, 1, 1},
+       {0, 2, 3, 1, 4},
+       {4, -1, 1, 2, 3},
+       Swizzle::b32,
+       OobFill::zero},
+      {5,
+       {8, 3, 4, 5, 5},
+       {8, 2, 3, 4, 5},
+       {1, 1, 2, 3, 2},
+       {0, 2, 0, 1, 1},
+       {0, 0, 1, 1, 0},
+       Swizzle::none,
+       OobFill::zero},
+  };
+  uint64_t seed = 0;
+  for (const Case& c : cases)
+    for (const char* reduction : {static_cast<const char*>(nullptr), "add"}) {
+      CAPTURE(c.rank);
+      CAPTURE(seed);
+      run_case(c, reduction, seed++);
+    }
+}
+
+TEST_CASE("emulator: a copy beside the tensor map's allocation, or of the wrong rank, is reported") {
+  Case c{2, {64, 40}, {32, 16}, {1, 1}, {0, 0}, {0, 0}, Swizzle::none, OobFill::zero};
+  std::string text = kernel(2, 2048, nullptr);
+  auto run = [&](const std::string& ptx, bool truncate) {
+    Bench bench(ptx, 32);
+    Address in = bench.device().allocate(64 * 40 * 4), dump = bench.device().allocate(2048);
+    bench.device().fill(in, 0, 64 * 40 * 4);
+    TensorMap map = bench.map_2d(in, DType::f32, 40, 64, 16, 32, Swizzle::none), out = map;
+    if (truncate) {
+      bench.device().release(in);
+    }
+    bench.run({1, 1, 1}, 4096, map, out, Coordinates{}, Coordinates{}, dump);
+  };
+  CHECK(!fault_of([&] { run(text, false); }));
+  CHECK(fault_of([&] { run(text, true); }) == Fault::out_of_bounds);
+  CHECK(fault_of([&] { run(kernel(3, 2048, nullptr), false); }) == Fault::operand);
+  std::string bent = text;
+  bent.replace(bent.find("[%r2], [%rd0"), 5, "[%r2+64]");
+  CHECK(fault_of([&] { run(bent, false); }) == Fault::misaligned);
+}
+
+// Each CTA of a cluster of two loads one half of a tile into both; both wait for the whole.
+TEST_CASE("emulator: multicast fills every CTA of the mask") {
+  const std::string text = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 in[128], .param .u64 out) .reqnctapercluster 2, 1, 1 {
+.shared .align 1024 .b8 tile[4096]; .shared .align 8 .b8 bar[8];
+.reg .b32 %r<12>; .reg .b64 %rd<8>; .reg .pred %p<3>; .reg .b16 %h<2>;
+mov.u32 %r0, %tid.x; mov.u32 %r1, bar; mov.u32 %r2, tile; mov.b64 %rd0, in; cvta.param.u64 %rd0, %rd0; mov.u32 %r3, %cluster_ctarank;
+setp.ne.u32 %p0, %r0, 0;
+@%p0 bra A;
+mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 4096;
+A: barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;
+@%p0 bra W;
+shl.b32 %r4, %r3, 11; add.u32 %r5, %r2, %r4; shl.b32 %r6, %r3, 4; mov.b16 %h0, 3; mov.b32 %r7, 0;
+cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r5], [%rd0, {%r7, %r6}], [%r1], %h0;
+W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], 0; @!%p1 bra W;
+ld.param.u64 %rd1, [out]; mov.u32 %r8, %ctaid.x; mul.wide.u32 %rd2, %r8, 4096; add.s64 %rd1, %rd1, %rd2; shl.b32 %r4, %r0, 2;
+C: setp.ge.u32 %p2, %r4, 4096; @%p2 bra D; add.u32 %r5, %r2, %r4; ld.shared.b32 %r6, [%r5]; cvt.u64.u32 %rd2, %r4; add.s64 %rd3, %rd1, %rd2; st.global.b32 [%rd3], %r6; add.u32 %r4, %r4, 128; bra C;
+D: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
+})";
+  std::vector<float> in(32 * 32);
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+  auto run = [&](const std::string& ptx, uint64_t seed) {
+    EmulatorOptions options;
+    options.seed = seed;
+    Bench bench(ptx, 32, options);
+    Address di = bench.upload(in), out = bench.upload(std::vector<float>(4 * in.size()));
+    bench.run({4, 1, 1}, 0, bench.map_2d(di, DType::f32, 32, 32, 16, 32, Swizzle::none), out);
+    return bench.download<float>(out, 4 * in.size());
+  };
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::string what;
+    std::vector<float> out;
+    CHECK_MESSAGE(!fault_of([&] { out = run(text, seed); }, &what), what);
+    for (size_t i = 0; i < out.size(); ++i)
+      if (out[i] != in[i % in.size()]) FAIL_CHECK("element " << i);
+  }
+  auto without = [&](const std::string& part, const std::string& instead) {
+    std::string mutant = text;
+    mutant.replace(mutant.find(part), part.size(), instead);
+    std::optional<Fault> fault;
+    for (uint64_t seed = 0; seed < 20 && !fault; ++seed) fault = fault_of([&] { run(mutant, seed); });
+    return fault;
+  };
+  CHECK(without("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;", "bar.sync 0;") !=
+        std::nullopt);  // a peer that is not ready
+  CHECK(without("fence.mbarrier_init.release.cluster;", "") == Fault::mbarrier_init);
+  const auto half = without("[%r1], 4096;", "[%r1], 2048;");
+  const bool named = half == Fault::tx_count || half == Fault::race || half == Fault::uninitialised;
+  CHECK(named);
+  CHECK(without("mov.b16 %h0, 3;", "mov.b16 %h0, 7;") == Fault::operand);
+  CHECK(without("mov.b16 %h0, 3;", "mov.b16 %h0, 1;") == Fault::tx_count);
+}
+
+}  // namespace
+}  // namespace ptxbuilder::runtime
