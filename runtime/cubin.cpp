@@ -63,7 +63,7 @@ void check_cubin(const std::string& image, const std::string& kernel) {
     std::string name = section_name(image, sections[header.e_shstrndx], section.sh_name);
     if (!name.starts_with(kKernelSection)) continue;
     if (name.substr(kKernelSection.size()) == kernel) return;
-    kernels += " " + name.substr(kKernelSection.size());
+    kernels.append(" ").append(name, kKernelSection.size());
   }
   throw Error(fmt::format("the cubin has no kernel '{}' (it has:{}): the sidecar belongs to another cubin",
                           kernel, kernels.empty() ? " none" : kernels));
