@@ -151,7 +151,7 @@ TEST_CASE("emulator: what is no kernel, no PTX or no memory is refused") {
   CHECK_THROWS_WITH_AS(device->load(".version 8.0\nadd;", s), doctest::Contains("ptx 2:1"), Error);
   s.kernel = "absent";
   CHECK_THROWS_WITH_AS(device->load(lines, s), doctest::Contains("absent"), Error);
-  s.kernel = "k";
+  s = signature_of(lines, 32);
   CHECK_NOTHROW(device->load(lines, s));
   Address p = device->allocate(16);
   uint32_t word = 0;
