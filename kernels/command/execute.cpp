@@ -167,7 +167,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
       runtime::EmulatorStatistics counted = emulator->statistics();
       json["emulator"] = {{"launches", counted.launches}, {"warp_instructions", counted.warp_instructions}};
       if (!options.json)
-        fmt::print("  {} schedules, {:.1f} million warp instructions\n", counted.launches,
+        fmt::print("  {} launches on the emulator, {:.1f} million warp instructions\n", counted.launches,
                    static_cast<double>(counted.warp_instructions) * 1e-6);
     }
     if (run.verdict()) {
