@@ -1,6 +1,5 @@
 // The CUDA device without a GPU: a driver that is missing, that is broken, and a mock that answers as it is
 // told.
-#include "runtime/open_device.h"
 #include "runtime/cuda_device.h"
 
 #include <dlfcn.h>
@@ -14,6 +13,8 @@
 #include "runtime/buffer.h"
 #include "runtime/cubin.h"
 #include "runtime/jit.h"
+#include "runtime/open_device.h"
+#include "tests/error_kit.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::runtime;
@@ -21,23 +22,6 @@ using cu::Status;
 using std::chrono::milliseconds;
 
 namespace {
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-#define CHECK_ERROR(action, text)                          \
-  do {                                                     \
-    const std::string message = error_of([&] { action; }); \
-    CAPTURE(message);                                      \
-    CHECK(message.find(text) != std::string::npos);        \
-  } while (false)
 
 constexpr const char* kPtx = ".version 8.0\n.target sm_90a\n.address_size 64\n";
 

@@ -21,6 +21,7 @@
 #include "runtime/tensor_map.h"
 #include "runtime_gpu_kernels.h"
 #include "tensor_map_cases.h"
+#include "tests/error_kit.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::runtime;
@@ -47,23 +48,6 @@ Device* gpu() {
   Device* found = gpu(); \
   if (!found) return;    \
   Device& device = *found
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-#define CHECK_ERROR(action, text)                          \
-  do {                                                     \
-    const std::string message = error_of([&] { action; }); \
-    CAPTURE(message);                                      \
-    CHECK(message.find(text) != std::string::npos);        \
-  } while (false)
 
 Parameter pointer_to(const char* name, DType dtype) {
   return {.name = name, .kind = Parameter::Kind::pointer, .dtype = dtype, .tensor_map = {}};

@@ -11,28 +11,12 @@
 #include "runtime/launch_check.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/tensor_map.h"
+#include "tests/error_kit.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::runtime;
 
 namespace {
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-#define CHECK_ERROR(action, text)                          \
-  do {                                                     \
-    const std::string message = error_of([&] { action; }); \
-    CAPTURE(message);                                      \
-    CHECK(message.find(text) != std::string::npos);        \
-  } while (false)
 
 struct FakeProgram : Program {};
 
