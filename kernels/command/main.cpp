@@ -7,15 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
-#include "ptxbuilder/compile/codegen.h"
 
 namespace ptxbuilder::command {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kVersion = PTXBUILDER_VERSION;
 
 // What the words of one command line set. CLI11 keeps references to the members, so it stays where it is.
 struct CommandLine {
@@ -133,86 +131,6 @@ int list(bool json) {
   return 0;
 }
 
-int isa_listing(bool json) {
-  Json all = Json::array();
-  for (const isa::Row& row : isa::rows()) {
-    std::string_view target = isa::target(row.sm).name;
-    std::string_view effect = row.effect == isa::Effect::pure ? "pure" : "memory";
-    if (!json) {
-      fmt::print("{:46} PTX {:4} {:7} {:7} {}\n", row.name, isa::version_text(row.ptx_version), target,
-                 effect, row.syntax);
-      continue;
-    }
-    Json operands = Json::array();
-    for (const isa::Operand& o : row.operands) {
-      constexpr std::string_view access[] = {"read", "write", "read-write"};
-      operands.push_back({{"name", o.name},
-                          {"class", name(o.cls)},
-                          {"count", o.count},
-                          {"access", access[static_cast<int>(o.access)]}});
-    }
-    all.push_back({{"name", row.name},
-                   {"syntax", row.syntax},
-                   {"effect", effect},
-                   {"ptx_version", isa::version_text(row.ptx_version)},
-                   {"target", target},
-                   {"intrinsic", row.intrinsic},
-                   {"operands", operands}});
-  }
-  if (json) fmt::print("{}\n", all.dump(2));
-  return 0;
-}
-
-int cache_command(const CommandLine& line, bool clear, bool verify) {
-  Cache cache(line.options.compiler.cache_options);
-  std::vector<std::string> removed;
-  if (verify) removed = cache.verify().removed;
-  if (clear) cache.clear();
-  Cache::Statistics s = cache.statistics();
-  if (line.options.json) {
-    fmt::print("{}\n", Json({{"directory", s.directory},
-                             {"entries", s.entries},
-                             {"bytes", s.bytes},
-                             {"limit_bytes", s.limit_bytes},
-                             {"removed", removed}})
-                           .dump());
-    return 0;
-  }
-  fmt::print("{}: {} entries, {:.1f} of {} MiB\n", s.directory, s.entries,
-             static_cast<double>(s.bytes) * 0x1p-20, s.limit_bytes >> 20);
-  for (const std::string& r : removed) fmt::print("removed {}\n", r);
-  return 0;
-}
-
-int version(const CommandLine& line) {
-  Json json = {{"ptxbuilder", kVersion}, {"llvm", llvm_version()}};
-  std::vector<std::string> defects;
-  try {
-    Ptxas ptxas(PtxasSearch::from_environment(line.options.compiler.ptxas));
-    json["ptxas"] = fmt::format("{} ({})", ptxas.build(), ptxas.path());
-    for (const Defect& d : known_defects(ptxas.version()))
-      defects.push_back(fmt::format("{} (fixed in {}; {})", d.description, to_string(d.fixed_in), d.source));
-  } catch (const Error& e) {
-    json["ptxas"] = fmt::format("none: {}", e.what());
-  }
-  try {
-    runtime::DeviceProperties p = runtime::open_device(line.options.device)->properties();
-    json["device"] = fmt::format("{}, {} SMs, {:.1f} GiB, {}", p.name, p.multiprocessors,
-                                 static_cast<double>(p.memory_bytes) * 0x1p-30, p.driver);
-  } catch (const Error& e) {
-    json["device"] = fmt::format("none: {}", e.what());
-  }
-  if (!defects.empty()) json["ptxas_defects"] = defects;
-  if (line.options.json) {
-    fmt::print("{}\n", json.dump());
-    return 0;
-  }
-  for (const auto& [key, value] : json.items())
-    if (value.is_string()) fmt::print("{:12} {}\n", key, value.get<std::string>());
-  for (const std::string& d : defects) fmt::print("{:12} {}\n", "known defect", d);
-  return 0;
-}
-
 }  // namespace
 
 int kernel_main(const char* kernel, int argc, char** argv) {
@@ -273,26 +191,13 @@ int ptxb_main(int argc, char** argv) {
     }
     CLI::App* list_app = app.add_subcommand("list", "the kernels");
     list_app->add_flag("--json", line.options.json, "with their fields, as JSON");
-    CLI::App* isa_app =
-        app.add_subcommand("isa", "the instruction rows with the least PTX version and target of each");
-    isa_app->add_flag("--json", line.options.json, "with their operands, as JSON");
-    bool clear = false, verify_cache = false;
-    CLI::App* cache_app = app.add_subcommand("cache", "where cubins are kept, and how many");
-    cache_app->add_flag("--clear", clear, "remove them all");
-    cache_app->add_flag("--verify", verify_cache, "check each, and remove what is damaged");
-    cache_app->add_option("--cache-dir", line.options.compiler.cache_options.directory, "another folder")
-        ->option_text("DIR");
-    cache_app->add_flag("--json", line.options.json, "as JSON");
-    CLI::App* version_app = app.add_subcommand("version", "of LLVM, ptxas, the driver and the GPU");
-    version_app->add_option("--ptxas", line.options.compiler.ptxas, "the ptxas to take")->option_text("FILE");
-    version_app->add_flag("--json", line.options.json, "as JSON");
+    std::vector<Command> commands = add_commands(app);
 
     if (auto code = parse(app, argc, argv)) return *code;
     settle(line);
     if (list_app->parsed()) return list(line.options.json);
-    if (isa_app->parsed()) return isa_listing(line.options.json);
-    if (cache_app->parsed()) return cache_command(line, clear, verify_cache);
-    if (version_app->parsed()) return version(line);
+    for (const Command& c : commands)
+      if (c.app->parsed()) return c.run();
     for (const Chosen& c : choices) {
       if (!c.app->parsed()) continue;
       line.options.run.verify = c.verb.verify || line.verify;

@@ -1,0 +1,54 @@
+// `ptxb cache`: the cubins that are kept.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "ptxbuilder/compile/cache.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  Cache::Options cache;
+  bool clear = false, verify = false, json = false;
+};
+
+int run(const Options& o) {
+  Cache cache(o.cache);
+  std::vector<std::string> removed;
+  if (o.verify) removed = cache.verify().removed;
+  if (o.clear) cache.clear();
+  Cache::Statistics s = cache.statistics();
+  if (o.json) {
+    fmt::print("{}\n", Json({{"directory", s.directory},
+                             {"entries", s.entries},
+                             {"bytes", s.bytes},
+                             {"limit_bytes", s.limit_bytes},
+                             {"removed", removed}})
+                           .dump());
+    return 0;
+  }
+  fmt::print("{}: {} entries, {:.1f} of {} MiB\n", s.directory, s.entries,
+             static_cast<double>(s.bytes) * 0x1p-20, s.limit_bytes >> 20);
+  for (const std::string& r : removed) fmt::print("removed {}\n", r);
+  return 0;
+}
+
+Command add(CLI::App& ptxb) {
+  CLI::App* app = ptxb.add_subcommand("cache", "where cubins are kept, and how many");
+  auto o = std::make_shared<Options>();
+  app->add_flag("--clear", o->clear, "remove them all");
+  app->add_flag("--verify", o->verify, "check each, and remove what is damaged");
+  app->add_option("--cache-dir", o->cache.directory, "another folder")->option_text("DIR");
+  app->add_flag("--json", o->json, "as JSON");
+  return {app, [o] { return run(*o); }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command

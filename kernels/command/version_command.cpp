@@ -1,0 +1,65 @@
+// `ptxb version`: of all that takes part, and the known defects of the ptxas in use.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "ptxbuilder/compile/codegen.h"
+#include "ptxbuilder/compile/compile.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kVersion = PTXBUILDER_VERSION;
+
+struct Options {
+  std::string device = "auto", ptxas;
+  bool json = false;
+};
+
+int run(const Options& o) {
+  Json json = {{"ptxbuilder", kVersion}, {"llvm", llvm_version()}};
+  std::vector<std::string> defects;
+  try {
+    Ptxas ptxas(PtxasSearch::from_environment(o.ptxas));
+    json["ptxas"] = fmt::format("{} ({})", ptxas.build(), ptxas.path());
+    for (const Defect& d : known_defects(ptxas.version()))
+      defects.push_back(fmt::format("{} (fixed in {}; {})", d.description, to_string(d.fixed_in), d.source));
+  } catch (const Error& e) {
+    json["ptxas"] = fmt::format("none: {}", e.what());
+  }
+  try {
+    runtime::DeviceProperties p = runtime::open_device(o.device)->properties();
+    json["device"] = fmt::format("{}, {} SMs, {:.1f} GiB, {}", p.name, p.multiprocessors,
+                                 static_cast<double>(p.memory_bytes) * 0x1p-30, p.driver);
+  } catch (const Error& e) {
+    json["device"] = fmt::format("none: {}", e.what());
+  }
+  if (!defects.empty()) json["ptxas_defects"] = defects;
+  if (o.json) {
+    fmt::print("{}\n", json.dump());
+    return 0;
+  }
+  for (const auto& [key, value] : json.items())
+    if (value.is_string()) fmt::print("{:12} {}\n", key, value.get<std::string>());
+  for (const std::string& d : defects) fmt::print("{:12} {}\n", "known defect", d);
+  return 0;
+}
+
+Command add(CLI::App& ptxb) {
+  CLI::App* app = ptxb.add_subcommand("version", "of LLVM, ptxas, the driver and the GPU");
+  auto o = std::make_shared<Options>();
+  app->add_option("--device", o->device, "cuda, emulator, or auto")->option_text("NAME");
+  app->add_option("--ptxas", o->ptxas, "the ptxas to take")->option_text("FILE");
+  app->add_flag("--json", o->json, "as JSON");
+  return {app, [o] { return run(*o); }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command
