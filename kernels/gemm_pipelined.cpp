@@ -2,9 +2,9 @@
 // of 8: a producer warpgroup loads a ring of stages by TMA, consumer warpgroups multiply.
 #include "kernels/command/family.h"
 #include "kernels/gemm_reference.h"
-#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -122,6 +122,24 @@ Parameter read_parameter(const Json& json, const std::string& path) {
   return p;
 }
 
+// None where the member is missing.
+std::vector<SharedObject> read_shared(const Json& json, const std::string& file_name) {
+  std::vector<SharedObject> objects;
+  if (!json.contains("shared")) return objects;
+  const Json& list = json.at("shared");
+  if (!list.is_array()) throw Error(fmt::format("{}.shared: expected a list", file_name));
+  for (size_t i = 0; i < list.size(); ++i) {
+    Reader in(list[i], fmt::format("{}.shared[{}]", file_name, i));
+    SharedObject o;
+    o.name = in.get<std::string>("name");
+    o.offset = in.get_unsigned<uint32_t>("offset");
+    o.bytes = in.get_unsigned<uint32_t>("bytes");
+    o.stages = in.get_unsigned<uint32_t>("stages");
+    objects.push_back(std::move(o));
+  }
+  return objects;
+}
+
 }  // namespace
 
 std::string_view name(Interleave value) { return kInterleaves[static_cast<size_t>(value)]; }
@@ -153,6 +171,10 @@ std::string to_json(const Signature& s) {
                {"static_shared_bytes", s.static_shared_bytes},
                {"dynamic_shared_bytes", s.dynamic_shared_bytes},
                {"parameters", parameters}};
+  if (!s.shared.empty()) json["shared"] = Json::array();
+  for (const SharedObject& o : s.shared)
+    json["shared"].push_back(
+        {{"name", o.name}, {"offset", o.offset}, {"bytes", o.bytes}, {"stages", o.stages}});
   if (s.registers) json["registers"] = *s.registers;
   if (s.spill_bytes) json["spill_bytes"] = *s.spill_bytes;
   if (s.stack_bytes) json["stack_bytes"] = *s.stack_bytes;
@@ -183,6 +205,7 @@ Signature signature_from_json(const std::string& text, const std::string& file_n
   if (!parameters.is_array()) throw Error(fmt::format("{}.parameters: expected a list", file_name));
   for (size_t i = 0; i < parameters.size(); ++i)
     s.parameters.push_back(read_parameter(parameters[i], fmt::format("{}.parameters[{}]", file_name, i)));
+  s.shared = read_shared(json, file_name);
   s.registers = in.get_optional_unsigned<uint32_t>("registers");
   s.spill_bytes = in.get_optional_unsigned<uint32_t>("spill_bytes");
   s.stack_bytes = in.get_optional_unsigned<uint32_t>("stack_bytes");

@@ -57,6 +57,16 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
+// What lies somewhere in dynamic shared memory, for reports: tiles, barriers.
+struct SharedObject {
+  std::string name;     // "sA", "full", "tile 0 (bf16 128x64)"
+  uint32_t offset = 0;  // bytes from the start of dynamic shared memory
+  uint32_t bytes = 0;   // of one stage
+  uint32_t stages = 1;  // one behind the other
+
+  bool operator==(const SharedObject&) const = default;
+};
+
 struct Signature {
   std::string kernel;             // the .entry name
   std::string target = "sm_90a";  // ptxas -arch
@@ -66,6 +76,7 @@ struct Signature {
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_bytes = 0;  // to be passed at launch
   std::vector<Parameter> parameters;
+  std::vector<SharedObject> shared = {};  // by offset; may be empty, as for PTX that was written by hand
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;

@@ -33,6 +33,7 @@ class CudaDevice final : public Device {
   }
   TensorMap encode(const TensorMapArguments& arguments) override;
   void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) override;
+  void* stream() const override { return queue_.stream(); }
   void synchronize(milliseconds limit) override { queue_.wait(limit); }
   std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) override;
 

@@ -93,6 +93,10 @@ class Device {
   // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied.
   virtual void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) = 0;
 
+  // The CUstream that launches and copies are queued on, for libraries that queue beside them; null on a
+  // device that has none.
+  virtual void* stream() const { return nullptr; }
+
   // Waits for all that was queued. Throws Error when a kernel failed, TimeoutError when it was not done after
   // `limit`: after either the device cannot be used again by this process.
   virtual void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;

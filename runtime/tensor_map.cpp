@@ -14,15 +14,27 @@ constexpr uint32_t kMaxBox = 256;                   // elements
 constexpr uint32_t kMaxElementStride = 8;
 constexpr uint64_t kSmallMemory = 128 * 1024;  // bytes
 
+using Breach = std::optional<TensorMapBreach>;
+
+// `nearest` has the legal values beside the one that stands there, the best first.
 template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
-  throw Error("tensor map: " + fmt::format(format, std::forward<Args>(args)...));
+Breach breaks(const char* member, int index, std::vector<uint64_t> nearest,
+              fmt::format_string<Args...> format, Args&&... args) {
+  return TensorMapBreach{member, index, std::move(nearest), fmt::format(format, std::forward<Args>(args)...)};
 }
 
 uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-// "48 or 64", without a 0 that would be no answer.
+// The multiples of `to` beside `value`, the higher first: a box that is too large takes what it should, and a
+// stride is padded. 0 would be no answer.
+std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
+  std::vector<uint64_t> both = {round_up(value, to)};
+  if (value >= to) both.push_back(round_down(value, to));
+  return both;
+}
+
+// "48 or 64".
 std::string neighbours(uint64_t value, uint64_t to) {
   uint64_t below = round_down(value, to), above = round_up(value, to);
   return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
@@ -48,89 +60,143 @@ const char* alignment_reason(const TensorMapRecipe& recipe) {
   return recipe.interleave == Interleave::b32 ? " (interleave 32)" : "";
 }
 
-void check_box(const TensorMapRecipe& recipe) {
+Breach box_breach(const TensorMapRecipe& recipe) {
   for (int i = 0; i < recipe.rank(); ++i)
-    if (recipe.box[i] == 0 || recipe.box[i] > kMaxBox)
-      refuse("box[{}] = {} is not in 1 to {} elements; nearest: {}", i, recipe.box[i], kMaxBox,
-             std::clamp(recipe.box[i], 1u, kMaxBox));
-  if (recipe.interleave != Interleave::none) return;
+    if (recipe.box[i] == 0 || recipe.box[i] > kMaxBox) {
+      const uint32_t nearest = std::clamp(recipe.box[i], 1u, kMaxBox);
+      return breaks("box", i, {nearest}, "box[{}] = {} is not in 1 to {} elements; nearest: {}", i,
+                    recipe.box[i], kMaxBox, nearest);
+    }
+  if (recipe.interleave != Interleave::none) return {};
   uint64_t size = static_cast<uint64_t>(size_of(recipe.dtype)), inner = recipe.box[0] * size;
   if (inner % 16 != 0)
-    refuse("box[0] = {} x {} = {} B is not a multiple of 16 B; nearest: {} elements", recipe.box[0],
-           name(recipe.dtype), inner, neighbours(recipe.box[0], 16 / size));
+    return breaks("box", 0, multiples(recipe.box[0], 16 / size),
+                  "box[0] = {} x {} = {} B is not a multiple of 16 B; nearest: {} elements", recipe.box[0],
+                  name(recipe.dtype), inner, neighbours(recipe.box[0], 16 / size));
   uint64_t span = static_cast<uint64_t>(span_bytes(recipe.swizzle));
   if (span != 0 && inner > span)
-    refuse(
+    return breaks(
+        "box", 0, {span / size},
         "box[0] = {} x {} = {} B exceeds the span of swizzle {}, {} B; at most {} elements, or swizzle none",
         recipe.box[0], name(recipe.dtype), inner, name(recipe.swizzle), span, span / size);
+  return {};
 }
 
-void check_element_strides(const TensorMapRecipe& recipe) {
+Breach element_strides_breach(const TensorMapRecipe& recipe) {
   for (int i = 0; i < recipe.rank(); ++i)
-    if (uint32_t stride = recipe.element_strides[i]; stride == 0 || stride > kMaxElementStride)
-      refuse("element_strides[{}] = {} is not in 1 to {}; nearest: {}", i, stride, kMaxElementStride,
-             std::clamp(stride, 1u, kMaxElementStride));
+    if (uint32_t stride = recipe.element_strides[i]; stride == 0 || stride > kMaxElementStride) {
+      const uint32_t nearest = std::clamp(stride, 1u, kMaxElementStride);
+      return breaks("element_strides", i, {nearest},
+                    "element_strides[{}] = {} is not in 1 to {}; nearest: {}", i, stride, kMaxElementStride,
+                    nearest);
+    }
   if (recipe.interleave == Interleave::none && recipe.element_strides[0] != 1)
-    refuse(
+    return breaks(
+        "element_strides", 0, {1},
         "element_strides[0] = {} would be ignored: without interleave, TMA has no stride in dimension 0; use "
         "1",
         recipe.element_strides[0]);
+  return {};
 }
 
-void check_strides(const TensorMapArguments& a) {
+Breach strides_breach(const TensorMapArguments& a) {
   const uint64_t align = alignment(a.recipe),
                  row = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));
-  for (size_t i = 0; i < a.strides.size(); ++i) {
-    uint64_t stride = a.strides[i];
+  for (size_t k = 0; k < a.strides.size(); ++k) {
+    const uint64_t stride = a.strides[k];
+    const int i = static_cast<int>(k);
     if (stride >= kStrideEnd)
-      refuse("the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
-             kStrideEnd - align);
+      return breaks("strides", i, {kStrideEnd - align},
+                    "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
+                    kStrideEnd - align);
     if (stride % align != 0)
-      refuse("the stride of dimension {}, {} B, is not a multiple of {} B{}; nearest: {} B", i + 1, stride,
-             align, alignment_reason(a.recipe), neighbours(stride, align));
+      return breaks("strides", i, multiples(stride, align),
+                    "the stride of dimension {}, {} B, is not a multiple of {} B{}; nearest: {} B", i + 1,
+                    stride, align, alignment_reason(a.recipe), neighbours(stride, align));
     // Any dimension but the first may be the slowest, so each is held against the row alone. An interleaved
     // row is not contiguous, and a dimension of one element is never stepped along.
-    if (a.recipe.interleave == Interleave::none && a.shape[i + 1] > 1 && stride < row)
-      refuse("the stride of dimension {}, {} B, is less than a row of {} x {} = {} B; at least {} B", i + 1,
-             stride, a.shape[0], name(a.recipe.dtype), row, round_up(row, align));
+    if (a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && stride < row)
+      return breaks("strides", i, {round_up(row, align)},
+                    "the stride of dimension {}, {} B, is less than a row of {} x {} = {} B; at least {} B",
+                    i + 1, stride, a.shape[0], name(a.recipe.dtype), row, round_up(row, align));
   }
+  return {};
+}
+
+void throw_if(const Breach& broken) {
+  if (broken) throw Error("tensor map: " + broken->text);
 }
 
 }  // namespace
 
-void check(const TensorMapRecipe& recipe) {
+std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe) {
   const int rank = recipe.rank();
-  if (rank < 1 || rank > 5) refuse("rank {} is not in 1 to 5", rank);
+  if (rank < 1 || rank > 5) return breaks("box", -1, {}, "rank {} is not in 1 to 5", rank);
   if (recipe.interleave != Interleave::none && rank < 3)
-    refuse("rank {} with interleave {}: an interleaved map has rank 3 to 5", rank, name(recipe.interleave));
+    return breaks("interleave", -1, {static_cast<uint64_t>(Interleave::none)},
+                  "rank {} with interleave {}: an interleaved map has rank 3 to 5", rank,
+                  name(recipe.interleave));
   if (recipe.element_strides.size() != recipe.box.size())
-    refuse("{} element strides for a box of rank {}; one for each dimension", recipe.element_strides.size(),
-           rank);
+    return breaks("element_strides", -1, {},
+                  "{} element strides for a box of rank {}; one for each dimension",
+                  recipe.element_strides.size(), rank);
   if (recipe.interleave == Interleave::b32 && recipe.swizzle != Swizzle::b32)
-    refuse("interleave 32 with swizzle {}: it needs swizzle 32", name(recipe.swizzle));
+    return breaks("swizzle", -1, {static_cast<uint64_t>(Swizzle::b32)},
+                  "interleave 32 with swizzle {}: it needs swizzle 32", name(recipe.swizzle));
   if (recipe.oob_fill == OobFill::nan && !is_float(recipe.dtype))
-    refuse("out-of-bounds fill nan with {}: only f16, bf16, tf32, f32 and f64 have one; use zero",
-           name(recipe.dtype));
-  check_box(recipe);
-  check_element_strides(recipe);
+    return breaks("oob_fill", -1, {static_cast<uint64_t>(OobFill::zero)},
+                  "out-of-bounds fill nan with {}: only f16, bf16, tf32, f32 and f64 have one; use zero",
+                  name(recipe.dtype));
+  if (Breach broken = box_breach(recipe)) return broken;
+  return element_strides_breach(recipe);
 }
 
-void check(const TensorMapArguments& a) {
-  check(a.recipe);
+std::optional<TensorMapBreach> breach(const TensorMapArguments& a) {
+  if (Breach broken = breach(a.recipe)) return broken;
   const auto rank = static_cast<size_t>(a.recipe.rank());
-  if (a.shape.size() != rank) refuse("the tensor has rank {}, the box has rank {}", a.shape.size(), rank);
+  if (a.shape.size() != rank)
+    return breaks("shape", -1, {}, "the tensor has rank {}, the box has rank {}", a.shape.size(), rank);
   if (a.strides.size() != rank - 1)
-    refuse("{} strides for rank {}; give {}, of dimensions 1 to {}", a.strides.size(), rank, rank - 1,
-           rank - 1);
+    return breaks("strides", -1, {}, "{} strides for rank {}; give {}, of dimensions 1 to {}",
+                  a.strides.size(), rank, rank - 1, rank - 1);
   if (uint64_t align = alignment(a.recipe); a.address % align != 0)
-    refuse("the address {:#x} is not a multiple of {} B{}; nearest: {:#x}", a.address, align,
-           alignment_reason(a.recipe), round_down(a.address, align));
+    return breaks("address", -1, {round_down(a.address, align)},
+                  "the address {:#x} is not a multiple of {} B{}; nearest: {:#x}", a.address, align,
+                  alignment_reason(a.recipe), round_down(a.address, align));
   for (size_t i = 0; i < rank; ++i)
-    if (a.shape[i] == 0 || a.shape[i] > kMaxExtent)
-      refuse("shape[{}] = {} is not in 1 to 2^32 elements; nearest: {}", i, a.shape[i],
-             std::clamp(a.shape[i], uint64_t{1}, kMaxExtent));
-  check_strides(a);
+    if (a.shape[i] == 0 || a.shape[i] > kMaxExtent) {
+      const uint64_t nearest = std::clamp(a.shape[i], uint64_t{1}, kMaxExtent);
+      return breaks("shape", static_cast<int>(i), {nearest},
+                    "shape[{}] = {} is not in 1 to 2^32 elements; nearest: {}", i, a.shape[i], nearest);
+    }
+  return strides_breach(a);
 }
+
+std::optional<TensorMapArguments> nearest_legal(TensorMapArguments a,
+                                                std::vector<TensorMapBreach>* breaches) {
+  for (int change = 0; change < 64; ++change) {
+    const Breach broken = breach(a);
+    if (!broken) return a;
+    if (breaches) breaches->push_back(*broken);
+    if (broken->nearest.empty()) return std::nullopt;
+    const uint64_t value = broken->nearest.front();
+    const auto i = static_cast<size_t>(std::max(0, broken->index));
+    const std::string_view member = broken->member;
+    if (member == "box") a.recipe.box[i] = static_cast<uint32_t>(value);
+    if (member == "element_strides") a.recipe.element_strides[i] = static_cast<uint32_t>(value);
+    if (member == "interleave") a.recipe.interleave = static_cast<Interleave>(value);
+    if (member == "swizzle") a.recipe.swizzle = static_cast<Swizzle>(value);
+    if (member == "oob_fill") a.recipe.oob_fill = static_cast<OobFill>(value);
+    if (member == "address") a.address = value;
+    if (member == "shape") a.shape[i] = value;
+    if (member == "strides") a.strides[i] = value;
+  }
+  return std::nullopt;
+}
+
+void check(const TensorMapRecipe& recipe) { throw_if(breach(recipe)); }
+
+void check(const TensorMapArguments& a) { throw_if(breach(a)); }
 
 uint64_t extent_bytes(const TensorMapArguments& a) {
   unsigned __int128 bytes = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));

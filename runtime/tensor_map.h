@@ -1,16 +1,34 @@
 // The rules of tensor maps, checked one by one: the driver answers every breach with the same bare code.
 #pragma once
 
+#include <optional>
+
 #include "runtime/device.h"
 
 namespace ptxbuilder::runtime {
 
-// Throw Error that names the first rule broken, the numbers, and the nearest legal value. The rules are those
-// of cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management") and two of our own, for values
-// that the driver takes but no kernel means: rows that overlap, and an element stride of dimension 0, which
-// TMA ignores.
-void check(const TensorMapRecipe& recipe);        // what is known when the kernel is compiled
-void check(const TensorMapArguments& arguments);  // everything
+// One rule that a map breaks.
+struct TensorMapBreach {
+  std::string member;             // of TensorMapArguments or its recipe: "box", "strides", "swizzle"
+  int index = -1;                 // in it; -1 for the whole
+  std::vector<uint64_t> nearest;  // legal values to stand there instead, the best first; of enumerations too
+  std::string text;               // the rule, the numbers and the nearest legal value
+};
+
+// The first rule broken, if any. The rules are those of cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map
+// Object Management") and two of our own, for values that the driver takes but no kernel means: rows that
+// overlap, and an element stride of dimension 0, which TMA ignores.
+std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe);        // what is known at compile time
+std::optional<TensorMapBreach> breach(const TensorMapArguments& arguments);  // everything
+
+// The map with the nearest legal value in place of each that is not; nothing where a list has the wrong
+// length. `breaches` gets what was broken, one after the other.
+std::optional<TensorMapArguments> nearest_legal(TensorMapArguments arguments,
+                                                std::vector<TensorMapBreach>* breaches = nullptr);
+
+// Throw Error with the text of the first rule broken.
+void check(const TensorMapRecipe& recipe);
+void check(const TensorMapArguments& arguments);
 
 // Bytes from the tensor's address to behind its last element; 2^64 - 1 where that does not fit.
 uint64_t extent_bytes(const TensorMapArguments& arguments);

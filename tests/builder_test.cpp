@@ -10,7 +10,7 @@
 
 #include "kernels/command/family.h"
 #include "library_kit.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/tile/store.h"
 #include "ptxbuilder/tile/pipeline.h"
 
 using namespace ptxbuilder;

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ptxbuilder/isa/rows.h"
@@ -47,9 +48,9 @@ struct Folder {
 }  // namespace
 
 TEST_CASE("help is everywhere") {
-  for (const char* words :
-       {"ptxb --help", "ptxb run --help", "ptxb run gemm_pipelined --help", "ptxb emit hello --help",
-        "ptxb cache --help", "ptxb isa --help", "gemm_pipelined --help", "saxpy --help"}) {
+  for (const char* words : {"ptxb --help", "ptxb run --help", "ptxb run gemm_pipelined --help",
+                            "ptxb emit hello --help", "ptxb cache --help", "ptxb isa --help",
+                            "ptxb sim --help", "ptxb tma --help", "gemm_pipelined --help", "saxpy --help"}) {
     CAPTURE(words);
     Ran ran = run(words);
     CHECK(ran.code == 0);
@@ -128,6 +129,72 @@ TEST_CASE("listings are complete, and their JSON is JSON") {
   for (const char* part : {"ptxbuilder", "llvm", "ptxas", "device"}) CHECK(version.contains(part));
 }
 
+TEST_CASE("sim: exit codes say whether the kernel was right, wrong, at fault or too slow") {
+  Folder folder;
+  auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
+  auto kernel = [&](const char* body) {
+    write("k.ptx",
+          fmt::format(".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n"
+                      ".reg .b64 %rd<2>; ld.param.u64 %rd0, [p];\n{}\nret;\n}}\n",
+                      body));
+  };
+  auto sim = [&](const char* more) {
+    return run(
+        fmt::format("ptxb sim {} --launch {} --seeds 2 {}", folder.str("k.ptx"), folder.str("l.json"), more));
+  };
+  const std::string launch =
+      R"({"grid": 1, "block": 32, "buffers": [{"name": "d", "dtype": "u32", "shape": [1]}],
+    "parameters": [{"pointer": "d"}], "outputs": [{"buffer": "d", "print": 1, "equals": 5}]})";
+  write("l.json", launch);
+  kernel("st.global.u32 [%rd0], 5;");
+  Ran right = sim("--seed 3");
+  CHECK(right.code == 0);
+  CHECK(contains(right, "k: 2 schedules from seed 3"));
+  CHECK(contains(right, "d = 5"));
+  auto json = nlohmann::json::parse(sim("--seed 3 --json").output);
+  CHECK(json["comparisons"][0]["wrong"] == 0);
+
+  kernel("st.global.u32 [%rd0], 6;");
+  Ran wrong = sim("");
+  CHECK(wrong.code == 3);
+  CHECK(contains(wrong, "d: WRONG, 1 of 1 elements; the first: d[0] is 6, expected 5"));
+
+  kernel("st.global.u32 [%rd0+4], 5;");
+  Ran fault = sim("");
+  CHECK(fault.code == 1);
+  CHECK(contains(fault, "access out of bounds"));
+  CHECK(contains(fault, "at PTX line 6: st.global.u32 [%rd0+4], 5"));
+  json = nlohmann::json::parse(sim("--json").output);
+  CHECK(json["fault"]["kind"] == "access out of bounds");
+  CHECK(json["fault"]["ptx_line"] == 6);
+
+  kernel("L: bra L;");
+  CHECK(sim("--time-limit 0.2").code == 4);
+
+  write("l.json", launch.substr(0, 100));
+  Ran broken = sim("");
+  CHECK(broken.code == 1);
+  CHECK(contains(broken, "l.json: line 2, column 18: no JSON"));
+  CHECK(run("ptxb sim nowhere.ptx").code == 2);  // no launch file
+}
+
+TEST_CASE("tma: exit codes say whether a map is legal") {
+  Ran legal = run("ptxb tma --dtype bf16 --shape 4096,1024 --box 64,128 --swizzle 128");
+  CHECK(legal.code == 0);
+  CHECK(contains(legal, "box: 16384 B in shared memory"));
+  Ran broken = run("ptxb tma --dtype bf16 --shape 4096,1024 --box 96,128 --swizzle 128");
+  CHECK(broken.code == 3);
+  CHECK(contains(broken, "box[0] = 96 x bf16 = 192 B exceeds the span of swizzle 128"));
+  CHECK(contains(broken, "nearest: --dtype bf16 --shape 4096,1024 --box 64,128"));
+  auto json = nlohmann::json::parse(
+      run("ptxb tma --json --dtype f32 --shape 100,8,2 --strides 404,4096 --box 4,8,1").output);
+  CHECK(json["legal"] == false);
+  CHECK(json["breaches"][0]["member"] == "strides");
+  CHECK(json["nearest"]["strides"][0] == 416);
+  CHECK(run("ptxb tma --dtype half --shape 64 --box 64").code == 1);
+  CHECK(run("ptxb tma --shape 64 --box 64").code == 2);
+}
+
 TEST_CASE("the cache is shown, checked and cleared") {
   Folder folder;
   auto cache = [&](const char* words) {
@@ -150,4 +217,37 @@ TEST_CASE("the cache is shown, checked and cleared") {
   CHECK_FALSE(cache("--verify")["removed"].empty());
   cache("--clear");
   CHECK(cache("")["entries"] == 0);
+}
+
+TEST_CASE("layouts are evaluated, drawn, and read in batches") {
+  Ran one = run("ptxb layout 'composition((4,(2,4)):(1,(16,4)), 8:2)'");
+  CHECK(one.code == 0);
+  CHECK(one.output == "(2,2,2):(2,16,4)\n");
+  CHECK(contains(run("ptxb layout --table '(2,3):(3,1)'"), "1 | 3  4  5\n"));
+  Ran wrong = run("ptxb layout '(4,8'");
+  CHECK(wrong.code == 1);
+  CHECK(contains(wrong, "column 5: expected ',' or ')', found the end"));
+  CHECK(run("ptxb layout").code == 2);
+  CHECK(run("ptxb layout --batch 4:1 < /dev/null").code == 2);
+
+  Ran batch = run("ptxb layout --batch",
+                  "printf '(4,(1,2)):(2,(0,1))\\n4:\\nSw<1,0,1> o 4:1\\nidx2crd(5,(4,8))\\n' |");
+  CHECK(batch.code == 0);
+  CHECK(batch.output ==
+        "{\"shape\":[4,[1,2]],\"stride\":[2,[0,1]],\"table\":[0,2,4,6,1,3,5,7]}\n"
+        "{\"error\":\"column 3: expected an integer, '_', '(', '<' or a name, found the end\"}\n"
+        "{\"shape\":4,\"stride\":1,\"swizzle\":[1,0,1],\"table\":[0,1,3,2]}\n"
+        "{\"value\":[1,1]}\n");
+
+  Folder folder;
+  Ran drawn =
+      run(fmt::format("ptxb layout '((4,8),(2,2)):((32,1),(16,8))' --tile '(16,8)' --svg {} --latex {}",
+                      folder.str("a.svg"), folder.str("a.tex")));
+  CHECK(drawn.code == 0);
+  for (const char* file : {"a.svg", "a.tex"}) {
+    std::ifstream in(folder.str(file));
+    std::string text((std::istreambuf_iterator<char>(in)), {});
+    CHECK(text.find("T31 V3") != std::string::npos);
+  }
+  CHECK(run("ptxb layout 4:1 --svg /nonexistent/a.svg").code == 1);
 }

@@ -120,13 +120,13 @@ TEST_CASE("emulator: a kernel that spins for ever is stopped at the limit, and t
   bench.run({1, 1, 1}, 0, p);
 }
 
-TEST_CASE("emulator: names of shared objects come from the options") {
+TEST_CASE("emulator: names of shared objects come from the sidecar") {
   std::string mutant = gemm();
   const std::string bytes = "[%r158], 49152;";
   mutant.replace(mutant.find(bytes), bytes.size(), "[%r158], 49136;");
   EmulatorOptions options;
-  options.shared_objects = {{"full[0]", 229376, 8}, {"A[0]", 0, 16384}};
   Bench bench(mutant, 384, options);
+  bench.signature().shared = {{"A", 0, 16384, 4}, {"full", 229376, 8, 4}};
   const uint32_t m = 128, n = 256, k = 64;
   Address a = bench.upload(std::vector<uint16_t>(m * k)), b = bench.upload(std::vector<uint16_t>(n * k));
   std::string what;

@@ -64,6 +64,7 @@ class Bench {
       : device_(open_emulator(options)), signature_(signature_of(text, threads, kernel)), text_(text) {}
 
   Emulator& device() { return *device_; }
+  Signature& signature() { return signature_; }  // until the first run
 
   template <class T>
   Address upload(const std::vector<T>& values) {

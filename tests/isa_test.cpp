@@ -188,50 +188,142 @@ TEST_CASE("the table: names are unique and found, floors are those of known targ
   CHECK(find("trap")->mnemonic() == "trap");
 }
 
+namespace {
+
+struct Types {
+  DType d, a, b;
+  auto operator<=>(const Types&) const = default;
+};
+
+// PTX ISA, "Matrix Data-types" of wgmma, but for single bits.
+const std::set<Types> kTypes = [] {
+  using enum DType;
+  std::set<Types> all = {{f16, f16, f16}, {f32, f16, f16}, {f32, bf16, bf16}, {f32, tf32, tf32}};
+  for (DType d : {f16, f32})
+    for (DType a : {e4m3, e5m2})
+      for (DType b : {e4m3, e5m2}) all.insert({d, a, b});
+  for (DType a : {s8, u8})
+    for (DType b : {s8, u8}) all.insert({s32, a, b});
+  return all;
+}();
+
+const std::set<int> kIntegerWidths = {8,   16,  24,  32,  48,  64,  80,  96,  112,
+                                      128, 144, 160, 176, 192, 208, 224, 240, 256};
+
+void check_wgmma(const Row& row, const WgmmaForm& f) {
+  CAPTURE(row.name);
+  CHECK(find(row.name) == &row);
+  std::string k = std::to_string(32 / size_of(f.a)), n = std::to_string(f.n);
+  CHECK(row.mnemonic() == "wgmma.mma_async.sync.aligned.m64n" + n + "k" + k + "." + std::string(name(f.d)) +
+                              "." + std::string(name(f.a)) + "." + std::string(name(f.b)) +
+                              (f.satfinite ? ".satfinite" : ""));
+  bool floating = f.d != DType::s32, half = size_of(f.a) == 2;
+  REQUIRE(row.operands.size() == 4 + 2 * floating + half * (f.a_in_registers ? 1u : 2u));
+  const Operand& accumulators = row.operands[0];
+  CHECK(accumulators.access == Access::read_write);
+  CHECK(name(accumulators.cls) == (f.d == DType::f16 ? "b32" : name(f.d)));
+  // 64 n elements of 128 threads, two f16 to a register.
+  CHECK(accumulators.count == (f.d == DType::f16 ? 64 * f.n / 128 / 2 : 64 * f.n / 128));
+  CHECK(row.operands[1].cls == (f.a_in_registers ? Class::b32 : Class::b64));
+  CHECK(row.operands[1].count == (f.a_in_registers ? 4 : 1));
+  CHECK(row.operands[2].cls == Class::b64);
+  CHECK(row.operands[3].cls == Class::pred);
+  if (floating) CHECK(row.operands[4].step == 2);  // -1 or 1
+  CHECK((row.operands[row.operands.size() - 1].name == "trans_b") == half);
+  CHECK(row.sm == Sm::sm_90a);
+  CHECK(row.effect == Effect::memory);
+}
+
+}  // namespace
+
 TEST_CASE("wgmma: every n of every type, and no other") {
-  struct Types {
-    DType d, ab;
-  };
-  int members = 0;
-  for (auto [d, ab] :
-       {Types{DType::f32, DType::f16}, Types{DType::f32, DType::bf16}, Types{DType::f16, DType::f16}})
+  int members = 0, refused = 0;
+  for (const Types& t : kTypes)
     for (bool a_in_registers : {false, true})
-      for (int n = 8; n <= 256; n += 8, ++members) {
-        const Row& row = wgmma_mma_async(d, ab, n, a_in_registers);
-        CAPTURE(row.name);
-        std::string ab_name(name(ab));
-        CHECK(row.mnemonic() == "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k16." +
-                                    std::string(name(d)) + "." + ab_name + "." + ab_name);
-        REQUIRE(row.operands.size() == (a_in_registers ? 7 : 8));
-        const Operand& accumulators = row.operands[0];
-        CHECK(accumulators.access == Access::read_write);
-        CHECK(accumulators.cls == (d == DType::f32 ? Class::f32 : Class::b32));
-        // 64 n elements of 128 threads, two f16 to a register.
-        CHECK(accumulators.count == (d == DType::f32 ? 64 * n / 128 : 64 * n / 128 / 2));
-        CHECK(row.operands[1].cls == (a_in_registers ? Class::b32 : Class::b64));
-        CHECK(row.operands[1].count == (a_in_registers ? 4 : 1));
-        CHECK(row.operands[2].cls == Class::b64);
-        CHECK(row.operands[3].cls == Class::pred);
-        CHECK(row.operands[4].step == 2);  // -1 or 1
-        CHECK(row.operands[row.operands.size() - 1].name == "trans_b");
-        CHECK(row.sm == Sm::sm_90a);
-        CHECK(row.effect == Effect::memory);
-      }
-  CHECK(members == 192);
+      for (bool satfinite : {false, true})
+        for (int n = -8; n <= 272; n += 4) {
+          WgmmaForm form = {t.d, t.a, t.b, n, a_in_registers, satfinite};
+          bool integer = t.d == DType::s32;
+          bool width = integer ? kIntegerWidths.count(n) != 0 : n >= 8 && n <= 256 && n % 8 == 0;
+          CHECK(wgmma_has_width(t.d, n) == width);
+          bool legal = width && (integer || !satfinite);
+          if (legal) {
+            check_wgmma(wgmma_mma_async(form), form);
+            ++members;
+          } else {
+            CHECK(error_of([&] { wgmma_mma_async(form); }) != "");
+            ++refused;
+          }
+        }
+  // CUTLASS has 528 without single bits, each with A from shared memory and from registers.
+  CHECK(members == 2 * 528);
+  CHECK(refused > 1000);
+  for (int n : kIntegerWidths)
+    for (bool a_in_registers : {false, true}) {
+      const Row& row = wgmma_mma_async_bits(n, a_in_registers);
+      CHECK(row.mnemonic() ==
+            "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k256.s32.b1.b1.and.popc");
+      CHECK(row.operands.size() == 4);
+      ++members;
+    }
   int rows_of_the_family = 0;
   for (const Row& row : rows()) rows_of_the_family += row.name.starts_with("wgmma_mma_async");
   CHECK(rows_of_the_family == members);
+}
 
+TEST_CASE("wgmma: what is refused, and why") {
+  using enum DType;
   for (int n : {0, 4, 12, 264, -8}) {
     CAPTURE(n);
-    std::string text = error_of([&] { wgmma_mma_async(DType::f32, DType::bf16, n, false); });
+    std::string text = error_of([&] { wgmma_mma_async({f32, bf16, bf16, n}); });
     CHECK(contains(text, here(__LINE__ - 1)));
-    CHECK(contains(text, "n = " + std::to_string(n) + " must be a multiple of 8 from 8 to 256"));
+    CHECK(contains(text, "wgmma: f32 += bf16 x bf16: n = " + std::to_string(n) +
+                             " must be a multiple of 8 from 8 to 256"));
   }
-  for (auto [d, ab] : {Types{DType::f16, DType::bf16}, Types{DType::bf16, DType::bf16},
-                       Types{DType::f32, DType::f32}, Types{DType::u32, DType::f16}})
-    CHECK(contains(error_of([&] { wgmma_mma_async(d, ab, 64, false); }),
-                   "types f16 or bf16 into f32, or f16 into f16"));
+  CHECK(contains(error_of([] {
+                   wgmma_mma_async({s32, s8, u8, 40});
+                 }),
+                 "s32 += s8 x u8: n = 40 must be a multiple of 8 from 8 to 256, and from 32 on of 16"));
+  CHECK(contains(error_of([] { wgmma_mma_async_bits(40, true); }), "8, 24 or a multiple of 16"));
+  CHECK(contains(error_of([] { wgmma_mma_async({.d = f32, .a = f16, .b = f16, .n = 8, .satfinite = true}); }),
+                 ".satfinite is for s8 and u8"));
+  for (DType d : {f16, bf16, f32, s32, u32})
+    for (DType a : {f16, bf16, tf32, e4m3, e5m2, s8, u8, f32, u32})
+      for (DType b : {f16, bf16, tf32, e4m3, e5m2, s8, u8, f32, u32})
+        if (!kTypes.count({d, a, b}))
+          CHECK(contains(error_of([&] { wgmma_mma_async({d, a, b, 64}); }), "types may be f16, bf16, tf32"));
+}
+
+TEST_CASE("mma.sync: two depths of every type") {
+  using enum DType;
+  int members = 0;
+  for (const Types& t : kTypes)
+    for (bool satfinite : {false, true})
+      for (int k : {2, 4, 8, 16, 32, 64}) {
+        MmaForm form = {t.d, t.a, t.b, k, satfinite};
+        int bytes = k * size_of(t.a);
+        if ((bytes != 16 && bytes != 32) || (satfinite && t.d != s32)) {
+          CHECK(contains(error_of([&] { mma_sync(form); }), ".satfinite is for s8 and u8"));
+          continue;
+        }
+        const Row& row = mma_sync(form);
+        CAPTURE(row.name);
+        ++members;
+        REQUIRE(row.operands.size() == 4);
+        CHECK(row.operands[0].access == Access::write);
+        CHECK(row.operands[0].count == (t.d == f16 ? 2 : 4));
+        CHECK(row.operands[3].count == row.operands[0].count);
+        CHECK(row.operands[1].count == bytes / 8);  // 16 rows of 32 lanes
+        CHECK(row.operands[2].count == bytes / 16);
+      }
+  CHECK(members == 2 * (4 + 8 + 2 * 4));
+  int rows_of_the_family = 0;
+  for (const Row& row : rows()) rows_of_the_family += row.name.starts_with("mma_sync");
+  CHECK(rows_of_the_family == members);
+  CHECK(mma_sync({f32, bf16, bf16, 16}).mnemonic() == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32");
+  CHECK(mma_sync({s32, s8, u8, 32, true}).mnemonic() ==
+        "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32");
+  CHECK(contains(error_of([] { mma_sync({f32, f16, bf16, 16}); }), "mma: f32 += f16 x bf16: types may be"));
 }
 
 TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
@@ -288,7 +380,11 @@ TEST_CASE("matrix moves and conversions") {
   CHECK(cvt_pack(DType::f16).mnemonic() == "cvt.rn.f16x2.f32");
   CHECK(cvt_pack(DType::bf16).mnemonic() == "cvt.rn.bf16x2.f32");
   CHECK(cvt_pack(DType::f16).effect == Effect::pure);
-  CHECK(contains(error_of([] { cvt_pack(DType::f32); }), "pack into f16 or bf16"));
+  CHECK(cvt_pack(DType::e4m3).mnemonic() == "cvt.rn.satfinite.e4m3x2.f32");
+  CHECK(cvt_pack(DType::e5m2).operands[0].cls == Class::b16);
+  CHECK(cvt_pack_integer(DType::u8).mnemonic() == "cvt.pack.sat.u8.s32.b32");
+  CHECK(contains(error_of([] { cvt_pack(DType::f32); }), "pack into f16, bf16, e4m3 or e5m2"));
+  CHECK(contains(error_of([] { cvt_pack_integer(DType::f16); }), "pack into s8 or u8"));
 }
 
 TEST_CASE("a row alone in a module") {

@@ -38,7 +38,9 @@ inline void check_cases(const std::vector<Case>& cases, bool with_line = true) {
     CHECK_FALSE(text.empty());
     for (std::string phrase : c.phrases) CHECK_MESSAGE(contains(text, phrase), phrase);
     REQUIRE(bool(marked) == with_line);
-    if (with_line) CHECK_MESSAGE(text.ends_with("(" + to_string(marked) + ")"), to_string(marked));
+    std::string line = "(";
+    line.append(to_string(marked)).append(")");
+    if (with_line) CHECK_MESSAGE(text.ends_with(line), line);
     text = error_of([&] { c.body(false); });
     CHECK_MESSAGE(text.empty(), "the twin is refused: " << text);
     CHECK_THROWS_AS(Builder::current(), Error);  // no kernel is left behind

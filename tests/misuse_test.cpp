@@ -185,7 +185,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
        [](bool bad) {
          Kernel k("k");
          Registers d = k.builder().declare_registers(Class::f32, bad ? 8 : 4);
-         const isa::Row& wgmma = isa::wgmma_mma_async(DType::f32, DType::f16, 8, false);
+         const isa::Row& wgmma = isa::wgmma_mma_async({DType::f32, DType::f16, DType::f16, 8});
          u64 a = unknown<u64>();
          int64_t one = 1;
          HERE emit(k, wgmma, {d, a, a, pred(true), one, one, one, one});
@@ -240,7 +240,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
        }},
       {"wgmma of no such n",
        {"n = 12 must be a multiple of 8 from 8 to 256"},
-       [](bool bad) { HERE isa::wgmma_mma_async(DType::f32, DType::bf16, bad ? 12 : 16, false); }},
+       [](bool bad) { HERE isa::wgmma_mma_async({DType::f32, DType::bf16, DType::bf16, bad ? 12 : 16}); }},
   });
 }
 

@@ -9,8 +9,8 @@
 #include "kernels/command/family.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/compile/compile.h"
-#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/store.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -108,7 +108,7 @@ TEST_CASE("tiles and shared memory") {
        }},
       {"more than shared memory",
        {"shared memory: 233472 bytes exceed the 232448 that a CTA may have",
-        "1 x f16 128x64 tile, 128 B swizzle 16384", "53 x f16 32x64 tile, 128 B swizzle 217088"},
+        "tile 0 (f16 128x64) 16384", "tile 1 (f16 32x64) 217088"},
        [](bool bad) {
          Kernel k("k");
          k.shared<f16>({128, 64}, Swizzle128B);
@@ -292,7 +292,8 @@ TEST_CASE("accumulators and products") {
          done(k);
        }},
       {"tiles without swizzle",
-       {"mma: A is a f16 64x64 tile, no swizzle; wgmma reads tiles with 32, 64 or 128 B swizzle"},
+       {"mma: A is a f16 64x64 tile, no swizzle: wgmma reads tiles with 32, 64 or 128 B swizzle, or without "
+        "in panels of 16 B: {64, 64, 8}"},
        [](bool bad) { HERE product({.swizzle = bad ? SwizzleNone : Swizzle64B}, marked); }},
       {"tiles of two types",
        {"mma: A is a f16 64x64 tile, 128 B swizzle and B a bf16 128x64 tile, 128 B swizzle; their types must "
@@ -310,12 +311,12 @@ TEST_CASE("accumulators and products") {
          HERE product({.b = {bad ? 64 : 128, 64}}, marked);
        }},
       {"a depth that is no multiple of 16",
-       {"mma: B is 24 deep along k, which is no multiple of 16"},
+       {"mma: B is a f16 24x128 tile, 128 B swizzle, transposed: 24 along k is no multiple of 16"},
        [](bool bad) {
          HERE product({.a = {64, 64}, .b = {bad ? 24 : 64, 128}, .b_transposed = true}, marked);
        }},
       {"tiles of f32",
-       {"mma: A is a f32 64x32 tile, 128 B swizzle; only f16 and bf16 are supported"},
+       {"mma: A is a f32 64x32 tile, 128 B swizzle: f32 is none of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = bad ? k.shared<f32>({64, 32}, Swizzle128B) : k.shared<f16>({64, 64}, Swizzle128B);
@@ -323,13 +324,22 @@ TEST_CASE("accumulators and products") {
          HERE mma(acc, tile[0], tile[0]);
          done(k);
        }},
-      {"a store of too few columns",
-       {"store: n = 40 must be a multiple of 64, the bf16 elements of 128 B"},
+      {"a store of accumulators that are not f32",
+       {"store: the accumulators are f16; it converts from f32"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
-         Accumulator acc(64, bad ? 40 : 64);
+         Accumulator acc(64, 64, bad ? DType::f16 : DType::f32);
          HERE store<bf16>(D, acc, 0, 0);
+         done(k);
+       }},
+      {"a store of more columns than there are",
+       {"store: 72 columns of an accumulator with 64; it takes a multiple of 8 within them"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         Accumulator acc(64, 64);
+         HERE store<bf16>(D, acc, 0, 0, {.cols = bad ? 72 : 40});
          done(k);
        }},
   });

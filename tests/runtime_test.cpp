@@ -94,6 +94,7 @@ Signature example() {
                   {.name = "out", .kind = Parameter::Kind::pointer, .dtype = DType::f32, .tensor_map = {}},
                   {.name = "n", .kind = Parameter::Kind::scalar, .dtype = DType::u32, .tensor_map = {}},
                   {.name = "alpha", .kind = Parameter::Kind::scalar, .dtype = DType::f32, .tensor_map = {}}};
+  s.shared = {{"sA", 0, 16384, 3}, {"full", 49152, 8, 3}};
   return s;
 }
 
@@ -414,6 +415,9 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   check_broken("\"oob_fill\": \"zero\"", "\"oob_fill\": 0",
                "parameters[0].oob_fill: the value 0 has the wrong type");
   check_broken("\"box\"", "\"boxes\"", "parameters[0]: the member 'box' is missing");
+  check_broken("\"shared\": [", "\"shared\": 3, \"x\": [", "scale.json.shared: expected a list");
+  check_broken("\"stages\": 3", "\"stages\": -3", "scale.json.shared[0].stages: expected an unsigned");
+  CHECK(broken("\"shared\"", "\"shadowed\"") == "no error");  // a sidecar may have none
 }
 
 TEST_CASE("signatures that no kernel can have are refused when it is loaded") {

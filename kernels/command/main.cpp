@@ -109,6 +109,9 @@ int guarded(const std::function<int()>& body) {
   } catch (const runtime::TimeoutError& e) {
     fmt::print(stderr, "error: {}\n", e.what());
     return static_cast<int>(Outcome::timed_out);
+  } catch (const runtime::EmulatorError& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return static_cast<int>(e.fault() == runtime::Fault::time_limit ? Outcome::timed_out : Outcome::failed);
   } catch (const std::exception& e) {
     fmt::print(stderr, "error: {}\n", e.what());
     return static_cast<int>(Outcome::failed);

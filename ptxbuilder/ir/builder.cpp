@@ -315,21 +315,33 @@ smem Builder::shared_base() {
   return smem(s.shared);
 }
 
-uint32_t Builder::allocate_shared(uint32_t bytes, uint32_t alignment, const std::string& what, Where where) {
+uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment,
+                                  Where where) {
   check_current(where);
   constexpr uint32_t kLimit =
       232448;  // bytes a CTA may have on sm_90 (CUDA programming guide, compute capabilities)
-  uint32_t& total = signature().dynamic_shared_bytes;
-  uint64_t offset = (uint64_t{total} + alignment - 1) / alignment * alignment;
-  state_->shared_plan.emplace_back(what, bytes);
-  if (offset + bytes > kLimit) {
-    std::string plan;
-    for (const auto& [name, size] : state_->shared_plan)
-      plan += fmt::format("{}{} {}", plan.empty() ? "" : ", ", name, size);
-    throw Error(where, fmt::format("shared memory: {} bytes exceed the {} that a CTA may have ({})",
-                                   offset + bytes, kLimit, plan));
+  std::vector<SharedObject>& objects = signature().shared;
+  auto taken = [&](const std::string& wanted) {
+    return std::any_of(objects.begin(), objects.end(),
+                       [&](const SharedObject& o) { return o.name == wanted; });
+  };
+  if (taken(name)) {
+    int number = 2;
+    while (taken(fmt::format("{} {}", name, number))) ++number;
+    name = fmt::format("{} {}", name, number);
   }
-  total = static_cast<uint32_t>(offset + bytes);
+  uint32_t& total = signature().dynamic_shared_bytes;
+  const uint64_t offset = (uint64_t{total} + alignment - 1) / alignment * alignment;
+  const uint64_t end = offset + uint64_t{bytes} * static_cast<uint64_t>(stages);
+  objects.push_back({name, static_cast<uint32_t>(offset), bytes, static_cast<uint32_t>(stages)});
+  if (end > kLimit) {
+    std::string plan;
+    for (const SharedObject& o : objects)
+      plan += fmt::format("{}{} {}", plan.empty() ? "" : ", ", o.name, uint64_t{o.bytes} * o.stages);
+    throw Error(where, fmt::format("shared memory: {} bytes exceed the {} that a CTA may have ({})", end,
+                                   kLimit, plan));
+  }
+  total = static_cast<uint32_t>(end);
   return static_cast<uint32_t>(offset);
 }
 

@@ -77,9 +77,10 @@ class Builder {
   // Declares named registers at the top of the kernel.
   Registers declare_registers(Class cls, int count);
 
-  // The start of dynamic shared memory, aligned to 1024 bytes, and `bytes` more of it: yields the offset.
+  // The start of dynamic shared memory, aligned to 1024 bytes, and `stages` times `bytes` more of it, which
+  // yields the offset. Reports and the sidecar call it `name`, with a number where that is taken.
   smem shared_base();
-  uint32_t allocate_shared(uint32_t bytes, uint32_t alignment, const std::string& what, Where where);
+  uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment, Where where);
 
   // A mutable cell; promoted to registers when the kernel is finished.
   llvm::Value* declare_variable(Class cls);

@@ -42,7 +42,6 @@ struct Builder::State {
   BuilderOptions options;
   const isa::Target& target;
   Signature signature;
-  std::vector<std::pair<std::string, uint32_t>> shared_plan;  // what, bytes
   std::vector<std::string> waivers;
   std::vector<std::function<void()>> checks;
   std::shared_ptr<void> attachment;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <unordered_map>
 
@@ -13,6 +14,7 @@ namespace {
 class Table {
  public:
   Table() {
+    rows_.reserve(1536);  // a row is large: no copies while they grow in number
     for (const Row& row : {
 #define PTX_ROW(name, ...) rows_def::name,
 #define PTX_INTRINSIC(name, ...) rows_def::name,
@@ -22,6 +24,7 @@ class Table {
          })
       rows_.push_back(row);
     add_wgmma();
+    add_mma();
     add_tensor_copies();
     add_matrix_moves();
     add_conversions();
@@ -43,6 +46,7 @@ class Table {
   std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
 
   void add_wgmma();
+  void add_mma();
   void add_tensor_copies();
   void add_matrix_moves();
   void add_conversions();
@@ -57,28 +61,112 @@ const Table& table() {
   return t;
 }
 
-std::string wgmma_name(DType d, DType ab, int n, bool a_in_registers) {
-  return fmt::format("wgmma_mma_async_m64n{}k16_{}_{}_{}_{}", n, name(d), name(ab), name(ab),
-                     a_in_registers ? "rs" : "ss");
+// Registers of a D fragment with `elements` a thread: f16 lies two to a register.
+std::string accumulators(DType d, int elements) {
+  if (d == DType::f16) return fmt::format("b32x{}", elements / 2);
+  return fmt::format("{}x{}", name(d), elements);
+}
+
+struct Types {
+  DType d, a, b;
+};
+
+constexpr std::array kFp8 = {DType::e4m3, DType::e5m2};
+constexpr std::array kInt8 = {DType::s8, DType::u8};
+
+// What the tensor cores multiply, for wgmma and mma.sync alike.
+std::vector<Types> tensor_core_types() {
+  std::vector<Types> all = {{DType::f16, DType::f16, DType::f16},
+                            {DType::f32, DType::f16, DType::f16},
+                            {DType::f32, DType::bf16, DType::bf16},
+                            {DType::f32, DType::tf32, DType::tf32}};
+  for (DType d : {DType::f16, DType::f32})
+    for (DType a : kFp8)
+      for (DType b : kFp8) all.push_back({d, a, b});
+  for (DType a : kInt8)
+    for (DType b : kInt8) all.push_back({DType::s32, a, b});
+  return all;
+}
+
+constexpr std::string_view kTypeRule =
+    "types may be f16, bf16, tf32 (A and B alike), e4m3 or e5m2 (also mixed) into f32; f16, e4m3 or e5m2 "
+    "into "
+    "f16; s8 or u8 (also mixed) into s32";
+
+bool has_types(const Types& t) {
+  auto all = tensor_core_types();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Types& o) { return o.d == t.d && o.a == t.a && o.b == t.b; });
+}
+
+// s8, u8 and b1 have fewer widths than the floating types.
+bool is_integer_width(int n) { return n == 8 || n == 24 || n % 16 == 0; }
+
+std::string wgmma_name(const WgmmaForm& f) {
+  return fmt::format("wgmma_mma_async_m64n{}k{}_{}_{}_{}{}_{}", f.n, wgmma_depth(f.a), name(f.d), name(f.a),
+                     name(f.b), f.satfinite ? "_satfinite" : "", f.a_in_registers ? "rs" : "ss");
+}
+
+std::string wgmma_bits_name(int n, bool a_in_registers) {
+  return fmt::format("wgmma_mma_async_m64n{}k256_s32_b1_b1_and_popc_{}", n, a_in_registers ? "rs" : "ss");
+}
+
+// `shape_and_types` as "m64n8k16.f32.bf16.bf16".
+std::string wgmma_syntax(std::string_view shape_and_types, std::string_view d, bool a_in_registers,
+                         std::string_view modifiers) {
+  return fmt::format("wgmma.mma_async.sync.aligned.{} {{d:+{}}}, {{a:{}}}, {{b:b64}}, {{scale_d:pred}}{};",
+                     shape_and_types, d, a_in_registers ? "b32x4" : "b64", modifiers);
 }
 
 void Table::add_wgmma() {
-  struct Types {
-    DType d, ab;
-  };
-  for (auto [d, ab] :
-       {Types{DType::f32, DType::f16}, Types{DType::f32, DType::bf16}, Types{DType::f16, DType::f16}})
-    for (bool a_in_registers : {false, true})
-      for (int n = 8; n <= 256; n += 8) {
-        // A thread holds 64 n / 128 elements of D; f16 elements lie two to a register.
-        std::string list = d == DType::f32 ? fmt::format("f32x{}", n / 2) : fmt::format("b32x{}", n / 4);
-        add(wgmma_name(d, ab, n, a_in_registers),
-            fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.{}.{}.{} {{d:+{}}}, {{a:{}}}, {{b:b64}}, "
-                        "{{scale_d:pred}}, "
-                        "{{scale_a:imm<-1..1/2>}}, {{scale_b:imm<-1..1/2>}}{}, {{trans_b:imm<0..1>}};",
-                        n, name(d), name(ab), name(ab), list, a_in_registers ? "b32x4" : "b64",
-                        a_in_registers ? "" : ", {trans_a:imm<0..1>}"),
+  for (const Types& t : tensor_core_types())
+    for (bool satfinite : {false, true})
+      for (bool a_in_registers : {false, true})
+        for (int n = 8; n <= 256; n += 8) {
+          bool integer = t.d == DType::s32;
+          if (integer ? !is_integer_width(n) : satfinite) continue;
+          std::string modifiers = integer ? "" : ", {scale_a:imm<-1..1/2>}, {scale_b:imm<-1..1/2>}";
+          if (size_of(t.a) == 2) modifiers += a_in_registers ? "" : ", {trans_a:imm<0..1>}";
+          if (size_of(t.a) == 2) modifiers += ", {trans_b:imm<0..1>}";
+          std::string types = fmt::format("m64n{}k{}.{}.{}.{}{}", n, wgmma_depth(t.a), name(t.d), name(t.a),
+                                          name(t.b), satfinite ? ".satfinite" : "");
+          add(wgmma_name({t.d, t.a, t.b, n, a_in_registers, satfinite}),
+              wgmma_syntax(types, accumulators(t.d, n / 2), a_in_registers, modifiers), Effect::memory,
+              integer && t.a != t.b ? 84 : 80, Sm::sm_90a);
+        }
+  for (bool a_in_registers : {false, true})
+    for (int n = 8; n <= 256; n += 8)
+      if (is_integer_width(n))
+        add(wgmma_bits_name(n, a_in_registers),
+            wgmma_syntax(fmt::format("m64n{}k256.s32.b1.b1.and.popc", n), accumulators(DType::s32, n / 2),
+                         a_in_registers, ""),
             Effect::memory, 80, Sm::sm_90a);
+}
+
+std::string mma_name(const MmaForm& f) {
+  return fmt::format("mma_sync_m16n8k{}_{}_{}_{}{}", f.k, name(f.d), name(f.a), name(f.b),
+                     f.satfinite ? "_satfinite" : "");
+}
+
+// A and B fill 8 (k of 16 bytes) or 16 bytes of a thread's registers a row, so two depths for each type.
+void Table::add_mma() {
+  for (const Types& t : tensor_core_types())
+    for (int halves : {1, 2})
+      for (bool satfinite : {false, true}) {
+        bool fp8 = t.a == DType::e4m3 || t.a == DType::e5m2, integer = t.d == DType::s32;
+        if (satfinite && !integer) continue;
+        int k = halves * 16 / size_of(t.a);
+        std::string_view d = name(t.d);
+        std::string c = accumulators(t.d, 4);
+        int version = fp8 ? (t.d == DType::f32 && halves == 2 ? 84 : 87) : 70;
+        Sm sm = fp8 ? Sm::sm_89 : Sm::sm_80;
+        if (t.a == DType::f16 && halves == 1) version = 65, sm = Sm::sm_75;
+        add(mma_name({t.d, t.a, t.b, k, satfinite}),
+            fmt::format(
+                "mma.sync.aligned.m16n8k{}.row.col{}.{}.{}.{}.{} {{d:={}}}, {{a:b32x{}}}, {{b:b32x{}}}, "
+                "{{c:{}}};",
+                k, satfinite ? ".satfinite" : "", d, name(t.a), name(t.b), d, c, 2 * halves, halves, c),
+            Effect::memory, version, sm);
       }
 }
 
@@ -129,12 +217,25 @@ void Table::add_matrix_moves() {
     }
 }
 
-std::string cvt_pack_name(DType to) { return fmt::format("cvt_rn_{}x2_f32", name(to)); }
+std::string cvt_pack_name(DType to) {
+  return fmt::format("cvt_rn_{}{}x2_f32", size_of(to) == 1 ? "satfinite_" : "", name(to));
+}
+
+std::string cvt_pack_integer_name(DType to) { return fmt::format("cvt_pack_sat_{}_s32", name(to)); }
 
 void Table::add_conversions() {
   for (DType to : {DType::f16, DType::bf16})
     add(cvt_pack_name(to), fmt::format("cvt.rn.{}x2.f32 {{d:=b32}}, {{high:f32}}, {{low:f32}};", name(to)),
         Effect::pure, 70, Sm::sm_80);
+  for (DType to : kFp8)
+    add(cvt_pack_name(to),
+        fmt::format("cvt.rn.satfinite.{}x2.f32 {{d:=b16}}, {{high:f32}}, {{low:f32}};", name(to)),
+        Effect::pure, 78, Sm::sm_90);
+  for (DType to : kInt8)
+    add(cvt_pack_integer_name(to),
+        fmt::format("cvt.pack.sat.{}.s32.b32 {{d:=b32}}, {{high:s32}}, {{low:s32}}, {{above:b32}};",
+                    name(to)),
+        Effect::pure, 65, Sm::sm_75);
 }
 
 const Row& require(const std::string& name, Where where, std::string_view operation, std::string_view rule) {
@@ -148,12 +249,32 @@ std::span<const Row> rows() { return table().rows(); }
 
 const Row* find(std::string_view name) { return table().find(name); }
 
-const Row& wgmma_mma_async(DType d, DType ab, int n, bool a_in_registers, Where where) {
-  return require(
-      wgmma_name(d, ab, n, a_in_registers), where, "wgmma",
-      fmt::format(
-          "n = {} must be a multiple of 8 from 8 to 256, and types f16 or bf16 into f32, or f16 into f16",
-          n));
+int wgmma_depth(DType ab) { return 32 / size_of(ab); }
+
+bool wgmma_has_width(DType d, int n) {
+  return n >= 8 && n <= 256 && n % 8 == 0 && (d != DType::s32 || is_integer_width(n));
+}
+
+const Row& wgmma_mma_async(const WgmmaForm& f, Where where) {
+  std::string what = fmt::format("wgmma: {} += {} x {}", name(f.d), name(f.a), name(f.b));
+  if (!has_types({f.d, f.a, f.b})) throw Error(where, fmt::format("{}: {}", what, kTypeRule));
+  if (!wgmma_has_width(f.d, f.n))
+    throw Error(where, fmt::format("{}: n = {} must be a multiple of 8 from 8 to 256{}", what, f.n,
+                                   f.d == DType::s32 ? ", and from 32 on of 16" : ""));
+  return require(wgmma_name(f), where, what, ".satfinite is for s8 and u8");
+}
+
+const Row& wgmma_mma_async_bits(int n, bool a_in_registers, Where where) {
+  return require(wgmma_bits_name(n, a_in_registers), where, "wgmma: s32 += b1 x b1",
+                 fmt::format("n = {} must be 8, 24 or a multiple of 16 up to 256", n));
+}
+
+const Row& mma_sync(const MmaForm& f, Where where) {
+  std::string what = fmt::format("mma: {} += {} x {}", name(f.d), name(f.a), name(f.b));
+  if (!has_types({f.d, f.a, f.b})) throw Error(where, fmt::format("{}: {}", what, kTypeRule));
+  return require(mma_name(f), where, what,
+                 fmt::format("k = {} must be {} or {}, and .satfinite is for s8 and u8", f.k,
+                             16 / size_of(f.a), 32 / size_of(f.a)));
 }
 
 const Row& cp_async_bulk_tensor_load(TensorLoadForm form, Where where) {
@@ -175,7 +296,11 @@ const Row& stmatrix(int matrices, bool transposed, Where where) {
 }
 
 const Row& cvt_pack(DType to, Where where) {
-  return require(cvt_pack_name(to), where, "cvt", "two f32 pack into f16 or bf16");
+  return require(cvt_pack_name(to), where, "cvt", "two f32 pack into f16, bf16, e4m3 or e5m2");
+}
+
+const Row& cvt_pack_integer(DType to, Where where) {
+  return require(cvt_pack_integer_name(to), where, "cvt", "two s32 pack into s8 or u8");
 }
 
 }  // namespace ptxbuilder::isa

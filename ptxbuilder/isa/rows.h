@@ -30,10 +30,31 @@ namespace rows_def {
 // ---- Families ----
 // Each throws Error that names the legal values when there is no such member.
 
-// PTX ISA, wgmma.mma_async: D[64,n] += A[64,k] B[k,n] with k = 16 for 16-bit types. D is f32 or f16, n a
-// multiple of 8 up to 256; A comes by descriptor or from four registers a thread. Operands d, a, b, scale_d,
-// scale_a, scale_b, trans_a (descriptors only), trans_b.
-const Row& wgmma_mma_async(DType d, DType ab, int n, bool a_in_registers, Where where = Where::here());
+// PTX ISA, wgmma.mma_async: D[64,n] += A[64,k] B[k,n]. Types: f16, bf16, tf32, e4m3 and e5m2 (mixed too) into
+// f32; f16, e4m3 and e5m2 into f16; s8 and u8 (mixed too) into s32. n is a multiple of 8 up to 256, into s32
+// from 32 on a multiple of 16. A comes by descriptor or from four registers a thread. Operands d, a, b,
+// scale_d; of floating types scale_a, scale_b; of 16-bit types trans_a (descriptors only), trans_b.
+struct WgmmaForm {
+  DType d, a, b;
+  int n;
+  bool a_in_registers = false;
+  bool satfinite = false;  // into s32: clamps in place of wrapping around
+};
+const Row& wgmma_mma_async(const WgmmaForm& form, Where where = Where::here());
+int wgmma_depth(DType ab);             // k: 32 bytes
+bool wgmma_has_width(DType d, int n);  // whether there is such an n for accumulators of type d
+
+// The same for single bits, D[64,n] += popcount(A[64,256] & B[256,n]) in s32, 32 bits to a register of A.
+const Row& wgmma_mma_async_bits(int n, bool a_in_registers, Where where = Where::here());
+
+// PTX ISA, mma.sync: D[16,8] = A[16,k] B[k,8] + C of one warp, A by rows and B by columns, types as wgmma. k
+// is 16 or 32 bytes. Operands d, a, b, c.
+struct MmaForm {
+  DType d, a, b;
+  int k;
+  bool satfinite = false;
+};
+const Row& mma_sync(const MmaForm& form, Where where = Where::here());
 
 // PTX ISA, cp.async.bulk.tensor, tile mode: rank 1 to 5. Loads have operands dst, map, c0.., bar, then
 // cta_mask when multicast and policy when a cache hint is given; stores have map, c0.., src.
@@ -49,8 +70,12 @@ const Row& cp_async_bulk_tensor_store(int rank, Where where = Where::here());
 const Row& ldmatrix(int matrices, bool transposed, Where where = Where::here());
 const Row& stmatrix(int matrices, bool transposed, Where where = Where::here());
 
-// PTX ISA, cvt with packing: two f32, `high` and `low`, to one register of two f16 or bf16, round to nearest
-// even.
+// PTX ISA, cvt with packing: two f32, `high` and `low`, to nearest even, to one b32 of two f16 or bf16, or to
+// one b16 of two e4m3 or e5m2, which clamp at their greatest value.
 const Row& cvt_pack(DType to, Where where = Where::here());
+
+// PTX ISA, cvt.pack: two s32, `high` and `low`, clamped to s8 or u8, in the low half of a b32 whose high half
+// is the low half of `above`.
+const Row& cvt_pack_integer(DType to, Where where = Where::here());
 
 }  // namespace ptxbuilder::isa

@@ -9,7 +9,9 @@ namespace ptxbuilder {
 // ISA, mbarrier). Initialised here; sync_threads() or the first role publishes them.
 class Barriers {
  public:
-  Barriers(Kernel& kernel, const std::vector<int>& arrivals, Where where = Where::here());
+  // Reports call them by `names`, each of which is for an equal share of them: {"full", "empty"}.
+  Barriers(Kernel& kernel, const std::vector<int>& arrivals,
+           const std::vector<std::string>& names = {"barrier"}, Where where = Where::here());
 
   // The address of one, by a host or device index.
   smem operator[](u32 index) const;

@@ -7,6 +7,37 @@ namespace {
 
 constexpr int kBoxLimit = 256;  // elements along each dimension (CUDA driver API, cuTensorMapEncodeTiled)
 
+// The part of a view that this CTA fetches for `mask`, the CTAs of its cluster along an axis.
+struct Part {
+  TileView view;
+  u32 first_row;
+  u16 mask;
+};
+
+uint32_t ctas_along(ClusterAxis axis, Where where) {
+  auto [x, y, z] = Builder::current(where).signature().cluster;
+  return axis == ClusterAxis::x ? x : y;
+}
+
+Part part_of(const TileView& view, ClusterAxis axis, Where where) {
+  auto [x, y, z] = Builder::current(where).signature().cluster;
+  uint32_t count = ctas_along(axis, where);
+  if (z != 1)
+    throw Error(where, fmt::format("tma_load: multicast in a cluster of {} x {} x {} CTAs; it serves x and y",
+                                   x, y, z));
+  if (view.row_count() % (8 * static_cast<int>(count)) != 0)
+    throw Error(where, fmt::format("tma_load: {} rows for {} CTAs; each fetches a multiple of 8",
+                                   view.row_count(), count));
+  u32 column = cluster_ctaid_x(where), row = cluster_ctaid_y(where);
+  int rows = view.row_count() / static_cast<int>(count);
+  u32 first = (axis == ClusterAxis::x ? column : row) * rows;
+  // CTA (i, j) of the cluster has rank i + x j.
+  uint32_t along_x = (1u << x) - 1, along_y = 0;
+  for (uint32_t j = 0; j < y; ++j) along_y |= 1u << (x * j);
+  u32 mask = axis == ClusterAxis::x ? u32(along_x) << (row * x) : u32(along_y) << column;
+  return {view.rows(first, rows, where), first, u16(mask)};
+}
+
 TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation, Where where) {
   const SharedTile& tile = view.tile();
   if (rank < 1 || rank > 5)
@@ -69,13 +100,25 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
     throw Error(to.where,
                 "tma_load: the view has no barrier to complete on: take it from a pipeline's stage, or add "
                 ".on(barrier)");
-  bind_tensor_map(from, to.view, rank, "tma_load", to.where);
   if (to.view.on_copy()) (*to.view.on_copy())(to.view, to.where);
-  const isa::Row& row = isa::cp_async_bulk_tensor_load({.rank = rank}, to.where);
-  each_panel(to.view, coordinates, [&](smem address, const std::vector<u32>& at) {
+  std::optional<Part> part;
+  if (auto axis = to.view.multicast_axis(); axis && ctas_along(*axis, to.where) > 1)
+    part = part_of(to.view, *axis, to.where);
+  const TileView& view = part ? part->view : to.view;
+  std::vector<u32> start = coordinates;
+  if (part) {
+    if (rank < 2)
+      throw Error(to.where, "tma_load: multicast divides rows; give the coordinate of the rows too");
+    start[1] = start[1] + part->first_row;
+  }
+  bind_tensor_map(from, view, rank, "tma_load", to.where);
+  const isa::Row& row =
+      isa::cp_async_bulk_tensor_load({.rank = rank, .multicast = part.has_value()}, to.where);
+  each_panel(view, start, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {address, from};
     append_coordinates(arguments, at);
     arguments.emplace_back(*to.view.barrier());
+    if (part) arguments.emplace_back(part->mask);
     builder.emit(row, arguments, std::nullopt, to.where);
   });
 }

@@ -65,6 +65,15 @@ TileContext& TileContext::of(Builder& builder) {
   return *std::static_pointer_cast<TileContext>(builder.attachment());
 }
 
+void TileContext::end_role() {
+  for (const auto& [name, action] : std::exchange(at_role_end, {})) action();
+}
+
+int cluster_size(Builder& builder) {
+  auto [x, y, z] = builder.signature().cluster;
+  return static_cast<int>(x * y * z);
+}
+
 u32 warpgroup_in_cta(Where where) {
   TileContext& context = TileContext::of(Builder::current(where));
   if (context.role < 0) return 0;
@@ -93,6 +102,8 @@ Kernel::Kernel(std::string name, BuilderOptions options, Where where)
       throw Error(
           context.barrier_where,
           "barrier: no sync_threads() or role follows, so other threads may use it before it is made");
+    context.end_role();
+    if (context.meet_at_end) sync_cluster(context.barrier_where);
     check_tensor_maps(builder);
     finish_roles(builder);
   });
@@ -125,7 +136,12 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
     throw Error(where,
                 fmt::format("warpgroups: registers must be from 24 to 256 in steps of 8, or 0, but are {}",
                             registers));
-  if (context.unpublished_barriers) sync_threads(where);
+  if (context.unpublished_barriers) {
+    if (detail::cluster_size(builder_) > 1)
+      sync_cluster(where);
+    else
+      sync_threads(where);
+  }
 
   int first = 0;
   for (const auto& role : context.roles) first += role.count;
@@ -139,9 +155,16 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
         context.role = static_cast<int>(context.roles.size()) - 1;
         AuthorsCode authors;
         body(count == 1 ? u32(0) : group - first);
+        context.end_role();
         context.role = -1;
       },
       where);
+}
+
+void sync_cluster(Where where) {
+  barrier_cluster_arrive(where);
+  barrier_cluster_wait(where);
+  TileContext::of(Builder::current(where)).unpublished_barriers = false;
 }
 
 void sync_threads(Where where) {
@@ -176,7 +199,8 @@ u32 warp_index(Where where) {
   return *context.warp;
 }
 
-Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, Where where)
+Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, const std::vector<std::string>& names,
+                   Where where)
     : count_(static_cast<int>(arrivals.size())) {
   Builder& builder = kernel.builder();
   for (int n : arrivals)
@@ -184,7 +208,14 @@ Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, Where where
       throw Error(where, fmt::format("barriers: {} arrivals; from 1 to 2^20 - 1 are possible", n));
   if (arrivals.empty()) throw Error(where, "barriers: at least one");
   AtLine line(where);
-  offset_ = builder.allocate_shared(static_cast<uint32_t>(8 * count_), 8, "barriers", where);
+  const int share = names.empty() ? 0 : count_ / static_cast<int>(names.size());
+  if (names.empty() || share * static_cast<int>(names.size()) != count_)
+    throw Error(where, fmt::format("barriers: {} names for {} barriers; each is for an equal share of them",
+                                   names.size(), count_));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const uint32_t offset = builder.allocate_shared(names[i], 8, share, 8, where);
+    if (i == 0) offset_ = offset;
+  }
   if_(
       tid_x(where) == 0,
       [&] {

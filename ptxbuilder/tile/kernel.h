@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <tuple>
 
 #include "ptxbuilder/ir/control.h"
@@ -98,11 +99,11 @@ class Kernel {
 
   // A tile of `shape` elements of T in shared memory, `stages` times. Rows of swizzled tiles are cut into
   // panels of the swizzle's span. Throws Error when a row is no multiple of 16 bytes or of the span, or
-  // shared memory is used up.
+  // shared memory is used up. The emulator's reports call it `name`, else "tile 0 (bf16 128x64)".
   template <class T>
-  SharedTile shared(TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1,
+  SharedTile shared(TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1, std::string name = {},
                     Where where = Where::here()) {
-    return SharedTile(builder_, T::dtype, shape, swizzle, stages, where);
+    return SharedTile(builder_, T::dtype, shape, swizzle, stages, std::move(name), where);
   }
 
   // A role: the next `count` warpgroups of the CTA run `body(i)`, i being 0 to count - 1, with `registers`
@@ -120,6 +121,9 @@ class Kernel {
  private:
   Builder builder_;
 };
+
+// Waits for all threads of the cluster, and publishes barriers made before to all of them.
+void sync_cluster(Where where = Where::here());
 
 // Waits for all threads of the CTA, and publishes barriers made before.
 void sync_threads(Where where = Where::here());
@@ -146,9 +150,16 @@ struct TileContext {
   bool unpublished_barriers = false;
   Where barrier_where;
   std::vector<std::weak_ptr<bool>> in_flight;  // of accumulators
+  // What each thread of the role has to do before it ends, by name; without roles, of the kernel.
+  std::map<std::string, std::function<void()>> at_role_end;
+  void end_role();
+  bool meet_at_end = false;  // CTAs of a cluster that reach into each other's shared memory
 
   static TileContext& of(Builder& builder);
 };
+
+// CTAs of a cluster.
+int cluster_size(Builder& builder);
 
 // Where the code being emitted runs: which warpgroup of the CTA, and how the role around it lies in the CTA.
 // Outside roles there is one warpgroup, 0.

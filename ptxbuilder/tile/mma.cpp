@@ -2,74 +2,51 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ptxbuilder {
 namespace {
 
+using detail::operand_of;
 using detail::TileContext;
 
-constexpr int kRows = 64;   // of one wgmma
-constexpr int kDepth = 16;  // its k, for 16-bit elements
+constexpr int kRows = 64;  // of one wgmma
 
-// One operand of wgmma in shared memory: the descriptor of its start, and how many bytes it advances.
-struct Operand {
-  Operand(const TileView& view, const char* name, Where where) : view(view), name(name) {
-    const SharedTile& tile = view.tile();
-    if (tile.dtype() != DType::f16 && tile.dtype() != DType::bf16)
-      throw Error(where,
-                  fmt::format("mma: {} is a {}; only f16 and bf16 are supported", name, tile.describe()));
-    if (tile.swizzle() == Swizzle::none)
-      throw Error(where, fmt::format("mma: {} is a {}; wgmma reads tiles with 32, 64 or 128 B swizzle", name,
-                                     tile.describe()));
-    if (depth() % kDepth != 0)
-      throw Error(where, fmt::format("mma: {} is {} deep along k, which is no multiple of {}", name, depth(),
-                                     kDepth));
-  }
+// The descriptor of the part of a matrix that one instruction reads.
+u64 descriptor(const TileView& view, const WgmmaOperand& part) {
+  u64 address = u64((u32(view.address()) >> 4) & 0x3fff);
+  return address | part.descriptor().encode();
+}
 
-  // Elements along m or n, and along k.
-  int extent() const { return view.is_transposed() ? view.tile().cols() : view.row_count(); }
-  int depth() const { return view.is_transposed() ? view.row_count() : view.tile().cols(); }
+Class register_class(DType dtype) {
+  return dtype == DType::f32 ? Class::f32 : dtype == DType::s32 ? Class::s32 : Class::b32;
+}
 
-  // The swizzle's pattern is 8 rows of the span. Rows are m or n: SBO steps over 8 of them, and LBO is not
-  // used (the manual's value is 1). Rows are k (transposed): LBO steps from panel to panel along m or n, SBO
-  // over 8 rows of k.
-  u64 descriptor() const {
-    const SharedTile& tile = view.tile();
-    uint32_t pattern = 8 * static_cast<uint32_t>(span_bytes(tile.swizzle()));
-    uint32_t leading = view.is_transposed() ? static_cast<uint32_t>(tile.panel_bytes()) : 16;
-    u64 address = u64((u32(view.address()) >> 4) & 0x3fff);
-    return address | descriptor_bits(tile.swizzle(), leading, pattern);
-  }
-
-  // Bytes from the start of the operand to element (i, k), for the i and k at which an instruction may start.
-  int advance(int i, int k) const {
-    const SharedTile& tile = view.tile();
-    int row = view.is_transposed() ? k : i;
-    int col = view.is_transposed() ? i : k;
-    return col / tile.panel_cols() * tile.panel_bytes() + row * tile.panel_row_bytes() +
-           col % tile.panel_cols() * size_of(tile.dtype());
-  }
-
-  const TileView& view;
-  const char* name;
-};
+bool multiply_together(DType a, DType b) {
+  auto both = [&](DType x, DType y) { return (a == x && b == y) || (a == y && b == x); };
+  return a == b || both(DType::e4m3, DType::e5m2) || both(DType::s8, DType::u8);
+}
 
 }  // namespace
 
-uint64_t descriptor_bits(Swizzle swizzle, uint32_t leading_bytes, uint32_t stride_bytes) {
-  uint64_t layout =
-      swizzle == Swizzle::none ? 0 : 4 - static_cast<uint64_t>(swizzle);  // 128 B is 1, 64 B 2, 32 B 3
-  return layout << 62 | uint64_t{stride_bytes >> 4} << 32 | uint64_t{leading_bytes >> 4} << 16;
-}
-
-Accumulator::Accumulator(int m, int n, Where where)
-    : m_(m), n_(n), accumulate_(pred(false)), in_flight_(std::make_shared<bool>(false)) {
+Accumulator::Accumulator(int m, int n, DType dtype, Where where)
+    : m_(m), n_(n), dtype_(dtype), accumulate_(pred(false)), in_flight_(std::make_shared<bool>(false)) {
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::s32)
+    throw Error(where, fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
   if (m < kRows || m % kRows != 0)
     throw Error(where, fmt::format("accumulator: m = {} must be a multiple of {}", m, kRows));
-  if (n < 8 || n > 256 || n % 8 != 0)
-    throw Error(where, fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256", n));
+  if (!isa::wgmma_has_width(dtype, n))
+    throw Error(where, fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}", n,
+                                   dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
   Builder& builder = Builder::current(where);
-  registers_ = builder.declare_registers(Class::f32, m / kRows * (n / 2));
+  int count = m / kRows * (dtype == DType::f16 ? n / 4 : n / 2);
+  registers_ = builder.declare_registers(register_class(dtype), count);
   TileContext::of(builder).in_flight.push_back(in_flight_);
+}
+
+Registers Accumulator::block_registers(int block) const {
+  int count = registers_.count / (m_ / kRows);
+  return registers_.slice(block * count, count);
 }
 
 Registers Accumulator::registers(int block, Where where) const {
@@ -77,46 +54,142 @@ Registers Accumulator::registers(int block, Where where) const {
     throw Error(where, "accumulator: read while an mma may still write it; call wgmma_wait(0) first");
   if (block < 0 || block >= m_ / kRows)
     throw Error(where, fmt::format("accumulator: block {} of {}", block, m_ / kRows));
-  return registers_.slice(block * (n_ / 2), n_ / 2);
+  return block_registers(block);
 }
 
-f32 Accumulator::value(int block, int i, Where where) const {
-  if (i < 0 || i >= n_ / 2)
-    throw Error(where, fmt::format("accumulator: register {} of the {} of a block", i, n_ / 2));
-  std::vector<Argument> from = {registers(block, where).slice(i, 1)};
-  return f32(Builder::current(where).emit(isa::rows_def::mov_f32, from, std::nullopt, where)[0].handle());
-}
-
-void mma(Accumulator& d, const TileView& a_view, const TileView& b_view, Where where) {
+Value Accumulator::element(int block, int i, DType as, Where where) const {
   AtLine line(where);
-  Operand a(a_view, "A", where), b(b_view, "B", where);
-  DType type = a_view.tile().dtype();
-  if (type != b_view.tile().dtype())
-    throw Error(where, fmt::format("mma: A is a {} and B a {}; their types must be equal",
-                                   a_view.tile().describe(), b_view.tile().describe()));
-  if (a.extent() != d.m() || b.extent() != d.n() || a.depth() != b.depth())
-    throw Error(where, fmt::format("mma: D {}x{} += A {}x{} B {}x{}: the shapes do not fit", d.m(), d.n(),
-                                   a.extent(), a.depth(), b.depth(), b.extent()));
+  if (i < 0 || i >= elements())
+    throw Error(where, fmt::format("accumulator: register {} of the {} of a block", i, elements()));
+  if (as != dtype_)
+    throw Error(where,
+                fmt::format("accumulator: a value of {} from an accumulator of {}", name(as), name(dtype_)));
+  Registers all = registers(block, where);
+  auto read = [&](const isa::Row& row, int at) {
+    std::vector<Argument> from = {all.slice(at, 1)};
+    return Builder::current(where).emit(row, from, std::nullopt, where)[0];
+  };
+  if (dtype_ == DType::f32) return read(isa::rows_def::mov_f32, i);
+  if (dtype_ == DType::s32) return read(isa::rows_def::mov_b32, i);
+  u32 both(read(isa::rows_def::mov_b32, i / 2).handle());
+  return bit_cast<f16>(u16(i % 2 ? both >> 16 : both), where);
+}
 
-  Builder& builder = Builder::current(where);
-  const isa::Row& row = isa::wgmma_mma_async(DType::f32, type, d.n(), false, where);
-  u64 a_start = a.descriptor(), b_start = b.descriptor();
-  pred accumulate = d.accumulate_;
-  for (int block = 0; block < d.m() / kRows; ++block)
-    for (int k = 0; k < a.depth(); k += kDepth) {
-      pred scale_d = k == 0 ? accumulate : pred(true);
-      std::vector<Argument> arguments = {d.registers_.slice(block * (d.n() / 2), d.n() / 2),
-                                         a_start + (a.advance(block * kRows, k) >> 4),
-                                         b_start + (b.advance(0, k) >> 4),
-                                         scale_d,
-                                         int64_t{1},
-                                         int64_t{1},
-                                         int64_t{a_view.is_transposed()},
-                                         int64_t{b_view.is_transposed()}};
-      builder.emit(row, arguments, std::nullopt, where);
+u32 Accumulator::row(int block, int i, Where where) const {
+  u32 lane = tid_x(where) & 31, warp = warp_index(where) & 3;
+  return warp * 16 + (lane >> 2) + (block * kRows + i / 2 % 2 * 8);
+}
+
+u32 Accumulator::col(int i, Where where) const { return (tid_x(where) & 3) * 2 + (i / 4 * 8 + i % 2); }
+
+namespace detail {
+
+// One call of mma, whichever way A comes.
+class Product {
+ public:
+  Product(Accumulator& d, DType a_type, const std::string& a_text, const TileView& b,
+          const MmaOptions& options, Where where)
+      : builder_(Builder::current(where)),
+        d_(d),
+        a_type_(a_type),
+        b_view_(b),
+        b_(operand_of(b, "mma: B", where)),
+        options_(options),
+        where_(where) {
+    if (!multiply_together(a_type, b_.dtype()))
+      throw Error(where,
+                  fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 "
+                              "and u8",
+                              a_text, b.tile().describe()));
+    if (d.dtype() == DType::s32 && (options.negate_a || options.negate_b))
+      throw Error(where, "mma: negate_a and negate_b are for floating types, and D is s32");
+  }
+
+  void check_shapes(int a_rows, int a_depth) const {
+    if (a_rows != d_.m() || b_.mn() != d_.n() || a_depth != b_.k())
+      throw Error(where_, fmt::format("mma: D {}x{} += A {}x{} B {}x{}: the shapes do not fit", d_.m(),
+                                      d_.n(), a_rows, a_depth, b_.k(), b_.mn()));
+  }
+
+  // `a(block, step)` is A's operand of an instruction.
+  void emit(bool a_in_registers, bool a_transposed, const std::function<Argument(int, int)>& a) {
+    const isa::Row& row = isa::wgmma_mma_async(
+        {d_.dtype(), a_type_, b_.dtype(), d_.n(), a_in_registers, options_.saturate}, where_);
+    u64 b_start = descriptor(b_view_, b_);
+    std::vector<int> along_k = b_.advances_k();
+    pred accumulate = d_.accumulate_;
+    for (int block = 0; block < d_.m() / kRows; ++block)
+      for (size_t step = 0; step < along_k.size(); ++step) {
+        std::vector<Argument> arguments = {d_.block_registers(block), a(block, static_cast<int>(step)),
+                                           b_start + (along_k[step] >> 4),
+                                           step == 0 ? accumulate : pred(true)};
+        if (d_.dtype() != DType::s32) {
+          arguments.emplace_back(int64_t{options_.negate_a ? -1 : 1});
+          arguments.emplace_back(int64_t{options_.negate_b ? -1 : 1});
+        }
+        if (size_of(a_type_) == 2) {
+          if (!a_in_registers) arguments.emplace_back(int64_t{a_transposed});
+          arguments.emplace_back(int64_t{b_view_.is_transposed()});
+        }
+        builder_.emit(row, arguments, std::nullopt, where_);
+      }
+    d_.accumulate_ = pred(true);
+    *d_.in_flight_ = true;
+  }
+
+ private:
+  Builder& builder_;
+  Accumulator& d_;
+  DType a_type_;
+  const TileView& b_view_;
+  WgmmaOperand b_;
+  MmaOptions options_;
+  Where where_;
+};
+
+}  // namespace detail
+
+void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions& options, Where where) {
+  AtLine line(where);
+  WgmmaOperand operand = operand_of(a, "mma: A", where);
+  detail::Product product(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options, where);
+  product.check_shapes(operand.mn(), operand.k());
+  u64 start = descriptor(a, operand.part(kRows, where));
+  std::vector<int> along_m = operand.advances_mn(kRows, where), along_k = operand.advances_k();
+  product.emit(false, a.is_transposed(), [&](int block, int step) {
+    return start + ((along_m[static_cast<size_t>(block)] + along_k[static_cast<size_t>(step)]) >> 4);
+  });
+}
+
+void mma(Accumulator& d, const TileView& a, const TileView& b, Where where) {
+  mma(d, a, b, MmaOptions{}, where);
+}
+
+void mma(Accumulator& d, const Fragment& a, const TileView& b, const MmaOptions& options, Where where) {
+  AtLine line(where);
+  detail::Product product(d, a.dtype(), a.describe(), b, options, where);
+  product.check_shapes(kRows, a.k());
+  product.emit(true, false, [&](int, int step) { return a.step(step); });
+}
+
+void mma(Accumulator& d, const Fragment& a, const TileView& b, Where where) {
+  mma(d, a, b, MmaOptions{}, where);
+}
+
+Fragment to_fragment(DType type, const Accumulator& from, int block, Where where) {
+  AtLine line(where);
+  Registers all = from.registers(block, where);
+  if (from.dtype() == DType::f16 && type == DType::f16) {  // the same registers
+    std::vector<u32> registers;
+    for (int i = 0; i < all.count; ++i) {
+      std::vector<Argument> one = {all.slice(i, 1)};
+      registers.emplace_back(
+          Builder::current(where).emit(isa::rows_def::mov_b32, one, std::nullopt, where)[0].handle());
     }
-  d.accumulate_ = pred(true);
-  *d.in_flight_ = true;
+    return Fragment(type, registers, where);
+  }
+  auto element = [&](int i) { return Argument(all.slice(i, 1)); };
+  return detail::packed_fragment(type, from.dtype(), from.elements(), element, where);
 }
 
 void wgmma_group(const std::function<void()>& body, Where where) {

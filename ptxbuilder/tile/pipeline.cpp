@@ -6,21 +6,24 @@ namespace ptxbuilder {
 namespace {
 
 // One producer arrives at the full barriers, every warp of the consumers at the empty ones.
-std::vector<int> arrivals(int stages, int consumers, Where where) {
+std::vector<int> arrivals(int stages, int consumers, int peers, Where where) {
   if (stages < 1 || consumers < 1)
     throw Error(where,
                 fmt::format("pipeline: {} stages and {} consumers; at least one each", stages, consumers));
   std::vector<int> counts(static_cast<size_t>(2 * stages), 1);
-  std::fill(counts.begin() + stages, counts.end(), 4 * consumers);
+  std::fill(counts.begin() + stages, counts.end(), 4 * consumers * peers);
   return counts;
 }
 
 }  // namespace
 
-Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, Where where)
+Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
+                   Producers producers, Where where)
     : stages_(stages),
+      peers_(producers == Producers::cluster ? detail::cluster_size(kernel.builder()) : 1),
       tiles_(std::move(tiles)),
-      barriers_(kernel, arrivals(stages, consumers, where), where) {
+      barriers_(kernel, arrivals(stages, consumers, peers_, where), {"full", "empty"}, where) {
+  if (peers_ > 1) detail::TileContext::of(kernel.builder()).meet_at_end = true;
   if (tiles_.empty()) throw Error(where, "pipeline: it needs at least one tile");
   for (const SharedTile& tile : tiles_)
     if (tile.stages() != stages)
@@ -103,11 +106,55 @@ Stage Consumer::wait(Where where) {
   return stage;
 }
 
+// Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
+void Consumer::arrive(u32 stage, pred unless, Where where) const {
+  smem empty = pipeline_.empty(stage);
+  u32 lane = laneid(where), peers = pipeline_.peers_;
+  if (pipeline_.peers_ == 1)
+    mbarrier_arrive.when((lane == 0) & !unless)(empty, where);
+  else
+    mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, lane % peers, where), where);
+}
+
+u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(pipeline_.stages_), stage) - 1; }
+
 void Consumer::release(const Stage& stage, Where where) {
   if (!stage.released_) throw Error(where, "release: a consumer's stage comes from wait()");
-  // Lane 0 of every warp: each warp has waited for its own part of the wgmma group.
-  mbarrier_arrive.when(laneid(where) == 0)(pipeline_.empty(stage.index()), where);
+  AtLine line(where);
+  arrive(stage.index(), pred(false), where);
   *stage.released_ = true;
+}
+
+void Consumer::release_previous(const Stage& stage, pred first, Where where) {
+  if (!stage.released_) throw Error(where, "release_previous: a consumer's stage comes from wait()");
+  if (pipeline_.stages_ < 2)
+    throw Error(where, "release_previous: with one stage the producer would wait for the stage that is kept");
+  AtLine line(where);
+  arrive(previous(stage.index()), first, where);
+  *stage.released_ = true;  // when release_last() follows
+  if (!late_) {
+    late_ = std::make_shared<bool>(false);
+    Builder::current(where).on_finish([late = late_, where] {
+      if (!*late)
+        throw Error(where,
+                    "release_previous: no release_last() follows, so the producer would wait for ever");
+    });
+  }
+}
+
+void Consumer::release_last(Where where) {
+  if (!late_) throw Error(where, "release_last: it belongs to release_previous()");
+  AtLine line(where);
+  arrive(previous(stage_), pred(false), where);
+  *late_ = true;
+}
+
+void Consumer::skip(u32 count, Where where) {
+  AtLine line(where);
+  u32 position = stage_.value() + count;
+  u32 turns = position / pipeline_.stages_;
+  stage_ = position % pipeline_.stages_;
+  parity_ = parity_.value() ^ (turns & 1);
 }
 
 }  // namespace ptxbuilder

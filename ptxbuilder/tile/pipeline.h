@@ -48,21 +48,36 @@ class Consumer {
   // Hands the stage back. What reads it must be done: wgmma_wait first. A stage that is never released is an
   // Error when the kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
+  // The same one stage late, so that the wgmmas of `stage` run while the ones before end: after
+  // wgmma_wait(1), hands back the stage before it, unless `first` says that there is none. The last one goes
+  // back by release_last().
+  void release_previous(const Stage& stage, pred first, Where where = Where::here());
+  void release_last(Where where = Where::here());
+  // Skips stages that other consumers take: `count` of them, without waiting.
+  void skip(u32 count, Where where = Where::here());
 
  private:
   friend class Pipeline;
   explicit Consumer(const Pipeline& pipeline);
+  void arrive(u32 stage, pred unless, Where where) const;
+  u32 previous(u32 stage) const;
   const Pipeline& pipeline_;
   Var<u32> stage_, parity_;
+  std::shared_ptr<bool> late_;  // whether release_last() was called
 };
+
+// Who fills the stages of a CTA: its own producer, or those of all CTAs of its cluster, by multicast.
+enum class Producers : uint8_t { own, cluster };
 
 class Pipeline {
  public:
   // `tiles` have `stages` stages each; `consumers` warpgroups read every stage. Makes two barriers a stage:
-  // full, which completes when one producer has arrived and all bytes have, and empty, at which every warp of
-  // the consumers arrives.
+  // full, which completes when the CTA's producer has arrived and all bytes have, and empty, at which every
+  // warp of the consumers arrives: those of the CTA, or of all CTAs of the cluster, since a producer may only
+  // write into a peer's stage when the peer has released it. With Producers::cluster, CTAs meet before they
+  // end.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
-           Where where = Where::here());
+           Producers producers = Producers::own, Where where = Where::here());
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(*this); }
@@ -80,6 +95,7 @@ class Pipeline {
   smem empty(u32 stage) const { return barriers_[stage] + 8 * stages_; }
 
   int stages_;
+  int peers_;  // CTAs that release to a producer: 1, or the cluster's
   std::vector<SharedTile> tiles_;
   Barriers barriers_;
 };

@@ -4,17 +4,43 @@
 
 namespace ptxbuilder {
 
-TileIndex grouped_raster(int group, Where where) {
+TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, int group, Where where) {
   if (group < 1)
     throw Error(where, fmt::format("grouped_raster: a group has at least one row, not {}", group));
   AtLine line(where);
-  u32 cols = nctaid_x(where), rows = nctaid_y(where);
-  u32 linear = ctaid_y(where) * cols + ctaid_x(where);  // the order in which CTAs start
-  u32 tiles = cols * group;                             // of a full group
+  u32 tiles = cols * group;  // of a full group
   u32 first = linear / tiles * group;
   u32 within = linear % tiles;
   u32 height = min(rows - first, u32(group));  // the last group may be lower
   return {first + within % height, within / height};
+}
+
+TileIndex grouped_raster(int group, Where where) {
+  AtLine line(where);
+  u32 cols = nctaid_x(where), rows = nctaid_y(where);
+  u32 linear = ctaid_y(where) * cols + ctaid_x(where);  // the order in which CTAs start
+  return grouped_raster(linear, rows, cols, group, where);
+}
+
+void for_each_tile(u32 rows, u32 cols, int group, const std::function<void(TileIndex)>& body, Where where) {
+  AtLine line(where);
+  auto [x, y, z] = Builder::current(where).signature().cluster;
+  if (z != 1)
+    throw Error(where,
+                fmt::format("for_each_tile: a cluster of {} x {} x {} CTAs; it serves x and y", x, y, z));
+  u32 block_rows = ceil_div(rows, x), block_cols = ceil_div(cols, y);
+  u32 first = x == 1 ? ctaid_x(where) : ctaid_x(where) / x;
+  u32 clusters = x == 1 ? nctaid_x(where) : nctaid_x(where) / x;
+  for_(
+      first, block_rows * block_cols, clusters,
+      [&](u32 linear) {
+        TileIndex block = grouped_raster(linear, block_rows, block_cols, group, where);
+        u32 row = x == 1 ? block.row : block.row * x + cluster_ctaid_x(where);
+        u32 col = y == 1 ? block.col : block.col * y + cluster_ctaid_y(where);
+        AuthorsCode authors;
+        body({row, col});
+      },
+      where);
 }
 
 }  // namespace ptxbuilder

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptxbuilder/tile/pipeline.h"
 
 namespace ptxbuilder {
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
-                       Where where)
+                       std::string name, Where where)
     : owner_(&builder.state()), dtype_(dtype), shape_(shape), swizzle_(swizzle), stages_(stages) {
   if (shape.rows < 1 || shape.cols < 1 || stages < 1)
     throw Error(where, fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
@@ -19,31 +21,52 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
   int row_bytes = shape.cols * size_of(dtype);
   if (row_bytes % 16 != 0)
     throw Error(where, fmt::format("shared: a row of {} {} is {} B, which is no multiple of 16 B", shape.cols,
-                                   name(dtype), row_bytes));
+                                   ptxbuilder::name(dtype), row_bytes));
   int span = span_bytes(swizzle);
   if (span && row_bytes % span != 0)
     throw Error(where,
                 fmt::format("shared: a row of {} {} is {} B, which is no multiple of the swizzle's {} B",
-                            shape.cols, name(dtype), row_bytes, span));
+                            shape.cols, ptxbuilder::name(dtype), row_bytes, span));
+  if (int panel = shape.panel_cols; panel != 0) {
+    if (span)
+      throw Error(where,
+                  fmt::format("shared: panels of {} columns in a tile with {} B swizzle, whose panels are "
+                              "as wide as the swizzle",
+                              panel, span));
+    if (panel < 1 || shape.cols % panel != 0 || panel * size_of(dtype) % 16 != 0)
+      throw Error(where,
+                  fmt::format("shared: panels of {} columns in a row of {} {}; they must divide it, and be "
+                              "multiples of 16 B",
+                              panel, shape.cols, ptxbuilder::name(dtype)));
+  }
   // A swizzle's pattern repeats every 8 rows; TMA asks for 128 bytes in any case.
   uint32_t alignment = std::max(128, 8 * span);
-  uint64_t bytes = uint64_t(stage_bytes()) * static_cast<unsigned>(stages);
-  uint32_t clamped = static_cast<uint32_t>(std::min<uint64_t>(bytes, 1u << 31));
   if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment != 0)
     throw Error(
         where, fmt::format("shared: a stage of {} B is no multiple of {} B, so the next would not be aligned",
                            stage_bytes(), alignment));
-  offset_ = builder.allocate_shared(clamped, alignment, fmt::format("{} x {}", stages, describe()), where);
+  if (name.empty()) {
+    const auto& objects = builder.signature().shared;
+    name = fmt::format("tile {} ({} {}x{})",
+                       std::count_if(objects.begin(), objects.end(),
+                                     [](const SharedObject& o) { return o.name.starts_with("tile "); }),
+                       ptxbuilder::name(dtype), shape.rows, shape.cols);
+  }
+  offset_ = builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages, alignment,
+                                    where);
 }
 
 int SharedTile::panel_row_bytes() const {
-  return swizzle_ == Swizzle::none ? shape_.cols * size_of(dtype_) : span_bytes(swizzle_);
+  if (swizzle_ != Swizzle::none) return span_bytes(swizzle_);
+  return (shape_.panel_cols ? shape_.panel_cols : shape_.cols) * size_of(dtype_);
 }
 
 std::string SharedTile::describe() const {
-  return fmt::format(
-      "{} {}x{} tile, {}", ptxbuilder::name(dtype_), shape_.rows, shape_.cols,
-      swizzle_ == Swizzle::none ? "no swizzle" : fmt::format("{} B swizzle", span_bytes(swizzle_)));
+  std::string swizzle =
+      swizzle_ == Swizzle::none ? "no swizzle" : fmt::format("{} B swizzle", span_bytes(swizzle_));
+  std::string panel = shape_.panel_cols ? fmt::format(" in panels of {}", shape_.panel_cols) : "";
+  return fmt::format("{} {}x{} tile{}, {}", ptxbuilder::name(dtype_), shape_.rows, shape_.cols, panel,
+                     swizzle);
 }
 
 TileView SharedTile::operator[](u32 stage) const {
@@ -86,6 +109,12 @@ TileView TileView::rows(u32 first, int count, Where where) const {
 TileView TileView::transposed() const {
   TileView view = *this;
   view.transposed_ = !transposed_;
+  return view;
+}
+
+TileView TileView::multicast(ClusterAxis axis) const {
+  TileView view = *this;
+  view.multicast_ = axis;
   return view;
 }
 

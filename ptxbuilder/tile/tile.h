@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/tile/elements.h"
 
 namespace ptxbuilder {
 
@@ -13,7 +14,12 @@ inline constexpr Swizzle SwizzleNone = Swizzle::none, Swizzle32B = Swizzle::b32,
 
 struct TileShape {
   int rows, cols;  // cols are contiguous
+  // Without swizzle: the columns of a panel, which divide cols; 0 for the whole row. wgmma reads such tiles
+  // in panels of 16 bytes.
+  int panel_cols = 0;
 };
+
+enum class ClusterAxis : uint8_t { x, y };
 
 class SharedTile;
 class Stage;
@@ -25,6 +31,10 @@ class TileView {
   TileView rows(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
+  // Loads by TMA fetch this view once for all CTAs of the cluster along `axis`: each fetches its part of the
+  // rows, for all of them. Every one of the CTAs expects the bytes of the whole view. With one CTA along the
+  // axis it is a plain load.
+  TileView multicast(ClusterAxis axis) const;
   // Copies into this view complete on `barrier`.
   TileView on(smem barrier) const;
 
@@ -33,6 +43,7 @@ class TileView {
   int row_count() const { return rows_; }
   bool is_transposed() const { return transposed_; }
   const std::optional<smem>& barrier() const { return barrier_; }
+  const std::optional<ClusterAxis>& multicast_axis() const { return multicast_; }
   // Told of each copy into a view that came from a pipeline's stage.
   const std::shared_ptr<std::function<void(const TileView&, Where)>>& on_copy() const { return on_copy_; }
 
@@ -46,14 +57,16 @@ class TileView {
   int rows_ = 0;
   bool transposed_ = false;
   std::optional<smem> barrier_;
+  std::optional<ClusterAxis> multicast_;
   std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
 };
 
-// A tile's plan: rows x cols elements, row-major in panels as wide as the swizzle's span (the whole row
+// A tile's plan: rows x cols elements, row-major in panels as wide as the swizzle's span (as the shape says
 // without swizzle), each panel as TMA writes one box and wgmma reads it; `stages` of them in a row.
 class SharedTile {
  public:
-  SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, Where where);
+  SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
+             Where where);
 
   TileView operator[](u32 stage) const;
   TileView operator[](const Stage& stage) const;

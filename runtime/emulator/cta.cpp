@@ -26,9 +26,12 @@ std::string Cta::name(uint32_t offset) const {
   const Kernel& kernel = cluster.grid.kernel;
   if (!kernel.dynamic.empty()) {
     const uint64_t base = kernel.shared[kernel.dynamic[0]].offset;
-    for (const SharedObject& o : cluster.grid.options.shared_objects)
-      if (offset >= base + o.offset && offset < base + o.offset + o.bytes)
-        return offset == base + o.offset ? o.name : fmt::format("{}+{}", o.name, offset - base - o.offset);
+    for (const SharedObject& o : cluster.grid.shared) {
+      const uint64_t at = offset - base - o.offset;
+      if (offset < base + o.offset || at >= uint64_t{o.bytes} * o.stages) continue;
+      std::string text = o.stages > 1 ? fmt::format("{}[{}]", o.name, at / o.bytes) : o.name;
+      return at % o.bytes ? fmt::format("{}+{}", text, at % o.bytes) : text;
+    }
   }
   const Variable* best = nullptr;
   for (const Variable& v : kernel.shared)

@@ -123,12 +123,14 @@ void add_convert(DecodeTable& table);
 void add_move(DecodeTable& table);
 void add_memory(DecodeTable& table);
 void add_atomic(DecodeTable& table);
+void add_async(DecodeTable& table);
 void add_control(DecodeTable& table);
 void add_lanes(DecodeTable& table);
 void add_barrier(DecodeTable& table);
 void add_mbarrier(DecodeTable& table);
 void add_copy(DecodeTable& table);
 void add_tensor(DecodeTable& table);
+void add_tensormap(DecodeTable& table);
 void add_matrix(DecodeTable& table);
 void add_wgmma(DecodeTable& table);
 
@@ -139,6 +141,10 @@ class Decoder {
   Kernel run();
   // Allocations made for the module's variables, which the program owns.
   std::vector<Address> allocations;
+
+  // Bytes of a declared name, 0 where its extent is left open; and its alignment.
+  static uint64_t size_of(const ptx::Declaration& d, const ptx::Declarator& name);
+  static uint32_t align_of(const ptx::Declaration& d);
 
  private:
   friend class Decode;
@@ -191,8 +197,6 @@ class Decoder {
   uint32_t constant(uint64_t value, uint32_t bytes);
   uint32_t special(Special which, uint32_t bytes);
   uint32_t allocate_local(uint64_t bytes, uint32_t align);
-  static uint64_t size_of(const ptx::Declaration& d, const ptx::Declarator& name);
-  static uint32_t align_of(const ptx::Declaration& d);
 
   const ptx::Module& module_;
   GlobalMemory& memory_;

@@ -128,11 +128,14 @@ class EmulatorDevice : public Emulator {
   void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) override {
     auto& emulated = dynamic_cast<EmulatedProgram&>(program);
     const Kernel& kernel = emulated.kernel;
-    check(launch, emulated.signature, shared_limit);
+    // PTX text says how many threads there are, at most: any block of as many will do.
+    const uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
+    Launch in_a_row = launch;
+    in_a_row.block = {threads, 1, 1};
+    check(in_a_row, emulated.signature, shared_limit);
     if (parameters.size() != kernel.parameters.size())
       throw Error(fmt::format("launch of {}: {} parameters are given, the PTX has {}", kernel.name,
                               parameters.size(), kernel.parameters.size()));
-    const uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
     if (kernel.threads_most && threads > kernel.threads_most)
       throw Error(fmt::format("launch of {}: {} threads exceed the PTX's .maxntid or .reqntid of {}",
                               kernel.name, threads, kernel.threads_most));
@@ -181,8 +184,16 @@ class EmulatorDevice : public Emulator {
 
   void run(Queued& queued, std::chrono::steady_clock::time_point deadline) {
     const Kernel& kernel = queued.program->kernel;
-    Grid grid{kernel,        memory_,     options_, queued.launch, std::move(queued.parameters),
-              options_.seed, launches_++, 0,        trace_.get()};
+    Grid grid{kernel,
+              memory_,
+              options_,
+              queued.program->signature.shared,
+              queued.launch,
+              std::move(queued.parameters),
+              options_.seed,
+              launches_++,
+              0,
+              trace_.get()};
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
     // What ptxas gives each thread when only .maxntid limits it: an even share of 65536, in eights.
     const uint32_t most = kernel.threads_most ? kernel.threads_most : threads;

@@ -10,12 +10,6 @@
 
 namespace ptxbuilder::runtime {
 
-// A named stretch of dynamic shared memory, for reports: "full[2]".
-struct SharedObject {
-  std::string name;
-  uint32_t offset = 0, bytes = 0;  // from the start of dynamic shared memory
-};
-
 struct EmulatorOptions {
   // Chooses one schedule of warps and asynchronous operations among all legal ones. The same seed repeats it.
   uint64_t seed = 0;
@@ -28,9 +22,6 @@ struct EmulatorOptions {
   int threads = 1;
   // Where to write a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch; empty for none.
   std::string trace_path;
-  // What lies where in dynamic shared memory; where nothing is said, reports give the variable of the PTX and
-  // an offset.
-  std::vector<SharedObject> shared_objects;
   // Called now and then while a launch runs, with the CTAs that are done and those of the whole grid.
   std::function<void(uint64_t done, uint64_t all)> progress;
   // Where the kernels' printf goes; standard output when empty.

@@ -1,6 +1,7 @@
-// Atomic operations (PTX ISA, atom, red, red.async, st.async).
+// Atomic operations (PTX ISA, atom, red).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "runtime/emulator/execute.h"
@@ -76,6 +77,38 @@ Reduction take_reduction(Decode& d) {
   for (auto [name, op] : names)
     if (d.take(name)) return op;
   d.refuse("it names no operation");
+}
+
+void require_reduction(Decode& d, Reduction op, Type type, bool to_global) {
+  auto is = [&](std::initializer_list<Type> any) {
+    return std::find(any.begin(), any.end(), type) != any.end();
+  };
+  bool takes = false;
+  switch (op) {
+    case Reduction::add:
+      takes = is({Type::u32, Type::s32, Type::u64}) ||
+              (!to_global && d.text.opcode.starts_with("red") && is({Type::s64})) ||
+              (to_global && is({Type::f16, Type::bf16, Type::f32, Type::f64}));
+      break;
+    case Reduction::min:
+    case Reduction::max:
+      takes = is({Type::u32, Type::s32}) || (to_global && is({Type::u64, Type::s64, Type::f16, Type::bf16}));
+      break;
+    case Reduction::inc:
+    case Reduction::dec:
+      takes = is({Type::u32});
+      break;
+    case Reduction::and_:
+    case Reduction::or_:
+    case Reduction::xor_:
+      takes = is({Type::b32}) || (to_global && is({Type::b64}));
+      break;
+    default:
+      break;
+  }
+  if (!takes)
+    d.refuse(fmt::format("a reduction into {} memory does not take this operation on this type",
+                         to_global ? "global" : "shared"));
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "runtime/emulator/execute.h"
+#include "runtime/emulator/tensor_map.h"
 
 namespace ptxbuilder::runtime::emulator {
 namespace {
@@ -163,6 +164,7 @@ void execute_fence(Warp&, const Instruction&, Lanes) {}
 void decode_fence(Decode& d) {
   d.out.execute = execute_fence;
   if (d.take("mbarrier_init")) d.out.execute = execute_init_fence;
+  if (d.text.opcode.find(".proxy.tensormap::generic") != std::string::npos) return decode_map_fence(d);
   if (d.take("proxy") && d.take("async")) {
     if (!d.take("global")) d.out.execute = execute_proxy_fence;
     d.take_any({"shared::cta", "shared::cluster"});
@@ -170,8 +172,7 @@ void decode_fence(Decode& d) {
     return;
   }
   d.take_any({"sc", "acq_rel", "release", "acquire", "cta", "cluster", "gpu", "sys", "alias",
-              "async::generic", "tensormap::generic", "sync_restrict::shared::cta",
-              "sync_restrict::shared::cluster"});
+              "async::generic", "sync_restrict::shared::cta", "sync_restrict::shared::cluster"});
   d.done();
 }
 

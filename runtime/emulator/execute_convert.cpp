@@ -1,4 +1,5 @@
 // Conversions between types (PTX ISA, cvt, cvta, and mov between packed and plain registers).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -208,7 +209,29 @@ struct Plain {
   D operator()(S x) const { return static_cast<D>(x); }
 };
 
+// cvt.pack: {c, sat(a), sat(b)}, the bytes of a and b below the low half of c.
+template <class Byte>
+void execute_cvt_pack(Warp& w, const Instruction& i, Lanes lanes) {
+  auto clamped = [](int32_t x) {
+    return static_cast<uint32_t>(static_cast<uint8_t>(
+        std::clamp<int32_t>(x, std::numeric_limits<Byte>::min(), std::numeric_limits<Byte>::max())));
+  };
+  each_lane(
+      lanes, [&](int32_t a, int32_t b, uint32_t c) { return c << 16 | clamped(a) << 8 | clamped(b); },
+      w.at<uint32_t>(i.r[0]), w.at<int32_t>(i.r[1]), w.at<int32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
+}
+
+void decode_cvt_pack(Decode& d) {
+  bool saturates = d.take("sat"), is_signed = d.take("s8");
+  if (!saturates || !(is_signed || d.take("u8")) || !d.take("s32"))
+    d.refuse("it packs s32 into s8 or u8 with .sat");
+  d.take("b32");
+  operands(d, Type::b32, 3);
+  d.out.execute = is_signed ? execute_cvt_pack<int8_t> : execute_cvt_pack<uint8_t>;
+}
+
 void decode_cvt(Decode& d) {
+  if (d.take("pack")) return decode_cvt_pack(d);
   uint8_t flags = 0;
   Rounding rounding = Rounding::rn;
   if (d.take("ftz")) flags |= ftz;

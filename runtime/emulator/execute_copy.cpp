@@ -7,8 +7,18 @@
 
 namespace ptxbuilder::runtime::emulator {
 
+void touch_landing(Warp& w, const Landing& l, uint32_t bytes, bool async, bool reduces, const char* what) {
+  const Access deed{l.barrier->actor, l.phase + 1, w.pc_of(*w.instruction), async, 0};
+  if (!reduces || !w.cluster().checks) return w.touch_async(*l.cta, l.offset, bytes, true, deed, what);
+  const Knowledge before = w.knowledge;
+  w.knowledge.seen.raise(deed.actor, deed.time);
+  w.touch_async(*l.cta, l.offset, bytes, false, deed, "this adds to");
+  w.touch_async(*l.cta, l.offset, bytes, true, deed, what);
+  w.knowledge = before;
+}
+
 std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier, uint32_t mask,
-                                uint32_t bytes, uint32_t align, int lane) {
+                                uint32_t bytes, uint32_t align, int lane, bool reduces) {
   std::vector<Landing> landings;
   auto land = [&](uint64_t to, uint64_t signal) {
     Landing l;
@@ -20,8 +30,7 @@ std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier,
     if (l.barrier->cta != l.cta)
       w.fail(Fault::operand, "the mbarrier and the destination are in different CTAs", lane);
     l.phase = l.barrier->phase;
-    w.touch_async(*l.cta, l.offset, bytes, true,
-                  {l.barrier->actor, l.phase + 1, w.pc_of(*w.instruction), true, 0}, "this copy writes");
+    touch_landing(w, l, bytes, true, reduces, "this copy writes");
     begin_tx(*l.barrier, bytes);
     landings.push_back(l);
   };
@@ -141,20 +150,29 @@ void execute_bulk_load(Warp& w, const Instruction& i, Lanes lanes) {
     } else if (bytes) {
       w.global(from, bytes, lane, false, "this copy");
     }
-    auto landings =
-        begin_load(w, w.listed_address(i, 0, lane), w.listed_address(i, 6, lane), mask, bytes, 16, lane);
+    const auto type = static_cast<Type>(i.mode[2]);
+    const auto op = static_cast<Reduction>(i.mode[1]);
+    const bool reduces = type != Type::none;
+    auto landings = begin_load(w, w.listed_address(i, 0, lane), w.listed_address(i, 6, lane), mask, bytes, 16,
+                               lane, reduces);
     // The copy between CTAs reads until the same barrier's phase completes.
     if (source)
       w.touch_async(*source, source_offset, bytes, false,
                     {landings[0].barrier->actor, landings[0].phase + 1, w.pc_of(i), true, 0},
                     "this copy reads");
     const uint64_t began = w.cluster().steps;
-    w.cluster().post([&w, &i, landings, bytes, from, lane, source, source_offset, began] {
+    w.cluster().post([&w, &i, landings, bytes, from, lane, source, source_offset, began, reduces, op, type] {
       w.instruction = &i;
       const std::byte* data = source  ? source->shared.data() + source_offset
                               : bytes ? w.global(from, bytes, lane, false, "this copy")
                                       : nullptr;
-      for (const Landing& l : landings) std::memcpy(l.cta->shared.data() + l.offset, data, bytes);
+      for (const Landing& l : landings) {
+        std::byte* place = l.cta->shared.data() + l.offset;
+        if (reduces)
+          reduce_into(place, data, bytes, op, type);
+        else
+          std::memcpy(place, data, bytes);
+      }
       finish_load(w, i, landings, bytes);
       if (w.grid().trace) w.grid().trace->operation(w, "load", began, w.cluster().steps, w.pc_of(i));
     });
@@ -202,12 +220,14 @@ void decode_bulk(Decode& d, bool reducing) {
   if (reducing) {
     d.out.mode[1] = static_cast<uint8_t>(take_reduction(d));
     d.take("noftz");
-    d.out.mode[2] = static_cast<uint8_t>(d.take_type());
+    const Type type = d.take_type();
+    d.out.mode[2] = static_cast<uint8_t>(type);
+    require_reduction(d, static_cast<Reduction>(d.out.mode[1]), type, to_global);
   }
   d.done();
   if (to_global != groups || to_global == signals)
     d.refuse("the completion mechanism does not fit the direction");
-  if (reducing && !to_global) d.refuse("reductions into shared memory are not supported");
+  if (reducing && from_global) d.refuse("a reduction has its source in shared memory");
   d.expect(3u + signals + multicast + hint, 3u + signals + multicast + hint);
   d.list_address(d.address(d.operand(0)));
   d.list_address(d.address(d.operand(1)));

@@ -24,6 +24,7 @@ MapContents read_map(Warp& w, const Instruction& i, int lane) {
   MapContents m = map_contents(w.place(address, 128, Space::generic, lane, owner, offset));
   if (m.magic != map_magic)
     w.fail(Fault::operand, fmt::format("there is no tensor map at {:#x}", address), lane);
+  if (!w.cluster().map_changes.empty()) check_changed_map(w, address, m, lane);
   if (m.rank != i.mode[0])
     w.fail(Fault::operand, fmt::format("a tensor map of rank {} in a {}d copy", m.rank, i.mode[0]), lane);
   return m;

@@ -28,6 +28,7 @@ struct Grid {
   const Kernel& kernel;
   GlobalMemory& memory;
   const EmulatorOptions& options;
+  const std::vector<SharedObject>& shared;  // what lies where in dynamic shared memory, for reports
   Launch launch;
   std::vector<std::byte> parameters;
   uint64_t seed = 0;
@@ -103,6 +104,13 @@ struct PendingWgmma {
   bool accumulate = false;
 };
 
+// What was done to a tensor map in global memory by this launch, through the tensormap proxy.
+struct MapChange {
+  uint32_t version = 0;   // counts its changes
+  uint32_t released = 0;  // the last version that a release of the tensormap proxy has covered
+  uint32_t pc = no_pc;    // of the last change
+};
+
 // cp.async.bulk groups of one thread. Groups are numbered from 1.
 struct ThreadCopies {
   Actor actor = 0;
@@ -148,6 +156,7 @@ class Warp {
   std::vector<uint32_t> copy_groups;
   uint32_t cluster_generation = 0;
   bool cluster_arrived = false;
+  std::unordered_map<uint64_t, uint32_t> maps_acquired;  // versions of changed tensor maps, by address
 
   Fragment& fragment() { return fragments[current]; }
   Cluster& cluster() const;
@@ -268,7 +277,9 @@ class Cta {
   DecodedTile<float> reals;
   DecodedTile<int32_t> wholes;
 
-  std::string name(uint32_t offset) const;  // "smem+0x400", "full[2]" of shared memory
+  // What lies there, for reports: "full[2]", "sA[1]+48" where the sidecar says so, else the variable of the
+  // PTX and an offset.
+  std::string name(uint32_t offset) const;
   Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes);
   void warp_done(Warp& warp);
 };
@@ -300,6 +311,7 @@ class Cluster {
   std::vector<ActorName> actors;
   Barrier barrier;    // barrier.cluster
   Knowledge ordered;  // passed on through words of global memory that order others
+  std::unordered_map<uint64_t, MapChange> map_changes;  // by address
   uint32_t live_warps = 0;
 
   // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
@@ -354,7 +366,9 @@ inline uint32_t Warp::pc_of(const Instruction& i) const {
 template <class D, class F, class... S>
 inline void each_lane(Lanes lanes, F f, D* d, const S*... s) {
   if (lanes == all_lanes) {
+#ifndef __clang__
 #pragma GCC ivdep
+#endif
     for (int i = 0; i < 32; ++i) d[i] = f(s[i]...);
   } else {
     for (Lanes rest = lanes; rest; rest &= rest - 1) {

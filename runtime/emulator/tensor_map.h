@@ -5,6 +5,7 @@
 #include <span>
 
 #include "runtime/emulator/decoder.h"
+#include "runtime/emulator/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -43,6 +44,12 @@ struct BoxRow {
 };
 void for_each_row(const MapContents& map, std::span<const int32_t> coordinates,
                   const std::function<void(const BoxRow&)>& row);
+
+// fence.proxy.tensormap.
+void decode_map_fence(Decode& d);
+// Reports the use of a tensor map that this launch has changed, and the warp has not acquired since; and one
+// that the changes have left illegal.
+void check_changed_map(Warp& w, uint64_t address, const MapContents& map, int lane);
 
 // Where the byte at shared address `address` lies under a swizzle (Swizzle<B, 4, 3>): bits 4.. ^= bits 7...
 inline uint32_t swizzled(uint32_t address, Swizzle swizzle) {

@@ -1,0 +1,234 @@
+#include "kernels/bench/chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::bench {
+namespace {
+
+// Pixels.
+constexpr double kLeft = 70, kTop = 40, kPlotHeight = 260, kBottom = 120, kLegend = 190;
+constexpr double kHeight = kTop + kPlotHeight + kBottom;
+// Told apart by most colour-blind readers (Okabe and Ito).
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                    "#e69f00", "#56b4e9", "#000000"};
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (char c : text) {
+    if (c == '&')
+      safe += "&amp;";
+    else if (c == '<')
+      safe += "&lt;";
+    else if (c == '>')
+      safe += "&gt;";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+// The least of 1, 2, 5 times a power of ten that divides `most` into at most six steps.
+double tick_step(double most) {
+  const double power = std::pow(10, std::floor(std::log10(most / 6)));
+  for (double factor : {1.0, 2.0, 5.0})
+    if (most / (factor * power) <= 6) return factor * power;
+  return 10 * power;
+}
+
+// One chart's frame: places of values and labels.
+class Plot {
+ public:
+  Plot(const Chart& chart, double width) : chart_(chart), width_(width - kLeft - kLegend) {
+    double most = 0;
+    for (const Series& s : chart.series)
+      for (const auto& value : s.values) most = std::max(most, value.value_or(0));
+    step_ = tick_step(most > 0 ? most : 1);
+    top_ = std::max(1.0, std::ceil(most / step_)) * step_;
+  }
+
+  std::string text() const {
+    std::string all =
+        fmt::format("<text x=\"{}\" y=\"20\" font-weight=\"bold\">{}</text>\n", kLeft, escaped(chart_.title));
+    all += axes();
+    for (size_t i = 0; i < chart_.series.size(); ++i) all += legend(i) + (chart_.lines ? line(i) : bars(i));
+    return all;
+  }
+
+ private:
+  double slot() const { return width_ / static_cast<double>(std::max<size_t>(chart_.labels.size(), 1)); }
+  double x(size_t label) const { return kLeft + (static_cast<double>(label) + 0.5) * slot(); }
+  double y(double value) const { return kTop + kPlotHeight * (1 - value / top_); }
+  static const char* colour(size_t series) { return kColours[series % std::size(kColours)]; }
+
+  std::string axes() const {
+    std::string all;
+    for (int i = 0; static_cast<double>(i) * step_ <= top_ * 1.0001; ++i) {
+      const double value = static_cast<double>(i) * step_;
+      all += fmt::format(
+          "<line x1=\"{0}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ccc\"/>"
+          "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:g}</text>\n",
+          kLeft, kLeft + width_, y(value), kLeft - 6, y(value) + 4, value);
+    }
+    for (size_t i = 0; i < chart_.labels.size(); ++i) {
+      const double at = kTop + kPlotHeight + 14;
+      const bool slanted = !chart_.lines;
+      all += fmt::format("<text x=\"{0:.1f}\" y=\"{1}\" text-anchor=\"{2}\"{3}>{4}</text>\n", x(i), at,
+                         slanted ? "end" : "middle",
+                         slanted ? fmt::format(" transform=\"rotate(-40 {:.1f} {})\"", x(i), at) : "",
+                         escaped(chart_.labels[i]));
+    }
+    all += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", kLeft + width_ / 2,
+                       kTop + kPlotHeight + (chart_.lines ? 34 : 110), escaped(chart_.horizontal));
+    all += fmt::format(
+        "<text x=\"{0}\" y=\"{1}\" transform=\"rotate(-90 {0} {1})\" "
+        "text-anchor=\"middle\">{2}</text>\n",
+        18, kTop + kPlotHeight / 2, escaped(chart_.vertical));
+    return all;
+  }
+
+  std::string legend(size_t i) const {
+    const double at = kTop + 18 * static_cast<double>(i);
+    return fmt::format(
+        "<rect x=\"{0:.1f}\" y=\"{1}\" width=\"12\" height=\"12\" fill=\"{2}\"/>"
+        "<text x=\"{3:.1f}\" y=\"{4}\">{5}</text>\n",
+        kLeft + width_ + 14, at, colour(i), kLeft + width_ + 32, at + 10, escaped(chart_.series[i].name));
+  }
+
+  std::string line(size_t i) const {
+    std::string points, marks;
+    const Series& series = chart_.series[i];
+    for (size_t j = 0; j < series.values.size(); ++j) {
+      if (!series.values[j]) continue;
+      const double at = y(*series.values[j]);
+      points += fmt::format("{:.1f},{:.1f} ", x(j), at);
+      marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>", x(j), at, colour(i));
+    }
+    return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>{}\n", points,
+                       colour(i), marks);
+  }
+
+  std::string bars(size_t i) const {
+    const double width = 0.8 * slot() / static_cast<double>(chart_.series.size());
+    const Series& series = chart_.series[i];
+    std::string all;
+    for (size_t j = 0; j < series.values.size(); ++j) {
+      if (!series.values[j]) continue;
+      const double at = y(*series.values[j]);
+      all += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
+                         x(j) - 0.4 * slot() + static_cast<double>(i) * width, at, width,
+                         kTop + kPlotHeight - at, colour(i));
+    }
+    return all;
+  }
+
+  const Chart& chart_;
+  double width_, step_, top_;
+};
+
+using Group = std::vector<const ShapeResult*>;  // of one chart
+
+bool over_k(const Group& group) {
+  return group.size() > 1 && std::all_of(group.begin(), group.end(), [&](const ShapeResult* r) {
+           return r->problem.m == group[0]->problem.m && r->problem.n == group[0]->problem.n;
+         });
+}
+
+std::vector<std::string> contenders_of(const Group& group) {
+  std::vector<std::string> names;
+  for (const ShapeResult* r : group)
+    for (const Entry& e : r->entries)
+      if (std::find(names.begin(), names.end(), e.contender) == names.end()) names.push_back(e.contender);
+  return names;
+}
+
+// Those of `wanted` that took part; all that took part for none wanted.
+Chart chart_of(const RunResult& run, const Group& group, const std::string& title,
+               const std::vector<std::string>& wanted) {
+  Chart chart;
+  const GemmProblem& first = group[0]->problem;
+  chart.lines = over_k(group);
+  chart.title =
+      fmt::format("{}{}{}, {}{}", title, chart.lines ? fmt::format("{} x {} x K, ", first.m, first.n) : "",
+                  type_text(first), name(group[0]->regime), group[0]->shape.warm ? ", warm" : "");
+  chart.horizontal = chart.lines ? "K" : "M x N x K";
+  chart.vertical = "TFLOP/s";
+  for (const ShapeResult* r : group)
+    chart.labels.push_back(chart.lines ? fmt::format("{}", r->problem.k) : size_text(r->problem));
+  for (const std::string& name : contenders_of(group)) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
+    Series series;
+    series.name = name;
+    bool any = false;
+    for (const ShapeResult* r : group) {
+      std::optional<double> value;
+      if (const Entry* e = counting_entry(*r, name))
+        value = summary(*r, *e, run.reference, run.multiprocessors).tflops;
+      any = any || value;
+      series.values.push_back(value);
+    }
+    if (any) chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+std::vector<Group> groups_of(const RunResult& run) {
+  std::vector<Group> groups;
+  for (const ShapeResult& r : run.results) {
+    auto same = [&](const Group& g) { return g[0]->regime == r.regime && g[0]->shape.warm == r.shape.warm; };
+    auto group = std::find_if(groups.begin(), groups.end(), same);
+    if (group == groups.end()) group = groups.insert(groups.end(), Group{});
+    group->push_back(&r);
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::string svg(const std::vector<Chart>& charts) {
+  size_t labels = 0;
+  for (const Chart& c : charts) {
+    labels = std::max(labels, c.labels.size());
+    for (const Series& s : c.series)
+      if (s.values.size() != c.labels.size())
+        throw Error(fmt::format("svg: series '{}' has {} values for {} labels", s.name, s.values.size(),
+                                c.labels.size()));
+  }
+  const double width = kLeft + kLegend + std::max(480.0, 44.0 * static_cast<double>(labels));
+  const double height = kHeight * static_cast<double>(std::max<size_t>(charts.size(), 1));
+  std::string text = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      width, height);
+  for (size_t i = 0; i < charts.size(); ++i)
+    text += fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", kHeight * static_cast<double>(i),
+                        Plot(charts[i], width).text());
+  return text + "</svg>\n";
+}
+
+std::vector<Chart> charts(const RunResult& run) {
+  std::vector<Chart> all;
+  for (const Group& group : groups_of(run)) {
+    std::vector<Chart> compared;
+    if (over_k(group)) {
+      compared.push_back(chart_of(run, group, "Stages: ", {"single-stage", "multi-stage"}));
+      compared.push_back(chart_of(
+          run, group, "Schedules: ", {"multi-stage", "warp-specialised", "ping-pong", run.reference}));
+    }
+    // A comparison of which one side was not run says nothing.
+    std::erase_if(compared, [&](const Chart& c) {
+      return c.series.size() < 2 || std::all_of(c.series.begin(), c.series.end(),
+                                                [&](const Series& s) { return s.name == run.reference; });
+    });
+    if (compared.size() < 2) compared = {chart_of(run, group, "", {})};
+    all.insert(all.end(), compared.begin(), compared.end());
+  }
+  return all;
+}
+
+}  // namespace ptxbuilder::bench

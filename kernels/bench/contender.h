@@ -1,0 +1,52 @@
+// Who takes part in the benchmark: a library or a kernel that multiplies matrices on the GPU.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/bench/gpu.h"
+#include "kernels/bench/problem.h"
+#include "runtime/buffer.h"
+
+namespace ptxbuilder::bench {
+
+// The matrices of one problem, each with the strides that GemmProblem says.
+struct BufferSet {
+  runtime::View a, b, d;
+};
+
+class Contender {
+ public:
+  virtual ~Contender() = default;
+
+  // As in tables and on the command line: "cuBLASLt", "multi-stage".
+  virtual std::string name() const = 0;
+
+  // Why it does not take the problem; "" when it does.
+  virtual std::string refuses(const GemmProblem& problem) const = 0;
+
+  // Makes all that launches take: kernels, plans, choices that have to be timed. The sets hold data and
+  // outlive the launches. Throws Error when it cannot; the contender is then left out of this shape.
+  virtual void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) = 0;
+
+  // Queues one product on the device's stream, without waiting for it. Launches are recorded into graphs, so
+  // that what the host does here, such as encoding tensor maps, is not timed.
+  virtual void launch(size_t set) = 0;
+
+  // What was chosen for the problem: "128x256x64, 4 stages, cluster 2x1".
+  virtual std::string configuration() const = 0;
+};
+
+struct OurOptions {
+  std::string ptxas;              // a file; else it is searched
+  bool driver_assembles = false;  // though there is a ptxas
+  bool cache = true;
+};
+
+// The project's own contenders. The first is the one that stands for it; the others are variants to compare.
+// They launch on `gpu`, which has to outlive them.
+std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const OurOptions& options);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,111 @@
+// cuBLASLt's entry points, found in libcublasLt at run time, with its types and values as far as they are
+// used here. tests/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/driver.h"
+
+namespace ptxbuilder::bench::lt {
+
+enum class Status : int { success = 0, not_supported = 15 };
+enum class DataType : int { f32 = 0, f16 = 2, s8 = 3, s32 = 10, bf16 = 14, e4m3 = 28, e5m2 = 29 };
+enum class ComputeType : int { f32 = 68, s32 = 72, f32_fast_tf32 = 77 };
+enum class Operation : int32_t { n = 0, t = 1 };
+enum class DescAttribute : int { transa = 3, transb = 4, fast_accumulation = 25 };
+enum class PreferenceAttribute : int { max_workspace_bytes = 1 };
+enum class AlgoAttribute : int { id = 0, tile = 1, split_k = 2, stages = 6, cluster = 8 };
+
+using Handle = struct HandleTag*;
+using Desc = struct DescTag*;
+using Layout = struct LayoutTag*;
+using Preference = struct PreferenceTag*;
+struct Algo {
+  uint64_t data[8];
+};
+struct HeuristicResult {
+  Algo algo;
+  size_t workspace_bytes;
+  Status state;
+  float waves;
+  int reserved[4];
+};
+
+class Library {
+ public:
+  // Throws Error with the loader's reason.
+  explicit Library(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  void* symbol(const char* symbol) const;                       // throws Error
+  [[noreturn]] void fail(std::string_view call, Status) const;  // names the status
+  std::string describe(Status) const;                           // "CUBLAS_STATUS_NOT_SUPPORTED (15)"
+
+ private:
+  std::string path_;
+  void* handle_ = nullptr;
+};
+
+// One entry point. Calling it throws Error on every status but success.
+template <class... Args>
+class Entry {
+ public:
+  Entry(const Library& library, const char* name)
+      : library_(&library), name_(name), function_(reinterpret_cast<Pointer>(library.symbol(name))) {}
+
+  void operator()(Args... args) const {
+    if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
+  }
+  // For calls whose failures are answers.
+  [[nodiscard]] Status status(Args... args) const { return function_(args...); }
+
+ private:
+  using Pointer = Status (*)(Args...);
+
+  const Library* library_;
+  const char* name_;
+  Pointer function_;
+};
+
+struct Api {
+  explicit Api(const std::string& path) : library(path) {}
+  Api(const Api&) = delete;
+  Api& operator=(const Api&) = delete;
+
+  size_t version() const;  // 130100 for 13.1.0
+
+  Library library;
+
+  Entry<Handle*> create{library, "cublasLtCreate"};
+  Entry<Handle> destroy{library, "cublasLtDestroy"};
+  Entry<Desc*, ComputeType, DataType> desc_create{library, "cublasLtMatmulDescCreate"};
+  Entry<Desc> desc_destroy{library, "cublasLtMatmulDescDestroy"};
+  Entry<Desc, DescAttribute, const void*, size_t> desc_set{library, "cublasLtMatmulDescSetAttribute"};
+  Entry<Layout*, DataType, uint64_t, uint64_t, int64_t> layout_create{library, "cublasLtMatrixLayoutCreate"};
+  Entry<Layout> layout_destroy{library, "cublasLtMatrixLayoutDestroy"};
+  Entry<Preference*> preference_create{library, "cublasLtMatmulPreferenceCreate"};
+  Entry<Preference> preference_destroy{library, "cublasLtMatmulPreferenceDestroy"};
+  Entry<Preference, PreferenceAttribute, const void*, size_t> preference_set{
+      library, "cublasLtMatmulPreferenceSetAttribute"};
+  Entry<Handle, Desc, Layout, Layout, Layout, Layout, Preference, int, HeuristicResult*, int*> heuristic{
+      library, "cublasLtMatmulAlgoGetHeuristic"};
+  Entry<const Algo*, AlgoAttribute, void*, size_t, size_t*> algo_get{library,
+                                                                     "cublasLtMatmulAlgoConfigGetAttribute"};
+  Entry<Handle, Desc, const void*, const void*, Layout, const void*, Layout, const void*, const void*, Layout,
+        void*, Layout, const Algo*, void*, size_t, runtime::cu::Stream>
+      matmul{library, "cublasLtMatmul"};
+};
+
+// The files that may be libcublasLt, the likeliest first: `given` alone unless it is empty, else the names
+// that the loader knows, the toolkit of CUDA_PATH and /usr/local/cuda, and the wheels beside each python3 of
+// PATH.
+std::vector<std::string> library_candidates(const std::string& given);
+
+// Opens the first candidate that can be loaded. Throws Error that lists what was tried and what to do.
+std::string find_library(const std::string& given);
+
+}  // namespace ptxbuilder::bench::lt

@@ -1,0 +1,218 @@
+// gemm_bench: this project's matrix products beside cuBLASLt on a GPU, over the shapes that matter.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "kernels/bench/chart.h"
+#include "kernels/bench/cublaslt.h"
+#include "kernels/bench/options.h"
+#include "kernels/bench/report.h"
+
+namespace ptxbuilder::bench {
+namespace {
+
+// As those of ptxb.
+enum ExitCode : int { kGood = 0, kFailed = 1, kUsage = 2, kWrongResult = 3, kTimedOut = 4 };
+
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+// Whole files: a reader never sees half of one.
+void write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  namespace fs = std::filesystem;
+  const std::string fresh = path + ".new";
+  std::error_code error;
+  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty())
+    fs::create_directories(folder, error);
+  std::ofstream file(fresh, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) fs::rename(fresh, path, error);
+  if (!file || error) throw Error(fmt::format("{} cannot be written", path));
+}
+
+void write(const Options& options, const RunResult& run) {
+  if (!options.json.empty()) write_file(options.json, json(run));
+  if (!options.markdown.empty()) write_file(options.markdown, markdown(run));
+  if (!options.svg.empty()) write_file(options.svg, svg(charts(run)));
+}
+
+GemmProblem problem_of(const Options& options, const Shape& shape) {
+  GemmProblem p = options.types;
+  p.m = shape.m;
+  p.n = shape.n;
+  p.k = shape.k;
+  return p;
+}
+
+int list(const Options& options) {
+  double weight = 0;
+  for (const Shape& s : options.shapes) {
+    const GemmProblem p = problem_of(options, s);
+    fmt::print("{:14} {:20} {:24} weight {:g}{}\n", s.group, size_text(p), type_text(p), s.weight,
+               s.warm ? ", warm" : "");
+    weight += s.weight;
+  }
+  fmt::print("{} shapes of weight {:g}\n", options.shapes.size(), weight);
+  return kGood;
+}
+
+// Those that the command line names; the first of ours and the reference where it names none.
+Contenders chosen(Contenders all, size_t ours, const std::vector<std::string>& names) {
+  auto wanted = [&](size_t i) {
+    if (names.empty()) return i == 0 || i >= ours;
+    return names[0] == "all" || std::find(names.begin(), names.end(), all[i]->name()) != names.end();
+  };
+  std::string known;
+  for (const auto& c : all) {
+    known += known.empty() ? "" : ", ";
+    known += c->name();
+  }
+  for (const std::string& name : names) {
+    auto is = [&](const auto& c) { return c->name() == name; };
+    if (name != "all" && std::none_of(all.begin(), all.end(), is))
+      throw UsageError(fmt::format("no contender is named '{}'; the contenders are {}, or all", name, known));
+  }
+  Contenders kept;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (wanted(i)) kept.push_back(std::move(all[i]));
+  return kept;
+}
+
+std::unique_ptr<Nvml> open_nvml(const Gpu& gpu) {
+  try {
+    return std::make_unique<Nvml>(gpu.pci_bus_id());
+  } catch (const Error& e) {
+    fmt::print(stderr, "left out: clock, power and temperature ({})\n", e.what());
+    return nullptr;
+  }
+}
+
+std::vector<std::string> method_text(const Options& o, const Gpu& gpu) {
+  std::string data = "N(0,1) inputs";
+  if (size_of(o.types.a) == 1) data += ", scaled so that the largest is the type's greatest";
+  return {
+      fmt::format("{} of seed {}; the same matrices for all contenders, in rotating sets of three times the "
+                  "{:.0f} MB of L2 at least.",
+                  data, o.method.seed, static_cast<double>(gpu.l2_bytes()) * 1e-6),
+      fmt::format(
+          "Each round runs every contender once, in random order: {} rounds, bursts of at least {:g} ms "
+          "and {} launches, replayed as CUDA graphs between two events.",
+          o.method.rounds, o.method.burst_milliseconds, o.method.least_launches),
+      fmt::format(
+          "sustained: after {:g} s of warm-up, without a pause. cool: {:g} ms of rest and an overwritten "
+          "L2 before each burst.",
+          o.method.warm_up_seconds, o.method.rest_milliseconds),
+      "ratio: the reference's time by the contender's, median over the rounds; above 1 it is faster. The "
+      "interval is of 2000 bootstrap resamples. win: it lies above 1.01; tie: within 2 %; open: above 1.02, "
+      "but not for sure.",
+      "Every result is checked, 200 elements against float64 and the rest against the reference; a wrong one "
+      "is "
+      "not timed."};
+}
+
+RunResult describe(const Options& options, const Gpu& gpu, const Nvml* nvml, const CublasLt* cublaslt) {
+  RunResult run;
+  const runtime::DeviceProperties p = gpu.device().properties();
+  run.multiprocessors = p.multiprocessors;
+  run.environment["device"] = fmt::format("{}, {} SMs", p.name, p.multiprocessors);
+  run.environment["driver"] = p.driver;
+  run.environment["date"] = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
+  run.environment["seed"] = fmt::format("{}", options.method.seed);
+  if (nvml) {
+    run.environment["driver"] += fmt::format(", {}", nvml->driver_version());
+    run.environment["power limit"] = fmt::format("{:.0f} W", nvml->power_limit_watts());
+  }
+  if (cublaslt) {
+    run.environment["cuBLASLt"] = cublaslt->version();
+    run.reference = cublaslt->name();
+  }
+  run.method = method_text(options, gpu);
+  return run;
+}
+
+// Measures shape after shape, as far as the time goes, and writes what there is after each.
+bool measure(const Options& options, Method& method, const Contenders& contenders, size_t ours,
+             RunResult& run) {
+  const auto start = Clock::now();
+  auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const double limit = options.time_limit_seconds > 0 ? options.time_limit_seconds : 1e9;
+  const auto deadline =
+      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit));
+  bool right = true;
+  for (size_t i = 0; i < options.shapes.size(); ++i) {
+    const Shape& shape = options.shapes[i];
+    const GemmProblem problem = problem_of(options, shape);
+    const double each = i > 0 ? seconds() / static_cast<double>(i) : 0;
+    if (seconds() + 0.5 * each > limit) {
+      run.not_run.push_back(size_text(problem));
+      continue;
+    }
+    for (ShapeResult& result :
+         method.measure(shape, problem, options.regimes, contenders, run.reference, deadline)) {
+      for (size_t c = 0; c < result.entries.size(); ++c) {
+        result.entries[c].ours = c < ours;
+        right = right && result.entries[c].wrong.empty();
+      }
+      fmt::print("{}", progress_lines(result, run.reference));
+      run.results.push_back(std::move(result));
+    }
+    const double left =
+        seconds() / static_cast<double>(i + 1) * static_cast<double>(options.shapes.size() - i - 1);
+    fmt::print(stderr, "[{} of {}] {:.0f} s, about {:.0f} s left\n", i + 1, options.shapes.size(), seconds(),
+               std::min(left, std::max(0.0, limit - seconds())));
+    std::fflush(stdout);
+    write(options, run);
+  }
+  write(options, run);
+  return right;
+}
+
+int run(const Options& options) {
+  if (options.list) return list(options);
+  const Gpu gpu;
+  Contenders all = our_contenders(gpu, options.ours);
+  const size_t ours = all.size();
+  const CublasLt* cublaslt = nullptr;
+  if (options.peers) {
+    auto peer = std::make_unique<CublasLt>(gpu, options.cublaslt);
+    cublaslt = peer.get();
+    all.push_back(std::move(peer));
+  }
+  const std::unique_ptr<Nvml> nvml = open_nvml(gpu);
+  RunResult result = describe(options, gpu, nvml.get(), cublaslt);
+  const Contenders contenders = chosen(std::move(all), ours, options.contenders);
+  const bool has_reference = !contenders.empty() && contenders.back()->name() == result.reference;
+  if (!has_reference) result.reference = "";
+  Method method(gpu, nvml.get(), options.method);
+  const bool right =
+      measure(options, method, contenders, contenders.size() - (has_reference ? 1 : 0), result);
+  fmt::print("\n{}", markdown(result));
+  return right ? kGood : kWrongResult;
+}
+
+int guarded(const std::vector<std::string>& words) {
+  try {
+    return run(parse_options(words));
+  } catch (const HelpAsked& help) {
+    fmt::print("{}", help.text);
+    return kGood;
+  } catch (const UsageError& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return kUsage;
+  } catch (const runtime::TimeoutError& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return kTimedOut;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+}  // namespace ptxbuilder::bench
+
+int main(int argc, char** argv) { return ptxbuilder::bench::guarded({argv + 1, argv + argc}); }

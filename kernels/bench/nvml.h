@@ -1,0 +1,37 @@
+// The GPU's clock, power and temperature by NVML, found at run time; without it the benchmark does without.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace ptxbuilder::bench {
+
+// What NVML says at one moment; a value that it does not give is 0.
+struct Telemetry {
+  double sm_mhz = 0, watts = 0, celsius = 0;
+  uint64_t limits = 0;  // NVML's clocks event reasons
+};
+
+// Their names, as "power cap, thermal slowdown (software)"; "" where nothing holds the clock down.
+std::string limit_names(uint64_t limits);
+
+class Nvml {
+ public:
+  // Of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why there is none.
+  explicit Nvml(const std::string& pci_bus_id, const std::string& library = "libnvidia-ml.so.1");
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  Telemetry sample() const;
+  std::string driver_version() const;  // "580.65.06"; "" where NVML does not say
+  double power_limit_watts() const;    // 0 where NVML does not say
+
+ private:
+  struct Library;
+  std::unique_ptr<Library> library_;
+  struct DeviceHandle* device_ = nullptr;
+};
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,219 @@
+#include "kernels/bench/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <random>
+
+namespace ptxbuilder::bench {
+namespace {
+
+// What the words set. CLI11 keeps references to the members, so it stays where it is.
+struct Words {
+  std::string set = "bf16", device = "cuda", dtype, d_type, layout;
+  std::vector<std::string> groups, shapes, regimes;
+  bool slow_accumulation = false, quick = false, no_cublaslt = false, no_cache = false, driver = false;
+  std::optional<int> rounds, least_launches;
+  std::optional<double> burst, warm_up, rest;
+  std::optional<uint64_t> seed;
+};
+
+void add_shape_options(CLI::App& app, Words& words) {
+  app.add_option("--set", words.set, "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K)")->option_text("NAME");
+  app.add_option("--shapes", words.groups, "groups of the set, by comma; all unless given")
+      ->delimiter(',')
+      ->option_text("GROUP,...");
+  app.add_option("--shape", words.shapes, "a shape instead of the set's; may be given again")
+      ->option_text("MxNxK[:WEIGHT[:warm]]");
+  app.add_option("--dtype", words.dtype, "of A and B: bf16 f16 tf32 e4m3 e5m2 s8; the set's unless given")
+      ->option_text("TYPE");
+  app.add_option("--d-type", words.d_type, "of D: f32 f16 bf16, or s32 of s8")->option_text("TYPE");
+  app.add_option("--layout", words.layout, "TN NN NT TT, as cuBLAS is called for row-major data")
+      ->option_text("LETTERS");
+  app.add_flag("--slow-accumulation", words.slow_accumulation, "of fp8: promote to f32 on the way");
+}
+
+void add_method_options(CLI::App& app, Words& words, Options& options) {
+  app.add_option("--regimes", words.regimes, "sustained, cool, or both by comma")
+      ->delimiter(',')
+      ->option_text("NAME,...");
+  app.add_flag("--quick", words.quick, "8 rounds of 5 ms, 0.3 s of warm-up: a first look");
+  app.add_option("--rounds", words.rounds, "in each of which all contenders run once (30)")
+      ->check(CLI::Range(1, 10000))
+      ->option_text("N");
+  app.add_option("--burst-ms", words.burst, "that launches follow each other in a round, at least (20)")
+      ->check(CLI::Range(0.1, 10000.0))
+      ->option_text("MS");
+  app.add_option("--launches", words.least_launches, "of a burst, at least (20)")
+      ->check(CLI::Range(1, 100000))
+      ->option_text("N");
+  app.add_option("--warm-up", words.warm_up, "of each shape in the regime sustained, in seconds (3)")
+      ->check(CLI::Range(0.0, 600.0))
+      ->option_text("S");
+  app.add_option("--rest-ms", words.rest, "before each burst of the regime cool (300)")
+      ->check(CLI::Range(0.0, 10000.0))
+      ->option_text("MS");
+  app.add_option("--time-limit", options.time_limit_seconds,
+                 "of the whole run, in seconds; what is done by then is reported")
+      ->check(CLI::Range(1.0, 1e6))
+      ->option_text("S");
+  app.add_option("--seed", words.seed, "of data and order; fresh unless given")->option_text("N");
+  app.add_option("--device", words.device, "cuda: the emulator has no speed worth knowing")
+      ->option_text("NAME");
+}
+
+void add_contender_options(CLI::App& app, Words& words, Options& options) {
+  app.add_option("--contenders", options.contenders,
+                 "by comma, or all; unless given the first of ours and cuBLASLt")
+      ->delimiter(',')
+      ->option_text("NAME,...");
+  app.add_flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
+  app.add_option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; it is searched unless given")
+      ->option_text("FILE");
+  app.add_option("--ptxas", options.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+      ->option_text("FILE");
+  app.add_flag("--driver-assembles", words.driver, "compile PTX by the driver, though there is a ptxas");
+  app.add_flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
+}
+
+void add_output_options(CLI::App& app, Options& options) {
+  app.add_flag("--list", options.list, "print the shapes that would run, and end");
+  app.add_option("--json", options.json, "write everything there, after each shape")->option_text("FILE");
+  app.add_option("--markdown", options.markdown, "write the report there, after each shape")
+      ->option_text("FILE");
+  app.add_option("--svg", options.svg, "write charts there, after each shape")->option_text("FILE");
+}
+
+DType type_among(const std::string& word, const char* option, std::initializer_list<DType> legal) {
+  std::string known;
+  for (DType type : legal) {
+    if (name(type) == word) return type;
+    if (!known.empty()) known += ", ";
+    known += name(type);
+  }
+  throw UsageError(fmt::format("{} '{}' is not one of {}", option, word, known));
+}
+
+void check_output_type(const GemmProblem& p) {
+  const bool integer = p.a == DType::s8;
+  if (integer == (p.d == DType::s32)) return;
+  throw UsageError(
+      fmt::format("--d-type {} with --dtype {}: products of s8 are s32, those of other types are not",
+                  name(p.d), name(p.a)));
+}
+
+GemmProblem chosen_types(const Words& words, const ShapeSet& set) {
+  GemmProblem p = set.types;
+  if (!words.dtype.empty()) {
+    p.a = p.b = type_among(words.dtype, "--dtype",
+                           {DType::bf16, DType::f16, DType::tf32, DType::e4m3, DType::e5m2, DType::s8});
+    if (p.a == DType::s8) p.d = DType::s32;
+    if (p.a == DType::tf32) p.d = DType::f32;
+    // cuBLASLt multiplies e5m2 by e4m3 alone.
+    if (p.a == DType::e5m2) p.b = DType::e4m3;
+  }
+  if (!words.d_type.empty())
+    p.d = type_among(words.d_type, "--d-type", {DType::f32, DType::f16, DType::bf16, DType::s32});
+  if (!words.layout.empty()) p.set_layout(words.layout);
+  p.fast_accumulation = !words.slow_accumulation;
+  check_output_type(p);
+  return p;
+}
+
+std::vector<Shape> chosen_shapes(const Words& words, const ShapeSet& set) {
+  if (words.shapes.empty()) return shapes_of(set, words.groups);
+  if (!words.groups.empty()) throw UsageError("--shape and --shapes: give one of them");
+  std::vector<Shape> shapes;
+  for (const std::string& text : words.shapes) shapes.push_back(parse_shape(text));
+  return shapes;
+}
+
+std::vector<Regime> chosen_regimes(const Words& words) {
+  if (words.regimes.empty()) return {Regime::sustained};
+  std::vector<Regime> regimes;
+  for (const std::string& word : words.regimes) {
+    if (word != name(Regime::sustained) && word != name(Regime::cool))
+      throw UsageError(fmt::format("--regimes '{}' is not one of sustained, cool", word));
+    const Regime regime = word == name(Regime::cool) ? Regime::cool : Regime::sustained;
+    if (std::find(regimes.begin(), regimes.end(), regime) != regimes.end())
+      throw UsageError(fmt::format("--regimes: {} is given twice", word));
+    regimes.push_back(regime);
+  }
+  return regimes;
+}
+
+MethodOptions chosen_method(const Words& words) {
+  MethodOptions m;
+  if (words.quick)
+    m = {.rounds = 8,
+         .burst_milliseconds = 5,
+         .least_launches = 5,
+         .warm_up_seconds = 0.3,
+         .rest_milliseconds = 200,
+         .seed = 0};
+  m.rounds = words.rounds.value_or(m.rounds);
+  m.burst_milliseconds = words.burst.value_or(m.burst_milliseconds);
+  m.least_launches = words.least_launches.value_or(m.least_launches);
+  m.warm_up_seconds = words.warm_up.value_or(m.warm_up_seconds);
+  m.rest_milliseconds = words.rest.value_or(m.rest_milliseconds);
+  m.seed = words.seed ? *words.seed : std::random_device()();
+  return m;
+}
+
+void check_device(const std::string& device) {
+  if (device == "cuda" || device == "auto") return;
+  if (device == "emulator")
+    throw Error(
+        "--device emulator: a benchmark needs a Hopper GPU, since the speed of an emulator says "
+        "nothing of one; `ptxb run` verifies kernels on the emulator");
+  throw UsageError(fmt::format("--device '{}' is not cuda", device));
+}
+
+// Names options that are legal where a word is not.
+std::string legal_words(const CLI::App& app) {
+  std::string known;
+  for (const CLI::Option* option : app.get_options()) {
+    known += ' ';
+    known += option->get_name();
+  }
+  return known;
+}
+
+}  // namespace
+
+Options parse_options(const std::vector<std::string>& words) {
+  Options options;
+  Words chosen;
+  CLI::App app("Measures this project's matrix products beside cuBLASLt, interleaved and paired",
+               "gemm_bench");
+  add_shape_options(app, chosen);
+  add_method_options(app, chosen, options);
+  add_contender_options(app, chosen, options);
+  add_output_options(app, options);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which it takes from the back
+  } catch (const CLI::CallForHelp&) {
+    throw HelpAsked{app.help()};
+  } catch (const CLI::ParseError& e) {
+    throw UsageError(fmt::format("{}\nknown here:{}", e.what(), legal_words(app)));
+  }
+  check_device(chosen.device);
+  try {
+    const ShapeSet& set = shape_set(chosen.set);
+    options.types = chosen_types(chosen, set);
+    options.shapes = chosen_shapes(chosen, set);
+    options.regimes = chosen_regimes(chosen);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+  options.method = chosen_method(chosen);
+  options.peers = !chosen.no_cublaslt;
+  options.ours.driver_assembles = chosen.driver;
+  options.ours.cache = !chosen.no_cache;
+  return options;
+}
+
+}  // namespace ptxbuilder::bench

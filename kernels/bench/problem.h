@@ -1,0 +1,55 @@
+// One matrix product, as every contender of the benchmark is asked for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ptxbuilder/dtype.h"
+
+namespace ptxbuilder::bench {
+
+// D[m,n] = sum_k A[m,k] B[n,k], with f32 accumulation (s32 for integers). D is row-major, that is n-major. A
+// is stored as m rows of k elements (k-major) or as k rows of m; B as n rows of k (k-major) or as k rows of
+// n.
+struct GemmProblem {
+  int64_t m = 0, n = 0, k = 0;
+  DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
+  bool a_k_major = true, b_k_major = true;
+  bool fast_accumulation = true;  // of e4m3 and e5m2; no meaning for other types
+
+  // Stored rows, elements of a row, and elements from one row to the next: rows begin at multiples of 16
+  // bytes, as TMA demands.
+  int64_t a_rows() const { return a_k_major ? m : k; }
+  int64_t a_columns() const { return a_k_major ? k : m; }
+  int64_t b_rows() const { return b_k_major ? n : k; }
+  int64_t b_columns() const { return b_k_major ? k : n; }
+  int64_t lda() const { return padded(a_columns(), a); }
+  int64_t ldb() const { return padded(b_columns(), b); }
+  int64_t ldd() const { return padded(n, d); }
+  int64_t a_bytes() const { return a_rows() * lda() * size_of(a); }
+  int64_t b_bytes() const { return b_rows() * ldb() * size_of(b); }
+  int64_t d_bytes() const { return m * ldd() * size_of(d); }
+  int64_t bytes() const { return a_bytes() + b_bytes() + d_bytes(); }
+
+  double flops() const {
+    return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+
+  // The letters cuBLAS is called with for row-major data: TN is both k-major; NN is A[m,k] times B[k,n], as
+  // torch.matmul(A, B) of contiguous tensors; the second letter T means A stored as [k,m].
+  std::string layout() const;
+  void set_layout(const std::string& letters);  // throws Error that lists the four
+
+  bool operator==(const GemmProblem&) const = default;
+
+ private:
+  static int64_t padded(int64_t columns, DType type) {
+    const int64_t step = 16 / size_of(type);
+    return (columns + step - 1) / step * step;
+  }
+};
+
+std::string size_text(const GemmProblem& problem);  // "4096x4096x8192": m x n x k
+std::string type_text(const GemmProblem& problem);  // "bf16 -> bf16 TN", "e4m3 -> bf16 TN, fast accumulation"
+
+}  // namespace ptxbuilder::bench

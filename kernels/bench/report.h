@@ -1,0 +1,19 @@
+// A run of the benchmark as text: a Markdown report for readers, JSON with every time for programs.
+#pragma once
+
+#include <string>
+
+#include "kernels/bench/results.h"
+
+namespace ptxbuilder::bench {
+
+// What was measured on, the scores, and one line for each shape, regime and contender.
+std::string markdown(const RunResult& run);
+
+// Everything, with the times of every round.
+std::string json(const RunResult& run);
+
+// "sustained 4096x4096x4096: gemm 175.0 us, 785.4 TFLOP/s, 1.008 x cuBLASLt, tie", one line for each entry.
+std::string progress_lines(const ShapeResult& result, const std::string& reference);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,39 @@
+// The shapes that the benchmark runs, with the weights by which its score counts them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/bench/problem.h"
+
+namespace ptxbuilder::bench {
+
+struct Shape {
+  std::string group;
+  int64_t m = 0, n = 0, k = 0;
+  double weight = 1;
+  bool warm = false;  // always the same buffers, so that what fits stays in L2; else they rotate
+};
+
+// A shape set with the types it is run in.
+struct ShapeSet {
+  std::string name;
+  std::string help;
+  GemmProblem types;  // m, n and k unset
+  std::vector<Shape> shapes;
+};
+
+// bf16: all groups, whose weights sum to 100. fp8: e4m3 without the groups seed and odd, 83. seed: 7296 x 256
+// x K in f16 to f32, cold and warm, 1 each.
+std::span<const ShapeSet> shape_sets();
+const ShapeSet& shape_set(const std::string& name);  // throws Error that lists the names
+
+// The shapes of the groups, in the set's order; all for none. Throws Error that lists the groups.
+std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups);
+
+// "4096x4096x8192", "4096x4096x8192:2.5" with a weight, "4096x4096x8192:2.5:warm". Throws Error that says
+// how.
+Shape parse_shape(const std::string& text);
+
+}  // namespace ptxbuilder::bench

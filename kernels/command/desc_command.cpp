@@ -1,0 +1,138 @@
+// `ptxb desc`: wgmma's descriptors of matrices in shared memory, made and explained.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "ptxbuilder/tile/descriptor.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Words {
+  std::string bits;  // to decode
+  std::string dtype = "bf16", major = "k", swizzle = "128", order, tile;
+  uint32_t address = 0;
+  bool json = false;
+};
+
+Major major_of(const std::string& word) { return word == "mn" ? Major::mn : Major::k; }
+
+Swizzle swizzle_of(const std::string& word) {
+  for (Swizzle s : {Swizzle::b32, Swizzle::b64, Swizzle::b128})
+    if (name(s) == word) return s;
+  return Swizzle::none;
+}
+
+constexpr int kBlock = 64;  // rows of A that one instruction reads
+
+Json to_json(const MatrixDescriptor& d) {
+  return {{"descriptor", fmt::format("{:#018x}", d.encode())},
+          {"start_address", d.start_address},
+          {"leading_byte_offset", d.leading_byte_offset},
+          {"stride_byte_offset", d.stride_byte_offset},
+          {"base_offset", d.base_offset},
+          {"layout_type", d.encode() >> 62},
+          {"swizzle", name(d.swizzle)}};
+}
+
+int decode(const Words& w, bool major_given) {
+  uint64_t bits = 0;
+  std::string_view digits = w.bits;
+  bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
+  if (hexadecimal) digits.remove_prefix(2);
+  auto [end, failed] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), bits, hexadecimal ? 16 : 10);
+  if (failed != std::errc() || end != digits.data() + digits.size() || digits.empty())
+    throw Error(fmt::format("desc: '{}' is no number of 64 bits, as 0x4000004000010000", w.bits));
+  MatrixDescriptor d = MatrixDescriptor::decode(bits, Where{});
+  if (w.json) {
+    Json json = to_json(d);
+    if (major_given) json["major"] = w.major;
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{:#018x}\n{}", bits, major_given ? d.explain(major_of(w.major)) : d.explain());
+  }
+  return 0;
+}
+
+// "128x64"
+std::pair<int, int> extents(const std::string& tile) {
+  int mn = 0, k = 0;
+  const char* end = tile.data() + tile.size();
+  auto first = std::from_chars(tile.data(), end, mn);
+  bool x = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
+  auto second = x ? std::from_chars(first.ptr + 1, end, k) : first;
+  if (!x || second.ec != std::errc() || second.ptr != end || mn > 1 << 16 || k > 1 << 16)
+    throw Error(fmt::format("desc: --tile '{}' is not MNxK in elements, as 128x64", tile));
+  return {mn, k};
+}
+
+int make(const Words& w) {
+  auto dtype = dtype_from_name(w.dtype);
+  if (!dtype) throw Error(fmt::format("desc: --dtype '{}' is no element type", w.dtype));
+  auto [mn, k] = extents(w.tile);
+  Major major = major_of(w.major);
+  AtomOrder order = default_order(major);
+  if (!w.order.empty()) order = w.order == "mn" ? AtomOrder::mn_first : AtomOrder::k_first;
+  WgmmaOperand operand(*dtype, major, swizzle_of(w.swizzle), mn, k, order, Where{});
+  MatrixDescriptor d = operand.descriptor(w.address);
+  int block = mn % kBlock == 0 ? kBlock : mn;
+  std::vector<int> along_k = operand.advances_k(), along_mn = operand.advances_mn(block, Where{});
+  if (w.json) {
+    Json json = to_json(d);
+    json.update({{"dtype", w.dtype},
+                 {"major", w.major},
+                 {"order", name(order)},
+                 {"tile", {mn, k}},
+                 {"bytes", operand.bytes()},
+                 {"atom", {operand.atom_mn(), operand.atom_k()}},
+                 {"instruction_k", operand.instruction_k()},
+                 {"advance_k", along_k},
+                 {"block_mn", block},
+                 {"advance_mn", along_mn}});
+    fmt::print("{}\n", json.dump(2));
+    return 0;
+  }
+  fmt::print("{}: {} B in atoms of {}x{}, along {} first\n{:#018x}\n{}", operand.describe(), operand.bytes(),
+             operand.atom_mn(), operand.atom_k(), name(order), d.encode(), d.explain(major));
+  fmt::print("advance along k, each {} elements: {} B\n", operand.instruction_k(), fmt::join(along_k, ", "));
+  fmt::print("advance along mn, each {} elements: {} B\n", block, fmt::join(along_mn, ", "));
+  return 0;
+}
+
+Command add(CLI::App& ptxb) {
+  CLI::App* app =
+      ptxb.add_subcommand("desc", "make or explain wgmma's descriptor of a matrix in shared memory");
+  auto words = std::make_shared<Words>();
+  CLI::Option* bits = app->add_option("descriptor", words->bits, "64 bits to explain, as 0x4000004000010000");
+  CLI::Option* tile = app->add_option("--tile", words->tile, "the matrix, MNxK elements, as 128x64");
+  bits->excludes(tile);
+  app->add_option("--dtype", words->dtype, "f16, bf16, tf32, e4m3, e5m2, s8 or u8")->capture_default_str();
+  CLI::Option* major = app->add_option("--major", words->major, "what is contiguous")
+                           ->check(CLI::IsMember({"k", "mn"}))
+                           ->capture_default_str();
+  app->add_option("--swizzle", words->swizzle, "in bytes")
+      ->check(CLI::IsMember({"128", "64", "32", "none"}))
+      ->capture_default_str();
+  app->add_option("--order", words->order,
+                  "along what the next swizzle atom lies; mn unless mn is contiguous")
+      ->check(CLI::IsMember({"mn", "k"}));
+  app->add_option("--address", words->address, "of its first byte in shared memory")->capture_default_str();
+  app->add_flag("--json", words->json, "as JSON");
+  return {app, [words, bits, tile, major] {
+            if (bits->count()) return decode(*words, major->count() > 0);
+            if (tile->count()) return make(*words);
+            throw Error("desc: give a descriptor to explain, or --tile and what is in it");
+          }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command

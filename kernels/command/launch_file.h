@@ -1,0 +1,81 @@
+// A launch described in JSON: what `ptxb sim` runs a PTX file with.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::command {
+
+// What the elements of a buffer are, at first or as expected.
+struct Content {
+  // normal: N(0, 1). iota: 0, 1, 2, ... same: one value everywhere. file: raw bytes. buffer: another's.
+  enum class Kind : uint8_t { zeros, poison, iota, normal, same, values, file, buffer };
+
+  Kind kind = Kind::zeros;
+  std::optional<uint64_t> seed = {};   // of normal; else the run's, and the buffer's number
+  std::vector<std::byte> values = {};  // one element of same, all of values
+  std::filesystem::path file = {};
+  size_t buffer = 0;  // its number
+};
+
+struct LaunchBuffer {
+  std::string name;
+  DType dtype = DType::u8;
+  std::vector<uint64_t> shape;  // elements, innermost first
+  Content content;
+
+  size_t count() const;
+  size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
+};
+
+// One parameter of the kernel, or one member of a parameter that is a struct.
+struct LaunchParameter {
+  enum class Kind : uint8_t { scalar, pointer, tensor_map, structure };
+
+  Kind kind = Kind::scalar;
+  std::string path = {};                 // in the file, for errors: "parameters[2]"
+  std::vector<std::byte> value = {};     // of a scalar
+  std::optional<size_t> buffer = {};     // a pointer has none: null
+  uint64_t offset = 0;                   // bytes into the buffer
+  runtime::TensorMapArguments map = {};  // without its address
+  uint32_t at = 0;                       // bytes from the start of the struct around it
+  uint32_t bytes = 0;                    // of a struct
+  std::vector<LaunchParameter> members = {};
+
+  size_t size() const;
+};
+
+// What is done with a buffer after the launch; any of it.
+struct LaunchOutput {
+  size_t buffer = 0;
+  std::string path = {};
+  size_t print = 0;                  // elements
+  std::filesystem::path write = {};  // raw bytes
+  std::optional<Content> equals = {};
+  double tolerance = 0, relative = 0;  // |got - expected| <= tolerance + relative |expected|
+};
+
+struct LaunchFile {
+  std::string name;   // of the file
+  std::string entry;  // "" for the only one
+  runtime::Dim3 grid;
+  std::optional<runtime::Dim3> block, cluster;  // else what the PTX requires
+  uint32_t dynamic_shared_bytes = 0;
+  std::vector<LaunchBuffer> buffers;
+  std::vector<LaunchParameter> parameters;
+  std::vector<LaunchOutput> outputs;
+  std::vector<SharedObject> shared;  // for reports
+};
+
+// Throws Error "NAME: parameters[2].box[1]: 300 exceeds 256", or "NAME: line 3, column 5: ..." where it is no
+// JSON. Files that it names are looked for beside it. Nothing is read but the text.
+LaunchFile launch_from_json(const std::string& text, const std::filesystem::path& name);
+
+// The form of the file, in words, for `ptxb sim --help`.
+extern const char* const launch_file_help;
+
+}  // namespace ptxbuilder::command

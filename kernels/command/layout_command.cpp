@@ -1,0 +1,135 @@
+// `ptxb layout`: what a layout expression yields, as text, JSON or a drawing.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/layout/draw.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string expression, svg, latex, tile;
+  bool table = false, json = false, batch = false;
+};
+
+// Integers are numbers and tuples arrays; a stride with a basis is the text that CuTe prints.
+Json to_json(const IntTuple& tuple) {
+  if (!tuple.is_tuple()) return tuple.basis().empty() ? Json(tuple.value()) : Json(to_string(tuple));
+  Json array = Json::array();
+  for (const IntTuple& element : tuple.elements()) array.push_back(to_json(element));
+  return array;
+}
+
+Json to_json(const XorSwizzle& s) { return {s.bits(), s.base(), s.shift()}; }
+
+Json to_json(const LayoutValue& value) {
+  if (const bool* truth = std::get_if<bool>(&value)) return {{"value", *truth}};
+  if (const IntTuple* tuple = std::get_if<IntTuple>(&value)) return {{"value", to_json(*tuple)}};
+  if (const XorSwizzle* s = std::get_if<XorSwizzle>(&value)) return {{"swizzle", to_json(*s)}};
+  if (std::holds_alternative<Tiler>(value)) return {{"value", to_string(value)}};
+  const ComposedLayout* composed = std::get_if<ComposedLayout>(&value);
+  const Layout& layout = composed ? composed->layout() : std::get<Layout>(value);
+  Json json = {{"shape", to_json(layout.shape())}, {"stride", to_json(layout.stride())}};
+  if (composed) {
+    json["swizzle"] = to_json(composed->swizzle());
+    if (composed->offset() != 0) json["offset"] = composed->offset();
+  }
+  Json table = Json::array();
+  for (const IntTuple& entry : index_table(value)) table.push_back(to_json(entry));
+  json["table"] = std::move(table);
+  return json;
+}
+
+int batch() {
+  for (std::string line; std::getline(std::cin, line);) {
+    Json json;
+    try {
+      json = to_json(evaluate_layout(line));
+    } catch (const Error& e) {
+      json = {{"error", e.what()}};
+    }
+    std::string text = json.dump();
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+void write(const std::string& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw Error(fmt::format("cannot write {}", file));
+}
+
+// Offsets, or with --tile the threads and values that hold it.
+LayoutGrid drawing(const Options& o, const LayoutValue& value) {
+  if (o.tile.empty()) return grid_of(value);
+  LayoutValue tile = evaluate_layout(o.tile);
+  const IntTuple* shape = std::get_if<IntTuple>(&tile);
+  if (!shape || rank(*shape) != 2) throw Error(fmt::format("--tile takes (rows,columns), not {}", o.tile));
+  const Layout* layout = std::get_if<Layout>(&value);
+  if (!layout) throw Error(fmt::format("{} is no thread-value layout", to_string(value)));
+  return thread_value_grid(*layout, size((*shape)[0]), size((*shape)[1]));
+}
+
+int run(const Options& o) {
+  if (o.batch) return batch();
+  LayoutValue value = evaluate_layout(o.expression);
+  bool is_layout = std::holds_alternative<Layout>(value) || std::holds_alternative<ComposedLayout>(value);
+  if (o.json)
+    fmt::print("{}\n", to_json(value).dump());
+  else if (is_layout && (o.table || !o.tile.empty()))
+    fmt::print("{}", to_text(drawing(o, value)));
+  else
+    fmt::print("{}\n", to_string(value));
+  if (!o.svg.empty()) write(o.svg, to_svg(drawing(o, value)));
+  if (!o.latex.empty()) write(o.latex, to_latex(drawing(o, value)));
+  return 0;
+}
+
+std::string function_list() {
+  std::string text =
+      "An expression is a layout (4,(2,4)):(1,(16,4)), a shape (4,8), which stands for its compact layout "
+      "where "
+      "one is wanted, a\ncoordinate, a tiler <4:1,_,8>, Sw<3,4,3> o L, A o B, or L(1,2) and L(_,2), which "
+      "evaluate and slice. Functions, where L M A B\nare layouts, S D a shape and strides, T a layout or "
+      "tiler:\n";
+  for (const LayoutFunction& f : layout_functions())
+    text += fmt::format("  {:34} {}\n", f.signature, f.summary);
+  return text;
+}
+
+Command add(CLI::App& ptxb) {
+  CLI::App* app = ptxb.add_subcommand("layout", "evaluates CuTe's layout algebra and draws layouts");
+  auto o = std::make_shared<Options>();
+  CLI::Option* expression = app->add_option("expression", o->expression, "as composition((4,8):(8,1), 8:2)");
+  app->add_flag("--table", o->table, "the grid of offsets: mode 0 down, the others right");
+  app->add_flag("--json", o->json, "shape, stride and f(0) to f(size - 1), or the value, as JSON");
+  app->add_option(
+      "--tile", o->tile,
+      "(rows,columns): read the layout as (thread, value) -> place in this tile, and draw who holds what");
+  app->add_option("--svg", o->svg, "draw into this file");
+  app->add_option("--latex", o->latex, "draw into this file, with TikZ");
+  CLI::Option* batch =
+      app->add_flag("--batch", o->batch, "one expression a line of the input, one line of JSON each");
+  expression->excludes(batch);
+  app->callback([expression, batch] {
+    if (expression->count() == 0 && batch->count() == 0) throw CLI::RequiredError("expression or --batch");
+  });
+  app->footer(function_list());
+  return {app, [o] { return run(*o); }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command

@@ -1,0 +1,123 @@
+// `ptxb sim`: any PTX file on the emulator.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "kernels/command/commands.h"
+#include "kernels/command/execute.h"
+#include "kernels/command/simulate.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using runtime::EmulatorError;
+using runtime::Fault;
+
+struct Options {
+  std::string ptx, launch;
+  SimulateOptions simulate;
+  std::optional<uint64_t> seed;
+  double time_limit_seconds = 60;
+  bool json = false;
+};
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file) throw Error(fmt::format("{}: cannot be read", path));
+  return text;
+}
+
+void print(const Simulation& s, const Options& o) {
+  fmt::print("{}: {} schedules from seed {}, {} CTAs, {} warp instructions, {} asynchronous operations\n",
+             s.entry, s.schedules, o.simulate.emulator.seed, s.statistics.ctas,
+             s.statistics.warp_instructions, s.statistics.asynchronous_operations);
+  for (const auto& [buffer, elements] : s.printed) fmt::print("  {} = {}\n", buffer, elements);
+  for (const std::string& file : s.written) fmt::print("  wrote {}\n", file);
+  for (const Comparison& c : s.comparisons) {
+    if (c.wrong == 0)
+      fmt::print("  {}: all {} elements are right, max error {:.3g}\n", c.buffer, c.count, c.max_error);
+    else
+      fmt::print("  {}: WRONG, {} of {} elements; the first: {}\n", c.buffer, c.wrong, c.count,
+                 c.first_wrong);
+  }
+}
+
+Json to_json(const Simulation& s) {
+  Json json = {{"schedules", s.schedules},
+               {"ctas", s.statistics.ctas},
+               {"warp_instructions", s.statistics.warp_instructions},
+               {"asynchronous_operations", s.statistics.asynchronous_operations},
+               {"printed", Json::array()},
+               {"files", s.written},
+               {"comparisons", Json::array()}};
+  for (const auto& [buffer, elements] : s.printed)
+    json["printed"].push_back({{"buffer", buffer}, {"elements", elements}});
+  for (const Comparison& c : s.comparisons)
+    json["comparisons"].push_back({{"buffer", c.buffer},
+                                   {"count", c.count},
+                                   {"wrong", c.wrong},
+                                   {"max_error", c.max_error},
+                                   {"first_wrong", c.first_wrong}});
+  return json;
+}
+
+int run(const Options& o) {
+  const LaunchFile file = launch_from_json(read(o.launch), o.launch);
+  const std::string ptx = read(o.ptx);
+  Json json = {{"ptx", o.ptx}, {"launch", o.launch}, {"seed", o.simulate.emulator.seed}};
+  Outcome outcome = Outcome::good;
+  try {
+    const Simulation s = simulate(ptx, file, o.simulate);
+    if (!s.right()) outcome = Outcome::wrong_result;
+    json["entry"] = s.entry;
+    json.update(to_json(s));
+    if (!o.json) print(s, o);
+  } catch (const EmulatorError& e) {
+    outcome = e.fault() == Fault::time_limit ? Outcome::timed_out : Outcome::failed;
+    json["fault"] = {{"kind", name(e.fault())}, {"ptx_line", e.ptx_line()}, {"report", e.what()}};
+    if (!o.json) fmt::print(stderr, "error: {}: {}\n", o.ptx, e.what());
+  }
+  if (o.json) fmt::print("{}\n", json.dump());
+  return static_cast<int>(outcome);
+}
+
+Command add(CLI::App& ptxb) {
+  CLI::App* app = ptxb.add_subcommand("sim", "run any PTX file on the emulator, as a JSON file says");
+  auto o = std::make_shared<Options>();
+  app->add_option("file", o->ptx, "the PTX file")->required()->option_text("FILE.ptx");
+  app->add_option("--launch", o->launch, "what it is launched with, see below")
+      ->required()
+      ->option_text("FILE.json");
+  app->add_option("--seed", o->seed, "of the first schedule and of random buffers; fresh unless given")
+      ->option_text("N");
+  app->add_option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
+      ->check(CLI::Range(1, 100000))
+      ->option_text("N");
+  app->add_option("--race-check", o->simulate.emulator.race_check, "on or off")->option_text("ON|OFF");
+  app->add_option("--trace", o->simulate.emulator.trace_path, "a Chrome trace of the launches")
+      ->option_text("FILE");
+  app->add_option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  app->add_option("--time-limit", o->time_limit_seconds, "seconds that one launch may take")
+      ->option_text("S");
+  app->add_flag("--json", o->json, "print one JSON object");
+  app->footer(launch_file_help);
+  return {app, [o] {
+            o->simulate.emulator.seed = o->seed ? *o->seed : std::random_device()();
+            o->simulate.time_limit =
+                std::chrono::milliseconds(static_cast<int64_t>(o->time_limit_seconds * 1000));
+            return run(*o);
+          }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command

@@ -1,0 +1,48 @@
+// What `ptxb tma` finds out about a tensor map: the rules it breaks, the nearest legal map, and how its box
+// lies in shared memory.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/tensor_map.h"
+
+namespace ptxbuilder::command {
+
+// As on the command line; lists run from the innermost dimension outwards.
+struct TmaWords {
+  std::string dtype;
+  std::vector<uint64_t> shape, strides;  // elements; bytes of dimensions 1 and up, none for no gaps
+  std::vector<uint32_t> box, element_strides;
+  std::string swizzle = "none", interleave = "none";
+};
+
+struct TmaReport {
+  runtime::TensorMapArguments map;
+  std::vector<runtime::TensorMapBreach> breaches;      // in the order in which the nearest map mends them
+  std::optional<runtime::TensorMapArguments> nearest;  // the map itself where it is legal
+
+  // The map whose box can be shown: the nearest legal one, if any.
+  const runtime::TensorMapArguments* shown() const { return nearest ? &*nearest : nullptr; }
+};
+
+// Throws Error that lists the legal words when one is no type, swizzle or interleave.
+TmaReport examine(const TmaWords& words);
+
+// Bytes of a box in shared memory, which is what a load adds to its mbarrier.
+uint64_t box_bytes(const TensorMapRecipe& recipe);
+
+// 128 bytes of shared memory from a multiple of 128 on: the box's 16-byte chunk that lies in each place, in
+// the order of the box, or -1 behind its end.
+struct SwizzledRow {
+  uint32_t offset;
+  std::vector<int> chunks;
+};
+// The first eight rows, after which a swizzle begins anew; fewer for a small box.
+std::vector<SwizzledRow> swizzled_rows(const TensorMapRecipe& recipe);
+
+// These rows as text, each chunk as ROW:CHUNK of the box, with what the box takes in memory.
+std::string drawing(const runtime::TensorMapArguments& map);
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,37 @@
+// Layouts as grids: as text, SVG and LaTeX.
+#pragma once
+
+#include "ptxbuilder/layout/expression.h"
+
+namespace ptxbuilder {
+
+// Row-major cells. A cell holds some lines of text and the number that picks its colour; one without text is
+// empty.
+struct LayoutGrid {
+  struct Cell {
+    std::vector<std::string> lines;
+    int64_t colour = 0;
+  };
+  std::string title;
+  int64_t rows = 0, columns = 0;
+  std::vector<Cell> cells;
+
+  const Cell& at(int64_t row, int64_t column) const {
+    return cells[static_cast<size_t>(row * columns + column)];
+  }
+};
+
+// Offsets, coloured by offset: mode 0 goes down, all other modes go right; a layout of rank 1 is one row. Of
+// a layout, swizzled or not; throws Error for other values, and for more than 16384 cells.
+LayoutGrid grid_of(const LayoutValue& layout);
+
+// Who holds what of a tile: a layout (threads, values) -> index into a tile of `rows` x `columns`, counted
+// down the columns, as CuTe's thread-value layouts have it. "T3 V1" in each cell, coloured by thread. Throws
+// Error for a layout whose rank is not 2 or that leaves the tile.
+LayoutGrid thread_value_grid(const Layout& layout, int64_t rows, int64_t columns);
+
+std::string to_text(const LayoutGrid& grid);
+std::string to_svg(const LayoutGrid& grid);
+std::string to_latex(const LayoutGrid& grid);  // a document of its own, with TikZ
+
+}  // namespace ptxbuilder

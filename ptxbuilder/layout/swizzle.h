@@ -1,0 +1,101 @@
+// CuTe's swizzles, which exclusive-or some bits of an offset with others, and layouts seen through them.
+#pragma once
+
+#include "ptxbuilder/layout/layout.h"
+#include "ptxbuilder/signature.h"
+
+namespace ptxbuilder {
+
+// Swizzle<B,M,S> of CuTe: B bits from bit M + max(S,0) on, Y, are exclusive-ored onto the B bits from bit
+// M - min(S,0) on, Z.
+//
+//   S > 0:   ..... Y...Y ..... Z...Z m...m
+//                  |-B-|       |-B-| |-M-|      Y stands S bits above Z
+class XorSwizzle {
+ public:
+  // B, M >= 0 and |S| >= B, all within 62 bits. Throws Error.
+  XorSwizzle(int bits, int base, int shift);
+
+  int bits() const { return bits_; }    // B
+  int base() const { return base_; }    // M
+  int shift() const { return shift_; }  // S
+  int64_t y_mask() const { return mask(shift_ > 0 ? shift_ : 0); }
+  int64_t z_mask() const { return mask(shift_ < 0 ? -shift_ : 0); }
+
+  template <class I>
+  I apply(const I& offset) const {
+    using N = LayoutInteger<I>;
+    I y = N::bit_and(offset, y_mask());
+    return N::bit_xor(offset, shift_ < 0 ? N::shift_left(y, -shift_) : N::shift_right(y, shift_));
+  }
+  int64_t operator()(int64_t offset) const { return apply(offset); }
+
+  friend bool operator==(const XorSwizzle&, const XorSwizzle&) = default;
+
+ private:
+  int64_t mask(int above) const { return ((int64_t{1} << bits_) - 1) << (base_ + above); }
+
+  int bits_, base_, shift_;
+};
+
+std::string to_string(const XorSwizzle& swizzle);  // "Sw<3,4,3>"
+
+// What TMA and wgmma do to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for 128 B, Sw<0,4,3> for
+// none.
+XorSwizzle byte_swizzle(Swizzle swizzle);
+// The swizzle of offsets that count elements n times as wide, or n of which make one; n is a power of two.
+XorSwizzle upcast(const XorSwizzle& swizzle, int64_t n);
+XorSwizzle downcast(const XorSwizzle& swizzle, int64_t n);
+XorSwizzle recast(const XorSwizzle& swizzle, int64_t from_bits, int64_t to_bits);
+
+// swizzle o offset o layout: c goes to swizzle(offset + layout(c)).
+template <class I>
+class BasicComposedLayout {
+ public:
+  BasicComposedLayout(XorSwizzle swizzle, I offset, BasicLayout<I> layout)
+      : swizzle_(swizzle), offset_(std::move(offset)), layout_(std::move(layout)) {}
+
+  const XorSwizzle& swizzle() const { return swizzle_; }
+  const I& offset() const { return offset_; }
+  const BasicLayout<I>& layout() const { return layout_; }
+  const BasicTuple<I>& shape() const { return layout_.shape(); }
+
+  I operator()(const BasicTuple<I>& coordinate) const {
+    return swizzle_.apply(LayoutInteger<I>::add(offset_, layout_(coordinate)));
+  }
+
+  // The algebra goes through to the layout: composed.with(logical_divide(composed.layout(), tiler)).
+  BasicComposedLayout with(BasicLayout<I> layout) const { return {swizzle_, offset_, std::move(layout)}; }
+
+ private:
+  XorSwizzle swizzle_;
+  I offset_;
+  BasicLayout<I> layout_;
+};
+
+using ComposedLayout = BasicComposedLayout<int64_t>;
+
+template <class I>
+bool operator==(const BasicComposedLayout<I>& a, const BasicComposedLayout<I>& b) {
+  return a.swizzle() == b.swizzle() && BasicTuple<I>(a.offset()) == BasicTuple<I>(b.offset()) &&
+         a.layout() == b.layout();
+}
+
+template <class I>
+std::string to_string(const BasicComposedLayout<I>& composed) {  // "Sw<3,4,3> o 0 o (8,64):(64,1)"
+  std::string text = to_string(composed.swizzle());
+  text.append(" o ").append(LayoutInteger<I>::text(composed.offset()));
+  return text.append(" o ").append(to_string(composed.layout()));
+}
+
+// The modes at `_`; what the others add goes into the offset.
+template <class I>
+BasicComposedLayout<I> slice(TilerArgument<I> coordinate, const BasicComposedLayout<I>& composed) {
+  I offset = LayoutInteger<I>::add(composed.offset(), slice_offset<I>(coordinate, composed.layout()));
+  return {composed.swizzle(), offset, slice<I>(coordinate, composed.layout())};
+}
+
+// Offsets of other units. The offset must be a multiple where units grow.
+ComposedLayout recast(const ComposedLayout& composed, int64_t from_bits, int64_t to_bits);
+
+}  // namespace ptxbuilder

@@ -1,0 +1,122 @@
+// Matrices in shared memory as wgmma reads them: where each element lies, and the descriptor that says so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/signature.h"
+
+namespace ptxbuilder {
+
+// What is contiguous in memory: k, or m (of A) or n (of B).
+enum class Major : uint8_t { k, mn };
+std::string_view name(Major major);  // "k", "mn"
+
+// The 64 bits that name a matrix to wgmma (PTX ISA, "Matrix Descriptor Format"). Majorness is not among them:
+// it is the instruction's trans operand.
+//
+//   63  62 61  52 51         49 48 46 45        32 31 30 29        16 15 14 13          0
+//   swizzle  0    base offset     0     SBO >> 4     0     LBO >> 4     0    start >> 4
+struct MatrixDescriptor {
+  uint32_t start_address = 0;        // bytes, in shared::cta
+  uint32_t leading_byte_offset = 0;  // LBO
+  uint32_t stride_byte_offset = 0;   // SBO
+  uint32_t base_offset = 0;          // 0 to 7; 0 where swizzle patterns start at multiples of their size
+  Swizzle swizzle = Swizzle::none;   // in bits 63..62: 0 none, 1 128 B, 2 64 B, 3 32 B
+
+  // Throws Error that names the field which is no multiple of 16 bytes or does not fit.
+  uint64_t encode(Where where = Where::here()) const;
+  // Throws Error when a bit is set that must be zero.
+  static MatrixDescriptor decode(uint64_t bits, Where where = Where::here());
+
+  // The address of element (mn, k) of the matrix of one instruction, the element being `bytes` wide and k
+  // below 32 bytes of them: the walk of the hardware.
+  uint32_t address(Major major, int bytes, int mn, int k) const;
+
+  // What each field says, one line each. Without majorness LBO and SBO are explained for both.
+  std::string explain() const;
+  std::string explain(Major major) const;
+
+  bool operator==(const MatrixDescriptor&) const = default;
+};
+
+// In which direction swizzle atoms follow each other first.
+enum class AtomOrder : uint8_t { mn_first, k_first };
+std::string_view name(AtomOrder order);  // "mn", "k"
+
+// K-major matrices along m or n first, MN-major ones along k: as TMA boxes as wide as the swizzle's span lie
+// one after the other.
+constexpr AtomOrder default_order(Major major) {
+  return major == Major::k ? AtomOrder::mn_first : AtomOrder::k_first;
+}
+
+// One operand of wgmma in shared memory, mn x k elements: A is m x k and B n x k. It is a grid of atoms, the
+// unit in which a swizzle exchanges 16-byte chunks: 8 rows of the swizzle's span (16 bytes without swizzle),
+// contiguous along `major`, so span bytes x 8. All offsets are in bytes from the start of the matrix, which
+// is aligned to an atom.
+class WgmmaOperand {
+ public:
+  // Throws Error that names the rule, the extent and the nearest that is legal.
+  WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, Where where = Where::here());
+  WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, AtomOrder order,
+               Where where = Where::here());
+
+  // The rule that such a matrix breaks; empty when wgmma can read it.
+  static std::string refusal(DType dtype, Major major, Swizzle swizzle, int mn, int k);
+
+  DType dtype() const { return dtype_; }
+  Major major() const { return major_; }
+  Swizzle swizzle() const { return swizzle_; }
+  int mn() const { return mn_; }
+  int k() const { return k_; }
+  AtomOrder order() const { return order_; }
+
+  int atom_mn() const { return major_ == Major::k ? 8 : span() / size_of(dtype_); }  // elements
+  int atom_k() const { return major_ == Major::k ? span() / size_of(dtype_) : 8; }
+  int atom_bytes() const { return 8 * span(); }
+  int atom_stride_mn() const;  // from an atom to the next along m or n, and along k
+  int atom_stride_k() const;
+  int bytes() const { return mn_ * k_ * size_of(dtype_); }
+
+  // The first `mn` rows or columns of this one, in the same place: as the part that one instruction reads.
+  WgmmaOperand part(int mn, Where where = Where::here()) const;
+  // This one as the corner of a matrix of mn x k: the atoms follow each other as in that.
+  WgmmaOperand within(int mn, int k) const;
+
+  // Where element (mn, k) lies, and where it would lie without swizzle: a descriptor's start is of the latter
+  // kind.
+  int offset(int mn, int k) const;
+  int linear_offset(int mn, int k) const;
+
+  // For a matrix at `start_address`. LBO and SBO of what is never stepped over are CuTe's: LBO 16 bytes in
+  // swizzled K-major matrices, else 0.
+  MatrixDescriptor descriptor(uint32_t start_address = 0) const;
+
+  // k of one instruction, and the bytes that its descriptor's start moves on for each instruction along k. It
+  // jumps where an atom ends.
+  int instruction_k() const { return 32 / size_of(dtype_); }
+  std::vector<int> advances_k() const;
+  // The same for each block of `block` rows or columns; `block` must be a multiple of atom_mn(). Throws
+  // Error.
+  std::vector<int> advances_mn(int block, Where where = Where::here()) const;
+
+  std::string describe() const;  // "K-major bf16 128x64 with 128 B swizzle"
+
+ private:
+  int span() const { return swizzle_ == Swizzle::none ? 16 : span_bytes(swizzle_); }
+
+  DType dtype_;
+  Major major_;
+  Swizzle swizzle_;
+  int mn_, k_;
+  AtomOrder order_;
+  int atoms_mn_, atoms_k_;  // of the whole matrix, of which this may be a part
+};
+
+// The widest swizzle whose span divides a row of `bytes`; none when no span does.
+Swizzle widest_swizzle(int bytes);
+
+}  // namespace ptxbuilder

@@ -1,0 +1,24 @@
+// Element types that tiles hold and tensor cores multiply, but that are no device value: `shared<e4m3>(...)`.
+#pragma once
+
+#include "ptxbuilder/dtype.h"
+
+namespace ptxbuilder {
+
+struct tf32 {
+  static constexpr DType dtype = DType::tf32;  // f32 of which the tensor cores read the upper 19 bits
+};
+struct e4m3 {
+  static constexpr DType dtype = DType::e4m3;
+};
+struct e5m2 {
+  static constexpr DType dtype = DType::e5m2;
+};
+struct s8 {
+  static constexpr DType dtype = DType::s8;
+};
+struct u8 {
+  static constexpr DType dtype = DType::u8;
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,28 @@
+// What must hold of any text: it parses or is refused by an Error, and what parses is printed as a text that
+// parses and prints the same again.
+#pragma once
+
+#include <string>
+
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/ptx/ptx.h"
+
+namespace ptxbuilder::test {
+
+enum class RoundTrip : uint8_t { refused, same, different };
+
+inline RoundTrip round_trip(const std::string& text) {
+  std::string once;
+  try {
+    once = ptx::print(ptx::parse(text));
+  } catch (const Error&) {
+    return RoundTrip::refused;
+  }
+  try {
+    return ptx::print(ptx::parse(once)) == once ? RoundTrip::same : RoundTrip::different;
+  } catch (const Error&) {
+    return RoundTrip::different;
+  }
+}
+
+}  // namespace ptxbuilder::test

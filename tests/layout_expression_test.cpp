@@ -1,0 +1,188 @@
+// Layout expressions: what the notation means, where an error is, and that no text does harm.
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "error_kit.h"
+#include "layout_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+std::string eval(std::string_view text) { return to_string(evaluate_layout(text)); }
+
+std::string repeated(std::string_view text, int count) {
+  std::string result;
+  for (int i = 0; i < count; ++i) result += text;
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("the notation") {
+  CHECK(eval("7") == "7");
+  CHECK(eval(" ( 4 , ( 2 , 4 ) ) : ( 1 , ( 16 , 4 ) ) ") == "(4,(2,4)):(1,(16,4))");
+  CHECK(eval("(_4,(_2,_4)):(_1,(_16,_4))") == "(4,(2,4)):(1,(16,4))");  // as CuTe prints static integers
+  CHECK(eval("4:-1") == "4:-1");
+  CHECK(eval("(4)") == "(4)");
+  CHECK(eval("(4,)") == "(4)");
+  CHECK(eval("(4:1)") == "4:1");
+  CHECK(eval("<4:1, _, 8>") == "<4:1,_,8>");
+  CHECK(eval("(4,8):(1@0,3@0@1)") == "(4,8):(1@0,3@0@1)");
+  CHECK(eval("(4,8):(1@0,3@0@1)(9)") == "(1,(6))");
+}
+
+TEST_CASE("calls evaluate and slice, and bind to the whole layout before them") {
+  CHECK(eval("(4,8):(8,1)(1,2)") == "10");
+  CHECK(eval("(4,8):(8,1)((1,2))") == "10");
+  CHECK(eval("(4,8):(8,1)(5)") == "9");
+  CHECK(eval("(4,8)(1,2)") == "9");  // a shape as its compact layout
+  CHECK(eval("(4,8):(8,1)(_,2)") == "(4):(8)");
+  CHECK(eval("(4,(2,4)):(1,(16,4))(_,(_,1))") == "(4,2):(1,16)");
+  CHECK(eval("(4,8):(8,1)(_)") == "(4,8):(8,1)");
+  CHECK(eval("composition((4,8):(8,1), 4:1)(3)") == "24");
+  CHECK(eval("(4,8):(8,1)(_,2)(3)") == "24");
+}
+
+TEST_CASE("o composes") {
+  CHECK(eval("(4,8):(8,1) o 4:2") == eval("composition((4,8):(8,1), 4:2)"));
+  CHECK(eval("20:2 o 10:2 o 5:2") == "5:8");
+  CHECK(eval("Sw<3,4,3> o (8,64):(64,1)") == "Sw<3,4,3> o 0 o (8,64):(64,1)");
+  CHECK(eval("Sw<3,4,3> o 64 o (8,64):(64,1)") == "Sw<3,4,3> o 64 o (8,64):(64,1)");
+  CHECK(eval("Sw<3,4,3> o 64") == "Sw<3,4,3> o 0 o 64:1");
+  CHECK(eval("Sw<0,4,3> o 64:1") == "64:1");
+  CHECK(eval("logical_divide(Sw<3,4,3> o (8,64):(64,1), <4, 16>)") ==
+        "Sw<3,4,3> o 0 o ((4,2),(16,4)):((64,256),(1,16))");
+}
+
+TEST_CASE("every function that is listed can be called") {
+  for (const LayoutFunction& f : layout_functions()) {
+    std::string name(f.signature.substr(0, f.signature.find('(')));
+    CAPTURE(name);
+    // Eight arguments are too many, or do: the name at least is known.
+    std::string message = error_of([&] { evaluate_layout(name + "(4,4,4,4,4,4,4,4)"); });
+    bool known = message.find("there is no function") == std::string::npos;
+    CHECK(known);
+    CHECK(!f.summary.empty());
+  }
+  CHECK_ERROR(eval("compositon(4:1, 2:1)"), "there is no function compositon; there are size, ");
+}
+
+TEST_CASE("what is printed is read again") {
+  CAPTURE(layout_seed());
+  LayoutMaker make(layout_seed());
+  for (int round = 0; round < 2000; ++round) {
+    Layout layout = make.layout();
+    if (make.pick(4) == 0) layout = make_identity_layout(layout.shape());
+    std::string text = to_string(layout);
+    CAPTURE(text);
+    LayoutValue value = evaluate_layout(text);
+    REQUIRE(std::get<Layout>(value) == layout);
+    REQUIRE(index_table(value).size() == static_cast<size_t>(size(layout)));
+  }
+}
+
+TEST_CASE("an error says the column and what was expected") {
+  struct Wrong {
+    const char *text, *message;
+  };
+  for (const Wrong& w : {
+           Wrong{"", "column 1: expected an integer, '_', '(', '<' or a name, found the end"},
+           {"(4,8", "column 5: expected ',' or ')', found the end"},
+           {"(4,8]", "column 5: expected ',' or ')', found ']'"},
+           {"()", "column 2: expected an integer, '_', '(', '<' or a name, found ')'"},
+           {"4:1 5", "column 5: expected the end, ':', '(' or 'o', found '5'"},
+           {"4:1:1", "column 4: expected the end"},
+           {"4x", "column 2: expected an operator after the integer, found 'x'"},
+           {"99999999999999999999", "column 1: the integer does not fit 64 bits"},
+           {"coalesce 4:1", "column 10: expected '(' after coalesce, found '4'"},
+           {"Sw<3,4,3", "column 9: expected '>', found the end"},
+           {"Sw<3>", "column 1: a swizzle has B, M and S"},
+           {"size(4:1, 2)", "column 1: size(L) takes 1 arguments, not 2"},
+           {"(4,8) + complement(4:2)", "column 7: expected the end"},
+           {"(4, complement((4,4):(1,2), 32))", "column 5: complement("},
+           {"4:\x01", "column 3: expected an integer, '_', '(', '<' or a name, found the byte 0x01"},
+           {"1@64", "column 3: a basis has at most"},
+           {"(2,_):(1,2)",
+            "column 1: the tiler <2,_> stands where an integer or a tuple of integers is wanted"},
+           {"composition(_, 4:1)", "the tiler _ stands where a layout or shape is wanted"},
+           {"compatible(4,4)(1)", "the truth value true stands where a layout or shape is wanted"},
+       }) {
+    std::string text = w.text;
+    CAPTURE(text);
+    CHECK_ERROR(evaluate_layout(text), w.message);
+  }
+}
+
+TEST_CASE("limits are errors, and what lies within them is not") {
+  CHECK_ERROR(evaluate_layout(repeated("(", 65) + "4" + repeated(")", 65)),
+              "column 65: nested more than 64 deep");
+  CHECK(eval(repeated("(", 60) + "4" + repeated(")", 60)).size() == 121);
+  CHECK_ERROR(evaluate_layout(repeated("(", 16000) + "4"), "nested more than 64 deep");
+  CHECK_ERROR(evaluate_layout(repeated("4", 16385)), "an expression has at most 16384 characters");
+  CHECK(eval("size((" + repeated("1,", 8000) + "1))") == "1");
+  CHECK_ERROR(index_table(evaluate_layout("1048577:0")),
+              "a table has at most 1048576 entries; the layout has 1048577");
+  CHECK(index_table(evaluate_layout("1048576:0")).size() == 1048576);
+  CHECK_ERROR(index_table(evaluate_layout("(4,8)")), "is no layout");
+  CHECK_ERROR(eval("(4,4):(9223372036854775807,1)(3)"), "does not fit");
+  CHECK(eval("(4,4):(9223372036854775807,1)(1)") == "9223372036854775807");
+  CHECK_ERROR(eval("cosize((4,4):(9223372036854775807,1))"), "does not fit");
+  CHECK_ERROR(eval("upcast(4:-9223372036854775807, 2)"), "one must divide the other");
+}
+
+// Random texts, and random changes of right ones: each is a value or an Error, and quick.
+TEST_CASE("no text does harm") {
+  CAPTURE(layout_seed());
+  LayoutMaker make(layout_seed());
+  const std::vector<std::string> pieces = [] {
+    std::vector<std::string> all = {
+        "(",          ")",           "<",       ">",   ",",    ":", "_", "@",  "-",
+        " o ",        "Sw<3,4,3>",   "0",       "1",   "2",    "4", "8", "64", "9223372036854775807",
+        "4294967296", "(4,8):(1,4)", "<4:1,_>", "1@0", "(_,2)"};
+    for (const LayoutFunction& f : layout_functions())
+      all.push_back(std::string(f.signature.substr(0, f.signature.find('(') + 1)));
+    return all;
+  }();
+  const char* right[] = {"composition((4,(2,4)):(1,(16,4)), 8:2)",
+                         "logical_divide((9,(4,8)):(59,(13,1)), <3:3,(2,4):(1,8)>)",
+                         "recast(Sw<3,4,3> o 0 o (8,64):(64,1), 8, 16)(3,_)",
+                         "tile_to_shape((8,8):(8,1), (16,16), (1,0))",
+                         "crd2idx((1,(1,2)), (3,(2,3)), (3,(12,1)))",
+                         "make_identity_layout((4,(2,2)))(5)"};
+  int values = 0, errors = 0;
+  auto start = std::chrono::steady_clock::now();
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    if (round % 2 == 0) {
+      for (int n = 1 + make.pick(12); n > 0; --n)
+        text += pieces[static_cast<size_t>(make.pick(static_cast<int>(pieces.size())))];
+    } else {
+      text = right[make.pick(static_cast<int>(std::size(right)))];
+      for (int n = make.pick(3); n >= 0; --n) {
+        size_t at = static_cast<size_t>(make.pick(static_cast<int>(text.size())));
+        int how = make.pick(4);
+        if (how == 0) text.erase(at, 1 + static_cast<size_t>(make.pick(4)));
+        if (how == 1) text[at] = static_cast<char>(make.pick(256));
+        if (how == 2)
+          text.insert(at, pieces[static_cast<size_t>(make.pick(static_cast<int>(pieces.size())))]);
+        if (how == 3) text.insert(at, text.substr(0, static_cast<size_t>(make.pick(20))));
+        if (text.empty()) text = "4";
+      }
+    }
+    CAPTURE(text);
+    try {
+      to_string(evaluate_layout(text));
+      ++values;
+    } catch (const Error& e) {
+      ++errors;
+      REQUIRE(std::string(e.what()).starts_with("column "));
+    }
+  }
+  auto spent = std::chrono::steady_clock::now() - start;
+  CHECK(spent < std::chrono::seconds(60));
+  CHECK(values > 100);
+  CHECK(errors > 5000);
+}

@@ -1,0 +1,122 @@
+// Matrix instructions as plans: their layouts of threads and values, and how they cover tiles.
+#include <map>
+
+#include "error_kit.h"
+#include "ptxbuilder/tile/atom.h"
+
+using namespace ptxbuilder;
+using enum DType;
+
+namespace {
+
+// Every element once, `copies` times where all threads share an operand.
+void check_covers(const Layout& layout, int64_t elements, int64_t threads, int64_t copies) {
+  CAPTURE(to_string(layout));
+  std::map<int64_t, int64_t> seen;
+  int64_t values = size(layout) / threads;
+  for (int64_t t = 0; t < threads; ++t)
+    for (int64_t v = 0; v < values; ++v) ++seen[layout({t, v})];
+  CHECK(static_cast<int64_t>(seen.size()) == elements);
+  CHECK(seen.rbegin()->first == elements - 1);
+  for (auto [index, count] : seen)
+    if (count != copies) FAIL_CHECK(index << " is held " << count << " times");
+}
+
+}  // namespace
+
+TEST_CASE("layouts of wgmma are CuTe's") {
+  MmaAtom atom = MmaAtom::wgmma(f32, bf16, bf16, 128);
+  CHECK(to_string(atom.layout_c()) == "((4,8,4),(2,2,16)):((128,1,16),(64,8,512))");
+  CHECK(to_string(atom.layout_a()) == "(128,(64,16)):(0,(1,64))");
+  CHECK(to_string(atom.layout_b()) == "(128,(128,16)):(0,(1,128))");
+  CHECK(atom.row().name == "wgmma_mma_async_m64n128k16_f32_bf16_bf16_ss");
+  CHECK(to_string(MmaAtom::wgmma(s32, s8, u8, 8).layout_c()) == "((4,8,4),(2,2)):((128,1,16),(64,8))");
+
+  auto a_of = [](DType d, DType ab) {
+    return to_string(MmaAtom::wgmma_a_in_registers(d, ab, ab, 64).layout_a());
+  };
+  CHECK(a_of(f16, f16) == "((4,8,4),(2,2,2)):((128,1,16),(64,8,512))");
+  CHECK(a_of(f32, tf32) == "((4,8,4),(2,2)):((64,1,16),(8,256))");
+  CHECK(a_of(f32, e4m3) == "((4,8,4),(4,2,2)):((256,1,16),(64,8,1024))");
+  CHECK(MmaAtom::wgmma_a_in_registers(f32, e4m3, e5m2, 64).row().name ==
+        "wgmma_mma_async_m64n64k32_f32_e4m3_e5m2_rs");
+}
+
+TEST_CASE("layouts of mma.sync are CuTe's") {
+  MmaAtom atom = MmaAtom::mma_sync(f32, bf16, bf16, 16);
+  CHECK(to_string(atom.layout_a()) == "((4,8),(2,2,2)):((32,1),(16,8,128))");
+  CHECK(to_string(atom.layout_b()) == "((4,8),(2,2)):((16,1),(8,64))");
+  CHECK(to_string(atom.layout_c()) == "((4,8),(2,2)):((32,1),(16,8))");
+  CHECK(to_string(MmaAtom::mma_sync(f16, f16, f16, 8).layout_b()) == "((4,8),2):((16,1),8)");
+  CHECK(to_string(MmaAtom::mma_sync(f32, tf32, tf32, 4).layout_a()) == "((4,8),2):((16,1),8)");
+  CHECK(to_string(MmaAtom::mma_sync(s32, s8, s8, 32).layout_a()) == "((4,8),(4,2,2)):((64,1),(16,8,256))");
+}
+
+TEST_CASE("every element is held, and once") {
+  for (DType type : {f16, bf16, tf32, e4m3, e5m2, s8, u8}) {
+    DType d = type == s8 || type == u8 ? s32 : f32;
+    for (int n : {8, 24, 64, 256}) {
+      MmaAtom ss = MmaAtom::wgmma(d, type, type, n), rs = MmaAtom::wgmma_a_in_registers(d, type, type, n);
+      check_covers(ss.layout_a(), 64 * ss.k(), 128, 128);
+      check_covers(rs.layout_a(), 64 * rs.k(), 128, 1);
+      check_covers(rs.layout_b(), n * rs.k(), 128, 128);
+      check_covers(rs.layout_c(), 64 * n, 128, 1);
+    }
+    for (int bytes : {16, 32}) {
+      MmaAtom atom = MmaAtom::mma_sync(d, type, type, bytes / size_of(type));
+      check_covers(atom.layout_a(), 16 * atom.k(), 32, 1);
+      check_covers(atom.layout_b(), 8 * atom.k(), 32, 1);
+      check_covers(atom.layout_c(), 16 * 8, 32, 1);
+    }
+  }
+}
+
+TEST_CASE("tiles of a CTA: counts, descriptors and advances") {
+  using Bytes = std::vector<int>;
+  MmaAtom atom = MmaAtom::wgmma(f32, f16, f16, 128, Major::k, Major::mn);
+  WgmmaOperand b(f16, Major::mn, Swizzle::b128, 128, 64);
+  TiledMma small(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 64, 64), b);
+  CHECK(small.count() == std::array{1, 1, 4});
+  CHECK(small.advances_m() == Bytes{0});
+  TiledMma tiled(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 128, 64), b);
+  CHECK(tiled.count() == std::array{2, 1, 4});
+  CHECK(tiled.advances_k_a() == Bytes{0, 32, 64, 96});
+  CHECK(tiled.advances_k_b() == Bytes{0, 2048, 4096, 6144});
+  CHECK(tiled.advances_m() == Bytes{0, 8192});
+  CHECK(tiled.advances_n() == Bytes{0});
+  CHECK(tiled.descriptor_a(0, 0).encode() == 0x4000004000010000);
+  CHECK(tiled.descriptor_a(1, 3, 1024).encode() == 0x4000004000010000 + ((1024 + 8192 + 96) >> 4));
+  CHECK(tiled.descriptor_b(0, 1).encode() == 0x4000004002000000 + (2048 >> 4));
+
+  TiledMma halves(MmaAtom::wgmma(f32, f16, f16, 64, Major::k, Major::mn),
+                  WgmmaOperand(f16, Major::k, Swizzle::b128, 64, 64), b);
+  CHECK(halves.count() == std::array{1, 2, 4});
+  CHECK(halves.advances_n() == Bytes{0, 8192});
+  CHECK(halves.descriptor_b(1, 0).start_address == 8192);
+
+  TiledMma from_registers(MmaAtom::wgmma_a_in_registers(f32, f16, f16, 128, Major::mn), 192, b);
+  CHECK(from_registers.count() == std::array{3, 1, 4});
+  CHECK_ERROR(from_registers.descriptor_a(0, 0), "A is in registers and has no descriptor");
+}
+
+TEST_CASE("plans that do not fit, each beside one that does") {
+  WgmmaOperand a(f16, Major::k, Swizzle::b128, 128, 64), b(f16, Major::mn, Swizzle::b128, 128, 64);
+  MmaAtom atom = MmaAtom::wgmma(f32, f16, f16, 128, Major::k, Major::mn);
+  CHECK(error_of([&] { TiledMma(atom, a, b); }) == "no error");
+  CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, f16, f16, 128), a, b),
+              "B is MN-major f16 128x64 with 128 B swizzle; the instruction takes K-major f16");
+  CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, bf16, bf16, 128, Major::k, Major::mn), a, b),
+              "the instruction takes MN-major bf16");
+  CHECK_ERROR(TiledMma(MmaAtom::wgmma(f32, f16, f16, 256, Major::k, Major::mn), a, b),
+              "B is MN-major f16 128x64 with 128 B swizzle; the instruction takes multiples of 256x16");
+  CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 72, 64), b),
+              "m = 72 is no multiple of");
+  CHECK_ERROR(TiledMma(atom, WgmmaOperand(f16, Major::k, Swizzle::b128, 64, 128), b), "both need the same k");
+  CHECK_ERROR(TiledMma(MmaAtom::wgmma_a_in_registers(f32, f16, f16, 128, Major::mn), a, b),
+              "but the instruction takes it from registers");
+  CHECK_ERROR(TiledMma(MmaAtom::mma_sync(f32, f16, f16, 16), 16, b), "takes B from registers");
+  CHECK_ERROR(MmaAtom::wgmma(f32, e4m3, e4m3, 64, Major::mn), "e4m3 cannot be MN-major");
+  CHECK_ERROR(MmaAtom::wgmma(f32, tf32, tf32, 64, Major::k, Major::mn), "tf32 cannot be MN-major");
+  CHECK_ERROR(MmaAtom::wgmma(f16, bf16, bf16, 64), "types may be");
+  CHECK_ERROR(MmaAtom::mma_sync(f32, f16, f16, 32), "k = 32 must be 8 or 16");
+}

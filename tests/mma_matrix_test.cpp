@@ -1,0 +1,287 @@
+// Products of one tile on the tensor cores, one generated kernel for each of: types, transposes, m and n,
+// swizzle, the type of the result, and A in shared memory or in registers. The data are small integers, whose
+// sums every type holds exactly, so every result has one right value.
+//
+//   mma_matrix_test [--device=emulator|cuda|auto]
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <random>
+
+#include "kernels/command/elements.h"
+#include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/mma.h"
+#include "runtime/loaded_kernel.h"
+#include "runtime/open_device.h"
+
+using namespace ptxbuilder;
+
+namespace {
+
+std::string device_name = "emulator";
+
+// How A comes to the tensor cores: by descriptor, or in registers by ldmatrix or from a product's
+// accumulators.
+enum class Source { shared, loaded, computed };
+
+struct Case {
+  DType a, b, d;
+  int m, n;
+  Swizzle swizzle;
+  bool a_transposed, b_transposed;
+  Source source = Source::shared;
+
+  int k() const { return 128 / size_of(a); }  // one span of the widest swizzle
+  std::string text() const {
+    constexpr const char* sources[] = {"shared", "loaded", "computed"};
+    return fmt::format("{} += {} x {}, {}x{}x{}, swizzle {}{}{}, A {}", name(d), name(a), name(b), m, n, k(),
+                       name(swizzle), a_transposed ? ", A transposed" : "",
+                       b_transposed ? ", B transposed" : "", sources[static_cast<int>(source)]);
+  }
+};
+
+// The rows and columns of an operand as it lies in memory.
+TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
+  TileShape s = transposed ? TileShape{k, mn} : TileShape{mn, k};
+  if (swizzle == Swizzle::none) s.panel_cols = 16 / size_of(type);
+  return s;
+}
+
+SharedTile tile(Kernel& k, DType type, TileShape shape, Swizzle swizzle) {
+  return SharedTile(k.builder(), type, shape, swizzle, 1, "", Where::here());
+}
+
+TileView oriented(const SharedTile& tile, bool transposed) {
+  return transposed ? tile[0].transposed() : tile[0];
+}
+
+// The type that the first product of a computed A has: A itself, times a permutation.
+DType first_result(const Case& c) {
+  if (c.d == DType::s32) return DType::s32;
+  return c.a == DType::f16 ? c.d : DType::f32;
+}
+
+// out[row, column] = the accumulators.
+template <class T>
+void write_out(gptr<T> out, const Accumulator& from) {
+  for (int block = 0; block < from.m() / 64; ++block)
+    for (int i = 0; i < from.elements(); ++i)
+      out[from.row(block, i) * from.n() + from.col(i)] = from.value<T>(block, i);
+}
+
+template <class T>
+Kernel product(const Case& c) {
+  Kernel k("product");
+  if (T::dtype != DType::f16 && c.m * c.n / 128 > 255)  // more accumulators than registers: right, but slow
+    for (const char* advisory : {"C7511", "spills", "stack"}) k.waive(advisory);
+  auto [A, B, P, out] = k.params<TensorMap, TensorMap, TensorMap, gptr<T>>("A", "B", "P", "out");
+  auto a = tile(k, c.a, shape(c.m, c.k(), c.a_transposed, c.a, c.swizzle), c.swizzle);
+  auto b = tile(k, c.b, shape(c.n, c.k(), c.b_transposed, c.b, c.swizzle), c.swizzle);
+  auto p = tile(k, c.a, {c.k(), c.k()}, Swizzle128B);  // the permutation of a computed A
+  Barriers loaded(k, {1});
+  sync_threads();
+  elect([&] {
+    mbarrier_arrive_expect_tx(loaded[0], a.stage_bytes() + b.stage_bytes() + p.stage_bytes());
+    tma_load(a[0].on(loaded[0]), A, 0, 0);
+    tma_load(b[0].on(loaded[0]), B, 0, 0);
+    tma_load(p[0].on(loaded[0]), P, 0, 0);
+  });
+  barrier_wait(loaded[0], 0);
+
+  Accumulator acc(c.m, c.n, c.d);
+  TileView a_view = oriented(a, c.a_transposed), b_view = oriented(b, c.b_transposed);
+  auto multiply = [&](const auto& left) {
+    wgmma_group([&] { mma(acc, left, b_view); });
+    wgmma_wait(0);
+  };
+  if (c.source == Source::shared) multiply(a_view);
+  if (c.source == Source::loaded) multiply(load_fragment(a_view));
+  if (c.source == Source::computed) {
+    Accumulator first(64, c.k(), first_result(c));
+    wgmma_group([&] { mma(first, a_view, p[0]); });
+    wgmma_wait(0);
+    multiply(to_fragment(c.a, first));
+  }
+  write_out<T>(out, acc);
+  return k;
+}
+
+Kernel build(const Case& c) {
+  if (c.d == DType::f16) return product<f16>(c);
+  if (c.d == DType::s32) return product<s32>(c);
+  return product<f32>(c);
+}
+
+// rows x columns of numbers on the host, and as elements of the device.
+struct Matrix {
+  int rows, cols;
+  std::vector<double> values;
+
+  Matrix(int rows, int cols) : rows(rows), cols(cols), values(static_cast<size_t>(rows * cols)) {}
+  double& at(int i, int j) { return values[static_cast<size_t>(i * cols + j)]; }
+  double at(int i, int j) const { return values[static_cast<size_t>(i * cols + j)]; }
+  Matrix transposed() const {
+    Matrix t(cols, rows);
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j) t.at(j, i) = at(i, j);
+    return t;
+  }
+  std::vector<std::byte> encoded(DType type) const {
+    size_t size = static_cast<size_t>(size_of(type));
+    std::vector<std::byte> bytes(values.size() * size);
+    for (size_t i = 0; i < values.size(); ++i) command::put(&bytes[i * size], type, values[i]);
+    return bytes;
+  }
+};
+
+Matrix random_matrix(int rows, int cols, DType type, uint32_t seed) {
+  Matrix matrix(rows, cols);
+  std::mt19937 engine(seed);
+  int least = type == DType::u8 ? 0 : -4;
+  for (double& v : matrix.values) v = static_cast<double>(engine() % 9) + least;
+  return matrix;
+}
+
+// Column j of A P is column (5 j + 3) mod k of A.
+Matrix permutation(int k) {
+  Matrix p(k, k);  // n x k, as B lies
+  for (int j = 0; j < k; ++j) p.at(j, (5 * j + 3) % k) = 1;
+  return p;
+}
+
+Matrix expected(const Case& c, const Matrix& a, const Matrix& b) {
+  Matrix d(c.m, c.n);
+  for (int i = 0; i < c.m; ++i)
+    for (int j = 0; j < c.n; ++j)
+      for (int x = 0; x < c.k(); ++x)
+        d.at(i, j) += a.at(i, c.source == Source::computed ? (5 * x + 3) % c.k() : x) * b.at(j, x);
+  return d;
+}
+
+runtime::Argument tensor(const runtime::Buffer& buffer, DType type, const Matrix& m) {
+  return runtime::tensor(buffer, type, {static_cast<uint64_t>(m.cols), static_cast<uint64_t>(m.rows)});
+}
+
+// Runs a case on poisoned output, several times where that may differ, and counts wrong elements.
+int wrong_elements(runtime::Device& device, const Case& c, const Compiled& compiled, uint32_t seed) {
+  runtime::LoadedKernel kernel(device, compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
+                               compiled.signature);
+  Matrix a = random_matrix(c.m, c.k(), c.a, seed), b = random_matrix(c.n, c.k(), c.b, seed + 1),
+         p = permutation(c.k());
+  Matrix a_lies = c.a_transposed ? a.transposed() : a, b_lies = c.b_transposed ? b.transposed() : b;
+  runtime::Buffer da = runtime::Buffer::of(device, a_lies.encoded(c.a)),
+                  db = runtime::Buffer::of(device, b_lies.encoded(c.b)),
+                  dp = runtime::Buffer::of(device, p.encoded(c.a));
+  std::vector<std::byte> right = expected(c, a, b).encoded(c.d);
+  runtime::Buffer out(device, right.size());
+  size_t size = static_cast<size_t>(size_of(c.d));
+  int wrong = 0;
+  bool repeats = c.source != Source::shared && device_name == "cuda";
+  for (int round = 0; round < (repeats ? 100 : 1); ++round) {
+    out.fill(0xff);
+    kernel.launch({}, {tensor(da, c.a, a_lies), tensor(db, c.b, b_lies), tensor(dp, c.a, p),
+                       runtime::pointer(out, c.d)});
+    std::vector<std::byte> got = out.copy_out<std::byte>();
+    for (size_t i = 0; i < got.size(); i += size) {
+      // 0 and -0 are equal.
+      bool equal = command::value_of(&got[i], c.d) == command::value_of(&right[i], c.d);
+      wrong += !equal;
+    }
+  }
+  return wrong;
+}
+
+// Cubins for a GPU where there is a ptxas, else PTX, which the driver compiles.
+Compiler compiler_for(const runtime::Device& device) {
+  CompilerOptions options;
+  options.cache = false;
+  options.assemble = !device.wants_ptx();
+  try {
+    return Compiler(options);
+  } catch (const Error&) {
+    options.assemble = false;
+    return Compiler(options);
+  }
+}
+
+void check_all(const std::vector<Case>& cases) {
+  std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  Compiler compiler = compiler_for(*device);
+  std::vector<std::function<Kernel()>> builders;
+  for (const Case& c : cases) builders.push_back([&c] { return build(c); });
+  std::vector<Compiled> compiled = compiler.compile_all(builders);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    int wrong = -1;
+    std::string problem;
+    try {
+      wrong = wrong_elements(*device, cases[i], compiled[i], static_cast<uint32_t>(i));
+    } catch (const Error& e) {
+      problem = e.what();
+    }
+    CHECK_MESSAGE(wrong == 0, cases[i].text() << ": " << wrong << " wrong elements " << problem);
+  }
+  MESSAGE(cases.size() << " kernels on " << device->properties().name);
+}
+
+struct Types {
+  DType a, b, d;
+};
+
+std::vector<Types> all_types() {
+  using enum DType;
+  std::vector<Types> types = {{f16, f16, f32}, {f16, f16, f16}, {bf16, bf16, f32}, {tf32, tf32, f32}};
+  for (DType d : {f32, f16})
+    for (DType a : {e4m3, e5m2})
+      for (DType b : {e4m3, e5m2}) types.push_back({a, b, d});
+  for (DType a : {s8, u8})
+    for (DType b : {s8, u8}) types.push_back({a, b, s32});
+  return types;
+}
+
+constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
+
+}  // namespace
+
+TEST_CASE("products with A and B in shared memory") {
+  // All of m and n on a GPU; the emulator takes them with 128 B swizzle, and with the others those of m n
+  // that differ by swizzle, so that each m and each n is there.
+  bool all = device_name == "cuda";
+  std::vector<Case> cases;
+  for (Types t : all_types())
+    for (int m : {64, 128, 192})
+      for (int n : {64, 128, 192})
+        for (Swizzle swizzle : kSwizzles)
+          for (bool a_transposed : {false, true})
+            for (bool b_transposed : {false, true}) {
+              bool chosen = all || swizzle == Swizzle::b128 || (m + n) / 64 % 3 == static_cast<int>(swizzle);
+              if (chosen && (size_of(t.a) == 2 || !(a_transposed || b_transposed)))
+                cases.push_back({t.a, t.b, t.d, m, n, swizzle, a_transposed, b_transposed});
+            }
+  CHECK(cases.size() == (3 * 4 + 13) * (all ? 9 * 4 : 9 + 3 * 3));
+  check_all(cases);
+}
+
+TEST_CASE("products with A in registers") {
+  std::vector<Case> cases;
+  for (Types t : all_types())
+    for (int n : {64, 128, 192})
+      for (Swizzle swizzle : kSwizzles)
+        for (bool a_transposed : {false, true})
+          for (Source source : {Source::loaded, Source::computed}) {
+            if (a_transposed && size_of(t.a) != 2) continue;
+            if (source == Source::computed && (t.a == DType::tf32 || swizzle != Swizzle::b128)) continue;
+            bool b_transposed = size_of(t.b) == 2 && n == 128;
+            cases.push_back({t.a, t.b, t.d, 64, n, swizzle, a_transposed, b_transposed, source});
+          }
+  CHECK(cases.size() > 200);
+  check_all(cases);
+}
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
+  doctest::Context context(argc, argv);
+  return context.run();
+}

@@ -1,0 +1,121 @@
+// Mutants of the library's kernels: each is made from the kernel's own PTX, as a syntax tree, and has to be
+// reported with its cause; the kernel itself never is.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "mutation_subject.h"
+#include "ptxbuilder/ptx/ptx.h"
+
+namespace ptxbuilder::test {
+
+using ptx::Instruction;
+using ptx::Operand;
+using runtime::Fault;
+
+// Makes an instruction another one; false drops it.
+using Change = std::function<bool(Instruction&)>;
+
+inline Operand number(int64_t value) { return {Operand::Kind::number, std::to_string(value), {}, {}}; }
+
+inline bool drop(Instruction&) { return false; }
+
+// Adds to an operand that is a number, or to the address in brackets.
+inline Change add_to(size_t operand, int64_t by) {
+  return [=](Instruction& i) {
+    Operand& o = i.operands.at(operand);
+    if (o.kind == Operand::Kind::address) {
+      o.parts[0] = {Operand::Kind::binary, "+", {o.parts[0], number(by)}, {}};
+    } else {
+      auto value = ptx::integer_value(o);
+      REQUIRE(value);
+      o = number(*value + by);
+    }
+    return true;
+  };
+}
+
+inline Change set_operand(size_t operand, int64_t value) {
+  return [=](Instruction& i) {
+    i.operands.at(operand) = number(value);
+    return true;
+  };
+}
+
+// The wait becomes one that has succeeded.
+inline bool do_not_wait(Instruction& i) {
+  i.opcode = "setp.eq.u32";
+  i.operands = {i.operands[0], number(0), number(0)};
+  return true;
+}
+
+// The arrival without the bytes that it announces.
+inline bool arrive_without_bytes(Instruction& i) {
+  i.opcode = "mbarrier.arrive.shared::cta.b64";
+  i.operands.pop_back();
+  return true;
+}
+
+struct Mutant {
+  std::string what;
+  std::string opcode;  // what the mnemonic starts with
+  int nth;             // of those, from 0
+  Change change;
+  std::vector<Fault> causes;  // those that name what is wrong
+  int times = 1;              // that the change is made, each time on the nth that is left
+  std::string says = {};      // what the report contains as well
+};
+
+// Makes the change in the nth instruction of a body; false where there are fewer.
+inline bool edit(std::vector<ptx::Statement>& body, const Mutant& m, int& nth) {
+  for (size_t i = 0; i < body.size(); ++i) {
+    ptx::Statement& s = body[i];
+    if (s.kind == ptx::Statement::Kind::block && edit(s.block, m, nth)) return true;
+    if (s.kind != ptx::Statement::Kind::instruction || !s.instruction.opcode.starts_with(m.opcode) ||
+        nth-- > 0)
+      continue;
+    if (!m.change(s.instruction)) body.erase(body.begin() + static_cast<std::ptrdiff_t>(i));
+    return true;
+  }
+  return false;
+}
+
+inline std::string mutated(const std::string& text, const Mutant& m) {
+  ptx::Module module = ptx::parse(text);
+  for (int time = 0; time < m.times; ++time) {
+    int nth = m.nth;
+    bool found = false;
+    for (ptx::Statement& s : module.statements)
+      if (s.kind == ptx::Statement::Kind::function && s.function[0].has_body)
+        found = found || edit(s.function[0].body, m, nth);
+    if (!found && time > 0) break;  // all that there are
+    REQUIRE_MESSAGE(found, m.what);
+  }
+  return ptx::print(module);
+}
+
+// Checks that the kernel is right on 200 schedules, and that each mutant is reported by one of the first 20.
+inline void check_mutants(const Subject& subject, const std::vector<Mutant>& mutants) {
+  std::string report;
+  subject.run(subject.text(), 0, 200, report);
+  REQUIRE(report == "right");
+  std::string table = fmt::format("\n{}\n", subject.name());
+  for (const Mutant& m : mutants) {
+    const std::string text = mutated(subject.text(), m);
+    std::optional<Fault> fault;
+    for (uint64_t seed = 0; seed < 20 && !fault; ++seed) fault = subject.run(text, seed, 1, report);
+    table += fmt::format("  {:48} {}\n", m.what, report.substr(0, report.find('\n')));
+    const bool right = fault && std::find(m.causes.begin(), m.causes.end(), *fault) != m.causes.end() &&
+                       report.find(m.says) != std::string::npos;
+    const std::string shown = m.what + ": " + report;
+    CHECK_MESSAGE(right, shown);
+  }
+  MESSAGE(table);
+  CHECK(mutants.size() >= 12);
+}
+
+}  // namespace ptxbuilder::test
