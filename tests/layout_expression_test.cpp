@@ -169,7 +169,7 @@ TEST_CASE("no text does harm") {
         if (how == 2)
           text.insert(at, pieces[static_cast<size_t>(make.pick(static_cast<int>(pieces.size())))]);
         if (how == 3) text.insert(at, text.substr(0, static_cast<size_t>(make.pick(20))));
-        if (text.empty()) text = "4";
+        if (text.empty()) text.push_back('4');
       }
     }
     CAPTURE(text);

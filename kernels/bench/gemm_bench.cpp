@@ -123,8 +123,10 @@ RunResult describe(const Options& options, const Gpu& gpu, const Nvml* nvml, con
   run.environment["date"] = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
   run.environment["seed"] = fmt::format("{}", options.method.seed);
   if (nvml) {
-    run.environment["driver"] += fmt::format(", {}", nvml->driver_version());
-    run.environment["power limit"] = fmt::format("{:.0f} W", nvml->power_limit_watts());
+    if (const std::string version = nvml->driver_version(); !version.empty())
+      run.environment["driver"] += ", " + version;
+    if (const double watts = nvml->power_limit_watts(); watts > 0)
+      run.environment["power limit"] = fmt::format("{:.0f} W", watts);
   }
   if (cublaslt) {
     run.environment["cuBLASLt"] = cublaslt->version();

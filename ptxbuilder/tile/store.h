@@ -13,7 +13,7 @@ struct StoreOptions {
   // What becomes of an element before it is rounded. `row` and `col` are the accumulator's coordinates plus m
   // and n, so of the product before transposition. Elements outside the tensor pass through it too and are
   // then dropped.
-  std::function<f32(f32 value, u32 row, u32 col)> epilogue;
+  std::function<f32(f32 value, u32 row, u32 col)> epilogue = {};
 };
 
 // Converts the accumulators to T (f32, f16, bf16; to nearest even) and stores them to the box at row m,
