@@ -13,9 +13,8 @@ namespace {
 struct GemmConfig {
   int bm = 128, bn = 256, bk = 64;  // the tile of a CTA, and the depth of a stage
   int stages = 4;
-  int cluster_m = 2, cluster_n = 1;  // CTAs of a cluster: along m they share B, along n they share A
+  int cluster_m = 1, cluster_n = 1;  // CTAs of a cluster: along m they share B, along n they share A
   int group = 16;                    // rows of tiles that are computed together
-  int waits = 0;
 };
 
 Kernel gemm_persistent(const GemmConfig& c) {
@@ -45,23 +44,12 @@ Kernel gemm_persistent(const GemmConfig& c) {
     Accumulator acc(64, c.bn);
     for_each_tile(rows, cols, c.group, [&](TileIndex tile) {
       acc.zero();
-      if (c.waits == 0)
-        for_(0, depth, [&](u32) {
-          auto s = ring.wait();
-          wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), sB[s]); });
-          wgmma_wait(0);
-          ring.release(s);
-        });
-      else {
-        for_(0, depth, [&](u32 kt) {
-          auto s = ring.wait();
-          wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), sB[s]); });
-          wgmma_wait(1);
-          ring.release_previous(s, kt == 0);
-        });
+      for_(0, depth, [&](u32) {
+        auto s = ring.wait();
+        wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), sB[s]); });
         wgmma_wait(0);
-        ring.release_last();
-      }
+        ring.release(s);
+      });
       store<bf16>(D, acc, tile.row * c.bm + wg * 64, tile.col * c.bn);  // is read while the next tile begins
     });
   });
@@ -69,8 +57,8 @@ Kernel gemm_persistent(const GemmConfig& c) {
 }
 
 GemmConfig config(const command::Fields& f) {
-  return {f.small("bm"),        f.small("bn"),        f.small("bk"),    f.small("stages"),
-          f.small("cluster_m"), f.small("cluster_n"), f.small("group"), f.small("waits")};
+  return {f.small("bm"),        f.small("bn"),        f.small("bk"),   f.small("stages"),
+          f.small("cluster_m"), f.small("cluster_n"), f.small("group")};
 }
 
 void run(const command::Fields& f, command::Run& run) {
@@ -99,10 +87,9 @@ const command::Registration registration({
                {"bn", 256, "columns of a CTA's tile", 8},
                {"bk", 64, "depth of a stage", 64},
                {"stages", 4, "stages of the ring"},
-               {"cluster_m", 2, "CTAs of a cluster along m, which share B"},
+               {"cluster_m", 1, "CTAs of a cluster along m, which share B"},
                {"cluster_n", 1, "CTAs of a cluster along n, which share A"},
                {"group", 16, "rows of tiles that are computed together"},
-               {"waits", 1, "x", 1, 0},
                {"ctas", 132, "CTAs of the grid"}},
     .build = [](const command::Fields& f) { return gemm_persistent(config(f)); },
     .run = run,
