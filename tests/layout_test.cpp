@@ -415,9 +415,12 @@ TEST_CASE("drawings hold every offset, and every value of every thread") {
   std::string svg = to_svg(held), latex = to_latex(held);
   for (int thread = 0; thread < 32; ++thread)
     for (int v = 0; v < 4; ++v) {
-      std::string text = "T" + std::to_string(thread);
-      text += " V" + std::to_string(v);
-      CHECK(svg.find(">" + text + "<") != std::string::npos);
+      std::string text = ">T";
+      text += std::to_string(thread);
+      text += " V";
+      text += std::to_string(v);
+      text += "<";
+      CHECK(svg.find(text) != std::string::npos);
       CHECK(latex.find("{" + text + "}") != std::string::npos);
     }
   CHECK_ERROR(thread_value_grid(accumulator, 8, 8), "outside of the tile 8 x 8");
