@@ -1,6 +1,7 @@
 // The layout algebra: its laws on thousands of random layouts, forms that CuTe's documentation gives,
 // swizzles, and errors with their twins.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -415,13 +416,9 @@ TEST_CASE("drawings hold every offset, and every value of every thread") {
   std::string svg = to_svg(held), latex = to_latex(held);
   for (int thread = 0; thread < 32; ++thread)
     for (int v = 0; v < 4; ++v) {
-      std::string text = ">T";
-      text += std::to_string(thread);
-      text += " V";
-      text += std::to_string(v);
-      text += "<";
-      CHECK(svg.find(text) != std::string::npos);
-      CHECK(latex.find("{" + text + "}") != std::string::npos);
+      std::string text = fmt::format("T{} V{}", thread, v);
+      CHECK(svg.find(fmt::format(">{}<", text)) != std::string::npos);
+      CHECK(latex.find(fmt::format("{{{}}}", text)) != std::string::npos);
     }
   CHECK_ERROR(thread_value_grid(accumulator, 8, 8), "outside of the tile 8 x 8");
   CHECK_ERROR(thread_value_grid(make_layout({4, 2, 2}), 4, 4), "two modes");
