@@ -1,7 +1,7 @@
 // gemm_tile: one 128 x 128 x 64 product on the tensor cores, f16 into f32: one warpgroup, one barrier, eight
 // wgmmas.
 #include "kernels/command/family.h"
-#include "kernels/gemm_reference.h"
+#include "kernels/gemm_run.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/store.h"
 
@@ -34,11 +34,10 @@ Kernel gemm_tile() {
 }
 
 void run(const command::Fields&, command::Run& run) {
-  command::Tensor a = run.normal(DType::f16, {K, M}), b = run.normal(DType::f16, {N, K});
-  command::Tensor d = run.output(DType::f32, {N, M});
-  run.launch({}, {a.tensor(), b.tensor(), d.tensor()});
-  run.check(d, K, [&](size_t i) { return dot(a, b, i / N, i % N, {K, K, 1, 1, N}, DType::f32); });
-  run.measure(2.0 * M * N * K, 2 * (M * K + K * N) + 4 * M * N);
+  run_product(run, {M, N, K, DType::f16, DType::f32, false},
+              [&](const auto& a, const auto& b, const auto& d) {
+                run.launch({}, {a.tensor(), b.tensor(), d.tensor()});
+              });
 }
 
 const command::Registration registration({

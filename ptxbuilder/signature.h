@@ -76,7 +76,7 @@ struct Signature {
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_bytes = 0;  // to be passed at launch
   std::vector<Parameter> parameters;
-  std::vector<SharedObject> shared = {};  // by offset; may be empty, as for PTX that was written by hand
+  std::vector<SharedObject> shared = {};  // by offset; some may share a place; may be empty, as for PTX that was written by hand
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;

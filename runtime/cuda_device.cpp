@@ -148,7 +148,7 @@ TensorMap CudaDevice::encode(const TensorMapArguments& a) {
         "cuTensorMapEncodeTiled failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], "
         "strides [{}] B, "
         "box [{}], element strides [{}], interleave {}, swizzle {}, L2 promotion {}, fill {}",
-        driver().library.describe(status), name(recipe.dtype), a.address, fmt::join(a.shape, ", "),
+        driver().loaded.describe(status), name(recipe.dtype), a.address, fmt::join(a.shape, ", "),
         fmt::join(a.strides, ", "), fmt::join(recipe.box, ", "), fmt::join(recipe.element_strides, ", "),
         name(recipe.interleave), name(recipe.swizzle), name(recipe.l2_promotion), name(recipe.oob_fill)));
   correct_small_map(map, a, context_.compute_capability());

@@ -44,7 +44,7 @@ void CudaProgram::load(const std::string& image) {
   if (!cubin) log_ = log.information();
   if (status == Status::success) return;
   throw Error(fmt::format("the driver refused the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
-                          signature_.kernel, driver_.library.describe(status),
+                          signature_.kernel, driver_.loaded.describe(status),
                           log.errors().empty() ? "" : "\n", log.errors()));
 }
 
@@ -53,7 +53,7 @@ void CudaProgram::find_function() {
   if (status == Status::not_found)
     throw Error(
         fmt::format("the image has no kernel '{}': the sidecar belongs to another image", signature_.kernel));
-  if (status != Status::success) driver_.library.fail("cuModuleGetFunction", status);
+  if (status != Status::success) driver_.loaded.fail("cuModuleGetFunction", status);
 }
 
 // The sidecar's parameters against those the image was compiled with, where the driver tells them.

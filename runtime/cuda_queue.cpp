@@ -65,9 +65,9 @@ void CudaQueue::activate() const {
 
 void CudaQueue::expect(Status status, std::string_view call) {
   if (status == Status::success) return;
-  if (!ends_context(status)) driver().library.fail(call, status);
+  if (!ends_context(status)) driver().loaded.fail(call, status);
   failure_ = fmt::format("kernel '{}' or one queued before it failed, as {} reported: {}", last_kernel_, call,
-                         driver().library.explain(status));
+                         driver().loaded.explain(status));
   throw Error(failure_);
 }
 

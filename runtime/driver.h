@@ -175,63 +175,63 @@ class Entry {
 // Every entry point in use. Where the driver has several versions of a call, the name says which: cuda.h
 // appends the same suffix behind the caller's back.
 struct Driver {
-  explicit Driver(const std::string& path = "libcuda.so.1") : library(path) {}
+  explicit Driver(const std::string& path = "libcuda.so.1") : loaded(path) {}
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  Library library;
+  Library loaded;
 
-  Entry<unsigned> init{library, "cuInit"};
-  Entry<int*> driver_get_version{library, "cuDriverGetVersion"};
-  Entry<int*> device_get_count{library, "cuDeviceGetCount"};
-  Entry<Ordinal*, int> device_get{library, "cuDeviceGet"};
-  Entry<char*, int, Ordinal> device_get_name{library, "cuDeviceGetName"};
-  Entry<int*, DeviceAttribute, Ordinal> device_get_attribute{library, "cuDeviceGetAttribute"};
-  Entry<size_t*, Ordinal> device_total_mem{library, "cuDeviceTotalMem_v2"};
-  Entry<Context*, Ordinal> device_primary_ctx_retain{library, "cuDevicePrimaryCtxRetain"};
-  Entry<Ordinal> device_primary_ctx_release{library, "cuDevicePrimaryCtxRelease_v2"};
-  Entry<Context> ctx_set_current{library, "cuCtxSetCurrent"};
-  Entry<> ctx_synchronize{library, "cuCtxSynchronize"};
+  Entry<unsigned> init{loaded, "cuInit"};
+  Entry<int*> driver_get_version{loaded, "cuDriverGetVersion"};
+  Entry<int*> device_get_count{loaded, "cuDeviceGetCount"};
+  Entry<Ordinal*, int> device_get{loaded, "cuDeviceGet"};
+  Entry<char*, int, Ordinal> device_get_name{loaded, "cuDeviceGetName"};
+  Entry<int*, DeviceAttribute, Ordinal> device_get_attribute{loaded, "cuDeviceGetAttribute"};
+  Entry<size_t*, Ordinal> device_total_mem{loaded, "cuDeviceTotalMem_v2"};
+  Entry<Context*, Ordinal> device_primary_ctx_retain{loaded, "cuDevicePrimaryCtxRetain"};
+  Entry<Ordinal> device_primary_ctx_release{loaded, "cuDevicePrimaryCtxRelease_v2"};
+  Entry<Context> ctx_set_current{loaded, "cuCtxSetCurrent"};
+  Entry<> ctx_synchronize{loaded, "cuCtxSynchronize"};
 
-  Entry<size_t*, size_t*> mem_get_info{library, "cuMemGetInfo_v2"};
-  Entry<DevicePtr*, size_t> mem_alloc{library, "cuMemAlloc_v2"};
-  Entry<DevicePtr> mem_free{library, "cuMemFree_v2"};
-  Entry<DevicePtr, const void*, size_t, Stream> memcpy_htod_async{library, "cuMemcpyHtoDAsync_v2"};
-  Entry<void*, DevicePtr, size_t, Stream> memcpy_dtoh_async{library, "cuMemcpyDtoHAsync_v2"};
-  Entry<DevicePtr, unsigned char, size_t, Stream> memset_d8_async{library, "cuMemsetD8Async"};
+  Entry<size_t*, size_t*> mem_get_info{loaded, "cuMemGetInfo_v2"};
+  Entry<DevicePtr*, size_t> mem_alloc{loaded, "cuMemAlloc_v2"};
+  Entry<DevicePtr> mem_free{loaded, "cuMemFree_v2"};
+  Entry<DevicePtr, const void*, size_t, Stream> memcpy_htod_async{loaded, "cuMemcpyHtoDAsync_v2"};
+  Entry<void*, DevicePtr, size_t, Stream> memcpy_dtoh_async{loaded, "cuMemcpyDtoHAsync_v2"};
+  Entry<DevicePtr, unsigned char, size_t, Stream> memset_d8_async{loaded, "cuMemsetD8Async"};
 
-  Entry<Stream*, unsigned> stream_create{library, "cuStreamCreate"};
-  Entry<Stream> stream_query{library, "cuStreamQuery"};
-  Entry<Stream> stream_destroy{library, "cuStreamDestroy_v2"};
-  Entry<Event*, unsigned> event_create{library, "cuEventCreate"};
-  Entry<Event, Stream> event_record{library, "cuEventRecord"};
-  Entry<Event> event_query{library, "cuEventQuery"};
-  Entry<float*, Event, Event> event_elapsed_time{library, "cuEventElapsedTime"};
-  Entry<Event> event_destroy{library, "cuEventDestroy_v2"};
+  Entry<Stream*, unsigned> stream_create{loaded, "cuStreamCreate"};
+  Entry<Stream> stream_query{loaded, "cuStreamQuery"};
+  Entry<Stream> stream_destroy{loaded, "cuStreamDestroy_v2"};
+  Entry<Event*, unsigned> event_create{loaded, "cuEventCreate"};
+  Entry<Event, Stream> event_record{loaded, "cuEventRecord"};
+  Entry<Event> event_query{loaded, "cuEventQuery"};
+  Entry<float*, Event, Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
+  Entry<Event> event_destroy{loaded, "cuEventDestroy_v2"};
 
-  Entry<Module*, const void*, unsigned, JitOption*, void**> module_load_data_ex{library,
+  Entry<Module*, const void*, unsigned, JitOption*, void**> module_load_data_ex{loaded,
                                                                                 "cuModuleLoadDataEx"};
-  Entry<Module> module_unload{library, "cuModuleUnload"};
-  Entry<Function*, Module, const char*> module_get_function{library, "cuModuleGetFunction"};
-  Entry<int*, FunctionAttribute, Function> func_get_attribute{library, "cuFuncGetAttribute"};
-  Entry<Function, FunctionAttribute, int> func_set_attribute{library, "cuFuncSetAttribute"};
+  Entry<Module> module_unload{loaded, "cuModuleUnload"};
+  Entry<Function*, Module, const char*> module_get_function{loaded, "cuModuleGetFunction"};
+  Entry<int*, FunctionAttribute, Function> func_get_attribute{loaded, "cuFuncGetAttribute"};
+  Entry<Function, FunctionAttribute, int> func_set_attribute{loaded, "cuFuncSetAttribute"};
   // Since CUDA 12.4.
   Entry<Function, size_t, size_t*, size_t*> func_get_param_info{
-      library, "cuFuncGetParamInfo", Entry<Function, size_t, size_t*, size_t*>::Need::optional};
-  Entry<const LaunchConfig*, Function, void**, void**> launch_kernel_ex{library, "cuLaunchKernelEx"};
+      loaded, "cuFuncGetParamInfo", Entry<Function, size_t, size_t*, size_t*>::Need::optional};
+  Entry<const LaunchConfig*, Function, void**, void**> launch_kernel_ex{loaded, "cuLaunchKernelEx"};
   Entry<int*, Function, const LaunchConfig*> occupancy_max_potential_cluster_size{
-      library, "cuOccupancyMaxPotentialClusterSize"};
+      loaded, "cuOccupancyMaxPotentialClusterSize"};
 
-  Entry<unsigned, JitOption*, void**, LinkState*> link_create{library, "cuLinkCreate_v2"};
+  Entry<unsigned, JitOption*, void**, LinkState*> link_create{loaded, "cuLinkCreate_v2"};
   Entry<LinkState, JitInput, void*, size_t, const char*, unsigned, JitOption*, void**> link_add_data{
-      library, "cuLinkAddData_v2"};
-  Entry<LinkState, void**, size_t*> link_complete{library, "cuLinkComplete"};
-  Entry<LinkState> link_destroy{library, "cuLinkDestroy"};
+      loaded, "cuLinkAddData_v2"};
+  Entry<LinkState, void**, size_t*> link_complete{loaded, "cuLinkComplete"};
+  Entry<LinkState> link_destroy{loaded, "cuLinkDestroy"};
 
   Entry<void*, TensorMapDataType, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
         const uint32_t*, int /*interleave*/, int /*swizzle*/, int /*L2 promotion*/,
         int /*out-of-bounds fill*/>
-      tensor_map_encode_tiled{library, "cuTensorMapEncodeTiled"};
+      tensor_map_encode_tiled{loaded, "cuTensorMapEncodeTiled"};
 };
 
 }  // namespace ptxbuilder::runtime::cu

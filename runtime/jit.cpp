@@ -35,7 +35,7 @@ class Linker {
   void expect(cu::Status status, const char* call) {
     if (status == cu::Status::success) return;
     throw Error(fmt::format("the driver refused the PTX: {} failed: {}\n{}", call,
-                            driver_.library.describe(status), log_.errors()));
+                            driver_.loaded.describe(status), log_.errors()));
   }
 
   const cu::Driver& driver_;

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "tests/error_kit.h"
 #include "kernels/bench/chart.h"
 #include "kernels/bench/options.h"
 #include "kernels/bench/report.h"
+#include "tests/error_kit.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::bench;
@@ -268,17 +268,24 @@ TEST_CASE("a chart has a mark for each value, and escapes words") {
 
 TEST_CASE("shapes that differ in K alone make lines, and schedules their own chart") {
   auto entries = [](const char* other) {
-    return std::vector<Entry>{entry("multi-stage", 10), entry(other, 12), entry("ping-pong", 9),
+    return std::vector<Entry>{entry(other, 12), entry("gemm_multistage", 10), entry("gemm_pingpong", 9),
                               entry("cuBLASLt", 10)};
   };
-  const std::vector<Chart> both = charts(run_of(
-      {result(7296, 256, 512, entries("single-stage")), result(7296, 256, 1024, entries("single-stage"))}));
+  const char* const single = "gemm_multistage 1 stage";
+  const RunResult run =
+      run_of({result(7296, 256, 512, entries(single)), result(7296, 256, 1024, entries(single))});
+  const std::vector<Chart> both = charts(run);
   REQUIRE(both.size() == 2);
   CHECK(both[0].lines);
   CHECK(both[0].labels == std::vector<std::string>{"512", "1024"});
   REQUIRE(both[0].series.size() == 2);
-  CHECK(both[0].series[1].name == "single-stage");
+  CHECK(both[0].series[0].name == single);
   CHECK(both[1].series.size() == 3);
+  CHECK(contains(table(both[0]),
+                 "sustained, TFLOP/s (ratio):\n\n| K | 512 | 1024 |\n|---|---|---|\n"
+                 "| gemm_multistage 1 stage | 159.4 (0.83) | 318.8 (0.83) |\n"
+                 "| gemm_multistage | 191.3 (1.00) | 382.5 (1.00) |\n"));
+  CHECK(contains(markdown(run), table(both[1])));
   const std::vector<Chart> one =
       charts(run_of({result(7296, 256, 512, {entry("gemm", 1), entry("cuBLASLt", 2)}),
                      result(7296, 256, 1024, {entry("gemm", 1), entry("cuBLASLt", 2)})}));
@@ -288,7 +295,23 @@ TEST_CASE("shapes that differ in K alone make lines, and schedules their own cha
       charts(run_of({result(64, 64, 64, {entry("gemm", 1)}), result(128, 64, 64, {entry("gemm", 1)})}));
   REQUIRE(bars.size() == 1);
   CHECK_FALSE(bars[0].lines);
+  CHECK(contains(table(bars[0]), "| M x N x K | 64x64x64 | 128x64x64 |"));
   CHECK(bars[0].labels[1] == "128x64x64");
+}
+
+TEST_CASE("tuned rows are of the matrix product's tiles, not of the steps to it") {
+  auto ours = [](const char* tile, double time) {
+    Entry e = entry("ptxbuilder", time);
+    e.ours = true;
+    e.configuration = std::string(tile) + ", predicted 9.0 us";
+    return e;
+  };
+  Entry step = ours("128x128x64", 5);
+  const Entry slow = ours("128x256x64_4", 12), fast = ours("64x128x64_8", 10), peer = entry("cuBLASLt", 1);
+  const std::string rows = "PTXBUILDER_TUNED(bf16, bf16, \"TN\", 64, 64, 64, \"";
+  CHECK(tuned_rows(run_of({result(64, 64, 64, {slow, fast, step, peer})})) == rows + "128x128x64\")\n");
+  step.step = true;
+  CHECK(tuned_rows(run_of({result(64, 64, 64, {slow, fast, step, peer})})) == rows + "64x128x64_8\")\n");
 }
 
 TEST_CASE("the command line: what it means, and what it refuses") {
@@ -296,6 +319,8 @@ TEST_CASE("the command line: what it means, and what it refuses") {
   CHECK(plain.shapes.size() == shape_set("bf16").shapes.size());
   CHECK(plain.types.a == DType::bf16);
   CHECK(plain.method.rounds == 30);
+  CHECK(plain.contenders.empty());  // which leaves out the steps
+  CHECK(parse_options({"--set", "seed"}).contenders == std::vector<std::string>{"all"});
   CHECK(plain.regimes == std::vector<Regime>{Regime::sustained});
   const Options chosen =
       parse_options({"--set", "seed", "--regimes", "cool,sustained", "--quick", "--rounds", "3", "--layout",

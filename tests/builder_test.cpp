@@ -425,7 +425,7 @@ TEST_CASE("every operator of every type on every target is code that LLVM can ma
 
 TEST_CASE("64 kernels built on 8 threads are those built one by one") {
   auto build = [](size_t i) {
-    static const char* names[] = {"gemm_pipelined", "gemm_tile", "saxpy", "saxpy_tma", "hello"};
+    static const char* names[] = {"gemm_warp_specialized", "gemm_tile", "saxpy", "saxpy_tma", "hello"};
     const command::Family& family = command::family(names[i % 5]);
     command::Fields fields(family.fields);
     int64_t variant = static_cast<int64_t>(i / 5);

@@ -1,4 +1,5 @@
 // The cubin cache: what it returns, what it survives, what it costs.
+#include "folder_kit.h"
 #include "ptxbuilder/compile/cache.h"
 
 #include <doctest/doctest.h>
@@ -21,25 +22,6 @@ using namespace ptxbuilder;
 namespace fs = std::filesystem;
 
 namespace {
-
-// A new folder, removed with all in it at the end of the test.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "cache_test.XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  Folder(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string path(const std::string& name = "cache") const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 Cache::Key key_of(int i) {
   const std::string text = "kernel " + std::to_string(i);

@@ -1,4 +1,4 @@
-// How long each step from C++ to a cubin takes, for gemm_pipelined. Times are of one thread.
+// How long each step from C++ to a cubin takes, for gemm_warp_specialized. Times are of one thread.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace {
 using namespace ptxbuilder;
 
 Kernel build() {
-  const command::Family& family = command::family("gemm_pipelined");
+  const command::Family& family = command::family("gemm_warp_specialized");
   return family.build(command::Fields(family.fields));
 }
 

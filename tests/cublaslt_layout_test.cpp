@@ -112,5 +112,5 @@ TEST_CASE("the toolkit's cuBLASLt has what is called") {
   }
   const lt::Api api(file);
   CHECK(api.version() / 10000 == CUBLAS_VER_MAJOR);
-  CHECK(api.library.describe(lt::Status::not_supported) == "CUBLAS_STATUS_NOT_SUPPORTED (15)");
+  CHECK(api.loaded.describe(lt::Status::not_supported) == "CUBLAS_STATUS_NOT_SUPPORTED (15)");
 }

@@ -9,10 +9,10 @@ namespace {
 
 const char* const load = "cp.async.bulk.tensor.2d.shared";
 
-// What can go wrong when barriers are made known to the CTA.
-std::vector<Mutant> publishing() {
+// What can go wrong when barriers are made known to the CTA, which `sets` of them are.
+std::vector<Mutant> publishing(int sets = 1) {
   return {
-      {"no fence after the init", "fence.", 0, drop, {Fault::mbarrier_init}, 2},
+      {"no fence after the init", "fence.", 0, drop, {Fault::mbarrier_init}, 2 * sets},
       {"no bar.sync after the init", "bar.sync", 0, drop, {Fault::mbarrier_use, Fault::mbarrier_init}},
   };
 }
@@ -35,14 +35,14 @@ std::vector<Mutant> loading() {
   };
 }
 
-// What can go wrong with tensor cores and with the way out.
-std::vector<Mutant> multiplying() {
+// What can go wrong with tensor cores and with the way out, behind the fences of `sets` of barriers.
+std::vector<Mutant> multiplying(int sets = 1) {
   return {
       {"no wgmma.fence", "wgmma.fence", 0, drop, {Fault::matrix_fence}},
       {"no wgmma.commit_group", "wgmma.commit_group", 0, drop, {Fault::race, Fault::matrix_registers}},
       {"wait_group 1 for 0", "wgmma.wait_group", 0, add_to(0, 1), {Fault::race, Fault::matrix_registers}},
       {"no wait_group", "wgmma.wait_group", 0, drop, {Fault::race, Fault::matrix_registers}},
-      {"no proxy fence before the store", "fence.proxy.async", 1, drop, {Fault::proxy_fence}},
+      {"no proxy fence before the store", "fence.proxy.async", sets, drop, {Fault::proxy_fence}},
       {"no wait for the stores", "cp.async.bulk.wait_group", 0, drop, {Fault::race, Fault::early_exit}, 8},
   };
 }
@@ -54,9 +54,9 @@ std::vector<Mutant> operator+(std::vector<Mutant> a, const std::vector<Mutant>& 
 
 }  // namespace
 
-TEST_CASE("emulator: gemm_pipelined and its mutants") {
+TEST_CASE("emulator: gemm_warp_specialized and its mutants") {
   const int stages = 2;
-  Subject subject("gemm_pipelined",
+  Subject subject("gemm_warp_specialized",
                   {{"m", 128}, {"n", 72}, {"k", 200}, {"bm", 128}, {"bn", 64}, {"stages", stages}});
   check_mutants(
       subject,
@@ -134,6 +134,103 @@ TEST_CASE("emulator: gemm_tile and its mutants") {
               {"no barrier before a store", "bar.sync", 2, drop, {Fault::race, Fault::proxy_fence}}});
 }
 
+TEST_CASE("emulator: gemm_multistage and its mutants") {
+  const int stages = 2;
+  Subject subject("gemm_multistage",
+                  {{"m", 128}, {"n", 72}, {"k", 456}, {"bm", 128}, {"bn", 64}, {"stages", stages}});
+  check_mutants(
+      subject,
+      publishing() + loading() + multiplying() +
+          std::vector<Mutant>{
+              {"16 B too many expected ahead",
+               "mbarrier.arrive.expect_tx",
+               1,
+               add_to(2, 16),
+               {Fault::tx_count},
+               1,
+               "mbarrier full["},
+              {"a copy ahead is left out", load, 2, drop, {Fault::tx_count}},
+              {"a copy ahead a stage further", load, 2, add_to(0, 16384), {Fault::race}},
+              {"an empty barrier for one less",
+               "mbarrier.init",
+               stages,
+               add_to(1, -1),
+               {Fault::arrival_count, Fault::phase_skipped, Fault::race}},
+              {"an empty barrier for one more",
+               "mbarrier.init",
+               stages,
+               add_to(1, 1),
+               {Fault::deadlock},
+               1,
+               "mbarrier empty[0] (initialised for 5"},
+              {"stages are not released", "mbarrier.arrive.shared", 0, drop, {Fault::deadlock}},
+              {"no wait for a full stage",
+               "mbarrier.try_wait",
+               1,
+               do_not_wait,
+               {Fault::race, Fault::uninitialised}},
+              {"no barrier before the store", "bar.sync", 2, drop, {Fault::race, Fault::proxy_fence}},
+              {"the store is not committed",
+               "cp.async.bulk.commit_group",
+               0,
+               drop,
+               {Fault::race, Fault::early_exit},
+               1}});
+}
+
+TEST_CASE("emulator: gemm_pingpong and its mutants") {
+  const int stages = 2;
+  Subject subject(
+      "gemm_pingpong",
+      {{"m", 128}, {"n", 136}, {"k", 136}, {"bm", 64}, {"bn", 64}, {"stages", stages}, {"ctas", 1}});
+  check_mutants(
+      subject,
+      publishing(2) + loading() + multiplying(2) +
+          std::vector<Mutant>{
+              {"an empty barrier for one less",
+               "mbarrier.init",
+               stages,
+               add_to(1, -1),
+               {Fault::arrival_count, Fault::phase_skipped, Fault::race}},
+              {"an empty barrier for both consumers",
+               "mbarrier.init",
+               stages,
+               add_to(1, 4),
+               {Fault::deadlock},
+               1,
+               "mbarrier empty[0] (initialised for 8"},
+              {"a turn for one more",
+               "mbarrier.init",
+               2 * stages + 1,
+               add_to(1, 1),
+               {Fault::deadlock},
+               1,
+               "mbarrier turn[1] (initialised for 5"},
+              {"a turn for one less",
+               "mbarrier.init",
+               2 * stages + 1,
+               add_to(1, -1),
+               {Fault::arrival_count, Fault::phase_skipped, Fault::race}},
+              {"stages are not released", "mbarrier.arrive.shared", 0, drop, {Fault::deadlock}},
+              {"the turn is not passed", "mbarrier.arrive.shared", 1, drop, {Fault::deadlock}, 1, "turn["},
+              {"the producer does not wait",
+               "mbarrier.try_wait",
+               0,
+               do_not_wait,
+               {Fault::race, Fault::arrival_count, Fault::tx_count}},
+              {"the consumers do not wait for their turn",
+               "mbarrier.try_wait",
+               1,
+               do_not_wait,
+               {Fault::race, Fault::uninitialised, Fault::arrival_count, Fault::phase_skipped}},
+              {"the consumers do not wait for stages",
+               "mbarrier.try_wait",
+               2,
+               do_not_wait,
+               {Fault::race, Fault::uninitialised}},
+              {"no barrier before a store", "bar.sync", 2, drop, {Fault::race, Fault::proxy_fence}}});
+}
+
 TEST_CASE("emulator: gemm_persistent and its mutants") {
   const int stages = 2;
   Subject subject("gemm_persistent", {{"m", 128},
@@ -175,12 +272,12 @@ TEST_CASE("emulator: gemm_persistent and its mutants") {
                "mbarrier empty[0]"},
               {"a multicast to this CTA alone", load, 1, set_operand(3, 1), {Fault::tx_count, Fault::race}},
               {"a multicast beyond the cluster", load, 1, set_operand(3, 7), {Fault::operand}},
-              {"stages are not released", "mbarrier.arrive.release", 0, drop, {Fault::deadlock}, 2},
+              {"stages are not released", "mbarrier.arrive.shared", 0, drop, {Fault::deadlock}},
               {"stages are released to one CTA alone",
                "mapa",
                0,
                set_operand(2, 0),
-               {Fault::arrival_count, Fault::deadlock, Fault::race}},
+               {Fault::arrival_count, Fault::deadlock, Fault::race, Fault::phase_skipped}},
               {"the producer does not wait",
                "mbarrier.try_wait",
                0,

@@ -2,7 +2,7 @@
 # pulls LLVM, fmt or JSON into its users.
 cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/layout ptxbuilder/ir ptxbuilder/tile ptxbuilder/compile
-    runtime runtime/emulator kernels kernels/command kernels/bench tests)
+    runtime runtime/emulator kernels/gemm kernels kernels/command kernels/bench tests)
 # What goes its own way: the runtime and the PTX text know the base alone, kernels and their command line know each other.
 set(allowed_runtime ptxbuilder runtime runtime/emulator)
 set(allowed_runtime/emulator ptxbuilder ptxbuilder/ptx runtime runtime/emulator)

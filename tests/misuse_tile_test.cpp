@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "kernels/command/family.h"
+#include "folder_kit.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/pipeline.h"
@@ -181,9 +182,9 @@ TEST_CASE("TMA copies") {
       {"one coordinate for many rows",
        {"tma_load: one coordinate for a tile of 8 rows"},
        [](bool bad) { HERE load_box(bad ? 8 : 1, marked, 0); }},
-      {"a negative coordinate",
-       {"the constant -8 does not fit u32"},
-       [](bool bad) { HERE load_box(8, marked, bad ? -8 : 8, 0); }},
+      {"a coordinate beyond 2^31",
+       {"the constant 2147483648 does not fit s32"},
+       [](bool bad) { HERE load_box(8, marked, bad ? int64_t{1} << 31 : -8, 0); }},
       {"a view without a barrier",
        {"tma_load: the view has no barrier to complete on"},
        [](bool bad) {
@@ -553,17 +554,18 @@ TEST_CASE("names, fields, files and tools") {
   check_cases(
       {
           {"an unknown kernel",
-           {"no kernel is named 'saxpyy'; the kernels are ",
-            "gemm_pipelined, gemm_tile, hello, saxpy, saxpy_tma"},
+           {"no kernel is named 'saxpyy'; the kernels are ", "hello, saxpy, saxpy_tma"},
            [](bool bad) { command::family(bad ? "saxpyy" : "saxpy"); }},
           {"an unknown field",
-           {"no field is named 'q'; the fields are m, n, k, bm, bn, bk, stages"},
+           {"no field is named 'q'; the fields are m, n, k, bm, bn, bk, stages, a, d, b_major"},
            [](bool bad) {
-             command::Fields(command::family("gemm_pipelined").fields).set(bad ? "q" : "k", 64);
+             command::Fields(command::family("gemm_warp_specialized").fields).set(bad ? "q" : "k", 64);
            }},
           {"a field that is no multiple",
            {"field m = 7: it must be at least ", " and a multiple of 8"},
-           [](bool bad) { command::Fields(command::family("gemm_pipelined").fields).set("m", bad ? 7 : 8); }},
+           [](bool bad) {
+             command::Fields(command::family("gemm_warp_specialized").fields).set("m", bad ? 7 : 8);
+           }},
           {"a field that is too small",
            {"field ctas = 0: it must be at least 1"},
            [](bool bad) { command::Fields(command::family("hello").fields).set("ctas", !bad); }},
@@ -575,33 +577,25 @@ TEST_CASE("names, fields, files and tools") {
           {"a folder that cannot be made",
            {"/dev/null/x: the folder cannot be made: Not a directory"},
            [](bool bad) {
-             std::string folder = (fs::temp_directory_path() / "misuse_tile_test.XXXXXX").string();
-             REQUIRE(mkdtemp(folder.data()) != nullptr);
+             Folder folder;
              Kernel k("k");
              Compiled compiled = Compiler({.assemble = false}).compile(std::move(k));
-             std::vector<std::string> files = write_files(compiled, bad ? "/dev/null/x" : folder + "/new");
+             std::vector<std::string> files = write_files(compiled, bad ? "/dev/null/x" : folder.path());
              CHECK(files.size() == 2);  // PTX and sidecar
              for (const std::string& file : files) CHECK(fs::file_size(file) > 0);
-             fs::remove_all(folder);
            }},
           {"no ptxas",
            {"/nowhere/bin/ptxas", "13.0"},
            [](bool bad) {
-             std::string folder = (fs::temp_directory_path() / "misuse_tile_test.XXXXXX").string();
-             REQUIRE(mkdtemp(folder.data()) != nullptr);
-             std::string file = folder + "/ptxas";
-             std::ofstream(file) << "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n";
-             fs::permissions(file, fs::perms::owner_all);
+             Folder folder;
+             std::string file =
+                 folder.script("ptxas", "echo 'Cuda compilation tools, release 13.0, V13.0.88'");
              PtxasSearch search;
-             search.path = bad ? "" : folder;
+             search.path = bad ? "" : fs::path(file).parent_path().string();
              search.cuda_path = "/nowhere";
              search.install_folder = "/nowhere";
-             std::string text = error_of([&] {
-               Ptxas found(search);
-               CHECK(found.path() == file);
-             });
-             fs::remove_all(folder);
-             if (!text.empty()) throw Error(text);
+             Ptxas found(search);
+             CHECK(found.path() == file);
            }},
           {"an unknown waiver",
            {"C9999", "C7510", "spills", "stack"},

@@ -7,23 +7,53 @@
 namespace ptxbuilder::test {
 
 struct Subject::Built {
-  const command::Family& family;
-  command::Fields fields;
-  std::string text;
+  std::string name, text;
   Signature signature;
+  // Launches with seeds from `seed` on, each of which is a schedule to be chosen, and reports.
+  using Choose = std::function<void(uint64_t)>;
+  std::function<std::string(runtime::Device&, runtime::LoadedKernel&, uint64_t seed, int schedules, Choose)>
+      run;
 };
 
-Subject::Subject(const std::string& family, const std::map<std::string, int64_t>& fields)
-    : built_(new Built{command::family(family), command::Fields(command::family(family).fields), {}, {}}) {
-  for (const auto& [name, value] : fields) built_->fields.set(name, value);
-  Kernel kernel = built_->family.build(built_->fields);
+Subject::Subject(const std::string& family, const std::map<std::string, int64_t>& values)
+    : built_(new Built) {
+  const command::Family& chosen = command::family(family);
+  command::Fields fields(chosen.fields);
+  for (const auto& [name, value] : values) fields.set(name, value);
+  Kernel kernel = chosen.build(fields);
+  built_->name = chosen.name + " " + fields.text();
   built_->text = generate_ptx(kernel.builder());
   built_->signature = kernel.signature();
+  built_->run = [&chosen, fields](runtime::Device& device, runtime::LoadedKernel& loaded, uint64_t seed,
+                                  int schedules, Built::Choose choose) {
+    command::RunOptions options;
+    options.seed = seed;
+    options.schedules = schedules;
+    options.choose_schedule = choose;
+    command::Run run(device, loaded, options);
+    chosen.run(fields, run);
+    return run.verdict()->wrong ? "wrong: " + run.verdict()->first_wrong : std::string("right");
+  };
+}
+
+Subject::Subject(std::string name, std::string text, Signature signature, Check check) : built_(new Built) {
+  built_->name = std::move(name);
+  built_->text = std::move(text);
+  built_->signature = std::move(signature);
+  built_->run = [check](runtime::Device& device, runtime::LoadedKernel& loaded, uint64_t seed, int schedules,
+                        const Built::Choose& choose) {
+    std::string report = "right";
+    for (int i = 0; i < schedules && report == "right"; ++i) {
+      choose(seed + static_cast<uint64_t>(i));
+      report = check(device, loaded);
+    }
+    return report;
+  };
 }
 
 Subject::~Subject() = default;
 
-std::string Subject::name() const { return built_->family.name + " " + built_->fields.text(); }
+std::string Subject::name() const { return built_->name; }
 
 const std::string& Subject::text() const { return built_->text; }
 
@@ -34,18 +64,17 @@ std::optional<runtime::Fault> Subject::run(const std::string& text, uint64_t see
   auto device = runtime::open_emulator(options);
   try {
     runtime::LoadedKernel loaded(*device, text, built_->signature);
-    command::RunOptions run_options;
-    run_options.seed = seed;
-    run_options.schedules = schedules;
-    run_options.choose_schedule = [&](uint64_t of) { device->seed(of); };
-    command::Run run(*device, loaded, run_options);
-    built_->family.run(built_->fields, run);
-    report = run.verdict()->wrong ? "wrong: " + run.verdict()->first_wrong : "right";
+    report = built_->run(*device, loaded, seed, schedules, [&](uint64_t of) { device->seed(of); });
   } catch (const runtime::EmulatorError& e) {
     report = e.what();
     return e.fault();
   }
   return std::nullopt;
+}
+
+std::string Subject::run_on(runtime::Device& device, int times) const {
+  runtime::LoadedKernel loaded(device, built_->text, built_->signature);
+  return built_->run(device, loaded, 0, times, [](uint64_t) {});
 }
 
 }  // namespace ptxbuilder::test

@@ -2,19 +2,25 @@
 // namespace ptx do not go into one file, so this header knows neither.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "runtime/emulator/emulator.h"
+#include "runtime/loaded_kernel.h"
 
 namespace ptxbuilder::test {
 
-// One configuration of a kernel family, small enough for hundreds of runs.
+// One configuration of a kernel, small enough for hundreds of runs.
 class Subject {
  public:
+  // Of a family.
   Subject(const std::string& family, const std::map<std::string, int64_t>& fields);
+  // Of a test: `check` launches, and says "right" or what is wrong.
+  using Check = std::function<std::string(runtime::Device&, runtime::LoadedKernel&)>;
+  Subject(std::string name, std::string text, Signature signature, Check check);
   ~Subject();
 
   std::string name() const;  // "gemm_tile m=128"
@@ -24,6 +30,8 @@ class Subject {
   // fault that this ends with, if any, and the report, "right" or what is wrong.
   std::optional<runtime::Fault> run(const std::string& text, uint64_t seed, int schedules,
                                     std::string& report) const;
+  // Runs it as it is, `times` times, on any device.
+  std::string run_on(runtime::Device& device, int times) const;
 
  private:
   struct Built;

@@ -1,5 +1,6 @@
 // Finding and running ptxas, with the true one where there is one and with scripts that misbehave in its
 // place.
+#include "folder_kit.h"
 #include "ptxbuilder/compile/ptxas.h"
 
 #include <doctest/doctest.h>
@@ -25,32 +26,6 @@ using namespace ptxbuilder;
 namespace fs = std::filesystem;
 
 namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "ptxas_test.XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  Folder(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string path(const std::string& name) const { return path_ / name; }
-
-  // An executable shell script, which stands for a ptxas.
-  std::string script(const std::string& name, const std::string& body) const {
-    fs::create_directories(fs::path(path(name)).parent_path());
-    std::ofstream(path(name)) << "#!/bin/sh\n" << body << "\n";
-    fs::permissions(path(name), fs::perms::owner_all);
-    return path(name);
-  }
-
- private:
-  fs::path path_;
-};
 
 const std::string version_130 =
     "echo 'Cuda compilation tools, release 13.0, V13.0.88'; echo 'Build cuda_13.0/1'";

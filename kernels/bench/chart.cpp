@@ -11,7 +11,7 @@ namespace ptxbuilder::bench {
 namespace {
 
 // Pixels.
-constexpr double kLeft = 70, kTop = 40, kPlotHeight = 260, kBottom = 120, kLegend = 190;
+constexpr double kLeft = 70, kTop = 40, kPlotHeight = 260, kBottom = 120, kLegend = 210;
 constexpr double kHeight = kTop + kPlotHeight + kBottom;
 // Told apart by most colour-blind readers (Okabe and Ito).
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -165,11 +165,15 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
     series.name = name;
     bool any = false;
     for (const ShapeResult* r : group) {
-      std::optional<double> value;
-      if (const Entry* e = counting_entry(*r, name))
-        value = summary(*r, *e, run.reference, run.multiprocessors).tflops;
+      std::optional<double> value, ratio;
+      if (const Entry* e = counting_entry(*r, name)) {
+        const EntrySummary s = summary(*r, *e, run.reference, run.multiprocessors);
+        value = s.tflops;
+        if (s.ratio) ratio = s.ratio->median;
+      }
       any = any || value;
       series.values.push_back(value);
+      series.ratios.push_back(ratio);
     }
     if (any) chart.series.push_back(std::move(series));
   }
@@ -211,14 +215,39 @@ std::string svg(const std::vector<Chart>& charts) {
   return text + "</svg>\n";
 }
 
+std::string table(const Chart& chart) {
+  std::string text = fmt::format("{}, {}", chart.title, chart.vertical);
+  const bool ratios = std::any_of(chart.series.begin(), chart.series.end(), [](const Series& s) {
+    return std::any_of(s.ratios.begin(), s.ratios.end(), [](const auto& r) { return r.has_value(); });
+  });
+  text += fmt::format("{}:\n\n| {} |", ratios ? " (ratio)" : "", chart.horizontal);
+  std::string rule = "|---|";
+  for (const std::string& label : chart.labels) {
+    text += fmt::format(" {} |", label);
+    rule += "---|";
+  }
+  text += fmt::format("\n{}\n", rule);
+  for (const Series& series : chart.series) {
+    text += fmt::format("| {} |", series.name);
+    for (size_t i = 0; i < series.values.size(); ++i) {
+      text += series.values[i] ? fmt::format(" {:.1f}", *series.values[i]) : " -";
+      if (i < series.ratios.size() && series.ratios[i]) text += fmt::format(" ({:.2f})", *series.ratios[i]);
+      text += " |";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::vector<Chart> charts(const RunResult& run) {
   std::vector<Chart> all;
   for (const Group& group : groups_of(run)) {
     std::vector<Chart> compared;
     if (over_k(group)) {
-      compared.push_back(chart_of(run, group, "Stages: ", {"single-stage", "multi-stage"}));
+      compared.push_back(chart_of(run, group, "Stages: ", {"gemm_multistage 1 stage", "gemm_multistage"}));
       compared.push_back(chart_of(
-          run, group, "Schedules: ", {"multi-stage", "warp-specialised", "ping-pong", run.reference}));
+          run, group, "Schedules: ",
+          {"gemm_multistage", "gemm_warp_specialized", "gemm_pingpong", "ptxbuilder", run.reference}));
     }
     // A comparison of which one side was not run says nothing.
     std::erase_if(compared, [&](const Chart& c) {

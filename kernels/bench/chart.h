@@ -11,7 +11,8 @@ namespace ptxbuilder::bench {
 
 struct Series {
   std::string name;
-  std::vector<std::optional<double>> values;  // one for each label; none where there is no result
+  std::vector<std::optional<double>> values;       // one for each label; none where there is no result
+  std::vector<std::optional<double>> ratios = {};  // to the reference, for tables; as many, or empty
 };
 
 struct Chart {
@@ -25,9 +26,13 @@ struct Chart {
 // length.
 std::string svg(const std::vector<Chart>& charts);
 
+// The same as a table in Markdown: a line for each series, a column for each label, ratios in brackets.
+std::string table(const Chart& chart);
+
 // TFLOP/s of a run: bars by shape; lines over K where shapes differ in K alone, and then one chart for
-// single-stage beside multi-stage and one for multi-stage, warp-specialised, ping-pong and the reference,
-// where contenders of those names were run. One set of charts for each regime, cold and warm.
+// gemm_multistage with one stage beside many, and one for gemm_multistage, gemm_warp_specialized,
+// gemm_pingpong, ptxbuilder and the reference, where contenders of those names were run. One set of charts
+// for each regime, cold and warm.
 std::vector<Chart> charts(const RunResult& run);
 
 }  // namespace ptxbuilder::bench

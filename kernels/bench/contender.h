@@ -21,7 +21,7 @@ class Contender {
  public:
   virtual ~Contender() = default;
 
-  // As in tables and on the command line: "cuBLASLt", "multi-stage".
+  // As in tables and on the command line: "cuBLASLt", "gemm_pingpong".
   virtual std::string name() const = 0;
 
   // Why it does not take the problem; "" when it does.
@@ -37,12 +37,17 @@ class Contender {
 
   // What was chosen for the problem: "128x256x64, 4 stages, cluster 2x1".
   virtual std::string configuration() const = 0;
+
+  // One of the kernels that lead to the project's matrix product, which take part only where they are named.
+  virtual bool is_step() const { return false; }
 };
 
 struct OurOptions {
   std::string ptxas;              // a file; else it is searched
   bool driver_assembles = false;  // though there is a ptxas
   bool cache = true;
+  std::vector<std::string> tiles;  // to compare, beside the one that is chosen: see kernels/gemm/config.h
+  int candidates = 0;              // of the model's, the first so many too
 };
 
 // The project's own contenders. The first is the one that stands for it; the others are variants to compare.

@@ -105,7 +105,7 @@ void MatmulPlan::ask(const GemmProblem& p, int most_algorithms) {
   std::erase_if(results_, [](const lt::HeuristicResult& r) { return r.state != lt::Status::success; });
   if (status != lt::Status::success || results_.empty())
     throw Error(fmt::format("cublasLtMatmulAlgoGetHeuristic finds no plan for {} {}: {}", size_text(p),
-                            type_text(p), api_.library.describe(status)));
+                            type_text(p), api_.loaded.describe(status)));
 }
 
 void MatmulPlan::run(size_t algorithm, const BufferSet& set, runtime::Address workspace,

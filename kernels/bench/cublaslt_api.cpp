@@ -63,7 +63,7 @@ void Library::fail(std::string_view call, Status status) const {
   throw Error(fmt::format("{} failed: {}", call, describe(status)));
 }
 
-size_t Api::version() const { return reinterpret_cast<size_t (*)()>(library.symbol("cublasLtGetVersion"))(); }
+size_t Api::version() const { return reinterpret_cast<size_t (*)()>(loaded.symbol("cublasLtGetVersion"))(); }
 
 std::vector<std::string> library_candidates(const std::string& given) {
   if (!given.empty()) return {given};

@@ -72,32 +72,32 @@ class Entry {
 };
 
 struct Api {
-  explicit Api(const std::string& path) : library(path) {}
+  explicit Api(const std::string& path) : loaded(path) {}
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
 
   size_t version() const;  // 130100 for 13.1.0
 
-  Library library;
+  Library loaded;
 
-  Entry<Handle*> create{library, "cublasLtCreate"};
-  Entry<Handle> destroy{library, "cublasLtDestroy"};
-  Entry<Desc*, ComputeType, DataType> desc_create{library, "cublasLtMatmulDescCreate"};
-  Entry<Desc> desc_destroy{library, "cublasLtMatmulDescDestroy"};
-  Entry<Desc, DescAttribute, const void*, size_t> desc_set{library, "cublasLtMatmulDescSetAttribute"};
-  Entry<Layout*, DataType, uint64_t, uint64_t, int64_t> layout_create{library, "cublasLtMatrixLayoutCreate"};
-  Entry<Layout> layout_destroy{library, "cublasLtMatrixLayoutDestroy"};
-  Entry<Preference*> preference_create{library, "cublasLtMatmulPreferenceCreate"};
-  Entry<Preference> preference_destroy{library, "cublasLtMatmulPreferenceDestroy"};
+  Entry<Handle*> create{loaded, "cublasLtCreate"};
+  Entry<Handle> destroy{loaded, "cublasLtDestroy"};
+  Entry<Desc*, ComputeType, DataType> desc_create{loaded, "cublasLtMatmulDescCreate"};
+  Entry<Desc> desc_destroy{loaded, "cublasLtMatmulDescDestroy"};
+  Entry<Desc, DescAttribute, const void*, size_t> desc_set{loaded, "cublasLtMatmulDescSetAttribute"};
+  Entry<Layout*, DataType, uint64_t, uint64_t, int64_t> layout_create{loaded, "cublasLtMatrixLayoutCreate"};
+  Entry<Layout> layout_destroy{loaded, "cublasLtMatrixLayoutDestroy"};
+  Entry<Preference*> preference_create{loaded, "cublasLtMatmulPreferenceCreate"};
+  Entry<Preference> preference_destroy{loaded, "cublasLtMatmulPreferenceDestroy"};
   Entry<Preference, PreferenceAttribute, const void*, size_t> preference_set{
-      library, "cublasLtMatmulPreferenceSetAttribute"};
+      loaded, "cublasLtMatmulPreferenceSetAttribute"};
   Entry<Handle, Desc, Layout, Layout, Layout, Layout, Preference, int, HeuristicResult*, int*> heuristic{
-      library, "cublasLtMatmulAlgoGetHeuristic"};
-  Entry<const Algo*, AlgoAttribute, void*, size_t, size_t*> algo_get{library,
+      loaded, "cublasLtMatmulAlgoGetHeuristic"};
+  Entry<const Algo*, AlgoAttribute, void*, size_t, size_t*> algo_get{loaded,
                                                                      "cublasLtMatmulAlgoConfigGetAttribute"};
   Entry<Handle, Desc, const void*, const void*, Layout, const void*, Layout, const void*, const void*, Layout,
         void*, Layout, const Algo*, void*, size_t, runtime::cu::Stream>
-      matmul{library, "cublasLtMatmul"};
+      matmul{loaded, "cublasLtMatmul"};
 };
 
 // The files that may be libcublasLt, the likeliest first: `given` alone unless it is empty, else the names

@@ -38,6 +38,7 @@ void write(const Options& options, const RunResult& run) {
   if (!options.json.empty()) write_file(options.json, json(run));
   if (!options.markdown.empty()) write_file(options.markdown, markdown(run));
   if (!options.svg.empty()) write_file(options.svg, svg(charts(run)));
+  if (!options.tuned.empty()) write_file(options.tuned, tuned_rows(run));
 }
 
 GemmProblem problem_of(const Options& options, const Shape& shape) {
@@ -60,10 +61,10 @@ int list(const Options& options) {
   return kGood;
 }
 
-// Those that the command line names; the first of ours and the reference where it names none.
-Contenders chosen(Contenders all, size_t ours, const std::vector<std::string>& names) {
+// Those that are named, or all; all but the steps where there are no names.
+Contenders chosen(Contenders all, const std::vector<std::string>& names) {
   auto wanted = [&](size_t i) {
-    if (names.empty()) return i == 0 || i >= ours;
+    if (names.empty()) return !all[i]->is_step();
     return names[0] == "all" || std::find(names.begin(), names.end(), all[i]->name()) != names.end();
   };
   std::string known;
@@ -157,6 +158,7 @@ bool measure(const Options& options, Method& method, const Contenders& contender
          method.measure(shape, problem, options.regimes, contenders, run.reference, deadline)) {
       for (size_t c = 0; c < result.entries.size(); ++c) {
         result.entries[c].ours = c < ours;
+        result.entries[c].step = contenders[c]->is_step();
         right = right && result.entries[c].wrong.empty();
       }
       fmt::print("{}", progress_lines(result, run.reference));
@@ -177,7 +179,6 @@ int run(const Options& options) {
   if (options.list) return list(options);
   const Gpu gpu;
   Contenders all = our_contenders(gpu, options.ours);
-  const size_t ours = all.size();
   const CublasLt* cublaslt = nullptr;
   if (options.peers) {
     auto peer = std::make_unique<CublasLt>(gpu, options.cublaslt);
@@ -186,7 +187,7 @@ int run(const Options& options) {
   }
   const std::unique_ptr<Nvml> nvml = open_nvml(gpu);
   RunResult result = describe(options, gpu, nvml.get(), cublaslt);
-  const Contenders contenders = chosen(std::move(all), ours, options.contenders);
+  const Contenders contenders = chosen(std::move(all), options.contenders);
   const bool has_reference = !contenders.empty() && contenders.back()->name() == result.reference;
   if (!has_reference) result.reference = "";
   Method method(gpu, nvml.get(), options.method);

@@ -84,7 +84,7 @@ Graph::Graph(const Gpu& gpu, const std::function<void()>& record) : gpu_(gpu) {
   driver.stream_end_capture(gpu.stream(), &graph);
   const runtime::cu::Status status = driver.graph_instantiate.status(&exec_, graph, 0);
   (void)driver.graph_destroy.status(graph);
-  if (status != runtime::cu::Status::success) driver.library.fail("cuGraphInstantiateWithFlags", status);
+  if (status != runtime::cu::Status::success) driver.loaded.fail("cuGraphInstantiateWithFlags", status);
   driver.graph_upload(exec_, gpu.stream());
 }
 

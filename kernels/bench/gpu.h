@@ -16,7 +16,7 @@ using GraphExecHandle = struct GraphExecHandleTag*;
 
 // Entry points of libcuda beyond those of the runtime, under their names in the manual.
 struct TimingDriver {
-  explicit TimingDriver(const std::string& path) : library(path) {}
+  explicit TimingDriver(const std::string& path) : loaded(path) {}
   TimingDriver(const TimingDriver&) = delete;
   TimingDriver& operator=(const TimingDriver&) = delete;
 
@@ -24,25 +24,25 @@ struct TimingDriver {
   using Entry = runtime::cu::Entry<Args...>;
   using Stream = runtime::cu::Stream;
 
-  runtime::cu::Library library;
+  runtime::cu::Library loaded;
 
-  Entry<runtime::cu::Ordinal*> ctx_get_device{library, "cuCtxGetDevice"};
-  Entry<int*, int /*attribute*/, runtime::cu::Ordinal> device_get_attribute{library, "cuDeviceGetAttribute"};
-  Entry<char*, int, runtime::cu::Ordinal> device_get_pci_bus_id{library, "cuDeviceGetPCIBusId"};
+  Entry<runtime::cu::Ordinal*> ctx_get_device{loaded, "cuCtxGetDevice"};
+  Entry<int*, int /*attribute*/, runtime::cu::Ordinal> device_get_attribute{loaded, "cuDeviceGetAttribute"};
+  Entry<char*, int, runtime::cu::Ordinal> device_get_pci_bus_id{loaded, "cuDeviceGetPCIBusId"};
   Entry<runtime::cu::DevicePtr, runtime::cu::DevicePtr, size_t, Stream> memcpy_dtod_async{
-      library, "cuMemcpyDtoDAsync_v2"};
-  Entry<Stream, int /*mode*/> stream_begin_capture{library, "cuStreamBeginCapture_v2"};
-  Entry<Stream, GraphHandle*> stream_end_capture{library, "cuStreamEndCapture"};
+      loaded, "cuMemcpyDtoDAsync_v2"};
+  Entry<Stream, int /*mode*/> stream_begin_capture{loaded, "cuStreamBeginCapture_v2"};
+  Entry<Stream, GraphHandle*> stream_end_capture{loaded, "cuStreamEndCapture"};
   Entry<GraphExecHandle*, GraphHandle, unsigned long long /*flags*/> graph_instantiate{
-      library, "cuGraphInstantiateWithFlags"};
-  Entry<GraphExecHandle, Stream> graph_upload{library, "cuGraphUpload"};
-  Entry<GraphExecHandle, Stream> graph_launch{library, "cuGraphLaunch"};
-  Entry<GraphExecHandle> graph_exec_destroy{library, "cuGraphExecDestroy"};
-  Entry<GraphHandle> graph_destroy{library, "cuGraphDestroy"};
-  Entry<runtime::cu::Event*, unsigned> event_create{library, "cuEventCreate"};
-  Entry<runtime::cu::Event, Stream> event_record{library, "cuEventRecord"};
-  Entry<float*, runtime::cu::Event, runtime::cu::Event> event_elapsed_time{library, "cuEventElapsedTime"};
-  Entry<runtime::cu::Event> event_destroy{library, "cuEventDestroy_v2"};
+      loaded, "cuGraphInstantiateWithFlags"};
+  Entry<GraphExecHandle, Stream> graph_upload{loaded, "cuGraphUpload"};
+  Entry<GraphExecHandle, Stream> graph_launch{loaded, "cuGraphLaunch"};
+  Entry<GraphExecHandle> graph_exec_destroy{loaded, "cuGraphExecDestroy"};
+  Entry<GraphHandle> graph_destroy{loaded, "cuGraphDestroy"};
+  Entry<runtime::cu::Event*, unsigned> event_create{loaded, "cuEventCreate"};
+  Entry<runtime::cu::Event, Stream> event_record{loaded, "cuEventRecord"};
+  Entry<float*, runtime::cu::Event, runtime::cu::Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
+  Entry<runtime::cu::Event> event_destroy{loaded, "cuEventDestroy_v2"};
 };
 
 constexpr int kAttributeL2CacheSize = 38;  // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE

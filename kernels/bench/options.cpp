@@ -65,9 +65,18 @@ void add_method_options(CLI::App& app, Words& words, Options& options) {
 
 void add_contender_options(CLI::App& app, Words& words, Options& options) {
   app.add_option("--contenders", options.contenders,
-                 "by comma, or all; unless given the first of ours and cuBLASLt")
+                 "by comma, or all, which --set seed means; else all but the kernels that lead to ours")
       ->delimiter(',')
       ->option_text("NAME,...");
+  app.add_option("--tiles", options.ours.tiles, "of ours to compare, by comma: 128x256_4_2x1,64x128_pp")
+      ->delimiter(',')
+      ->option_text("TILE,...");
+  app.add_option("--tune", options.ours.candidates,
+                 "measure the model's first N tiles for each shape, beside the chosen one")
+      ->check(CLI::Range(1, 100))
+      ->option_text("N");
+  app.add_option("--tuned", options.tuned, "write the fastest there, as rows of kernels/gemm/tuned.def")
+      ->option_text("FILE");
   app.add_flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
   app.add_option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; it is searched unless given")
       ->option_text("FILE");
@@ -204,6 +213,7 @@ Options parse_options(const std::vector<std::string>& words) {
     options.types = chosen_types(chosen, set);
     options.shapes = chosen_shapes(chosen, set);
     options.regimes = chosen_regimes(chosen);
+    if (options.contenders.empty() && set.steps) options.contenders = {"all"};
   } catch (const UsageError&) {
     throw;
   } catch (const Error& e) {

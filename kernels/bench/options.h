@@ -17,12 +17,12 @@ struct Options {
   std::vector<Regime> regimes = {Regime::sustained};
   MethodOptions method;
   double time_limit_seconds = 0;        // of the whole run; 0 for none
-  std::vector<std::string> contenders;  // by name; empty: the first of ours and cuBLASLt; "all"
+  std::vector<std::string> contenders;  // by name; "all"; none for all but the steps
   bool list = false;                    // print shapes and contenders' names, and end
   bool peers = true;                    // cuBLASLt is wanted
   std::string cublaslt;                 // a file, or "" to search
   OurOptions ours;
-  std::string json, markdown, svg;  // files to write
+  std::string json, markdown, svg, tuned;  // files to write
 };
 
 // What the words of a command line, without the program's name, ask for. Throws UsageError that says what is

@@ -1,38 +1,146 @@
-// The project's kernels as contenders of the benchmark.
+// The project's matrix product as contenders of the benchmark: the one that chooses its tile, tiles that are
+// named, and the kernels that lead to it.
 #include <fmt/format.h>
 
+#include <map>
+#include <tuple>
+
 #include "kernels/bench/our_kernel.h"
-#include "kernels/command/family.h"
+#include "kernels/gemm/choice.h"
+#include "kernels/gemm/kernel.h"
+#include "kernels/gemm_step.h"
 
 namespace ptxbuilder::bench {
 namespace {
 
-// gemm_pipelined with its default tile: one kernel for all sizes.
-class Pipelined final : public Contender {
- public:
-  Pipelined(const Gpu& gpu, OurOptions options) : gpu_(gpu), options_(std::move(options)) {}
+using kernels::GemmOperation;
+using kernels::GemmSize;
+using kernels::GemmTile;
 
-  std::string name() const override { return "gemm_pipelined"; }
+GemmOperation operation(const GemmProblem& p) {
+  GemmOperation o;
+  o.a = p.a;
+  o.b = p.b;
+  o.d = p.d;
+  o.a_k_major = p.a_k_major;
+  o.b_k_major = p.b_k_major;
+  o.fast_accumulation = p.fast_accumulation;
+  return o;
+}
+
+// The model's candidates leave out what differs little from a better one: at most two of the same rows and
+// columns.
+GemmTile candidate(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
+  std::map<std::tuple<int, int, bool, bool>, int> seen;
+  int left = index;
+  for (const kernels::Candidate& c : kernels::candidates(o, size, multiprocessors))
+    if (++seen[{c.tile.bm, c.tile.bn, c.tile.swapped, c.tile.pingpong}] <= 2 && left-- == 0) return c.tile;
+  throw Error(fmt::format("the model has no {} tiles for it", index + 1));
+}
+
+// The tile for a problem on a number of SMs; throws Error where there is none.
+using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int)>;
+
+class OurGemm final : public Contender {
+ public:
+  OurGemm(const Gpu& gpu, OurOptions options, std::string name, Choice choice)
+      : gpu_(gpu), options_(std::move(options)), name_(std::move(name)), choice_(std::move(choice)) {}
+
+  std::string name() const override { return name_; }
 
   std::string refuses(const GemmProblem& p) const override {
-    if (p.a != DType::bf16 || p.b != DType::bf16 || p.d != DType::bf16) return "it takes bf16 alone";
-    return p.layout() == "TN" ? "" : "it takes layout TN alone";
+    try {
+      tile_for(p);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
   }
 
   void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
-    if (!kernel_) kernel_ = load(gpu_, command::family("gemm_pipelined").build(fields_), options_);
+    const GemmOperation o = operation(problem);
+    const GemmTile tile = tile_for(problem);
+    if (!kernel_ || !(tile == tile_) || !(o == operation_))
+      kernel_ = load(gpu_, kernels::gemm(o, tile), options_);
+    tile_ = tile;
+    operation_ = o;
     problem_ = problem;
     sets_.assign(sets.begin(), sets.end());
-    auto tiles = [](int64_t extent, int64_t tile) {
-      return static_cast<uint32_t>((extent + tile - 1) / tile);
-    };
-    grid_ = {tiles(problem.n, fields_["bn"]), tiles(problem.m, fields_["bm"])};
+    const kernels::GemmGrid grid = kernels::gemm_grid(tile, problem.m, problem.n, 1, multiprocessors());
+    grid_ = {grid.x, grid.y};
   }
 
   void launch(size_t set) override {
     const BufferSet& s = sets_.at(set);
+    auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
     kernel_->launch({.grid = grid_}, {tensor_a(problem_, s), tensor_b(problem_, s), tensor_d(problem_, s),
-                                      runtime::scalar(static_cast<uint32_t>(problem_.k))});
+                                      extent(problem_.m), extent(problem_.n), extent(problem_.k)});
+  }
+
+  std::string configuration() const override {
+    const kernels::Prediction p =
+        predict(operation_, {problem_.m, problem_.n, problem_.k}, tile_, multiprocessors());
+    return fmt::format("{}, predicted {:.1f} us", kernels::text(tile_), p.microseconds());
+  }
+
+ private:
+  int multiprocessors() const { return gpu_.device().properties().multiprocessors; }
+  GemmTile tile_for(const GemmProblem& p) const {
+    return kernels::checked(operation(p), choice_(operation(p), {p.m, p.n, p.k}, multiprocessors()));
+  }
+
+  const Gpu& gpu_;
+  OurOptions options_;
+  std::string name_;
+  Choice choice_;
+  GemmTile tile_;
+  GemmOperation operation_;
+  std::unique_ptr<runtime::LoadedKernel> kernel_;
+  GemmProblem problem_;
+  runtime::Dim3 grid_;
+  std::vector<BufferSet> sets_;
+};
+
+// A kernel family that leads to it, with fields that stay as they are.
+struct StepChoice {
+  const char* name;
+  const char* family;
+  std::map<std::string, int64_t> fields;
+};
+const StepChoice kSteps[] = {{"gemm_multistage 1 stage", "gemm_multistage", {{"stages", 1}}},
+                             {"gemm_multistage", "gemm_multistage", {}},
+                             {"gemm_warp_specialized", "gemm_warp_specialized", {{"bn", 128}, {"stages", 6}}},
+                             {"gemm_pingpong", "gemm_pingpong", {{"bm", 64}, {"bn", 128}, {"stages", 8}}}};
+
+class Step final : public Contender {
+ public:
+  Step(const Gpu& gpu, OurOptions options, const StepChoice& choice)
+      : gpu_(gpu), options_(std::move(options)), choice_(choice), fields_({}) {}
+
+  std::string name() const override { return choice_.name; }
+  bool is_step() const override { return true; }
+
+  std::string refuses(const GemmProblem& p) const override {
+    try {
+      fields_for(p);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  }
+
+  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
+    fields_ = fields_for(problem);
+    kernel_ = load(gpu_, command::family(choice_.family).build(fields_), options_);
+    problem_ = problem;
+    sets_.assign(sets.begin(), sets.end());
+  }
+
+  void launch(size_t set) override {
+    const BufferSet& s = sets_.at(set);
+    const kernels::StepLaunch step =
+        kernels::step_launch(fields_, tensor_a(problem_, s), tensor_b(problem_, s), tensor_d(problem_, s));
+    kernel_->launch({.grid = step.grid}, step.arguments);
   }
 
   std::string configuration() const override {
@@ -40,12 +148,25 @@ class Pipelined final : public Contender {
   }
 
  private:
+  // Throws Error that says what a step does not take.
+  command::Fields fields_for(const GemmProblem& p) const {
+    if (p.a != p.b || !p.a_k_major) throw Error("it takes A and B of one type, and A stored along k");
+    command::Fields f(command::family(choice_.family).fields);
+    for (const auto& [field, value] : choice_.fields) f.set(field, value);
+    kernels::set_types(f, p.a, p.d, p.b_k_major);
+    f.set("m", p.m);
+    f.set("n", p.n);
+    f.set("k", p.k);
+    if (f.has("ctas")) f.set("ctas", gpu_.device().properties().multiprocessors);
+    return f;
+  }
+
   const Gpu& gpu_;
   OurOptions options_;
-  command::Fields fields_{command::family("gemm_pipelined").fields};
+  StepChoice choice_;
+  command::Fields fields_;
   std::unique_ptr<runtime::LoadedKernel> kernel_;
   GemmProblem problem_;
-  runtime::Dim3 grid_;
   std::vector<BufferSet> sets_;
 };
 
@@ -53,7 +174,19 @@ class Pipelined final : public Contender {
 
 std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const OurOptions& options) {
   std::vector<std::unique_ptr<Contender>> all;
-  all.push_back(std::make_unique<Pipelined>(gpu, options));
+  auto add = [&](std::string name, Choice choice) {
+    all.push_back(std::make_unique<OurGemm>(gpu, options, std::move(name), std::move(choice)));
+  };
+  add("ptxbuilder", kernels::choose);
+  for (const std::string& text : options.tiles)
+    add(text,
+        [tile = kernels::parse_tile(text)](const GemmOperation&, const GemmSize&, int) { return tile; });
+  for (int i = 0; i < options.candidates; ++i)
+    add(fmt::format("candidate {}", i + 1),
+        [i](const GemmOperation& o, const GemmSize& s, int multiprocessors) {
+          return candidate(o, s, multiprocessors, i);
+        });
+  for (const StepChoice& step : kSteps) all.push_back(std::make_unique<Step>(gpu, options, step));
   return all;
 }
 

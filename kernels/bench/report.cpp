@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "kernels/bench/chart.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -132,6 +135,8 @@ std::string markdown(const RunResult& run) {
   for (const std::string& sentence : run.method) text += sentence + "\n";
   text += "\n## Scores\n\n";
   for (const Score& s : scores(run)) text += score_line(s, run.reference);
+  for (const Chart& chart : charts(run))
+    if (chart.lines) text += "\n" + table(chart);
   text +=
       "\n## Times\n\n"
       "| shape | regime | types | contender | us | TFLOP/s | ratio | 95 % interval | verdict | MHz | W | "
@@ -170,6 +175,26 @@ std::string progress_lines(const ShapeResult& r, const std::string& reference) {
       if (s.sm_mhz > 0) text += fmt::format(", {:.0f} MHz, {:.0f} W", s.sm_mhz, s.watts);
       text += fmt::format(" ({})\n", e.configuration);
     }
+  }
+  return text;
+}
+
+std::string tuned_rows(const RunResult& run) {
+  std::string text;
+  for (const ShapeResult& r : run.results) {
+    if (r.shape.warm || r.regime != run.results.front().regime) continue;
+    const Entry* best = nullptr;
+    double least = 0;
+    for (const Entry& e : r.entries) {
+      if (!e.ours || e.step || !e.counts()) continue;
+      const double time = summary(r, e, "", 0).microseconds;
+      if (!best || time < least) std::tie(best, least) = std::tuple(&e, time);
+    }
+    if (!best) continue;
+    const GemmProblem& p = r.problem;
+    text +=
+        fmt::format("PTXBUILDER_TUNED({}, {}, \"{}\", {}, {}, {}, \"{}\")\n", name(p.a), name(p.d),
+                    p.layout(), p.m, p.n, p.k, best->configuration.substr(0, best->configuration.find(',')));
   }
   return text;
 }

@@ -25,6 +25,7 @@ struct Sample {
 struct Entry {
   std::string contender, configuration;
   bool ours = false;
+  bool step = false;            // one of ours that leads to the matrix product
   std::string left_out;         // why it was not timed; "" when it was
   std::string wrong;            // what is wrong with its result; "" when nothing is
   std::vector<Sample> samples;  // by round

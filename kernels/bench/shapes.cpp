@@ -101,7 +101,7 @@ std::span<const ShapeSet> shape_sets() {
       {"fp8", "e4m3 to bf16: squares, layers of models, decoding", types(DType::e4m3, DType::bf16, "TN"),
        fp8_shapes()},
       {"seed", "f16 to f32, 7296 x 256 x K: tall and narrow", types(DType::f16, DType::f32, "NN"),
-       seed_shapes()}};
+       seed_shapes(), true}};
   return all;
 }
 

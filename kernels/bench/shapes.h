@@ -22,6 +22,7 @@ struct ShapeSet {
   std::string help;
   GemmProblem types;  // m, n and k unset
   std::vector<Shape> shapes;
+  bool steps = false;  // the kernels that lead to the matrix product take part
 };
 
 // bf16: all groups, whose weights sum to 100. fp8: e4m3 without the groups seed and odd, 83. seed: 7296 x 256

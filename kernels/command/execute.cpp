@@ -124,7 +124,7 @@ runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
   bool runs = options.run.verify || options.run.bench;
   Json json = {{"kernel", family.name}, {"fields", Json::object()}};
-  for (const Field& f : fields.all()) json["fields"][f.name] = f.value;
+  for (const Field& f : fields.all()) json["fields"][f.name] = f.words.empty() ? Json(f.value) : Json(f.text());
   if (!options.json) fmt::print("{} {}\n", family.name, fields.text());
 
   std::unique_ptr<runtime::Device> device;

@@ -14,6 +14,10 @@ std::vector<Family>& registry() {
 
 }  // namespace
 
+std::string Field::text() const {
+  return words.empty() ? std::to_string(value) : words[static_cast<size_t>(value)];
+}
+
 const Field* Fields::find(const std::string& name) const {
   for (const Field& f : fields_)
     if (f.name == name) return &f;
@@ -24,6 +28,12 @@ const Field* Fields::find(const std::string& name) const {
 
 void Fields::set(const std::string& name, int64_t value) {
   auto* field = const_cast<Field*>(find(name));
+  if (!field->words.empty()) {
+    if (value < 0 || value >= static_cast<int64_t>(field->words.size()))
+      throw Error(fmt::format("field {}: {} is none of its {} words", name, value, field->words.size()));
+    field->value = value;
+    return;
+  }
   if (value < field->least || value % field->multiple != 0)
     throw Error(fmt::format(
         "field {} = {}: it must be at least {}{}", name, value, std::max(field->least, field->multiple),
@@ -32,11 +42,15 @@ void Fields::set(const std::string& name, int64_t value) {
   field->value = value;
 }
 
+bool Fields::has(const std::string& name) const {
+  return std::any_of(fields_.begin(), fields_.end(), [&](const Field& f) { return f.name == name; });
+}
+
 int64_t Fields::operator[](const std::string& name) const { return find(name)->value; }
 
 std::string Fields::text() const {
   std::string text;
-  for (const Field& f : fields_) text += fmt::format("{}{}={}", text.empty() ? "" : " ", f.name, f.value);
+  for (const Field& f : fields_) text += fmt::format("{}{}={}", text.empty() ? "" : " ", f.name, f.text());
   return text;
 }
 

@@ -10,13 +10,16 @@
 
 namespace ptxbuilder::command {
 
-// An integer that the command line sets: a size of the problem, or a choice of the kernel's.
+// What the command line sets: a size of the problem, or a choice of the kernel's.
 struct Field {
   std::string name;
   int64_t value;  // the default
   std::string help;
   int64_t multiple = 1;  // legal values are multiples of it
   int64_t least = 1;
+  std::vector<std::string> words = {};  // where there are some, the value is the place of one, from 0
+
+  std::string text() const;  // the value, or its word
 };
 
 // The fields of one run, by name.
@@ -27,8 +30,10 @@ class Fields {
   // Throws Error that lists the names when there is no such field, or the value breaks the field's rule.
   void set(const std::string& name, int64_t value);
   int64_t operator[](const std::string& name) const;
+  bool has(const std::string& name) const;
   // The same as an int; for what is small by its nature.
   int small(const std::string& name) const { return static_cast<int>((*this)[name]); }
+  std::string word(const std::string& name) const { return find(name)->text(); }
 
   const std::vector<Field>& all() const { return fields_; }
   std::string text() const;  // "m=4096 n=4096"

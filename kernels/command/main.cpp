@@ -9,6 +9,7 @@
 
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
+#include "kernels/command/field_options.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -61,20 +62,6 @@ void add_run_options(CLI::App& app, CommandLine& line) {
       ->option_text("S");
 }
 
-void add_fields(CLI::App& app, CommandLine& line, const Family& family) {
-  for (const Field& f : family.fields)
-    app.add_option("--" + f.name, line.fields[f.name], fmt::format("{} (default {})", f.help, f.value))
-        ->option_text("N")
-        ->group("Fields");
-}
-
-Fields chosen_fields(const CLI::App& app, const CommandLine& line, const Family& family) {
-  Fields fields(family.fields);
-  for (const Field& f : family.fields)
-    if (app.count("--" + f.name)) fields.set(f.name, line.fields.at(f.name));
-  return fields;
-}
-
 void settle(CommandLine& line) {
   line.options.compiler.cache = !line.no_cache;
   line.options.compiler.cache_options.limit_bytes = line.cache_megabytes << 20;
@@ -124,11 +111,11 @@ int list(bool json) {
     Json fields = Json::array();
     for (const Field& field : f.fields)
       fields.push_back({{"name", field.name},
-                        {"default", field.value},
+                        {"default", field.text()},
                         {"help", field.help},
                         {"multiple", field.multiple}});
     all.push_back({{"name", f.name}, {"summary", f.summary}, {"fields", fields}});
-    if (!json) fmt::print("{:16} {}\n", f.name, f.summary);
+    if (!json) fmt::print("{:22} {}\n", f.name, f.summary);
   }
   if (json) fmt::print("{}\n", all.dump(2));
   return 0;
@@ -141,7 +128,7 @@ int kernel_main(const char* kernel, int argc, char** argv) {
     const Family& family = command::family(kernel);
     CommandLine line;
     CLI::App app(family.summary, family.name);
-    add_fields(app, line, family);
+    add_fields(app, family, line.fields);
     app.add_flag("--verify", line.verify, "compare with a float64 reference on random data; the default");
     app.add_flag("--bench", line.bench, "time launches by events");
     app.add_option("--emit", line.options.emit, "write PTX, cubin, LLVM IR and sidecar there")
@@ -152,7 +139,7 @@ int kernel_main(const char* kernel, int argc, char** argv) {
     settle(line);
     line.options.run.bench = line.bench;
     line.options.run.verify = line.verify || (!line.bench && line.options.emit.empty());
-    return static_cast<int>(execute(family, chosen_fields(app, line, family), line.options));
+    return static_cast<int>(execute(family, chosen_fields(app, family, line.fields), line.options));
   });
 }
 
@@ -182,7 +169,7 @@ int ptxb_main(int argc, char** argv) {
       CLI::App* verb_app = app.add_subcommand(verb.name, verb.help)->require_subcommand(1);
       for (const Family& f : families()) {
         CLI::App* sub = verb_app->add_subcommand(f.name, f.summary);
-        add_fields(*sub, line, f);
+        add_fields(*sub, f, line.fields);
         CLI::Option* folder =
             sub->add_option("-o,--emit", line.options.emit, "the folder for the files")->option_text("DIR");
         if (!verb.runs) folder->required();
@@ -205,7 +192,8 @@ int ptxb_main(int argc, char** argv) {
       if (!c.app->parsed()) continue;
       line.options.run.verify = c.verb.verify || line.verify;
       line.options.run.bench = c.verb.bench;
-      return static_cast<int>(execute(*c.family, chosen_fields(*c.app, line, *c.family), line.options));
+      return static_cast<int>(
+          execute(*c.family, chosen_fields(*c.app, *c.family, line.fields), line.options));
     }
     return static_cast<int>(Outcome::usage);
   });

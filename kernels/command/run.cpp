@@ -102,7 +102,9 @@ std::string Timing::rate() const {
 Tensor Run::normal(DType dtype, std::vector<uint64_t> shape) {
   Tensor t(device_, dtype, std::move(shape));
   uint64_t stream = random_bits(options_.seed, streams_++);
-  parallel_for(t.count(), 1 << 16, "random data", [&](size_t i) { t.set(i, random_normal(stream, i)); });
+  const double scale = dtype == DType::s8 || dtype == DType::u8 ? 16 : 1;
+  parallel_for(t.count(), 1 << 16, "random data",
+               [&](size_t i) { t.set(i, scale * random_normal(stream, i)); });
   t.to_device();
   return t;
 }

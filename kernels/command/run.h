@@ -74,7 +74,7 @@ class Run {
   Run(runtime::Device& device, runtime::LoadedKernel& kernel, RunOptions options)
       : device_(device), kernel_(kernel), options_(options) {}
 
-  // Fresh N(0,1) data, the n-th tensor of a run from the n-th stream of the seed; and an output that is yet
+  // Fresh N(0,1) data (integers 16 times that, rounded), the n-th tensor of a run from the n-th stream of the seed; and an output that is yet
   // to be written.
   Tensor normal(DType dtype, std::vector<uint64_t> shape);
   Tensor output(DType dtype, std::vector<uint64_t> shape);

@@ -335,9 +335,13 @@ uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, 
   const uint64_t end = offset + uint64_t{bytes} * static_cast<uint64_t>(stages);
   objects.push_back({name, static_cast<uint32_t>(offset), bytes, static_cast<uint32_t>(stages)});
   if (end > kLimit) {
+    uint64_t sum = 0;  // exceeds the end where objects share their place
+    for (const SharedObject& o : objects) sum += uint64_t{o.bytes} * o.stages;
     std::string plan;
-    for (const SharedObject& o : objects)
+    for (const SharedObject& o : objects) {
       plan += fmt::format("{}{} {}", plan.empty() ? "" : ", ", o.name, uint64_t{o.bytes} * o.stages);
+      if (sum > end) plan += fmt::format(" at {}", o.offset);
+    }
     throw Error(where, fmt::format("shared memory: {} bytes exceed the {} that a CTA may have ({})", end,
                                    kLimit, plan));
   }

@@ -112,7 +112,7 @@ class AsmCall {
 
   // The text of an operand whose value is known while the kernel is built: it needs no register.
   std::optional<std::string> known(const Operand& o) const {
-    if (o.access != isa::Access::read || o.list) return std::nullopt;
+    if (o.access != isa::Access::read || o.list || !row_.takes_numbers()) return std::nullopt;
     const Argument& a = argument(o);
     if (auto* number = std::get_if<int64_t>(&a)) return std::to_string(*number);
     auto* value = std::get_if<Value>(&a);

@@ -104,6 +104,10 @@ struct Row {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
+  // Whether an operand of an integer class may be a number in the text: packed sources of cvt are registers.
+  constexpr bool takes_numbers() const {
+    return !(mnemonic().starts_with("cvt.") && mnemonic().ends_with("x2"));
+  }
 };
 
 // A complete PTX module whose one kernel holds this instruction alone, for `target` and `ptx_version`.

@@ -19,6 +19,14 @@ uint32_t ctas_along(ClusterAxis axis, Where where) {
   return axis == ClusterAxis::x ? x : y;
 }
 
+// CTA (i, j) of the cluster has rank i + x j: those of row 0, and of column 0.
+uint32_t column_mask(uint32_t x) { return (1u << x) - 1; }
+uint32_t row_mask(uint32_t x, uint32_t y) {
+  uint32_t mask = 0;
+  for (uint32_t j = 0; j < y; ++j) mask |= 1u << (x * j);
+  return mask;
+}
+
 Part part_of(const TileView& view, ClusterAxis axis, Where where) {
   auto [x, y, z] = Builder::current(where).signature().cluster;
   uint32_t count = ctas_along(axis, where);
@@ -31,11 +39,20 @@ Part part_of(const TileView& view, ClusterAxis axis, Where where) {
   u32 column = cluster_ctaid_x(where), row = cluster_ctaid_y(where);
   int rows = view.row_count() / static_cast<int>(count);
   u32 first = (axis == ClusterAxis::x ? column : row) * rows;
-  // CTA (i, j) of the cluster has rank i + x j.
-  uint32_t along_x = (1u << x) - 1, along_y = 0;
-  for (uint32_t j = 0; j < y; ++j) along_y |= 1u << (x * j);
-  u32 mask = axis == ClusterAxis::x ? u32(along_x) << (row * x) : u32(along_y) << column;
+  u32 mask = axis == ClusterAxis::x ? u32(column_mask(x)) << (row * x) : u32(row_mask(x, y)) << column;
   return {view.rows(first, rows, where), first, u16(mask)};
+}
+
+// The same for every CTA, as numbers.
+void record_slices(CopyRecord& record, const TileView& view, std::optional<ClusterAxis> axis, Where where) {
+  auto [x, y, z] = Builder::current(where).signature().cluster;
+  const int count = axis ? static_cast<int>(ctas_along(*axis, where)) : 1, rows = view.row_count() / count;
+  for (int i = 0; i < count; ++i) record.slices.push_back({i * rows, i * rows, rows});
+  if (!axis) return;
+  record.cluster = {static_cast<int>(x), static_cast<int>(y)};
+  record.along_y = *axis == ClusterAxis::y;
+  for (uint32_t rank = 0; rank < x * y; ++rank)
+    record.masks.push_back(record.along_y ? row_mask(x, y) << (rank % x) : column_mask(x) << (rank / x * x));
 }
 
 TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation, Where where) {
@@ -59,14 +76,28 @@ TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operatio
   return r;
 }
 
-// Calls copy(panel address, coordinates) for each panel of a view.
-void each_panel(const TileView& view, std::vector<u32> coordinates,
-                const std::function<void(smem, const std::vector<u32>&)>& copy) {
+// A box for each panel.
+CopyRecord make_record(Builder& builder, bool is_store, TensorMap map, const TileView& view, Where where) {
   const SharedTile& tile = view.tile();
+  const Parameter& parameter = builder.signature().parameters[builder.parameter_index(map, where)];
+  CopyRecord record;
+  record.is_store = is_store;
+  record.view = record_view(TileContext::of(builder).record, view);
+  record.map = parameter.name;
+  record.recipe = parameter.tensor_map;
+  record.where = where;
+  for (int panel = 0; panel < tile.panels(); ++panel)
+    record.boxes.push_back({panel * tile.panel_bytes(), panel * tile.panel_cols()});
+  return record;
+}
+
+// Calls copy(address, coordinates) for each box of a view.
+void each_box(const CopyRecord& record, const TileView& view, std::vector<u32> coordinates,
+              const std::function<void(smem, const std::vector<u32>&)>& copy) {
   u32 first = coordinates[0];
-  for (int panel = 0; panel < tile.panels(); ++panel) {
-    coordinates[0] = first + panel * tile.panel_cols();
-    copy(view.address() + panel * tile.panel_bytes(), coordinates);
+  for (const CopyRecord::Box& box : record.boxes) {
+    coordinates[0] = first + box.cols;
+    copy(view.address() + box.bytes, coordinates);
   }
 }
 
@@ -75,6 +106,14 @@ void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>
 }
 
 }  // namespace
+
+ViewRecord record_view(KernelRecord& record, const TileView& view) {
+  const SharedTile& tile = view.whole();
+  const int number = record.number({tile.describe(), tile.dtype(), tile.rows(), tile.cols(), tile.offset(),
+                                    tile.stage_bytes(), tile.stages(), tile.panel_row_bytes(),
+                                    tile.panel_bytes(), tile.panel_cols()});
+  return {number, view.first_row(), view.first_col(), view.row_count(), view.tile().cols()};
+}
 
 void bind_tensor_map(TensorMap map, const TileView& view, int rank, std::string_view operation, Where where) {
   Builder& builder = Builder::current(where);
@@ -114,26 +153,36 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
   bind_tensor_map(from, view, rank, "tma_load", to.where);
   const isa::Row& row =
       isa::cp_async_bulk_tensor_load({.rank = rank, .multicast = part.has_value()}, to.where);
-  each_panel(view, start, [&](smem address, const std::vector<u32>& at) {
+  CopyRecord record = make_record(builder, false, from, to.view, to.where);
+  record_slices(record, to.view, part ? to.view.multicast_axis() : std::nullopt, to.where);
+  each_box(record, view, start, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {address, from};
     append_coordinates(arguments, at);
     arguments.emplace_back(*to.view.barrier());
     if (part) arguments.emplace_back(part->mask);
     builder.emit(row, arguments, std::nullopt, to.where);
   });
+  TileContext::of(builder).record.copies.push_back(std::move(record));
 }
 
 void tma_store(const MapArgument& to, const TileView& from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   int rank = static_cast<int>(coordinates.size());
+  if (from.multicast_axis())
+    throw Error(to.where,
+                "tma_store: a multicast view: only loads are shared by CTAs; store the view itself");
   bind_tensor_map(to.map, from, rank, "tma_store", to.where);
   const isa::Row& row = isa::cp_async_bulk_tensor_store(rank, to.where);
-  each_panel(from, coordinates, [&](smem address, const std::vector<u32>& at) {
+  Builder& builder = Builder::current(to.where);
+  CopyRecord record = make_record(builder, true, to.map, from, to.where);
+  record_slices(record, from, std::nullopt, to.where);
+  each_box(record, from, coordinates, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {to.map};
     append_coordinates(arguments, at);
     arguments.emplace_back(address);
-    Builder::current(to.where).emit(row, arguments, std::nullopt, to.where);
+    builder.emit(row, arguments, std::nullopt, to.where);
   });
+  TileContext::of(builder).record.copies.push_back(std::move(record));
 }
 
 }  // namespace ptxbuilder::detail

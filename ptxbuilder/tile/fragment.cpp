@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ptxbuilder/tile/copy.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -18,24 +20,36 @@ bool is_int8(DType type) { return type == DType::s8 || type == DType::u8; }
 // Where this lane's row of the four 8x8 matrices of one step starts, in bytes from the view, without what
 // depends on the step: ldmatrix takes row l % 8 of matrix l / 8 from lane l. Matrices are the registers of a
 // fragment: 8 rows of m, the next 8, and both again 16 bytes further along k.
-u32 lane_offset(const WgmmaOperand& a, Where where) {
-  u32 lane = tid_x(where) & 31, row = (warp_index(where) & 3) * 16;
+// I is int, or u32 on the device.
+template <class I>
+I lane_offset(const WgmmaOperand& a, I lane, I row) {
   if (a.major() == Major::k) {
-    u32 m = row + (lane & 15), chunk = lane >> 4;
+    I m = row + (lane & 15), chunk = lane >> 4;
     int chunk_bytes = a.swizzle() == Swizzle::none ? a.atom_stride_k() : 16;
     return (m >> 3) * a.atom_stride_mn() + (m & 7) * (a.atom_bytes() / 8) + chunk * chunk_bytes;
   }
-  u32 m = row + ((lane >> 3) & 1) * 8, k = (lane & 7) + (lane >> 4) * 8;
+  I m = row + ((lane >> 3) & 1) * 8, k = (lane & 7) + (lane >> 4) * 8;
   return m / a.atom_mn() * a.atom_stride_mn() + m % a.atom_mn() * 2 + (k >> 3) * a.atom_stride_k() +
          (k & 7) * (a.atom_bytes() / 8);
 }
 
-// Exclusive-ors the bits from 7 on onto those from 4 on, as TMA has written.
 smem swizzled(smem start, u32 offset, Swizzle swizzle) {
-  smem linear = start + offset;
-  if (swizzle == Swizzle::none) return linear;
-  uint32_t mask = ((1u << static_cast<int>(swizzle)) - 1) << 4;
-  return start + (offset ^ ((u32(linear) >> 3) & mask));
+  if (swizzle == Swizzle::none) return start + offset;
+  return start + swizzled_offset(u32(start), offset, swizzle);
+}
+
+// What a load is made from.
+FragmentRecord record_of(const TileView& from, const WgmmaOperand& a, Where where) {
+  FragmentRecord record;
+  record.view = detail::record_view(detail::TileContext::of(Builder::current(where)).record, from);
+  record.transposed = from.is_transposed();
+  record.trans = a.major() == Major::mn;
+  record.swizzle = a.swizzle();
+  record.along_k = a.advances_k();
+  for (int thread = 0; thread < 128; ++thread)
+    record.by_thread.push_back(lane_offset(a, thread % 32, thread / 32 * 16));
+  record.where = where;
+  return record;
 }
 
 // Two bytes in the low half of each of two values.
@@ -111,14 +125,16 @@ Fragment load_fragment(const TileView& from, Where where) {
   if (a.mn() != kRows)
     throw Error(where,
                 fmt::format("load_fragment: the source has {} along m, but a fragment {}", a.mn(), kRows));
-  const isa::Row& row = isa::ldmatrix(4, a.major() == Major::mn, where);
-  u32 lane = lane_offset(a, where);
+  FragmentRecord record = record_of(from, a, where);
+  const isa::Row& row = isa::ldmatrix(4, record.trans, where);
+  u32 lane = lane_offset(a, tid_x(where) & 31, (warp_index(where) & 3) * 16);
   std::vector<u32> registers;
-  for (int advance : a.advances_k()) {
-    std::vector<Argument> address = {swizzled(from.address(), lane + advance, a.swizzle())};
+  for (int advance : record.along_k) {
+    std::vector<Argument> address = {swizzled(from.address(), lane + advance, record.swizzle)};
     for (Value v : Builder::current(where).emit(row, address, std::nullopt, where))
       registers.emplace_back(v.handle());
   }
+  detail::TileContext::of(Builder::current(where)).record.fragments.push_back(std::move(record));
   return Fragment(a.dtype(), registers, where);
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ptxbuilder/tile/barrier.h"
+#include <algorithm>
 
 namespace ptxbuilder {
 namespace {
@@ -69,7 +69,26 @@ void TileContext::end_role() {
   for (const auto& [name, action] : std::exchange(at_role_end, {})) action();
 }
 
+SharedUnion::SharedUnion(Builder& builder)
+    : builder_(builder), start_(builder.signature().dynamic_shared_bytes), end_(start_) {
+  ++TileContext::of(builder).unions;
+}
+
+void SharedUnion::rewind() {
+  end_ = std::max(end_, std::exchange(builder_.signature().dynamic_shared_bytes, start_));
+}
+
+SharedUnion::~SharedUnion() {
+  rewind();
+  builder_.signature().dynamic_shared_bytes = end_;
+  auto& objects = builder_.signature().shared;
+  std::stable_sort(objects.begin(), objects.end(),
+                   [](const SharedObject& a, const SharedObject& b) { return a.offset < b.offset; });
+  --TileContext::of(builder_).unions;
+}
+
 int cluster_size(Builder& builder) {
+  TileContext::of(builder).cluster_is_used = true;
   auto [x, y, z] = builder.signature().cluster;
   return static_cast<int>(x * y * z);
 }
@@ -103,10 +122,16 @@ Kernel::Kernel(std::string name, BuilderOptions options, Where where)
           context.barrier_where,
           "barrier: no sync_threads() or role follows, so other threads may use it before it is made");
     context.end_role();
-    if (context.meet_at_end) sync_cluster(context.barrier_where);
+    if (context.meet_at_end) detail::meet_cluster(context.barrier_where);
     check_tensor_maps(builder);
     finish_roles(builder);
   });
+}
+
+const KernelRecord& Kernel::record() {
+  KernelRecord& record = TileContext::of(builder_).record;
+  record.kernel = signature().kernel;
+  return record;
 }
 
 void Kernel::threads(uint32_t count, Where where) {
@@ -120,6 +145,11 @@ void Kernel::threads(uint32_t count, Where where) {
 
 void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
   builder_.check_current(where);
+  if (TileContext::of(builder_).cluster_is_used)
+    throw Error(
+        where,
+        fmt::format("cluster: {} x {} x {} CTAs, after roles or barriers were made for {}; call it before", x,
+                    y, z, detail::cluster_size(builder_)));
   uint64_t ctas = uint64_t{x} * y * z;
   if (x > 16 || y > 16 || z > 16 || ctas == 0 || ctas > 16)
     throw Error(where, fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to 16", x, y, z));
@@ -138,7 +168,7 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
                             registers));
   if (context.unpublished_barriers) {
     if (detail::cluster_size(builder_) > 1)
-      sync_cluster(where);
+      detail::meet_cluster(where);
     else
       sync_threads(where);
   }
@@ -159,6 +189,12 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
         context.role = -1;
       },
       where);
+}
+
+void detail::meet_cluster(Where where) {
+  barrier_cluster_arrive_relaxed(where);
+  barrier_cluster_wait(where);
+  TileContext::of(Builder::current(where)).unpublished_barriers = false;
 }
 
 void sync_cluster(Where where) {
@@ -197,47 +233,6 @@ u32 warp_index(Where where) {
   if (!context.warp)
     builder.emit_at_entry([&] { context.warp = shfl_sync_idx(tid_x(where) >> 5, 0, where); });
   return *context.warp;
-}
-
-Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, const std::vector<std::string>& names,
-                   Where where)
-    : count_(static_cast<int>(arrivals.size())) {
-  Builder& builder = kernel.builder();
-  for (int n : arrivals)
-    if (n < 1 || n >= 1 << 20)
-      throw Error(where, fmt::format("barriers: {} arrivals; from 1 to 2^20 - 1 are possible", n));
-  if (arrivals.empty()) throw Error(where, "barriers: at least one");
-  AtLine line(where);
-  const int share = names.empty() ? 0 : count_ / static_cast<int>(names.size());
-  if (names.empty() || share * static_cast<int>(names.size()) != count_)
-    throw Error(where, fmt::format("barriers: {} names for {} barriers; each is for an equal share of them",
-                                   names.size(), count_));
-  for (size_t i = 0; i < names.size(); ++i) {
-    const uint32_t offset = builder.allocate_shared(names[i], 8, share, 8, where);
-    if (i == 0) offset_ = offset;
-  }
-  if_(
-      tid_x(where) == 0,
-      [&] {
-        for (int i = 0; i < count_; ++i) mbarrier_init((*this)[i], arrivals[static_cast<size_t>(i)], where);
-        fence_mbarrier_init(where);
-        fence_proxy_async_shared(where);  // TMA completes barriers through the async proxy
-      },
-      where);
-  TileContext& context = TileContext::of(builder);
-  context.unpublished_barriers = true;
-  context.barrier_where = where;
-}
-
-smem Barriers::operator[](u32 index) const {
-  if (auto known = Builder::current().constant(index); known && known->value >= static_cast<uint64_t>(count_))
-    throw Error(known->where, fmt::format("barriers: number {} of {}", known->value, count_));
-  return Builder::current().shared_base() + (index * 8 + offset_);
-}
-
-void barrier_wait(smem barrier, u32 parity, Where where) {
-  AtLine line(where);
-  while_([&] { return !mbarrier_try_wait_parity(barrier, parity, where); }, [] {}, where);
 }
 
 }  // namespace ptxbuilder

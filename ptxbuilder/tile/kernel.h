@@ -8,6 +8,7 @@
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/memory.h"
+#include "ptxbuilder/tile/record.h"
 #include "ptxbuilder/tile/tile.h"
 
 namespace ptxbuilder {
@@ -73,6 +74,26 @@ Parameter make_parameter(std::string_view name) {
 template <class T>
 using NameOf = std::string_view;
 
+// One place in shared memory that starts where it is when this is made, and ends with the largest
+// alternative.
+class SharedUnion {
+ public:
+  explicit SharedUnion(Builder& builder);
+  ~SharedUnion();
+  SharedUnion(const SharedUnion&) = delete;
+
+  auto alternative(std::invocable auto& make) {
+    rewind();
+    return make();
+  }
+
+ private:
+  void rewind();
+
+  Builder& builder_;
+  uint32_t start_, end_;
+};
+
 }  // namespace detail
 
 class Kernel {
@@ -103,7 +124,23 @@ class Kernel {
   template <class T>
   SharedTile shared(TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1, std::string name = {},
                     Where where = Where::here()) {
-    return SharedTile(builder_, T::dtype, shape, swizzle, stages, std::move(name), where);
+    return shared(T::dtype, shape, swizzle, stages, std::move(name), where);
+  }
+  // The same of a type that is chosen when the kernel is generated.
+  SharedTile shared(DType dtype, TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1,
+                    std::string name = {}, Where where = Where::here()) {
+    return SharedTile(builder_, dtype, shape, swizzle, stages, std::move(name), where);
+  }
+
+  // Alternatives for one place in shared memory: each callable makes its objects there, from the same start
+  // on, and yields them. What is of different alternatives is never to be used at the same time, which the
+  // emulator checks as any race. Barriers have no alternatives: Error.
+  //   auto [sA, staging] = k.shared_union([&] { return k.shared<bf16>({128, 64}, Swizzle128B, 4); },
+  //                                       [&] { return k.shared<f32>({128, 128}); });
+  template <std::invocable... Alternative>
+  auto shared_union(Alternative&&... alternatives) {
+    detail::SharedUnion place(builder_);
+    return std::tuple<std::invoke_result_t<Alternative>...>{place.alternative(alternatives)...};
   }
 
   // A role: the next `count` warpgroups of the CTA run `body(i)`, i being 0 to count - 1, with `registers`
@@ -117,6 +154,9 @@ class Kernel {
 
   Builder& builder() { return builder_; }
   const Signature& signature() const { return builder_.signature(); }
+
+  // What its tensor copies and matrix products are made from, as far as it is built: see tile/proof.h.
+  const KernelRecord& record();
 
  private:
   Builder builder_;
@@ -153,13 +193,25 @@ struct TileContext {
   // What each thread of the role has to do before it ends, by name; without roles, of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
+  int unions = 0;            // shared_union calls that are going on
   bool meet_at_end = false;  // CTAs of a cluster that reach into each other's shared memory
+  struct Scratch {
+    uint32_t offset;
+    int bytes;  // for each warpgroup
+  };
+  std::map<int, Scratch> scratch;  // of register tiles, by role
+  KernelRecord record;
+  bool cluster_is_used = false;  // barriers and roles depend on its size
 
   static TileContext& of(Builder& builder);
 };
 
 // CTAs of a cluster.
 int cluster_size(Builder& builder);
+
+// Waits for all threads of the cluster without ordering their memory, which costs two microseconds less: for
+// barriers, which fence.mbarrier_init publishes, and before a CTA ends that others have read.
+void meet_cluster(Where where);
 
 // Where the code being emitted runs: which warpgroup of the CTA, and how the role around it lies in the CTA.
 // Outside roles there is one warpgroup, 0.

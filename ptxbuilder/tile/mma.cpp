@@ -12,10 +12,23 @@ using detail::TileContext;
 
 constexpr int kRows = 64;  // of one wgmma
 
-// The descriptor of the part of a matrix that one instruction reads.
-u64 descriptor(const TileView& view, const WgmmaOperand& part) {
+// What the descriptors of an operand are made from; `part` is what one instruction reads.
+OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const WgmmaOperand& part,
+                        Where where) {
+  OperandRecord record;
+  record.view = detail::record_view(TileContext::of(Builder::current(where)).record, view);
+  record.transposed = view.is_transposed();
+  record.mn_major = whole.major() == Major::mn;
+  record.descriptor = part.descriptor().encode();
+  record.along_mn = whole.advances_mn(part.mn(), where);
+  record.along_k = whole.advances_k();
+  return record;
+}
+
+// The descriptor of its first instruction.
+u64 descriptor(const TileView& view, const OperandRecord& record) {
   u64 address = u64((u32(view.address()) >> 4) & 0x3fff);
-  return address | part.descriptor().encode();
+  return address | record.descriptor;
 }
 
 Class register_class(DType dtype) {
@@ -75,6 +88,31 @@ Value Accumulator::element(int block, int i, DType as, Where where) const {
   return bit_cast<f16>(u16(i % 2 ? both >> 16 : both), where);
 }
 
+void Accumulator::set(int block, int i, f32 value, Where where) {
+  AtLine line(where);
+  if (dtype_ != DType::f32)
+    throw Error(where, fmt::format("accumulator: set() serves f32, and this one is {}", name(dtype_)));
+  if (i < 0 || i >= elements())
+    throw Error(where, fmt::format("accumulator: register {} of the {} of a block", i, elements()));
+  std::vector<Argument> to = {registers(block, where).slice(i, 1), value};
+  Builder::current(where).emit(isa::rows_def::mov_to_f32, to, std::nullopt, where);
+}
+
+void Accumulator::fill(f32 value, Where where) {
+  AtLine line(where);
+  for (int block = 0; block < m_ / kRows; ++block)
+    for (int i = 0; i < elements(); ++i) set(block, i, value, where);
+}
+
+void Accumulator::add(const Accumulator& other, Where where) {
+  AtLine line(where);
+  if (other.m() != m_ || other.n() != n_)
+    throw Error(where, fmt::format("accumulator: {} x {} added to {} x {}", other.m(), other.n(), m_, n_));
+  for (int block = 0; block < m_ / kRows; ++block)
+    for (int i = 0; i < elements(); ++i)
+      set(block, i, value(block, i, where) + other.value(block, i, where), where);
+}
+
 u32 Accumulator::row(int block, int i, Where where) const {
   u32 lane = tid_x(where) & 31, warp = warp_index(where) & 3;
   return warp * 16 + (lane >> 2) + (block * kRows + i / 2 % 2 * 8);
@@ -111,30 +149,33 @@ class Product {
                                       d_.n(), a_rows, a_depth, b_.k(), b_.mn()));
   }
 
-  // `a(block, step)` is A's operand of an instruction.
-  void emit(bool a_in_registers, bool a_transposed, const std::function<Argument(int, int)>& a) {
+  // `a(block, step)` is A's operand of an instruction; `a_record` is none where A is in registers.
+  void emit(const std::optional<OperandRecord>& a_record, const std::function<Argument(int, int)>& a) {
+    const bool a_in_registers = !a_record;
+    const MmaRecord record = {a_type_, d_.m(), d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_, where_),
+                              where_};
     const isa::Row& row = isa::wgmma_mma_async(
         {d_.dtype(), a_type_, b_.dtype(), d_.n(), a_in_registers, options_.saturate}, where_);
-    u64 b_start = descriptor(b_view_, b_);
-    std::vector<int> along_k = b_.advances_k();
+    u64 b_start = descriptor(b_view_, record.b);
     pred accumulate = d_.accumulate_;
     for (int block = 0; block < d_.m() / kRows; ++block)
-      for (size_t step = 0; step < along_k.size(); ++step) {
-        std::vector<Argument> arguments = {d_.block_registers(block), a(block, static_cast<int>(step)),
-                                           b_start + (along_k[step] >> 4),
+      for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step) {
+        std::vector<Argument> arguments = {d_.block_registers(block), a(block, step),
+                                           b_start + (record.b.start(0, step) >> 4),
                                            step == 0 ? accumulate : pred(true)};
         if (d_.dtype() != DType::s32) {
           arguments.emplace_back(int64_t{options_.negate_a ? -1 : 1});
           arguments.emplace_back(int64_t{options_.negate_b ? -1 : 1});
         }
         if (size_of(a_type_) == 2) {
-          if (!a_in_registers) arguments.emplace_back(int64_t{a_transposed});
-          arguments.emplace_back(int64_t{b_view_.is_transposed()});
+          if (!a_in_registers) arguments.emplace_back(int64_t{a_record->mn_major});
+          arguments.emplace_back(int64_t{record.b.mn_major});
         }
         builder_.emit(row, arguments, std::nullopt, where_);
       }
     d_.accumulate_ = pred(true);
     *d_.in_flight_ = true;
+    TileContext::of(builder_).record.mmas.push_back(record);
   }
 
  private:
@@ -154,11 +195,9 @@ void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions&
   WgmmaOperand operand = operand_of(a, "mma: A", where);
   detail::Product product(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options, where);
   product.check_shapes(operand.mn(), operand.k());
-  u64 start = descriptor(a, operand.part(kRows, where));
-  std::vector<int> along_m = operand.advances_mn(kRows, where), along_k = operand.advances_k();
-  product.emit(false, a.is_transposed(), [&](int block, int step) {
-    return start + ((along_m[static_cast<size_t>(block)] + along_k[static_cast<size_t>(step)]) >> 4);
-  });
+  OperandRecord record = record_of(a, operand, operand.part(kRows, where), where);
+  u64 start = descriptor(a, record);
+  product.emit(record, [&](int block, int step) { return start + (record.start(block, step) >> 4); });
 }
 
 void mma(Accumulator& d, const TileView& a, const TileView& b, Where where) {
@@ -169,7 +208,7 @@ void mma(Accumulator& d, const Fragment& a, const TileView& b, const MmaOptions&
   AtLine line(where);
   detail::Product product(d, a.dtype(), a.describe(), b, options, where);
   product.check_shapes(kRows, a.k());
-  product.emit(true, false, [&](int, int step) { return a.step(step); });
+  product.emit(std::nullopt, [&](int, int step) { return a.step(step); });
 }
 
 void mma(Accumulator& d, const Fragment& a, const TileView& b, Where where) {

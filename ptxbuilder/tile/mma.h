@@ -29,6 +29,8 @@ class Accumulator {
 
   // The next mma overwrites again.
   void zero() { accumulate_ = pred(false); }
+  // The next mma adds to what the registers hold.
+  void accumulate() { accumulate_ = pred(true); }
 
   // Named registers of the 64-row block `block`, in wgmma's order: element 4 j + 2 h + e of a thread is that
   // of row 16 (warp % 4) + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + e (PTX ISA, wgmma.mma_async, "Register
@@ -41,6 +43,11 @@ class Accumulator {
   T value(int block, int i, Where where = Where::here()) const {
     return T(element(block, i, T::dtype, where).handle());
   }
+  // Writes element i of the block; of f32 accumulators.
+  void set(int block, int i, f32 value, Where where = Where::here());
+  // Writes all, and adds another of the same shape.
+  void fill(f32 value, Where where = Where::here());
+  void add(const Accumulator& other, Where where = Where::here());
   // Where this thread's element i of the block is in the accumulator. Elements 0 to elements() - 1.
   int elements() const { return n_ / 2; }
   u32 row(int block, int i, Where where = Where::here()) const;

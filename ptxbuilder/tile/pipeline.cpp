@@ -107,46 +107,16 @@ Stage Consumer::wait(Where where) {
 }
 
 // Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
-void Consumer::arrive(u32 stage, pred unless, Where where) const {
-  smem empty = pipeline_.empty(stage);
-  u32 lane = laneid(where), peers = pipeline_.peers_;
-  if (pipeline_.peers_ == 1)
-    mbarrier_arrive.when((lane == 0) & !unless)(empty, where);
-  else
-    mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, lane % peers, where), where);
-}
-
-u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(pipeline_.stages_), stage) - 1; }
-
 void Consumer::release(const Stage& stage, Where where) {
   if (!stage.released_) throw Error(where, "release: a consumer's stage comes from wait()");
   AtLine line(where);
-  arrive(stage.index(), pred(false), where);
+  smem empty = pipeline_.empty(stage.index());
+  u32 lane = laneid(where), peers = pipeline_.peers_;
+  if (pipeline_.peers_ == 1)
+    mbarrier_arrive.when(lane == 0)(empty, where);
+  else
+    mbarrier_arrive_cluster.when(lane < peers)(mapa(empty, lane % peers, where), where);
   *stage.released_ = true;
-}
-
-void Consumer::release_previous(const Stage& stage, pred first, Where where) {
-  if (!stage.released_) throw Error(where, "release_previous: a consumer's stage comes from wait()");
-  if (pipeline_.stages_ < 2)
-    throw Error(where, "release_previous: with one stage the producer would wait for the stage that is kept");
-  AtLine line(where);
-  arrive(previous(stage.index()), first, where);
-  *stage.released_ = true;  // when release_last() follows
-  if (!late_) {
-    late_ = std::make_shared<bool>(false);
-    Builder::current(where).on_finish([late = late_, where] {
-      if (!*late)
-        throw Error(where,
-                    "release_previous: no release_last() follows, so the producer would wait for ever");
-    });
-  }
-}
-
-void Consumer::release_last(Where where) {
-  if (!late_) throw Error(where, "release_last: it belongs to release_previous()");
-  AtLine line(where);
-  arrive(previous(stage_), pred(false), where);
-  *late_ = true;
 }
 
 void Consumer::skip(u32 count, Where where) {
@@ -155,6 +125,29 @@ void Consumer::skip(u32 count, Where where) {
   u32 turns = position / pipeline_.stages_;
   stage_ = position % pipeline_.stages_;
   parity_ = parity_.value() ^ (turns & 1);
+}
+
+Turns::Turns(Kernel& kernel, int warpgroups, Where where)
+    : count_(warpgroups),
+      mine_(kernel, std::vector<int>(static_cast<size_t>(std::max(warpgroups, 1)), 4), {"turn"}, where) {
+  if (warpgroups < 2)
+    throw Error(where, fmt::format("turns: {} warpgroups; at least two take turns", warpgroups));
+}
+
+// The first need not wait at first: a wait for the phase before a barrier's first passes.
+WarpgroupTurn::WarpgroupTurn(const Turns& turns, u32 index)
+    : turns_(turns), index_(index), parity_(select(index == 0, u32(1), u32(0))) {}
+
+void WarpgroupTurn::wait(Where where) {
+  AtLine line(where);
+  barrier_wait(turns_.mine_[index_], parity_, where);
+  parity_ = parity_.value() ^ 1;
+}
+
+void WarpgroupTurn::pass(Where where) {
+  AtLine line(where);
+  u32 next = select(index_ == turns_.count_ - 1, u32(0), index_ + 1);
+  mbarrier_arrive.when(laneid(where) == 0)(turns_.mine_[next], where);
 }
 
 }  // namespace ptxbuilder

@@ -48,22 +48,14 @@ class Consumer {
   // Hands the stage back. What reads it must be done: wgmma_wait first. A stage that is never released is an
   // Error when the kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
-  // The same one stage late, so that the wgmmas of `stage` run while the ones before end: after
-  // wgmma_wait(1), hands back the stage before it, unless `first` says that there is none. The last one goes
-  // back by release_last().
-  void release_previous(const Stage& stage, pred first, Where where = Where::here());
-  void release_last(Where where = Where::here());
   // Skips stages that other consumers take: `count` of them, without waiting.
   void skip(u32 count, Where where = Where::here());
 
  private:
   friend class Pipeline;
   explicit Consumer(const Pipeline& pipeline);
-  void arrive(u32 stage, pred unless, Where where) const;
-  u32 previous(u32 stage) const;
   const Pipeline& pipeline_;
   Var<u32> stage_, parity_;
-  std::shared_ptr<bool> late_;  // whether release_last() was called
 };
 
 // Who fills the stages of a CTA: its own producer, or those of all CTAs of its cluster, by multicast.
@@ -98,6 +90,39 @@ class Pipeline {
   int peers_;  // CTAs that release to a producer: 1, or the cluster's
   std::vector<SharedTile> tiles_;
   Barriers barriers_;
+};
+
+class Turns;
+
+// A warpgroup's place among those that go one after the other.
+class WarpgroupTurn {
+ public:
+  // For all threads of the warpgroup, alternately: waits until the one before has passed, and passes on.
+  void wait(Where where = Where::here());
+  void pass(Where where = Where::here());
+
+ private:
+  friend class Turns;
+  WarpgroupTurn(const Turns& turns, u32 index);
+  const Turns& turns_;
+  u32 index_;
+  Var<u32> parity_;
+};
+
+// Lets the warpgroups of a role go one after the other, from 0 on and round again. Consumers that take tiles
+// in turn need it: one that waited for stages long before they are filled could take an older phase of a
+// barrier for its own.
+class Turns {
+ public:
+  Turns(Kernel& kernel, int warpgroups, Where where = Where::here());
+  Turns(const Turns&) = delete;
+
+  WarpgroupTurn of(u32 warpgroup) const { return WarpgroupTurn(*this, warpgroup); }
+
+ private:
+  friend class WarpgroupTurn;
+  int count_;
+  Barriers mine_;  // completes when the warpgroup before passes
 };
 
 }  // namespace ptxbuilder

@@ -3,16 +3,35 @@
 #include <fmt/format.h>
 
 namespace ptxbuilder {
+namespace {
+
+// x / d. Where x is below 2^21, as nearly always, through f32, whose error is then below one: a third of the
+// time of an integer division, for which the tensor cores would wait between tiles.
+u32 quotient(u32 x, u32 d, Where where) {
+  Var<u32> result(0);
+  if_(
+      x < (1 << 21),
+      [&] {
+        u32 q = u32(f32(x) * div_full_ftz_f32(f32(1), f32(d), where));
+        s32 rest = s32(x) - s32(q * d);
+        result = q - u32(rest < 0) + u32(rest >= s32(d));
+      },
+      [&] { result = x / d; }, where);
+  return result;
+}
+
+}  // namespace
 
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, int group, Where where) {
   if (group < 1)
     throw Error(where, fmt::format("grouped_raster: a group has at least one row, not {}", group));
   AtLine line(where);
   u32 tiles = cols * group;  // of a full group
-  u32 first = linear / tiles * group;
-  u32 within = linear % tiles;
+  u32 above = quotient(linear, tiles, where);
+  u32 first = above * group, within = linear - above * tiles;
   u32 height = min(rows - first, u32(group));  // the last group may be lower
-  return {first + within % height, within / height};
+  u32 col = quotient(within, height, where);
+  return {first + (within - col * height), col};
 }
 
 TileIndex grouped_raster(int group, Where where) {
@@ -23,6 +42,11 @@ TileIndex grouped_raster(int group, Where where) {
 }
 
 void for_each_tile(u32 rows, u32 cols, int group, const std::function<void(TileIndex)>& body, Where where) {
+  for_each_tile(rows, cols, group, {0, 1}, body, where);
+}
+
+void for_each_tile(u32 rows, u32 cols, int group, Turn turn, const std::function<void(TileIndex)>& body,
+                   Where where) {
   AtLine line(where);
   auto [x, y, z] = Builder::current(where).signature().cluster;
   if (z != 1)
@@ -32,7 +56,8 @@ void for_each_tile(u32 rows, u32 cols, int group, const std::function<void(TileI
   u32 first = x == 1 ? ctaid_x(where) : ctaid_x(where) / x;
   u32 clusters = x == 1 ? nctaid_x(where) : nctaid_x(where) / x;
   for_(
-      first, block_rows * block_cols, clusters,
+      turn.of == 1 ? first : first + turn.index * clusters, block_rows * block_cols,
+      turn.of == 1 ? clusters : clusters * turn.of,
       [&](u32 linear) {
         TileIndex block = grouped_raster(linear, block_rows, block_cols, group, where);
         u32 row = x == 1 ? block.row : block.row * x + cluster_ctaid_x(where);

@@ -26,4 +26,12 @@ TileIndex grouped_raster(int group, Where where = Where::here());
 void for_each_tile(u32 rows, u32 cols, int group, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
+// One of `of` warpgroups that take the CTA's tiles in turn.
+struct Turn {
+  u32 index;
+  int of = 1;
+};
+void for_each_tile(u32 rows, u32 cols, int group, Turn turn, const std::function<void(TileIndex)>& body,
+                   Where where = Where::here());
+
 }  // namespace ptxbuilder

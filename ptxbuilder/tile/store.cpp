@@ -34,132 +34,150 @@ Box transposed_box(int cols, DType type) {
   return {rows, 128 / size_of(type), Swizzle::b128, rows * 128};
 }
 
-// One call of store(). Everything static is decided here: a batch is the columns of the accumulator that pass
-// through a buffer together.
+// What is stored: accumulators as they are, or packed pairs that were kept.
+struct Source {
+  const Accumulator* accumulator = nullptr;
+  const std::vector<Var<u32>>* kept = nullptr;
+  u32 m, n;
+  std::optional<u32> batch;
+};
+
+// The way of an accumulator's shape and type out. Everything static is decided here: a batch is the columns
+// of the accumulator that pass through a buffer together.
 class Store {
  public:
-  Store(DType type, const Accumulator& from, u32 m, u32 n, const StoreOptions& options, Where where)
+  Store(DType type, const Accumulator& shape, const StoreOptions& options, Where where)
       : builder_(Builder::current(where)),
         type_(type),
-        from_(from),
-        m_(m),
-        n_(n),
+        rows_(shape.m()),
         options_(options),
         where_(where),
-        cols_(options.cols ? options.cols : from.n()),
+        cols_(options.cols ? options.cols : shape.n()),
         lane_(tid_x(where) & 31),
         warp_(warp_index(where) & 3) {
-    if (from.dtype() != DType::f32)
-      throw Error(where, fmt::format("store: the accumulators are {}; it converts from f32", name(from.dtype())));
-    if (cols_ < 8 || cols_ > from.n() || cols_ % 8 != 0)
+    const bool integers = shape.dtype() == DType::s32;
+    if (type != DType::f32 && type != DType::f16 && type != DType::bf16 && !(integers && type == DType::s32))
+      throw Error(where, fmt::format("store: {} is none of f32, f16, bf16, or s32 of s32", name(type)));
+    if (shape.dtype() != DType::f32 && !integers)
+      throw Error(where, fmt::format("store: the accumulators are {}; it converts from f32 and s32",
+                                     name(shape.dtype())));
+    if (cols_ < 8 || cols_ > shape.n() || cols_ % 8 != 0)
       throw Error(
           where,
           fmt::format("store: {} columns of an accumulator with {}; it takes a multiple of 8 within them",
-                      cols_, from.n()));
+                      cols_, shape.n()));
     box_ = options.transposed ? transposed_box(cols_, type) : upright_box(cols_, type);
     boxes_across_ = options.transposed ? kRows / box_.cols : 1;
     int groups = kBufferBytes / (box_.bytes * boxes_across_);
     cols_per_box_ = options.transposed ? box_.rows : box_.cols;
     batch_cols_ = std::min(groups * cols_per_box_, cols_);
-  }
-
-  void emit(TensorMap to) const {
-    int boxes = batch_cols_ / cols_per_box_ * boxes_across_;
-    SharedTile staging(builder_, type_, {box_.rows, box_.cols}, box_.swizzle,
-                       boxes * kBuffers * detail::warpgroups_in_role(), "store staging", where_);
-    u32 group = detail::warpgroup_in_cta(where_);
-    u32 first_box = (group - detail::first_warpgroup_of_role()) * (boxes * kBuffers);
-    pred issues = (tid_x(where_) & 127) == 0;  // the thread that issues, commits and waits
-
-    const int batches = from_.m() / kRows * ((cols_ + batch_cols_ - 1) / batch_cols_);
-    int batch = 0;
-    for (int block = 0; block < from_.m() / kRows; ++block)
-      for (int col = 0; col < cols_; col += batch_cols_, ++batch) {
-        u32 box = first_box + batch % kBuffers * boxes;
-        // The copy that used this buffer last has read it. An odd number of batches ends with the buffer that
-        // the next call begins with.
-        int pending = batch == 0 && batches % kBuffers != 0 ? 0 : kBuffers - 1;
-        cp_async_bulk_wait_group_read.when(issues)(pending, where_);
-        sync_warpgroup(group, where_);
-        int count = std::min(batch_cols_, cols_ - col);
-        write(staging[box].address(), block, col, count);
-        fence_proxy_async_shared(where_);  // TMA reads through the async proxy what these threads wrote
-        sync_warpgroup(group, where_);
-        if_(
-            issues,
-            [&] {
-              for (int i = 0; i < count / cols_per_box_ * boxes_across_; ++i)
-                copy(to, staging[box + i], block, col, i);
-              cp_async_bulk_commit_group(where_);
-            },
-            where_);
-      }
+    boxes_ = batch_cols_ / cols_per_box_ * boxes_across_;
+    staging_.emplace(builder_, type_, TileShape{box_.rows, box_.cols}, box_.swizzle,
+                     boxes_ * kBuffers * detail::warpgroups_in_role(), "store staging", where_);
     // Shared memory must not go away under the copies.
     detail::TileContext::of(builder_).at_role_end["store"] = [where = where_] {
       cp_async_bulk_wait_group_read.when((tid_x(where) & 127) == 0)(0, where);
     };
   }
 
+  // For each 64 rows those of all columns.
+  int batches() const { return rows_ / kRows * batches_of_block(); }
+
+  // The i-th batch; they come in order, and again from the first.
+  void emit(TensorMap to, const Source& from, int i) const {
+    const int block = i / batches_of_block(), col = i % batches_of_block() * batch_cols_;
+    u32 group = detail::warpgroup_in_cta(where_);
+    u32 first_box = (group - detail::first_warpgroup_of_role()) * (boxes_ * kBuffers);
+    pred issues = (tid_x(where_) & 127) == 0;  // the thread that issues, commits and waits
+    u32 box = first_box + i % kBuffers * boxes_;
+    // The copy that used this buffer last has read it. An odd number of batches ends with the buffer that the
+    // next tile begins with.
+    int pending = i == 0 && batches() % kBuffers != 0 ? 0 : kBuffers - 1;
+    cp_async_bulk_wait_group_read.when(issues)(pending, where_);
+    sync_warpgroup(group, where_);
+    int count = std::min(batch_cols_, cols_ - col);
+    write((*staging_)[box].address(), from, block, col, count);
+    fence_proxy_async_shared(where_);  // TMA reads through the async proxy what these threads wrote
+    sync_warpgroup(group, where_);
+    if_(
+        issues,
+        [&] {
+          for (int b = 0; b < count / cols_per_box_ * boxes_across_; ++b)
+            copy(to, (*staging_)[box + b], from, block, col, b);
+          cp_async_bulk_commit_group(where_);
+        },
+        where_);
+  }
+
+  // Elements 2 pair and 2 pair + 1 of a block, rounded: one register of a 16-bit type.
+  u32 packed(const Source& from, int block, int pair) const {
+    if (from.kept) return (*from.kept)[static_cast<size_t>(block * pairs() + pair)].value();
+    std::vector<Argument> both;
+    for (int e : {1, 0}) {
+      if (options_.epilogue || from.accumulator->dtype() != DType::f32)
+        both.emplace_back(value(from, block, 2 * pair + e));
+      else
+        both.emplace_back(from.accumulator->registers(block, where_).slice(2 * pair + e, 1));
+    }
+    return u32(builder_.emit(isa::cvt_pack(type_, where_), both, std::nullopt, where_)[0].handle());
+  }
+  int pairs() const { return cols_ / 4; }  // of a block
+
  private:
+  int batches_of_block() const { return (cols_ + batch_cols_ - 1) / batch_cols_; }
+
   // Stores the i-th box of a batch.
-  void copy(TensorMap to, const TileView& from, int block, int col, int i) const {
-    u32 row = m_ + block * kRows, first = n_ + (col + i / boxes_across_ * cols_per_box_);
-    if (options_.transposed)
-      tma_store({to, where_}, from, row + i % boxes_across_ * box_.cols, first);
-    else
-      tma_store({to, where_}, from, first, row);
+  void copy(TensorMap to, const TileView& buffer, const Source& from, int block, int col, int i) const {
+    u32 row = from.m + block * kRows, first = from.n + (col + i / boxes_across_ * cols_per_box_);
+    std::vector<u32> at = {first, row};
+    if (options_.transposed) at = {row + i % boxes_across_ * box_.cols, first};
+    if (from.batch) at.push_back(*from.batch);
+    detail::tma_store({to, where_}, buffer, {at.begin(), at.end()});
   }
 
   // Columns [col, col + count) of a block to a buffer.
-  void write(smem buffer, int block, int col, int count) const {
-    Registers registers = from_.registers(block, where_).slice(col / 2, count / 2);
+  void write(smem buffer, const Source& from, int block, int col, int count) const {
     for (int j = 0; j < count / 8; ++j) {
-      if (type_ == DType::f32) {
-        write_f32(buffer, registers, block, col, j);
+      if (size_of(type_) == 4) {
+        write_wide(buffer, from, block, col, j);
       } else if (j % 2 == 0) {
-        write_packed(buffer, registers, block, col, j, std::min(2, count / 8 - j));
+        write_packed(buffer, from, block, col, j, std::min(2, count / 8 - j));
       }
     }
   }
 
-  // Register i of columns 8 j and on, in wgmma's order: row 8 (i / 2), column 2 (lane % 4) + i % 2.
-  f32 value(const Registers& registers, int block, int col, int j, int i) const {
-    std::vector<Argument> from = {registers.slice(4 * j + i, 1)};
-    f32 value(builder_.emit(isa::rows_def::mov_f32, from, std::nullopt, where_)[0].handle());
+  // Element i of a block, in wgmma's order: row 8 (i / 2 % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2.
+  f32 value(const Source& from, int block, int i) const {
+    const Accumulator& acc = *from.accumulator;
+    f32 value =
+        acc.dtype() == DType::s32 ? f32(acc.value<s32>(block, i, where_)) : acc.value(block, i, where_);
     if (!options_.epilogue) return value;
-    u32 row = m_ + block * kRows + warp_ * 16 + (lane_ >> 2) + i / 2 * 8;
-    u32 column = n_ + (col + 8 * j) + ((lane_ & 3) << 1) + i % 2;
+    u32 row = from.m + block * kRows + warp_ * 16 + (lane_ >> 2) + i / 2 % 2 * 8;
+    u32 column = from.n + i / 4 * 8 + ((lane_ & 3) << 1) + i % 2;
     return options_.epilogue(value, row, column);
   }
 
   // `blocks` (1 or 2) 8-column blocks from the j-th: one stmatrix of 2 or 4 matrices, those of rows 0 to 7
   // and 8 to 15 of the warp's 16 for each block. Lane l gives the address of row l % 8 of matrix l / 8.
-  void write_packed(smem buffer, const Registers& registers, int block, int col, int j, int blocks) const {
-    const isa::Row& pack = isa::cvt_pack(type_, where_);
-    std::vector<Value> packed;
-    for (int i = 0; i < 2 * blocks; ++i) {
-      std::vector<Argument> pair;
-      for (int e : {1, 0}) {
-        if (options_.epilogue)
-          pair.emplace_back(value(registers, block, col, j + i / 2, 2 * (i % 2) + e));
-        else
-          pair.emplace_back(registers.slice(4 * j + 2 * i + e, 1));
-      }
-      packed.push_back(builder_.emit(pack, pair, std::nullopt, where_)[0]);
-    }
+  void write_packed(smem buffer, const Source& from, int block, int col, int j, int blocks) const {
+    std::vector<Value> registers;
+    for (int i = 0; i < 2 * blocks; ++i) registers.push_back(packed(from, block, col / 4 + 2 * j + i));
     u32 second_block = lane_ >> 4, lower_half = (lane_ >> 3) & 1;
     smem address = options_.transposed
                        ? chunk(buffer, second_block * 8 + (8 * j) + (lane_ & 7), warp_ * 2 + lower_half)
                        : upright_chunk(buffer, warp_ * 16 + (lane_ & 15), j, second_block);
-    std::vector<Argument> arguments = {address, packed};
+    std::vector<Argument> arguments = {address, registers};
     builder_.emit(isa::stmatrix(2 * blocks, options_.transposed, where_), arguments, std::nullopt, where_);
   }
 
-  // The 8 columns 8 j and on of f32. Upright, a thread stores pairs along its rows.
-  void write_f32(smem buffer, const Registers& registers, int block, int col, int j) const {
+  // The 8 columns 8 j and on of f32 or s32. Upright, a thread stores pairs along its rows.
+  void write_wide(smem buffer, const Source& from, int block, int col, int j) const {
+    auto bits = [&](int i) {
+      return type_ == DType::s32 ? bit_cast<f32>(u32(from.accumulator->value<s32>(block, i, where_)), where_)
+                                 : value(from, block, i);
+    };
     for (int half = 0; half < 2; ++half) {
-      f32 low = value(registers, block, col, j, 2 * half),
-          high = value(registers, block, col, j, 2 * half + 1);
+      f32 low = bits(col / 2 + 4 * j + 2 * half), high = bits(col / 2 + 4 * j + 2 * half + 1);
       if (!options_.transposed) {
         u32 row = warp_ * 16 + (lane_ >> 2) + 8 * half;
         sptr<f32> to(upright_chunk(buffer, row, 2 * j, (lane_ & 3) >> 1) + ((lane_ & 1) << 3));
@@ -194,27 +212,84 @@ class Store {
 
   Builder& builder_;
   DType type_;
-  const Accumulator& from_;
-  u32 m_, n_;
-  const StoreOptions& options_;
+  int rows_;
+  StoreOptions options_;
   Where where_;
   int cols_;
   u32 lane_, warp_;
   Box box_;
   int boxes_across_;               // side by side: the block's 64 rows, when transposed
   int cols_per_box_, batch_cols_;  // of the accumulator
+  int boxes_;                      // of a buffer
+  std::optional<SharedTile> staging_;
 };
 
 }  // namespace
 
-template <class T>
-void store(TensorMap to, const Accumulator& from, u32 m, u32 n, const StoreOptions& options, Where where) {
+void store(DType type, TensorMap to, const Accumulator& from, u32 m, u32 n, const StoreOptions& options,
+           Where where) {
   AtLine line(where);
-  Store(T::dtype, from, m, n, options, where).emit(to);
+  const Store store(type, from, options, where);
+  const Source source = {&from, nullptr, m, n, options.batch};
+  for (int i = 0; i < store.batches(); ++i) store.emit(to, source, i);
 }
 
-template void store<f32>(TensorMap, const Accumulator&, u32, u32, const StoreOptions&, Where);
-template void store<f16>(TensorMap, const Accumulator&, u32, u32, const StoreOptions&, Where);
-template void store<bf16>(TensorMap, const Accumulator&, u32, u32, const StoreOptions&, Where);
+struct DeferredStore::State {
+  Store store;
+  TensorMap to;
+  std::vector<Var<u32>> kept;
+  Var<u32> m, n;
+  std::optional<Var<u32>> batch;
+  Var<pred> holds;
+};
+
+DeferredStore::DeferredStore(DType type, TensorMap to, const Accumulator& shape, const StoreOptions& options,
+                             Where where) {
+  AtLine line(where);
+  if (size_of(type) != 2)
+    throw Error(
+        where, fmt::format("deferred store: {} has no room in registers; it takes 16-bit types", name(type)));
+  state_ = std::make_shared<State>(State{Store(type, shape, options, where),
+                                         to,
+                                         {},
+                                         Var<u32>(0),
+                                         Var<u32>(0),
+                                         std::nullopt,
+                                         Var<pred>(pred(false))});
+  for (int i = 0; i < shape.m() / kRows * state_->store.pairs(); ++i) state_->kept.emplace_back(u32(0));
+  if (options.batch) state_->batch.emplace(u32(0));
+}
+
+int DeferredStore::steps() const { return state_->store.batches(); }
+
+void DeferredStore::take(const Accumulator& from, u32 m, u32 n, std::optional<u32> batch, Where where) {
+  AtLine line(where);
+  State& s = *state_;
+  const Source source = {&from, nullptr, m, n, batch};
+  const int pairs = s.store.pairs();
+  for (size_t i = 0; i < s.kept.size(); ++i)
+    s.kept[i] = s.store.packed(source, static_cast<int>(i) / pairs, static_cast<int>(i) % pairs);
+  s.m = m;
+  s.n = n;
+  if (batch) *s.batch = *batch;
+  s.holds = pred(true);
+}
+
+void DeferredStore::step(int i, Where where) {
+  AtLine line(where);
+  State& s = *state_;
+  if_(
+      s.holds,
+      [&] {
+        Source source = {nullptr, &s.kept, s.m, s.n, std::nullopt};
+        if (s.batch) source.batch = s.batch->value();
+        s.store.emit(s.to, source, i);
+      },
+      where);
+}
+
+void DeferredStore::finish(Where where) {
+  for (int i = 0; i < steps(); ++i) step(i, where);
+}
 
 }  // namespace ptxbuilder

@@ -94,8 +94,8 @@ TileView TileView::rows(u32 first, int count, Where where) const {
   AtLine line(where);
   if (count < 1 || count % 8 != 0 || count > rows_)
     throw Error(where, fmt::format("rows: {} of {} rows; the count must be a multiple of 8", count, rows_));
-  if (auto known = Builder::current(where).constant(first);
-      known &&
+  auto known = Builder::current(where).constant(first);
+  if (known &&
       (known->value % 8 != 0 || known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(rows_)))
     throw Error(
         where, fmt::format("rows: {} from row {} of {}; the first must be a multiple of 8 within them", count,
@@ -103,6 +103,37 @@ TileView TileView::rows(u32 first, int count, Where where) const {
   TileView view = *this;
   view.address_ = address_ + first * static_cast<uint32_t>(tile_->panel_row_bytes());
   view.rows_ = count;
+  if (known && first_row_)
+    view.first_row_ = *first_row_ + static_cast<int>(known->value);
+  else
+    view.first_row_.reset();
+  return view;
+}
+
+TileView TileView::cols(u32 first, int count, Where where) const {
+  AtLine line(where);
+  const int panel = tile_->panel_cols();
+  if (count < 1 || count % panel != 0 || count > tile_->cols())
+    throw Error(where, fmt::format("cols: {} of {} columns; the count must be a multiple of {}, a panel",
+                                   count, tile_->cols(), panel));
+  auto known = Builder::current(where).constant(first);
+  if (known && (known->value % static_cast<uint64_t>(panel) != 0 ||
+                known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(tile_->cols())))
+    throw Error(
+        where,
+        fmt::format("cols: {} from column {} of {}; the first must be a multiple of {}, a panel, within "
+                    "them",
+                    count, known->value, tile_->cols(), panel));
+  TileView view = *this;
+  auto part = std::make_shared<SharedTile>(*tile_);
+  part->shape_.cols = count;
+  view.tile_ = std::move(part);
+  view.address_ =
+      address_ + first / static_cast<uint32_t>(panel) * static_cast<uint32_t>(tile_->panel_bytes());
+  if (known && first_col_)
+    view.first_col_ = *first_col_ + static_cast<int>(known->value);
+  else
+    view.first_col_.reset();
   return view;
 }
 

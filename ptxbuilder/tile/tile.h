@@ -29,6 +29,8 @@ class TileView {
  public:
   // `count` rows from `first`, a multiple of 8 so that the swizzle's pattern starts anew.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
+  // `count` columns from `first`, whole panels.
+  TileView cols(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
   // Loads by TMA fetch this view once for all CTAs of the cluster along `axis`: each fetches its part of the
@@ -41,6 +43,11 @@ class TileView {
   const SharedTile& tile() const { return *tile_; }
   smem address() const { return address_; }
   int row_count() const { return rows_; }
+  // The tile that this is a view of, and where in it the view begins, where the host knows that; tile() has
+  // the view's columns alone.
+  const SharedTile& whole() const { return *whole_; }
+  const std::optional<int>& first_row() const { return first_row_; }
+  const std::optional<int>& first_col() const { return first_col_; }
   bool is_transposed() const { return transposed_; }
   const std::optional<smem>& barrier() const { return barrier_; }
   const std::optional<ClusterAxis>& multicast_axis() const { return multicast_; }
@@ -50,11 +57,12 @@ class TileView {
  private:
   friend class SharedTile;
   TileView(std::shared_ptr<const SharedTile> tile, smem address)
-      : tile_(std::move(tile)), address_(address) {}
+      : tile_(std::move(tile)), whole_(tile_), address_(address) {}
 
-  std::shared_ptr<const SharedTile> tile_;
+  std::shared_ptr<const SharedTile> tile_, whole_;
   smem address_;
   int rows_ = 0;
+  std::optional<int> first_row_ = 0, first_col_ = 0;
   bool transposed_ = false;
   std::optional<smem> barrier_;
   std::optional<ClusterAxis> multicast_;
@@ -89,6 +97,7 @@ class SharedTile {
   std::string describe() const;  // "bf16 128x64 tile, 128 B swizzle"
 
  private:
+  friend class TileView;         // cols() makes a narrower one
   const Builder::State* owner_;  // the kernel's
   DType dtype_;
   TileShape shape_;

@@ -26,12 +26,15 @@ std::string Cta::name(uint32_t offset) const {
   const Kernel& kernel = cluster.grid.kernel;
   if (!kernel.dynamic.empty()) {
     const uint64_t base = kernel.shared[kernel.dynamic[0]].offset;
+    std::string text;  // of several objects that share a place
     for (const SharedObject& o : cluster.grid.shared) {
       const uint64_t at = offset - base - o.offset;
       if (offset < base + o.offset || at >= uint64_t{o.bytes} * o.stages) continue;
-      std::string text = o.stages > 1 ? fmt::format("{}[{}]", o.name, at / o.bytes) : o.name;
-      return at % o.bytes ? fmt::format("{}+{}", text, at % o.bytes) : text;
+      if (!text.empty()) text += " or ";
+      text += o.stages > 1 ? fmt::format("{}[{}]", o.name, at / o.bytes) : o.name;
+      if (at % o.bytes) text += fmt::format("+{}", at % o.bytes);
     }
+    if (!text.empty()) return text;
   }
   const Variable* best = nullptr;
   for (const Variable& v : kernel.shared)

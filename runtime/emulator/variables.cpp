@@ -35,7 +35,8 @@ uint64_t Decoder::size_of(const ptx::Declaration& d, const ptx::Declarator& name
 }
 
 uint32_t Decoder::align_of(const ptx::Declaration& d) {
-  if (auto align = d.after(".align"); !align.empty()) return to_number(align);
+  // Behind .ptr, .align is that of what it points to.
+  if (auto align = d.after(".align"); !align.empty() && !d.has(".ptr")) return to_number(align);
   ptx::Declarator plain;
   return std::max<uint32_t>(1, static_cast<uint32_t>(size_of(d, plain)));
 }

@@ -1,8 +1,8 @@
-# cmake -DSOURCE=... -DWORK=... -DCXX=... [-DCUTLASS=...] -P run.cmake: compiles cute.cpp against CUTLASS' headers, once,
-# and compares what it prints with cute.txt. The headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
+# cmake -DSOURCE=... -DWORK=... -DCXX=... -DORACLE=FOLDER [-DCUTLASS=...] -P run.cmake: compiles FOLDER/cute.cpp against
+# CUTLASS' headers, once, and compares what it prints with FOLDER/cute.txt. The headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
 # scripts/setup keeps.
-set(text ${SOURCE}/tests/descriptor_oracle/cute.txt)
-set(program ${SOURCE}/tests/descriptor_oracle/cute.cpp)
+set(text ${SOURCE}/tests/${ORACLE}/cute.txt)
+set(program ${SOURCE}/tests/${ORACLE}/cute.cpp)
 file(MAKE_DIRECTORY ${WORK})
 if(NOT CUTLASS)
   set(CUTLASS ${WORK}/cutlass_library/source/include)
@@ -34,8 +34,8 @@ string(REGEX REPLACE "ERROR: cast_smem_ptr_to_uint not supported but used.\n" ""
 file(READ ${text} expected)
 if(failed OR NOT printed STREQUAL expected)
   file(WRITE ${WORK}/cute.txt "${printed}")
-  message(FATAL_ERROR "CuTe prints other descriptors than cute.txt has; see ${WORK}/cute.txt")
+  message(FATAL_ERROR "CuTe prints other lines than cute.txt has; see ${WORK}/cute.txt")
 endif()
 string(REGEX MATCHALL "\n" lines "${printed}")
 list(LENGTH lines count)
-message("${count} operands are as CuTe has them")
+message("${count} lines are as CuTe has them")

@@ -1,0 +1,27 @@
+// add_blocks: l + r of 128 x 128 f16 by two CTAs, 64 rows each.
+#include "kernels/block.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int kRows = 64;  // of a CTA
+
+Kernel add_blocks() {
+  Kernel k("add_blocks");
+  auto [l, r, out] = k.params<gptr<f16>, gptr<f16>, gptr<f16>>("l", "r", "out");
+  auto layout = strided({kRows, kBlock.cols}, 8);
+  u32 first = ctaid_x() * (kRows * kBlock.cols);  // element of this CTA's rows
+  store(out + first, load(l + first, layout) + load(r + first, layout));
+  return k;
+}
+
+const command::Registration registration({
+    .name = "add_blocks",
+    .summary = "l + r of 128 x 128 f16, two CTAs of 64 rows each",
+    .fields = {},
+    .build = [](const command::Fields&) { return add_blocks(); },
+    .run = [](const command::Fields&, command::Run& run) { check_addition(run, 2, false, 128, 128); },
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

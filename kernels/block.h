@@ -1,0 +1,53 @@
+// What the kernels of one block of f16 share: its extent, the way in and out by TMA, and the check of sums.
+#pragma once
+
+#include "kernels/command/family.h"
+#include "kernels/command/run.h"
+#include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/register_memory.h"
+
+namespace ptxbuilder::kernels {
+
+inline constexpr TileExtent kBlock = {128, 128};
+
+// One thread brings two blocks, from the row of each map; all threads wait for both.
+inline void load_both(smem loaded, const TileView& l, TensorMap L, u32 l_row, const TileView& r, TensorMap R,
+                      u32 r_row) {
+  elect([&] {
+    mbarrier_arrive_expect_tx(loaded, l.tile().stage_bytes() + r.tile().stage_bytes());
+    tma_load(l.on(loaded), L, 0, l_row);
+    tma_load(r.on(loaded), R, 0, r_row);
+  });
+  barrier_wait(loaded, 0);
+}
+
+// What all threads have stored to a tile leaves by TMA, for a box that begins at `row`.
+inline void store_out(TensorMap to, const TileView& from, u32 row) {
+  fence_proxy_async_shared();  // TMA reads through the async proxy what these threads wrote
+  sync_threads();
+  elect([&] {
+    tma_store(to, from, 0, row);
+    cp_async_bulk_commit_group();
+    cp_async_bulk_wait_group(0);
+  });
+}
+
+// l + r of `rows` rows, of which l repeats every `l_rows`, by `ctas` CTAs: every element exact. Operands are
+// tensor maps or pointers.
+inline void check_addition(command::Run& run, uint32_t ctas, bool tensor_maps, uint64_t rows,
+                           uint64_t l_rows) {
+  const uint64_t cols = static_cast<uint64_t>(kBlock.cols);
+  command::Tensor l = run.normal(DType::f16, {cols, l_rows}), r = run.normal(DType::f16, {cols, rows});
+  command::Tensor out = run.output(DType::f16, {cols, rows});
+  auto argument = [&](const command::Tensor& t) { return tensor_maps ? t.tensor() : t.pointer(); };
+  run.launch({.grid = {ctas}}, {argument(l), argument(r), argument(out)});
+  run.check(out, 1, [&](size_t i) {
+    double sum = l[i % l.count()] + r[i];
+    return command::Expected{command::decode(DType::f16, command::encode(DType::f16, sum)), 0};
+  });
+  double count = static_cast<double>(out.count());
+  run.measure(count, 2 * (count + count + static_cast<double>(l.count())));
+}
+
+}  // namespace ptxbuilder::kernels

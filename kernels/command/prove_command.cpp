@@ -1,0 +1,95 @@
+// `ptxb prove`: whether the matrix instructions of a kernel read what its tensor copies have written.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "kernels/command/field_options.h"
+#include "ptxbuilder/tile/proof.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Words {
+  std::map<std::string, int64_t> fields;
+  bool json = false;
+};
+
+constexpr int kWrong = 3;  // the exit code of a wrong result
+
+Json to_json(const Counterexample& wrong) {
+  auto element = [](const std::optional<Counterexample::Element>& e) {
+    return e ? Json{e->row, e->col} : Json();
+  };
+  auto number = [](const std::optional<int64_t>& n) { return n ? Json(*n) : Json(); };
+  return {{"operation", wrong.operation},         {"wanted", element(wrong.wanted)},
+          {"wanted_at", number(wrong.wanted_at)}, {"found", element(wrong.found)},
+          {"address", number(wrong.address)},     {"reason", wrong.reason},
+          {"line", to_string(wrong.where)}};
+}
+
+Json to_json(const KernelRecord& record, const Fields& fields, const Proof& proof) {
+  Json links = Json::array();
+  for (const Proof::Link& link : proof.links)
+    links.push_back({{"text", link.text},
+                     {"elements", link.elements},
+                     {"bank_ways", link.bank_ways},
+                     {"line", to_string(link.where)}});
+  return {{"kernel", record.kernel},
+          {"fields", fields.text()},
+          {"proved", static_cast<bool>(proof)},
+          {"elements", proof.elements()},
+          {"links", links},
+          {"unproved", proof.unproved},
+          {"counterexample", proof ? Json() : to_json(*proof.counterexample)}};
+}
+
+void print(const KernelRecord& record, const Fields& fields, const Proof& proof) {
+  fmt::print("{} {}\n", record.kernel, fields.text());
+  for (const Proof::Link& link : proof.links)
+    fmt::print("  {}: {} elements ({})\n", link.text, link.elements, to_string(link.where));
+  for (const std::string& text : proof.unproved) fmt::print("  not tried: {}\n", text);
+  if (!proof)
+    fmt::print("counterexample: {}\n", proof.counterexample->text());
+  else if (proof.links.empty())
+    fmt::print("nothing to prove: no tensor copy and no matrix instruction\n");
+  else
+    fmt::print("proved: {} elements are where they are looked for\n", proof.elements());
+}
+
+int prove_family(const Family& family, const Words& words, const CLI::App& app) {
+  const Fields fields = chosen_fields(app, family, words.fields);
+  Kernel kernel = family.build(fields);
+  kernel.builder().finish();  // what it checks at the end is to hold as well
+  const KernelRecord& record = kernel.record();
+  const Proof proof = prove(record);
+  if (words.json)
+    fmt::print("{}\n", to_json(record, fields, proof).dump(2));
+  else
+    print(record, fields, proof);
+  return proof ? 0 : kWrong;
+}
+
+Command add(CLI::App& ptxb) {
+  CLI::App* app = ptxb.add_subcommand(
+      "prove", "follow every element from the tensor through shared memory to the matrix instruction");
+  app->require_subcommand(1);
+  auto words = std::make_shared<Words>();
+  for (const Family& family : families()) {
+    CLI::App* sub = app->add_subcommand(family.name, family.summary);
+    add_fields(*sub, family, words->fields);
+    sub->add_flag("--json", words->json, "as JSON");
+  }
+  return {app, [app, words] {
+            const CLI::App* chosen = app->get_subcommands().front();
+            return prove_family(family(chosen->get_name()), *words, *chosen);
+          }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command

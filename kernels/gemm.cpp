@@ -1,0 +1,155 @@
+// gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
+#include "kernels/command/family.h"
+#include "kernels/gemm/kernel.h"
+#include "kernels/gemm_reference.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+const std::vector<std::string> kInputs = {"bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"};
+const std::vector<std::string> kOutputs = {"bf16", "f16", "f32", "s32"};
+const std::vector<std::string> kActivations = {"none", "relu", "gelu", "silu"};
+const std::vector<std::string> kSwitch = {"no", "yes"};
+
+GemmOperation operation(const command::Fields& f) {
+  GemmOperation o;
+  o.a = *dtype_from_name(f.word("a"));
+  o.b = f.word("b") == "as a" ? o.a : *dtype_from_name(f.word("b"));
+  o.d = *dtype_from_name(f.word("d"));
+  o.a_k_major = f.word("a_major") == "k";
+  o.b_k_major = f.word("b_major") == "k";
+  o.fast_accumulation = f["promote"] == 0;
+  o.alpha = f["alpha"] != 0;
+  o.beta = f["beta"] != 0;
+  o.bias = f["bias"] != 0;
+  o.activation = static_cast<Activation>(f["activation"]);
+  o.batched = f["batches"] > 1;
+  return o;
+}
+
+GemmTile tile(const command::Fields& f) {
+  GemmTile t;
+  t.bm = f.small("bm");
+  t.bn = f.small("bn");
+  t.bk = f.small("bk");
+  t.stages = f.small("stages");
+  t.consumers = f.small("consumers");
+  t.pingpong = f["pingpong"] != 0;
+  t.swapped = f["swapped"] != 0;
+  t.cluster_m = f.small("cluster_m");
+  t.cluster_n = f.small("cluster_n");
+  t.split_k = f.small("split_k");
+  t.group = f.small("group");
+  t.ctas_per_sm = f.small("ctas_per_sm");
+  return t;
+}
+
+// In float64, as the hardware's approximations are within a few units in the last place of f32.
+double activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::gelu:
+      return x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+    case Activation::none:
+      break;
+  }
+  return x;
+}
+
+constexpr double kAlpha = 0.75, kBeta = -1.5;
+
+// What the tensor core may lose of a sum of magnitudes: see dot(), and of 8-bit types, of which it keeps
+// about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
+double loss(const GemmOperation& o) {
+  if (o.a == DType::s8 || o.a == DType::u8) return 0;
+  if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-13;
+  return 0x1p-20;
+}
+
+void run(const command::Fields& f, command::Run& run) {
+  const GemmOperation o = operation(f);
+  size_t m = static_cast<size_t>(f["m"]), n = static_cast<size_t>(f["n"]), k = static_cast<size_t>(f["k"]);
+  size_t batches = static_cast<size_t>(f["batches"]);
+  auto shape = [&](size_t inner, size_t outer) {
+    std::vector<uint64_t> extents = {inner, outer};
+    if (o.batched) extents.push_back(batches);
+    return extents;
+  };
+  command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m) : shape(m, k));
+  command::Tensor b = run.normal(o.b, o.b_k_major ? shape(k, n) : shape(n, k));
+  command::Tensor c = run.normal(o.d == DType::s32 ? DType::f32 : o.d, shape(n, m));
+  command::Tensor bias = run.normal(o.d == DType::s32 ? DType::f32 : o.d, {n});
+  command::Tensor d = run.output(o.d, shape(n, m));
+
+  auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
+  std::vector<runtime::Argument> arguments = {a.tensor(), b.tensor(), d.tensor(),
+                                              u32_of(m),  u32_of(n),  u32_of(k)};
+  if (o.alpha) arguments.push_back(runtime::scalar(static_cast<float>(kAlpha)));
+  if (o.beta) {
+    arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
+    arguments.push_back(c.pointer());
+    arguments.push_back(u32_of(n));
+  }
+  if (o.bias) arguments.push_back(bias.pointer());
+  if (o.batched) arguments.push_back(u32_of(batches));
+  const GemmGrid grid = gemm_grid(checked(o, tile(f)), f["m"], f["n"], f["batches"], f.small("sms"));
+  run.launch({.grid = {grid.x, grid.y}}, arguments);
+
+  run.check(d, static_cast<double>(k), [&](size_t i) {
+    const size_t batch = i / (m * n), row = i / n % m, col = i % n;
+    DotProduct p = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n};
+    p.a_start = batch * m * k;
+    p.b_start = batch * n * k;
+    const Dot dot = dot_product(a, b, row, col, p);
+    double x = (o.alpha ? kAlpha : 1) * dot.sum;
+    if (o.beta) x += kBeta * c[i];
+    if (o.bias) x += bias[col];
+    const double lost =
+        (o.alpha ? kAlpha : 1) * dot.magnitude * loss(o) + (o.has_epilogue() ? 1e-5 * (1 + std::abs(x)) : 0);
+    const double value = activated(o.activation, x);
+    return command::Expected{value, command::unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.2 * lost};
+  });
+  double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
+  double db = static_cast<double>(batches);
+  run.measure(2 * dm * dn * dk * db, ((dm * dk + dn * dk) * size_of(o.a) + dm * dn * size_of(o.d)) * db);
+}
+
+const command::Registration registration({
+    .name = "gemm",
+    .summary = "matrix product of every type, storage, epilogue and tile",
+    .fields = {{"m", 512, "rows of D"},
+               {"n", 512, "columns of D"},
+               {"k", 512, "depth of the product"},
+               {"batches", 1, "products, one behind the other"},
+               {"a", 0, "type of A", 1, 1, kInputs},
+               {"b", 0, "type of B", 1, 1, {"as a", "bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"}},
+               {"d", 0, "type of D", 1, 1, kOutputs},
+               {"a_major", 0, "along what A is contiguous", 1, 1, {"k", "m"}},
+               {"b_major", 0, "along what B is contiguous", 1, 1, {"k", "n"}},
+               {"promote", 0, "sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
+               {"alpha", 0, "a factor of the product", 1, 1, kSwitch},
+               {"beta", 0, "add a factor of C", 1, 1, kSwitch},
+               {"bias", 0, "add a value to each column", 1, 1, kSwitch},
+               {"activation", 0, "of the result", 1, 1, kActivations},
+               {"bm", 128, "rows of a tile", 64},
+               {"bn", 256, "columns of a tile", 8},
+               {"bk", 0, "depth of a stage; 0 for 128 bytes", 1, 0},
+               {"stages", 0, "of the ring; 0 for as many as fit", 1, 0},
+               {"consumers", 2, "warpgroups that multiply"},
+               {"pingpong", 0, "two consumers take tiles in turn", 1, 1, kSwitch},
+               {"swapped", 0, "rows of a tile lie along n", 1, 1, kSwitch},
+               {"cluster_m", 1, "CTAs of a cluster along rows"},
+               {"cluster_n", 1, "CTAs of a cluster along columns"},
+               {"split_k", 1, "CTAs that divide k"},
+               {"group", 16, "rows of tiles that are computed together"},
+               {"ctas_per_sm", 1, "CTAs that an SM holds"},
+               {"sms", 132, "multiprocessors that the grid is for"}},
+    .build = [](const command::Fields& f) { return gemm(operation(f), tile(f)); },
+    .run = run,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,164 @@
+#include "kernels/gemm/choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ptxbuilder::kernels {
+namespace {
+
+// An H100 SXM with random data. Long products run into its limit of power.
+constexpr double kClock = 1800, kLongClock = 1480;  // MHz, so clocks per microsecond
+constexpr double kLong = 100;                       // microseconds
+constexpr double kSharedBytes = 128;                // of an SM, a clock
+constexpr double kL2Bytes = 7.0e6;                  // of the GPU, a microsecond
+constexpr double kMemoryBytes = 2.9e6;              // of the GPU, a microsecond
+constexpr double kClusterBytes = 25e3;              // from one SM to another, a microsecond
+constexpr double kLaunch = 2.5;      // microseconds: from the launch to the first stage, and the last store
+constexpr double kCluster = 0.5;     // microseconds: its CTAs wait for each other at both ends
+constexpr double kStepClocks = 60;   // of a stage: its barriers and the wgmma group's end
+constexpr double kTileClocks = 500;  // of a tile, beside what passes through shared memory
+constexpr double kNarrowBox = 8000;  // clocks that a tile loses in boxes of 16 bytes
+
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+struct Row {
+  DType a, d;
+  const char* layout;
+  int64_t m, n, k;
+  const char* tile;
+};
+
+const Row kTuned[] = {
+#define PTXBUILDER_TUNED(a, d, layout, m, n, k, tile) {DType::a, DType::d, layout, m, n, k, tile},
+#include "kernels/gemm/tuned.def"
+#undef PTXBUILDER_TUNED
+};
+
+// TN: both k-major; N in the first place: B along n; T in the second: A along m.
+std::string layout(const GemmOperation& o) {
+  return std::string(o.b_k_major ? "T" : "N") + (o.a_k_major ? "N" : "T");
+}
+
+std::optional<GemmTile> legal(const GemmOperation& o, const GemmTile& t) {
+  try {
+    return checked(o, t);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// Tiles without regard to the size, in every shape that has a use.
+std::vector<GemmTile> menu() {
+  std::vector<GemmTile> all;
+  for (bool swapped : {false, true})
+    for (int bn = 8; bn <= 256; bn += bn < 128 ? 8 : 16) {
+      auto add = [&](int bm, int consumers, bool pingpong, int ctas_per_sm) {
+        GemmTile t;
+        t.bm = bm;
+        t.bn = bn;
+        t.consumers = consumers;
+        t.pingpong = pingpong;
+        t.swapped = swapped;
+        t.ctas_per_sm = ctas_per_sm;
+        all.push_back(t);
+      };
+      if (bn <= 128) add(64, 1, false, 1);
+      if (bn <= 64) add(64, 1, false, 2);
+      add(128, 2, false, 1);
+      if (bn >= 64 && bn <= 192) add(64, 2, true, 1);
+      if (bn >= 64 && bn <= 128) add(128, 2, true, 1);
+      if (bn >= 96 && bn <= 192) add(192, 3, false, 1);
+      if (bn >= 64 && bn <= 192) add(256, 2, false, 1);
+    }
+  return all;
+}
+
+}  // namespace
+
+double Prediction::microseconds() const { return std::max({multiply, l2, memory}) + overhead; }
+
+Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors) {
+  const double rows = static_cast<double>(t.swapped ? size.n : size.m),
+               columns = static_cast<double>(t.swapped ? size.m : size.n), element = size_of(o.a),
+               batches = static_cast<double>(size.batches);
+  const double across = ceil_div(ceil_div(rows, t.bm), t.cluster_m) * t.cluster_m,
+               along = ceil_div(ceil_div(columns, t.bn), t.cluster_n) * t.cluster_n;
+  const double tiles = across * along * batches * t.split_k;
+  const double ctas = std::min<double>(tiles, multiprocessors * t.ctas_per_sm);
+  const double steps = ceil_div(ceil_div(static_cast<double>(size.k), t.bk), t.split_k);
+
+  // Clocks of one step of one CTA. A wgmma of 64 x n x 32 bytes takes n / 2 clocks, and reads both operands
+  // from shared memory, into which the copies write too.
+  const double instructions = t.bm / 64.0 * t.bk * element / 32;
+  const double tensor = instructions * t.bn / 2;
+  const double shared = (instructions * (64 + t.bn) * 32 + (t.bm + t.bn) * t.bk * element) / kSharedBytes;
+  const double step = std::max(tensor, shared) + kStepClocks * (t.pingpong ? 0.3 : 1);
+  // What passes through shared memory on its way out: written, and read by the copy.
+  double out = kTileClocks + t.bm * t.bn * size_of(o.d) * 4.0 / kSharedBytes;
+  if (!t.swapped && t.bn * size_of(o.d) % 32 != 0) out += kNarrowBox;
+  const bool hidden = t.pingpong || (size_of(o.d) == 2 && t.consumers <= 2 && t.bm * t.bn <= 128 * 256);
+  // CTAs that an SM holds share its tensor cores, but fill each other's gaps.
+  const double rounds = ceil_div(tiles, ctas) * (ctas > multiprocessors ? t.ctas_per_sm : 1);
+
+  Prediction p;
+  const double clocks = rounds * steps * step;
+  const double clock = clocks / kClock > kLong ? kLongClock : kClock;
+  p.multiply = clocks / clock;
+  p.l2 =
+      tiles * steps * (t.bm / double(t.cluster_n) + t.bn / double(t.cluster_m)) * t.bk * element / kL2Bytes;
+  const double inputs = (rows + columns) * static_cast<double>(size.k) * element;
+  p.memory = batches * (inputs + rows * columns * size_of(o.d)) / kMemoryBytes;
+  p.overhead = kLaunch + (hidden ? 1 + 0.2 * (rounds - 1) : rounds) * out / clock;
+  if (t.cluster_m * t.cluster_n > 1) p.overhead += kCluster;
+  if (t.split_k > 1) p.overhead += 2 + t.bm * t.bn * 4.0 * (t.split_k - 1) / t.split_k / kClusterBytes;
+  return p;
+}
+
+std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
+  std::vector<Candidate> all;
+  auto add = [&](const GemmTile& tile) {
+    if (auto t = legal(o, tile)) all.push_back({*t, predict(o, size, *t, multiprocessors)});
+  };
+  for (GemmTile t : menu()) {
+    const double columns = static_cast<double>(t.swapped ? size.m : size.n);
+    if (t.bn > 8 && t.bn - 8 >= columns) continue;  // wider than the output
+    add(t);
+    for (auto [cm, cn] : {std::pair(2, 1), std::pair(1, 2)}) {
+      GemmTile c = t;
+      c.cluster_m = cm;
+      c.cluster_n = cn;
+      if (t.ctas_per_sm == 1 && t.bm * t.bn >= 128 * 96) add(c);
+    }
+    const double tiles = ceil_div(static_cast<double>(t.swapped ? size.n : size.m), t.bm) *
+                         ceil_div(columns, t.bn) * static_cast<double>(size.batches);
+    for (int split = 2; split <= 8; ++split) {
+      GemmTile s = t;
+      s.split_k = split;
+      if (!t.pingpong && tiles * split <= multiprocessors * t.ctas_per_sm &&
+          static_cast<double>(size.k) / split >= 4.0 * 128 / size_of(o.a))
+        add(s);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& x, const Candidate& y) {
+    return x.prediction.microseconds() < y.prediction.microseconds();
+  });
+  return all;
+}
+
+std::optional<GemmTile> tuned(const GemmOperation& o, const GemmSize& size) {
+  for (const Row& row : kTuned)
+    if (row.a == o.a && o.a == o.b && row.d == o.d && layout(o) == row.layout && row.m == size.m &&
+        row.n == size.n && row.k == size.k)
+      if (auto t = legal(o, parse_tile(row.tile))) return t;
+  return std::nullopt;
+}
+
+GemmTile choose(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
+  if (size.batches == 1)
+    if (auto t = tuned(o, size)) return *t;
+  const std::vector<Candidate> all = candidates(o, size, multiprocessors);
+  if (all.empty()) return checked(o, {});  // says why
+  return all.front().tile;
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,195 @@
+#include "kernels/gemm/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int kSharedBytes = 232448;  // of a CTA (CUDA C++ Programming Guide, compute capability 9.0)
+constexpr int kReserved = 1024;       // by the system, of each CTA
+constexpr int kBarrierBytes = 1024;   // at most, with what alignment takes
+constexpr int kMostStages = 16;
+
+bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
+bool is_int8(DType type) { return type == DType::s8 || type == DType::u8; }
+bool is_16_bit(DType type) { return type == DType::f16 || type == DType::bf16; }
+
+void check_operation(const GemmOperation& o, Where where) {
+  const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
+  if (!is_16_bit(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
+    throw Error(where,
+                fmt::format("gemm: A of {}; it takes f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(o.a)));
+  if (o.a != o.b && !mixed)
+    throw Error(where, fmt::format("gemm: A of {} and B of {}; they must be equal, or both of 8 bits with or "
+                                   "both without a fraction",
+                                   name(o.a), name(o.b)));
+  if (!o.a_k_major && !is_16_bit(o.a))
+    throw Error(where,
+                fmt::format("gemm: A of {} stored along m; wgmma transposes 16-bit types alone: store A "
+                            "as m rows of k",
+                            name(o.a)));
+  if (!o.b_k_major && !is_16_bit(o.b))
+    throw Error(where,
+                fmt::format("gemm: B of {} stored along n; wgmma transposes 16-bit types alone: store B "
+                            "as n rows of k",
+                            name(o.b)));
+  if (o.d != DType::f32 && o.d != DType::f16 && o.d != DType::bf16 && !(o.d == DType::s32 && is_int8(o.a)))
+    throw Error(where,
+                fmt::format("gemm: D of {} from A of {}; it may be f32, f16 or bf16, or s32 of integers",
+                            name(o.d), name(o.a)));
+  if (o.d == DType::s32 && o.has_epilogue())
+    throw Error(where, "gemm: D of s32 with an epilogue, which computes in f32: take D of f32");
+}
+
+// What a role may have: 64 Ki registers for all, and the multiplying warpgroups what setmaxnreg gives them.
+int registers_per_consumer(int consumers) { return consumers == 1 ? 232 : consumers == 2 ? 240 : 160; }
+
+void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
+  auto refuse = [&](const std::string& what) { throw Error(where, "gemm " + text(t) + ": " + what); };
+  if (t.consumers < 1 || t.consumers > 3)
+    refuse(fmt::format("{} consumers; 1, 2 or 3 warpgroups multiply", t.consumers));
+  if (t.pingpong && t.consumers != 2) refuse("ping-pong takes two consumers");
+  const int rows = t.pingpong ? t.bm : t.bm / t.consumers;
+  if (t.bm < 64 || (!t.pingpong && t.bm % t.consumers != 0) || rows % 64 != 0)
+    refuse(fmt::format("{} rows for {} warpgroups; each takes a multiple of 64", t.bm,
+                       t.pingpong ? 1 : t.consumers));
+  if (t.bm > 256) refuse(fmt::format("{} rows; a TMA box has 256 at most", t.bm));
+  if (t.bn < 8 || t.bn > 256 || t.bn % 8 != 0)
+    refuse(fmt::format("{} columns; wgmma has a multiple of 8 up to 256", t.bn));
+  if (is_int8(o.a) && t.bn >= 32 && t.bn % 16 != 0)
+    refuse(fmt::format("{} columns of integers; from 32 on a multiple of 16", t.bn));
+  const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;
+  if (!columns_k_major && t.bn % 16 != 0)
+    refuse(
+        fmt::format("{} columns of an operand that is not k-major; they must be a multiple of 16, the 32 B "
+                    "of the narrowest swizzle",
+                    t.bn));
+  const int sums = is_fp8(o.a) && !o.fast_accumulation ? 2 : 1;
+  const int registers = rows * t.bn / 128 * sums;
+  if (registers > registers_per_consumer(t.consumers) - 40)
+    refuse(
+        fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {} leave {}: take fewer "
+                    "columns or more consumers",
+                    rows, t.bn, sums == 2 ? ", twice," : "", registers, t.consumers,
+                    registers_per_consumer(t.consumers) - 40));
+  if (t.bk % (128 / size_of(o.a)) != 0)
+    refuse(fmt::format("depth {}; a stage has a multiple of 128 B along k, {} {}", t.bk, 128 / size_of(o.a),
+                       name(o.a)));
+  if (t.cluster_m < 1 || t.cluster_n < 1 || t.split_k < 1 || t.cluster_m * t.cluster_n * t.split_k > 8)
+    refuse(fmt::format("a cluster of {} x {} x {}; it has 1 to 8 CTAs", t.cluster_m, t.cluster_n, t.split_k));
+  if (t.split_k > 1) {
+    if (t.cluster_m * t.cluster_n > 1) refuse("split k with a cluster that shares loads; take one of them");
+    if (t.pingpong) refuse("split k with ping-pong; take one of them");
+    if (is_int8(o.a)) refuse("split k of integers; it adds up f32");
+    if (t.bn % (8 * t.split_k) != 0)
+      refuse(fmt::format("{} columns divided by {}; each CTA adds up a multiple of 8", t.bn, t.split_k));
+  }
+  auto share = [&](int extent, int ctas, const char* what) {
+    if (extent % (8 * ctas) != 0)
+      refuse(fmt::format("{} {} loaded by {} CTAs; each loads a multiple of 8", extent, what, ctas));
+  };
+  share(columns_k_major ? t.bn : t.bk, t.cluster_m, "rows of the columns' operand");
+  share((t.swapped ? o.b_k_major : o.a_k_major) ? t.bm : t.bk, t.cluster_n, "rows of the rows' operand");
+  if (t.group < 1) refuse("a group of no rows");
+  if (t.ctas_per_sm < 1) refuse("no CTA on an SM");
+}
+
+int parse_number(std::string_view text, size_t from, const std::string& whole) {
+  int value = 0;
+  auto [end, error] = std::from_chars(text.data() + from, text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    throw Error(
+        fmt::format("tile '{}': '{}' is no number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
+                    "consumers as _w1, _pp, _swap, _k4, _x2 behind it",
+                    whole, text));
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))
+    parts.push_back(text.substr(0, end));
+  parts.push_back(text);
+  return parts;
+}
+
+}  // namespace
+
+std::string text(const GemmTile& t) {
+  std::string s = fmt::format("{}x{}x{}_{}", t.bm, t.bn, t.bk, t.stages);
+  if (t.cluster_m * t.cluster_n > 1) s += fmt::format("_{}x{}", t.cluster_m, t.cluster_n);
+  if (t.group != 16) s += fmt::format("_g{}", t.group);
+  if (t.pingpong) s += "_pp";
+  if (t.consumers != 2) s += fmt::format("_w{}", t.consumers);
+  if (t.swapped) s += "_swap";
+  if (t.split_k > 1) s += fmt::format("_k{}", t.split_k);
+  if (t.ctas_per_sm > 1) s += fmt::format("_x{}", t.ctas_per_sm);
+  return s;
+}
+
+GemmTile parse_tile(const std::string& whole) {
+  GemmTile t;
+  const std::vector<std::string_view> parts = split(whole, '_');
+  const std::vector<std::string_view> sizes = split(parts[0], 'x');
+  auto number = [&](std::string_view text, size_t from = 0) { return parse_number(text, from, whole); };
+  t.bm = number(sizes[0]);
+  t.bn = number(sizes.size() > 1 ? sizes[1] : "");
+  if (sizes.size() > 2) t.bk = number(sizes[2]);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const std::string_view p = parts[i];
+    const std::vector<std::string_view> cluster = split(p, 'x');
+    if (p == "pp")
+      t.pingpong = true;
+    else if (p == "swap")
+      t.swapped = true;
+    else if (p.starts_with('g'))
+      t.group = number(p, 1);
+    else if (p.starts_with('w'))
+      t.consumers = number(p, 1);
+    else if (p.starts_with('k'))
+      t.split_k = number(p, 1);
+    else if (p.starts_with('x'))
+      t.ctas_per_sm = number(p, 1);
+    else if (cluster.size() == 2) {
+      t.cluster_m = number(cluster[0]);
+      t.cluster_n = number(cluster[1]);
+    } else
+      t.stages = number(p);
+  }
+  return t;
+}
+
+int stage_bytes(const GemmOperation& o, const GemmTile& t) {
+  const int bk = t.bk ? t.bk : 128 / size_of(o.a);
+  return (t.bm + t.bn) * bk * size_of(o.a);
+}
+
+int staging_bytes(const GemmTile& t) { return 2 * 8192 * t.consumers; }
+
+GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where where) {
+  check_operation(operation, where);
+  GemmTile t = given;
+  if (t.bk == 0) t.bk = 128 / size_of(operation.a);
+  check_tile(operation, t, where);
+  const int room = (kSharedBytes + kReserved) / t.ctas_per_sm - kReserved - kBarrierBytes - staging_bytes(t);
+  const int fit = room / stage_bytes(operation, t);
+  if (t.stages == 0) t.stages = std::min(fit, kMostStages);
+  if (t.stages < 1 || t.stages > fit)
+    throw Error(where,
+                fmt::format("gemm {}: {} stages of {} B in {} B, beside {} B for the way out; at most {} "
+                            "fit{}",
+                            text(given), t.stages, stage_bytes(operation, t), kSharedBytes / t.ctas_per_sm,
+                            staging_bytes(t), fit, fit < 1 ? ": take a smaller tile" : ""));
+  const int partial = t.bm * t.bn * 4;
+  if (t.split_k > 1 && partial > t.stages * stage_bytes(operation, t))
+    throw Error(where, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "
+                                   "stages or a smaller tile",
+                                   text(given), partial, t.stages));
+  return t;
+}
+
+}  // namespace ptxbuilder::kernels

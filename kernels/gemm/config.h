@@ -1,0 +1,62 @@
+// What a matrix product computes, and how a kernel goes about it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::kernels {
+
+enum class Activation : uint8_t { none, relu, gelu, silu };
+
+// D[m,n] = activation(alpha sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]), rounded once, to nearest even. D
+// and C are row-major. A is stored as m rows of k (k-major) or as k rows of m; B as n rows of k or as k rows
+// of n.
+struct GemmOperation {
+  DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
+  bool a_k_major = true, b_k_major = true;  // only 16-bit types may be otherwise
+  // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it; else every 128
+  // of k go to f32 sums of their own.
+  bool fast_accumulation = true;
+  bool alpha = false, beta = false, bias = false;  // whether the kernel has it; C and bias are of D's type
+  Activation activation = Activation::none;
+  bool batched = false;  // a third, outermost dimension of A, B, C and D
+
+  bool has_epilogue() const { return alpha || beta || bias || activation != Activation::none; }
+  bool operator==(const GemmOperation&) const = default;
+};
+
+// The tile of a CTA and how CTAs and warpgroups share the work. The rows of a tile lie along m and its
+// columns along n, or with `swapped` the other way round, which suits a small m: wgmma has 64 rows at least,
+// but from 8 columns on.
+struct GemmTile {
+  int bm = 128, bn = 256;  // bm: 64, 128 or (not with one 64-bit wide sum each) 256 rows for the consumers;
+                           // bn: a multiple of 8 up to 256
+  int bk = 0;              // depth of a stage; 0 for 128 bytes
+  int stages = 0;          // of the ring; 0 for as many as fit
+  int consumers = 2;       // warpgroups that multiply: they share a tile's rows
+  bool pingpong = false;   // two consumers take whole tiles in turn instead
+  bool swapped = false;
+  int cluster_m = 1, cluster_n = 1;  // CTAs side by side along rows (they share B) and columns (they share A)
+  int split_k = 1;                   // CTAs that divide k, and add up through distributed shared memory
+  int group = 16;                    // rows of tiles that are computed together
+  int ctas_per_sm = 1;
+
+  bool operator==(const GemmTile&) const = default;
+};
+
+// "128x256x64_4_2x1_g16", with _coop3 or _1, _pp, _swap, _k4, _x2 where they differ from the default, and
+// back. parse throws Error that shows the form.
+std::string text(const GemmTile& tile);
+GemmTile parse_tile(const std::string& text);
+
+// Bytes of a stage, and of the shared memory of a CTA beside its stages.
+int stage_bytes(const GemmOperation& operation, const GemmTile& tile);
+int staging_bytes(const GemmTile& tile);
+
+// The tile with bk and stages chosen. Throws Error that says what does not go with what, and what to change.
+GemmTile checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,298 @@
+#include "kernels/gemm/kernel.h"
+
+#include <fmt/format.h>
+
+#include "ptxbuilder/tile/cluster_sum.h"
+#include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/store.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+// The values of the kernel's parameters; those that an operation lacks are not there.
+struct Parameters {
+  std::vector<Value> values;
+  std::map<std::string, size_t> index;
+
+  template <class T>
+  T get(const std::string& name) const {
+    return T(values[index.at(name)].handle());
+  }
+};
+
+Parameters declare(Kernel& k, const GemmOperation& o, Where where) {
+  Parameters p;
+  std::vector<Parameter> all;
+  auto add = [&](const char* name, Parameter::Kind kind, DType type) {
+    p.index[name] = all.size();
+    Parameter one;
+    one.name = name;
+    one.kind = kind;
+    one.dtype = type;
+    all.push_back(std::move(one));
+  };
+  for (const char* name : {"A", "B", "D"}) add(name, Parameter::Kind::tensor_map, DType::u32);
+  for (const char* name : {"M", "N", "K"}) add(name, Parameter::Kind::scalar, DType::u32);
+  if (o.alpha) add("alpha", Parameter::Kind::scalar, DType::f32);
+  if (o.beta) {
+    add("beta", Parameter::Kind::scalar, DType::f32);
+    add("C", Parameter::Kind::pointer, o.d);
+    add("ldc", Parameter::Kind::scalar, DType::u32);
+  }
+  if (o.bias) add("bias", Parameter::Kind::pointer, o.d);
+  if (o.batched) add("batches", Parameter::Kind::scalar, DType::u32);
+  p.values = k.builder().declare_parameters(std::move(all), where);
+  return p;
+}
+
+// An operand of wgmma in the ring: `extent` rows (or columns) of the output's tile, and a stage's depth.
+struct Operand {
+  TensorMap map;
+  bool k_major;
+  int extent, depth;
+  SharedTile tile;
+
+  // `shared_along`: the CTAs of the cluster that need the same.
+  void load(const Stage& s, std::optional<ClusterAxis> shared_along, u32 k, u32 start,
+            const std::optional<u32>& batch) const {
+    std::vector<u32> at = k_major ? std::vector<u32>{k, start} : std::vector<u32>{start, k};
+    if (batch) at.push_back(*batch);
+    detail::tma_load(shared_along ? tile[s].multicast(*shared_along) : tile[s], map, at);
+  }
+  // `count` of the extent, from `first`.
+  TileView view(const Stage& s, u32 first, int count) const {
+    if (k_major) return count == extent ? tile[s] : tile[s].rows(first, count);
+    return (count == extent ? tile[s] : tile[s].cols(first, count)).transposed();
+  }
+};
+
+// The widest swizzle whose span divides the rows.
+Swizzle widest_swizzle(int row_bytes) {
+  return row_bytes % 128 == 0 ? Swizzle128B : row_bytes % 64 == 0 ? Swizzle64B : Swizzle32B;
+}
+
+Operand operand(Kernel& k, const char* name, TensorMap map, DType type, bool k_major, int extent,
+                const GemmTile& t) {
+  TileShape shape = k_major ? TileShape{extent, t.bk} : TileShape{t.bk, extent};
+  return {map, k_major, extent, t.bk,
+          k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name)};
+}
+
+f32 element(gmem base, DType type, u64 i) {
+  gmem at = base + i * static_cast<uint64_t>(size_of(type));
+  if (type == DType::f16) return f32(gptr<f16>(at)[0].value());
+  if (type == DType::bf16) return f32(gptr<bf16>(at)[0].value());
+  return gptr<f32>(at)[0].value();
+}
+
+f32 activated(Activation activation, f32 x) {
+  const f32 log2_e = 1.4426950408889634;
+  auto sigmoid = [&](f32 y) { return f32(1) / (f32(1) + ex2_approx_f32(y * (f32(0) - log2_e))); };
+  switch (activation) {
+    case Activation::relu:
+      return max(x, f32(0));
+    case Activation::silu:
+      return x * sigmoid(x);
+    case Activation::gelu:  // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), and 1 + tanh(y) = 2
+                            // sigmoid(2 y)
+      return x * sigmoid(f32(1.5957691216057308) * (x + f32(0.044715) * x * x * x));
+    case Activation::none:
+      break;
+  }
+  return x;
+}
+
+// What becomes of a sum at row m, column n of a batch.
+f32 finish(const GemmOperation& o, const Parameters& p, f32 value, u32 m, u32 n,
+           const std::optional<u32>& batch) {
+  u32 rows = p.get<u32>("M"), columns = p.get<u32>("N");
+  pred inside = (m < rows) & (n < columns);
+  if (o.alpha) value = value * p.get<f32>("alpha");
+  Var<f32> sum(value);
+  if_(inside, [&] {
+    if (o.beta) {
+      u64 row = u64(batch ? *batch * rows + m : m);
+      u64 at = row * u64(p.get<u32>("ldc")) + u64(n);
+      sum = sum.value() + p.get<f32>("beta") * element(p.get<gmem>("C"), o.d, at);
+    }
+    if (o.bias) sum = sum.value() + element(p.get<gmem>("bias"), o.d, u64(n));
+  });
+  return activated(o.activation, sum);
+}
+
+int registers_of_consumer(const GemmTile& t) {
+  if (t.ctas_per_sm > 1) return 0;
+  return t.consumers == 3 ? 160 : t.consumers == 2 ? 240 : 232;
+}
+int registers_of_producer(const GemmTile& t) {
+  if (t.ctas_per_sm > 1) return 0;
+  return t.consumers == 3 ? 32 : t.consumers == 2 ? 24 : 40;
+}
+
+// Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
+// fit beside the next sums, and the warpgroups do not take turns anyway. A batch's epilogue reads C where it
+// is now.
+bool defers_store(const GemmOperation& o, const GemmTile& t) {
+  const int sums = t.bm / t.consumers * t.bn / 128;
+  return size_of(o.d) == 2 && !(size_of(o.a) == 1 && !o.fast_accumulation) && !t.pingpong && t.split_k == 1 &&
+         t.consumers <= 2 && t.ctas_per_sm == 1 && sums + sums / 2 <= 192 && !(o.batched && o.has_epilogue());
+}
+
+DType accumulator_type(DType input) {
+  return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
+}
+
+}  // namespace
+
+Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
+  const GemmTile t = checked(o, given, where);
+  Kernel k("gemm_" + text(t));
+  k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
+            static_cast<uint32_t>(t.cluster_n));
+  const Parameters p = declare(k, o, where);
+  auto [A, B, D] = std::tuple(p.get<TensorMap>("A"), p.get<TensorMap>("B"), p.get<TensorMap>("D"));
+  u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
+
+  // Their first use would wait for them.
+  if_(tid_x() == 0, [&, A = A, B = B, D = D] {
+    for (TensorMap map : {A, B, D}) prefetch_tensormap(map);
+  });
+
+  // wgmma's rows, X, and columns, Y, of the output.
+  const Operand X = t.swapped ? operand(k, "B", B, o.b, o.b_k_major, t.bm, t)
+                              : operand(k, "A", A, o.a, o.a_k_major, t.bm, t);
+  const Operand Y = t.swapped ? operand(k, "A", A, o.a, o.a_k_major, t.bn, t)
+                              : operand(k, "B", B, o.b, o.b_k_major, t.bn, t);
+  const int per_warpgroup = t.pingpong ? t.bm : t.bm / t.consumers;
+  Pipeline pipe(k, t.stages, {X.tile, Y.tile}, t.pingpong ? 1 : t.consumers,
+                t.split_k > 1 ? Producers::own : Producers::cluster);
+  std::optional<Turns> turns;
+  if (t.pingpong) turns.emplace(k, t.consumers);
+  std::optional<ClusterSum> sum;
+  if (t.split_k > 1) sum.emplace(k, per_warpgroup, t.bn, t.consumers);
+
+  // Tiles of all batches lie one below the other, whole clusters of each.
+  u32 x_tiles = ceil_div(t.swapped ? N : M, t.bm), y_tiles = ceil_div(t.swapped ? M : N, t.bn);
+  u32 rows = t.cluster_m > 1 ? ceil_div(x_tiles, t.cluster_m) * t.cluster_m : x_tiles;
+  u32 depth = ceil_div(K, t.bk);
+  u32 first = 0, last = depth;  // stages of this CTA
+  if (t.split_k > 1) {
+    u32 rank = cluster_ctaid_x();
+    first = depth * rank / t.split_k;
+    last = depth * (rank + 1) / t.split_k;
+  }
+  struct Place {
+    u32 x, y;
+    std::optional<u32> batch;
+  };
+  auto each_tile = [&](Turn turn, const std::function<void(Place)>& body) {
+    auto at = [&](TileIndex tile) {
+      std::optional<u32> batch;
+      if (o.batched) batch = tile.row / rows;
+      body({(batch ? tile.row % rows : tile.row) * t.bm, tile.col * t.bn, batch});
+    };
+    if (t.split_k > 1) {  // one tile for each cluster
+      u32 all = o.batched ? rows * p.get<u32>("batches") : rows;
+      at(grouped_raster(ctaid_x() / t.split_k, all, y_tiles, t.group));
+    } else {
+      for_each_tile(o.batched ? rows * p.get<u32>("batches") : rows, y_tiles, t.group, turn, at);
+    }
+  };
+
+  k.warpgroups(1, registers_of_producer(t), [&](u32) {
+    std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
+    if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
+    elect([&] {
+      auto ring = pipe.producer();
+      each_tile({0, 1}, [&](Place place) {
+        for_(first, last, [&](u32 kt) {
+          auto s = ring.acquire();
+          X.load(s, y, kt * t.bk, place.x, place.batch);
+          Y.load(s, x, kt * t.bk, place.y, place.batch);
+        });
+      });
+    });
+  });
+
+  auto store_options = [&](const std::optional<u32>& batch) {
+    StoreOptions options;
+    options.transposed = t.swapped;
+    options.batch = batch;
+    if (o.has_epilogue())
+      options.epilogue = [&, batch](f32 value, u32 x, u32 y) {
+        return t.swapped ? finish(o, p, value, y, x, batch) : finish(o, p, value, x, y, batch);
+      };
+    return options;
+  };
+
+  k.warpgroups(t.consumers, registers_of_consumer(t), [&](u32 wg) {
+    auto ring = pipe.consumer();
+    Accumulator acc(per_warpgroup, t.bn, accumulator_type(o.a));
+    const bool promotes = size_of(o.a) == 1 && acc.dtype() == DType::f32 && !o.fast_accumulation;
+    std::optional<Accumulator> total;  // of what the tensor core sums up 128 of k at a time
+    if (promotes) total.emplace(per_warpgroup, t.bn);
+    std::optional<DeferredStore> deferred;
+    if (defers_store(o, t)) {
+      StoreOptions options = store_options(std::nullopt);
+      if (o.batched) options.batch = u32(0);
+      deferred.emplace(o.d, D, acc, options);
+    }
+    std::optional<WarpgroupTurn> turn;
+    if (t.pingpong) {
+      turn.emplace(turns->of(wg));
+      ring.skip(wg * depth);  // of the tiles that are others'
+    }
+    each_tile(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](Place place) {
+      u32 row = t.pingpong ? u32(0) : wg * per_warpgroup;
+      if (turn) turn->wait();
+      acc.zero();
+      if (promotes) total->fill(0);
+      auto step = [&](const std::function<void()>& meanwhile) {
+        auto s = ring.wait();
+        if (promotes) acc.zero();
+        wgmma_group([&] { mma(acc, X.view(s, row, per_warpgroup), Y.view(s, 0, t.bn)); });
+        meanwhile();
+        wgmma_wait(0);
+        ring.release(s);
+        if (promotes) total->add(acc);
+      };
+      // The tile before is stored under the first steps, as many as there are.
+      const int shadows = deferred ? deferred->steps() : 0;
+      for (int i = 0; i < shadows; ++i)
+        if_(
+            first + i < last, [&] { step([&] { deferred->step(i); }); }, [&] { deferred->step(i); });
+      for_(first + shadows, last, [&](u32) { step([] {}); });
+      if (turn) {
+        turn->pass();
+        ring.skip(depth * (t.consumers - 1));
+      }
+      Accumulator& result = promotes ? *total : acc;
+      StoreOptions options = store_options(place.batch);
+      if (deferred) {
+        deferred->take(result, place.x + row, place.y, place.batch);
+      } else if (sum) {
+        sum->add(result, X.tile[0].address());
+        options.cols = sum->columns();
+        store(o.d, D, result, place.x + row, place.y + sum->first_column(), options);
+      } else {
+        store(o.d, D, result, place.x + row, place.y, options);
+      }
+    });
+    if (deferred) deferred->finish();
+  });
+  return k;
+}
+
+GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors) {
+  auto tiles = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
+  const int64_t x = tiles(tiles(t.swapped ? n : m, t.bm), t.cluster_m) * batches;
+  const int64_t y = tiles(tiles(t.swapped ? m : n, t.bn), t.cluster_n);
+  if (t.split_k > 1) return {static_cast<uint32_t>(x * y * t.split_k), 1};
+  const int64_t size = t.cluster_m * t.cluster_n;
+  const int64_t clusters =
+      std::min<int64_t>(x * y, std::max<int64_t>(multiprocessors * t.ctas_per_sm / size, 1));
+  return {static_cast<uint32_t>(clusters * t.cluster_m), static_cast<uint32_t>(t.cluster_n)};
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,97 @@
+// What the kernels that lead from one tile to the persistent matrix product have in common: their fields, B
+// as it is stored, and the launch.
+#pragma once
+
+#include "kernels/command/family.h"
+#include "kernels/gemm_run.h"
+#include "ptxbuilder/tile/mma.h"
+
+namespace ptxbuilder::kernels {
+
+// D[m,n] = sum_k A[m,k] B[n,k] in f32, rounded once. A is stored as m rows of k; B as n rows of k, or as k
+// rows of n, which wgmma reads transposed; D as m rows of n.
+struct GemmConfig {
+  DType input = DType::bf16, output = DType::bf16;
+  bool b_k_major = true;
+  int bm = 128, bn = 256, bk = 64;  // the tile of a CTA, and the depth of a stage
+  int stages = 4;
+
+  TileShape a_tile() const { return {bm, bk}; }
+  TileShape b_tile() const { return b_k_major ? TileShape{bn, bk} : TileShape{bk, bn}; }
+  // Loads the box of B whose first elements are k and n.
+  void load_b(const TileView& to, TensorMap B, u32 k, u32 n, Where where = Where::here()) const {
+    tma_load({to, where}, B, b_k_major ? k : n, b_k_major ? n : k);
+  }
+  // A stage of it as an operand of mma().
+  TileView b_operand(const TileView& stage) const { return b_k_major ? stage : stage.transposed(); }
+};
+
+inline const std::vector<std::string> kStepInputs = {"bf16", "f16"}, kStepOutputs = {"bf16", "f16", "f32"},
+                                      kStepMajors = {"k", "n"};
+
+// Sets the fields of types and storage. Throws Error that says what a step takes.
+inline void set_types(command::Fields& f, DType input, DType output, bool b_k_major) {
+  auto set = [&](const char* field, const std::vector<std::string>& words, DType type) {
+    const auto at = std::find(words.begin(), words.end(), name(type));
+    if (at == words.end())
+      throw Error("it takes bf16 and f16, and yields bf16, f16 and f32; not " + std::string(name(type)));
+    f.set(field, at - words.begin());
+  };
+  set("a", kStepInputs, input);
+  set("d", kStepOutputs, output);
+  f.set("b_major", b_k_major ? 0 : 1);
+}
+
+// The fields of a step, where `own` are those beside size, types and storage.
+inline std::vector<command::Field> step_fields(const GemmConfig& types, std::vector<command::Field> own) {
+  std::vector<command::Field> all = {
+      {"m", 1024, "rows of A and D", 8}, {"n", 1024, "columns of D", 8}, {"k", 1024, "columns of A", 8}};
+  all.insert(all.end(), own.begin(), own.end());
+  all.push_back({"a", 0, "type of A and B", 1, 1, kStepInputs});
+  all.push_back({"d", 0, "type of D", 1, 1, kStepOutputs});
+  all.push_back({"b_major", 0, "along what B is contiguous", 1, 1, kStepMajors});
+  command::Fields fields(std::move(all));
+  set_types(fields, types.input, types.output, types.b_k_major);
+  return fields.all();
+}
+
+inline GemmConfig gemm_config(const command::Fields& f) {
+  return {*dtype_from_name(f.word("a")),
+          *dtype_from_name(f.word("d")),
+          f.word("b_major") == "k",
+          f.small("bm"),
+          f.small("bn"),
+          f.small("bk"),
+          f.small("stages")};
+}
+
+// A CTA for each tile, and K behind A, B and D; or as many as the field "ctas" says, which take tiles in
+// turn, and M, N and K.
+struct StepLaunch {
+  runtime::Dim3 grid;
+  std::vector<runtime::Argument> arguments;
+};
+inline StepLaunch step_launch(const command::Fields& f, const runtime::Argument& a,
+                              const runtime::Argument& b, const runtime::Argument& d) {
+  auto u32_of = [&](const char* name) { return static_cast<uint32_t>(f[name]); };
+  auto tiles = [&](const char* extent, const char* tile) {
+    return (u32_of(extent) + u32_of(tile) - 1) / u32_of(tile);
+  };
+  auto size = [&](const char* name) { return runtime::scalar(u32_of(name)); };
+  if (!f.has("ctas")) return {{tiles("n", "bn"), tiles("m", "bm")}, {a, b, d, size("k")}};
+  const uint32_t x = f.has("cluster_m") ? u32_of("cluster_m") : 1;
+  const uint32_t y = f.has("cluster_n") ? u32_of("cluster_n") : 1;
+  return {{u32_of("ctas") / (x * y) * x, y}, {a, b, d, size("m"), size("n"), size("k")}};
+}
+
+inline void run_step(const command::Fields& f, command::Run& run) {
+  auto size = [&](const char* name) { return static_cast<size_t>(f[name]); };
+  const GemmConfig c = gemm_config(f);
+  run_product(run, {size("m"), size("n"), size("k"), c.input, c.output, c.b_k_major},
+              [&](const auto& a, const auto& b, const auto& d) {
+                const StepLaunch launch = step_launch(f, a.tensor(), b.tensor(), d.tensor());
+                run.launch({.grid = launch.grid}, launch.arguments);
+              });
+}
+
+}  // namespace ptxbuilder::kernels

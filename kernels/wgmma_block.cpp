@@ -1,0 +1,46 @@
+// wgmma_block: D = A B^T of one 128 x 128 x 128 block, f16 in f32 on the tensor cores, whose accumulators
+// leave as a register tile.
+#include "kernels/block.h"
+#include "kernels/gemm_reference.h"
+#include "ptxbuilder/tile/register_mma.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int M = 128, N = 128, K = 128;
+
+Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
+  Kernel k("wgmma_block");
+  auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");
+  auto sA = k.shared<f16>({M, K}, Swizzle128B), sB = k.shared<f16>({N, K}, Swizzle128B);
+  auto sD = k.shared<f16>({M, N}, Swizzle128B);
+  Barriers loaded(k, {1});
+  sync_threads();
+
+  load_both(loaded[0], sA[0], A, 0, sB[0], B, 0);
+  Accumulator acc(M, N);
+  wgmma_group([&] { mma(acc, sA[0], sB[0]); });
+  wgmma_wait(0);
+  store(sD[0], astype<f16>(load<f32>(acc)));
+  store_out(D, sD[0], 0);
+  return k;
+}
+
+void run(const command::Fields&, command::Run& run) {
+  command::Tensor a = run.normal(DType::f16, {K, M}), b = run.normal(DType::f16, {K, N});
+  command::Tensor d = run.output(DType::f16, {N, M});
+  run.launch({}, {a.tensor(), b.tensor(), d.tensor()});
+  run.check(d, K, [&](size_t i) { return dot(a, b, i / N, i % N, {K, K, 1, K, 1}, DType::f16); });
+  run.measure(2.0 * M * N * K, 2 * (M * K + K * N + M * N));
+}
+
+const command::Registration registration({
+    .name = "wgmma_block",
+    .summary = "one 128 x 128 x 128 product, f16 into f32, out through a register tile",
+    .fields = {},
+    .build = [](const command::Fields&) { return wgmma_block(); },
+    .run = run,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

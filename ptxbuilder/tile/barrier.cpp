@@ -1,0 +1,177 @@
+#include "ptxbuilder/tile/barrier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ptxbuilder {
+namespace {
+
+using detail::TileContext;
+
+constexpr int kBits = 32;  // of the register that holds parities
+
+void check_arrivals(const std::vector<int>& arrivals, Where where) {
+  for (int n : arrivals)
+    if (n < 1 || n >= 1 << 20)
+      throw Error(where, fmt::format("barriers: {} arrivals; from 1 to 2^20 - 1 are possible", n));
+}
+
+// Warps of a CTA that are in a role; of the CTA in a kernel without roles.
+int warps_of(Builder& builder, int role) {
+  if (role < 0) return static_cast<int>(builder.signature().threads + 31) / 32;
+  return 4 * TileContext::of(builder).roles[static_cast<size_t>(role)].count;
+}
+
+std::pair<int, int> cluster_of(Builder& builder, Where where) {
+  detail::cluster_size(builder);  // which may not change from here on
+  auto [x, y, z] = builder.signature().cluster;
+  if (z != 1)
+    throw Error(where,
+                fmt::format("cluster barriers: a cluster of {} x {} x {} CTAs; they serve x and y", x, y, z));
+  return {static_cast<int>(x), static_cast<int>(y)};
+}
+
+}  // namespace
+
+Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, const std::vector<std::string>& names,
+                   Where where)
+    : Barriers((check_arrivals(arrivals, where), kernel), static_cast<int>(arrivals.size()), names, false,
+               [&](const Barriers& made) {
+                 for (int i = 0; i < made.size(); ++i)
+                   mbarrier_init(made[i], arrivals[static_cast<size_t>(i)], where);
+               },
+               where) {}
+
+Barriers::Barriers(Kernel& kernel, int count, const std::vector<std::string>& names, bool of_cluster,
+                   const std::function<void(const Barriers&)>& initialize, Where where)
+    : count_(count), of_cluster_(of_cluster) {
+  Builder& builder = kernel.builder();
+  if (count < 1) throw Error(where, "barriers: at least one");
+  if (TileContext::of(builder).unions > 0)
+    throw Error(where,
+                "barriers: inside shared_union; a barrier shares its place with nothing: make it outside");
+  AtLine line(where);
+  const int share = names.empty() ? 0 : count_ / static_cast<int>(names.size());
+  if (names.empty() || share * static_cast<int>(names.size()) != count_)
+    throw Error(where, fmt::format("barriers: {} names for {} barriers; each is for an equal share of them",
+                                   names.size(), count_));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const uint32_t offset = builder.allocate_shared(names[i], 8, share, 8, where);
+    if (i == 0) offset_ = offset;
+  }
+  if_(
+      tid_x(where) == 0,
+      [&] {
+        initialize(*this);
+        fence_mbarrier_init(where);
+        fence_proxy_async_shared(where);  // TMA completes barriers through the async proxy
+      },
+      where);
+  TileContext& context = TileContext::of(builder);
+  context.unpublished_barriers = true;
+  context.barrier_where = where;
+}
+
+smem Barriers::operator[](u32 index) const {
+  if (auto known = Builder::current().constant(index); known && known->value >= static_cast<uint64_t>(count_))
+    throw Error(known->where, fmt::format("barriers: number {} of {}", known->value, count_));
+  return Builder::current().shared_base() + (index * 8 + offset_);
+}
+
+void barrier_wait(smem barrier, u32 parity, Where where) {
+  AtLine line(where);
+  while_([&] { return !mbarrier_try_wait_parity(barrier, parity, where); }, [] {}, where);
+}
+
+Phases::Phases(const Barriers& barriers, FirstWait first, Where where)
+    : barriers_(barriers), parities_(u32(first == FirstWait::passes ? ~0u : 0u, where)) {
+  if (barriers.size() > kBits)
+    throw Error(where, fmt::format("phases: {} barriers; the register of parities has a bit for each of {}",
+                                   barriers.size(), kBits));
+}
+
+u32 Phases::parity(u32 index, Where where) const {
+  AtLine line(where);
+  return parities_.value() >> index & 1;
+}
+
+void Phases::skip(u32 index, Where where) {
+  AtLine line(where);
+  parities_ = parities_.value() ^ u32(1) << index;
+}
+
+void Phases::wait(u32 index, Where where) {
+  AtLine line(where);
+  smem barrier = barriers_[index];
+  u32 parity = this->parity(index, where);
+  if (barriers_.of_cluster())  // what threads of other CTAs did before they arrived is to be seen
+    while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(barrier, parity, where); }, [] {}, where);
+  else
+    barrier_wait(barrier, parity, where);
+  skip(index, where);
+}
+
+struct ClusterBarriers::Arrivals {
+  std::vector<int> roles;  // that call arrive(); -1 is a kernel without roles
+  Builder::Place place;    // where the barriers are initialised
+};
+
+ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, const std::vector<ClusterAxis>& axes,
+                                 const std::string& name, Where where)
+    : ClusterBarriers(kernel, count, axes, name, std::make_shared<Arrivals>(), where) {}
+
+ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, const std::vector<ClusterAxis>& axes,
+                                 const std::string& name, std::shared_ptr<Arrivals> arrivals, Where where)
+    : Barriers(
+          kernel, count, {name}, true,
+          [&](const Barriers&) { arrivals->place = kernel.builder().remember_place(); }, where),
+      arrivals_(arrivals) {
+  auto has = [&](ClusterAxis axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+  along_x_ = has(ClusterAxis::x);
+  along_y_ = has(ClusterAxis::y);
+  if (axes.empty()) throw Error(where, "cluster barriers: along x, y or both; no axis was given");
+  std::tie(x_, y_) = cluster_of(kernel.builder(), where);
+  const int in_line = ctas_in_line();
+  if (in_line > 1) TileContext::of(kernel.builder()).meet_at_end = true;
+
+  kernel.builder().on_finish([made = static_cast<const Barriers&>(*this), arrivals, in_line, where] {
+    Builder& builder = Builder::current();
+    int each = 0;
+    for (int role : arrivals->roles) each += warps_of(builder, role);
+    if (each == 0) throw Error(where, "cluster barriers: nobody arrives at them, so a wait would never end");
+    builder.emit_at(arrivals->place, [&] {
+      for (int i = 0; i < made.size(); ++i) mbarrier_init(made[i], each * in_line, where);
+    });
+  });
+}
+
+int ClusterBarriers::ctas_in_line() const { return (along_x_ ? x_ : 1) + (along_y_ ? y_ : 1) - 1; }
+
+// The i-th CTA in line: those of the same row, and then those of the same column that are not among them.
+// CTA (column, row) of a cluster has rank column + x row.
+u32 ClusterBarriers::rank_in_line(u32 i, Where where) const {
+  u32 column = cluster_ctaid_x(where), row = cluster_ctaid_y(where);
+  if (!along_y_) return row * x_ + i;
+  if (!along_x_) return column + i * x_;
+  u32 behind = i - x_;
+  u32 other_row = behind + u32(behind >= row);
+  return select(i < x_, row * x_ + i, column + other_row * x_);
+}
+
+void ClusterBarriers::arrive(u32 index, Where where) {
+  AtLine line(where);
+  const int role = TileContext::of(Builder::current(where)).role, peers = ctas_in_line();
+  std::vector<int>& roles = arrivals_->roles;
+  if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
+  bar_warp_sync(0xffffffff, where);  // what the other lanes did comes before the arrivals
+  smem barrier = (*this)[index];
+  u32 lane = laneid(where);
+  if (peers == 1)
+    mbarrier_arrive.when(lane == 0)(barrier, where);
+  else  // lane i at the i-th CTA
+    mbarrier_arrive_release_cluster.when(lane < peers)(
+        mapa(barrier, rank_in_line(lane % peers, where), where), where);
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,80 @@
+#include "ptxbuilder/tile/cluster_sum.h"
+
+#include <fmt/format.h>
+
+namespace ptxbuilder {
+namespace {
+
+constexpr int kBarrier = 8;                     // 0 is the CTA's, those from 1 on each warpgroup's
+constexpr int kVector = 4;                      // elements of an access
+constexpr int kGroupBytes = 128 * kVector * 4;  // of one access of a warpgroup: thread after thread
+
+int ctas_of(Kernel& kernel, int n, Where where) {
+  auto [x, y, z] = kernel.signature().cluster;
+  if (x < 2 || y != 1 || z != 1)
+    throw Error(where, fmt::format("cluster sum: a cluster of {} x {} x {} CTAs; it takes 2 or more along x",
+                                   x, y, z));
+  if (n % (8 * static_cast<int>(x)) != 0)
+    throw Error(where, fmt::format("cluster sum: {} columns for {} CTAs; each takes a multiple of 8", n, x));
+  return static_cast<int>(x);
+}
+
+}  // namespace
+
+ClusterSum::ClusterSum(Kernel& kernel, int m, int n, int consumers, Where where)
+    : m_(m),
+      n_(n),
+      consumers_(consumers),
+      ctas_(ctas_of(kernel, n, where)),
+      written_(kernel, {4 * consumers * ctas_}, {"partial sums"}, where) {
+  detail::TileContext::of(kernel.builder()).meet_at_end = true;
+}
+
+uint32_t ClusterSum::scratch_bytes() const { return static_cast<uint32_t>(m_ * n_ * consumers_) * 4; }
+
+u32 ClusterSum::first_column(Where where) const { return cluster_ctaid_x(where) * columns(); }
+
+void ClusterSum::add(Accumulator& acc, smem scratch, Where where) const {
+  AtLine line(where);
+  if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
+    throw Error(where, fmt::format("cluster sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
+                                   acc.m(), acc.n(), name(acc.dtype()), m_, n_));
+  const int groups = acc.elements() / kVector, blocks = m_ / 64;  // of a block
+  u32 thread = tid_x(where) & 127,
+      group = detail::warpgroup_in_cta(where) - detail::first_warpgroup_of_role();
+  smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
+  auto at = [&](int block, u32 i) { return mine + (i + block * groups) * kGroupBytes; };
+
+  bar_sync(kBarrier, 128 * consumers_, where);  // the last wgmma of the others has read the memory
+  for (int block = 0; block < blocks; ++block)
+    for (int i = 0; i < groups; ++i) {
+      std::array<f32, kVector> values = {acc.value(block, kVector * i), acc.value(block, kVector * i + 1),
+                                         acc.value(block, kVector * i + 2),
+                                         acc.value(block, kVector * i + 3)};
+      ptxbuilder::store(sptr<f32>(at(block, i)), values, where);
+    }
+  bar_warp_sync(0xffffffff, where);
+  u32 lane = laneid(where), ctas = ctas_;
+  mbarrier_arrive_release_cluster.when(lane < ctas)(mapa(written_[0], lane % ctas, where), where);
+  while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(written_[0], 0, where); }, [] {}, where);
+
+  const int share = groups / ctas_;
+  u32 first = cluster_ctaid_x(where) * share;
+  for (int block = 0; block < blocks; ++block)
+    for (int i = 0; i < share; ++i) {
+      std::vector<f32> sum;
+      for (int cta = 0; cta < ctas_; ++cta) {
+        auto [a, b, c, d] = ld_shared_cluster_v4_f32(mapa(at(block, first + i), cta, where), where);
+        const std::array<f32, kVector> part = {a, b, c, d};
+        for (size_t e = 0; e < part.size(); ++e) {
+          if (cta == 0)
+            sum.push_back(part[e]);
+          else
+            sum[e] = sum[e] + part[e];
+        }
+      }
+      for (int e = 0; e < kVector; ++e) acc.set(block, kVector * i + e, sum[static_cast<size_t>(e)], where);
+    }
+}
+
+}  // namespace ptxbuilder

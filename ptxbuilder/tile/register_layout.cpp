@@ -1,0 +1,179 @@
+#include "ptxbuilder/tile/register_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ptxbuilder {
+namespace {
+
+constexpr int kThreads = RegisterLayout::kThreads;
+constexpr int kRows = 64;  // of one wgmma
+
+void check_rows(std::string_view name, int m, Where where) {
+  if (m < kRows || m % kRows != 0)
+    throw Error(where, fmt::format("{}: m = {} must be a multiple of {}", name, m, kRows));
+}
+
+void check_multiple(std::string_view name, std::string_view extent, int n, int of, Where where) {
+  if (n < of || n % of != 0)
+    throw Error(where, fmt::format("{}: {} = {} must be a multiple of {}", name, extent, n, of));
+}
+
+// A of wgmma in registers: 4 bytes of a row in each of two rows 8 apart, 16 bytes further along k, and so on.
+RegisterLayout a_layout(std::string name, int bytes, int k, Where where) {
+  int beside = 4 / bytes;  // elements in a register
+  check_multiple(name, "k", k, 32 / bytes, where);
+  Layout layout =
+      make_layout({{4, 8, 4}, {beside, 2, k / (4 * beside)}}, {{beside, k, 16 * k}, {1, 8 * k, 4 * beside}});
+  return RegisterLayout({kRows, k}, layout, fmt::format("{}({})", name, k), where);
+}
+
+}  // namespace
+
+struct RegisterLayout::Plan {
+  TileExtent extent;
+  Layout layout;
+  std::string name;
+  bool splat = false;
+  std::vector<int> threads, values;  // what each adds to the element
+};
+
+RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name, Where where) {
+  auto refuse = [&](const std::string& what) {
+    throw Error(where, fmt::format("{}: {} of {} x {} elements: {}", name, to_string(thread_value),
+                                   extent.rows, extent.cols, what));
+  };
+  if (extent.rows < 1 || extent.cols < 1 || int64_t{extent.rows} * extent.cols > 1 << 20)
+    refuse("rows and columns are from 1 to 2^20 elements");
+  if (rank(thread_value) != 2 || size(thread_value[0]) != kThreads)
+    refuse(fmt::format("its modes must be {} threads and their values", kThreads));
+  auto plan = std::make_shared<Plan>(Plan{extent, thread_value, name, false, {}, {}});
+  int elements = extent.rows * extent.cols;
+  int64_t values = size(thread_value[1]);
+  if (values > elements) refuse(fmt::format("{} values a thread", values));
+  for (int t = 0; t < kThreads; ++t) plan->threads.push_back(static_cast<int>(thread_value[0](t)));
+  for (int v = 0; v < values; ++v) plan->values.push_back(static_cast<int>(thread_value[1](v)));
+  plan->splat = elements > 1 && cosize(thread_value) == 1;
+  if (!plan->splat) {
+    std::vector<int> last(static_cast<size_t>(elements), -1);  // the thread that held an element last
+    for (int t = 0; t < kThreads; ++t)
+      for (int v : plan->values) {
+        int element = plan->threads[static_cast<size_t>(t)] + v;
+        if (element < 0 || element >= elements) refuse(fmt::format("element {} is beyond them", element));
+        if (std::exchange(last[static_cast<size_t>(element)], t) == t)
+          refuse(fmt::format("thread {} holds element {} twice", t, element));
+      }
+    if (auto left_out = std::find(last.begin(), last.end(), -1); left_out != last.end())
+      refuse(fmt::format("no thread holds element {}", left_out - last.begin()));
+  }
+  plan_ = std::move(plan);
+}
+
+TileExtent RegisterLayout::extent() const { return plan_->extent; }
+int RegisterLayout::values() const { return static_cast<int>(plan_->values.size()); }
+const Layout& RegisterLayout::thread_value() const { return plan_->layout; }
+bool RegisterLayout::is_splat() const { return plan_->splat; }
+int RegisterLayout::of_thread(int thread) const { return plan_->threads[static_cast<size_t>(thread)]; }
+int RegisterLayout::of_value(int value) const { return plan_->values[static_cast<size_t>(value)]; }
+
+bool operator==(const RegisterLayout& a, const RegisterLayout& b) {
+  return a.plan_ == b.plan_ || (a.extent() == b.extent() && a.is_splat() == b.is_splat() &&
+                                a.plan_->threads == b.plan_->threads && a.plan_->values == b.plan_->values);
+}
+
+std::string RegisterLayout::describe() const {
+  return fmt::format("{} {}", plan_->name, to_string(plan_->layout));
+}
+
+RegisterLayout RegisterLayout::reduced(bool keep_rows, Where where) const {
+  const char* kept = keep_rows ? "rows" : "columns";
+  TileExtent left = keep_rows ? TileExtent{rows(), 1} : TileExtent{1, cols()};
+  if (is_splat()) return splat(left, where);
+  if (!detail::additive_rows(*this) || !detail::additive_cols(*this))
+    throw Error(where, fmt::format("{}: its rows and columns are not apart, so its {} cannot be reduced; "
+                                   "layout_cast the tile first",
+                                   describe(), kept));
+  Layout projection = make_layout({cols(), rows()}, {keep_rows ? 0 : 1, keep_rows ? 1 : 0});
+  Layout threads = composition(projection, plan_->layout[0]);
+  Layout values = filter(composition(projection, plan_->layout[1]));
+  return RegisterLayout(left, concatenate<int64_t>({threads, values}),
+                        fmt::format("the {} of {}", kept, plan_->name), where);
+}
+
+RegisterLayout RegisterLayout::reduced_rows(Where where) const { return reduced(true, where); }
+RegisterLayout RegisterLayout::reduced_cols(Where where) const { return reduced(false, where); }
+
+RegisterLayout wgmma_layout(int m, int n, Where where) {
+  check_rows("wgmma_layout", m, where);
+  check_multiple("wgmma_layout", "n", n, 8, where);
+  Layout layout =
+      make_layout({{4, 8, 4}, {2, 2, n / 8, m / kRows}}, {{2, n, 16 * n}, {1, 8 * n, 8, kRows * n}});
+  return RegisterLayout({m, n}, layout, fmt::format("wgmma_layout({}, {})", m, n), where);
+}
+
+RegisterLayout wgmma_row(int m, Where where) {
+  check_rows("wgmma_row", m, where);
+  Layout layout = make_layout({{4, 8, 4}, {2, m / kRows}}, {{0, 1, 16}, {8, kRows}});
+  return RegisterLayout({m, 1}, layout, fmt::format("wgmma_row({})", m), where);
+}
+
+RegisterLayout wgmma_col(int n, Where where) {
+  check_multiple("wgmma_col", "n", n, 8, where);
+  Layout layout = make_layout({{4, 8, 4}, {2, n / 8}}, {{2, 0, 0}, {1, 8}});
+  return RegisterLayout({1, n}, layout, fmt::format("wgmma_col({})", n), where);
+}
+
+RegisterLayout wgmma_8bit(int k, Where where) { return a_layout("wgmma_8bit", 1, k, where); }
+RegisterLayout wgmma_32bit(int k, Where where) { return a_layout("wgmma_32bit", 4, k, where); }
+
+RegisterLayout strided(TileExtent extent, int vector, Where where) {
+  int elements = extent.rows * extent.cols, step = kThreads * vector;
+  if (vector < 1 || elements < 1 || elements % step != 0)
+    throw Error(where,
+                fmt::format("strided: {} x {} elements by vectors of {}: they must be a multiple of {}",
+                            extent.rows, extent.cols, vector, step));
+  Layout layout = make_layout({kThreads, {vector, elements / step}}, {vector, {1, step}});
+  return RegisterLayout(extent, layout, fmt::format("strided({} x {}, {})", extent.rows, extent.cols, vector),
+                        where);
+}
+
+RegisterLayout splat(TileExtent extent, Where where) {
+  return RegisterLayout(extent, make_layout({kThreads, 1}, {0, 0}),
+                        fmt::format("splat({} x {})", extent.rows, extent.cols), where);
+}
+
+namespace detail {
+
+std::optional<Additive> additive(const RegisterLayout& layout, const std::function<int(int)>& f) {
+  Additive sum;
+  for (size_t b = 0; b < sum.bits.size(); ++b) sum.bits[b] = f(layout.of_thread(1 << b));
+  for (int v = 0; v < layout.values(); ++v) sum.values.push_back(f(layout.of_value(v)));
+  for (int t = 0; t < kThreads; ++t) {
+    int of_thread = 0;
+    for (size_t b = 0; b < sum.bits.size(); ++b)
+      if (t >> b & 1) of_thread += sum.bits[b];
+    for (int v = 0; v < layout.values(); ++v)
+      if (f(layout.element(t, v)) != of_thread + sum.values[static_cast<size_t>(v)]) return std::nullopt;
+  }
+  return sum;
+}
+
+std::optional<Additive> additive_rows(const RegisterLayout& layout) {
+  return additive(layout, [cols = layout.cols()](int element) { return element / cols; });
+}
+
+std::optional<Additive> additive_cols(const RegisterLayout& layout) {
+  return additive(layout, [cols = layout.cols()](int element) { return element % cols; });
+}
+
+int replicated_bits(const RegisterLayout& layout) {
+  int mask = 0;
+  for (int b = 0; b < 7; ++b)
+    if (layout.of_thread(1 << b) == 0) mask |= 1 << b;
+  return mask;
+}
+
+}  // namespace detail
+
+}  // namespace ptxbuilder

@@ -1,0 +1,97 @@
+// Which thread of a warpgroup holds which element of a tile in registers, as CuTe layouts.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/layout/layout.h"
+
+namespace ptxbuilder {
+
+struct TileExtent {
+  int rows, cols;
+  friend bool operator==(const TileExtent&, const TileExtent&) = default;
+};
+
+// A map from (thread, value) to the element cols * row + column, for the 128 threads of a warpgroup. Threads
+// may hold the same element. Equal are layouts that are the same function.
+class RegisterLayout {
+ public:
+  static constexpr int kThreads = 128;
+
+  // Throws Error unless `thread_value` is of 128 threads, and its values are all elements, none twice in a
+  // thread. Errors call it `name`.
+  RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name = "layout",
+                 Where where = Where::here());
+
+  TileExtent extent() const;
+  int rows() const { return extent().rows; }
+  int cols() const { return extent().cols; }
+  int elements() const { return rows() * cols(); }
+  int values() const;  // that a thread holds
+  const Layout& thread_value() const;
+  // One value stands for all elements: see splat().
+  bool is_splat() const;
+
+  int element(int thread, int value) const { return of_thread(thread) + of_value(value); }
+  int row(int thread, int value) const { return element(thread, value) / cols(); }
+  int col(int thread, int value) const { return element(thread, value) % cols(); }
+  // The two parts of element().
+  int of_thread(int thread) const;
+  int of_value(int value) const;
+
+  // The layout of one value for each row, an extent of rows x 1, where the threads that share a row hold the
+  // same; and of one for each column, 1 x cols. Throws Error where a layout does not keep rows and columns
+  // apart.
+  RegisterLayout reduced_rows(Where where = Where::here()) const;
+  RegisterLayout reduced_cols(Where where = Where::here()) const;
+
+  std::string describe() const;  // "wgmma_layout(64, 8) ((4,8,4),(2,2,1,1)):((2,8,128),(1,64,8,512))"
+  friend bool operator==(const RegisterLayout& a, const RegisterLayout& b);
+
+ private:
+  struct Plan;
+  RegisterLayout reduced(bool keep_rows, Where where) const;
+
+  std::shared_ptr<const Plan> plan_;
+};
+
+// The accumulators of wgmma (PTX ISA, wgmma.mma_async, "Register Fragments"), in the order of Accumulator: m
+// is a multiple of 64, n of 8. Also A of 16-bit types in registers, n being k.
+RegisterLayout wgmma_layout(int m, int n, Where where = Where::here());
+// What is left of it, one value for each of m rows, which four lanes share, or for each of n columns.
+RegisterLayout wgmma_row(int m, Where where = Where::here());
+RegisterLayout wgmma_col(int n, Where where = Where::here());
+// A of 8-bit types in registers, 64 x k: k is a multiple of 32.
+RegisterLayout wgmma_8bit(int k, Where where = Where::here());
+// A of 32-bit types, tf32: k is a multiple of 8.
+RegisterLayout wgmma_32bit(int k, Where where = Where::here());
+// Row-major order cut into `vector` consecutive elements a thread, thread after thread. The number of
+// elements is a multiple of 128 vector.
+RegisterLayout strided(TileExtent extent, int vector, Where where = Where::here());
+// One value in every thread, which all elements have.
+RegisterLayout splat(TileExtent extent, Where where = Where::here());
+
+namespace detail {
+
+// f(element(thread, value)) as a sum of what each of the thread's seven bits adds and of what the value adds;
+// none where f is no such sum. f(0) is 0.
+struct Additive {
+  std::array<int, 7> bits;
+  std::vector<int> values;
+};
+std::optional<Additive> additive(const RegisterLayout& layout, const std::function<int(int element)>& f);
+std::optional<Additive> additive_rows(const RegisterLayout& layout);
+std::optional<Additive> additive_cols(const RegisterLayout& layout);
+
+// The bits of the thread's number that change nothing: threads that differ in them alone hold the same.
+int replicated_bits(const RegisterLayout& layout);
+
+}  // namespace detail
+
+}  // namespace ptxbuilder

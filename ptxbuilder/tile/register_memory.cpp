@@ -1,0 +1,245 @@
+#include "ptxbuilder/tile/register_memory.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <map>
+#include <set>
+
+#include "ptxbuilder/layout/swizzle.h"
+#include "ptxbuilder/tile/register_place.h"
+
+namespace ptxbuilder::detail {
+namespace {
+
+constexpr int kAccessBytes = 16;  // of the widest access
+
+// The most consecutive values that each thread finds beside each other, aligned, and so takes in one access.
+int vector_of(const RegisterLayout& layout, const Plane& plane) {
+  auto offset = [&](int t, int v) { return plane.offset(layout.row(t, v), layout.col(t, v)); };
+  const int bytes = plane.element_bytes;
+  auto fits = [&](int vector) {
+    if (layout.values() % vector != 0) return false;
+    for (int t = 0; t < RegisterLayout::kThreads; ++t)
+      for (int v = 0; v < layout.values(); ++v)
+        if (v % vector == 0 ? offset(t, v) % (vector * bytes) != 0 : offset(t, v) != offset(t, v - 1) + bytes)
+          return false;
+    return true;
+  };
+  int vector = kAccessBytes / bytes;
+  while (vector > 1 && !fits(vector)) vector /= 2;
+  return vector;
+}
+
+// The addresses of this thread's accesses of shared memory.
+class SharedAddresses {
+ public:
+  SharedAddresses(smem start, const Plane& plane, const RegisterLayout& layout, Where where)
+      : start_(start), plane_(plane), swizzle_(byte_swizzle(plane.swizzle)), of_thread_(0) {
+    sum_ = additive(layout, [&](int e) { return plane.offset(e / layout.cols(), e % layout.cols()); });
+    if (sum_ && !apart()) sum_.reset();
+    if (sum_)
+      of_thread_ = swizzled(sum_of_bits(thread_in_warpgroup(where), sum_->bits));
+    else
+      places_.emplace(layout, where);
+  }
+
+  smem operator[](int value) {
+    if (!sum_) return start_ + swizzled(plane_.offset(places_->row(value), places_->col(value)));
+    // An exclusive or takes numbers of different bits apart: what the value adds is known, and of it only the
+    // chunk's number is not simply added.
+    uint32_t offset = static_cast<uint32_t>(swizzle_(sum_->values[static_cast<size_t>(value)]));
+    uint32_t chunk = offset & static_cast<uint32_t>(swizzle_.z_mask());
+    auto known = bases_.find(chunk);
+    if (known == bases_.end())
+      known = bases_.emplace(chunk, start_ + (chunk ? of_thread_ ^ chunk : of_thread_)).first;
+    return known->second + (offset - chunk);
+  }
+
+ private:
+  // Whether what threads add and what values add never have a bit in common, as swizzles need it.
+  bool apart() const {
+    if (plane_.swizzle == Swizzle::none) return true;
+    int threads = 0, values = 0;
+    for (int bit : sum_->bits) threads |= bit;
+    for (int offset : sum_->values) values |= offset;
+    return (threads & values) == 0;
+  }
+
+  u32 swizzled(u32 offset) const {
+    if (plane_.swizzle == Swizzle::none) return offset;
+    return offset ^ ((offset >> static_cast<uint32_t>(swizzle_.shift())) & swizzle_.z_mask());
+  }
+
+  smem start_;
+  Plane plane_;
+  XorSwizzle swizzle_;
+  std::optional<Additive> sum_;
+  std::optional<Places> places_;
+  u32 of_thread_;
+  std::map<uint32_t, smem> bases_;
+};
+
+// The same of global memory. The tile lies within 4 GiB.
+class GlobalAddresses {
+ public:
+  GlobalAddresses(gmem start, u32 pitch, int element_bytes, const RegisterLayout& layout, Where where)
+      : start_(start), pitch_(pitch), bytes_(element_bytes), places_(layout, where), of_thread_(start) {
+    if (auto known = Builder::current(where).constant(pitch);
+        known && known->value * static_cast<uint64_t>(layout.rows()) < 1u << 27) {
+      int step = static_cast<int>(known->value);
+      sum_ = additive(layout, [&](int e) { return (e / layout.cols() * step + e % layout.cols()) * bytes_; });
+    }
+    if (sum_) of_thread_ = start + u64(sum_of_bits(thread_in_warpgroup(where), sum_->bits));
+  }
+
+  gmem operator[](int value) const {
+    if (sum_) return of_thread_ + u64(sum_->values[static_cast<size_t>(value)]);
+    return start_ + u64((places_.row(value) * pitch_ + places_.col(value)) * bytes_);
+  }
+
+ private:
+  gmem start_;
+  u32 pitch_;
+  int bytes_;
+  Places places_;
+  std::optional<Additive> sum_;
+  gmem of_thread_;
+};
+
+// Reads `vector` elements at each of `addresses` into registers.
+template <class Addresses>
+TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout, Where where) {
+  TileValues x{dtype, layout, {}};
+  const int per = per_word(dtype), bytes = vector * size_of(dtype);
+  std::optional<u32> narrow;  // a register being filled by accesses of 1 or 2 bytes
+  for (int v = 0; v < layout.values(); v += vector) {
+    llvm::Value* address = addresses[v].handle();
+    if (bytes >= 4) {
+      llvm::Value* words = load(address, word_class(dtype), bytes / 4, where);
+      for (int i = 0; i < bytes / 4; ++i) x.words.emplace_back(element(words, i));
+      continue;
+    }
+    u32 part(load_narrow(address, bytes, where));
+    int within = v % per;
+    narrow = within == 0 ? part : *narrow | part << (8 * within * size_of(dtype));
+    if (within + vector == per || v + vector == layout.values()) x.words.push_back(*narrow);
+  }
+  return x;
+}
+
+template <class Addresses>
+void store_at(Addresses addresses, int vector, const TileValues& x, Where where) {
+  const int per = per_word(x.dtype), size = size_of(*x.dtype), bytes = vector * size;
+  for (int v = 0; v < x.layout.values(); v += vector) {
+    llvm::Value* address = addresses[v].handle();
+    auto first = x.words.begin() + v / per;
+    if (bytes >= 4) {
+      detail::store(address, std::vector<Value>(first, first + bytes / 4), where);
+      continue;
+    }
+    u32 word(first->handle());
+    store_narrow(address, bytes, v % per ? (word >> (8 * (v % per) * size)).handle() : word.handle(), where);
+  }
+}
+
+// A splat stores as what it stands for.
+TileValues for_storing(const TileValues& x, Where where) {
+  if (!x.layout.is_splat()) return x;
+  int vector = kAccessBytes / size_of(*x.dtype);
+  while (vector > 1 && x.layout.elements() % (RegisterLayout::kThreads * vector) != 0) vector /= 2;
+  return tile_layout_cast(x, strided(x.layout.extent(), vector, where), where);
+}
+
+Plane plane_of(const TileView& view) {
+  const SharedTile& tile = view.tile();
+  return {size_of(tile.dtype()), tile.panel_row_bytes(), tile.panel_cols(),
+          tile.panel_bytes(),    view.is_transposed(),   tile.swizzle()};
+}
+
+TileExtent extent_of(const TileView& view) {
+  TileExtent extent{view.row_count(), view.tile().cols()};
+  return view.is_transposed() ? TileExtent{extent.cols, extent.rows} : extent;
+}
+
+void check_view(std::string_view what, const TileView& view, DType dtype, const RegisterLayout& layout,
+                Where where) {
+  if (view.tile().dtype() != dtype)
+    throw Error(where, fmt::format("{}: a tile of {} in registers, but a {} in shared memory", what,
+                                   name(dtype), view.tile().describe()));
+  TileExtent extent = extent_of(view);
+  if (!(extent == layout.extent()))
+    throw Error(where, fmt::format("{}: {} is of {} x {} elements, but the view of a {} of {} x {}", what,
+                                   layout.describe(), layout.rows(), layout.cols(), view.tile().describe(),
+                                   extent.rows, extent.cols));
+}
+
+// Without a layout: strided by the widest vectors that divide the rows of a panel.
+RegisterLayout layout_for(const TileView& view, Where where) {
+  TileExtent extent = extent_of(view);
+  int vector = kAccessBytes / size_of(view.tile().dtype());
+  while (vector > 1 && extent.rows * extent.cols % (RegisterLayout::kThreads * vector) != 0) vector /= 2;
+  return strided(extent, vector, where);
+}
+
+// The widest accesses for rows that are `pitch` elements apart; a pitch not known is a multiple of 16 bytes.
+int global_vector(u32 pitch, int bytes, const RegisterLayout& layout, Where where) {
+  auto known = Builder::current(where).constant(pitch);
+  int step = (layout.cols() + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
+  // Of a large pitch the alignment counts alone.
+  if (known) step = step + static_cast<int>(known->value % kAccessBytes);
+  if (known && known->value < static_cast<uint64_t>(layout.cols()) && layout.rows() > 1)
+    throw Error(where, fmt::format("register tile: rows of {} elements that are {} apart", layout.cols(),
+                                   known->value));
+  if (known && known->value == static_cast<uint64_t>(layout.cols())) step = layout.cols();
+  return vector_of(layout, {bytes, step * bytes, layout.cols(), 0});
+}
+
+}  // namespace
+
+TileValues load_shared(smem start, const Plane& plane, DType dtype, const RegisterLayout& layout,
+                       Where where) {
+  SharedAddresses addresses(start, plane, layout, where);
+  return load_at(std::move(addresses), vector_of(layout, plane), dtype, layout, where);
+}
+
+void store_shared(smem start, const Plane& plane, const TileValues& x, Where where) {
+  auto body = [&] {
+    store_at(SharedAddresses(start, plane, x.layout, where), vector_of(x.layout, plane), x, where);
+  };
+  once_for_each_element(x.layout, body, where);
+}
+
+TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout,
+                     Where where) {
+  AtLine line(where);
+  RegisterLayout chosen = layout ? *layout : layout_for(from, where);
+  check_view("load", from, dtype, chosen, where);
+  if (chosen.is_splat())
+    throw Error(where, fmt::format("load: {} holds one value for all elements", chosen.describe()));
+  return load_shared(from.address(), plane_of(from), dtype, chosen, where);
+}
+
+void store_view(const TileView& to, const TileValues& x, Where where) {
+  AtLine line(where);
+  check_view("store", to, *x.dtype, x.layout, where);
+  store_shared(to.address(), plane_of(to), for_storing(x, where), where);
+}
+
+TileValues load_global(gmem from, u32 pitch, DType dtype, const RegisterLayout& layout, Where where) {
+  AtLine line(where);
+  if (layout.is_splat())
+    throw Error(where, fmt::format("load: {} holds one value for all elements", layout.describe()));
+  int vector = global_vector(pitch, size_of(dtype), layout, where);
+  return load_at(GlobalAddresses(from, pitch, size_of(dtype), layout, where), vector, dtype, layout, where);
+}
+
+void store_global(gmem to, u32 pitch, const TileValues& given, Where where) {
+  AtLine line(where);
+  TileValues x = for_storing(given, where);
+  int size = size_of(*x.dtype), vector = global_vector(pitch, size, x.layout, where);
+  auto body = [&] { store_at(GlobalAddresses(to, pitch, size, x.layout, where), vector, x, where); };
+  once_for_each_element(x.layout, body, where);
+}
+
+}  // namespace ptxbuilder::detail

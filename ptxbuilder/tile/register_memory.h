@@ -1,0 +1,74 @@
+// Register tiles from and to shared and global memory, in the widest accesses that the layout allows.
+#pragma once
+
+#include "ptxbuilder/tile/register_tile.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+
+// Where the elements of a matrix lie in shared memory, in bytes from its start: panels of columns beside each
+// other, as SharedTile has them.
+struct Plane {
+  int element_bytes, row_bytes, panel_cols, panel_bytes;
+  bool transposed = false;  // rows and columns are exchanged
+  Swizzle swizzle = Swizzle::none;
+
+  template <class I>
+  I offset(I row, I col) const {
+    if (transposed) std::swap(row, col);
+    return col / panel_cols * panel_bytes + row * row_bytes + col % panel_cols * element_bytes;
+  }
+};
+
+TileValues load_shared(smem start, const Plane& plane, DType dtype, const RegisterLayout& layout,
+                       Where where);
+void store_shared(smem start, const Plane& plane, const TileValues& x, Where where);
+
+TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout,
+                     Where where);
+void store_view(const TileView& to, const TileValues& x, Where where);
+
+// Rows `pitch` elements apart.
+TileValues load_global(gmem from, u32 pitch, DType dtype, const RegisterLayout& layout, Where where);
+void store_global(gmem to, u32 pitch, const TileValues& x, Where where);
+
+}  // namespace detail
+
+// A view of a tile in shared memory, of its type and extent; without a layout, strided by the widest vectors.
+// The bytes have arrived: after a barrier's wait, or sync_threads() where threads wrote them. Of a layout
+// where threads hold the same, one of them stores.
+template <TileElement T>
+RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_view(from, T::dtype, layout, where));
+}
+template <TileElement T>
+RegisterTile<T> load(const TileView& from, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_view(from, T::dtype, std::nullopt, where));
+}
+template <TileElement T>
+void store(const TileView& to, const RegisterTile<T>& x, Where where = Where::here()) {
+  detail::store_view(to, x.values(), where);
+}
+
+// A row-major matrix in global memory, whose rows are `pitch` elements apart; without, as many as the tile
+// has columns. The pointer and a pitch that the device knows alone are multiples of 16 bytes.
+template <TileElement T>
+RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_global(from, pitch, T::dtype, layout, where));
+}
+template <TileElement T>
+RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, Where where = Where::here()) {
+  return load(from, layout, u32(layout.cols(), where), where);
+}
+template <TileElement T>
+void store(std::type_identity_t<gptr<T>> to, const RegisterTile<T>& x, u32 pitch,
+           Where where = Where::here()) {
+  detail::store_global(to, pitch, x.values(), where);
+}
+template <TileElement T>
+void store(std::type_identity_t<gptr<T>> to, const RegisterTile<T>& x, Where where = Where::here()) {
+  store(to, x, u32(x.cols(), where), where);
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,99 @@
+// Tiles by TMA: which boxes bring one, how many bytes, what the tensor map says, and where each element of it
+// lies in shared memory.
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/layout/swizzle.h"
+
+namespace ptxbuilder {
+
+// What to do with an extent that is greater than its tile and no multiple of it.
+enum class Rounding : uint8_t { refuse, down, up };
+
+// Cuts the last dimensions into tiles, which become dimensions of their own: (5,128,128) by {64,32} is
+// (5,2,4,64,32). A dimension is a multiple of its tile, or smaller; or it is rounded.
+struct TileTransform {
+  std::vector<int64_t> tiling;
+  Rounding rounding = Rounding::refuse;
+};
+// Dimension i of the result is dimension permutation[i].
+struct TransposeTransform {
+  std::vector<int> permutation;
+};
+using CopyTransform = std::variant<TileTransform, TransposeTransform>;
+
+// One dimension of a tensor that is seen through transforms: its index counts steps of `step` elements along
+// `dimension` of the tensor.
+struct TensorMode {
+  int64_t extent;
+  int dimension;
+  int64_t step;
+  bool operator==(const TensorMode&) const = default;
+};
+// The dimensions of a tensor, outermost first, through transforms in their order. Throws Error that names the
+// transform and the extent that it does not fit.
+std::vector<TensorMode> transform(const std::vector<int64_t>& extents,
+                                  const std::vector<CopyTransform>& transforms, Where where = Where::here());
+
+class TensorCopy {
+ public:
+  // A tile of `extents` elements, outermost first, the last contiguous in global memory. The swizzle is,
+  // unless said, the widest that fits.
+  //
+  // Without transforms the tensor map is of the tensor as it is, and rows wider than the swizzle's span come
+  // as panels of it, one after the other. With transforms the tensor map is of the transformed tensor, and
+  // the tile lies in shared memory as its dimensions are then, row-major: so the last must be contiguous and,
+  // with a swizzle, exactly as wide as its span. Throws Error that names the rule, the extent and the limit.
+  TensorCopy(DType type, std::vector<int64_t> extents, std::vector<CopyTransform> transforms = {},
+             std::optional<Swizzle> swizzle = std::nullopt, Where where = Where::here());
+
+  DType dtype() const { return dtype_; }
+  Swizzle swizzle() const { return swizzle_; }
+  const std::vector<int64_t>& extents() const { return extents_; }
+  int bytes() const;  // of the tile: what a barrier has to expect
+
+  // The tensor map's: innermost first, as signature.h has it.
+  TensorMapRecipe recipe() const;
+  int map_rank() const { return static_cast<int>(map_.size()); }
+  int box_bytes() const;
+  int boxes() const { return static_cast<int>(starts_.size()); }
+  // Box i: where it lies, in bytes from the start of the tile, and how far along each dimension of the tile
+  // it begins.
+  int box_offset(int i) const { return i * box_bytes(); }
+  const std::vector<int64_t>& box_start(int i) const { return starts_[static_cast<size_t>(i)]; }
+
+  // Element (i, j, ...) of the tile to where it lies: one mode for each dimension, inner parts first.
+  ComposedLayout shared_layout() const;
+
+  // What the launch gives for a tensor of `extents` and `strides`, in elements and outermost first: the shape
+  // and, but of the innermost dimension, the strides in bytes, innermost first. Throws Error for strides that
+  // are no multiple of 16 bytes, or of the last dimension not 1.
+  struct MappedTensor {
+    std::vector<uint64_t> shape, strides;
+  };
+  MappedTensor map_tensor(const std::vector<int64_t>& extents, const std::vector<int64_t>& strides,
+                          Where where = Where::here()) const;
+
+  // The tensor map's coordinates, outermost first, as parts of those of the tensor: dimension, and the shape
+  // of its steps, of which each coordinate is one.
+  const std::vector<TensorMode>& map_modes() const { return map_; }
+
+  std::string describe() const;  // "a copy of 128x64 bf16 in 1 box of 64x128"
+
+ private:
+  void divide_boxes(Where where);
+
+  DType dtype_;
+  Swizzle swizzle_ = Swizzle::none;
+  std::vector<int64_t> extents_;
+  std::vector<CopyTransform> transforms_;
+  std::vector<TensorMode> lies_;              // in shared memory, outermost first
+  std::vector<TensorMode> map_;               // of the tensor map, outermost first
+  std::vector<int64_t> box_;                  // outermost first, as map_
+  std::vector<std::vector<int64_t>> starts_;  // of the boxes
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,61 @@
+// Emits copies of slices: tiles of a tensor by TMA, and contiguous bytes by bulk copies.
+#pragma once
+
+#include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/tensor_copy.h"
+
+namespace ptxbuilder {
+
+// `length` elements along one dimension, from a start that the host or the device knows.
+struct Slice {
+  u32 start;
+  int64_t length;
+};
+inline Slice ds(u32 start, int64_t length) { return {start, length}; }
+inline Slice ds(detail::HostInteger auto start, int64_t length, Where where = Where::here()) {
+  return {u32(start, where), length};
+}
+
+// The part of a tile in shared memory that begins at two slices' starts: its address, and its own layout, as
+// a TiledCopy takes it. Starts are multiples of the lengths: Error where the host knows better. Throws Error
+// when the lengths do not divide the tile, or the swizzle's pattern would not start anew with each part.
+struct SharedSlice {
+  smem address;
+  ComposedLayout memory;
+};
+SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, Slice rows, Slice cols,
+                         Where where = Where::here());
+
+// Loads the slices of a tensor, one for each of its dimensions, outermost first, to `to`, which is aligned to
+// the swizzle's pattern (8 spans, at least 128 bytes). One thread calls it; copy.bytes() complete on
+// `barrier`. The tensor map's recipe follows from the copy; the launch gives it copy.map_tensor(). A
+// transformed dimension begins at a multiple of its tile: Error where the host knows better. Throws Error
+// when the lengths are not the copy's, or another copy uses the map with another box.
+void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
+              Where where = Where::here());
+// The reverse; see tile/copy.h for what surrounds it.
+void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,
+               Where where = Where::here());
+
+// PTX ISA, cp.async.bulk: contiguous elements, without a tensor map. Bytes and addresses are multiples of 16:
+// Error where the host knows better.
+template <class T>
+void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, Where where = Where::here());
+template <class T>
+void bulk_store(gptr<T> to, Slice slice, smem from, Where where = Where::here());
+
+namespace detail {
+void bulk_load(smem to, gmem from, DType type, Slice slice, smem barrier, Where where);
+void bulk_store(gmem to, DType type, Slice slice, smem from, Where where);
+}  // namespace detail
+
+template <class T>
+void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, Where where) {
+  detail::bulk_load(to, from, T::dtype, slice, barrier, where);
+}
+template <class T>
+void bulk_store(gptr<T> to, Slice slice, smem from, Where where) {
+  detail::bulk_store(to, T::dtype, slice, from, where);
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,251 @@
+#include "ptxbuilder/tile/thread_copy.h"
+
+#include <fmt/format.h>
+
+#include "ptxbuilder/ir/index.h"
+
+namespace ptxbuilder {
+namespace {
+
+using Kind = CopyAtom::Kind;
+
+// The addresses of one thread in shared memory. What an access adds that is a multiple of the swizzle's
+// pattern does not take part in it, and is added as a constant.
+class SharedAddresses {
+ public:
+  SharedAddresses(const TiledCopy& copy, smem start, u32 thread)
+      : copy_(copy), start_(start), thread_(thread), layout_(to_device(copy.linear_offsets())) {}
+
+  smem operator()(int access) const {
+    const XorSwizzle swizzle = copy_.memory().swizzle();
+    const int64_t pattern = int64_t{1} << (swizzle.base() + swizzle.shift() + swizzle.bits());
+    const int64_t steps = copy_.memory().offset() + copy_.linear_offsets()({0, access});
+    const int64_t outside = swizzle.bits() == 0 ? steps : steps / pattern * pattern;
+    Index own = layout_({Index(thread_), Index(0)});
+    Index inside = swizzle.apply(LayoutInteger<Index>::add(own, Index(steps - outside)));
+    const int bytes = size_of(copy_.dtype());
+    u32 offset = LayoutInteger<Index>::multiply(inside, Index(bytes)).value();
+    return start_ + offset + static_cast<uint32_t>(outside * bytes);
+  }
+
+ private:
+  const TiledCopy& copy_;
+  smem start_;
+  u32 thread_;
+  DeviceLayout layout_;
+};
+
+// The same in a row-major matrix, with the place's coordinates.
+class GlobalAddresses {
+ public:
+  GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread, Where where)
+      : copy_(copy), tile_(tile), thread_(thread), coordinates_(to_device(copy.coordinates())) {
+    // Elements of an access lie side by side there too.
+    const IntTuple& shape = copy.memory().layout().shape();
+    ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
+    TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows, where);
+  }
+
+  struct Place {
+    gmem address;
+    std::optional<pred> inside;
+  };
+  Place operator()(int access) const {
+    DeviceTuple at = image<Index>({Index(thread_), Index(access)}, coordinates_);
+    u32 row = at[0].value().value(), col = at[1].value().value();
+    const auto bytes = static_cast<uint32_t>(size_of(copy_.dtype()));
+    Place place{tile_.address + (u64(row) * u64(tile_.row_elements) + u64(col)) * bytes, std::nullopt};
+    if (tile_.rows) place.inside = row < *tile_.rows;
+    if (tile_.cols) place.inside = place.inside ? *place.inside & (col < *tile_.cols) : col < *tile_.cols;
+    return place;
+  }
+
+ private:
+  const TiledCopy& copy_;
+  const GlobalTile& tile_;
+  u32 thread_;
+  DeviceLayout coordinates_;
+};
+
+void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation,
+                Where where) {
+  for (Kind kind : kinds)
+    if (copy.atom().kind() == kind) return;
+  throw Error(where, fmt::format("{}: {} does not do that", operation, copy.atom().describe()));
+}
+
+int registers_of(const TiledCopy& copy, int accesses) {
+  return accesses * std::max(1, copy.atom().register_bytes() / 4);
+}
+
+void check_accesses(const TiledCopy& copy, int first, int count, std::string_view operation, Where where) {
+  if (first < 0 || count < 1 || first + count > copy.accesses())
+    throw Error(where, fmt::format("{}: accesses {} to {} of {}", operation, first, first + count - 1,
+                                   copy.describe()));
+}
+
+// Plain accesses of `bytes` at an address in shared or global memory.
+template <class Address>
+void load_vector(Address from, int bytes, std::vector<u32>& to, Where where) {
+  if (bytes == 1) {
+    Var<u16> byte(0);
+    const bool global = std::same_as<Address, gmem>;
+    ptx(global ? "ld.global.u8 {d:=u16}, [{a:gmem}];" : "ld.shared.u8 {d:=u16}, [{a:smem}];",
+        {{"d", byte}, {"a", from}}, where);
+    to.emplace_back(byte.value());
+  } else if (bytes == 2) {
+    to.emplace_back(Pointer<u16, Address>(from)[{0, where}].value());
+  } else {
+    auto append = [&](const auto& values) { to.insert(to.end(), values.begin(), values.end()); };
+    Pointer<u32, Address> words(from);
+    if (bytes == 4) append(load<1>(words, where));
+    if (bytes == 8) append(load<2>(words, where));
+    if (bytes == 16) append(load<4>(words, where));
+  }
+}
+
+template <class Address>
+void store_vector(Address to, int bytes, const u32* from, Where where) {
+  if (bytes == 1) {
+    const bool global = std::same_as<Address, gmem>;
+    ptx(global ? "st.global.u8 [{a:gmem}], {s:u16};" : "st.shared.u8 [{a:smem}], {s:u16};",
+        {{"a", to}, {"s", u16(*from)}}, where);
+  } else if (bytes == 2) {
+    store(Pointer<u16, Address>(to), std::array{u16(*from)}, where);
+  } else {
+    Pointer<u32, Address> words(to);
+    if (bytes == 4) store(words, std::array{from[0]}, where);
+    if (bytes == 8) store(words, std::array{from[0], from[1]}, where);
+    if (bytes == 16) store(words, std::array{from[0], from[1], from[2], from[3]}, where);
+  }
+}
+
+}  // namespace
+
+ComposedLayout layout_of(const TileView& view) {
+  const SharedTile& tile = view.tile();
+  ComposedLayout panels =
+      panel_layout(tile.dtype(), view.row_count(), tile.cols(), tile.swizzle(), tile.rows());
+  if (tile.swizzle() != Swizzle::none || tile.panels() == 1) return panels;
+  const int64_t width = tile.panel_cols();
+  return panels.with(
+      make_layout({view.row_count(), {width, tile.panels()}}, {width, {1, tile.rows() * width}}));
+}
+
+std::vector<u32> load(const TiledCopy& copy, smem from, u32 thread, Where where) {
+  return load(copy, from, thread, 0, copy.accesses(), where);
+}
+
+std::vector<u32> load(const TiledCopy& copy, smem from, u32 thread, int first, int count, Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::ldmatrix, Kind::vector}, "load from shared memory", where);
+  check_accesses(copy, first, count, "load", where);
+  SharedAddresses address(copy, from, thread);
+  std::vector<u32> registers;
+  for (int access = first; access < first + count; ++access) {
+    if (!copy.atom().is_matrix()) {
+      load_vector(address(access), copy.atom().bytes(), registers, where);
+      continue;
+    }
+    std::vector<Argument> arguments = {address(access)};
+    const isa::Row& row = isa::ldmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
+    for (Value v : Builder::current(where).emit(row, arguments, std::nullopt, where))
+      registers.emplace_back(v.handle());
+  }
+  return registers;
+}
+
+void store(const TiledCopy& copy, smem to, u32 thread, const std::vector<u32>& registers, Where where) {
+  store(copy, to, thread, registers, 0, copy.accesses(), where);
+}
+
+void store(const TiledCopy& copy, smem to, u32 thread, const std::vector<u32>& registers, int first,
+           int count, Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::stmatrix, Kind::vector}, "store to shared memory", where);
+  check_accesses(copy, first, count, "store", where);
+  const int each = registers_of(copy, 1);
+  if (static_cast<int>(registers.size()) != registers_of(copy, count))
+    throw Error(where, fmt::format("store: {} registers, but {} accesses of {} take {}", registers.size(),
+                                   count, copy.atom().describe(), registers_of(copy, count)));
+  SharedAddresses address(copy, to, thread);
+  for (int access = first; access < first + count; ++access) {
+    const u32* from = &registers[static_cast<size_t>((access - first) * each)];
+    if (!copy.atom().is_matrix()) {
+      store_vector(address(access), copy.atom().bytes(), from, where);
+      continue;
+    }
+    std::vector<Argument> arguments = {address(access), std::vector<Value>(from, from + each)};
+    const isa::Row& row = isa::stmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
+    Builder::current(where).emit(row, arguments, std::nullopt, where);
+  }
+}
+
+std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::vector}, "load from global memory", where);
+  GlobalAddresses place(copy, from, thread, where);
+  std::vector<u32> registers;
+  for (int access = 0; access < copy.accesses(); ++access) {
+    auto [address, inside] = place(access);
+    if (!inside) {
+      load_vector(address, copy.atom().bytes(), registers, where);
+      continue;
+    }
+    std::vector<Var<u32>> loaded;
+    for (int i = 0; i < registers_of(copy, 1); ++i) loaded.emplace_back(0, where);
+    if_(
+        *inside,
+        [&, address = address] {
+          std::vector<u32> values;
+          load_vector(address, copy.atom().bytes(), values, where);
+          for (size_t i = 0; i < values.size(); ++i) loaded[i] = values[i];
+        },
+        where);
+    for (const Var<u32>& v : loaded) registers.push_back(v);
+  }
+  return registers;
+}
+
+void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
+           Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::vector}, "store to global memory", where);
+  if (static_cast<int>(registers.size()) != registers_of(copy, copy.accesses()))
+    throw Error(where, fmt::format("store: {} registers, but {} take {}", registers.size(), copy.describe(),
+                                   registers_of(copy, copy.accesses())));
+  GlobalAddresses place(copy, to, thread, where);
+  for (int access = 0; access < copy.accesses(); ++access) {
+    auto [address, inside] = place(access);
+    const u32* from = &registers[static_cast<size_t>(registers_of(copy, 1) * access)];
+    auto write = [&, address = address] { store_vector(address, copy.atom().bytes(), from, where); };
+    if (inside)
+      if_(*inside, write, where);
+    else
+      write();
+  }
+}
+
+void load_async(const TiledCopy& copy, smem to, const GlobalTile& from, u32 thread, Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::cp_async}, "load_async", where);
+  SharedAddresses address(copy, to, thread);
+  GlobalAddresses place(copy, from, thread, where);
+  const int bytes = copy.atom().bytes();
+  for (int access = 0; access < copy.accesses(); ++access) {
+    auto [source, inside] = place(access);
+    smem destination = address(access);
+    if (inside) {
+      u32 taken = select(*inside, u32(bytes), 0);
+      if (bytes == 4) cp_async_4_zfill(destination, source, taken, where);
+      if (bytes == 8) cp_async_8_zfill(destination, source, taken, where);
+      if (bytes == 16) cp_async_16_zfill(destination, source, taken, where);
+    } else {
+      if (bytes == 4) cp_async_4(destination, source, where);
+      if (bytes == 8) cp_async_8(destination, source, where);
+      if (bytes == 16) cp_async_16(destination, source, where);
+    }
+  }
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,151 @@
+// Barriers whose phases are tracked, and barriers of clusters: right on every schedule, and their mutants are
+// reported.
+//
+//   barrier_test [--device=emulator|cuda|auto]
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "barrier_subject.h"
+#include "mutation_kit.h"
+#include "runtime/open_device.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+std::string device_name = "emulator";
+
+// On so many schedules of the emulator, or so many times on another device.
+void check_right(const Subject& subject, int schedules) {
+  std::string report;
+  if (device_name == "emulator")
+    subject.run(subject.text(), 0, schedules, report);
+  else
+    report = subject.run_on(*runtime::open_device(device_name), schedules);
+  CHECK_MESSAGE(report == "right", subject.name() << ": " << report);
+}
+
+// The counts that the barriers of a kernel are initialised with, in order.
+std::vector<int64_t> counts(const Subject& subject) {
+  std::vector<int64_t> all;
+  std::function<void(const std::vector<ptx::Statement>&)> visit =
+      [&](const std::vector<ptx::Statement>& body) {
+        for (const ptx::Statement& s : body) {
+          if (s.kind == ptx::Statement::Kind::block) visit(s.block);
+          if (s.kind != ptx::Statement::Kind::instruction ||
+              !s.instruction.opcode.starts_with("mbarrier.init"))
+            continue;
+          all.push_back(ptx::integer_value(s.instruction.operands.at(1)).value_or(-1));
+        }
+      };
+  ptx::Module module = ptx::parse(subject.text());
+  for (const ptx::Statement& s : module.statements)
+    if (s.kind == ptx::Statement::Kind::function) visit(s.function[0].body);
+  return all;
+}
+
+// Exclusive-or becomes a copy: nothing turns.
+bool keep(Instruction& i) {
+  i.opcode = "mov.b32";
+  i.operands.resize(2);
+  return true;
+}
+
+bool shifted_by_another(Instruction& i) {
+  i.operands.at(2) = number(31);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("rings of 1 to 32 barriers, through many phases of each") {
+  for (int slots : {1, 2, 3, 5, 8, 31, 32}) check_right(ring(slots, 4 * slots + 3), 20);
+}
+
+TEST_CASE("meetings of clusters along x, y and both") {
+  struct Shape {
+    uint32_t x, y;
+    const char* axes;
+    int64_t count;
+  };
+  // 4 warps of each CTA in line.
+  for (Shape s : {Shape{1, 1, "x", 4},
+                  {2, 1, "x", 8},
+                  {4, 1, "x", 16},
+                  {1, 2, "y", 8},
+                  {2, 2, "x", 8},
+                  {2, 2, "y", 8},
+                  {2, 2, "xy", 12},
+                  {4, 2, "xy", 20},
+                  {2, 1, "y", 4}}) {
+    Subject subject = meeting(s.x, s.y, s.axes, 5);
+    check_right(subject, 20);
+    CHECK(counts(subject) == std::vector<int64_t>{s.count, s.count});
+  }
+}
+
+TEST_CASE("emulator: mutants of a ring") {
+  const char *const wait = "mbarrier.try_wait", *const arrive = "mbarrier.arrive";
+  // A barrier's parity turns when its bit is exclusive-ored.
+  check_mutants(
+      ring(3, 11),
+      {
+          {"no bar.sync after the init", "bar.sync", 0, drop, {Fault::mbarrier_use, Fault::mbarrier_init}},
+          {"a full barrier is not initialised", "mbarrier.init", 0, drop, {Fault::mbarrier_use}},
+          {"an empty barrier is not initialised", "mbarrier.init", 3, drop, {Fault::mbarrier_use}},
+          {"a full barrier for 129", "mbarrier.init", 0, add_to(1, 1), {Fault::deadlock}},
+          {"an empty barrier for 129", "mbarrier.init", 3, add_to(1, 1), {Fault::deadlock}},
+          {"a full barrier for 64", "mbarrier.init", 0, set_operand(1, 64), {Fault::race, Fault::deadlock}},
+          {"the producer does not wait", wait, 0, do_not_wait, {Fault::race}},
+          {"the consumer does not wait", wait, 1, do_not_wait, {Fault::race}},
+          {"the producer does not arrive", arrive, 0, drop, {Fault::deadlock}},
+          {"the consumer does not arrive", arrive, 1, drop, {Fault::deadlock}},
+          {"the producer's parities do not turn", "xor.b32", 0, keep, {Fault::race, Fault::deadlock}},
+          {"the consumer's parities do not turn", "xor.b32", 1, keep, {Fault::race, Fault::deadlock}},
+          {"the consumer waits for the other parity",
+           "shr.u32",
+           1,
+           shifted_by_another,
+           {Fault::race, Fault::deadlock}},
+      });
+}
+
+TEST_CASE("emulator: mutants of a meeting") {
+  const char *const wait = "mbarrier.try_wait", *const arrive = "mbarrier.arrive";
+  check_mutants(
+      meeting(2, 2, "xy", 4),
+      {
+          {"no fence after the init", "fence.", 0, drop, {Fault::mbarrier_init}, 2},
+          {"the cluster does not meet after the init",
+           "barrier.cluster",
+           0,
+           drop,
+           {Fault::mbarrier_use, Fault::mbarrier_init, Fault::deadlock},
+           2},
+          {"the first barrier is not initialised", "mbarrier.init", 0, drop, {Fault::mbarrier_use}},
+          {"the first barrier for an arrival more", "mbarrier.init", 0, add_to(1, 1), {Fault::deadlock}},
+          {"the first barrier for an arrival less",
+           "mbarrier.init",
+           0,
+           add_to(1, -1),
+           {Fault::race, Fault::deadlock}},
+          {"the second barrier for the CTA alone",
+           "mbarrier.init",
+           1,
+           set_operand(1, 4),
+           {Fault::race, Fault::deadlock}},
+          {"the second barrier is not initialised", "mbarrier.init", 1, drop, {Fault::mbarrier_use}},
+          {"all arrive at CTA 0", "mapa", 0, set_operand(2, 0), {Fault::arrival_count, Fault::race}},
+          {"nobody has written", arrive, 0, drop, {Fault::deadlock}},
+          {"nobody has read", arrive, 1, drop, {Fault::deadlock}},
+          {"it reads without waiting", wait, 0, do_not_wait, {Fault::race}},
+          {"it writes without waiting", wait, 1, do_not_wait, {Fault::race, Fault::early_exit}},
+          {"parities do not turn", "xor.b32", 0, keep, {Fault::race, Fault::deadlock}},
+      });
+}
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
+  doctest::Context context(argc, argv);
+  return context.run();
+}

@@ -1,0 +1,426 @@
+// Misuse of tiled copies, tensor copies and shared places: each case throws an Error that names the rule, the
+// values and the line, and has a twin that is accepted.
+#include "misuse_kit.h"
+#include "ptxbuilder/tile/bank_conflicts.h"
+#include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/tensor_slice.h"
+#include "ptxbuilder/tile/thread_copy.h"
+#include "ptxbuilder/tile/warp_mma.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+Layout rows_of_threads(int64_t elements) { return threads_along_rows(16, 64, 128, elements); }
+ComposedLayout swizzled() { return panel_layout(DType::bf16, 16, 64, Swizzle::b128); }
+
+// One load of a tensor copy into a tile of 16 KB.
+void load_tensor(const TensorCopy& copy, std::vector<Slice> (*slices)(bool), bool bad, Where where) {
+  Kernel k("k");
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile tile = k.shared<u32>({128, 32}, Swizzle128B);
+  Barriers bar(k, {1});
+  sync_threads();
+  tma_load(copy, tile[0].address(), A, slices(bad), bar[0], where);
+  done(k);
+}
+
+}  // namespace
+
+TEST_CASE("copy instructions") {
+  check_cases({
+      {"cp.async of a size it has not",
+       {"cp.async: 12 bytes", "4, 8 or 16"},
+       [](bool bad) { HERE CopyAtom::cp_async(bad ? 12 : 16); }},
+      {"a vector of a size it has not",
+       {"vector: 32 bytes", "1, 2, 4, 8 or 16"},
+       [](bool bad) { HERE CopyAtom::vector(bad ? 32 : 16); }},
+      {"three matrices",
+       {"ldmatrix: 3 matrices", "1, 2 or 4"},
+       [](bool bad) { HERE CopyAtom::ldmatrix(bad ? 3 : 2); }},
+      {"eight matrices",
+       {"stmatrix: 8 matrices", "1, 2 or 4"},
+       [](bool bad) { HERE CopyAtom::stmatrix(bad ? 8 : 4); }},
+      {"bytes transposed",
+       {"ldmatrix.x4.trans", "e4m3", "only those of 16 bits"},
+       [](bool bad) { HERE CopyAtom::ldmatrix(4, true).held(bad ? DType::e4m3 : DType::f16); }},
+      {"an access below an element",
+       {"a 2 B vector", "less than one f32, which takes 4"},
+       [](bool bad) { HERE CopyAtom::vector(bad ? 2 : 4).held(DType::f32); }},
+      {"matrices of 64-bit elements",
+       {"stmatrix.x1", "f64", "32 bits at most"},
+       [](bool bad) { HERE CopyAtom::stmatrix(1).held(bad ? DType::f64 : DType::f32); }},
+  });
+}
+
+TEST_CASE("tiled copies") {
+  check_cases({
+      {"elements that the swizzle takes apart",
+       {"tiled copy by a 16 B vector", "thread 0, access 0", "not side by side"},
+       [](bool bad) {
+         Layout down = make_layout({{16, 8}, 8}, {{1, 128}, 16});
+         ComposedLayout by_columns{upcast(byte_swizzle(Swizzle::b128), 2), 0, make_layout({64, 16}, {1, 64})};
+         HERE TiledCopy(CopyAtom::vector(16), DType::bf16, down, bad ? by_columns : swizzled());
+       }},
+      {"a start that is not aligned",
+       {"begins at byte 8, which is no multiple of 16"},
+       [](bool bad) {
+         ComposedLayout shifted{byte_swizzle(Swizzle::none), bad ? 4 : 8, make_layout({16, 64}, {64, 1})};
+         HERE TiledCopy(CopyAtom::vector(16), DType::bf16, rows_of_threads(8), shifted);
+       }},
+      {"half a warp for a matrix",
+       {"16 threads are no whole warps"},
+       [](bool bad) {
+         Layout of16 = make_layout({16, 4}, {1, 16}), of32 = make_layout({{4, 8}, 2}, {{16, 1}, 8});
+         ComposedLayout plain = panel_layout(DType::bf16, 8, 8, Swizzle::none);
+         HERE TiledCopy(CopyAtom::ldmatrix(1), DType::bf16, bad ? of16 : of32, plain);
+       }},
+      {"values that do not fill an access",
+       {"a thread's 8 values are no multiple of the 16"},
+       [](bool bad) {
+         const DType type = bad ? DType::u8 : DType::bf16;
+         ComposedLayout plain = panel_layout(type, 16, 64, Swizzle::none);
+         HERE TiledCopy(CopyAtom::cp_async(16), type, rows_of_threads(8), plain);
+       }},
+      {"a tile that is too small",
+       {"the tile has 512 elements, but a thread holds number 1023"},
+       [](bool bad) {
+         Layout held = threads_along_rows(16, 64, 128, 1);
+         ComposedLayout plain = panel_layout(DType::f32, bad ? 8 : 16, 64, Swizzle::none);
+         HERE TiledCopy(CopyAtom::vector(4), DType::f32, held, plain);
+       }},
+      {"layouts of another rank",
+       {"must be of (thread, value) and of (row, column)"},
+       [](bool bad) {
+         Layout one = make_layout(128), two = make_layout({128, 1});
+         ComposedLayout plain = panel_layout(DType::f32, 1, 128, Swizzle::none);
+         HERE TiledCopy(CopyAtom::vector(4), DType::f32, bad ? one : two, plain);
+       }},
+      {"pieces that do not divide a row",
+       {"a 16x64 tile by 128 threads, 24 elements", "do not divide a row"},
+       [](bool bad) { HERE threads_along_rows(16, 64, 128, bad ? 24 : 32 / 4); }},
+      {"rows that do not divide among threads",
+       {"its 16 rows of 8 pieces do not divide"},
+       [](bool bad) { HERE threads_along_rows(16, 64, bad ? 96 : 128, 8); }},
+      {"conflicts",
+       {"128 threads x 1 times a 16 B vector", "112 bank conflicts in 16 phases", "8 wavefronts"},
+       [](bool bad) {
+         TiledCopy columns(CopyAtom::vector(16), DType::bf16, make_layout({{16, 8}, 8}, {{1, 128}, 16}),
+                           panel_layout(DType::bf16, 16, 64, bad ? Swizzle::none : Swizzle::b128));
+         HERE check_conflict_free(columns);
+       }},
+  });
+}
+
+TEST_CASE("tensor copies") {
+  check_cases({
+      {"a row of no multiple of 16 bytes",
+       {"tensor copy of 8x20 f16", "is 40 B", "24 elements are"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {8, bad ? 20 : 24});
+       }},
+      {"a swizzle wider than the row",
+       {"128 B swizzle needs a last dimension of a multiple of 128 B, but it is 64 B"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {8, bad ? 32 : 64}, {}, Swizzle::b128);
+       }},
+      {"a tile that is not the swizzle's span",
+       {"64 B swizzle needs a last dimension of 64 B, but it is 128 B"},
+       [](bool bad) {
+         const Swizzle swizzle = bad ? Swizzle::b64 : Swizzle::b128;
+         HERE TensorCopy(DType::f16, {64, 128}, {TileTransform{{64, 64}}}, swizzle);
+       }},
+      {"a tiling that does not divide",
+       {"tile transform {64, 64}", "dimension 1 has 96 elements", "take 128"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {64, bad ? 96 : 128}, {TileTransform{{64, 64}}});
+       }},
+      {"more tiled dimensions than there are",
+       {"tile transform {2, 64, 64}: 3 dimensions of a tensor that has 2"},
+       [](bool bad) {
+         std::vector<int64_t> two = {64, 64}, three = {2, 64, 64};
+         HERE TensorCopy(DType::f16, {64, 64}, {TileTransform{bad ? three : two}});
+       }},
+      {"a tile of nothing",
+       {"tile transform {0, 64}", "at least 1"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {64, 64}, {TileTransform{{bad ? 0 : 64, 64}}});
+       }},
+      {"a permutation that names a dimension twice",
+       {"transpose transform {0, 0}", "each of the 2 dimensions once"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {64, 64}, {TransposeTransform{{0, bad ? 0 : 1}}});
+       }},
+      {"a transposition within the swizzle's pattern",
+       {"innermost dimension after the transforms", "contiguous in global"},
+       [](bool bad) {
+         std::vector<int> inner = {0, 1, 3, 2}, tiles = {1, 0, 2, 3};
+         std::vector<CopyTransform> both = {TileTransform{{64, 64}}, TransposeTransform{bad ? inner : tiles}};
+         HERE TensorCopy(DType::f16, {128, 128}, both);
+       }},
+      {"six dimensions",
+       {"its tensor map has 6 dimensions, but at most 5"},
+       [](bool bad) {
+         std::vector<int64_t> extents = {2, 2, 2, 64};
+         std::vector<int64_t> two = {2, 64}, one = {64};
+         HERE TensorCopy(DType::f16, extents, {TileTransform{bad ? two : one}});
+       }},
+      {"a last dimension beyond a box",
+       {"has 512 elements after the transforms, but a box at most 256"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {8, 512}, {TileTransform{{8, bad ? 512 : 256}}}, Swizzle::none);
+       }},
+      {"boxes that are not aligned",
+       {"its 3 boxes of 64 B would not be aligned to 128 B"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {bad ? 2 : 4, 48}, {}, Swizzle::b32);
+       }},
+      {"a stride of no multiple of 16 bytes",
+       {"a stride of 200 B, of 1 elements along dimension 0", "multiple of 16 B"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE copy.map_tensor({100, 100}, {bad ? 100 : 104, 1});
+       }},
+      {"a last stride that is not 1",
+       {"the last stride is 2, but must be 1"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE copy.map_tensor({64, 64}, {128, bad ? 2 : 1});
+       }},
+      {"a tensor that needs rounding",
+       {"dimension 0 has 100 elements, which is neither below 64 nor a multiple"},
+       [](bool bad) {
+         TensorCopy exact(DType::f16, {64, 64}, {TileTransform{{64, 64}}}),
+             rounded(DType::f16, {64, 64}, {TileTransform{{64, 64}, Rounding::down}});
+         HERE(bad ? exact : rounded).map_tensor({100, 128}, {128, 1});
+       }},
+  });
+}
+
+TEST_CASE("slices") {
+  check_cases({
+      {"a slice of another length",
+       {"tma_load: a slice of 32 along dimension 0 for a copy of 64x64 f16"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE load_tensor(
+             copy,
+             [](bool b) {
+               return std::vector{ds(0, b ? 32 : 64), ds(0, 64)};
+             },
+             bad, marked);
+       }},
+      {"a dimension without a slice",
+       {"tma_load: 1 slices for a copy of 64x64 f16", "2 dimensions"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE load_tensor(
+             copy,
+             [](bool b) {
+               std::vector slices{ds(0, 64), ds(0, 64)};
+               if (b) slices.pop_back();
+               return slices;
+             },
+             bad, marked);
+       }},
+      {"a start within a tile",
+       {"tma_load: dimension 1 begins at 96, which is no multiple of its tile, 64"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {64, 64}, {TileTransform{{64, 64}}});
+         HERE load_tensor(
+             copy,
+             [](bool b) {
+               return std::vector{ds(64, 64), ds(b ? 96 : 128, 64)};
+             },
+             bad, marked);
+       }},
+      {"a map with two boxes",
+       {"tma_load: the tensor map 'A' already serves copies with a box of 64x64 f16", "second map"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
+         Barriers bar(k, {1});
+         sync_threads();
+         tma_load(TensorCopy(DType::f16, {64, 64}), tile[0].address(), A, {ds(0, 64), ds(0, 64)}, bar[0]);
+         const int rows = bad ? 32 : 64;
+         const TensorCopy other(DType::f16, {rows, 64});
+         HERE tma_load(other, tile[0].address(), A, {ds(0, rows), ds(0, 64)}, bar[0]);
+         done(k);
+       }},
+      {"a part of a swizzle's pattern",
+       {"shared_slice: parts of 4x64", "part 1 begins 512 B into a pattern of 1024 B"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
+         const Slice rows = ds(8, bad ? 4 : 8);
+         HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
+         done(k);
+       }},
+      {"a part that does not divide the tile",
+       {"shared_slice: 24 of 64 along dimension 0; the length must divide it"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
+         const Slice rows = ds(0, bad ? 24 : 32);
+         HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
+         done(k);
+       }},
+      {"a part beyond the tile",
+       {"shared_slice: 32 from 64 of 64 along dimension 0; it begins at a multiple"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
+         const Slice rows = ds(bad ? 64 : 32, 32);
+         HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
+         done(k);
+       }},
+      {"a bulk copy of no multiple of 16 bytes",
+       {"bulk_load: 30 f16 are 60 B", "a multiple of 16 B"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({1, 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE bulk_load(tile[0].address(), A, ds(0, bad ? 30 : 32), bar[0]);
+         done(k);
+       }},
+      {"a bulk copy from a place that is not aligned",
+       {"bulk_store: begins at element 4, byte 8"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({1, 64});
+         HERE bulk_store(A, ds(bad ? 4 : 8, 32), tile[0].address());
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("copies of threads") {
+  check_cases({
+      {"a load by a copy that stores",
+       {"load from shared memory: stmatrix.x1 does not do that"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 8});
+         TiledCopy copy(bad ? CopyAtom::stmatrix(1) : CopyAtom::ldmatrix(1), DType::f16,
+                        make_layout({{4, 8}, 2}, {{16, 1}, 8}), layout_of(tile[0]));
+         HERE load(copy, tile[0].address(), tid_x());
+         done(k);
+       }},
+      {"registers that are too few",
+       {"store: 1 registers, but 1 accesses of a 16 B vector take 4"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
+         TiledCopy copy(CopyAtom::vector(16), DType::f16, rows_of_threads(8), layout_of(tile[0]));
+         std::vector<u32> registers(bad ? 1 : 4, tid_x());
+         HERE store(copy, tile[0].address(), tid_x(), registers);
+         done(k);
+       }},
+      {"accesses that are not there",
+       {"load: accesses 1 to 2 of 128 threads x 2 times"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({32, 64}, Swizzle128B);
+         TiledCopy copy(CopyAtom::vector(16), DType::f16, threads_along_rows(32, 64, 128, 8),
+                        layout_of(tile[0]));
+         HERE load(copy, tile[0].address(), tid_x(), 1, bad ? 2 : 1);
+         done(k);
+       }},
+      {"cp.async of what is no row in global memory",
+       {"tiled copy by a 16 B vector", "not side by side"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
+         Layout down = make_layout({{2, 64}, 8}, {{8, 16}, 1});  // eight rows of a column
+         ComposedLayout columns{byte_swizzle(Swizzle::none), 0, make_layout({16, 64})};
+         TiledCopy copy(CopyAtom::cp_async(16), DType::f16, bad ? down : rows_of_threads(8),
+                        bad ? columns : layout_of(tile[0]));
+         GlobalTile from{gmem(A), 64};
+         HERE load_async(copy, tile[0].address(), from, tid_x());
+         done(k);
+       }},
+      {"a warp's product with too few registers",
+       {"mma: 2 registers of A, 2 of B and 4 of D", "takes 4, 2 and 4"},
+       [](bool bad) {
+         Kernel k("k");
+         std::vector<u32> a(bad ? 2 : 4, tid_x()), b(2, tid_x());
+         std::vector<Var<f32>> d;
+         for (int i = 0; i < 4; ++i) d.emplace_back(0);
+         HERE mma(MmaAtom::mma_sync(DType::f32, DType::bf16, DType::bf16, 16), d, a, b);
+         done(k);
+       }},
+      {"a pack into bytes",
+       {"pack: e4m3"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE pack(bad ? DType::e4m3 : DType::f16, 1.0f, 2.0f);
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("places that are shared") {
+  check_cases({
+      {"a barrier in a shared place",
+       {"barriers: inside shared_union"},
+       [](bool bad) {
+         Kernel k("k");
+         if (!bad) Barriers(k, {1});
+         k.shared_union(
+             [&] {
+               return k.shared<f16>({64, 64}, Swizzle128B);
+             },
+             [&] {
+               HERE if (bad) Barriers(k, {1});
+               return 0;
+             });
+         sync_threads();
+         done(k);
+       }},
+      {"more than there is, where the objects share a place",
+       {"shared memory: 262144 bytes exceed the 232448", "small 16384 at 0, large 262144 at 0"},
+       [](bool bad) {
+         Kernel k("k");
+         k.shared_union(
+             [&] {
+               return k.shared<f16>({128, 64}, Swizzle128B, 1, "small");
+             },
+             [&] {
+               HERE return k.shared<f16>({128, 64}, Swizzle128B, bad ? 16 : 14, "large");
+             });
+         done(k);
+       }},
+  });
+}
+
+// What alternatives take, and where each lies.
+TEST_CASE("a shared place is as large as its largest alternative, and each object is aligned as it needs") {
+  Kernel k("k");
+  SharedTile before = k.shared<f32>({1, 4}, SwizzleNone, 1, "before");  // 16 B
+  auto [a, b] = k.shared_union(
+      [&] {
+        return k.shared<bf16>({64, 64}, Swizzle128B, 2, "a");
+      },
+      [&] {
+        SharedTile small = k.shared<f32>({1, 4}, SwizzleNone, 1, "small");
+        return std::pair(small, k.shared<f32>({8, 32}, Swizzle128B, 1, "b"));
+      });
+  SharedTile after = k.shared<f32>({1, 4}, SwizzleNone, 1, "after");
+  CHECK(before.offset() == 0);
+  CHECK(a.offset() == 1024);
+  CHECK(b.first.offset() == 128);
+  CHECK(b.second.offset() == 1024);
+  CHECK(after.offset() == 1024 + 2 * 8192);
+  const auto& objects = k.signature().shared;
+  std::vector<std::string> names;
+  for (const SharedObject& o : objects) names.push_back(o.name);
+  CHECK(names == std::vector<std::string>{"before", "small", "a", "b", "after"});
+  CHECK(signature_from_json(to_json(k.signature()), "k.json") == k.signature());
+  done(k);
+}

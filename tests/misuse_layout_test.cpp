@@ -1,0 +1,524 @@
+// Misuse of layouts: descriptors, operands, instructions, tiles, boxes, clusters and barriers that do not
+// fit. Each case throws an Error that names the rule, the values and the line, before there is PTX, and has a
+// twin that is accepted.
+#include "misuse_kit.h"
+#include "ptxbuilder/tile/atom.h"
+#include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/store.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+// The operand of wgmma that a case asks for.
+void operand(DType type, Major major, Swizzle swizzle, int mn, int k, Where where) {
+  WgmmaOperand(type, major, swizzle, mn, k, where);
+}
+
+WgmmaOperand a_operand(DType type = DType::bf16, Major major = Major::k, int mn = 128, int k = 64) {
+  return WgmmaOperand(type, major, Swizzle::b128, mn, k);
+}
+
+MmaAtom atom(int n = 64, DType type = DType::bf16) { return MmaAtom::wgmma(DType::f32, type, type, n); }
+
+// A tiled product of these operands.
+void tiled(const WgmmaOperand& a, const WgmmaOperand& b, Where where) { TiledMma(atom(), a, b, where); }
+
+// A load of a whole tile, by coordinates that a case gives.
+template <class... C>
+void load_tile(DType type, TileShape shape, Swizzle swizzle, Where where, C... coordinates) {
+  Kernel k("k");
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile tile(k.builder(), type, shape, swizzle, 1, "", where);
+  Barriers bar(k, {1});
+  sync_threads();
+  tma_load({tile[0].on(bar[0]), where}, A, coordinates...);
+  done(k);
+}
+
+// A load of a tile that the CTAs of a cluster share along x.
+void load_shared(std::array<uint32_t, 3> cluster, int rows, bool one_coordinate, Where where) {
+  Kernel k("k");
+  k.cluster(cluster[0], cluster[1], cluster[2]);
+  auto [A] = k.params<TensorMap>("A");
+  auto tile = k.shared<bf16>({rows, 64}, Swizzle128B);
+  Barriers bar(k, {1});
+  sync_cluster();
+  TileView view = tile[0].on(bar[0]).multicast(ClusterAxis::x);
+  if (one_coordinate)
+    tma_load({view, where}, A, 0);
+  else
+    tma_load({view, where}, A, 0, 0);
+  done(k);
+}
+
+// Two loads through one tensor map.
+void load_both(DType first, DType second, Swizzle one, Swizzle two, Where where) {
+  Kernel k("k");
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile a(k.builder(), first, {64, 64}, one, 1, "", where);
+  SharedTile b(k.builder(), second, {64, 64}, two, 1, "", where);
+  Barriers bar(k, {1});
+  sync_threads();
+  tma_load(a[0].on(bar[0]), A, 0, 0);
+  tma_load({b[0].on(bar[0]), where}, A, 0, 64);
+  done(k);
+}
+
+// A product of views: `a` by the tile of A, `b` of B.
+void multiply(DType type, TileShape a_shape, TileShape b_shape, Swizzle swizzle, bool a_transposed,
+              bool b_transposed, Where where) {
+  Kernel k("k");
+  SharedTile a(k.builder(), type, a_shape, swizzle, 1, "", where);
+  SharedTile b(k.builder(), type, b_shape, swizzle, 1, "", where);
+  Accumulator acc(64, 64);
+  wgmma_group([&] {
+    mma(acc, a_transposed ? a[0].transposed() : a[0], b_transposed ? b[0].transposed() : b[0], where);
+  });
+  wgmma_wait(0);
+  done(k);
+}
+
+}  // namespace
+
+TEST_CASE("descriptors") {
+  check_cases({
+      {"a start between chunks",
+       {"descriptor: the start address is 8 B, but must be a multiple of 16 B below 256 KiB"},
+       [](bool bad) { HERE MatrixDescriptor{.start_address = bad ? 8u : 16u}.encode(marked); }},
+      {"a start beyond shared memory",
+       {"descriptor: the start address is 262144 B"},
+       [](bool bad) { HERE MatrixDescriptor{.start_address = bad ? 262144u : 262128u}.encode(marked); }},
+      {"a leading offset between chunks",
+       {"descriptor: the leading byte offset is 24 B, but must be a multiple of 16 B"},
+       [](bool bad) { HERE MatrixDescriptor{.leading_byte_offset = bad ? 24u : 32u}.encode(marked); }},
+      {"a stride that does not fit",
+       {"descriptor: the stride byte offset is 1048576 B"},
+       [](bool bad) { HERE MatrixDescriptor{.stride_byte_offset = bad ? 1u << 20 : 1024}.encode(marked); }},
+      {"a base offset of 8",
+       {"descriptor: the base offset is 8, but must be 0 to 7"},
+       [](bool bad) { HERE MatrixDescriptor{.base_offset = bad ? 8u : 7u}.encode(marked); }},
+      {"bits that must be 0",
+       {"descriptor: 0x4000004000014000 sets the bits 0x0000000000004000, which must be 0"},
+       [](bool bad) { HERE MatrixDescriptor::decode(0x4000004000010000 | (bad ? 0x4000 : 0), marked); }},
+  });
+}
+
+TEST_CASE("operands of wgmma") {
+  check_cases({
+      {"f64",
+       {"wgmma operand: ", "f64 is none of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
+       [](bool bad) {
+         HERE operand(bad ? DType::f64 : DType::tf32, Major::k, Swizzle::b128, 64, 32, marked);
+       }},
+      {"tf32 along m",
+       {"tf32 cannot be MN-major: wgmma transposes elements of 16 bits alone, and tf32 has 32"},
+       [](bool bad) {
+         HERE operand(bad ? DType::tf32 : DType::f16, Major::mn, Swizzle::b128, 64, 64, marked);
+       }},
+      {"a row of 96 B in 128 B swizzle",
+       {"48 bf16 along k are 96 B, no multiple of 128 B; the widest swizzle that fits is 32 B, or take 64 "
+        "along k"},
+       [](bool bad) {
+         HERE operand(DType::bf16, Major::k, bad ? Swizzle::b128 : Swizzle::b32, 64, 48, marked);
+       }},
+      {"a row of 64 B along n in 128 B swizzle",
+       {"32 bf16 along mn are 64 B, no multiple of 128 B; the widest swizzle that fits is 64 B"},
+       [](bool bad) {
+         HERE operand(DType::bf16, Major::mn, bad ? Swizzle::b128 : Swizzle::b64, 32, 64, marked);
+       }},
+      {"half an instruction",
+       {"8 along k is no multiple of 16, the 32 B of an instruction; the nearest is 16"},
+       [](bool bad) { HERE operand(DType::bf16, Major::k, Swizzle::none, 64, bad ? 8 : 16, marked); }},
+      {"half an instruction of bytes",
+       {"16 along k is no multiple of 32, the 32 B of an instruction; the nearest is 32"},
+       [](bool bad) { HERE operand(DType::e4m3, Major::k, Swizzle::none, 64, bad ? 16 : 32, marked); }},
+      {"rows that are no multiple of 8",
+       {"60 along mn is no multiple of 8; the nearest is 64"},
+       [](bool bad) { HERE operand(DType::s8, Major::k, Swizzle::b128, bad ? 60 : 64, 128, marked); }},
+      {"nothing",
+       {"there are no elements"},
+       [](bool bad) { HERE operand(DType::f16, Major::k, Swizzle::b128, bad ? 0 : 8, 64, marked); }},
+      {"a part across an atom",
+       {"12 of the 128 along mn of K-major bf16 128x64 with 128 B swizzle; a part is a multiple of 8"},
+       [](bool bad) { HERE a_operand().part(bad ? 12 : 16, marked); }},
+      {"a part larger than the whole",
+       {"136 of the 128 along mn"},
+       [](bool bad) { HERE a_operand().part(bad ? 136 : 128, marked); }},
+      {"blocks that do not divide",
+       {"blocks of 48 along mn; a block is a multiple of 8, the atom's extent, and divides 128"},
+       [](bool bad) { HERE a_operand().advances_mn(bad ? 48 : 32, marked); }},
+      {"blocks smaller than an atom",
+       {"blocks of 32 along mn; a block is a multiple of 64, the atom's extent"},
+       [](bool bad) { HERE a_operand(DType::bf16, Major::mn).advances_mn(bad ? 32 : 64, marked); }},
+  });
+}
+
+TEST_CASE("instructions") {
+  check_cases({
+      {"n = 12",
+       {"n = 12 must be a multiple of 8 from 8 to 256"},
+       [](bool bad) {
+         HERE MmaAtom::wgmma(DType::f32, DType::bf16, DType::bf16, bad ? 12 : 16, Major::k, Major::k, marked);
+       }},
+      {"n = 40 into s32",
+       {"n = 40"},
+       [](bool bad) {
+         HERE MmaAtom::wgmma(DType::s32, DType::s8, DType::u8, bad ? 40 : 48, Major::k, Major::k, marked);
+       }},
+      {"bytes along m",
+       {"wgmma: e5m2 cannot be MN-major: only elements of 16 bits are transposed"},
+       [](bool bad) {
+         HERE MmaAtom::wgmma(DType::f32, DType::e5m2, DType::e4m3, 64, bad ? Major::mn : Major::k, Major::k,
+                             marked);
+       }},
+      {"tf32 along n beside registers",
+       {"wgmma: tf32 cannot be MN-major"},
+       [](bool bad) {
+         HERE MmaAtom::wgmma_a_in_registers(DType::f32, DType::tf32, DType::tf32, 64,
+                                            bad ? Major::mn : Major::k, marked);
+       }},
+      {"tf32 into f16",
+       {"wgmma: f16 += tf32 x tf32: types may be"},
+       [](bool bad) {
+         HERE MmaAtom::wgmma(bad ? DType::f16 : DType::f32, DType::tf32, DType::tf32, 64, Major::k, Major::k,
+                             marked);
+       }},
+      {"f16 times bf16",
+       {"wgmma: f32 += f16 x bf16: types may be"},
+       [](bool bad) {
+         HERE MmaAtom::wgmma(DType::f32, DType::f16, bad ? DType::bf16 : DType::f16, 64, Major::k, Major::k,
+                             marked);
+       }},
+      {"e4m3 into s32",
+       {"wgmma: s32 += e4m3 x e4m3: types may be"},
+       [](bool bad) {
+         HERE MmaAtom::wgmma(bad ? DType::s32 : DType::f16, DType::e4m3, DType::e4m3, 64, Major::k, Major::k,
+                             marked);
+       }},
+      {"a tile of another type",
+       {"tiled mma: A is K-major f16 128x64 with 128 B swizzle; the instruction takes K-major bf16"},
+       [](bool bad) { HERE tiled(a_operand(bad ? DType::f16 : DType::bf16), a_operand(), marked); }},
+      {"a tile of another major",
+       {"tiled mma: B is MN-major bf16 128x64 with 128 B swizzle; the instruction takes K-major bf16"},
+       [](bool bad) { HERE tiled(a_operand(), a_operand(DType::bf16, bad ? Major::mn : Major::k), marked); }},
+      {"96 rows",
+       {"tiled mma: m = 96 is no multiple of the instruction's 64"},
+       [](bool bad) { HERE tiled(a_operand(DType::bf16, Major::k, bad ? 96 : 192), a_operand(), marked); }},
+      {"96 columns",
+       {"tiled mma: B is K-major bf16 96x64 with 128 B swizzle; the instruction takes multiples of 64x16"},
+       [](bool bad) { HERE tiled(a_operand(), a_operand(DType::bf16, Major::k, bad ? 96 : 192), marked); }},
+      {"two depths",
+       {"tiled mma: A is K-major bf16 128x128 with 128 B swizzle and B K-major bf16 128x64 with 128 B "
+        "swizzle: both need the same k"},
+       [](bool bad) {
+         HERE tiled(a_operand(DType::bf16, Major::k, 128, bad ? 128 : 64), a_operand(), marked);
+       }},
+      {"a tile for registers",
+       {"tiled mma: A is K-major bf16 128x64 with 128 B swizzle, but the instruction takes it from "
+        "registers"},
+       [](bool bad) {
+         HERE TiledMma(bad ? MmaAtom::wgmma_a_in_registers(DType::f32, DType::bf16, DType::bf16, 64) : atom(),
+                       a_operand(), a_operand(), marked);
+       }},
+      {"the descriptor of registers",
+       {"tiled mma: A is in registers and has no descriptor"},
+       [](bool bad) {
+         TiledMma in_registers(MmaAtom::wgmma_a_in_registers(DType::f32, DType::bf16, DType::bf16, 64), 64,
+                               a_operand());
+         TiledMma shared(atom(), a_operand(), a_operand());
+         HERE(bad ? in_registers : shared).descriptor_a(0, 0, 0, marked);
+       }},
+      {"an instruction of one warp",
+       {"takes B from registers, not by descriptor"},
+       [](bool bad) {
+         HERE TiledMma(bad ? MmaAtom::mma_sync(DType::f32, DType::bf16, DType::bf16, 16) : atom(), 64,
+                       a_operand(), marked);
+       }},
+  });
+}
+
+TEST_CASE("tiles and boxes") {
+  check_cases({
+      {"a row of 96 bytes in 64 B swizzle",
+       {"shared: a row of 96 e4m3 is 96 B, which is no multiple of the swizzle's 64 B"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<e4m3>({64, 96}, bad ? Swizzle64B : Swizzle32B);
+         done(k);
+       }},
+      {"stages between patterns of 64 B swizzle",
+       {"shared: a stage of 256 B is no multiple of 512 B, so the next would not be aligned"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<bf16>({bad ? 4 : 8, 32}, Swizzle64B, 2);
+         done(k);
+       }},
+      {"stages between lines",
+       {"shared: a stage of 48 B is no multiple of 128 B, so the next would not be aligned"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<bf16>({1, 24}, SwizzleNone, bad ? 2 : 1);
+         done(k);
+       }},
+      {"panels of -8 columns",
+       {"shared: panels of -8 columns in a row of 64 bf16"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<bf16>({64, 64, bad ? -8 : 8});
+         done(k);
+       }},
+      {"panels of 8 bytes",
+       {"shared: panels of 4 columns in a row of 64 bf16; they must divide it, and be multiples of 16 B"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<bf16>({64, 64, bad ? 4 : 16});
+         done(k);
+       }},
+      {"no stages",
+       {"shared: rows, cols and stages must be positive, but are 64, 64 and 0"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.shared<bf16>({64, 64}, Swizzle128B, bad ? 0 : 1);
+         done(k);
+       }},
+      {"stages beyond shared memory",
+       {"shared memory: 245760 bytes exceed the 232448 that a CTA may have"},
+       [](bool bad) {
+         Kernel k("k");
+         int stages = bad ? 5 : 4;
+         k.shared<bf16>({128, 64}, Swizzle128B, stages);
+         HERE k.shared<bf16>({256, 64}, Swizzle128B, stages);
+         done(k);
+       }},
+      {"a row wider than a box",
+       {"tma_load: box extent 512 along dimension 0 exceeds 256, for a u8 8x512 tile, no swizzle"},
+       [](bool bad) {
+         HERE load_tile(DType::u8, {8, 512, bad ? 0 : 256}, Swizzle::none, marked, 0, 0);
+       }},
+      {"a tile higher than a box",
+       {"tma_load: box extent 264 along dimension 1 exceeds 256, for a s8 264x128 tile, 128 B swizzle"},
+       [](bool bad) {
+         HERE load_tile(DType::s8, {bad ? 264 : 256, 128}, Swizzle::b128, marked, 0, 0);
+       }},
+      {"one map for two swizzles",
+       {"tma_load: the tensor map 'A' already serves copies with a box of 64x64 bf16 elements and 128 B "
+        "swizzle; a bf16 64x64 tile, no swizzle needs 64x64 and none: declare a second map"},
+       [](bool bad) {
+         HERE load_both(DType::bf16, DType::bf16, Swizzle::b128, bad ? Swizzle::none : Swizzle::b128, marked);
+       }},
+      {"one map for two types",
+       {"tma_load: the tensor map 'A' already serves copies with a box of 64x64 bf16 elements"},
+       [](bool bad) {
+         HERE load_both(DType::bf16, bad ? DType::f16 : DType::bf16, Swizzle::b128, Swizzle::b128, marked);
+       }},
+      {"one map for two ranks",
+       {"tma_load: the tensor map 'A' already serves copies with a box of 64x8 bf16 elements"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         auto tile = k.shared<bf16>({8, 64}, Swizzle128B, 2);
+         Barriers bar(k, {1});
+         sync_threads();
+         tma_load(tile[0].on(bar[0]), A, 0, 0);
+         HERE bad ? tma_load(tile[1].on(bar[0]), A, 0, 8, 0) : tma_load(tile[1].on(bar[0]), A, 0, 8);
+         done(k);
+       }},
+      {"no rows of a view",
+       {"rows: 0 of 64 rows; the count must be a multiple of 8"},
+       [](bool bad) {
+         Kernel k("k");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
+         HERE view.rows(0, bad ? 0 : 8);
+         done(k);
+       }},
+      {"rows of rows",
+       {"rows: 32 from row 8 of 32"},
+       [](bool bad) {
+         Kernel k("k");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0].rows(32, 32);
+         HERE view.rows(bad ? 8 : 0, 32);
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("products of tiles") {
+  check_cases({
+      {"tf32 along m",
+       {"mma: A is a tf32 32x64 tile, 128 B swizzle, transposed: tf32 cannot be MN-major"},
+       [](bool bad) {
+         HERE multiply(DType::tf32, bad ? TileShape{32, 64} : TileShape{64, 32}, {64, 32}, Swizzle::b128, bad,
+                       false, marked);
+       }},
+      {"panels of 32 B",
+       {"mma: A is a bf16 64x64 tile in panels of 16, no swizzle: wgmma reads tiles with 32, 64 or 128 B "
+        "swizzle, or without in panels of 16 B: {64, 64, 8}"},
+       [](bool bad) {
+         int panel = bad ? 16 : 8;
+         HERE multiply(DType::bf16, {64, 64, panel}, {64, 64, panel}, Swizzle::none, false, false, marked);
+       }},
+      {"a tile that is to be transposed",
+       {"mma: D 64x64 += A 64x32 B 64x32: the shapes do not fit"},
+       [](bool bad) {
+         HERE multiply(DType::bf16, {64, 32}, {32, 64}, Swizzle::b64, false, !bad, marked);
+       }},
+      {"a transposed tile of 24 deep",
+       {"mma: A is a bf16 24x64 tile, 128 B swizzle, transposed: 24 along k is no multiple of 16"},
+       [](bool bad) {
+         int depth = bad ? 24 : 32;
+         HERE multiply(DType::bf16, {depth, 64}, {depth, 64}, Swizzle::b128, true, true, marked);
+       }},
+      {"no rows of an accumulator",
+       {"accumulator: m = 0 must be a multiple of 64"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Accumulator acc(bad ? 0 : 64, 64);
+         done(k);
+       }},
+      {"an accumulator of 4 columns",
+       {"accumulator: n = 4 must be a multiple of 8 from 8 to 256"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Accumulator acc(64, bad ? 4 : 8);
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("clusters and barriers") {
+  check_cases({
+      {"24 rows for 2 CTAs",
+       {"tma_load: 24 rows for 2 CTAs; each fetches a multiple of 8"},
+       [](bool bad) {
+         HERE load_shared({2, 1, 1}, bad ? 24 : 32, false, marked);
+       }},
+      {"a cluster along z",
+       {"tma_load: multicast in a cluster of 2 x 1 x 2 CTAs; it serves x and y"},
+       [](bool bad) {
+         HERE load_shared({2, 1, bad ? 2u : 1u}, 64, false, marked);
+       }},
+      {"a vector for 2 CTAs",
+       {"tma_load: multicast divides rows; give the coordinate of the rows too"},
+       [](bool bad) {
+         HERE load_shared({2, 1, 1}, 16, bad, marked);
+       }},
+      {"a store that CTAs share",
+       {"tma_store: a multicast view: only loads are shared by CTAs; store the view itself"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
+         HERE tma_store(A, bad ? view.multicast(ClusterAxis::x) : view, 0, 0);
+         done(k);
+       }},
+      {"a map for whole tiles and for slices",
+       {"tma_load: the tensor map 'A' already serves copies with a box of 64x64 bf16 elements",
+        "needs 64x32"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         auto [A] = k.params<TensorMap>("A");
+         auto tile = k.shared<bf16>({64, 64}, Swizzle128B, 2);
+         Barriers bar(k, {1});
+         sync_cluster();
+         tma_load(tile[0].on(bar[0]), A, 0, 0);
+         TileView second = tile[1].on(bar[0]);
+         HERE tma_load(bad ? second.multicast(ClusterAxis::x) : second, A, 0, 0);
+         done(k);
+       }},
+      {"17 CTAs",
+       {"cluster: 17 x 1 x 1 CTAs; a cluster has 1 to 16"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.cluster(bad ? 17 : 16);
+         done(k);
+       }},
+      {"a cluster behind what depends on it",
+       {"cluster: 4 x 1 x 1 CTAs, after roles or barriers were made for 1; call it before"},
+       [](bool bad) {
+         Kernel k("k");
+         auto tile = k.shared<bf16>({8, 64});
+         if (!bad) {
+           HERE k.cluster(4);
+         }
+         Pipeline pipe(k, 1, {tile}, 1, Producers::cluster);
+         if (bad) {
+           HERE k.cluster(4);
+         }
+         sync_cluster();
+         done(k);
+       }},
+      {"phases of 33 barriers",
+       {"phases: 33 barriers; the register of parities has a bit for each of 32"},
+       [](bool bad) {
+         Kernel k("k");
+         Barriers bars(k, std::vector<int>(bad ? 33 : 32, 1));
+         HERE Phases phases(bars);
+         sync_threads();
+         done(k);
+       }},
+      {"the phase of a barrier that is not there",
+       {"barriers: number 2 of 2"},
+       [](bool bad) {
+         Kernel k("k");
+         Barriers bars(k, {1, 1});
+         sync_threads();
+         Phases phases(bars);
+         HERE phases.wait(bad ? 2 : 1);
+         done(k);
+       }},
+      {"cluster barriers without an axis",
+       {"cluster barriers: along x, y or both; no axis was given"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         std::vector<ClusterAxis> axes;
+         if (!bad) axes.push_back(ClusterAxis::x);
+         HERE ClusterBarriers bars(k, 1, axes);
+         sync_cluster();
+         bars.arrive(0);
+         done(k);
+       }},
+      {"cluster barriers along z",
+       {"cluster barriers: a cluster of 2 x 1 x 2 CTAs; they serve x and y"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2, 1, bad ? 2 : 1);
+         HERE ClusterBarriers bars(k, 1, {ClusterAxis::x});
+         sync_cluster();
+         bars.arrive(0);
+         done(k);
+       }},
+      {"cluster barriers at which nobody arrives",
+       {"cluster barriers: nobody arrives at them, so a wait would never end"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         HERE ClusterBarriers bars(k, 1, {ClusterAxis::x});
+         sync_cluster();
+         if (!bad) bars.arrive(0);
+         done(k);
+       }},
+      {"no cluster barriers",
+       {"barriers: at least one"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE ClusterBarriers bars(k, bad ? 0 : 1, {ClusterAxis::x});
+         sync_threads();
+         bars.arrive(0);
+         done(k);
+       }},
+      {"a pipeline of no stages",
+       {"pipeline: 0 stages and 2 consumers; at least one each"},
+       [](bool bad) {
+         Kernel k("k");
+         auto tile = k.shared<bf16>({64, 64}, Swizzle128B);
+         HERE Pipeline pipe(k, bad ? 0 : 1, {tile}, 2);
+         sync_threads();
+         done(k);
+       }},
+  });
+}

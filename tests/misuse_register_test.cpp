@@ -1,0 +1,242 @@
+// Misuse of register tiles: each case throws an Error that names the rule, the layouts and the line, and has
+// a twin that is accepted.
+#include "misuse_kit.h"
+#include "ptxbuilder/tile/register_memory.h"
+#include "ptxbuilder/tile/register_mma.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+constexpr TileExtent kExtent = {64, 32};
+
+RegisterTile<f32> ones(const RegisterLayout& layout) { return RegisterTile<f32>(f32(1), layout); }
+RegisterTile<f32> ordered() { return ones(wgmma_layout(64, 32)); }
+
+}  // namespace
+
+TEST_CASE("layouts") {
+  check_cases({
+      {"operands in different layouts",
+       {"register tiles of different layouts, wgmma_layout(64, 32) "
+        "((4,8,4),(2,2,4,1)):((2,32,512),(1,256,8,2048)) "
+        "and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)); layout_cast one of them"},
+       [](bool bad) {
+         Kernel k("k");
+         auto other = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));
+         HERE ordered() + other;
+         done(k);
+       }},
+      {"operands of different layouts under a select",
+       {"register tiles of different layouts", "wgmma_8bit(32)"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ordered(), other = ones(bad ? wgmma_8bit(32) : wgmma_layout(64, 32));
+         HERE max(x, other);
+         done(k);
+       }},
+      {"a row of values in place of all",
+       {"register tiles of 64 x 32 and 64 x 1 elements", "wgmma_row(64)",
+        "broadcast brings a reduced one back"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ordered(), row = ones(wgmma_row(64)), whole = bad ? row : broadcast(row, x.layout());
+         HERE x - whole;
+         done(k);
+       }},
+      {"a broadcast of another layout's rows",
+       {"broadcast: a tile of wgmma_row(64)", "to strided(64 x 32, 4)", "the rows of strided(64 x 32, 4)"},
+       [](bool bad) {
+         Kernel k("k");
+         RegisterLayout to = bad ? strided(kExtent, 4) : wgmma_layout(64, 32);
+         HERE broadcast(ones(wgmma_row(64)), to);
+         done(k);
+       }},
+      {"a cast to another extent",
+       {"layout_cast: from wgmma_layout(64, 32)", "to wgmma_layout(64, 40)", "their extents differ"},
+       [](bool bad) {
+         Kernel k("k");
+         RegisterLayout to = wgmma_layout(64, bad ? 40 : 32);
+         HERE layout_cast(ordered(), to);
+         done(k);
+       }},
+      {"a cast to a splat",
+       {"layout_cast: from wgmma_layout(64, 32)", "to splat(64 x 32)", "a splat is one value"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ones(bad ? wgmma_layout(64, 32) : splat(kExtent));
+         HERE layout_cast(x, splat(kExtent));
+         done(k);
+       }},
+      {"a reduction of rows that wander",
+       {"strided(64 x 24, 4)", "its rows and columns are not apart", "layout_cast the tile first"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ones(bad ? strided({64, 24}, 4) : wgmma_layout(64, 24));
+         HERE reduce_rows(Reduction::max, x);
+         done(k);
+       }},
+      {"a reduction of a splat",
+       {"reduce: splat(64 x 32)", "holds one value"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ones(bad ? splat(kExtent) : wgmma_layout(64, 32));
+         HERE reduce_all(Reduction::add, x);
+         done(k);
+       }},
+      {"vectors that do not divide",
+       {"strided: 64 x 32 elements by vectors of 32: they must be a multiple of 4096"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE strided(kExtent, bad ? 32 : 16);
+         done(k);
+       }},
+      {"half of a wgmma",
+       {"wgmma_layout: m = 32 must be a multiple of 64"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE wgmma_layout(bad ? 32 : 64, 32);
+         done(k);
+       }},
+      {"a layout that leaves elements out",
+       {"mine: (128,8):(1,128) of 64 x 32 elements: no thread holds element 1024"},
+       [](bool bad) {
+         Kernel k("k");
+         Layout layout = make_layout({128, bad ? 8 : 16}, {1, 128});
+         HERE RegisterLayout(kExtent, layout, "mine");
+         done(k);
+       }},
+      {"a layout of another number of threads",
+       {"its modes must be 128 threads and their values"},
+       [](bool bad) {
+         Kernel k("k");
+         Layout layout = bad ? make_layout({64, 32}, {1, 64}) : make_layout({128, 16}, {1, 128});
+         HERE RegisterLayout(kExtent, layout);
+         done(k);
+       }},
+      {"a loop that changes the layout",
+       {"a Var of wgmma_layout(64, 32)", "is assigned a tile of strided(64 x 32, 4)"},
+       [](bool bad) {
+         Kernel k("k");
+         Var<RegisterTile<f32>> sum(ordered());
+         auto next = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));
+         HERE sum = next;
+         done(k);
+       }},
+      {"a value that a thread has not",
+       {"value 16 of the 16 that a thread holds of wgmma_layout(64, 32)"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE ordered().value(bad ? 16 : 15);
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("memory and matrix products") {
+  check_cases({
+      {"a tile of another type",
+       {"load: a tile of bf16 in registers, but a f16 64x32 tile"},
+       [](bool bad) {
+         Kernel k("k");
+         auto tile = k.shared<f16>({64, 32});
+         if (bad) {
+           HERE load<bf16>(tile[0]);
+         } else {
+           load<f16>(tile[0]);
+         }
+         done(k);
+       }},
+      {"a tile of another extent",
+       {"store: wgmma_layout(64, 32)", "is of 64 x 32 elements, but the view of a f32 64x64 tile",
+        "of 64 x 64"},
+       [](bool bad) {
+         Kernel k("k");
+         auto tile = k.shared<f32>({64, bad ? 64 : 32});
+         HERE store(tile[0], ordered());
+         done(k);
+       }},
+      {"rows closer than they are long",
+       {"rows of 32 elements that are 16 apart"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p] = k.params<gptr<f32>>("p");
+         u32 pitch = bad ? 16 : 48;
+         HERE load(p, strided(kExtent, 4), pitch);
+         done(k);
+       }},
+      {"more threads than a tile has",
+       {"a CTA of 256 threads; without roles a tile is shared by 128"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p] = k.params<gptr<f32>>("p");
+         k.threads(bad ? 256 : 128);
+         HERE load(p, strided(kExtent, 4));
+         done(k);
+       }},
+      {"an accumulator in flight",
+       {"accumulator: read while an mma may still write it; call wgmma_wait(0) first"},
+       [](bool bad) {
+         Kernel k("k");
+         auto a = k.shared<bf16>({64, 64}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle128B);
+         Accumulator acc(64, 64);
+         wgmma_group([&] { mma(acc, a[0], b[0]); });
+         if (!bad) wgmma_wait(0);
+         HERE load<f32>(acc);
+         wgmma_wait(0);
+         done(k);
+       }},
+      {"an accumulator written in flight",
+       {"accumulator: read while an mma may still write it"},
+       [](bool bad) {
+         Kernel k("k");
+         auto a = k.shared<bf16>({64, 64}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle128B);
+         Accumulator acc(64, 64);
+         wgmma_group([&] { mma(acc, a[0], b[0]); });
+         if (!bad) wgmma_wait(0);
+         HERE store(acc, ones(wgmma_layout(64, 64)));
+         wgmma_wait(0);
+         done(k);
+       }},
+      {"an accumulator from another layout",
+       {"store: a tile of strided(64 x 32, 4)", "to an accumulator of wgmma_layout(64, 32)"},
+       [](bool bad) {
+         Kernel k("k");
+         Accumulator acc(64, 32);
+         auto x = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));
+         HERE store(acc, x);
+         done(k);
+       }},
+      {"an accumulator of another type",
+       {"load: an accumulator: a tile of f16 in registers, but f32 there"},
+       [](bool bad) {
+         Kernel k("k");
+         Accumulator acc(64, 32, bad ? DType::f32 : DType::f16);
+         HERE load<f16>(acc);
+         done(k);
+       }},
+      {"bytes in an accumulator's order as A",
+       {"to_fragment: a tile of wgmma_layout(64, 32)", "but A of e4m3 takes wgmma_8bit(32)",
+        "layout_cast it first"},
+       [](bool bad) {
+         Kernel k("k");
+         auto bytes = astype<e4m3>(ordered());
+         auto x = bad ? bytes : layout_cast(bytes, wgmma_8bit(32));
+         HERE to_fragment(x);
+         done(k);
+       }},
+      {"A of a type that no product takes",
+       {"to_fragment: a tile of f32; astype one of"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ordered();
+         if (bad) {
+           HERE to_fragment(x);
+         } else {
+           to_fragment(astype<bf16>(x));
+         }
+         done(k);
+       }},
+  });
+}

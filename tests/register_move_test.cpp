@@ -1,0 +1,337 @@
+// Register tiles on their way: between layouts, shared and global memory, lanes and warps, and the operands
+// of matrix products; each element at its place, for every type, swizzle and layout.
+//
+//   register_move_test [--device=emulator|cuda|auto]
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "library_kit.h"
+#include "ptxbuilder/tile/register_mma.h"
+#include "register_tile_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+double least_of(DType type) { return type == DType::u8 || type == DType::u32 ? 0 : -8; }
+
+// Every layout of a 64 x cols tile, of which thread, row and column are not yet to be trusted.
+std::vector<RegisterLayout> layouts(int cols) {
+  TileExtent extent{64, cols};
+  std::vector<RegisterLayout> all = {wgmma_layout(64, cols), wgmma_8bit(cols),   wgmma_32bit(cols),
+                                     strided(extent, 1),     strided(extent, 4), strided(extent, 8)};
+  Layout columns = make_layout({{2, 32, 2}, 16}, {{32, 1, 1024}, 64});
+  if (cols == 32) all.emplace_back(extent, columns, "columns");
+  return all;
+}
+
+// In a kernel: `in` by TMA to shared memory, from there to registers, to registers of another layout, to
+// shared memory and by TMA to `out`.
+template <class T>
+std::vector<double> through_shared(const Matrix& in, Swizzle swizzle, const RegisterLayout& first,
+                                   const RegisterLayout& second) {
+  Kernel k("through_shared");
+  auto [In, Out] = k.params<TensorMap, TensorMap>("In", "Out");
+  auto from = k.shared<T>({in.extent.rows, in.extent.cols}, swizzle);
+  auto to = k.shared<T>({in.extent.rows, in.extent.cols}, swizzle);
+  Barriers loaded(k, {1});
+  sync_threads();
+  elect([&] {
+    mbarrier_arrive_expect_tx(loaded[0], from.stage_bytes());
+    tma_load(from[0].on(loaded[0]), In, 0, 0);
+  });
+  barrier_wait(loaded[0], 0);
+  store(to[0], layout_cast(load<T>(from[0], first), second));
+  fence_proxy_async_shared();
+  sync_threads();
+  elect([&] {
+    tma_store(Out, to[0], 0, 0);
+    cp_async_bulk_commit_group();
+    cp_async_bulk_wait_group(0);
+  });
+  Matrix out = in;
+  return result_of(std::move(k), {in}, out);
+}
+
+}  // namespace
+
+TEST_CASE("shared memory in every swizzle, type and layout, and casts between layouts") {
+  for_types<f32, f16, bf16, tf32, e4m3, e5m2, s8, u8, s32, u32>([]<class T>() {
+    int cols = 256 / size_of(T::dtype);
+    Matrix in = random_matrix(T::dtype, {64, cols}, least_of(T::dtype), 8);
+    in.tensor = true;
+    std::vector<RegisterLayout> all = layouts(cols);
+    size_t turn = 0;
+    for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
+      for (const RegisterLayout& first : all) {
+        const RegisterLayout& second = all[++turn % all.size()];
+        if (swizzle == Swizzle::none && cols > 256) continue;
+        check_equal(through_shared<T>(in, swizzle, first, second), in.values,
+                    fmt::format("{}, swizzle {}, {} to {}", name(T::dtype), name(swizzle), first.describe(),
+                                second.describe()));
+      }
+  });
+}
+
+TEST_CASE("layouts whose rows do not divide, and columns first") {
+  // 24 columns: a thread's elements wander through rows.
+  Matrix in = random_matrix(DType::f32, {64, 24}, -8, 8);
+  in.tensor = true;
+  RegisterLayout odd = strided({64, 24}, 4), ordered = wgmma_layout(64, 24);
+  check_equal(through_shared<f32>(in, Swizzle::none, odd, ordered), in.values, "odd to ordered");
+  check_equal(through_shared<f32>(in, Swizzle::none, ordered, odd), in.values, "ordered to odd");
+  Matrix narrow = random_matrix(DType::f32, {64, 32}, -8, 8);
+  narrow.tensor = true;
+  for (Swizzle swizzle : {Swizzle::none, Swizzle::b128})
+    check_equal(through_shared<f32>(narrow, swizzle, layouts(32).back(), strided({64, 32}, 2)), narrow.values,
+                "columns to rows");
+}
+
+TEST_CASE("a transposed view") {
+  Matrix in = random_matrix(DType::f16, {64, 32}, -8, 8);
+  Kernel k("transposed");
+  auto [from, out] = k.params<gptr<f16>, gptr<f16>>("from", "out");
+  auto tile = k.shared<f16>({64, 32}, Swizzle64B);
+  store(tile[0], load(from, strided({64, 32}, 4)));
+  sync_threads();
+  store(out, load<f16>(tile[0].transposed(), strided({32, 64}, 4)));
+  std::vector<double> expected;
+  for (int j = 0; j < 32; ++j)
+    for (int i = 0; i < 64; ++i) expected.push_back(in.values[static_cast<size_t>(i * 32 + j)]);
+  check_equal(result_of(std::move(k), {in}, {DType::f16, {32, 64}, {}}), expected, "transposed");
+}
+
+TEST_CASE("global memory, with a pitch, and the index of each element") {
+  for (bool known : {true, false})
+    for (const RegisterLayout& layout : layouts(32)) {
+      Matrix in = random_matrix(DType::f16, {64, 48}, -8, 8), pitch{DType::u32, {1, 1}, {48}};
+      Kernel k("pitch");
+      auto [from, p, out] = k.params<gptr<f16>, gptr<u32>, gptr<u32>>("from", "pitch", "out");
+      u32 apart = known ? u32(48) : u32(p[0]);
+      auto x = astype<u32>(load(from + 16, layout, apart) * 16 + 200);
+      store(out, x * 65536 + row_index(layout) * 256 + col_index(layout), 32);
+      std::vector<double> expected;
+      for (int i = 0; i < 64; ++i)
+        for (int j = 0; j < 32; ++j) {
+          double value = rounded(DType::f16, in.values[static_cast<size_t>(i * 48 + j + 16)] * 16);
+          expected.push_back(std::trunc(rounded(DType::f16, value + 200)) * 65536 + i * 256 + j);
+        }
+      check_equal(result_of(std::move(k), {in, pitch}, {DType::u32, {64, 32}, {}}), expected,
+                  layout.describe());
+    }
+}
+
+namespace {
+
+template <class T>
+void check_reductions(const RegisterLayout& layout, Reduction operation, double start,
+                      double (*combine)(double, double)) {
+  bool floats = !command::is_integer(T::dtype);
+  double least = operation == Reduction::prod && floats ? 0.9 : least_of(T::dtype);
+  Matrix in = random_matrix(T::dtype, layout.extent(), least, operation == Reduction::prod ? 1.1 : 8);
+  size_t rows = static_cast<size_t>(layout.rows()), cols = static_cast<size_t>(layout.cols());
+  Kernel k("reduce");
+  auto [from, out] = k.params<gptr<T>, gptr<T>>("from", "out");
+  RegisterTile<T> x = load(from, layout);
+  RegisterTile<T> of_rows = reduce_rows(operation, x), of_cols = reduce_cols(operation, x);
+  store(out, of_rows);
+  store(out + layout.rows(), of_cols);
+  u32 rest = layout.rows() + layout.cols();
+  store(out + rest, broadcast(of_rows, layout) - broadcast(of_cols, layout));
+  store(out + (rest + layout.elements()), RegisterTile<T>(reduce_all(operation, x), splat({128, 1})));
+  std::vector<double> row(rows, start), col(cols, start), expected;
+  double whole = start;
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j) {
+      double value = in.values[i * cols + j];
+      row[i] = combine(row[i], value);
+      col[j] = combine(col[j], value);
+      whole = combine(whole, value);
+    }
+  expected = row;
+  expected.insert(expected.end(), col.begin(), col.end());
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j) expected.push_back(rounded(T::dtype, row[i] - col[j]));
+  expected.insert(expected.end(), 128, whole);
+  bool exact = operation == Reduction::max || operation == Reduction::min || !floats;
+  double unit = T::dtype == DType::f32 ? 0x1p-20 : T::dtype == DType::f16 ? 0x1p-9 : 0x1p-6;
+  check_equal(result_of(std::move(k), {in}, {T::dtype, {static_cast<int>(expected.size()), 1}, {}}), expected,
+              fmt::format("{} of {} in {}", static_cast<int>(operation), name(T::dtype), layout.describe()),
+              exact ? 0 : unit, exact ? 0 : 300 * unit);
+}
+
+}  // namespace
+
+TEST_CASE("reductions, and back to rows and columns") {
+  for_types<f32, f16, bf16, s32>([]<class T>() {
+    std::vector<RegisterLayout> all = layouts(32);
+    all.push_back(wgmma_layout(128, 16));
+    all.push_back(strided({4, 512}, 4));
+    for (const RegisterLayout& layout : all) {
+      check_reductions<T>(layout, Reduction::add, 0, [](double a, double b) { return a + b; });
+      check_reductions<T>(layout, Reduction::max, -1e9, [](double a, double b) { return std::max(a, b); });
+      check_reductions<T>(layout, Reduction::min, 1e9, [](double a, double b) { return std::min(a, b); });
+      if (!std::same_as<T, s32>)
+        check_reductions<T>(layout, Reduction::prod, 1, [](double a, double b) { return a * b; });
+    }
+  });
+}
+
+TEST_CASE("the layouts of reductions") {
+  CHECK(wgmma_layout(128, 64).reduced_rows() == wgmma_row(128));
+  CHECK(wgmma_layout(128, 64).reduced_cols() == wgmma_col(64));
+  CHECK_FALSE(wgmma_layout(64, 64) == wgmma_layout(64, 32));
+  CHECK_FALSE(wgmma_layout(64, 32) == strided({64, 32}, 2));
+  CHECK(wgmma_layout(64, 32) ==
+        RegisterLayout({64, 32}, wgmma_layout(64, 32).thread_value(), "another name"));
+  // Element by element as the manual numbers an accumulator.
+  RegisterLayout layout = wgmma_layout(128, 32);
+  for (int t = 0; t < 128; ++t)
+    for (int v = 0; v < layout.values(); ++v) {
+      int block = v / 16, i = v % 16;
+      CHECK(layout.row(t, v) == 64 * block + 16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2));
+      CHECK(layout.col(t, v) == 8 * (i / 4) + 2 * (t % 4) + i % 2);
+    }
+}
+
+TEST_CASE("a tile in a loop") {
+  Matrix in = random_matrix(DType::f16, {64, 32}, -2, 2);
+  Kernel k("loop");
+  auto [from, out] = k.params<gptr<f16>, gptr<f16>>("from", "out");
+  auto x = load(from, wgmma_layout(64, 32));
+  Var<RegisterTile<f16>> sum(RegisterTile<f16>(f16(0), x.layout()));
+  for_(0u, u32(5), [&](u32) { sum = sum.value() + x; });
+  store(out, sum.value());
+  std::vector<double> expected;
+  for (double v : in.values) {
+    double total = 0;
+    for (int i = 0; i < 5; ++i) total = rounded(DType::f16, total + v);
+    expected.push_back(total);
+  }
+  check_equal(result_of(std::move(k), {in}, {DType::f16, {64, 32}, {}}), expected, "loop");
+}
+
+TEST_CASE("tiles of two warpgroups, each with its own scratch") {
+  Matrix in = random_matrix(DType::f32, {128, 32}, -8, 8);
+  Kernel k("two");
+  auto [from, out] = k.params<gptr<f32>, gptr<f32>>("from", "out");
+  k.warpgroups(2, 0, [&, from = from, out = out](u32 group) {
+    auto x = layout_cast(load(from + group * 2048, strided({64, 32}, 4)), wgmma_layout(64, 32));
+    store(out + group * 2048, x - broadcast(reduce_cols(Reduction::max, x), x.layout()));
+  });
+  std::vector<double> expected;
+  for (int i = 0; i < 128; ++i)
+    for (int j = 0; j < 32; ++j) {
+      double most = -1e9;
+      for (int r = 0; r < 64; ++r)
+        most = std::max(most, in.values[static_cast<size_t>((i / 64 * 64 + r) * 32 + j)]);
+      expected.push_back(rounded(DType::f32, in.values[static_cast<size_t>(i * 32 + j)] - most));
+    }
+  check_equal(result_of(std::move(k), {in}, {DType::f32, {128, 32}, {}}), expected, "two warpgroups");
+}
+
+namespace {
+
+// D = A B^T with A from registers in its own type, twice: the second product adds to 1 + the first.
+template <class T, class D>
+void check_product() {
+  int depth = 128 / size_of(T::dtype), n = 64;
+  Matrix a = random_matrix(T::dtype, {64, depth}, least_of(T::dtype) / 2, 4),
+         b = random_matrix(T::dtype, {n, depth}, least_of(T::dtype) / 2, 4);
+  for (Matrix* m : {&a, &b})
+    for (double& v : m->values) v = std::floor(v);
+  Kernel k("product");
+  auto [from, right, out] = k.params<gptr<T>, gptr<T>, gptr<D>>("a", "b", "out");
+  auto sB = k.shared<T>({n, depth}, Swizzle128B);
+  store(sB[0], load(right, strided({n, depth}, 4)));
+  fence_proxy_async_shared();
+  sync_threads();
+  RegisterTile<T> x = load(from, wgmma_layout(64, depth));
+  RegisterLayout wanted = size_of(T::dtype) == 1    ? wgmma_8bit(depth)
+                          : T::dtype == DType::tf32 ? wgmma_32bit(depth)
+                                                    : wgmma_layout(64, depth);
+  Fragment fragment = to_fragment(load<T>(to_fragment(layout_cast(x, wanted))));
+  Accumulator acc(64, n, D::dtype);
+  auto multiply = [&] {
+    wgmma_group([&] { mma(acc, fragment, sB[0]); });
+    wgmma_wait(0);
+  };
+  multiply();
+  store(acc, load<D>(acc) + 1);
+  multiply();
+  store(out, load<D>(acc));
+  std::vector<double> expected;
+  for (int i = 0; i < 64; ++i)
+    for (int j = 0; j < n; ++j) {
+      double sum = 1;
+      for (int s = 0; s < depth; ++s)
+        sum +=
+            2 * a.values[static_cast<size_t>(i * depth + s)] * b.values[static_cast<size_t>(j * depth + s)];
+      expected.push_back(sum);
+    }
+  check_equal(result_of(std::move(k), {a, b}, {D::dtype, {64, n}, {}}), expected,
+              std::string(name(T::dtype)));
+}
+
+}  // namespace
+
+TEST_CASE("fragments and accumulators of products") {
+  check_product<f16, f32>();
+  check_product<bf16, f32>();
+  check_product<tf32, f32>();
+  check_product<e4m3, f32>();
+  check_product<e5m2, f32>();
+  check_product<s8, s32>();
+  check_product<u8, s32>();
+  check_product<f16, f16>();
+}
+
+TEST_CASE("the code: nothing local, packed conversions, two shuffles a row") {
+  Kernel k("softmax");
+  auto sA = k.shared<bf16>({64, 64}, Swizzle128B), sB = k.shared<bf16>({64, 64}, Swizzle128B);
+  Accumulator acc(64, 64), next(64, 64);
+  wgmma_group([&] { mma(acc, sA[0], sB[0]); });
+  wgmma_wait(0);
+  auto s = load<f32>(acc);
+  auto m = reduce_rows(Reduction::max, s);
+  auto p = exp2(fma(s, 0.5f, broadcast(m * -0.5f, s.layout())), Approx::yes);
+  Fragment a = to_fragment(astype<bf16>(p));
+  wgmma_group([&] { mma(next, a, sB[0]); });
+  wgmma_wait(0);
+  std::string ptx = ptx_of(k);
+  CHECK_FALSE(contains(ptx, ".local"));
+  CHECK_FALSE(contains(ptx, "st.shared"));
+  CHECK(count(ptx, "shfl.sync.bfly") == 2 * 2);
+  CHECK(count(ptx, "ex2.approx.ftz.f32") == 32);
+  CHECK(count(ptx, "fma.rn.f32") == 32);
+  CHECK(count(ptx, "max.f32") == 2 * (15 + 2));
+  CHECK(count(ptx, "cvt.rn.bf16x2.f32") == 16);
+}
+
+TEST_CASE("the code: halves two at a time, and swizzled stores with addresses folded") {
+  Kernel k("packed");
+  auto [from] = k.params<gptr<f16>>("from");
+  auto tile = k.shared<f16>({64, 64}, Swizzle128B);
+  auto x = load(from, strided({64, 64}, 8)), y = x * x + 1;
+  store(tile[0], layout_cast(max(-y, abs(x)), wgmma_layout(64, 64)));
+  std::string ptx = ptx_of(k);
+  CHECK(count(ptx, "ld.global.v4.b32") == 4);
+  CHECK(count(ptx, "mul.rn.f16x2") == 16);
+  CHECK(count(ptx, "add.rn.f16x2") == 16);
+  CHECK(count(ptx, "max.f16x2") == 16);
+  CHECK(count(ptx, "st.shared.b32") == 16);
+  CHECK(count(ptx, "xor.b32") == 7);  // one for each chunk but the first, whose two addends LLVM merges
+}
+
+TEST_CASE("a packed conversion takes a number that is known from a register") {
+  auto build = [] {
+    Kernel k("known");
+    auto [out] = k.params<gptr<u32>>("out");
+    out[0] = cvt_rn_f16x2_e4m3x2(u16(0x3830));  // 1 and 0.5
+    return k;
+  };
+  Kernel k = build();
+  CHECK(contains(squeezed(ptx_of(k)), "cvt.rn.f16x2.e4m3x2 %r1, %rs1;"));
+  check_equal(result_of(build(), {}, {DType::u32, {1, 1}, {}}), {0x3c003800}, "1 and 0.5");
+}
+
+int main(int argc, char** argv) { return run_on_device(argc, argv); }
