@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "kernels/command/family.h"
 #include "folder_kit.h"
+#include "kernels/command/family.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/pipeline.h"
@@ -108,8 +108,8 @@ TEST_CASE("tiles and shared memory") {
          done(k);
        }},
       {"more than shared memory",
-       {"shared memory: 233472 bytes exceed the 232448 that a CTA may have",
-        "tile 0 (f16 128x64) 16384", "tile 1 (f16 32x64) 217088"},
+       {"shared memory: 233472 bytes exceed the 232448 that a CTA may have", "tile 0 (f16 128x64) 16384",
+        "tile 1 (f16 32x64) 217088"},
        [](bool bad) {
          Kernel k("k");
          k.shared<f16>({128, 64}, Swizzle128B);

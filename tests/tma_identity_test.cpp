@@ -208,6 +208,7 @@ uint32_t check_copies(Bench& bench, Swizzle swizzle, uint32_t inner) {
     for (DType type : kTypes)
       for (Position position : kPositions) {
         Place p = place(rank, type, swizzle, inner, position);
+        INFO(p.text());  // a launch that fails throws
         std::string wrong = copy_wrong(bench, p, cases++);
         CHECK_MESSAGE(wrong.empty(), p.text() << ": " << wrong);
       }

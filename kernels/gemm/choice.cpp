@@ -10,7 +10,7 @@ namespace {
 constexpr double kClock = 1800, kLongClock = 1480;  // MHz, so clocks per microsecond
 constexpr double kLong = 100;                       // microseconds
 constexpr double kSharedBytes = 128;                // of an SM, a clock
-constexpr double kL2Bytes = 7.0e6;                  // of the GPU, a microsecond
+constexpr double kL2Bytes = 13e6;                   // of the GPU, a microsecond
 constexpr double kMemoryBytes = 2.9e6;              // of the GPU, a microsecond
 constexpr double kClusterBytes = 25e3;              // from one SM to another, a microsecond
 constexpr double kLaunch = 2.5;      // microseconds: from the launch to the first stage, and the last store

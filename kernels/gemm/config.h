@@ -32,8 +32,7 @@ struct GemmOperation {
 // columns along n, or with `swapped` the other way round, which suits a small m: wgmma has 64 rows at least,
 // but from 8 columns on.
 struct GemmTile {
-  int bm = 128, bn = 256;  // bm: 64, 128 or (not with one 64-bit wide sum each) 256 rows for the consumers;
-                           // bn: a multiple of 8 up to 256
+  int bm = 128, bn = 256;  // bm: a multiple of 64 for each consumer, up to 256; bn: of 8, up to 256
   int bk = 0;              // depth of a stage; 0 for 128 bytes
   int stages = 0;          // of the ring; 0 for as many as fit
   int consumers = 2;       // warpgroups that multiply: they share a tile's rows
@@ -47,8 +46,9 @@ struct GemmTile {
   bool operator==(const GemmTile&) const = default;
 };
 
-// "128x256x64_4_2x1_g16", with _coop3 or _1, _pp, _swap, _k4, _x2 where they differ from the default, and
-// back. parse throws Error that shows the form.
+// "128x256x64_4_2x1", with _g8 (group), _pp (ping-pong), _w3 (consumers), _swap, _k4 (split k) and _x2 (CTAs
+// on an SM) behind it where they differ from the default; and back. parse_tile throws Error that shows the
+// form.
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 

@@ -1,0 +1,116 @@
+// Tiles of the matrix product: their names, what goes with what, and that every choice is legal.
+#include <doctest/doctest.h>
+
+#include "error_kit.h"
+#include "kernels/gemm/choice.h"
+#include "kernels/gemm/kernel.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::kernels;
+
+namespace {
+
+constexpr int kMultiprocessors = 132;
+
+struct Row {
+  DType a, d;
+  std::string layout;
+  GemmSize size;
+  std::string tile;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = {
+#define PTXBUILDER_TUNED(a, d, layout, m, n, k, tile) {DType::a, DType::d, layout, {m, n, k, 1}, tile},
+#include "kernels/gemm/tuned.def"
+#undef PTXBUILDER_TUNED
+  };
+  return all;
+}
+
+GemmOperation operation(const Row& row) {
+  GemmOperation o;
+  o.a = o.b = row.a;
+  o.d = row.d;
+  o.b_k_major = row.layout[0] == 'T';
+  o.a_k_major = row.layout[1] == 'N';
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("every tuned tile is legal, bears its own name, and is what its product gets") {
+  REQUIRE(rows().size() > 50);
+  for (const Row& row : rows()) {
+    CAPTURE(row.tile);
+    const GemmTile tile = parse_tile(row.tile);
+    CHECK(text(tile) == row.tile);
+    CHECK(error_of([&] { CHECK(checked(operation(row), tile) == tile); }) == "no error");
+    CHECK(text(choose(operation(row), row.size, kMultiprocessors)) == row.tile);
+  }
+}
+
+TEST_CASE("sizes that no table has get a legal tile that covers them") {
+  for (int64_t m : {1, 17, 128, 1000, 5000})
+    for (int64_t n : {8, 200, 3000})
+      for (DType type : {DType::bf16, DType::tf32, DType::e4m3, DType::s8}) {
+        GemmOperation o;
+        o.a = o.b = type;
+        if (type == DType::s8) o.d = DType::f32;
+        const GemmTile tile = choose(o, {m, n, 512, 1}, kMultiprocessors);
+        CAPTURE(text(tile));
+        CHECK(error_of([&] { checked(o, tile); }) == "no error");
+        const GemmGrid grid = gemm_grid(tile, m, n, 1, kMultiprocessors);
+        const int ctas = tile.split_k > 1 ? tile.split_k : tile.cluster_m;
+        CHECK(grid.x % static_cast<uint32_t>(ctas) == 0);
+        CHECK(grid.x * grid.y <= static_cast<uint32_t>(kMultiprocessors * tile.ctas_per_sm));
+      }
+}
+
+TEST_CASE("candidates come in the order of their predictions") {
+  const std::vector<Candidate> all = candidates({}, {2048, 2048, 2048, 1}, kMultiprocessors);
+  REQUIRE(all.size() > 100);
+  for (size_t i = 1; i < all.size(); ++i)
+    CHECK(all[i - 1].prediction.microseconds() <= all[i].prediction.microseconds());
+}
+
+TEST_CASE("what does not go together is refused, and what to change is said") {
+  struct Case {
+    std::string bad, good, phrase;
+    DType type = DType::bf16;
+    bool k_major = true;
+  };
+  const Case cases[] = {
+      {"96x128", "128x128", "96 rows for 2 warpgroups; each takes a multiple of 64"},
+      {"320x64_w1", "256x64", "320 rows; a TMA box has 256 at most"},
+      {"128x260", "128x256", "260 columns; wgmma has a multiple of 8 up to 256"},
+      {"128x264", "128x256", "264 columns; wgmma has a multiple of 8 up to 256"},
+      {"128x40", "128x48", "40 columns of integers; from 32 on a multiple of 16", DType::s8},
+      {"128x72", "128x80", "72 columns of an operand that is not k-major", DType::bf16, false},
+      {"256x256", "256x192", "are 256 registers a thread"},
+      {"128x256x32", "128x256x64", "depth 32; a stage has a multiple of 128 B along k"},
+      {"128x256_3x3", "128x256_2x1", "a cluster of 3 x 3 x 1; it has 1 to 8 CTAs"},
+      {"128x128_2x1_k2", "128x128_k2", "split k with a cluster that shares loads"},
+      {"64x128_pp_k2", "64x128_pp", "split k with ping-pong"},
+      {"128x120_k2", "128x128_k2", "120 columns divided by 2"},
+      {"64x128_pp_w3", "64x128_pp", "ping-pong takes two consumers"},
+      {"128x256x64_5", "128x256x64_4", "at most 4 fit"},
+      {"128x8_2x1", "128x16_2x1", "8 rows of the columns' operand loaded by 2 CTAs"},
+      {"128x256x64_1_k2", "128x256x64_4_k2", "do not fit its 1 stages"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.bad);
+    GemmOperation o;
+    o.a = o.b = c.type;
+    if (c.type == DType::s8) o.d = DType::f32;
+    o.b_k_major = c.k_major;
+    CHECK(error_of([&] { checked(o, parse_tile(c.good)); }) == "no error");
+    CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
+  }
+  CHECK(error_of([] { parse_tile("128y256"); }).find("is no number; the form is") != std::string::npos);
+  GemmOperation o;
+  CHECK(error_of([&] { checked(o, {}); }) == "no error");
+  o.a = o.b = DType::e4m3;
+  o.a_k_major = false;
+  CHECK(error_of([&] { checked(o, {}); }).find("A of e4m3 stored along m") != std::string::npos);
+}
