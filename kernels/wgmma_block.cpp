@@ -1,7 +1,7 @@
 // wgmma_block: D = A B^T of one 128 x 128 x 128 block, f16 in f32 on the tensor cores, whose accumulators
 // leave as a register tile.
 #include "kernels/block.h"
-#include "kernels/gemm_reference.h"
+#include "kernels/gemm_run.h"
 #include "ptxbuilder/tile/register_mma.h"
 
 namespace ptxbuilder::kernels {
@@ -27,11 +27,9 @@ Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
 }
 
 void run(const command::Fields&, command::Run& run) {
-  command::Tensor a = run.normal(DType::f16, {K, M}), b = run.normal(DType::f16, {K, N});
-  command::Tensor d = run.output(DType::f16, {N, M});
-  run.launch({}, {a.tensor(), b.tensor(), d.tensor()});
-  run.check(d, K, [&](size_t i) { return dot(a, b, i / N, i % N, {K, K, 1, K, 1}, DType::f16); });
-  run.measure(2.0 * M * N * K, 2 * (M * K + K * N + M * N));
+  run_product(run, {M, N, K, DType::f16, DType::f16}, [&](const auto& a, const auto& b, const auto& d) {
+    run.launch({}, {a.tensor(), b.tensor(), d.tensor()});
+  });
 }
 
 const command::Registration registration({

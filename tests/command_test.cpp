@@ -1,36 +1,17 @@
 // The command lines as a user meets them: exit codes, and what is said to wrong words, each beside right
 // ones.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "command_kit.h"
 #include "ptxbuilder/isa/rows.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ran {
-  int code;
-  std::string output;  // standard output and error
-};
-
-Ran run(const std::string& words, const std::string& before = "") {
-  std::string command = fmt::format("{} {}/{} 2>&1", before, PTXBUILDER_BIN, words);
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::string output;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
-  int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
 
 bool contains(const Ran& ran, const std::string& text) {
   bool found = ran.output.find(text) != std::string::npos;

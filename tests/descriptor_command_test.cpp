@@ -1,28 +1,12 @@
 // `ptxb desc` as a user meets it: descriptors made and explained, as text and JSON, and wrong words beside
 // right ones.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <sys/wait.h>
-
-#include <cstdio>
 #include <nlohmann/json.hpp>
+
+#include "command_kit.h"
 
 namespace {
 
-struct Ran {
-  int code;
-  std::string output;  // standard output and error
-};
-
-Ran desc(const std::string& words) {
-  FILE* pipe = popen(fmt::format("{}/ptxb desc {} 2>&1", PTXBUILDER_BIN, words).c_str(), "r");
-  REQUIRE(pipe);
-  std::string output;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
-  int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
+Ran desc(const std::string& words) { return run("ptxb desc " + words); }
 
 nlohmann::json json_of(const std::string& words) {
   Ran ran = desc(words + " --json");

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "kernels/command/elements.h"
+#include "mma_types.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/mma.h"
@@ -20,6 +21,8 @@
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
+using test::all_types;
+using test::Types;
 
 namespace {
 
@@ -237,21 +240,6 @@ void check_all(const std::vector<Case>& cases) {
     CHECK_MESSAGE(wrong == 0, cases[i].text() << ": " << wrong << " wrong elements " << problem);
   }
   MESSAGE(cases.size() << " kernels on " << device->properties().name);
-}
-
-struct Types {
-  DType a, b, d;
-};
-
-std::vector<Types> all_types() {
-  using enum DType;
-  std::vector<Types> types = {{f16, f16, f32}, {f16, f16, f16}, {bf16, bf16, f32}, {tf32, tf32, f32}};
-  for (DType d : {f32, f16})
-    for (DType a : {e4m3, e5m2})
-      for (DType b : {e4m3, e5m2}) types.push_back({a, b, d});
-  for (DType a : {s8, u8})
-    for (DType b : {s8, u8}) types.push_back({a, b, s32});
-  return types;
 }
 
 constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};

@@ -6,10 +6,13 @@
 #include <fmt/format.h>
 
 #include "kernels/command/family.h"
+#include "mma_types.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/mma.h"
 
 using namespace ptxbuilder;
+using test::all_types;
+using test::Types;
 using At = Counterexample::Element;
 
 namespace {
@@ -66,21 +69,6 @@ KernelRecord fragment_of(DType type, Swizzle swizzle, bool transposed) {
   tma_load(a[1].on(loaded[0]), A, 0, 0);
   load_fragment(transposed ? a[1].transposed() : a[1]);
   return k.record();
-}
-
-struct Types {
-  DType a, b, d;
-};
-
-std::vector<Types> all_types() {
-  using enum DType;
-  std::vector<Types> types = {{f16, f16, f32}, {f16, f16, f16}, {bf16, bf16, f32}, {tf32, tf32, f32}};
-  for (DType d : {f32, f16})
-    for (DType a : {e4m3, e5m2})
-      for (DType b : {e4m3, e5m2}) types.push_back({a, b, d});
-  for (DType a : {s8, u8})
-    for (DType b : {s8, u8}) types.push_back({a, b, s32});
-  return types;
 }
 
 uint64_t elements_of(const Proof& proof, std::string_view link) {

@@ -1,27 +1,11 @@
 // `ptxb prove` as a user meets it: what is proved, as text and JSON, and wrong words.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <sys/wait.h>
-
-#include <cstdio>
 #include <nlohmann/json.hpp>
+
+#include "command_kit.h"
 
 namespace {
 
-struct Ran {
-  int code;
-  std::string output;  // standard output and error
-};
-
-Ran prove(const std::string& words) {
-  FILE* pipe = popen(fmt::format("{}/ptxb prove {} 2>&1", PTXBUILDER_BIN, words).c_str(), "r");
-  REQUIRE(pipe);
-  std::string output;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
-  int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
+Ran prove(const std::string& words) { return run("ptxb prove " + words); }
 
 }  // namespace
 

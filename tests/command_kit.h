@@ -1,0 +1,26 @@
+// Runs the project's executables as a user does.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <string>
+
+struct Ran {
+  int code;
+  std::string output;  // standard output and error
+};
+
+// `words` begin with an executable of the project; `before` stands in front of it, as a variable's value.
+inline Ran run(const std::string& words, const std::string& before = "") {
+  std::string command = fmt::format("{} {}/{} 2>&1", before, PTXBUILDER_BIN, words);
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  std::string output;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
+  int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
