@@ -44,30 +44,7 @@ GemmTile tile(const command::Fields& f) {
   return t;
 }
 
-// In float64, as the hardware's approximations are within a few units in the last place of f32.
-double activated(Activation activation, double x) {
-  switch (activation) {
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    case Activation::gelu:
-      return x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
-    case Activation::none:
-      break;
-  }
-  return x;
-}
-
 constexpr double kAlpha = 0.75, kBeta = -1.5;
-
-// What the tensor core may lose of a sum of magnitudes: see dot(), and of 8-bit types, of which it keeps
-// about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
-double loss(const GemmOperation& o) {
-  if (o.a == DType::s8 || o.a == DType::u8) return 0;
-  if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-13;
-  return 0x1p-20;
-}
 
 void run(const command::Fields& f, command::Run& run) {
   const GemmOperation o = operation(f);
@@ -103,14 +80,8 @@ void run(const command::Fields& f, command::Run& run) {
     DotProduct p = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n};
     p.a_start = batch * m * k;
     p.b_start = batch * n * k;
-    const Dot dot = dot_product(a, b, row, col, p);
-    double x = (o.alpha ? kAlpha : 1) * dot.sum;
-    if (o.beta) x += kBeta * c[i];
-    if (o.bias) x += bias[col];
-    const double lost =
-        (o.alpha ? kAlpha : 1) * dot.magnitude * loss(o) + (o.has_epilogue() ? 1e-5 * (1 + std::abs(x)) : 0);
-    const double value = activated(o.activation, x);
-    return command::Expected{value, command::unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.2 * lost};
+    const double added = (o.beta ? kBeta * c[i] : 0) + (o.bias ? bias[col] : 0);
+    return finished(o, dot_product(a, b, row, col, p), o.alpha ? kAlpha : 1, added);
   });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
   double db = static_cast<double>(batches);

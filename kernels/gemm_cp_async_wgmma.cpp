@@ -26,8 +26,8 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   u32 row = ctaid_y() * BM, col = ctaid_x() * BN, steps = ceil_div(K, BK);
   auto fetch = [&](u32 kt) {  // one group, empty beyond the end, so that waits can count
     if_(kt < steps, [&] {
-      load_async(copy_a, sA[kt % kStages].address(), global_tile(A, m, K, row, kt * BK), tid_x());
-      load_async(copy_b, sB[kt % kStages].address(), global_tile(B, n, K, col, kt * BK), tid_x());
+      load_async(copy_a, sA[kt % kStages], global_tile(A, m, K, row, kt * BK), tid_x());
+      load_async(copy_b, sB[kt % kStages], global_tile(B, n, K, col, kt * BK), tid_x());
     });
     cp_async_commit_group();
   };

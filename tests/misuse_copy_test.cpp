@@ -26,6 +26,19 @@ void load_tensor(const TensorCopy& copy, std::vector<Slice> (*slices)(bool), boo
   done(k);
 }
 
+// One load of a tensor copy into a view, and its store.
+void load_view(const TensorCopy& copy, DType type, TileShape shape, int rows, Where where) {
+  Kernel k("k");
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile tile = k.shared(type, shape, Swizzle128B);
+  Barriers bar(k, {1});
+  sync_threads();
+  std::vector<Slice> slices;
+  for (int64_t extent : copy.extents()) slices.push_back(ds(0, extent));
+  tma_load(copy, tile[0].rows(0, rows).on(bar[0]), A, slices, where);
+  done(k);
+}
+
 }  // namespace
 
 TEST_CASE("copy instructions") {
@@ -198,6 +211,151 @@ TEST_CASE("tensor copies") {
   });
 }
 
+TEST_CASE("collapsed dimensions and such that are left out") {
+  check_cases({
+      {"collapsing all",
+       {"collapse leading {64, 1}: 2 of 2 dimensions; the last stays as it is"},
+       [](bool bad) {
+         std::vector<int64_t> both = {64, 1}, first = {64};
+         HERE TensorCopy(DType::f16, {1, 64}, {CollapseLeading{bad ? both : first}});
+       }},
+      {"collapsing by no stride",
+       {"collapse leading {0, 64}: strides are at least 1 element"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {1, 1, 64}, {CollapseLeading{{bad ? 0 : 128, 64}}});
+       }},
+      {"collapsing what is in tiles",
+       {"collapse leading {8, 8}: dimension 0 is in tiles, or collapsed already"},
+       [](bool bad) {
+         std::vector<CopyTransform> tiled = {TileTransform{{1, 1, 64}}, CollapseLeading{{8, 8}}},
+                                    first = {CollapseLeading{{8, 8}}, TileTransform{{1, 64}}};
+         HERE TensorCopy(DType::f16, {1, 1, 64}, bad ? tiled : first);
+       }},
+      {"several elements along what is collapsed",
+       {"tensor copy of 2x1x64 f16: collapsed dimensions are taken one element at a time"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {bad ? 2 : 1, 1, 64}, {CollapseLeading{{128, 64}}});
+       }},
+      {"a tensor of other strides than were collapsed",
+       {"strides of 256 and 64 elements along dimensions 0 and 1, which were collapsed as 2 to 1"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {1, 1, 64}, {CollapseLeading{{128, 64}}});
+         HERE copy.map_tensor({4, 2, 64}, {bad ? 256 : 128, 64, 1});
+       }},
+      {"leaving out what has elements",
+       {"drop unit {0}: dimension 0 has 2 elements or is a part of a tile; one with 1 can be left out"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {bad ? 2 : 1, 8, 64}, {DropUnit{{0}}});
+       }},
+      {"leaving out a dimension twice",
+       {"drop unit {0, 0}: it names dimensions 0 to 2, each once; the last stays"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {1, 1, 8, 64}, {DropUnit{{0, bad ? 0 : 1}}});
+       }},
+      {"leaving out the last",
+       {"drop unit {1}: it names dimensions 0 to 0, each once"},
+       [](bool bad) {
+         HERE TensorCopy(DType::f16, {1, 8}, {DropUnit{{bad ? 1 : 0}}});
+       }},
+      {"a tensor with elements along what is left out",
+       {"drop unit {0}: dimension 0 has 3 elements"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {1, 8, 64}, {DropUnit{{0}}});
+         HERE copy.map_tensor({bad ? 3 : 1, 8, 64}, {512, 64, 1});
+       }},
+      {"a start along what is left out",
+       {"tma_load: dimension 0, which is left out, begins at 1, but has 1 element"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {1, 8, 64}, {DropUnit{{0}}});
+         HERE load_tensor(
+             copy,
+             [](bool b) {
+               return std::vector{ds(b ? 1 : 0, 1), ds(0, 8), ds(0, 64)};
+             },
+             bad, marked);
+       }},
+  });
+}
+
+TEST_CASE("tensor copies and views") {
+  check_cases({
+      {"a view of another type",
+       {"tma_load: a copy of 64x64 f16 in 1 box of 64x64 and a view of 64 x 64 of a bf16 64x64 tile",
+        "it takes 64 x 64 f16"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE load_view(copy, bad ? DType::bf16 : DType::f16, {64, 64}, 64, marked);
+       }},
+      {"a view of another extent",
+       {"tma_load: a copy of 2x32x64 f16 in 1 box of 2x32x64 and a view of 32 x 64", "it takes 64 x 64 f16"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {2, 32, 64});
+         HERE load_view(copy, DType::f16, {64, 64}, bad ? 32 : 64, marked);
+       }},
+      {"rows of panels that are apart",
+       {"tma_load: 32 of 64 rows of a f16 64x128 tile, 128 B swizzle, whose panels are apart"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {32, 128});
+         HERE load_view(copy, DType::f16, {bad ? 64 : 32, 128}, 32, marked);
+       }},
+      {"a tile that is not aligned to the pattern",
+       {"tma_load: a view of a f16 64x64 tile, no swizzle, which begins at no multiple of 1024 B",
+        "of 128 B swizzle does; give the tile that swizzle"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         k.shared<u8>({1, bad ? 128 : 1024});
+         SharedTile tile = k.shared<f16>({64, 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE tma_load(copy, tile[0].on(bar[0]), A, {ds(0, 64), ds(0, 64)});
+         done(k);
+       }},
+      {"a view without a barrier",
+       {"tma_load: the view has no barrier to complete on"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
+         Barriers bar(k, {1});
+         sync_threads();
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE tma_load(copy, bad ? view : view.on(bar[0]), A, {ds(0, 64), ds(0, 64)});
+         done(k);
+       }},
+      {"a store that CTAs share",
+       {"tma_reduce: a multicast view: only loads are shared by CTAs"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
+         TileView from = bad ? view.multicast(ClusterAxis::x) : view;
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE tma_reduce(CopyReduction::add, copy, A, {ds(0, 64), ds(0, 64)}, from);
+         done(k);
+       }},
+      {"a reduction that the type has not",
+       {"tma_reduce: xor of f16; f16 has add, min, max, and xor takes u32, s32, u64, s64"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
+         TensorCopy copy(DType::f16, {64, 64});
+         CopyReduction reduction = bad ? CopyReduction::bit_xor : CopyReduction::max;
+         HERE tma_reduce(reduction, copy, A, {ds(0, 64), ds(0, 64)}, view);
+         done(k);
+       }},
+      {"parts for CTAs that are no whole rows",
+       {"a copy of 4x64 f16 in 1 box of 4x64 for 8 CTAs: no equal parts, each a multiple of a row of 64 f16"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {4, 64});
+         HERE copy.divided(bad ? 8 : 4);
+       }},
+  });
+}
+
 TEST_CASE("slices") {
   check_cases({
       {"a slice of another length",
@@ -232,6 +390,18 @@ TEST_CASE("slices") {
              copy,
              [](bool b) {
                return std::vector{ds(64, 64), ds(b ? 96 : 128, 64)};
+             },
+             bad, marked);
+       }},
+      {"a column that is not aligned",
+       {"tma_load: the box begins at element 4 of the innermost dimension, 8 B from its start; TMA takes "
+        "multiples of 16 B"},
+       [](bool bad) {
+         TensorCopy copy(DType::f16, {64, 64});
+         HERE load_tensor(
+             copy,
+             [](bool b) {
+               return std::vector{ds(3, 64), ds(b ? 4 : 8, 64)};
              },
              bad, marked);
        }},

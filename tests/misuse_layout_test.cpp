@@ -394,11 +394,6 @@ TEST_CASE("clusters and barriers") {
        [](bool bad) {
          HERE load_shared({2, 1, 1}, bad ? 24 : 32, false, marked);
        }},
-      {"a cluster along z",
-       {"tma_load: multicast in a cluster of 2 x 1 x 2 CTAs; it serves x and y"},
-       [](bool bad) {
-         HERE load_shared({2, 1, bad ? 2u : 1u}, 64, false, marked);
-       }},
       {"a vector for 2 CTAs",
        {"tma_load: multicast divides rows; give the coordinate of the rows too"},
        [](bool bad) {
@@ -412,6 +407,35 @@ TEST_CASE("clusters and barriers") {
          auto [A] = k.params<TensorMap>("A");
          TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
          HERE tma_store(A, bad ? view.multicast(ClusterAxis::x) : view, 0, 0);
+         done(k);
+       }},
+      {"a column that is not aligned",
+       {"tma_reduce: the box begins at element -3 of the innermost dimension, -12 B from its start; TMA "
+        "takes "
+        "multiples of 16 B"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<f32>({64, 32}, Swizzle128B)[0];
+         HERE tma_reduce(CopyReduction::add, A, view, bad ? -3 : -4, -3);
+         done(k);
+       }},
+      {"a reduction that the type has not",
+       {"tma_reduce: min of f32; f32 has add, and min takes u32, s32, u64, s64, f16, bf16"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<f32>({64, 32}, Swizzle128B)[0];
+         HERE tma_reduce(bad ? CopyReduction::min : CopyReduction::add, A, view, 0, 0);
+         done(k);
+       }},
+      {"a reduction of a type that has none",
+       {"tma_reduce: or of e4m3; e4m3 has none, and or takes u32, s32, u64, s64"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared(bad ? DType::e4m3 : DType::u32, {64, 32});
+         HERE tma_reduce(CopyReduction::bit_or, A, tile[0], 0, 0);
          done(k);
        }},
       {"a map for whole tiles and for slices",

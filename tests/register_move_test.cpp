@@ -4,6 +4,7 @@
 //   register_move_test [--device=emulator|cuda|auto]
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "library_kit.h"
+#include "ptxbuilder/tile/proof.h"
 #include "ptxbuilder/tile/register_mma.h"
 #include "register_tile_kit.h"
 
@@ -17,8 +18,10 @@ double least_of(DType type) { return type == DType::u8 || type == DType::u32 ? 0
 // Every layout of a 64 x cols tile, of which thread, row and column are not yet to be trusted.
 std::vector<RegisterLayout> layouts(int cols) {
   TileExtent extent{64, cols};
-  std::vector<RegisterLayout> all = {wgmma_layout(64, cols), wgmma_8bit(cols),   wgmma_32bit(cols),
-                                     strided(extent, 1),     strided(extent, 4), strided(extent, 8)};
+  std::vector<RegisterLayout> all = {
+      wgmma_layout(64, cols),    wgmma_8bit(cols),          wgmma_32bit(cols),
+      strided(extent, 1),        strided(extent, 4),        strided(extent, 8),
+      wgmma_upcast_2x(64, cols), wgmma_upcast_4x(64, cols), wgmma_transposed(64, cols)};
   Layout columns = make_layout({{2, 32, 2}, 16}, {{32, 1, 1024}, 64});
   if (cols == 32) all.emplace_back(extent, columns, "columns");
   return all;
@@ -84,6 +87,39 @@ TEST_CASE("layouts whose rows do not divide, and columns first") {
   for (Swizzle swizzle : {Swizzle::none, Swizzle::b128})
     check_equal(through_shared<f32>(narrow, swizzle, layouts(32).back(), strided({64, 32}, 2)), narrow.values,
                 "columns to rows");
+}
+
+// By stmatrix and ldmatrix where they can: upright, and of a transposed view by .trans.
+TEST_CASE("16-bit tiles in wgmma_layout move as matrices") {
+  for (bool transposed : {false, true})
+    for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
+      for (int n : {16, 64, 72, 128}) {
+        const int rows = transposed ? n : 64, cols = transposed ? 64 : n;
+        if (swizzle != Swizzle::none && cols * 2 % span_bytes(swizzle) != 0) continue;
+        auto build = [&] {
+          Kernel k("matrices");
+          auto [from, out] = k.params<gptr<bf16>, gptr<bf16>>("from", "out");
+          auto tile = k.shared<bf16>({rows, cols}, swizzle);
+          TileView view = transposed ? tile[0].transposed() : tile[0];
+          store(view, load(from, wgmma_layout(64, n)));
+          sync_threads();
+          store(out, load<bf16>(view, wgmma_layout(64, n)));
+          return k;
+        };
+        Kernel k = build();
+        std::string ptx = ptx_of(k);
+        const std::string form =
+            fmt::format("m8n8.x{}{}.shared", n % 16 == 0 ? 4 : 2, transposed ? ".trans" : "");
+        const auto times = static_cast<size_t>(n % 16 == 0 ? n / 16 : n / 8);
+        CHECK(count(ptx, "stmatrix.sync.aligned." + form) == times);
+        CHECK(count(ptx, "ldmatrix.sync.aligned." + form) == times);
+        CHECK(count(ptx, "st.shared") + count(ptx, "ld.shared") == 0);
+        Proof proof = prove(k.record());
+        CHECK(proof);
+        CHECK(proof.elements() == static_cast<uint64_t>(2 * 64 * n));
+        Matrix in = random_matrix(DType::bf16, {64, n}, -8, 8);
+        check_equal(result_of(build(), {in}, in), in.values, form);
+      }
 }
 
 TEST_CASE("a transposed view") {
@@ -318,8 +354,17 @@ TEST_CASE("the code: halves two at a time, and swizzled stores with addresses fo
   CHECK(count(ptx, "mul.rn.f16x2") == 16);
   CHECK(count(ptx, "add.rn.f16x2") == 16);
   CHECK(count(ptx, "max.f16x2") == 16);
-  CHECK(count(ptx, "st.shared.b32") == 16);
-  CHECK(count(ptx, "xor.b32") == 7);  // one for each chunk but the first, whose two addends LLVM merges
+  CHECK(count(ptx, "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16") == 4);
+  CHECK(count(ptx, "st.shared.b32") == 0);
+  CHECK(count(ptx, "xor.b32") == 4);  // one for each pair of chunks
+
+  Kernel wide("wide");
+  auto [numbers] = wide.params<gptr<f32>>("from");
+  auto to = wide.shared<f32>({64, 64}, Swizzle128B);
+  store(to[0], load(numbers, wgmma_layout(64, 64)) * 2);
+  ptx = ptx_of(wide);
+  CHECK(count(ptx, "st.shared.v2.b32") == 16);
+  CHECK(count(ptx, "xor.b32") == 4);  // the same in both panels, and in both halves of the rows
 }
 
 TEST_CASE("a packed conversion takes a number that is known from a register") {

@@ -9,22 +9,18 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/command/elements.h"
-#include "ptxbuilder/compile/compile.h"
+#include "copy_kit.h"
 #include "ptxbuilder/ir/index.h"
 #include "ptxbuilder/tile/atom.h"
 #include "ptxbuilder/tile/bank_conflicts.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/tensor_slice.h"
 #include "ptxbuilder/tile/thread_copy.h"
-#include "runtime/loaded_kernel.h"
-#include "runtime/open_device.h"
 
 using namespace ptxbuilder;
+using namespace ptxbuilder::test;
 
 namespace {
-
-std::string device_name = "emulator";
 
 constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
@@ -74,45 +70,6 @@ std::vector<int64_t> written_by_boxes(const TensorCopy& copy) {
     }
   }
   return memory;
-}
-
-// ---- On a device ----
-
-struct Running {
-  std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
-
-  Compiled compile(Kernel kernel) const {
-    CompilerOptions options;
-    options.cache = false;
-    options.assemble = false;  // the driver's compiler takes PTX too
-    return Compiler(options).compile(std::move(kernel));
-  }
-};
-
-// Elements 1, 2, ... of a type, as far as it has them: all bytes of 8-bit types, small integers of the
-// others.
-std::vector<std::byte> numbered(DType type, size_t count) {
-  std::vector<std::byte> bytes(count * static_cast<size_t>(size_of(type)));
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>((i * 2654435761u) >> 13);
-  return bytes;
-}
-
-std::vector<std::byte> rows_of(const std::vector<std::byte>& matrix, int64_t pitch, int64_t row, int64_t col,
-                               int64_t rows, int64_t cols, int bytes) {
-  std::vector<std::byte> part;
-  for (int64_t i = row; i < row + rows; ++i) {
-    auto first = matrix.begin() + (i * pitch + col) * bytes;
-    part.insert(part.end(), first, first + cols * bytes);
-  }
-  return part;
-}
-
-// out = the tile, from shared memory as `memory` says, by vectors of 16 bytes.
-void write_out(gmem out, smem tile, DType type, int64_t rows, int64_t cols, const ComposedLayout& memory) {
-  const int64_t elements = 16 / size_of(type);
-  TiledCopy copy(CopyAtom::vector(16), type, threads_along_rows(rows, cols, 128, elements), memory);
-  GlobalTile to{out, static_cast<uint32_t>(cols)};
-  store(copy, to, tid_x(), load(copy, tile, tid_x()));
 }
 
 struct TensorCase {
@@ -603,9 +560,4 @@ TEST_CASE("a shared place used again: right behind a barrier, a race without one
   }
 }
 
-int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
-  doctest::Context context(argc, argv);
-  return context.run();
-}
+int main(int argc, char** argv) { return run_tests(argc, argv); }

@@ -138,13 +138,20 @@ std::string compare_global(const Bytes& expected, const Bytes& got) {
   return "";
 }
 
-// Loads a box and stores it where it came from in a poisoned tensor.
+// Stores may not begin in front of a tensor, as loads may.
+std::vector<int32_t> not_in_front(std::vector<int32_t> at) {
+  for (int32_t& c : at) c = std::max(c, 0);
+  return at;
+}
+
+// Loads a box and stores it where it came from, or at the tensor's edge, in a poisoned tensor.
 std::string copy_wrong(Bench& bench, const Place& p, uint32_t seed) {
   Bytes in = random_tensor(p, seed), out(in.size(), kPoison), box;
-  Bench::Result result = bench.run(p, in, out, p.at);
+  const std::vector<int32_t> place = not_in_front(p.at);
+  Bench::Result result = bench.run(p, in, out, place);
   std::string wrong = compare_shared(p, in, result.shared, box);
   if (!wrong.empty()) return wrong;
-  p.each(p.at, [&](size_t byte, std::optional<size_t> to) {
+  p.each(place, [&](size_t byte, std::optional<size_t> to) {
     if (to) std::memcpy(&out[*to], &box[byte], width(p.type));
   });
   return compare_global(out, result.stored);
@@ -156,42 +163,44 @@ enum class Position : uint8_t { inside, in_front, behind, mixed, beyond, around 
 constexpr std::array kPositions = {Position::inside, Position::in_front, Position::behind,
                                    Position::mixed,  Position::beyond,   Position::around};
 
-// A box of `inner` bytes in its first dimension.
+// A box of `inner` bytes in its first dimension, where it begins at a multiple of 16 B.
 Place place(int rank, DType type, Swizzle swizzle, uint32_t inner, Position position,
             const std::vector<uint32_t>& element_strides = {1, 1, 1, 1, 1}) {
-  constexpr uint32_t extents[] = {0, 7, 3, 2, 3};
+  constexpr int32_t extents[] = {0, 7, 3, 2, 3};
   Place p{type, swizzle, {}, {}, {}, {}};
   for (int i = 0; i < rank; ++i) {
-    const auto d = static_cast<size_t>(i);
-    const uint32_t box = i == 0 ? inner / static_cast<uint32_t>(width(type)) : extents[i];
-    const auto n = static_cast<int32_t>(box);
-    p.box.push_back(box);
-    p.element_strides.push_back(element_strides[d]);
-    const bool odd = i % 2 == 1;
-    // A tensor of which the box has an element too many at each end, or else with room for it.
-    p.shape.push_back(position == Position::around ? std::max(1u, box - 2) : box + 3);
-    const auto extent = static_cast<int32_t>(p.shape.back());
-    const int32_t front = -(n / 2 + 1), back = extent - n / 2;
+    const auto element = static_cast<int32_t>(width(type));
+    const int32_t step = i == 0 ? 16 / element : 1,
+                  n = i == 0 ? static_cast<int32_t>(inner) / element : extents[i];
+    auto whole_steps = [&](int32_t x) { return x / step * step; };
+    // A tensor of which the box has a step too many at each end, or else with room for it.
+    const int32_t extent = position == Position::around ? std::max(1, n - 2 * step) : n + step + 2;
+    const int32_t half = std::max(step, whole_steps(n / 2));
+    int32_t at = 0;
     switch (position) {
       case Position::inside:
-        p.at.push_back(2);
+        at = i == 0 ? step : 2;
         break;
       case Position::in_front:
-        p.at.push_back(n == 1 ? -1 : -(n / 2));
+        at = -half;
         break;
       case Position::behind:
-        p.at.push_back(back);
+        at = whole_steps(extent - n / 2);
         break;
       case Position::mixed:
-        p.at.push_back(n == 1 ? 0 : odd ? back : front + 1);
+        at = n == 1 ? 0 : i % 2 == 1 ? extent - n / 2 : -half;
         break;
       case Position::beyond:
-        p.at.push_back(i == rank - 1 ? extent : 1);
+        at = i == rank - 1 ? whole_steps(extent + step - 1) : step;
         break;
       case Position::around:
-        p.at.push_back(-1);
+        at = -step;
         break;
     }
+    p.box.push_back(static_cast<uint32_t>(n));
+    p.element_strides.push_back(element_strides[static_cast<size_t>(i)]);
+    p.shape.push_back(static_cast<uint64_t>(extent));
+    p.at.push_back(at);
   }
   return p;
 }
@@ -367,9 +376,10 @@ TEST_CASE("reductions in every type that has them") {
           for (Position position : {Position::inside, Position::in_front, Position::mixed}) {
             Place p = place(rank, type, swizzle, 64, position);
             Bytes in = numbers(p, cases), out = numbers(p, ++cases + 1000), box;
-            Bench::Result result = bench.run(p, in, out, p.at, op);
+            const std::vector<int32_t> place = not_in_front(p.at);
+            Bench::Result result = bench.run(p, in, out, place, op);
             std::string wrong = compare_shared(p, in, result.shared, box);
-            p.each(p.at, [&](size_t byte, std::optional<size_t> to) {
+            p.each(place, [&](size_t byte, std::optional<size_t> to) {
               if (to) reduce_element(&out[*to], &box[byte], type, op);
             });
             if (wrong.empty()) wrong = compare_global(out, result.stored);
@@ -402,8 +412,8 @@ TEST_CASE("multicast to the CTAs of a mask, and to no other") {
   CHECK(cases == 2 * (3 * 2) + 2 * (15 * 4));
 }
 
-// Through the library, whose coordinates may be negative on the host and on the device.
-TEST_CASE("tiles with negative coordinates") {
+// Through the library, which loads from negative coordinates of the host and of the device.
+TEST_CASE("tiles loaded from negative coordinates") {
   Kernel k("negative");
   auto [X, Y, y] = k.params<TensorMap, TensorMap, s32>("X", "Y", "y");
   auto tile = k.shared<f32>({8, 32}, Swizzle128B);
@@ -411,9 +421,9 @@ TEST_CASE("tiles with negative coordinates") {
   sync_threads();
   if_(tid_x() == 0, [&] {
     mbarrier_arrive_expect_tx(loaded[0], tile.stage_bytes());
-    tma_load(tile[0].on(loaded[0]), X, -3, y);
+    tma_load(tile[0].on(loaded[0]), X, -4, y);
     barrier_wait(loaded[0], 0);
-    tma_store(Y, tile[0], -3, y);
+    tma_store(Y, tile[0], 0, 0);
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group(0);
   });
@@ -426,8 +436,9 @@ TEST_CASE("tiles with negative coordinates") {
   kernel.launch({}, {runtime::tensor(din, DType::f32, {64, 16}), runtime::tensor(dout, DType::f32, {64, 16}),
                      runtime::scalar(int32_t{-2})});
   device->synchronize();
-  for (size_t row = 0; row < 6; ++row)
-    for (size_t col = 0; col < 29; ++col) out[row * 64 + col] = in[row * 64 + col];
+  for (size_t row = 0; row < 8; ++row)  // zeros where the box lies in front of X
+    for (size_t col = 0; col < 32; ++col)
+      out[row * 64 + col] = row < 2 || col < 4 ? 0.0f : in[(row - 2) * 64 + col - 4];
   CHECK(dout.copy_out<float>() == out);
 }
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "kernels/bench/chart.h"
 #include "kernels/bench/cublaslt.h"
+#include "kernels/bench/files.h"
 #include "kernels/bench/options.h"
 #include "kernels/bench/report.h"
+#include "kernels/bench/tuned_table.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -19,26 +19,12 @@ enum ExitCode : int { kGood = 0, kFailed = 1, kUsage = 2, kWrongResult = 3, kTim
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-// Whole files: a reader never sees half of one.
-void write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  namespace fs = std::filesystem;
-  const std::string fresh = path + ".new";
-  std::error_code error;
-  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty())
-    fs::create_directories(folder, error);
-  std::ofstream file(fresh, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) fs::rename(fresh, path, error);
-  if (!file || error) throw Error(fmt::format("{} cannot be written", path));
-}
-
 void write(const Options& options, const RunResult& run) {
   if (!options.json.empty()) write_file(options.json, json(run));
   if (!options.markdown.empty()) write_file(options.markdown, markdown(run));
   if (!options.svg.empty()) write_file(options.svg, svg(charts(run)));
-  if (!options.tuned.empty()) write_file(options.tuned, tuned_rows(run));
+  if (!options.tuned.empty())
+    write_file(options.tuned, merge_tuned(read_file_if_any(options.tuned), tuned_rows(run)));
 }
 
 GemmProblem problem_of(const Options& options, const Shape& shape) {

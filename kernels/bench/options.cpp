@@ -75,7 +75,7 @@ void add_contender_options(CLI::App& app, Words& words, Options& options) {
                  "measure the model's first N tiles for each shape, beside the chosen one")
       ->check(CLI::Range(1, 100))
       ->option_text("N");
-  app.add_option("--tuned", options.tuned, "write the fastest there, as rows of kernels/gemm/tuned.def")
+  app.add_option("--tuned", options.tuned, "put the fastest into this table, as rows of kernels/gemm/tuned.def")
       ->option_text("FILE");
   app.add_flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
   app.add_option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; it is searched unless given")

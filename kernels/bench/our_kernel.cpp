@@ -1,24 +1,9 @@
 #include "kernels/bench/our_kernel.h"
 
-#include "ptxbuilder/compile/compile.h"
-#include "ptxbuilder/compile/notes.h"
+#include "kernels/gemm/load.h"
 
 namespace ptxbuilder::bench {
 namespace {
-
-Compiler compiler(const OurOptions& options) {
-  CompilerOptions tools;
-  tools.ptxas = options.ptxas;
-  tools.cache = options.cache;
-  tools.assemble = !options.driver_assembles;
-  if (!tools.assemble || !options.ptxas.empty()) return Compiler(tools);
-  try {
-    return Compiler(tools);
-  } catch (const Error&) {  // no ptxas on this machine: the driver has a compiler of its own
-    tools.assemble = false;
-    return Compiler(tools);
-  }
-}
 
 runtime::Argument matrix(const runtime::View& memory, DType type, int64_t rows, int64_t columns,
                          int64_t stride) {
@@ -29,12 +14,10 @@ runtime::Argument matrix(const runtime::View& memory, DType type, int64_t rows, 
 }  // namespace
 
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options) {
-  const std::vector<std::string> waivers = kernel.builder().waivers();
-  const Compiled compiled = compiler(options).compile(std::move(kernel));
-  auto loaded = std::make_unique<runtime::LoadedKernel>(
-      gpu.device(), compiled.cubin.empty() ? compiled.ptx : compiled.cubin, compiled.signature);
-  if (!loaded->log().empty()) check(parse_notes(loaded->log(), compiled.ptx), waivers);
-  return loaded;
+  runtime::Device& device = gpu.device();
+  const kernels::LoadOptions how = {
+      .ptxas = options.ptxas, .driver_assembles = options.driver_assembles, .cache = options.cache};
+  return kernels::load(device, kernels::compiler_for(device, how), std::move(kernel));
 }
 
 runtime::Argument tensor_a(const GemmProblem& p, const BufferSet& set) {

@@ -43,8 +43,13 @@ using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int
 
 class OurGemm final : public Contender {
  public:
-  OurGemm(const Gpu& gpu, OurOptions options, std::string name, Choice choice)
-      : gpu_(gpu), options_(std::move(options)), name_(std::move(name)), choice_(std::move(choice)) {}
+  // `overlaps`: each launch may begin before the one ahead of it has ended, as matmul() launches.
+  OurGemm(const Gpu& gpu, OurOptions options, std::string name, bool overlaps, Choice choice)
+      : gpu_(gpu),
+        options_(std::move(options)),
+        name_(std::move(name)),
+        overlaps_(overlaps),
+        choice_(std::move(choice)) {}
 
   std::string name() const override { return name_; }
 
@@ -73,8 +78,9 @@ class OurGemm final : public Contender {
   void launch(size_t set) override {
     const BufferSet& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
-    kernel_->launch({.grid = grid_}, {tensor_a(problem_, s), tensor_b(problem_, s), tensor_d(problem_, s),
-                                      extent(problem_.m), extent(problem_.n), extent(problem_.k)});
+    kernel_->launch({.grid = grid_, .programmatic_dependent_launch = overlaps_},
+                    {tensor_a(problem_, s), tensor_b(problem_, s), tensor_d(problem_, s), extent(problem_.m),
+                     extent(problem_.n), extent(problem_.k)});
   }
 
   std::string configuration() const override {
@@ -92,6 +98,7 @@ class OurGemm final : public Contender {
   const Gpu& gpu_;
   OurOptions options_;
   std::string name_;
+  bool overlaps_;
   Choice choice_;
   GemmTile tile_;
   GemmOperation operation_;
@@ -174,10 +181,11 @@ class Step final : public Contender {
 
 std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const OurOptions& options) {
   std::vector<std::unique_ptr<Contender>> all;
-  auto add = [&](std::string name, Choice choice) {
-    all.push_back(std::make_unique<OurGemm>(gpu, options, std::move(name), std::move(choice)));
+  auto add = [&](std::string name, Choice choice, bool overlaps = true) {
+    all.push_back(std::make_unique<OurGemm>(gpu, options, std::move(name), overlaps, std::move(choice)));
   };
   add("ptxbuilder", kernels::choose);
+  add("ptxbuilder, no PDL", kernels::choose, false);
   for (const std::string& text : options.tiles)
     add(text,
         [tile = kernels::parse_tile(text)](const GemmOperation&, const GemmSize&, int) { return tile; });

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/gemm/kernel.h"
+
 namespace ptxbuilder::kernels {
 namespace {
 
@@ -62,7 +64,7 @@ std::vector<GemmTile> menu() {
         t.ctas_per_sm = ctas_per_sm;
         all.push_back(t);
       };
-      if (bn <= 128) add(64, 1, false, 1);
+      add(64, 1, false, 1);
       if (bn <= 64) add(64, 1, false, 2);
       add(128, 2, false, 1);
       if (bn >= 64 && bn <= 192) add(64, 2, true, 1);
@@ -84,15 +86,17 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   const double across = ceil_div(ceil_div(rows, t.bm), t.cluster_m) * t.cluster_m,
                along = ceil_div(ceil_div(columns, t.bn), t.cluster_n) * t.cluster_n;
   const double tiles = across * along * batches * t.split_k;
-  const double ctas = std::min<double>(tiles, multiprocessors * t.ctas_per_sm);
+  const int cluster = t.cluster_m * t.cluster_n * t.split_k;
+  const double ctas =
+      std::min<double>(tiles, active_clusters(cluster, multiprocessors) * cluster * t.ctas_per_sm);
   const double steps = ceil_div(ceil_div(static_cast<double>(size.k), t.bk), t.split_k);
 
   // Clocks of one step of one CTA. A wgmma of 64 x n x 32 bytes takes n / 2 clocks, and reads both operands
-  // from shared memory, into which the copies write too.
+  // from shared memory.
   const double instructions = t.bm / 64.0 * t.bk * element / 32;
   const double tensor = instructions * t.bn / 2;
-  const double shared = (instructions * (64 + t.bn) * 32 + (t.bm + t.bn) * t.bk * element) / kSharedBytes;
-  const double step = std::max(tensor, shared) + kStepClocks * (t.pingpong ? 0.3 : 1);
+  const double shared = instructions * (64 + t.bn) * 32 / kSharedBytes;
+  const double step = std::max(tensor, shared) + kStepClocks * (t.pingpong || t.consumers == 1 ? 0.3 : 1);
   // What passes through shared memory on its way out: written, and read by the copy.
   double out = kTileClocks + t.bm * t.bn * size_of(o.d) * 4.0 / kSharedBytes;
   if (!t.swapped && t.bn * size_of(o.d) % 32 != 0) out += kNarrowBox;
@@ -123,18 +127,23 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     const double columns = static_cast<double>(t.swapped ? size.m : size.n);
     if (t.bn > 8 && t.bn - 8 >= columns) continue;  // wider than the output
     add(t);
-    for (auto [cm, cn] : {std::pair(2, 1), std::pair(1, 2)}) {
+    if (t.consumers == 1 && t.ctas_per_sm == 1) {  // half as many barriers
+      GemmTile deep = t;
+      deep.bk = 256 / size_of(o.a);
+      add(deep);
+    }
+    for (auto [cm, cn] : {std::pair(2, 1), {1, 2}, {4, 2}, {2, 4}}) {
       GemmTile c = t;
       c.cluster_m = cm;
       c.cluster_n = cn;
-      if (t.ctas_per_sm == 1 && t.bm * t.bn >= 128 * 96) add(c);
+      if (t.ctas_per_sm == 1) add(c);
     }
     const double tiles = ceil_div(static_cast<double>(t.swapped ? size.n : size.m), t.bm) *
                          ceil_div(columns, t.bn) * static_cast<double>(size.batches);
     for (int split = 2; split <= 8; ++split) {
       GemmTile s = t;
       s.split_k = split;
-      if (!t.pingpong && tiles * split <= multiprocessors * t.ctas_per_sm &&
+      if (!t.pingpong && tiles <= active_clusters(split, multiprocessors) * t.ctas_per_sm &&
           static_cast<double>(size.k) / split >= 4.0 * 128 / size_of(o.a))
         add(s);
     }

@@ -60,6 +60,9 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
   if (t.bm > 256) refuse(fmt::format("{} rows; a TMA box has 256 at most", t.bm));
   if (t.bn < 8 || t.bn > 256 || t.bn % 8 != 0)
     refuse(fmt::format("{} columns; wgmma has a multiple of 8 up to 256", t.bn));
+  // One wgmma has to fit what a launch of 512 threads gives each, before setmaxnreg (ptxas C7602).
+  if (t.consumers == 3 && t.bn > 200)
+    refuse(fmt::format("{} columns for three consumers; at most 200, whose wgmma fits 128 registers", t.bn));
   if (is_int8(o.a) && t.bn >= 32 && t.bn % 16 != 0)
     refuse(fmt::format("{} columns of integers; from 32 on a multiple of 16", t.bn));
   const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;

@@ -131,12 +131,13 @@ int registers_of_producer(const GemmTile& t) {
 }
 
 // Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
-// fit beside the next sums, and the warpgroups do not take turns anyway. A batch's epilogue reads C where it
-// is now.
+// fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
+// batch's epilogue reads C where it is now.
 bool defers_store(const GemmOperation& o, const GemmTile& t) {
   const int sums = t.bm / t.consumers * t.bn / 128;
   return size_of(o.d) == 2 && !(size_of(o.a) == 1 && !o.fast_accumulation) && !t.pingpong && t.split_k == 1 &&
-         t.consumers <= 2 && t.ctas_per_sm == 1 && sums + sums / 2 <= 192 && !(o.batched && o.has_epilogue());
+         t.consumers <= 2 && t.ctas_per_sm == 1 && sums + sums / 2 <= (o.has_epilogue() ? 144 : 192) &&
+         !(o.batched && o.has_epilogue());
 }
 
 DType accumulator_type(DType input) {
@@ -200,6 +201,9 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     }
   };
 
+  // A launch may begin before the one ahead of it has ended: what that wrote is complete from here on.
+  griddepcontrol_wait();
+
   k.warpgroups(1, registers_of_producer(t), [&](u32) {
     std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
@@ -212,6 +216,9 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
           Y.load(s, x, kt * t.bk, place.y, place.batch);
         });
       });
+      // The next launch may begin where this one has made room. Any sooner, and its CTAs would take the
+      // memory bandwidth of those that are still loading; clusters that add up lose by it in any case.
+      if (t.split_k == 1) griddepcontrol_launch_dependents();
     });
   });
 
@@ -230,6 +237,9 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     auto ring = pipe.consumer();
     Accumulator acc(per_warpgroup, t.bn, accumulator_type(o.a));
     const bool promotes = size_of(o.a) == 1 && acc.dtype() == DType::f32 && !o.fast_accumulation;
+    // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage;
+    // where two share them, the other one does.
+    const bool late = (t.consumers == 1 || t.pingpong) && !promotes && t.stages > 1;
     std::optional<Accumulator> total;  // of what the tensor core sums up 128 of k at a time
     if (promotes) total.emplace(per_warpgroup, t.bn);
     std::optional<DeferredStore> deferred;
@@ -248,21 +258,31 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       if (turn) turn->wait();
       acc.zero();
       if (promotes) total->fill(0);
-      auto step = [&](const std::function<void()>& meanwhile) {
+      auto step = [&](u32 kt, const std::function<void()>& meanwhile) {
         auto s = ring.wait();
         if (promotes) acc.zero();
         wgmma_group([&] { mma(acc, X.view(s, row, per_warpgroup), Y.view(s, 0, t.bn)); });
         meanwhile();
-        wgmma_wait(0);
-        ring.release(s);
+        if (late) {
+          wgmma_wait(1);
+          ring.release_previous(s, kt == first);
+        } else {
+          wgmma_wait(0);
+          ring.release(s);
+        }
         if (promotes) total->add(acc);
       };
       // The tile before is stored under the first steps, as many as there are.
       const int shadows = deferred ? deferred->steps() : 0;
       for (int i = 0; i < shadows; ++i)
         if_(
-            first + i < last, [&] { step([&] { deferred->step(i); }); }, [&] { deferred->step(i); });
-      for_(first + shadows, last, [&](u32) { step([] {}); });
+            first + i < last, [&] { step(first + i, [&] { deferred->step(i); }); },
+            [&] { deferred->step(i); });
+      for_(first + shadows, last, [&](u32 kt) { step(kt, [] {}); });
+      if (late) {
+        wgmma_wait(0);
+        ring.release_last(first >= last);
+      }
       if (turn) {
         turn->pass();
         ring.skip(depth * (t.consumers - 1));
@@ -284,14 +304,18 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   return k;
 }
 
+int active_clusters(int ctas, int multiprocessors) {
+  constexpr int kMeasured[] = {132, 66, 39, 30, 22, 17, 15, 15};
+  return std::max(1, kMeasured[ctas - 1] * multiprocessors / 132);
+}
+
 GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors) {
   auto tiles = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
   const int64_t x = tiles(tiles(t.swapped ? n : m, t.bm), t.cluster_m) * batches;
   const int64_t y = tiles(tiles(t.swapped ? m : n, t.bn), t.cluster_n);
   if (t.split_k > 1) return {static_cast<uint32_t>(x * y * t.split_k), 1};
-  const int64_t size = t.cluster_m * t.cluster_n;
   const int64_t clusters =
-      std::min<int64_t>(x * y, std::max<int64_t>(multiprocessors * t.ctas_per_sm / size, 1));
+      std::min<int64_t>(x * y, active_clusters(t.cluster_m * t.cluster_n, multiprocessors) * t.ctas_per_sm);
   return {static_cast<uint32_t>(clusters * t.cluster_m), static_cast<uint32_t>(t.cluster_n)};
 }
 

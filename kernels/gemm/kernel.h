@@ -12,6 +12,11 @@ namespace ptxbuilder::kernels {
 // Throws Error as checked() does.
 Kernel gemm(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 
+// Clusters of 1 to 8 CTAs, each with an SM to itself, that run at once on a GPU of `multiprocessors` SMs. Of
+// more than two fewer fit than there are SMs for, since a cluster lies within one GPC: 30 of four on an H100
+// (cuOccupancyMaxActiveClusters).
+int active_clusters(int ctas, int multiprocessors);
+
 // CTAs along x and y of the grid on `multiprocessors` SMs: as many clusters as fit at once, but no more than
 // there are tiles.
 struct GemmGrid {

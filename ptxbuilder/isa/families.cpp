@@ -175,7 +175,11 @@ std::string tensor_load_name(TensorLoadForm form) {
                      form.cache_hint ? "_cache_hint" : "");
 }
 
-std::string tensor_store_name(int rank) { return fmt::format("cp_async_bulk_tensor_{}d_store", rank); }
+std::string tensor_store_name(TensorStoreForm form) {
+  std::string_view hint = form.cache_hint ? "_cache_hint" : "";
+  if (!form.reduction) return fmt::format("cp_async_bulk_tensor_{}d_store{}", form.rank, hint);
+  return fmt::format("cp_reduce_async_bulk_tensor_{}d_{}{}", form.rank, name(*form.reduction), hint);
+}
 
 void Table::add_tensor_copies() {
   for (int rank = 1; rank <= 5; ++rank) {
@@ -191,10 +195,16 @@ void Table::add_tensor_copies() {
                         rank, multicast ? ".multicast::cluster" : "", cache_hint ? ".L2::cache_hint" : "",
                         tensor, multicast ? ", {cta_mask:b16}" : "", cache_hint ? ", {policy:b64}" : ""),
             Effect::memory, 80, Sm::sm_90);
-    add(tensor_store_name(rank),
-        fmt::format("cp.async.bulk.tensor.{}d.global.shared::cta.bulk_group {}, [{{src:smem}}];", rank,
-                    tensor),
-        Effect::memory, 80, Sm::sm_90);
+    std::vector<std::optional<CopyReduction>> operations = {std::nullopt};
+    operations.insert(operations.end(), kCopyReductions.begin(), kCopyReductions.end());
+    for (auto reduction : operations)
+      for (bool cache_hint : {false, true})
+        add(tensor_store_name({rank, reduction, cache_hint}),
+            fmt::format(
+                "cp{}.async.bulk.tensor.{}d.global.shared::cta{}{}.bulk_group{} {}, [{{src:smem}}]{};",
+                reduction ? ".reduce" : "", rank, reduction ? "." : "", reduction ? name(*reduction) : "",
+                cache_hint ? ".L2::cache_hint" : "", tensor, cache_hint ? ", {policy:b64}" : ""),
+            Effect::memory, 80, Sm::sm_90);
   }
 }
 
@@ -281,8 +291,29 @@ const Row& cp_async_bulk_tensor_load(TensorLoadForm form, Where where) {
   return require(tensor_load_name(form), where, "cp.async.bulk.tensor", "a tensor map has rank 1 to 5");
 }
 
-const Row& cp_async_bulk_tensor_store(int rank, Where where) {
-  return require(tensor_store_name(rank), where, "cp.async.bulk.tensor", "a tensor map has rank 1 to 5");
+std::string_view name(CopyReduction reduction) {
+  constexpr std::array<std::string_view, 8> names = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
+  return names[static_cast<size_t>(reduction)];
+}
+
+std::vector<DType> types_of(CopyReduction reduction) {
+  using enum DType;
+  switch (reduction) {
+    case CopyReduction::add:
+      return {u32, s32, u64, f16, bf16, f32, f64};
+    case CopyReduction::min:
+    case CopyReduction::max:
+      return {u32, s32, u64, s64, f16, bf16};
+    case CopyReduction::inc:
+    case CopyReduction::dec:
+      return {u32};
+    default:
+      return {u32, s32, u64, s64};
+  }
+}
+
+const Row& cp_async_bulk_tensor_store(TensorStoreForm form, Where where) {
+  return require(tensor_store_name(form), where, "cp.async.bulk.tensor", "a tensor map has rank 1 to 5");
 }
 
 const Row& ldmatrix(int matrices, bool transposed, Where where) {

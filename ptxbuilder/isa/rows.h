@@ -1,6 +1,8 @@
 // The table of all instruction rows: those of rows.def, and the families made by loops.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,13 +59,28 @@ struct MmaForm {
 const Row& mma_sync(const MmaForm& form, Where where = Where::here());
 
 // PTX ISA, cp.async.bulk.tensor, tile mode: rank 1 to 5. Loads have operands dst, map, c0.., bar, then
-// cta_mask when multicast and policy when a cache hint is given; stores have map, c0.., src.
+// cta_mask when multicast and policy when a cache hint is given; stores have map, c0.., src, then policy.
 struct TensorLoadForm {
   int rank;
   bool multicast = false, cache_hint = false;
 };
 const Row& cp_async_bulk_tensor_load(TensorLoadForm form, Where where = Where::here());
-const Row& cp_async_bulk_tensor_store(int rank, Where where = Where::here());
+
+// PTX ISA, cp.reduce.async.bulk.tensor: what a store does with the element that is there: old + new, the
+// least, the greatest, their bits, old + 1 or 0 from new on (inc), old - 1 or new at 0 and above new (dec).
+enum class CopyReduction : uint8_t { add, min, max, inc, dec, bit_and, bit_or, bit_xor };
+inline constexpr std::array kCopyReductions = {
+    CopyReduction::add, CopyReduction::min,     CopyReduction::max,    CopyReduction::inc,
+    CopyReduction::dec, CopyReduction::bit_and, CopyReduction::bit_or, CopyReduction::bit_xor};
+std::string_view name(CopyReduction reduction);        // "add", "and"
+std::vector<DType> types_of(CopyReduction reduction);  // that it has
+
+struct TensorStoreForm {
+  int rank;
+  std::optional<CopyReduction> reduction = std::nullopt;
+  bool cache_hint = false;
+};
+const Row& cp_async_bulk_tensor_store(TensorStoreForm form, Where where = Where::here());
 
 // PTX ISA, ldmatrix and stmatrix: 1, 2 or 4 8x8 matrices of 16-bit elements, d or s, in as many b32 registers
 // a thread.

@@ -1,58 +1,41 @@
 #include "ptxbuilder/tile/copy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/tile/multicast.h"
 
 namespace ptxbuilder::detail {
 namespace {
 
 constexpr int kBoxLimit = 256;  // elements along each dimension (CUDA driver API, cuTensorMapEncodeTiled)
 
-// The part of a view that this CTA fetches for `mask`, the CTAs of its cluster along an axis.
+// The part of a view that this CTA fetches for its line of CTAs.
 struct Part {
   TileView view;
   u32 first_row;
   u16 mask;
 };
 
-uint32_t ctas_along(ClusterAxis axis, Where where) {
-  auto [x, y, z] = Builder::current(where).signature().cluster;
-  return axis == ClusterAxis::x ? x : y;
-}
-
-// CTA (i, j) of the cluster has rank i + x j: those of row 0, and of column 0.
-uint32_t column_mask(uint32_t x) { return (1u << x) - 1; }
-uint32_t row_mask(uint32_t x, uint32_t y) {
-  uint32_t mask = 0;
-  for (uint32_t j = 0; j < y; ++j) mask |= 1u << (x * j);
-  return mask;
-}
-
 Part part_of(const TileView& view, ClusterAxis axis, Where where) {
-  auto [x, y, z] = Builder::current(where).signature().cluster;
-  uint32_t count = ctas_along(axis, where);
-  if (z != 1)
-    throw Error(where, fmt::format("tma_load: multicast in a cluster of {} x {} x {} CTAs; it serves x and y",
-                                   x, y, z));
-  if (view.row_count() % (8 * static_cast<int>(count)) != 0)
+  const int count = ctas_along(axis, where);
+  if (view.row_count() % (8 * count) != 0)
     throw Error(where, fmt::format("tma_load: {} rows for {} CTAs; each fetches a multiple of 8",
                                    view.row_count(), count));
-  u32 column = cluster_ctaid_x(where), row = cluster_ctaid_y(where);
-  int rows = view.row_count() / static_cast<int>(count);
-  u32 first = (axis == ClusterAxis::x ? column : row) * rows;
-  u32 mask = axis == ClusterAxis::x ? u32(column_mask(x)) << (row * x) : u32(row_mask(x, y)) << column;
-  return {view.rows(first, rows, where), first, u16(mask)};
+  const ClusterLine line = cluster_line(axis, where);
+  const int rows = view.row_count() / count;
+  u32 first = line.index * rows;
+  return {view.rows(first, rows, where), first, line.mask};
 }
 
 // The same for every CTA, as numbers.
 void record_slices(CopyRecord& record, const TileView& view, std::optional<ClusterAxis> axis, Where where) {
-  auto [x, y, z] = Builder::current(where).signature().cluster;
-  const int count = axis ? static_cast<int>(ctas_along(*axis, where)) : 1, rows = view.row_count() / count;
-  for (int i = 0; i < count; ++i) record.slices.push_back({i * rows, i * rows, rows});
-  if (!axis) return;
-  record.cluster = {static_cast<int>(x), static_cast<int>(y)};
-  record.along_y = *axis == ClusterAxis::y;
-  for (uint32_t rank = 0; rank < x * y; ++rank)
-    record.masks.push_back(record.along_y ? row_mask(x, y) << (rank % x) : column_mask(x) << (rank / x * x));
+  const int count = axis ? ctas_along(*axis, where) : 1, rows = view.row_count() / count;
+  for (int i = 0; i < count; ++i)
+    record.slices.push_back({i * rows, i * rows, 0, static_cast<int>(record.boxes.size())});
+  if (axis) record_line(record, *axis, where);
 }
 
 TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation, Where where) {
@@ -87,7 +70,10 @@ CopyRecord make_record(Builder& builder, bool is_store, TensorMap map, const Til
   record.recipe = parameter.tensor_map;
   record.where = where;
   for (int panel = 0; panel < tile.panels(); ++panel)
-    record.boxes.push_back({panel * tile.panel_bytes(), panel * tile.panel_cols()});
+    record.boxes.push_back({panel * tile.panel_bytes(), 0, panel * tile.panel_cols()});
+  record.steps.resize(record.recipe.box.size());
+  record.steps[0].cols = 1;
+  if (record.steps.size() > 1) record.steps[1].rows = 1;
   return record;
 }
 
@@ -106,6 +92,60 @@ void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>
 }
 
 }  // namespace
+
+void begin_load(const TileView& to, Where where) {
+  if (!to.barrier())
+    throw Error(where,
+                "tma_load: the view has no barrier to complete on: take it from a pipeline's stage, or add "
+                ".on(barrier)");
+  if (to.on_copy()) (*to.on_copy())(to, where);
+  if (to.expects()) mbarrier_arrive_expect_tx(*to.barrier(), static_cast<uint32_t>(to.bytes()), where);
+}
+
+std::optional<u64> cache_policy(const TileView& view, Where where) {
+  if (!view.eviction()) return std::nullopt;
+  switch (*view.eviction()) {
+    case Eviction::first:
+      return createpolicy_evict_first(where);
+    case Eviction::last:
+      return createpolicy_evict_last(where);
+    default:
+      return createpolicy_evict_normal(where);
+  }
+}
+
+void check_reduction(CopyReduction reduction, DType type, Where where) {
+  const std::vector<DType> types = isa::types_of(reduction);
+  if (std::find(types.begin(), types.end(), type) != types.end()) return;
+  std::vector<std::string_view> has, takes;
+  for (DType t : types) takes.push_back(name(t));
+  for (CopyReduction other : isa::kCopyReductions) {
+    const std::vector<DType> others = isa::types_of(other);
+    if (std::find(others.begin(), others.end(), type) != others.end()) has.push_back(isa::name(other));
+  }
+  throw Error(
+      where, fmt::format("tma_reduce: {} of {}; {} has {}, and {} takes {}", isa::name(reduction), name(type),
+                         name(type), has.empty() ? "none" : fmt::format("{}", fmt::join(has, ", ")),
+                         isa::name(reduction), fmt::join(takes, ", ")));
+}
+
+void check_innermost(u32 coordinate, DType type, std::string_view operation, Where where) {
+  auto known = Builder::current(where).constant(coordinate);
+  if (!known) return;
+  const auto element = static_cast<int32_t>(known->value);
+  if (int64_t bytes = int64_t{element} * size_of(type); bytes % 16 != 0)
+    throw Error(where,
+                fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its "
+                            "start; TMA takes multiples of 16 B",
+                            operation, element, bytes));
+}
+
+void check_multicast_axis(const TileView& from, std::string_view operation, Where where) {
+  if (from.multicast_axis())
+    throw Error(where, fmt::format("{}: a multicast view: only loads are shared by CTAs; store the view "
+                                   "itself",
+                                   operation));
+}
 
 ViewRecord record_view(KernelRecord& record, const TileView& view) {
   const SharedTile& tile = view.whole();
@@ -135,14 +175,11 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
   int rank = static_cast<int>(coordinates.size());
-  if (!to.view.barrier())
-    throw Error(to.where,
-                "tma_load: the view has no barrier to complete on: take it from a pipeline's stage, or add "
-                ".on(barrier)");
-  if (to.view.on_copy()) (*to.view.on_copy())(to.view, to.where);
+  begin_load(to.view, to.where);
   std::optional<Part> part;
   if (auto axis = to.view.multicast_axis(); axis && ctas_along(*axis, to.where) > 1)
     part = part_of(to.view, *axis, to.where);
+  const std::optional<u64> policy = cache_policy(to.view, to.where);
   const TileView& view = part ? part->view : to.view;
   std::vector<u32> start = coordinates;
   if (part) {
@@ -151,8 +188,9 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
     start[1] = start[1] + part->first_row;
   }
   bind_tensor_map(from, view, rank, "tma_load", to.where);
+  check_innermost(coordinates[0], view.tile().dtype(), "tma_load", to.where);
   const isa::Row& row =
-      isa::cp_async_bulk_tensor_load({.rank = rank, .multicast = part.has_value()}, to.where);
+      isa::cp_async_bulk_tensor_load({rank, part.has_value(), policy.has_value()}, to.where);
   CopyRecord record = make_record(builder, false, from, to.view, to.where);
   record_slices(record, to.view, part ? to.view.multicast_axis() : std::nullopt, to.where);
   each_box(record, view, start, [&](smem address, const std::vector<u32>& at) {
@@ -160,19 +198,23 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
     append_coordinates(arguments, at);
     arguments.emplace_back(*to.view.barrier());
     if (part) arguments.emplace_back(part->mask);
+    if (policy) arguments.emplace_back(*policy);
     builder.emit(row, arguments, std::nullopt, to.where);
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }
 
-void tma_store(const MapArgument& to, const TileView& from, const std::vector<u32>& coordinates) {
+void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const TileView& from,
+               const std::vector<u32>& coordinates) {
   AtLine line(to.where);
+  const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   int rank = static_cast<int>(coordinates.size());
-  if (from.multicast_axis())
-    throw Error(to.where,
-                "tma_store: a multicast view: only loads are shared by CTAs; store the view itself");
-  bind_tensor_map(to.map, from, rank, "tma_store", to.where);
-  const isa::Row& row = isa::cp_async_bulk_tensor_store(rank, to.where);
+  check_multicast_axis(from, operation, to.where);
+  if (reduction) check_reduction(*reduction, from.tile().dtype(), to.where);
+  bind_tensor_map(to.map, from, rank, operation, to.where);
+  check_innermost(coordinates[0], from.tile().dtype(), operation, to.where);
+  const std::optional<u64> policy = cache_policy(from, to.where);
+  const isa::Row& row = isa::cp_async_bulk_tensor_store({rank, reduction, policy.has_value()}, to.where);
   Builder& builder = Builder::current(to.where);
   CopyRecord record = make_record(builder, true, to.map, from, to.where);
   record_slices(record, from, std::nullopt, to.where);
@@ -180,6 +222,7 @@ void tma_store(const MapArgument& to, const TileView& from, const std::vector<u3
     std::vector<Argument> arguments = {to.map};
     append_coordinates(arguments, at);
     arguments.emplace_back(address);
+    if (policy) arguments.emplace_back(*policy);
     builder.emit(row, arguments, std::nullopt, to.where);
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));

@@ -5,6 +5,8 @@
 
 namespace ptxbuilder {
 
+using isa::CopyReduction;
+
 namespace detail {
 
 // A destination together with the caller's line, which a variadic function cannot take last.
@@ -30,7 +32,20 @@ struct MapArgument {
 };
 
 void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
-void tma_store(const MapArgument& to, const TileView& from, const std::vector<u32>& coordinates);
+void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const TileView& from,
+               const std::vector<u32>& coordinates);
+
+// What stands before the copies of a load: the view has a barrier, its stage is told, and, where it is
+// expecting(), the bytes are expected.
+void begin_load(const TileView& to, Where where);
+// The hint of a view as an instruction takes it.
+std::optional<u64> cache_policy(const TileView& view, Where where);
+// Throws Error that names what the type has, and which types the reduction takes.
+void check_reduction(CopyReduction reduction, DType type, Where where);
+// Throws Error where the host knows that a box begins at no multiple of 16 bytes along the innermost
+// dimension, which TMA refuses inside and outside the tensor.
+void check_innermost(u32 coordinate, DType type, std::string_view operation, Where where);
+void check_multicast_axis(const TileView& from, std::string_view operation, Where where);
 
 // A view and its tile, for the kernel's record.
 ViewRecord record_view(KernelRecord& record, const TileView& view);
@@ -42,10 +57,11 @@ void bind_tensor_map(TensorMap map, const TileView& view, int rank, std::string_
 }  // namespace detail
 
 // Loads the box at `coordinates` (elements, innermost first, 1 to 5 of them; negative ones are in front of
-// the tensor) into a view; what lies outside the tensor arrives as zeros. One thread calls it. The bytes
-// complete on the view's barrier, the stage's or that of `.on(bar)`. A tile wider than its swizzle's span
-// takes one copy a panel. The tensor map's recipe (box, swizzle, type) follows from the view. Throws Error
-// when the box is illegal, when another copy uses the map with another box, and when the view has no barrier.
+// the tensor; the first a multiple of 16 bytes) into a view; what lies outside the tensor arrives as zeros.
+// One thread calls it. The bytes complete on the view's barrier, the stage's or that of `.on(bar)` or
+// `.expecting(bar)`. A tile wider than its swizzle's span takes one copy a panel. The tensor map's recipe
+// (box, swizzle, type) follows from the view. Throws Error when the box is illegal, when another copy uses
+// the map with another box, and when the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::tma_load(to, from, {detail::coordinate(coordinates, to.where)...});
@@ -56,7 +72,14 @@ void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
 // cp_async_bulk_commit_group.
 template <detail::Coordinate... C>
 void tma_store(detail::MapArgument to, const TileView& from, C... coordinates) {
-  detail::tma_store(to, from, {detail::coordinate(coordinates, to.where)...});
+  detail::tma_store(to, std::nullopt, from, {detail::coordinate(coordinates, to.where)...});
+}
+
+// The same where each element joins the one that is there: add, min, max, inc, dec, bit_and, bit_or, bit_xor
+// (PTX ISA, cp.reduce.async.bulk.tensor). Throws Error that names what the type has.
+template <detail::Coordinate... C>
+void tma_reduce(CopyReduction reduction, detail::MapArgument to, const TileView& from, C... coordinates) {
+  detail::tma_store(to, reduction, from, {detail::coordinate(coordinates, to.where)...});
 }
 
 }  // namespace ptxbuilder

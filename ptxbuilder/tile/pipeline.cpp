@@ -15,12 +15,19 @@ std::vector<int> arrivals(int stages, int consumers, int peers, Where where) {
   return counts;
 }
 
+// Those along x and along y of a CTA, itself included.
+int ctas_in_line(Kernel& kernel) {
+  detail::cluster_size(kernel.builder());
+  auto [x, y, z] = kernel.signature().cluster;
+  return static_cast<int>(x + y - 1);
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
                    Producers producers, Where where)
     : stages_(stages),
-      peers_(producers == Producers::cluster ? detail::cluster_size(kernel.builder()) : 1),
+      peers_(producers == Producers::cluster ? ctas_in_line(kernel) : 1),
       tiles_(std::move(tiles)),
       barriers_(kernel, arrivals(stages, consumers, peers_, where), {"full", "empty"}, where) {
   if (peers_ > 1) detail::TileContext::of(kernel.builder()).meet_at_end = true;
@@ -88,7 +95,14 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
-Consumer::Consumer(const Pipeline& pipeline) : pipeline_(pipeline), stage_(0), parity_(0) {}
+Consumer::Consumer(const Pipeline& pipeline) : pipeline_(pipeline), stage_(0), parity_(0), peer_(0) {
+  if (pipeline.peers_ == 1) return;
+  u32 lane = laneid(), x = cluster_ctaid_x(), y = cluster_ctaid_y(),
+      width = Builder::current().signature().cluster[0];
+  u32 other = lane - width;  // of the y of the others in the column
+  u32 peer = select(lane < width, lane + y * width, x + (other + u32(other >= y)) * width);
+  peer_ = select(lane < u32(pipeline.peers_), peer, u32(0));
+}
 
 Stage Consumer::wait(Where where) {
   AtLine line(where);
@@ -107,16 +121,44 @@ Stage Consumer::wait(Where where) {
 }
 
 // Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
+void Consumer::arrive(u32 stage, pred unless, Where where) const {
+  smem empty = pipeline_.empty(stage);
+  u32 lane = laneid(where), peers = pipeline_.peers_;
+  if (pipeline_.peers_ == 1)
+    mbarrier_arrive.when((lane == 0) & !unless)(empty, where);
+  else
+    mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_, where), where);
+}
+
+u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(pipeline_.stages_), stage) - 1; }
+
 void Consumer::release(const Stage& stage, Where where) {
   if (!stage.released_) throw Error(where, "release: a consumer's stage comes from wait()");
   AtLine line(where);
-  smem empty = pipeline_.empty(stage.index());
-  u32 lane = laneid(where), peers = pipeline_.peers_;
-  if (pipeline_.peers_ == 1)
-    mbarrier_arrive.when(lane == 0)(empty, where);
-  else
-    mbarrier_arrive_cluster.when(lane < peers)(mapa(empty, lane % peers, where), where);
+  arrive(stage.index(), pred(false), where);
   *stage.released_ = true;
+}
+
+void Consumer::release_previous(const Stage& stage, pred first, Where where) {
+  if (!stage.released_) throw Error(where, "release_previous: a consumer's stage comes from wait()");
+  if (pipeline_.stages_ < 2)
+    throw Error(where, "release_previous: with one stage the producer would wait for the stage that is kept");
+  AtLine line(where);
+  arrive(previous(stage.index()), first, where);
+  *stage.released_ = true;  // when release_last() follows
+  if (late_) return;
+  late_ = std::make_shared<bool>(false);
+  Builder::current(where).on_finish([late = late_, where] {
+    if (!*late)
+      throw Error(where, "release_previous: no release_last() follows, so the producer would wait for ever");
+  });
+}
+
+void Consumer::release_last(pred none, Where where) {
+  if (!late_) throw Error(where, "release_last: it belongs to release_previous()");
+  AtLine line(where);
+  arrive(previous(stage_), none, where);
+  *late_ = true;
 }
 
 void Consumer::skip(u32 count, Where where) {

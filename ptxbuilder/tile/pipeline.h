@@ -48,14 +48,23 @@ class Consumer {
   // Hands the stage back. What reads it must be done: wgmma_wait first. A stage that is never released is an
   // Error when the kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
+  // The same one stage late, so that the products of `stage` run while those before them end: after
+  // wgmma_wait(1) hands back the stage before it, unless `first` says that this consumer has none. The last
+  // goes back by release_last(), unless there was `none` at all.
+  void release_previous(const Stage& stage, pred first, Where where = Where::here());
+  void release_last(pred none, Where where = Where::here());
   // Skips stages that other consumers take: `count` of them, without waiting.
   void skip(u32 count, Where where = Where::here());
 
  private:
   friend class Pipeline;
   explicit Consumer(const Pipeline& pipeline);
+  void arrive(u32 stage, pred unless, Where where) const;
+  u32 previous(u32 stage) const;
   const Pipeline& pipeline_;
   Var<u32> stage_, parity_;
+  u32 peer_;  // the CTA that this lane releases to
+  std::shared_ptr<bool> late_;  // whether release_last() was called
 };
 
 // Who fills the stages of a CTA: its own producer, or those of all CTAs of its cluster, by multicast.
@@ -87,7 +96,7 @@ class Pipeline {
   smem empty(u32 stage) const { return barriers_[stage] + 8 * stages_; }
 
   int stages_;
-  int peers_;  // CTAs that release to a producer: 1, or the cluster's
+  int peers_;  // CTAs that release to a producer: 1, or those in line with it
   std::vector<SharedTile> tiles_;
   Barriers barriers_;
 };

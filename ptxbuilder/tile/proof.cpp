@@ -3,27 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <map>
+#include "ptxbuilder/tile/proof_image.h"
 
 namespace ptxbuilder {
 namespace {
 
-using Element = Counterexample::Element;
+using namespace detail;
 
 constexpr int kBlock = 64;  // rows of A that one wgmma reads
-
-// The TMA unit (PTX ISA, "Tensor Swizzling Modes"): a box lies in shared memory without gaps, its first
-// dimension innermost. Then 16-byte chunks change places: the lowest 1, 2 or 3 bits of the chunk's number
-// are exclusive-ored with those of the number of the 128-byte line that it is in. Lines and chunks are
-// counted from address 0 of shared memory.
-uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, uint32_t element) {
-  const auto size = static_cast<uint32_t>(size_of(recipe.dtype));
-  const uint32_t byte = start + element * size, line = byte / 128;
-  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // lines after which the pattern repeats
-  const uint32_t lines = taking_part[static_cast<size_t>(recipe.swizzle)];
-  return (byte / 16 ^ line % lines) * 16 + byte % 16;
-}
 
 // wgmma (PTX ISA, "Matrix Descriptor Format", "Strides"): core matrices of 8 rows of 16 bytes. Element `mn`
 // along m or n and `k` of the matrix of one instruction.
@@ -48,62 +35,20 @@ uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn,
   return (byte / 16 ^ line % (span / 16)) * 16 + byte % 16;
 }
 
-// Which element of a tile lies where in one of its stages.
-class Image {
- public:
-  explicit Image(const TileRecord& tile)
-      : tile_(tile), elements_(static_cast<size_t>(tile.stage_bytes / size_of(tile.dtype)), -1) {}
-
-  bool holds(int64_t bytes) const { return bytes >= 0 && bytes < tile_.stage_bytes; }
-  std::optional<Element> at(int64_t bytes) const {
-    if (!holds(bytes) || elements_[index(bytes)] < 0) return std::nullopt;
-    return Element{elements_[index(bytes)] / tile_.cols, elements_[index(bytes)] % tile_.cols};
+// Element i of a box, the first dimension innermost, in the view.
+Element element_of(const CopyRecord& copy, const CopyRecord::Slice& slice, const CopyRecord::Box& box,
+                   uint32_t i) {
+  Element e{slice.coordinate + box.rows, box.cols};
+  for (size_t d = 0; d < copy.steps.size(); ++d) {
+    const uint32_t extent = copy.recipe.box[d];
+    e.row += static_cast<int>(i % extent) * copy.steps[d].rows;
+    e.col += static_cast<int>(i % extent) * copy.steps[d].cols;
+    i /= extent;
   }
-  void put(int64_t bytes, Element e) { elements_[index(bytes)] = e.row * tile_.cols + e.col; }
-  std::optional<int64_t> place_of(Element e) const {
-    auto found = std::find(elements_.begin(), elements_.end(), e.row * tile_.cols + e.col);
-    if (found == elements_.end()) return std::nullopt;
-    return (found - elements_.begin()) * size_of(tile_.dtype);
-  }
-
- private:
-  size_t index(int64_t bytes) const { return static_cast<size_t>(bytes / size_of(tile_.dtype)); }
-
-  const TileRecord& tile_;
-  std::vector<int> elements_;
-};
-
-// The elements that a view may begin with.
-std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile) {
-  auto firsts = [](const std::optional<int>& first, int count, int extent, int step) {
-    if (first) return std::vector<int>{*first};
-    std::vector<int> all;
-    for (int i = 0; i + count <= extent; i += step) all.push_back(i);
-    return all;
-  };
-  std::vector<Element> all;
-  for (int row : firsts(view.first_row, view.rows, tile.rows, 8))
-    for (int col : firsts(view.first_col, view.cols, tile.cols, tile.panel_cols)) all.push_back({row, col});
-  return all;
+  return e;
 }
 
-// Where a view begins, from the start of dynamic shared memory.
-int64_t start_of(const TileRecord& tile, int stage, Element corner) {
-  return int64_t{tile.offset} + int64_t{stage} * tile.stage_bytes + int64_t{corner.row} * tile.row_bytes +
-         int64_t{corner.col / tile.panel_cols} * tile.panel_bytes;
-}
-
-std::string view_text(const ViewRecord& view, const TileRecord& tile) {
-  auto range = [](const std::optional<int>& first, int count, int extent, std::string_view step) {
-    std::string text = fmt::format("{} of {} from ", count, extent);
-    return first ? text + std::to_string(*first) : text.append("any ").append(step);
-  };
-  std::string text = tile.text;
-  if (view.rows != tile.rows)
-    text += ", rows " + range(view.first_row, view.rows, tile.rows, "multiple of 8");
-  if (view.cols != tile.cols) text += ", columns " + range(view.first_col, view.cols, tile.cols, "panel");
-  return text;
-}
+char axis_name(const CopyRecord& copy) { return "xyz"[copy.axis]; }
 
 // One operand of one instruction of a product: A's blocks are 64 rows, B has one of all columns.
 struct Reader {
@@ -154,61 +99,137 @@ class Prover {
 
   Proof run() {
     for (size_t i = 0; i < record_.tiles.size() && proof_; ++i) prove_tile(static_cast<int>(i));
+    for (const WarpMmaRecord& mma : record_.warp_mmas)
+      if (proof_) prove_warp_mma(mma);
+    for (const StoreRecord& store : record_.stores)
+      if (proof_) prove_store(store);
     return std::move(proof_);
   }
 
  private:
-  // Copies of a tile first, of which each stage's image results, then what reads it.
+  using Images = std::vector<Image>;
+
+  // What writes a tile first, of which each stage's image results, then what reads it.
   void prove_tile(int number) {
     const TileRecord& tile = record_.tiles[static_cast<size_t>(number)];
-    std::vector<Image> images(static_cast<size_t>(tile.stages), Image(tile));
-    bool loaded = false;
-    for (const CopyRecord& copy : record_.copies) {
-      if (copy.view.tile != number || !proof_) continue;
-      loaded |= !copy.is_store;
-      std::vector<Image> apart(static_cast<size_t>(tile.stages),
-                               Image(tile));  // a store reads, it fills none
-      prove_copy(copy, tile, copy.is_store ? apart : images);
-    }
+    Images images(static_cast<size_t>(tile.stages), Image(tile));
+    bool written = false;
+    auto copies = [&](bool stores) {
+      for (const CopyRecord& copy : record_.copies)
+        if (copy.view.tile == number && copy.is_store == stores && proof_) {
+          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // where nothing is known to lie
+          prove_copy(copy, tile, stores && !written ? apart : images, stores && written);
+          written |= !stores;
+        }
+    };
+    auto thread_copies = [&](bool reads) {
+      for (const ThreadCopyRecord& copy : record_.thread_copies) {
+        if (copy.view.tile != number || reads != (copy.kind == ThreadCopyRecord::Kind::to_registers) ||
+            !proof_)
+          continue;
+        if (reads && !written)
+          skip(copy.text, tile);
+        else
+          prove_thread_copy(copy, tile, images);
+        written |= !reads;
+      }
+    };
+    copies(false);
+    thread_copies(false);
+    prove_readers(number, tile, images, written);
+    thread_copies(true);
+    copies(true);
+  }
+
+  void skip(const std::string& what, const TileRecord& tile) {
+    const std::string text = fmt::format("{} from a {}: no copy fills it", what, tile.text);
+    if (std::find(proof_.unproved.begin(), proof_.unproved.end(), text) == proof_.unproved.end())
+      proof_.unproved.push_back(text);
+  }
+
+  // Matrix instructions, and loads of their fragments.
+  void prove_readers(int number, const TileRecord& tile, const Images& images, bool written) {
     std::vector<Reader> readers;
     for (const MmaRecord& mma : record_.mmas) {
       if (mma.a && mma.a->view.tile == number)
         readers.push_back({*mma.a, tile, 'A', mma.m, mma.k, kBlock, mma.where});
       if (mma.b.view.tile == number) readers.push_back({mma.b, tile, 'B', mma.n, mma.k, mma.n, mma.where});
     }
-    auto skip = [&](const std::string& what) {
-      proof_.unproved.push_back(fmt::format("{} from a {}: no tensor copy fills it", what, tile.text));
-    };
     for (const Reader& reader : readers) {
       if (!proof_) return;
-      if (loaded)
+      if (written)
         prove_reader(reader, images);
       else
-        skip(fmt::format("mma: {}", reader.name));
+        skip(fmt::format("mma: {}", reader.name), tile);
     }
     for (const FragmentRecord& fragment : record_.fragments) {
       if (fragment.view.tile != number || !proof_) continue;
-      if (loaded)
+      if (written)
         prove_fragment(fragment, tile, images);
       else
-        skip("load_fragment");
+        skip("load_fragment", tile);
     }
   }
 
-  void prove_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images) {
+  void prove_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Images& images) {
     uint64_t elements = 0;
-    const int ctas = copy.cluster[0] * copy.cluster[1];
+    int ways = 0;
+    for (Element corner : corners(copy.view, tile))
+      for (int stage = 0; stage < tile.stages && proof_; ++stage) {
+        Tried tried = try_thread_copy(copy, tile, corner, stage, images[static_cast<size_t>(stage)]);
+        if (tried.counterexample) fail(std::move(*tried.counterexample));
+        elements += tried.elements;
+        ways = std::max(ways, tried.bank_ways);
+      }
+    if (!proof_) return;
+    add({fmt::format("{}, {}{}", copy.text, view_text(copy.view, tile), conflicts_text(ways)), elements,
+         copy.where, ways});
+  }
+
+  void prove_warp_mma(const WarpMmaRecord& mma) {
+    for (const auto* words : {&mma.a, &mma.b})
+      for (const WarpMmaRecord::Word& word : *words)
+        if (word.copy < 0) {
+          const std::string text = "mma.sync: registers that no copy has loaded";
+          if (std::find(proof_.unproved.begin(), proof_.unproved.end(), text) == proof_.unproved.end())
+            proof_.unproved.push_back(text);
+          return;
+        }
+    Tried tried = try_warp_mma(record_, mma);
+    if (tried.counterexample) fail(std::move(*tried.counterexample));
+    add({fmt::format("mma.sync of {} x {} {}, each warp's A and B of one k", mma.m, mma.n, name(mma.a_type)),
+         tried.elements, mma.where});
+  }
+
+  void prove_store(const StoreRecord& store) {
+    Tried tried = try_store(record_, store);
+    if (tried.counterexample) fail(std::move(*tried.counterexample));
+    const TileRecord& tile = record_.tiles[static_cast<size_t>(store.tile)];
+    add({fmt::format("store: accumulators{} -> {} -> {}: boxes of {}", store.transposed ? ", transposed" : "",
+                     tile.text, store.map, fmt::join(store.recipe.box, "x")),
+         tried.elements, store.where});
+  }
+
+  static std::string conflicts_text(int ways) {
+    if (ways == 0) return "";
+    return ways == 1 ? ", no bank conflicts" : fmt::format(", {}-way bank conflicts", ways);
+  }
+
+  void prove_copy(const CopyRecord& copy, const TileRecord& tile, Images& images, bool reads) {
+    uint64_t elements = 0;
+    const int ctas = copy.cluster[0] * copy.cluster[1] * copy.cluster[2];
     for (int receiver = 0; receiver < ctas && proof_; ++receiver) {
       std::vector<int> slices = slices_for(copy, receiver);
       for (Element corner : corners(copy.view, tile))
         for (int stage = 0; stage < tile.stages && proof_; ++stage)
-          elements += prove_boxes(copy, tile, corner, slices, stage, images[static_cast<size_t>(stage)]);
+          elements +=
+              prove_boxes(copy, tile, corner, slices, stage, images[static_cast<size_t>(stage)], reads);
     }
     if (!proof_) return;
     std::string shared = copy.masks.empty()
                              ? ""
                              : fmt::format(", in {} slices for {} CTAs along {}", copy.slices.size(),
-                                           copy.slices.size(), copy.along_y ? "y" : "x");
+                                           copy.slices.size(), axis_name(copy));
     std::string boxes = fmt::format(
         "{} of {}{}", copy.boxes.size() == 1 ? "1 box" : fmt::format("{} boxes", copy.boxes.size()),
         fmt::join(copy.recipe.box, "x"), shared);
@@ -222,25 +243,27 @@ class Prover {
   std::vector<int> slices_for(const CopyRecord& copy, int receiver) {
     if (copy.masks.empty()) return receiver == 0 ? std::vector<int>{0} : std::vector<int>{};
     std::vector<int> slices;
-    const int x = copy.cluster[0], ctas = x * copy.cluster[1];
-    for (int sender = 0; sender < ctas; ++sender) {
+    int step = 1;  // from a rank to the next in line
+    for (int i = 0; i < copy.axis; ++i) step *= copy.cluster[static_cast<size_t>(i)];
+    const int in_line = copy.cluster[static_cast<size_t>(copy.axis)];
+    auto place = [&](int rank) { return rank / step % in_line; };
+    for (int sender = 0; sender < static_cast<int>(copy.masks.size()); ++sender) {
       if (!(copy.masks[static_cast<size_t>(sender)] >> receiver & 1)) continue;
-      bool in_line = copy.along_y ? sender % x == receiver % x : sender / x == receiver / x;
-      if (!in_line)
+      if (sender - place(sender) * step != receiver - place(receiver) * step)
         return fail({.operation = fmt::format("tma_load of '{}'", copy.map),
                      .reason = fmt::format(
                          "the CTA of rank {} sends to the one of rank {}, which is not beside it along {}",
-                         sender, receiver, copy.along_y ? "y" : "x"),
+                         sender, receiver, axis_name(copy)),
                      .where = copy.where}),
                slices;
-      slices.push_back(copy.along_y ? sender / x : sender % x);
+      slices.push_back(place(sender));
     }
     return slices;
   }
 
   // One copy to one stage of one CTA: every element of the view once, and nothing else.
   uint64_t prove_boxes(const CopyRecord& copy, const TileRecord& tile, Element corner,
-                       const std::vector<int>& slices, int stage, Image& image) {
+                       const std::vector<int>& slices, int stage, Image& image, bool reads) {
     if (slices.empty() && copy.masks.empty()) return 0;
     std::vector<bool> seen(static_cast<size_t>(copy.view.rows) * static_cast<size_t>(copy.view.cols));
     const std::string operation =
@@ -248,18 +271,19 @@ class Prover {
     const int64_t stage_start = int64_t{tile.offset} + int64_t{stage} * tile.stage_bytes;
     for (int s : slices) {
       const CopyRecord::Slice& slice = copy.slices[static_cast<size_t>(s)];
-      for (const CopyRecord::Box& box : copy.boxes) {
+      for (int b = slice.first_box; b < slice.first_box + slice.boxes; ++b) {
+        const CopyRecord::Box& box = copy.boxes.at(static_cast<size_t>(b));
         const int64_t start = start_of(tile, stage, {corner.row + slice.first_row, corner.col}) + box.bytes;
         if (start % 128 != 0)
           return fail({.operation = operation,
                        .address = start - stage_start,
+                       .puts = !copy.is_store,
                        .reason = "a box starts there, no multiple of 128 B",
                        .where = copy.where});
         uint32_t count = 1;
         for (uint32_t extent : copy.recipe.box) count *= extent;
         for (uint32_t i = 0; i < count; ++i) {
-          const int col = box.cols + static_cast<int>(i % copy.recipe.box[0]),
-                    row = slice.coordinate + static_cast<int>(i / copy.recipe.box[0]);
+          const auto [row, col] = element_of(copy, slice, box, i);
           const int64_t at = where_tma_puts(copy.recipe, static_cast<uint32_t>(start), i) - stage_start;
           const Element element{corner.row + row, corner.col + col};
           std::optional<Element> there = image.at(at);
@@ -268,6 +292,7 @@ class Prover {
                          .wanted = element,
                          .found = there,
                          .address = at,
+                         .puts = !copy.is_store,
                          .reason = reason,
                          .where = copy.where});
           };
@@ -279,6 +304,8 @@ class Prover {
               seen[static_cast<size_t>(row) * static_cast<size_t>(copy.view.cols) + static_cast<size_t>(col)];
           if (mark) return refuse("it is brought twice");
           mark = true;
+          if (reads && !(there == element))
+            return refuse(there ? "TMA stores another element" : "TMA stores what nothing has written");
           if (there && !(*there == element)) return refuse("two elements at one address");
           image.put(at, element);
         }
@@ -435,9 +462,7 @@ std::string Counterexample::text() const {
     text += fmt::format(": element {}", element_text(*wanted));
     if (wanted_at) text += fmt::format(", which lies at byte {}", *wanted_at);
   }
-  if (address)
-    text +=
-        fmt::format(": {} at byte {}", operation.starts_with("tma_load") ? "put" : "looked for", *address);
+  if (address) text += fmt::format(": {} at byte {}", puts ? "put" : "looked for", *address);
   if (found) text += fmt::format(", where {} lies", element_text(*found));
   text += ": " + reason;
   if (where) text += fmt::format(" ({})", to_string(where));

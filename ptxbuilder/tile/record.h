@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "ptxbuilder/layout/layout.h"
 #include "ptxbuilder/tile/descriptor.h"
 
 namespace ptxbuilder {
@@ -23,37 +24,50 @@ struct TileRecord {
   bool operator==(const TileRecord&) const = default;
 };
 
+// An element of a tile.
+struct ElementRecord {
+  int row = 0, col = 0;
+  bool operator==(const ElementRecord&) const = default;
+};
+
 // A view: so many rows and columns of a tile, and the first of them; where only the device knows that, it may
-// be any multiple of 8 rows, and any panel.
+// be any multiple of `row_step` rows, and of `col_step` columns or, where that is 0, any panel.
 struct ViewRecord {
   int tile = 0;
   std::optional<int> first_row, first_col;
   int rows = 0, cols = 0;
+  int row_step = 8, col_step = 0;
 };
 
-// One tma_load or tma_store: a view and the box at some coordinates of a tensor.
+// One copy by TMA: a view and a box, or more, at some coordinates of a tensor.
 struct CopyRecord {
   bool is_store = false;
   ViewRecord view;
   std::string map;  // the parameter's name
   TensorMapRecipe recipe;
 
-  // One instruction: where its box lies, in bytes from the start of the view, and how far its first
-  // coordinate is from the copy's.
+  // One instruction: where its box lies, in bytes from the start of the view, and the element of the view
+  // that it begins with.
   struct Box {
-    int bytes = 0, cols = 0;
+    int bytes = 0, rows = 0, cols = 0;
   };
   std::vector<Box> boxes;
+  // How far an index along each dimension of the box, innermost first, leads on in the view.
+  struct Step {
+    int rows = 0, cols = 0;
+  };
+  std::vector<Step> steps;
 
-  // A load that CTAs of a cluster share: the i-th of them along the axis fetches the i-th slice, whose rows
-  // begin at `first_row` of the view and at `coordinate` rows from the copy's, for the CTAs of its mask, by
-  // rank: masks[rank]. A plain copy has one slice and no masks.
+  // A load that CTAs of a cluster share: the i-th of them along the axis fetches the i-th slice, which is
+  // some of the boxes, further on by rows of the view and of the tensor, for the CTAs of its mask, by rank:
+  // masks[rank]. A plain copy has one slice and no masks.
   struct Slice {
-    int first_row = 0, coordinate = 0, count = 0;
+    int first_row = 0, coordinate = 0;
+    int first_box = 0, boxes = 0;
   };
   std::vector<Slice> slices;
-  std::array<int, 2> cluster = {1, 1};
-  bool along_y = false;
+  std::array<int, 3> cluster = {1, 1, 1};
+  int axis = 0;  // 0 x, 1 y, 2 z
   std::vector<uint32_t> masks;
 
   Where where;
@@ -94,6 +108,71 @@ struct FragmentRecord {
   Where where;
 };
 
+// A copy by threads between a view and their registers, or from global memory to a view. Lists run over
+// accesses, and within an access over threads.
+struct ThreadCopyRecord {
+  enum class Kind : uint8_t { from_global, to_registers, from_registers };
+  Kind kind = Kind::from_global;
+  std::string text;  // "load by 128 threads x 4 times ldmatrix.x4"
+  ViewRecord view;
+  DType dtype = DType::bf16;
+  int threads = 0;
+  int bytes = 0;       // that an address leads to
+  int matrices = 0;    // of an ldmatrix or stmatrix; 0 for accesses of each thread by itself
+  bool trans = false;  // it exchanges rows and columns
+  // What an access is given: bytes from the view's start.
+  std::vector<int> addresses;
+  // Which elements of the view the thread's registers hold, low bits first; from global memory, which it
+  // fetches there.
+  std::vector<ElementRecord> elements;
+  Where where;
+
+  int values() const {  // of a thread in an access
+    return (matrices > 0 ? 4 * matrices : bytes) / size_of(dtype);
+  }
+};
+
+// One mma.sync of a warp, and where its registers come from: word `word` of those that a thread has loaded by
+// a copy, accesses first. The layouts are the instruction's, as MmaAtom has them.
+struct WarpMmaRecord {
+  struct Word {
+    int copy = -1, word = 0;  // -1: nothing is known of it
+  };
+  int m = 0, n = 0;
+  DType a_type = DType::bf16, b_type = DType::bf16;
+  Layout layout_a, layout_b;
+  std::vector<Word> a, b;
+  Where where;
+};
+
+// Accumulators on their way out: threads write columns of 64 rows to a buffer, which is some stages of a tile
+// in a row, and TMA stores each stage as a box.
+struct StoreRecord {
+  int tile = 0;
+  std::vector<int> first_stages;  // where the buffer may begin
+  std::string map;
+  TensorMapRecipe recipe;
+  bool transposed = false;  // the tensor's rows are the accumulator's columns
+  int first_col = 0, cols = 0;
+
+  // One instruction: what each of 128 threads gives as an address, in bytes from the buffer's start, and
+  // which of its accumulators the registers hold, as Accumulator::registers numbers them.
+  struct Write {
+    int bytes = 0, matrices = 0;
+    bool trans = false;
+    std::vector<int> addresses, held;
+    // With an epilogue, what it is told of each: of thread 0 all that are held, then of thread 1.
+    std::vector<ElementRecord> coordinates = {};
+  };
+  std::vector<Write> writes;
+  // The stage of a box, and the first row and column of the accumulators that it brings to the tensor.
+  struct Box {
+    int stage = 0, row = 0, col = 0;
+  };
+  std::vector<Box> boxes;
+  Where where;
+};
+
 // Where byte `offset` of a matrix at `start` lies, from there, as threads compute it: bits from 7 on of its
 // address are exclusive-ored onto those from 4 on. I is int64_t, or u32 on the device.
 template <class I>
@@ -108,6 +187,9 @@ struct KernelRecord {
   std::vector<CopyRecord> copies;
   std::vector<MmaRecord> mmas;
   std::vector<FragmentRecord> fragments;
+  std::vector<ThreadCopyRecord> thread_copies;
+  std::vector<WarpMmaRecord> warp_mmas;
+  std::vector<StoreRecord> stores;
 
   // The number of a tile, which is added where it is new.
   int number(const TileRecord& tile) {

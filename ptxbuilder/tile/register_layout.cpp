@@ -127,6 +127,33 @@ RegisterLayout wgmma_col(int n, Where where) {
 RegisterLayout wgmma_8bit(int k, Where where) { return a_layout("wgmma_8bit", 1, k, where); }
 RegisterLayout wgmma_32bit(int k, Where where) { return a_layout("wgmma_32bit", 4, k, where); }
 
+// Of 16 columns, lanes 0 to 3 of four hold those from 0, 8, 4 and 12 on: the exchange with wgmma_layout is
+// between lanes 0 and 1, and 2 and 3.
+RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
+  check_rows("wgmma_upcast_2x", m, where);
+  check_multiple("wgmma_upcast_2x", "k", k, 16, where);
+  Layout layout =
+      make_layout({{2, 2, 8, 4}, {4, 2, k / 16, m / kRows}}, {{8, 4, k, 16 * k}, {1, 8 * k, 16, kRows * k}});
+  return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_2x({}, {})", m, k), where);
+}
+
+RegisterLayout wgmma_upcast_4x(int m, int k, Where where) {
+  check_rows("wgmma_upcast_4x", m, where);
+  check_multiple("wgmma_upcast_4x", "k", k, 32, where);
+  Layout layout =
+      make_layout({{4, 8, 4}, {8, 2, k / 32, m / kRows}}, {{8, k, 16 * k}, {1, 8 * k, 32, kRows * k}});
+  return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_4x({}, {})", m, k), where);
+}
+
+// Of 8 x 8 elements, lane l holds rows 2 (l / 8) and 2 (l / 8) + 1 of column 2 (l % 4) + l / 4 % 2.
+RegisterLayout wgmma_transposed(int m, int n, Where where) {
+  check_rows("wgmma_transposed", m, where);
+  check_multiple("wgmma_transposed", "n", n, 8, where);
+  Layout layout = make_layout({{4, 2, 4, 4}, {2, 2, n / 8, m / kRows}},
+                              {{2, 1, 2 * n, 16 * n}, {n, 8 * n, 8, kRows * n}});
+  return RegisterLayout({m, n}, layout, fmt::format("wgmma_transposed({}, {})", m, n), where);
+}
+
 RegisterLayout strided(TileExtent extent, int vector, Where where) {
   int elements = extent.rows * extent.cols, step = kThreads * vector;
   if (vector < 1 || elements < 1 || elements % step != 0)

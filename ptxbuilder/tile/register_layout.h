@@ -71,6 +71,14 @@ RegisterLayout wgmma_col(int n, Where where = Where::here());
 RegisterLayout wgmma_8bit(int k, Where where = Where::here());
 // A of 32-bit types, tf32: k is a multiple of 8.
 RegisterLayout wgmma_32bit(int k, Where where = Where::here());
+// As A of 16-bit types, with 4 and 8 consecutive elements a thread: what is narrow in memory is loaded so, 32
+// bits at a time, and widened to 16 bits. A cast to wgmma_layout then exchanges values between lanes of four.
+// k is a multiple of 16 and of 32.
+RegisterLayout wgmma_upcast_2x(int m, int k, Where where = Where::here());
+RegisterLayout wgmma_upcast_4x(int m, int k, Where where = Where::here());
+// As accumulators, but with two elements of a column beside each other in place of two of a row, so that a
+// transposed tile is accessed 32 bits at a time. A cast between the two exchanges values of two lanes.
+RegisterLayout wgmma_transposed(int m, int n, Where where = Where::here());
 // Row-major order cut into `vector` consecutive elements a thread, thread after thread. The number of
 // elements is a multiple of 128 vector.
 RegisterLayout strided(TileExtent extent, int vector, Where where = Where::here());

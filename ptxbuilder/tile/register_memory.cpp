@@ -7,7 +7,9 @@
 #include <set>
 
 #include "ptxbuilder/layout/swizzle.h"
+#include "ptxbuilder/tile/copy.h"
 #include "ptxbuilder/tile/register_place.h"
+#include "ptxbuilder/tile/thread_copy.h"
 
 namespace ptxbuilder::detail {
 namespace {
@@ -31,20 +33,22 @@ int vector_of(const RegisterLayout& layout, const Plane& plane) {
   return vector;
 }
 
-// The addresses of this thread's accesses of shared memory.
+// The addresses of a thread's accesses of shared memory. A is smem and I u32, or both are int64_t on the
+// host.
+template <class A, class I>
 class SharedAddresses {
  public:
-  SharedAddresses(smem start, const Plane& plane, const RegisterLayout& layout, Where where)
+  SharedAddresses(A start, const Plane& plane, const RegisterLayout& layout, I thread)
       : start_(start), plane_(plane), swizzle_(byte_swizzle(plane.swizzle)), of_thread_(0) {
     sum_ = additive(layout, [&](int e) { return plane.offset(e / layout.cols(), e % layout.cols()); });
     if (sum_ && !apart()) sum_.reset();
     if (sum_)
-      of_thread_ = swizzled(sum_of_bits(thread_in_warpgroup(where), sum_->bits));
+      of_thread_ = swizzled(sum_of_bits(thread, sum_->bits));
     else
-      places_.emplace(layout, where);
+      places_.emplace(layout, thread);
   }
 
-  smem operator[](int value) {
+  A operator[](int value) {
     if (!sum_) return start_ + swizzled(plane_.offset(places_->row(value), places_->col(value)));
     // An exclusive or takes numbers of different bits apart: what the value adds is known, and of it only the
     // chunk's number is not simply added.
@@ -66,19 +70,45 @@ class SharedAddresses {
     return (threads & values) == 0;
   }
 
-  u32 swizzled(u32 offset) const {
+  I swizzled(I offset) const {
     if (plane_.swizzle == Swizzle::none) return offset;
     return offset ^ ((offset >> static_cast<uint32_t>(swizzle_.shift())) & swizzle_.z_mask());
   }
 
-  smem start_;
+  A start_;
   Plane plane_;
   XorSwizzle swizzle_;
   std::optional<Additive> sum_;
-  std::optional<Places> places_;
-  u32 of_thread_;
-  std::map<uint32_t, smem> bases_;
+  std::optional<PlacesOf<I>> places_;
+  I of_thread_;
+  std::map<uint32_t, A> bases_;
 };
+
+// What loading or storing a view does, for the kernel's record.
+void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view, const Plane& plane,
+            const RegisterLayout& layout, Where where) {
+  ThreadCopyRecord r;
+  r.kind = kind;
+  KernelRecord& all = TileContext::of(Builder::current(where)).record;
+  r.view = record_view(all, view);
+  r.dtype = view.tile().dtype();
+  r.threads = RegisterLayout::kThreads;
+  const int vector = vector_of(layout, plane);
+  r.bytes = vector * plane.element_bytes;
+  r.text = fmt::format("{} {} by vectors of {} B", verb, layout.describe(), r.bytes);
+  r.where = where;
+  std::vector<SharedAddresses<int64_t, int64_t>> of_threads;
+  for (int64_t thread = 0; thread < r.threads; ++thread) of_threads.emplace_back(0, plane, layout, thread);
+  for (int v = 0; v < layout.values(); v += vector)
+    for (int thread = 0; thread < r.threads; ++thread) {
+      r.addresses.push_back(static_cast<int>(of_threads[static_cast<size_t>(thread)][v]));
+      for (int i = v; i < v + vector; ++i) {
+        const ElementRecord e{layout.row(thread, i), layout.col(thread, i)};
+        r.elements.push_back(plane.transposed ? ElementRecord{e.col, e.row} : e);
+      }
+    }
+  all.thread_copies.push_back(std::move(r));
+}
 
 // The same of global memory. The tile lies within 4 GiB.
 class GlobalAddresses {
@@ -143,6 +173,32 @@ void store_at(Addresses addresses, int vector, const TileValues& x, Where where)
   }
 }
 
+// The matrix instruction that moves a view of 16-bit elements to or from registers of a layout, in place of
+// more accesses of 2, 4 or 8 bytes; none where none does. It has no more bank conflicts: a row of a matrix is
+// what four lanes access beside each other.
+std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, const Plane& plane,
+                                     const RegisterLayout& layout, Where where) {
+  if (plane.element_bytes != 2 || layout.values() < 2 || replicated_bits(layout) != 0 ||
+      vector_of(layout, plane) * plane.element_bytes >= kAccessBytes)
+    return std::nullopt;
+  const Signature& kernel = Builder::current(where).signature();
+  if (!isa::runs_on(isa::stmatrix(1, false).sm, isa::target(kernel.target).sm)) return std::nullopt;
+  const int64_t rows = layout.rows(), cols = layout.cols();
+  const ComposedLayout memory = layout_of(view);
+  for (int matrices : {4, 2, 1})
+    for (bool trans : {view.is_transposed(), !view.is_transposed()}) {
+      try {
+        const Layout by_columns = composition(make_layout({cols, rows}, {rows, 1}), layout.thread_value());
+        const CopyAtom atom =
+            stores ? CopyAtom::stmatrix(matrices, trans) : CopyAtom::ldmatrix(matrices, trans);
+        return TiledCopy(atom, view.tile().dtype(), by_columns, memory, where);
+      } catch (const Error&) {
+        continue;  // its matrices are not in rows of 16 bytes
+      }
+    }
+  return std::nullopt;
+}
+
 // A splat stores as what it stands for.
 TileValues for_storing(const TileValues& x, Where where) {
   if (!x.layout.is_splat()) return x;
@@ -199,13 +255,14 @@ int global_vector(u32 pitch, int bytes, const RegisterLayout& layout, Where wher
 
 TileValues load_shared(smem start, const Plane& plane, DType dtype, const RegisterLayout& layout,
                        Where where) {
-  SharedAddresses addresses(start, plane, layout, where);
+  SharedAddresses<smem, u32> addresses(start, plane, layout, thread_in_warpgroup(where));
   return load_at(std::move(addresses), vector_of(layout, plane), dtype, layout, where);
 }
 
 void store_shared(smem start, const Plane& plane, const TileValues& x, Where where) {
   auto body = [&] {
-    store_at(SharedAddresses(start, plane, x.layout, where), vector_of(x.layout, plane), x, where);
+    SharedAddresses<smem, u32> addresses(start, plane, x.layout, thread_in_warpgroup(where));
+    store_at(std::move(addresses), vector_of(x.layout, plane), x, where);
   };
   once_for_each_element(x.layout, body, where);
 }
@@ -217,13 +274,27 @@ TileValues load_view(const TileView& from, DType dtype, const std::optional<Regi
   check_view("load", from, dtype, chosen, where);
   if (chosen.is_splat())
     throw Error(where, fmt::format("load: {} holds one value for all elements", chosen.describe()));
+  if (auto copy = matrix_copy(false, from, plane_of(from), chosen, where)) {
+    TileValues x{dtype, chosen, {}};
+    for (u32 word : ptxbuilder::load(*copy, from, thread_in_warpgroup(where), where)) x.words.push_back(word);
+    return x;
+  }
+  record(ThreadCopyRecord::Kind::to_registers, "load", from, plane_of(from), chosen, where);
   return load_shared(from.address(), plane_of(from), dtype, chosen, where);
 }
 
 void store_view(const TileView& to, const TileValues& x, Where where) {
   AtLine line(where);
   check_view("store", to, *x.dtype, x.layout, where);
-  store_shared(to.address(), plane_of(to), for_storing(x, where), where);
+  const TileValues stored = for_storing(x, where);
+  if (auto copy = matrix_copy(true, to, plane_of(to), stored.layout, where)) {
+    std::vector<u32> words;
+    for (Value word : stored.words) words.emplace_back(word.handle());
+    ptxbuilder::store(*copy, to, thread_in_warpgroup(where), words, where);
+    return;
+  }
+  record(ThreadCopyRecord::Kind::from_registers, "store", to, plane_of(to), stored.layout, where);
+  store_shared(to.address(), plane_of(to), stored, where);
 }
 
 TileValues load_global(gmem from, u32 pitch, DType dtype, const RegisterLayout& layout, Where where) {

@@ -36,6 +36,7 @@ void store_global(gmem to, u32 pitch, const TileValues& x, Where where);
 }  // namespace detail
 
 // A view of a tile in shared memory, of its type and extent; without a layout, strided by the widest vectors.
+// Of 16-bit elements by ldmatrix and stmatrix where the layout has rows of their matrices, else by vectors.
 // The bytes have arrived: after a barrier's wait, or sync_threads() where threads wrote them. Of a layout
 // where threads hold the same, one of them stores.
 template <TileElement T>

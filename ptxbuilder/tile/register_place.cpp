@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "ptxbuilder/ir/index.h"
-
 namespace ptxbuilder::detail {
 
 u32 thread_in_warpgroup(Where where) {
@@ -15,37 +13,6 @@ u32 thread_in_warpgroup(Where where) {
         where,
         fmt::format("register tile: a CTA of {} threads; without roles a tile is shared by 128", threads));
   return tid_x(where);
-}
-
-u32 sum_of_bits(u32 thread, const std::array<int, 7>& bits) {
-  u32 sum = 0;
-  for (size_t first = 0, next; first < bits.size(); first = next) {
-    // As many bits at once as have doubling strides.
-    for (next = first + 1; next < bits.size() && bits[next] == 2 * bits[next - 1];) ++next;
-    if (bits[first] == 0) continue;
-    u32 digit = (thread >> static_cast<uint32_t>(first)) & ((1u << (next - first)) - 1);
-    sum = sum + digit * static_cast<uint32_t>(bits[first]);
-  }
-  return sum;
-}
-
-Places::Places(const RegisterLayout& layout, Where where)
-    : layout_(layout),
-      rows_(additive_rows(layout)),
-      cols_(additive_cols(layout)),
-      thread_(thread_in_warpgroup(where)),
-      row_of_thread_(0),
-      col_of_thread_(0) {
-  if (rows_) row_of_thread_ = sum_of_bits(thread_, rows_->bits);
-  if (cols_) col_of_thread_ = sum_of_bits(thread_, cols_->bits);
-}
-
-u32 Places::place(const std::optional<Additive>& sum, u32 of_thread, int value, bool row) const {
-  if (sum) return of_thread + sum->values[static_cast<size_t>(value)];
-  std::array<int, 7> bits;
-  for (size_t b = 0; b < bits.size(); ++b) bits[b] = layout_.of_thread(1 << b);
-  u32 element = sum_of_bits(thread_, bits) + layout_.of_value(value);
-  return row ? element / layout_.cols() : element % layout_.cols();
 }
 
 void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body, Where where) {

@@ -96,17 +96,24 @@ class Store {
     cp_async_bulk_wait_group_read.when(issues)(pending, where_);
     sync_warpgroup(group, where_);
     int count = std::min(batch_cols_, cols_ - col);
-    write((*staging_)[box].address(), from, block, col, count);
+    StoreRecord record = record_of(to, i % kBuffers, col, count);
+    write((*staging_)[box].address(), from, block, col, count, record);
     fence_proxy_async_shared(where_);  // TMA reads through the async proxy what these threads wrote
     sync_warpgroup(group, where_);
     if_(
         issues,
         [&] {
-          for (int b = 0; b < count / cols_per_box_ * boxes_across_; ++b)
-            copy(to, (*staging_)[box + b], from, block, col, b);
+          for (int b = 0; b < count / cols_per_box_ * boxes_across_; ++b) {
+            record.boxes.push_back(corner(col, b));
+            copy(to, (*staging_)[box + b], from, block, record.boxes.back());
+          }
           cp_async_bulk_commit_group(where_);
         },
         where_);
+    KernelRecord& kernel = detail::TileContext::of(builder_).record;
+    record.tile = detail::record_view(kernel, (*staging_)[0]).tile;
+    record.recipe = builder_.signature().parameters[builder_.parameter_index(to, where_)].tensor_map;
+    kernel.stores.push_back(std::move(record));
   }
 
   // Elements 2 pair and 2 pair + 1 of a block, rounded: one register of a 16-bit type.
@@ -126,24 +133,71 @@ class Store {
  private:
   int batches_of_block() const { return (cols_ + batch_cols_ - 1) / batch_cols_; }
 
-  // Stores the i-th box of a batch.
-  void copy(TensorMap to, const TileView& buffer, const Source& from, int block, int col, int i) const {
-    u32 row = from.m + block * kRows, first = from.n + (col + i / boxes_across_ * cols_per_box_);
-    std::vector<u32> at = {first, row};
-    if (options_.transposed) at = {row + i % boxes_across_ * box_.cols, first};
+  StoreRecord record_of(TensorMap to, int buffer, int col, int count) const {
+    StoreRecord record;
+    for (int group = 0; group < detail::warpgroups_in_role(); ++group)
+      record.first_stages.push_back((group * kBuffers + buffer) * boxes_);
+    record.map = builder_.signature().parameters[builder_.parameter_index(to, where_)].name;
+    record.transposed = options_.transposed;
+    record.first_col = col;
+    record.cols = count;
+    record.where = where_;
+    return record;
+  }
+
+  // The i-th box of a batch that begins with column `col`: which of the block's elements it begins with.
+  StoreRecord::Box corner(int col, int i) const {
+    return {i, options_.transposed ? i % boxes_across_ * box_.cols : 0,
+            col + i / boxes_across_ * cols_per_box_};
+  }
+
+  // Stores a box of a batch.
+  void copy(TensorMap to, const TileView& buffer, const Source& from, int block,
+            const StoreRecord::Box& box) const {
+    u32 row = from.m + (block * kRows + box.row), col = from.n + box.col;
+    std::vector<u32> at = {col, row};
+    if (options_.transposed) at = {row, col};
     if (from.batch) at.push_back(*from.batch);
-    detail::tma_store({to, where_}, buffer, {at.begin(), at.end()});
+    detail::tma_store({to, where_}, std::nullopt, buffer, {at.begin(), at.end()});
   }
 
   // Columns [col, col + count) of a block to a buffer.
-  void write(smem buffer, const Source& from, int block, int col, int count) const {
+  void write(smem buffer, const Source& from, int block, int col, int count, StoreRecord& record) const {
     for (int j = 0; j < count / 8; ++j) {
       if (size_of(type_) == 4) {
-        write_wide(buffer, from, block, col, j);
+        write_wide(buffer, from, block, col, j, record);
       } else if (j % 2 == 0) {
-        write_packed(buffer, from, block, col, j, std::min(2, count / 8 - j));
+        write_packed(buffer, from, block, col, j, std::min(2, count / 8 - j), record);
       }
     }
+  }
+
+  // Which element of a block a thread's i-th is, as the epilogue is told. I is u32, or int64_t for the
+  // record.
+  template <class I>
+  static I row_of(I lane, I warp, int i) {
+    return warp * 16 + (lane >> 2) + i / 2 % 2 * 8;
+  }
+  template <class I>
+  static I col_of(I lane, int i) {
+    return ((lane & 3) << 1) + (i / 4 * 8 + i % 2);
+  }
+
+  // Completes the record of an instruction.
+  void add(StoreRecord& record, StoreRecord::Write write) const {
+    for (int64_t thread = 0; thread < 128 && options_.epilogue; ++thread)
+      for (int i : write.held)
+        write.coordinates.push_back({static_cast<int>(row_of(thread % 32, thread / 32, i)),
+                                     static_cast<int>(col_of(thread % 32, i))});
+    record.writes.push_back(std::move(write));
+  }
+
+  // What `address(lane, warp)` gives for each thread of a warpgroup.
+  static std::vector<int> by_thread(const std::function<int64_t(int64_t, int64_t)>& address) {
+    std::vector<int> all;
+    for (int thread = 0; thread < 128; ++thread)
+      all.push_back(static_cast<int>(address(thread % 32, thread / 32)));
+    return all;
   }
 
   // Element i of a block, in wgmma's order: row 8 (i / 2 % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2.
@@ -152,61 +206,94 @@ class Store {
     f32 value =
         acc.dtype() == DType::s32 ? f32(acc.value<s32>(block, i, where_)) : acc.value(block, i, where_);
     if (!options_.epilogue) return value;
-    u32 row = from.m + block * kRows + warp_ * 16 + (lane_ >> 2) + i / 2 % 2 * 8;
-    u32 column = from.n + i / 4 * 8 + ((lane_ & 3) << 1) + i % 2;
+    u32 row = from.m + block * kRows + row_of(lane_, warp_, i), column = from.n + col_of(lane_, i);
     return options_.epilogue(value, row, column);
   }
 
   // `blocks` (1 or 2) 8-column blocks from the j-th: one stmatrix of 2 or 4 matrices, those of rows 0 to 7
-  // and 8 to 15 of the warp's 16 for each block. Lane l gives the address of row l % 8 of matrix l / 8.
-  void write_packed(smem buffer, const Source& from, int block, int col, int j, int blocks) const {
+  // and 8 to 15 of the warp's 16 for each block.
+  void write_packed(smem buffer, const Source& from, int block, int col, int j, int blocks,
+                    StoreRecord& record) const {
     std::vector<Value> registers;
-    for (int i = 0; i < 2 * blocks; ++i) registers.push_back(packed(from, block, col / 4 + 2 * j + i));
-    u32 second_block = lane_ >> 4, lower_half = (lane_ >> 3) & 1;
-    smem address = options_.transposed
-                       ? chunk(buffer, second_block * 8 + (8 * j) + (lane_ & 7), warp_ * 2 + lower_half)
-                       : upright_chunk(buffer, warp_ * 16 + (lane_ & 15), j, second_block);
-    std::vector<Argument> arguments = {address, registers};
+    StoreRecord::Write write{16, 2 * blocks, options_.transposed, {}, {}, {}};
+    for (int i = 0; i < 2 * blocks; ++i) {
+      const int pair = col / 4 + 2 * j + i;
+      registers.push_back(packed(from, block, pair));
+      write.held.insert(write.held.end(), {2 * pair, 2 * pair + 1});
+    }
+    write.addresses =
+        by_thread([&](int64_t lane, int64_t warp) { return packed_address(int64_t{0}, lane, warp, j); });
+    add(record, std::move(write));
+    std::vector<Argument> arguments = {packed_address(buffer, lane_, warp_, j), registers};
     builder_.emit(isa::stmatrix(2 * blocks, options_.transposed, where_), arguments, std::nullopt, where_);
   }
 
   // The 8 columns 8 j and on of f32 or s32. Upright, a thread stores pairs along its rows.
-  void write_wide(smem buffer, const Source& from, int block, int col, int j) const {
+  void write_wide(smem buffer, const Source& from, int block, int col, int j, StoreRecord& record) const {
     auto bits = [&](int i) {
       return type_ == DType::s32 ? bit_cast<f32>(u32(from.accumulator->value<s32>(block, i, where_)), where_)
                                  : value(from, block, i);
     };
+    const bool pairs = !options_.transposed;
     for (int half = 0; half < 2; ++half) {
-      f32 low = bits(col / 2 + 4 * j + 2 * half), high = bits(col / 2 + 4 * j + 2 * half + 1);
-      if (!options_.transposed) {
-        u32 row = warp_ * 16 + (lane_ >> 2) + 8 * half;
-        sptr<f32> to(upright_chunk(buffer, row, 2 * j, (lane_ & 3) >> 1) + ((lane_ & 1) << 3));
-        ptxbuilder::store(to, std::array<f32, 2>{low, high}, where_);
-        continue;
+      const int first = col / 2 + 4 * j + 2 * half;
+      const std::array<f32, 2> both = {bits(first), bits(first + 1)};
+      for (int e = 0; e < (pairs ? 1 : 2); ++e) {
+        StoreRecord::Write write{pairs ? 8 : 4, 0, false, {}, {first + e}, {}};
+        if (pairs) write.held.push_back(first + 1);
+        write.addresses = by_thread(
+            [&](int64_t lane, int64_t warp) { return wide_address(int64_t{0}, lane, warp, j, half, e); });
+        add(record, std::move(write));
+        sptr<f32> to(wide_address(buffer, lane_, warp_, j, half, e));
+        if (pairs)
+          ptxbuilder::store(to, both, where_);
+        else
+          to[0] = both[static_cast<size_t>(e)];
       }
-      // Two boxes side by side hold the block's 64 rows; group over group of box_.rows columns.
-      int first = 8 * j / box_.rows * boxes_across_ * box_.rows + 8 * j % box_.rows;
-      u32 row = (warp_ >> 1) * box_.rows + first + ((lane_ & 3) << 1);
-      u32 position = ((warp_ & 1) << 2) + 2 * half + (lane_ >> 4);
-      u32 within = ((lane_ >> 2) & 3) << 2;
-      sptr<f32>(chunk(buffer, row, position) + within)[0] = low;
-      sptr<f32>(chunk(buffer, row + 1, position) + within)[0] = high;
     }
+  }
+
+  // Addresses are computed by threads, and on the host for the kernel's record: A is smem and I u32, or both
+  // are int64_t.
+
+  // Lane l gives the address of row l % 8 of matrix l / 8.
+  template <class A, class I>
+  A packed_address(A buffer, I lane, I warp, int j) const {
+    I second_block = lane >> 4, lower_half = (lane >> 3) & 1;
+    return options_.transposed ? chunk(buffer, second_block * 8 + (8 * j) + (lane & 7), warp * 2 + lower_half)
+                               : upright_chunk(buffer, warp * 16 + (lane & 15), j, second_block);
+  }
+
+  // Of a pair of 32-bit elements in half `half` of the rows: of both, or, transposed, of element e.
+  template <class A, class I>
+  A wide_address(A buffer, I lane, I warp, int j, int half, int e) const {
+    if (!options_.transposed) {
+      I row = warp * 16 + (lane >> 2) + 8 * half;
+      return upright_chunk(buffer, row, 2 * j, (lane & 3) >> 1) + ((lane & 1) << 3);
+    }
+    // Two boxes side by side hold the block's 64 rows; group over group of box_.rows columns.
+    int first = 8 * j / box_.rows * boxes_across_ * box_.rows + 8 * j % box_.rows;
+    I row = (warp >> 1) * box_.rows + first + ((lane & 3) << 1);
+    I position = ((warp & 1) << 2) + 2 * half + (lane >> 4);
+    I within = ((lane >> 2) & 3) << 2;
+    return chunk(buffer, row + e, position) + within;
   }
 
   // The 16-byte chunk `first + second`, with `second` 0 or 1, of a row of the batch; `first` is even where
   // boxes have more than one.
-  smem upright_chunk(smem buffer, u32 row, int first, u32 second) const {
+  template <class A, class I>
+  A upright_chunk(A buffer, I row, int first, I second) const {
     int across = box_.cols * size_of(type_) / 16;
-    if (across == 1) return chunk(buffer + (second + first) * box_.bytes, row, 0);
+    if (across == 1) return chunk(buffer + (second + first) * box_.bytes, row, I(0));
     return chunk(buffer + first / across * box_.bytes, row, second + first % across);
   }
 
   // Where a 16-byte chunk of a row lies: a swizzle of span S exclusive-ors the chunk's number with bits 7 and
   // up of the row's offset, modulo S / 16 (CUDA driver API, CUtensorMapSwizzle).
-  smem chunk(smem buffer, u32 row, u32 number) const {
+  template <class A, class I>
+  A chunk(A buffer, I row, I number) const {
     uint32_t span = static_cast<uint32_t>(box_.cols * size_of(type_));
-    u32 offset = row * span;
+    I offset = row * span;
     return buffer + (offset + ((number ^ ((offset >> 7) & (span / 16 - 1))) << 4));
   }
 

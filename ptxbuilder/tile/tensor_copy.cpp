@@ -56,6 +56,57 @@ std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const T
   return result;
 }
 
+// Whether a dimension of the tensor is there as it is: no part of a tile, and of one dimension.
+bool is_whole(const std::vector<TensorMode>& modes, const TensorMode& mode) {
+  return mode.parts.empty() && mode.step == 1 &&
+         std::count_if(modes.begin(), modes.end(),
+                       [&](const TensorMode& m) { return m.dimension == mode.dimension; }) == 1;
+}
+
+std::vector<TensorMode> collapsed(const std::vector<TensorMode>& modes, const CollapseLeading& by,
+                                  Where where) {
+  auto refuse = [&](const std::string& rule) {
+    throw Error(where, fmt::format("collapse leading {{{}}}: {}", fmt::join(by.strides, ", "), rule));
+  };
+  const size_t count = by.strides.size();
+  if (count < 1 || count >= modes.size())
+    refuse(fmt::format("{} of {} dimensions; the last stays as it is", count, modes.size()));
+  int64_t common = 0;
+  for (int64_t stride : by.strides) {
+    if (stride < 1) refuse("strides are at least 1 element");
+    common = std::gcd(common, stride);
+  }
+  TensorMode all{1, modes[0].dimension, 1, {}};
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_whole(modes, modes[i])) refuse(fmt::format("dimension {} is in tiles, or collapsed already", i));
+    all.parts.push_back({modes[i].dimension, by.strides[i] / common});
+    all.extent += (modes[i].extent - 1) * all.parts.back().steps;
+  }
+  std::vector<TensorMode> result = {all};
+  result.insert(result.end(), modes.begin() + static_cast<std::ptrdiff_t>(count), modes.end());
+  return result;
+}
+
+std::vector<TensorMode> without_units(const std::vector<TensorMode>& modes, const DropUnit& by, Where where) {
+  auto refuse = [&](const std::string& rule) {
+    throw Error(where, fmt::format("drop unit {{{}}}: {}", fmt::join(by.dimensions, ", "), rule));
+  };
+  std::vector<bool> drops(modes.size(), false);
+  for (int i : by.dimensions) {
+    const auto at = static_cast<size_t>(i);
+    if (i < 0 || at + 1 >= modes.size() || drops[at])
+      refuse(fmt::format("it names dimensions 0 to {}, each once; the last stays", modes.size() - 2));
+    if (modes[at].extent != 1 || !is_whole(modes, modes[at]))
+      refuse(fmt::format("dimension {} has {} elements or is a part of a tile; one with 1 can be left out", i,
+                         modes[at].extent));
+    drops[at] = true;
+  }
+  std::vector<TensorMode> result;
+  for (size_t i = 0; i < modes.size(); ++i)
+    if (!drops[i]) result.push_back(modes[i]);
+  return result;
+}
+
 int64_t largest_divisor(int64_t extent, int64_t limit) {
   int64_t d = std::min(extent, limit);
   while (extent % d != 0) --d;
@@ -77,8 +128,12 @@ std::vector<TensorMode> transform(const std::vector<int64_t>& extents,
   for (const CopyTransform& t : transforms) {
     if (const auto* tile = std::get_if<TileTransform>(&t))
       modes = tiled(modes, *tile, where);
+    else if (const auto* transpose = std::get_if<TransposeTransform>(&t))
+      modes = transposed(modes, *transpose, where);
+    else if (const auto* collapse = std::get_if<CollapseLeading>(&t))
+      modes = collapsed(modes, *collapse, where);
     else
-      modes = transposed(modes, std::get<TransposeTransform>(t), where);
+      modes = without_units(modes, std::get<DropUnit>(t), where);
   }
   return modes;
 }
@@ -94,6 +149,9 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
     if (e < 1) refuse("an extent is at least 1");
   const int last = static_cast<int>(extents_.size()) - 1;
   lies_ = transform(extents_, transforms_, where);
+  for (const TensorMode& mode : lies_)
+    if (!mode.parts.empty() && mode.extent != 1)
+      refuse("collapsed dimensions are taken one element at a time, so that the extents are 1");
   const TensorMode inner = lies_.back();
   if (inner.dimension != last || inner.step != 1)
     refuse(fmt::format(
@@ -125,38 +183,57 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   if (map_rank() > kRankLimit)
     refuse(
         fmt::format("its tensor map has {} dimensions, but at most {} are possible", map_rank(), kRankLimit));
-  divide_boxes(where);
+  choose_pieces(where);
+  place_boxes(where);
 }
 
 // Boxes lie one after the other, so a dimension is cut only where all that are further out are cut to 1.
 // Panels are cut from the map's last dimension, and so one box each.
-void TensorCopy::divide_boxes(Where where) {
+void TensorCopy::choose_pieces(Where where) {
   const size_t panels = lies_.size() - map_.size();  // 1 where there are any
-  std::vector<int64_t> pieces(lies_.size(), 1);
+  pieces_.assign(lies_.size(), 1);
   bool cut = false;
   for (size_t i = lies_.size(); i-- > panels;) {
-    pieces[i] = cut ? 1 : largest_divisor(lies_[i].extent, kBoxLimit);
-    cut = cut || pieces[i] < lies_[i].extent;
+    pieces_[i] = cut ? 1 : largest_divisor(lies_[i].extent, kBoxLimit);
+    cut = cut || pieces_[i] < lies_[i].extent;
   }
-  box_.assign(pieces.begin() + static_cast<std::ptrdiff_t>(panels), pieces.end());
-  if (box_.back() < lies_.back().extent)
+  if (pieces_.back() < lies_.back().extent)
     throw Error(
         where,
         fmt::format("tensor copy of {} {}: the last dimension has {} elements after the transforms, but a "
                     "box at most {}",
                     text(extents_), name(dtype_), lies_.back().extent, kBoxLimit));
-  std::vector<int64_t> counts;
-  for (size_t i = 0; i < lies_.size(); ++i) counts.push_back(lies_[i].extent / pieces[i]);
-  for (int64_t number = 0; number < product(counts); ++number) {
-    std::vector<int64_t> start(extents_.size(), 0);
-    int64_t rest = number;
-    for (size_t i = lies_.size(); i-- > 0; rest /= counts[i])
-      start[static_cast<size_t>(lies_[i].dimension)] += rest % counts[i] * pieces[i] * lies_[i].step;
-    starts_.push_back(std::move(start));
-  }
+}
+
+void TensorCopy::place_boxes(Where where) {
+  const auto panels = static_cast<std::ptrdiff_t>(lies_.size() - map_.size());
+  box_.assign(pieces_.begin() + panels, pieces_.end());
+  starts_.clear();
+  int64_t count = 1;
+  for (size_t i = 0; i < lies_.size(); ++i) count *= lies_[i].extent / pieces_[i];
+  for (int64_t number = 0; number < count; ++number) starts_.push_back(box_start_of(number));
   if (boxes() > 1 && box_bytes() % kSharedAlignment != 0)
     throw Error(where, fmt::format("tensor copy of {} {}: its {} boxes of {} B would not be aligned to {} B",
                                    text(extents_), name(dtype_), boxes(), box_bytes(), kSharedAlignment));
+}
+
+TensorCopy TensorCopy::divided(int parts, Where where) const {
+  if (parts < 1) throw Error(where, fmt::format("{}: {} parts of it", describe(), parts));
+  TensorCopy finer = *this;
+  int64_t count = boxes();
+  for (size_t i = 0; i + 1 < lies_.size() && count % parts != 0; ++i) {
+    int64_t& piece = finer.pieces_[i];
+    const int64_t whole = piece;
+    do {
+      piece = largest_divisor(whole, piece - 1 > 0 ? piece - 1 : 1);
+    } while (piece > 1 && count * (whole / piece) % parts != 0);
+    count *= whole / piece;
+  }
+  if (count % parts != 0)
+    throw Error(where, fmt::format("{} for {} CTAs: no equal parts, each a multiple of a row of {} {}",
+                                   describe(), parts, lies_.back().extent, name(dtype_)));
+  finer.place_boxes(where);
+  return finer;
 }
 
 int TensorCopy::bytes() const { return static_cast<int>(product(extents_)) * size_of(dtype_); }
@@ -208,7 +285,17 @@ TensorCopy::MappedTensor TensorCopy::map_tensor(const std::vector<int64_t>& exte
     const TensorMode& mode = modes[i];
     mapped.shape.push_back(static_cast<uint64_t>(mode.extent));
     if (i + 1 == modes.size()) continue;
-    const int64_t step = mode.step * strides[static_cast<size_t>(mode.dimension)] * size_of(dtype_);
+    int64_t elements = mode.step * strides[static_cast<size_t>(mode.dimension)];
+    if (!mode.parts.empty()) elements /= mode.parts[0].steps;
+    for (const TensorMode::Part& part : mode.parts) {
+      const int64_t first = mode.parts[0].steps, stride = strides[static_cast<size_t>(part.dimension)];
+      if (stride != elements * part.steps)
+        refuse(fmt::format(
+            "strides of {} and {} elements along dimensions {} and {}, which were collapsed as "
+            "{} to {}",
+            elements * first, stride, mode.parts[0].dimension, part.dimension, first, part.steps));
+    }
+    const int64_t step = elements * size_of(dtype_);
     if (step <= 0 || step % kUnit != 0 || step >= kStrideLimit)
       refuse(fmt::format(
           "a stride of {} B, of {} elements along dimension {}; it must be a positive multiple of {} B "

@@ -23,7 +23,17 @@ struct TileTransform {
 struct TransposeTransform {
   std::vector<int> permutation;
 };
-using CopyTransform = std::variant<TileTransform, TransposeTransform>;
+// Makes one dimension of the leading ones, as many as there are strides, so that a tensor map has less of
+// them. A copy takes one element along each. The strides are the tensor's, in elements: the new dimension's
+// is their greatest common divisor.
+struct CollapseLeading {
+  std::vector<int64_t> strides;
+};
+// Leaves out dimensions, which have one element in the tensor.
+struct DropUnit {
+  std::vector<int> dimensions;
+};
+using CopyTransform = std::variant<TileTransform, TransposeTransform, CollapseLeading, DropUnit>;
 
 // One dimension of a tensor that is seen through transforms: its index counts steps of `step` elements along
 // `dimension` of the tensor.
@@ -31,6 +41,13 @@ struct TensorMode {
   int64_t extent;
   int dimension;
   int64_t step;
+  // Of collapsed dimensions, in place of the one: how many steps an index along each of them is.
+  struct Part {
+    int dimension;
+    int64_t steps;
+    bool operator==(const Part&) const = default;
+  };
+  std::vector<Part> parts = {};
   bool operator==(const TensorMode&) const = default;
 };
 // The dimensions of a tensor, outermost first, through transforms in their order. Throws Error that names the
@@ -64,6 +81,26 @@ class TensorCopy {
   // it begins.
   int box_offset(int i) const { return i * box_bytes(); }
   const std::vector<int64_t>& box_start(int i) const { return starts_[static_cast<size_t>(i)]; }
+  // The same for a number that may be the device's.
+  template <class I>
+  std::vector<I> box_start_of(const I& number) const {
+    using N = LayoutInteger<I>;
+    std::vector<I> start(extents_.size(), I(0));
+    I rest = number;
+    for (size_t i = lies_.size(); i-- > 0;) {
+      const int64_t count = lies_[i].extent / pieces_[i];
+      if (count == 1) continue;
+      I& along = start[static_cast<size_t>(lies_[i].dimension)];
+      const I moved = N::multiply(N::remainder(rest, I(count)), I(pieces_[i] * lies_[i].step));
+      along = N::add(along, moved);
+      rest = N::divide(rest, I(count));
+    }
+    return start;
+  }
+
+  // The same copy in boxes whose number is a multiple of `parts`, for as many CTAs to fetch. Throws Error
+  // when it cannot be cut so.
+  TensorCopy divided(int parts, Where where = Where::here()) const;
 
   // Element (i, j, ...) of the tile to where it lies: one mode for each dimension, inner parts first.
   ComposedLayout shared_layout() const;
@@ -84,7 +121,8 @@ class TensorCopy {
   std::string describe() const;  // "a copy of 128x64 bf16 in 1 box of 64x128"
 
  private:
-  void divide_boxes(Where where);
+  void choose_pieces(Where where);
+  void place_boxes(Where where);
 
   DType dtype_;
   Swizzle swizzle_ = Swizzle::none;
@@ -92,6 +130,7 @@ class TensorCopy {
   std::vector<CopyTransform> transforms_;
   std::vector<TensorMode> lies_;              // in shared memory, outermost first
   std::vector<TensorMode> map_;               // of the tensor map, outermost first
+  std::vector<int64_t> pieces_;               // as lies_: of a box
   std::vector<int64_t> box_;                  // outermost first, as map_
   std::vector<std::vector<int64_t>> starts_;  // of the boxes
 };

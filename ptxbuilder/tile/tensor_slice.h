@@ -1,7 +1,7 @@
 // Emits copies of slices: tiles of a tensor by TMA, and contiguous bytes by bulk copies.
 #pragma once
 
-#include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/shared_place.h"
 #include "ptxbuilder/tile/tensor_copy.h"
 
 namespace ptxbuilder {
@@ -22,18 +22,33 @@ inline Slice ds(detail::HostInteger auto start, int64_t length, Where where = Wh
 struct SharedSlice {
   smem address;
   ComposedLayout memory;
+  std::optional<ViewRecord> view = {};  // of a tile: what the kernel's record calls it
+  SharedPlace place() const { return {address, view}; }
 };
+SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where where = Where::here());
 SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, Slice rows, Slice cols,
                          Where where = Where::here());
 
-// Loads the slices of a tensor, one for each of its dimensions, outermost first, to `to`, which is aligned to
-// the swizzle's pattern (8 spans, at least 128 bytes). One thread calls it; copy.bytes() complete on
-// `barrier`. The tensor map's recipe follows from the copy; the launch gives it copy.map_tensor(). A
-// transformed dimension begins at a multiple of its tile: Error where the host knows better. Throws Error
-// when the lengths are not the copy's, or another copy uses the map with another box.
+// Loads the slices of a tensor, one for each of its dimensions, outermost first, to a view of as many
+// elements: its rows are all dimensions but the last. One thread calls it. The view says the rest, as in
+// tile/copy.h: the barrier on which copy.bytes() complete, the CTAs that share the load by multicast, each of
+// which fetches an equal number of boxes, and the hint to L2. The tensor map's recipe follows from the copy;
+// the launch gives it copy.map_tensor(). A transformed dimension begins at a multiple of its tile, and one
+// that is left out at 0: Error where the host knows better. Throws Error when the lengths are not the copy's,
+// the view has another type or extent, or another copy uses the map with another box.
+void tma_load(const TensorCopy& copy, const TileView& to, TensorMap from, const std::vector<Slice>& slices,
+              Where where = Where::here());
+// The reverse, and the reverse where each element joins the one that is there; see tile/copy.h for what
+// surrounds it, and for reductions.
+void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const TileView& from,
+               Where where = Where::here());
+void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
+                const std::vector<Slice>& slices, const TileView& from, Where where = Where::here());
+
+// The same from and to an address, which is aligned to the swizzle's pattern (8 spans, at least 128 bytes),
+// for what is no tile of its own. Nothing of it is proved.
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
               Where where = Where::here());
-// The reverse; see tile/copy.h for what surrounds it.
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,
                Where where = Where::here());
 

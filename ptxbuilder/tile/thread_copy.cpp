@@ -9,31 +9,89 @@ namespace {
 
 using Kind = CopyAtom::Kind;
 
-// The addresses of one thread in shared memory. What an access adds that is a multiple of the swizzle's
-// pattern does not take part in it, and is added as a constant.
+// Where an access of a thread leads, in bytes from the tile's start: what takes part in the swizzle's
+// pattern, and what is a multiple of the pattern and stands outside it. I is int64_t, or Index on the device.
+template <class I>
+std::pair<I, int64_t> shared_offset(const TiledCopy& copy, const BasicLayout<I>& linear, const I& thread,
+                                    int access) {
+  using N = LayoutInteger<I>;
+  const XorSwizzle swizzle = copy.memory().swizzle();
+  const int64_t pattern = int64_t{1} << (swizzle.base() + swizzle.shift() + swizzle.bits());
+  const int64_t steps = copy.memory().offset() + copy.linear_offsets()({0, access});
+  const int64_t outside = swizzle.bits() == 0 ? steps : steps / pattern * pattern;
+  const I inside = swizzle.apply(N::add(linear({thread, I(0)}), I(steps - outside)));
+  const int64_t bytes = size_of(copy.dtype());
+  return {N::multiply(inside, I(bytes)), outside * bytes};
+}
+
+// The row and column of an access's first element.
+template <class I>
+std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& thread, int access) {
+  BasicTuple<I> at = image<I>({thread, I(access)}, coordinates);
+  return {at[0].value(), at[1].value()};
+}
+
+// The addresses of one thread in shared memory.
 class SharedAddresses {
  public:
   SharedAddresses(const TiledCopy& copy, smem start, u32 thread)
       : copy_(copy), start_(start), thread_(thread), layout_(to_device(copy.linear_offsets())) {}
 
   smem operator()(int access) const {
-    const XorSwizzle swizzle = copy_.memory().swizzle();
-    const int64_t pattern = int64_t{1} << (swizzle.base() + swizzle.shift() + swizzle.bits());
-    const int64_t steps = copy_.memory().offset() + copy_.linear_offsets()({0, access});
-    const int64_t outside = swizzle.bits() == 0 ? steps : steps / pattern * pattern;
-    Index own = layout_({Index(thread_), Index(0)});
-    Index inside = swizzle.apply(LayoutInteger<Index>::add(own, Index(steps - outside)));
-    const int bytes = size_of(copy_.dtype());
-    u32 offset = LayoutInteger<Index>::multiply(inside, Index(bytes)).value();
-    return start_ + offset + static_cast<uint32_t>(outside * bytes);
+    const auto [inside, outside] = shared_offset(copy_, layout_, thread_, access);
+    return start_ + inside.value() + static_cast<uint32_t>(outside);
   }
 
  private:
   const TiledCopy& copy_;
   smem start_;
-  u32 thread_;
+  Index thread_;
   DeviceLayout layout_;
 };
+
+// What accesses [first, first + count) do to a view, for the kernel's record.
+void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
+            const SharedPlace& place, int first, int count, Where where) {
+  if (!place.view) return;
+  const CopyAtom& atom = copy.atom();
+  ThreadCopyRecord r;
+  r.kind = kind;
+  r.text = fmt::format("{} by {}", verb, copy.describe());
+  r.view = *place.view;
+  r.dtype = copy.dtype();
+  r.threads = copy.threads();
+  r.bytes = atom.bytes();
+  r.matrices = atom.is_matrix() ? atom.matrices() : 0;
+  r.trans = atom.transposed();
+  r.where = where;
+  const Layout coordinates = copy.coordinates();
+  const int64_t rows = size(copy.memory().layout().shape()[0]);
+  auto add = [&](ElementRecord e) {
+    r.elements.push_back(place.transposed ? ElementRecord{e.col, e.row} : e);
+  };
+  for (int access = first; access < first + count; ++access)
+    for (int64_t thread = 0; thread < copy.threads(); ++thread) {
+      const auto [inside, outside] = shared_offset(copy, copy.linear_offsets(), thread, access);
+      r.addresses.push_back(static_cast<int>(inside + outside));
+      const auto [row, col] = coordinates_of(coordinates, thread, access);
+      for (int i = 0; i < r.values(); ++i)
+        if (kind == ThreadCopyRecord::Kind::from_global) {
+          add({static_cast<int>(row), static_cast<int>(col) + i});
+        } else {
+          const int64_t e = copy.thread_value()({thread, int64_t{access} * r.values() + i});
+          add({static_cast<int>(e % rows), static_cast<int>(e / rows)});
+        }
+    }
+  detail::TileContext::of(Builder::current(where)).record.thread_copies.push_back(std::move(r));
+}
+
+// What the copy that was recorded last has loaded.
+void remember(const std::vector<u32>& registers, Where where) {
+  detail::TileContext& context = detail::TileContext::of(Builder::current(where));
+  const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
+  for (size_t i = 0; i < registers.size(); ++i)
+    context.loaded_words[registers[i].handle()] = {copy, static_cast<int>(i)};
+}
 
 // The same in a row-major matrix, with the place's coordinates.
 class GlobalAddresses {
@@ -51,8 +109,8 @@ class GlobalAddresses {
     std::optional<pred> inside;
   };
   Place operator()(int access) const {
-    DeviceTuple at = image<Index>({Index(thread_), Index(access)}, coordinates_);
-    u32 row = at[0].value().value(), col = at[1].value().value();
+    const auto at = coordinates_of(coordinates_, thread_, access);
+    u32 row = at.first.value(), col = at.second.value();
     const auto bytes = static_cast<uint32_t>(size_of(copy_.dtype()));
     Place place{tile_.address + (u64(row) * u64(tile_.row_elements) + u64(col)) * bytes, std::nullopt};
     if (tile_.rows) place.inside = row < *tile_.rows;
@@ -63,7 +121,7 @@ class GlobalAddresses {
  private:
   const TiledCopy& copy_;
   const GlobalTile& tile_;
-  u32 thread_;
+  Index thread_;
   DeviceLayout coordinates_;
 };
 
@@ -126,21 +184,25 @@ ComposedLayout layout_of(const TileView& view) {
   const SharedTile& tile = view.tile();
   ComposedLayout panels =
       panel_layout(tile.dtype(), view.row_count(), tile.cols(), tile.swizzle(), tile.rows());
-  if (tile.swizzle() != Swizzle::none || tile.panels() == 1) return panels;
-  const int64_t width = tile.panel_cols();
-  return panels.with(
-      make_layout({view.row_count(), {width, tile.panels()}}, {width, {1, tile.rows() * width}}));
+  if (tile.swizzle() == Swizzle::none && tile.panels() > 1) {
+    const int64_t width = tile.panel_cols();
+    panels = panels.with(
+        make_layout({view.row_count(), {width, tile.panels()}}, {width, {1, tile.rows() * width}}));
+  }
+  return view.is_transposed() ? panels.with(select(panels.layout(), {1, 0})) : panels;
 }
 
-std::vector<u32> load(const TiledCopy& copy, smem from, u32 thread, Where where) {
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, Where where) {
   return load(copy, from, thread, 0, copy.accesses(), where);
 }
 
-std::vector<u32> load(const TiledCopy& copy, smem from, u32 thread, int first, int count, Where where) {
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
+                      Where where) {
   AtLine line(where);
   check_kind(copy, {Kind::ldmatrix, Kind::vector}, "load from shared memory", where);
   check_accesses(copy, first, count, "load", where);
-  SharedAddresses address(copy, from, thread);
+  record(ThreadCopyRecord::Kind::to_registers, "load", copy, from, first, count, where);
+  SharedAddresses address(copy, from.address, thread);
   std::vector<u32> registers;
   for (int access = first; access < first + count; ++access) {
     if (!copy.atom().is_matrix()) {
@@ -152,15 +214,17 @@ std::vector<u32> load(const TiledCopy& copy, smem from, u32 thread, int first, i
     for (Value v : Builder::current(where).emit(row, arguments, std::nullopt, where))
       registers.emplace_back(v.handle());
   }
+  if (from.view) remember(registers, where);
   return registers;
 }
 
-void store(const TiledCopy& copy, smem to, u32 thread, const std::vector<u32>& registers, Where where) {
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
+           Where where) {
   store(copy, to, thread, registers, 0, copy.accesses(), where);
 }
 
-void store(const TiledCopy& copy, smem to, u32 thread, const std::vector<u32>& registers, int first,
-           int count, Where where) {
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
+           int first, int count, Where where) {
   AtLine line(where);
   check_kind(copy, {Kind::stmatrix, Kind::vector}, "store to shared memory", where);
   check_accesses(copy, first, count, "store", where);
@@ -168,7 +232,8 @@ void store(const TiledCopy& copy, smem to, u32 thread, const std::vector<u32>& r
   if (static_cast<int>(registers.size()) != registers_of(copy, count))
     throw Error(where, fmt::format("store: {} registers, but {} accesses of {} take {}", registers.size(),
                                    count, copy.atom().describe(), registers_of(copy, count)));
-  SharedAddresses address(copy, to, thread);
+  record(ThreadCopyRecord::Kind::from_registers, "store", copy, to, first, count, where);
+  SharedAddresses address(copy, to.address, thread);
   for (int access = first; access < first + count; ++access) {
     const u32* from = &registers[static_cast<size_t>((access - first) * each)];
     if (!copy.atom().is_matrix()) {
@@ -226,10 +291,12 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
   }
 }
 
-void load_async(const TiledCopy& copy, smem to, const GlobalTile& from, u32 thread, Where where) {
+void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
+                Where where) {
   AtLine line(where);
   check_kind(copy, {Kind::cp_async}, "load_async", where);
-  SharedAddresses address(copy, to, thread);
+  record(ThreadCopyRecord::Kind::from_global, "load_async", copy, to, 0, copy.accesses(), where);
+  SharedAddresses address(copy, to.address, thread);
   GlobalAddresses place(copy, from, thread, where);
   const int bytes = copy.atom().bytes();
   for (int access = 0; access < copy.accesses(); ++access) {

@@ -1,12 +1,13 @@
 // Emits tiled copies: each thread's addresses from layouts, and its instructions.
 #pragma once
 
-#include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/shared_place.h"
 #include "ptxbuilder/tile/tiled_copy.h"
 
 namespace ptxbuilder {
 
-// (row, column) of a view -> element from its address: what a TiledCopy takes for it.
+// (row, column) of a view, which may be transposed -> element from its address: what a TiledCopy takes for
+// it.
 ComposedLayout layout_of(const TileView& view);
 
 // A row-major matrix in global memory, seen from one of its elements. Rows are `row_elements` apart. What
@@ -27,14 +28,15 @@ GlobalTile global_tile(gptr<T> matrix, u32 rows, u32 cols, u32 row, u32 col) {
 // What `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a copy by
 // ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. Accesses of 1 and 2 bytes
 // have a register each, the rest 0. All threads of a warp call it for ldmatrix. Throws Error for cp.async.
-std::vector<u32> load(const TiledCopy& copy, smem from, u32 thread, Where where = Where::here());
-std::vector<u32> load(const TiledCopy& copy, smem from, u32 thread, int first, int count,
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread,
+                      Where where = Where::here());
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
                       Where where = Where::here());
 // The reverse, by stmatrix or vectors, of as many registers.
-void store(const TiledCopy& copy, smem to, u32 thread, const std::vector<u32>& registers,
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());
-void store(const TiledCopy& copy, smem to, u32 thread, const std::vector<u32>& registers, int first,
-           int count, Where where = Where::here());
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
+           int first, int count, Where where = Where::here());
 
 // By vectors, from and to global memory. Elements outside are loaded as zeros and not stored; with `cols`,
 // that must be a multiple of an access' elements.
@@ -44,7 +46,7 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
 
 // cp.async of a tile from global to shared memory; what lies outside arrives as zeros. The caller commits the
 // group, waits for it, and before the async proxy (wgmma, TMA) reads, executes fence_proxy_async_shared.
-void load_async(const TiledCopy& copy, smem to, const GlobalTile& from, u32 thread,
+void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
 
 }  // namespace ptxbuilder

@@ -152,7 +152,22 @@ TileView TileView::multicast(ClusterAxis axis) const {
 TileView TileView::on(smem barrier) const {
   TileView view = *this;
   view.barrier_ = barrier;
+  view.expects_ = false;
   return view;
 }
+
+TileView TileView::expecting(smem barrier) const {
+  TileView view = on(barrier);
+  view.expects_ = true;
+  return view;
+}
+
+TileView TileView::evict(Eviction eviction) const {
+  TileView view = *this;
+  view.eviction_ = eviction;
+  return view;
+}
+
+int TileView::bytes() const { return row_count() * tile().cols() * size_of(tile().dtype()); }
 
 }  // namespace ptxbuilder

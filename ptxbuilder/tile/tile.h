@@ -19,7 +19,11 @@ struct TileShape {
   int panel_cols = 0;
 };
 
-enum class ClusterAxis : uint8_t { x, y };
+enum class ClusterAxis : uint8_t { x, y, z };
+
+// What the L2 cache is to do with lines that a copy touches, when it needs room (PTX ISA, createpolicy): give
+// them up in their turn, first, as what nobody reads again, or last, as what many read.
+enum class Eviction : uint8_t { normal, first, last };
 
 class SharedTile;
 class Stage;
@@ -37,8 +41,12 @@ class TileView {
   // rows, for all of them. Every one of the CTAs expects the bytes of the whole view. With one CTA along the
   // axis it is a plain load.
   TileView multicast(ClusterAxis axis) const;
-  // Copies into this view complete on `barrier`.
+  // Copies into this view complete on `barrier`. The caller arrives there and expects their bytes; or, with
+  // expecting(), each copy does so itself, for all of the view.
   TileView on(smem barrier) const;
+  TileView expecting(smem barrier) const;
+  // Copies by TMA from and to this view give L2 this hint; without, none.
+  TileView evict(Eviction eviction) const;
 
   const SharedTile& tile() const { return *tile_; }
   smem address() const { return address_; }
@@ -50,7 +58,10 @@ class TileView {
   const std::optional<int>& first_col() const { return first_col_; }
   bool is_transposed() const { return transposed_; }
   const std::optional<smem>& barrier() const { return barrier_; }
+  bool expects() const { return expects_; }
   const std::optional<ClusterAxis>& multicast_axis() const { return multicast_; }
+  const std::optional<Eviction>& eviction() const { return eviction_; }
+  int bytes() const;  // of its elements
   // Told of each copy into a view that came from a pipeline's stage.
   const std::shared_ptr<std::function<void(const TileView&, Where)>>& on_copy() const { return on_copy_; }
 
@@ -65,7 +76,9 @@ class TileView {
   std::optional<int> first_row_ = 0, first_col_ = 0;
   bool transposed_ = false;
   std::optional<smem> barrier_;
+  bool expects_ = false;
   std::optional<ClusterAxis> multicast_;
+  std::optional<Eviction> eviction_;
   std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
 };
 

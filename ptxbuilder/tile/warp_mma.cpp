@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/tile/kernel.h"
+
 namespace ptxbuilder {
 
 void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std::span<const u32> b,
@@ -17,6 +19,18 @@ void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std
   if (a.size() != want_a || b.size() != want_b || d.size() != want_d)
     throw Error(where, fmt::format("mma: {} registers of A, {} of B and {} of D; {} takes {}, {} and {}",
                                    a.size(), b.size(), d.size(), atom.row().name, want_a, want_b, want_d));
+  const detail::TileContext& context = detail::TileContext::of(Builder::current(where));
+  auto words = [&](std::span<const u32> registers_of) {
+    std::vector<WarpMmaRecord::Word> all;
+    for (const u32& r : registers_of) {
+      auto known = context.loaded_words.find(r.handle());
+      all.push_back(known == context.loaded_words.end() ? WarpMmaRecord::Word{} : known->second);
+    }
+    return all;
+  };
+  detail::TileContext::of(Builder::current(where))
+      .record.warp_mmas.push_back({atom.m(), atom.n(), atom.a(), atom.b(), atom.layout_a(), atom.layout_b(),
+                                   words(a), words(b), where});
   std::vector<Argument> arguments = {std::vector<Value>(a.begin(), a.end()),
                                      std::vector<Value>(b.begin(), b.end()), std::vector<Value>()};
   auto& c = std::get<std::vector<Value>>(arguments.back());

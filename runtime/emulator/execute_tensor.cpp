@@ -30,9 +30,20 @@ MapContents read_map(Warp& w, const Instruction& i, int lane) {
   return m;
 }
 
-std::array<int32_t, 5> read_coordinates(const Warp& w, const Instruction& i, uint32_t first, int lane) {
+// The place of a box, innermost first. Along the innermost dimension it is a multiple of 16 B: the manual
+// does not say so, but an H100 stops at anything else as an illegal instruction, in loads, stores and
+// prefetches.
+std::array<int32_t, 5> read_coordinates(Warp& w, const Instruction& i, const MapContents& m, uint32_t first,
+                                        int lane) {
   std::array<int32_t, 5> c{};
   for (uint32_t d = 0; d < i.mode[0]; ++d) c[d] = w.at<int32_t>(w.listed(i, first + d))[lane];
+  if (const int64_t bytes = int64_t{c[0]} * m.element_bytes(); bytes % 16)
+    w.fail(
+        Fault::misaligned,
+        fmt::format("a box begins at element {} of the innermost dimension, {} B from its start; TMA takes "
+                    "multiples of 16 B",
+                    c[0], bytes),
+        lane);
   return c;
 }
 
@@ -71,7 +82,7 @@ void execute_load(Warp& w, const Instruction& i, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const MapContents m = read_map(w, i, lane);
     check_tensor(w, m, lane);
-    const auto coordinates = read_coordinates(w, i, 9, lane);
+    const auto coordinates = read_coordinates(w, i, m, 9, lane);
     const uint32_t mask = i.r[0] == no_register ? 0 : w.at<uint16_t>(i.r[0])[lane], bytes = m.box_bytes();
     auto landings = begin_load(w, w.listed_address(i, 0, lane), w.listed_address(i, 6, lane), mask, bytes,
                                shared_align, lane);
@@ -99,7 +110,13 @@ void execute_store(Warp& w, const Instruction& i, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const MapContents m = read_map(w, i, lane);
     check_tensor(w, m, lane);
-    const auto coordinates = read_coordinates(w, i, 6, lane);
+    const auto coordinates = read_coordinates(w, i, m, 6, lane);
+    for (int32_t c : coordinates)  // the same: an illegal instruction on an H100, where loads may
+      if (c < 0)
+        w.fail(Fault::operand,
+               fmt::format("a store's box begins at coordinate {}; only loads may begin in front of a tensor",
+                           c),
+               lane);
     const uint32_t bytes = m.box_bytes();
     Cta* source;
     uint32_t offset;
@@ -131,7 +148,11 @@ void execute_store(Warp& w, const Instruction& i, Lanes lanes) {
 }
 
 void execute_prefetch(Warp& w, const Instruction& i, Lanes lanes) {
-  for_lanes(lanes, [&](int lane) { check_tensor(w, read_map(w, i, lane), lane); });
+  for_lanes(lanes, [&](int lane) {
+    const MapContents m = read_map(w, i, lane);
+    check_tensor(w, m, lane);
+    read_coordinates(w, i, m, 6, lane);
+  });
 }
 
 uint8_t take_rank(Decode& d) {
@@ -180,6 +201,7 @@ void decode_prefetch(Decode& d) {
   d.done();
   d.list_address({});
   d.list_address(d.address(d.operand(0), 0));
+  list_coordinates(d, d.operand(0));
   d.out.execute = execute_prefetch;
 }
 

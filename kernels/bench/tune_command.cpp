@@ -1,0 +1,125 @@
+// `ptxb tune`: measures the tiles that the model likes best for one product, and keeps the fastest.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <random>
+
+#include "kernels/bench/files.h"
+#include "kernels/bench/report.h"
+#include "kernels/bench/tune.h"
+#include "kernels/bench/tune_report.h"
+#include "kernels/bench/tuned_table.h"
+#include "kernels/command/commands.h"
+
+namespace ptxbuilder::bench {
+namespace {
+
+struct Words {
+  std::string dtype = "bf16", d_type, a_major = "k", b_major = "k", device = "cuda", write;
+  bool slow_accumulation = false, json = false, no_cache = false;
+  int top = 8;
+  GemmProblem problem;
+  MethodOptions method;
+  OurOptions ours;
+  std::optional<uint64_t> seed;
+};
+
+GemmProblem problem_of(const Words& w) {
+  GemmProblem p = w.problem;
+  p.a = p.b = *dtype_from_name(w.dtype);
+  p.d = !w.d_type.empty()    ? *dtype_from_name(w.d_type)
+        : p.a == DType::s8   ? DType::s32
+        : p.a == DType::tf32 ? DType::f32
+        : size_of(p.a) == 2  ? p.a
+                             : DType::bf16;
+  p.a_k_major = w.a_major == "k";
+  p.b_k_major = w.b_major == "k";
+  p.fast_accumulation = !w.slow_accumulation;
+  return p;
+}
+
+int run(const Words& w) {
+  const GemmProblem problem = problem_of(w);
+  // Throws Error that says what does not go together, where there is a GPU or not.
+  choose(operation_of(problem), {problem.m, problem.n, problem.k, 1}, 132);
+  if (w.device == "emulator")
+    throw Error(
+        "--device emulator: tuning needs a Hopper GPU, since the speed of an emulator says nothing of one");
+  const Gpu gpu;
+  OurOptions ours = w.ours;
+  ours.cache = !w.no_cache;
+  MethodOptions method = w.method;
+  method.seed = w.seed ? *w.seed : std::random_device()();
+  const int multiprocessors = gpu.device().properties().multiprocessors;
+  RunResult measured;
+  measured.multiprocessors = multiprocessors;
+  measured.results.push_back(tune(gpu, problem, w.top, method, ours));
+  const std::vector<TunedTile> tiles = tuned_tiles(measured.results[0], multiprocessors);
+  fmt::print("{}", w.json ? tune_json(problem, tiles) : tune_table(problem, tiles));
+  for (const Entry& entry : measured.results[0].entries)
+    if (!entry.wrong.empty()) return 3;
+  const std::string row = tuned_rows(measured);
+  if (row.empty()) throw Error("no tile could be timed");
+  if (w.write.empty()) return 0;
+  write_file(w.write, merge_tuned(read_file_if_any(w.write), row));
+  if (!w.json) fmt::print("{} has {}", w.write, row);
+  return 0;
+}
+
+command::Command add(CLI::App& ptxb) {
+  CLI::App* app = ptxb.add_subcommand(
+      "tune", "measure the tiles that the model likes best for one matrix product, on a GPU");
+  auto words = std::make_shared<Words>();
+  Words& w = *words;
+  auto size = [&](const char* option, int64_t& value, const char* help) {
+    app->add_option(option, value, help)->required()->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  };
+  size("--m", w.problem.m, "rows of D");
+  size("--n", w.problem.n, "columns of D");
+  size("--k", w.problem.k, "depth of the product");
+  app->add_option("--dtype", w.dtype, "of A and B")
+      ->check(CLI::IsMember({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"}))
+      ->capture_default_str();
+  app->add_option("--d-type", w.d_type,
+                  "of D; as A, f32 of tf32, s32 of s8, bf16 of e4m3 and e5m2, unless given")
+      ->check(CLI::IsMember({"bf16", "f16", "f32", "s32"}));
+  app->add_option("--a-major", w.a_major, "along what A is contiguous")
+      ->check(CLI::IsMember({"k", "m"}))
+      ->capture_default_str();
+  app->add_option("--b-major", w.b_major, "along what B is contiguous")
+      ->check(CLI::IsMember({"k", "n"}))
+      ->capture_default_str();
+  app->add_option("--top", w.top, "of the model's tiles, the first so many")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app->add_option("--rounds", w.method.rounds, "in each of which all tiles run once")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app->add_option("--burst-ms", w.method.burst_milliseconds,
+                  "that launches follow each other in a round, at least")
+      ->check(CLI::Range(0.1, 10000.0))
+      ->capture_default_str();
+  app->add_option("--warm-up", w.method.warm_up_seconds, "before the first round, in seconds")
+      ->check(CLI::Range(0.0, 600.0))
+      ->capture_default_str();
+  app->add_option("--seed", w.seed, "of data and order; fresh unless given");
+  app->add_option("--device", w.device, "the emulator has no speed worth knowing")
+      ->check(CLI::IsMember({"cuda", "auto", "emulator"}))
+      ->capture_default_str();
+  app->add_option("--ptxas", w.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local");
+  app->add_flag("--driver-assembles", w.ours.driver_assembles,
+                "compile PTX by the driver, though there is a ptxas");
+  app->add_flag("--no-cache", w.no_cache, "assemble anew, and keep nothing");
+  app->add_flag("--json", w.json, "as JSON, with every term of the prediction");
+  CLI::Option* write = app->add_option(
+      "--write", w.write, "put the fastest into this table, such as kernels/gemm/tuned.def, in its place");
+  app->add_flag("--slow-accumulation", w.slow_accumulation, "of e4m3 and e5m2: promote to f32 on the way")
+      ->excludes(write)  // the table is of fast accumulation
+      ;
+  return {app, [words] { return run(*words); }};
+}
+
+const command::CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::bench

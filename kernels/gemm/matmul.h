@@ -1,0 +1,94 @@
+// The matrix product of any shape, as one call on the host: it chooses a tile, compiles the kernel once,
+// brings operands into a form that TMA takes, and launches.
+//
+//   Matmul matmul(*device);
+//   MatmulArguments p;
+//   p.m = 1000, p.n = 4096, p.k = 511;
+//   p.a = {.memory = a, .type = DType::bf16};  // runtime::Buffers, or a View of anybody's memory
+//   p.b = {.memory = b, .type = DType::bf16};
+//   p.d = {.memory = d, .type = DType::bf16};
+//   matmul(p);              // queued on the device's stream
+//   device->synchronize();
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "kernels/gemm/choice.h"
+#include "kernels/gemm/load.h"
+
+namespace ptxbuilder::kernels {
+
+// A matrix, or one for each batch, in device memory: rows of elements side by side.
+struct DeviceMatrix {
+  runtime::View memory = {};  // from the first element to the end of what may be touched
+  DType type = DType::bf16;
+  int64_t stride = 0;        // elements from a row to the next; 0: no gap
+  int64_t batch_stride = 0;  // elements from a batch to the next; 0: no gap
+};
+
+// D[m,n] = activation(alpha sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]) for each batch, rounded once, to
+// nearest even.
+//
+// Types: A and B of bf16, f16 or tf32, both of e4m3 or e5m2, or both of s8 or u8, into D of bf16, f16 or f32;
+// integers also into s32, without alpha, beta, bias and activation. C and bias are of D's type.
+//
+// Sizes: any. Where m, n or batches is 0 nothing is done; with k = 0 the sum is 0. As in BLAS, with alpha = 0
+// A and B are not read, and with beta = 0 C is not.
+//
+// Placement: any stride and address that is a multiple of the element's size. TMA wants addresses, strides of
+// rows and strides of batches that are multiples of 16 bytes (a stride counts where there is more than one
+// row or batch): an operand that is not so placed is copied into a workspace first, or from it behind the
+// product, which costs its bytes twice (read and written) in the GPU's memory, and a launch of some 3 us. C
+// is copied only where its batches do not lie m strides apart.
+//
+// Aliasing: D may be C itself (same address and strides). Every other overlap of D is an error; A, B, C and
+// bias may overlap as they like.
+struct MatmulArguments {
+  int64_t m = 0, n = 0, k = 0, batches = 1;
+  DeviceMatrix a, b;                        // A as m rows of k, B as n rows of k,
+  bool a_k_major = true, b_k_major = true;  // or, of 16-bit types: A as k rows of m, B as k rows of n
+  DeviceMatrix c, d;                        // m rows of n
+  runtime::View bias = {};                  // n elements, for all batches; no memory: none
+  float alpha = 1, beta = 0;
+  Activation activation = Activation::none;
+  // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it.
+  bool fast_accumulation = true;
+};
+
+struct MatmulOptions {
+  LoadOptions compiler = {};
+  int multiprocessors = 0;  // that a launch may take; 0: all of the device
+  // The tile of a product that comes for the first time.
+  std::function<GemmTile(const GemmOperation&, const GemmSize&, int multiprocessors)> choose =
+      kernels::choose;
+  // Where kernels come from; compiled here unless given.
+  std::function<std::unique_ptr<runtime::LoadedKernel>(const GemmOperation&, const GemmTile&)> load = nullptr;
+};
+
+// Keeps kernels and what was chosen for each product. The first call of a product takes milliseconds to
+// choose, and some 0.2 s where its kernel is in no cache; those that follow take microseconds. A kernel that
+// spills registers beside an epilogue is taken all the same. Not to outlive its device, and not to be called
+// by two threads at once.
+class Matmul {
+ public:
+  // Throws Error when a ptxas is named that is not there.
+  explicit Matmul(runtime::Device& device, MatmulOptions options = {});
+  ~Matmul();
+  Matmul(Matmul&&) noexcept;
+  Matmul& operator=(Matmul&&) noexcept;
+
+  // Queues one product on the device. Throws Error that names the operand, the rule and the value: types and
+  // storage that do not go together, sizes and strides beyond what a tensor map holds (2^31 - 4096 elements,
+  // 2^40 bytes), a matrix that leaves its memory or is not aligned to its elements, D over what is read.
+  void operator()(const MatmulArguments& arguments, Where where = Where::here());
+
+  // Bytes of device memory that are kept for copies of operands, as many as a call has needed so far.
+  size_t workspace_bytes() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,211 @@
+#include "kernels/gemm/matmul_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace ptxbuilder::kernels {
+namespace {
+
+// Coordinates of TMA are s32 (PTX ISA, cp.async.bulk.tensor), and a cluster's last tiles may begin up to 8 x
+// 256 elements behind the end.
+constexpr int64_t kMostExtent = (int64_t{1} << 31) - 4096;
+constexpr int64_t kStrideEnd = int64_t{1} << 40;  // bytes, exclusive: of tensor maps
+constexpr int64_t kIndexEnd = int64_t{1} << 32;   // of C's rows and strides, which the kernel has as u32
+constexpr int64_t kTma = 16;                      // bytes, of which addresses and strides are multiples
+
+using Wide = __int128;  // of products of extents and strides
+
+void check_extent(const char* name, int64_t value, Where where) {
+  if (value < 0 || value > kMostExtent)
+    throw Error(where, fmt::format("matmul: {} = {}; sizes are 0 to 2^31 - 4096, as TMA has coordinates of "
+                                   "31 bits: divide the product into smaller ones",
+                                   name, value));
+}
+
+// Bytes from the first element to behind the last one.
+Wide extent_bytes(const Operand& o) {
+  const Wide last =
+      Wide{o.shape.rows - 1} * o.place.stride + Wide{o.shape.batches - 1} * o.place.batch_stride;
+  return (last + o.shape.columns) * o.element_bytes();
+}
+
+[[noreturn]] void refuse(Where where, const Operand& o, const std::string& what) {
+  throw Error(where, fmt::format("matmul: {} of {}: {}", o.name, name(o.type), what));
+}
+
+void check_stride(const Operand& o, const char* what, int64_t stride, int64_t count, Where where) {
+  if (count <= 1) return;
+  if (stride < o.shape.columns)
+    refuse(where, o,
+           fmt::format("a {} stride of {} elements for rows of {}; it must be at least as long", what, stride,
+                       o.shape.columns));
+  if (stride >= kStrideEnd / o.element_bytes())
+    refuse(where, o,
+           fmt::format("a {} stride of {} elements, {} B each; a tensor map holds less than 2^40 B: "
+                       "copy the matrix closer together",
+                       what, stride, o.element_bytes()));
+}
+
+void check_memory(const Operand& o, Where where) {
+  check_stride(o, "row", o.place.stride, o.shape.rows, where);
+  check_stride(o, "batch", o.place.batch_stride, o.shape.batches, where);
+  const runtime::View& memory = o.place.memory;
+  if (memory.address % static_cast<uint64_t>(o.element_bytes()) != 0)
+    refuse(where, o,
+           fmt::format("the address {:#x} is no multiple of an element's {} B", memory.address,
+                       o.element_bytes()));
+  if (extent_bytes(o) > Wide{memory.bytes})
+    refuse(where, o,
+           fmt::format("{} x {} elements with a row stride of {}, {} batches with a stride of {}, take {} B, "
+                       "and its memory has {} B",
+                       o.shape.rows, o.shape.columns, o.place.stride, o.shape.batches, o.place.batch_stride,
+                       static_cast<uint64_t>(extent_bytes(o)), memory.bytes));
+}
+
+// Rows and batches of what is written must lie beside each other.
+void check_no_self_overlap(const Operand& d, Where where) {
+  std::pair<int64_t, int64_t> inner = {d.place.stride, d.shape.rows},
+                              outer = {d.place.batch_stride, d.shape.batches};
+  if (inner.second == 1 || outer.second == 1) return;
+  if (inner > outer) std::swap(inner, outer);
+  const Wide width = Wide{inner.first} * (inner.second - 1) + d.shape.columns;
+  if (Wide{outer.first} < width)
+    refuse(where, d,
+           fmt::format("a row stride of {} and a batch stride of {} elements let {} rows of {} in {} batches "
+                       "overlap, which are written: take a batch stride of {}",
+                       d.place.stride, d.place.batch_stride, d.shape.rows, d.shape.columns, d.shape.batches,
+                       d.place.stride * d.shape.rows));
+}
+
+// Whether two operands may share an element: for sure not, where one ends before the other starts, or where
+// all strides are multiples of one period and the rows lie in different parts of it, as columns of one larger
+// matrix do.
+bool overlap(const Operand& x, const Operand& y) {
+  const uint64_t from_x = x.place.memory.address, from_y = y.place.memory.address;
+  if (from_x > from_y) return overlap(y, x);
+  const uint64_t apart = from_y - from_x;
+  if (Wide{apart} >= extent_bytes(x)) return false;
+  int64_t period = 0;  // bytes
+  for (const Operand* o : {&x, &y}) {
+    if (o->shape.rows > 1) period = std::gcd(period, o->place.stride * o->element_bytes());
+    if (o->shape.batches > 1) period = std::gcd(period, o->place.batch_stride * o->element_bytes());
+  }
+  if (period == 0) return true;
+  const auto at = static_cast<int64_t>(apart % static_cast<uint64_t>(period));
+  return at < x.shape.columns * x.element_bytes() || at + y.shape.columns * y.element_bytes() > period;
+}
+
+bool same_place(const Operand& x, const Operand& y) {
+  return x.place.memory.address == y.place.memory.address &&
+         (x.shape.rows == 1 || x.place.stride == y.place.stride) &&
+         (x.shape.batches == 1 || x.place.batch_stride == y.place.batch_stride);
+}
+
+Operand operand(char name, const DeviceMatrix& m, int64_t rows, int64_t columns, int64_t batches) {
+  Operand o;
+  o.name = name;
+  o.type = m.type;
+  o.shape = {rows, columns, batches};
+  o.place.memory = m.memory;
+  o.place.stride = m.stride != 0 ? m.stride : columns;
+  o.place.batch_stride = m.batch_stride;
+  if (m.batch_stride == 0 && __builtin_mul_overflow(o.place.stride, rows, &o.place.batch_stride))
+    o.place.batch_stride = kStrideEnd;  // of a stride that is refused anyway
+  return o;
+}
+
+Operand bias_row(const MatmulArguments& p) {
+  return operand('b', {.memory = p.bias, .type = p.d.type}, 1, p.n, 1);
+}
+
+void check_bias(const MatmulArguments& p, const Operand& d, Where where) {
+  if (p.bias.address == 0) return;
+  const Operand bias = bias_row(p);
+  if (p.bias.address % static_cast<uint64_t>(bias.element_bytes()) != 0 ||
+      extent_bytes(bias) > Wide{p.bias.bytes})
+    throw Error(where, fmt::format("matmul: a bias of {} B at {:#x}; it has {} elements of {}, D's type, and "
+                                   "begins at a multiple of {} B",
+                                   p.bias.bytes, p.bias.address, p.n, name(p.d.type), bias.element_bytes()));
+  if (overlap(d, bias)) throw Error(where, "matmul: D overlaps the bias, which is read while D is written");
+}
+
+void check_overlap(const Operands& o, Where where) {
+  auto refuse = [&](const char* what) {
+    throw Error(where,
+                fmt::format("matmul: D overlaps {}, which is read while D is written: give D memory of "
+                            "its own",
+                            what));
+  };
+  if (o.has_product && overlap(o.d, o.a)) refuse("A");
+  if (o.has_product && overlap(o.d, o.b)) refuse("B");
+  if (o.c.place.memory.address != 0 && !same_place(o.d, o.c) && overlap(o.d, o.c))
+    refuse("a part of C, and is not C itself (same address and strides)");
+}
+
+}  // namespace
+
+bool Operand::aligned_for_tma() const {
+  auto aligned = [&](int64_t stride, int64_t count) {
+    return count == 1 || stride * element_bytes() % kTma == 0;
+  };
+  return place.memory.address % kTma == 0 && aligned(place.stride, shape.rows) &&
+         aligned(place.batch_stride, shape.batches);
+}
+
+GemmOperation operation_of(const MatmulArguments& p) {
+  const bool product = p.k > 0 && p.alpha != 0;
+  GemmOperation o;
+  o.a = p.a.type;
+  o.b = p.b.type;
+  o.d = p.d.type;
+  o.a_k_major = p.a_k_major;
+  o.b_k_major = p.b_k_major;
+  const bool fp8 = p.a.type == DType::e4m3 || p.a.type == DType::e5m2;
+  o.fast_accumulation = !fp8 || p.fast_accumulation;
+  o.alpha = product && p.alpha != 1;
+  o.beta = p.beta != 0;
+  o.bias = p.bias.address != 0;
+  o.activation = p.activation;
+  o.batched = p.batches > 1;
+  return o;
+}
+
+Operands checked(const MatmulArguments& p, Where where) {
+  check_extent("m", p.m, where);
+  check_extent("n", p.n, where);
+  check_extent("k", p.k, where);
+  check_extent("batches", p.batches, where);
+  Operands o;
+  o.has_product = p.k > 0 && p.alpha != 0;
+  o.a = operand('A', p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
+  o.b = operand('B', p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
+  o.c = operand('C', p.c, p.m, p.n, p.batches);
+  o.d = operand('D', p.d, p.m, p.n, p.batches);
+  if (p.m == 0 || p.n == 0 || p.batches == 0) return o;
+  if (o.has_product) {
+    check_memory(o.a, where);
+    check_memory(o.b, where);
+  }
+  check_memory(o.d, where);
+  check_no_self_overlap(o.d, where);
+  if (p.beta != 0) {
+    if (p.c.type != p.d.type)
+      throw Error(where, fmt::format("matmul: C of {} and D of {}; they must be of one type", name(p.c.type),
+                                     name(p.d.type)));
+    check_memory(o.c, where);
+    if (o.c.place.stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
+      throw Error(where,
+                  fmt::format("matmul: C with {} rows in all batches and a stride of {} elements; both "
+                              "are less than 2^32: divide the batches",
+                              p.m * p.batches, o.c.place.stride));
+  } else {
+    o.c.place.memory = {};
+  }
+  check_bias(p, o.d, where);
+  check_overlap(o, where);
+  return o;
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,33 @@
+// The rules of a matrix product's arguments, and the operands as they lie in memory once these hold.
+#pragma once
+
+#include "kernels/gemm/copy_matrix.h"
+#include "kernels/gemm/matmul.h"
+
+namespace ptxbuilder::kernels {
+
+// One matrix as it lies, with all strides known.
+struct Operand {
+  char name = ' ';  // 'A'
+  DType type = DType::bf16;
+  MatrixShape shape;
+  MatrixPlace place;
+
+  int element_bytes() const { return size_of(type); }
+  // Whether a tensor map takes it where it lies.
+  bool aligned_for_tma() const;
+};
+
+// Those that a product reads and writes: A and B have no memory where alpha or k is 0, C where beta is 0.
+struct Operands {
+  Operand a, b, c, d;
+  bool has_product = true;  // of A and B
+};
+
+// What a kernel for these arguments computes.
+GemmOperation operation_of(const MatmulArguments& arguments);
+
+// Throws Error that names operand, rule and value. Types are left to checked().
+Operands checked(const MatmulArguments& arguments, Where where);
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,24 @@
+// Places in shared memory that copies of threads go from and to.
+#pragma once
+
+#include "ptxbuilder/layout/swizzle.h"
+#include "ptxbuilder/tile/copy.h"
+
+namespace ptxbuilder {
+
+// An address, or a view of a tile, or a slice of one: of the last two the kernel's record says what is
+// copied, so that it can be proved.
+struct SharedPlace {
+  SharedPlace(smem address) : address(address) {}  // NOLINT
+  SharedPlace(const TileView& view)                // NOLINT
+      : address(view.address()),
+        view(detail::record_view(detail::TileContext::of(Builder::current()).record, view)),
+        transposed(view.is_transposed()) {}
+  SharedPlace(smem address, std::optional<ViewRecord> view) : address(address), view(view) {}
+
+  smem address;
+  std::optional<ViewRecord> view;
+  bool transposed = false;  // the view
+};
+
+}  // namespace ptxbuilder

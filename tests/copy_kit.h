@@ -1,0 +1,64 @@
+// What the tests of copies share: the device that they run on, data, and the way out of shared memory.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/tile/thread_copy.h"
+#include "runtime/loaded_kernel.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test {
+
+inline std::string device_name = "emulator";
+
+// Takes --device=cuda|emulator|auto, and doctest's options.
+inline int run_tests(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
+  doctest::Context context(argc, argv);
+  return context.run();
+}
+
+struct Running {
+  std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+
+  Compiled compile(Kernel kernel) const {
+    CompilerOptions options;
+    options.cache = false;
+    options.assemble = false;  // the driver's compiler takes PTX too
+    return Compiler(options).compile(std::move(kernel));
+  }
+};
+
+// Elements 1, 2, ... of a type, as far as it has them: all bytes of 8-bit types, small integers of the
+// others.
+inline std::vector<std::byte> numbered(DType type, size_t count) {
+  std::vector<std::byte> bytes(count * static_cast<size_t>(size_of(type)));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>((i * 2654435761u) >> 13);
+  return bytes;
+}
+
+inline std::vector<std::byte> rows_of(const std::vector<std::byte>& matrix, int64_t pitch, int64_t row,
+                                      int64_t col, int64_t rows, int64_t cols, int bytes) {
+  std::vector<std::byte> part;
+  for (int64_t i = row; i < row + rows; ++i) {
+    auto first = matrix.begin() + (i * pitch + col) * bytes;
+    part.insert(part.end(), first, first + cols * bytes);
+  }
+  return part;
+}
+
+// out = the tile, from shared memory as `memory` says, by vectors of 16 bytes.
+inline void write_out(gmem out, smem tile, DType type, int64_t rows, int64_t cols,
+                      const ComposedLayout& memory) {
+  const int64_t elements = 16 / size_of(type);
+  TiledCopy copy(CopyAtom::vector(16), type, threads_along_rows(rows, cols, 128, elements), memory);
+  GlobalTile to{out, static_cast<uint32_t>(cols)};
+  store(copy, to, tid_x(), load(copy, tile, tid_x()));
+}
+
+}  // namespace ptxbuilder::test

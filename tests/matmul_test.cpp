@@ -1,0 +1,494 @@
+// Matmul, the matrix product of any shape: sizes from nothing on, types, storage, placement, epilogues, what
+// it refuses, and the time that a call takes on the host.
+//
+//   matmul_test [--device=emulator|cuda|auto]
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "error_kit.h"
+#include "kernels/gemm/kernel.h"
+#include "matmul_kit.h"
+#include "runtime/open_device.h"
+
+using namespace ptxbuilder;
+using kernels::Activation;
+using kernels::DeviceMatrix;
+using kernels::Matmul;
+using kernels::MatmulArguments;
+using kernels::MatmulOptions;
+using test::MatmulCase;
+using test::MatmulTrial;
+
+namespace {
+
+std::string device_name = "emulator";
+
+// One device and one Matmul for all cases: kernels are compiled once.
+runtime::Device& device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
+
+// Small tiles, of which there are several even in small products.
+kernels::GemmTile small_tile(const kernels::GemmOperation&, const kernels::GemmSize& size, int) {
+  kernels::GemmTile t;
+  t.bm = 64;
+  t.bn = 32;
+  t.consumers = 1;
+  t.stages = 2;
+  t.swapped = size.m < size.n;
+  return t;
+}
+
+Matmul& matmul() {
+  static Matmul matmul = [] {
+    MatmulOptions options;
+    options.choose = small_tile;
+    return Matmul(device(), options);
+  }();
+  return matmul;
+}
+
+void check_case(const MatmulCase& c) {
+  CAPTURE(text(c));
+  MatmulTrial trial(device(), c);
+  const std::string problem = trial.wrong(trial.run(matmul()));
+  CHECK_MESSAGE(problem.empty(), problem);
+}
+
+MatmulCase sized(int64_t m, int64_t n, int64_t k, int64_t batches = 1) {
+  MatmulCase c;
+  c.size = {m, n, k, batches};
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("sizes from nothing on") {
+  for (int64_t m : {0, 1, 70})
+    for (int64_t n : {0, 1, 40})
+      for (int64_t k : {0, 1, 72}) check_case(sized(m, n, k));
+  check_case(sized(8, 8, 8, 0));
+  check_case(sized(33, 65, 130, 2));
+}
+
+TEST_CASE("the tile that the model chooses") {
+  Matmul chosen(device());
+  MatmulTrial trial(device(), sized(200, 136, 264));
+  CHECK(trial.wrong(trial.run(chosen)) == "");
+}
+
+TEST_CASE("without a product, what is added remains") {
+  for (int64_t batches : {1, 3})
+    for (Activation activation : {Activation::none, Activation::relu}) {
+      MatmulCase c = sized(20, 72, 0, batches);
+      c.beta = -0.5F;
+      c.bias = true;
+      c.activation = activation;
+      check_case(c);
+      c.size.k = 40;
+      c.alpha = 0;
+      check_case(c);
+    }
+}
+
+TEST_CASE("A and B are not read with alpha = 0, C not with beta = 0") {
+  MatmulCase c = sized(16, 16, 16);
+  c.alpha = 0;
+  c.bias = true;
+  MatmulTrial trial(device(), c);
+  MatmulArguments p = trial.arguments();
+  p.a.memory = p.b.memory = p.c.memory = {};
+  CHECK(error_of([&] { matmul()(p); }) == "no error");
+  p.alpha = 1;
+  CHECK_ERROR(matmul()(p), "A of bf16: 16 x 16 elements");
+  p = trial.arguments();
+  p.c.memory = {};
+  CHECK(error_of([&] { matmul()(p); }) == "no error");
+  p.beta = 1;
+  CHECK_ERROR(matmul()(p), "C of bf16: 16 x 16 elements");
+}
+
+TEST_CASE("types") {
+  struct Types {
+    DType a, b, d;
+  };
+  for (auto [a, b, d] : {Types{DType::f16, DType::f16, DType::f16},
+                         {DType::bf16, DType::bf16, DType::f32},
+                         {DType::tf32, DType::tf32, DType::f32},
+                         {DType::tf32, DType::tf32, DType::bf16},
+                         {DType::e4m3, DType::e4m3, DType::bf16},
+                         {DType::e5m2, DType::e4m3, DType::f16},
+                         {DType::s8, DType::s8, DType::s32},
+                         {DType::u8, DType::s8, DType::f32}}) {
+    MatmulCase c = sized(40, 70, 200);
+    c.a = a, c.b = b, c.d = d;
+    check_case(c);  // of which many rows are no multiple of 16 bytes
+    c.fast_accumulation = false;
+    if (size_of(a) == 1) check_case(c);
+  }
+}
+
+TEST_CASE("storage") {
+  for (bool a_k_major : {false, true})
+    for (bool b_k_major : {false, true})
+      for (int64_t extent : {72, 51}) {
+        MatmulCase c = sized(extent, extent + 16, extent + 8);
+        c.a_k_major = a_k_major;
+        c.b_k_major = b_k_major;
+        check_case(c);
+      }
+}
+
+TEST_CASE("strides and addresses that TMA does not take are copied, those that it takes are not") {
+  const MatmulCase plain = sized(40, 72, 48);
+  Matmul fresh = [] {
+    MatmulOptions options;
+    options.choose = small_tile;
+    return Matmul(device(), options);
+  }();
+  auto check_fresh = [&](const MatmulCase& c, bool copies) {
+    CAPTURE(text(c));
+    const size_t before = fresh.workspace_bytes();
+    MatmulTrial trial(device(), c);
+    CHECK(trial.wrong(trial.run(fresh)) == "");
+    CHECK((fresh.workspace_bytes() > before) == copies);
+  };
+  MatmulCase c = plain;
+  c.a_lie.gap = c.b_lie.gap = c.d_lie.gap = 16;
+  c.a_lie.offset = c.b_lie.offset = c.d_lie.offset = 8;
+  check_fresh(c, false);
+  c = sized(1, 72, 48);  // a row has no stride
+  c.a_lie.gap = 1;
+  check_fresh(c, false);
+  c = plain;
+  c.beta = 2;
+  c.c_lie.offset = c.c_lie.gap = 1;  // read as it lies
+  check_fresh(c, false);
+  c = plain;
+  c.a_lie.offset = 1;
+  check_fresh(c, true);
+  c.b_lie.gap = 3;
+  check_fresh(c, true);
+  c.d_lie = {.offset = 5, .gap = 9};
+  check_fresh(c, true);
+  check_fresh(c, false);  // into the same workspace
+  c.beta = 2;
+  c.in_place = true;
+  check_fresh(c, false);
+}
+
+TEST_CASE("long rows and many rows are copied whole") {
+  MatmulCase c = sized(3, 2100, 5);
+  check_case(c);
+  c = sized(1100, 7, 3);
+  check_case(c);
+  for (DType type : {DType::tf32, DType::e4m3}) {
+    c = sized(5, 9, 1100);
+    c.a = c.b = type;
+    c.a_lie.gap = c.b_lie.gap = 1;
+    c.d = DType::f32;
+    check_case(c);
+  }
+}
+
+TEST_CASE("batches") {
+  MatmulCase c = sized(33, 40, 72, 3);
+  c.bias = true;
+  check_case(c);
+  c.a_lie.batch_gap = c.b_lie.batch_gap = 8;
+  c.d_lie = {.offset = 8, .gap = 8, .batch_gap = 16};
+  check_case(c);
+  c.beta = 0.5F;
+  c.c_lie = {.offset = 1, .gap = 2, .batch_gap = 3};
+  check_case(c);
+  c.a_lie.batch_gap = c.b_lie.batch_gap = c.d_lie.batch_gap = 1;
+  check_case(c);
+  c.in_place = true;
+  check_case(c);
+  c.activation = Activation::silu;
+  c.in_place = false;
+  c.c_lie = {};
+  check_case(c);
+}
+
+TEST_CASE("epilogues") {
+  MatmulCase c = sized(70, 41, 100);
+  for (Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::silu})
+    for (bool bias : {false, true})
+      for (float beta : {0.0F, -1.5F}) {
+        c.activation = activation;
+        c.bias = bias;
+        c.beta = beta;
+        c.alpha = bias ? 0.25F : 1;
+        c.in_place = activation == Activation::gelu;
+        check_case(c);
+      }
+}
+
+TEST_CASE("parts of one larger matrix, side by side") {
+  // Columns 0 to 47 of a matrix of 128 columns are A, and columns 64 to 103 become D.
+  auto& dev = device();
+  const int64_t m = 50, n = 40, k = 48, columns = 128;
+  std::vector<uint16_t> whole(static_cast<size_t>(m * columns), 0x3f80),
+      ones(static_cast<size_t>(n * k), 0x3f80);
+  runtime::Buffer at = runtime::Buffer::of(dev, whole), b = runtime::Buffer::of(dev, ones);
+  MatmulArguments p;
+  p.m = m, p.n = n, p.k = k;
+  p.a = {.memory = at, .stride = columns};
+  p.b = {.memory = b};
+  p.d = {.memory = at.part(2 * 64, at.bytes() - 2 * 64), .stride = columns};
+  matmul()(p);
+  dev.synchronize();
+  const auto got = at.copy_out<uint16_t>();
+  size_t wrong = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const size_t column = i % columns;
+    wrong += got[i] != (column >= 64 && column < 104 ? 0x4240 : 0x3f80);  // 48 and 1
+  }
+  CHECK(wrong == 0);
+  p.d.memory = at.part(2 * 40, at.bytes() - 2 * 40);
+  CHECK_ERROR(matmul()(p), "matmul: D overlaps A, which is read while D is written");
+  p.m = m - 1;
+  p.d.memory = at.part(2 * 100, at.bytes() - 2 * 100);  // its rows end within the next rows of A
+  CHECK_ERROR(matmul()(p), "matmul: D overlaps A, which is read while D is written");
+  p.m = m;
+  // Heads: batches lie side by side in each row.
+  std::vector<uint16_t> heads(static_cast<size_t>(m * columns), 0x3f80);
+  runtime::Buffer out = runtime::Buffer::of(dev, heads);
+  p.batches = 2;
+  p.b = {.memory = b, .batch_stride = 0};
+  runtime::Buffer two(dev, 2 * b.bytes());
+  two.copy_in(ones);
+  two.copy_in(ones, b.bytes());
+  p.b.memory = two;
+  p.a = {.memory = out, .stride = columns, .batch_stride = 64};
+  p.d = {.memory = at, .stride = columns, .batch_stride = 40};
+  matmul()(p);
+  dev.synchronize();
+  const auto both = at.copy_out<uint16_t>();
+  wrong = 0;
+  for (size_t i = 0; i < both.size(); ++i) wrong += (both[i] == 0x4240) != (i % columns < 104);
+  CHECK(wrong == 0);
+  p.d.batch_stride = 39;
+  CHECK_ERROR(matmul()(p), "a batch stride of 39 elements for rows of 40");
+  p.m = 49;
+  p.d.batch_stride = 88;  // 88 + 40 is all of the row
+  CHECK(error_of([&] { matmul()(p); }) == "no error");
+  p.d.batch_stride = 90;
+  CHECK_ERROR(matmul()(p), "let 49 rows of 40 in 2 batches overlap");
+}
+
+TEST_CASE("what is refused, beside what is accepted") {
+  const MatmulCase c = [] {
+    MatmulCase c = sized(16, 24, 32);
+    c.beta = 1;
+    c.bias = true;
+    return c;
+  }();
+  MatmulTrial trial(device(), c);
+  const MatmulArguments good = trial.arguments();
+  REQUIRE(error_of([&] { matmul()(good); }) == "no error");
+  struct Wrong {
+    const char* phrase;
+    std::function<void(MatmulArguments&)> change;
+  };
+  const Wrong all[] = {
+      {"matmul: m = -1; sizes are 0 to 2^31 - 4096", [](auto& p) { p.m = -1; }},
+      {"matmul: n = 4294967296; sizes are 0 to 2^31 - 4096", [](auto& p) { p.n = int64_t{1} << 32; }},
+      {"matmul: batches = -2", [](auto& p) { p.batches = -2; }},
+      {"matmul: A of bf16: a row stride of 31 elements for rows of 32", [](auto& p) { p.a.stride = 31; }},
+      {"a row stride of 549755813888 elements, 2 B each; a tensor map holds less than 2^40 B",
+       [](auto& p) { p.a.stride = int64_t{1} << 39; }},
+      {"a row stride of 9223372036854775807 elements", [](auto& p) { p.a.stride = INT64_MAX; }},
+      {"matmul: B of bf16: 24 x 32 elements with a row stride of 33, 1 batches",
+       [](auto& p) { p.b.stride = 33; }},
+      {"take 1536 B, and its memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
+      {"is no multiple of an element's 2 B", [](auto& p) { p.a.memory.address += 1; }},
+      {"matmul: D of bf16: the address", [](auto& p) { p.d.memory.address -= 1; }},
+      {"matmul: C of f32 and D of bf16; they must be of one type", [](auto& p) { p.c.type = DType::f32; }},
+      {"matmul: C with 16 rows in all batches and a stride of 4294967296 elements",
+       [](auto& p) {
+         p.c.stride = int64_t{1} << 32;
+         p.c.memory.bytes = size_t{1} << 40;
+       }},
+      {"matmul: a bias of 47 B", [](auto& p) { p.bias.bytes -= 1; }},
+      {"matmul: a bias of 48 B", [](auto& p) { p.bias.address += 1; }},
+      {"matmul: D overlaps B, which is read while D is written", [](auto& p) { p.d.memory = p.b.memory; }},
+      {"matmul: D overlaps the bias",
+       [](auto& p) { p.bias = {.address = p.d.memory.address + 16, .bytes = 48}; }},
+      {"matmul: D overlaps a part of C, and is not C itself",
+       [](auto& p) { p.d.memory = {.address = p.c.memory.address - 16, .bytes = p.c.memory.bytes}; }},
+      {"A of f32; it takes f16, bf16, tf32, e4m3, e5m2, s8 or u8",
+       [](auto& p) {
+         p.a.type = DType::f32;
+         p.a.memory.bytes = 1 << 20;
+       }},
+      {"A of f16 and B of bf16; they must be equal", [](auto& p) { p.a.type = DType::f16; }},
+      {"A of e4m3 stored along m",
+       [](auto& p) {
+         p.a.type = p.b.type = DType::e4m3;
+         p.a_k_major = false;
+       }},
+      {"D of s32 from A of bf16",
+       [](auto& p) {
+         p.d.type = p.c.type = DType::s32;
+         p.c.memory.bytes = p.d.memory.bytes = p.bias.bytes = 1 << 20;
+         p.c.memory = p.d.memory;
+       }},
+  };
+  for (const Wrong& wrong : all) {
+    MatmulArguments p = good;
+    wrong.change(p);
+    CHECK_ERROR(matmul()(p), wrong.phrase);
+  }
+  MatmulArguments p = good;
+  p.m = 0;  // nothing is done, but the types must be those of some product
+  CHECK(error_of([&] { matmul()(p); }) == "no error");
+  p.a.type = DType::f64;
+  CHECK_ERROR(matmul()(p), "A of f64");
+  const unsigned line = __LINE__ + 1;
+  CHECK_ERROR(matmul()(p), fmt::format("matmul_test.cpp:{}", line));
+  p = good;
+  p.beta = 0;
+  p.bias = {};
+  p.m = p.n = 1;
+  p.batches = (int64_t{1} << 31) - 4096;  // which needs memory
+  CHECK_ERROR(matmul()(p), "its memory has");
+}
+
+// Takes everything and does nothing: what is left is the host's part of a call.
+class IdleDevice final : public runtime::Device {
+ public:
+  struct IdleProgram : runtime::Program {};
+  runtime::DeviceProperties properties() const override { return {"idle", 90, 132, 1 << 30, 232448, "none"}; }
+  bool wants_ptx() const override { return reads_ptx; }
+  runtime::Address allocate(size_t bytes) override {
+    return std::exchange(next_, next_ + (bytes + 255) / 256 * 256);
+  }
+  void release(runtime::Address) noexcept override {}
+  void copy_in(runtime::Address, const void*, size_t) override {}
+  void copy_out(void*, runtime::Address, size_t) override {}
+  void fill(runtime::Address, uint8_t, size_t) override {}
+  std::unique_ptr<runtime::Program> load(const std::string&, const Signature&) override {
+    ++loads;
+    return std::make_unique<IdleProgram>();
+  }
+  runtime::TensorMap encode(const runtime::TensorMapArguments&) override {
+    ++encoded;
+    return {};
+  }
+  void launch(runtime::Program&, const runtime::Launch&, std::span<const void* const>) override {
+    ++launches;
+  }
+  void synchronize(std::chrono::milliseconds) override {}
+  std::vector<double> time(int, int, const std::function<void()>&) override { return {}; }
+
+  bool reads_ptx = true;
+  int loads = 0, encoded = 0, launches = 0;
+
+ private:
+  runtime::Address next_ = 4096;
+};
+
+// Microseconds of one call, the mean of 100, of which the least of 50.
+double microseconds_of_call(runtime::Device& on, Matmul& product, const MatmulArguments& p) {
+  double least = 1e9;
+  for (int round = 0; round < 50; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i) product(p);
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    on.synchronize();
+    least = std::min(least, time.count() / 100);
+  }
+  return least;
+}
+
+TEST_CASE("a product that is known takes the host less than 20 us, and loads and encodes nothing") {
+  IdleDevice idle;
+  Matmul product(idle);
+  MatmulCase c = sized(64, 64, 64, 2);
+  c.bias = true;
+  c.beta = 2;
+  MatmulTrial trial(idle, c);
+  product(trial.arguments());
+  const int loads = idle.loads, encoded = idle.encoded;
+  const double aligned = microseconds_of_call(idle, product, trial.arguments());
+  CHECK(idle.loads == loads);
+  CHECK(idle.encoded == encoded);
+  CHECK(idle.launches == 5001);
+  c.a_lie.offset = c.b_lie.offset = c.d_lie.offset = 1;
+  MatmulTrial moved(idle, c);
+  product(moved.arguments());
+  const double copied = microseconds_of_call(idle, product, moved.arguments());
+  CHECK(idle.launches == 5001 + 4 * 5001);
+  MESSAGE(fmt::format("before the launch: {:.2f} us, with three copies {:.2f} us", aligned, copied));
+  CHECK(aligned < 20);
+  CHECK(copied < 20);
+}
+
+TEST_CASE("products of other sizes share a kernel; other tiles and operations have their own") {
+  IdleDevice idle;
+  MatmulOptions options;
+  options.choose = small_tile;
+  Matmul product(idle, options);
+  auto loads_of = [&](const MatmulCase& c) {
+    const int before = idle.loads;
+    MatmulTrial trial(idle, c);
+    product(trial.arguments());
+    return idle.loads - before;
+  };
+  CHECK(loads_of(sized(64, 64, 64)) == 1);
+  CHECK(loads_of(sized(64, 64, 128)) == 0);
+  CHECK(loads_of(sized(128, 64, 64)) == 0);
+  CHECK(loads_of(sized(64, 128, 64)) == 1);  // swapped
+  MatmulCase c = sized(64, 64, 64);
+  c.alpha = 2;
+  CHECK(loads_of(c) == 1);
+  c.alpha = 3;
+  CHECK(loads_of(c) == 0);
+}
+
+TEST_CASE("a tile that spills beside an epilogue is used all the same") {
+  std::unique_ptr<Compiler> compiler;
+  try {
+    compiler = std::make_unique<Compiler>(CompilerOptions{.cache = false});
+  } catch (const Error&) {
+    return;  // without a ptxas nobody knows
+  }
+  MatmulCase c = sized(64, 64, 64);
+  c.beta = 1;
+  c.bias = true;
+  c.activation = Activation::silu;
+  IdleDevice idle;
+  idle.reads_ptx = false;
+  MatmulOptions options;
+  options.compiler.cache = false;
+  options.choose = [&](const kernels::GemmOperation& operation, const kernels::GemmSize&, int) {
+    const kernels::GemmTile tile = kernels::parse_tile("256x96x64_4_pp");
+    CHECK_ERROR(compiler->compile(kernels::gemm(operation, tile)), "bytes of spill stores");
+    return tile;
+  };
+  Matmul product(idle, options);
+  MatmulTrial trial(idle, c);
+  product(trial.arguments());
+  CHECK(idle.launches == 1);
+}
+
+TEST_CASE("the host's part of a call on this device") {
+  if (device_name != "cuda") return;
+  Matmul product(device());
+  MatmulTrial trial(device(), sized(64, 64, 64));
+  trial.run(product);
+  MESSAGE(fmt::format("from the call to behind the launch: {:.2f} us",
+                      microseconds_of_call(device(), product, trial.arguments())));
+}
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
+  doctest::Context context(argc, argv);
+  return context.run();
+}
