@@ -56,7 +56,7 @@ inline double activated(Activation activation, double x) {
 // about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
 inline double lost_share(const GemmOperation& o) {
   if (o.a == DType::s8 || o.a == DType::u8) return 0;
-  if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-13;
+  if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-12;
   return 0x1p-20;
 }
 

@@ -231,7 +231,7 @@ TEST_CASE("reductions of every type that has them, in views and in slices") {
                                         by_view ? "" : ".L2::cache_hint")));
         ++count;
       }
-  CHECK(count == 2 * (7 + 6 + 6 + 1 + 1 + 3 * 4));
+  CHECK(count == 2 * (7 + 6 + 6 + 1 + 1 + 3 * 3));
 }
 
 TEST_CASE("hints to L2 change the instructions, and no element") {

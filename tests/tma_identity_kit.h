@@ -139,6 +139,18 @@ struct Place {
   // Calls f(byte in the box, byte in the tensor or none) for each element.
   template <class F>
   void each(const std::vector<int32_t>& start, F f) const {
+    walk(start, static_cast<int64_t>(shape[0]), f);
+  }
+  // The same for a store, which writes whole units of 16 B at the end of a row.
+  template <class F>
+  void each_stored(const std::vector<int32_t>& start, F f) const {
+    const int64_t unit = 16 / static_cast<int64_t>(width(type));
+    walk(start, (static_cast<int64_t>(shape[0]) + unit - 1) / unit * unit, f);
+  }
+
+  // With rows of `row` elements.
+  template <class F>
+  void walk(const std::vector<int32_t>& start, int64_t row, F f) const {
     const std::vector<uint64_t> step = strides();
     uint32_t count = box_bytes() / static_cast<uint32_t>(width(type));
     for (uint32_t i = 0; i < count; ++i) {
@@ -148,7 +160,7 @@ struct Place {
       for (size_t d = 0; d < rank(); ++d) {
         int64_t x = start[d] + int64_t{rest % extent(d)} * element_strides[d];
         rest /= extent(d);
-        inside &= x >= 0 && x < static_cast<int64_t>(shape[d]);
+        inside &= x >= 0 && x < (d == 0 ? row : static_cast<int64_t>(shape[d]));
         place += x * static_cast<int64_t>(d == 0 ? width(type) : step[d - 1]);
       }
       f(i * width(type), inside ? std::optional<size_t>(static_cast<size_t>(place)) : std::nullopt);

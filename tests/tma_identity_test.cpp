@@ -151,7 +151,7 @@ std::string copy_wrong(Bench& bench, const Place& p, uint32_t seed) {
   Bench::Result result = bench.run(p, in, out, place);
   std::string wrong = compare_shared(p, in, result.shared, box);
   if (!wrong.empty()) return wrong;
-  p.each(place, [&](size_t byte, std::optional<size_t> to) {
+  p.each_stored(place, [&](size_t byte, std::optional<size_t> to) {
     if (to) std::memcpy(&out[*to], &box[byte], width(p.type));
   });
   return compare_global(out, result.stored);
@@ -234,18 +234,12 @@ TEST_CASE("global to shared to global, every rank, type and swizzle, inside and 
   MESSAGE(cases << " copies on " << bench.device().properties().name);
 }
 
-// Rows follow each other without gaps, as they do in boxes that are as wide as the swizzle.
-TEST_CASE("a swizzle wider than the box") {
+// Hardware does not pack the rows of such a box; where it puts them is not modelled.
+TEST_CASE("a swizzle wider than the box is refused by the emulator") {
+  if (device_name == "cuda") return;
   Bench bench;
-  uint32_t cases = 0;
-  for (auto [swizzle, inner] : {std::pair{Swizzle::b32, 16u},
-                                {Swizzle::b64, 16u},
-                                {Swizzle::b64, 32u},
-                                {Swizzle::b128, 32u},
-                                {Swizzle::b128, 48u},
-                                {Swizzle::b128, 64u}})
-    cases += check_copies(bench, swizzle, inner);
-  CHECK(cases == 6 * 5 * 15 * 6);
+  for (auto [swizzle, inner] : {std::pair{Swizzle::b32, 16u}, {Swizzle::b64, 32u}, {Swizzle::b128, 64u}})
+    CHECK_THROWS(copy_wrong(bench, place(2, DType::bf16, swizzle, inner, Position::inside), 1));
 }
 
 TEST_CASE("element strides") {
@@ -363,9 +357,9 @@ TEST_CASE("reductions in every type that has them") {
       {"max", {u32, s32, u64, s64, f16, bf16}},
       {"inc", {u32}},
       {"dec", {u32}},
-      {"and", {u32, s32, u64, s64}},
-      {"or", {u32, s32, u64, s64}},
-      {"xor", {u32, s32, u64, s64}},
+      {"and", {u32, s32, u64}},  // of s64 an H100 calls these illegal instructions
+      {"or", {u32, s32, u64}},
+      {"xor", {u32, s32, u64}},
   };
   Bench bench;
   uint32_t cases = 0;
@@ -374,18 +368,19 @@ TEST_CASE("reductions in every type that has them") {
       for (int rank = 1; rank <= 5; ++rank)
         for (Swizzle swizzle : {Swizzle::none, Swizzle::b128})
           for (Position position : {Position::inside, Position::in_front, Position::mixed}) {
-            Place p = place(rank, type, swizzle, 64, position);
+            Place p =
+                place(rank, type, swizzle, swizzle == Swizzle::none ? 64 : inner_extent(swizzle), position);
             Bytes in = numbers(p, cases), out = numbers(p, ++cases + 1000), box;
             const std::vector<int32_t> place = not_in_front(p.at);
             Bench::Result result = bench.run(p, in, out, place, op);
             std::string wrong = compare_shared(p, in, result.shared, box);
-            p.each(place, [&](size_t byte, std::optional<size_t> to) {
+            p.each_stored(place, [&](size_t byte, std::optional<size_t> to) {
               if (to) reduce_element(&out[*to], &box[byte], type, op);
             });
             if (wrong.empty()) wrong = compare_global(out, result.stored);
             CHECK_MESSAGE(wrong.empty(), op << " " << p.text() << ": " << wrong);
           }
-  CHECK(cases == (7 + 6 + 6 + 1 + 1 + 4 * 3) * 5 * 2 * 3);
+  CHECK(cases == (7 + 6 + 6 + 1 + 1 + 3 * 3) * 5 * 2 * 3);
 }
 
 TEST_CASE("multicast to the CTAs of a mask, and to no other") {

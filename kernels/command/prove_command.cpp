@@ -1,4 +1,5 @@
-// `ptxb prove`: whether the matrix instructions of a kernel read what its tensor copies have written.
+// `ptxb prove`: whether matrix instructions and stores of a kernel find in shared memory what copies and
+// registers have put there.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -55,7 +56,7 @@ void print(const KernelRecord& record, const Fields& fields, const Proof& proof)
   if (!proof)
     fmt::print("counterexample: {}\n", proof.counterexample->text());
   else if (proof.links.empty())
-    fmt::print("nothing to prove: no tensor copy and no matrix instruction\n");
+    fmt::print("nothing to prove: no copy whose source and reader are known\n");
   else
     fmt::print("proved: {} elements are where they are looked for\n", proof.elements());
 }

@@ -257,6 +257,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       u32 row = t.pingpong ? u32(0) : wg * per_warpgroup;
       if (turn) turn->wait();
       acc.zero();
+      if (t.split_k > 1) if_(first >= last, [&] { acc.fill(0); });  // a share of k may be empty
       if (promotes) total->fill(0);
       auto step = [&](u32 kt, const std::function<void()>& meanwhile) {
         auto s = ring.wait();

@@ -25,6 +25,13 @@ MapContents read_map(Warp& w, const Instruction& i, int lane) {
   if (m.magic != map_magic)
     w.fail(Fault::operand, fmt::format("there is no tensor map at {:#x}", address), lane);
   if (!w.cluster().map_changes.empty()) check_changed_map(w, address, m, lane);
+  if (const uint32_t row = m.box[0] * m.element_bytes(), span = 16u << static_cast<int>(m.swizzle);
+      m.swizzle != Swizzle::none && row < span)
+    w.fail(Fault::operand,
+           fmt::format("rows of {} B in a box whose swizzle spans {} B: hardware does not pack them, and the "
+                       "emulator does not know where it puts them; make the box as wide as its swizzle",
+                       row, span),
+           lane);
   if (m.rank != i.mode[0])
     w.fail(Fault::operand, fmt::format("a tensor map of rank {} in a {}d copy", m.rank, i.mode[0]), lane);
   return m;
@@ -135,7 +142,10 @@ void execute_store(Warp& w, const Instruction& i, Lanes lanes) {
         [&w, m, coordinates, data, reduces, op, lane] {
           for_each_row(m, coordinates, [&](const BoxRow& r) {
             if (r.last <= r.first) return;
-            const uint32_t size = m.element_bytes(), n = (r.last - r.first) * size;
+            // Whole units of 16 B at the end of a row, so beyond a tensor that ends within one (as an H100
+            // does).
+            const uint32_t size = m.element_bytes(), end = std::min((r.last * size + 15) / 16 * 16, r.bytes),
+                           n = end - r.first * size;
             std::byte* to = w.global(r.address, n, lane, true, "this copy");
             const std::byte* from = data->data() + r.linear + r.first * size;
             if (reduces)
