@@ -257,7 +257,6 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       u32 row = t.pingpong ? u32(0) : wg * per_warpgroup;
       if (turn) turn->wait();
       acc.zero();
-      if (t.split_k > 1) if_(first >= last, [&] { acc.fill(0); });  // a share of k may be empty
       if (promotes) total->fill(0);
       auto step = [&](u32 kt, const std::function<void()>& meanwhile) {
         auto s = ring.wait();
@@ -284,6 +283,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
         wgmma_wait(0);
         ring.release_last(first >= last);
       }
+      if (t.split_k > 1) if_(first >= last, [&] { acc.fill(0); });  // a share of k may be empty
       if (turn) {
         turn->pass();
         ring.skip(depth * (t.consumers - 1));
