@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "kernels/bench/operation.h"
 #include "kernels/bench/our_kernel.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
@@ -16,17 +17,6 @@ namespace {
 using kernels::GemmOperation;
 using kernels::GemmSize;
 using kernels::GemmTile;
-
-GemmOperation operation(const GemmProblem& p) {
-  GemmOperation o;
-  o.a = p.a;
-  o.b = p.b;
-  o.d = p.d;
-  o.a_k_major = p.a_k_major;
-  o.b_k_major = p.b_k_major;
-  o.fast_accumulation = p.fast_accumulation;
-  return o;
-}
 
 // The model's candidates leave out what differs little from a better one: at most two of the same rows and
 // columns.
@@ -63,7 +53,7 @@ class OurGemm final : public Contender {
   }
 
   void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
-    const GemmOperation o = operation(problem);
+    const GemmOperation o = operation_of(problem);
     const GemmTile tile = tile_for(problem);
     if (!kernel_ || !(tile == tile_) || !(o == operation_))
       kernel_ = load(gpu_, kernels::gemm(o, tile), options_);
@@ -92,7 +82,7 @@ class OurGemm final : public Contender {
  private:
   int multiprocessors() const { return gpu_.device().properties().multiprocessors; }
   GemmTile tile_for(const GemmProblem& p) const {
-    return kernels::checked(operation(p), choice_(operation(p), {p.m, p.n, p.k}, multiprocessors()));
+    return kernels::checked(operation_of(p), choice_(operation_of(p), {p.m, p.n, p.k}, multiprocessors()));
   }
 
   const Gpu& gpu_;

@@ -44,17 +44,6 @@ std::string limiting_term(const kernels::Prediction& p) {
   return p.l2 >= p.memory ? "l2" : "memory";
 }
 
-kernels::GemmOperation operation_of(const GemmProblem& p) {
-  kernels::GemmOperation o;
-  o.a = p.a;
-  o.b = p.b;
-  o.d = p.d;
-  o.a_k_major = p.a_k_major;
-  o.b_k_major = p.b_k_major;
-  o.fast_accumulation = p.fast_accumulation;
-  return o;
-}
-
 std::vector<TunedTile> tuned_tiles(const ShapeResult& result, int multiprocessors) {
   std::vector<TunedTile> tiles;
   for (size_t i = 0; i < result.entries.size(); ++i) {

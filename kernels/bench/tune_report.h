@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/bench/operation.h"
 #include "kernels/bench/results.h"
 #include "kernels/gemm/choice.h"
 
@@ -22,9 +23,6 @@ struct TunedTile {
 
 // The longest term of the prediction, which counts: "multiply", "l2" or "memory".
 std::string limiting_term(const kernels::Prediction& prediction);
-
-// What a product of the benchmark computes.
-kernels::GemmOperation operation_of(const GemmProblem& problem);
 
 // Those of a measured shape whose contenders are tiles of gemm, the one that is chosen first: the fastest
 // first, those without a time last, a tile once.

@@ -189,9 +189,7 @@ Operands Matmul::State::placed(Operands o) {
     move_if(!o.b.aligned_for_tma(), o.b);
   }
   move_if(o.c.place.memory.address != 0 && !batches_touch(o.c), o.c);
-  // A store writes whole units of 16 B at the end of a row (measured on an H100), and what follows D's rows
-  // is not D's.
-  move_if(!o.d.aligned_for_tma() || o.d.shape.columns * o.d.element_bytes() % 16 != 0, o.d);
+  move_if(!o.d.stored_by_tma(), o.d);
   if (workspace_.bytes() < bytes) {
     workspace_ = {};  // first: both may not fit
     workspace_ = runtime::Buffer(device_, bytes);

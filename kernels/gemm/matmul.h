@@ -38,9 +38,10 @@ struct DeviceMatrix {
 //
 // Placement: any stride and address that is a multiple of the element's size. TMA wants addresses, strides of
 // rows and strides of batches that are multiples of 16 bytes (a stride counts where there is more than one
-// row or batch): an operand that is not so placed is copied into a workspace first, or from it behind the
-// product, which costs its bytes twice (read and written) in the GPU's memory, and a launch of some 3 us. C
-// is copied only where its batches do not lie m strides apart.
+// row or batch), and rows of D that end at one, since it stores whole units: an operand that is not so placed
+// is copied into a workspace first, or from it behind the product, which costs its bytes twice (read and
+// written) in the GPU's memory, and a launch of some 3 us. C is copied only where its batches do not lie m
+// strides apart.
 //
 // Aliasing: D may be C itself (same address and strides). Every other overlap of D is an error; A, B, C and
 // bias may overlap as they like.

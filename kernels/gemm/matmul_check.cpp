@@ -154,6 +154,10 @@ bool Operand::aligned_for_tma() const {
          aligned(place.batch_stride, shape.batches);
 }
 
+bool Operand::stored_by_tma() const {
+  return aligned_for_tma() && shape.columns * element_bytes() % kTma == 0;
+}
+
 GemmOperation operation_of(const MatmulArguments& p) {
   const bool product = p.k > 0 && p.alpha != 0;
   GemmOperation o;

@@ -16,6 +16,9 @@ struct Operand {
   int element_bytes() const { return size_of(type); }
   // Whether a tensor map takes it where it lies.
   bool aligned_for_tma() const;
+  // Whether TMA also stores it there, and nothing behind its rows: it writes whole units of 16 B at the end
+  // of a row (measured on an H100).
+  bool stored_by_tma() const;
 };
 
 // Those that a product reads and writes: A and B have no memory where alpha or k is 0, C where beta is 0.
