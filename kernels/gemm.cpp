@@ -39,7 +39,8 @@ GemmTile tile(const command::Fields& f) {
   t.cluster_m = f.small("cluster_m");
   t.cluster_n = f.small("cluster_n");
   t.split_k = f.small("split_k");
-  t.group = f.small("group");
+  t.stream_k = f["stream_k"] != 0;
+  t.raster = {f.small("group"), f.word("raster") == "columns", f["snake"] != 0};
   t.ctas_per_sm = f.small("ctas_per_sm");
   return t;
 }
@@ -115,7 +116,10 @@ const command::Registration registration({
                {"cluster_m", 1, "CTAs of a cluster along rows"},
                {"cluster_n", 1, "CTAs of a cluster along columns"},
                {"split_k", 1, "CTAs that divide k"},
-               {"group", 16, "rows of tiles that are computed together"},
+               {"stream_k", 0, "CTAs share tiles along k", 1, 1, kSwitch},
+               {"group", 16, "rows or columns of tiles that are computed together"},
+               {"raster", 0, "of what a group is made", 1, 1, {"rows", "columns"}},
+               {"snake", 0, "every second group goes back", 1, 1, kSwitch},
                {"ctas_per_sm", 1, "CTAs that an SM holds"},
                {"sms", 132, "multiprocessors that the grid is for"}},
     .build = [](const command::Fields& f) { return gemm(operation(f), tile(f)); },

@@ -48,7 +48,7 @@ int CudaContext::attribute(cu::DeviceAttribute attribute) const {
   return value;
 }
 
-JitLog::JitLog(bool line_info) : errors_(kLogBytes, '\0'), information_(kLogBytes, '\0') {
+JitLog::JitLog() : errors_(kLogBytes, '\0'), information_(kLogBytes, '\0') {
   // The driver takes numbers in the bits of the pointers.
   auto number = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
   const std::pair<cu::JitOption, void*> all[kCount] = {
@@ -57,7 +57,6 @@ JitLog::JitLog(bool line_info) : errors_(kLogBytes, '\0'), information_(kLogByte
       {cu::JitOption::info_log_buffer, information_.data()},
       {cu::JitOption::info_log_buffer_size_bytes, number(kLogBytes)},
       {cu::JitOption::log_verbose, number(1)},
-      {cu::JitOption::generate_line_info, number(line_info)},
   };
   for (unsigned i = 0; i < kCount; ++i) std::tie(options_[i], values_[i]) = all[i];
 }

@@ -34,10 +34,12 @@ class CudaContext {
   cu::Context context_ = nullptr;
 };
 
-// The buffers for the log of the driver's PTX compiler and the options that hand them over.
+// The buffers for the log of the driver's PTX compiler and the options that hand them over. Line numbers are
+// not among them: with CU_JIT_GENERATE_LINE_INFO the compiler of driver 580.159 corrupts the heap of the
+// process within a few modules without .loc lines ("free(): invalid pointer"), whoever calls it.
 class JitLog {
  public:
-  explicit JitLog(bool line_info = true);
+  JitLog();
 
   unsigned count() const { return kCount; }
   cu::JitOption* options() { return options_; }
@@ -46,7 +48,7 @@ class JitLog {
   std::string information() const { return information_.c_str(); }
 
  private:
-  static constexpr unsigned kCount = 6;
+  static constexpr unsigned kCount = 5;
 
   std::string errors_, information_;
   cu::JitOption options_[kCount];

@@ -77,7 +77,6 @@ enum class JitOption : int {
   error_log_buffer = 5,
   error_log_buffer_size_bytes = 6,
   log_verbose = 12,
-  generate_line_info = 13,
 };
 
 enum class JitInput : int { ptx = 1 };

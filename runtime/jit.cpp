@@ -45,11 +45,11 @@ class Linker {
 
 }  // namespace
 
-JitResult assemble_with_driver(const std::string& ptx, const std::string& target, bool line_info,
+JitResult assemble_with_driver(const std::string& ptx, const std::string& target,
                                const std::string& library) {
   CudaContext context(target, library);
   context.activate();
-  JitLog log(line_info);
+  JitLog log;
   Linker linker(context.driver(), log);
   linker.add(ptx);
   std::string cubin = linker.complete();

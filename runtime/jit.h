@@ -12,8 +12,9 @@ struct JitResult {
 
 // Compiles for the first GPU that runs `target` code. Throws Error with the compiler's log when the PTX is
 // refused, and when there is no such GPU. The linker compiles relocatable code, in which setmaxnreg has no
-// effect (advisory C7504): kernels that use it are better loaded as PTX text, see Device::load.
+// effect (advisory C7504): kernels that use it are better loaded as PTX text, see Device::load. Line numbers
+// are not asked for: see JitLog.
 JitResult assemble_with_driver(const std::string& ptx, const std::string& target = "sm_90a",
-                               bool line_info = true, const std::string& library = "libcuda.so.1");
+                               const std::string& library = "libcuda.so.1");
 
 }  // namespace ptxbuilder::runtime

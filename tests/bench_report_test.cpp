@@ -229,6 +229,29 @@ TEST_CASE("the report has a line for each, and credits nothing wrong") {
                  "ours 100.00 us, 1374.4 TFLOP/s, 1.030 x cuBLASLt, win"));
 }
 
+TEST_CASE("ours are scored against the fastest peer of each shape, where there are two") {
+  Entry ours = entry("ours", 100), late = entry("CUTLASS", 50);
+  ours.ours = true;
+  late.left_out = "it has died";
+  late.samples.clear();
+  RunResult run = run_of({result(64, 64, 64, {ours, entry("CUTLASS", 110), entry("cuBLASLt", 121)}),
+                          result(128, 64, 64, {ours, entry("CUTLASS", 105), entry("cuBLASLt", 90)}),
+                          result(256, 64, 64, {ours, late, entry("cuBLASLt", 100)})});
+  const std::vector<Score> best = best_peer_scores(run);
+  REQUIRE(best.size() == 1);
+  CHECK(best[0].contender == "ours");
+  CHECK(best[0].shapes == 3);
+  CHECK(best[0].mean == doctest::Approx(std::cbrt(1.1 * 0.9)));
+  CHECK(best[0].verdicts.at(Verdict::win) == 1);
+  CHECK(best[0].verdicts.at(Verdict::loss) == 1);
+  CHECK(contains(markdown(run),
+                 "- ours, sustained: 0.997 x the fastest peer of each shape, over 3 of 3 shapes"));
+  CHECK(contains(markdown(run), "- CUTLASS, sustained: 0.971 x cuBLASLt, over 2 of 3 shapes"));
+  CHECK(nlohmann::json::parse(json(run))["best_peer_scores"][0]["shapes"] == 3);
+  for (ShapeResult& r : run.results) r.entries.erase(r.entries.begin() + 1);
+  CHECK(best_peer_scores(run).empty());
+}
+
 TEST_CASE("JSON has every round's time") {
   Entry wrong = entry("variant", 1);
   wrong.wrong = "D[0, 0] is 1";

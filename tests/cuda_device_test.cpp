@@ -260,12 +260,12 @@ TEST_CASE("refused images come with the driver's log") {
   CHECK_ERROR(device->load(kPtx, signature()),
               "the driver refused the PTX of kernel 'copy': CUDA_ERROR_OF_MOCK (218)");
   CHECK_ERROR(device->load(kPtx, signature()), "line 7; fatal: Parsing error near 'ad'");
-  CHECK_ERROR(assemble_with_driver(kPtx, "sm_90a", true, PTXBUILDER_MOCK_LIBCUDA),
+  CHECK_ERROR(assemble_with_driver(kPtx, "sm_90a", PTXBUILDER_MOCK_LIBCUDA),
               "line 7; fatal: Parsing error near 'ad'");
   CHECK_ERROR(device->load("neither", signature()),
               "the image of kernel 'copy', 7 B, is neither a cubin nor PTX text");
   mock.load = Status::success;
-  CHECK(assemble_with_driver(kPtx, "sm_90a", true, PTXBUILDER_MOCK_LIBCUDA).cubin == "cubin of the mock");
+  CHECK(assemble_with_driver(kPtx, "sm_90a", PTXBUILDER_MOCK_LIBCUDA).cubin == "cubin of the mock");
 }
 
 TEST_CASE("corrupt cubins are refused before the driver reads them") {

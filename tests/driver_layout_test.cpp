@@ -74,7 +74,6 @@ static_assert(same(cu::JitOption::info_log_buffer_size_bytes, CU_JIT_INFO_LOG_BU
 static_assert(same(cu::JitOption::error_log_buffer, CU_JIT_ERROR_LOG_BUFFER));
 static_assert(same(cu::JitOption::error_log_buffer_size_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES));
 static_assert(same(cu::JitOption::log_verbose, CU_JIT_LOG_VERBOSE));
-static_assert(same(cu::JitOption::generate_line_info, CU_JIT_GENERATE_LINE_INFO));
 static_assert(same(cu::JitInput::ptx, CU_JIT_INPUT_PTX));
 
 static_assert(same(cu::TensorMapDataType::uint8, CU_TENSOR_MAP_DATA_TYPE_UINT8));

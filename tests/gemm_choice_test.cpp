@@ -71,6 +71,13 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"128x256_3x3", "128x256_2x1", "a cluster of 3 x 3 x 1; it has 1 to 8 CTAs"},
       {"128x128_2x1_k2", "128x128_k2", "split k with a cluster that shares loads"},
       {"64x128_pp_k2", "64x128_pp", "split k with ping-pong"},
+      {"128x128_2x1_sk", "128x128_sk", "stream-K with a cluster"},
+      {"128x128_k2_sk", "128x128_sk", "stream-K with a cluster"},
+      {"64x128_pp_sk", "64x128_sk_w1", "stream-K with ping-pong"},
+      {"64x64_w1_sk_x2", "64x64_w1_x2", "stream-K with several CTAs on an SM"},
+      {"128x64_sk", "128x64_w1", "stream-K of integers", DType::s8},
+      {"128x128_g0", "128x128_c8s", "a group of no rows"},
+      {"128x192x64_6_pp", "128x192x64_5_pp", "at most 5 fit"},
       {"128x120_k2", "128x128_k2", "120 columns divided by 2"},
       {"64x128_pp_w3", "64x128_pp", "ping-pong takes two consumers"},
       {"128x256x64_5", "128x256x64_4", "at most 4 fit"},
@@ -86,6 +93,9 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
     CHECK(error_of([&] { checked(o, parse_tile(c.good)); }) == "no error");
     CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
   }
+  for (const char* name :
+       {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp", "64x64x64_12_w1_sk"})
+    CHECK(text(parse_tile(name)) == name);
   CHECK(error_of([] { parse_tile("128y256"); }).find("is no number; the form is") != std::string::npos);
   GemmOperation o;
   CHECK(error_of([&] { checked(o, {}); }) == "no error");

@@ -109,8 +109,10 @@ GemmTile draw_tile(Draw& draw, const GemmOperation& operation) {
       t.cluster_n = draw.of({1, 1, 2, 4});
     } else if (draw.chance(3)) {
       t.split_k = static_cast<int>(draw.between(2, 8));
+    } else if (draw.chance(2)) {
+      t.stream_k = true;
     }
-    t.group = draw.of({16, 16, 1, 3, 8});
+    t.raster = {draw.of({16, 16, 1, 3, 8}), draw.chance(3), draw.chance(3)};
     t.ctas_per_sm = draw.chance(6) ? 2 : 1;
     try {
       return checked(operation, t);

@@ -22,7 +22,7 @@ void load_tensor(const TensorCopy& copy, std::vector<Slice> (*slices)(bool), boo
   SharedTile tile = k.shared<u32>({128, 32}, Swizzle128B);
   Barriers bar(k, {1});
   sync_threads();
-  tma_load(copy, tile[0].address(), A, slices(bad), bar[0], where);
+  tma_load(copy, tile[0].address(), A, slices(bad), bar[0], std::nullopt, where);
   done(k);
 }
 

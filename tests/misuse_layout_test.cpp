@@ -399,6 +399,54 @@ TEST_CASE("clusters and barriers") {
        [](bool bad) {
          HERE load_shared({2, 1, 1}, 16, bad, marked);
        }},
+      {"a store of a view with NaN outside",
+       {"tma_store: a view with nan outside: only loads find something outside the tensor"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
+         HERE tma_store(A, bad ? view.outside(OobFill::nan) : view, 0, 0);
+         done(k);
+       }},
+      {"NaN of integers",
+       {"tma_load: NaN outside of s32; TMA has it for f16, bf16, tf32, f32 and f64"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared(bad ? DType::s32 : DType::f32, {64, 32}, Swizzle128B)[0];
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE tma_load(view.on(bar[0]).outside(OobFill::nan), A, 0, 0);
+         done(k);
+       }},
+      {"one map for two fills",
+       {"tma_load: the tensor map 'A' already serves loads that find nan outside the tensor, not zero: "
+        "declare "
+        "a second map"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<f32>({64, 32}, Swizzle128B)[0];
+         Barriers bar(k, {1});
+         sync_threads();
+         tma_store(A, view, 0, 0);  // stores find nothing outside, and so take either
+         tma_load(view.on(bar[0]).outside(OobFill::nan), A, 0, 0);
+         tma_store(A, view, 0, 0);
+         HERE tma_load(view.on(bar[0]).outside(bad ? OobFill::zero : OobFill::nan), A, 0, 0);
+         done(k);
+       }},
+      {"rows for CTAs along two axes",
+       {"tma_load: 24 rows for 4 CTAs; each fetches a multiple of 8"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2, 2);
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<bf16>({bad ? 24 : 32, 64}, Swizzle128B)[0];
+         Barriers bar(k, {1});
+         sync_cluster();
+         HERE tma_load(view.on(bar[0]).multicast(ClusterAxis::x | ClusterAxis::y), A, 0, 0);
+         done(k);
+       }},
       {"a store that CTAs share",
        {"tma_store: a multicast view: only loads are shared by CTAs; store the view itself"},
        [](bool bad) {

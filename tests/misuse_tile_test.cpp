@@ -63,6 +63,21 @@ void load_both(Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, Te
 
 void take_one(Consumer& consumer) { consumer.release(consumer.wait()); }
 
+// A stage that the CTAs of a cluster share along axes.
+void shared_stage(std::array<uint32_t, 2> cluster, ClusterAxes axes, Producers producers, Where where) {
+  Kernel k("k");
+  k.cluster(cluster[0], cluster[1]);
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
+  Pipeline pipe(k, 2, {tile}, 1, producers);
+  sync_cluster();
+  Producer producer = pipe.producer();
+  Consumer consumer = pipe.consumer();
+  tma_load({tile[producer.acquire()].multicast(axes), where}, A, 0, 0);
+  take_one(consumer);
+  done(k);
+}
+
 // One box of `rows` x 64 f16, loaded by coordinates that a case gives.
 template <class... C>
 void load_box(int rows, Where where, C... coordinates) {
@@ -487,6 +502,65 @@ TEST_CASE("pipelines") {
            HERE Stage s = consumer.wait();
            if (!bad) consumer.release(s);
          });
+       }},
+      {"the last stage that is never released",
+       {"release_previous: no release_last() follows, so the producer would wait for ever"},
+       [](bool bad) {
+         ring(load_both, [&](Consumer& consumer) {
+           Stage s = consumer.wait();
+           HERE consumer.release_previous(s, pred(true));
+           if (!bad) consumer.release_last(pred(false));
+         });
+       }},
+      {"a last stage of which none was kept",
+       {"release_last: it belongs to release_previous()"},
+       [](bool bad) {
+         ring(load_both, [&](Consumer& consumer) {
+           Stage s = consumer.wait();
+           if (bad) consumer.release(s);
+           if (!bad) consumer.release_previous(s, pred(true));
+           HERE consumer.release_last(pred(false));
+         });
+       }},
+      {"the only stage kept",
+       {"release_previous: with one stage the producer would wait for the stage that is kept"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         const int stages = bad ? 1 : 2;
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, stages);
+         Pipeline pipe(k, stages, {tile}, 1);
+         sync_threads();
+         Producer producer = pipe.producer();
+         Consumer consumer = pipe.consumer();
+         tma_load(tile[producer.acquire()], A, 0, 0);
+         Stage full = consumer.wait();
+         HERE consumer.release_previous(full, pred(true));
+         consumer.release_last(pred(false));
+         done(k);
+       }},
+      {"a part of a stage that may not come",
+       {"tma_load: a view of a pipeline's stage under a condition", "put acquire() under it too"},
+       [](bool bad) {
+         ring(
+             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+               Stage s = producer.acquire();
+               tma_load(sA[s], A, 0, 0);
+               HERE tma_load(bad ? sB[s].when(pred(true)) : sB[s], B, 0, 0);
+             },
+             take_one);
+       }},
+      {"a stage that CTAs share, and one of them releases",
+       {"tma_load: 2 CTAs share the load into a stage that the consumers of one alone release",
+        "Producers::cluster"},
+       [](bool bad) {
+         HERE shared_stage({2, 1}, ClusterAxis::x, bad ? Producers::own : Producers::cluster, marked);
+       }},
+      {"a stage that CTAs along two axes share",
+       {"tma_load: CTAs along x and y share the load into a pipeline's stage", "along one axis"},
+       [](bool bad) {
+         HERE shared_stage({2, 2}, bad ? ClusterAxis::x | ClusterAxis::y : ClusterAxes(ClusterAxis::y),
+                           Producers::cluster, marked);
        }},
       {"a tile that is never loaded",
        {"acquire: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline's) is never loaded into this "

@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <map>
+#include <set>
+
 #include "kernels/command/family.h"
 #include "kernels/gemm/kernel.h"
 #include "mma_types.h"
@@ -172,17 +175,16 @@ TEST_CASE("every tuned matrix product is proved") {
 
 namespace {
 
-// A tile by a tensor copy, shared by CTAs along an axis, and read by wgmma.
-KernelRecord tensor_copy_of(const std::vector<CopyTransform>& transforms,
-                            std::optional<ClusterAxis> axis = std::nullopt) {
+// A tile by a tensor copy, shared by CTAs along some axes, and read by wgmma.
+KernelRecord tensor_copy_of(const std::vector<CopyTransform>& transforms, ClusterAxes axes = {}) {
   Kernel k("tensor_copy");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
-  if (axis) k.cluster(2, 2, 2);
+  if (!axes.empty()) k.cluster(2, 2, 2);
   auto a = k.shared<bf16>({128, 128}, Swizzle128B, 2), b = k.shared<bf16>({64, 128}, Swizzle128B);
   Barriers loaded(k, {1});
   TensorCopy copy(DType::bf16, {128, 128}, transforms, Swizzle128B), plain(DType::bf16, {1, 64, 128});
   TileView to = a[1].on(loaded[0]);
-  tma_load(copy, axis ? to.multicast(*axis) : to, A, {ds(0, 128), ds(0, 128)});
+  tma_load(copy, to.multicast(axes), A, {ds(0, 128), ds(0, 128)});
   tma_load(plain, b[0].on(loaded[0]), B, {ds(0, 1), ds(0, 64), ds(0, 128)});
   Accumulator acc(128, 64);
   mma(acc, a[1], b[0]);
@@ -195,12 +197,14 @@ const std::vector<CopyTransform> kPanels = {TileTransform{{64, 64}}, TransposeTr
 
 TEST_CASE("tensor copies are proved, through transforms and by multicast") {
   for (const auto& transforms : {std::vector<CopyTransform>{}, kPanels})
-    for (std::optional<ClusterAxis> axis :
-         {std::optional<ClusterAxis>(), {ClusterAxis::x}, {ClusterAxis::y}, {ClusterAxis::z}}) {
-      Proof proof = prove(tensor_copy_of(transforms, axis));
+    for (ClusterAxes axes :
+         {ClusterAxes(), ClusterAxes(ClusterAxis::x), ClusterAxes(ClusterAxis::y),
+          ClusterAxes(ClusterAxis::z), ClusterAxis::x | ClusterAxis::y, ClusterAxis::z | ClusterAxis::x,
+          ClusterAxis::x | ClusterAxis::y | ClusterAxis::z}) {
+      Proof proof = prove(tensor_copy_of(transforms, axes));
       CHECK_MESSAGE(proof, text_of(proof));
       CHECK(proof.unproved.empty());
-      CHECK(elements_of(proof, "tma_load: A") == 2 * 128 * 128 * (axis ? 8 : 1));
+      CHECK(elements_of(proof, "tma_load: A") == 2 * 128 * 128 * (axes.empty() ? 1 : 8));
       CHECK(elements_of(proof, "mma: A") == 2 * 128 * 128);
     }
   // Tiles row by row are no panels.
@@ -227,7 +231,30 @@ TEST_CASE("slices of tiles are proved, also from where only the device knows") {
   CHECK(elements_of(proof, "load by 128 threads") == 32 * 64 * (1 + 2));
 }
 
-// Each type, width and direction of the way out.
+namespace {
+
+// The most words of one bank that threads write at a time: 8 rows of a matrix, or as many lanes as make 128
+// B.
+int most_words(const StoreRecord::Write& write) {
+  const size_t bytes = static_cast<size_t>(write.bytes), together = std::min<size_t>(128 / bytes, 32),
+               used = write.matrices > 0 ? 8 * static_cast<size_t>(write.matrices) : 32;
+  int most = 0;
+  for (size_t first = 0; first < 128; first += together) {
+    if (first % 32 >= used) continue;
+    std::map<int, std::set<int>> words;
+    for (size_t lane = first; lane < first + together; ++lane)
+      for (size_t byte = 0; byte < bytes; byte += 4) {
+        const int word = (write.addresses[lane] + static_cast<int>(byte)) / 4;
+        words[word % 32].insert(word);
+      }
+    for (const auto& [bank, all] : words) most = std::max(most, static_cast<int>(all.size()));
+  }
+  return most;
+}
+
+}  // namespace
+
+// Each type, width and direction of the way out, and what it costs.
 TEST_CASE("accumulators are proved to reach their elements") {
   int built = 0;
   for (DType type : {DType::bf16, DType::f16, DType::f32, DType::s32})
@@ -246,6 +273,14 @@ TEST_CASE("accumulators are proved to reach their elements") {
           CAPTURE(n);
           CHECK_MESSAGE(proof, text_of(proof));
           CHECK(elements_of(proof, "store: accumulators") == static_cast<uint64_t>(2 * m * n));
+          int ways = 0, most = 0;
+          for (const Proof::Link& link : proof.links)
+            if (link.text.starts_with("store: accumulators")) ways = std::max(ways, link.bank_ways);
+          for (const StoreRecord& record : k.record().stores)
+            for (const StoreRecord::Write& write : record.writes) most = std::max(most, most_words(write));
+          CHECK(ways == most);
+          // Pairs of 32-bit elements in boxes of 64 B and more: two rows of a phase meet in the same banks.
+          CHECK(ways == (size_of(type) == 4 && !transposed && n % 16 == 0 ? 2 : 1));
           ++built;
         }
   CHECK(built == 2 * 2 * (3 * 32 + 18));

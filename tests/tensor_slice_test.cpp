@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "copy_kit.h"
@@ -41,8 +42,8 @@ runtime::Argument mapped(const runtime::Buffer& buffer, const TensorCopy& copy,
   return runtime::tensor(buffer, copy.dtype(), map.shape, map.strides);
 }
 
-// Each CTA gets a tile, shared along an axis, and writes it out behind those of the ranks before it.
-Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxis axis) {
+// Each CTA gets a tile, shared along axes, and writes it out behind those of the ranks before it.
+Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxes axes) {
   Kernel k("shared_by_ctas");
   auto [A, out] = k.params<TensorMap, gptr<u32>>("A", "out");
   k.cluster(cluster[0], cluster[1], cluster[2]);
@@ -50,13 +51,14 @@ Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxi
   SharedTile tile = k.shared(copy.dtype(), {rows, cols}, Swizzle::none, 1, "tile");
   Barriers bar(k, {1});
   sync_cluster();
-  // CTAs in line have the same rows of the tensor; others have others.
+  // CTAs of a group have the same rows of the tensor; others have others.
   std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
-  at[static_cast<size_t>(axis)] = 0;
+  for (size_t i = 0; i < 3; ++i)
+    if (axes.has(i)) at[i] = 0;
   u32 line = at[0] + at[1] * cluster[0] + at[2] * (cluster[0] * cluster[1]);
   elect([&] {
     mbarrier_arrive_expect_tx(bar[0], static_cast<uint32_t>(copy.bytes()));
-    tma_load(copy, tile[0].on(bar[0]).multicast(axis), A, {ds(line * rows, rows), ds(0, cols)});
+    tma_load(copy, tile[0].on(bar[0]).multicast(axes), A, {ds(line * rows, rows), ds(0, cols)});
   });
   barrier_wait(bar[0], 0);
   smem place = tile[0].address();
@@ -68,7 +70,7 @@ Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxi
 
 }  // namespace
 
-TEST_CASE("CTAs share a tensor copy along x, y and z") {
+TEST_CASE("CTAs share a tensor copy along x, y and z, and along some of them") {
   struct Case {
     std::vector<int64_t> extents;
     std::vector<CopyTransform> transforms;
@@ -87,7 +89,10 @@ TEST_CASE("CTAs share a tensor copy along x, y and z") {
   int count = 0;
   for (const Case& c : cases)
     for (const Cluster& cluster : {Cluster{2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {4, 1, 2}, {2, 2, 2}})
-      for (ClusterAxis axis : {ClusterAxis::x, ClusterAxis::y, ClusterAxis::z}) {
+      for (ClusterAxes axes :
+           {ClusterAxes(ClusterAxis::x), ClusterAxes(ClusterAxis::y), ClusterAxes(ClusterAxis::z),
+            ClusterAxis::x | ClusterAxis::y, ClusterAxis::z | ClusterAxis::x,
+            ClusterAxis::x | ClusterAxis::y | ClusterAxis::z}) {
         TensorCopy copy(DType::bf16, c.extents, c.transforms, c.swizzle);
         const int64_t rows = c.extents[0], cols = c.extents[1];
         const uint32_t all = ctas(cluster);
@@ -96,20 +101,23 @@ TEST_CASE("CTAs share a tensor copy along x, y and z") {
         std::vector<std::byte> matrix = numbered(DType::bf16, static_cast<size_t>(rows * cols * all)), wanted;
         runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), out(*running.device, matrix.size());
         out.fill(0xff);
-        const int in_line = static_cast<int>(cluster[static_cast<size_t>(axis)]);
-        const TensorCopy divided = copy.divided(in_line);
-        CHECK(divided.boxes() % in_line == 0);
+        int in_group = 1;
+        for (size_t i = 0; i < 3; ++i)
+          if (axes.has(i)) in_group *= static_cast<int>(cluster[i]);
+        const TensorCopy divided = copy.divided(in_group);
+        CHECK(divided.boxes() % in_group == 0);
         CHECK(divided.boxes() * divided.box_bytes() == copy.bytes());
-        Kernel kernel = shared_by_ctas(copy, cluster, axis);
+        Kernel kernel = shared_by_ctas(copy, cluster, axes);
         CHECK((kernel.signature().parameters[0].tensor_map == divided.recipe()));
         std::string ptx =
             launch(running, std::move(kernel), cluster,
                    {mapped(a, copy, {rows * all, cols}, {cols, 1}), runtime::pointer(out, DType::u32)});
-        CHECK(contains(ptx, ".multicast::cluster") == (in_line > 1));
+        CHECK(contains(ptx, ".multicast::cluster") == (in_group > 1));
         for (uint32_t rank = 0; rank < all; ++rank) {
           std::array<uint32_t, 3> at = {rank % cluster[0], rank / cluster[0] % cluster[1],
                                         rank / cluster[0] / cluster[1]};
-          at[static_cast<size_t>(axis)] = 0;
+          for (size_t i = 0; i < 3; ++i)
+            if (axes.has(i)) at[i] = 0;
           const uint32_t line = at[0] + at[1] * cluster[0] + at[2] * cluster[0] * cluster[1];
           std::vector<std::byte> part = rows_of(matrix, cols, line * rows, 0, rows, cols, 2);
           wanted.insert(wanted.end(), part.begin(), part.end());
@@ -117,29 +125,179 @@ TEST_CASE("CTAs share a tensor copy along x, y and z") {
         CHECK(out.copy_out<std::byte>() == wanted);
         ++count;
       }
-  CHECK(count == 6 * 6 * 3);
+  CHECK(count == 6 * 6 * 6);
 }
 
-TEST_CASE("views are shared along z too") {
-  Running running;
-  const Cluster cluster = {2, 1, 2};
+namespace {
+
+// In a cluster of 2 x 2 x 2, each line or plane of CTAs along `axes` has 64 rows of its own.
+std::vector<std::byte> shared_views(const Running& running, ClusterAxes axes,
+                                    const std::vector<std::byte>& matrix) {
+  const Cluster cluster = {2, 2, 2};
   Kernel k("views");
   auto [A, out] = k.params<TensorMap, gptr<u32>>("A", "out");
   k.cluster(cluster[0], cluster[1], cluster[2]);
   SharedTile tile = k.shared<bf16>({64, 64}, Swizzle128B);
   Barriers bar(k, {1});
   sync_cluster();
-  elect([&] { tma_load(tile[0].expecting(bar[0]).multicast(ClusterAxis::z), A, 0, cluster_ctaid_x() * 64); });
+  u32 part = 0;
+  const std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
+  for (size_t i = 0; i < 3; ++i)
+    if (!axes.has(i)) part = part * 2 + at[i];
+  elect([&] { tma_load(tile[0].expecting(bar[0]).multicast(axes), A, 0, part * 64); });
   barrier_wait(bar[0], 0);
   write_out(gmem(out) + u64(cluster_ctarank()) * 8192, tile[0].address(), DType::bf16, 64, 64,
             layout_of(tile[0]));
   sync_cluster();
-  std::vector<std::byte> matrix = numbered(DType::bf16, 2 * 64 * 64), wanted = matrix;
-  wanted.insert(wanted.end(), matrix.begin(), matrix.end());
-  runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), b(*running.device, wanted.size());
+  runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), b(*running.device, 8 * 8192);
+  b.fill(0xff);
   launch(running, std::move(k), cluster,
-         {runtime::tensor(a, DType::bf16, {64, 128}), runtime::pointer(b, DType::u32)});
-  CHECK(b.copy_out<std::byte>() == wanted);
+         {runtime::tensor(a, DType::bf16, {64, 256}), runtime::pointer(b, DType::u32)});
+  return b.copy_out<std::byte>();
+}
+
+}  // namespace
+
+TEST_CASE("views are shared along any axes") {
+  Running running;
+  const std::vector<std::byte> matrix = numbered(DType::bf16, 4 * 64 * 64);
+  for (unsigned bits = 1; bits < 8; ++bits) {
+    ClusterAxes axes;
+    for (ClusterAxis axis : {ClusterAxis::x, ClusterAxis::y, ClusterAxis::z})
+      if (bits >> static_cast<unsigned>(axis) & 1) axes = axes | axis;
+    std::vector<std::byte> wanted;
+    for (unsigned rank = 0; rank < 8; ++rank) {
+      unsigned part = 0;
+      for (unsigned i = 0; i < 3; ++i)
+        if (!(bits >> i & 1)) part = part * 2 + (rank >> i & 1);
+      wanted.insert(wanted.end(), matrix.begin() + part * 8192, matrix.begin() + (part + 1) * 8192);
+    }
+    CAPTURE(bits);
+    CHECK(shared_views(running, axes, matrix) == wanted);
+  }
+}
+
+namespace {
+
+enum class Form : uint8_t { view, copy, address };
+
+// All threads of a CTA call the loads and stores of a 16 x 64 tile, from the tensor's element (-8, -8) on;
+// those that a condition names do them. `fill` is what is outside. On the device, `loads` and `stores` are 0
+// or 1.
+Kernel conditional(DType type, Form form, OobFill fill) {
+  Kernel k("conditional");
+  auto [A, D, loads, stores] = k.params<TensorMap, TensorMap, u32, u32>("A", "D", "loads", "stores");
+  const TensorCopy copy(type, {16, 64}, {}, Swizzle::none);
+  SharedTile tile = k.shared(type, {16, 64});
+  Barriers bar(k, {1});
+  sync_threads();
+  TiledCopy bytes(CopyAtom::vector(4), type, threads_along_rows(16, 64, 128, 4 / size_of(type)),
+                  layout_of(tile[0]));
+  store(bytes, tile[0].address(), tid_x(), std::vector<u32>(static_cast<size_t>(2 * size_of(type)), u32(0)));
+  fence_proxy_async_shared();
+  sync_threads();
+  const pred first = tid_x() == 0, load = first & (loads == 1), keep = first & (stores == 1);
+  const std::vector<Slice> from = {ds(u32(s32(-8)), 16), ds(u32(s32(-8)), 64)}, to = {ds(0, 16), ds(0, 64)};
+  const TileView loaded = tile[0].expecting(bar[0]).outside(fill).when(load);
+  if (form == Form::view)
+    tma_load(loaded, A, -8, -8);
+  else if (form == Form::copy)
+    tma_load(copy, loaded, A, from);
+  else {
+    mbarrier_arrive_expect_tx.when(load)(bar[0], static_cast<uint32_t>(copy.bytes()));
+    tma_load(copy, tile[0].address(), A, from, bar[0], load);
+  }
+  if_(loads == 1, [&] { barrier_wait(bar[0], 0); });
+  if (form == Form::view)
+    tma_store(D, tile[0].when(keep), 0, 0);
+  else if (form == Form::copy)
+    tma_store(copy, D, to, tile[0].when(keep));
+  else
+    tma_store(copy, D, to, tile[0].address(), keep);
+  cp_async_bulk_commit_group();
+  wait_stores(0);
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("copies that threads do where a condition holds, and what they find outside") {
+  Running running;
+  int count = 0;
+  for (DType type : {DType::bf16, DType::f32, DType::u32})
+    for (Form form : {Form::view, Form::copy, Form::address})
+      for (OobFill fill : {OobFill::zero, OobFill::nan})
+        for (bool loads : {true, false})
+          for (bool stores : {true, false}) {
+            if (fill == OobFill::nan && (type == DType::u32 || form == Form::address)) continue;
+            const auto bytes = static_cast<size_t>(size_of(type));
+            std::vector<std::byte> in(32 * 64 * bytes);
+            for (size_t i = 0; i < 32 * 64; ++i)
+              command::put(&in[i * bytes], type, 1 + static_cast<double>(i % 50));
+            runtime::Buffer a = runtime::Buffer::of(*running.device, in), d(*running.device, 16 * 64 * bytes);
+            d.fill(0x11);
+            Kernel kernel = conditional(type, form, fill);
+            CHECK((kernel.signature().parameters[0].tensor_map.oob_fill == fill));
+            CHECK((kernel.signature().parameters[1].tensor_map.oob_fill == OobFill::zero));
+            launch(running, std::move(kernel), {1, 1, 1},
+                   {runtime::tensor(a, type, {64, 32}), runtime::tensor(d, type, {64, 16}),
+                    runtime::scalar(uint32_t{loads}), runtime::scalar(uint32_t{stores})});
+            const std::vector<std::byte> out = d.copy_out<std::byte>();
+            size_t wrong = 0;
+            for (size_t i = 0; i < 16 * 64; ++i) {
+              const size_t row = i / 64, col = i % 64;
+              const bool inside = row >= 8 && col >= 8;
+              const std::byte* now = &out[i * bytes];
+              if (!stores)
+                wrong += std::any_of(now, now + bytes, [](std::byte b) { return b != std::byte{0x11}; });
+              else if (loads && !inside && fill == OobFill::nan)
+                wrong += !std::isnan(command::value_of(now, type));
+              else if (loads && inside)
+                wrong += std::memcmp(now, &in[((row - 8) * 64 + col - 8) * bytes], bytes) != 0;
+              else
+                wrong += std::any_of(now, now + bytes, [](std::byte b) { return b != std::byte{0}; });
+            }
+            CAPTURE(name(type));
+            CAPTURE(static_cast<int>(form));
+            CAPTURE(loads);
+            CAPTURE(stores);
+            CHECK(wrong == 0);
+            ++count;
+          }
+  CHECK(count == 4 * (2 * (2 + 2 + 1) + 3));
+}
+
+TEST_CASE("bulk copies that threads do where a condition holds") {
+  Running running;
+  for (bool loads : {true, false})
+    for (bool stores : {true, false}) {
+      Kernel k("bulk");
+      auto [in, out, does_load, does_store] =
+          k.params<gptr<u32>, gptr<u32>, u32, u32>("in", "out", "loads", "stores");
+      SharedTile tile = k.shared<u32>({1, 128});
+      Barriers bar(k, {1});
+      sync_threads();
+      sptr<u32> words(tile[0].address());
+      words[tid_x()] = 0xabcd;
+      fence_proxy_async_shared();
+      sync_threads();
+      const pred first = tid_x() == 0, load = first & (does_load == 1);
+      mbarrier_arrive_expect_tx.when(load)(bar[0], 512);
+      bulk_load(tile[0].address(), in, ds(128, 128), bar[0], load);
+      if_(does_load == 1, [&] { barrier_wait(bar[0], 0); });
+      bulk_store(out, ds(0, 128), tile[0].address(), first & (does_store == 1));
+      cp_async_bulk_commit_group();
+      wait_stores(0);
+      std::vector<uint32_t> data(256), wanted(128, 0x77777777);
+      for (uint32_t i = 0; i < 256; ++i) data[i] = i * 3;
+      for (uint32_t i = 0; stores && i < 128; ++i) wanted[i] = loads ? data[128 + i] : 0xabcd;
+      runtime::Buffer a = runtime::Buffer::of(*running.device, data), b(*running.device, 512);
+      b.fill(0x77);
+      launch(running, std::move(k), {1, 1, 1},
+             {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32),
+              runtime::scalar(uint32_t{loads}), runtime::scalar(uint32_t{stores})});
+      CHECK(b.copy_out<uint32_t>() == wanted);
+    }
 }
 
 namespace {

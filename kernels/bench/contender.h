@@ -1,7 +1,9 @@
 // Who takes part in the benchmark: a library or a kernel that multiplies matrices on the GPU.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +13,12 @@
 #include "runtime/buffer.h"
 
 namespace ptxbuilder::bench {
+
+// What a contender meets that is no fault of the GPU or of the others: it is left out, and they go on.
+class ContenderError : public Error {
+ public:
+  using Error::Error;
+};
 
 // The matrices of one problem, each with the strides that GemmProblem says.
 struct BufferSet {
@@ -35,11 +43,22 @@ class Contender {
   // that what the host does here, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
+  // Of a contender whose launches cannot be recorded here, since another process launches: that many products
+  // back to back, over the sets in turn, timed by itself; the microseconds of one. `meanwhile` runs on the
+  // host while the GPU works. Nothing of the others, whose launches Burst records.
+  virtual std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) {
+    (void)launches, (void)meanwhile;
+    return std::nullopt;
+  }
+
   // What was chosen for the problem: "128x256x64, 4 stages, cluster 2x1".
   virtual std::string configuration() const = 0;
 
   // One of the kernels that lead to the project's matrix product, which take part only where they are named.
   virtual bool is_step() const { return false; }
+
+  // Not the project's: what it is measured against.
+  virtual bool is_peer() const { return false; }
 };
 
 struct OurOptions {

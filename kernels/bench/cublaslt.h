@@ -53,6 +53,7 @@ class CublasLt final : public Contender {
   void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override;
   void launch(size_t set) override;
   std::string configuration() const override;
+  bool is_peer() const override { return true; }
 
   std::string version() const;  // "13.1.0"
 

@@ -81,6 +81,8 @@ std::unique_ptr<Nvml> open_nvml(const Gpu& gpu) {
 std::vector<std::string> method_text(const Options& o, const Gpu& gpu) {
   std::string data = "N(0,1) inputs";
   if (size_of(o.types.a) == 1) data += ", scaled so that the largest is the type's greatest";
+  const char* peers =
+      o.peers.empty() ? "" : " Peers of other processes time themselves, likewise, on the same matrices.";
   return {
       fmt::format("{} of seed {}; the same matrices for all contenders, in rotating sets of three times the "
                   "{:.0f} MB of L2 at least.",
@@ -88,7 +90,8 @@ std::vector<std::string> method_text(const Options& o, const Gpu& gpu) {
       fmt::format(
           "Each round runs every contender once, in random order: {} rounds, bursts of at least {:g} ms "
           "and {} launches, replayed as CUDA graphs between two events.",
-          o.method.rounds, o.method.burst_milliseconds, o.method.least_launches),
+          o.method.rounds, o.method.burst_milliseconds, o.method.least_launches) +
+          peers,
       fmt::format(
           "sustained: after {:g} s of warm-up, without a pause. cool: {:g} ms of rest and an overwritten "
           "L2 before each burst.",
@@ -124,8 +127,7 @@ RunResult describe(const Options& options, const Gpu& gpu, const Nvml* nvml, con
 }
 
 // Measures shape after shape, as far as the time goes, and writes what there is after each.
-bool measure(const Options& options, Method& method, const Contenders& contenders, size_t ours,
-             RunResult& run) {
+bool measure(const Options& options, Method& method, const Contenders& contenders, RunResult& run) {
   const auto start = Clock::now();
   auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const double limit = options.time_limit_seconds > 0 ? options.time_limit_seconds : 1e9;
@@ -143,7 +145,7 @@ bool measure(const Options& options, Method& method, const Contenders& contender
     for (ShapeResult& result :
          method.measure(shape, problem, options.regimes, contenders, run.reference, deadline)) {
       for (size_t c = 0; c < result.entries.size(); ++c) {
-        result.entries[c].ours = c < ours;
+        result.entries[c].ours = !contenders[c]->is_peer();
         result.entries[c].step = contenders[c]->is_step();
         right = right && result.entries[c].wrong.empty();
       }
@@ -166,19 +168,26 @@ int run(const Options& options) {
   const Gpu gpu;
   Contenders all = our_contenders(gpu, options.ours);
   const CublasLt* cublaslt = nullptr;
-  if (options.peers) {
+  std::map<std::string, std::string> versions;
+  for (const PeerCommand& command : options.peers) {
+    auto peer = std::make_unique<Peer>(gpu, command, options.peer_limit_seconds);
+    versions[command.name] = peer->version();
+    all.push_back(std::move(peer));
+  }
+  if (options.with_cublaslt) {
     auto peer = std::make_unique<CublasLt>(gpu, options.cublaslt);
     cublaslt = peer.get();
     all.push_back(std::move(peer));
   }
   const std::unique_ptr<Nvml> nvml = open_nvml(gpu);
   RunResult result = describe(options, gpu, nvml.get(), cublaslt);
+  for (const auto& [peer, version] : versions)
+    if (!version.empty()) result.environment[peer] = version;
   const Contenders contenders = chosen(std::move(all), options.contenders);
   const bool has_reference = !contenders.empty() && contenders.back()->name() == result.reference;
   if (!has_reference) result.reference = "";
   Method method(gpu, nvml.get(), options.method);
-  const bool right =
-      measure(options, method, contenders, contenders.size() - (has_reference ? 1 : 0), result);
+  const bool right = measure(options, method, contenders, result);
   fmt::print("\n{}", markdown(result));
   return right ? kGood : kWrongResult;
 }

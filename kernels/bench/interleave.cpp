@@ -41,7 +41,13 @@ struct Method::Lane {
   Contender* contender;
   size_t entry;
   double estimate = 0;  // microseconds
-  std::unique_ptr<Burst> burst = nullptr;
+  bool times_itself = false;
+  size_t launches = 0;                     // of a burst
+  std::unique_ptr<Burst> burst = nullptr;  // none where the contender times itself
+
+  double run(const std::function<void()>& meanwhile) const {
+    return burst ? burst->run(meanwhile) : contender->own_burst(launches, meanwhile).value();
+  }
 };
 
 const RandomBlock& Method::block(DType type) {
@@ -110,21 +116,30 @@ void Method::check(const GemmProblem& p, Data& data, std::vector<Lane>& lanes, s
   rows.reserve(lanes.size());
   for (Lane& lane : lanes) {
     gpu_.device().fill(set.d.address, 0xff, set.d.bytes);  // a NaN in every floating type
-    lane.contender->launch(0);
-    gpu_.device().synchronize();
     Entry& entry = entries[lane.entry];
+    try {
+      lane.contender->launch(0);
+    } catch (const ContenderError& e) {
+      entry.left_out = e.what();
+      rows.emplace_back();
+      continue;
+    }
+    gpu_.device().synchronize();
     entry.wrong = compare(gpu_, p, set.d, expected);
     rows.push_back(download(gpu_, p, set.d));
     if (entry.contender == reference && entry.wrong.empty()) truth = &rows.back();
   }
   if (!truth) return;
   result.reference_rows = truth->rows.size();
-  for (size_t i = 0; i < lanes.size(); ++i)
-    if (&rows[i] != truth && entries[lanes[i].entry].wrong.empty())
-      entries[lanes[i].entry].wrong = compare(p, rows[i], *truth, expected);
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    Entry& entry = entries[lanes[i].entry];
+    if (&rows[i] != truth && entry.wrong.empty() && entry.left_out.empty())
+      entry.wrong = compare(p, rows[i], *truth, expected);
+  }
 }
 
-// All launch alike often and are recorded alike: what fills the time for the fastest.
+// All launch alike often and are recorded alike: what fills the time for the fastest. One that times itself
+// is run once ahead, lest what it makes for bursts of that length falls into the first round.
 void Method::make_bursts(std::vector<Lane>& lanes, size_t sets, ShapeResult& result) {
   double fastest = INFINITY;
   auto each = [&](auto&& step) {
@@ -141,14 +156,22 @@ void Method::make_bursts(std::vector<Lane>& lanes, size_t sets, ShapeResult& res
     });
   };
   each([&](Lane& lane, auto launch) {
-    lane.estimate = estimate(gpu_, sets, launch);
+    const std::optional<double> own = lane.contender->own_burst(sets, [] {});
+    lane.estimate = own ? *own : estimate(gpu_, sets, launch);
+    lane.times_itself = own.has_value();
     fastest = std::min(fastest, lane.estimate);
   });
   const double wanted = 1000 * options_.burst_milliseconds / std::max(fastest, 0.1);
   const auto launches = static_cast<size_t>(std::max<double>(wanted, options_.least_launches));
   each([&](Lane& lane, auto launch) {
-    lane.burst = std::make_unique<Burst>(gpu_, sets, launches, fastest, launch);
-    result.launches = lane.burst->launches();
+    if (lane.times_itself) {
+      lane.launches = launches;
+      lane.run([] {});
+    } else {
+      lane.burst = std::make_unique<Burst>(gpu_, sets, launches, fastest, launch);
+      lane.launches = lane.burst->launches();
+    }
+    result.launches = std::max(result.launches, lane.launches);
   });
 }
 
@@ -156,7 +179,12 @@ void Method::warm_up(const std::vector<Lane>& lanes, Clock::time_point deadline)
   const auto time = std::chrono::duration<double>(options_.warm_up_seconds);
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
   while (!lanes.empty() && Clock::now() < std::min(end, deadline))
-    for (const Lane& lane : lanes) lane.burst->run();
+    for (const Lane& lane : lanes) {
+      try {
+        lane.run([] {});
+      } catch (const ContenderError&) {  // which shows in the rounds
+      }
+    }
 }
 
 Sample Method::burst(const Lane& lane, Regime regime, bool warm) {
@@ -170,9 +198,9 @@ Sample Method::burst(const Lane& lane, Regime regime, bool warm) {
   }
   Sample sample;
   // NVML is asked at half time, when clock and power are the burst's own.
-  sample.microseconds = lane.burst->run([&] {
+  sample.microseconds = lane.run([&] {
     if (!nvml_) return;
-    const double half = lane.estimate * static_cast<double>(lane.burst->launches()) / 2;
+    const double half = lane.estimate * static_cast<double>(lane.launches) / 2;
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(half));
     sample.telemetry = nvml_->sample();
   });
@@ -180,11 +208,22 @@ Sample Method::burst(const Lane& lane, Regime regime, bool warm) {
 }
 
 void Method::run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clock::time_point deadline) {
-  auto samples = interleave(
-      lanes.size(), options_.rounds, options_.seed + static_cast<uint64_t>(result.regime),
-      [&](size_t i) { return burst(lanes[i], result.regime, result.shape.warm); },
-      [&] { return Clock::now() >= deadline; });
-  for (size_t i = 0; i < lanes.size(); ++i) result.entries[lanes[i].entry].samples = std::move(samples[i]);
+  auto measure = [&](size_t i) -> Sample {
+    std::string& left_out = result.entries[lanes[i].entry].left_out;
+    try {
+      if (left_out.empty()) return burst(lanes[i], result.regime, result.shape.warm);
+    } catch (const ContenderError& e) {
+      left_out = e.what();
+    }
+    return {};
+  };
+  auto samples =
+      interleave(lanes.size(), options_.rounds, options_.seed + static_cast<uint64_t>(result.regime), measure,
+                 [&] { return Clock::now() >= deadline; });
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    Entry& entry = result.entries[lanes[i].entry];
+    if (entry.left_out.empty()) entry.samples = std::move(samples[i]);
+  }
 }
 
 std::vector<ShapeResult> Method::measure(const Shape& shape, const GemmProblem& problem,
@@ -198,7 +237,10 @@ std::vector<ShapeResult> Method::measure(const Shape& shape, const GemmProblem& 
   Data data = make_data(problem, common.sets);
   std::vector<Lane> lanes = prepare(problem, data, contenders, common.entries);
   check(problem, data, lanes, common.entries, reference, common);
-  std::erase_if(lanes, [&](const Lane& lane) { return !common.entries[lane.entry].wrong.empty(); });
+  std::erase_if(lanes, [&](const Lane& lane) {
+    const Entry& entry = common.entries[lane.entry];
+    return !entry.wrong.empty() || !entry.left_out.empty();
+  });
   make_bursts(lanes, common.sets, common);
   std::vector<ShapeResult> results;
   for (Regime regime : regimes) {

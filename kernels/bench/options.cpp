@@ -12,7 +12,7 @@ namespace {
 // What the words set. CLI11 keeps references to the members, so it stays where it is.
 struct Words {
   std::string set = "bf16", device = "cuda", dtype, d_type, layout;
-  std::vector<std::string> groups, shapes, regimes;
+  std::vector<std::string> groups, shapes, regimes, peers;
   bool slow_accumulation = false, quick = false, no_cublaslt = false, no_cache = false, driver = false;
   std::optional<int> rounds, least_launches;
   std::optional<double> burst, warm_up, rest;
@@ -75,9 +75,18 @@ void add_contender_options(CLI::App& app, Words& words, Options& options) {
                  "measure the model's first N tiles for each shape, beside the chosen one")
       ->check(CLI::Range(1, 100))
       ->option_text("N");
-  app.add_option("--tuned", options.tuned, "put the fastest into this table, as rows of kernels/gemm/tuned.def")
+  app.add_option("--tuned", options.tuned,
+                 "put the fastest into this table, as rows of kernels/gemm/tuned.def")
       ->option_text("FILE");
   app.add_flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
+  app.add_option(
+         "--peer", words.peers,
+         "a contender in a process of its own, which answers as kernels/bench/peer_process.h says; may "
+         "be given again")
+      ->option_text("NAME=COMMAND");
+  app.add_option("--peer-limit", options.peer_limit_seconds, "of one answer of a peer, in seconds (300)")
+      ->check(CLI::Range(0.1, 1e5))
+      ->option_text("S");
   app.add_option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; it is searched unless given")
       ->option_text("FILE");
   app.add_option("--ptxas", options.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
@@ -152,6 +161,20 @@ std::vector<Regime> chosen_regimes(const Words& words) {
   return regimes;
 }
 
+std::vector<PeerCommand> chosen_peers(const Words& words) {
+  std::vector<PeerCommand> peers;
+  for (const std::string& word : words.peers) {
+    const size_t at = word.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == word.size())
+      throw UsageError(fmt::format("--peer '{}' is not NAME=COMMAND", word));
+    PeerCommand peer = {word.substr(0, at), word.substr(at + 1)};
+    for (const PeerCommand& other : peers)
+      if (other.name == peer.name) throw UsageError(fmt::format("--peer: {} is given twice", peer.name));
+    peers.push_back(std::move(peer));
+  }
+  return peers;
+}
+
 MethodOptions chosen_method(const Words& words) {
   MethodOptions m;
   if (words.quick)
@@ -213,6 +236,7 @@ Options parse_options(const std::vector<std::string>& words) {
     options.types = chosen_types(chosen, set);
     options.shapes = chosen_shapes(chosen, set);
     options.regimes = chosen_regimes(chosen);
+    options.peers = chosen_peers(chosen);
     if (options.contenders.empty() && set.steps) options.contenders = {"all"};
   } catch (const UsageError&) {
     throw;
@@ -220,7 +244,7 @@ Options parse_options(const std::vector<std::string>& words) {
     throw UsageError(e.what());
   }
   options.method = chosen_method(chosen);
-  options.peers = !chosen.no_cublaslt;
+  options.with_cublaslt = !chosen.no_cublaslt;
   options.ours.driver_assembles = chosen.driver;
   options.ours.cache = !chosen.no_cache;
   return options;

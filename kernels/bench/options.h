@@ -7,6 +7,7 @@
 
 #include "kernels/bench/contender.h"
 #include "kernels/bench/interleave.h"
+#include "kernels/bench/peer.h"
 #include "kernels/bench/shapes.h"
 
 namespace ptxbuilder::bench {
@@ -19,8 +20,10 @@ struct Options {
   double time_limit_seconds = 0;        // of the whole run; 0 for none
   std::vector<std::string> contenders;  // by name; "all"; none for all but the steps
   bool list = false;                    // print shapes and contenders' names, and end
-  bool peers = true;                    // cuBLASLt is wanted
-  std::string cublaslt;                 // a file, or "" to search
+  bool with_cublaslt = true;
+  std::string cublaslt;             // a file, or "" to search
+  std::vector<PeerCommand> peers;   // processes
+  double peer_limit_seconds = 300;  // of one answer of a peer
   OurOptions ours;
   std::string json, markdown, svg, tuned;  // files to write
 };

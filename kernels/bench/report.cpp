@@ -135,6 +135,7 @@ std::string markdown(const RunResult& run) {
   for (const std::string& sentence : run.method) text += sentence + "\n";
   text += "\n## Scores\n\n";
   for (const Score& s : scores(run)) text += score_line(s, run.reference);
+  for (const Score& s : best_peer_scores(run)) text += score_line(s, "the fastest peer of each shape");
   for (const Chart& chart : charts(run))
     if (chart.lines) text += "\n" + table(chart);
   text +=
@@ -153,6 +154,7 @@ std::string json(const RunResult& run) {
   Json json = {{"environment", run.environment}, {"method", run.method},     {"reference", run.reference},
                {"scores", Json::array()},        {"results", Json::array()}, {"not_run", run.not_run}};
   for (const Score& s : scores(run)) json["scores"].push_back(to_json(s));
+  for (const Score& s : best_peer_scores(run)) json["best_peer_scores"].push_back(to_json(s));
   for (const ShapeResult& r : run.results) json["results"].push_back(to_json(run, r));
   return json.dump(1) + "\n";
 }

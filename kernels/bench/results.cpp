@@ -1,6 +1,8 @@
 #include "kernels/bench/results.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "ptxbuilder/error.h"
 
@@ -71,12 +73,17 @@ EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::s
   return s;
 }
 
-std::vector<Score> scores(const RunResult& run) {
+namespace {
+
+// Who scores, and whom each shape's ratios are to.
+std::vector<Score> scores(const RunResult& run, const std::function<bool(const Entry&)>& takes_part,
+                          const std::function<std::string(const ShapeResult&)>& opponent) {
   std::vector<Score> all;
   std::vector<std::vector<Weighted>> ratios;
   for (const ShapeResult& result : run.results) {
+    const std::string other = opponent(result);
     for (const Entry& entry : result.entries) {
-      if (entry.contender == run.reference) continue;
+      if (!takes_part(entry)) continue;
       auto same = [&](const Score& s) { return s.contender == entry.contender && s.regime == result.regime; };
       auto score = std::find_if(all.begin(), all.end(), same);
       if (score == all.end()) {
@@ -88,7 +95,7 @@ std::vector<Score> scores(const RunResult& run) {
       }
       ++score->of_shapes;
       if (!entry.counts()) continue;
-      const EntrySummary s = summary(result, entry, run.reference, run.multiprocessors);
+      const EntrySummary s = summary(result, entry, other, run.multiprocessors);
       if (!s.ratio) continue;
       ++score->shapes;
       ++score->verdicts[verdict(*s.ratio)];
@@ -99,6 +106,33 @@ std::vector<Score> scores(const RunResult& run) {
   for (size_t i = 0; i < all.size(); ++i)
     if (!ratios[i].empty()) all[i].mean = geometric_mean(ratios[i]);
   return all;
+}
+
+std::string fastest_peer(const ShapeResult& result) {
+  const Entry* best = nullptr;
+  for (const Entry& e : result.entries)
+    if (!e.ours && e.counts() &&
+        (!best || median(counted_times(result, e)) < median(counted_times(result, *best))))
+      best = &e;
+  return best ? best->contender : "";
+}
+
+}  // namespace
+
+std::vector<Score> scores(const RunResult& run) {
+  return scores(
+      run, [&](const Entry& e) { return e.contender != run.reference; },
+      [&](const ShapeResult&) { return run.reference; });
+}
+
+std::vector<Score> best_peer_scores(const RunResult& run) {
+  std::set<std::string> peers;
+  for (const ShapeResult& result : run.results)
+    for (const Entry& e : result.entries)
+      if (!e.ours && e.counts()) peers.insert(e.contender);
+  if (peers.size() < 2) return {};
+  return scores(
+      run, [](const Entry& e) { return e.ours; }, fastest_peer);
 }
 
 }  // namespace ptxbuilder::bench

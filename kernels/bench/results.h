@@ -63,7 +63,8 @@ struct EntrySummary {
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
                      int multiprocessors);
 
-// The weighted geometric mean of an entry's ratios to the reference, over shapes where both count.
+// The weighted geometric mean of an entry's ratios to the reference, or to another, over shapes where both
+// count.
 struct Score {
   std::string contender;
   Regime regime;
@@ -82,5 +83,9 @@ struct RunResult {
 };
 
 std::vector<Score> scores(const RunResult& run);
+
+// The same of ours alone, against the fastest peer of each shape instead of the reference. Empty unless two
+// peers count anywhere.
+std::vector<Score> best_peer_scores(const RunResult& run);
 
 }  // namespace ptxbuilder::bench

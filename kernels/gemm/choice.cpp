@@ -15,11 +15,12 @@ constexpr double kSharedBytes = 128;                // of an SM, a clock
 constexpr double kL2Bytes = 13e6;                   // of the GPU, a microsecond
 constexpr double kMemoryBytes = 2.9e6;              // of the GPU, a microsecond
 constexpr double kClusterBytes = 25e3;              // from one SM to another, a microsecond
-constexpr double kLaunch = 2.5;      // microseconds: from the launch to the first stage, and the last store
-constexpr double kCluster = 0.5;     // microseconds: its CTAs wait for each other at both ends
-constexpr double kStepClocks = 60;   // of a stage: its barriers and the wgmma group's end
-constexpr double kTileClocks = 500;  // of a tile, beside what passes through shared memory
-constexpr double kNarrowBox = 8000;  // clocks that a tile loses in boxes of 16 bytes
+constexpr double kStreamBytes = 8e3;  // from an SM through global memory to another, a microsecond
+constexpr double kLaunch = 2.5;       // microseconds: from the launch to the first stage, and the last store
+constexpr double kCluster = 0.5;      // microseconds: its CTAs wait for each other at both ends
+constexpr double kStepClocks = 60;    // of a stage: its barriers and the wgmma group's end
+constexpr double kTileClocks = 500;   // of a tile, beside what passes through shared memory
+constexpr double kNarrowBox = 8000;   // clocks that a tile loses in boxes of 16 bytes
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -68,7 +69,7 @@ std::vector<GemmTile> menu() {
       if (bn <= 64) add(64, 1, false, 2);
       add(128, 2, false, 1);
       if (bn >= 64 && bn <= 192) add(64, 2, true, 1);
-      if (bn >= 64 && bn <= 128) add(128, 2, true, 1);
+      if (bn >= 64 && bn <= 192) add(128, 2, true, 1);
       if (bn >= 96 && bn <= 192) add(192, 3, false, 1);
       if (bn >= 64 && bn <= 192) add(256, 2, false, 1);
     }
@@ -102,7 +103,9 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   if (!t.swapped && t.bn * size_of(o.d) % 32 != 0) out += kNarrowBox;
   const bool hidden = t.pingpong || (size_of(o.d) == 2 && t.consumers <= 2 && t.bm * t.bn <= 128 * 256);
   // CTAs that an SM holds share its tensor cores, but fill each other's gaps.
-  const double rounds = ceil_div(tiles, ctas) * (ctas > multiprocessors ? t.ctas_per_sm : 1);
+  const double rounds =
+      (t.stream_k ? std::max(tiles / multiprocessors, 1.0 / kStreamShares) : ceil_div(tiles, ctas)) *
+      (ctas > multiprocessors ? t.ctas_per_sm : 1);
 
   Prediction p;
   const double clocks = rounds * steps * step;
@@ -115,6 +118,7 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   p.overhead = kLaunch + (hidden ? 1 + 0.2 * (rounds - 1) : rounds) * out / clock;
   if (t.cluster_m * t.cluster_n > 1) p.overhead += kCluster;
   if (t.split_k > 1) p.overhead += 2 + t.bm * t.bn * 4.0 * (t.split_k - 1) / t.split_k / kClusterBytes;
+  if (t.stream_k) p.overhead += 2 + t.bm * t.bn * 4.0 / kStreamBytes;
   return p;
 }
 
@@ -126,6 +130,11 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
   for (GemmTile t : menu()) {
     const double columns = static_cast<double>(t.swapped ? size.m : size.n);
     if (t.bn > 8 && t.bn - 8 >= columns) continue;  // wider than the output
+    if (auto whole = legal(o, t); whole && t.pingpong && whole->stages < 5) {
+      GemmTile more = *whole;  // which leaves a single buffer for the way out
+      ++more.stages;
+      if (legal(o, more)) t = more;
+    }
     add(t);
     if (t.consumers == 1 && t.ctas_per_sm == 1) {  // half as many barriers
       GemmTile deep = t;
@@ -140,6 +149,11 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     }
     const double tiles = ceil_div(static_cast<double>(t.swapped ? size.n : size.m), t.bm) *
                          ceil_div(columns, t.bn) * static_cast<double>(size.batches);
+    if (tiles > multiprocessors / kStreamShares && t.consumers == 2) {
+      GemmTile s = t;
+      s.stream_k = true;
+      add(s);
+    }
     for (int split = 2; split <= 8; ++split) {
       GemmTile s = t;
       s.split_k = split;

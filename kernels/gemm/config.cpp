@@ -91,14 +91,28 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
     if (t.bn % (8 * t.split_k) != 0)
       refuse(fmt::format("{} columns divided by {}; each CTA adds up a multiple of 8", t.bn, t.split_k));
   }
+  if (t.stream_k) {
+    if (t.cluster_m * t.cluster_n * t.split_k > 1) refuse("stream-K with a cluster; take one of them");
+    if (t.pingpong) refuse("stream-K with ping-pong; take one of them");
+    if (is_int8(o.a)) refuse("stream-K of integers; it adds up f32");
+    if (t.ctas_per_sm > 1) refuse("stream-K with several CTAs on an SM; take one of them");
+  }
   auto share = [&](int extent, int ctas, const char* what) {
     if (extent % (8 * ctas) != 0)
       refuse(fmt::format("{} {} loaded by {} CTAs; each loads a multiple of 8", extent, what, ctas));
   };
   share(columns_k_major ? t.bn : t.bk, t.cluster_m, "rows of the columns' operand");
   share((t.swapped ? o.b_k_major : o.a_k_major) ? t.bm : t.bk, t.cluster_n, "rows of the rows' operand");
-  if (t.group < 1) refuse("a group of no rows");
+  if (t.raster.group < 1) refuse("a group of no rows");
   if (t.ctas_per_sm < 1) refuse("no CTA on an SM");
+}
+
+constexpr int kBuffer = 8192;  // of a consumer's way out
+
+int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
+  const int room = (kSharedBytes + kReserved) / t.ctas_per_sm - kReserved - kBarrierBytes -
+                   buffers * kBuffer * t.consumers;
+  return std::min(room / stage_bytes(o, t), kMostStages);
 }
 
 int parse_number(std::string_view text, size_t from, const std::string& whole) {
@@ -107,7 +121,7 @@ int parse_number(std::string_view text, size_t from, const std::string& whole) {
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     throw Error(
         fmt::format("tile '{}': '{}' is no number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
-                    "consumers as _w1, _pp, _swap, _k4, _x2 behind it",
+                    "consumers as _w1, _pp, _swap, _k4, _sk, _x2 behind it",
                     whole, text));
   return value;
 }
@@ -125,11 +139,13 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 std::string text(const GemmTile& t) {
   std::string s = fmt::format("{}x{}x{}_{}", t.bm, t.bn, t.bk, t.stages);
   if (t.cluster_m * t.cluster_n > 1) s += fmt::format("_{}x{}", t.cluster_m, t.cluster_n);
-  if (t.group != 16) s += fmt::format("_g{}", t.group);
+  if (!(t.raster == Raster()))
+    s += fmt::format("_{}{}{}", t.raster.columns ? 'c' : 'g', t.raster.group, t.raster.snake ? "s" : "");
   if (t.pingpong) s += "_pp";
   if (t.consumers != 2) s += fmt::format("_w{}", t.consumers);
   if (t.swapped) s += "_swap";
   if (t.split_k > 1) s += fmt::format("_k{}", t.split_k);
+  if (t.stream_k) s += "_sk";
   if (t.ctas_per_sm > 1) s += fmt::format("_x{}", t.ctas_per_sm);
   return s;
 }
@@ -149,8 +165,10 @@ GemmTile parse_tile(const std::string& whole) {
       t.pingpong = true;
     else if (p == "swap")
       t.swapped = true;
-    else if (p.starts_with('g'))
-      t.group = number(p, 1);
+    else if (p == "sk")
+      t.stream_k = true;
+    else if (p.starts_with('g') || p.starts_with('c'))
+      t.raster = {number(p.ends_with('s') ? p.substr(0, p.size() - 1) : p, 1), p[0] == 'c', p.ends_with('s')};
     else if (p.starts_with('w'))
       t.consumers = number(p, 1);
     else if (p.starts_with('k'))
@@ -171,22 +189,23 @@ int stage_bytes(const GemmOperation& o, const GemmTile& t) {
   return (t.bm + t.bn) * bk * size_of(o.a);
 }
 
-int staging_bytes(const GemmTile& t) { return 2 * 8192 * t.consumers; }
+int staging_buffers(const GemmOperation& o, const GemmTile& t) {
+  return t.stages > stages_that_fit(o, t, 2) ? 1 : 2;
+}
 
 GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where where) {
   check_operation(operation, where);
   GemmTile t = given;
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
   check_tile(operation, t, where);
-  const int room = (kSharedBytes + kReserved) / t.ctas_per_sm - kReserved - kBarrierBytes - staging_bytes(t);
-  const int fit = room / stage_bytes(operation, t);
-  if (t.stages == 0) t.stages = std::min(fit, kMostStages);
+  if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
+  const int fit = stages_that_fit(operation, t, t.pingpong ? 1 : 2);
   if (t.stages < 1 || t.stages > fit)
     throw Error(where,
-                fmt::format("gemm {}: {} stages of {} B in {} B, beside {} B for the way out; at most {} "
+                fmt::format("gemm {}: {} stages of {} B in {} B, beside what the way out takes; at most {} "
                             "fit{}",
                             text(given), t.stages, stage_bytes(operation, t), kSharedBytes / t.ctas_per_sm,
-                            staging_bytes(t), fit, fit < 1 ? ": take a smaller tile" : ""));
+                            fit, fit < 1 ? ": take a smaller tile" : ""));
   const int partial = t.bm * t.bn * 4;
   if (t.split_k > 1 && partial > t.stages * stage_bytes(operation, t))
     throw Error(where, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "

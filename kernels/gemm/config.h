@@ -6,6 +6,7 @@
 
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/tile/raster.h"
 
 namespace ptxbuilder::kernels {
 
@@ -40,21 +41,25 @@ struct GemmTile {
   bool swapped = false;
   int cluster_m = 1, cluster_n = 1;  // CTAs side by side along rows (they share B) and columns (they share A)
   int split_k = 1;                   // CTAs that divide k, and add up through distributed shared memory
-  int group = 16;                    // rows of tiles that are computed together
+  // Stream-K: the tiles that do not fill all SMs a last time, and as many more as there are SMs, are divided
+  // along k into equal shares, one for each CTA, which add up through global memory.
+  bool stream_k = false;
+  Raster raster = {};  // the order of tiles
   int ctas_per_sm = 1;
 
   bool operator==(const GemmTile&) const = default;
 };
 
-// "128x256x64_4_2x1", with _g8 (group), _pp (ping-pong), _w3 (consumers), _swap, _k4 (split k) and _x2 (CTAs
-// on an SM) behind it where they differ from the default; and back. parse_tile throws Error that shows the
-// form.
+// "128x256x64_4_2x1", with _g8 (a group of rows; _c8 of columns, _g8s a snake), _pp (ping-pong), _w3
+// (consumers), _swap, _k4 (split k), _sk (stream-K) and _x2 (CTAs on an SM) behind it where they differ from
+// the default; and back. parse_tile throws Error that shows the form.
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 
-// Bytes of a stage, and of the shared memory of a CTA beside its stages.
+// Bytes of a stage.
 int stage_bytes(const GemmOperation& operation, const GemmTile& tile);
-int staging_bytes(const GemmTile& tile);
+// Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for more.
+int staging_buffers(const GemmOperation& operation, const GemmTile& tile);
 
 // The tile with bk and stages chosen. Throws Error that says what does not go with what, and what to change.
 GemmTile checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());

@@ -6,6 +6,7 @@
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/store.h"
+#include "ptxbuilder/tile/stream_sum.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -140,6 +141,8 @@ bool defers_store(const GemmOperation& o, const GemmTile& t) {
          !(o.batched && o.has_epilogue());
 }
 
+constexpr int kStreamCtas = 132;  // at most: the SMs of an H100
+
 DType accumulator_type(DType input) {
   return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
 }
@@ -172,32 +175,54 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   if (t.pingpong) turns.emplace(k, t.consumers);
   std::optional<ClusterSum> sum;
   if (t.split_k > 1) sum.emplace(k, per_warpgroup, t.bn, t.consumers);
+  std::optional<StreamSum> stream;
+  if (t.stream_k) stream.emplace(k, per_warpgroup, t.bn, t.consumers, kStreamCtas);
 
   // Tiles of all batches lie one below the other, whole clusters of each.
   u32 x_tiles = ceil_div(t.swapped ? N : M, t.bm), y_tiles = ceil_div(t.swapped ? M : N, t.bn);
   u32 rows = t.cluster_m > 1 ? ceil_div(x_tiles, t.cluster_m) * t.cluster_m : x_tiles;
   u32 depth = ceil_div(K, t.bk);
-  u32 first = 0, last = depth;  // stages of this CTA
-  if (t.split_k > 1) {
-    u32 rank = cluster_ctaid_x();
-    first = depth * rank / t.split_k;
-    last = depth * (rank + 1) / t.split_k;
-  }
-  struct Place {
-    u32 x, y;
+  struct Work {
+    u32 x, y;  // where the tile begins
     std::optional<u32> batch;
+    u32 first, last;  // stages of it
+    u32 tile;         // in the order of all tiles
   };
-  auto each_tile = [&](Turn turn, const std::function<void(Place)>& body) {
-    auto at = [&](TileIndex tile) {
+  const u32 all_rows = o.batched ? rows * p.get<u32>("batches") : rows;
+  // How stream-K divides: the first `divided` tiles are `shared` stages, of which each CTA has as many.
+  u32 divided = 0;
+  u64 shared = 0;
+  auto share_end = [&](u32 ctas) { return u32(shared * u64(ctas) / u64(nctaid_x())); };
+  if (t.stream_k) {
+    u32 tiles = all_rows * y_tiles, ctas = nctaid_x(), rest = tiles % ctas;
+    divided = select(tiles < ctas, tiles, select(rest == 0, u32(0), ctas + rest));
+    shared = u64(divided) * u64(depth);
+  }
+  auto each_work = [&](Turn turn, const std::function<void(Work)>& body) {
+    auto at = [&](TileIndex tile, u32 first, u32 last, u32 number) {
       std::optional<u32> batch;
       if (o.batched) batch = tile.row / rows;
-      body({(batch ? tile.row % rows : tile.row) * t.bm, tile.col * t.bn, batch});
+      body({(batch ? tile.row % rows : tile.row) * t.bm, tile.col * t.bn, batch, first, last, number});
     };
     if (t.split_k > 1) {  // one tile for each cluster
-      u32 all = o.batched ? rows * p.get<u32>("batches") : rows;
-      at(grouped_raster(ctaid_x() / t.split_k, all, y_tiles, t.group));
+      u32 rank = cluster_ctaid_x(), number = ctaid_x() / t.split_k;
+      at(grouped_raster(number, all_rows, y_tiles, t.raster), depth * rank / t.split_k,
+         depth * (rank + 1) / t.split_k, number);
+    } else if (t.stream_k) {  // its share of stages, and then whole tiles
+      Var<u32> stage(share_end(ctaid_x())), whole(divided + ctaid_x());
+      u32 end = share_end(ctaid_x() + 1);
+      while_([&] { return (stage.value() < end) | (whole.value() < all_rows * y_tiles); },
+             [&] {
+               pred part = stage.value() < end;
+               u32 number = select(part, stage.value() / depth, whole.value());
+               u32 first = select(part, stage.value() - number * depth, u32(0));
+               u32 last = select(part, min(depth, first + end - stage.value()), depth);
+               stage = select(part, stage.value() + (last - first), stage.value());
+               whole = select(part, whole.value(), whole.value() + nctaid_x());
+               at(grouped_raster(number, all_rows, y_tiles, t.raster), first, last, number);
+             });
     } else {
-      for_each_tile(o.batched ? rows * p.get<u32>("batches") : rows, y_tiles, t.group, turn, at);
+      for_each_tile(all_rows, y_tiles, t.raster, turn, [&](TileIndex tile) { at(tile, 0, depth, 0); });
     }
   };
 
@@ -209,11 +234,11 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
     elect([&] {
       auto ring = pipe.producer();
-      each_tile({0, 1}, [&](Place place) {
-        for_(first, last, [&](u32 kt) {
+      each_work({0, 1}, [&](Work work) {
+        for_(work.first, work.last, [&](u32 kt) {
           auto s = ring.acquire();
-          X.load(s, y, kt * t.bk, place.x, place.batch);
-          Y.load(s, x, kt * t.bk, place.y, place.batch);
+          X.load(s, y, kt * t.bk, work.x, work.batch);
+          Y.load(s, x, kt * t.bk, work.y, work.batch);
         });
       });
       // The next launch may begin where this one has made room. Any sooner, and its CTAs would take the
@@ -225,6 +250,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   auto store_options = [&](const std::optional<u32>& batch) {
     StoreOptions options;
     options.transposed = t.swapped;
+    options.buffers = staging_buffers(o, t);
     options.batch = batch;
     if (o.has_epilogue())
       options.epilogue = [&, batch](f32 value, u32 x, u32 y) {
@@ -253,7 +279,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       turn.emplace(turns->of(wg));
       ring.skip(wg * depth);  // of the tiles that are others'
     }
-    each_tile(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](Place place) {
+    each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](Work work) {
+      u32 first = work.first, last = work.last;
       u32 row = t.pingpong ? u32(0) : wg * per_warpgroup;
       if (turn) turn->wait();
       acc.zero();
@@ -279,26 +306,47 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
             first + i < last, [&] { step(first + i, [&] { deferred->step(i); }); },
             [&] { deferred->step(i); });
       for_(first + shadows, last, [&](u32 kt) { step(kt, [] {}); });
+      if (turn) turn->pass();  // the other's first products follow the last ones here without a gap
       if (late) {
         wgmma_wait(0);
         ring.release_last(first >= last);
       }
       if (t.split_k > 1) if_(first >= last, [&] { acc.fill(0); });  // a share of k may be empty
-      if (turn) {
-        turn->pass();
-        ring.skip(depth * (t.consumers - 1));
-      }
+      if (turn) ring.skip(depth * (t.consumers - 1));
       Accumulator& result = promotes ? *total : acc;
-      StoreOptions options = store_options(place.batch);
-      if (deferred) {
-        deferred->take(result, place.x + row, place.y, place.batch);
-      } else if (sum) {
-        sum->add(result, X.tile[0].address());
-        options.cols = sum->columns();
-        store(o.d, D, result, place.x + row, place.y + sum->first_column(), options);
-      } else {
-        store(o.d, D, result, place.x + row, place.y, options);
+      StoreOptions options = store_options(work.batch);
+      auto out = [&] {
+        if (deferred) {
+          deferred->take(result, work.x + row, work.y, work.batch);
+        } else if (sum) {
+          sum->add(result, X.tile[0].address());
+          options.cols = sum->columns();
+          store(o.d, D, result, work.x + row, work.y + sum->first_column(), options);
+        } else {
+          store(o.d, D, result, work.x + row, work.y, options);
+        }
+      };
+      if (!stream) {
+        out();
+        return;
       }
+      if_(
+          first == 0,
+          [&] {  // the CTAs behind this one have the rest of the tile
+            Var<u32> to(last), cta(ctaid_x() + 1);
+            while_([&] { return to.value() < depth; },
+                   [&] {
+                     u32 until = min(depth, share_end(cta.value() + 1) - work.tile * depth);
+                     if_(until > to.value(), [&] { stream->take(result, cta); });
+                     to = until;
+                     cta = cta.value() + 1;
+                   });
+            out();
+          },
+          [&] {
+            stream->give(result);
+            if (deferred) deferred->skip();
+          });
     });
     if (deferred) deferred->finish();
   });
@@ -315,6 +363,10 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
   const int64_t x = tiles(tiles(t.swapped ? n : m, t.bm), t.cluster_m) * batches;
   const int64_t y = tiles(tiles(t.swapped ? m : n, t.bn), t.cluster_n);
   if (t.split_k > 1) return {static_cast<uint32_t>(x * y * t.split_k), 1};
+  if (t.stream_k)
+    return {static_cast<uint32_t>(
+                std::min<int64_t>(x * y * kStreamShares, std::min(multiprocessors, kStreamCtas))),
+            1};
   const int64_t clusters =
       std::min<int64_t>(x * y, active_clusters(t.cluster_m * t.cluster_n, multiprocessors) * t.ctas_per_sm);
   return {static_cast<uint32_t>(clusters * t.cluster_m), static_cast<uint32_t>(t.cluster_n)};

@@ -18,7 +18,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& tile, Where where = 
 int active_clusters(int ctas, int multiprocessors);
 
 // CTAs along x and y of the grid on `multiprocessors` SMs: as many clusters as fit at once, but no more than
-// there are tiles.
+// there are tiles; with stream-K, no more than kStreamShares for each tile.
+inline constexpr int kStreamShares = 8;
 struct GemmGrid {
   uint32_t x, y;
 };

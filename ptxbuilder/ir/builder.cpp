@@ -315,6 +315,17 @@ smem Builder::shared_base() {
   return smem(s.shared);
 }
 
+gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
+  State& s = *state_;
+  auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), bytes);
+  // External, since instructions in inline assembly, which LLVM does not look into, order accesses to it.
+  auto* global = new llvm::GlobalVariable(
+      *s.module, type, false, llvm::GlobalValue::ExternalLinkage, llvm::ConstantAggregateZero::get(type),
+      signature().kernel + "_" + name, nullptr, llvm::GlobalValue::NotThreadLocal, kGlobalSpace);
+  global->setAlignment(llvm::Align(16));
+  return gmem(global);
+}
+
 uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment,
                                   Where where) {
   check_current(where);

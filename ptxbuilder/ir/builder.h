@@ -82,6 +82,9 @@ class Builder {
   smem shared_base();
   uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment, Where where);
 
+  // Global memory of the module's own, zero when it is loaded, aligned to 16 bytes.
+  gmem zeroed_global(const std::string& name, uint64_t bytes);
+
   // A mutable cell; promoted to registers when the kernel is finished.
   llvm::Value* declare_variable(Class cls);
   llvm::Value* load_variable(llvm::Value* variable, Class cls);

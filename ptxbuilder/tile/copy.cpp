@@ -12,6 +12,12 @@ namespace {
 
 constexpr int kBoxLimit = 256;  // elements along each dimension (CUDA driver API, cuTensorMapEncodeTiled)
 
+// The types of which TMA can fill in NaN (CUDA driver API, CUtensorMapFloatOOBfill).
+bool has_nan(DType type) {
+  return type == DType::f16 || type == DType::bf16 || type == DType::tf32 || type == DType::f32 ||
+         type == DType::f64;
+}
+
 // The part of a view that this CTA fetches for its line of CTAs.
 struct Part {
   TileView view;
@@ -19,23 +25,23 @@ struct Part {
   u16 mask;
 };
 
-Part part_of(const TileView& view, ClusterAxis axis, Where where) {
-  const int count = ctas_along(axis, where);
+Part part_of(const TileView& view, Where where) {
+  const int count = ctas_along(view.multicast_axes(), where);
   if (view.row_count() % (8 * count) != 0)
     throw Error(where, fmt::format("tma_load: {} rows for {} CTAs; each fetches a multiple of 8",
                                    view.row_count(), count));
-  const ClusterLine line = cluster_line(axis, where);
+  const ClusterGroup group = cluster_group(view.multicast_axes(), where);
   const int rows = view.row_count() / count;
-  u32 first = line.index * rows;
-  return {view.rows(first, rows, where), first, line.mask};
+  u32 first = group.index * rows;
+  return {view.rows(first, rows, where), first, group.mask};
 }
 
 // The same for every CTA, as numbers.
-void record_slices(CopyRecord& record, const TileView& view, std::optional<ClusterAxis> axis, Where where) {
-  const int count = axis ? ctas_along(*axis, where) : 1, rows = view.row_count() / count;
+void record_slices(CopyRecord& record, const TileView& view, Where where) {
+  const int count = ctas_along(view.multicast_axes(), where), rows = view.row_count() / count;
   for (int i = 0; i < count; ++i)
     record.slices.push_back({i * rows, i * rows, 0, static_cast<int>(record.boxes.size())});
-  if (axis) record_line(record, *axis, where);
+  if (count > 1) record_group(record, view.multicast_axes(), where);
 }
 
 TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation, Where where) {
@@ -99,7 +105,23 @@ void begin_load(const TileView& to, Where where) {
                 "tma_load: the view has no barrier to complete on: take it from a pipeline's stage, or add "
                 ".on(barrier)");
   if (to.on_copy()) (*to.on_copy())(to, where);
-  if (to.expects()) mbarrier_arrive_expect_tx(*to.barrier(), static_cast<uint32_t>(to.bytes()), where);
+  if (!to.expects()) return;
+  const auto bytes = static_cast<uint32_t>(to.bytes());
+  if (to.condition())
+    mbarrier_arrive_expect_tx.when (*to.condition())(*to.barrier(), bytes, where);
+  else
+    mbarrier_arrive_expect_tx(*to.barrier(), bytes, where);
+}
+
+void begin_store(const TileView& from, std::string_view operation, Where where) {
+  if (!from.multicast_axes().empty())
+    throw Error(where, fmt::format("{}: a multicast view: only loads are shared by CTAs; store the view "
+                                   "itself",
+                                   operation));
+  if (from.fill() != OobFill::zero)
+    throw Error(where, fmt::format("{}: a view with {} outside: only loads find something outside the "
+                                   "tensor; what a store has there is dropped",
+                                   operation, name(from.fill())));
 }
 
 std::optional<u64> cache_policy(const TileView& view, Where where) {
@@ -140,13 +162,6 @@ void check_innermost(u32 coordinate, DType type, std::string_view operation, Whe
                             operation, element, bytes));
 }
 
-void check_multicast_axis(const TileView& from, std::string_view operation, Where where) {
-  if (from.multicast_axis())
-    throw Error(where, fmt::format("{}: a multicast view: only loads are shared by CTAs; store the view "
-                                   "itself",
-                                   operation));
-}
-
 ViewRecord record_view(KernelRecord& record, const TileView& view) {
   const SharedTile& tile = view.whole();
   const int number = record.number({tile.describe(), tile.dtype(), tile.rows(), tile.cols(), tile.offset(),
@@ -155,20 +170,34 @@ ViewRecord record_view(KernelRecord& record, const TileView& view) {
   return {number, view.first_row(), view.first_col(), view.row_count(), view.tile().cols()};
 }
 
-void bind_tensor_map(TensorMap map, const TileView& view, int rank, std::string_view operation, Where where) {
+void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
+                     const std::string& copy, std::string_view operation, Where where) {
   Builder& builder = Builder::current(where);
-  Parameter& parameter = builder.signature().parameters[builder.parameter_index(map, where)];
-  TensorMapRecipe wanted = recipe(view, rank, operation, where);
+  const size_t index = builder.parameter_index(map, where);
+  Parameter& parameter = builder.signature().parameters[index];
+  std::map<size_t, OobFill>& fills = TileContext::of(builder).fills;
+  if (fill == OobFill::nan && !has_nan(wanted.dtype))
+    throw Error(where, fmt::format("{}: NaN outside of {}; TMA has it for f16, bf16, tf32, f32 and f64",
+                                   operation, name(wanted.dtype)));
+  if (fill) {
+    const auto [first, is_new] = fills.try_emplace(index, *fill);
+    if (!is_new && first->second != *fill)
+      throw Error(where, fmt::format("{}: the tensor map '{}' already serves loads that find {} outside the "
+                                     "tensor, not {}: declare a second map",
+                                     operation, parameter.name, name(first->second), name(*fill)));
+    parameter.tensor_map.oob_fill = *fill;
+  }
+  wanted.oob_fill = parameter.tensor_map.oob_fill;
   if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
     throw Error(
         where,
         fmt::format("{}: the tensor map '{}' already serves copies with a box of {} {} elements and {} B "
-                    "swizzle; a {} needs {} and {}: declare a second map",
+                    "swizzle; {} needs {} and {}: declare a second map",
                     operation, parameter.name, fmt::join(parameter.tensor_map.box, "x"),
-                    name(parameter.tensor_map.dtype), name(parameter.tensor_map.swizzle),
-                    view.tile().describe(), fmt::join(wanted.box, "x"), name(wanted.swizzle)));
+                    name(parameter.tensor_map.dtype), name(parameter.tensor_map.swizzle), copy,
+                    fmt::join(wanted.box, "x"), name(wanted.swizzle)));
   parameter.dtype = wanted.dtype;
-  parameter.tensor_map = wanted;
+  parameter.tensor_map = std::move(wanted);
 }
 
 void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
@@ -177,8 +206,7 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
   int rank = static_cast<int>(coordinates.size());
   begin_load(to.view, to.where);
   std::optional<Part> part;
-  if (auto axis = to.view.multicast_axis(); axis && ctas_along(*axis, to.where) > 1)
-    part = part_of(to.view, *axis, to.where);
+  if (ctas_along(to.view.multicast_axes(), to.where) > 1) part = part_of(to.view, to.where);
   const std::optional<u64> policy = cache_policy(to.view, to.where);
   const TileView& view = part ? part->view : to.view;
   std::vector<u32> start = coordinates;
@@ -187,19 +215,20 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
       throw Error(to.where, "tma_load: multicast divides rows; give the coordinate of the rows too");
     start[1] = start[1] + part->first_row;
   }
-  bind_tensor_map(from, view, rank, "tma_load", to.where);
+  bind_tensor_map(from, recipe(view, rank, "tma_load", to.where), to.view.fill(),
+                  "a " + view.tile().describe(), "tma_load", to.where);
   check_innermost(coordinates[0], view.tile().dtype(), "tma_load", to.where);
   const isa::Row& row =
       isa::cp_async_bulk_tensor_load({rank, part.has_value(), policy.has_value()}, to.where);
   CopyRecord record = make_record(builder, false, from, to.view, to.where);
-  record_slices(record, to.view, part ? to.view.multicast_axis() : std::nullopt, to.where);
+  record_slices(record, to.view, to.where);
   each_box(record, view, start, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {address, from};
     append_coordinates(arguments, at);
     arguments.emplace_back(*to.view.barrier());
     if (part) arguments.emplace_back(part->mask);
     if (policy) arguments.emplace_back(*policy);
-    builder.emit(row, arguments, std::nullopt, to.where);
+    builder.emit(row, arguments, to.view.condition(), to.where);
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }
@@ -209,21 +238,22 @@ void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, co
   AtLine line(to.where);
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   int rank = static_cast<int>(coordinates.size());
-  check_multicast_axis(from, operation, to.where);
+  begin_store(from, operation, to.where);
   if (reduction) check_reduction(*reduction, from.tile().dtype(), to.where);
-  bind_tensor_map(to.map, from, rank, operation, to.where);
+  bind_tensor_map(to.map, recipe(from, rank, operation, to.where), std::nullopt,
+                  "a " + from.tile().describe(), operation, to.where);
   check_innermost(coordinates[0], from.tile().dtype(), operation, to.where);
   const std::optional<u64> policy = cache_policy(from, to.where);
   const isa::Row& row = isa::cp_async_bulk_tensor_store({rank, reduction, policy.has_value()}, to.where);
   Builder& builder = Builder::current(to.where);
   CopyRecord record = make_record(builder, true, to.map, from, to.where);
-  record_slices(record, from, std::nullopt, to.where);
+  record_slices(record, from, to.where);
   each_box(record, from, coordinates, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {to.map};
     append_coordinates(arguments, at);
     arguments.emplace_back(address);
     if (policy) arguments.emplace_back(*policy);
-    builder.emit(row, arguments, std::nullopt, to.where);
+    builder.emit(row, arguments, from.condition(), to.where);
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }

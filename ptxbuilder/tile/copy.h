@@ -38,6 +38,8 @@ void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, co
 // What stands before the copies of a load: the view has a barrier, its stage is told, and, where it is
 // expecting(), the bytes are expected.
 void begin_load(const TileView& to, Where where);
+// What stands before those of a store: Error where the view says what is for loads alone.
+void begin_store(const TileView& from, std::string_view operation, Where where);
 // The hint of a view as an instruction takes it.
 std::optional<u64> cache_policy(const TileView& view, Where where);
 // Throws Error that names what the type has, and which types the reduction takes.
@@ -45,31 +47,32 @@ void check_reduction(CopyReduction reduction, DType type, Where where);
 // Throws Error where the host knows that a box begins at no multiple of 16 bytes along the innermost
 // dimension, which TMA refuses inside and outside the tensor.
 void check_innermost(u32 coordinate, DType type, std::string_view operation, Where where);
-void check_multicast_axis(const TileView& from, std::string_view operation, Where where);
 
 // A view and its tile, for the kernel's record.
 ViewRecord record_view(KernelRecord& record, const TileView& view);
 
-// Completes a parameter's recipe for copies of `view` in `rank` dimensions. Error when another copy used it
-// otherwise.
-void bind_tensor_map(TensorMap map, const TileView& view, int rank, std::string_view operation, Where where);
+// Completes a parameter's recipe. `fill` is what a load finds outside the tensor; stores have none. Error
+// when another copy, which `copy` names, used it otherwise.
+void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
+                     const std::string& copy, std::string_view operation, Where where);
 
 }  // namespace detail
 
 // Loads the box at `coordinates` (elements, innermost first, 1 to 5 of them; negative ones are in front of
-// the tensor; the first a multiple of 16 bytes) into a view; what lies outside the tensor arrives as zeros.
-// One thread calls it. The bytes complete on the view's barrier, the stage's or that of `.on(bar)` or
+// the tensor; the first a multiple of 16 bytes) into a view; what lies outside the tensor arrives as zeros,
+// or as `.outside()` says. One thread calls it, or all and one is named by `.when()`. The bytes complete on
+// the view's barrier, the stage's or that of `.on(bar)` or
 // `.expecting(bar)`. A tile wider than its swizzle's span takes one copy a panel. The tensor map's recipe
-// (box, swizzle, type) follows from the view. Throws Error when the box is illegal, when another copy uses
-// the map with another box, and when the view has no barrier.
+// (box, swizzle, type, fill) follows from the view. Throws Error when the box is illegal, when another copy
+// uses the map with another box or fill, and when the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::tma_load(to, from, {detail::coordinate(coordinates, to.where)...});
 }
 
-// Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls it,
-// after all writers have executed fence_proxy_async_shared and met at a barrier, and then commits:
-// cp_async_bulk_commit_group.
+// Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls it, or
+// is named by `.when()`, after all writers have executed fence_proxy_async_shared and met at a barrier, and
+// then commits: cp_async_bulk_commit_group.
 template <detail::Coordinate... C>
 void tma_store(detail::MapArgument to, const TileView& from, C... coordinates) {
   detail::tma_store(to, std::nullopt, from, {detail::coordinate(coordinates, to.where)...});

@@ -201,6 +201,7 @@ struct TileContext {
   };
   std::map<int, Scratch> scratch;  // of register tiles, by role
   KernelRecord record;
+  std::map<size_t, OobFill> fills;  // what loads by a tensor map, by number, find outside of it
   std::map<const llvm::Value*, WarpMmaRecord::Word>
       loaded_words;              // registers, and the copies that loaded them
   bool cluster_is_used = false;  // barriers and roles depend on its size

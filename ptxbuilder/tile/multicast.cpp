@@ -10,43 +10,63 @@ Extents cluster_extents(Where where) {
   return {x, y, z};
 }
 
+// From the rank of a CTA to the next along an axis.
 uint32_t rank_step(const Extents& cluster, size_t axis) {
   uint32_t step = 1;
   for (size_t i = 0; i < axis; ++i) step *= cluster[i];
   return step;
 }
 
-// The line that begins at rank 0.
-uint32_t first_mask(const Extents& cluster, size_t axis) {
-  uint32_t mask = 0;
-  for (uint32_t i = 0; i < cluster[axis]; ++i) mask |= 1u << (i * rank_step(cluster, axis));
+// The group that rank 0 is in.
+uint32_t first_mask(const Extents& cluster, ClusterAxes axes) {
+  uint32_t mask = 1;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    if (!axes.has(axis)) continue;
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < cluster[axis]; ++i) all |= mask << (i * rank_step(cluster, axis));
+    mask = all;
+  }
   return mask;
 }
 
 }  // namespace
 
-int ctas_along(ClusterAxis axis, Where where) {
-  return static_cast<int>(cluster_extents(where)[static_cast<size_t>(axis)]);
-}
-
-ClusterLine cluster_line(ClusterAxis axis, Where where) {
+int ctas_along(ClusterAxes axes, Where where) {
   const Extents cluster = cluster_extents(where);
-  const auto along = static_cast<size_t>(axis);
-  const std::array<u32, 3> at = {cluster_ctaid_x(where), cluster_ctaid_y(where), cluster_ctaid_z(where)};
-  u32 first = 0;  // rank of the line's first CTA
+  uint32_t count = 1;
   for (size_t i = 0; i < 3; ++i)
-    if (i != along && (i < 2 || cluster[i] > 1)) first = first + at[i] * rank_step(cluster, i);
-  return {static_cast<int>(cluster[along]), at[along], u16(u32(first_mask(cluster, along)) << first)};
+    if (axes.has(i)) count *= cluster[i];
+  return static_cast<int>(count);
 }
 
-void record_line(CopyRecord& record, ClusterAxis axis, Where where) {
+ClusterGroup cluster_group(ClusterAxes axes, Where where) {
   const Extents cluster = cluster_extents(where);
-  const auto along = static_cast<size_t>(axis);
-  for (size_t i = 0; i < 3; ++i) record.cluster[i] = static_cast<int>(cluster[i]);
-  record.axis = static_cast<int>(axis);
-  const uint32_t step = rank_step(cluster, along);
-  for (uint32_t rank = 0; rank < cluster[0] * cluster[1] * cluster[2]; ++rank)
-    record.masks.push_back(first_mask(cluster, along) << (rank - rank / step % cluster[along] * step));
+  const std::array<u32, 3> at = {cluster_ctaid_x(where), cluster_ctaid_y(where), cluster_ctaid_z(where)};
+  u32 first = 0, index = 0;  // rank of the group's first CTA, and this one's place
+  uint32_t before = 1;       // CTAs of the group for each step along the axis
+  for (size_t i = 0; i < 3; ++i) {
+    if (axes.has(i)) {
+      index = index + at[i] * before;
+      before *= cluster[i];
+    } else if (i < 2 || cluster[i] > 1) {
+      first = first + at[i] * rank_step(cluster, i);
+    }
+  }
+  return {static_cast<int>(before), index, u16(u32(first_mask(cluster, axes)) << first)};
+}
+
+void record_group(CopyRecord& record, ClusterAxes axes, Where where) {
+  const Extents cluster = cluster_extents(where);
+  for (size_t i = 0; i < 3; ++i) {
+    record.cluster[i] = static_cast<int>(cluster[i]);
+    record.axes[i] = axes.has(i);
+  }
+  for (uint32_t rank = 0; rank < cluster[0] * cluster[1] * cluster[2]; ++rank) {
+    uint32_t first = 0;
+    for (size_t i = 0; i < 3; ++i)
+      if (!axes.has(i)) first += rank / rank_step(cluster, i) % cluster[i] * rank_step(cluster, i);
+    record.masks.push_back(first_mask(cluster, axes) << first);
+  }
 }
 
 }  // namespace ptxbuilder::detail

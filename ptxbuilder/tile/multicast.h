@@ -1,23 +1,22 @@
-// CTAs of a cluster that share a load: those in line along an axis, and the masks that name them.
+// CTAs of a cluster that share a load: those along some axes, and the masks that name them.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder::detail {
 
-// How many CTAs are in line along an axis. Their ranks are apart by as many CTAs as the axes before have: CTA
-// (i, j, l) has rank i + x (j + y l).
-int ctas_along(ClusterAxis axis, Where where);
+// How many CTAs are in a group along the axes; 1 along none. CTA (i, j, l) has rank i + x (j + y l).
+int ctas_along(ClusterAxes axes, Where where);
 
-// The line that this CTA is in.
-struct ClusterLine {
+// The group that this CTA is in.
+struct ClusterGroup {
   int count;
-  u32 index;  // of this CTA
+  u32 index;  // of this CTA, the first of the axes innermost
   u16 mask;   // bit `rank` of each
 };
-ClusterLine cluster_line(ClusterAxis axis, Where where);
+ClusterGroup cluster_group(ClusterAxes axes, Where where);
 
 // The same masks as numbers, by the rank of the CTA that sends.
-void record_line(CopyRecord& record, ClusterAxis axis, Where where);
+void record_group(CopyRecord& record, ClusterAxes axes, Where where);
 
 }  // namespace ptxbuilder::detail

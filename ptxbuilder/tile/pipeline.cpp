@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/tile/multicast.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -20,6 +22,24 @@ int ctas_in_line(Kernel& kernel) {
   detail::cluster_size(kernel.builder());
   auto [x, y, z] = kernel.signature().cluster;
   return static_cast<int>(x + y - 1);
+}
+
+// A load into a stage brings all its bytes, and only to CTAs that say when they have read the stage before.
+void check_stage_view(const TileView& view, int peers, Where where) {
+  if (view.condition())
+    throw Error(where,
+                "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
+                "that the stage expects would never arrive; put acquire() under it too");
+  const ClusterAxes axes = view.multicast_axes();
+  if (const int count = detail::ctas_along(axes, where); count > 1 && peers == 1)
+    throw Error(where, fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one "
+                                   "alone release; make the pipeline with Producers::cluster",
+                                   count));
+  if (axes.has(0) && axes.has(1) && detail::ctas_along(ClusterAxis::x, where) > 1 &&
+      detail::ctas_along(ClusterAxis::y, where) > 1)
+    throw Error(where,
+                "tma_load: CTAs along x and y share the load into a pipeline's stage, which those along x or "
+                "along y release; share it along one axis");
 }
 
 }  // namespace
@@ -70,10 +90,13 @@ Stage Producer::acquire(Where where) {
     std::vector<bool> loaded;
   };
   auto site = std::make_shared<Site>(Site{pipeline_.tiles_, std::vector<bool>(pipeline_.tiles_.size())});
-  stage.on_copy_ = std::make_shared<std::function<void(const TileView&, Where)>>([site](const TileView& view,
-                                                                                        Where at) {
+  stage.on_copy_ = std::make_shared<std::function<void(const TileView&, Where)>>([site,
+                                                                                  peers = pipeline_.peers_](
+                                                                                     const TileView& view,
+                                                                                     Where at) {
     for (size_t i = 0; i < site->tiles.size(); ++i) {
       if (!(site->tiles[i] == view.tile())) continue;
+      check_stage_view(view, peers, at);
       if (site->loaded[i])
         throw Error(
             at,

@@ -27,8 +27,8 @@ struct Proof {
     std::string text;
     uint64_t elements = 0;
     Where where = {};
-    // Of what threads read: how many of the rows that an instruction takes at a time lie in the same banks; 1
-    // is none beside another. 0 where no thread reads.
+    // Of what threads read and write: how many of the rows or words that an instruction takes at a time lie
+    // in the same banks; 1 is none beside another. 0 where no thread does.
     int bank_ways = 0;
   };
   std::vector<Link> links;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <set>
+
 namespace ptxbuilder::detail {
 
 std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile) {
@@ -31,6 +34,25 @@ std::string view_text(const ViewRecord& view, const TileRecord& tile) {
     text += ", columns " + range(view.first_col, view.cols, tile.cols,
                                  view.col_step ? fmt::format("multiple of {}", view.col_step) : "panel");
   return text;
+}
+
+int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices) {
+  constexpr int kWarp = 32, kRows = 8, kBanks = 32, kBankBytes = 4;
+  const int together = matrices > 0 ? kRows : std::min(kWarp, kBanks * kBankBytes / bytes);
+  const int used = matrices > 0 ? kRows * matrices : kWarp;  // lanes whose addresses count
+  const int threads = static_cast<int>(addresses.size());
+  size_t most = 1;
+  for (int first = 0; first < threads; first += together) {
+    if (first % kWarp >= used) continue;
+    std::array<std::set<int64_t>, kBanks> words;
+    for (int lane = first; lane < std::min(first + together, threads); ++lane)
+      for (int byte = 0; byte < bytes; byte += std::min(kBankBytes, bytes)) {
+        const int64_t word = (start + addresses[static_cast<size_t>(lane)] + byte) / kBankBytes;
+        words[static_cast<size_t>(word % kBanks)].insert(word);
+      }
+    for (const auto& bank : words) most = std::max(most, bank.size());
+  }
+  return static_cast<int>(most);
 }
 
 }  // namespace ptxbuilder::detail

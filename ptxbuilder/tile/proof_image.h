@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,20 @@ struct Tried {
   int bank_ways = 0;  // as of Proof::Link
 };
 
-// Parts with files of their own. What threads do to one stage of a tile, the view beginning at `corner`:
+// The most different words of a bank that lanes of a warp name at a time, 8 rows of a matrix or as many lanes
+// as make 128 bytes: 1 is none beside another. `addresses` are one access', by thread, of `bytes` each.
+int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
+
+// Parts with files of their own, and what a proof says of them. One copy by TMA, from everywhere that its
+// view may begin, to the images of all stages; where it `reads`, they have what it is to find.
+Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
+std::string text_of(const CopyRecord& copy, const TileRecord& tile);
+// Operand 'A' or 'B' of a product, and fragments of A.
+Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
+std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
+Tried try_fragment(const FragmentRecord& fragment, const TileRecord& tile, const std::vector<Image>& images);
+std::string text_of(const FragmentRecord& fragment, const TileRecord& tile);
+// What threads do to one stage of a tile, the view beginning at `corner`:
 // writes fill the image, reads look into it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image);

@@ -47,6 +47,7 @@ class Buffer {
   void write(size_t number) {
     const StoreRecord::Write& w = store_.writes[number];
     const int size = size_of(tile_.dtype), aligned = w.matrices > 0 ? 16 : w.bytes;
+    tried_.bank_ways = std::max(tried_.bank_ways, bank_ways(w.addresses, start_, w.bytes, w.matrices));
     for (int thread = 0; thread < kThreads; ++thread) {
       const std::string operation =
           fmt::format("{} {}, thread {}", w.matrices > 0 ? "stmatrix" : "st.shared", number, thread);
@@ -130,6 +131,7 @@ Tried try_store(const KernelRecord& kernel, const StoreRecord& store) {
   for (int first : store.first_stages) {
     Tried tried = Buffer(store, kernel.tiles[static_cast<size_t>(store.tile)], first).run();
     all.elements += tried.elements;
+    all.bank_ways = std::max(all.bank_ways, tried.bank_ways);
     if (!tried.counterexample) continue;
     all.counterexample = std::move(tried.counterexample);
     break;

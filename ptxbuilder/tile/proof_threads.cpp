@@ -1,9 +1,6 @@
 // Proofs of what threads copy: by cp.async, by ldmatrix and stmatrix, and each by itself.
 #include <fmt/format.h>
 
-#include <array>
-#include <set>
-
 #include "ptxbuilder/tile/proof_image.h"
 
 namespace ptxbuilder::detail {
@@ -12,7 +9,6 @@ namespace {
 using Kind = ThreadCopyRecord::Kind;
 
 constexpr int kWarp = 32, kRows = 8, kRowBytes = 16;  // of an 8x8 matrix
-constexpr int kBanks = 32, kBankBytes = 4;
 
 size_t index_of(const ThreadCopyRecord& copy, int access, int thread) {
   return static_cast<size_t>(access) * static_cast<size_t>(copy.threads) + static_cast<size_t>(thread);
@@ -30,26 +26,6 @@ int address_of(const ThreadCopyRecord& copy, int access, int thread, int i) {
   const int row = copy.trans ? lane % 4 * 2 + e : lane / 4;
   const int within = copy.trans ? lane / 4 * size : lane % 4 * 4 + e * size;
   return copy.addresses[index_of(copy, access, thread - lane + kRows * matrix + row)] + within;
-}
-
-// The most different words of a bank that lanes read at a time: 8 rows of a matrix, or as many lanes as make
-// 128 bytes.
-int bank_ways(const ThreadCopyRecord& copy, int64_t start) {
-  const int together = copy.matrices > 0 ? kRows : std::min(kWarp, kBanks * kBankBytes / copy.bytes);
-  const int used = copy.matrices > 0 ? kRows * copy.matrices : kWarp;  // lanes whose addresses count
-  size_t most = 1;
-  for (int access = 0; access < accesses(copy); ++access)
-    for (int first = 0; first < copy.threads; first += together) {
-      if (first % kWarp >= used) continue;
-      std::array<std::set<int64_t>, kBanks> words;
-      for (int lane = first; lane < first + together; ++lane)
-        for (int byte = 0; byte < copy.bytes; byte += std::min(kBankBytes, copy.bytes)) {
-          const int64_t word = (start + copy.addresses[index_of(copy, access, lane)] + byte) / kBankBytes;
-          words[static_cast<size_t>(word % kBanks)].insert(word);
-        }
-      for (const auto& bank : words) most = std::max(most, bank.size());
-    }
-  return static_cast<int>(most);
 }
 
 }  // namespace
@@ -97,7 +73,12 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
         ++tried.elements;
       }
     }
-  if (copy.kind != Kind::from_global) tried.bank_ways = bank_ways(copy, start);
+  for (int access = 0; copy.kind != Kind::from_global && access < accesses(copy); ++access)
+    tried.bank_ways = std::max(
+        tried.bank_ways,
+        bank_ways(
+            std::span(copy.addresses).subspan(index_of(copy, access, 0), static_cast<size_t>(copy.threads)),
+            start, copy.bytes, copy.matrices));
   return tried;
 }
 

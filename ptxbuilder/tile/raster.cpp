@@ -22,30 +22,36 @@ u32 quotient(u32 x, u32 d, Where where) {
 
 }  // namespace
 
-TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, int group, Where where) {
-  if (group < 1)
-    throw Error(where, fmt::format("grouped_raster: a group has at least one row, not {}", group));
+TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where) {
+  if (raster.group < 1)
+    throw Error(where, fmt::format("grouped_raster: a group has at least one row, not {}", raster.group));
   AtLine line(where);
-  u32 tiles = cols * group;  // of a full group
+  if (raster.columns) {
+    auto [row, col] = grouped_raster(linear, cols, rows, {raster.group, false, raster.snake}, where);
+    return {col, row};
+  }
+  u32 tiles = cols * raster.group;  // of a full group
   u32 above = quotient(linear, tiles, where);
-  u32 first = above * group, within = linear - above * tiles;
-  u32 height = min(rows - first, u32(group));  // the last group may be lower
-  u32 col = quotient(within, height, where);
-  return {first + (within - col * height), col};
+  u32 first = above * raster.group, within = linear - above * tiles;
+  u32 height = min(rows - first, u32(raster.group));  // the last group may be lower
+  u32 col = quotient(within, height, where), row = first + (within - col * height);
+  if (raster.snake) col = select((above & 1) == 1, cols - 1 - col, col);
+  return {row, col};
 }
 
-TileIndex grouped_raster(int group, Where where) {
+TileIndex grouped_raster(Raster raster, Where where) {
   AtLine line(where);
   u32 cols = nctaid_x(where), rows = nctaid_y(where);
   u32 linear = ctaid_y(where) * cols + ctaid_x(where);  // the order in which CTAs start
-  return grouped_raster(linear, rows, cols, group, where);
+  return grouped_raster(linear, rows, cols, raster, where);
 }
 
-void for_each_tile(u32 rows, u32 cols, int group, const std::function<void(TileIndex)>& body, Where where) {
-  for_each_tile(rows, cols, group, {0, 1}, body, where);
+void for_each_tile(u32 rows, u32 cols, Raster raster, const std::function<void(TileIndex)>& body,
+                   Where where) {
+  for_each_tile(rows, cols, raster, {0, 1}, body, where);
 }
 
-void for_each_tile(u32 rows, u32 cols, int group, Turn turn, const std::function<void(TileIndex)>& body,
+void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::function<void(TileIndex)>& body,
                    Where where) {
   AtLine line(where);
   auto [x, y, z] = Builder::current(where).signature().cluster;
@@ -59,7 +65,7 @@ void for_each_tile(u32 rows, u32 cols, int group, Turn turn, const std::function
       turn.of == 1 ? first : first + turn.index * clusters, block_rows * block_cols,
       turn.of == 1 ? clusters : clusters * turn.of,
       [&](u32 linear) {
-        TileIndex block = grouped_raster(linear, block_rows, block_cols, group, where);
+        TileIndex block = grouped_raster(linear, block_rows, block_cols, raster, where);
         u32 row = x == 1 ? block.row : block.row * x + cluster_ctaid_x(where);
         u32 col = y == 1 ? block.col : block.col * y + cluster_ctaid_y(where);
         AuthorsCode authors;

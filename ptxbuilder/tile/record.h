@@ -58,16 +58,16 @@ struct CopyRecord {
   };
   std::vector<Step> steps;
 
-  // A load that CTAs of a cluster share: the i-th of them along the axis fetches the i-th slice, which is
-  // some of the boxes, further on by rows of the view and of the tensor, for the CTAs of its mask, by rank:
-  // masks[rank]. A plain copy has one slice and no masks.
+  // A load that CTAs of a cluster share: the i-th of them along the axes, the first innermost, fetches the
+  // i-th slice, which is some of the boxes, further on by rows of the view and of the tensor, for the CTAs of
+  // its mask, by rank: masks[rank]. A plain copy has one slice and no masks.
   struct Slice {
     int first_row = 0, coordinate = 0;
     int first_box = 0, boxes = 0;
   };
   std::vector<Slice> slices;
   std::array<int, 3> cluster = {1, 1, 1};
-  int axis = 0;  // 0 x, 1 y, 2 z
+  std::array<bool, 3> axes = {};  // x, y, z
   std::vector<uint32_t> masks;
 
   Where where;

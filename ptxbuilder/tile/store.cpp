@@ -7,7 +7,6 @@ namespace {
 
 constexpr int kRows = 64;  // of one wgmma
 constexpr int kBufferBytes = 64 * 128;
-constexpr int kBuffers = 2;  // of each warpgroup
 
 // Threads of one warpgroup, and barrier 0 is the whole CTA's: each warpgroup has one of its own.
 void sync_warpgroup(u32 group, Where where) { bar_sync(group + 1, 128, where); }
@@ -66,6 +65,8 @@ class Store {
           where,
           fmt::format("store: {} columns of an accumulator with {}; it takes a multiple of 8 within them",
                       cols_, shape.n()));
+    if (options.buffers < 1 || options.buffers > 2)
+      throw Error(where, fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
     box_ = options.transposed ? transposed_box(cols_, type) : upright_box(cols_, type);
     boxes_across_ = options.transposed ? kRows / box_.cols : 1;
     int groups = kBufferBytes / (box_.bytes * boxes_across_);
@@ -73,7 +74,7 @@ class Store {
     batch_cols_ = std::min(groups * cols_per_box_, cols_);
     boxes_ = batch_cols_ / cols_per_box_ * boxes_across_;
     staging_.emplace(builder_, type_, TileShape{box_.rows, box_.cols}, box_.swizzle,
-                     boxes_ * kBuffers * detail::warpgroups_in_role(), "store staging", where_);
+                     boxes_ * options_.buffers * detail::warpgroups_in_role(), "store staging", where_);
     // Shared memory must not go away under the copies.
     detail::TileContext::of(builder_).at_role_end["store"] = [where = where_] {
       cp_async_bulk_wait_group_read.when((tid_x(where) & 127) == 0)(0, where);
@@ -87,16 +88,16 @@ class Store {
   void emit(TensorMap to, const Source& from, int i) const {
     const int block = i / batches_of_block(), col = i % batches_of_block() * batch_cols_;
     u32 group = detail::warpgroup_in_cta(where_);
-    u32 first_box = (group - detail::first_warpgroup_of_role()) * (boxes_ * kBuffers);
+    u32 first_box = (group - detail::first_warpgroup_of_role()) * (boxes_ * options_.buffers);
     pred issues = (tid_x(where_) & 127) == 0;  // the thread that issues, commits and waits
-    u32 box = first_box + i % kBuffers * boxes_;
+    u32 box = first_box + i % options_.buffers * boxes_;
     // The copy that used this buffer last has read it. An odd number of batches ends with the buffer that the
     // next tile begins with.
-    int pending = i == 0 && batches() % kBuffers != 0 ? 0 : kBuffers - 1;
+    int pending = i == 0 && batches() % options_.buffers != 0 ? 0 : options_.buffers - 1;
     cp_async_bulk_wait_group_read.when(issues)(pending, where_);
     sync_warpgroup(group, where_);
     int count = std::min(batch_cols_, cols_ - col);
-    StoreRecord record = record_of(to, i % kBuffers, col, count);
+    StoreRecord record = record_of(to, i % options_.buffers, col, count);
     write((*staging_)[box].address(), from, block, col, count, record);
     fence_proxy_async_shared(where_);  // TMA reads through the async proxy what these threads wrote
     sync_warpgroup(group, where_);
@@ -136,7 +137,7 @@ class Store {
   StoreRecord record_of(TensorMap to, int buffer, int col, int count) const {
     StoreRecord record;
     for (int group = 0; group < detail::warpgroups_in_role(); ++group)
-      record.first_stages.push_back((group * kBuffers + buffer) * boxes_);
+      record.first_stages.push_back((group * options_.buffers + buffer) * boxes_);
     record.map = builder_.signature().parameters[builder_.parameter_index(to, where_)].name;
     record.transposed = options_.transposed;
     record.first_col = col;
@@ -373,6 +374,11 @@ void DeferredStore::step(int i, Where where) {
         s.store.emit(s.to, source, i);
       },
       where);
+}
+
+void DeferredStore::skip(Where where) {
+  AtLine line(where);
+  state_->holds = pred(false);
 }
 
 void DeferredStore::finish(Where where) {

@@ -10,6 +10,8 @@ struct StoreOptions {
   bool transposed = false;
   // Only the accumulator's first columns; 0 for all of them.
   int cols = 0;
+  // Buffers of each warpgroup, 1 or 2: with one, writing waits for the copy before it.
+  int buffers = 2;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
   // What becomes of an element before it is rounded. `row` and `col` are the accumulator's coordinates plus m
@@ -19,7 +21,7 @@ struct StoreOptions {
 };
 
 // Converts the accumulators to `type` or T (f32, f16, bf16, and s32 of s32; to nearest even) and stores them
-// to the box at row m, column n of a row-major tensor by TMA, through two buffers of 64 rows x 128 B for each
+// to the box at row m, column n of a row-major tensor by TMA, through buffers of 64 rows x 128 B for each
 // warpgroup of the role. All threads of the warpgroup call it; what lies outside the tensor is dropped. The
 // copies may still read the buffers when it returns: the next store waits for them, and so does the end of
 // the role. Throws Error when the number of columns has no box.
@@ -50,6 +52,8 @@ class DeferredStore {
   // For the box at row m, column n.
   void take(const Accumulator& from, u32 m, u32 n, std::optional<u32> batch = {},
             Where where = Where::here());
+  // Between two take(), where all steps have been: the next do nothing.
+  void skip(Where where = Where::here());
   // All steps of the last.
   void finish(Where where = Where::here());
 

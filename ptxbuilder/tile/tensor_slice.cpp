@@ -9,21 +9,6 @@
 namespace ptxbuilder {
 namespace {
 
-void bind(TensorMap map, const TensorCopy& copy, std::string_view operation, Where where) {
-  Builder& builder = Builder::current(where);
-  Parameter& parameter = builder.signature().parameters[builder.parameter_index(map, where)];
-  const TensorMapRecipe wanted = copy.recipe();
-  if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
-    throw Error(
-        where,
-        fmt::format("{}: the tensor map '{}' already serves copies with a box of {} {} and {} B "
-                    "swizzle; {} needs another: declare a second map",
-                    operation, parameter.name, fmt::join(parameter.tensor_map.box, "x"),
-                    name(parameter.tensor_map.dtype), name(parameter.tensor_map.swizzle), copy.describe()));
-  parameter.dtype = wanted.dtype;
-  parameter.tensor_map = wanted;
-}
-
 void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std::string_view operation,
                   Where where) {
   if (slices.size() != copy.extents().size())
@@ -145,10 +130,11 @@ CopyRecord make_record(const TensorCopy& copy, bool is_store, TensorMap map, con
 }
 
 void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy, TensorMap to,
-                 const std::vector<Slice>& slices, smem from, const std::optional<u64>& policy, Where where) {
+                 const std::vector<Slice>& slices, smem from, const std::optional<u64>& policy,
+                 const std::optional<pred>& condition, Where where) {
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   check_slices(copy, slices, operation, where);
-  bind(to, copy, operation, where);
+  detail::bind_tensor_map(to, copy.recipe(), std::nullopt, copy.describe(), operation, where);
   const isa::Row& row =
       isa::cp_async_bulk_tensor_store({copy.map_rank(), reduction, policy.has_value()}, where);
   for (int i = 0; i < copy.boxes(); ++i) {
@@ -156,7 +142,7 @@ void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy,
     arguments.insert(arguments.end(), at.begin(), at.end());
     arguments.emplace_back(from + copy.box_offset(i));
     if (policy) arguments.emplace_back(*policy);
-    Builder::current(where).emit(row, arguments, std::nullopt, where);
+    Builder::current(where).emit(row, arguments, condition, where);
   }
 }
 
@@ -164,10 +150,11 @@ void store_view(std::optional<CopyReduction> reduction, const TensorCopy& copy, 
                 const std::vector<Slice>& slices, const TileView& from, Where where) {
   AtLine line(where);
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
-  detail::check_multicast_axis(from, operation, where);
+  detail::begin_store(from, operation, where);
   check_view(copy, from, operation, where);
   if (reduction) detail::check_reduction(*reduction, copy.dtype(), where);
-  store_boxes(reduction, copy, to, slices, from.address(), detail::cache_policy(from, where), where);
+  store_boxes(reduction, copy, to, slices, from.address(), detail::cache_policy(from, where),
+              from.condition(), where);
   detail::TileContext::of(Builder::current(where))
       .record.copies.push_back(make_record(copy, true, to, from, 1, where));
 }
@@ -254,13 +241,12 @@ void tma_load(const TensorCopy& whole, const TileView& to, TensorMap from, const
   check_view(whole, to, "tma_load", where);
   check_slices(whole, slices, "tma_load", where);
   detail::begin_load(to, where);
-  std::optional<detail::ClusterLine> shared;
-  if (auto axis = to.multicast_axis(); axis && detail::ctas_along(*axis, where) > 1)
-    shared = detail::cluster_line(*axis, where);
-  const int count = shared ? shared->count : 1;
+  const int count = detail::ctas_along(to.multicast_axes(), where);
+  std::optional<detail::ClusterGroup> shared;
+  if (count > 1) shared = detail::cluster_group(to.multicast_axes(), where);
   const TensorCopy copy = whole.divided(count, where);
   const std::optional<u64> policy = detail::cache_policy(to, where);
-  bind(from, copy, "tma_load", where);
+  detail::bind_tensor_map(from, copy.recipe(), to.fill(), copy.describe(), "tma_load", where);
   const isa::Row& row =
       isa::cp_async_bulk_tensor_load({copy.map_rank(), shared.has_value(), policy.has_value()}, where);
   const int each = copy.boxes() / count;
@@ -273,10 +259,10 @@ void tma_load(const TensorCopy& whole, const TileView& to, TensorMap from, const
     arguments.emplace_back(*to.barrier());
     if (shared) arguments.emplace_back(shared->mask);
     if (policy) arguments.emplace_back(*policy);
-    Builder::current(where).emit(row, arguments, std::nullopt, where);
+    Builder::current(where).emit(row, arguments, to.condition(), where);
   }
   CopyRecord record = make_record(copy, false, from, to, count, where);
-  if (shared) detail::record_line(record, *to.multicast_axis(), where);
+  if (shared) detail::record_group(record, to.multicast_axes(), where);
   detail::TileContext::of(Builder::current(where)).record.copies.push_back(std::move(record));
 }
 
@@ -291,38 +277,43 @@ void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
 }
 
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
-              Where where) {
+              std::optional<pred> condition, Where where) {
   AtLine line(where);
   check_slices(copy, slices, "tma_load", where);
-  bind(from, copy, "tma_load", where);
+  detail::bind_tensor_map(from, copy.recipe(), OobFill::zero, copy.describe(), "tma_load", where);
   const isa::Row& row = isa::cp_async_bulk_tensor_load({.rank = copy.map_rank()}, where);
   for (int i = 0; i < copy.boxes(); ++i) {
     std::vector<Argument> arguments = {to + copy.box_offset(i), from},
                           at = coordinates(copy, slices, Index(i));
     arguments.insert(arguments.end(), at.begin(), at.end());
     arguments.emplace_back(barrier);
-    Builder::current(where).emit(row, arguments, std::nullopt, where);
+    Builder::current(where).emit(row, arguments, condition, where);
   }
 }
 
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,
-               Where where) {
+               std::optional<pred> condition, Where where) {
   AtLine line(where);
-  store_boxes(std::nullopt, copy, to, slices, from, std::nullopt, where);
+  store_boxes(std::nullopt, copy, to, slices, from, std::nullopt, condition, where);
 }
 
 namespace detail {
 
-void bulk_load(smem to, gmem from, DType type, Slice slice, smem barrier, Where where) {
+void bulk_load(smem to, gmem from, DType type, Slice slice, smem barrier,
+               const std::optional<pred>& condition, Where where) {
   AtLine line(where);
   const uint32_t bytes = bulk_bytes(type, slice, "bulk_load", where);
-  cp_async_bulk_load(to, element_of(from, type, slice.start), bytes, barrier, where);
+  const std::vector<Argument> arguments = {to, element_of(from, type, slice.start), u32(bytes, where),
+                                           barrier};
+  Builder::current(where).emit(isa::rows_def::cp_async_bulk_load, arguments, condition, where);
 }
 
-void bulk_store(gmem to, DType type, Slice slice, smem from, Where where) {
+void bulk_store(gmem to, DType type, Slice slice, smem from, const std::optional<pred>& condition,
+                Where where) {
   AtLine line(where);
   const uint32_t bytes = bulk_bytes(type, slice, "bulk_store", where);
-  cp_async_bulk_store(element_of(to, type, slice.start), from, bytes, where);
+  const std::vector<Argument> arguments = {element_of(to, type, slice.start), from, u32(bytes, where)};
+  Builder::current(where).emit(isa::rows_def::cp_async_bulk_store, arguments, condition, where);
 }
 
 }  // namespace detail

@@ -32,10 +32,11 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 // Loads the slices of a tensor, one for each of its dimensions, outermost first, to a view of as many
 // elements: its rows are all dimensions but the last. One thread calls it. The view says the rest, as in
 // tile/copy.h: the barrier on which copy.bytes() complete, the CTAs that share the load by multicast, each of
-// which fetches an equal number of boxes, and the hint to L2. The tensor map's recipe follows from the copy;
-// the launch gives it copy.map_tensor(). A transformed dimension begins at a multiple of its tile, and one
-// that is left out at 0: Error where the host knows better. Throws Error when the lengths are not the copy's,
-// the view has another type or extent, or another copy uses the map with another box.
+// which fetches an equal number of boxes, the hint to L2, the threads that do it, and what is outside. The
+// tensor map's recipe follows from the copy; the launch gives it copy.map_tensor(). A transformed dimension
+// begins at a multiple of its tile, and one that is left out at 0: Error where the host knows better. Throws
+// Error when the lengths are not the copy's, the view has another type or extent, or another copy uses the
+// map with another box or fill.
 void tma_load(const TensorCopy& copy, const TileView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where = Where::here());
 // The reverse, and the reverse where each element joins the one that is there; see tile/copy.h for what
@@ -46,31 +47,36 @@ void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
                 const std::vector<Slice>& slices, const TileView& from, Where where = Where::here());
 
 // The same from and to an address, which is aligned to the swizzle's pattern (8 spans, at least 128 bytes),
-// for what is no tile of its own. Nothing of it is proved.
+// for what is no tile of its own. Nothing of it is proved. Here and below threads do it where `condition`
+// holds, or all that call it.
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
-              Where where = Where::here());
+              std::optional<pred> condition = std::nullopt, Where where = Where::here());
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,
-               Where where = Where::here());
+               std::optional<pred> condition = std::nullopt, Where where = Where::here());
 
 // PTX ISA, cp.async.bulk: contiguous elements, without a tensor map. Bytes and addresses are multiples of 16:
 // Error where the host knows better.
 template <class T>
-void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, Where where = Where::here());
+void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, std::optional<pred> condition = std::nullopt,
+               Where where = Where::here());
 template <class T>
-void bulk_store(gptr<T> to, Slice slice, smem from, Where where = Where::here());
+void bulk_store(gptr<T> to, Slice slice, smem from, std::optional<pred> condition = std::nullopt,
+                Where where = Where::here());
 
 namespace detail {
-void bulk_load(smem to, gmem from, DType type, Slice slice, smem barrier, Where where);
-void bulk_store(gmem to, DType type, Slice slice, smem from, Where where);
+void bulk_load(smem to, gmem from, DType type, Slice slice, smem barrier,
+               const std::optional<pred>& condition, Where where);
+void bulk_store(gmem to, DType type, Slice slice, smem from, const std::optional<pred>& condition,
+                Where where);
 }  // namespace detail
 
 template <class T>
-void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, Where where) {
-  detail::bulk_load(to, from, T::dtype, slice, barrier, where);
+void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, std::optional<pred> condition, Where where) {
+  detail::bulk_load(to, from, T::dtype, slice, barrier, condition, where);
 }
 template <class T>
-void bulk_store(gptr<T> to, Slice slice, smem from, Where where) {
-  detail::bulk_store(to, T::dtype, slice, from, where);
+void bulk_store(gptr<T> to, Slice slice, smem from, std::optional<pred> condition, Where where) {
+  detail::bulk_store(to, T::dtype, slice, from, condition, where);
 }
 
 }  // namespace ptxbuilder

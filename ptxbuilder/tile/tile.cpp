@@ -143,9 +143,9 @@ TileView TileView::transposed() const {
   return view;
 }
 
-TileView TileView::multicast(ClusterAxis axis) const {
+TileView TileView::multicast(ClusterAxes axes) const {
   TileView view = *this;
-  view.multicast_ = axis;
+  view.multicast_ = axes;
   return view;
 }
 
@@ -165,6 +165,18 @@ TileView TileView::expecting(smem barrier) const {
 TileView TileView::evict(Eviction eviction) const {
   TileView view = *this;
   view.eviction_ = eviction;
+  return view;
+}
+
+TileView TileView::when(pred condition) const {
+  TileView view = *this;
+  view.condition_ = condition;
+  return view;
+}
+
+TileView TileView::outside(OobFill fill) const {
+  TileView view = *this;
+  view.fill_ = fill;
   return view;
 }
 

@@ -21,6 +21,24 @@ struct TileShape {
 
 enum class ClusterAxis : uint8_t { x, y, z };
 
+// Some of a cluster's axes: ClusterAxis::x | ClusterAxis::y.
+class ClusterAxes {
+ public:
+  constexpr ClusterAxes() = default;
+  constexpr ClusterAxes(ClusterAxis axis)
+      : bits_(1u << static_cast<unsigned>(axis)) {}  // NOLINT: one of them
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr bool has(size_t axis) const { return (bits_ >> axis & 1) != 0; }  // 0 x, 1 y, 2 z
+  friend constexpr ClusterAxes operator|(ClusterAxes a, ClusterAxes b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+
+ private:
+  unsigned bits_ = 0;
+};
+constexpr ClusterAxes operator|(ClusterAxis a, ClusterAxis b) { return ClusterAxes(a) | ClusterAxes(b); }
+
 // What the L2 cache is to do with lines that a copy touches, when it needs room (PTX ISA, createpolicy): give
 // them up in their turn, first, as what nobody reads again, or last, as what many read.
 enum class Eviction : uint8_t { normal, first, last };
@@ -37,16 +55,22 @@ class TileView {
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
-  // Loads by TMA fetch this view once for all CTAs of the cluster along `axis`: each fetches its part of the
-  // rows, for all of them. Every one of the CTAs expects the bytes of the whole view. With one CTA along the
-  // axis it is a plain load.
-  TileView multicast(ClusterAxis axis) const;
+  // Loads by TMA fetch this view once for all CTAs of the cluster along `axes`, one or more: each fetches its
+  // part of the rows, for all of them. Every one of the CTAs expects the bytes of the whole view. With one
+  // CTA along the axes it is a plain load.
+  TileView multicast(ClusterAxes axes) const;
   // Copies into this view complete on `barrier`. The caller arrives there and expects their bytes; or, with
   // expecting(), each copy does so itself, for all of the view.
   TileView on(smem barrier) const;
   TileView expecting(smem barrier) const;
   // Copies by TMA from and to this view give L2 this hint; without, none.
   TileView evict(Eviction eviction) const;
+  // Copies by TMA from and to this view, and what expecting() expects of them, are for threads where
+  // `condition` holds alone. Not for views of a pipeline's stage, which expects all of its bytes.
+  TileView when(pred condition) const;
+  // What loads by TMA into this view find outside the tensor: zeros unless said, or NaN, of f16, bf16, tf32,
+  // f32 and f64. All loads by one tensor map find the same.
+  TileView outside(OobFill fill) const;
 
   const SharedTile& tile() const { return *tile_; }
   smem address() const { return address_; }
@@ -59,8 +83,10 @@ class TileView {
   bool is_transposed() const { return transposed_; }
   const std::optional<smem>& barrier() const { return barrier_; }
   bool expects() const { return expects_; }
-  const std::optional<ClusterAxis>& multicast_axis() const { return multicast_; }
+  ClusterAxes multicast_axes() const { return multicast_; }
   const std::optional<Eviction>& eviction() const { return eviction_; }
+  const std::optional<pred>& condition() const { return condition_; }
+  OobFill fill() const { return fill_; }
   int bytes() const;  // of its elements
   // Told of each copy into a view that came from a pipeline's stage.
   const std::shared_ptr<std::function<void(const TileView&, Where)>>& on_copy() const { return on_copy_; }
@@ -77,8 +103,10 @@ class TileView {
   bool transposed_ = false;
   std::optional<smem> barrier_;
   bool expects_ = false;
-  std::optional<ClusterAxis> multicast_;
+  ClusterAxes multicast_;
   std::optional<Eviction> eviction_;
+  std::optional<pred> condition_;
+  OobFill fill_ = OobFill::zero;
   std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
 };
 

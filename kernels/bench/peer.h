@@ -1,0 +1,54 @@
+// A contender that another process runs, by the lines of peer_process.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "kernels/bench/contender.h"
+#include "kernels/bench/peer_process.h"
+
+namespace ptxbuilder::bench {
+
+// As on the command line: NAME=COMMAND.
+struct PeerCommand {
+  std::string name, command;
+};
+
+class Peer final : public Contender {
+ public:
+  // Starts the process. One that cannot be started, or that ever hangs, refuses each problem and says why;
+  // one that dies is started again for the next problem, a few times. `limit` is of one answer, in seconds.
+  Peer(const Gpu& gpu, PeerCommand command, double limit);
+
+  std::string name() const override { return command_.name; }
+  std::string refuses(const GemmProblem& problem) const override;
+  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override;
+  // Waits for it, and copies its D into the set's.
+  void launch(size_t set) override;
+  std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) override;
+  std::string configuration() const override { return configuration_; }
+  bool is_peer() const override { return true; }
+
+  const std::string& version() const { return version_; }  // what it says of itself; "" when it never did
+
+ private:
+  void start();
+  std::string answer();
+  // The words behind `verb`, in the answer to what was sent. Throws ContenderError when it answers anything
+  // else.
+  std::string answer_after(const std::string& verb);
+  void hand_over(const GemmProblem& problem);
+
+  const Gpu& gpu_;
+  PeerCommand command_;
+  double limit_;
+  SharedFile file_;
+  std::optional<PeerProcess> process_;
+  int starts_ = 0;
+  std::string given_up_;  // why it is asked no more
+  std::string version_, configuration_;
+  std::vector<BufferSet> sets_;
+  size_t d_at_ = 0;  // in the file
+};
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,80 @@
+// A contender in a process of its own: a library that cannot live in the benchmark's, such as JAX.
+//
+// A peer is a program that reads requests from its standard input and answers each on its standard output,
+// one line for one line, in words with single spaces; TEXT is the rest of a line. It ends when its input
+// ends. What it writes to its standard error is shown when it fails. Descriptor 3 is a file in memory that
+// the benchmark holds too, and sizes anew for each problem; it is to be mapped anew each time. It holds the
+// matrices of all sets, one set after another, A and then B, in the bytes that the benchmark's other
+// contenders see, and after them place for one D. The benchmark's own device memory is not shared: that takes
+// rights that a container may not have, and libraries that choose their storage copy in any case.
+//
+//   at the start      peer 1 TEXT    the protocol's number, and what it is: "CUTLASS 4.2.0"
+//   problem M N K A B D LAYOUT LDA LDB LDD SETS
+//                     ready TEXT     what it chose, after all tuning: "128x256x64, cluster 2x1"
+//   launch SET        done           one product; D of it is in the file
+//   burst LAUNCHES    time US        at least so many products back to back, over the sets in turn: the
+//                                    microseconds of one, between two events, without the host's part
+//   any of these      refused TEXT   why it cannot; the next problem is asked all the same
+//
+// A, B and D are types: bf16 f16 tf32 e4m3 e5m2 s8 s32 f32. LAYOUT is of GemmProblem, as are the strides LDA,
+// LDB and LDD in elements; a matrix takes its stored rows times its stride.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace ptxbuilder::bench {
+
+// Memory that a process begun later maps as a file.
+class SharedFile {
+ public:
+  SharedFile();  // empty; throws Error when the system has none
+  ~SharedFile();
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  // All zeros, of a new size. Throws Error when there is no memory.
+  void resize(size_t bytes);
+  std::span<std::byte> bytes() const { return bytes_; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  void unmap();
+
+  int descriptor_ = -1;
+  std::span<std::byte> bytes_;
+};
+
+// A child process and the lines to and from it. Once a call throws ContenderError the child is ended.
+class PeerProcess {
+ public:
+  // Runs `command` by sh, with `file` as its descriptor 3. Throws Error when it cannot be started.
+  PeerProcess(std::string command, const SharedFile& file);
+  ~PeerProcess();  // ends it, and all processes that it began in its group
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+
+  void send(const std::string& line);
+  // The next line of its answers. Throws ContenderError with the last lines of its standard error: it has
+  // ended, or does not answer within `limit`, in which case hangs() is true.
+  std::string receive(std::chrono::duration<double> limit);
+
+  bool runs() const { return child_ > 0; }
+  bool hangs() const { return hangs_; }
+
+  // Ends it, and throws ContenderError with `what` and the last lines of its standard error.
+  [[noreturn]] void fail(const std::string& what);
+
+ private:
+  std::string end();  // gives how it ended: "exit status 1"
+  std::string last_words() const;
+
+  std::string command_;
+  int child_ = -1, lines_ = -1, errors_ = -1;
+  bool hangs_ = false;
+  std::string read_;  // behind the last line
+};
+
+}  // namespace ptxbuilder::bench
