@@ -93,8 +93,8 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
     CHECK(error_of([&] { checked(o, parse_tile(c.good)); }) == "no error");
     CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
   }
-  for (const char* name :
-       {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp", "64x64x64_12_w1_sk"})
+  for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
+                           "64x64x64_12_w1_sk", "64x64x64_12_pp_nopdl"})
     CHECK(text(parse_tile(name)) == name);
   CHECK(error_of([] { parse_tile("128y256"); }).find("is no number; the form is") != std::string::npos);
   GemmOperation o;

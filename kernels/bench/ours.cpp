@@ -68,7 +68,7 @@ class OurGemm final : public Contender {
   void launch(size_t set) override {
     const BufferSet& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
-    kernel_->launch({.grid = grid_, .programmatic_dependent_launch = overlaps_},
+    kernel_->launch({.grid = grid_, .programmatic_dependent_launch = overlaps_ && tile_.overlaps},
                     {tensor_a(problem_, s), tensor_b(problem_, s), tensor_d(problem_, s), extent(problem_.m),
                      extent(problem_.n), extent(problem_.k)});
   }

@@ -12,7 +12,8 @@ namespace {
 constexpr double kClock = 1800, kLongClock = 1480;  // MHz, so clocks per microsecond
 constexpr double kLong = 100;                       // microseconds
 constexpr double kSharedBytes = 128;                // of an SM, a clock
-constexpr double kL2Bytes = 13e6;                   // of the GPU, a microsecond
+constexpr double kWritten = 0.5;                    // of a byte's time that TMA takes to write it there
+constexpr double kL2Bytes = 10e6;                   // of the GPU, a microsecond
 constexpr double kMemoryBytes = 2.9e6;              // of the GPU, a microsecond
 constexpr double kClusterBytes = 25e3;              // from one SM to another, a microsecond
 constexpr double kStreamBytes = 8e3;  // from an SM through global memory to another, a microsecond
@@ -20,7 +21,7 @@ constexpr double kLaunch = 2.5;       // microseconds: from the launch to the fi
 constexpr double kCluster = 0.5;      // microseconds: its CTAs wait for each other at both ends
 constexpr double kStepClocks = 60;    // of a stage: its barriers and the wgmma group's end
 constexpr double kTileClocks = 500;   // of a tile, beside what passes through shared memory
-constexpr double kNarrowBox = 8000;   // clocks that a tile loses in boxes of 16 bytes
+constexpr double kNarrowBox = 8000;   // clocks that a tile loses in boxes of 16 bytes, twice those of 32
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -96,11 +97,13 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   // from shared memory.
   const double instructions = t.bm / 64.0 * t.bk * element / 32;
   const double tensor = instructions * t.bn / 2;
-  const double shared = instructions * (64 + t.bn) * 32 / kSharedBytes;
+  const double written = (t.bm + t.bn) * t.bk * element * kWritten;
+  const double shared = (instructions * (64 + t.bn) * 32 + written) / kSharedBytes;
   const double step = std::max(tensor, shared) + kStepClocks * (t.pingpong || t.consumers == 1 ? 0.3 : 1);
   // What passes through shared memory on its way out: written, and read by the copy.
   double out = kTileClocks + t.bm * t.bn * size_of(o.d) * 4.0 / kSharedBytes;
-  if (!t.swapped && t.bn * size_of(o.d) % 32 != 0) out += kNarrowBox;
+  if (!t.swapped && t.bn * size_of(o.d) % 64 != 0)
+    out += kNarrowBox / (t.bn * size_of(o.d) % 32 != 0 ? 1 : 2);
   const bool hidden = t.pingpong || (size_of(o.d) == 2 && t.consumers <= 2 && t.bm * t.bn <= 128 * 256);
   // CTAs that an SM holds share its tensor cores, but fill each other's gaps.
   const double rounds =
@@ -113,6 +116,8 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   p.multiply = clocks / clock;
   p.l2 =
       tiles * steps * (t.bm / double(t.cluster_n) + t.bn / double(t.cluster_m)) * t.bk * element / kL2Bytes;
+  // Rows that do not begin with a line of L2 lie across one more.
+  if (size.k * size_of(o.a) % 128 != 0 && (o.a_k_major || o.b_k_major)) p.l2 *= 2;
   const double inputs = (rows + columns) * static_cast<double>(size.k) * element;
   p.memory = batches * (inputs + rows * columns * size_of(o.d)) / kMemoryBytes;
   p.overhead = kLaunch + (hidden ? 1 + 0.2 * (rounds - 1) : rounds) * out / clock;

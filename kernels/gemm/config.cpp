@@ -121,7 +121,7 @@ int parse_number(std::string_view text, size_t from, const std::string& whole) {
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     throw Error(
         fmt::format("tile '{}': '{}' is no number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
-                    "consumers as _w1, _pp, _swap, _k4, _sk, _x2 behind it",
+                    "consumers as _w1, _pp, _swap, _k4, _sk, _x2, _nopdl behind it",
                     whole, text));
   return value;
 }
@@ -147,6 +147,7 @@ std::string text(const GemmTile& t) {
   if (t.split_k > 1) s += fmt::format("_k{}", t.split_k);
   if (t.stream_k) s += "_sk";
   if (t.ctas_per_sm > 1) s += fmt::format("_x{}", t.ctas_per_sm);
+  if (!t.overlaps) s += "_nopdl";
   return s;
 }
 
@@ -167,6 +168,8 @@ GemmTile parse_tile(const std::string& whole) {
       t.swapped = true;
     else if (p == "sk")
       t.stream_k = true;
+    else if (p == "nopdl")
+      t.overlaps = false;
     else if (p.starts_with('g') || p.starts_with('c'))
       t.raster = {number(p.ends_with('s') ? p.substr(0, p.size() - 1) : p, 1), p[0] == 'c', p.ends_with('s')};
     else if (p.starts_with('w'))

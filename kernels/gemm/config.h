@@ -46,13 +46,16 @@ struct GemmTile {
   bool stream_k = false;
   Raster raster = {};  // the order of tiles
   int ctas_per_sm = 1;
+  // Launched while the launch before it ends (programmatic dependent launch, PDL). It saves a microsecond,
+  // but CTAs then change SMs from launch to launch, and where few tiles each read much, L2 serves them worse.
+  bool overlaps = true;
 
   bool operator==(const GemmTile&) const = default;
 };
 
 // "128x256x64_4_2x1", with _g8 (a group of rows; _c8 of columns, _g8s a snake), _pp (ping-pong), _w3
-// (consumers), _swap, _k4 (split k), _sk (stream-K) and _x2 (CTAs on an SM) behind it where they differ from
-// the default; and back. parse_tile throws Error that shows the form.
+// (consumers), _swap, _k4 (split k), _sk (stream-K), _x2 (CTAs on an SM) and _nopdl behind it where they
+// differ from the default; and back. parse_tile throws Error that shows the form.
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 

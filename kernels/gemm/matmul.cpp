@@ -112,6 +112,7 @@ class Matmul::State {
   struct Plan {
     runtime::LoadedKernel* kernel;
     runtime::Dim3 grid;
+    bool overlaps;  // see GemmTile
   };
   struct Known {
     GemmOperation operation;
@@ -156,7 +157,8 @@ const Matmul::State::Plan& Matmul::State::plan(const Product& product, Where whe
   check_tiles(tile, size, where);
   const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
   if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(product, Plan{&kernel(operation, tile), {grid.x, grid.y}}).first->second;
+  return plans_.emplace(product, Plan{&kernel(operation, tile), {grid.x, grid.y}, tile.overlaps})
+      .first->second;
 }
 
 runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, const GemmTile& tile) {
@@ -230,7 +232,7 @@ void Matmul::State::launch(const Plan& plan, const Product& product, const Opera
   if (operation.bias) add(runtime::pointer(p.bias, operation.d));
   if (operation.batched) add(number(p.batches));
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
-  plan.kernel->launch({.grid = plan.grid, .programmatic_dependent_launch = true},
+  plan.kernel->launch({.grid = plan.grid, .programmatic_dependent_launch = plan.overlaps},
                       std::span(arguments).first(count));
 }
 
