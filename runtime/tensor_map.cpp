@@ -109,16 +109,21 @@ Breach strides_breach(const TensorMapArguments& a) {
       return breaks("strides", i, {kStrideEnd - align},
                     "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
                     kStrideEnd - align);
-    if (stride % align != 0)
-      return breaks("strides", i, multiples(stride, align),
-                    "the stride of dimension {}, {} B, is not a multiple of {} B{}; nearest: {} B", i + 1,
-                    stride, align, alignment_reason(a.recipe), neighbours(stride, align));
     // Any dimension but the first may be the slowest, so each is held against the row alone. An interleaved
     // row is not contiguous, and a dimension of one element is never stepped along.
-    if (a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && stride < row)
+    const uint64_t least = a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 ? row : 0;
+    if (stride < least)
       return breaks("strides", i, {round_up(row, align)},
                     "the stride of dimension {}, {} B, is less than a row of {} x {} = {} B; at least {} B",
                     i + 1, stride, a.shape[0], name(a.recipe.dtype), row, round_up(row, align));
+    if (stride % align != 0) {
+      const bool below = round_down(stride, align) >= std::max(least, align);
+      const uint64_t above = round_up(stride, align);
+      return breaks("strides", i, below ? multiples(stride, align) : std::vector<uint64_t>{above},
+                    "the stride of dimension {}, {} B, is not a multiple of {} B{}; nearest: {} B", i + 1,
+                    stride, align, alignment_reason(a.recipe),
+                    below ? neighbours(stride, align) : fmt::format("{}", above));
+    }
   }
   return {};
 }

@@ -175,6 +175,9 @@ TEST_CASE("tma: exit codes say whether a map is legal") {
   CHECK(json["nearest"]["strides"][0] == 416);
   CHECK(run("ptxb tma --dtype half --shape 64 --box 64").code == 1);
   CHECK(run("ptxb tma --shape 64 --box 64").code == 2);
+  for (const char* shape : {"-5,8", "99999999999999999999,8", "64.5,8", "0x40,8"})
+    CHECK(run(std::string("ptxb tma --dtype bf16 --box 8,8 --shape ") + shape).code == 2);
+  CHECK(run("ptxb tma --dtype bf16 --shape 64,8 --box 8,99999999999").code == 2);
 }
 
 TEST_CASE("the cache is shown, checked and cleared") {

@@ -3,7 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
@@ -14,6 +17,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using runtime::TensorMapArguments;
+
+// What is wrong with a word that should be a number of type T; "" for nothing. CLI11 takes what it cannot
+// represent for another number.
+template <class T>
+std::string whole(const std::string& word) {
+  T value = 0;
+  const char* const end = word.data() + word.size();
+  auto [stop, error] = std::from_chars(word.data(), end, value);
+  if (error == std::errc() && stop == end) return "";
+  return fmt::format("'{}' is no whole number from 0 to {}", word, std::numeric_limits<T>::max());
+}
 
 struct Options {
   TmaWords words;
@@ -72,7 +86,8 @@ Command add(CLI::App& ptxb) {
   CLI::App* app = ptxb.add_subcommand("tma", "check a tensor map, and show its box in shared memory");
   auto o = std::make_shared<Options>();
   auto list = [&](const char* option, auto& to, const char* help) {
-    return app->add_option(option, to, help)->delimiter(',')->option_text("N,N,...");
+    using Number = typename std::decay_t<decltype(to)>::value_type;
+    return app->add_option(option, to, help)->delimiter(',')->option_text("N,N,...")->check(whole<Number>);
   };
   app->add_option("--dtype", o->words.dtype, "of the elements: bf16, f16, f32, e4m3, u8, ...")
       ->required()
