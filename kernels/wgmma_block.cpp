@@ -1,5 +1,4 @@
-// wgmma_block: D = A B^T of one 128 x 128 x 128 block, f16 in f32 on the tensor cores, whose accumulators
-// leave as a register tile.
+// wgmma_block: D = A B^T of one 128 x 128 x 128 block of f16, out of the tensor cores as a register tile.
 #include "kernels/block.h"
 #include "kernels/gemm_run.h"
 #include "ptxbuilder/tile/register_mma.h"
@@ -16,7 +15,6 @@ Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
   auto sD = k.shared<f16>({M, N}, Swizzle128B);
   Barriers loaded(k, {1});
   sync_threads();
-
   load_both(loaded[0], sA[0], A, 0, sB[0], B, 0);
   Accumulator acc(M, N);
   wgmma_group([&] { mma(acc, sA[0], sB[0]); });
@@ -32,13 +30,10 @@ void run(const command::Fields&, command::Run& run) {
   });
 }
 
-const command::Registration registration({
-    .name = "wgmma_block",
-    .summary = "one 128 x 128 x 128 product, f16 into f32, out through a register tile",
-    .fields = {},
-    .build = [](const command::Fields&) { return wgmma_block(); },
-    .run = run,
-});
-
+const command::Registration registration({.name = "wgmma_block",
+                                          .summary = "one 128 x 128 x 128 product, f16 into f32",
+                                          .fields = {},
+                                          .build = [](auto&) { return wgmma_block(); },
+                                          .run = run});
 }  // namespace
 }  // namespace ptxbuilder::kernels
