@@ -1,7 +1,10 @@
 // Misuse of products beyond 16-bit types, of fragments and of tiles in panels: each case throws an Error that
 // names the rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
+#include "ptxbuilder/tile/cluster_sum.h"
 #include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/stream_sum.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -223,6 +226,63 @@ TEST_CASE("fragments") {
          Accumulator acc(64, 64);
          Fragment f(bad ? DType::bf16 : DType::f16, registers(16));
          HERE mma(acc, f, t[0]);
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("sums over CTAs, and the order of tiles") {
+  check_cases({
+      {"a stream sum of no CTA",
+       {"stream sum: 64 x 64 sums of 1 warpgroups in 0 CTAs; at least one each"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE StreamSum sum(k, 64, 64, 1, bad ? 0 : 132);
+         done(k);
+       }},
+      {"a stream sum of other accumulators",
+       {"stream sum: an accumulator of 64 x 128 f32 where 64 x 64 f32 was declared"},
+       [](bool bad) {
+         Kernel k("k");
+         StreamSum sum(k, 64, 64, 1, 4);
+         Accumulator acc(64, bad ? 128 : 64);
+         acc.fill(0);
+         HERE sum.give(acc);
+         done(k);
+       }},
+      {"a stream sum of integers",
+       {"stream sum: an accumulator of 64 x 64 s32 where 64 x 64 f32 was declared"},
+       [](bool bad) {
+         Kernel k("k");
+         StreamSum sum(k, 64, 64, 1, 4);
+         Accumulator acc(64, 64, bad ? DType::s32 : DType::f32);
+         if (!bad) acc.fill(0);
+         HERE sum.take(acc, 1);
+         done(k);
+       }},
+      {"a cluster sum without a cluster",
+       {"cluster sum: a cluster of 1 x 1 x 1 CTAs; it takes 2 or more along x"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(bad ? 1 : 2);
+         HERE ClusterSum sum(k, 64, 64, 1);
+         sync_threads();
+         done(k);
+       }},
+      {"a cluster sum of columns that do not divide",
+       {"cluster sum: 40 columns for 2 CTAs; each takes a multiple of 8"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         HERE ClusterSum sum(k, 64, bad ? 40 : 48, 1);
+         sync_threads();
+         done(k);
+       }},
+      {"a raster of groups without rows",
+       {"grouped_raster: a group has at least one row, not 0"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE grouped_raster(ctaid_x(), 4, 4, bad ? 0 : 2);
          done(k);
        }},
   });
