@@ -47,7 +47,7 @@ struct GemmTile {
   Raster raster = {};  // the order of tiles
   int ctas_per_sm = 1;
   // Launched while the launch before it ends (programmatic dependent launch, PDL). It saves a microsecond,
-  // but CTAs then change SMs from launch to launch, and where few tiles each read much, L2 serves them worse.
+  // but where few tiles each read much, all of them run slower behind it.
   bool overlaps = true;
 
   bool operator==(const GemmTile&) const = default;
