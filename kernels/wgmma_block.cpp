@@ -17,7 +17,7 @@ Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
   sync_threads();
   load_both(loaded[0], sA[0], A, 0, sB[0], B, 0);
   Accumulator acc(M, N);
-  wgmma_group([&] { mma(acc, sA[0], sB[0]); });
+  wgmma_group([&] { acc += sA[0] * sB[0]; });
   wgmma_wait(0);
   store(sD[0], astype<f16>(load<f32>(acc)));
   store_out(D, sD[0], 0);

@@ -138,6 +138,8 @@ TEST_CASE("loads and stores: addresses, widths, spaces") {
     auto four = load<4>(from + i * 4);
     store(to + i * 4, four);
     staging[i + 3] = from[i];
+    to[i] = from[i] * from[i + 1] + (to[i] - from[i]) / from[i + 2];  // elements read as their values
+    to[i] = from[i] + to[i];
   });
   CHECK(contains(text, "mul.wide.u32"));  // indices are unsigned
   CHECK(contains(text, "ld.global.v4.b32"));

@@ -212,6 +212,9 @@ TEST_CASE("layouts are evaluated, drawn, and read in batches") {
   Ran wrong = run("ptxb layout '(4,8'");
   CHECK(wrong.code == 1);
   CHECK(contains(wrong, "column 5: expected ',' or ')', found the end"));
+  for (const char* what : {"--table", "--json", "--svg /dev/null"})
+    CHECK(contains(run(fmt::format("ptxb layout {} 4:9223372036854775807", what)),
+                   "the table of 4:9223372036854775807: a layout's integers have 64 bits"));
   CHECK(run("ptxb layout").code == 2);
   CHECK(run("ptxb layout --batch 4:1 < /dev/null").code == 2);
 

@@ -327,6 +327,30 @@ TEST_CASE("mma.sync: two depths of every type") {
   CHECK(contains(error_of([] { mma_sync({f32, f16, bf16, 16}); }), "mma: f32 += f16 x bf16: types may be"));
 }
 
+TEST_CASE("bulk reductions: each operation of the types it has, with and without hint") {
+  int members = 0;
+  for (CopyReduction reduction : kCopyReductions)
+    for (DType type : types_of(reduction))
+      for (bool hint : {false, true}) {
+        const Row& row = cp_reduce_async_bulk({reduction, type, hint});
+        CHECK(row.operands.size() == 3u + hint);
+        CHECK(contains(row.mnemonic(), fmt::format(".{}.", name(reduction))));
+        CHECK(contains(row.syntax, "policy") == hint);
+        members += !(type == DType::s32 && reduction >= CopyReduction::bit_and);
+      }
+  int rows_of_the_family = 0;
+  for (const Row& row : rows())
+    rows_of_the_family += row.name.starts_with("cp_reduce_async_bulk_") && !contains(row.name, "tensor");
+  CHECK(rows_of_the_family == members);
+  CHECK(cp_reduce_async_bulk({CopyReduction::add, DType::bf16}).mnemonic() ==
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.bf16");
+  CHECK(cp_reduce_async_bulk({CopyReduction::min, DType::f16, true}).mnemonic() ==
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.min.f16");
+  CHECK(cp_reduce_async_bulk({CopyReduction::bit_or, DType::s32}).mnemonic() ==
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.or.b32");
+  CHECK(contains(error_of([] { cp_reduce_async_bulk({CopyReduction::inc, DType::f32}); }), "inc takes u32"));
+}
+
 TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
   int loads = 0, stores = 0, reductions = 0;
   for (const Row& row : rows()) {

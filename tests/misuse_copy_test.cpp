@@ -3,6 +3,7 @@
 #include "misuse_kit.h"
 #include "ptxbuilder/tile/bank_conflicts.h"
 #include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/bulk_copy.h"
 #include "ptxbuilder/tile/tensor_slice.h"
 #include "ptxbuilder/tile/thread_copy.h"
 #include "ptxbuilder/tile/warp_mma.h"
@@ -446,15 +447,17 @@ TEST_CASE("slices") {
          HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
          done(k);
        }},
-      {"a bulk copy of no multiple of 16 bytes",
-       {"bulk_load: 30 f16 are 60 B", "a multiple of 16 B"},
+      {"a bulk copy that CTAs cannot share",
+       {"bulk_load: 32 B by 4 CTAs", "a multiple of 16 B"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");
-         SharedTile tile = k.shared<f16>({1, 64});
+         k.cluster(4);
+         SharedTile tile = k.shared<f16>({1, bad ? 16 : 32});
          Barriers bar(k, {1});
-         sync_threads();
-         HERE bulk_load(tile[0].address(), A, ds(0, bad ? 30 : 32), bar[0]);
+         sync_cluster();
+         HERE bulk_load(tile[0].on(bar[0]).multicast(ClusterAxis::x), A, 0);
+         sync_cluster();
          done(k);
        }},
       {"a bulk copy from a place that is not aligned",
@@ -463,8 +466,104 @@ TEST_CASE("slices") {
          Kernel k("k");
          auto [A] = k.params<gptr<f16>>("A");
          SharedTile tile = k.shared<f16>({1, 64});
-         HERE bulk_store(A, ds(bad ? 4 : 8, 32), tile[0].address());
+         HERE bulk_store(A, bad ? 4 : 8, tile[0]);
          done(k);
+       }},
+      {"a bulk copy into a swizzled tile",
+       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile, 128 B swizzle", "without swizzle"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({8, 64}, bad ? Swizzle128B : SwizzleNone);
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE bulk_load(tile[0].on(bar[0]), A, 0);
+         done(k);
+       }},
+      {"a bulk copy into panels",
+       {"bulk_load: a view of 8 x 64 of a f16 8x64 tile in panels of 8", "one behind the other"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({8, 64, bad ? 8 : 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE bulk_load(tile[0].on(bar[0]), A, 0);
+         done(k);
+       }},
+      {"a bulk copy of another type",
+       {"bulk_store: f16 in global memory", "f32 8x64 tile", "converts nothing"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared(bad ? DType::f32 : DType::f16, {8, 64});
+         HERE bulk_store(A, 0, tile[0]);
+         done(k);
+       }},
+      {"a bulk copy without a barrier",
+       {"bulk_load: the view has no barrier"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({8, 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE bulk_load(bad ? tile[0] : tile[0].on(bar[0]), A, 0);
+         done(k);
+       }},
+      {"a bulk copy with something outside",
+       {"bulk_load: a view with nan outside", "no tensor"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({8, 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE bulk_load(tile[0].on(bar[0]).outside(bad ? OobFill::nan : OobFill::zero), A, 0);
+         done(k);
+       }},
+      {"a bulk reduction of a type that has it not",
+       {"bulk_reduce: inc of f16", "inc takes u32"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<gptr<f16>>("A");
+         SharedTile tile = k.shared<f16>({8, 64});
+         HERE bulk_reduce(bad ? CopyReduction::inc : CopyReduction::add, A, 0, tile[0]);
+         done(k);
+       }},
+      {"a tile by an interleaved tensor map",
+       {"tma_load: the tensor map 'A' is encoded with interleave 16"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TensorMapRecipe recipe{.dtype = DType::f16, .box = {64, 8, 1}, .element_strides = {1, 1, 1}};
+         if (bad) recipe.interleave = Interleave::b16;
+         k.encode(A, recipe);
+         SharedTile tile = k.shared<f16>({8, 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE tma_load(tile[0].on(bar[0]), A, 0, 0, 0);
+         done(k);
+       }},
+      {"an encoding of no dimensions",
+       {"encode: a box of 0 extents"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TensorMapRecipe recipe{.dtype = DType::f16, .box = {64}, .element_strides = {1}};
+         if (bad) recipe.box.clear();
+         HERE k.encode(A, recipe);
+       }},
+      {"an encoding of a tensor map that serves copies",
+       {"encode: the tensor map 'A' already serves copies"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
+         SharedTile tile = k.shared<f16>({8, 64});
+         Barriers bar(k, {1});
+         sync_threads();
+         tma_load(tile[0].on(bar[0]), A, 0, 0);
+         HERE k.encode(bad ? A : B, {.dtype = DType::f16, .box = {64}, .element_strides = {1}});
        }},
   });
 }

@@ -132,7 +132,8 @@ bool is_scalar_integer(const isa::Operand& o) {
 // Numbers that the manual allows for an operand; a mask of all lanes is printed as -1.
 std::vector<const char*> sample_values(const Row& row, const isa::Operand& o) {
   bool is_bar = row.mnemonic() == "bar.sync" || row.mnemonic() == "bar.arrive";
-  bool is_bulk = row.mnemonic().starts_with("cp.async.bulk");
+  bool is_bulk =
+      row.mnemonic().starts_with("cp.async.bulk") || row.mnemonic().starts_with("cp.reduce.async.bulk");
   if (o.cls == isa::Class::pred || o.name == "parity") return {"0", "1"};
   if (is_bar && o.name == "id") return {"0", "15"};
   if (is_bar && o.name == "threads") return {"32", "1024"};

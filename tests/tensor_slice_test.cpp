@@ -16,6 +16,7 @@
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/register_memory.h"
+#include "reduction_kit.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -267,69 +268,7 @@ TEST_CASE("copies that threads do where a condition holds, and what they find ou
   CHECK(count == 4 * (2 * (2 + 2 + 1) + 3));
 }
 
-TEST_CASE("bulk copies that threads do where a condition holds") {
-  Running running;
-  for (bool loads : {true, false})
-    for (bool stores : {true, false}) {
-      Kernel k("bulk");
-      auto [in, out, does_load, does_store] =
-          k.params<gptr<u32>, gptr<u32>, u32, u32>("in", "out", "loads", "stores");
-      SharedTile tile = k.shared<u32>({1, 128});
-      Barriers bar(k, {1});
-      sync_threads();
-      sptr<u32> words(tile[0].address());
-      words[tid_x()] = 0xabcd;
-      fence_proxy_async_shared();
-      sync_threads();
-      const pred first = tid_x() == 0, load = first & (does_load == 1);
-      mbarrier_arrive_expect_tx.when(load)(bar[0], 512);
-      bulk_load(tile[0].address(), in, ds(128, 128), bar[0], load);
-      if_(does_load == 1, [&] { barrier_wait(bar[0], 0); });
-      bulk_store(out, ds(0, 128), tile[0].address(), first & (does_store == 1));
-      cp_async_bulk_commit_group();
-      wait_stores(0);
-      std::vector<uint32_t> data(256), wanted(128, 0x77777777);
-      for (uint32_t i = 0; i < 256; ++i) data[i] = i * 3;
-      for (uint32_t i = 0; stores && i < 128; ++i) wanted[i] = loads ? data[128 + i] : 0xabcd;
-      runtime::Buffer a = runtime::Buffer::of(*running.device, data), b(*running.device, 512);
-      b.fill(0x77);
-      launch(running, std::move(k), {1, 1, 1},
-             {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32),
-              runtime::scalar(uint32_t{loads}), runtime::scalar(uint32_t{stores})});
-      CHECK(b.copy_out<uint32_t>() == wanted);
-    }
-}
-
 namespace {
-
-// What becomes of `old` where `now` arrives; both small integers, not negative where the type has no sign.
-double reduced(CopyReduction reduction, double old, double now) {
-  auto a = static_cast<int64_t>(old), b = static_cast<int64_t>(now);
-  switch (reduction) {
-    case CopyReduction::add:
-      return old + now;
-    case CopyReduction::min:
-      return std::min(old, now);
-    case CopyReduction::max:
-      return std::max(old, now);
-    case CopyReduction::inc:
-      return a >= b ? 0 : old + 1;
-    case CopyReduction::dec:
-      return a == 0 || a > b ? now : old - 1;
-    case CopyReduction::bit_and:
-      return static_cast<double>(a & b);
-    case CopyReduction::bit_or:
-      return static_cast<double>(a | b);
-    default:
-      return static_cast<double>(a ^ b);
-  }
-}
-
-std::vector<double> integers(size_t count, uint32_t factor) {
-  std::vector<double> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = (static_cast<uint32_t>(i) * factor >> 7) % 29;
-  return values;
-}
 
 // A tile comes from A, and joins D twice: as a view, and as a tensor copy of 32-byte spans.
 Kernel joining(CopyReduction reduction, const TensorCopy& copy, bool by_view) {
@@ -507,6 +446,39 @@ TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
     for (size_t i = 0; i < wanted.size(); i += 2) command::put(&wanted[i], DType::f16, 2);
     CHECK(d.copy_out<std::byte>() == wanted);
   }
+}
+
+TEST_CASE("a tensor map whose encoding the author says, and one that is promoted") {
+  Running running;
+  Kernel k("encoded");
+  auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");
+  // Every second row of 64.
+  k.encode(
+      A,
+      {.dtype = DType::f32, .box = {96, 64}, .element_strides = {1, 2}, .l2_promotion = L2Promotion::b128});
+  k.promote(D, L2Promotion::none);
+  SharedTile tile = k.shared<f32>({32, 96});
+  Barriers bar(k, {1});
+  sync_threads();
+  elect([&] {
+    mbarrier_arrive_expect_tx(bar[0], static_cast<uint32_t>(tile[0].bytes()));
+    const std::vector<Argument> arguments = {tile[0].address(), A, s32(0), s32(4), bar[0]};
+    k.builder().emit(isa::cp_async_bulk_tensor_load({.rank = 2}), arguments, std::nullopt, Where::here());
+    barrier_wait(bar[0], 0);
+    tma_store(D, tile[0], 0, 0);
+    cp_async_bulk_commit_group();
+  });
+  wait_stores(0);
+  CHECK((k.signature().parameters[0].tensor_map.l2_promotion == L2Promotion::b128));
+  CHECK((k.signature().parameters[1].tensor_map.l2_promotion == L2Promotion::none));
+  std::vector<uint32_t> matrix(128 * 96), wanted(32 * 96);
+  for (uint32_t i = 0; i < matrix.size(); ++i) matrix[i] = i;
+  for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = (4 + i / 96 * 2) * 96 + i % 96;
+  runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), d(*running.device, wanted.size() * 4);
+  d.fill(0xff);
+  launch(running, std::move(k), {1, 1, 1},
+         {runtime::tensor(a, DType::f32, {96, 128}), runtime::tensor(d, DType::f32, {96, 32})});
+  CHECK(d.copy_out<uint32_t>() == wanted);
 }
 
 int main(int argc, char** argv) { return run_tests(argc, argv); }

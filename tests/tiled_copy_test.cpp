@@ -14,6 +14,7 @@
 #include "ptxbuilder/tile/atom.h"
 #include "ptxbuilder/tile/bank_conflicts.h"
 #include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/bulk_copy.h"
 #include "ptxbuilder/tile/tensor_slice.h"
 #include "ptxbuilder/tile/thread_copy.h"
 
@@ -441,17 +442,14 @@ TEST_CASE("registers to shared memory and back by every instruction") {
     }
 }
 
-TEST_CASE("bulk copies of slices, and bytes one by one") {
+TEST_CASE("bulk copies, and bytes one by one") {
   Running running;
   Kernel k("bulk");
-  auto [in, out, start] = k.params<gptr<u32>, gptr<u32>, u32>("in", "out", "start");
+  auto [in, out, start] = k.params<gptr<u8>, gptr<u8>, u32>("in", "out", "start");
   SharedTile tile = k.shared<u8>({16, 64});
   Barriers bar(k, {1});
   sync_threads();
-  elect([&] {
-    mbarrier_arrive_expect_tx(bar[0], 1024);
-    bulk_load(tile[0].address(), in, ds(start, 256), bar[0]);
-  });
+  elect([&] { bulk_load(tile[0].expecting(bar[0]), in, start); });
   barrier_wait(bar[0], 0);
   TiledCopy bytes(CopyAtom::vector(1), DType::u8, threads_along_rows(16, 64, 128, 1), layout_of(tile[0]));
   std::vector<u32> own = load(bytes, tile[0].address(), tid_x());
@@ -461,7 +459,7 @@ TEST_CASE("bulk copies of slices, and bytes one by one") {
   fence_proxy_async_shared();
   sync_threads();
   elect([&] {
-    bulk_store(out, ds(start, 256), tile[0].address());
+    bulk_store(out, start, tile[0]);
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group(0);
   });
@@ -471,8 +469,7 @@ TEST_CASE("bulk copies of slices, and bytes one by one") {
   b.fill(0);
   Compiled compiled = running.compile(std::move(k));
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
-  kernel.launch({},
-                {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32), runtime::scalar(400u)});
+  kernel.launch({}, {runtime::pointer(a, DType::u8), runtime::pointer(b, DType::u8), runtime::scalar(1600u)});
   running.device->synchronize();
   CHECK(b.copy_out<std::byte>() == wanted);
 }

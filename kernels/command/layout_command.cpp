@@ -30,6 +30,15 @@ Json to_json(const IntTuple& tuple) {
 
 Json to_json(const XorSwizzle& s) { return {s.bits(), s.base(), s.shift()}; }
 
+// What `make` makes of all entries of a layout, some of which may not fit 64 bits.
+auto of_all_entries(const LayoutValue& value, auto make) {
+  try {
+    return make(value);
+  } catch (const Error& e) {
+    throw Error(fmt::format("the table of {}: {}", to_string(value), e.what()));
+  }
+}
+
 Json to_json(const LayoutValue& value) {
   if (const bool* truth = std::get_if<bool>(&value)) return {{"value", *truth}};
   if (const IntTuple* tuple = std::get_if<IntTuple>(&value)) return {{"value", to_json(*tuple)}};
@@ -43,7 +52,7 @@ Json to_json(const LayoutValue& value) {
     if (composed->offset() != 0) json["offset"] = composed->offset();
   }
   Json table = Json::array();
-  for (const IntTuple& entry : index_table(value)) table.push_back(to_json(entry));
+  for (const IntTuple& entry : of_all_entries(value, index_table)) table.push_back(to_json(entry));
   json["table"] = std::move(table);
   return json;
 }
@@ -72,7 +81,7 @@ void write(const std::string& file, const std::string& text) {
 
 // Offsets, or with --tile the threads and values that hold it.
 LayoutGrid drawing(const Options& o, const LayoutValue& value) {
-  if (o.tile.empty()) return grid_of(value);
+  if (o.tile.empty()) return of_all_entries(value, grid_of);
   LayoutValue tile = evaluate_layout(o.tile);
   const IntTuple* shape = std::get_if<IntTuple>(&tile);
   if (!shape || rank(*shape) != 2) throw Error(fmt::format("--tile takes (rows,columns), not {}", o.tile));

@@ -29,8 +29,10 @@ class Element {
 
   friend T operator+(Element a, T b) { return a.value() + b; }
   friend T operator+(T a, Element b) { return a + b.value(); }
+  friend T operator+(Element a, Element b) { return a.value() + b.value(); }
   friend T operator*(Element a, T b) { return a.value() * b; }
   friend T operator*(T a, Element b) { return a * b.value(); }
+  friend T operator*(Element a, Element b) { return a.value() * b.value(); }
 
  private:
   llvm::Value* address_;

@@ -1,5 +1,6 @@
 // Rows that differ along axes only, made by loops over the axes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -26,6 +27,7 @@ class Table {
     add_wgmma();
     add_mma();
     add_tensor_copies();
+    add_bulk_reductions();
     add_matrix_moves();
     add_conversions();
     for (const Row& row : rows_) by_name_.emplace(row.name, &row);
@@ -48,6 +50,7 @@ class Table {
   void add_wgmma();
   void add_mma();
   void add_tensor_copies();
+  void add_bulk_reductions();
   void add_matrix_moves();
   void add_conversions();
 
@@ -208,6 +211,29 @@ void Table::add_tensor_copies() {
   }
 }
 
+std::string bulk_reduction_name(BulkReductionForm form) {
+  return fmt::format("cp_reduce_async_bulk_{}_{}{}", name(form.reduction), name(form.type),
+                     form.cache_hint ? "_cache_hint" : "");
+}
+
+void Table::add_bulk_reductions() {
+  for (CopyReduction reduction : kCopyReductions)
+    for (DType type : types_of(reduction))
+      for (bool cache_hint : {false, true}) {
+        const bool of_bits = reduction >= CopyReduction::bit_and, is_half = size_of(type) == 2;
+        // The manual has bits for s32 too, under the name of u32's.
+        if (of_bits && type == DType::s32) continue;
+        add(bulk_reduction_name({reduction, type, cache_hint}),
+            fmt::format("cp.reduce.async.bulk.global.shared::cta.bulk_group{}.{}{}.{} [{{dst:gmem}}], "
+                        "[{{src:smem}}], {{bytes:u32}}{};",
+                        cache_hint ? ".L2::cache_hint" : "", name(reduction),
+                        reduction == CopyReduction::add && is_half ? ".noftz" : "",
+                        of_bits ? (size_of(type) == 8 ? "b64" : "b32") : name(type),
+                        cache_hint ? ", {policy:b64}" : ""),
+            Effect::memory, 80, Sm::sm_90);
+      }
+}
+
 std::string matrix_move_name(std::string_view verb, int matrices, bool transposed) {
   return fmt::format("{}_x{}{}", verb, matrices, transposed ? "_trans" : "");
 }
@@ -246,6 +272,12 @@ void Table::add_conversions() {
         fmt::format("cvt.pack.sat.{}.s32.b32 {{d:=b32}}, {{high:s32}}, {{low:s32}}, {{above:b32}};",
                     name(to)),
         Effect::pure, 65, Sm::sm_75);
+}
+
+std::vector<std::string_view> type_names(CopyReduction reduction) {
+  std::vector<std::string_view> names;
+  for (DType type : types_of(reduction)) names.push_back(name(type));
+  return names;
 }
 
 const Row& require(const std::string& name, Where where, std::string_view operation, std::string_view rule) {
@@ -314,6 +346,13 @@ std::vector<DType> types_of(CopyReduction reduction) {
 
 const Row& cp_async_bulk_tensor_store(TensorStoreForm form, Where where) {
   return require(tensor_store_name(form), where, "cp.async.bulk.tensor", "a tensor map has rank 1 to 5");
+}
+
+const Row& cp_reduce_async_bulk(BulkReductionForm form, Where where) {
+  if (form.reduction >= CopyReduction::bit_and && form.type == DType::s32) form.type = DType::u32;
+  return require(
+      bulk_reduction_name(form), where, "cp.reduce.async.bulk",
+      fmt::format("{} takes {}", name(form.reduction), fmt::join(type_names(form.reduction), ", ")));
 }
 
 const Row& ldmatrix(int matrices, bool transposed, Where where) {

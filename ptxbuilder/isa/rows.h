@@ -82,6 +82,14 @@ struct TensorStoreForm {
 };
 const Row& cp_async_bulk_tensor_store(TensorStoreForm form, Where where = Where::here());
 
+// PTX ISA, cp.reduce.async.bulk: the same of contiguous elements, into global memory.
+struct BulkReductionForm {
+  CopyReduction reduction;
+  DType type;
+  bool cache_hint = false;
+};
+const Row& cp_reduce_async_bulk(BulkReductionForm form, Where where = Where::here());
+
 // PTX ISA, ldmatrix and stmatrix: 1, 2 or 4 8x8 matrices of 16-bit elements, d or s, in as many b32 registers
 // a thread.
 const Row& ldmatrix(int matrices, bool transposed, Where where = Where::here());

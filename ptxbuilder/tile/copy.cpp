@@ -99,11 +99,12 @@ void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>
 
 }  // namespace
 
-void begin_load(const TileView& to, Where where) {
+void begin_load(const TileView& to, std::string_view operation, Where where) {
   if (!to.barrier())
     throw Error(where,
-                "tma_load: the view has no barrier to complete on: take it from a pipeline's stage, or add "
-                ".on(barrier)");
+                fmt::format("{}: the view has no barrier to complete on: take it from a pipeline's stage, or "
+                            "add .on(barrier)",
+                            operation));
   if (to.on_copy()) (*to.on_copy())(to, where);
   if (!to.expects()) return;
   const auto bytes = static_cast<uint32_t>(to.bytes());
@@ -136,7 +137,7 @@ std::optional<u64> cache_policy(const TileView& view, Where where) {
   }
 }
 
-void check_reduction(CopyReduction reduction, DType type, Where where) {
+void check_reduction(CopyReduction reduction, DType type, std::string_view operation, Where where) {
   const std::vector<DType> types = isa::types_of(reduction);
   if (std::find(types.begin(), types.end(), type) != types.end()) return;
   std::vector<std::string_view> has, takes;
@@ -145,10 +146,10 @@ void check_reduction(CopyReduction reduction, DType type, Where where) {
     const std::vector<DType> others = isa::types_of(other);
     if (std::find(others.begin(), others.end(), type) != others.end()) has.push_back(isa::name(other));
   }
-  throw Error(
-      where, fmt::format("tma_reduce: {} of {}; {} has {}, and {} takes {}", isa::name(reduction), name(type),
-                         name(type), has.empty() ? "none" : fmt::format("{}", fmt::join(has, ", ")),
-                         isa::name(reduction), fmt::join(takes, ", ")));
+  throw Error(where, fmt::format("{}: {} of {}; {} has {}, and {} takes {}", operation, isa::name(reduction),
+                                 name(type), name(type),
+                                 has.empty() ? "none" : fmt::format("{}", fmt::join(has, ", ")),
+                                 isa::name(reduction), fmt::join(takes, ", ")));
 }
 
 void check_innermost(u32 coordinate, DType type, std::string_view operation, Where where) {
@@ -188,6 +189,12 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
     parameter.tensor_map.oob_fill = *fill;
   }
   wanted.oob_fill = parameter.tensor_map.oob_fill;
+  wanted.l2_promotion = parameter.tensor_map.l2_promotion;
+  if (parameter.tensor_map.interleave != Interleave::none)
+    throw Error(where,
+                fmt::format("{}: the tensor map '{}' is encoded with interleave {}, and tiles have none: "
+                            "declare a second map",
+                            operation, parameter.name, name(parameter.tensor_map.interleave)));
   if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
     throw Error(
         where,
@@ -204,7 +211,7 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
   int rank = static_cast<int>(coordinates.size());
-  begin_load(to.view, to.where);
+  begin_load(to.view, "tma_load", to.where);
   std::optional<Part> part;
   if (ctas_along(to.view.multicast_axes(), to.where) > 1) part = part_of(to.view, to.where);
   const std::optional<u64> policy = cache_policy(to.view, to.where);
@@ -239,7 +246,7 @@ void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, co
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   int rank = static_cast<int>(coordinates.size());
   begin_store(from, operation, to.where);
-  if (reduction) check_reduction(*reduction, from.tile().dtype(), to.where);
+  if (reduction) check_reduction(*reduction, from.tile().dtype(), operation, to.where);
   bind_tensor_map(to.map, recipe(from, rank, operation, to.where), std::nullopt,
                   "a " + from.tile().describe(), operation, to.where);
   check_innermost(coordinates[0], from.tile().dtype(), operation, to.where);

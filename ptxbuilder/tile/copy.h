@@ -37,13 +37,13 @@ void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, co
 
 // What stands before the copies of a load: the view has a barrier, its stage is told, and, where it is
 // expecting(), the bytes are expected.
-void begin_load(const TileView& to, Where where);
+void begin_load(const TileView& to, std::string_view operation, Where where);
 // What stands before those of a store: Error where the view says what is for loads alone.
 void begin_store(const TileView& from, std::string_view operation, Where where);
 // The hint of a view as an instruction takes it.
 std::optional<u64> cache_policy(const TileView& view, Where where);
 // Throws Error that names what the type has, and which types the reduction takes.
-void check_reduction(CopyReduction reduction, DType type, Where where);
+void check_reduction(CopyReduction reduction, DType type, std::string_view operation, Where where);
 // Throws Error where the host knows that a box begins at no multiple of 16 bytes along the innermost
 // dimension, which TMA refuses inside and outside the tensor.
 void check_innermost(u32 coordinate, DType type, std::string_view operation, Where where);

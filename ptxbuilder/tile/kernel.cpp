@@ -134,6 +134,28 @@ const KernelRecord& Kernel::record() {
   return record;
 }
 
+void Kernel::promote(TensorMap map, L2Promotion promotion, Where where) {
+  builder_.check_current(where);
+  builder_.signature().parameters[builder_.parameter_index(map, where)].tensor_map.l2_promotion = promotion;
+}
+
+void Kernel::encode(TensorMap map, TensorMapRecipe recipe, Where where) {
+  builder_.check_current(where);
+  Parameter& parameter = builder_.signature().parameters[builder_.parameter_index(map, where)];
+  if (recipe.box.empty() || recipe.box.size() > 5 || recipe.element_strides.size() != recipe.box.size())
+    throw Error(where,
+                fmt::format("encode: a box of {} extents and {} element strides; a tensor map has 1 to 5 "
+                            "dimensions, and both for each",
+                            recipe.box.size(), recipe.element_strides.size()));
+  if (!parameter.tensor_map.box.empty())
+    throw Error(where,
+                fmt::format("encode: the tensor map '{}' already serves copies, from which its encoding "
+                            "follows: declare a second map",
+                            parameter.name));
+  parameter.dtype = recipe.dtype;
+  parameter.tensor_map = std::move(recipe);
+}
+
 void Kernel::threads(uint32_t count, Where where) {
   builder_.check_current(where);
   if (count == 0 || count > 1024)

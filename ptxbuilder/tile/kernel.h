@@ -112,6 +112,13 @@ class Kernel {
     (std::index_sequence_for<T...>());
   }
 
+  // How much L2 fetches at once for loads by a tensor map, whose copies say the rest; 256 bytes unless said.
+  void promote(TensorMap map, L2Promotion promotion, Where where = Where::here());
+
+  // All of a tensor map's encoding, for copies that are emitted row by row: interleaved ones, or with strides
+  // between elements. Copies of the tile layer by the same map have to need just that.
+  void encode(TensorMap map, TensorMapRecipe recipe, Where where = Where::here());
+
   // Threads per CTA of a kernel without warpgroup roles; 128 unless said.
   void threads(uint32_t count, Where where = Where::here());
 

@@ -215,6 +215,10 @@ void mma(Accumulator& d, const Fragment& a, const TileView& b, Where where) {
   mma(d, a, b, MmaOptions{}, where);
 }
 
+void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {
+  std::visit([&](const auto& a) { mma(d, a, b_, options, a_.where_); }, a_.a_);
+}
+
 Fragment to_fragment(DType type, const Accumulator& from, int block, Where where) {
   AtLine line(where);
   Registers all = from.registers(block, where);

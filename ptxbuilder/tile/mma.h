@@ -1,6 +1,8 @@
 // Matrix products on the tensor cores: accumulators in named registers, descriptors derived from tiles.
 #pragma once
 
+#include <variant>
+
 #include "ptxbuilder/tile/copy.h"
 #include "ptxbuilder/tile/fragment.h"
 
@@ -79,6 +81,36 @@ void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions&
 void mma(Accumulator& d, const Fragment& a, const TileView& b, Where where = Where::here());
 void mma(Accumulator& d, const Fragment& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here());
+
+// The same as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A. Their options are set by
+// mma().
+class MatrixProduct {
+ public:
+  // A, and the caller's line, which an operator cannot take.
+  class Left {
+   public:
+    Left(TileView a, Where where = Where::here()) : a_(std::move(a)), where_(where) {}  // NOLINT
+    Left(Fragment a, Where where = Where::here()) : a_(std::move(a)), where_(where) {}  // NOLINT
+
+   private:
+    friend class MatrixProduct;
+    std::variant<TileView, Fragment> a_;
+    Where where_;
+  };
+
+  MatrixProduct(Left a, TileView b) : a_(std::move(a)), b_(std::move(b)) {}
+  friend void operator+=(Accumulator& d, const MatrixProduct& product) { product.add_to(d, {}); }
+  friend void operator-=(Accumulator& d, const MatrixProduct& product) {
+    product.add_to(d, {.negate_a = true});
+  }
+
+ private:
+  void add_to(Accumulator& d, const MmaOptions& options) const;
+
+  Left a_;
+  TileView b_;
+};
+inline MatrixProduct operator*(const MatrixProduct::Left& a, const TileView& b) { return {a, b}; }
 
 // The fragment whose elements are those of 64 rows of an accumulator: f32 to f16, bf16, e4m3 or e5m2 to
 // nearest even, f16 to f16, s32 to s8 or u8; 8-bit types clamp. So the result of one product is A of the

@@ -40,6 +40,8 @@ u64 StreamSum::slot(u32 cta, Where where) const {
   return u64(cta * consumers_ + (detail::warpgroup_in_cta(where) - detail::first_warpgroup_of_role()));
 }
 
+Semaphore StreamSum::given(u64 slot) const { return Semaphore(gptr<u32>(given_ + slot * uint64_t{4})); }
+
 void StreamSum::give(const Accumulator& acc, Where where) const {
   AtLine line(where);
   check(acc, where);
@@ -55,10 +57,9 @@ void StreamSum::give(const Accumulator& acc, Where where) const {
       ptxbuilder::store(gptr<f32>(to + static_cast<uint64_t>((block * groups + i) * kGroupBytes)), values,
                         where);
     }
-  // Release is cumulative: what the others have written before the barrier is seen with it (PTX ISA, "Memory
-  // Consistency Model", causality order).
   sync_warpgroup(where);
-  st_release_gpu_global_u32.when(thread == 0)(given_ + mine * uint64_t{4}, u32(1), where);
+  if_(
+      thread == 0, [&] { given(mine).signal(where); }, where);
 }
 
 void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
@@ -67,11 +68,9 @@ void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
   const int groups = acc.elements() / kVector;
   u32 thread = tid_x(where) & 127;
   u64 theirs = slot(from, where);
-  gmem flag = given_ + theirs * uint64_t{4};
   gmem at = sums_ + (theirs * static_cast<uint64_t>(4 * m_ * n_) + u64(thread * (4 * kVector)));
   if_(
-      thread == 0, [&] { while_([&] { return ld_acquire_gpu_global_u32(flag, where) == 0; }, [] {}, where); },
-      where);
+      thread == 0, [&] { given(theirs).take(where); }, where);
   sync_warpgroup(where);
   // Several loads in flight at a time; the accumulators lie in between as instructions that none may pass.
   const int total = m_ / 64 * groups;
@@ -88,8 +87,6 @@ void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
             where);
       }
   }
-  sync_warpgroup(where);
-  st_release_gpu_global_u32.when(thread == 0)(flag, u32(0), where);
 }
 
 }  // namespace ptxbuilder

@@ -4,6 +4,7 @@
 
 #include "ptxbuilder/tile/kernel.h"
 #include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/tile/semaphore.h"
 
 namespace ptxbuilder {
 
@@ -27,9 +28,10 @@ class StreamSum {
  private:
   void check(const Accumulator& acc, Where where) const;
   u64 slot(u32 cta, Where where) const;  // which warpgroup of the grid
+  Semaphore given(u64 slot) const;
 
   int m_, n_, consumers_;
-  gmem sums_, given_;  // a u32 for each warpgroup of the grid: whether it has given
+  gmem sums_, given_;  // a semaphore for each warpgroup of the grid
 };
 
 }  // namespace ptxbuilder

@@ -152,29 +152,11 @@ void store_view(std::optional<CopyReduction> reduction, const TensorCopy& copy, 
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   detail::begin_store(from, operation, where);
   check_view(copy, from, operation, where);
-  if (reduction) detail::check_reduction(*reduction, copy.dtype(), where);
+  if (reduction) detail::check_reduction(*reduction, copy.dtype(), operation, where);
   store_boxes(reduction, copy, to, slices, from.address(), detail::cache_policy(from, where),
               from.condition(), where);
   detail::TileContext::of(Builder::current(where))
       .record.copies.push_back(make_record(copy, true, to, from, 1, where));
-}
-
-uint32_t bulk_bytes(DType type, Slice slice, std::string_view operation, Where where) {
-  const int64_t bytes = slice.length * size_of(type);
-  constexpr int64_t kMost = (1 << 20) - 1;  // what a barrier can expect (PTX ISA, mbarrier, tx-count)
-  if (slice.length < 1 || bytes % 16 != 0 || bytes > kMost)
-    throw Error(where, fmt::format("{}: {} {} are {} B; a bulk copy moves a multiple of 16 B up to {}",
-                                   operation, slice.length, name(type), bytes, kMost / 16 * 16));
-  if (auto known = Builder::current(where).constant(slice.start);
-      known && known->value * static_cast<uint64_t>(size_of(type)) % 16 != 0)
-    throw Error(where,
-                fmt::format("{}: begins at element {}, byte {}, which is no multiple of 16 B", operation,
-                            known->value, known->value * static_cast<uint64_t>(size_of(type))));
-  return static_cast<uint32_t>(bytes);
-}
-
-gmem element_of(gmem base, DType type, u32 index) {
-  return base + u64(index) * static_cast<uint64_t>(size_of(type));
 }
 
 }  // namespace
@@ -240,7 +222,7 @@ void tma_load(const TensorCopy& whole, const TileView& to, TensorMap from, const
   AtLine line(where);
   check_view(whole, to, "tma_load", where);
   check_slices(whole, slices, "tma_load", where);
-  detail::begin_load(to, where);
+  detail::begin_load(to, "tma_load", where);
   const int count = detail::ctas_along(to.multicast_axes(), where);
   std::optional<detail::ClusterGroup> shared;
   if (count > 1) shared = detail::cluster_group(to.multicast_axes(), where);
@@ -296,26 +278,5 @@ void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& s
   AtLine line(where);
   store_boxes(std::nullopt, copy, to, slices, from, std::nullopt, condition, where);
 }
-
-namespace detail {
-
-void bulk_load(smem to, gmem from, DType type, Slice slice, smem barrier,
-               const std::optional<pred>& condition, Where where) {
-  AtLine line(where);
-  const uint32_t bytes = bulk_bytes(type, slice, "bulk_load", where);
-  const std::vector<Argument> arguments = {to, element_of(from, type, slice.start), u32(bytes, where),
-                                           barrier};
-  Builder::current(where).emit(isa::rows_def::cp_async_bulk_load, arguments, condition, where);
-}
-
-void bulk_store(gmem to, DType type, Slice slice, smem from, const std::optional<pred>& condition,
-                Where where) {
-  AtLine line(where);
-  const uint32_t bytes = bulk_bytes(type, slice, "bulk_store", where);
-  const std::vector<Argument> arguments = {element_of(to, type, slice.start), from, u32(bytes, where)};
-  Builder::current(where).emit(isa::rows_def::cp_async_bulk_store, arguments, condition, where);
-}
-
-}  // namespace detail
 
 }  // namespace ptxbuilder

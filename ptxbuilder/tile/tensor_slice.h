@@ -1,4 +1,4 @@
-// Emits copies of slices: tiles of a tensor by TMA, and contiguous bytes by bulk copies.
+// Emits copies of slices: tiles of a tensor by TMA.
 #pragma once
 
 #include "ptxbuilder/tile/shared_place.h"
@@ -47,36 +47,11 @@ void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
                 const std::vector<Slice>& slices, const TileView& from, Where where = Where::here());
 
 // The same from and to an address, which is aligned to the swizzle's pattern (8 spans, at least 128 bytes),
-// for what is no tile of its own. Nothing of it is proved. Here and below threads do it where `condition`
-// holds, or all that call it.
+// for what is no tile of its own. Nothing of it is proved. Threads do it where `condition` holds, or all that
+// call it.
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
               std::optional<pred> condition = std::nullopt, Where where = Where::here());
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,
                std::optional<pred> condition = std::nullopt, Where where = Where::here());
-
-// PTX ISA, cp.async.bulk: contiguous elements, without a tensor map. Bytes and addresses are multiples of 16:
-// Error where the host knows better.
-template <class T>
-void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, std::optional<pred> condition = std::nullopt,
-               Where where = Where::here());
-template <class T>
-void bulk_store(gptr<T> to, Slice slice, smem from, std::optional<pred> condition = std::nullopt,
-                Where where = Where::here());
-
-namespace detail {
-void bulk_load(smem to, gmem from, DType type, Slice slice, smem barrier,
-               const std::optional<pred>& condition, Where where);
-void bulk_store(gmem to, DType type, Slice slice, smem from, const std::optional<pred>& condition,
-                Where where);
-}  // namespace detail
-
-template <class T>
-void bulk_load(smem to, gptr<T> from, Slice slice, smem barrier, std::optional<pred> condition, Where where) {
-  detail::bulk_load(to, from, T::dtype, slice, barrier, condition, where);
-}
-template <class T>
-void bulk_store(gptr<T> to, Slice slice, smem from, std::optional<pred> condition, Where where) {
-  detail::bulk_store(to, T::dtype, slice, from, condition, where);
-}
 
 }  // namespace ptxbuilder

@@ -1,0 +1,202 @@
+// Copies of contiguous elements: shared by CTAs, under conditions, with hints, reducing, and between CTAs.
+//
+//   bulk_copy_test [--device=emulator|cuda|auto]
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "ptxbuilder/tile/bulk_copy.h"
+
+#include <fmt/format.h>
+
+#include "copy_kit.h"
+#include "kernels/command/elements.h"
+#include "library_kit.h"
+#include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/commit.h"
+#include "reduction_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+// Compiles, launches one cluster, waits, and yields the PTX.
+std::string launch(const Running& running, Kernel kernel, runtime::Dim3 grid,
+                   const std::vector<runtime::Argument>& arguments) {
+  Compiled compiled = running.compile(std::move(kernel));
+  runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
+  loaded.launch({.grid = grid}, arguments);
+  running.device->synchronize();
+  return compiled.ptx;
+}
+
+constexpr std::array<std::optional<Eviction>, 4> kHints = {std::nullopt, Eviction::normal, Eviction::first,
+                                                           Eviction::last};
+
+TileView hinted(const TileView& view, std::optional<Eviction> hint) {
+  return hint ? view.evict(*hint) : view;
+}
+
+}  // namespace
+
+TEST_CASE("CTAs share a bulk copy along any axes, with any hint") {
+  constexpr size_t kElements = 512;
+  Running running;
+  const std::vector<std::byte> data = numbered(DType::bf16, 9 * kElements);
+  for (unsigned bits = 0; bits < 8; ++bits)
+    for (std::optional<Eviction> hint : kHints) {
+      CAPTURE(bits);
+      ClusterAxes axes;
+      for (ClusterAxis axis : {ClusterAxis::x, ClusterAxis::y, ClusterAxis::z})
+        if (bits >> static_cast<unsigned>(axis) & 1) axes = axes | axis;
+      Kernel k("shared_by_ctas");
+      auto [in, out] = k.params<gptr<bf16>, gptr<bf16>>("in", "out");
+      k.cluster(2, 2, 2);
+      SharedTile tile = k.shared<bf16>({8, kElements / 8});
+      Barriers bar(k, {1});
+      sync_cluster();
+      // CTAs of a group have the same elements; others have others.
+      const std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
+      u32 part = 0;
+      for (size_t i = 0; i < 3; ++i)
+        if (!axes.has(i)) part = part * 2 + at[i];
+      elect([&] {
+        bulk_load(hinted(tile[0].expecting(bar[0]).multicast(axes), hint), in, part * kElements + 8);
+        barrier_wait(bar[0], 0);
+        bulk_store(out, cluster_ctarank() * kElements, hinted(tile[0], hint));
+        cp_async_bulk_commit_group();
+      });
+      wait_stores(0);
+      sync_cluster();  // shared memory lives for as long as others copy into it
+      runtime::Buffer a = runtime::Buffer::of(*running.device, data), b(*running.device, 16 * kElements);
+      b.fill(0xff);
+      std::string ptx = launch(running, std::move(k), {2, 2, 2},
+                               {runtime::pointer(a, DType::bf16), runtime::pointer(b, DType::bf16)});
+      std::vector<std::byte> wanted;
+      for (unsigned rank = 0; rank < 8; ++rank) {
+        unsigned from = 0;
+        for (unsigned i = 0; i < 3; ++i)
+          if (!(bits >> i & 1)) from = from * 2 + (rank >> i & 1);
+        auto first = data.begin() + 2 * (from * static_cast<int>(kElements) + 8);
+        wanted.insert(wanted.end(), first, first + 2 * kElements);
+      }
+      CHECK(b.copy_out<std::byte>() == wanted);
+      CHECK(contains(ptx, ".multicast::cluster") == (bits != 0));
+      CHECK(count(ptx, ".L2::cache_hint") == (hint ? 2 : 0));
+    }
+}
+
+TEST_CASE("bulk copies that threads do where a condition holds") {
+  Running running;
+  for (bool loads : {true, false})
+    for (bool stores : {true, false}) {
+      Kernel k("bulk");
+      auto [in, out, does_load, does_store] =
+          k.params<gptr<u32>, gptr<u32>, u32, u32>("in", "out", "loads", "stores");
+      SharedTile tile = k.shared<u32>({1, 128});
+      Barriers bar(k, {1});
+      sync_threads();
+      sptr<u32> words(tile[0].address());
+      words[tid_x()] = 0xabcd;
+      fence_proxy_async_shared();
+      sync_threads();
+      const pred first = tid_x() == 0;
+      bulk_load(tile[0].expecting(bar[0]).when(first & (does_load == 1)), in, 128);
+      if_(does_load == 1, [&] { barrier_wait(bar[0], 0); });
+      bulk_store(out, 0, tile[0].when(first & (does_store == 1)));
+      cp_async_bulk_commit_group();
+      wait_stores(0);
+      std::vector<uint32_t> data(256), wanted(128, 0x77777777);
+      for (uint32_t i = 0; i < 256; ++i) data[i] = i * 3;
+      for (uint32_t i = 0; stores && i < 128; ++i) wanted[i] = loads ? data[128 + i] : 0xabcd;
+      runtime::Buffer a = runtime::Buffer::of(*running.device, data), b(*running.device, 512);
+      b.fill(0x77);
+      launch(running, std::move(k), {},
+             {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32),
+              runtime::scalar(uint32_t{loads}), runtime::scalar(uint32_t{stores})});
+      CHECK(b.copy_out<uint32_t>() == wanted);
+    }
+}
+
+namespace {
+
+// 8 rows come from A, and join D from its element 16 on.
+Kernel joining(CopyReduction reduction, DType type, std::optional<Eviction> hint) {
+  Kernel k("joining");
+  auto [A, D] = k.params<gptr<u32>, gptr<u32>>("A", "D");
+  SharedTile tile = k.shared(type, {8, 16});
+  Barriers bar(k, {1});
+  sync_threads();
+  elect([&] {
+    detail::bulk_load(tile[0].expecting(bar[0]), gmem(A), type, 0, Where::here());
+    barrier_wait(bar[0], 0);
+    detail::bulk_store(reduction, gmem(D), type, 16, hinted(tile[0], hint), Where::here());
+    cp_async_bulk_commit_group();
+  });
+  wait_stores(0);
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("bulk reductions of every type that has them") {
+  Running running;
+  int count = 0;
+  for (CopyReduction reduction : isa::kCopyReductions)
+    for (DType type : isa::types_of(reduction)) {
+      CAPTURE(isa::name(reduction));
+      CAPTURE(name(type));
+      const auto bytes = static_cast<size_t>(size_of(type));
+      const std::vector<double> now = integers(128, 2654435761u), old = integers(192, 40503);
+      std::vector<std::byte> in(now.size() * bytes), out(old.size() * bytes), wanted(out.size());
+      for (size_t i = 0; i < now.size(); ++i) command::put(&in[i * bytes], type, now[i]);
+      for (size_t i = 0; i < old.size(); ++i) {
+        command::put(&out[i * bytes], type, old[i]);
+        const bool inside = i >= 16 && i < 16 + now.size();
+        command::put(&wanted[i * bytes], type, inside ? reduced(reduction, old[i], now[i - 16]) : old[i]);
+      }
+      const std::optional<Eviction> hint = kHints[static_cast<size_t>(count) % kHints.size()];
+      runtime::Buffer a = runtime::Buffer::of(*running.device, in),
+                      d = runtime::Buffer::of(*running.device, out);
+      std::string ptx = launch(running, joining(reduction, type, hint), {},
+                               {runtime::pointer(a, DType::u32), runtime::pointer(d, DType::u32)});
+      CHECK(d.copy_out<std::byte>() == wanted);
+      CHECK(contains(ptx, fmt::format("cp.reduce.async.bulk.global.shared::cta.bulk_group{}.{}.",
+                                      hint ? ".L2::cache_hint" : "", isa::name(reduction))));
+      ++count;
+    }
+  CHECK(count == 7 + 6 + 6 + 1 + 1 + 3 * 3);
+}
+
+TEST_CASE("a CTA sends its shared memory to the next of its cluster") {
+  constexpr uint32_t kCtas = 4, kElements = 256, kBytes = 4 * kElements;
+  Running running;
+  Kernel k("to_cluster");
+  auto [in, out] = k.params<gptr<u32>, gptr<u32>>("in", "out");
+  k.cluster(kCtas);
+  SharedTile own = k.shared<u32>({1, kElements}), got = k.shared<u32>({1, kElements});
+  Barriers bar(k, {1, 1});
+  sync_cluster();
+  u32 rank = cluster_ctarank(), next = (rank + 1) & (kCtas - 1);
+  elect([&] {
+    cp_async_bulk_prefetch(gmem(in) + u64(rank) * kBytes, kBytes);
+    mbarrier_arrive_expect_tx(bar[1], kBytes);
+    bulk_load(own[0].expecting(bar[0]), in, rank * kElements);
+    barrier_wait(bar[0], 0);
+    cp_async_bulk_to_cluster(mapa(got[0].address(), next), own[0].address(), kBytes, mapa(bar[1], next));
+    barrier_wait(bar[1], 0);
+    bulk_store(out, rank * kElements, got[0]);
+    cp_async_bulk_commit_group();
+  });
+  wait_stores(0);
+  sync_cluster();
+  std::vector<uint32_t> data(kCtas * kElements), wanted(data.size());
+  for (uint32_t i = 0; i < data.size(); ++i) {
+    data[i] = i * 2654435761u;
+    wanted[(i + kElements) % data.size()] = data[i];
+  }
+  runtime::Buffer a = runtime::Buffer::of(*running.device, data), b(*running.device, kCtas * kBytes);
+  b.fill(0xff);
+  launch(running, std::move(k), {kCtas}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32)});
+  CHECK(b.copy_out<uint32_t>() == wanted);
+}
+
+int main(int argc, char** argv) { return run_tests(argc, argv); }

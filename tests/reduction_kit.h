@@ -1,0 +1,42 @@
+// What reductions by asynchronous copies are to yield.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "ptxbuilder/isa/rows.h"
+
+namespace ptxbuilder::test {
+
+using isa::CopyReduction;
+
+// What becomes of `old` where `now` arrives; both small integers, not negative where the type has no sign.
+inline double reduced(CopyReduction reduction, double old, double now) {
+  auto a = static_cast<int64_t>(old), b = static_cast<int64_t>(now);
+  switch (reduction) {
+    case CopyReduction::add:
+      return old + now;
+    case CopyReduction::min:
+      return std::min(old, now);
+    case CopyReduction::max:
+      return std::max(old, now);
+    case CopyReduction::inc:
+      return a >= b ? 0 : old + 1;
+    case CopyReduction::dec:
+      return a == 0 || a > b ? now : old - 1;
+    case CopyReduction::bit_and:
+      return static_cast<double>(a & b);
+    case CopyReduction::bit_or:
+      return static_cast<double>(a | b);
+    default:
+      return static_cast<double>(a ^ b);
+  }
+}
+
+inline std::vector<double> integers(size_t count, uint32_t factor) {
+  std::vector<double> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = (static_cast<uint32_t>(i) * factor >> 7) % 29;
+  return values;
+}
+
+}  // namespace ptxbuilder::test

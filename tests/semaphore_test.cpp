@@ -1,0 +1,132 @@
+// Semaphores and grid barriers: CTAs of a grid that wait for each other through global memory.
+//
+//   semaphore_test [--device=emulator|cuda|auto]
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "ptxbuilder/tile/semaphore.h"
+
+#include <fmt/format.h>
+
+#include "copy_kit.h"
+#include "library_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+constexpr uint32_t kCtas = 12;
+
+// A CTA adds what its thread 0 finds in `sum` to `seen`, adds its number + 1, and lets the next one.
+Kernel in_turn(Scope scope) {
+  Kernel k("in_turn");
+  auto [counter, sum, seen] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("counter", "sum", "seen");
+  if_(tid_x() == 0, [=] {
+    Semaphore turn(counter, scope);
+    turn.wait(ctaid_x());
+    u32 now = sum[0];
+    seen[ctaid_x()] = now;
+    sum[0] = now + ctaid_x() + 1;
+    turn.signal();
+  });
+  return k;
+}
+
+// The first three quarters of the CTAs bring 1 to 3 signals each; each of the last takes 6, of three CTAs.
+Kernel taking(Scope scope) {
+  Kernel k("taking");
+  auto [counter, taken] = k.params<gptr<u32>, gptr<u32>>("counter", "taken");
+  if_(tid_x() == 0, [=] {
+    Semaphore signals(counter, scope);
+    u32 cta = ctaid_x();
+    if_(
+        cta < kCtas / 4 * 3, [&] { signals.signal(cta % 3 + 1); },
+        [&] {
+          signals.take(4);
+          signals.take();
+          signals.take();
+          taken[cta] = 6;
+        });
+  });
+  return k;
+}
+
+// Rounds of a row of numbers, each of which becomes the sum of its neighbours'.
+Kernel neighbours(uint32_t rounds) {
+  Kernel k("neighbours");
+  auto [a, b] = k.params<gptr<u32>, gptr<u32>>("a", "b");
+  GridBarrier all(k);
+  u32 i = ctaid_y() * nctaid_x() + ctaid_x(), thread = tid_x(), last = nctaid_x() * nctaid_y() - 1;
+  u32 left = select(i == 0, last, i - 1), right = select(i == last, u32(0), i + 1);
+  gptr<u32> from = a, to = b;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    to[i * 128 + thread] = from[left * 128 + thread] + from[right * 128 + (thread ^ 64)];
+    all.sync();
+    std::swap(from, to);
+  }
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("CTAs take turns") {
+  Running running;
+  for (Scope scope : {Scope::gpu, Scope::sys}) {
+    Compiled compiled = running.compile(in_turn(scope));
+    CHECK(contains(compiled.ptx, scope == Scope::gpu ? "red.release.gpu.global" : "red.release.sys.global"));
+    CHECK(contains(compiled.ptx, scope == Scope::gpu ? "ld.acquire.gpu.global" : "ld.acquire.sys.global"));
+    runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+    runtime::Buffer counter(*running.device, 4), sum(*running.device, 4), seen(*running.device, 4 * kCtas);
+    for (runtime::Buffer* b : {&counter, &sum, &seen}) b->fill(0);
+    kernel.launch({.grid = {kCtas}}, {runtime::pointer(counter, DType::u32),
+                                      runtime::pointer(sum, DType::u32), runtime::pointer(seen, DType::u32)});
+    running.device->synchronize();
+    std::vector<uint32_t> wanted;
+    for (uint32_t i = 0; i < kCtas; ++i) wanted.push_back(i * (i + 1) / 2);
+    CHECK(seen.copy_out<uint32_t>() == wanted);
+    CHECK(counter.copy_out<uint32_t>()[0] == kCtas);
+  }
+}
+
+TEST_CASE("signals are taken by one that waits") {
+  Running running;
+  for (Scope scope : {Scope::gpu, Scope::sys}) {
+    Compiled compiled = running.compile(taking(scope));
+    runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+    runtime::Buffer counter(*running.device, 4), taken(*running.device, 4 * kCtas);
+    for (runtime::Buffer* b : {&counter, &taken}) b->fill(0);
+    for (int launch = 0; launch < 3; ++launch)
+      kernel.launch({.grid = {kCtas}},
+                    {runtime::pointer(counter, DType::u32), runtime::pointer(taken, DType::u32)});
+    running.device->synchronize();
+    std::vector<uint32_t> wanted(kCtas, 0);
+    for (uint32_t i = kCtas / 4 * 3; i < kCtas; ++i) wanted[i] = 6;
+    CHECK(taken.copy_out<uint32_t>() == wanted);
+    CHECK(counter.copy_out<uint32_t>()[0] == 0);  // as many as there were
+  }
+}
+
+TEST_CASE("a grid meets, again and again") {
+  constexpr uint32_t kRounds = 4;
+  Running running;
+  Compiled compiled = running.compile(neighbours(kRounds));
+  runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+  std::vector<uint32_t> values(kCtas * 128);
+  for (uint32_t i = 0; i < values.size(); ++i) values[i] = i * 2654435761u >> 8;
+  runtime::Buffer a = runtime::Buffer::of(*running.device, values), b(*running.device, 4 * values.size());
+  b.fill(0xff);
+  for (runtime::Dim3 grid : {runtime::Dim3{kCtas}, runtime::Dim3{4, 3}}) {
+    kernel.launch({.grid = grid}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32)});
+    running.device->synchronize();
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      std::vector<uint32_t> next(values.size());
+      for (uint32_t i = 0; i < kCtas; ++i)
+        for (uint32_t t = 0; t < 128; ++t)
+          next[i * 128 + t] =
+              values[(i + kCtas - 1) % kCtas * 128 + t] + values[(i + 1) % kCtas * 128 + (t ^ 64)];
+      values = next;
+    }
+    CHECK(a.copy_out<uint32_t>() == values);
+  }
+}
+
+int main(int argc, char** argv) { return run_tests(argc, argv); }
