@@ -522,6 +522,21 @@ TEST_CASE("pipelines") {
            HERE consumer.release_last(pred(false));
          });
        }},
+      {"a look ahead by a consumer that does not keep it",
+       {"peek: for a consumer made with Peeks::yes"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         sync_threads();
+         Producer producer = pipe.producer();
+         Consumer consumer = pipe.consumer(bad ? Peeks::no : Peeks::yes);
+         tma_load(tile[producer.acquire()], A, 0, 0);
+         HERE consumer.peek();
+         consumer.release(consumer.wait());
+         done(k);
+       }},
       {"the only stage kept",
        {"release_previous: with one stage the producer would wait for the stage that is kept"},
        [](bool bad) {

@@ -260,12 +260,12 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   };
 
   k.warpgroups(t.consumers, registers_of_consumer(t), [&](u32 wg) {
-    auto ring = pipe.consumer();
     Accumulator acc(per_warpgroup, t.bn, accumulator_type(o.a));
     const bool promotes = size_of(o.a) == 1 && acc.dtype() == DType::f32 && !o.fast_accumulation;
     // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage;
     // where two share them, the other one does.
     const bool late = (t.consumers == 1 || t.pingpong) && !promotes && t.stages > 1;
+    auto ring = pipe.consumer(late ? Peeks::yes : Peeks::no);
     std::optional<Accumulator> total;  // of what the tensor core sums up 128 of k at a time
     if (promotes) total.emplace(per_warpgroup, t.bn);
     std::optional<DeferredStore> deferred;
@@ -291,6 +291,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
         wgmma_group([&] { mma(acc, X.view(s, row, per_warpgroup), Y.view(s, 0, t.bn)); });
         meanwhile();
         if (late) {
+          ring.peek();
           wgmma_wait(1);
           ring.release_previous(s, kt == first);
         } else {

@@ -118,7 +118,9 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
-Consumer::Consumer(const Pipeline& pipeline) : pipeline_(pipeline), stage_(0), parity_(0), peer_(0) {
+Consumer::Consumer(const Pipeline& pipeline, bool peeks)
+    : pipeline_(pipeline), stage_(0), parity_(0), peer_(0) {
+  if (peeks) seen_full_.emplace(pred(false));
   if (pipeline.peers_ == 1) return;
   u32 lane = laneid(), x = cluster_ctaid_x(), y = cluster_ctaid_y(),
       width = Builder::current().signature().cluster[0];
@@ -131,7 +133,13 @@ Stage Consumer::wait(Where where) {
   AtLine line(where);
   u32 index = stage_;
   smem full = pipeline_.full(index);
-  barrier_wait(full, parity_, where);
+  if (seen_full_) {
+    if_(
+        !seen_full_->value(), [&] { barrier_wait(full, parity_, where); }, where);
+    *seen_full_ = pred(false);
+  } else {
+    barrier_wait(full, parity_, where);
+  }
   pipeline_.advance(stage_, parity_);
 
   Stage stage(index, full);
@@ -141,6 +149,12 @@ Stage Consumer::wait(Where where) {
       throw Error(where, "wait: the stage is never released, so the producer would wait for ever");
   });
   return stage;
+}
+
+void Consumer::peek(Where where) {
+  if (!seen_full_) throw Error(where, "peek: for a consumer made with Peeks::yes");
+  AtLine line(where);
+  *seen_full_ = mbarrier_test_wait_parity(pipeline_.full(stage_), parity_, where);
 }
 
 // Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
@@ -186,6 +200,7 @@ void Consumer::release_last(pred none, Where where) {
 
 void Consumer::skip(u32 count, Where where) {
   AtLine line(where);
+  if (seen_full_) *seen_full_ = pred(false);
   u32 position = stage_.value() + count;
   u32 turns = position / pipeline_.stages_;
   stage_ = position % pipeline_.stages_;

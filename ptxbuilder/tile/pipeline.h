@@ -45,6 +45,9 @@ class Consumer {
  public:
   // Waits until the next stage is full.
   Stage wait(Where where = Where::here());
+  // Looks whether it is, without waiting: the wait() that comes next need not look again. For before a
+  // wgmma_wait, during which the look is for nothing. Of consumer(Peeks::yes).
+  void peek(Where where = Where::here());
   // Hands the stage back. What reads it must be done: wgmma_wait first. A stage that is never released is an
   // Error when the kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
@@ -58,14 +61,18 @@ class Consumer {
 
  private:
   friend class Pipeline;
-  explicit Consumer(const Pipeline& pipeline);
+  Consumer(const Pipeline& pipeline, bool peeks);
   void arrive(u32 stage, pred unless, Where where) const;
   u32 previous(u32 stage) const;
   const Pipeline& pipeline_;
   Var<u32> stage_, parity_;
-  u32 peer_;  // the CTA that this lane releases to
-  std::shared_ptr<bool> late_;  // whether release_last() was called
+  std::optional<Var<pred>> seen_full_;  // the next stage, by peek()
+  u32 peer_;                            // the CTA that this lane releases to
+  std::shared_ptr<bool> late_;          // whether release_last() was called
 };
+
+// Whether a consumer calls peek().
+enum class Peeks : uint8_t { no, yes };
 
 // Who fills the stages of a CTA: its own producer, or those of all CTAs of its cluster, by multicast.
 enum class Producers : uint8_t { own, cluster };
@@ -82,7 +89,7 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(*this); }
-  Consumer consumer() const { return Consumer(*this); }
+  Consumer consumer(Peeks peeks = Peeks::no) const { return {*this, peeks == Peeks::yes}; }
 
   int stages() const { return stages_; }
   uint32_t stage_bytes() const;
