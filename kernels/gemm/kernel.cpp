@@ -285,32 +285,37 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       if (turn) turn->wait();
       acc.zero();
       if (promotes) total->fill(0);
-      auto step = [&](u32 kt, const std::function<void()>& meanwhile) {
-        auto s = ring.wait();
+      auto multiply = [&](const Stage& s) {
         if (promotes) acc.zero();
         wgmma_group([&] { mma(acc, X.view(s, row, per_warpgroup), Y.view(s, 0, t.bn)); });
+      };
+      auto step = [&](const std::function<void()>& meanwhile) {
+        auto s = ring.wait();
+        multiply(s);
         meanwhile();
-        if (late) {
-          ring.peek();
-          wgmma_wait(1);
-          ring.release_previous(s, kt == first);
-        } else {
-          wgmma_wait(0);
-          ring.release(s);
-        }
+        wgmma_wait(0);
+        ring.release(s);
         if (promotes) total->add(acc);
       };
-      // The tile before is stored under the first steps, as many as there are.
+      // The tile before is stored under the first steps, as many as there are. None of them is late: behind
+      // the store's branches, ptxas would not know the stage as uniform any more.
       const int shadows = deferred ? deferred->steps() : 0;
       for (int i = 0; i < shadows; ++i)
         if_(
-            first + i < last, [&] { step(first + i, [&] { deferred->step(i); }); },
-            [&] { deferred->step(i); });
-      for_(first + shadows, last, [&](u32 kt) { step(kt, [] {}); });
+            first + i < last, [&] { step([&] { deferred->step(i); }); }, [&] { deferred->step(i); });
+      u32 rest = first + shadows;
+      for_(rest, last, [&](u32 kt) {
+        if (!late) return step([] {});
+        auto s = ring.wait();
+        multiply(s);
+        ring.peek();
+        wgmma_wait(1);
+        ring.release_previous(s, kt == rest);
+      });
       if (turn) turn->pass();  // the other's first products follow the last ones here without a gap
       if (late) {
         wgmma_wait(0);
-        ring.release_last(first >= last);
+        ring.release_last(rest >= last);
       }
       if (t.split_k > 1) if_(first >= last, [&] { acc.fill(0); });  // a share of k may be empty
       if (turn) ring.skip(depth * (t.consumers - 1));
