@@ -372,6 +372,9 @@ TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
         CHECK(contains(row.syntax, "policy") == hint);
         CHECK(row.sm == Sm::sm_90);
       }
+    const Row& prefetch = cp_async_bulk_tensor_prefetch(rank);
+    CHECK(prefetch.operands.size() == 1 + coordinates);
+    CHECK(prefetch.mnemonic() == fmt::format("cp.async.bulk.prefetch.tensor.{}d.L2.global", rank));
     for (bool hint : {false, true}) {
       const Row& store = cp_async_bulk_tensor_store({.rank = rank, .cache_hint = hint});
       CHECK(store.operands.size() == 2 + coordinates + hint);
@@ -388,6 +391,9 @@ TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
     std::string load = error_of([&] { cp_async_bulk_tensor_load({.rank = rank}); });
     CHECK(contains(load, here(__LINE__ - 1)));
     CHECK(contains(load, "rank 1 to 5"));
+    std::string prefetch = error_of([&] { cp_async_bulk_tensor_prefetch(rank); });
+    CHECK(contains(prefetch, here(__LINE__ - 1)));
+    CHECK(contains(prefetch, "rank 1 to 5"));
     std::string store = error_of([&] { cp_async_bulk_tensor_store({rank}); });
     CHECK(contains(store, here(__LINE__ - 1)));
     CHECK(contains(store, "rank 1 to 5"));

@@ -448,6 +448,45 @@ TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
   }
 }
 
+TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
+  Running running;
+  Kernel k("ahead");
+  auto [A, out] = k.params<TensorMap, gptr<u32>>("A", "out");
+  k.cluster(2);
+  SharedTile tile = k.shared<bf16>({64, 128}, Swizzle128B);
+  Barriers bar(k, {1});
+  sync_cluster();
+  sptr<u32> words(tile[0].address());
+  for (uint32_t i = 0; i < 64 * 128 / 2; i += 128) words[i + tid_x()] = 7;
+  sync_threads();
+  const TileView shared = tile[0].multicast(ClusterAxis::x);
+  elect([&] { tma_prefetch(shared, A, 0, -8); });
+  gptr<u32> seen(gmem(out) + u64(cluster_ctarank()) * 32768);
+  for (uint32_t i = 0; i < 64 * 128 / 2; i += 128) seen[i + tid_x()] = words[i + tid_x()].value();
+  fence_proxy_async_shared();
+  sync_threads();
+  sync_cluster();
+  elect([&] { tma_load(shared.expecting(bar[0]), A, 0, -8); });
+  barrier_wait(bar[0], 0);
+  write_out(gmem(out) + (u64(cluster_ctarank()) * 32768 + 16384), tile[0].address(), DType::bf16, 64, 128,
+            layout_of(tile[0]));
+  sync_cluster();
+  const std::vector<std::byte> matrix = numbered(DType::bf16, 64 * 128);
+  runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), b(*running.device, 2 * 32768);
+  b.fill(0xff);
+  std::string ptx = launch(running, std::move(k), {2, 1, 1},
+                           {runtime::tensor(a, DType::bf16, {128, 64}), runtime::pointer(b, DType::u32)});
+  // Two panels of the half that is this CTA's.
+  CHECK(count(ptx, "cp.async.bulk.prefetch.tensor.2d.L2.global [") == 2);
+  std::vector<std::byte> wanted;
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < 4096; ++i) wanted.insert(wanted.end(), {std::byte{7}, {}, {}, {}});
+    wanted.insert(wanted.end(), 8 * 256, std::byte{0});
+    wanted.insert(wanted.end(), matrix.begin(), matrix.begin() + 56 * 256);
+  }
+  CHECK(b.copy_out<std::byte>() == wanted);
+}
+
 TEST_CASE("a tensor map whose encoding the author says, and one that is promoted") {
   Running running;
   Kernel k("encoded");

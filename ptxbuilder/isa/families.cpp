@@ -178,6 +178,8 @@ std::string tensor_load_name(TensorLoadForm form) {
                      form.cache_hint ? "_cache_hint" : "");
 }
 
+std::string tensor_prefetch_name(int rank) { return fmt::format("cp_async_bulk_tensor_{}d_prefetch", rank); }
+
 std::string tensor_store_name(TensorStoreForm form) {
   std::string_view hint = form.cache_hint ? "_cache_hint" : "";
   if (!form.reduction) return fmt::format("cp_async_bulk_tensor_{}d_store{}", form.rank, hint);
@@ -198,6 +200,9 @@ void Table::add_tensor_copies() {
                         rank, multicast ? ".multicast::cluster" : "", cache_hint ? ".L2::cache_hint" : "",
                         tensor, multicast ? ", {cta_mask:b16}" : "", cache_hint ? ", {policy:b64}" : ""),
             Effect::memory, 80, Sm::sm_90);
+    add(tensor_prefetch_name(rank),
+        fmt::format("cp.async.bulk.prefetch.tensor.{}d.L2.global {};", rank, tensor), Effect::memory, 80,
+        Sm::sm_90);
     std::vector<std::optional<CopyReduction>> operations = {std::nullopt};
     operations.insert(operations.end(), kCopyReductions.begin(), kCopyReductions.end());
     for (auto reduction : operations)
@@ -321,6 +326,11 @@ const Row& mma_sync(const MmaForm& f, Where where) {
 
 const Row& cp_async_bulk_tensor_load(TensorLoadForm form, Where where) {
   return require(tensor_load_name(form), where, "cp.async.bulk.tensor", "a tensor map has rank 1 to 5");
+}
+
+const Row& cp_async_bulk_tensor_prefetch(int rank, Where where) {
+  return require(tensor_prefetch_name(rank), where, "cp.async.bulk.prefetch.tensor",
+                 "a tensor map has rank 1 to 5");
 }
 
 std::string_view name(CopyReduction reduction) {

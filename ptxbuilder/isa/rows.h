@@ -66,6 +66,9 @@ struct TensorLoadForm {
 };
 const Row& cp_async_bulk_tensor_load(TensorLoadForm form, Where where = Where::here());
 
+// PTX ISA, cp.async.bulk.prefetch.tensor: the same box into L2 alone; operands map, c0...
+const Row& cp_async_bulk_tensor_prefetch(int rank, Where where = Where::here());
+
 // PTX ISA, cp.reduce.async.bulk.tensor: what a store does with the element that is there: old + new, the
 // least, the greatest, their bits, old + 1 or 0 from new on (inc), old - 1 or new at 0 and above new (dec).
 enum class CopyReduction : uint8_t { add, min, max, inc, dec, bit_and, bit_or, bit_xor };

@@ -25,10 +25,10 @@ struct Part {
   u16 mask;
 };
 
-Part part_of(const TileView& view, Where where) {
+Part part_of(const TileView& view, std::string_view operation, Where where) {
   const int count = ctas_along(view.multicast_axes(), where);
   if (view.row_count() % (8 * count) != 0)
-    throw Error(where, fmt::format("tma_load: {} rows for {} CTAs; each fetches a multiple of 8",
+    throw Error(where, fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation,
                                    view.row_count(), count));
   const ClusterGroup group = cluster_group(view.multicast_axes(), where);
   const int rows = view.row_count() / count;
@@ -92,6 +92,30 @@ void each_box(const CopyRecord& record, const TileView& view, std::vector<u32> c
     copy(view.address() + box.bytes, coordinates);
   }
 }
+
+// What this CTA fetches of a box, and from where.
+struct Fetch {
+  Fetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates,
+        std::optional<OobFill> fill, std::string_view operation)
+      : view(to.view), start(coordinates) {
+    const int rank = static_cast<int>(coordinates.size());
+    if (ctas_along(to.view.multicast_axes(), to.where) > 1) {
+      if (rank < 2)
+        throw Error(to.where, fmt::format("{}: multicast divides rows; give the coordinate of the rows too",
+                                          operation));
+      part = part_of(to.view, operation, to.where);
+      view = part->view;
+      start[1] = start[1] + part->first_row;
+    }
+    bind_tensor_map(from, recipe(view, rank, operation, to.where), fill, "a " + view.tile().describe(),
+                    operation, to.where);
+    check_innermost(coordinates[0], view.tile().dtype(), operation, to.where);
+  }
+
+  std::optional<Part> part;
+  TileView view;
+  std::vector<u32> start;
+};
 
 void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>& coordinates) {
   for (u32 c : coordinates) arguments.emplace_back(c);
@@ -210,34 +234,35 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
-  int rank = static_cast<int>(coordinates.size());
   begin_load(to.view, "tma_load", to.where);
-  std::optional<Part> part;
-  if (ctas_along(to.view.multicast_axes(), to.where) > 1) part = part_of(to.view, to.where);
   const std::optional<u64> policy = cache_policy(to.view, to.where);
-  const TileView& view = part ? part->view : to.view;
-  std::vector<u32> start = coordinates;
-  if (part) {
-    if (rank < 2)
-      throw Error(to.where, "tma_load: multicast divides rows; give the coordinate of the rows too");
-    start[1] = start[1] + part->first_row;
-  }
-  bind_tensor_map(from, recipe(view, rank, "tma_load", to.where), to.view.fill(),
-                  "a " + view.tile().describe(), "tma_load", to.where);
-  check_innermost(coordinates[0], view.tile().dtype(), "tma_load", to.where);
-  const isa::Row& row =
-      isa::cp_async_bulk_tensor_load({rank, part.has_value(), policy.has_value()}, to.where);
+  const Fetch fetch(to, from, coordinates, to.view.fill(), "tma_load");
+  const isa::Row& row = isa::cp_async_bulk_tensor_load(
+      {static_cast<int>(coordinates.size()), fetch.part.has_value(), policy.has_value()}, to.where);
   CopyRecord record = make_record(builder, false, from, to.view, to.where);
   record_slices(record, to.view, to.where);
-  each_box(record, view, start, [&](smem address, const std::vector<u32>& at) {
+  each_box(record, fetch.view, fetch.start, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {address, from};
     append_coordinates(arguments, at);
     arguments.emplace_back(*to.view.barrier());
-    if (part) arguments.emplace_back(part->mask);
+    if (fetch.part) arguments.emplace_back(fetch.part->mask);
     if (policy) arguments.emplace_back(*policy);
     builder.emit(row, arguments, to.view.condition(), to.where);
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));
+}
+
+void tma_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
+  AtLine line(to.where);
+  Builder& builder = Builder::current(to.where);
+  const Fetch fetch(to, from, coordinates, std::nullopt, "tma_prefetch");
+  const isa::Row& row = isa::cp_async_bulk_tensor_prefetch(static_cast<int>(coordinates.size()), to.where);
+  each_box(make_record(builder, false, from, to.view, to.where), fetch.view, fetch.start,
+           [&](smem, const std::vector<u32>& at) {
+             std::vector<Argument> arguments = {from};
+             append_coordinates(arguments, at);
+             builder.emit(row, arguments, to.view.condition(), to.where);
+           });
 }
 
 void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const TileView& from,

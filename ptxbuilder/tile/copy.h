@@ -32,6 +32,7 @@ struct MapArgument {
 };
 
 void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
+void tma_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
 void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const TileView& from,
                const std::vector<u32>& coordinates);
 
@@ -68,6 +69,14 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::tma_load(to, from, {detail::coordinate(coordinates, to.where)...});
+}
+
+// Brings to L2 what a load into the view would fetch, which is then faster (PTX ISA,
+// cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent: it may come before
+// griddepcontrol_wait().
+template <detail::Coordinate... C>
+void tma_prefetch(detail::Destination like, TensorMap from, C... coordinates) {
+  detail::tma_prefetch(like, from, {detail::coordinate(coordinates, like.where)...});
 }
 
 // Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls it, or
