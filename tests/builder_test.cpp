@@ -10,8 +10,8 @@
 
 #include "kernels/command/family.h"
 #include "library_kit.h"
-#include "ptxbuilder/tile/store.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/store.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -147,6 +147,42 @@ TEST_CASE("loads and stores: addresses, widths, spaces") {
   CHECK(contains(text, "st.shared.b32 [%r"));  // 32-bit addresses
   CHECK(contains(text, "+12]"));               // constants fold into the address
   CHECK(contains(text, ".extern .shared .align 1024 .b8 k_smem[];"));
+}
+
+TEST_CASE("products as expressions are calls of mma") {
+  auto text = [](bool expression, bool minus, bool fragment) {
+    return built([&](Kernel& k) {
+      SharedTile a = k.shared<f16>({64, 64}, Swizzle128B), b = k.shared<f16>({32, 64}, Swizzle128B);
+      Accumulator acc(64, 32);
+      sync_threads();
+      std::optional<Fragment> registers;
+      if (fragment) registers = load_fragment(a[0]);
+      wgmma_group([&] {
+        if (!expression && fragment) mma(acc, *registers, b[0], {.negate_a = minus});
+        if (!expression && !fragment) mma(acc, a[0], b[0], {.negate_a = minus});
+        if (expression && fragment && minus) acc -= *registers * b[0];
+        if (expression && fragment && !minus) acc += *registers * b[0];
+        if (expression && !fragment && minus) acc -= a[0] * b[0];
+        if (expression && !fragment && !minus) acc += a[0] * b[0];
+      });
+      wgmma_wait(0);
+    });
+  };
+  for (bool minus : {false, true})
+    for (bool fragment : {false, true}) {
+      CHECK(text(true, minus, fragment) == text(false, minus, fragment));
+      CHECK(count(text(true, minus, fragment), "wgmma.mma_async.") == 4);
+    }
+  CHECK(text(true, true, false) != text(true, false, false));
+  // An error is at the line of the expression.
+  std::string problem = error_of([] {
+    Kernel k("k");
+    SharedTile a = k.shared<f16>({64, 64}, Swizzle128B);
+    Accumulator acc(64, 32);
+    wgmma_group([&] { acc += a[0] * a[0]; });
+  });
+  CHECK(contains(problem, "mma: D 64x32 += A 64x64 B 64x64: the shapes do not fit"));
+  CHECK(contains(problem, fmt::format("builder_test.cpp:{}", __LINE__ - 3)));
 }
 
 TEST_CASE("ptx(): holes that read, write, and read and write") {

@@ -52,6 +52,24 @@ TEST_CASE("candidates come in the order of their predictions") {
     CHECK(all[i - 1].prediction.microseconds() <= all[i].prediction.microseconds());
 }
 
+TEST_CASE("launches of one wave overlap where they are short") {
+  struct Case {
+    GemmSize size;
+    bool overlaps;
+  };
+  const GemmOperation o;
+  for (const Case& c : {Case{{777, 2048, 4096}, false},  // 112 CTAs for 21 us
+                        {{777, 2048, 256}, true},        // for 5 us
+                        {{777, 2048, 4096, 8}, true},    // seven waves
+                        {{4096, 4352, 4096}, true}}) {
+    CAPTURE(c.size.m);
+    CAPTURE(c.size.k);
+    CAPTURE(c.size.batches);
+    CHECK_FALSE(tuned(o, c.size));
+    CHECK(choose(o, c.size, 132).overlaps == c.overlaps);
+  }
+}
+
 TEST_CASE("what does not go together is refused, and what to change is said") {
   struct Case {
     std::string bad, good, phrase;

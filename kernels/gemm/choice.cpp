@@ -21,6 +21,7 @@ constexpr double kLaunch = 2.5;       // microseconds: from the launch to the fi
 constexpr double kCluster = 0.5;      // microseconds: its CTAs wait for each other at both ends
 constexpr double kStepClocks = 60;    // of a stage: its barriers and the wgmma group's end
 constexpr double kTileClocks = 500;   // of a tile, beside what passes through shared memory
+constexpr double kShortLaunch = 9;    // microseconds
 constexpr double kNarrowBox = 8000;   // clocks that a tile loses in boxes of 16 bytes, twice those of 32
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
@@ -75,6 +76,20 @@ std::vector<GemmTile> menu() {
       if (bn >= 64 && bn <= 192) add(256, 2, false, 1);
     }
   return all;
+}
+
+// Of the output, all batches; none is divided.
+double tiles_of(const GemmTile& t, const GemmSize& size) {
+  return ceil_div(static_cast<double>(t.swapped ? size.n : size.m), t.bm) *
+         ceil_div(static_cast<double>(t.swapped ? size.m : size.n), t.bn) * static_cast<double>(size.batches);
+}
+
+// Products of one wave of CTAs lose 2 to 14 % where launches overlap, unless they are so short that the
+// launch counts for more, or large clusters keep CTAs that share their loads together (GEMM.md, "What was
+// tried").
+bool suffers_from_overlap(const GemmTile& t, const GemmSize& size, double microseconds, int multiprocessors) {
+  return tiles_of(t, size) * t.split_k <= multiprocessors && t.cluster_m * t.cluster_n < 4 &&
+         microseconds > kShortLaunch;
 }
 
 }  // namespace
@@ -152,8 +167,7 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
       c.cluster_n = cn;
       if (t.ctas_per_sm == 1) add(c);
     }
-    const double tiles = ceil_div(static_cast<double>(t.swapped ? size.n : size.m), t.bm) *
-                         ceil_div(columns, t.bn) * static_cast<double>(size.batches);
+    const double tiles = tiles_of(t, size);
     if (tiles > multiprocessors / kStreamShares && t.consumers == 2) {
       GemmTile s = t;
       s.stream_k = true;
@@ -186,7 +200,9 @@ GemmTile choose(const GemmOperation& o, const GemmSize& size, int multiprocessor
     if (auto t = tuned(o, size)) return *t;
   const std::vector<Candidate> all = candidates(o, size, multiprocessors);
   if (all.empty()) return checked(o, {});  // says why
-  return all.front().tile;
+  auto [tile, prediction] = all.front();
+  tile.overlaps = !suffers_from_overlap(tile, size, prediction.microseconds(), multiprocessors);
+  return tile;
 }
 
 }  // namespace ptxbuilder::kernels
