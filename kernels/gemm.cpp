@@ -42,6 +42,7 @@ GemmTile tile(const command::Fields& f) {
   t.stream_k = f["stream_k"] != 0;
   t.raster = {f.small("group"), f.word("raster") == "columns", f["snake"] != 0};
   t.ctas_per_sm = f.small("ctas_per_sm");
+  t.inside = f["inside"] != 0;
   return t;
 }
 
@@ -121,6 +122,7 @@ const command::Registration registration({
                {"raster", 0, "of what a group is made", 1, 1, {"rows", "columns"}},
                {"snake", 0, "every second group goes back", 1, 1, kSwitch},
                {"ctas_per_sm", 1, "CTAs that an SM holds"},
+               {"inside", 0, "no tile hangs over the output", 1, 1, kSwitch},
                {"sms", 132, "multiprocessors that the grid is for"}},
     .build = [](const command::Fields& f) { return gemm(operation(f), tile(f)); },
     .run = run,

@@ -112,11 +112,14 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
     CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
   }
   for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
-                           "64x64x64_12_w1_sk", "64x64x64_12_pp_nopdl"})
+                           "64x64x64_12_w1_sk", "64x64x64_12_pp_nopdl_in"})
     CHECK(text(parse_tile(name)) == name);
   CHECK(error_of([] { parse_tile("128y256"); }).find("is no number; the form is") != std::string::npos);
   GemmOperation o;
   CHECK(error_of([&] { checked(o, {}); }) == "no error");
+  CHECK(checked(o, parse_tile("128x64_in")).inside);
+  o.beta = true;
+  CHECK_FALSE(checked(o, parse_tile("128x64_in")).inside);
   o.a = o.b = DType::e4m3;
   o.a_k_major = false;
   CHECK(error_of([&] { checked(o, {}); }).find("A of e4m3 stored along m") != std::string::npos);

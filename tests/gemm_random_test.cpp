@@ -114,6 +114,7 @@ GemmTile draw_tile(Draw& draw, const GemmOperation& operation) {
     }
     t.raster = {draw.of({16, 16, 1, 3, 8}), draw.chance(3), draw.chance(3)};
     t.ctas_per_sm = draw.chance(6) ? 2 : 1;
+    t.inside = draw.chance(2);
     try {
       return checked(operation, t);
     } catch (const Error&) {

@@ -148,6 +148,7 @@ std::string text(const GemmTile& t) {
   if (t.stream_k) s += "_sk";
   if (t.ctas_per_sm > 1) s += fmt::format("_x{}", t.ctas_per_sm);
   if (!t.overlaps) s += "_nopdl";
+  if (t.inside) s += "_in";
   return s;
 }
 
@@ -170,6 +171,8 @@ GemmTile parse_tile(const std::string& whole) {
       t.stream_k = true;
     else if (p == "nopdl")
       t.overlaps = false;
+    else if (p == "in")
+      t.inside = true;
     else if (p.starts_with('g') || p.starts_with('c'))
       t.raster = {number(p.ends_with('s') ? p.substr(0, p.size() - 1) : p, 1), p[0] == 'c', p.ends_with('s')};
     else if (p.starts_with('w'))
@@ -200,6 +203,7 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
   check_operation(operation, where);
   GemmTile t = given;
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
+  if (operation.beta) t.inside = false;
   check_tile(operation, t, where);
   if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
   const int fit = stages_that_fit(operation, t, t.pingpong ? 1 : 2);

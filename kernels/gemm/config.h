@@ -49,13 +49,16 @@ struct GemmTile {
   // Launched while the launch before it ends (programmatic dependent launch, PDL). It saves a microsecond,
   // but where few tiles each read much, all of them run slower behind it.
   bool overlaps = true;
+  // The last tiles of a row and column begin so early that they do not hang over the output, for TMA is slow
+  // outside of a tensor: what two tiles compute, both store. Not with beta, where D may be C.
+  bool inside = false;
 
   bool operator==(const GemmTile&) const = default;
 };
 
 // "128x256x64_4_2x1", with _g8 (a group of rows; _c8 of columns, _g8s a snake), _pp (ping-pong), _w3
-// (consumers), _swap, _k4 (split k), _sk (stream-K), _x2 (CTAs on an SM) and _nopdl behind it where they
-// differ from the default; and back. parse_tile throws Error that shows the form.
+// (consumers), _swap, _k4 (split k), _sk (stream-K), _x2 (CTAs on an SM), _nopdl and _in behind it where
+// they differ from the default; and back. parse_tile throws Error that shows the form.
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 

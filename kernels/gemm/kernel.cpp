@@ -188,6 +188,14 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     u32 first, last;  // stages of it
     u32 tile;         // in the order of all tiles
   };
+  // Where a tile begins along a dimension. Copies move units of 16 bytes along the innermost one.
+  auto begin = [&](u32 tile, int length, u32 extent, const Operand& operand, bool innermost_of_d) {
+    u32 start = tile * length;
+    if (!t.inside) return start;
+    const int unit =
+        std::max(operand.k_major ? 1 : 16 / size_of(o.a), innermost_of_d ? 16 / size_of(o.d) : 1);
+    return min(start, select(extent > length, ceil_div(extent - length, unit) * unit, u32(0)));
+  };
   const u32 all_rows = o.batched ? rows * p.get<u32>("batches") : rows;
   // How stream-K divides: the first `divided` tiles are `shared` stages, of which each CTA has as many.
   u32 divided = 0;
@@ -202,7 +210,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     auto at = [&](TileIndex tile, u32 first, u32 last, u32 number) {
       std::optional<u32> batch;
       if (o.batched) batch = tile.row / rows;
-      body({(batch ? tile.row % rows : tile.row) * t.bm, tile.col * t.bn, batch, first, last, number});
+      body({begin(batch ? tile.row % rows : tile.row, t.bm, t.swapped ? N : M, X, t.swapped),
+            begin(tile.col, t.bn, t.swapped ? M : N, Y, !t.swapped), batch, first, last, number});
     };
     if (t.split_k > 1) {  // one tile for each cluster
       u32 rank = cluster_ctaid_x(), number = ctaid_x() / t.split_k;
