@@ -4,6 +4,7 @@
 #include "ptxbuilder/tile/bank_conflicts.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/bulk_copy.h"
+#include "ptxbuilder/tile/semaphore.h"
 #include "ptxbuilder/tile/tensor_slice.h"
 #include "ptxbuilder/tile/thread_copy.h"
 #include "ptxbuilder/tile/warp_mma.h"
@@ -445,6 +446,15 @@ TEST_CASE("slices") {
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
          const Slice rows = ds(bad ? 64 : 32, 32);
          HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
+         done(k);
+       }},
+      {"a grid barrier inside a role",
+       {"grid barrier: inside a role"},
+       [](bool bad) {
+         Kernel k("k");
+         GridBarrier all(k);
+         if (!bad) all.sync();
+         k.warpgroups(1, 0, [&](u32) { HERE if (bad) all.sync(); });
          done(k);
        }},
       {"a bulk copy that CTAs cannot share",

@@ -50,6 +50,8 @@ GridBarrier::GridBarrier(Kernel& kernel) : arrived_(kernel.builder().zeroed_glob
 // the bits below are as they were.
 void GridBarrier::sync(Where where) const {
   AtLine line(where);
+  if (detail::TileContext::of(Builder::current(where)).role >= 0)
+    throw Error(where, "grid barrier: inside a role; all threads of a CTA meet at it, outside of them");
   sync_threads(where);
   if_(
       tid_x(where) == 0,

@@ -42,8 +42,8 @@ class GridBarrier {
  public:
   explicit GridBarrier(Kernel& kernel);
 
-  // For all threads of all CTAs, outside roles: what they have written to global memory before, all see
-  // after.
+  // For all threads of all CTAs: what they have written to global memory before, all see after. Throws Error
+  // inside a role.
   void sync(Where where = Where::here()) const;
 
  private:
