@@ -18,16 +18,6 @@ using namespace ptxbuilder::test;
 
 namespace {
 
-// Compiles, launches one cluster, waits, and yields the PTX.
-std::string launch(const Running& running, Kernel kernel, runtime::Dim3 grid,
-                   const std::vector<runtime::Argument>& arguments) {
-  Compiled compiled = running.compile(std::move(kernel));
-  runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
-  loaded.launch({.grid = grid}, arguments);
-  running.device->synchronize();
-  return compiled.ptx;
-}
-
 constexpr std::array<std::optional<Eviction>, 4> kHints = {std::nullopt, Eviction::normal, Eviction::first,
                                                            Eviction::last};
 

@@ -34,6 +34,16 @@ struct Running {
   }
 };
 
+// Compiles, launches once, waits, and yields the PTX.
+inline std::string launch(const Running& running, Kernel kernel, runtime::Dim3 grid,
+                          const std::vector<runtime::Argument>& arguments) {
+  Compiled compiled = running.compile(std::move(kernel));
+  runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
+  loaded.launch({.grid = grid}, arguments);
+  running.device->synchronize();
+  return compiled.ptx;
+}
+
 // Elements 1, 2, ... of a type, as far as it has them: all bytes of 8-bit types, small integers of the
 // others.
 inline std::vector<std::byte> numbered(DType type, size_t count) {

@@ -41,6 +41,19 @@ void load_view(const TensorCopy& copy, DType type, TileShape shape, int rows, Wh
   done(k);
 }
 
+// One bulk load into what `view` makes of a tile and a barrier.
+void load_bulk(TileShape shape, Swizzle swizzle, TileView (*view)(const TileView&, smem), Where where) {
+  Kernel k("k");
+  auto [A] = k.params<gptr<f16>>("A");
+  SharedTile tile = k.shared<f16>(shape, swizzle);
+  Barriers bar(k, {1});
+  sync_threads();
+  bulk_load(view(tile[0], bar[0]), A, 0, where);
+  done(k);
+}
+
+TileView completing(const TileView& tile, smem barrier) { return tile.on(barrier); }
+
 }  // namespace
 
 TEST_CASE("copy instructions") {
@@ -482,24 +495,12 @@ TEST_CASE("slices") {
       {"a bulk copy into a swizzled tile",
        {"bulk_load: a view of 8 x 64 of a f16 8x64 tile, 128 B swizzle", "without swizzle"},
        [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<gptr<f16>>("A");
-         SharedTile tile = k.shared<f16>({8, 64}, bad ? Swizzle128B : SwizzleNone);
-         Barriers bar(k, {1});
-         sync_threads();
-         HERE bulk_load(tile[0].on(bar[0]), A, 0);
-         done(k);
+         HERE load_bulk({8, 64}, bad ? Swizzle128B : SwizzleNone, completing, marked);
        }},
       {"a bulk copy into panels",
        {"bulk_load: a view of 8 x 64 of a f16 8x64 tile in panels of 8", "one behind the other"},
        [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<gptr<f16>>("A");
-         SharedTile tile = k.shared<f16>({8, 64, bad ? 8 : 64});
-         Barriers bar(k, {1});
-         sync_threads();
-         HERE bulk_load(tile[0].on(bar[0]), A, 0);
-         done(k);
+         HERE load_bulk({8, 64, bad ? 8 : 64}, SwizzleNone, completing, marked);
        }},
       {"a bulk copy of another type",
        {"bulk_store: f16 in global memory", "f32 8x64 tile", "converts nothing"},
@@ -513,24 +514,16 @@ TEST_CASE("slices") {
       {"a bulk copy without a barrier",
        {"bulk_load: the view has no barrier"},
        [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<gptr<f16>>("A");
-         SharedTile tile = k.shared<f16>({8, 64});
-         Barriers bar(k, {1});
-         sync_threads();
-         HERE bulk_load(bad ? tile[0] : tile[0].on(bar[0]), A, 0);
-         done(k);
+         auto alone = [](const TileView& tile, smem) { return tile; };
+         HERE load_bulk({8, 64}, SwizzleNone, bad ? alone : completing, marked);
        }},
       {"a bulk copy with something outside",
        {"bulk_load: a view with nan outside", "no tensor"},
        [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<gptr<f16>>("A");
-         SharedTile tile = k.shared<f16>({8, 64});
-         Barriers bar(k, {1});
-         sync_threads();
-         HERE bulk_load(tile[0].on(bar[0]).outside(bad ? OobFill::nan : OobFill::zero), A, 0);
-         done(k);
+         auto filled = [](const TileView& tile, smem barrier) {
+           return tile.on(barrier).outside(OobFill::nan);
+         };
+         HERE load_bulk({8, 64}, SwizzleNone, bad ? filled : completing, marked);
        }},
       {"a bulk reduction of a type that has it not",
        {"bulk_reduce: inc of f16", "inc takes u32"},

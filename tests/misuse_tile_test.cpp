@@ -39,7 +39,7 @@ void product(const Product& p, Where where) {
 
 // A ring of two stages of two tiles; `produce` and `consume` are the author's.
 void ring(const std::function<void(Producer&, SharedTile, SharedTile, TensorMap, TensorMap)>& produce,
-          const std::function<void(Consumer&)>& consume) {
+          const std::function<void(Consumer&)>& consume, Peeks peeks = Peeks::no) {
   Kernel k("k");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
   SharedTile sA = k.shared<f16>({64, 64}, Swizzle128B, 2), sB = k.shared<f16>({128, 64}, Swizzle128B, 2);
@@ -49,7 +49,7 @@ void ring(const std::function<void(Producer&, SharedTile, SharedTile, TensorMap,
     elect([&] { produce(producer, sA, sB, A, B); });
   });
   k.warpgroups(1, 0, [&](u32) {
-    Consumer consumer = pipe.consumer();
+    Consumer consumer = pipe.consumer(peeks);
     consume(consumer);
   });
   done(k);
@@ -525,17 +525,11 @@ TEST_CASE("pipelines") {
       {"a look ahead by a consumer that does not keep it",
        {"peek: for a consumer made with Peeks::yes"},
        [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<TensorMap>("A");
-         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
-         Pipeline pipe(k, 2, {tile}, 1);
-         sync_threads();
-         Producer producer = pipe.producer();
-         Consumer consumer = pipe.consumer(bad ? Peeks::no : Peeks::yes);
-         tma_load(tile[producer.acquire()], A, 0, 0);
-         HERE consumer.peek();
-         consumer.release(consumer.wait());
-         done(k);
+         auto consume = [](Consumer& consumer) {
+           HERE consumer.peek();
+           consumer.release(consumer.wait());
+         };
+         ring(load_both, consume, bad ? Peeks::no : Peeks::yes);
        }},
       {"the only stage kept",
        {"release_previous: with one stage the producer would wait for the stage that is kept"},

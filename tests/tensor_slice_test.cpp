@@ -26,16 +26,7 @@ namespace {
 using Cluster = std::array<uint32_t, 3>;
 
 uint32_t ctas(const Cluster& c) { return c[0] * c[1] * c[2]; }
-
-// Compiles, launches one cluster, and waits.
-std::string launch(const Running& running, Kernel kernel, const Cluster& grid,
-                   const std::vector<runtime::Argument>& arguments) {
-  Compiled compiled = running.compile(std::move(kernel));
-  runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
-  loaded.launch({.grid = {grid[0], grid[1], grid[2]}}, arguments);
-  running.device->synchronize();
-  return compiled.ptx;
-}
+runtime::Dim3 grid_of(const Cluster& c) { return {c[0], c[1], c[2]}; }
 
 runtime::Argument mapped(const runtime::Buffer& buffer, const TensorCopy& copy,
                          const std::vector<int64_t>& extents, const std::vector<int64_t>& strides) {
@@ -111,7 +102,7 @@ TEST_CASE("CTAs share a tensor copy along x, y and z, and along some of them") {
         Kernel kernel = shared_by_ctas(copy, cluster, axes);
         CHECK((kernel.signature().parameters[0].tensor_map == divided.recipe()));
         std::string ptx =
-            launch(running, std::move(kernel), cluster,
+            launch(running, std::move(kernel), grid_of(cluster),
                    {mapped(a, copy, {rows * all, cols}, {cols, 1}), runtime::pointer(out, DType::u32)});
         CHECK(contains(ptx, ".multicast::cluster") == (in_group > 1));
         for (uint32_t rank = 0; rank < all; ++rank) {
@@ -152,7 +143,7 @@ std::vector<std::byte> shared_views(const Running& running, ClusterAxes axes,
   sync_cluster();
   runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), b(*running.device, 8 * 8192);
   b.fill(0xff);
-  launch(running, std::move(k), cluster,
+  launch(running, std::move(k), grid_of(cluster),
          {runtime::tensor(a, DType::bf16, {64, 256}), runtime::pointer(b, DType::u32)});
   return b.copy_out<std::byte>();
 }
