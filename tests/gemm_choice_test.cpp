@@ -118,6 +118,7 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
   GemmOperation o;
   CHECK(error_of([&] { checked(o, {}); }) == "no error");
   CHECK(checked(o, parse_tile("128x64_in")).inside);
+  CHECK_FALSE(checked(o, parse_tile("128x64_sk_in")).inside);
   o.beta = true;
   CHECK_FALSE(checked(o, parse_tile("128x64_in")).inside);
   o.a = o.b = DType::e4m3;

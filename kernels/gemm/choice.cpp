@@ -2,29 +2,45 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/gemm/kernel.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-// An H100 SXM with random data. Long products run into its limit of power.
-constexpr double kClock = 1800, kLongClock = 1480;  // MHz, so clocks per microsecond
-constexpr double kLong = 100;                       // microseconds
-constexpr double kSharedBytes = 128;                // of an SM, a clock
-constexpr double kWritten = 0.5;                    // of a byte's time that TMA takes to write it there
-constexpr double kL2Bytes = 10e6;                   // of the GPU, a microsecond
-constexpr double kMemoryBytes = 2.9e6;              // of the GPU, a microsecond
-constexpr double kClusterBytes = 25e3;              // from one SM to another, a microsecond
-constexpr double kStreamBytes = 8e3;  // from an SM through global memory to another, a microsecond
-constexpr double kLaunch = 2.5;       // microseconds: from the launch to the first stage, and the last store
-constexpr double kCluster = 0.5;      // microseconds: its CTAs wait for each other at both ends
-constexpr double kStepClocks = 60;    // of a stage: its barriers and the wgmma group's end
-constexpr double kTileClocks = 500;   // of a tile, beside what passes through shared memory
-constexpr double kShortLaunch = 9;    // microseconds
-constexpr double kNarrowBox = 8000;   // clocks that a tile loses in boxes of 16 bytes, twice those of 32
+// An H100 SXM with random data. What is not a figure of the hardware was fitted to 1100 measured times of 140
+// products.
+constexpr double kClock = 1600;         // MHz, so clocks per microsecond: what its limit of power leaves
+constexpr double kSharedBytes = 128;    // of an SM, a clock
+constexpr double kWritten = 0.15;       // of a byte's time that TMA takes to write it there
+constexpr double kLineClocks = 1.6;     // of an SM's TMA, for a line of 128 bytes
+constexpr double kOutsideClocks = 5;    // of an SM's TMA, for a row of a box that lies outside the tensor
+constexpr double kL2Bytes = 13e6;       // of the GPU, a microsecond
+constexpr double kMemoryBytes = 3.1e6;  // of the GPU, a microsecond
+constexpr double kClusterBytes = 25e3;  // from one SM to another, a microsecond
+constexpr double kStreamBytes = 8e3;    // from an SM through global memory to another, a microsecond
+constexpr double kLaunch = 0.5;         // microseconds
+constexpr double kCluster = 0.5;        // microseconds: its CTAs wait for each other at both ends
+constexpr double kStepClocks =
+    45;  // of a stage, unless the next one hides it: barriers and the wgmma group's end
+constexpr double kClusterStepClocks = 55;  // of a stage: the slowest of a cluster's CTAs
+constexpr double kTileClocks = 900;        // of a tile, beside what passes through shared memory
+constexpr double kShownRounds = 0.15;  // of a tile's way out, where it hides under the next one's products
+constexpr double kSplit = 0.5;         // microseconds: the CTAs that add up wait for each other
+constexpr double kStream = 2;          // microseconds: the same through global memory
+constexpr double kShortLaunch = 15;    // microseconds
+constexpr double kNarrowBox = 8000;    // clocks that a tile loses in boxes of 16 bytes, twice those of 32
+constexpr double kNorm = 3;            // of bounds that act at once
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+// What several bounds take together: little more than the largest, unless others come near it.
+double together(std::initializer_list<double> bounds) {
+  double sum = 0;
+  for (double bound : bounds) sum += std::pow(bound, kNorm);
+  return std::pow(sum, 1 / kNorm);
+}
 
 struct Row {
   DType a, d;
@@ -84,17 +100,25 @@ double tiles_of(const GemmTile& t, const GemmSize& size) {
          ceil_div(static_cast<double>(t.swapped ? size.m : size.n), t.bn) * static_cast<double>(size.batches);
 }
 
+bool one_wave(const GemmTile& t, const GemmSize& size, int multiprocessors) {
+  return tiles_of(t, size) * t.split_k <= multiprocessors;
+}
+
+// Rows of the last tile outside the output.
+double outside(int64_t extent, int tile) {
+  return ceil_div(static_cast<double>(extent), tile) * tile - extent;
+}
+
 // Products of one wave of CTAs lose 2 to 14 % where launches overlap, unless they are so short that the
 // launch counts for more, or large clusters keep CTAs that share their loads together (GEMM.md, "What was
 // tried").
 bool suffers_from_overlap(const GemmTile& t, const GemmSize& size, double microseconds, int multiprocessors) {
-  return tiles_of(t, size) * t.split_k <= multiprocessors && t.cluster_m * t.cluster_n < 4 &&
-         microseconds > kShortLaunch;
+  return one_wave(t, size, multiprocessors) && t.cluster_m * t.cluster_n < 4 && microseconds > kShortLaunch;
 }
 
 }  // namespace
 
-double Prediction::microseconds() const { return std::max({multiply, l2, memory}) + overhead; }
+double Prediction::microseconds() const { return together({multiply, l2, memory}) + overhead; }
 
 Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors) {
   const double rows = static_cast<double>(t.swapped ? size.n : size.m),
@@ -114,7 +138,19 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   const double tensor = instructions * t.bn / 2;
   const double written = (t.bm + t.bn) * t.bk * element * kWritten;
   const double shared = (instructions * (64 + t.bn) * 32 + written) / kSharedBytes;
-  const double step = std::max(tensor, shared) + kStepClocks * (t.pingpong || t.consumers == 1 ? 0.3 : 1);
+  double multiplying = std::max(tensor, shared) + (t.pingpong || t.consumers == 1 ? 0 : kStepClocks);
+  if (t.cluster_m * t.cluster_n > 1) multiplying += kClusterStepClocks;
+  // Lines that its TMA loads: rows that do not begin with one lie across two.
+  const double lines_of_row = t.bk * element / 128;
+  const double loaded = (t.bm / double(t.cluster_n) + t.bn / double(t.cluster_m)) * lines_of_row;
+  const double aligned = std::gcd(size.k * size_of(o.a), int64_t{128});
+  const double across_lines = o.a_k_major || o.b_k_major ? 1 - aligned / 128 : 0;
+  double loading = loaded * (1 + across_lines) * kLineClocks;
+  if (!t.inside && tiles <= ctas)  // else few tiles hang over
+    loading += (outside(t.swapped ? size.n : size.m, t.bm) / t.cluster_n +
+                outside(t.swapped ? size.m : size.n, t.bn) / t.cluster_m) *
+               lines_of_row * kOutsideClocks;
+  const double step = together({multiplying, loading});
   // What passes through shared memory on its way out: written, and read by the copy.
   double out = kTileClocks + t.bm * t.bn * size_of(o.d) * 4.0 / kSharedBytes;
   if (!t.swapped && t.bn * size_of(o.d) % 64 != 0)
@@ -126,25 +162,25 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
       (ctas > multiprocessors ? t.ctas_per_sm : 1);
 
   Prediction p;
-  const double clocks = rounds * steps * step;
-  const double clock = clocks / kClock > kLong ? kLongClock : kClock;
-  p.multiply = clocks / clock;
-  p.l2 =
-      tiles * steps * (t.bm / double(t.cluster_n) + t.bn / double(t.cluster_m)) * t.bk * element / kL2Bytes;
-  // Rows that do not begin with a line of L2 lie across one more.
-  if (size.k * size_of(o.a) % 128 != 0 && (o.a_k_major || o.b_k_major)) p.l2 *= 2;
+  p.multiply = rounds * steps * step / kClock;
+  p.l2 = tiles * steps * loaded * 128 / kL2Bytes;
+  if (aligned < 32) p.l2 *= 1.25;  // a sector more
   const double inputs = (rows + columns) * static_cast<double>(size.k) * element;
   p.memory = batches * (inputs + rows * columns * size_of(o.d)) / kMemoryBytes;
-  p.overhead = kLaunch + (hidden ? 1 + 0.2 * (rounds - 1) : rounds) * out / clock;
+  p.overhead = kLaunch + (hidden ? 1 + kShownRounds * (rounds - 1) : rounds) * out / kClock;
   if (t.cluster_m * t.cluster_n > 1) p.overhead += kCluster;
-  if (t.split_k > 1) p.overhead += 2 + t.bm * t.bn * 4.0 * (t.split_k - 1) / t.split_k / kClusterBytes;
-  if (t.stream_k) p.overhead += 2 + t.bm * t.bn * 4.0 / kStreamBytes;
+  if (t.split_k > 1) p.overhead += kSplit + t.bm * t.bn * 4.0 * (t.split_k - 1) / t.split_k / kClusterBytes;
+  if (t.stream_k) p.overhead += kStream + t.bm * t.bn * 4.0 / kStreamBytes;
   return p;
 }
 
 std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
   std::vector<Candidate> all;
-  auto add = [&](const GemmTile& tile) {
+  auto add = [&](GemmTile tile) {
+    // Where all tiles run at once, those that hang over would hold up the rest.
+    tile.inside =
+        one_wave(tile, size, multiprocessors) && (outside(tile.swapped ? size.n : size.m, tile.bm) > 0 ||
+                                                  outside(tile.swapped ? size.m : size.n, tile.bn) > 0);
     if (auto t = legal(o, tile)) all.push_back({*t, predict(o, size, *t, multiprocessors)});
   };
   for (GemmTile t : menu()) {

@@ -203,7 +203,8 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
   check_operation(operation, where);
   GemmTile t = given;
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
-  if (operation.beta) t.inside = false;
+  // A second sum of an element would read what the first one stored, or differ from it in its last bits.
+  if (operation.beta || t.stream_k) t.inside = false;
   check_tile(operation, t, where);
   if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
   const int fit = stages_that_fit(operation, t, t.pingpong ? 1 : 2);

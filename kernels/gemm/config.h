@@ -50,7 +50,8 @@ struct GemmTile {
   // but where few tiles each read much, all of them run slower behind it.
   bool overlaps = true;
   // The last tiles of a row and column begin so early that they do not hang over the output, for TMA is slow
-  // outside of a tensor: what two tiles compute, both store. Not with beta, where D may be C.
+  // outside of a tensor: what two tiles compute, both store. Not with beta, where D may be C, nor with
+  // stream-K, where each would add up in an order of its own.
   bool inside = false;
 
   bool operator==(const GemmTile&) const = default;

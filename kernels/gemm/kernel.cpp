@@ -235,15 +235,16 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     }
   };
 
-  // A launch may begin before the one ahead of it has ended: what that wrote is complete from here on.
-  griddepcontrol_wait();
-
+  // A launch may begin before the one ahead of it has ended. What that wrote is complete, and what it reads
+  // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and the
+  // producer with its first tile at hand.
   k.warpgroups(1, registers_of_producer(t), [&](u32) {
     std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
     elect([&] {
       auto ring = pipe.producer();
       each_work({0, 1}, [&](Work work) {
+        griddepcontrol_wait();
         for_(work.first, work.last, [&](u32 kt) {
           auto s = ring.acquire();
           X.load(s, y, kt * t.bk, work.x, work.batch);
@@ -269,12 +270,15 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   };
 
   k.warpgroups(t.consumers, registers_of_consumer(t), [&](u32 wg) {
+    griddepcontrol_wait();
     Accumulator acc(per_warpgroup, t.bn, accumulator_type(o.a));
     const bool promotes = size_of(o.a) == 1 && acc.dtype() == DType::f32 && !o.fast_accumulation;
     // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage;
     // where two share them, the other one does.
     const bool late = (t.consumers == 1 || t.pingpong) && !promotes && t.stages > 1;
-    auto ring = pipe.consumer(late ? Peeks::yes : Peeks::no);
+    std::optional<u32> filled;  // stages, where others' CTAs need not wait for this one's end
+    if (t.cluster_m * t.cluster_n > 1) filled = tiles_of_cta(all_rows, y_tiles) * depth;
+    auto ring = pipe.consumer(late ? Peeks::yes : Peeks::no, filled);
     std::optional<Accumulator> total;  // of what the tensor core sums up 128 of k at a time
     if (promotes) total.emplace(per_warpgroup, t.bn);
     std::optional<DeferredStore> deferred;

@@ -50,7 +50,6 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
       peers_(producers == Producers::cluster ? ctas_in_line(kernel) : 1),
       tiles_(std::move(tiles)),
       barriers_(kernel, arrivals(stages, consumers, peers_, where), {"full", "empty"}, where) {
-  if (peers_ > 1) detail::TileContext::of(kernel.builder()).meet_at_end = true;
   if (tiles_.empty()) throw Error(where, "pipeline: it needs at least one tile");
   for (const SharedTile& tile : tiles_)
     if (tile.stages() != stages)
@@ -118,10 +117,12 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
-Consumer::Consumer(const Pipeline& pipeline, bool peeks)
+Consumer::Consumer(const Pipeline& pipeline, bool peeks, std::optional<u32> total)
     : pipeline_(pipeline), stage_(0), parity_(0), peer_(0) {
   if (peeks) seen_full_.emplace(pred(false));
+  if (total) refills_.emplace(s32(*total) - pipeline.stages_);
   if (pipeline.peers_ == 1) return;
+  if (!total) detail::TileContext::of(Builder::current()).meet_at_end = true;
   u32 lane = laneid(), x = cluster_ctaid_x(), y = cluster_ctaid_y(),
       width = Builder::current().signature().cluster[0];
   u32 other = lane - width;  // of the y of the others in the column
@@ -141,8 +142,10 @@ Stage Consumer::wait(Where where) {
     barrier_wait(full, parity_, where);
   }
   pipeline_.advance(stage_, parity_);
+  if (refills_) *refills_ = refills_->value() - 1;
 
   Stage stage(index, full);
+  if (refills_) stage.refilled_ = refilled(1);
   stage.released_ = std::make_shared<bool>(false);
   Builder::current(where).on_finish([released = stage.released_, where] {
     if (!*released)
@@ -167,12 +170,17 @@ void Consumer::arrive(u32 stage, pred unless, Where where) const {
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_, where), where);
 }
 
+// Whether the stage `behind` the next one will be filled again.
+pred Consumer::refilled(int behind) const {
+  return refills_ ? refills_->value() > -behind : pred(true);
+}
+
 u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(pipeline_.stages_), stage) - 1; }
 
 void Consumer::release(const Stage& stage, Where where) {
   if (!stage.released_) throw Error(where, "release: a consumer's stage comes from wait()");
   AtLine line(where);
-  arrive(stage.index(), pred(false), where);
+  arrive(stage.index(), stage.refilled_ ? !*stage.refilled_ : pred(false), where);
   *stage.released_ = true;
 }
 
@@ -181,7 +189,7 @@ void Consumer::release_previous(const Stage& stage, pred first, Where where) {
   if (pipeline_.stages_ < 2)
     throw Error(where, "release_previous: with one stage the producer would wait for the stage that is kept");
   AtLine line(where);
-  arrive(previous(stage.index()), first, where);
+  arrive(previous(stage.index()), first | !refilled(2), where);
   *stage.released_ = true;  // when release_last() follows
   if (late_) return;
   late_ = std::make_shared<bool>(false);
@@ -194,13 +202,14 @@ void Consumer::release_previous(const Stage& stage, pred first, Where where) {
 void Consumer::release_last(pred none, Where where) {
   if (!late_) throw Error(where, "release_last: it belongs to release_previous()");
   AtLine line(where);
-  arrive(previous(stage_), none, where);
+  arrive(previous(stage_), none | !refilled(1), where);
   *late_ = true;
 }
 
 void Consumer::skip(u32 count, Where where) {
   AtLine line(where);
   if (seen_full_) *seen_full_ = pred(false);
+  if (refills_) *refills_ = refills_->value() - s32(count);
   u32 position = stage_.value() + count;
   u32 turns = position / pipeline_.stages_;
   stage_ = position % pipeline_.stages_;

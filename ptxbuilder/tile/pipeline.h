@@ -20,6 +20,7 @@ class Stage {
 
   u32 index_;
   smem full_;
+  std::optional<pred> refilled_;  // whether the producer waits for it to come back, where that is known
   std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
   std::shared_ptr<bool> released_;
 };
@@ -61,12 +62,14 @@ class Consumer {
 
  private:
   friend class Pipeline;
-  Consumer(const Pipeline& pipeline, bool peeks);
+  Consumer(const Pipeline& pipeline, bool peeks, std::optional<u32> total);
   void arrive(u32 stage, pred unless, Where where) const;
   u32 previous(u32 stage) const;
+  pred refilled(int behind) const;
   const Pipeline& pipeline_;
   Var<u32> stage_, parity_;
   std::optional<Var<pred>> seen_full_;  // the next stage, by peek()
+  std::optional<Var<s32>> refills_;     // of stages from the next one on, where `total` is known
   u32 peer_;                            // the CTA that this lane releases to
   std::shared_ptr<bool> late_;          // whether release_last() was called
 };
@@ -82,14 +85,18 @@ class Pipeline {
   // `tiles` have `stages` stages each; `consumers` warpgroups read every stage. Makes two barriers a stage:
   // full, which completes when the CTA's producer has arrived and all bytes have, and empty, at which every
   // warp of the consumers arrives: those of the CTA, or of all CTAs of the cluster, since a producer may only
-  // write into a peer's stage when the peer has released it. With Producers::cluster, CTAs meet before they
-  // end.
+  // write into a peer's stage when the peer has released it.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(*this); }
-  Consumer consumer(Peeks peeks = Peeks::no) const { return {*this, peeks == Peeks::yes}; }
+  // `total`, the same in all CTAs of a cluster: the stages that the producer fills in all, whoever consumes
+  // them. With it, the last ones, for which no producer waits any more, are not handed back, so that with
+  // Producers::cluster a CTA may end while others still run; without it, CTAs meet before they end.
+  Consumer consumer(Peeks peeks = Peeks::no, std::optional<u32> total = std::nullopt) const {
+    return {*this, peeks == Peeks::yes, total};
+  }
 
   int stages() const { return stages_; }
   uint32_t stage_bytes() const;

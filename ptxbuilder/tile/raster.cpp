@@ -6,7 +6,8 @@ namespace ptxbuilder {
 namespace {
 
 // x / d. Where x is below 2^21, as nearly always, through f32, whose error is then below one: a third of the
-// time of an integer division, for which the tensor cores would wait between tiles.
+// time of an integer division, for which the tensor cores would wait between tiles. It takes some 150 clocks
+// even so.
 u32 quotient(u32 x, u32 d, Where where) {
   Var<u32> result(0);
   if_(
@@ -20,6 +21,25 @@ u32 quotient(u32 x, u32 d, Where where) {
   return result;
 }
 
+// The blocks of tiles that clusters take in turn, and which of them this one's are.
+struct Blocks {
+  uint32_t x, y;  // of tiles, and of a cluster of CTAs
+  u32 rows, cols, first, step;
+};
+
+Blocks blocks_of(u32 rows, u32 cols, Where where) {
+  auto [x, y, z] = Builder::current(where).signature().cluster;
+  if (z != 1)
+    throw Error(where,
+                fmt::format("for_each_tile: a cluster of {} x {} x {} CTAs; it serves x and y", x, y, z));
+  return {x,
+          y,
+          ceil_div(rows, x),
+          ceil_div(cols, y),
+          x == 1 ? ctaid_x(where) : ctaid_x(where) / x,
+          x == 1 ? nctaid_x(where) : nctaid_x(where) / x};
+}
+
 }  // namespace
 
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where) {
@@ -31,10 +51,15 @@ TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where wh
     return {col, row};
   }
   u32 tiles = cols * raster.group;  // of a full group
-  u32 above = quotient(linear, tiles, where);
+  Var<u32> above(0);
+  if_(
+      linear >= tiles, [&] { above = quotient(linear, tiles, where); }, where);
   u32 first = above * raster.group, within = linear - above * tiles;
   u32 height = min(rows - first, u32(raster.group));  // the last group may be lower
-  u32 col = quotient(within, height, where), row = first + (within - col * height);
+  Var<u32> in_group(within / raster.group);           // a shift, as a rule
+  if_(
+      height < raster.group, [&] { in_group = quotient(within, height, where); }, where);
+  u32 col = in_group, row = first + (within - col * height);
   if (raster.snake) col = select((above & 1) == 1, cols - 1 - col, col);
   return {row, col};
 }
@@ -54,24 +79,25 @@ void for_each_tile(u32 rows, u32 cols, Raster raster, const std::function<void(T
 void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::function<void(TileIndex)>& body,
                    Where where) {
   AtLine line(where);
-  auto [x, y, z] = Builder::current(where).signature().cluster;
-  if (z != 1)
-    throw Error(where,
-                fmt::format("for_each_tile: a cluster of {} x {} x {} CTAs; it serves x and y", x, y, z));
-  u32 block_rows = ceil_div(rows, x), block_cols = ceil_div(cols, y);
-  u32 first = x == 1 ? ctaid_x(where) : ctaid_x(where) / x;
-  u32 clusters = x == 1 ? nctaid_x(where) : nctaid_x(where) / x;
+  const Blocks blocks = blocks_of(rows, cols, where);
   for_(
-      turn.of == 1 ? first : first + turn.index * clusters, block_rows * block_cols,
-      turn.of == 1 ? clusters : clusters * turn.of,
+      turn.of == 1 ? blocks.first : blocks.first + turn.index * blocks.step, blocks.rows * blocks.cols,
+      turn.of == 1 ? blocks.step : blocks.step * turn.of,
       [&](u32 linear) {
-        TileIndex block = grouped_raster(linear, block_rows, block_cols, raster, where);
-        u32 row = x == 1 ? block.row : block.row * x + cluster_ctaid_x(where);
-        u32 col = y == 1 ? block.col : block.col * y + cluster_ctaid_y(where);
+        TileIndex block = grouped_raster(linear, blocks.rows, blocks.cols, raster, where);
+        u32 row = blocks.x == 1 ? block.row : block.row * blocks.x + cluster_ctaid_x(where);
+        u32 col = blocks.y == 1 ? block.col : block.col * blocks.y + cluster_ctaid_y(where);
         AuthorsCode authors;
         body({row, col});
       },
       where);
+}
+
+u32 tiles_of_cta(u32 rows, u32 cols, Where where) {
+  AtLine line(where);
+  const Blocks blocks = blocks_of(rows, cols, where);
+  u32 left = max(blocks.rows * blocks.cols, blocks.first) - blocks.first;
+  return quotient(left + (blocks.step - 1), blocks.step, where);
 }
 
 }  // namespace ptxbuilder

@@ -47,4 +47,7 @@ struct Turn {
 void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
+// How many tiles for_each_tile() has for this CTA, all turns together.
+u32 tiles_of_cta(u32 rows, u32 cols, Where where = Where::here());
+
 }  // namespace ptxbuilder
