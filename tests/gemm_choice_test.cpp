@@ -70,6 +70,21 @@ TEST_CASE("launches of one wave overlap where they are short") {
   }
 }
 
+TEST_CASE("tiles of one wave do not hang over the output") {
+  GemmOperation o;
+  const GemmSize hanging = {300, 4096, 4096}, waves = {4095, 8190, 4096}, whole = {256, 8192, 2048};
+  CHECK(choose(o, hanging, 132).inside);
+  CHECK_FALSE(choose(o, waves, 132).inside);
+  CHECK_FALSE(choose(o, whole, 132).inside);
+
+  GemmTile tile = checked(o, parse_tile("128x96"));
+  const double over = predict(o, hanging, tile, 132).multiply;
+  tile.inside = true;
+  CHECK(predict(o, hanging, tile, 132).multiply < 0.8 * over);
+  o.beta = true;
+  CHECK_FALSE(choose(o, hanging, 132).inside);
+}
+
 TEST_CASE("what does not go together is refused, and what to change is said") {
   struct Case {
     std::string bad, good, phrase;

@@ -11,19 +11,18 @@ namespace {
 
 // An H100 SXM with random data. What is not a figure of the hardware was fitted to 1100 measured times of 140
 // products.
-constexpr double kClock = 1600;         // MHz, so clocks per microsecond: what its limit of power leaves
-constexpr double kSharedBytes = 128;    // of an SM, a clock
-constexpr double kWritten = 0.15;       // of a byte's time that TMA takes to write it there
-constexpr double kLineClocks = 1.6;     // of an SM's TMA, for a line of 128 bytes
-constexpr double kOutsideClocks = 5;    // of an SM's TMA, for a row of a box that lies outside the tensor
-constexpr double kL2Bytes = 13e6;       // of the GPU, a microsecond
-constexpr double kMemoryBytes = 3.1e6;  // of the GPU, a microsecond
-constexpr double kClusterBytes = 25e3;  // from one SM to another, a microsecond
-constexpr double kStreamBytes = 8e3;    // from an SM through global memory to another, a microsecond
-constexpr double kLaunch = 0.5;         // microseconds
-constexpr double kCluster = 0.5;        // microseconds: its CTAs wait for each other at both ends
-constexpr double kStepClocks =
-    45;  // of a stage, unless the next one hides it: barriers and the wgmma group's end
+constexpr double kClock = 1600;            // MHz, so clocks per microsecond: what its limit of power leaves
+constexpr double kSharedBytes = 128;       // of an SM, a clock
+constexpr double kWritten = 0.15;          // of a byte's time that TMA takes to write it there
+constexpr double kLineClocks = 1.6;        // of an SM's TMA, for a line of 128 bytes
+constexpr double kOutsideClocks = 5;       // of an SM's TMA, for a row of a box that lies outside the tensor
+constexpr double kL2Bytes = 13e6;          // of the GPU, a microsecond
+constexpr double kMemoryBytes = 3.1e6;     // of the GPU, a microsecond
+constexpr double kClusterBytes = 25e3;     // from one SM to another, a microsecond
+constexpr double kStreamBytes = 8e3;       // from an SM through global memory to another, a microsecond
+constexpr double kLaunch = 0.5;            // microseconds
+constexpr double kCluster = 0.5;           // microseconds: its CTAs wait for each other
+constexpr double kStepClocks = 45;         // of a stage, unless the next one hides it: barriers, wgmma's end
 constexpr double kClusterStepClocks = 55;  // of a stage: the slowest of a cluster's CTAs
 constexpr double kTileClocks = 900;        // of a tile, beside what passes through shared memory
 constexpr double kShownRounds = 0.15;  // of a tile's way out, where it hides under the next one's products
@@ -94,19 +93,25 @@ std::vector<GemmTile> menu() {
   return all;
 }
 
+// What a tile's rows and columns lie along.
+int64_t rows_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? size.n : size.m; }
+int64_t columns_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? size.m : size.n; }
+
+double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<double>(extent), tile); }
+
 // Of the output, all batches; none is divided.
 double tiles_of(const GemmTile& t, const GemmSize& size) {
-  return ceil_div(static_cast<double>(t.swapped ? size.n : size.m), t.bm) *
-         ceil_div(static_cast<double>(t.swapped ? size.m : size.n), t.bn) * static_cast<double>(size.batches);
+  return tiles_along(rows_of(t, size), t.bm) * tiles_along(columns_of(t, size), t.bn) *
+         static_cast<double>(size.batches);
 }
 
 bool one_wave(const GemmTile& t, const GemmSize& size, int multiprocessors) {
   return tiles_of(t, size) * t.split_k <= multiprocessors;
 }
 
-// Rows of the last tile outside the output.
+// Rows, or columns, of the last tile outside the output.
 double outside(int64_t extent, int tile) {
-  return ceil_div(static_cast<double>(extent), tile) * tile - extent;
+  return tiles_along(extent, tile) * tile - static_cast<double>(extent);
 }
 
 // Products of one wave of CTAs lose 2 to 14 % where launches overlap, unless they are so short that the
@@ -121,11 +126,11 @@ bool suffers_from_overlap(const GemmTile& t, const GemmSize& size, double micros
 double Prediction::microseconds() const { return together({multiply, l2, memory}) + overhead; }
 
 Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors) {
-  const double rows = static_cast<double>(t.swapped ? size.n : size.m),
-               columns = static_cast<double>(t.swapped ? size.m : size.n), element = size_of(o.a),
+  const double rows = static_cast<double>(rows_of(t, size)),
+               columns = static_cast<double>(columns_of(t, size)), element = size_of(o.a),
                batches = static_cast<double>(size.batches);
-  const double across = ceil_div(ceil_div(rows, t.bm), t.cluster_m) * t.cluster_m,
-               along = ceil_div(ceil_div(columns, t.bn), t.cluster_n) * t.cluster_n;
+  const double across = ceil_div(tiles_along(rows_of(t, size), t.bm), t.cluster_m) * t.cluster_m,
+               along = ceil_div(tiles_along(columns_of(t, size), t.bn), t.cluster_n) * t.cluster_n;
   const double tiles = across * along * batches * t.split_k;
   const int cluster = t.cluster_m * t.cluster_n * t.split_k;
   const double ctas =
@@ -147,9 +152,9 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   const double across_lines = o.a_k_major || o.b_k_major ? 1 - aligned / 128 : 0;
   double loading = loaded * (1 + across_lines) * kLineClocks;
   if (!t.inside && tiles <= ctas)  // else few tiles hang over
-    loading += (outside(t.swapped ? size.n : size.m, t.bm) / t.cluster_n +
-                outside(t.swapped ? size.m : size.n, t.bn) / t.cluster_m) *
-               lines_of_row * kOutsideClocks;
+    loading +=
+        (outside(rows_of(t, size), t.bm) / t.cluster_n + outside(columns_of(t, size), t.bn) / t.cluster_m) *
+        lines_of_row * kOutsideClocks;
   const double step = together({multiplying, loading});
   // What passes through shared memory on its way out: written, and read by the copy.
   double out = kTileClocks + t.bm * t.bn * size_of(o.d) * 4.0 / kSharedBytes;
@@ -178,14 +183,12 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
   std::vector<Candidate> all;
   auto add = [&](GemmTile tile) {
     // Where all tiles run at once, those that hang over would hold up the rest.
-    tile.inside =
-        one_wave(tile, size, multiprocessors) && (outside(tile.swapped ? size.n : size.m, tile.bm) > 0 ||
-                                                  outside(tile.swapped ? size.m : size.n, tile.bn) > 0);
+    tile.inside = one_wave(tile, size, multiprocessors) &&
+                  (outside(rows_of(tile, size), tile.bm) > 0 || outside(columns_of(tile, size), tile.bn) > 0);
     if (auto t = legal(o, tile)) all.push_back({*t, predict(o, size, *t, multiprocessors)});
   };
   for (GemmTile t : menu()) {
-    const double columns = static_cast<double>(t.swapped ? size.m : size.n);
-    if (t.bn > 8 && t.bn - 8 >= columns) continue;  // wider than the output
+    if (t.bn > 8 && t.bn - 8 >= columns_of(t, size)) continue;  // wider than the output
     if (auto whole = legal(o, t); whole && t.pingpong && whole->stages < 5) {
       GemmTile more = *whole;  // which leaves a single buffer for the way out
       ++more.stages;

@@ -12,8 +12,8 @@ struct GemmSize {
   int64_t m = 0, n = 0, k = 0, batches = 1;
 };
 
-// What the model says of a tile, in microseconds: of the tensor cores and shared memory, of L2, and of the
-// GPU's memory, of which the longest counts, and of what happens once for a launch and for each tile.
+// What the model says of a tile, in microseconds: of the SMs' steps, of L2, and of the GPU's memory, which act
+// at once, and of what happens once for a launch and for each tile.
 struct Prediction {
   double multiply = 0, l2 = 0, memory = 0, overhead = 0;
 

@@ -236,8 +236,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   };
 
   // A launch may begin before the one ahead of it has ended. What that wrote is complete, and what it reads
-  // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and the
-  // producer with its first tile at hand.
+  // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and
+  // the producer with its first tile at hand.
   k.warpgroups(1, registers_of_producer(t), [&](u32) {
     std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
@@ -276,7 +276,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage;
     // where two share them, the other one does.
     const bool late = (t.consumers == 1 || t.pingpong) && !promotes && t.stages > 1;
-    std::optional<u32> filled;  // stages, where others' CTAs need not wait for this one's end
+    std::optional<u32> filled;  // stages, known so that CTAs of a cluster need not wait for each other's end
     if (t.cluster_m * t.cluster_n > 1) filled = tiles_of_cta(all_rows, y_tiles) * depth;
     auto ring = pipe.consumer(late ? Peeks::yes : Peeks::no, filled);
     std::optional<Accumulator> total;  // of what the tensor core sums up 128 of k at a time
