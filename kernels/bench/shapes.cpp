@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "kernels/split.h"
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder::bench {
@@ -84,14 +85,6 @@ bool parse_number(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size() && value > 0;
 }
 
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))
-    parts.push_back(text.substr(0, end));
-  parts.push_back(text);
-  return parts;
-}
-
 }  // namespace
 
 std::span<const ShapeSet> shape_sets() {
@@ -132,7 +125,8 @@ std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> g
 Shape parse_shape(const std::string& text) {
   Shape s;
   s.group = "given";
-  const std::vector<std::string_view> parts = split(text, ':'), sizes = split(parts[0], 'x');
+  const std::vector<std::string_view> parts = kernels::split(text, ':'),
+                                      sizes = kernels::split(parts[0], 'x');
   bool right = sizes.size() == 3 && parse_number(sizes[0], s.m) && parse_number(sizes[1], s.n) &&
                parse_number(sizes[2], s.k) && parts.size() <= 3;
   if (right && parts.size() >= 2) right = parse_number(parts[1], s.weight);

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <vector>
+
+#include "kernels/split.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -121,17 +122,9 @@ int parse_number(std::string_view text, size_t from, const std::string& whole) {
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     throw Error(
         fmt::format("tile '{}': '{}' is no number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
-                    "consumers as _w1, _pp, _swap, _k4, _sk, _x2, _nopdl behind it",
+                    "consumers as _w1, _pp, _swap, _k4, _sk, _x2, _nopdl, _in behind it",
                     whole, text));
   return value;
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))
-    parts.push_back(text.substr(0, end));
-  parts.push_back(text);
-  return parts;
 }
 
 }  // namespace

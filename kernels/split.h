@@ -1,0 +1,18 @@
+// The parts of a text between separators.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace ptxbuilder::kernels {
+
+// One more than `at` occurs in it; "" has one part, which is empty.
+inline std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))
+    parts.push_back(text.substr(0, end));
+  parts.push_back(text);
+  return parts;
+}
+
+}  // namespace ptxbuilder::kernels
