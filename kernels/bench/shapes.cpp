@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "kernels/split.h"
+#include "kernels/gemm/split.h"
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder::bench {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "kernels/split.h"
+#include "kernels/gemm/split.h"
 
 namespace ptxbuilder::kernels {
 namespace {
