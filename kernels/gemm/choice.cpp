@@ -30,15 +30,14 @@ constexpr double kSplit = 0.5;         // microseconds: the CTAs that add up wai
 constexpr double kStream = 2;          // microseconds: the same through global memory
 constexpr double kShortLaunch = 15;    // microseconds
 constexpr double kNarrowBox = 8000;    // clocks that a tile loses in boxes of 16 bytes, twice those of 32
-constexpr double kNorm = 3;            // of bounds that act at once
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
 // What several bounds take together: little more than the largest, unless others come near it.
 double together(std::initializer_list<double> bounds) {
   double sum = 0;
-  for (double bound : bounds) sum += std::pow(bound, kNorm);
-  return std::pow(sum, 1 / kNorm);
+  for (double bound : bounds) sum += bound * bound * bound;
+  return std::cbrt(sum);
 }
 
 struct Row {
@@ -148,9 +147,9 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   // Lines that its TMA loads: rows that do not begin with one lie across two.
   const double lines_of_row = t.bk * element / 128;
   const double loaded = (t.bm / double(t.cluster_n) + t.bn / double(t.cluster_m)) * lines_of_row;
-  const double aligned = std::gcd(size.k * size_of(o.a), int64_t{128});
-  const double across_lines = o.a_k_major || o.b_k_major ? 1 - aligned / 128 : 0;
-  double loading = loaded * (1 + across_lines) * kLineClocks;
+  const double aligned =
+      o.a_k_major || o.b_k_major ? static_cast<double>(std::gcd(size.k * size_of(o.a), int64_t{128})) : 128;
+  double loading = loaded * (2 - aligned / 128) * kLineClocks;
   if (!t.inside && tiles <= ctas)  // else few tiles hang over
     loading +=
         (outside(rows_of(t, size), t.bm) / t.cluster_n + outside(columns_of(t, size), t.bn) / t.cluster_m) *

@@ -145,7 +145,7 @@ Stage Consumer::wait(Where where) {
   if (refills_) *refills_ = refills_->value() - 1;
 
   Stage stage(index, full);
-  if (refills_) stage.refilled_ = refilled(1);
+  stage.refilled_ = refilled(1);
   stage.released_ = std::make_shared<bool>(false);
   Builder::current(where).on_finish([released = stage.released_, where] {
     if (!*released)
@@ -170,17 +170,15 @@ void Consumer::arrive(u32 stage, pred unless, Where where) const {
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_, where), where);
 }
 
-// Whether the stage `behind` the next one will be filled again.
-pred Consumer::refilled(int behind) const {
-  return refills_ ? refills_->value() > -behind : pred(true);
-}
+// Whether the stage `behind` the next one will be filled again, for all that is known.
+pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() > -behind : pred(true); }
 
 u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(pipeline_.stages_), stage) - 1; }
 
 void Consumer::release(const Stage& stage, Where where) {
   if (!stage.released_) throw Error(where, "release: a consumer's stage comes from wait()");
   AtLine line(where);
-  arrive(stage.index(), stage.refilled_ ? !*stage.refilled_ : pred(false), where);
+  arrive(stage.index(), !*stage.refilled_, where);
   *stage.released_ = true;
 }
 

@@ -20,7 +20,7 @@ class Stage {
 
   u32 index_;
   smem full_;
-  std::optional<pred> refilled_;  // whether the producer waits for it to come back, where that is known
+  std::optional<pred> refilled_;  // of a consumer's: whether the producer waits for it to come back
   std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
   std::shared_ptr<bool> released_;
 };
