@@ -3,6 +3,7 @@
 // anywhere.
 #include "kernels/gemm_combination.h"
 #include "ptxbuilder/tile/bank_conflicts.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/store.h"
 #include "ptxbuilder/tile/thread_copy.h"
 

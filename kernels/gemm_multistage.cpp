@@ -4,7 +4,7 @@
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/register_mma.h"
+#include "ptxbuilder/tile/mma.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -3,6 +3,7 @@
 #include "kernels/gemm_step.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {

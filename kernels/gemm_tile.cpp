@@ -3,6 +3,7 @@
 #include "kernels/command/family.h"
 #include "kernels/gemm_run.h"
 #include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {

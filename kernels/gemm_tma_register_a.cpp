@@ -1,7 +1,9 @@
 // gemm_tma_register_a: a bf16 product of TMA and wgmma with A in registers: ldmatrix takes A out of its box,
 // and the tensor cores read only B by descriptor.
 #include "kernels/gemm_combination.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/register_memory.h"
 #include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {
@@ -32,7 +34,7 @@ Kernel gemm_tma_register_a() {  // D[m,n] = sum_k A[m,k] B[n,k]
     Accumulator acc(64, BN);
     for_(0, ceil_div(K, BK), [&](u32) {
       auto s = ring.wait();
-      Fragment a = load_fragment(sA[s].rows(wg * 64, 64));  // before the group: no register changes within it
+      auto a = load<bf16>(sA[s].rows(wg * 64, 64), wgmma_layout(64, BK));  // by ldmatrix
       wgmma_group([&] { mma(acc, a, sB[s]); });
       wgmma_wait(0);
       ring.release(s);

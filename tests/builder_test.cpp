@@ -10,7 +10,9 @@
 
 #include "kernels/command/family.h"
 #include "library_kit.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/register_memory.h"
 #include "ptxbuilder/tile/store.h"
 
 using namespace ptxbuilder;
@@ -150,28 +152,28 @@ TEST_CASE("loads and stores: addresses, widths, spaces") {
 }
 
 TEST_CASE("products as expressions are calls of mma") {
-  auto text = [](bool expression, bool minus, bool fragment) {
+  auto text = [](bool expression, bool minus, bool in_registers) {
     return built([&](Kernel& k) {
       SharedTile a = k.shared<f16>({64, 64}, Swizzle128B), b = k.shared<f16>({32, 64}, Swizzle128B);
       Accumulator acc(64, 32);
       sync_threads();
-      std::optional<Fragment> registers;
-      if (fragment) registers = load_fragment(a[0]);
+      std::optional<RegisterTile<f16>> registers;
+      if (in_registers) registers = load<f16>(a[0], wgmma_layout(64, 64));
       wgmma_group([&] {
-        if (!expression && fragment) mma(acc, *registers, b[0], {.negate_a = minus});
-        if (!expression && !fragment) mma(acc, a[0], b[0], {.negate_a = minus});
-        if (expression && fragment && minus) acc -= *registers * b[0];
-        if (expression && fragment && !minus) acc += *registers * b[0];
-        if (expression && !fragment && minus) acc -= a[0] * b[0];
-        if (expression && !fragment && !minus) acc += a[0] * b[0];
+        if (!expression && in_registers) mma(acc, *registers, b[0], {.negate_a = minus});
+        if (!expression && !in_registers) mma(acc, a[0], b[0], {.negate_a = minus});
+        if (expression && in_registers && minus) acc -= *registers * b[0];
+        if (expression && in_registers && !minus) acc += *registers * b[0];
+        if (expression && !in_registers && minus) acc -= a[0] * b[0];
+        if (expression && !in_registers && !minus) acc += a[0] * b[0];
       });
       wgmma_wait(0);
     });
   };
   for (bool minus : {false, true})
-    for (bool fragment : {false, true}) {
-      CHECK(text(true, minus, fragment) == text(false, minus, fragment));
-      CHECK(count(text(true, minus, fragment), "wgmma.mma_async.") == 4);
+    for (bool in_registers : {false, true}) {
+      CHECK(text(true, minus, in_registers) == text(false, minus, in_registers));
+      CHECK(count(text(true, minus, in_registers), "wgmma.mma_async.") == 4);
     }
   CHECK(text(true, true, false) != text(true, false, false));
   // An error is at the line of the expression.

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -19,7 +20,7 @@ inline Where marked;                  // the line that the message must name
 struct Case {
   const char* name;
   std::vector<const char*> phrases;  // each is in the message
-  void (*body)(bool bad);            // builds a kernel to its end; wrong when `bad`
+  std::function<void(bool bad)> body;  // builds a kernel to its end; wrong when `bad`
 };
 
 inline void done(Kernel& k) {

@@ -3,6 +3,7 @@
 // twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/tile/atom.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/store.h"
 

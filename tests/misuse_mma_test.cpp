@@ -1,9 +1,10 @@
-// Misuse of products beyond 16-bit types, of fragments and of tiles in panels: each case throws an Error that
-// names the rule, the values and the line, and has a twin that is accepted.
+// Misuse of products beyond 16-bit types, of A in registers, of groups and of tiles in panels: each case
+// throws an Error that names the rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/tile/cluster_sum.h"
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/register_memory.h"
 #include "ptxbuilder/tile/stream_sum.h"
 
 using namespace ptxbuilder;
@@ -34,7 +35,10 @@ void product(const Types& t, Where where) {
   done(k);
 }
 
-std::vector<u32> registers(int count) { return std::vector<u32>(static_cast<size_t>(count), tid_x()); }
+template <class T>
+RegisterTile<T> ones(const RegisterLayout& layout) {
+  return astype<T>(RegisterTile<f32>(1, layout));
+}
 
 }  // namespace
 
@@ -98,12 +102,16 @@ TEST_CASE("types of products") {
                        {.negate_a = true}},
                       marked);
        }},
-      {"an f32 value of an s32 accumulator",
-       {"accumulator: a value of f32 from an accumulator of s32"},
+      {"an f32 tile of an s32 accumulator",
+       {"load: a tile of f32 in registers, but an accumulator of s32"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 64, bad ? DType::s32 : DType::f32);
-         HERE acc.value(0, 0);
+         if (bad)
+           store(acc, RegisterTile<s32>(0, acc.layout()));
+         else
+           store(acc, RegisterTile<f32>(0, acc.layout()));
+         HERE load<f32>(acc);
          done(k);
        }},
   });
@@ -133,101 +141,182 @@ TEST_CASE("tiles in panels") {
          Kernel k("k");
          SharedTile t = k.shared<f16>({64, 64, bad ? 0 : 8}, SwizzleNone);
          Accumulator acc(64, 64);
-         HERE mma(acc, t[0], t[0]);
+         wgmma_group([&] { HERE mma(acc, t[0], t[0]); });
          done(k);
        }},
   });
 }
 
-TEST_CASE("fragments") {
+namespace {
+
+// D of `m` x 64 += A in registers of `layout` times a tile of f16.
+template <class T>
+void multiply(int m, const RegisterLayout& layout, Where where) {
+  Kernel k("k");
+  SharedTile t = k.shared<f16>({64, 64}, Swizzle128B);
+  Accumulator acc(m, 64);
+  auto a = ones<T>(layout);
+  wgmma_group([&] { mma(acc, a, t[0], where); });
+  wgmma_wait(0);
+  done(k);
+}
+
+}  // namespace
+
+TEST_CASE("A in registers") {
   check_cases({
-      {"five registers",
-       {"fragment: 5 registers; a fragment has four for each 32 B along k"},
+      {"A of f32",
+       {"wgmma_a: f32 is none of f16, bf16, tf32, e4m3, e5m2, s8, u8"},
        [](bool bad) {
-         Kernel k("k");
-         HERE Fragment f(DType::bf16, registers(bad ? 5 : 8));
-         done(k);
+         HERE bad ? multiply<f32>(64, wgmma_layout(64, 64), marked)
+                  : multiply<f16>(64, wgmma_layout(64, 64), marked);
        }},
-      {"a fragment of f32",
-       {"fragment: f32 is none of f16, bf16, tf32"},
+      {"A in the order of memory",
+       {"mma: A is a tile of strided(64 x 64, 4)", "but f16 in registers takes wgmma_layout(64, 64)",
+        "layout_cast it first"},
        [](bool bad) {
-         Kernel k("k");
-         HERE Fragment f(bad ? DType::f32 : DType::tf32, registers(4));
-         done(k);
+         HERE multiply<f16>(64, bad ? strided({64, 64}, 4) : wgmma_layout(64, 64), marked);
        }},
-      {"a fragment of 128 rows",
-       {"load_fragment: the source has 128 along m, but a fragment 64"},
+      {"bytes in an accumulator's order",
+       {"mma: A is a tile of wgmma_layout(64, 128)", "but e4m3 in registers takes wgmma_8bit(128)"},
        [](bool bad) {
          Kernel k("k");
-         TileView view = k.shared<bf16>({128, 64}, Swizzle128B)[0];
-         HERE load_fragment(bad ? view : view.rows(64, 64));
-         done(k);
-       }},
-      {"a fragment of bytes from a transposed tile",
-       {"load_fragment: the source is a s8 64x128 tile, 128 B swizzle, transposed: s8 cannot be MN-major"},
-       [](bool bad) {
-         Kernel k("k");
-         TileView view = tile(k, DType::s8, {64, 128})[0];
-         HERE load_fragment(bad ? view.transposed() : view);
-         done(k);
-       }},
-      {"s8 from f32",
-       {"to_fragment: s8 from f32; f32 becomes f16, bf16, e4m3 or e5m2, and s32 s8 or u8"},
-       [](bool bad) {
-         Kernel k("k");
-         Accumulator acc(64, 64, bad ? DType::f32 : DType::s32);
-         HERE to_fragment(DType::s8, acc);
-         done(k);
-       }},
-      {"e4m3 of 16 columns",
-       {"to_fragment: 8 elements a thread; e4m3 take multiples of 16, 32 along k"},
-       [](bool bad) {
-         Kernel k("k");
-         Accumulator acc(64, bad ? 16 : 32);
-         HERE to_fragment(DType::e4m3, acc);
-         done(k);
-       }},
-      {"a fragment of an accumulator in flight",
-       {"accumulator: read while an mma may still write it"},
-       [](bool bad) {
-         Kernel k("k");
-         SharedTile t = k.shared<f16>({64, 64}, Swizzle128B);
+         SharedTile t = k.shared<e4m3>({64, 128}, Swizzle128B);
          Accumulator acc(64, 64);
-         wgmma_group([&] { mma(acc, t[0], t[0]); });
-         wgmma_wait(bad ? 1 : 0);
-         HERE to_fragment(DType::f16, acc);
+         auto bytes = ones<e4m3>(wgmma_layout(64, 128));
+         auto a = bad ? bytes : layout_cast(bytes, wgmma_8bit(128));
+         wgmma_group([&] { HERE mma(acc, a, t[0]); });
          done(k);
        }},
-      {"a fragment that is not deep enough",
+      {"A that is not deep enough",
        {"mma: D 64x64 += A 64x32 B 64x64: the shapes do not fit"},
-       [](bool bad) {
-         Kernel k("k");
-         SharedTile t = k.shared<bf16>({64, 64}, Swizzle128B);
-         Accumulator acc(64, 64);
-         Fragment f(DType::bf16, registers(bad ? 8 : 16));
-         HERE mma(acc, f, t[0]);
-         done(k);
-       }},
-      {"a fragment for two blocks",
+       [](bool bad) { HERE multiply<f16>(64, wgmma_layout(64, bad ? 32 : 64), marked); }},
+      {"A of one block for two",
        {"mma: D 128x64 += A 64x64 B 64x64: the shapes do not fit"},
+       [](bool bad) { HERE multiply<f16>(128, wgmma_layout(bad ? 64 : 128, 64), marked); }},
+      {"A of another type",
+       {"mma: A is a bf16 64x64 tile in registers and B a f16 64x64 tile", "their types must be equal"},
        [](bool bad) {
-         Kernel k("k");
-         SharedTile t = k.shared<bf16>({64, 64}, Swizzle128B);
-         Accumulator acc(bad ? 128 : 64, 64);
-         Fragment f(DType::bf16, registers(16));
-         HERE mma(acc, f, t[0]);
-         done(k);
+         HERE bad ? multiply<bf16>(64, wgmma_layout(64, 64), marked)
+                  : multiply<f16>(64, wgmma_layout(64, 64), marked);
        }},
-      {"a fragment of another type",
-       {"mma: A is a bf16 64x64 fragment and B a f16 64x64 tile", "their types must be equal"},
+      {"A that is computed behind the group's first product",
+       {"mma: A is computed behind the first product of the group of misuse_mma_test.cpp:", "(C7513)",
+        "compute it ahead"},
        [](bool bad) {
          Kernel k("k");
          SharedTile t = k.shared<f16>({64, 64}, Swizzle128B);
-         Accumulator acc(64, 64);
-         Fragment f(bad ? DType::bf16 : DType::f16, registers(16));
-         HERE mma(acc, f, t[0]);
+         Accumulator acc(64, 64), other(64, 64);
+         auto x = load<f16>(t[0], wgmma_layout(64, 64)), y = x + 1;
+         wgmma_group([&] {
+           mma(acc, x + 2, t[0]);
+           HERE mma(other, bad ? x + 3 : y, t[0]);
+         });
+         wgmma_wait(0);
          done(k);
        }},
+  });
+}
+
+TEST_CASE("groups of products, and the accumulators that they write") {
+  auto with_tile = [](auto body) {
+    return [body](bool bad) {
+      Kernel k("k");
+      SharedTile t = k.shared<f16>({64, 64}, Swizzle128B);
+      Accumulator acc(64, 64), other(64, 64);
+      auto multiply = [&](Accumulator& d) { wgmma_group([&] { mma(d, t[0], t[0]); }); };
+      body(bad, t[0], acc, other, multiply);
+      wgmma_wait(0);
+      done(k);
+    };
+  };
+  check_cases({
+      {"a product outside a group",
+       {"mma: outside wgmma_group"},
+       with_tile([](bool bad, TileView t, Accumulator& acc, Accumulator&, const auto&) {
+         auto one = [&] { HERE mma(acc, t, t); };
+         bad ? one() : wgmma_group(one);
+       })},
+      {"a group inside a group",
+       {"wgmma_group: inside the group of misuse_mma_test.cpp:", "which is not committed yet"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator& other, const auto& multiply) {
+         auto inner = [&] { HERE wgmma_group([] {}); };
+         multiply(acc);
+         bad ? wgmma_group(inner) : inner();
+         multiply(other);
+       })},
+      {"reading what nothing has written",
+       {"accumulator: read, but no product or store has written it"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
+         if (!bad) multiply(acc);
+         wgmma_wait(0);
+         HERE load<f32>(acc);
+       })},
+      {"reading what was zeroed",
+       {"or none since zero()"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
+         multiply(acc);
+         wgmma_wait(0);
+         if (bad) acc.zero();
+         HERE load<f32>(acc);
+       })},
+      {"reading the last of two groups",
+       {"accumulator: read or written while the products of the group of misuse_mma_test.cpp:",
+        "may still write it; call wgmma_wait(0) first"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator& other, const auto& multiply) {
+         multiply(acc);
+         multiply(other);
+         wgmma_wait(1);
+         HERE load<f32>(bad ? other : acc);
+       })},
+      {"reading the first of two groups",
+       {"may still write it; call wgmma_wait(1) first"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator& other, const auto& multiply) {
+         multiply(acc);
+         multiply(other);
+         wgmma_wait(bad ? 2 : 1);
+         HERE load<f32>(acc);
+       })},
+      {"writing in flight",
+       {"accumulator: read or written while the products of the group of"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
+         multiply(acc);
+         if (!bad) wgmma_wait(0);
+         HERE store(acc, RegisterTile<f32>(0, acc.layout()));
+       })},
+      {"writing behind the first product of a group",
+       {"accumulator: written behind the first product of the group of", "(C7515)"},
+       with_tile([](bool bad, TileView t, Accumulator& acc, Accumulator& other, const auto&) {
+         const RegisterTile<f32> zeros(0, acc.layout());
+         wgmma_group([&] {
+           if (!bad) store(other, zeros);
+           mma(acc, t, t);
+           HERE if (bad) store(other, zeros);
+           mma(other, t, t);
+         });
+       })},
+      {"reading at a loop's beginning what its end leaves in flight",
+       {"while the products of the group of misuse_mma_test.cpp:", "of the round of the loop before"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
+         multiply(acc);
+         wgmma_wait(0);
+         for_(0, tid_x(), [&](u32) {
+           HERE load<f32>(acc);
+           multiply(acc);
+           wgmma_wait(bad ? 1 : 0);
+         });
+       })},
+      {"the same in a loop of loops",
+       {"of the round of the loop before"},
+       with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
+         multiply(acc);
+         wgmma_wait(0);
+         for_(0, tid_x(), [&](u32) {
+           for_(0, tid_x(), [&](u32) { HERE load<f32>(acc); });
+           multiply(acc);
+           if (!bad) wgmma_wait(0);
+         });
+       })},
   });
 }
 
@@ -246,7 +335,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          Kernel k("k");
          StreamSum sum(k, 64, 64, 1, 4);
          Accumulator acc(64, bad ? 128 : 64);
-         acc.fill(0);
+         store(acc, RegisterTile<f32>(0, acc.layout()));
          HERE sum.give(acc);
          done(k);
        }},
@@ -256,7 +345,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          Kernel k("k");
          StreamSum sum(k, 64, 64, 1, 4);
          Accumulator acc(64, 64, bad ? DType::s32 : DType::f32);
-         if (!bad) acc.fill(0);
+         if (!bad) store(acc, RegisterTile<f32>(0, acc.layout()));
          HERE sum.take(acc, 1);
          done(k);
        }},

@@ -1,8 +1,8 @@
 // Misuse of register tiles: each case throws an Error that names the rule, the layouts and the line, and has
 // a twin that is accepted.
 #include "misuse_kit.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/register_mma.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -175,30 +175,6 @@ TEST_CASE("memory and matrix products") {
          HERE load(p, strided(kExtent, 4));
          done(k);
        }},
-      {"an accumulator in flight",
-       {"accumulator: read while an mma may still write it; call wgmma_wait(0) first"},
-       [](bool bad) {
-         Kernel k("k");
-         auto a = k.shared<bf16>({64, 64}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle128B);
-         Accumulator acc(64, 64);
-         wgmma_group([&] { mma(acc, a[0], b[0]); });
-         if (!bad) wgmma_wait(0);
-         HERE load<f32>(acc);
-         wgmma_wait(0);
-         done(k);
-       }},
-      {"an accumulator written in flight",
-       {"accumulator: read while an mma may still write it"},
-       [](bool bad) {
-         Kernel k("k");
-         auto a = k.shared<bf16>({64, 64}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle128B);
-         Accumulator acc(64, 64);
-         wgmma_group([&] { mma(acc, a[0], b[0]); });
-         if (!bad) wgmma_wait(0);
-         HERE store(acc, ones(wgmma_layout(64, 64)));
-         wgmma_wait(0);
-         done(k);
-       }},
       {"an accumulator from another layout",
        {"store: a tile of strided(64 x 32, 4)", "to an accumulator of wgmma_layout(64, 32)"},
        [](bool bad) {
@@ -209,33 +185,29 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"an accumulator of another type",
-       {"load: an accumulator: a tile of f16 in registers, but f32 there"},
+       {"load: a tile of f16 in registers, but an accumulator of f32"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 32, bad ? DType::f32 : DType::f16);
+         if (!bad) store(acc, RegisterTile<f16>(f16(f32(0)), acc.layout()));
          HERE load<f16>(acc);
          done(k);
        }},
-      {"bytes in an accumulator's order as A",
-       {"to_fragment: a tile of wgmma_layout(64, 32)", "but A of e4m3 takes wgmma_8bit(32)",
-        "layout_cast it first"},
+      {"a part of an accumulator beyond its columns",
+       {"load: 64 x 16 elements from (0, 24) of 64 x 32; rows are multiples of 64 within them, columns of 8"},
        [](bool bad) {
          Kernel k("k");
-         auto bytes = astype<e4m3>(ordered());
-         auto x = bad ? bytes : layout_cast(bytes, wgmma_8bit(32));
-         HERE to_fragment(x);
+         Accumulator acc(64, 32);
+         store(acc, ones(wgmma_layout(64, 32)));
+         HERE load<f32>(acc, {0, bad ? 24 : 16, 64, 16});
          done(k);
        }},
-      {"A of a type that no product takes",
-       {"to_fragment: a tile of f32; astype one of"},
+      {"a part of a tile in another layout",
+       {"part: of a tile of strided(64 x 32, 4)", "layout_cast it to wgmma_layout(64, 32) first"},
        [](bool bad) {
          Kernel k("k");
-         auto x = ordered();
-         if (bad) {
-           HERE to_fragment(x);
-         } else {
-           to_fragment(astype<bf16>(x));
-         }
+         auto x = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));
+         HERE x.part({0, 8, 64, 8});
          done(k);
        }},
   });

@@ -10,6 +10,7 @@
 #include "kernels/command/family.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/store.h"
 
@@ -285,26 +286,8 @@ TEST_CASE("accumulators and products") {
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 64);
-         HERE acc.value(bad ? 1 : 0, 31);
-         done(k);
-       }},
-      {"a register that is not there",
-       {"accumulator: register 32 of the 32 of a block"},
-       [](bool bad) {
-         Kernel k("k");
-         Accumulator acc(64, 64);
-         HERE acc.value(0, bad ? 32 : 31);
-         done(k);
-       }},
-      {"an accumulator read in flight",
-       {"accumulator: read while an mma may still write it; call wgmma_wait(0) first"},
-       [](bool bad) {
-         Kernel k("k");
-         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
-         Accumulator acc(64, 64);
-         wgmma_group([&] { mma(acc, tile[0], tile[0]); });
-         wgmma_wait(bad ? 1 : 0);
-         HERE acc.value(0, 0);
+         store(acc, RegisterTile<f32>(0, acc.layout()));
+         HERE acc.registers(bad ? 1 : 0);
          done(k);
        }},
       {"tiles without swizzle",
@@ -337,25 +320,56 @@ TEST_CASE("accumulators and products") {
          Kernel k("k");
          SharedTile tile = bad ? k.shared<f32>({64, 32}, Swizzle128B) : k.shared<f16>({64, 64}, Swizzle128B);
          Accumulator acc(64, 64);
-         HERE mma(acc, tile[0], tile[0]);
+         wgmma_group([&] { HERE mma(acc, tile[0], tile[0]); });
          done(k);
        }},
-      {"a store of accumulators that are not f32",
-       {"store: the accumulators are f16; it converts from f32"},
-       [](bool bad) {
-         Kernel k("k");
-         auto [D] = k.params<TensorMap>("D");
-         Accumulator acc(64, 64, bad ? DType::f16 : DType::f32);
-         HERE store<bf16>(D, acc, 0, 0);
-         done(k);
-       }},
-      {"a store of more columns than there are",
-       {"store: 72 columns of an accumulator with 64; it takes a multiple of 8 within them"},
+      {"a store of floats as integers",
+       {"store: f32 as s32; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves other types as they are"},
        [](bool bad) {
          Kernel k("k");
          auto [D] = k.params<TensorMap>("D");
          Accumulator acc(64, 64);
-         HERE store<bf16>(D, acc, 0, 0, {.cols = bad ? 72 : 40});
+         store(acc, RegisterTile<f32>(0, acc.layout()));
+         HERE store(bad ? DType::s32 : DType::f16, D, acc, 0, 0);
+         done(k);
+       }},
+      {"an epilogue of integers that stay integers",
+       {"store: s32 as s32 through an epilogue"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         const RegisterTile<s32> x(0, wgmma_layout(64, 64));
+         HERE store(bad ? DType::s32 : DType::bf16, D, x, 0, 0,
+                    [](const RegisterTile<f32>& sums, const PanelPlace&) { return sums; });
+         done(k);
+       }},
+      {"an epilogue that yields another layout",
+       {"store: the epilogue made a tile of splat(64 x 64)", "from one of wgmma_layout(64, 64)"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         const RegisterTile<f32> x(0, wgmma_layout(64, 64));
+         HERE store<bf16>(D, x, 0, 0, [&](const RegisterTile<f32>& sums, const PanelPlace&) {
+           return bad ? RegisterTile<f32>(0, splat({64, 64})) : sums;
+         });
+         done(k);
+       }},
+      {"a store of a tile in another layout",
+       {"part: of a tile of strided(64 x 64, 4)", "layout_cast it to wgmma_layout(64, 64) first"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         const RegisterTile<f32> x(0, bad ? strided({64, 64}, 4) : wgmma_layout(64, 64));
+         HERE store(D, x, 0, 0);
+         done(k);
+       }},
+      {"a store of rows that have no box",
+       {"store: a tile of 64 x 8 e4m3; its rows are multiples of 64, its columns of 8 and of 16 B"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         const RegisterTile<f32> x(0, wgmma_layout(64, bad ? 8 : 16));
+         HERE store<e4m3>(D, x, 0, 0);
          done(k);
        }},
   });

@@ -17,6 +17,7 @@
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/tile/register_memory.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 
@@ -70,14 +71,6 @@ DType first_result(const Case& c) {
   return c.a == DType::f16 ? c.d : DType::f32;
 }
 
-// out[row, column] = the accumulators.
-template <class T>
-void write_out(gptr<T> out, const Accumulator& from) {
-  for (int block = 0; block < from.m() / 64; ++block)
-    for (int i = 0; i < from.elements(); ++i)
-      out[from.row(block, i) * from.n() + from.col(i)] = from.value<T>(block, i);
-}
-
 template <class T>
 Kernel product(const Case& c) {
   Kernel k("product");
@@ -104,14 +97,21 @@ Kernel product(const Case& c) {
     wgmma_wait(0);
   };
   if (c.source == Source::shared) multiply(a_view);
-  if (c.source == Source::loaded) multiply(load_fragment(a_view));
+  if (c.source == Source::loaded)
+    test::visit_a_type(c.a, [&]<class A>() { multiply(load<A>(a_view, wgmma_a(c.a, 64, c.k()))); });
   if (c.source == Source::computed) {
     Accumulator first(64, c.k(), first_result(c));
     wgmma_group([&] { mma(first, a_view, p[0]); });
     wgmma_wait(0);
-    multiply(to_fragment(c.a, first));
+    auto multiply_by = [&]<class D>() {
+      test::visit_a_type(
+          c.a, [&]<class A>() { multiply(layout_cast(astype<A>(load<D>(first)), wgmma_a(c.a, 64, c.k()))); });
+    };
+    if (first.dtype() == DType::f32) multiply_by.template operator()<f32>();
+    if (first.dtype() == DType::f16) multiply_by.template operator()<f16>();
+    if (first.dtype() == DType::s32) multiply_by.template operator()<s32>();
   }
-  write_out<T>(out, acc);
+  store(out, load<T>(acc));
   return k;
 }
 

@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/ir/value.h"
+#include "ptxbuilder/tile/elements.h"
 
 namespace ptxbuilder::test {
 
@@ -20,6 +21,29 @@ inline std::vector<Types> all_types() {
   for (DType a : {s8, u8})
     for (DType b : {s8, u8}) types.push_back({a, b, s32});
   return types;
+}
+
+// Calls body.operator()<T>() with the tile's element type that A is of.
+template <class Body>
+void visit_a_type(DType type, const Body& body) {
+  switch (type) {
+    case DType::f16:
+      return body.template operator()<f16>();
+    case DType::bf16:
+      return body.template operator()<bf16>();
+    case DType::tf32:
+      return body.template operator()<tf32>();
+    case DType::e4m3:
+      return body.template operator()<e4m3>();
+    case DType::e5m2:
+      return body.template operator()<e5m2>();
+    case DType::s8:
+      return body.template operator()<s8>();
+    case DType::u8:
+      return body.template operator()<u8>();
+    default:
+      throw Error("no type of A");
+  }
 }
 
 }  // namespace ptxbuilder::test

@@ -63,19 +63,27 @@ KernelRecord record_of(const Product& c) {
   tma_load(a[1].on(loaded[0]), A, 0, 0);
   tma_load(b[1].on(loaded[0]), B, 0, 0);
   Accumulator acc(c.m, c.n, c.d);
-  mma(acc, c.a_transposed ? a[1].transposed() : a[1], c.b_transposed ? b[1].transposed() : b[1]);
+  wgmma_group([&] {
+    mma(acc, c.a_transposed ? a[1].transposed() : a[1], c.b_transposed ? b[1].transposed() : b[1]);
+  });
   return k.record();
 }
 
-// 64 rows of A that TMA brings and ldmatrix takes to registers.
-KernelRecord fragment_of(DType type, Swizzle swizzle, bool transposed) {
-  Kernel k("fragment");
-  auto [A] = k.params<TensorMap>("A");
+// A product whose A TMA brings and ldmatrix takes to registers.
+KernelRecord registers_of(DType type, Swizzle swizzle, bool transposed) {
+  Kernel k("registers");
+  auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
   SharedTile a(k.builder(), type, shape(64, 128 / size_of(type), transposed, type, swizzle), swizzle, 2, "",
                Where::here());
   Barriers loaded(k, {1});
   tma_load(a[1].on(loaded[0]), A, 0, 0);
-  load_fragment(transposed ? a[1].transposed() : a[1]);
+  SharedTile b = k.shared(type, {64, 128 / size_of(type)}, Swizzle128B, 1, "b");
+  tma_load(b[0].on(loaded[0]), B, 0, 0);
+  Accumulator acc(64, 64, type == DType::s8 || type == DType::u8 ? DType::s32 : DType::f32);
+  test::visit_a_type(type, [&]<class T>() {
+    auto x = load<T>(transposed ? a[1].transposed() : a[1], wgmma_a(type, 64, 128 / size_of(type)));
+    wgmma_group([&] { mma(acc, x, b[0]); });
+  });
   return k.record();
 }
 
@@ -125,7 +133,8 @@ TEST_CASE("all ways through shared memory are proved") {
 
   proof = prove(record_of("gemm_tma_register_a"));
   REQUIRE_MESSAGE(proof, text_of(proof));
-  CHECK(elements_of(proof, "load_fragment") == 4 * 9 * 64 * 64);
+  CHECK(elements_of(proof, "load by 128 threads x 4 times ldmatrix.x4") == 4 * 9 * 64 * 64);
+  CHECK(elements_of(proof, "mma: A in registers") == 64 * 64);
   CHECK(elements_of(proof, "store: accumulators") == 2 * 64 * 128);  // either warpgroup may come here
 
   proof = prove(record_of("add_tma_swizzled"));
@@ -187,7 +196,7 @@ KernelRecord tensor_copy_of(const std::vector<CopyTransform>& transforms, Cluste
   tma_load(copy, to.multicast(axes), A, {ds(0, 128), ds(0, 128)});
   tma_load(plain, b[0].on(loaded[0]), B, {ds(0, 1), ds(0, 64), ds(0, 128)});
   Accumulator acc(128, 64);
-  mma(acc, a[1], b[0]);
+  wgmma_group([&] { mma(acc, a[1], b[0]); });
   return k.record();
 }
 
@@ -266,8 +275,11 @@ TEST_CASE("accumulators are proved to reach their elements") {
           auto [D] = k.params<TensorMap>("D");
           k.warpgroups(1, 0, [](u32) {});
           k.warpgroups(2, 0, [&, d = D](u32 group) {
-            Accumulator acc(m, n, type == DType::s32 ? DType::s32 : DType::f32);
-            store(type, d, acc, group * m, 0, {.transposed = transposed});
+            if (type == DType::s32)
+              store(d, RegisterTile<s32>(0, wgmma_layout(m, n)), group * m, 0, {.transposed = transposed});
+            else
+              store(type, d, RegisterTile<f32>(0, wgmma_layout(m, n)), group * m, 0,
+                    {.transposed = transposed});
           });
           Proof proof = prove(k.record());
           CAPTURE(n);
@@ -410,15 +422,19 @@ TEST_CASE("products of all types, majors, swizzles and widths are proved") {
   CHECK(products > 2000);
 }
 
-TEST_CASE("fragments of all types and swizzles are proved") {
+TEST_CASE("A in registers of all types and swizzles is proved") {
   for (DType type : {DType::f16, DType::bf16, DType::tf32, DType::e4m3, DType::e5m2, DType::s8, DType::u8})
     for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
       for (bool transposed : {false, true}) {
         if (transposed && size_of(type) != 2) continue;
-        Proof proof = prove(fragment_of(type, swizzle, transposed));
+        Proof proof = prove(registers_of(type, swizzle, transposed));
         CHECK_MESSAGE(proof, text_of(proof));
-        CHECK(elements_of(proof, "load_fragment: ") == static_cast<uint64_t>(2 * 64 * 128 / size_of(type)));
-        CHECK(proof.links.back().bank_ways == 1);
+        CHECK(elements_of(proof, "load by 128 threads") ==
+              static_cast<uint64_t>(2 * 64 * 128 / size_of(type)));
+        CHECK(elements_of(proof, "mma: A in registers") == static_cast<uint64_t>(64 * 128 / size_of(type)));
+        CHECK(proof.unproved.empty());
+        for (const Proof::Link& link : proof.links)
+          if (link.text.starts_with("load by")) CHECK(link.bank_ways == 1);
       }
 }
 
@@ -432,8 +448,10 @@ TEST_CASE("views of some rows are proved, and tiles that no copy fills are named
   tma_load(a[0].rows(row, 64).on(loaded[0]), A, 0, row);
   tma_load(b[0].on(loaded[0]), B, 0, 0);
   Accumulator acc(64, 64);
-  mma(acc, a[0].rows(128, 64).rows(0, 64), other[0].rows(0, 64));
-  mma(acc, b[0].rows(0, 32).transposed(), b[0].rows(32, 32).transposed());
+  wgmma_group([&] {
+    mma(acc, a[0].rows(128, 64).rows(0, 64), other[0].rows(0, 64));
+    mma(acc, b[0].rows(0, 32).transposed(), b[0].rows(32, 32).transposed());
+  });
   Proof proof = prove(k.record());
   CHECK_MESSAGE(proof, text_of(proof));
   REQUIRE(proof.unproved.size() == 1);
@@ -467,8 +485,8 @@ KernelRecord along_m() {
 KernelRecord bytes() {
   return record_of(Product{DType::e4m3, DType::e4m3, DType::f32, 64, 64, 128, Swizzle::b128});
 }
-KernelRecord registers() { return fragment_of(DType::bf16, Swizzle::b128, false); }
-KernelRecord registers_along_m() { return fragment_of(DType::f16, Swizzle::b128, true); }
+KernelRecord registers() { return registers_of(DType::bf16, Swizzle::b128, false); }
+KernelRecord registers_along_m() { return registers_of(DType::f16, Swizzle::b128, true); }
 KernelRecord by_cp_async() { return record_of("gemm_cp_async_wgmma"); }
 KernelRecord by_warps() { return record_of("gemm_tma_mma_sync"); }
 KernelRecord in_registers() { return record_of("add_tma_swizzled"); }
@@ -478,10 +496,9 @@ KernelRecord shared_panels() { return tensor_copy_of(kPanels, ClusterAxis::z); }
 KernelRecord out(DType type, bool transposed, bool epilogue = false) {
   Kernel k("out");
   auto [D] = k.params<TensorMap>("D");
-  Accumulator acc(64, 64);
-  StoreOptions options{.transposed = transposed};
-  if (epilogue) options.epilogue = [](f32 value, u32, u32) { return value * 2; };
-  store(type, D, acc, 0, 0, options);
+  Epilogue doubled = [](const RegisterTile<f32>& x, const PanelPlace&) { return x * 2; };
+  store(type, D, RegisterTile<f32>(0, wgmma_layout(64, 64)), 0, 0, epilogue ? doubled : nullptr,
+        {.transposed = transposed});
   return k.record();
 }
 KernelRecord out_by_matrices() { return out(DType::bf16, false); }
@@ -589,14 +606,19 @@ const std::vector<Mutant>& mutants() {
       {"a store's box", tile, [](KernelRecord& r) { load_of(r, "D").recipe.box[1] /= 2; }, At{32, 0}, no, no,
        "tma_store of 'D'"},
       // ldmatrix.
-      {"a step of ldmatrix", registers, [](KernelRecord& r) { r.fragments[0].along_k[1] = 16; }, At{0, 16},
-       At{0, 8}, 16, "load_fragment: step 1, thread 0, register 0"},
-      {"the row that lane 5 names", registers, [](KernelRecord& r) { r.fragments[0].by_thread[5] -= 128; },
-       At{5, 0}, At{4, 0}, 512 + 64, "load_fragment: step 0, thread 20, register 0"},
-      {"no swizzle for ldmatrix", registers, [](KernelRecord& r) { r.fragments[0].swizzle = Swizzle::none; },
-       At{1, 0}, At{1, 8}, 128, "ldmatrix reads another element"},
-      {"ldmatrix without .trans", registers_along_m, [](KernelRecord& r) { r.fragments[0].trans = false; },
-       At{1, 0}, At{0, 1}, 2, "thread 0, register 0"},
+      {"a row that ldmatrix is given", registers,
+       [](KernelRecord& r) { r.thread_copies[0].addresses[5] -= 128; }, At{5, 0}, At{4, 8}, 512 + 80,
+       "threads read another element"},
+      {"ldmatrix without .trans", registers_along_m, [](KernelRecord& r) { r.thread_copies[0].trans = false; },
+       At{1, 0}, At{0, 1}, 2, "threads read another element"},
+      {"two registers of A exchanged", registers,
+       [](KernelRecord& r) { std::swap(r.mmas[0].a_words[1], r.mmas[0].a_words[2]); }, At{8, 0}, At{0, 8}, no,
+       "mma: A in registers: block 0, step 0, thread 0, register 1"},
+      {"two steps of A exchanged", registers,
+       [](KernelRecord& r) {
+         for (size_t i = 0; i < 4; ++i) std::swap(r.mmas[0].a_words[4 + i], r.mmas[0].a_words[8 + i]);
+       },
+       At{0, 16}, At{0, 32}, no, "step 1, thread 0, register 0"},
       // Multicast.
       {"a slice that one CTA does not get", shared_by_two,
        [](KernelRecord& r) { load_of(r, "B").masks[1] = 2; }, At{128, 0}, no, no, "no box brings it"},
@@ -733,16 +755,24 @@ TEST_CASE("each mutant has its counterexample") {
   }
 }
 
-// Right, but each row of a matrix lies in the same banks as the others.
+// Right, but rows of a matrix lie in the same banks as others.
 TEST_CASE("bank conflicts are counted") {
-  KernelRecord record = registers();
-  record.copies.at(0).recipe.swizzle = record.fragments.at(0).swizzle = Swizzle::none;
-  Proof proof = prove(record);
-  CHECK_MESSAGE(proof, text_of(proof));
-  CHECK(proof.links.back().bank_ways == 8);
-  CHECK(proof.links.back().text.ends_with("8-way bank conflicts"));
-  record.copies.at(0).recipe.swizzle = record.fragments.at(0).swizzle = Swizzle::b64;
-  CHECK(prove(record).links.back().bank_ways == 2);
+  auto link_with = [](Swizzle swizzle, int mask) {
+    KernelRecord record = registers();
+    record.copies.at(0).recipe.swizzle = swizzle;
+    for (int& address : record.thread_copies.at(0).addresses) {
+      address ^= address >> 3 & 0x70;  // as it lies without the tile's swizzle of 128 B
+      address ^= address >> 3 & mask;
+    }
+    Proof proof = prove(record);
+    CHECK_MESSAGE(proof, text_of(proof));
+    for (const Proof::Link& link : proof.links)
+      if (link.text.starts_with("load by")) return link;
+    throw Error("nothing is loaded");
+  };
+  CHECK(link_with(Swizzle::none, 0).bank_ways == 8);
+  CHECK(link_with(Swizzle::none, 0).text.ends_with("8-way bank conflicts"));
+  CHECK(link_with(Swizzle::b64, 0x30).bank_ways == 2);
 }
 
 TEST_CASE("LBO of a swizzled K-major matrix is read by nobody") {

@@ -4,8 +4,8 @@
 //   register_move_test [--device=emulator|cuda|auto]
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "library_kit.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/proof.h"
-#include "ptxbuilder/tile/register_mma.h"
 #include "register_tile_kit.h"
 
 using namespace ptxbuilder;
@@ -282,13 +282,10 @@ void check_product() {
   fence_proxy_async_shared();
   sync_threads();
   RegisterTile<T> x = load(from, wgmma_layout(64, depth));
-  RegisterLayout wanted = size_of(T::dtype) == 1    ? wgmma_8bit(depth)
-                          : T::dtype == DType::tf32 ? wgmma_32bit(depth)
-                                                    : wgmma_layout(64, depth);
-  Fragment fragment = to_fragment(load<T>(to_fragment(layout_cast(x, wanted))));
+  auto in_registers = layout_cast(x, wgmma_a(T::dtype, 64, depth));
   Accumulator acc(64, n, D::dtype);
   auto multiply = [&] {
-    wgmma_group([&] { mma(acc, fragment, sB[0]); });
+    wgmma_group([&] { mma(acc, in_registers, sB[0]); });
     wgmma_wait(0);
   };
   multiply();
@@ -310,7 +307,7 @@ void check_product() {
 
 }  // namespace
 
-TEST_CASE("fragments and accumulators of products") {
+TEST_CASE("A in registers, and accumulators, of products") {
   check_product<f16, f32>();
   check_product<bf16, f32>();
   check_product<tf32, f32>();
@@ -330,8 +327,7 @@ TEST_CASE("the code: nothing local, packed conversions, two shuffles a row") {
   auto s = load<f32>(acc);
   auto m = reduce_rows(Reduction::max, s);
   auto p = exp2(fma(s, 0.5f, broadcast(m * -0.5f, s.layout())), Approx::yes);
-  Fragment a = to_fragment(astype<bf16>(p));
-  wgmma_group([&] { mma(next, a, sB[0]); });
+  wgmma_group([&] { mma(next, astype<bf16>(p), sB[0]); });
   wgmma_wait(0);
   std::string ptx = ptx_of(k);
   CHECK_FALSE(contains(ptx, ".local"));

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "ptxbuilder/tile/cluster_sum.h"
+#include "ptxbuilder/tile/epilogue.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/store.h"
@@ -68,11 +70,6 @@ struct Operand {
   }
 };
 
-// The widest swizzle whose span divides the rows.
-Swizzle widest_swizzle(int row_bytes) {
-  return row_bytes % 128 == 0 ? Swizzle128B : row_bytes % 64 == 0 ? Swizzle64B : Swizzle32B;
-}
-
 Operand operand(Kernel& k, const char* name, TensorMap map, DType type, bool k_major, int extent,
                 const GemmTile& t) {
   TileShape shape = k_major ? TileShape{extent, t.bk} : TileShape{t.bk, extent};
@@ -87,39 +84,50 @@ f32 element(gmem base, DType type, u64 i) {
   return gptr<f32>(at)[0].value();
 }
 
-f32 activated(Activation activation, f32 x) {
-  const f32 log2_e = 1.4426950408889634;
-  auto sigmoid = [&](f32 y) { return f32(1) / (f32(1) + ex2_approx_f32(y * (f32(0) - log2_e))); };
+RegisterTile<f32> activated(Activation activation, const RegisterTile<f32>& x) {
   switch (activation) {
     case Activation::relu:
-      return max(x, f32(0));
+      return relu(x);
     case Activation::silu:
-      return x * sigmoid(x);
-    case Activation::gelu:  // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), and 1 + tanh(y) = 2
-                            // sigmoid(2 y)
-      return x * sigmoid(f32(1.5957691216057308) * (x + f32(0.044715) * x * x * x));
+      return silu(x);
+    case Activation::gelu:
+      return gelu(x);
     case Activation::none:
       break;
   }
   return x;
 }
 
-// What becomes of a sum at row m, column n of a batch.
-f32 finish(const GemmOperation& o, const Parameters& p, f32 value, u32 m, u32 n,
-           const std::optional<u32>& batch) {
+// Adds beta C and the bias to sums, of which those outside the output have neither.
+RegisterTile<f32> with_addends(const GemmOperation& o, const Parameters& p, const RegisterTile<f32>& x,
+                               const PanelPlace& place, bool swapped) {
+  const RegisterTile<u32> x_of = row_index(x.layout()) + place.row, y_of = col_index(x.layout()) + place.col;
   u32 rows = p.get<u32>("M"), columns = p.get<u32>("N");
-  pred inside = (m < rows) & (n < columns);
-  if (o.alpha) value = value * p.get<f32>("alpha");
-  Var<f32> sum(value);
-  if_(inside, [&] {
-    if (o.beta) {
-      u64 row = u64(batch ? *batch * rows + m : m);
-      u64 at = row * u64(p.get<u32>("ldc")) + u64(n);
-      sum = sum.value() + p.get<f32>("beta") * element(p.get<gmem>("C"), o.d, at);
-    }
-    if (o.bias) sum = sum.value() + element(p.get<gmem>("bias"), o.d, u64(n));
-  });
-  return activated(o.activation, sum);
+  std::vector<Value> sums;
+  for (int i = 0; i < x.count(); ++i) {
+    u32 m = swapped ? y_of.value(i) : x_of.value(i), n = swapped ? x_of.value(i) : y_of.value(i);
+    Var<f32> sum(x.value(i));
+    if_((m < rows) & (n < columns), [&] {
+      if (o.beta) {
+        u64 row = u64(place.batch ? *place.batch * rows + m : m);
+        u64 at = row * u64(p.get<u32>("ldc")) + u64(n);
+        sum = sum.value() + p.get<f32>("beta") * element(p.get<gmem>("C"), o.d, at);
+      }
+      if (o.bias) sum = sum.value() + element(p.get<gmem>("bias"), o.d, u64(n));
+    });
+    sums.push_back(sum.value());
+  }
+  return RegisterTile<f32>(detail::TileValues{DType::f32, x.layout(), sums});
+}
+
+// What becomes of sums; none where they are stored as they are.
+Epilogue epilogue_of(const GemmOperation& o, const Parameters& p, bool swapped) {
+  if (!o.has_epilogue()) return nullptr;
+  return [&o, &p, swapped](const RegisterTile<f32>& sums, const PanelPlace& place) {
+    RegisterTile<f32> x = o.alpha ? sums * p.get<f32>("alpha") : sums;
+    if (o.beta || o.bias) x = with_addends(o, p, x, place, swapped);
+    return activated(o.activation, x);
+  };
 }
 
 int registers_of_consumer(const GemmTile& t) {
@@ -257,17 +265,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     });
   });
 
-  auto store_options = [&](const std::optional<u32>& batch) {
-    StoreOptions options;
-    options.transposed = t.swapped;
-    options.buffers = staging_buffers(o, t);
-    options.batch = batch;
-    if (o.has_epilogue())
-      options.epilogue = [&, batch](f32 value, u32 x, u32 y) {
-        return t.swapped ? finish(o, p, value, y, x, batch) : finish(o, p, value, x, y, batch);
-      };
-    return options;
-  };
+  StoreOptions store_options{.transposed = t.swapped, .buffers = staging_buffers(o, t)};
+  const Epilogue epilogue = epilogue_of(o, p, t.swapped);
 
   k.warpgroups(t.consumers, registers_of_consumer(t), [&](u32 wg) {
     griddepcontrol_wait();
@@ -279,13 +278,13 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     std::optional<u32> filled;  // stages, known so that CTAs of a cluster need not wait for each other's end
     if (t.cluster_m * t.cluster_n > 1) filled = tiles_of_cta(all_rows, y_tiles) * depth;
     auto ring = pipe.consumer(late ? Peeks::yes : Peeks::no, filled);
-    std::optional<Accumulator> total;  // of what the tensor core sums up 128 of k at a time
-    if (promotes) total.emplace(per_warpgroup, t.bn);
+    const RegisterTile<f32> zeros(0, acc.layout());
+    std::optional<Var<RegisterTile<f32>>> total;  // of what the tensor core sums up 128 of k at a time
+    if (promotes) total.emplace(zeros);
     std::optional<DeferredStore> deferred;
     if (defers_store(o, t)) {
-      StoreOptions options = store_options(std::nullopt);
-      if (o.batched) options.batch = u32(0);
-      deferred.emplace(o.d, D, acc, options);
+      if (o.batched) store_options.batch = u32(0);
+      deferred.emplace(o.d, D, TileExtent{per_warpgroup, t.bn}, store_options);
     }
     std::optional<WarpgroupTurn> turn;
     if (t.pingpong) {
@@ -297,7 +296,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       u32 row = t.pingpong ? u32(0) : wg * per_warpgroup;
       if (turn) turn->wait();
       acc.zero();
-      if (promotes) total->fill(0);
+      if (promotes) *total = zeros;
       auto multiply = [&](const Stage& s) {
         if (promotes) acc.zero();
         wgmma_group([&] { mma(acc, X.view(s, row, per_warpgroup), Y.view(s, 0, t.bn)); });
@@ -308,7 +307,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
         meanwhile();
         wgmma_wait(0);
         ring.release(s);
-        if (promotes) total->add(acc);
+        if (promotes) *total = total->value() + load<f32>(acc);
       };
       // The tile before is stored under the first steps, as many as there are. None of them is late: behind
       // the store's branches, ptxas would not know the stage as uniform any more.
@@ -330,25 +329,20 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
         wgmma_wait(0);
         ring.release_last(rest >= last);
       }
-      if (t.split_k > 1) if_(first >= last, [&] { acc.fill(0); });  // a share of k may be empty
+      if (t.split_k > 1) if_(first >= last, [&] { store(acc, zeros); });  // a share of k may be empty
       if (turn) ring.skip(depth * (t.consumers - 1));
-      Accumulator& result = promotes ? *total : acc;
-      StoreOptions options = store_options(work.batch);
-      auto out = [&] {
-        if (deferred) {
-          deferred->take(result, work.x + row, work.y, work.batch);
-        } else if (sum) {
-          sum->add(result, X.tile[0].address());
-          options.cols = sum->columns();
-          store(o.d, D, result, work.x + row, work.y + sum->first_column(), options);
-        } else {
-          store(o.d, D, result, work.x + row, work.y, options);
-        }
+      StoreOptions options = store_options;
+      options.batch = work.batch;
+      auto out = [&](const StoreSource& result) {
+        if (deferred)
+          deferred->take(result, work.x + row, work.y, epilogue, work.batch);
+        else
+          store(o.d, D, result, work.x + row, work.y + (sum ? sum->first_column() : u32(0)), epilogue,
+                options);
       };
-      if (!stream) {
-        out();
-        return;
-      }
+      if (promotes) return out(total->value());
+      if (sum) return out(sum->add(acc, X.tile[0].address()));
+      if (!stream) return out(acc);
       if_(
           first == 0,
           [&] {  // the CTAs behind this one have the rest of the tile
@@ -356,14 +350,14 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
             while_([&] { return to.value() < depth; },
                    [&] {
                      u32 until = min(depth, share_end(cta.value() + 1) - work.tile * depth);
-                     if_(until > to.value(), [&] { stream->take(result, cta); });
+                     if_(until > to.value(), [&] { stream->take(acc, cta); });
                      to = until;
                      cta = cta.value() + 1;
                    });
-            out();
+            out(acc);
           },
           [&] {
-            stream->give(result);
+            stream->give(acc);
             if (deferred) deferred->skip();
           });
     });

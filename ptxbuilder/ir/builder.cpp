@@ -386,6 +386,15 @@ void Builder::emit_at(const Place& place, const std::function<void()>& emission)
   marker->eraseFromParent();
 }
 
+bool Builder::known_at(Value value, const Place& place) const {
+  auto* instruction = llvm::dyn_cast<llvm::Instruction>(value.handle());
+  if (!instruction) return true;
+  const auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
+  return llvm::DominatorTree(*state_->function).dominates(instruction, marker);
+}
+
+void Builder::on_loop(std::function<void(bool)> observer) { state_->on_loop = std::move(observer); }
+
 void Builder::waive(std::string advisory) { state_->waivers.push_back(std::move(advisory)); }
 const std::vector<std::string>& Builder::waivers() const { return state_->waivers; }
 

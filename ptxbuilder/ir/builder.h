@@ -102,6 +102,11 @@ class Builder {
   using Place = std::shared_ptr<void>;
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
+  // Whether what is emitted at the place may use the value.
+  bool known_at(Value value, const Place& place) const;
+
+  // Told when the body of a loop begins, and when it ends: of for_ and while_, its condition included.
+  void on_loop(std::function<void(bool begins)> observer);
 
   // Lets one of ptxas' advisories through: a code as "C7510", "spills" or "stack".
   void waive(std::string advisory);

@@ -59,12 +59,14 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
     s.ir.CreateBr(head);
   }
   AuthorsCode authors;
+  s.on_loop(true);
   s.ir.SetInsertPoint(head);
   pred again = condition();
   check_is_ours(s, again.handle(), where);
   s.ir.CreateCondBr(again.handle(), round, end);
   s.ir.SetInsertPoint(round);
   body();
+  s.on_loop(false);
   s.ir.CreateBr(head);
   s.ir.SetInsertPoint(end);
 }
@@ -91,7 +93,9 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
   s.ir.SetInsertPoint(round);
   {
     AuthorsCode authors;
+    s.on_loop(true);
     body(Value(index));
+    s.on_loop(false);
   }
   AtLine line(where);
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());

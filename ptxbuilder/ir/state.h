@@ -44,6 +44,7 @@ struct Builder::State {
   Signature signature;
   std::vector<std::string> waivers;
   std::vector<std::function<void()>> checks;
+  std::function<void(bool begins)> on_loop = [](bool) {};
   std::shared_ptr<void> attachment;
   int register_files = 0;
   bool finished = false;

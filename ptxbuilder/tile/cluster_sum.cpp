@@ -34,12 +34,12 @@ uint32_t ClusterSum::scratch_bytes() const { return static_cast<uint32_t>(m_ * n
 
 u32 ClusterSum::first_column(Where where) const { return cluster_ctaid_x(where) * columns(); }
 
-void ClusterSum::add(Accumulator& acc, smem scratch, Where where) const {
+RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
     throw Error(where, fmt::format("cluster sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
                                    acc.m(), acc.n(), name(acc.dtype()), m_, n_));
-  const int groups = acc.elements() / kVector, blocks = m_ / 64;  // of a block
+  const int groups = n_ / 8, blocks = m_ / 64;  // of a block: kVector elements of a thread are of 8 columns
   u32 thread = tid_x(where) & 127,
       group = detail::warpgroup_in_cta(where) - detail::first_warpgroup_of_role();
   smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
@@ -48,10 +48,10 @@ void ClusterSum::add(Accumulator& acc, smem scratch, Where where) const {
   bar_sync(kBarrier, 128 * consumers_, where);  // the last wgmma of the others has read the memory
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < groups; ++i) {
-      std::array<f32, kVector> values = {acc.value(block, kVector * i), acc.value(block, kVector * i + 1),
-                                         acc.value(block, kVector * i + 2),
-                                         acc.value(block, kVector * i + 3)};
-      ptxbuilder::store(sptr<f32>(at(block, i)), values, where);
+      const RegisterTile<f32> part = load<f32>(acc, {64 * block, 8 * i, 64, 8}, where);
+      ptxbuilder::store(sptr<f32>(at(block, i)),
+                        std::array<f32, kVector>{part.value(0), part.value(1), part.value(2), part.value(3)},
+                        where);
     }
   bar_warp_sync(0xffffffff, where);
   u32 lane = laneid(where), ctas = ctas_;
@@ -60,6 +60,7 @@ void ClusterSum::add(Accumulator& acc, smem scratch, Where where) const {
 
   const int share = groups / ctas_;
   u32 first = cluster_ctaid_x(where) * share;
+  detail::TileValues all{DType::f32, wgmma_layout(m_, columns(), where), {}};
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < share; ++i) {
       std::vector<f32> sum;
@@ -73,8 +74,9 @@ void ClusterSum::add(Accumulator& acc, smem scratch, Where where) const {
             sum[e] = sum[e] + part[e];
         }
       }
-      for (int e = 0; e < kVector; ++e) acc.set(block, kVector * i + e, sum[static_cast<size_t>(e)], where);
+      all.words.insert(all.words.end(), sum.begin(), sum.end());
     }
+  return RegisterTile<f32>(std::move(all));
 }
 
 }  // namespace ptxbuilder

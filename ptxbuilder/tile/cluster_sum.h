@@ -2,8 +2,8 @@
 // is divided among them, in one launch.
 #pragma once
 
+#include "ptxbuilder/tile/accumulator.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/mma.h"
 
 namespace ptxbuilder {
 
@@ -18,11 +18,11 @@ class ClusterSum {
   // Bytes of shared memory that hold the partial sums of a CTA.
   uint32_t scratch_bytes() const;
 
-  // Adds up: the first columns() columns of `acc` become columns first_column() and on of the sum. `scratch`
-  // is a multiple of 16; all that used it before is complete when every warpgroup of the role has come here:
+  // Adds up, and yields columns first_column() and on of the sum, columns() of them. `scratch` is a multiple
+  // of 16; all that used it before is complete when every warpgroup of the role has come here:
   // TMA copies, and wgmma_wait(0). All threads of the role call it, once. Memory of a CTA is read by others,
   // so CTAs meet before they end.
-  void add(Accumulator& acc, smem scratch, Where where = Where::here()) const;
+  RegisterTile<f32> add(const Accumulator& acc, smem scratch, Where where = Where::here()) const;
 
   int columns() const { return n_ / ctas_; }
   u32 first_column(Where where = Where::here()) const;

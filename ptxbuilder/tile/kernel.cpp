@@ -110,10 +110,15 @@ int warpgroups_in_role() {
   return context.role < 0 ? 1 : context.roles[context.role].count;
 }
 
+void sync_warpgroup(Where where) { bar_sync(warpgroup_in_cta(where) + 1, 128, where); }
+
 }  // namespace detail
 
 Kernel::Kernel(std::string name, BuilderOptions options, Where where)
     : builder_(std::move(name), std::move(options), where) {
+  builder_.on_loop([&products = TileContext::of(builder_).products](bool begins) {
+    begins ? products.begin_loop() : products.end_loop();
+  });
   builder_.on_finish([] {
     Builder& builder = Builder::current();
     TileContext& context = TileContext::of(builder);
@@ -208,6 +213,7 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
         AuthorsCode authors;
         body(count == 1 ? u32(0) : group - first);
         context.end_role();
+        context.products.end_role();
         context.role = -1;
       },
       where);

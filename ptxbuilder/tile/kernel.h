@@ -8,6 +8,7 @@
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/memory.h"
+#include "ptxbuilder/tile/product_groups.h"
 #include "ptxbuilder/tile/record.h"
 #include "ptxbuilder/tile/tile.h"
 
@@ -196,7 +197,7 @@ struct TileContext {
   std::optional<u32> warp;
   bool unpublished_barriers = false;
   Where barrier_where;
-  std::vector<std::weak_ptr<bool>> in_flight;  // of accumulators
+  ProductGroups products;
   // What each thread of the role has to do before it ends, by name; without roles, of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
@@ -209,9 +210,8 @@ struct TileContext {
   std::map<int, Scratch> scratch;  // of register tiles, by role
   KernelRecord record;
   std::map<size_t, OobFill> fills;  // what loads by a tensor map, by number, find outside of it
-  std::map<const llvm::Value*, WarpMmaRecord::Word>
-      loaded_words;              // registers, and the copies that loaded them
-  bool cluster_is_used = false;  // barriers and roles depend on its size
+  std::map<const llvm::Value*, LoadedWord> loaded_words;  // registers, and the copies that loaded them
+  bool cluster_is_used = false;                           // barriers and roles depend on its size
 
   static TileContext& of(Builder& builder);
 };
@@ -228,6 +228,9 @@ void meet_cluster(Where where);
 u32 warpgroup_in_cta(Where where);
 int first_warpgroup_of_role();
 int warpgroups_in_role();
+
+// Waits for the threads of this warpgroup. Barrier 0 is the CTA's; each warpgroup has one of its own.
+void sync_warpgroup(Where where);
 
 }  // namespace detail
 

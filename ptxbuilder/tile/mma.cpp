@@ -31,94 +31,12 @@ u64 descriptor(const TileView& view, const OperandRecord& record) {
   return address | record.descriptor;
 }
 
-Class register_class(DType dtype) {
-  return dtype == DType::f32 ? Class::f32 : dtype == DType::s32 ? Class::s32 : Class::b32;
-}
-
 bool multiply_together(DType a, DType b) {
   auto both = [&](DType x, DType y) { return (a == x && b == y) || (a == y && b == x); };
   return a == b || both(DType::e4m3, DType::e5m2) || both(DType::s8, DType::u8);
 }
 
 }  // namespace
-
-Accumulator::Accumulator(int m, int n, DType dtype, Where where)
-    : m_(m), n_(n), dtype_(dtype), accumulate_(pred(false)), in_flight_(std::make_shared<bool>(false)) {
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::s32)
-    throw Error(where, fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
-  if (m < kRows || m % kRows != 0)
-    throw Error(where, fmt::format("accumulator: m = {} must be a multiple of {}", m, kRows));
-  if (!isa::wgmma_has_width(dtype, n))
-    throw Error(where, fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}", n,
-                                   dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
-  Builder& builder = Builder::current(where);
-  int count = m / kRows * (dtype == DType::f16 ? n / 4 : n / 2);
-  registers_ = builder.declare_registers(register_class(dtype), count);
-  TileContext::of(builder).in_flight.push_back(in_flight_);
-}
-
-Registers Accumulator::block_registers(int block) const {
-  int count = registers_.count / (m_ / kRows);
-  return registers_.slice(block * count, count);
-}
-
-Registers Accumulator::registers(int block, Where where) const {
-  if (*in_flight_)
-    throw Error(where, "accumulator: read while an mma may still write it; call wgmma_wait(0) first");
-  if (block < 0 || block >= m_ / kRows)
-    throw Error(where, fmt::format("accumulator: block {} of {}", block, m_ / kRows));
-  return block_registers(block);
-}
-
-Value Accumulator::element(int block, int i, DType as, Where where) const {
-  AtLine line(where);
-  if (i < 0 || i >= elements())
-    throw Error(where, fmt::format("accumulator: register {} of the {} of a block", i, elements()));
-  if (as != dtype_)
-    throw Error(where,
-                fmt::format("accumulator: a value of {} from an accumulator of {}", name(as), name(dtype_)));
-  Registers all = registers(block, where);
-  auto read = [&](const isa::Row& row, int at) {
-    std::vector<Argument> from = {all.slice(at, 1)};
-    return Builder::current(where).emit(row, from, std::nullopt, where)[0];
-  };
-  if (dtype_ == DType::f32) return read(isa::rows_def::mov_f32, i);
-  if (dtype_ == DType::s32) return read(isa::rows_def::mov_b32, i);
-  u32 both(read(isa::rows_def::mov_b32, i / 2).handle());
-  return bit_cast<f16>(u16(i % 2 ? both >> 16 : both), where);
-}
-
-void Accumulator::set(int block, int i, f32 value, Where where) {
-  AtLine line(where);
-  if (dtype_ != DType::f32)
-    throw Error(where, fmt::format("accumulator: set() serves f32, and this one is {}", name(dtype_)));
-  if (i < 0 || i >= elements())
-    throw Error(where, fmt::format("accumulator: register {} of the {} of a block", i, elements()));
-  std::vector<Argument> to = {registers(block, where).slice(i, 1), value};
-  Builder::current(where).emit(isa::rows_def::mov_to_f32, to, std::nullopt, where);
-}
-
-void Accumulator::fill(f32 value, Where where) {
-  AtLine line(where);
-  for (int block = 0; block < m_ / kRows; ++block)
-    for (int i = 0; i < elements(); ++i) set(block, i, value, where);
-}
-
-void Accumulator::add(const Accumulator& other, Where where) {
-  AtLine line(where);
-  if (other.m() != m_ || other.n() != n_)
-    throw Error(where, fmt::format("accumulator: {} x {} added to {} x {}", other.m(), other.n(), m_, n_));
-  for (int block = 0; block < m_ / kRows; ++block)
-    for (int i = 0; i < elements(); ++i)
-      set(block, i, value(block, i, where) + other.value(block, i, where), where);
-}
-
-u32 Accumulator::row(int block, int i, Where where) const {
-  u32 lane = tid_x(where) & 31, warp = warp_index(where) & 3;
-  return warp * 16 + (lane >> 2) + (block * kRows + i / 2 % 2 * 8);
-}
-
-u32 Accumulator::col(int i, Where where) const { return (tid_x(where) & 3) * 2 + (i / 4 * 8 + i % 2); }
 
 namespace detail {
 
@@ -149,11 +67,12 @@ class Product {
                                       d_.n(), a_rows, a_depth, b_.k(), b_.mn()));
   }
 
-  // `a(block, step)` is A's operand of an instruction; `a_record` is none where A is in registers.
-  void emit(const std::optional<OperandRecord>& a_record, const std::function<Argument(int, int)>& a) {
+  // `a(block, step)` is A's operand of an instruction; `a_record` is none where A is in registers, `a_words`.
+  void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
+            const std::function<Argument(int, int)>& a) {
     const bool a_in_registers = !a_record;
-    const MmaRecord record = {a_type_, d_.m(), d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_, where_),
-                              where_};
+    MmaRecord record = {a_type_, d_.m(), d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_, where_),
+                        a_words, where_};
     const isa::Row& row = isa::wgmma_mma_async(
         {d_.dtype(), a_type_, b_.dtype(), d_.n(), a_in_registers, options_.saturate}, where_);
     u64 b_start = descriptor(b_view_, record.b);
@@ -174,8 +93,8 @@ class Product {
         builder_.emit(row, arguments, std::nullopt, where_);
       }
     d_.accumulate_ = pred(true);
-    *d_.in_flight_ = true;
-    TileContext::of(builder_).record.mmas.push_back(record);
+    TileContext::of(builder_).products.product(d_.state_, where_);
+    TileContext::of(builder_).record.mmas.push_back(std::move(record));
   }
 
  private:
@@ -188,64 +107,87 @@ class Product {
   Where where_;
 };
 
+WgmmaOperand operand_of(const TileView& view, std::string_view what, Where where) {
+  const SharedTile& tile = view.tile();
+  bool transposed = view.is_transposed();
+  int mn = transposed ? tile.cols() : view.row_count(), k = transposed ? view.row_count() : tile.cols();
+  Major major = transposed ? Major::mn : Major::k;
+  std::string rule = WgmmaOperand::refusal(tile.dtype(), major, tile.swizzle(), mn, k);
+  if (rule.empty() && tile.swizzle() == Swizzle::none && tile.panel_row_bytes() != 16)
+    rule = fmt::format(
+        "wgmma reads tiles with 32, 64 or 128 B swizzle, or without in panels of 16 B: {{{}, {}, {}}}",
+        tile.rows(), tile.cols(), 16 / size_of(tile.dtype()));
+  if (!rule.empty())
+    throw Error(where, fmt::format("{} is a {}{}: {}", what, tile.describe(),
+                                   transposed ? ", transposed" : "", rule));
+  WgmmaOperand operand(tile.dtype(), major, tile.swizzle(), mn, k, where);
+  return transposed ? operand.within(tile.cols(), tile.rows()) : operand.within(tile.rows(), tile.cols());
+}
+
+void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options,
+                        Where where) {
+  ProductGroups& products = TileContext::of(Builder::current(where)).products;
+  const RegisterLayout wanted = wgmma_a(*a.dtype, a.layout.rows(), a.layout.cols(), where);
+  if (!(a.layout == wanted))
+    throw Error(where,
+                fmt::format("mma: A is a tile of {}, but {} in registers takes {}; layout_cast it first",
+                            a.layout.describe(), name(*a.dtype), wanted.describe()));
+  Product product(
+      d, *a.dtype,
+      fmt::format("a {} {}x{} tile in registers", name(*a.dtype), a.layout.rows(), a.layout.cols()), b,
+      options, where);
+  product.check_shapes(a.layout.rows(), a.layout.cols());
+  const auto& loaded = TileContext::of(Builder::current(where)).loaded_words;
+  std::vector<Value> registers;
+  std::vector<LoadedWord> loads;
+  for (Value word : a.words) {
+    registers.push_back(a.dtype == DType::tf32 ? Value(bit_cast<u32>(f32(word.handle()))) : word);
+    const auto known = loaded.find(word.handle());
+    loads.push_back(known == loaded.end() ? LoadedWord{} : known->second);
+  }
+  registers = products.ahead_of_fence(registers, where);
+  products.fence(where);
+  AtLine line(where);
+  const size_t steps = static_cast<size_t>(a.layout.cols() / isa::wgmma_depth(*a.dtype));
+  product.emit(std::nullopt, loads, [&](int block, int step) {
+    auto first = registers.begin() + 4 * static_cast<std::ptrdiff_t>(static_cast<size_t>(block) * steps +
+                                                                     static_cast<size_t>(step));
+    return std::vector<Value>(first, first + 4);
+  });
+}
+
 }  // namespace detail
 
 void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions& options, Where where) {
+  TileContext::of(Builder::current(where)).products.fence(where);
   AtLine line(where);
   WgmmaOperand operand = operand_of(a, "mma: A", where);
   detail::Product product(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options, where);
   product.check_shapes(operand.mn(), operand.k());
   OperandRecord record = record_of(a, operand, operand.part(kRows, where), where);
   u64 start = descriptor(a, record);
-  product.emit(record, [&](int block, int step) { return start + (record.start(block, step) >> 4); });
-}
-
-void mma(Accumulator& d, const TileView& a, const TileView& b, Where where) {
-  mma(d, a, b, MmaOptions{}, where);
-}
-
-void mma(Accumulator& d, const Fragment& a, const TileView& b, const MmaOptions& options, Where where) {
-  AtLine line(where);
-  detail::Product product(d, a.dtype(), a.describe(), b, options, where);
-  product.check_shapes(kRows, a.k());
-  product.emit(std::nullopt, [&](int, int step) { return a.step(step); });
-}
-
-void mma(Accumulator& d, const Fragment& a, const TileView& b, Where where) {
-  mma(d, a, b, MmaOptions{}, where);
+  product.emit(record, {}, [&](int block, int step) { return start + (record.start(block, step) >> 4); });
 }
 
 void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {
-  std::visit([&](const auto& a) { mma(d, a, b_, options, a_.where_); }, a_.a_);
-}
-
-Fragment to_fragment(DType type, const Accumulator& from, int block, Where where) {
-  AtLine line(where);
-  Registers all = from.registers(block, where);
-  if (from.dtype() == DType::f16 && type == DType::f16) {  // the same registers
-    std::vector<u32> registers;
-    for (int i = 0; i < all.count; ++i) {
-      std::vector<Argument> one = {all.slice(i, 1)};
-      registers.emplace_back(
-          Builder::current(where).emit(isa::rows_def::mov_b32, one, std::nullopt, where)[0].handle());
-    }
-    return Fragment(type, registers, where);
-  }
-  auto element = [&](int i) { return Argument(all.slice(i, 1)); };
-  return detail::packed_fragment(type, from.dtype(), from.elements(), element, where);
+  if (const TileView* view = std::get_if<TileView>(&a_.a_))
+    mma(d, *view, b_, options, a_.where_);
+  else
+    detail::mma_from_registers(d, std::get<detail::TileValues>(a_.a_), b_, options, a_.where_);
 }
 
 void wgmma_group(const std::function<void()>& body, Where where) {
-  wgmma_fence(where);
+  detail::ProductGroups& products = TileContext::of(Builder::current(where)).products;
+  products.open(where);
   body();
+  products.fence(where);
   wgmma_commit_group(where);
+  products.commit();
 }
 
 void wgmma_wait(int pending, Where where) {
   wgmma_wait_group(pending, where);
-  if (pending != 0) return;
-  for (const auto& flag : TileContext::of(Builder::current(where)).in_flight)
-    if (auto alive = flag.lock()) *alive = false;
+  TileContext::of(Builder::current(where)).products.wait(pending);
 }
 
 }  // namespace ptxbuilder

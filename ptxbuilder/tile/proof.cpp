@@ -16,6 +16,8 @@ class Prover {
 
   Proof run() {
     for (size_t i = 0; i < record_.tiles.size() && proof_; ++i) prove_tile(static_cast<int>(i));
+    for (const MmaRecord& mma : record_.mmas)
+      if (proof_ && !mma.a) prove_registers_of_a(mma);
     for (const WarpMmaRecord& mma : record_.warp_mmas)
       if (proof_) prove_warp_mma(mma);
     for (const StoreRecord& store : record_.stores)
@@ -67,7 +69,6 @@ class Prover {
       proof_.unproved.push_back(text);
   }
 
-  // Matrix instructions, and loads of their fragments.
   void prove_readers(int number, const TileRecord& tile, const Images& images, bool written) {
     for (const MmaRecord& mma : record_.mmas)
       for (char name : {'A', 'B'}) {
@@ -78,13 +79,6 @@ class Prover {
         else
           skip(fmt::format("mma: {}", name), tile);
       }
-    for (const FragmentRecord& fragment : record_.fragments) {
-      if (fragment.view.tile != number || !proof_) continue;
-      if (written)
-        take(try_fragment(fragment, tile, images), text_of(fragment, tile), fragment.where);
-      else
-        skip("load_fragment", tile);
-    }
   }
 
   void prove_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Images& images) {
@@ -99,9 +93,18 @@ class Prover {
     take(std::move(all), fmt::format("{}, {}", copy.text, view_text(copy.view, tile)), copy.where);
   }
 
+  // What is computed comes from no copy.
+  void prove_registers_of_a(const MmaRecord& mma) {
+    for (const LoadedWord& word : mma.a_words)
+      if (word.copy < 0) return leave("mma: A in registers that no copy has loaded");
+    take(try_registers_of_a(record_, mma),
+         fmt::format("mma: A in registers, {} x {} {} of one view", mma.m, mma.k, name(mma.a_type)),
+         mma.where);
+  }
+
   void prove_warp_mma(const WarpMmaRecord& mma) {
     for (const auto* words : {&mma.a, &mma.b})
-      for (const WarpMmaRecord::Word& word : *words)
+      for (const LoadedWord& word : *words)
         if (word.copy < 0) return leave("mma.sync: registers that no copy has loaded");
     take(try_warp_mma(record_, mma),
          fmt::format("mma.sync of {} x {} {}, each warp's A and B of one k", mma.m, mma.n, name(mma.a_type)),

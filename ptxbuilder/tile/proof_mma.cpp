@@ -1,4 +1,4 @@
-// Proofs of what the tensor cores read: operands of wgmma by a descriptor, and fragments of A by ldmatrix.
+// Proofs of what the tensor cores read: operands of wgmma by a descriptor, and A in registers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -49,32 +49,6 @@ struct Reader {
   }
 };
 
-// Where the rows of 16 bytes lie that the lanes of a warp name to one ldmatrix, from the start of the stage.
-struct RowAddress {
-  const FragmentRecord& fragment;
-  const TileRecord& tile;
-  Element corner;
-  int stage, step, warp;
-
-  int64_t operator()(int matrix, int row) const {
-    const int64_t stage_start = start_of(tile, stage, {}), view = start_of(tile, stage, corner);
-    const int64_t offset = int64_t{fragment.by_thread[static_cast<size_t>(32 * warp + 8 * matrix + row)]} +
-                           fragment.along_k[static_cast<size_t>(step)];
-    return view + swizzled_offset(view, offset, fragment.swizzle) - stage_start;
-  }
-
-  // The 8 rows of a matrix are read at a time, from 32 banks of 4 bytes.
-  int bank_ways() const {
-    int most = 1;
-    for (int matrix = 0; matrix < 4; ++matrix) {
-      std::array<int, 8> rows = {};
-      for (int row = 0; row < 8; ++row)
-        most = std::max(most, ++rows[static_cast<size_t>((*this)(matrix, row) / 16 % 8)]);
-    }
-    return most;
-  }
-};
-
 Reader reader_of(const MmaRecord& mma, char name, const TileRecord& tile) {
   return name == 'A' ? Reader{*mma.a, tile, name, mma.m, mma.k, kBlock, mma.where}
                      : Reader{mma.b, tile, name, mma.n, mma.k, mma.n, mma.where};
@@ -111,40 +85,6 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
       return tried;
     }
   tried.elements = static_cast<uint64_t>(reader.block_mn) * static_cast<uint64_t>(reader.depth());
-  return tried;
-}
-
-// The four registers of one thread. ldmatrix (PTX ISA): lane l names row l % 8 of matrix l / 8, and gets of
-// each matrix 4 bytes of row lane / 4, or with .trans of column lane / 4. wgmma (PTX ISA, "Register
-// Fragments"): register 2 c + h holds 4 bytes of row 16 warp + lane / 4 + 8 h from byte 16 c + 4 (lane % 4)
-// of the step on.
-Tried try_registers(const RowAddress& row_address, int thread, const Image& image) {
-  Tried tried;
-  const FragmentRecord& f = row_address.fragment;
-  const int size = size_of(row_address.tile.dtype), lane = thread % 32, warp = thread / 32;
-  for (int matrix = 0; matrix < 4; ++matrix)
-    for (int e = 0; e < 4 / size; ++e) {
-      const int m = 16 * warp + lane / 4 + matrix % 2 * 8,
-                k = (32 * row_address.step + matrix / 2 * 16 + lane % 4 * 4) / size + e;
-      const int64_t at = f.trans ? row_address(matrix, lane % 4 * 2 + e) + lane / 4 * size
-                                 : row_address(matrix, lane / 4) + lane % 4 * 4 + e * size;
-      const Element corner = row_address.corner;
-      const Element wanted =
-          f.transposed ? Element{corner.row + k, corner.col + m} : Element{corner.row + m, corner.col + k};
-      std::optional<Element> found = image.at(at);
-      if (found && *found == wanted) continue;
-      tried.counterexample = {
-          .operation =
-              fmt::format("load_fragment: step {}, thread {}, register {}", row_address.step, thread, matrix),
-          .wanted = wanted,
-          .found = found,
-          .wanted_at = image.place_of(wanted),
-          .address = at,
-          .reason = found ? "ldmatrix reads another element" : "ldmatrix reads beside the elements",
-          .where = f.where};
-      return tried;
-    }
-  tried.elements = static_cast<uint64_t>(16 / size);
   return tried;
 }
 
@@ -190,25 +130,41 @@ std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile) {
                      reader.block_mn, reader.depth(), o.descriptor, advances);
 }
 
-Tried try_fragment(const FragmentRecord& f, const TileRecord& tile, const std::vector<Image>& images) {
+// wgmma (PTX ISA, "Register Fragments"): register 2 c + h of a step holds 4 bytes of row 16 warp + lane / 4 +
+// 8 h of a block, from byte 16 c + 4 (lane % 4) of the step on.
+Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
-  tried.bank_ways = 1;
-  for (Element corner : corners(f.view, tile))
-    for (int stage = 0; stage < tile.stages; ++stage)
-      for (int step = 0; step < static_cast<int>(f.along_k.size()); ++step)
-        for (int thread = 0; thread < 128; ++thread) {
-          const RowAddress row_address{f, tile, corner, stage, step, thread / 32};
-          if (!add(tried, try_registers(row_address, thread, images[static_cast<size_t>(stage)])))
-            return tried;
-          if (thread % 32 == 0) tried.bank_ways = std::max(tried.bank_ways, row_address.bank_ways());
+  const int size = size_of(mma.a_type), steps = mma.k * size / 32;
+  std::optional<Element> corner;  // of the view that they come from, for all the same
+  for (size_t i = 0; i < mma.a_words.size(); ++i) {
+    const LoadedWord& word = mma.a_words[i];
+    const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];
+    const int r = static_cast<int>(i % 4), step = static_cast<int>(i / 4) % steps,
+              block = static_cast<int>(i / 4) / steps;
+    for (int thread = 0; thread < 128; ++thread)
+      for (int e = 0; e < 4 / size; ++e) {
+        const int lane = thread % 32, warp = thread / 32;
+        const Element within{kBlock * block + 16 * warp + lane / 4 + 8 * (r % 2),
+                             (32 * step + r / 2 * 16 + lane % 4 * 4) / size + e};
+        const Element held = copy.held(thread, word.word * (4 / size) + e);
+        const Element of_a = copy.transposed ? Element{held.col, held.row} : held;
+        const Element first{of_a.row - within.row, of_a.col - within.col};
+        if (!corner) corner = first;
+        if (*corner == first) {
+          ++tried.elements;
+          continue;
         }
+        tried.counterexample = {
+            .operation = fmt::format("mma: A in registers: block {}, step {}, thread {}, register {}", block,
+                                     step, thread, r),
+            .wanted = Element{corner->row + within.row, corner->col + within.col},
+            .found = of_a,
+            .reason = "the register holds another element",
+            .where = mma.where};
+        return tried;
+      }
+  }
   return tried;
-}
-
-std::string text_of(const FragmentRecord& f, const TileRecord& tile) {
-  return fmt::format("load_fragment: A from {}, {}-major: {} ldmatrix of 64x{}, advances {} B",
-                     view_text(f.view, tile), f.trans ? "MN" : "K", f.along_k.size(),
-                     32 / size_of(tile.dtype), fmt::join(f.along_k, " "));
 }
 
 }  // namespace ptxbuilder::detail

@@ -26,11 +26,11 @@ int address_of(const StoreRecord::Write& write, int size, int thread, int i) {
 // One buffer: which accumulator lies at each element.
 class Buffer {
  public:
-  Buffer(const StoreRecord& store, const TileRecord& tile, int first_stage)
+  Buffer(const StoreRecord& store, const TileRecord& tile, int stage)
       : store_(store),
         tile_(tile),
-        start_(int64_t{tile.offset} + int64_t{first_stage} * tile.stage_bytes),
-        lies_(store.boxes.size() * static_cast<size_t>(tile.stage_bytes / size_of(tile.dtype))),
+        start_(int64_t{tile.offset} + int64_t{stage} * tile.stage_bytes),
+        lies_(static_cast<size_t>(tile.stage_bytes / size_of(tile.dtype))),
         stored_(static_cast<size_t>(kBlockRows * store.cols), false) {}
 
   Tried run() {
@@ -40,6 +40,7 @@ class Buffer {
     for (size_t i = 0; i < stored_.size() && !tried_.counterexample; ++i)
       if (!stored_[i])
         fail("tma_store", element(static_cast<int>(i)), std::nullopt, std::nullopt, "no box brings it");
+    for (size_t i = 0; i < store_.writes.size() && !tried_.counterexample; ++i) tell(i);
     return std::move(tried_);
   }
 
@@ -49,8 +50,7 @@ class Buffer {
     const int size = size_of(tile_.dtype), aligned = w.matrices > 0 ? 16 : w.bytes;
     tried_.bank_ways = std::max(tried_.bank_ways, bank_ways(w.addresses, start_, w.bytes, w.matrices));
     for (int thread = 0; thread < kThreads; ++thread) {
-      const std::string operation =
-          fmt::format("{} {}, thread {}", w.matrices > 0 ? "stmatrix" : "st.shared", number, thread);
+      const std::string operation = text_of(w, number, thread);
       const int64_t named = w.addresses[static_cast<size_t>(thread)];
       if ((start_ + named) % aligned != 0)
         return fail(operation, std::nullopt, std::nullopt, named,
@@ -58,10 +58,6 @@ class Buffer {
       for (size_t i = 0; i < w.held.size(); ++i) {
         const Element held = accumulator(thread, w.held[i]);
         const int64_t at = address_of(w, size, thread, static_cast<int>(i));
-        if (!w.coordinates.empty())
-          if (const Element told = w.coordinates[static_cast<size_t>(thread) * w.held.size() + i];
-              !(told == held))
-            return fail(operation, held, told, std::nullopt, "the epilogue is told of that element");
         if (!holds(at)) return fail(operation, held, std::nullopt, at, "beside the buffer");
         if (there(at)) return fail(operation, held, there(at), at, "two elements at one address");
         lies_[static_cast<size_t>(at / size)] = held;
@@ -69,12 +65,29 @@ class Buffer {
     }
   }
 
+  static std::string text_of(const StoreRecord::Write& w, size_t number, int thread) {
+    return fmt::format("{} {}, thread {}", w.matrices > 0 ? "stmatrix" : "st.shared", number, thread);
+  }
+
+  // What an epilogue has been told of the elements of an instruction.
+  void tell(size_t number) {
+    const StoreRecord::Write& w = store_.writes[number];
+    for (int thread = 0; thread < kThreads; ++thread)
+      for (size_t i = 0; i < w.held.size(); ++i) {
+        const Element held = accumulator(thread, w.held[i]);
+        const Element told = w.coordinates[static_cast<size_t>(thread) * w.held.size() + i];
+        if (!(told == held))
+          return fail(text_of(w, number, thread), held, told, std::nullopt,
+                      "the epilogue is told of that element");
+      }
+  }
+
   void read(const StoreRecord::Box& box) {
     const TensorMapRecipe& recipe = store_.recipe;
-    const int64_t start = start_ + int64_t{box.stage} * tile_.stage_bytes;
-    const auto count = static_cast<uint32_t>(tile_.stage_bytes / size_of(tile_.dtype));
-    if (start % 128 != 0 || recipe.box[0] * recipe.box[1] != count)
-      return fail("tma_store", std::nullopt, std::nullopt, start - start_, "the stage is no box of the map");
+    const int64_t start = start_ + box.bytes;
+    const uint32_t count = recipe.box[0] * recipe.box[1];
+    if (start % 128 != 0)
+      return fail("tma_store", std::nullopt, std::nullopt, box.bytes, "no multiple of 128 B");
     for (uint32_t i = 0; i < count; ++i) {
       const auto along = static_cast<int>(i % recipe.box[0]), across = static_cast<int>(i / recipe.box[0]);
       const Element wanted = store_.transposed ? Element{box.row + along, box.col + across}
@@ -128,8 +141,8 @@ class Buffer {
 
 Tried try_store(const KernelRecord& kernel, const StoreRecord& store) {
   Tried all;
-  for (int first : store.first_stages) {
-    Tried tried = Buffer(store, kernel.tiles[static_cast<size_t>(store.tile)], first).run();
+  for (int stage : store.stages) {
+    Tried tried = Buffer(store, kernel.tiles[static_cast<size_t>(store.tile)], stage).run();
     all.elements += tried.elements;
     all.bank_ways = std::max(all.bank_ways, tried.bank_ways);
     if (!tried.counterexample) continue;

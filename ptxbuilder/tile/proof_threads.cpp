@@ -87,7 +87,7 @@ namespace {
 // One operand of an mma.sync: which part of the tile each warp's registers are.
 struct Operand {
   char name;  // 'A' or 'B'
-  const std::vector<WarpMmaRecord::Word>& words;
+  const std::vector<LoadedWord>& words;
   const Layout& layout;  // (lane, value) -> index down the columns of rows x k
   int rows;
   DType dtype;
@@ -96,11 +96,9 @@ struct Operand {
 // The element that a lane of a warp holds as value `v`.
 Element held_by(const KernelRecord& kernel, const Operand& o, int warp, int lane, int v) {
   const int per_word = 4 / size_of(o.dtype);
-  const WarpMmaRecord::Word& word = o.words[static_cast<size_t>(v / per_word)];
-  const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];
-  const int value = word.word * per_word + v % per_word, values = copy.values();
-  return copy.elements[index_of(copy, value / values, warp * kWarp + lane) * static_cast<size_t>(values) +
-                       static_cast<size_t>(value % values)];
+  const LoadedWord& word = o.words[static_cast<size_t>(v / per_word)];
+  return kernel.thread_copies[static_cast<size_t>(word.copy)].held(warp * kWarp + lane,
+                                                                   word.word * per_word + v % per_word);
 }
 
 // The part's first element, the same for all; none, and a counterexample, where one is not.

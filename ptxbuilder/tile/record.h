@@ -87,24 +87,19 @@ struct OperandRecord {
   }
 };
 
+// A register that a copy by threads has loaded: word `word` of those of a thread, accesses first. -1: nothing
+// is known of it.
+struct LoadedWord {
+  int copy = -1, word = 0;
+};
+
 // One call of mma: D[m, n] += A[m, k] B[n, k], as blocks of 64 rows and steps of 32 bytes along k.
 struct MmaRecord {
   DType a_type = DType::bf16;
   int m = 0, n = 0, k = 0;
   std::optional<OperandRecord> a;  // none where A is in registers
   OperandRecord b;
-  Where where;
-};
-
-// One load_fragment: 64 rows of a view, m x k, by an ldmatrix of four 8x8 matrices for each step of 32 bytes
-// along k.
-struct FragmentRecord {
-  ViewRecord view;
-  bool transposed = false;  // the view
-  bool trans = false;       // ldmatrix exchanges rows and columns
-  Swizzle swizzle = Swizzle::none;
-  std::vector<int> along_k;    // bytes, by step
-  std::vector<int> by_thread;  // of 128: where the row that it names begins, in bytes, before swizzling
+  std::vector<LoadedWord> a_words;  // A's registers: four for each step, and these for each block
   Where where;
 };
 
@@ -127,29 +122,33 @@ struct ThreadCopyRecord {
   std::vector<ElementRecord> elements;
   Where where;
 
+  bool transposed = false;  // the view: rows and columns of `elements` are its columns and rows
+
   int values() const {  // of a thread in an access
     return (matrices > 0 ? 4 * matrices : bytes) / size_of(dtype);
   }
+  // The element that a thread has as value `v` of all its accesses.
+  const ElementRecord& held(int thread, int v) const {
+    const int access = v / values();
+    return elements[static_cast<size_t>((access * threads + thread) * values() + v % values())];
+  }
 };
 
-// One mma.sync of a warp, and where its registers come from: word `word` of those that a thread has loaded by
-// a copy, accesses first. The layouts are the instruction's, as MmaAtom has them.
+// One mma.sync of a warp, and where its registers come from. The layouts are the instruction's, as MmaAtom
+// has them.
 struct WarpMmaRecord {
-  struct Word {
-    int copy = -1, word = 0;  // -1: nothing is known of it
-  };
   int m = 0, n = 0;
   DType a_type = DType::bf16, b_type = DType::bf16;
   Layout layout_a, layout_b;
-  std::vector<Word> a, b;
+  std::vector<LoadedWord> a, b;
   Where where;
 };
 
-// Accumulators on their way out: threads write columns of 64 rows to a buffer, which is some stages of a tile
-// in a row, and TMA stores each stage as a box.
+// Accumulators on their way out: threads write columns of 64 rows to a buffer, which is a stage of a tile,
+// and TMA stores boxes of it.
 struct StoreRecord {
   int tile = 0;
-  std::vector<int> first_stages;  // where the buffer may begin
+  std::vector<int> stages;  // that the buffer may be
   std::string map;
   TensorMapRecipe recipe;
   bool transposed = false;  // the tensor's rows are the accumulator's columns
@@ -161,32 +160,24 @@ struct StoreRecord {
     int bytes = 0, matrices = 0;
     bool trans = false;
     std::vector<int> addresses, held;
-    // With an epilogue, what it is told of each: of thread 0 all that are held, then of thread 1.
-    std::vector<ElementRecord> coordinates = {};
+    // What an epilogue is told of each: of thread 0 all that are held, then of thread 1.
+    std::vector<ElementRecord> coordinates;
   };
   std::vector<Write> writes;
-  // The stage of a box, and the first row and column of the accumulators that it brings to the tensor.
+  // Where a box lies, in bytes from the buffer's start, and the first row and column of the accumulators that
+  // it brings to the tensor.
   struct Box {
-    int stage = 0, row = 0, col = 0;
+    int bytes = 0, row = 0, col = 0;
   };
   std::vector<Box> boxes;
   Where where;
 };
-
-// Where byte `offset` of a matrix at `start` lies, from there, as threads compute it: bits from 7 on of its
-// address are exclusive-ored onto those from 4 on. I is int64_t, or u32 on the device.
-template <class I>
-I swizzled_offset(I start, I offset, Swizzle swizzle) {
-  const int mask = ((1 << static_cast<int>(swizzle)) - 1) << 4;
-  return offset ^ ((start + offset) >> 3 & mask);
-}
 
 struct KernelRecord {
   std::string kernel;
   std::vector<TileRecord> tiles;
   std::vector<CopyRecord> copies;
   std::vector<MmaRecord> mmas;
-  std::vector<FragmentRecord> fragments;
   std::vector<ThreadCopyRecord> thread_copies;
   std::vector<WarpMmaRecord> warp_mmas;
   std::vector<StoreRecord> stores;

@@ -127,6 +127,24 @@ RegisterLayout wgmma_col(int n, Where where) {
 RegisterLayout wgmma_8bit(int k, Where where) { return a_layout("wgmma_8bit", 1, k, where); }
 RegisterLayout wgmma_32bit(int k, Where where) { return a_layout("wgmma_32bit", 4, k, where); }
 
+RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
+  switch (type) {
+    case DType::f16:
+    case DType::bf16:
+      return wgmma_layout(m, k, where);
+    case DType::tf32:
+      return wgmma_32bit(k, where);
+    case DType::e4m3:
+    case DType::e5m2:
+    case DType::s8:
+    case DType::u8:
+      return wgmma_8bit(k, where);
+    default:
+      throw Error(where,
+                  fmt::format("wgmma_a: {} is none of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(type)));
+  }
+}
+
 // Of 16 columns, lanes 0 to 3 of four hold those from 0, 8, 4 and 12 on: the exchange with wgmma_layout is
 // between lanes 0 and 1, and 2 and 3.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
@@ -192,6 +210,17 @@ std::optional<Additive> additive_rows(const RegisterLayout& layout) {
 
 std::optional<Additive> additive_cols(const RegisterLayout& layout) {
   return additive(layout, [cols = layout.cols()](int element) { return element % cols; });
+}
+
+void check_part(const TilePart& part, TileExtent tile, std::string_view operation, Where where) {
+  auto fits = [](int first, int count, int of, int extent) {
+    return first >= 0 && count >= of && first % of == 0 && count % of == 0 && first <= extent - count;
+  };
+  if (!fits(part.row, part.rows, kRows, tile.rows) || !fits(part.col, part.cols, 8, tile.cols))
+    throw Error(
+        where, fmt::format("{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} "
+                           "within them, columns of 8",
+                           operation, part.rows, part.cols, part.row, part.col, tile.rows, tile.cols, kRows));
 }
 
 int replicated_bits(const RegisterLayout& layout) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/layout/layout.h"
 
@@ -16,6 +17,11 @@ namespace ptxbuilder {
 struct TileExtent {
   int rows, cols;
   friend bool operator==(const TileExtent&, const TileExtent&) = default;
+};
+
+// Rows and columns of a tile, from a first one each.
+struct TilePart {
+  int row, col, rows, cols;
 };
 
 // A map from (thread, value) to the element cols * row + column, for the 128 threads of a warpgroup. Threads
@@ -71,6 +77,9 @@ RegisterLayout wgmma_col(int n, Where where = Where::here());
 RegisterLayout wgmma_8bit(int k, Where where = Where::here());
 // A of 32-bit types, tf32: k is a multiple of 8.
 RegisterLayout wgmma_32bit(int k, Where where = Where::here());
+// That of A in registers of a type: wgmma_layout(m, k), wgmma_8bit(k) or wgmma_32bit(k), of which the last
+// two have 64 rows. Throws Error for a type that A cannot have.
+RegisterLayout wgmma_a(DType type, int m, int k, Where where = Where::here());
 // As A of 16-bit types, with 4 and 8 consecutive elements a thread: what is narrow in memory is loaded so, 32
 // bits at a time, and widened to 16 bits. A cast to wgmma_layout then exchanges values between lanes of four.
 // k is a multiple of 16 and of 32.
@@ -96,6 +105,10 @@ struct Additive {
 std::optional<Additive> additive(const RegisterLayout& layout, const std::function<int(int element)>& f);
 std::optional<Additive> additive_rows(const RegisterLayout& layout);
 std::optional<Additive> additive_cols(const RegisterLayout& layout);
+
+// Throws Error that begins with `operation` unless the part lies within the tile, and has rows and a first
+// one that are multiples of 64, and columns of 8, as wgmma_layout repeats itself.
+void check_part(const TilePart& part, TileExtent tile, std::string_view operation, Where where);
 
 // The bits of the thread's number that change nothing: threads that differ in them alone hold the same.
 int replicated_bits(const RegisterLayout& layout);

@@ -96,6 +96,7 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& 
   const int vector = vector_of(layout, plane);
   r.bytes = vector * plane.element_bytes;
   r.text = fmt::format("{} {} by vectors of {} B", verb, layout.describe(), r.bytes);
+  r.transposed = plane.transposed;
   r.where = where;
   std::vector<SharedAddresses<int64_t, int64_t>> of_threads;
   for (int64_t thread = 0; thread < r.threads; ++thread) of_threads.emplace_back(0, plane, layout, thread);
@@ -173,12 +174,12 @@ void store_at(Addresses addresses, int vector, const TileValues& x, Where where)
   }
 }
 
-// The matrix instruction that moves a view of 16-bit elements to or from registers of a layout, in place of
-// more accesses of 2, 4 or 8 bytes; none where none does. It has no more bank conflicts: a row of a matrix is
-// what four lanes access beside each other.
+// The matrix instruction that moves a view to or from registers of a layout, in place of more accesses of 2,
+// 4 or 8 bytes; none where none does. It has no more bank conflicts: a row of a matrix is what four lanes
+// access beside each other.
 std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, const Plane& plane,
                                      const RegisterLayout& layout, Where where) {
-  if (plane.element_bytes != 2 || layout.values() < 2 || replicated_bits(layout) != 0 ||
+  if (layout.values() * plane.element_bytes < 4 || replicated_bits(layout) != 0 ||
       vector_of(layout, plane) * plane.element_bytes >= kAccessBytes)
     return std::nullopt;
   const Signature& kernel = Builder::current(where).signature();
@@ -187,6 +188,7 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, const Pl
   const ComposedLayout memory = layout_of(view);
   for (int matrices : {4, 2, 1})
     for (bool trans : {view.is_transposed(), !view.is_transposed()}) {
+      if (trans && plane.element_bytes != 2) continue;
       try {
         const Layout by_columns = composition(make_layout({cols, rows}, {rows, 1}), layout.thread_value());
         const CopyAtom atom =
@@ -276,7 +278,11 @@ TileValues load_view(const TileView& from, DType dtype, const std::optional<Regi
     throw Error(where, fmt::format("load: {} holds one value for all elements", chosen.describe()));
   if (auto copy = matrix_copy(false, from, plane_of(from), chosen, where)) {
     TileValues x{dtype, chosen, {}};
-    for (u32 word : ptxbuilder::load(*copy, from, thread_in_warpgroup(where), where)) x.words.push_back(word);
+    auto& loaded = TileContext::of(Builder::current(where)).loaded_words;
+    for (u32 word : ptxbuilder::load(*copy, from, thread_in_warpgroup(where), where)) {
+      x.words.push_back(word_class(dtype) == Class::f32 ? Value(bit_cast<f32>(word, where)) : word);
+      loaded[x.words.back().handle()] = loaded[word.handle()];
+    }
     return x;
   }
   record(ThreadCopyRecord::Kind::to_registers, "load", from, plane_of(from), chosen, where);
@@ -289,7 +295,9 @@ void store_view(const TileView& to, const TileValues& x, Where where) {
   const TileValues stored = for_storing(x, where);
   if (auto copy = matrix_copy(true, to, plane_of(to), stored.layout, where)) {
     std::vector<u32> words;
-    for (Value word : stored.words) words.emplace_back(word.handle());
+    for (Value word : stored.words)
+      words.push_back(word_class(x.dtype) == Class::f32 ? bit_cast<u32>(f32(word.handle()), where)
+                                                        : u32(word.handle()));
     ptxbuilder::store(*copy, to, thread_in_warpgroup(where), words, where);
     return;
   }

@@ -91,6 +91,11 @@ class RegisterTile {
     return T(detail::tile_element(values_, i, where).handle());
   }
 
+  // Of a tile in wgmma_layout a part, in that layout too; rows are multiples of 64, columns of 8.
+  RegisterTile part(const TilePart& part, Where where = Where::here()) const {
+    return RegisterTile(detail::tile_part(values_, part, where));
+  }
+
   PTXBUILDER_TILE_OPERATOR(+, add)
   PTXBUILDER_TILE_OPERATOR(-, sub)
   PTXBUILDER_TILE_OPERATOR(*, mul)

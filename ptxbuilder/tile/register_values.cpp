@@ -71,6 +71,22 @@ Value tile_element(const TileValues& x, int i, Where where) {
   return elements_of(x)[static_cast<size_t>(i)];
 }
 
+TileValues tile_part(const TileValues& x, const TilePart& part, Where where) {
+  const TileExtent extent = x.layout.extent();
+  check_part(part, extent, "part", where);
+  if (!(x.layout == wgmma_layout(extent.rows, extent.cols)))
+    throw Error(where, fmt::format("part: of a tile of {}; layout_cast it to wgmma_layout({}, {}) first",
+                                   x.layout.describe(), extent.rows, extent.cols));
+  // A thread's values are those of 8 columns after the other, and of 64 rows after the other.
+  const int of_8_columns = 4 / per_word(x.dtype), of_block = extent.cols / 8 * of_8_columns;
+  TileValues y{x.dtype, wgmma_layout(part.rows, part.cols), {}};
+  for (int block = part.row / 64; block < (part.row + part.rows) / 64; ++block) {
+    auto first = x.words.begin() + block * of_block + part.col / 8 * of_8_columns;
+    y.words.insert(y.words.end(), first, first + part.cols / 8 * of_8_columns);
+  }
+  return y;
+}
+
 TileOperand scalar_operand(DType dtype, Value value, Where where) {
   if (!is_half(dtype)) return {std::nullopt, {value}, where};
   return {std::nullopt, {Value(pack(dtype, value.handle(), value.handle()))}, where};

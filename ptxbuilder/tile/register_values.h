@@ -42,6 +42,7 @@ std::vector<Value> elements_of(const TileValues& x);
 TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                          const std::vector<Value>& elements);
 Value tile_element(const TileValues& x, int i, Where where);
+TileValues tile_part(const TileValues& x, const TilePart& part, Where where);
 
 TileOperand scalar_operand(DType dtype, Value value, Where where);
 TileValues filled(DType dtype, Value value, const RegisterLayout& layout);

@@ -18,8 +18,6 @@ uint64_t checked_places(int m, int n, int consumers, int ctas, Where where) {
   return static_cast<uint64_t>(consumers) * static_cast<uint64_t>(ctas);
 }
 
-void sync_warpgroup(Where where) { bar_sync(detail::warpgroup_in_cta(where) + 1, 128, where); }
-
 }  // namespace
 
 StreamSum::StreamSum(Kernel& kernel, int m, int n, int consumers, int ctas, Where where)
@@ -45,19 +43,18 @@ Semaphore StreamSum::given(u64 slot) const { return Semaphore(gptr<u32>(given_ +
 void StreamSum::give(const Accumulator& acc, Where where) const {
   AtLine line(where);
   check(acc, where);
-  const int groups = acc.elements() / kVector;  // of a block
+  const int groups = n_ / 8;  // of a block: kVector elements of a thread are of 8 columns
   u32 thread = tid_x(where) & 127;
   u64 mine = slot(ctaid_x(where), where);
   gmem to = sums_ + (mine * static_cast<uint64_t>(4 * m_ * n_) + u64(thread * (4 * kVector)));
   for (int block = 0; block < m_ / 64; ++block)
     for (int i = 0; i < groups; ++i) {
-      const std::array<f32, kVector> values = {
-          acc.value(block, kVector * i), acc.value(block, kVector * i + 1), acc.value(block, kVector * i + 2),
-          acc.value(block, kVector * i + 3)};
+      const RegisterTile<f32> part = load<f32>(acc, {64 * block, 8 * i, 64, 8}, where);
+      const std::array<f32, kVector> values = {part.value(0), part.value(1), part.value(2), part.value(3)};
       ptxbuilder::store(gptr<f32>(to + static_cast<uint64_t>((block * groups + i) * kGroupBytes)), values,
                         where);
     }
-  sync_warpgroup(where);
+  detail::sync_warpgroup(where);
   if_(
       thread == 0, [&] { given(mine).signal(where); }, where);
 }
@@ -65,27 +62,26 @@ void StreamSum::give(const Accumulator& acc, Where where) const {
 void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
   AtLine line(where);
   check(acc, where);
-  const int groups = acc.elements() / kVector;
+  const int groups = n_ / 8;
   u32 thread = tid_x(where) & 127;
   u64 theirs = slot(from, where);
   gmem at = sums_ + (theirs * static_cast<uint64_t>(4 * m_ * n_) + u64(thread * (4 * kVector)));
   if_(
       thread == 0, [&] { given(theirs).take(where); }, where);
-  sync_warpgroup(where);
+  detail::sync_warpgroup(where);
   // Several loads in flight at a time; the accumulators lie in between as instructions that none may pass.
   const int total = m_ / 64 * groups;
   for (int first = 0; first < total; first += kInFlight) {
     std::vector<std::array<f32, kVector>> parts;
     for (int i = first; i < std::min(total, first + kInFlight); ++i)
       parts.push_back(load<kVector>(gptr<f32>(at + static_cast<uint64_t>(i * kGroupBytes)), where));
-    for (int i = first; i < first + static_cast<int>(parts.size()); ++i)
-      for (int e = 0; e < kVector; ++e) {
-        const int block = i / groups, element = kVector * (i % groups) + e;
-        acc.set(
-            block, element,
-            acc.value(block, element, where) + parts[static_cast<size_t>(i - first)][static_cast<size_t>(e)],
-            where);
-      }
+    for (int i = first; i < first + static_cast<int>(parts.size()); ++i) {
+      const TilePart part = {64 * (i / groups), 8 * (i % groups), 64, 8};
+      const auto& taken = parts[static_cast<size_t>(i - first)];
+      const RegisterTile<f32> more(
+          detail::TileValues{DType::f32, wgmma_layout(64, 8), {taken.begin(), taken.end()}});
+      ptxbuilder::store(acc, load<f32>(acc, part, where) + more, part, where);
+    }
   }
 }
 

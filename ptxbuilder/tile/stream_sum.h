@@ -2,8 +2,8 @@
 // launch.
 #pragma once
 
+#include "ptxbuilder/tile/accumulator.h"
 #include "ptxbuilder/tile/kernel.h"
-#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/semaphore.h"
 
 namespace ptxbuilder {

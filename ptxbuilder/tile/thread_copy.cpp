@@ -63,6 +63,7 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   r.bytes = atom.bytes();
   r.matrices = atom.is_matrix() ? atom.matrices() : 0;
   r.trans = atom.transposed();
+  r.transposed = place.transposed;
   r.where = where;
   const Layout coordinates = copy.coordinates();
   const int64_t rows = size(copy.memory().layout().shape()[0]);
@@ -73,9 +74,9 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
     for (int64_t thread = 0; thread < copy.threads(); ++thread) {
       const auto [inside, outside] = shared_offset(copy, copy.linear_offsets(), thread, access);
       r.addresses.push_back(static_cast<int>(inside + outside));
-      const auto [row, col] = coordinates_of(coordinates, thread, access);
       for (int i = 0; i < r.values(); ++i)
         if (kind == ThreadCopyRecord::Kind::from_global) {
+          const auto [row, col] = coordinates_of(coordinates, thread, access);
           add({static_cast<int>(row), static_cast<int>(col) + i});
         } else {
           const int64_t e = copy.thread_value()({thread, int64_t{access} * r.values() + i});

@@ -21,10 +21,10 @@ void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std
                                    a.size(), b.size(), d.size(), atom.row().name, want_a, want_b, want_d));
   const detail::TileContext& context = detail::TileContext::of(Builder::current(where));
   auto words = [&](std::span<const u32> registers_of) {
-    std::vector<WarpMmaRecord::Word> all;
+    std::vector<LoadedWord> all;
     for (const u32& r : registers_of) {
       auto known = context.loaded_words.find(r.handle());
-      all.push_back(known == context.loaded_words.end() ? WarpMmaRecord::Word{} : known->second);
+      all.push_back(known == context.loaded_words.end() ? LoadedWord{} : known->second);
     }
     return all;
   };

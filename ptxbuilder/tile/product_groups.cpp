@@ -1,0 +1,126 @@
+#include "ptxbuilder/tile/product_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ptxbuilder/ir/instructions.h"
+
+namespace ptxbuilder::detail {
+
+void ProductGroups::open(Where where) {
+  if (open_)
+    throw Error(where, fmt::format("wgmma_group: inside the group of {}, which is not committed yet",
+                                   to_string(groups_.back())));
+  note({Event::Kind::open, where});
+  open_ = true;
+}
+
+void ProductGroups::fence(Where where) {
+  if (!open_) throw Error(where, "mma: outside wgmma_group, which fences products and commits them");
+  if (fence_) return;
+  fence_ = Builder::current(where).remember_place();
+  wgmma_fence(groups_.back());
+}
+
+std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& registers, Where where) {
+  std::vector<Value> copies;
+  auto copy = [&] {
+    for (Value v : registers) copies.push_back(mov_b32(u32(v.handle()), where));
+  };
+  if (!fence_) {
+    copy();
+    return copies;
+  }
+  Builder& builder = Builder::current(where);
+  for (Value v : registers)
+    if (!builder.known_at(v, fence_))
+      throw Error(where, fmt::format("mma: A is computed behind the first product of the group of {}, so "
+                                     "that ptxas would serialise them (C7513); compute it ahead",
+                                     to_string(groups_.back())));
+  Builder::Place next;
+  builder.emit_at(fence_, [&] {
+    copy();
+    next = builder.remember_place();
+  });
+  fence_ = next;
+  return copies;
+}
+
+void ProductGroups::product(const Accumulator& accumulator, Where where) {
+  accumulator->written = true;
+  note({Event::Kind::product, where, accumulator});
+}
+
+void ProductGroups::commit() {
+  if (fence_) Builder::current().emit_at(std::exchange(fence_, nullptr), [] {});  // takes the mark away
+  open_ = false;
+}
+
+void ProductGroups::wait(int pending) { note({Event::Kind::wait, {}, nullptr, pending}); }
+
+void ProductGroups::read(const Accumulator& accumulator, Where where) {
+  if (!accumulator->written)
+    throw Error(where, "accumulator: read, but no product or store has written it, or none since zero()");
+  note({Event::Kind::access, where, accumulator});
+}
+
+void ProductGroups::write(const Accumulator& accumulator, Where where) {
+  note({Event::Kind::access, where, accumulator});
+  if (fence_)
+    throw Error(where, fmt::format("accumulator: written behind the first product of the group of {}, so "
+                                   "that ptxas would serialise them (C7515); write it ahead",
+                                   to_string(groups_.back())));
+  accumulator->written = true;
+}
+
+void ProductGroups::end_role() {
+  for (const Accumulator& accumulator : flying_) accumulator->group.reset();
+  flying_.clear();
+}
+
+void ProductGroups::note(Event event) {
+  follow(event, false);
+  if (!loops_.empty()) events_.push_back(std::move(event));
+}
+
+void ProductGroups::follow(const Event& event, bool next_round) {
+  switch (event.kind) {
+    case Event::Kind::open:
+      groups_.push_back(event.where);
+      break;
+    case Event::Kind::product:
+      event.accumulator->group = static_cast<int>(groups_.size()) - 1;
+      if (std::find(flying_.begin(), flying_.end(), event.accumulator) == flying_.end())
+        flying_.push_back(event.accumulator);
+      break;
+    case Event::Kind::wait:
+      std::erase_if(flying_, [&](const Accumulator& accumulator) {
+        if (*accumulator->group >= committed() - event.pending) return false;
+        accumulator->group.reset();
+        return true;
+      });
+      break;
+    case Event::Kind::access:
+      if (const std::optional<int>& group = event.accumulator->group)
+        throw Error(event.where,
+                    fmt::format("accumulator: read or written while the products of the group of {}{} may "
+                                "still write it; call wgmma_wait({}) first",
+                                to_string(groups_[static_cast<size_t>(*group)]),
+                                next_round ? ", of the round of the loop before," : "",
+                                std::max(0, committed() - 1 - *group)));
+      break;
+  }
+}
+
+void ProductGroups::begin_loop() { loops_.push_back(events_.size()); }
+
+void ProductGroups::end_loop() {
+  const size_t first = loops_.back();
+  loops_.pop_back();
+  for (size_t i = first; i < events_.size(); ++i) follow(events_[i], true);
+  if (loops_.empty()) events_.clear();
+}
+
+}  // namespace ptxbuilder::detail

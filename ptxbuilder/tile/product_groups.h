@@ -1,0 +1,73 @@
+// Groups of products in flight, followed while a kernel is emitted: which accumulators the tensor cores may
+// still write (PTX ISA, wgmma.commit_group, wgmma.wait_group).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ptxbuilder/ir/builder.h"
+
+namespace ptxbuilder::detail {
+
+// What is known of one accumulator.
+struct AccumulatorState {
+  bool written = false;      // since it was made, or zeroed
+  std::optional<int> group;  // that writes it, where that may be in flight
+};
+
+// Code is followed in the order in which it is emitted, branches one after the other; what a loop's end
+// brings to its beginning is tried when the loop has been emitted. What only the device knows, as a loop of
+// no rounds, is the emulator's to find.
+class ProductGroups {
+ public:
+  using Accumulator = std::shared_ptr<AccumulatorState>;
+
+  // Begins a group. Throws Error inside another.
+  void open(Where where);
+  // Fences the group's products from the registers that were written before (wgmma.fence), ahead of its
+  // first. Throws Error outside a group.
+  void fence(Where where);
+  // Copies of registers that a product reads, made ahead of the fence: ptxas serialises products between
+  // which registers of theirs are written (its advisory C7513). Throws Error for what is computed behind the
+  // group's first product.
+  std::vector<Value> ahead_of_fence(const std::vector<Value>& registers, Where where);
+  // A product of the open group writes the accumulator.
+  void product(const Accumulator& accumulator, Where where);
+  // Ends the group.
+  void commit();
+  // At most `pending` of the groups are unfinished from here on.
+  void wait(int pending);
+
+  // The author reads, or writes, an accumulator. Throws Error, which names the group, while one may write it,
+  // for reading what nothing has written, and for writing behind the first product of an open group.
+  void read(const Accumulator& accumulator, Where where);
+  void write(const Accumulator& accumulator, Where where);
+
+  // A role's code has no products of another's.
+  void end_role();
+
+  // The body of a loop, whose events are tried once more at its end.
+  void begin_loop();
+  void end_loop();
+
+ private:
+  struct Event {
+    enum class Kind : uint8_t { open, product, wait, access } kind;
+    Where where = {};
+    Accumulator accumulator = nullptr;
+    int pending = 0;
+  };
+  void note(Event event);
+  void follow(const Event& event, bool next_round);
+  int committed() const { return static_cast<int>(groups_.size()) - (open_ ? 1 : 0); }
+
+  std::vector<Where> groups_;  // all, by number, each where it was begun
+  bool open_ = false;
+  Builder::Place fence_;             // of the open group, once it has one
+  std::vector<Accumulator> flying_;  // those whose group may be in flight
+  std::vector<Event> events_;        // of the loops being emitted
+  std::vector<size_t> loops_;        // where in events_ each of these begins
+};
+
+}  // namespace ptxbuilder::detail
