@@ -3,14 +3,11 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kThreads = 128;  // of a warpgroup
-
-// Barrier 0 is the CTA's; each warpgroup of a role has one of its own.
 void meet(Where where) {
   if (detail::TileContext::of(Builder::current(where)).role < 0)
     sync_threads(where);
   else
-    bar_sync(detail::warpgroup_in_cta(where) + 1, kThreads, where);
+    detail::sync_warpgroup(where);
 }
 
 }  // namespace

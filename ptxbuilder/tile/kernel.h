@@ -229,7 +229,7 @@ u32 warpgroup_in_cta(Where where);
 int first_warpgroup_of_role();
 int warpgroups_in_role();
 
-// Waits for the threads of this warpgroup. Barrier 0 is the CTA's; each warpgroup has one of its own.
+// Waits for the 128 threads of this warpgroup alone. Outside roles there is one, of a CTA of 128 threads.
 void sync_warpgroup(Where where);
 
 }  // namespace detail

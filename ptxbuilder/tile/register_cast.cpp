@@ -46,12 +46,12 @@ std::vector<Value> fragment_of_bytes(const std::vector<Value>& words, Where wher
 // Through rows in shared memory that are 16 bytes longer than needed, so that they begin in different banks.
 TileValues through_memory(const TileValues& x, const RegisterLayout& layout, Where where) {
   int bytes = size_of(*x.dtype), row = (layout.cols() * bytes + 15) / 16 * 16 + (layout.rows() > 1 ? 16 : 0);
-  Scratch space = scratch(layout.rows() * row, where);
+  smem space = scratch(layout.rows() * row, where);
   Plane plane{bytes, row, layout.cols(), 0};
-  space.sync(where);
-  store_shared(space.address, plane, x, where);
-  space.sync(where);
-  return load_shared(space.address, plane, *x.dtype, layout, where);
+  sync_warpgroup(where);
+  store_shared(space, plane, x, where);
+  sync_warpgroup(where);
+  return load_shared(space, plane, *x.dtype, layout, where);
 }
 
 }  // namespace

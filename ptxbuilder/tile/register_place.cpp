@@ -22,9 +22,7 @@ void once_for_each_element(const RegisterLayout& layout, const std::function<voi
     body();
 }
 
-void Scratch::sync(Where where) const { bar_sync(barrier, 128, where); }
-
-Scratch scratch(int bytes, Where where) {
+smem scratch(int bytes, Where where) {
   Builder& builder = Builder::current(where);
   TileContext& context = TileContext::of(builder);
   thread_in_warpgroup(where);  // checks that there is one
@@ -36,8 +34,7 @@ Scratch scratch(int bytes, Where where) {
                      bytes};
   u32 group = warpgroup_in_cta(where);
   u32 first = (group - first_warpgroup_of_role()) * entry->second.bytes;
-  // Barrier 0 is the CTA's; each warpgroup has one of its own.
-  return {builder.shared_base() + (first + entry->second.offset), group + 1};
+  return builder.shared_base() + (first + entry->second.offset);
 }
 
 }  // namespace ptxbuilder::detail

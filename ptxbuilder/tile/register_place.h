@@ -66,13 +66,7 @@ class Places : public PlacesOf<u32> {
 void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body, Where where);
 
 // `bytes` of shared memory for each warpgroup of the role, 16-byte aligned, which the next call may give
-// again, and the barrier of this warpgroup's threads. A user waits before writing and between writing and
-// reading.
-struct Scratch {
-  smem address;
-  u32 barrier;
-  void sync(Where where) const;
-};
-Scratch scratch(int bytes, Where where);
+// again: sync_warpgroup() stands before writing and between writing and reading.
+smem scratch(int bytes, Where where);
 
 }  // namespace ptxbuilder::detail

@@ -81,21 +81,21 @@ class Reduce {
       lane_bits[b] = lanes * 4;
       lanes *= 2;
     }
-    Scratch space = scratch(static_cast<int>(values.size()) * lanes * 4 * 4, where_);
+    smem space = scratch(static_cast<int>(values.size()) * lanes * 4 * 4, where_);
     u32 thread = thread_in_warpgroup(where_), warp = thread >> kLaneBits,
         lane = sum_of_bits(thread, lane_bits);
     auto at = [&](u32 of_warp, size_t v) {
-      smem address = space.address + (of_warp * (lanes * 4) + lane);
+      smem address = space + (of_warp * (lanes * 4) + lane);
       return (address + static_cast<uint32_t>(v) * static_cast<uint32_t>(4 * 4 * lanes)).handle();
     };
-    space.sync(where_);
+    sync_warpgroup(where_);
     if_((thread & equal_lanes) == 0,
         [&] {
           for (size_t v = 0; v < values.size(); ++v)
             detail::store(at(warp, v), std::array<Value, 1>{values[v]}, where_);
         },
         where_);
-    space.sync(where_);
+    sync_warpgroup(where_);
     for (size_t v = 0; v < values.size(); ++v) {
       auto of = [&](int mask) { return Value(load(at(warp ^ mask, v), cls_, 1, where_)); };
       // In every warp the same sums of the same pairs.
