@@ -3,6 +3,7 @@
 
 #include "error_kit.h"
 #include "ptxbuilder/tile/atom.h"
+#include "ptxbuilder/tile/register_layout.h"
 
 using namespace ptxbuilder;
 using enum DType;
@@ -68,6 +69,41 @@ TEST_CASE("every element is held, and once") {
       check_covers(atom.layout_b(), 8 * atom.k(), 32, 1);
       check_covers(atom.layout_c(), 16 * 8, 32, 1);
     }
+  }
+}
+
+// PTX ISA, wgmma.mma_async, "Register Fragments": D, and A of elements of `bytes`.
+TEST_CASE("registers of wgmma hold what the manual says") {
+  auto check = [](const RegisterLayout& layout, int beside) {
+    CAPTURE(layout.describe());
+    REQUIRE(layout.values() == layout.elements() / 128);
+    const int of_block = 64 * layout.cols() / 128;
+    for (int t = 0; t < 128; ++t)
+      for (int v = 0; v < layout.values(); ++v) {
+        const int lane = t % 32, in_block = v % of_block, word = in_block / beside;
+        const int row = 64 * (v / of_block) + 16 * (t / 32) + lane / 4 + 8 * (word % 2);
+        const int col = beside * (lane % 4) + in_block % beside + 4 * beside * (word / 2);
+        if (layout.row(t, v) != row || layout.col(t, v) != col)
+          FAIL_CHECK("thread " << t << ", value " << v << ": " << layout.row(t, v) << ", "
+                               << layout.col(t, v));
+      }
+  };
+  for (int m : {64, 128, 192})
+    for (int n : {8, 16, 24, 128, 256}) check(wgmma_layout(m, n), 2);
+  for (DType type : {f16, bf16, tf32, e4m3, e5m2, s8, u8})
+    for (int steps : {1, 2, 3, 8}) check(wgmma_a(type, 64, steps * 32 / size_of(type)), 4 / size_of(type));
+  for (int m : {64, 192}) {
+    RegisterLayout rows = wgmma_row(m);
+    CHECK(rows.values() == m / 32);
+    for (int t = 0; t < 128; ++t)
+      for (int v = 0; v < rows.values(); ++v)
+        CHECK(rows.row(t, v) == 64 * (v / 2) + 16 * (t / 32) + t % 32 / 4 + 8 * (v % 2));
+  }
+  for (int n : {8, 64}) {
+    RegisterLayout cols = wgmma_col(n);
+    CHECK(cols.values() == n / 4);
+    for (int t = 0; t < 128; ++t)
+      for (int v = 0; v < cols.values(); ++v) CHECK(cols.col(t, v) == 8 * (v / 2) + 2 * (t % 4) + v % 2);
   }
 }
 

@@ -5,35 +5,6 @@
 namespace ptxbuilder {
 namespace {
 
-// A layout of the modes that are larger than 1.
-Layout layout_of(const std::vector<std::pair<int, int>>& thread,
-                 const std::vector<std::pair<int, int>>& value) {
-  auto mode = [](const std::vector<std::pair<int, int>>& from) {
-    std::vector<IntTuple> shape, stride;
-    for (auto [extent, step] : from)
-      if (extent > 1) {
-        shape.emplace_back(int64_t{extent});
-        stride.emplace_back(int64_t{step});
-      }
-    if (shape.empty()) return std::pair(IntTuple(1), IntTuple(0));
-    if (shape.size() == 1) return std::pair(shape[0], stride[0]);
-    return std::pair(IntTuple(shape), IntTuple(stride));
-  };
-  auto [thread_shape, thread_stride] = mode(thread);
-  auto [value_shape, value_stride] = mode(value);
-  return make_layout(IntTuple(std::vector<IntTuple>{thread_shape, value_shape}),
-                     IntTuple(std::vector<IntTuple>{thread_stride, value_stride}));
-}
-
-// Rows i of an operand with `rows` of them, i + rows j: a thread holds 4 bytes at a time, of column
-// 4 (thread % 4) bytes and row thread / 4, then 8 rows further, then 16 bytes further along k. Warps are 16
-// rows apart.
-Layout register_layout(int rows, int warps, int eights, int bytes, int halves) {
-  int packed = 4 / bytes;  // elements of a register
-  return layout_of({{4, packed * rows}, {8, 1}, {warps, 16}},
-                   {{packed, rows}, {eights, 8}, {halves, 4 * packed * rows}});
-}
-
 void check_operand(const WgmmaOperand& operand, DType type, Major major, int mn, int k, const char* name,
                    Where where) {
   if (operand.dtype() != type || operand.major() != major)
@@ -51,7 +22,28 @@ void check_major(DType type, Major major, Where where) {
                                    name(type)));
 }
 
+// A mode of those that are larger than 1.
+Layout mode_of(const std::vector<std::pair<int64_t, int64_t>>& modes) {
+  std::vector<IntTuple> shape, stride;
+  for (auto [extent, step] : modes)
+    if (extent > 1) {
+      shape.emplace_back(extent);
+      stride.emplace_back(step);
+    }
+  if (shape.empty()) return {};
+  if (shape.size() == 1) return make_layout(shape[0], stride[0]);
+  return make_layout(IntTuple(shape), IntTuple(stride));
+}
+
 }  // namespace
+
+Layout mma_registers(MmaRegisters held, int64_t row, int64_t col) {
+  const int64_t lanes = 4, beside = held.beside;
+  Layout threads = mode_of({{lanes, beside * col}, {8, row}, {held.warps, 16 * row}});
+  Layout values =
+      mode_of({{beside, col}, {held.eights, 8 * row}, {held.cols / (lanes * beside), lanes * beside * col}});
+  return concatenate<int64_t>({threads, values});
+}
 
 MmaAtom MmaAtom::wgmma(DType d, DType a, DType b, int n, Major a_major, Major b_major, Where where) {
   check_major(a, a_major, where);
@@ -94,18 +86,15 @@ MmaAtom MmaAtom::mma_sync(DType d, DType a, DType b, int k, Where where) {
 
 Layout MmaAtom::layout_a() const {
   if (!a_in_registers_) return make_layout({threads_, {m_, k_}}, {0, {1, m_}});
-  return register_layout(m_, threads_ / 32, 2, size_of(a_), k_ * size_of(a_) / 16);
+  return mma_registers({threads_ / 32, 2, 4 / size_of(a_), k_}, 1, m_);
 }
 
 Layout MmaAtom::layout_b() const {
   if (!b_in_registers()) return make_layout({threads_, {n_, k_}}, {0, {1, n_}});
-  return register_layout(n_, 1, 1, size_of(b_), k_ * size_of(b_) / 16);
+  return mma_registers({1, 1, 4 / size_of(b_), k_}, 1, n_);
 }
 
-// Two columns beside each other, 8 rows further, 8 columns further.
-Layout MmaAtom::layout_c() const {
-  return layout_of({{4, 2 * m_}, {8, 1}, {threads_ / 32, 16}}, {{2, m_}, {2, 8}, {n_ / 8, 8 * m_}});
-}
+Layout MmaAtom::layout_c() const { return mma_registers({threads_ / 32, 2, 2, n_}, 1, m_); }
 
 TiledMma::TiledMma(const MmaAtom& atom, const WgmmaOperand& a, const WgmmaOperand& b, Where where)
     : TiledMma(atom, a.mn(), b, where) {

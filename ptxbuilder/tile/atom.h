@@ -10,6 +10,19 @@
 
 namespace ptxbuilder {
 
+// The operands and accumulators of wgmma and mma.sync in registers (PTX ISA, "Register Fragments"; "Matrix
+// Fragments for mma"): lane l of warp w holds, of row 16 w + l / 4 + 8 h and of every 4 `beside` columns, the
+// `beside` that begin with number `beside` (l % 4). The order of its values is those `beside`, then h, then
+// further columns.
+struct MmaRegisters {
+  int warps;
+  int eights;  // h is below it: 2, or 1 where there are 8 rows
+  int beside;  // 2 of accumulators, else what 4 bytes hold
+  int cols;    // of all
+};
+// The layout (thread, value) -> row * its row + col * its column.
+Layout mma_registers(MmaRegisters held, int64_t row, int64_t col);
+
 // D[m,n] += A[m,k] B[n,k] by one instruction. The layouts map (thread, value) to the element's index in a
 // column-major matrix: i + m j for A, C and D (m x k and m x n), and j + n k for B (n x k), as CuTe writes
 // them. A thread's values are in the order of its registers, low bits first. Operands in shared memory are

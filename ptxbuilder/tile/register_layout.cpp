@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/tile/atom.h"
+#include "ptxbuilder/tile/tiled_copy.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -20,13 +23,16 @@ void check_multiple(std::string_view name, std::string_view extent, int n, int o
     throw Error(where, fmt::format("{}: {} = {} must be a multiple of {}", name, extent, n, of));
 }
 
-// A of wgmma in registers: 4 bytes of a row in each of two rows 8 apart, 16 bytes further along k, and so on.
-RegisterLayout a_layout(std::string name, int bytes, int k, Where where) {
-  int beside = 4 / bytes;  // elements in a register
+// `blocks` of what one wgmma has in registers, each 64 rows below the last; `beside` as in MmaRegisters.
+RegisterLayout of_wgmma(const std::string& name, int blocks, int cols, int beside, Where where) {
+  Layout block = mma_registers({kThreads / 32, 2, beside, cols}, cols, 1);
+  return RegisterLayout({blocks * kRows, cols}, repeated(block, {}, {{blocks, int64_t{kRows} * cols}}), name,
+                        where);
+}
+
+RegisterLayout of_a(std::string_view name, int bytes, int k, Where where) {
   check_multiple(name, "k", k, 32 / bytes, where);
-  Layout layout =
-      make_layout({{4, 8, 4}, {beside, 2, k / (4 * beside)}}, {{beside, k, 16 * k}, {1, 8 * k, 4 * beside}});
-  return RegisterLayout({kRows, k}, layout, fmt::format("{}({})", name, k), where);
+  return of_wgmma(fmt::format("{}({})", name, k), 1, k, 4 / bytes, where);
 }
 
 }  // namespace
@@ -107,25 +113,23 @@ RegisterLayout RegisterLayout::reduced_cols(Where where) const { return reduced(
 RegisterLayout wgmma_layout(int m, int n, Where where) {
   check_rows("wgmma_layout", m, where);
   check_multiple("wgmma_layout", "n", n, 8, where);
-  Layout layout =
-      make_layout({{4, 8, 4}, {2, 2, n / 8, m / kRows}}, {{2, n, 16 * n}, {1, 8 * n, 8, kRows * n}});
-  return RegisterLayout({m, n}, layout, fmt::format("wgmma_layout({}, {})", m, n), where);
+  return of_wgmma(fmt::format("wgmma_layout({}, {})", m, n), m / kRows, n, 2, where);
 }
 
 RegisterLayout wgmma_row(int m, Where where) {
   check_rows("wgmma_row", m, where);
-  Layout layout = make_layout({{4, 8, 4}, {2, m / kRows}}, {{0, 1, 16}, {8, kRows}});
-  return RegisterLayout({m, 1}, layout, fmt::format("wgmma_row({})", m), where);
+  Layout rows = wgmma_layout(m, 8, where).reduced_rows(where).thread_value();
+  return RegisterLayout({m, 1}, rows, fmt::format("wgmma_row({})", m), where);
 }
 
 RegisterLayout wgmma_col(int n, Where where) {
   check_multiple("wgmma_col", "n", n, 8, where);
-  Layout layout = make_layout({{4, 8, 4}, {2, n / 8}}, {{2, 0, 0}, {1, 8}});
-  return RegisterLayout({1, n}, layout, fmt::format("wgmma_col({})", n), where);
+  Layout cols = wgmma_layout(kRows, n, where).reduced_cols(where).thread_value();
+  return RegisterLayout({1, n}, cols, fmt::format("wgmma_col({})", n), where);
 }
 
-RegisterLayout wgmma_8bit(int k, Where where) { return a_layout("wgmma_8bit", 1, k, where); }
-RegisterLayout wgmma_32bit(int k, Where where) { return a_layout("wgmma_32bit", 4, k, where); }
+RegisterLayout wgmma_8bit(int k, Where where) { return of_a("wgmma_8bit", 1, k, where); }
+RegisterLayout wgmma_32bit(int k, Where where) { return of_a("wgmma_32bit", 4, k, where); }
 
 RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
   switch (type) {

@@ -57,7 +57,7 @@ class RegisterLayout {
   RegisterLayout reduced_rows(Where where = Where::here()) const;
   RegisterLayout reduced_cols(Where where = Where::here()) const;
 
-  std::string describe() const;  // "wgmma_layout(64, 8) ((4,8,4),(2,2,1,1)):((2,8,128),(1,64,8,512))"
+  std::string describe() const;  // "wgmma_layout(64, 8) ((4,8,4),(2,2)):((2,8,128),(1,64))"
   friend bool operator==(const RegisterLayout& a, const RegisterLayout& b);
 
  private:
