@@ -20,7 +20,7 @@ TEST_CASE("layouts") {
   check_cases({
       {"operands in different layouts",
        {"register tiles of different layouts, wgmma_layout(64, 32) "
-        "((4,8,4),(2,2,4,1)):((2,32,512),(1,256,8,2048)) "
+        "((4,8,4),(2,2,4)):((2,32,512),(1,256,8)) "
         "and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)); layout_cast one of them"},
        [](bool bad) {
          Kernel k("k");

@@ -340,7 +340,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
           store(o.d, D, result, work.x + row, work.y + (sum ? sum->first_column() : u32(0)), epilogue,
                 options);
       };
-      if (promotes) return out(total->value());
+      if (promotes && !sum && !stream) return out(total->value());
+      if (promotes) store(acc, total->value());
       if (sum) return out(sum->add(acc, X.tile[0].address()));
       if (!stream) return out(acc);
       if_(
