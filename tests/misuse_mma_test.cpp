@@ -320,6 +320,23 @@ TEST_CASE("groups of products, and the accumulators that they write") {
   });
 }
 
+TEST_CASE("an exception out of a group") {
+  check_cases({
+      {"a group that is not committed",
+       {"k: left unfinished by an exception out of the body of this wgmma_group: the author's"},
+       [](bool bad) {
+         Kernel k("k");
+         try {
+           HERE wgmma_group([&] {
+             if (bad) throw std::runtime_error("the author's");
+           });
+         } catch (const std::runtime_error&) {
+         }
+         done(k);
+       }},
+  });
+}
+
 TEST_CASE("sums over CTAs, and the order of tiles") {
   check_cases({
       {"a stream sum of no CTA",

@@ -2,6 +2,9 @@
 // and the line, and has a twin that is accepted.
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+#include <thread>
+
 #include "misuse_kit.h"
 
 using namespace ptxbuilder;
@@ -21,6 +24,10 @@ std::vector<Value> emit(Kernel& k, const isa::Row& row, std::vector<Argument> ar
 }
 
 namespace row = isa::rows_def;
+
+void fail_if(bool bad) {
+  if (bad) throw std::runtime_error("the author's");
+}
 
 }  // namespace
 
@@ -240,7 +247,9 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
        }},
       {"wgmma of no such n",
        {"n = 12 must be a multiple of 8 from 8 to 256"},
-       [](bool bad) { HERE isa::wgmma_mma_async({DType::f32, DType::bf16, DType::bf16, bad ? 12 : 16}); }},
+       [](bool bad) {
+         HERE isa::wgmma_mma_async({DType::f32, DType::bf16, DType::bf16, bad ? 12 : 16});
+       }},
   });
 }
 
@@ -324,20 +333,156 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
          done(k);
        }},
       {"a kernel that is finished",
-       {"no kernel is being built on this thread"},
+       {"k: used after it was finished"},
        [](bool bad) {
          Kernel k("k");
          if (bad) done(k);
          HERE k.threads(32);
        }},
       {"a kernel beside the one being built",
-       {"first: not the kernel that is being built on this thread, which is second"},
+       {"first: not the kernel that is being built on this thread, which is second, begun at "
+        "misuse_test.cpp:",
+        "finish or destroy that one first"},
        [](bool bad) {
          Kernel first("first");
          Kernel second("second");
          HERE(bad ? first : second).threads(32);
        }},
+      {"a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         HERE(bad ? k : other).threads(32);
+       }},
+      {"the name of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         HERE const std::string name = (bad ? k : other).signature().kernel;
+         CHECK(name == "k");
+       }},
+      {"parameters of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         HERE(bad ? k : other).params<u32>("x");
+       }},
   });
+}
+
+TEST_CASE("exceptions out of the author's bodies") {
+  check_cases({
+      {"out of a branch",
+       {"k: left unfinished by an exception out of the body of this if_: the author's"},
+       [](bool bad) {
+         Kernel k("k");
+         try {
+           HERE if_(tid_x() == 0, [&] { fail_if(bad); });
+         } catch (const std::runtime_error&) {
+         }
+         done(k);
+       }},
+      {"out of the other branch",
+       {"k: left unfinished by an exception out of the body of this if_: it is no std::exception"},
+       [](bool bad) {
+         Kernel k("k");
+         try {
+           HERE if_(
+               tid_x() == 0, [] {},
+               [&] {
+                 if (bad) throw 1;
+               },
+               marked);
+         } catch (int) {
+         }
+         done(k);
+       }},
+      {"out of a loop in a branch: the innermost is named",
+       {"k: left unfinished by an exception out of the body of this for_: the author's"},
+       [](bool bad) {
+         Kernel k("k");
+         try {
+           if_(tid_x() == 0, [&] { HERE for_(0, u32(4), [&](u32) { fail_if(bad); }); });
+         } catch (const std::runtime_error&) {
+         }
+         done(k);
+       }},
+      {"out of a condition",
+       {"k: left unfinished by an exception out of the body of this while_: the author's"},
+       [](bool bad) {
+         Kernel k("k");
+         auto condition = [&] {
+           fail_if(bad);
+           return tid_x() < 0;
+         };
+         try {
+           HERE while_(condition, [] {});
+         } catch (const std::runtime_error&) {
+         }
+         done(k);
+       }},
+      {"and then an instruction",
+       {"k: left unfinished by an exception out of the body of this while_: the author's"},
+       [](bool bad) {
+         Kernel k("k");
+         try {
+           HERE while_([] { return tid_x() < 0; }, [&] { fail_if(bad); });
+         } catch (const std::runtime_error&) {
+         }
+         wgmma_fence();
+         done(k);
+       }},
+  });
+
+  // What is caught inside the body leaves the kernel whole.
+  Kernel k("k");
+  if_(tid_x() == 0, [] { CHECK_THROWS_AS(fail_if(true), std::runtime_error); });
+  done(k);
+}
+
+TEST_CASE("a kernel that could not be finished says the same again") {
+  Kernel k("k");
+  k.params<TensorMap>("A");
+  const std::string first = error_of([&] { k.builder().finish(); });
+  CHECK(contains(first, "k: no copy uses the tensor map 'A'"));
+  CHECK(error_of([&] { k.builder().finish(); }) == first);
+  CHECK_THROWS_AS(Builder::current(), Error);
+}
+
+TEST_CASE("a kernel is built in the middle of another") {
+  Kernel outer("outer");
+  auto [out] = outer.params<gptr<u32>>("out");
+  u32 i = tid_x();
+  {
+    Kernel inner("inner");
+    auto [p] = inner.params<gptr<u32>>("p");
+    p[tid_x()] = 1;
+    done(inner);
+    CHECK(Builder::current().signature().kernel == "outer");
+    Kernel dropped("dropped");
+  }
+  out[i] = i;
+  const std::string text = ptx_of(outer);
+  CHECK(contains(text, ".visible .entry outer("));
+  CHECK(count(text, "st.global") == 1);
+  CHECK_THROWS_AS(Builder::current(), Error);
+}
+
+TEST_CASE("a kernel is finished and destroyed on another thread") {
+  {
+    Kernel outer("outer");
+    std::optional<Kernel> inner("inner");
+    std::jthread([&] {
+      done(*inner);
+      inner.reset();
+    }).join();
+    CHECK(Builder::current().signature().kernel == "outer");
+    done(outer);
+  }
+  CHECK_THROWS_AS(Builder::current(), Error);
 }
 
 TEST_CASE("values and control flow") {

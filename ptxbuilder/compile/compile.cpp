@@ -31,18 +31,18 @@ Compiler::Compiler(CompilerOptions options) : options_(std::move(options)) {
   ptxas_.emplace(PtxasSearch::from_environment(options_.ptxas), cache_.get());
 }
 
-Compiled Compiler::compile(Kernel kernel, bool with_ir) const {
+Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   auto start = std::chrono::steady_clock::now();
   Compiled result;
-  if (with_ir) result.ir = kernel.builder().llvm_ir();
-  result.ptx = generate_ptx(kernel.builder());
+  Builder& builder = kernel.builder(where);
+  if (with_ir) result.ir = builder.llvm_ir();
+  result.ptx = generate_ptx(builder);
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);
   if (!ptxas_) return result;
 
   start = std::chrono::steady_clock::now();
-  result.assembled =
-      assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, kernel.builder().waivers()});
+  result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, builder.waivers()});
   result.cubin = result.assembled.cubin;
   result.signature.registers = result.assembled.registers;
   result.signature.spill_bytes = result.assembled.spill_bytes;
@@ -61,7 +61,7 @@ std::vector<Compiled> Compiler::compile_all(const std::vector<std::function<Kern
   for (unsigned t = 0; t < std::min<size_t>(threads, builders.size()); ++t)
     workers.emplace_back([&] {
       for (size_t i; (i = next++) < builders.size();) try {
-          results[i] = compile(builders[i]());
+          results[i] = compile(builders[i](), false, {});
         } catch (const std::exception& e) {
           failures[i] = e.what();
         }

@@ -40,7 +40,7 @@ class Compiler {
 
   // Finishes the kernel. Throws Error from its checks, from LLVM, and from ptxas, whose advisories, spills
   // and stack are errors unless the kernel waives them.
-  Compiled compile(Kernel kernel, bool with_ir = false) const;
+  Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
 
   // Builds and compiles on `threads` threads (0: as many as the machine has), in order of the builders.
   // Throws one Error that tells every failure.

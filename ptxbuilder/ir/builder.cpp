@@ -12,31 +12,31 @@
 namespace ptxbuilder {
 namespace {
 
-thread_local Builder::State* current_state = nullptr;
-thread_local Builder* current_builder = nullptr;
+// The kernels in the making of this thread, the last on top. Some may be finished or gone.
+thread_local std::vector<std::shared_ptr<Builder::State::Open>> open_builders;
+
+// The last of them that is neither; null without one.
+Builder* current_builder() {
+  while (!open_builders.empty() && !*open_builders.back()) open_builders.pop_back();
+  return open_builders.empty() ? nullptr : open_builders.back()->load();
+}
 
 // What NVPTX's TargetMachine says with nvptx-short-ptr; code generation checks that the two agree. Shared,
 // const and local pointers have 32 bits.
 constexpr const char* kDataLayout =
     "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 
-// Makes a builder the current one, for the last time: afterwards the thread has the one before, or none.
+// Makes a builder the current one, on whichever thread it is finished.
 class CurrentScope {
  public:
-  explicit CurrentScope(Builder& builder)
-      : state_(current_state == &builder.state() ? nullptr : current_state),
-        builder_(state_ ? current_builder : nullptr) {
-    current_state = &builder.state();
-    current_builder = &builder;
+  explicit CurrentScope(Builder& builder) : open_(std::make_shared<Builder::State::Open>(&builder)) {
+    open_builders.push_back(open_);
   }
-  ~CurrentScope() {
-    current_state = state_;
-    current_builder = builder_;
-  }
+  ~CurrentScope() { *open_ = nullptr; }
+  CurrentScope(const CurrentScope&) = delete;
 
  private:
-  Builder::State* state_;
-  Builder* builder_;
+  std::shared_ptr<Builder::State::Open> open_;
 };
 
 bool is_identifier(std::string_view name) {
@@ -106,6 +106,7 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
       ir(context),
       options(options),
       target(isa::target(options.target, where)),
+      begun(where),
       line(where) {
   signature.kernel = std::move(name);
   signature.target = std::string(target.name);
@@ -123,10 +124,7 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
 }
 
 Builder::State::~State() {
-  if (current_state == this) {
-    current_state = nullptr;
-    current_builder = nullptr;
-  }
+  if (open) *open = nullptr;
 }
 
 void Builder::State::create_function() {
@@ -217,38 +215,68 @@ Builder::Builder(std::string name, BuilderOptions options, Where where) {
   if (!is_identifier(name))
     throw Error(where, fmt::format("kernel: the name '{}' must be a C identifier", name));
   state_ = std::make_unique<State>(std::move(name), options, where);
-  current_state = state_.get();
-  current_builder = this;
+  state_->open = std::make_shared<State::Open>(this);
+  current_builder();  // forgets those that are gone
+  open_builders.push_back(state_->open);
 }
 
 Builder::Builder(Builder&& other) noexcept : state_(std::move(other.state_)) {
-  if (current_state == state_.get()) current_builder = this;
+  if (state_ && *state_->open) *state_->open = this;
 }
 
 Builder& Builder::operator=(Builder&& other) noexcept {
   state_ = std::move(other.state_);
-  if (current_state == state_.get()) current_builder = this;
+  if (state_ && *state_->open) *state_->open = this;
   return *this;
 }
 
 Builder::~Builder() = default;
 
 Builder& Builder::current(Where where) {
-  if (!current_state) throw Error(where, "no kernel is being built on this thread: make a Kernel first");
-  return *current_builder;
+  Builder* builder = current_builder();
+  if (!builder) throw Error(where, "no kernel is being built on this thread: make a Kernel first");
+  return *builder;
 }
 
-Signature& Builder::signature() { return state_->signature; }
-const Signature& Builder::signature() const { return state_->signature; }
+Builder::State& Builder::state(Where where) const {
+  if (!state_) throw Error(where, "kernel: used after it was moved from");
+  return *state_;
+}
+
+Signature& Builder::signature(Where where) { return state(where).signature; }
+const Signature& Builder::signature(Where where) const { return state(where).signature; }
 
 void Builder::check_current(Where where) const {
-  if (&current(where).state() != state_.get())
-    throw Error(where, fmt::format("{}: not the kernel that is being built on this thread, which is {}",
-                                   signature().kernel, current(where).signature().kernel));
+  const State& s = state(where);
+  if (s.refusal) throw *s.refusal;
+  if (s.finished) throw Error(where, fmt::format("{}: used after it was finished", s.signature.kernel));
+  const State& other = current(where).state();
+  if (&other != &s)
+    throw Error(where, fmt::format("{}: not the kernel that is being built on this thread, which is {}, "
+                                   "begun at {}: finish or destroy that one first",
+                                   s.signature.kernel, other.signature.kernel, to_string(other.begun)));
+}
+
+void Builder::run_body(std::string_view construct, const std::function<void()>& body, Where where) {
+  State& s = state(where);
+  auto refuse = [&](std::string_view what) {
+    if (s.refusal) return;  // by the innermost body
+    s.refusal.emplace(where, fmt::format("{}: left unfinished by an exception out of the body of this {}: {}",
+                                         s.signature.kernel, construct, what));
+  };
+  try {
+    body();
+  } catch (const std::exception& e) {
+    refuse(e.what());
+    throw;
+  } catch (...) {
+    refuse("it is no std::exception");
+    throw;
+  }
 }
 
 void Builder::require(int ptx_version, isa::Sm sm, std::string_view what, Where where) {
-  state_->require(ptx_version, sm, what, where);
+  state(where).require(ptx_version, sm, what, where);
 }
 
 std::optional<Builder::Constant> Builder::constant(Value value) const {
@@ -291,7 +319,7 @@ size_t Builder::parameter_index(TensorMap map, Where where) const {
 Registers Builder::declare_registers(Class cls, int count) {
   // A named asm statement in the entry block prints at function scope, so every later instruction may name
   // the registers. The names differ, since a function may not declare one twice.
-  State& s = *state_;
+  State& s = state({});
   s.function_or_create();
   std::string base = fmt::format("acc{}_", s.register_files++);
   std::string text = fmt::format(".reg {} {}<{}>;", isa::register_type(cls), base, count);
@@ -304,7 +332,7 @@ Registers Builder::declare_registers(Class cls, int count) {
 }
 
 smem Builder::shared_base() {
-  State& s = *state_;
+  State& s = state({});
   if (!s.shared) {
     auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), 0);
     s.shared = new llvm::GlobalVariable(*s.module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
@@ -316,7 +344,7 @@ smem Builder::shared_base() {
 }
 
 gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
-  State& s = *state_;
+  State& s = state({});
   auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), bytes);
   // External, since instructions in inline assembly, which LLVM does not look into, order accesses to it.
   auto* global = new llvm::GlobalVariable(
@@ -361,7 +389,7 @@ uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, 
 }
 
 void Builder::emit_at_entry(const std::function<void()>& emission) {
-  State& s = *state_;
+  State& s = state({});
   s.function_or_create();
   llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
   s.ir.SetInsertPoint(s.entry_end);
@@ -369,7 +397,7 @@ void Builder::emit_at_entry(const std::function<void()>& emission) {
 }
 
 Builder::Place Builder::remember_place() {
-  State& s = *state_;
+  State& s = state({});
   s.function_or_create();
   // An instruction of no effect marks the place; emit_at puts others before it and removes it.
   auto* marker =
@@ -378,7 +406,7 @@ Builder::Place Builder::remember_place() {
 }
 
 void Builder::emit_at(const Place& place, const std::function<void()>& emission) {
-  State& s = *state_;
+  State& s = state({});
   auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
   llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
   s.ir.SetInsertPoint(marker);
@@ -390,43 +418,56 @@ bool Builder::known_at(Value value, const Place& place) const {
   auto* instruction = llvm::dyn_cast<llvm::Instruction>(value.handle());
   if (!instruction) return true;
   const auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
-  return llvm::DominatorTree(*state_->function).dominates(instruction, marker);
+  return llvm::DominatorTree(*state({}).function).dominates(instruction, marker);
 }
 
-void Builder::on_loop(std::function<void(bool)> observer) { state_->on_loop = std::move(observer); }
+void Builder::on_loop(std::function<void(bool)> observer) { state({}).on_loop = std::move(observer); }
 
-void Builder::waive(std::string advisory) { state_->waivers.push_back(std::move(advisory)); }
-const std::vector<std::string>& Builder::waivers() const { return state_->waivers; }
+void Builder::waive(std::string advisory, Where where) {
+  state(where).waivers.push_back(std::move(advisory));
+}
+const std::vector<std::string>& Builder::waivers() const { return state({}).waivers; }
 
-std::shared_ptr<void>& Builder::attachment() { return state_->attachment; }
+std::shared_ptr<void>& Builder::attachment() { return state({}).attachment; }
 
-void Builder::on_finish(std::function<void()> check) { state_->checks.push_back(std::move(check)); }
+void Builder::on_finish(std::function<void()> check) { state({}).checks.push_back(std::move(check)); }
 
 void Builder::finish() {
-  State& s = *state_;
+  State& s = state({});
+  if (s.refusal) throw *s.refusal;
   if (s.finished) return;
   CurrentScope scope(*this);
-  for (const auto& check : s.checks) check();
-  s.function_or_create();
-  s.ir.CreateRetVoid();
+  try {
+    s.finish();
+  } catch (const Error& e) {
+    s.refusal = e;
+    *s.open = nullptr;
+    throw;
+  }
+  s.finished = true;
+  *s.open = nullptr;
+}
 
-  const Signature& signature = s.signature;
+void Builder::State::finish() {
+  for (const auto& check : checks) check();
+  function_or_create();
+  ir.CreateRetVoid();
+
   // minctasm beside maxntid: without a bound on CTAs ptxas cannot tell the registers at entry and ignores
   // setmaxnreg.
-  s.function->addFnAttr("nvvm.maxntid", std::to_string(signature.threads));
-  s.function->addFnAttr("nvvm.minctasm", "1");
+  function->addFnAttr("nvvm.maxntid", std::to_string(signature.threads));
+  function->addFnAttr("nvvm.minctasm", "1");
   if (signature.cluster != std::array<uint32_t, 3>{1, 1, 1})
-    s.function->addFnAttr("nvvm.cluster_dim", fmt::format("{}", fmt::join(signature.cluster, ",")));
-  if (s.debug) s.debug->finalize();
+    function->addFnAttr("nvvm.cluster_dim", fmt::format("{}", fmt::join(signature.cluster, ",")));
+  if (debug) debug->finalize();
 
-  llvm::DominatorTree tree(*s.function);
-  s.check_dominance(tree);
+  llvm::DominatorTree tree(*function);
+  check_dominance(tree);
   std::string message;
   llvm::raw_string_ostream out(message);
-  if (llvm::verifyModule(*s.module, &out))
-    throw Error(s.line, fmt::format("{}: LLVM refuses the module: {}", signature.kernel, message));
-  llvm::PromoteMemToReg(s.variables, tree);
-  s.finished = true;
+  if (llvm::verifyModule(*module, &out))
+    throw Error(line, fmt::format("{}: LLVM refuses the module: {}", signature.kernel, message));
+  llvm::PromoteMemToReg(variables, tree);
 }
 
 std::string Builder::llvm_ir() {

@@ -34,7 +34,8 @@ struct BuilderOptions {
 };
 
 // Owns its LLVMContext, so kernels build on many threads at once. A Builder is the current one of the thread
-// that made it until it is destroyed, moved values included, or the next is made.
+// that made it, moved values included, until it is finished or destroyed; while a later one of the thread is
+// neither, that one is. What was moved from throws Error.
 class Builder {
  public:
   explicit Builder(std::string name, BuilderOptions options = {}, Where where = Where::here());
@@ -42,12 +43,12 @@ class Builder {
   Builder& operator=(Builder&&) noexcept;
   ~Builder();
 
-  // The builder of this thread. Throws Error when no kernel is being built, or the last one is finished.
+  // The builder of this thread. Throws Error when no kernel is being built, or all are finished.
   static Builder& current(Where where = Where::here());
 
   // What the launch must know. The tile layer adds threads, cluster and shared memory before finish().
-  Signature& signature();
-  const Signature& signature() const;
+  Signature& signature(Where where = Where::here());
+  const Signature& signature(Where where = Where::here()) const;
 
   // Declares the parameters, in order and once, before any instruction. Yields their values.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where);
@@ -55,7 +56,8 @@ class Builder {
   // The index of the parameter that a tensor map is; its recipe is in signature().parameters.
   size_t parameter_index(TensorMap map, Where where) const;
 
-  // Throws Error unless this kernel is the one that is being built on this thread.
+  // Throws Error unless this kernel is the one that is being built on this thread, when it is finished, and
+  // when an exception has left it unfinished.
   void check_current(Where where) const;
   // Raises the least .version, and throws Error when the target is below `sm`.
   void require(int ptx_version, isa::Sm sm, std::string_view what, Where where);
@@ -100,6 +102,10 @@ class Builder {
   void emit_at_entry(const std::function<void()>& emission);
   // Remembers this place in the code, and later emits there, once.
   using Place = std::shared_ptr<void>;
+  // Runs the author's `body` of a `construct`, as "if_". An exception that leaves it leaves the kernel
+  // unfinished too: any further use throws an Error that says so.
+  void run_body(std::string_view construct, const std::function<void()>& body, Where where);
+
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
   // Whether what is emitted at the place may use the value.
@@ -109,7 +115,7 @@ class Builder {
   void on_loop(std::function<void(bool begins)> observer);
 
   // Lets one of ptxas' advisories through: a code as "C7510", "spills" or "stack".
-  void waive(std::string advisory);
+  void waive(std::string advisory, Where where = Where::here());
   const std::vector<std::string>& waivers() const;
 
   // What the layer above keeps with the kernel in the making.
@@ -119,14 +125,14 @@ class Builder {
   void on_finish(std::function<void()> check);
 
   // Ends the kernel: runs the checks, verifies the module, and promotes variables. Once; more calls do
-  // nothing. The thread has no current builder afterwards. Throws Error.
+  // nothing, or throw the same Error again. The thread's current builder is the one before it afterwards.
   void finish();
 
   // Serializes the LLVM module as text; finishes first.
   std::string llvm_ir();
 
   struct State;  // ir/state.h, for the folder itself and code generation
-  State& state() { return *state_; }
+  State& state(Where where = Where::here()) const;
 
  private:
   std::unique_ptr<State> state_;

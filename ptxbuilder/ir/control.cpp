@@ -6,7 +6,7 @@
 namespace ptxbuilder {
 
 llvm::Value* Builder::declare_variable(Class cls) {
-  State& s = *state_;
+  State& s = state({});
   s.function_or_create();
   // In the entry block and used by loads and stores alone: finish() turns it into registers.
   auto* cell = new llvm::AllocaInst(type_of(cls, s.context), s.module->getDataLayout().getAllocaAddrSpace(),
@@ -28,7 +28,7 @@ void Builder::store_variable(llvm::Value* variable, llvm::Value* value) {
 
 void Builder::if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
                   Where where) {
-  State& s = *state_;
+  State& s = state({});
   check_is_ours(s, condition.handle(), where);
   llvm::BasicBlock* then_block = s.new_block("then");
   llvm::BasicBlock* else_block = otherwise ? s.new_block("else") : nullptr;
@@ -39,18 +39,18 @@ void Builder::if_(pred condition, const std::function<void()>& then, const std::
   }
   AuthorsCode authors;
   s.ir.SetInsertPoint(then_block);
-  then();
+  run_body("if_", then, where);
   s.ir.CreateBr(end);
   if (otherwise) {
     s.ir.SetInsertPoint(else_block);
-    otherwise();
+    run_body("if_", otherwise, where);
     s.ir.CreateBr(end);
   }
   s.ir.SetInsertPoint(end);
 }
 
 void Builder::while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where) {
-  State& s = *state_;
+  State& s = state({});
   llvm::BasicBlock* head = s.new_block("while");
   llvm::BasicBlock* round = s.new_block("round");
   llvm::BasicBlock* end = s.new_block("end");
@@ -61,11 +61,13 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
   AuthorsCode authors;
   s.on_loop(true);
   s.ir.SetInsertPoint(head);
-  pred again = condition();
-  check_is_ours(s, again.handle(), where);
-  s.ir.CreateCondBr(again.handle(), round, end);
+  std::optional<pred> again;
+  run_body(
+      "while_", [&] { again = condition(); }, where);
+  check_is_ours(s, again->handle(), where);
+  s.ir.CreateCondBr(again->handle(), round, end);
   s.ir.SetInsertPoint(round);
-  body();
+  run_body("while_", body, where);
   s.on_loop(false);
   s.ir.CreateBr(head);
   s.ir.SetInsertPoint(end);
@@ -73,7 +75,7 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
 
 void Builder::for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body,
                    Where where) {
-  State& s = *state_;
+  State& s = state({});
   for (Value v : {from, to, step}) check_is_ours(s, v.handle(), where);
   if (auto known = constant(step); known && llvm::cast<llvm::ConstantInt>(step.handle())->isZero())
     throw Error(where, "for_: a step of 0 never ends");
@@ -94,7 +96,8 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
   {
     AuthorsCode authors;
     s.on_loop(true);
-    body(Value(index));
+    run_body(
+        "for_", [&] { body(Value(index)); }, where);
     s.on_loop(false);
   }
   AtLine line(where);

@@ -7,8 +7,8 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 
+#include <atomic>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 #include "ptxbuilder/ir/builder.h"
@@ -19,7 +19,12 @@ struct Builder::State {
   State(std::string name, const BuilderOptions& options, Where where);
   ~State();
 
+  // Where the Builder is, as its thread's list of kernels in the making knows it; null when the kernel is
+  // finished or gone, which may be on another thread.
+  using Open = std::atomic<Builder*>;
+
   void create_function();
+  void finish();
   llvm::Function* function_or_create() {
     if (!function) create_function();
     return function;
@@ -49,6 +54,8 @@ struct Builder::State {
   int register_files = 0;
   bool finished = false;
 
+  std::optional<Error> refusal;  // why the kernel can be no longer used or finished
+  std::shared_ptr<Open> open;
   // Line information
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram* subprogram = nullptr;
@@ -57,7 +64,7 @@ struct Builder::State {
     const char* name = "";
   };
   std::map<std::string, File> files;
-  Where parameters_where;
+  Where begun, parameters_where;
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
   bool line_is_set = false;

@@ -46,7 +46,8 @@ Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, const std::
 Barriers::Barriers(Kernel& kernel, int count, const std::vector<std::string>& names, bool of_cluster,
                    const std::function<void(const Barriers&)>& initialize, Where where)
     : count_(count), of_cluster_(of_cluster) {
-  Builder& builder = kernel.builder();
+  Builder& builder = kernel.builder(where);
+  builder.check_current(where);
   if (count < 1) throw Error(where, "barriers: at least one");
   if (TileContext::of(builder).unions > 0)
     throw Error(where,

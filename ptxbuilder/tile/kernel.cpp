@@ -133,8 +133,8 @@ Kernel::Kernel(std::string name, BuilderOptions options, Where where)
   });
 }
 
-const KernelRecord& Kernel::record() {
-  KernelRecord& record = TileContext::of(builder_).record;
+const KernelRecord& Kernel::record(Where where) {
+  KernelRecord& record = TileContext::of(builder(where)).record;
   record.kernel = signature().kernel;
   return record;
 }

@@ -98,6 +98,7 @@ class SharedUnion {
 }  // namespace detail
 
 class Kernel {
+// What a function that makes a kernel returns. It may move; what was moved from throws Error.
  public:
   // `name` is the .entry's. Throws Error when it is no identifier or the target is unknown.
   explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
@@ -158,13 +159,18 @@ class Kernel {
                   Where where = Where::here());
 
   // Lets one of ptxas' advisories through, by name: "C7510", "spills", "stack".
-  void waive(std::string advisory) { builder_.waive(std::move(advisory)); }
+  void waive(std::string advisory, Where where = Where::here()) {
+    builder_.waive(std::move(advisory), where);
+  }
 
-  Builder& builder() { return builder_; }
-  const Signature& signature() const { return builder_.signature(); }
+  Builder& builder(Where where = Where::here()) {
+    builder_.state(where);
+    return builder_;
+  }
+  const Signature& signature(Where where = Where::here()) const { return builder_.signature(where); }
 
   // What its tensor copies and matrix products are made from, as far as it is built: see tile/proof.h.
-  const KernelRecord& record();
+  const KernelRecord& record(Where where = Where::here());
 
  private:
   Builder builder_;

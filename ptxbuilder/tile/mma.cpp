@@ -179,7 +179,7 @@ void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {
 void wgmma_group(const std::function<void()>& body, Where where) {
   detail::ProductGroups& products = TileContext::of(Builder::current(where)).products;
   products.open(where);
-  body();
+  Builder::current(where).run_body("wgmma_group", body, where);
   products.fence(where);
   wgmma_commit_group(where);
   products.commit();

@@ -10,7 +10,7 @@ namespace ptxbuilder {
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
                        std::string name, Where where)
-    : owner_(&builder.state()), dtype_(dtype), shape_(shape), swizzle_(swizzle), stages_(stages) {
+    : owner_(&builder.state(where)), dtype_(dtype), shape_(shape), swizzle_(swizzle), stages_(stages) {
   if (shape.rows < 1 || shape.cols < 1 || stages < 1)
     throw Error(where, fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
                                    shape.rows, shape.cols, stages));
