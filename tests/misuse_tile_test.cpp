@@ -10,6 +10,7 @@
 #include "kernels/command/family.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/store.h"
@@ -455,6 +456,109 @@ TEST_CASE("roles and barriers") {
        [](bool bad) {
          Kernel k("k");
          HERE Barriers bars(k, std::vector<int>(bad ? 0 : 1, 1));
+      {"sync_threads() in a role",
+       {"sync_threads: inside the role of warpgroups 1 to 2 (misuse_tile_test.cpp:", "k.named_barrier(256)"},
+       [](bool bad) {
+         Kernel k("k");
+         NamedBarrier barrier = k.named_barrier(256);
+         k.warpgroups(1, 0, [](u32) {});
+         k.warpgroups(2, 0, [&](u32) {
+           if (!bad) barrier.sync();
+           HERE if (bad) sync_threads();
+         });
+         done(k);
+       }},
+      {"sync_threads() in the only role",
+       {"sync_threads: inside the role of warpgroup 0 (", "k.named_barrier(128)"},
+       [](bool bad) {
+         Kernel k("k");
+         k.warpgroups(1, 0, [&](u32) {
+           if (!bad) commit_smem();
+           HERE if (bad) sync_threads();
+         });
+         done(k);
+       }},
+      {"a named barrier of half a warp",
+       {"named_barrier: 48 threads; whole warps meet, of 32 to 1024 threads"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.named_barrier(bad ? 48 : 64);
+         done(k);
+       }},
+      {"a named barrier of more threads than there are",
+       {"named_barrier: 160 threads of a CTA of 128, so a wait would never end"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE k.named_barrier(bad ? 160 : 128).sync();
+         done(k);
+       }},
+      {"a named barrier of another kernel",
+       {"second: a named barrier of another kernel was used"},
+       [](bool bad) {
+         Kernel first("first");
+         NamedBarrier a = first.named_barrier(64);
+         Kernel second("second");
+         NamedBarrier b = second.named_barrier(64);
+         HERE(bad ? a : b).arrive();
+         done(second);
+       }},
+      {"16 named barriers",
+       {"named_barrier: all 15 barriers that a CTA has beside that of sync_threads() are held: ",
+        "1 an instruction that names it (misuse_tile_test.cpp:", ", 8 named_barrier (misuse_tile_test.cpp:"},
+       [](bool bad) {
+         Kernel k("k");
+         bar_sync(1, 128);
+         for (int i = 0; i < 13; ++i) k.named_barrier(32);
+         if (bad) k.named_barrier(32);
+         HERE k.named_barrier(32);
+         done(k);
+       }},
+      {"the number of a named barrier",
+       {"bar.sync: barrier 9 is held by named_barrier (misuse_tile_test.cpp:", "gives one that is free"},
+       [](bool bad) {
+         Kernel k("k");
+         k.named_barrier(64).arrive();
+         HERE bar_sync(bad ? 9 : 10, 64);
+         done(k);
+       }},
+      {"the number of a warpgroup's barrier",
+       {"bar.arrive: barrier 2 is held by warpgroup 1 (misuse_tile_test.cpp:"},
+       [](bool bad) {
+         Kernel k("k");
+         k.warpgroups(1, 0, [](u32) {});
+         k.warpgroups(1, 0, [&](u32) {
+           commit_smem();
+           HERE bar_arrive(bad ? 2 : 1, 160);
+         });
+         done(k);
+       }},
+      {"a warpgroup's barrier whose number an instruction has",
+       {"barrier 1: needed for warpgroup 0, but held by an instruction that names it (misuse_tile_test.cpp:"},
+       [](bool bad) {
+         Kernel k("k");
+         bar_sync(bad ? 1 : 3, 128);
+         k.warpgroups(2, 0, [&](u32) { HERE commit_smem(); });
+         done(k);
+       }},
+      {"the number of a named barrier in text",
+       {"barrier.cta.red.popc.aligned.u32: barrier 9 is held by named_barrier"},
+       [](bool bad) {
+         Kernel k("k");
+         k.named_barrier(128).sync();
+         const char* const text = bad ? "barrier.cta.red.popc.aligned.u32 {n:=u32}, 9, {p:pred};"
+                                      : "barrier.cta.red.popc.aligned.u32 {n:=u32}, 10, {p:pred};";
+         Var<u32> n(0u);
+         HERE ptx(text, {{"n", n}, {"p", tid_x() == 0}});
+         done(k);
+       }},
+      {"the number of a named barrier in a hole of text",
+       {"barrier.sync: barrier 9 is held by named_barrier"},
+       [](bool bad) {
+         Kernel k("k");
+         k.named_barrier(128).sync();
+         HERE ptx("{{ .reg .b32 x; barrier.sync {id:u32}, 128; }}", {{"id", u32(bad ? 9 : 11)}});
+         done(k);
+       }},
          sync_threads();
          done(k);
        }},
@@ -700,3 +804,29 @@ TEST_CASE("names, fields, files and tools") {
       },
       false);
 }
+      {"an end of a pipeline of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Kernel other = std::move(k);
+         HERE Pipeline pipe(bad ? k : other, 2, {tile}, 1);
+         sync_threads();
+         done(other);
+       }},
+      {"a tile of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         HERE(bad ? k : other).shared<f16>({8, 64});
+         done(other);
+       }},
+      {"a kernel compiled after it was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         Compiler compiler({.assemble = false});
+         HERE compiler.compile(std::move(bad ? k : other));
+       }},

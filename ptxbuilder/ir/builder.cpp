@@ -343,6 +343,8 @@ smem Builder::shared_base() {
   return smem(s.shared);
 }
 
+BarrierIds& Builder::barrier_ids() { return state({}).barrier_ids; }
+
 gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
   State& s = state({});
   auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), bytes);

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ptxbuilder/ir/barrier_ids.h"
 #include "ptxbuilder/ir/value.h"
 #include "ptxbuilder/isa/rows.h"
 #include "ptxbuilder/signature.h"
@@ -84,6 +85,9 @@ class Builder {
   smem shared_base();
   uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment, Where where);
 
+  // Who holds which barrier of threads.
+  BarrierIds& barrier_ids();
+
   // Global memory of the module's own, zero when it is loaded, aligned to 16 bytes.
   gmem zeroed_global(const std::string& name, uint64_t bytes);
 
@@ -98,14 +102,14 @@ class Builder {
   // Counts from `from` while below `to`.
   void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
 
-  // Emits at the top of the kernel, before all else, what every thread needs once.
-  void emit_at_entry(const std::function<void()>& emission);
-  // Remembers this place in the code, and later emits there, once.
-  using Place = std::shared_ptr<void>;
   // Runs the author's `body` of a `construct`, as "if_". An exception that leaves it leaves the kernel
   // unfinished too: any further use throws an Error that says so.
   void run_body(std::string_view construct, const std::function<void()>& body, Where where);
 
+  // Emits at the top of the kernel, before all else, what every thread needs once.
+  void emit_at_entry(const std::function<void()>& emission);
+  // Remembers this place in the code, and later emits there, once.
+  using Place = std::shared_ptr<void>;
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
   // Whether what is emitted at the place may use the value.

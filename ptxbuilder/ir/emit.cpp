@@ -223,6 +223,7 @@ class AsmCall {
       throw Error(where_, fmt::format("{}: LLVM refuses the constraints \"{}\": {}", row_.name, constraints,
                                       llvm::toString(std::move(error))));
 
+    state_.barrier_ids.check_text(text_, where_);
     llvm::CallInst* call =
         state_.ir.CreateCall(type, llvm::InlineAsm::get(type, text_, constraints, stays), inputs_);
     call->addFnAttr(llvm::Attribute::NoUnwind);

@@ -47,15 +47,16 @@ struct Builder::State {
   BuilderOptions options;
   const isa::Target& target;
   Signature signature;
+  BarrierIds barrier_ids;
   std::vector<std::string> waivers;
   std::vector<std::function<void()>> checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
   std::shared_ptr<void> attachment;
   int register_files = 0;
   bool finished = false;
-
   std::optional<Error> refusal;  // why the kernel can be no longer used or finished
   std::shared_ptr<Open> open;
+
   // Line information
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram* subprogram = nullptr;

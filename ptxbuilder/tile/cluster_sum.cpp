@@ -5,7 +5,6 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kBarrier = 8;                     // 0 is the CTA's, those from 1 on each warpgroup's
 constexpr int kVector = 4;                      // elements of an access
 constexpr int kGroupBytes = 128 * kVector * 4;  // of one access of a warpgroup: thread after thread
 
@@ -26,6 +25,7 @@ ClusterSum::ClusterSum(Kernel& kernel, int m, int n, int consumers, Where where)
       n_(n),
       consumers_(consumers),
       ctas_(ctas_of(kernel, n, where)),
+      role_(kernel.named_barrier(128 * consumers, where)),
       written_(kernel, {4 * consumers * ctas_}, {"partial sums"}, where) {
   detail::TileContext::of(kernel.builder()).meet_at_end = true;
 }
@@ -45,7 +45,7 @@ RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where wh
   smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
   auto at = [&](int block, u32 i) { return mine + (i + block * groups) * kGroupBytes; };
 
-  bar_sync(kBarrier, 128 * consumers_, where);  // the last wgmma of the others has read the memory
+  role_.sync(where);  // the last wgmma of the others has read the memory
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < groups; ++i) {
       const RegisterTile<f32> part = load<f32>(acc, {64 * block, 8 * i, 64, 8}, where);

@@ -29,6 +29,7 @@ class ClusterSum {
 
  private:
   int m_, n_, consumers_, ctas_;
+  NamedBarrier role_;
   Barriers written_;
 };
 

@@ -110,8 +110,6 @@ int warpgroups_in_role() {
   return context.role < 0 ? 1 : context.roles[context.role].count;
 }
 
-void sync_warpgroup(Where where) { bar_sync(warpgroup_in_cta(where) + 1, 128, where); }
-
 }  // namespace detail
 
 Kernel::Kernel(std::string name, BuilderOptions options, Where where)
@@ -232,8 +230,19 @@ void sync_cluster(Where where) {
 }
 
 void sync_threads(Where where) {
+  TileContext& context = TileContext::of(Builder::current(where));
+  if (context.role >= 0) {
+    const TileContext::Role& role = context.roles[static_cast<size_t>(context.role)];
+    throw Error(
+        where,
+        fmt::format("sync_threads: inside the role of warpgroup{} ({}), where it would wait for the "
+                    "threads of the other roles too; let the role's meet at a k.named_barrier({})",
+                    role.count == 1 ? fmt::format(" {}", role.first)
+                                    : fmt::format("s {} to {}", role.first, role.first + role.count - 1),
+                    to_string(role.where), 128 * role.count));
+  }
   bar_sync_all(0, where);
-  TileContext::of(Builder::current(where)).unpublished_barriers = false;
+  context.unpublished_barriers = false;
 }
 
 void elect(const std::function<void()>& body, Where where) {

@@ -8,6 +8,7 @@
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/memory.h"
+#include "ptxbuilder/tile/named_barrier.h"
 #include "ptxbuilder/tile/product_groups.h"
 #include "ptxbuilder/tile/record.h"
 #include "ptxbuilder/tile/tile.h"
@@ -97,8 +98,8 @@ class SharedUnion {
 
 }  // namespace detail
 
-class Kernel {
 // What a function that makes a kernel returns. It may move; what was moved from throws Error.
+class Kernel {
  public:
   // `name` is the .entry's. Throws Error when it is no identifier or the target is unknown.
   explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
@@ -158,6 +159,13 @@ class Kernel {
   void warpgroups(int count, int registers, const std::function<void(u32)>& body,
                   Where where = Where::here());
 
+  // A barrier at which `threads` threads of the CTA meet, whole warps. It gets a number that nothing else in
+  // the kernel has; of the 15 beside that of sync_threads(), warpgroup i has i + 1 where the library makes
+  // its threads meet. Throws Error that lists who holds them when there is none left.
+  NamedBarrier named_barrier(int threads, Where where = Where::here()) {
+    return NamedBarrier(builder_, threads, where);
+  }
+
   // Lets one of ptxas' advisories through, by name: "C7510", "spills", "stack".
   void waive(std::string advisory, Where where = Where::here()) {
     builder_.waive(std::move(advisory), where);
@@ -179,7 +187,8 @@ class Kernel {
 // Waits for all threads of the cluster, and publishes barriers made before to all of them.
 void sync_cluster(Where where = Where::here());
 
-// Waits for all threads of the CTA, and publishes barriers made before.
+// Waits for all threads of the CTA, and publishes barriers made before. Throws Error inside a role, where the
+// threads of the others do not come: a NamedBarrier serves some of the CTA's.
 void sync_threads(Where where = Where::here());
 
 // One thread of the warpgroup runs `body`: an elected lane of its first warp. Outside roles, of the CTA's

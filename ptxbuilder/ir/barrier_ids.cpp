@@ -1,0 +1,93 @@
+#include "ptxbuilder/ir/barrier_ids.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace ptxbuilder {
+namespace {
+
+constexpr int kLastWarpgroups = 8;  // of a CTA of 1024 threads
+
+bool continues_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == '$' || c == '%';
+}
+
+// Of an instruction that begins with `word`, which operand is the barrier: 0, or 1 behind the result of a
+// reduction; -1 where it has none.
+int barrier_operand(std::string_view word) {
+  for (std::string_view family : {"bar.", "barrier."}) {
+    if (!word.starts_with(family)) continue;
+    word.remove_prefix(family.size());
+    if (word.starts_with("cta.")) word.remove_prefix(4);
+    if (word.starts_with("sync") || word.starts_with("arrive")) return 0;
+    if (word.starts_with("red.")) return 1;
+  }
+  return -1;
+}
+
+}  // namespace
+
+int BarrierIds::take(const std::string& holder, Where where) {
+  auto try_take = [&](int id) {
+    Entry& entry = entries_[static_cast<size_t>(id)];
+    if (!entry.holder.empty()) return false;
+    entry = {holder, where};
+    return true;
+  };
+  for (int id = kLastWarpgroups + 1; id < static_cast<int>(entries_.size()); ++id)
+    if (try_take(id)) return id;
+  for (int id = kLastWarpgroups; id > 0; --id)
+    if (try_take(id)) return id;
+  std::string all;
+  for (size_t id = 1; id < entries_.size(); ++id)
+    all += fmt::format("{}{} {} ({})", id == 1 ? "" : ", ", id, entries_[id].holder,
+                       to_string(entries_[id].where));
+  throw Error(where,
+              fmt::format("{}: all 15 barriers that a CTA has beside that of sync_threads() are held: {}",
+                          holder, all));
+}
+
+void BarrierIds::take(int id, const std::string& holder, Where where) {
+  Entry& entry = entries_[static_cast<size_t>(id)];
+  if (entry.holder.empty()) entry = {holder, where};
+  if (entry.holder != holder)
+    throw Error(where,
+                fmt::format("barrier {}: needed for {}, but held by {} ({}); let named_barrier() choose", id,
+                            holder, entry.holder, to_string(entry.where)));
+}
+
+void BarrierIds::check_number(int id, std::string_view instruction, Where where) {
+  if (id <= 0 || id >= static_cast<int>(entries_.size())) return;  // the CTA's, or ptxas' to refuse
+  Entry& entry = entries_[static_cast<size_t>(id)];
+  constexpr std::string_view kNumber = "an instruction that names it";
+  if (entry.holder.empty()) entry = {std::string(kNumber), where};
+  if (entry.holder != kNumber)
+    throw Error(where,
+                fmt::format("{}: barrier {} is held by {} ({}); named_barrier() gives one that is free",
+                            instruction, id, entry.holder, to_string(entry.where)));
+}
+
+void BarrierIds::check_text(std::string_view text, Where where) {
+  if (holders_) return;
+  for (size_t at = text.find("bar"); at != std::string_view::npos; at = text.find("bar", at + 1)) {
+    if (at > 0 && continues_word(text[at - 1])) continue;  // mbarrier
+    std::string_view rest = text.substr(at);
+    size_t length = 0;
+    while (length < rest.size() && continues_word(rest[length])) ++length;
+    const std::string_view instruction = rest.substr(0, length);
+    const int operand = barrier_operand(instruction);
+    if (operand < 0) continue;
+    rest.remove_prefix(length);
+    rest = rest.substr(0, rest.find(';'));
+    if (const size_t comma = rest.find(','); operand == 1 && comma != std::string_view::npos)
+      rest.remove_prefix(comma + 1);
+    const size_t begin = rest.find_first_not_of(" \t\n");
+    if (begin == std::string_view::npos || rest[begin] < '0' || rest[begin] > '9') continue;
+    const std::string number(rest.substr(begin, rest.find_first_of(", \t\n", begin) - begin));
+    check_number(static_cast<int>(std::strtol(number.c_str(), nullptr, 0)), instruction, where);
+  }
+}
+
+}  // namespace ptxbuilder
