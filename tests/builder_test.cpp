@@ -413,8 +413,9 @@ TEST_CASE("a kernel's life: moved, finished once, and alone on its thread") {
     CHECK(&Builder::current() == &inner.builder());
     std::jthread([] { CHECK_THROWS_AS(Builder::current(), Error); }).join();
   }
+  CHECK(&Builder::current() == &outer.builder());  // open again
+  outer.builder().finish();
   CHECK_THROWS_AS(Builder::current(), Error);
-  outer.builder().finish();  // finished wherever it is
   CHECK(contains(ptx_of(outer), ".visible .entry outer"));
 }
 

@@ -456,6 +456,35 @@ TEST_CASE("roles and barriers") {
        [](bool bad) {
          Kernel k("k");
          HERE Barriers bars(k, std::vector<int>(bad ? 0 : 1, 1));
+         sync_threads();
+         done(k);
+       }},
+      {"an end of a pipeline of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Kernel other = std::move(k);
+         HERE Pipeline pipe(bad ? k : other, 2, {tile}, 1);
+         sync_threads();
+         done(other);
+       }},
+      {"a tile of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         HERE(bad ? k : other).shared<f16>({8, 64});
+         done(other);
+       }},
+      {"a kernel compiled after it was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         Compiler compiler({.assemble = false});
+         HERE compiler.compile(std::move(bad ? k : other));
+       }},
       {"sync_threads() in a role",
        {"sync_threads: inside the role of warpgroups 1 to 2 (misuse_tile_test.cpp:", "k.named_barrier(256)"},
        [](bool bad) {
@@ -557,9 +586,6 @@ TEST_CASE("roles and barriers") {
          Kernel k("k");
          k.named_barrier(128).sync();
          HERE ptx("{{ .reg .b32 x; barrier.sync {id:u32}, 128; }}", {{"id", u32(bad ? 9 : 11)}});
-         done(k);
-       }},
-         sync_threads();
          done(k);
        }},
       {"a barrier that is not there",
@@ -804,29 +830,3 @@ TEST_CASE("names, fields, files and tools") {
       },
       false);
 }
-      {"an end of a pipeline of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
-       [](bool bad) {
-         Kernel k("k");
-         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
-         Kernel other = std::move(k);
-         HERE Pipeline pipe(bad ? k : other, 2, {tile}, 1);
-         sync_threads();
-         done(other);
-       }},
-      {"a tile of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
-       [](bool bad) {
-         Kernel k("k");
-         Kernel other = std::move(k);
-         HERE(bad ? k : other).shared<f16>({8, 64});
-         done(other);
-       }},
-      {"a kernel compiled after it was moved from",
-       {"kernel: used after it was moved from"},
-       [](bool bad) {
-         Kernel k("k");
-         Kernel other = std::move(k);
-         Compiler compiler({.assemble = false});
-         HERE compiler.compile(std::move(bad ? k : other));
-       }},
