@@ -12,6 +12,7 @@
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/copy.h"
 #include "ptxbuilder/tile/register_memory.h"
+#include "runtime/emulator/emulator.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 
@@ -57,9 +58,12 @@ inline Matrix random_matrix(DType dtype, TileExtent extent, double least, double
   return m;
 }
 
-// The elements of `out` after a launch of one CTA on poisoned memory. Parameters are the inputs and `out`.
-inline std::vector<double> result_of(Kernel k, const std::vector<Matrix>& inputs, const Matrix& out) {
+// The elements of `out` after a launch of one CTA on poisoned memory. Parameters are the inputs and `out`. On
+// the emulator `seed` chooses the schedule.
+inline std::vector<double> result_of(Kernel k, const std::vector<Matrix>& inputs, const Matrix& out,
+                                     uint64_t seed = 0) {
   static std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  if (auto* emulator = dynamic_cast<runtime::Emulator*>(device.get())) emulator->seed(seed);
   CompilerOptions options;
   options.cache = false;
   options.assemble = !device->wants_ptx();
