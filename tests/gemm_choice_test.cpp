@@ -52,6 +52,14 @@ TEST_CASE("candidates come in the order of their predictions") {
     CHECK(all[i - 1].prediction.microseconds() <= all[i].prediction.microseconds());
 }
 
+TEST_CASE("stream-K is for products that it was measured to win, though the model puts it first for others") {
+  GemmOperation o;
+  o.a = o.b = o.d = DType::bf16;
+  const GemmSize size{1024, 8192, 28672, 1};
+  CHECK(candidates(o, size, kMultiprocessors).front().tile.stream_k);
+  CHECK_FALSE(choose(o, size, kMultiprocessors).stream_k);
+}
+
 TEST_CASE("launches of one wave overlap where they are short") {
   struct Case {
     GemmSize size;

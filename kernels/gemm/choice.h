@@ -12,8 +12,8 @@ struct GemmSize {
   int64_t m = 0, n = 0, k = 0, batches = 1;
 };
 
-// What the model says of a tile, in microseconds: of the SMs' steps, of L2, and of the GPU's memory, which act
-// at once, and of what happens once for a launch and for each tile.
+// What the model says of a tile, in microseconds: of the SMs' steps, of L2, and of the GPU's memory, which
+// act at once, and of what happens once for a launch and for each tile.
 struct Prediction {
   double multiply = 0, l2 = 0, memory = 0, overhead = 0;
 
@@ -35,7 +35,8 @@ std::vector<Candidate> candidates(const GemmOperation& operation, const GemmSize
 // The tuned tile of just this product, if there is one. Epilogue and batches play no part.
 std::optional<GemmTile> tuned(const GemmOperation& operation, const GemmSize& size);
 
-// tuned(), else the first of the candidates.
+// tuned(), else the first of the candidates without stream-K, whose cost has only been measured: it is for tuned
+// products.
 GemmTile choose(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 
 }  // namespace ptxbuilder::kernels

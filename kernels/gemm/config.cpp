@@ -46,9 +46,6 @@ void check_operation(const GemmOperation& o, Where where) {
     throw Error(where, "gemm: D of s32 with an epilogue, which computes in f32: take D of f32");
 }
 
-// What a role may have: 64 Ki registers for all, and the multiplying warpgroups what setmaxnreg gives them.
-int registers_per_consumer(int consumers) { return consumers == 1 ? 232 : consumers == 2 ? 240 : 160; }
-
 void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
   auto refuse = [&](const std::string& what) { throw Error(where, "gemm " + text(t) + ": " + what); };
   if (t.consumers < 1 || t.consumers > 3)
@@ -74,12 +71,12 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
                     t.bn));
   const int sums = is_fp8(o.a) && !o.fast_accumulation ? 2 : 1;
   const int registers = rows * t.bn / 128 * sums;
-  if (registers > registers_per_consumer(t.consumers) - 40)
+  if (registers > role_registers(t.consumers).consumer - 40)
     refuse(
         fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {} leave {}: take fewer "
                     "columns or more consumers",
                     rows, t.bn, sums == 2 ? ", twice," : "", registers, t.consumers,
-                    registers_per_consumer(t.consumers) - 40));
+                    role_registers(t.consumers).consumer - 40));
   if (t.bk % (128 / size_of(o.a)) != 0)
     refuse(fmt::format("depth {}; a stage has a multiple of 128 B along k, {} {}", t.bk, 128 / size_of(o.a),
                        name(o.a)));

@@ -68,6 +68,17 @@ int stage_bytes(const GemmOperation& operation, const GemmTile& tile);
 // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for more.
 int staging_buffers(const GemmOperation& operation, const GemmTile& tile);
 
+// Registers of a thread of each role, by setmaxnreg: 64 Ki in all, of which the warpgroups that multiply get
+// the most.
+struct RoleRegisters {
+  int producer, consumer;
+};
+constexpr RoleRegisters role_registers(int consumers) {
+  return consumers == 1   ? RoleRegisters{40, 232}
+         : consumers == 2 ? RoleRegisters{24, 240}
+                          : RoleRegisters{32, 160};
+}
+
 // The tile with bk and stages chosen. Throws Error that says what does not go with what, and what to change.
 GemmTile checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 

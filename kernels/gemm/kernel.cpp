@@ -130,15 +130,6 @@ Epilogue epilogue_of(const GemmOperation& o, const Parameters& p, bool swapped) 
   };
 }
 
-int registers_of_consumer(const GemmTile& t) {
-  if (t.ctas_per_sm > 1) return 0;
-  return t.consumers == 3 ? 160 : t.consumers == 2 ? 240 : 232;
-}
-int registers_of_producer(const GemmTile& t) {
-  if (t.ctas_per_sm > 1) return 0;
-  return t.consumers == 3 ? 32 : t.consumers == 2 ? 24 : 40;
-}
-
 // Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
 // fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
 // batch's epilogue reads C where it is now.
@@ -243,10 +234,13 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     }
   };
 
+  // CTAs that share an SM have what the launch gives them.
+  const RoleRegisters registers = t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers);
+
   // A launch may begin before the one ahead of it has ended. What that wrote is complete, and what it reads
   // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and
   // the producer with its first tile at hand.
-  k.warpgroups(1, registers_of_producer(t), [&](u32) {
+  k.warpgroups(1, registers.producer, [&](u32) {
     std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
     elect([&] {
@@ -268,7 +262,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   StoreOptions store_options{.transposed = t.swapped, .buffers = staging_buffers(o, t)};
   const Epilogue epilogue = epilogue_of(o, p, t.swapped);
 
-  k.warpgroups(t.consumers, registers_of_consumer(t), [&](u32 wg) {
+  k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
     griddepcontrol_wait();
     Accumulator acc(per_warpgroup, t.bn, accumulator_type(o.a));
     const bool promotes = size_of(o.a) == 1 && acc.dtype() == DType::f32 && !o.fast_accumulation;
