@@ -146,6 +146,26 @@ TEST_CASE("ptx: errors give the line, the column and what was expected") {
   CHECK(error_of(".entry k() { ret;").find("the body of k is not closed") != std::string::npos);
   CHECK(error_of(body("mov a, " + std::string(5000, '(') + ";")).find("nest deeper") != std::string::npos);
   CHECK(error_of(body("add.s32 %r1, %r2, 3;")) == "no error");
+  CHECK(error_of(".entry k(.param .u32) { ret; }").find("ptx 1:23: a parameter of k has no name") == 0);
+  CHECK(error_of(".func f(.param .u32);") == "no error");
+}
+
+TEST_CASE("ptx: the tree of an expression is no deeper than its nesting may be, whatever makes it deep") {
+  auto times = [](int n, std::string_view what) {
+    std::string text;
+    for (int i = 0; i < n; ++i) text += what;
+    return text;
+  };
+  // Without a limit each of these overflows the stack where the tree is walked or freed.
+  for (const char* step : {"1+", "-", "(", "1 ? 2 : ", "f(", "{", "(1)+"}) {
+    CAPTURE(step);
+    CHECK(error_of(body("mov a, " + times(300000, step) + "1;")).find("deeper than 200") !=
+          std::string::npos);
+  }
+  CHECK(error_of(body("mov a, " + times(150, "1+") + "1;")) == "no error");
+  CHECK(integer_value(instruction_of("mov a, " + times(150, "1+") + "1;").operands[1]) == 151);
+  CHECK(error_of(body("mov a, {" + times(100000, "1+1, ") + "1};")) == "no error");  // wide is not deep
+  CHECK(error_of(body(times(300000, "{"))).find("deeper than 200") != std::string::npos);
 }
 
 }  // namespace

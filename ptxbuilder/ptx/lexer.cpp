@@ -42,10 +42,6 @@ class Lexer {
     }
   }
 
-  [[noreturn]] void fail(Position at, const std::string& message) const {
-    throw Error(fmt::format("ptx {}:{}: {}", at.line, at.column, message));
-  }
-
   // Skips white space, and keeps comments and the lines of a C preprocessor.
   std::vector<std::string_view> skip_trivia() {
     std::vector<std::string_view> comments;
@@ -166,6 +162,10 @@ class Lexer {
 };
 
 }  // namespace
+
+void fail(Position at, const std::string& message) {
+  throw Error(fmt::format("ptx {}:{}: {}", at.line, at.column, message));
+}
 
 std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
 

@@ -31,6 +31,9 @@ struct Token {
   bool is(std::string_view spelling) const { return kind != Kind::text && text == spelling; }
 };
 
+// Throws Error "ptx LINE:COLUMN: message".
+[[noreturn]] void fail(Position at, const std::string& message);
+
 // The tokens of `source`; the last is of kind end. Throws Error "ptx LINE:COLUMN: ..." on a byte that begins
 // no token and on a string or comment that is not closed.
 std::vector<Token> tokenize(std::string_view source);

@@ -5,7 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "ptxbuilder/error.h"
 #include "ptxbuilder/ptx/ptx.h"
 
 namespace ptxbuilder::ptx {
@@ -13,7 +12,9 @@ namespace {
 
 using Kind = Token::Kind;
 
-constexpr int max_depth = 200;  // of nested braces and parentheses: no real file has ten
+// Of nested braces and parentheses, and of the tree of an expression: no real file has ten. What walks the
+// tree recurses as deep.
+constexpr int max_depth = 200;
 
 constexpr std::array<std::string_view, 9> declaring = {
     ".reg", ".local", ".shared", ".global", ".const", ".param", ".texref", ".samplerref", ".surfref"};
@@ -65,10 +66,7 @@ class Parser {
   const Token& now() const { return tokens_[next_]; }
   const Token& ahead(size_t n) const { return tokens_[std::min(next_ + n, tokens_.size() - 1)]; }
 
-  [[noreturn]] void fail(const std::string& message) const { fail(now().at, message); }
-  [[noreturn]] static void fail(Position at, const std::string& message) {
-    throw Error(fmt::format("ptx {}:{}: {}", at.line, at.column, message));
-  }
+  [[noreturn]] void fail(const std::string& message) const { ptx::fail(now().at, message); }
 
   std::string found() const {
     return now().kind == Kind::end ? "the end of the text" : fmt::format("'{}'", now().text.substr(0, 60));
@@ -209,7 +207,7 @@ class Parser {
     }
     int open = 0;
     do {
-      if (now().kind == Kind::end) fail(at, "the section that begins here is not closed");
+      if (now().kind == Kind::end) ptx::fail(at, "the section that begins here is not closed");
       open += now().is("{") ? 1 : now().is("}") ? -1 : 0;
       tokens.push_back(take());
     } while (open > 0);
@@ -234,6 +232,10 @@ class Parser {
     if (accept(";")) {
       f.semicolon = true;
     } else {
+      for (const auto* list : {&f.results, &f.parameters})
+        for (const Declaration& d : *list)
+          if (d.names.empty())
+            fail(fmt::format("a parameter of {} has no name, which only a prototype's may", f.name));
       expect("{", "of the function's body");
       s.comments.insert(s.comments.end(), comments_.begin(), comments_.end());
       comments_.clear();
@@ -299,6 +301,7 @@ class Parser {
 
   Declarator declarator() {
     Declarator d;
+    d.at = now().at;
     d.name = take(Kind::word, "a name");
     if (accept("<")) {
       d.count = take(Kind::number, "the count of registers");
@@ -344,15 +347,25 @@ class Parser {
 
   Operand operand() { return ternary(); }
 
+  // The height of a tree whose parts are at most `parts` high. A chain as a+b+c+... is a tree without a
+  // parenthesis.
+  int above(int parts) const {
+    if (parts >= max_depth) fail(fmt::format("the expression nests deeper than {}", max_depth));
+    return parts + 1;
+  }
+
   Operand ternary() {
     Deeper deeper(*this);
     Operand condition = binary(1);
     if (!now().is("?")) return condition;
     Operand o{Operand::Kind::binary, take(), {}, condition.at};
+    int height = height_;
     o.parts.push_back(std::move(condition));
     o.parts.push_back(ternary());
+    height = std::max(height, height_);
     expect(":", "of the conditional expression");
     o.parts.push_back(ternary());
+    height_ = above(std::max(height, height_));
     return o;
   }
 
@@ -367,13 +380,16 @@ class Parser {
 
   Operand binary(int least) {
     Operand left = unary();
+    int height = height_;
     for (std::string op = peek_operator(); !op.empty() && precedence(op) >= least; op = peek_operator()) {
       for (size_t i = 0; i < op.size(); ++i) take();
       Operand o{Operand::Kind::binary, op, {}, left.at};
       o.parts.push_back(std::move(left));
       o.parts.push_back(binary(precedence(op) + 1));
+      height = above(std::max(height, height_));
       left = std::move(o);
     }
+    height_ = height;
     return left;
   }
 
@@ -390,23 +406,29 @@ class Parser {
     }
     Operand o{Operand::Kind::unary, op, {}, at};
     o.parts.push_back(unary());
+    height_ = above(height_);
     return o;
   }
 
   std::vector<Operand> parts(std::string_view close) {
     std::vector<Operand> list;
+    int height = 0;
     take();
     if (!now().is(close)) {
-      do list.push_back(operand());
-      while (accept(","));
+      do {
+        list.push_back(operand());
+        height = std::max(height, height_);
+      } while (accept(","));
     }
     expect(close, "to close the list");
+    height_ = above(height);
     return list;
   }
 
   Operand primary() {
     Operand o;
     o.at = now().at;
+    height_ = 1;
     if (now().is("{") || now().is("[") || now().is("(")) {
       o.kind = now().is("{")   ? Operand::Kind::vector
                : now().is("[") ? Operand::Kind::address
@@ -432,6 +454,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t next_ = 0;
   int depth_ = 0;
+  int height_ = 0;                     // of the operand that was read last
   std::vector<std::string> comments_;  // of the tokens taken since the last statement
 };
 

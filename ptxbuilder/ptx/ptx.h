@@ -51,6 +51,7 @@ struct Declarator {
   std::string count;                 // of a register range, as spelled: "177"; else empty
   std::vector<std::string> extents;  // of an array; "" where left open
   std::optional<Operand> initializer;
+  Position at;  // of the name
 };
 
 // `.reg .b32 %r<4>;`, `.extern .shared .align 1024 .b8 smem[];`, or a parameter of a function.
@@ -109,8 +110,8 @@ struct Module {
   const Function* find(std::string_view name) const;
 };
 
-// Throws Error "ptx LINE:COLUMN: ..." where the text is not PTX. Instructions are not looked up: any word may
-// be one.
+// Throws Error "ptx LINE:COLUMN: ..." where the text is not PTX, or nests deeper than 200. Instructions are
+// not looked up: any word may be one.
 Module parse(std::string_view source);
 
 // print(parse(x)) == x up to white space, and up to the place of a comment inside a statement, which comes
