@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "ptxbuilder/isa/hopper.h"
+
 namespace ptxbuilder::runtime {
 namespace {
 
 constexpr uint64_t kMaxExtent = uint64_t{1} << 32;  // elements, inclusive
 constexpr uint64_t kStrideEnd = uint64_t{1} << 40;  // bytes, exclusive
-constexpr uint32_t kMaxBox = 256;                   // elements
-constexpr uint32_t kMaxElementStride = 8;
+constexpr uint32_t kMaxBox = hopper::box_extent, kMaxElementStride = hopper::element_stride;
 constexpr uint64_t kSmallMemory = 128 * 1024;  // bytes
 
 using Breach = std::optional<TensorMapBreach>;

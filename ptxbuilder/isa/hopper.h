@@ -1,0 +1,42 @@
+// The limits of a Hopper GPU (compute capability 9.0), each with its source.
+#pragma once
+
+#include <cstdint>
+
+namespace ptxbuilder::hopper {
+
+// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+inline constexpr int warp_threads = 32;
+inline constexpr int cta_threads = 1024;            // at most
+inline constexpr int sm_registers = 65536;          // of 32 bits
+inline constexpr int thread_registers = 255;        // that code can name; setmaxnreg counts one more
+inline constexpr int shared_bytes = 232448;         // of a CTA, at most; beyond 49152 a launch has to ask
+inline constexpr int reserved_shared_bytes = 1024;  // that the system takes of each CTA, in front of its own
+inline constexpr int local_bytes = 512 << 10;       // of a thread, at most
+inline constexpr int named_barriers = 16;           // of a CTA
+inline constexpr int64_t grid_x = 0x7fffffff, grid_yz = 65535;  // CTAs, at most
+
+// CTAs of a cluster: on every GPU, and where the kernel asks and the GPU can place them (the same, "Thread
+// Block Clusters").
+inline constexpr int portable_cluster = 8, largest_cluster = 16;
+
+// NVIDIA H100 Tensor Core GPU Architecture: of the H100 SXM5.
+inline constexpr int multiprocessors = 132;
+
+// PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+inline constexpr int warpgroup_threads = 128;
+
+// PTX ISA, setmaxnreg.
+inline constexpr int least_role_registers = 24, most_role_registers = 256, role_register_step = 8;
+
+// PTX ISA, "Kernel Function Parameters".
+inline constexpr int parameter_bytes = 32764;  // at most
+
+// CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, cp.async.bulk.tensor.
+inline constexpr int tensor_rank = 5;     // dimensions of a tensor map, at most
+inline constexpr int box_extent = 256;    // elements along each, at most
+inline constexpr int element_stride = 8;  // at most
+inline constexpr int bulk_unit = 16;      // bytes: sizes, strides and global addresses are multiples
+inline constexpr int tensor_shared_alignment = 128;  // bytes, of a box in shared memory
+
+}  // namespace ptxbuilder::hopper
