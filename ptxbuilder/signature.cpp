@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/json_nesting.h"
 
 namespace ptxbuilder {
 namespace {
@@ -182,6 +183,7 @@ std::string to_json(const Signature& s) {
 }
 
 Signature signature_from_json(const std::string& text, const std::string& file_name) {
+  check_json_nesting(text, file_name);
   Json json;
   try {
     json = Json::parse(text);

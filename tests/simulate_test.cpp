@@ -152,6 +152,26 @@ TEST_CASE("what is no JSON is named by line and column; comments are none of it"
   CHECK(run(changed(good, "\"buffers\"", "// three\n\"buffers\"")).right());
 }
 
+TEST_CASE("JSON that nests deeply is refused where it does") {
+  const std::string deep(200000, '['), objects = [] {
+    std::string text;
+    for (int i = 0; i < 100000; ++i) text += "{\"a\":";
+    return text;
+  }();
+  CHECK_ERROR(run(deep), "launch.json: line 1, column 65: JSON nested deeper than 64");
+  CHECK_ERROR(run(objects), "launch.json: line 1, column 321: JSON nested deeper than 64");
+  CHECK_ERROR(run("{\"grid\":\n" + deep + std::string(200000, ']') + "}"),
+              "launch.json: line 2, column 64: JSON nested deeper than 64");
+  CHECK_ERROR(signature_from_json(deep, "k.json"), "k.json: line 1, column 65: JSON nested deeper than 64");
+  const std::string brackets = std::string(100, '[') + "\\\"";
+  CHECK(
+      run(changed(good, "\"buffers\"", "// " + brackets + "\n/* " + brackets + " */\n\"buffers\"")).right());
+  CHECK_ERROR(run(changed(good, "\"grid\": 1", "\"grid\": \"" + brackets + "\"")),
+              "launch.json: grid: expected a whole number");
+  CHECK_ERROR(run(changed(good, "\"grid\": 1", "\"grid\": [[[1]]]")),
+              "launch.json: grid[0]: expected a whole number, found [[1]]");
+}
+
 TEST_CASE("tensor maps are held to their rules, and to the memory of their buffer") {
   auto with_map = [](const std::string& map) {
     return "{\"grid\": 1, \"block\": 32, \"buffers\": [{\"name\": \"a\", \"dtype\": \"bf16\", \"shape\": "

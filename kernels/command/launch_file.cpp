@@ -8,6 +8,8 @@
 
 #include "kernels/command/elements.h"
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/json_nesting.h"
 #include "runtime/tensor_map.h"
 
 namespace ptxbuilder::command {
@@ -182,11 +184,11 @@ class Reader {
     root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "buffers", "parameters",
                    "outputs", "shared"});
     if (auto node = root_.find("entry")) launch_.entry = node->text();
-    launch_.grid = extents(root_.at("grid"), 0x7fffffff);
-    if (auto node = root_.find("block")) launch_.block = extents(*node, 1024);
-    if (auto node = root_.find("cluster")) launch_.cluster = extents(*node, 16);
+    launch_.grid = extents(root_.at("grid"), hopper::grid_x);
+    if (auto node = root_.find("block")) launch_.block = extents(*node, hopper::cta_threads);
+    if (auto node = root_.find("cluster")) launch_.cluster = extents(*node, hopper::largest_cluster);
     if (auto node = root_.find("dynamic_shared_bytes"))
-      launch_.dynamic_shared_bytes = static_cast<uint32_t>(node->whole(0, 232448));
+      launch_.dynamic_shared_bytes = static_cast<uint32_t>(node->whole(0, hopper::shared_bytes));
     if (auto node = root_.find("buffers"))
       for (size_t i = 0; i < node->list(0, 1024); ++i) buffer((*node)[i]);
     if (auto node = root_.find("parameters"))
@@ -333,18 +335,22 @@ class Reader {
     recipe.dtype = b.dtype;
     if (auto type = node.find("dtype")) recipe.dtype = type->dtype();
     p.map.shape = b.shape;
-    if (auto shape = node.find("shape")) p.map.shape = shape->wholes<uint64_t>(1, 5, 1, uint64_t{1} << 32);
+    if (auto shape = node.find("shape"))
+      p.map.shape = shape->wholes<uint64_t>(1, hopper::tensor_rank, 1, uint64_t{1} << 32);
     const size_t rank = p.map.shape.size();
-    if (rank > 5) node.at("tensor_map").refuse(fmt::format("a tensor map has rank 1 to 5, not {}", rank));
+    if (rank > hopper::tensor_rank)
+      node.at("tensor_map")
+          .refuse(fmt::format("a tensor map has rank 1 to {}, not {}", hopper::tensor_rank, rank));
     if (auto strides = node.find("strides")) {
       p.map.strides = strides->wholes<uint64_t>(rank - 1, rank - 1, 0, uint64_t{1} << 40);
     } else {
       const auto packed = runtime::packed_strides(recipe.dtype, p.map.shape);
       p.map.strides.assign(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(rank - 1));
     }
-    recipe.box = node.at("box").wholes<uint32_t>(rank, rank, 1, 256);
+    recipe.box = node.at("box").wholes<uint32_t>(rank, rank, 1, hopper::box_extent);
     recipe.element_strides.assign(rank, 1);
-    if (auto s = node.find("element_strides")) recipe.element_strides = s->wholes<uint32_t>(rank, rank, 1, 8);
+    if (auto s = node.find("element_strides"))
+      recipe.element_strides = s->wholes<uint32_t>(rank, rank, 1, hopper::element_stride);
     if (auto swizzle = node.find("swizzle")) recipe.swizzle = swizzle->one_of<Swizzle>(4);
     if (auto by = node.find("interleave")) recipe.interleave = by->one_of<Interleave>(3);
     if (auto fill = node.find("oob_fill")) recipe.oob_fill = fill->one_of<OobFill>(2);
@@ -378,9 +384,10 @@ class Reader {
     node.members({"name", "offset", "bytes", "stages"});
     SharedObject o;
     o.name = node.at("name").text();
-    o.offset = static_cast<uint32_t>(node.at("offset").whole(0, 232448));
-    o.bytes = static_cast<uint32_t>(node.at("bytes").whole(1, 232448));
-    if (auto stages = node.find("stages")) o.stages = static_cast<uint32_t>(stages->whole(1, 232448));
+    o.offset = static_cast<uint32_t>(node.at("offset").whole(0, hopper::shared_bytes));
+    o.bytes = static_cast<uint32_t>(node.at("bytes").whole(1, hopper::shared_bytes));
+    if (auto stages = node.find("stages"))
+      o.stages = static_cast<uint32_t>(stages->whole(1, hopper::shared_bytes));
     return o;
   }
 
@@ -408,26 +415,18 @@ class Reader {
   LaunchFile launch_;
 };
 
-// "line 3, column 5" of byte `at`, counted from 1.
-std::string place_of(const std::string& text, size_t at) {
-  size_t line = 1, column = 1;
-  for (size_t i = 0; i + 1 < at && i < text.size(); ++i) {
-    ++column;
-    if (text[i] == '\n') ++line, column = 1;
-  }
-  return fmt::format("line {}, column {}", line, column);
-}
-
 }  // namespace
 
 LaunchFile launch_from_json(const std::string& text, const std::filesystem::path& name) {
+  check_json_nesting(text, name.string());
   Json json;
   try {
     json = Json::parse(text, nullptr, true, true);
   } catch (const Json::parse_error& e) {
     std::string what = e.what();  // "[json...] parse error at line 3, column 5: syntax error while ...; more"
     const size_t colon = what.find(": ");
-    throw Error(fmt::format("{}: {}: no JSON: {}", name.string(), place_of(text, e.byte),
+    throw Error(fmt::format("{}: {}: no JSON: {}", name.string(),
+                            line_and_column(text, std::min(std::max<size_t>(e.byte, 1) - 1, text.size())),
                             colon == std::string::npos ? what : what.substr(colon + 2)));
   }
   return Reader(json, name).read();

@@ -62,7 +62,7 @@ struct LaunchOutput {
 struct LaunchFile {
   std::string name;   // of the file
   std::string entry;  // "" for the only one
-  runtime::Dim3 grid;
+  runtime::Dim3 grid = {0, 0, 0};
   std::optional<runtime::Dim3> block, cluster;  // else what the PTX requires
   uint32_t dynamic_shared_bytes = 0;
   std::vector<LaunchBuffer> buffers;

@@ -73,7 +73,9 @@ int run(const Options& o) {
   Json json = {{"ptx", o.ptx}, {"launch", o.launch}, {"seed", o.simulate.emulator.seed}};
   Outcome outcome = Outcome::good;
   try {
-    const Simulation s = simulate(ptx, file, o.simulate);
+    SimulateOptions options = o.simulate;
+    options.ptx_name = o.ptx;
+    const Simulation s = simulate(ptx, file, options);
     if (!s.right()) outcome = Outcome::wrong_result;
     json["entry"] = s.entry;
     json.update(to_json(s));

@@ -120,12 +120,23 @@ std::string coordinates(const LaunchBuffer& b, size_t i) {
   return fmt::format("{}[{}]", b.name, text);
 }
 
+// What `f` finds wrong in the PTX text, with the text's name.
+template <class F>
+auto of_ptx(const SimulateOptions& options, F f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (options.ptx_name.empty() || !std::string_view(e.what()).starts_with("ptx")) throw;
+    throw Error(fmt::format("{}: {}", options.ptx_name, e.what()));
+  }
+}
+
 // One run of the file: its buffers on a device, and the kernel.
 class Bench {
  public:
   Bench(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options)
       : file_(file),
-        entry_(chosen_entry(ptx, file)),
+        entry_(of_ptx(options, [&] { return chosen_entry(ptx, file); })),
         launch_(launch_of(file, entry_)),
         device_(runtime::open_emulator(options.emulator)) {
     check_parameters(file, entry_);
@@ -135,7 +146,7 @@ class Bench {
     signature.cluster = {launch_.cluster.x, launch_.cluster.y, launch_.cluster.z};
     signature.dynamic_shared_bytes = file.dynamic_shared_bytes;
     signature.shared = file.shared;
-    program_ = device_->load(ptx, signature);
+    program_ = of_ptx(options, [&] { return device_->load(ptx, signature); });
     for (size_t i = 0; i < file.buffers.size(); ++i) {
       const LaunchBuffer& b = file.buffers[i];
       first_.push_back(make(b.content, b, options.emulator.seed, i));

@@ -11,6 +11,7 @@
 namespace ptxbuilder::command {
 
 struct SimulateOptions {
+  std::string ptx_name = {};          // of the PTX text, for what is wrong in it
   runtime::EmulatorOptions emulator;  // its seed is that of the first schedule and of the random buffers
   int schedules = 1;
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
