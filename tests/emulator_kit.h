@@ -30,7 +30,7 @@ inline std::string test_file(const std::string& name) {
   return text.str();
 }
 
-// The .entry `name` of a PTX text, or its first, with what its parameters ask of a launch.
+// The .entry `name` of a PTX text, or its first, with what it asks of a launch; its parameters are left to the PTX.
 inline Signature signature_of(const std::string& text, uint32_t threads, const std::string& name = {}) {
   ptx::Module module = ptx::parse(text);
   Signature s;
@@ -40,12 +40,6 @@ inline Signature signature_of(const std::string& text, uint32_t threads, const s
         (name.empty() || statement.function[0].name == name)) {
       const ptx::Function& f = statement.function[0];
       s.kernel = f.name;
-      for (const ptx::Declaration& d : f.parameters) {
-        Parameter p;
-        p.name = d.names[0].name;
-        p.kind = d.names[0].extents.empty() ? Parameter::Kind::scalar : Parameter::Kind::tensor_map;
-        s.parameters.push_back(p);
-      }
       for (const ptx::Directive& d : f.directives)
         if (d.tokens[0] == ".reqnctapercluster")
           for (size_t i = 0; i < 3; ++i)

@@ -75,6 +75,10 @@ const std::string wgmma_setup =
 const std::string wgmma =
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {acc0, acc1, acc2, acc3}, %rd2, %rd2, 0, 1, 1, 0, "
     "0;\nwgmma.commit_group.sync.aligned;\n";
+// The same where %p2 says whether it adds.
+const std::string adding_wgmma =
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {acc0, acc1, acc2, acc3}, %rd2, %rd2, %p2, 1, 1, 0, "
+    "0;\nwgmma.commit_group.sync.aligned;\n";
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
@@ -250,6 +254,62 @@ const std::vector<Row>& rows() {
         {"0x0000ffff;", "0x00007fff;", Fault::divergence},
         {"%r0, 3, 31", "%r0, 17, 31", Fault::divergence},
         {"bra B;", "bar.sync 0;\nbra B;", Fault::divergence}}},
+      {"an accumulator is read once a wgmma has written it",
+       wgmma_setup + "wgmma.fence.sync.aligned;\n" + wgmma +
+           "wgmma.wait_group.sync.aligned 0;\nst.global.f32 [%rd0], acc3;",
+       1,
+       {{"acc3;", "acc4;", Fault::undefined_register},
+        {"%rd2, 0, 1, 1", "%rd2, 1, 1, 1", Fault::undefined_register},
+        {"st.global.f32 [%rd0], acc3;", "add.f32 acc5, acc3, acc4;", Fault::undefined_register},
+        {"st.global.f32 [%rd0], acc3;", "cvt.rn.f16x2.f32 %r5, acc4, acc3;", Fault::undefined_register},
+        {"st.global.f32 [%rd0], acc3;", "mov.f32 acc5, acc4;", Fault(255)},
+        {"acc3;", "acc5;\nmov.f32 acc5, acc4;", Fault::undefined_register},
+        {"st.global.f32 [%rd0], acc3;", "mov.f32 acc5, acc4;\nst.global.f32 [%rd0], acc5;",
+         Fault::undefined_register},
+        {"st.global.f32 [%rd0], acc3;", "mov.b64 %rd3, {acc4, acc3};\nst.global.b64 [%rd0], %rd3;",
+         Fault(255)},
+        {"st.global.f32 [%rd0], acc3;", "mov.b64 %rd3, {acc4, acc5};\nst.global.b64 [%rd0], %rd3;",
+         Fault::undefined_register},
+        {"st.global.f32 [%rd0], acc3;",
+         "shfl.sync.bfly.b32 acc5, acc3, 1, 31, -1;\nst.global.f32 [%rd0], acc5;", Fault(255)},
+        {"st.global.f32 [%rd0], acc3;",
+         "shfl.sync.bfly.b32 acc5, acc4, 1, 31, -1;\nst.global.f32 [%rd0], acc5;", Fault::undefined_register},
+        {"st.global.f32 [%rd0], acc3;", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {acc4};",
+         Fault::undefined_register}}},
+      {"the first of a loop's wgmmas does not add",
+       wgmma_setup + "mov.u32 %r7, 0;\nL: setp.gt.u32 %p2, %r7, 0;\nwgmma.fence.sync.aligned;\n" +
+           adding_wgmma +
+           "wgmma.wait_group.sync.aligned 0;\nadd.u32 %r7, %r7, 1;\nsetp.lt.u32 %p3, %r7, 3;\n@%p3 bra L;\n"
+           "st.global.f32 [%rd0], acc0;",
+       1,
+       {{"setp.gt.u32", "setp.ge.u32", Fault::undefined_register}}},
+      {"a loop reads what the pass before has multiplied",
+       wgmma_setup + "mov.u32 %r7, 0;\nwgmma.fence.sync.aligned;\n" + wgmma +
+           "wgmma.wait_group.sync.aligned 0;\nL: add.f32 acc4, acc0, acc1;\nwgmma.fence.sync.aligned;\n" +
+           wgmma +
+           "wgmma.wait_group.sync.aligned 0;\nadd.u32 %r7, %r7, 1;\nsetp.lt.u32 %p3, %r7, 3;\n@%p3 bra L;\n"
+           "wgmma.wait_group.sync.aligned 0;",
+       1,
+       {{"wgmma.wait_group.sync.aligned 0;\nadd.u32 %r7", "add.u32 %r7", Fault::matrix_registers},
+        {"wgmma.wait_group.sync.aligned 0;\nadd.u32 %r7", "wgmma.wait_group.sync.aligned 1;\nadd.u32 %r7",
+         Fault::matrix_registers}}},
+      {"every path writes a register that counts",
+       "setp.lt.u32 %p2, %r0, 40;\n@%p2 mov.u32 %r5, 7;\n@!%p2 mov.u32 %r5, 8;\nst.shared.b32 [%r4], %r5;",
+       1,
+       {{"@!%p2 mov.u32 %r5, 8;", "", Fault::undefined_register},
+        {"@!%p2 mov.u32 %r5, 8;", "@!%p2 mov.u32 %r5, %r6;", Fault::undefined_register},
+        {"@!%p2 mov.u32 %r5, 8;", "@%p2 mov.u32 %r5, 8;", Fault::undefined_register},
+        {"@%p2 mov.u32 %r5, 7;", "@%p4 mov.u32 %r5, 7;", Fault::undefined_register},
+        {"st.shared.b32 [%r4], %r5;", "st.shared.b32 [%r6], %r5;", Fault::undefined_register}}},
+      {"of a selection only what is taken counts",
+       "setp.lt.u32 %p2, %r0, 40;\nselp.b32 %r5, %r0, %r6, %p2;\n@%p2 st.shared.b32 [%r4], %r5;",
+       1,
+       {{"@%p2 st", "st", Fault::undefined_register}, {"%r6, %p2", "%r6, %p4", Fault::undefined_register}}},
+      {"a branch by a predicate",
+       "setp.lt.u32 %p2, %r0, 40;\n@%p2 bra A;\nst.shared.b32 [%r4], %r0;\nA:",
+       1,
+       {{"@%p2 bra", "@%p4 bra", Fault::undefined_register},
+        {"@%p2 bra", "@!%p4 bra", Fault::undefined_register}}},
       {"setmaxnreg within the budget",
        "setp.lt.u32 %p2, %r0, 64;\n@%p2 bra A;\nsetmaxnreg.inc.sync.aligned.u32 256;\nbra B;\nA: "
        "setmaxnreg.dec.sync.aligned.u32 240;\nB:",

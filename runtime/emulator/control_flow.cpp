@@ -7,11 +7,6 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-struct Block {
-  uint32_t from = 0, to = 0;  // program counters
-  std::vector<uint32_t> successors;
-};
-
 class PostDominators {
  public:
   // The exit is block number `blocks.size()`; every block reaches it or loops for ever.
@@ -86,8 +81,8 @@ class PostDominators {
 
 }  // namespace
 
-void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32_t>& lists, uint32_t from,
-                        uint32_t to) {
+std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<uint32_t>& lists,
+                                uint32_t from, uint32_t to) {
   auto targets = [&](const Instruction& i) {
     std::vector<uint32_t> list;
     if (is_branch_table(i))
@@ -116,6 +111,12 @@ void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32
     const bool falls = is_branch(last) || ends_thread(last) ? guarded : !is_branch_table(last) || guarded;
     if (falls && b + 1 < starts.size()) blocks[b].successors.push_back(static_cast<uint32_t>(b + 1));
   }
+  return blocks;
+}
+
+void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32_t>& lists, uint32_t from,
+                        uint32_t to) {
+  const std::vector<Block> blocks = basic_blocks(code, lists, from, to);
   PostDominators post(blocks);
   for (size_t b = 0; b < blocks.size(); ++b) {
     Instruction& last = code[blocks[b].to - 1];

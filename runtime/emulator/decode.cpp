@@ -148,10 +148,9 @@ bool is_float(Type t) {
 const DecodeTable& decode_table() {
   static const DecodeTable table = [] {
     DecodeTable t;
-    for (auto add :
-         {add_integer, add_bits, add_float, add_compare, add_convert, add_move, add_memory, add_atomic,
-          add_async, add_control, add_lanes, add_barrier, add_mbarrier, add_copy, add_tensor, add_tensormap,
-          add_matrix, add_wgmma})
+    for (auto add : {add_integer, add_bits, add_float, add_compare, add_convert, add_move, add_memory,
+                     add_atomic, add_async, add_control, add_lanes, add_barrier, add_mbarrier, add_copy,
+                     add_tensor, add_tensormap, add_matrix, add_wgmma})
       add(t);
     return t;
   }();
@@ -239,8 +238,12 @@ uint32_t Decode::source(const ptx::Operand& o, Type type) {
   refuse(fmt::format("{} is no operand of this width", ptx::print(o)));
 }
 
+uint32_t Decode::sink(const ptx::Operand& o, Type type) {
+  return o.is_name("_") ? no_register : destination(o, type);
+}
+
 uint32_t Decode::destination(const ptx::Operand& o, Type type) {
-  if (o.is_name("_")) return no_register;
+  if (o.is_name("_")) refuse("the result needs a register");
   const Decoder::Symbol* symbol = o.kind == ptx::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
   if (!symbol || symbol->kind != Decoder::Symbol::Kind::reg)
     refuse(fmt::format("{} is no register", ptx::print(o)));
@@ -256,17 +259,16 @@ uint32_t Decode::predicate(const ptx::Operand& o, bool& negated) {
   return source(negated ? o.parts[0] : o, Type::pred);
 }
 
+uint8_t Decode::register_bytes(const ptx::Operand& o) const {
+  const Decoder::Symbol* symbol = o.kind == ptx::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
+  return symbol && symbol->kind == Decoder::Symbol::Kind::reg ? symbol->bytes : 0;
+}
+
 uint32_t Decode::wide(const ptx::Operand& o, Type type, uint8_t& width, bool writes_it) {
   width = static_cast<uint8_t>(bytes(type));
-  if (o.kind == ptx::Operand::Kind::name) {
-    if (writes_it && o.text == "_") return no_register;
-    const Decoder::Symbol* symbol = decoder.find(o.text, scope);
-    if (symbol && symbol->kind == Decoder::Symbol::Kind::reg && !symbol->predicate &&
-        symbol->bytes >= width) {
-      width = symbol->bytes;
-      (writes_it ? writes : reads).push_back(symbol->at);
-      return symbol->at;
-    }
+  if (const uint8_t there = register_bytes(o); there > width && there <= 8) {
+    width = there;
+    type = there == 2 ? Type::b16 : there == 4 ? Type::b32 : Type::b64;
   }
   return writes_it ? destination(o, type) : source(o, type);
 }
@@ -284,6 +286,8 @@ uint32_t Decode::label(const ptx::Operand& o) const {
 }
 
 AddressOperand Decode::address(const ptx::Operand& o, size_t part) {
+  // Addresses wrap, as they do in a register.
+  auto sum = [](int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); };
   const ptx::Operand* inside = &o;
   if (o.kind == ptx::Operand::Kind::address) {
     if (part >= o.parts.size()) refuse("the address has a part too few");
@@ -294,11 +298,11 @@ AddressOperand Decode::address(const ptx::Operand& o, size_t part) {
   if (inside->kind == ptx::Operand::Kind::binary && (inside->text == "+" || inside->text == "-")) {
     auto offset = ptx::integer_value(inside->parts[1]);
     if (!offset) refuse(fmt::format("{} is no constant offset", ptx::print(inside->parts[1])));
-    a.displacement = inside->text == "+" ? *offset : -*offset;
+    a.displacement = inside->text == "+" ? *offset : sum(0, -static_cast<uint64_t>(*offset));
     base = &inside->parts[0];
   }
   if (auto absolute = ptx::integer_value(*base)) {
-    a.displacement += *absolute;
+    a.displacement = sum(a.displacement, static_cast<uint64_t>(*absolute));
     return a;
   }
   const Decoder::Symbol* symbol =
@@ -306,7 +310,7 @@ AddressOperand Decode::address(const ptx::Operand& o, size_t part) {
   if (!symbol) refuse(fmt::format("{} is not declared", ptx::print(*base)));
   if (symbol->kind == Decoder::Symbol::Kind::address) {
     a.space = symbol->space;
-    a.displacement += static_cast<int64_t>(symbol->value);
+    a.displacement = sum(a.displacement, symbol->value);
   } else {
     if (symbol->bytes != 4 && symbol->bytes != 8)
       refuse(fmt::format("{} is no register for an address", base->text));
@@ -315,6 +319,19 @@ AddressOperand Decode::address(const ptx::Operand& o, size_t part) {
     a.base_bytes = symbol->bytes;
   }
   return a;
+}
+
+void Decode::passes(Flow how, std::initializer_list<uint32_t> registers) {
+  flow = how;
+  for (uint32_t r : registers) {
+    auto at = std::find(reads.begin(), reads.end(), r);
+    passed.push_back(at == reads.end() ? no_register : r);
+    if (at != reads.end()) reads.erase(at);
+  }
+}
+
+void Decode::passes_list(Flow how) {
+  for (uint32_t k = 0; k < out.list_size; ++k) passes(how, {listed(k)});
 }
 
 void Decode::list(uint32_t value) {

@@ -14,6 +14,7 @@ namespace {
 
 // Registers that are constants are numbered from here until all others have their place.
 constexpr uint32_t constant_base = 0x8000'0000;
+static_assert(most_registers < constant_base);
 
 void unsupported(Warp& w, const Instruction& i, Lanes) {
   w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.pc_of(i)]));
@@ -25,7 +26,7 @@ Decoder::Decoder(const ptx::Module& module, const std::string& kernel, GlobalMem
     : module_(module), memory_(memory) {
   kernel_.name = kernel;
   next_register_ = 128;
-  scopes_.push_back({0, {}, {}, {}});
+  scopes_.push_back({});
 }
 
 // --- functions ---
@@ -45,26 +46,21 @@ void Decoder::kernel_directives(const ptx::Function& f) {
   };
   for (const ptx::Directive& d : f.directives) {
     const std::string& name = d.tokens[0];
-    if (name == ".maxntid" || name == ".reqntid")
-      kernel_.threads_most = number(d, 0) * number(d, 1) * number(d, 2);
+    if (name == ".maxntid" || name == ".reqntid") {
+      auto extent = [&](size_t i) { return std::min(number(d, i), 1024u); };
+      kernel_.threads_most = extent(0) * extent(1) * extent(2);
+    }
     if (name == ".maxnreg") kernel_.registers_most = number(d, 0);
     if (name == ".reqnctapercluster") kernel_.required_cluster = {number(d, 0), number(d, 1), number(d, 2)};
   }
   for (const ptx::Declaration& d : f.parameters)
-    for (const ptx::Declarator& name : d.names) {
-      uint32_t size = static_cast<uint32_t>(size_of(d, name));
-      kernel_.parameter_bytes = align_up(kernel_.parameter_bytes, align_of(d));
-      scopes_.back().symbols[name.name] = {Symbol::Kind::address,   0,   0, false, Space::param,
-                                           kernel_.parameter_bytes, size};
-      kernel_.parameters.push_back({name.name, kernel_.parameter_bytes, size});
-      kernel_.parameter_bytes += size;
-    }
+    for (const ptx::Declarator& name : d.names) declare_parameter(d, name);
 }
 
 void Decoder::function(const ptx::Function& f) {
   Routine& routine = routines_[f.name];
   routine.entry = static_cast<uint32_t>(placed_.size());
-  scopes_.push_back({0, {}, {}, {}});
+  scopes_.push_back({});
   const size_t scope = scopes_.size() - 1;
   if (f.entry) {
     kernel_directives(f);
@@ -76,9 +72,11 @@ void Decoder::function(const ptx::Function& f) {
           if (d.has(".reg"))
             throw Error(fmt::format(
                 "ptx function {}: parameters in registers are not supported by the emulator", f.name));
-          uint32_t size = static_cast<uint32_t>(size_of(d, name));
-          Symbol symbol{
-              Symbol::Kind::address, 0, 0, false, Space::local, allocate_local(size, align_of(d)), size};
+          Symbol symbol;
+          symbol.kind = Symbol::Kind::address;
+          symbol.space = Space::local;
+          symbol.value = allocate_local(d, name);
+          symbol.size = static_cast<uint32_t>(size_of(d, name));
           scopes_[scope].symbols[name.name] = symbol;
           symbols->push_back(symbol);
         }
@@ -102,7 +100,8 @@ void Decoder::walk(const std::vector<ptx::Statement>& statements, size_t scope) 
         placed_.push_back({&s.instruction, scope});
         break;
       case ptx::Statement::Kind::label:
-        scopes_[scope].labels[s.label] = static_cast<uint32_t>(placed_.size());
+        if (!scopes_[scope].labels.try_emplace(s.label, static_cast<uint32_t>(placed_.size())).second)
+          ptx::fail(s.at, fmt::format("the label {} is declared twice", s.label));
         last_label = s.label;
         break;
       case ptx::Statement::Kind::declaration:
@@ -112,7 +111,7 @@ void Decoder::walk(const std::vector<ptx::Statement>& statements, size_t scope) 
         directive(s.directive, scope, last_label);
         break;
       case ptx::Statement::Kind::block:
-        scopes_.push_back({scope, {}, {}, {}});
+        scopes_.push_back({.parent = scope});
         walk(s.block, scopes_.size() - 1);
         break;
       default:
@@ -133,9 +132,9 @@ void Decoder::directive(const ptx::Directive& d, size_t scope, const std::string
   }
 }
 
-void Decoder::add_call(const Decode& d, std::string callee, const ptx::Operand* results,
+void Decoder::add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
                        const ptx::Operand* arguments) {
-  CallSite call{static_cast<uint32_t>(&d.out - kernel_.code.data()), callee, {}, {}};
+  CallSite call{static_cast<uint32_t>(&d.out - kernel_.code.data()), callee.at, callee.text, {}, {}};
   for (auto [list, symbols] : {std::pair{results, &call.results}, std::pair{arguments, &call.arguments}})
     if (list)
       for (const ptx::Operand& o : list->parts) {
@@ -144,14 +143,30 @@ void Decoder::add_call(const Decode& d, std::string callee, const ptx::Operand* 
           throw Refused{fmt::format("the argument {} is no .param variable of the call", o.text)};
         symbols->push_back(*symbol);
       }
-  const ptx::Function* f = module_.find(callee);
-  if (!f) throw Refused{fmt::format("there is no function {}", callee)};
-  if (!f->has_body && callee != "vprintf" && callee != "__assertfail")
-    throw Refused{fmt::format("the function {} has no body, and the emulator does not provide it", callee)};
-  if (f->has_body && !routines_.count(callee) &&
-      std::find(wanted_.begin(), wanted_.end(), callee) == wanted_.end())
-    wanted_.push_back(callee);
+  const ptx::Function* f = module_.find(callee.text);
+  if (!f) throw Refused{fmt::format("there is no function {}", callee.text)};
+  const bool provided = callee.text == "vprintf" || callee.text == "__assertfail";
+  if (!f->has_body && !provided)
+    throw Refused{
+        fmt::format("the function {} has no body, and the emulator does not provide it", callee.text)};
+  if (f->has_body && !routines_.count(callee.text) &&
+      std::find(wanted_.begin(), wanted_.end(), callee.text) == wanted_.end())
+    wanted_.push_back(callee.text);
   calls_.push_back(std::move(call));
+}
+
+// Compares what a call passes with what the function takes, each a list of .param variables.
+void Decoder::check_call(const CallSite& call, const char* what, const std::vector<Symbol>& given,
+                         const std::vector<Symbol>& taken) {
+  if (given.size() != taken.size())
+    ptx::fail(call.at, fmt::format("this call of {} has {} {}, the function {}", call.callee, given.size(),
+                                   what, taken.size()));
+  if (given.size() > 255)
+    ptx::fail(call.at, fmt::format("{} {}: the emulator takes 255", given.size(), what));
+  for (size_t k = 0; k < given.size(); ++k)
+    if (given[k].size != taken[k].size)
+      ptx::fail(call.at, fmt::format("this call of {}: {} {} has {} B, the function's {} B", call.callee,
+                                     what, k, given[k].size, taken[k].size));
 }
 
 std::vector<uint32_t> Decoder::branch_targets(const std::string& table, size_t scope) const {
@@ -174,21 +189,25 @@ void Decoder::link_calls() {
     Instruction& i = kernel_.code[call.pc];
     i.list = static_cast<uint32_t>(kernel_.lists.size());
     auto put = [&](const Symbol& from, const Symbol& to) {
-      for (uint32_t x :
-           {static_cast<uint32_t>(from.value), static_cast<uint32_t>(to.value), std::min(from.size, to.size)})
+      for (uint32_t x : {static_cast<uint32_t>(from.value), static_cast<uint32_t>(to.value), to.size})
         kernel_.lists.push_back(x);
     };
     auto at = routines_.find(call.callee);
     if (at == routines_.end()) {  // vprintf and __assertfail read their arguments where they are
+      std::vector<Symbol> taken;
+      for (uint32_t size :
+           call.callee == "vprintf" ? std::vector<uint32_t>{8, 8} : std::vector<uint32_t>{8, 8, 4, 8, 8})
+        taken.push_back({.size = size});
+      check_call(call, "arguments", call.arguments, taken);
       for (const Symbol& s : call.arguments) put(s, s);
-      for (const Symbol& s : call.results) put(s, s);
-      i.mode[1] = static_cast<uint8_t>(call.arguments.size());
       continue;
     }
     const Routine& routine = at->second;
+    check_call(call, "arguments", call.arguments, routine.parameters);
+    check_call(call, "results", call.results, routine.results);
     i.target = routine.entry;
-    i.mode[0] = static_cast<uint8_t>(std::min(call.arguments.size(), routine.parameters.size()));
-    i.mode[1] = static_cast<uint8_t>(std::min(call.results.size(), routine.results.size()));
+    i.mode[0] = static_cast<uint8_t>(call.arguments.size());
+    i.mode[1] = static_cast<uint8_t>(call.results.size());
     for (size_t k = 0; k < i.mode[0]; ++k) put(call.arguments[k], routine.parameters[k]);
     for (size_t k = 0; k < i.mode[1]; ++k) put(routine.results[k], call.results[k]);
   }
@@ -226,6 +245,7 @@ Kernel Decoder::run() {
     find_reconvergence(kernel_.code, kernel_.lists, routine.entry, routine.end);
   finish_registers();
   find_matrix_uses();
+  find_doubtful();
   kernel_.entry = routines_[kernel_.name].entry;
   return std::move(kernel_);
 }
@@ -262,12 +282,8 @@ void Decoder::decode_one(uint32_t pc) {
     std::string_view rest = name.substr(found->first.size());
     if (!rest.empty()) decode.modifiers = ptx::split_opcode(rest.substr(1));
     found->second(decode);
-    uses_[pc] = {std::move(decode.reads), std::move(decode.writes)};
-    if (decode.matrix) {
-      for (const auto* list : {&uses_[pc].reads, &uses_[pc].writes})
-        matrix_registers_.insert(matrix_registers_.end(), list->begin(), list->end());
-      uses_[pc] = {};
-    }
+    uses_[pc] = {decode.flow, std::move(decode.reads), std::move(decode.writes), std::move(decode.passed)};
+    matrix_registers_.insert(matrix_registers_.end(), decode.held.begin(), decode.held.end());
   } catch (const Refused& refused) {
     const uint32_t guard = out.guard;
     const bool negated = out.guard_negated;
@@ -312,9 +328,11 @@ void Decoder::find_matrix_uses() {
     return std::binary_search(matrix_registers_.begin(), matrix_registers_.end(), r);
   };
   for (uint32_t pc = 0; pc < kernel_.code.size(); ++pc) {
+    if (uses_[pc].flow == Flow::accumulates) continue;
     MatrixUse use;
-    for (uint32_t r : uses_[pc].reads)
-      if (held(r)) use.reads.push_back(r);
+    for (const auto* list : {&uses_[pc].reads, &uses_[pc].passed})
+      for (uint32_t r : *list)
+        if (held(r)) use.reads.push_back(r);
     for (uint32_t r : uses_[pc].writes)
       if (held(r)) use.writes.push_back(r);
     if (use.reads.empty() && use.writes.empty()) continue;
@@ -325,11 +343,28 @@ void Decoder::find_matrix_uses() {
 
 // --- symbols ---
 
-const Decoder::Symbol* Decoder::find(const std::string& name, size_t scope) const {
+const Decoder::Symbol* Decoder::find(const std::string& name, size_t scope) {
   for (size_t s = scope;; s = scopes_[s].parent) {
     if (auto at = scopes_[s].symbols.find(name); at != scopes_[s].symbols.end()) return &at->second;
+    if (const Symbol* symbol = find_in_range(name, scopes_[s])) return symbol;
     if (s == 0) return nullptr;
   }
+}
+
+// %r17 is register 17 of the range %r<20>, or 7 of %r1<8>.
+const Decoder::Symbol* Decoder::find_in_range(const std::string& name, Scope& scope) {
+  if (scope.ranges.empty()) return nullptr;
+  size_t digits = name.find_last_not_of("0123456789") + 1;
+  for (; digits < name.size(); ++digits) {
+    const std::string_view number = std::string_view(name).substr(digits);
+    if (number.size() > 10 || (number[0] == '0' && number.size() > 1)) continue;
+    auto range = scope.ranges.find(name.substr(0, digits));
+    uint64_t value = 0;
+    std::from_chars(number.data(), number.data() + number.size(), value);
+    if (range != scope.ranges.end() && value < range->second.count)
+      return &scope.symbols.emplace(name, place_register(name, range->second)).first->second;
+  }
+  return nullptr;
 }
 
 std::optional<uint32_t> Decoder::find_label(const std::string& name, size_t scope) const {
@@ -342,18 +377,23 @@ std::optional<uint32_t> Decoder::find_label(const std::string& name, size_t scop
 uint32_t Decoder::constant(uint64_t value, uint32_t width) {
   if (width > 0 && width < 8) value &= (uint64_t{1} << (8 * width)) - 1;
   auto [at, fresh] = constants_.try_emplace({value, width}, 0);
-  if (fresh) {
-    at->second = constant_base + next_constant_;
-    next_constant_ += align_up(width == 0 ? 4 : width * 32, 32);
-  }
+  if (fresh) at->second = allocate_constant(width);
   return at->second;
+}
+
+uint32_t Decoder::allocate_constant(uint32_t width) {
+  if (next_constant_ > most_registers)
+    throw Error(
+        fmt::format("ptx: the kernel {} has more constants than the emulator has room for", kernel_.name));
+  const uint32_t at = constant_base + next_constant_;
+  next_constant_ += align_up(width == 0 ? 4 : width * 32, 32);
+  return at;
 }
 
 uint32_t Decoder::special(Special which, uint32_t width) {
   for (const SpecialRegister& s : kernel_.specials)
     if (s.special == which && s.bytes == width) return s.at;
-  SpecialRegister s{which, constant_base + next_constant_, width};
-  next_constant_ += align_up(width == 0 ? 4 : width * 32, 32);
+  SpecialRegister s{which, allocate_constant(width), width};
   kernel_.specials.push_back(s);
   return s.at;
 }

@@ -49,6 +49,9 @@ bool is_signed(Type type);
 bool is_float(Type type);
 std::optional<Type> type_named(std::string_view name);
 
+// Of a warp's register file: what lies behind is numbered as constants until all others have their place.
+inline constexpr uint32_t most_registers = 0x4000'0000;
+
 // Thrown while one instruction is decoded: it becomes one that reports this text when it is executed.
 struct Refused {
   std::string why;
@@ -87,10 +90,12 @@ class Decode {
   // Registers. `type` gives the width, which the operand must have.
   uint32_t source(const ptx::Operand& operand, Type type);
   uint32_t source(size_t i, Type type) { return source(operand(i), type); }
-  uint32_t destination(const ptx::Operand& operand, Type type);  // no_register for _
+  uint32_t destination(const ptx::Operand& operand, Type type);
   uint32_t destination(size_t i, Type type) { return destination(operand(i), type); }
+  uint32_t sink(const ptx::Operand& operand, Type type);  // the same, or no_register for _
   uint32_t predicate(const ptx::Operand& operand, bool& negated);
-  // Any register that is at least as wide; its width in `width`.
+  uint8_t register_bytes(const ptx::Operand& operand) const;  // 0 for what is none, and for predicates
+  // Any register of up to 8 bytes that is at least as wide, or of the type's own width; its width in `width`.
   uint32_t wide(const ptx::Operand& operand, Type type, uint8_t& width, bool writes);
   int64_t immediate(size_t i);
   uint32_t label(const ptx::Operand& operand) const;
@@ -103,10 +108,20 @@ class Decode {
   static std::vector<const ptx::Operand*> parts(const ptx::Operand& operand);
 
   [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
+  // Refuses a type that the handler has no registers of the width for.
+  void require(bool takes_type) const {
+    if (!takes_type) refuse("it does not take this type");
+  }
   Decoder& decoder;
   const size_t scope;
-  bool matrix = false;                  // a wgmma
+  // Says that of what was read, these values go into the result as they are.
+  void passes(Flow flow, std::initializer_list<uint32_t> registers);
+  void passes_list(Flow flow);  // the list's
+
   std::vector<uint32_t> reads, writes;  // registers
+  std::vector<uint32_t> held;           // those that a wgmma goes on using
+  std::vector<uint32_t> passed;         // not among the reads; no_register for a constant
+  Flow flow = Flow::uses;
 };
 
 using DecodeFunction = void (*)(Decode&);
@@ -142,9 +157,11 @@ class Decoder {
   // Allocations made for the module's variables, which the program owns.
   std::vector<Address> allocations;
 
-  // Bytes of a declared name, 0 where its extent is left open; and its alignment.
+  // Bytes of a declared name, 0 where its extent is left open; and its alignment. Throw Error "ptx
+  // LINE:COLUMN:
+  // ..." for an extent that is no number of elements, and for an alignment that is no power of two.
   static uint64_t size_of(const ptx::Declaration& d, const ptx::Declarator& name);
-  static uint32_t align_of(const ptx::Declaration& d);
+  static uint32_t align_of(const ptx::Declaration& d, const ptx::Declarator& name);
 
  private:
   friend class Decode;
@@ -158,11 +175,18 @@ class Decoder {
     uint64_t value = 0;
     uint32_t size = 0;
   };
+  // %r<177>: registers that get a place when the text first names one.
+  struct Range {
+    uint32_t count;
+    uint8_t bytes;
+    bool predicate;
+  };
   struct Scope {
-    size_t parent;
-    std::unordered_map<std::string, Symbol> symbols;
-    std::unordered_map<std::string, uint32_t> labels;
-    std::unordered_map<std::string, std::vector<std::string>> tables;  // .branchtargets
+    size_t parent = 0;
+    std::unordered_map<std::string, Symbol> symbols = {};
+    std::unordered_map<std::string, Range> ranges = {};
+    std::unordered_map<std::string, uint32_t> labels = {};
+    std::unordered_map<std::string, std::vector<std::string>> tables = {};  // .branchtargets
   };
   struct Placed {
     const ptx::Instruction* text;
@@ -170,6 +194,7 @@ class Decoder {
   };
   struct CallSite {
     uint32_t pc;
+    ptx::Position at;
     std::string callee;
     std::vector<Symbol> results, arguments;
   };
@@ -180,7 +205,10 @@ class Decoder {
   };
 
   void variables();
-  void declare_global(const ptx::Declaration& d, bool constant);
+  void declare_global(const ptx::Declaration& d);
+  void declare_registers(const ptx::Declaration& d, size_t scope);
+  void declare_parameter(const ptx::Declaration& d, const ptx::Declarator& name);  // of the kernel
+  uint64_t initial_bits(const ptx::Operand& o, uint64_t bytes);
   void function(const ptx::Function& f);
   void walk(const std::vector<ptx::Statement>& statements, size_t scope);
   void declare(const ptx::Declaration& d, size_t scope);
@@ -188,15 +216,22 @@ class Decoder {
   void decode_all(uint32_t from);
   void decode_one(uint32_t pc);
   void link_calls();
+  static void check_call(const CallSite& call, const char* what, const std::vector<Symbol>& given,
+                         const std::vector<Symbol>& taken);
   void finish_registers();
   void find_matrix_uses();
+  void find_doubtful();
+  std::vector<uint32_t> read_undefined(uint32_t from, uint32_t to, std::map<uint32_t, Watch>& watches) const;
   void kernel_directives(const ptx::Function& f);
 
-  const Symbol* find(const std::string& name, size_t scope) const;
+  const Symbol* find(const std::string& name, size_t scope);
+  const Symbol* find_in_range(const std::string& name, Scope& scope);
+  Symbol place_register(const std::string& name, const Range& range);
   std::optional<uint32_t> find_label(const std::string& name, size_t scope) const;
   uint32_t constant(uint64_t value, uint32_t bytes);
   uint32_t special(Special which, uint32_t bytes);
-  uint32_t allocate_local(uint64_t bytes, uint32_t align);
+  uint32_t allocate_local(const ptx::Declaration& d, const ptx::Declarator& name);
+  uint32_t allocate_constant(uint32_t width);
 
   const ptx::Module& module_;
   GlobalMemory& memory_;
@@ -209,12 +244,16 @@ class Decoder {
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> constants_;
   uint32_t next_register_ = 0, next_constant_ = 0;
   SourceLine source_;
-  std::vector<MatrixUse> uses_;  // of each instruction: all its registers
+  struct RegisterUse {
+    Flow flow = Flow::uses;
+    std::vector<uint32_t> reads, writes, passed;
+  };
+  std::vector<RegisterUse> uses_;  // of each instruction
   std::vector<uint32_t> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
 
  public:
-  void add_call(const Decode& d, std::string callee, const ptx::Operand* results,
+  void add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
                 const ptx::Operand* arguments);
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }
@@ -224,7 +263,16 @@ class Decoder {
 inline uint32_t align_up(uint64_t value, uint64_t to) {
   return static_cast<uint32_t>((value + to - 1) / to * to);
 }
-uint32_t to_number(std::string_view text);  // a decimal; 0 where it is none
+uint32_t to_number(std::string_view text);  // an integer; 0 where it is none, at most 2^32 - 1
+
+// A stretch of instructions that are entered at the first and left at the last.
+struct Block {
+  uint32_t from = 0, to = 0;         // program counters
+  std::vector<uint32_t> successors;  // blocks; none where the thread or the function ends
+};
+// The blocks of code[from, to), in its order.
+std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<uint32_t>& lists,
+                                uint32_t from, uint32_t to);
 
 // Where the sides of each branch of code[from, to) meet again: fills Instruction::reconverge.
 void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32_t>& lists, uint32_t from,

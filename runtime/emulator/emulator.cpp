@@ -16,7 +16,7 @@
 namespace ptxbuilder::runtime {
 
 const char* name(Fault fault) {
-  constexpr std::array<const char*, 19> names = {"race",
+  constexpr std::array<const char*, 20> names = {"race",
                                                  "missing fence.proxy.async",
                                                  "mbarrier used before its init is visible",
                                                  "misuse of an mbarrier",
@@ -28,6 +28,7 @@ const char* name(Fault fault) {
                                                  "access out of bounds",
                                                  "misaligned access",
                                                  "uninitialised shared memory",
+                                                 "undefined register",
                                                  "divergence",
                                                  "setmaxnreg",
                                                  "exit too early",
@@ -41,8 +42,6 @@ const char* name(Fault fault) {
 
 namespace emulator {
 namespace {
-
-constexpr uint32_t shared_limit = 232448;  // of a CTA, as on Hopper
 
 struct EmulatedProgram : Program {
   EmulatedProgram(GlobalMemory& the_memory, const Signature& the_signature)
@@ -70,7 +69,12 @@ class EmulatorDevice : public Emulator {
   }
 
   DeviceProperties properties() const override {
-    return {"ptxbuilder emulator of sm_90a", 90, 132, size_t{1} << 36, shared_limit, "emulator"};
+    return {"ptxbuilder emulator of sm_90a",
+            90,
+            hopper::multiprocessors,
+            size_t{1} << 36,
+            shared_limit,
+            "emulator"};
   }
 
   Address allocate(size_t bytes) override { return memory_.allocate(bytes); }
@@ -113,6 +117,7 @@ class EmulatorDevice : public Emulator {
       throw;
     }
     program->allocations = decoder.allocations;
+    check_parameters(*program);
     return program;
   }
 
@@ -129,7 +134,9 @@ class EmulatorDevice : public Emulator {
     auto& emulated = dynamic_cast<EmulatedProgram&>(program);
     const Kernel& kernel = emulated.kernel;
     // PTX text says how many threads there are, at most: any block of as many will do.
-    const uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
+    const uint64_t product = uint64_t{launch.block.x} * launch.block.y;
+    const auto threads =
+        static_cast<uint32_t>(std::min<uint64_t>(std::min<uint64_t>(product, ~0u) * launch.block.z, ~0u));
     Launch in_a_row = launch;
     in_a_row.block = {threads, 1, 1};
     check(in_a_row, emulated.signature, shared_limit);
@@ -167,6 +174,17 @@ class EmulatorDevice : public Emulator {
     return std::chrono::steady_clock::now() + std::chrono::hours(24);
   }
 
+  // A launch copies as many bytes as the PTX says from where the caller says.
+  static void check_parameters(const EmulatedProgram& program) {
+    const std::vector<Parameter>& said = program.signature.parameters;
+    const std::vector<Variable>& there = program.kernel.parameters;
+    for (size_t i = 0; i < std::min(said.size(), there.size()); ++i)
+      if (static_cast<uint64_t>(said[i].size_bytes()) != there[i].bytes)
+        throw Error(fmt::format("kernel '{}': parameter {} '{}' is {} B in the PTX, {} B in the sidecar",
+                                program.signature.kernel, i, said[i].name, there[i].bytes,
+                                said[i].size_bytes()));
+  }
+
   void drain(std::chrono::steady_clock::time_point deadline) {
     while (!queue_.empty()) {
       Queued queued = std::move(queue_.front());
@@ -195,10 +213,10 @@ class EmulatorDevice : public Emulator {
               0,
               trace_.get()};
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
-    // What ptxas gives each thread when only .maxntid limits it: an even share of 65536, in eights.
+    // What ptxas gives each thread when only .maxntid limits it: an even share of the SM's, in eights.
     const uint32_t most = kernel.threads_most ? kernel.threads_most : threads;
     grid.registers_per_thread =
-        queued.program->signature.registers.value_or(std::min(248u, 65536 / std::max(32u, most) / 8 * 8));
+        queued.program->signature.registers.value_or(std::min(248u, hopper::sm_registers / std::max(32u, most) / 8 * 8));
     if (kernel.registers_most)
       grid.registers_per_thread = std::min(grid.registers_per_thread, kernel.registers_most);
     if (trace_) trace_->begin(grid);

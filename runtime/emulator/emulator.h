@@ -14,8 +14,8 @@ struct EmulatorOptions {
   // Chooses one schedule of warps and asynchronous operations among all legal ones. The same seed repeats it.
   uint64_t seed = 0;
   // Follows what every thread may rely on, and reports accesses that nothing orders, missing proxy fences,
-  // registers touched under a wgmma, reads of uninitialised shared memory. Bounds, alignment, barriers,
-  // divergence and deadlock are always checked.
+  // registers touched under a wgmma, uses of registers that nothing has written, reads of uninitialised
+  // shared memory. Bounds, alignment, barriers, divergence and deadlock are always checked.
   bool race_check = true;
   // Host threads for the CTAs of one launch. Kernels whose CTAs talk to each other through global memory run
   // on one, so that a seed has one result.
@@ -42,10 +42,11 @@ enum class Fault : uint8_t {
   matrix_fence,      // a wgmma without the wgmma.fence that orders its registers
   out_of_bounds,
   misaligned,
-  uninitialised,    // shared memory read before anything wrote it
-  divergence,       // an .aligned instruction without all lanes, or a .sync with the wrong lanes
-  register_budget,  // setmaxnreg beyond what the CTA has, or outside its rules
-  early_exit,       // a CTA that ends while something is still to touch its shared memory
+  uninitialised,       // shared memory read before anything wrote it
+  undefined_register,  // a register whose value counts before the thread has written it
+  divergence,          // an .aligned instruction without all lanes, or a .sync with the wrong lanes
+  register_budget,     // setmaxnreg beyond what the CTA has, or outside its rules
+  early_exit,          // a CTA that ends while something is still to touch its shared memory
   deadlock,
   trap,         // trap, or an assert of the kernel
   unsupported,  // an instruction the emulator does not know

@@ -18,7 +18,7 @@ Entry entry(const ptx::Function& f) {
   e.name = f.name;
   for (const ptx::Declaration& d : f.parameters)
     e.parameters.push_back({d.names[0].name, static_cast<uint32_t>(emulator::Decoder::size_of(d, d.names[0])),
-                            emulator::Decoder::align_of(d)});
+                            emulator::Decoder::align_of(d, d.names[0])});
   for (const ptx::Directive& d : f.directives) {
     const Dim3 value = extents(d);
     if (d.tokens[0] == ".reqntid") e.block = value;

@@ -57,7 +57,6 @@ inline void operands(Decode& d, Type type, size_t sources) {
   d.expect(sources + 1, sources + 1);
   d.out.r[0] = d.destination(0, type);
   for (size_t i = 1; i <= sources; ++i) d.out.r[i] = d.source(i, type);
-  if (d.out.r[0] == no_register) d.refuse("the result needs a register");
 }
 
 // Op on both 16-bit halves of a register.

@@ -28,7 +28,7 @@ void execute_async(Warp& w, const Instruction& i, Lanes lanes) {
     l.phase = l.barrier->phase;
     touch_landing(w, l, size, false, reduces, "this writes");
     begin_tx(*l.barrier, size);
-    std::array<std::byte, 16> data;
+    std::array<std::byte, 32> data;
     for (uint32_t k = 0; k < i.mode[2]; ++k)
       std::memcpy(data.data() + k * width,
                   w.at<std::byte>(w.listed(i, 3 + k)) + static_cast<uint32_t>(lane) * width, width);
@@ -54,7 +54,7 @@ void decode_async(Decode& d, bool reduces) {
   const Type type = d.take_type();
   d.done();
   d.expect(3, 3);
-  if (bytes(type) < 4) d.refuse("it takes types of 32 and 64 bits");
+  if (bytes(type) != 4 && bytes(type) != 8) d.refuse("it takes types of 32 and 64 bits");
   if (reduces) require_reduction(d, static_cast<Reduction>(d.out.mode[0]), type, false);
   const AddressOperand a = d.address(d.operand(0));
   d.list_address(d.address(d.operand(2)));

@@ -161,6 +161,7 @@ void decode_atomic(Decode& d, bool returns) {
   Reduction op = take_reduction(d);
   Type type = d.take_type();
   d.done();
+  d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
   const size_t first = returns ? 1 : 0, operands = first + 2 + (op == Reduction::cas) + hint;
   d.expect(operands, operands);
   AddressOperand a = d.address(d.operand(first));
@@ -171,9 +172,9 @@ void decode_atomic(Decode& d, bool returns) {
   if (returns) {
     auto to = Decode::parts(d.operand(0));
     if (to.size() == 1)
-      d.out.r[0] = d.destination(*to[0], type);
+      d.out.r[0] = d.sink(*to[0], type);
     else
-      for (const ptx::Operand* o : to) d.list(d.destination(*o, type));
+      for (const ptx::Operand* o : to) d.list(d.sink(*o, type));
   }
   if (op == Reduction::cas) d.out.r[2] = d.source(first + 2, type);
   d.out.mode[0] = static_cast<uint8_t>(op);

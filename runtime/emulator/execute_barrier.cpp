@@ -92,6 +92,7 @@ void decode_bar(Decode& d) {
     auto op = d.take_one({"popc", "and", "or"});
     d.out.mode[0] = op == "popc" ? popc : op == "and" ? and_ : or_;
     Type type = d.take_type();
+    d.require(op == "popc" ? bytes(type) == 4 : type == Type::pred);
     d.out.r[0] = d.destination(at++, type);
   }
   d.done();

@@ -234,6 +234,7 @@ void decode_prmt(Decode& d) {
     ++n;
   }
   operands(d, Type::b32, 3);
+  if (d.out.r[3] != d.out.r[1] && d.out.r[3] != d.out.r[2]) d.passes(Flow::copies, {d.out.r[1], d.out.r[2]});
   d.out.execute = execute_prmt;
 }
 
@@ -278,10 +279,12 @@ void decode_bfe(Decode& d) {
 void decode_bfi(Decode& d) {
   Type type = d.take_type();
   d.done();
+  d.require(bytes(type) == 4 || bytes(type) == 8);
   d.expect(5, 5);
   d.out.r[0] = d.destination(0, type);
   d.out.r[1] = d.source(1, type);
   d.out.r[2] = d.source(2, type);
+  d.passes(Flow::copies, {d.out.r[1], d.out.r[2]});
   d.out.r[3] = d.source(3, Type::u32);
   d.out.r[4] = d.source(4, Type::u32);
   d.out.execute = bytes(type) == 8 ? execute_bfi<uint64_t> : execute_bfi<uint32_t>;

@@ -165,8 +165,8 @@ void decode_setp(Decode& d) {
   Type type = d.take_type();
   d.done();
   const bool two = to.kind == ptx::Operand::Kind::binary && to.text == "|";
-  d.out.r[0] = d.destination(two ? to.parts[0] : to, Type::pred);
-  if (two) d.out.r[1] = d.destination(to.parts[1], Type::pred);
+  d.out.r[0] = d.sink(two ? to.parts[0] : to, Type::pred);
+  if (two) d.out.r[1] = d.sink(to.parts[1], Type::pred);
   d.out.r[2] = d.source(1, type);
   d.out.r[3] = d.source(2, type);
   // Integers know no unordered pair: ne is neu.
@@ -217,9 +217,11 @@ void decode_selp(Decode& d) {
   Type type = d.take_type();
   d.done();
   d.expect(4, 4);
+  d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
   d.out.r[0] = d.destination(0, type);
   d.out.r[1] = d.source(1, type);
   d.out.r[2] = d.source(2, type);
+  d.passes(Flow::selects, {d.out.r[1], d.out.r[2]});
   bool negated = false;
   d.out.r[3] = d.predicate(d.operand(3), negated);
   d.out.mode[0] = negated;
@@ -232,8 +234,10 @@ void decode_slct(Decode& d) {
   d.take("ftz");
   Type type = d.take_type(), by = d.take_type();
   d.done();
+  d.require((bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8) && bytes(by) == 4);
   for (size_t k = 0; k < 3; ++k) d.out.r[k] = k ? d.source(k, type) : d.destination(k, type);
   d.out.r[3] = d.source(3, by);
+  if (d.out.r[3] != d.out.r[1] && d.out.r[3] != d.out.r[2]) d.passes(Flow::copies, {d.out.r[1], d.out.r[2]});
   const bool real = by == Type::f32;
   d.out.execute = bytes(type) == 8 ? (real ? execute_slct<uint64_t, float> : execute_slct<uint64_t, int32_t>)
                   : bytes(type) == 4

@@ -182,7 +182,7 @@ void decode_call(Decode& d) {
     d.out.execute = execute_assertfail;
   else
     d.out.execute = execute_call;
-  d.decoder.add_call(d, callee.text, results, arguments);
+  d.decoder.add_call(d, callee, results, arguments);
 }
 
 void decode_bra(Decode& d) {

@@ -268,11 +268,13 @@ void decode_cvt(Decode& d) {
   }
   d.expect(2, 2);
   if (packed_to) {
+    d.require(from == Type::f16x2 || from == Type::bf16x2 || from == Type::e4m3x2 || from == Type::e5m2x2);
     d.out.r[0] = d.destination(0, to);
     d.out.r[1] = d.source(1, from);
     d.out.execute = execute_cvt_packed;
     return;
   }
+  for (Type type : {to, from}) d.require(bytes(type) > 0 && bytes(type) <= 8);
   d.out.r[0] = d.wide(d.operand(0), to, d.out.mode[4], true);
   d.out.r[1] = d.wide(d.operand(1), from, d.out.mode[5], false);
   d.out.execute = execute_cvt;
@@ -302,6 +304,7 @@ void decode_cvta(Decode& d) {
       {"global", "shared::cluster", "shared::cta", "shared", "local", "const", "param::entry", "param"});
   if (space.empty()) d.refuse("it names no state space");
   Type type = d.take_type();
+  d.require(bytes(type) == 4 || bytes(type) == 8);
   operands(d, type, 1);
   uint64_t window = space.starts_with("shared")  ? shared_window
                     : space == "local"           ? local_window

@@ -168,6 +168,7 @@ void execute_carry(Warp& w, const Instruction& i, Lanes lanes) {
 void decode_carry(Decode& d, uint8_t mode, size_t sources) {
   if (d.take("cc")) mode |= carry_out;
   Type type = d.take_type();
+  d.require(bytes(type) == 4 || bytes(type) == 8);
   operands(d, type, sources);
   if (sources == 2) d.out.r[3] = d.out.r[2];
   d.out.mode[0] = mode;
@@ -240,6 +241,7 @@ void decode_sum(Decode& d, uint8_t mode) {
   const bool saturate = d.take("sat");
   Type type = d.take_type();
   set_binary<Op>(d, type);
+  d.require(!saturate || type == Type::s32);
   if (saturate) d.out.execute = binary<int32_t, int32_t, Sat>;
 }
 

@@ -65,12 +65,14 @@ void decode_shfl(Decode& d) {
   d.out.mode[0] = mode == "up" ? 0 : mode == "down" ? 1 : mode == "bfly" ? 2 : 3;
   Type type = d.take_type();
   d.done();
+  d.require(bytes(type) == 4);
   d.expect(5, 5);
   const ptx::Operand& to = d.operand(0);
   const bool two = to.kind == ptx::Operand::Kind::binary && to.text == "|";
-  d.out.r[0] = d.destination(two ? to.parts[0] : to, type);
-  if (two) d.out.r[1] = d.destination(to.parts[1], Type::pred);
+  d.out.r[0] = d.sink(two ? to.parts[0] : to, type);
+  if (two) d.out.r[1] = d.sink(to.parts[1], Type::pred);
   d.out.r[2] = d.source(1, type);
+  d.passes(Flow::shuffles, {d.out.r[2]});
   d.out.r[3] = d.source(2, Type::b32);
   d.out.r[4] = d.source(3, Type::b32);
   d.out.r[6] = d.source(4, Type::b32);
@@ -127,10 +129,11 @@ void decode_match(Decode& d) {
   d.take("sync");
   Type type = d.take_type();
   d.done();
+  d.require(bytes(type) == 4 || bytes(type) == 8);
   const ptx::Operand& to = d.operand(0);
   const bool two = to.kind == ptx::Operand::Kind::binary && to.text == "|";
   d.out.r[0] = d.destination(two ? to.parts[0] : to, Type::b32);
-  if (two) d.out.r[1] = d.destination(to.parts[1], Type::pred);
+  if (two) d.out.r[1] = d.sink(to.parts[1], Type::pred);
   d.out.r[2] = d.source(1, type);
   d.out.r[6] = d.source(2, Type::b32);
   d.out.execute = bytes(type) == 8 ? execute_match<uint64_t> : execute_match<uint32_t>;
@@ -153,6 +156,7 @@ void decode_redux(Decode& d) {
   Type type = d.take_type();
   d.done();
   if (is_float(type)) d.refuse("redux of floats is not on sm_90");
+  d.require(bytes(type) == 4);
   d.out.mode[1] = static_cast<uint8_t>(type);
   d.out.r[0] = d.destination(0, type);
   d.out.r[2] = d.source(1, type);
@@ -177,8 +181,8 @@ void decode_elect(Decode& d) {
   const ptx::Operand& to = d.operand(0);
   if (to.kind != ptx::Operand::Kind::binary || to.text != "|")
     d.refuse("elect.sync writes a register and a predicate, d|p");
-  d.out.r[0] = d.destination(to.parts[0], Type::b32);
-  d.out.r[1] = d.destination(to.parts[1], Type::pred);
+  d.out.r[0] = d.sink(to.parts[0], Type::b32);
+  d.out.r[1] = d.sink(to.parts[1], Type::pred);
   d.out.r[6] = d.source(1, Type::b32);
   d.out.execute = execute_elect;
 }

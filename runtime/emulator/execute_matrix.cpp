@@ -157,12 +157,15 @@ void decode_mma(Decode& d) {
     for (int k = 0; k < 4; ++k) sizes[k] = f64_sizes[k], each[k] = Type::b64;
     d.out.execute = execute_mma_f64;
   } else {
-    const ElementType element = element_type(types[1]);
-    if (!shape.starts_with("m16n8k") || element.bytes == 0) d.refuse("this shape and type are not supported");
-    int k = 0;
-    for (char c : shape.substr(6)) k = k * 10 + c - '0';
-    const int halves = k * element.bytes / 16;
+    const ElementType element = element_type(types[1]), other = element_type(types[2]);
+    const auto k = shape.starts_with("m16n8k") ? to_number(shape.substr(6)) : 0;
+    if (element.bytes == 0 || k == 0 || k > 32 || other.bytes != element.bytes ||
+        other.integer != element.integer)
+      d.refuse("this shape and type are not supported");
+    const int halves = static_cast<int>(k) * element.bytes / 16;
     if (halves < 1 || halves > 2) d.refuse("this shape and type are not supported");
+    for (Type sum : {types[0], types[3]})
+      d.require(element.integer ? sum == Type::s32 : sum == Type::f32 || sum == Type::f16);
     for (int n = 0; n < 4; ++n) d.out.mode[n] = static_cast<uint8_t>(types[n]);
     d.out.mode[4] = static_cast<uint8_t>(halves);
     const auto h = static_cast<size_t>(halves);

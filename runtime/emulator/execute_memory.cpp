@@ -177,10 +177,14 @@ void decode_access(Decode& d, bool store) {
   if (parts.size() != (vector.empty() ? 1u : static_cast<size_t>(vector[1] - '0')))
     d.refuse("the data do not match the vector length");
   d.out.mode[1] = static_cast<uint8_t>(parts.size());
+  // All registers of a vector are as wide; constants beside them are made so.
+  Type each = type;
+  for (const ptx::Operand* o : parts)
+    if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)
+      each = width == 2 ? Type::b16 : width == 4 ? Type::b32 : Type::b64;
+  d.out.mode[0] = static_cast<uint8_t>(bytes(each));
   for (const ptx::Operand* o : parts) {
-    uint8_t width = 0;
-    uint32_t r = d.wide(*o, type, width, !store);
-    if (r != no_register) d.out.mode[0] = width;
+    const uint32_t r = store ? d.source(*o, each) : d.sink(*o, each);
     if (parts.size() == 1)
       d.out.r[0] = r;
     else
@@ -211,11 +215,11 @@ void execute_mapa(Warp& w, const Instruction& i, Lanes lanes) {
 }
 
 void decode_mapa(Decode& d) {
-  const bool shared = d.take_any({"shared::cluster"});
+  d.take("shared::cluster");
   Type type = d.take_type();
   d.done();
   d.expect(3, 3);
-  (void)shared;
+  d.require(bytes(type) == 4 || bytes(type) == 8);
   d.out.r[0] = d.destination(0, type);
   d.out.r[1] = d.source(1, type);
   d.out.r[2] = d.source(2, Type::u32);
@@ -235,6 +239,7 @@ void decode_getctarank(Decode& d) {
   Type type = d.take_type();
   d.done();
   d.expect(2, 2);
+  d.require(bytes(type) == 4 || bytes(type) == 8);
   d.out.r[0] = d.destination(0, Type::u32);
   d.out.r[1] = d.source(1, type);
   d.out.execute = bytes(type) == 8 ? execute_getctarank<uint64_t> : execute_getctarank<uint32_t>;

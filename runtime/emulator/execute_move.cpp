@@ -91,6 +91,7 @@ void decode_mov(Decode& d) {
   if (type == Type::pred) {
     d.out.r[0] = d.destination(0, type);
     d.out.r[1] = d.source(1, type);
+    d.passes(Flow::copies, {d.out.r[1]});
     d.out.execute = execute_mov_predicate;
     return;
   }
@@ -100,16 +101,20 @@ void decode_mov(Decode& d) {
   if (packs || unpacks) {
     auto parts = Decode::parts(d.operand(packs ? 1 : 0));
     Type part = part_type(d, type, parts.size());
-    for (const ptx::Operand* o : parts) d.list(packs ? d.source(*o, part) : d.destination(*o, part));
+    for (const ptx::Operand* o : parts) d.list(packs ? d.source(*o, part) : d.sink(*o, part));
     d.out.r[0] = packs ? d.destination(0, type) : d.source(1, type);
+    if (packs)
+      d.passes_list(Flow::copies);
+    else
+      d.passes(Flow::copies, {d.out.r[0]});
     d.out.mode[0] = static_cast<uint8_t>(bytes(type));
     d.out.mode[1] = static_cast<uint8_t>(bytes(part));
     d.out.execute = packs ? execute_pack : execute_unpack;
     return;
   }
   d.out.r[0] = d.destination(0, type);
-  if (d.out.r[0] == no_register) d.refuse("the result needs a register");
   d.out.r[1] = d.source(1, type);
+  d.passes(Flow::copies, {d.out.r[1]});
   switch (bytes(type)) {
     case 1:
       d.out.execute = unary<uint8_t, uint8_t, Same<uint8_t>>;

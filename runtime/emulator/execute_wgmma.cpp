@@ -258,9 +258,7 @@ void execute_wait(Warp& w, const Instruction& i, Lanes) {
 void decode_shape(Decode& d) {
   for (std::string_view m : d.modifiers)
     if (m.starts_with("m64n")) {
-      const size_t k = m.find('k');
-      uint32_t n = 0;
-      for (char c : m.substr(4, k - 4)) n = n * 10 + static_cast<uint32_t>(c - '0');
+      const uint32_t n = to_number(m.substr(4, m.find('k') - 4));
       if (n < 8 || n > 256 || n % 8)
         d.refuse(fmt::format("n = {}: multiples of 8 up to 256 are possible", n));
       d.out.mode[0] = static_cast<uint8_t>(n / 8);
@@ -281,8 +279,10 @@ void decode_wgmma(Decode& d) {
   if (bits) flags |= single_bits;
   d.done();
   const ElementType element = element_type(a);
-  if (element.bytes == 0 || element_type(b).bytes != element.bytes)
+  if (element.bytes == 0 || element_type(b).bytes != element.bytes ||
+      element_type(b).integer != element.integer)
     d.refuse("these element types are not supported");
+  d.require(element.integer ? to == Type::s32 : to == Type::f32 || to == Type::f16);
   const bool half = element.bytes == 2, registers = d.operand(1).kind == ptx::Operand::Kind::vector;
   if (registers) flags |= a_in_registers;
   const uint32_t n = d.out.mode[0] * 8u, count = to == Type::f16 ? n / 4 : n / 2;
@@ -314,15 +314,14 @@ void decode_wgmma(Decode& d) {
   } else {
     d.expect(4, 4);
   }
-  // Only accumulators and A stay in use: what else was read is done with at once.
-  d.reads.clear();
-  for (uint32_t k = count; k < d.out.list_size; ++k) d.reads.push_back(d.listed(k));
+  // Accumulators and A stay in use: what else was read is done with at once.
+  for (uint32_t k = 0; k < d.out.list_size; ++k) d.held.push_back(d.listed(k));
   d.out.mode[1] = static_cast<uint8_t>(to);
   d.out.mode[2] = static_cast<uint8_t>(a);
   d.out.mode[3] = static_cast<uint8_t>(b);
   d.out.mode[4] = flags;
   d.out.mode[6] = static_cast<uint8_t>(count);
-  d.matrix = true;
+  d.flow = Flow::accumulates;
   d.out.execute = execute_wgmma;
 }
 

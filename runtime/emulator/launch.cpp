@@ -11,8 +11,6 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-constexpr uint32_t multiprocessors = 132;
-
 // The clusters first, first + step, ... of a grid, some of which are resident and take turns.
 class Share {
  public:
@@ -30,7 +28,7 @@ class Share {
     constexpr uint64_t slices[] = {200'000, 3'000, 40'000, 400'000};
     slice_ = slices[grid.seed % 4];
     const Dim3 c = grid.launch.cluster;
-    most_ = std::max(1u, multiprocessors / (c.x * c.y * c.z));
+    most_ = std::max(1u, uint32_t{hopper::multiprocessors} / (c.x * c.y * c.z));
   }
 
   void run(EmulatorStatistics& statistics) {

@@ -144,9 +144,10 @@ class Warp {
   bool wgmma_fenced = false;
   uint32_t fences = 1;  // wgmma.fences, and one
   std::vector<uint32_t>
-      matrix_touched;           // by register / 128: `fences` when another instruction last touched it
-  uint32_t registers_each = 0;  // setmaxnreg
-  Lanes carry = 0;              // the CC register of each lane
+      matrix_touched;            // by register / 128: `fences` when another instruction last touched it
+  std::vector<Lanes> undefined;  // by number in Kernel::doubtful: who has not written it
+  uint32_t registers_each = 0;   // setmaxnreg
+  Lanes carry = 0;               // the CC register of each lane
 
   std::unordered_map<uint32_t, ThreadCopies> bulk;  // by lane
   // cp.async: operations are numbered from 1 in the order of issue; a group is told by its last.
@@ -185,6 +186,9 @@ class Warp {
   bool gather(const Instruction& i, Lanes executing, Lanes wanted, Lanes& together);
   // Reports lanes that are missing at an .aligned instruction.
   void require_converged(const Instruction& i, bool exited_too = true);
+  // Of an instruction that names doubtful registers, which `executing` of `lanes` execute: reports the use of
+  // one that this thread has not written, and notes which are defined behind it.
+  void follow_undefined(const Instruction& i, Lanes executing);
   // Of an instruction that touches registers of some wgmma; and of a wgmma, whose list begins with
   // `accumulators`.
   void check_matrix_registers(const Instruction& i);

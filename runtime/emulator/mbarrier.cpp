@@ -215,7 +215,7 @@ void decode_arrive(Decode& d, bool drop) {
   d.done();
   // The cluster form has no state; `_` stands for it.
   const size_t at = d.operand(0).kind == ptx::Operand::Kind::address ? 0 : 1;
-  if (at == 1) d.out.r[0] = d.destination(0, Type::b64);
+  if (at == 1) d.out.r[0] = d.sink(d.operand(0), Type::b64);
   decode_address(d, at);
   if (expects)
     d.out.r[2] = d.source(at + 1, Type::u32);

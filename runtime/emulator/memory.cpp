@@ -7,8 +7,10 @@ namespace ptxbuilder::runtime::emulator {
 Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align) {
   align = std::max<size_t>(align, 256);
   next_ = (next_ + align - 1) / align * align;
-  Allocation allocation{next_, bytes, std::move(name), false,
-                        std::make_unique<std::byte[]>(std::max<size_t>(bytes, 1))};
+  auto* zeros = static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1));
+  if (!zeros)
+    throw Error(fmt::format("device memory: the host has no room for an allocation of {} B", bytes));
+  Allocation allocation{next_, bytes, std::move(name), false, {zeros, &std::free}};
   Address address = next_;
   next_ += bytes + 4096;  // the gap: an access behind the end meets no other allocation
   live_.emplace(address, std::move(allocation));
@@ -57,6 +59,11 @@ std::string GlobalMemory::describe(Address address) const {
   }
   if (after != live_.end() && after->first - address < (1 << 20))
     return fmt::format("{} B before the start of {}", after->first - address, label(after->second));
+  for (auto [window, name] :
+       {std::pair{shared_window, "shared memory"}, std::pair{local_window, "local memory"},
+        std::pair{param_window, "the kernel's parameters"}})
+    if (window - address < (1 << 20))
+      return fmt::format("{} B before the start of {}", window - address, name);
   return "near no allocation";
 }
 

@@ -1,12 +1,14 @@
 // The emulator's global memory, and the windows of the generic address space.
 #pragma once
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "runtime/device.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -19,15 +21,17 @@ inline bool in_window(uint64_t address, uint64_t window) { return address - wind
 
 // Shared addresses: the first kilobyte is the system's, as on the hardware. The address of a byte in CTA
 // `rank` of the cluster has rank + 1 in bits 24 to 31; without, it is the executing CTA's own.
-inline constexpr uint32_t shared_reserved = 1024;
+inline constexpr uint32_t shared_reserved = hopper::reserved_shared_bytes;
 inline constexpr uint32_t shared_offset_mask = (1u << 24) - 1;
+inline constexpr uint32_t shared_limit = hopper::shared_bytes;
 
 struct Allocation {
   Address address = 0;
   size_t size = 0;
   std::string name;  // of a module's variable; empty for an allocation of the host
   bool read_only = false;
-  std::unique_ptr<std::byte[]> bytes;
+  std::unique_ptr<std::byte[], decltype(&std::free)>
+      bytes;  // zeros, which take no room until they are touched
 };
 
 // Addresses are handed out once and never again, with a gap between allocations, and are the same in every

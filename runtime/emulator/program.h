@@ -36,6 +36,7 @@ struct Instruction {
   uint32_t guard = no_register;
   bool guard_negated = false;
   bool touches_matrix = false;  // names a register that some wgmma names
+  bool watched = false;         // names a register that may be undefined here
   Space space = Space::generic;
   uint8_t mode[8] = {};  // the handler knows
 };
@@ -108,6 +109,24 @@ struct MatrixUse {
   std::vector<uint32_t> reads, writes;
 };
 
+// What an instruction does with values that nothing may have written.
+enum class Flow : uint8_t {
+  uses,        // it needs all that it reads
+  copies,      // the result is undefined where all that it passes on is: mov, also into parts, prmt, bfi
+  selects,     // selp: the result is what the predicate takes of the two
+  shuffles,    // shfl: the result may be any lane's value
+  accumulates  // wgmma: the accumulators are needed where scale-d is true
+};
+
+// An instruction that names doubtful registers, which are numbered as in Kernel::doubtful.
+struct Watch {
+  Flow flow = Flow::uses;
+  uint32_t guard = no_register;  // where the guard is one of them
+  std::vector<uint32_t> used;    // that may be undefined here
+  std::vector<uint32_t> passed;  // what the flow passes on; no_register for what is always defined
+  std::vector<uint32_t> written;
+};
+
 // One kernel of a module, ready to run.
 struct Kernel {
   std::string name;
@@ -124,6 +143,8 @@ struct Kernel {
   std::vector<SpecialRegister> specials;
   std::map<uint32_t, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
+  std::vector<uint32_t> doubtful;             // registers that some path reaches a reader of unwritten
+  std::map<uint32_t, Watch> watches;          // by program counter
 
   std::vector<Variable> shared;   // static ones first, then the dynamic one with 0 bytes
   uint32_t shared_bytes = 0;      // static, with the reserved kilobyte in front
@@ -136,6 +157,11 @@ struct Kernel {
   uint32_t registers_most = 0;     // .maxnreg; 0 where not given
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
   bool communicates = false;       // between CTAs, by atomics or by loads that order
+
+  std::string register_name(uint32_t r) const {  // for reports
+    auto name = register_names.find(r);
+    return name == register_names.end() ? "a register" : name->second;
+  }
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -42,9 +42,9 @@ uint64_t value_of(Special s, const Warp& w, uint32_t lane) {
     case Special::nwarpid:
       return (cta.threads + 31) / 32;
     case Special::smid:
-      return (w.cluster().index * cta.cluster.ctas.size() + cta.rank) % 132;
+      return (w.cluster().index * cta.cluster.ctas.size() + cta.rank) % hopper::multiprocessors;
     case Special::nsmid:
-      return 132;
+      return hopper::multiprocessors;
     case Special::gridid:
       return w.grid().id;
     case Special::lanemask_eq:
@@ -110,7 +110,7 @@ void Warp::fill_special_registers() {
     }
     for (uint32_t lane = 0; lane < 32; ++lane) {
       const uint64_t value = value_of(s.special, *this, lane);
-      std::memcpy(registers + s.at + lane * s.bytes, &value, s.bytes);
+      std::memcpy(registers + s.at + lane * s.bytes, &value, std::min(s.bytes, 8u));
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "runtime/emulator/tensor_map.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "runtime/tensor_map.h"
@@ -70,6 +72,26 @@ MapContents map_contents(const std::byte* bytes) {
   MapContents m;
   std::memcpy(&m, bytes, sizeof m);
   return m;
+}
+
+std::string unsound(const MapContents& m) {
+  if (m.rank < 1 || m.rank > 5) return fmt::format("its rank is {}", m.rank);
+  if (m.dtype > DType::f64 || m.swizzle > Swizzle::b128 || m.fill > OobFill::nan)
+    return "its type, swizzle or fill is none";
+  uint64_t bytes = m.element_bytes();
+  for (int d = 0; d < m.rank; ++d) {
+    if (m.box[d] < 1 || m.box[d] > 256) return fmt::format("box[{}] is {}", d, m.box[d]);
+    if (m.element_strides[d] < 1 || m.element_strides[d] > 8)
+      return fmt::format("element_strides[{}] is {}", d, m.element_strides[d]);
+    if (m.shape[d] < 1 || m.shape[d] > uint64_t{1} << 32)
+      return fmt::format("shape[{}] is {}", d, m.shape[d]);
+    bytes *= m.extent(d);
+  }
+  if (bytes > shared_limit) return fmt::format("its box has {} B", bytes);
+  if (const uint32_t row = m.box[0] * m.element_bytes(), span = 16u << static_cast<int>(m.swizzle);
+      m.swizzle != Swizzle::none && row > span)
+    return fmt::format("rows of {} B in a box whose swizzle spans {} B", row, span);
+  return {};
 }
 
 void for_each_row(const MapContents& m, std::span<const int32_t> c,

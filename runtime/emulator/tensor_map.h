@@ -33,6 +33,9 @@ TensorMap encode_map(const TensorMapArguments& arguments);
 
 // The contents of 128 bytes; magic is not `map_magic` where they are no map.
 MapContents map_contents(const std::byte* bytes);
+// What no map that was encoded has, of contents that a kernel may have written byte by byte; empty where a
+// copy can be run. The other rules are those of breach().
+std::string unsound(const MapContents& map);
 inline constexpr uint32_t map_magic = 0x70746d31;
 
 // One row of a box: `bytes` of shared memory from `linear` on, before swizzling; of them, those of elements

@@ -12,6 +12,7 @@ Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
   registers = storage_.get() + (64 - address % 64) % 64;
   std::memcpy(registers + kernel.constants_at, kernel.constants.data(), kernel.constants.size());
   fill_special_registers();
+  undefined.assign(kernel.doubtful.size(), all_lanes);
   uint32_t threads = cta.threads - std::min(cta.threads, index * 32);
   born = alive = threads >= 32 ? all_lanes : (Lanes{1} << threads) - 1;
   fragments.push_back({});
@@ -65,8 +66,9 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     }
     ++pc;
     ++count;
-    if (executing == 0) continue;
     instruction = &i;
+    if (i.watched) follow_undefined(i, executing);
+    if (executing == 0) continue;
     if (i.touches_matrix) check_matrix_registers(i);
     i.execute(*this, i, executing);
   }

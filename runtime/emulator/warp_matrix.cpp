@@ -4,15 +4,6 @@
 #include "runtime/emulator/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
-namespace {
-
-std::string register_name(const Kernel& kernel, uint32_t r) {
-  auto name = kernel.register_names.find(r);
-  return name == kernel.register_names.end() ? "a register" : name->second;
-}
-
-}  // namespace
-
 void Warp::check_matrix_registers(const Instruction& i) {
   if (!cluster().checks) return;
   const Kernel& kernel = grid().kernel;
@@ -27,7 +18,7 @@ void Warp::check_matrix_registers(const Instruction& i) {
             Fault::matrix_registers,
             fmt::format(
                 "this {} {}, {} of the wgmma of line {} (group {}), for which no wgmma.wait_group has waited",
-                writes ? "writes" : "reads", register_name(kernel, r),
+                writes ? "writes" : "reads", kernel.register_name(r),
                 accumulator ? "an accumulator" : "an A register", kernel.lines[pc_of(*live)].ptx, group));
       }
     }
@@ -48,7 +39,7 @@ void Warp::check_wgmma_registers(const Instruction& i, uint32_t accumulators) {
     if (r / 128 < matrix_touched.size() && matrix_touched[r / 128] == fences)
       fail(Fault::matrix_fence,
            fmt::format("{} was touched after the last wgmma.fence, and this uses it as {}",
-                       register_name(kernel, r), k < accumulators ? "an accumulator" : "A"));
+                       kernel.register_name(r), k < accumulators ? "an accumulator" : "A"));
     if (k < accumulators) continue;
     for (const auto& [live, group] : wgmma_live)
       for (uint32_t a = 0; a < live->mode[6]; ++a)
@@ -56,7 +47,7 @@ void Warp::check_wgmma_registers(const Instruction& i, uint32_t accumulators) {
           fail(Fault::matrix_registers,
                fmt::format(
                    "A register {} is an accumulator of the wgmma of line {}, which has not been waited for",
-                   register_name(kernel, r), kernel.lines[pc_of(*live)].ptx));
+                   kernel.register_name(r), kernel.lines[pc_of(*live)].ptx));
   }
 }
 

@@ -6,15 +6,34 @@
 
 namespace ptxbuilder::runtime::emulator {
 
+namespace {
+
+// Whether [address, address + bytes) lies in [0, size), also where the sum would wrap.
+bool inside(uint64_t address, uint64_t bytes, uint64_t size) {
+  return address <= size && bytes <= size - address;
+}
+
+// An address in front of a space wraps to a large one; -4 tells more.
+std::string shown(uint64_t address) {
+  const auto wide = static_cast<int64_t>(address), narrow = int64_t{static_cast<int32_t>(address)};
+  if (wide < 0) return std::to_string(wide);
+  if (address <= 0xffffffff && narrow < 0) return fmt::format("{:#x} ({})", address, narrow);
+  return fmt::format("{:#x}", address);
+}
+
+}  // namespace
+
 Cta& Warp::resolve_shared(uint64_t address, uint32_t& offset, int lane) {
   if (in_window(address, shared_window)) address -= shared_window;
   offset = static_cast<uint32_t>(address) & shared_offset_mask;
-  const auto rank = static_cast<uint32_t>(address >> 24);
+  const uint64_t rank = address >> 24;
   if (rank == 0) return cta;
   if (rank > cluster().ctas.size())
     fail(Fault::out_of_bounds,
-         fmt::format("the shared address {:#x} is of CTA {} in a cluster of {}", address, rank - 1,
-                     cluster().ctas.size()),
+         address > 0xffffffff
+             ? fmt::format("{} is no shared address (is it a generic or global one?)", shown(address))
+             : fmt::format("the shared address {:#x} is of CTA {} in a cluster of {}", address, rank - 1,
+                           cluster().ctas.size()),
          lane);
   Cta& peer = *cluster().ctas[rank - 1];
   if (peer.live_warps == 0)
@@ -43,27 +62,27 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
       Cta& owner = resolve_shared(address, offset, lane);
       if (offset < shared_reserved || offset + uint64_t{bytes} > owner.shared.size())
         fail(Fault::out_of_bounds,
-             fmt::format("{} B at the shared address {:#x} are outside the CTA's {} B of shared memory, "
-                         "which begin at {:#x}{}",
-                         bytes, address, owner.shared.size() - shared_reserved, shared_reserved,
-                         address > 0xffffffff ? " (is this a generic or global address?)" : ""),
+             fmt::format("{} B at the shared address {} are outside the CTA's {} B of shared memory, "
+                         "which begin at {:#x}",
+                         bytes, shown(address), owner.shared.size() - shared_reserved, shared_reserved),
              lane);
       where = &owner;
       return owner.shared.data() + offset;
     }
     case Space::local: {
       const uint32_t size = grid().kernel.local_bytes;
-      if (address + bytes > size)
+      if (!inside(address, bytes, size))
         fail(Fault::out_of_bounds,
-             fmt::format("{} B at {:#x} are outside the thread's {} B of local memory", bytes, address, size),
+             fmt::format("{} B at {} are outside the thread's {} B of local memory", bytes, shown(address),
+                         size),
              lane);
       return cta.local.data() + uint64_t{index * 32 + static_cast<uint32_t>(lane)} * size + address;
     }
     case Space::param: {
       const auto& parameters = grid().parameters;
-      if (address + bytes > parameters.size())
+      if (!inside(address, bytes, parameters.size()))
         fail(Fault::out_of_bounds,
-             fmt::format("{} B at {:#x} are outside the kernel's {} B of parameters", bytes, address,
+             fmt::format("{} B at {} are outside the kernel's {} B of parameters", bytes, shown(address),
                          parameters.size()),
              lane);
       return const_cast<std::byte*>(parameters.data()) + address;
