@@ -6,38 +6,49 @@
 
 namespace ptxbuilder::runtime {
 
-Buffer::Buffer(Device& device, size_t bytes) : device_(&device), view_{device.allocate(bytes), bytes} {}
+Buffer::Buffer(Device& device, size_t bytes)
+    : device_(&device), device_lives_(device.lifetime()), view_{device.allocate(bytes), bytes} {}
 
 Buffer::~Buffer() {
-  if (device_) device_->release(view_.address);
+  if (device_ && !device_lives_.expired()) device_->release(view_.address);
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : device_(std::exchange(other.device_, nullptr)), view_(std::exchange(other.view_, View{})) {}
+    : device_(std::exchange(other.device_, nullptr)),
+      device_lives_(std::move(other.device_lives_)),
+      view_(std::exchange(other.view_, View{})) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(device_, other.device_);
+  std::swap(device_lives_, other.device_lives_);
   std::swap(view_, other.view_);
   return *this;
+}
+
+View Buffer::all() const {
+  if (!device_) throw Error("a Buffer without memory");
+  if (device_lives_.expired())
+    throw Error(fmt::format("a Buffer of {} B is used after its Device was destroyed", view_.bytes));
+  return view_;
 }
 
 Buffer::operator View() const {
   if (!device_)
     throw Error(
         "a Buffer without memory as a kernel argument: allocate it, or pass View{} for a null pointer");
-  return view_;
+  return all();
 }
 
 View Buffer::part(size_t offset, size_t bytes) const {
-  if (!device_) throw Error("a Buffer without memory");
-  if (offset > view_.bytes || bytes > view_.bytes - offset)
-    throw Error(fmt::format("bytes {} to {} of a buffer of {} B", offset, offset + bytes, view_.bytes));
-  return {view_.address + offset, bytes};
+  const View whole = all();
+  if (offset > whole.bytes || bytes > whole.bytes - offset)
+    throw Error(fmt::format("bytes {} to {} of a buffer of {} B", offset, offset + bytes, whole.bytes));
+  return {whole.address + offset, bytes};
 }
 
 void Buffer::fill(uint8_t value) {
-  View all = part(0, view_.bytes);
-  device_->fill(all.address, value, all.bytes);
+  const View whole = all();
+  device_->fill(whole.address, value, whole.bytes);
 }
 
 void Buffer::copy_bytes_in(std::span<const std::byte> bytes, size_t offset) {

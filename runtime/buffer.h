@@ -15,7 +15,8 @@ struct View {
   size_t bytes = 0;
 };
 
-// Owns one allocation; not to outlive its device. Copies wait for all that was queued before.
+// Owns one allocation. Copies wait for all that was queued before. A buffer may outlive its device, whose
+// memory ends with it: all that is asked of it then throws Error.
 class Buffer {
  public:
   Buffer() = default;  // no memory
@@ -32,7 +33,7 @@ class Buffer {
     return buffer;
   }
 
-  Address address() const { return view_.address; }
+  Address address() const { return device_ ? all().address : 0; }
   size_t bytes() const { return view_.bytes; }
 
   // What kernel arguments take. Throws Error when there is no memory: View{} is the null pointer.
@@ -61,11 +62,13 @@ class Buffer {
   }
 
  private:
+  View all() const;  // Throws Error where there is no memory, or no longer.
   void copy_bytes_in(std::span<const std::byte> bytes, size_t offset);
   void copy_bytes_out(std::span<std::byte> bytes, size_t offset) const;
   size_t count_of(size_t element_bytes) const;
 
   Device* device_ = nullptr;
+  std::weak_ptr<const void> device_lives_;
   View view_;
 };
 

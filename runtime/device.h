@@ -30,7 +30,8 @@ class TimeoutError : public Error {
 
 // The shape of one launch (CUDA driver API, cuLaunchKernelEx).
 struct Launch {
-  Dim3 grid, block, cluster;
+  Dim3 grid = {0, 0, 0};  // to be said: a launch without one is refused
+  Dim3 block, cluster;
   uint32_t dynamic_shared_bytes = 0;
   bool programmatic_dependent_launch = false;  // may start before the launch ahead of it has finished
 };
@@ -69,7 +70,13 @@ class Program {
 
 class Device {
  public:
+  Device() = default;
   virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Expires with the device, for what may outlive it.
+  std::weak_ptr<const void> lifetime() const { return alive_; }
 
   virtual DeviceProperties properties() const = 0;
 
@@ -104,6 +111,9 @@ class Device {
   // Device time in microseconds of each of `count` calls of `queue`, after `warm_up` calls that are not
   // counted. Throws Error on a device that has no clock worth reading.
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
+
+ private:
+  std::shared_ptr<const void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace ptxbuilder::runtime

@@ -5,14 +5,11 @@
 #include <charconv>
 #include <set>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "runtime/tensor_map.h"
 
 namespace ptxbuilder::runtime {
 namespace {
-
-constexpr uint64_t kMaxThreads = 1024;  // per CTA
-constexpr uint64_t kMaxGridX = 0x7fffffff, kMaxGridYZ = 65535;
-constexpr uint64_t kMaxCluster = 16;  // CTAs; more than 8 are non-portable
 
 template <class... Args>
 [[noreturn]] void refuse(const Signature& signature, fmt::format_string<Args...> format, Args&&... args) {
@@ -26,8 +23,11 @@ std::string text(Dim3 d) { return fmt::format("{} x {} x {}", d.x, d.y, d.z); }
 
 void check_grid(const Launch& launch, const Signature& signature) {
   const Dim3 &grid = launch.grid, &cluster = launch.cluster;
-  if (count(grid) == 0 || grid.x > kMaxGridX || grid.y > kMaxGridYZ || grid.z > kMaxGridYZ)
-    refuse(signature, "grid {}: x must be 1 to {}, y and z 1 to {}", text(grid), kMaxGridX, kMaxGridYZ);
+  if (grid.x == 0 && grid.y == 0 && grid.z == 0)
+    refuse(signature, "the grid is missing: say how many CTAs there are, as in {{.grid = {{8}}}}");
+  if (count(grid) == 0 || grid.x > hopper::grid_x || grid.y > hopper::grid_yz || grid.z > hopper::grid_yz)
+    refuse(signature, "grid {}: x must be 1 to {}, y and z 1 to {}", text(grid), hopper::grid_x,
+           hopper::grid_yz);
   const char* names = "xyz";
   const uint32_t grids[] = {grid.x, grid.y, grid.z}, clusters[] = {cluster.x, cluster.y, cluster.z};
   for (int i = 0; i < 3; ++i)
@@ -39,9 +39,10 @@ void check_grid(const Launch& launch, const Signature& signature) {
 
 void check_cluster(const Launch& launch, const Signature& signature) {
   const Dim3 compiled = {signature.cluster[0], signature.cluster[1], signature.cluster[2]};
-  if (count(launch.cluster) == 0 || count(launch.cluster) > kMaxCluster)
-    refuse(signature, "cluster {} = {} CTAs is not in 1 to {} (8 on every GPU, 16 where it can be placed)",
-           text(launch.cluster), count(launch.cluster), kMaxCluster);
+  if (count(launch.cluster) == 0 || count(launch.cluster) > hopper::largest_cluster)
+    refuse(signature, "cluster {} = {} CTAs is not in 1 to {} ({} on every GPU, {} where it can be placed)",
+           text(launch.cluster), count(launch.cluster), hopper::largest_cluster, hopper::portable_cluster,
+           hopper::largest_cluster);
   if (launch.cluster.x != compiled.x || launch.cluster.y != compiled.y || launch.cluster.z != compiled.z)
     refuse(signature, "cluster {}, but the kernel was compiled for cluster {}", text(launch.cluster),
            text(compiled));
@@ -54,11 +55,11 @@ void check(const Signature& signature) {
     throw Error(fmt::format("the sidecar of kernel '{}': {}", signature.kernel, what));
   };
   if (signature.kernel.empty()) refuse("the kernel has no name");
-  if (signature.threads == 0 || signature.threads > kMaxThreads)
-    refuse(fmt::format("{} threads are not in 1 to {}", signature.threads, kMaxThreads));
+  if (signature.threads == 0 || signature.threads > hopper::cta_threads)
+    refuse(fmt::format("{} threads are not in 1 to {}", signature.threads, hopper::cta_threads));
   const Dim3 cluster = {signature.cluster[0], signature.cluster[1], signature.cluster[2]};
-  if (count(cluster) == 0 || count(cluster) > kMaxCluster)
-    refuse(fmt::format("cluster {} is not 1 to {} CTAs", text(cluster), kMaxCluster));
+  if (count(cluster) == 0 || count(cluster) > hopper::largest_cluster)
+    refuse(fmt::format("cluster {} is not 1 to {} CTAs", text(cluster), hopper::largest_cluster));
   std::set<std::string> names;
   for (const Parameter& p : signature.parameters) {
     if (p.name.empty()) refuse("a parameter has no name");
@@ -77,8 +78,9 @@ void check(const Signature& signature) {
 
 void check(const Launch& launch, const Signature& signature, uint32_t shared_limit) {
   const uint64_t threads = count(launch.block);
-  if (threads == 0 || threads > kMaxThreads)
-    refuse(signature, "block {} = {} threads is not in 1 to {}", text(launch.block), threads, kMaxThreads);
+  if (threads == 0 || threads > hopper::cta_threads)
+    refuse(signature, "block {} = {} threads is not in 1 to {}", text(launch.block), threads,
+           hopper::cta_threads);
   if (launch.block.x != signature.threads || threads != signature.threads)
     refuse(signature, "block {}, but the kernel was compiled for {} threads in x", text(launch.block),
            signature.threads);

@@ -14,7 +14,7 @@ namespace ptxbuilder::runtime {
 
 // What a launch may choose; block, cluster and shared memory are the kernel's own.
 struct LaunchOptions {
-  Dim3 grid;
+  Dim3 grid = {0, 0, 0};  // CTAs; to be said: a launch without one is refused
   bool programmatic_dependent_launch = false;
 };
 
@@ -35,8 +35,8 @@ class LoadedKernel {
 
   // Queues one launch. Throws Error that names the parameter when the arguments are not the kernel's in
   // number, kind, type, rank or (where given) name, when a tensor breaks a rule of its tensor map or leaves
-  // its memory, and when the grid is no multiple of the cluster. Tensor maps are encoded once for each
-  // address, shape and strides.
+  // its memory, and when the grid is missing or no multiple of the cluster. Tensor maps are encoded once for
+  // each address, shape and strides.
   void launch(const LaunchOptions& options, std::span<const Argument> arguments);
   void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments) {
     launch(options, std::span(arguments.begin(), arguments.size()));

@@ -66,6 +66,7 @@ class Cases {
     device->copy_in(values, input_.data(), input_.size() * 4);
     const void* parameters[] = {&out, &values};
     runtime::Launch launch;
+    launch.grid = {1, 1, 1};
     launch.block = {kThreads, 1, 1};
     device->launch(*program, launch, parameters);
     device->synchronize();

@@ -317,6 +317,10 @@ TEST_CASE("the rules of a launch") {
     Example e;
     e.options.grid.x = 3;
     CHECK_ERROR(e.launch(), "grid 3 x 1 x 1 is not a multiple of cluster 2 x 1 x 1: 3 % 2 = 1 in x; next: 4");
+    CHECK_ERROR(e.kernel.launch({}, e.arguments),
+                "launch of 'scale': the grid is missing: say how many CTAs");
+    CHECK_ERROR(e.kernel.launch({.programmatic_dependent_launch = true}, e.arguments), "the grid is missing");
+    CHECK_ERROR(e.kernel.launch({.grid = {2, 0}}, e.arguments), "grid 2 x 0 x 1: x must be 1 to");
     e.options.grid.x = 2;
     e.launch();
     CHECK(e.device.launches == 1);
@@ -366,6 +370,26 @@ TEST_CASE("buffers own their memory and check copies") {
     CHECK(b.bytes() == 16);
   }
   CHECK(device.alive() == 0);
+}
+
+TEST_CASE("a buffer may outlive its device: it frees nothing then, and using it is an error") {
+  auto device = std::make_unique<FakeDevice>();
+  FakeDevice other;
+  Buffer b(*device, 16), dropped(*device, 8);
+  CHECK(device->alive() == 2);
+  CHECK_NOTHROW(b.fill());
+  device.reset();
+  const char* says = "a Buffer of 16 B is used after its Device was destroyed";
+  CHECK_ERROR(b.fill(), says);
+  CHECK_ERROR(b.copy_out<uint32_t>(), says);
+  CHECK_ERROR(b.copy_in(std::array<uint32_t, 2>{8, 9}), says);
+  CHECK_ERROR(b.address(), says);
+  CHECK_ERROR(pointer(b, DType::f32), says);
+  Buffer moved = std::move(b);
+  CHECK_ERROR(moved.fill(), says);
+  moved = Buffer(other, 4);
+  CHECK_NOTHROW(moved.fill());
+  CHECK(other.alive() == 1);
 }
 
 TEST_CASE("sidecars round-trip") {

@@ -386,9 +386,10 @@ TEST_CASE("six dimensions in a tensor map of three: collapsed, left out, transpo
   for (auto [x, y, z] : {std::array{0, 0, 0}, {2, 3, 1}, {1, 2, 0}}) {
     runtime::Buffer a = runtime::Buffer::of(*running.device, tensor), d(*running.device, 32 * 64 * 2);
     runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
-    kernel.launch({}, {mapped(a, copy, extents, strides), runtime::tensor(d, DType::bf16, {64, 32}),
-                       runtime::scalar(static_cast<uint32_t>(x)), runtime::scalar(static_cast<uint32_t>(y)),
-                       runtime::scalar(static_cast<uint32_t>(z))});
+    kernel.launch({.grid = {1}},
+                  {mapped(a, copy, extents, strides), runtime::tensor(d, DType::bf16, {64, 32}),
+                   runtime::scalar(static_cast<uint32_t>(x)), runtime::scalar(static_cast<uint32_t>(y)),
+                   runtime::scalar(static_cast<uint32_t>(z))});
     running.device->synchronize();
     const int64_t first = x * strides[0] + y * strides[1] + z * strides[3];
     CHECK(d.copy_out<std::byte>() == rows_of(tensor, 80, first / 80, 0, 32, 64, 2));

@@ -335,9 +335,10 @@ TEST_CASE("tiles of a tensor on the device: each transform, from starts that onl
     Compiled compiled = running.compile(through(copy));
     runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
     kernel.launch(
-        {}, {runtime::tensor(a, c.type, map.shape, map.strides),
-             runtime::tensor(back, c.type, map.shape, map.strides), runtime::pointer(out, DType::u32),
-             runtime::scalar(static_cast<uint32_t>(c.row)), runtime::scalar(static_cast<uint32_t>(c.col))});
+        {.grid = {1}},
+        {runtime::tensor(a, c.type, map.shape, map.strides),
+         runtime::tensor(back, c.type, map.shape, map.strides), runtime::pointer(out, DType::u32),
+         runtime::scalar(static_cast<uint32_t>(c.row)), runtime::scalar(static_cast<uint32_t>(c.col))});
     running.device->synchronize();
     std::vector<std::byte> wanted = rows_of(matrix, kCols, c.row, c.col, c.rows, c.cols, bytes);
     CHECK(out.copy_out<std::byte>() == wanted);
@@ -381,7 +382,7 @@ TEST_CASE("cp.async of 4, 8 and 16 bytes, with zeros beyond the edges") {
           b.fill(0xff);
           Compiled compiled = running.compile(std::move(k));
           runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
-          kernel.launch({}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32)});
+          kernel.launch({.grid = {1}}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32)});
           running.device->synchronize();
           CHECK(b.copy_out<std::byte>() == wanted);
         }
@@ -436,7 +437,7 @@ TEST_CASE("registers to shared memory and back by every instruction") {
       b.fill(0xff);
       Compiled compiled = running.compile(std::move(k));
       runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
-      kernel.launch({}, {runtime::pointer(b, DType::u32)});
+      kernel.launch({.grid = {1}}, {runtime::pointer(b, DType::u32)});
       running.device->synchronize();
       CHECK(b.copy_out<uint32_t>() == std::vector<uint32_t>(128, 0));
     }
@@ -469,7 +470,8 @@ TEST_CASE("bulk copies, and bytes one by one") {
   b.fill(0);
   Compiled compiled = running.compile(std::move(k));
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
-  kernel.launch({}, {runtime::pointer(a, DType::u8), runtime::pointer(b, DType::u8), runtime::scalar(1600u)});
+  kernel.launch({.grid = {1}},
+                {runtime::pointer(a, DType::u8), runtime::pointer(b, DType::u8), runtime::scalar(1600u)});
   running.device->synchronize();
   CHECK(b.copy_out<std::byte>() == wanted);
 }
@@ -503,7 +505,7 @@ TEST_CASE("slices of a tile in shared memory, from starts that only the device k
     b.fill(0xff);
     Compiled compiled = running.compile(std::move(k));
     runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
-    kernel.launch({},
+    kernel.launch({.grid = {1}},
                   {runtime::tensor(a, DType::bf16, {128, 64}), runtime::pointer(b, DType::u32),
                    runtime::scalar(static_cast<uint32_t>(row)), runtime::scalar(static_cast<uint32_t>(col))});
     running.device->synchronize();
@@ -540,7 +542,7 @@ TEST_CASE("a shared place used again: right behind a barrier, a race without one
     runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
     std::string problem;
     try {
-      kernel.launch({}, {runtime::pointer(result, f32::dtype)});
+      kernel.launch({.grid = {1}}, {runtime::pointer(result, f32::dtype)});
       running.device->synchronize();
     } catch (const Error& e) {
       problem = e.what();

@@ -428,8 +428,8 @@ TEST_CASE("tiles loaded from negative coordinates") {
   std::vector<float> in(64 * 16), out(in.size(), -1.0f);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
   runtime::Buffer din = runtime::Buffer::of(*device, in), dout = runtime::Buffer::of(*device, out);
-  kernel.launch({}, {runtime::tensor(din, DType::f32, {64, 16}), runtime::tensor(dout, DType::f32, {64, 16}),
-                     runtime::scalar(int32_t{-2})});
+  kernel.launch({.grid = {1}}, {runtime::tensor(din, DType::f32, {64, 16}),
+                                runtime::tensor(dout, DType::f32, {64, 16}), runtime::scalar(int32_t{-2})});
   device->synchronize();
   for (size_t row = 0; row < 8; ++row)  // zeros where the box lies in front of X
     for (size_t col = 0; col < 32; ++col)
