@@ -215,12 +215,8 @@ Compiler compiler_for(const runtime::Device& device) {
   CompilerOptions options;
   options.cache = false;
   options.assemble = !device.wants_ptx();
-  try {
-    return Compiler(options);
-  } catch (const Error&) {
-    options.assemble = false;
-    return Compiler(options);
-  }
+  options.else_ptx = true;
+  return Compiler(options);
 }
 
 void check_all(const std::vector<Case>& cases) {

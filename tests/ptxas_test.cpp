@@ -1,6 +1,5 @@
 // Finding and running ptxas, with the true one where there is one and with scripts that misbehave in its
 // place.
-#include "folder_kit.h"
 #include "ptxbuilder/compile/ptxas.h"
 
 #include <doctest/doctest.h>
@@ -18,6 +17,7 @@
 #include <optional>
 #include <thread>
 
+#include "folder_kit.h"
 #include "ptxbuilder/compile/assemble.h"
 #include "ptxbuilder/compile/process.h"
 #include "ptxbuilder/error.h"
@@ -129,7 +129,7 @@ const std::string local_array = kernel(
 
 }  // namespace
 
-TEST_CASE("ptxas is looked for in PATH, CUDA_PATH, /usr/local, then the fallback") {
+TEST_CASE("ptxas is looked for in PATH, CUDA_PATH, then /usr/local, and nowhere else") {
   Folder folder;
   for (const char* name :
        {"local/cuda-12.9/bin", "local/cuda-13.0/bin", "local/cuda-13.10/bin", "local/cuda/bin"}) {
@@ -139,12 +139,11 @@ TEST_CASE("ptxas is looked for in PATH, CUDA_PATH, /usr/local, then the fallback
   search.path = "/a/bin::/b/bin:";
   search.cuda_path = "/opt/cuda";
   search.install_folder = folder.path("local");
-  search.fallback = "/f/ptxas";
   const std::string local = folder.path("local");
   CHECK(search.candidates() ==
         std::vector<std::string>{"/a/bin/ptxas", "/b/bin/ptxas", "/opt/cuda/bin/ptxas",
                                  local + "/cuda/bin/ptxas", local + "/cuda-13.10/bin/ptxas",
-                                 local + "/cuda-13.0/bin/ptxas", local + "/cuda-12.9/bin/ptxas", "/f/ptxas"});
+                                 local + "/cuda-13.0/bin/ptxas", local + "/cuda-12.9/bin/ptxas"});
   search.file = "/exactly/this";
   CHECK(search.candidates() == std::vector<std::string>{"/exactly/this"});
 }
@@ -159,10 +158,10 @@ TEST_CASE("without a ptxas the error says where it looked and how to get one") {
   CHECK(contains(text, "CUDA_PATH"));
 
   std::ofstream(folder.path("ptxas")) << "not executable";
-  search.path = folder.path("none") + ":" + folder.path("");
+  folder.script("old/ptxas", version_124);
+  search.path = folder.path("none") + ":" + folder.path("") + ":" + folder.path("old");
   search.cuda_path = folder.path("toolkit");
   search.install_folder = folder.path("local");
-  search.fallback = folder.script("old/ptxas", version_124);
   text = error_of([&] { Ptxas ptxas(search); });
   CHECK(contains(text, folder.path("none") + "/ptxas: no such file"));
   CHECK(contains(text, folder.path("") + "/ptxas: not executable"));
@@ -178,17 +177,18 @@ TEST_CASE("a ptxas that is too old or broken is passed over, unless it was asked
   const std::string mute = folder.script("mute/ptxas", "exit 0");
   PtxasSearch search;
   search.install_folder = "";
-  search.path = folder.path("old") + ":" + folder.path("crashing") + ":" + folder.path("mute");
-  search.fallback = folder.script("new/ptxas", version_130);
+  const std::string good = folder.script("new/ptxas", version_130);
+  search.path = folder.path("old") + ":" + folder.path("crashing") + ":" + folder.path("mute") + ":" +
+                folder.path("new");
   const Ptxas ptxas(search);
-  CHECK(ptxas.path() == search.fallback);
+  CHECK(ptxas.path() == good);
   CHECK(ptxas.version() == PtxasVersion{13, 0, 88});
   CHECK(ptxas.build() == "13.0.88 cuda_13.0/1");
 
   CHECK(contains(error_of([&] { Ptxas one(only(old)); }), "is version 12.4.131"));
   CHECK(contains(error_of([&] { Ptxas one(only(crashing)); }), "exit status 139"));
   CHECK(contains(error_of([&] { Ptxas one(only(mute)); }), "does not tell its version"));
-  CHECK(error_of([&] { Ptxas one(only(search.fallback)); }) == "");
+  CHECK(error_of([&] { Ptxas one(only(good)); }) == "");
 }
 
 TEST_CASE("the version is asked for once and then found in the cache, until the file changes") {

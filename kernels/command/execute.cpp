@@ -39,24 +39,18 @@ Built build(const Family& family, const Fields& fields, const ExecuteOptions& op
 
   CompilerOptions compiler = options.compiler;
   compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
-  std::string why_not;
-  std::optional<Compiler> tools;
-  try {
-    tools.emplace(compiler);
-  } catch (const Error& e) {
-    if (options.assembler != Assembler::automatic) throw;
-    why_not = e.what();
-    compiler.assemble = false;
-    tools.emplace(compiler);
-  }
-  built.compiled = tools->compile(std::move(kernel), !options.emit.empty());
-  if (tools->ptxas())
-    built.assembler = fmt::format("ptxas {}{}", to_string(tools->ptxas()->version()),
+  compiler.else_ptx = options.assembler == Assembler::automatic;
+  const Compiler tools(compiler);
+  built.compiled = tools.compile(std::move(kernel), !options.emit.empty());
+  if (tools.ptxas())
+    built.assembler = fmt::format("ptxas {}{}", to_string(tools.ptxas()->version()),
                                   built.compiled.assembled.from_cache ? ", cached" : "");
   else if (options.assembler == Assembler::driver || (options.assembler == Assembler::automatic && for_gpu))
     built.assembler = "the driver, when it loads";
   else
-    built.assembler = why_not.empty() ? "none" : fmt::format("none, no cubin is made: {}", why_not);
+    built.assembler = tools.why_no_ptxas().empty()
+                          ? "none"
+                          : fmt::format("none, no cubin is made: {}", tools.why_no_ptxas());
   return built;
 }
 
@@ -124,7 +118,8 @@ runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
   bool runs = options.run.verify || options.run.bench;
   Json json = {{"kernel", family.name}, {"fields", Json::object()}};
-  for (const Field& f : fields.all()) json["fields"][f.name] = f.words.empty() ? Json(f.value) : Json(f.text());
+  for (const Field& f : fields.all())
+    json["fields"][f.name] = f.words.empty() ? Json(f.value) : Json(f.text());
   if (!options.json) fmt::print("{} {}\n", family.name, fields.text());
 
   std::unique_ptr<runtime::Device> device;

@@ -9,13 +9,8 @@ Compiler compiler_for(const runtime::Device& device, const LoadOptions& options)
   tools.ptxas = options.ptxas;
   tools.cache = options.cache;
   tools.assemble = !options.driver_assembles && !device.wants_ptx();
-  if (!tools.assemble || !options.ptxas.empty()) return Compiler(tools);
-  try {
-    return Compiler(tools);
-  } catch (const Error&) {  // no ptxas on this machine: the driver has a compiler of its own
-    tools.assemble = false;
-    return Compiler(tools);
-  }
+  tools.else_ptx = true;  // the driver has a compiler of its own
+  return Compiler(tools);
 }
 
 std::unique_ptr<runtime::LoadedKernel> load(runtime::Device& device, const Compiled& compiled,

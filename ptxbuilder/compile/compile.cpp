@@ -28,7 +28,12 @@ void write_file(const std::filesystem::path& path, const std::string& content) {
 Compiler::Compiler(CompilerOptions options) : options_(std::move(options)) {
   if (!options_.assemble) return;
   if (options_.cache) cache_ = std::make_unique<Cache>(options_.cache_options);
-  ptxas_.emplace(PtxasSearch::from_environment(options_.ptxas), cache_.get());
+  try {
+    ptxas_.emplace(PtxasSearch::from_environment(options_.ptxas), cache_.get());
+  } catch (const Error& e) {
+    if (!options_.else_ptx || !options_.ptxas.empty()) throw;
+    why_no_ptxas_ = e.what();
+  }
 }
 
 Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {

@@ -14,6 +14,7 @@ namespace ptxbuilder {
 
 struct CompilerOptions {
   bool assemble = true;    // false: PTX alone, which the driver's JIT or the emulator takes
+  bool else_ptx = false;   // PTX alone also where no ptxas is found; one that is named must be there
   std::string ptxas = {};  // a file; else PATH, CUDA_PATH and /usr/local are searched
   bool cache = true;       // keep cubins on disk
   Cache::Options cache_options = {};
@@ -35,7 +36,7 @@ struct Compiled {
 // Holds the tools that compiling takes, found once. Safe on many threads at once.
 class Compiler {
  public:
-  // Throws Error when ptxas is wanted and there is none.
+  // Throws Error when there is no ptxas, it is wanted, and PTX alone will not do.
   explicit Compiler(CompilerOptions options = {});
 
   // Finishes the kernel. Throws Error from its checks, from LLVM, and from ptxas, whose advisories, spills
@@ -48,12 +49,16 @@ class Compiler {
                                     unsigned threads = 0) const;
 
   const Ptxas* ptxas() const { return ptxas_ ? &*ptxas_ : nullptr; }
+  const std::string& why_no_ptxas() const {
+    return why_no_ptxas_;
+  }  // empty where it was found, or not wanted
   Cache* cache() const { return cache_.get(); }
 
  private:
   CompilerOptions options_;
   std::unique_ptr<Cache> cache_;
   std::optional<Ptxas> ptxas_;
+  std::string why_no_ptxas_;
 };
 
 // Writes NAME.ptx, NAME.json, and NAME.cubin and NAME.ll where there are such, into a folder that is made if

@@ -14,10 +14,6 @@
 #include "ptxbuilder/compile/process.h"
 #include "ptxbuilder/error.h"
 
-#ifndef PTXBUILDER_PTXAS_FALLBACK
-#define PTXBUILDER_PTXAS_FALLBACK ""
-#endif
-
 namespace ptxbuilder {
 namespace {
 
@@ -80,7 +76,6 @@ PtxasSearch PtxasSearch::from_environment(std::string file) {
   search.file = std::move(file);
   search.path = variable("PATH");
   search.cuda_path = variable("CUDA_PATH");
-  search.fallback = PTXBUILDER_PTXAS_FALLBACK;
   return search;
 }
 
@@ -106,7 +101,6 @@ std::vector<std::string> PtxasSearch::candidates() const {
     std::sort(versioned.rbegin(), versioned.rend());
     for (const auto& [version, folder] : versioned) files.push_back(folder + "/bin/ptxas");
   }
-  if (!fallback.empty()) files.push_back(fallback);
   return files;
 }
 
@@ -135,10 +129,11 @@ Ptxas::Ptxas(const PtxasSearch& search, Cache* cache) {
     tried += fmt::format("\n  {}: {}", file, reason);
   }
   if (tried.empty()) tried = "\n  (PATH and CUDA_PATH are empty)";
-  throw Error(fmt::format(
-      "no ptxas of version {}.{} or newer. Run scripts/setup, which downloads one, or set CUDA_PATH "
-      "to a CUDA toolkit. Looked at:{}",
-      oldest.major, oldest.minor, tried));
+  throw Error(
+      fmt::format("no ptxas of version {}.{} or newer. Put one on PATH, or set CUDA_PATH to a CUDA toolkit; "
+                  "scripts/setup "
+                  "downloads one, which scripts/demo and scripts/test put on PATH. Looked at:{}",
+                  oldest.major, oldest.minor, tried));
 }
 
 std::vector<std::string> Ptxas::arguments(std::string_view ptx, const PtxasOptions& options) {

@@ -17,7 +17,6 @@ struct PtxasSearch {
   std::string path;                           // folders with colons between them, as in $PATH
   std::string cuda_path;                      // a CUDA toolkit, as in $CUDA_PATH
   std::string install_folder = "/usr/local";  // holds cuda and cuda-13.0, ...; the newest of these first
-  std::string fallback;                       // what scripts/setup unpacks
 
   static PtxasSearch from_environment(std::string file = "");
   std::vector<std::string> candidates() const;  // the files to try, whether they exist or not
