@@ -55,6 +55,20 @@ TEST_CASE("wrong words are refused with the legal ones") {
   CHECK(contains(value, "field m = 12: it must be at least 8 and a multiple of 8"));
 
   CHECK(run("gemm_warp_specialized --m many").code == 2);
+  Ran command = run("ptxb frobnicate");
+  CHECK(command.code == 2);
+  CHECK(contains(command, "error: there is no command 'frobnicate'; the nearest are "));
+  command = run("ptxb layuot '4:1'");
+  CHECK(command.code == 2);
+  CHECK(contains(command, "error: there is no command 'layuot'; the nearest are layout, "));
+  for (const char* verb : {"run", "emit", "bench"}) {
+    Ran name = run(fmt::format("ptxb {} sapxy -o /tmp", verb));
+    CHECK(name.code == 2);
+    CHECK(contains(name, "error: there is no kernel 'sapxy'; the nearest are saxpy, "));
+    name = run(fmt::format("ptxb {}", verb));
+    CHECK(name.code == 2);
+    CHECK(contains(name, "error: A subcommand is required"));
+  }
   CHECK(run("ptxb").code == 2);
   CHECK(run("ptxb emit saxpy").code == 2);  // no folder
 }

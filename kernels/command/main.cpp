@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 
 #include "kernels/command/commands.h"
@@ -70,6 +71,36 @@ void settle(CommandLine& line) {
       std::chrono::milliseconds(static_cast<int64_t>(line.time_limit_seconds * 1000));
 }
 
+// Insertions, deletions and replacements of one character that make `b` of `a`.
+size_t edits(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t k = 0; k < b.size(); ++k)
+      diagonal = std::exchange(row[k + 1], std::min({row[k] + 1, row[k + 1] + 1, diagonal + (a[i] != b[k])}));
+  }
+  return row[b.size()];
+}
+
+// The word that stands where a command or a kernel is wanted and is none, with the names nearest to it; empty
+// where something else is wrong.
+std::string unknown_name(const CLI::App& app, const CLI::App& used) {
+  const auto subs = used.get_subcommands([](const CLI::App*) { return true; });
+  const std::vector<std::string> left = app.remaining(true);
+  const auto word =
+      std::find_if(left.begin(), left.end(), [](const std::string& w) { return !w.starts_with("-"); });
+  if (subs.empty() || word == left.end()) return {};
+  std::vector<std::string> names;
+  for (const CLI::App* sub : subs) names.push_back(sub->get_name());
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return edits(*word, a) < edits(*word, b);
+  });
+  names.resize(std::min<size_t>(names.size(), 3));
+  return fmt::format("there is no {} '{}'; the nearest are {}", &used == &app ? "command" : "kernel", *word,
+                     fmt::join(names, ", "));
+}
+
 // Parses, and turns what CLI11 refuses into one line that names what is legal.
 std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   try {
@@ -80,7 +111,8 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     const CLI::App* used = &app;
     while (!used->get_subcommands().empty()) used = used->get_subcommands().front();
-    fmt::print(stderr, "error: {}\n", e.what());
+    const std::string unknown = unknown_name(app, *used);
+    fmt::print(stderr, "error: {}\n", unknown.empty() ? e.what() : unknown);
     std::vector<std::string> names;
     for (const CLI::Option* option : used->get_options()) names.push_back(option->get_name());
     for (const CLI::App* sub : used->get_subcommands([](const CLI::App*) { return true; }))
