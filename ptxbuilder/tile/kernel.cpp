@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
+
 namespace ptxbuilder {
 namespace {
 
 using detail::TileContext;
 
-constexpr int kRegistersPerSm = 65536;
-
 // Registers a thread has when the kernel starts: what ptxas takes under .maxntid and .minnctapersm 1.
-int launch_registers(int threads) { return std::min(kRegistersPerSm / threads / 8 * 8, 248); }
+int launch_registers(int threads) { return std::min(hopper::sm_registers / threads / 8 * 8, 248); }
 
 // Emits the setmaxnreg of each role, now that the threads of all roles are known.
 void finish_roles(Builder& builder) {
@@ -20,23 +20,24 @@ void finish_roles(Builder& builder) {
   if (context.roles.empty()) return;
   int warpgroups = 0;
   for (const auto& role : context.roles) warpgroups += role.count;
-  int threads = 128 * warpgroups;
-  if (threads > 1024)
-    throw Error(context.roles.back().where,
-                fmt::format("warpgroups: {} threads, but a CTA has at most 1024", threads));
+  int threads = hopper::warpgroup_threads * warpgroups;
+  if (threads > hopper::cta_threads)
+    throw Error(context.roles.back().where, fmt::format("warpgroups: {} threads, but a CTA has at most {}",
+                                                        threads, hopper::cta_threads));
   builder.signature().threads = static_cast<uint32_t>(threads);
 
   int total = 0;
   std::string sum;
   for (const auto& role : context.roles) {
     int registers = role.registers ? role.registers : launch_registers(threads);
-    total += 128 * role.count * registers;
-    sum += fmt::format("{}{} x 128 x {}", sum.empty() ? "" : " + ", role.count, registers);
+    total += hopper::warpgroup_threads * role.count * registers;
+    sum += fmt::format("{}{} x {} x {}", sum.empty() ? "" : " + ", role.count, hopper::warpgroup_threads,
+                       registers);
   }
-  if (total > kRegistersPerSm)
+  if (total > hopper::sm_registers)
     throw Error(context.roles.back().where,
                 fmt::format("warpgroups: the roles take {} = {} registers, but an SM has {}", sum, total,
-                            kRegistersPerSm));
+                            hopper::sm_registers));
 
   for (const auto& role : context.roles)
     builder.emit_at(role.start, [&] {
@@ -161,8 +162,8 @@ void Kernel::encode(TensorMap map, TensorMapRecipe recipe, Where where) {
 
 void Kernel::threads(uint32_t count, Where where) {
   builder_.check_current(where);
-  if (count == 0 || count > 1024)
-    throw Error(where, fmt::format("threads: a CTA has 1 to 1024, not {}", count));
+  if (count == 0 || count > hopper::cta_threads)
+    throw Error(where, fmt::format("threads: a CTA has 1 to {}, not {}", hopper::cta_threads, count));
   if (!TileContext::of(builder_).roles.empty())
     throw Error(where, "threads: the roles set them: 128 for each warpgroup");
   builder_.signature().threads = count;
@@ -176,8 +177,9 @@ void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
         fmt::format("cluster: {} x {} x {} CTAs, after roles or barriers were made for {}; call it before", x,
                     y, z, detail::cluster_size(builder_)));
   uint64_t ctas = uint64_t{x} * y * z;
-  if (x > 16 || y > 16 || z > 16 || ctas == 0 || ctas > 16)
-    throw Error(where, fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to 16", x, y, z));
+  constexpr uint32_t kMost = hopper::largest_cluster;
+  if (x > kMost || y > kMost || z > kMost || ctas == 0 || ctas > kMost)
+    throw Error(where, fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to {}", x, y, z, kMost));
   builder_.require(78, isa::Sm::sm_90, "cluster", where);
   builder_.signature().cluster = {x, y, z};
 }
@@ -187,10 +189,13 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
   TileContext& context = TileContext::of(builder_);
   if (context.role >= 0) throw Error(where, "warpgroups: a role inside a role");
   if (count < 1) throw Error(where, fmt::format("warpgroups: a role has at least one, not {}", count));
-  if (registers != 0 && (registers < 24 || registers > 256 || registers % 8 != 0))
+  if (registers != 0 &&
+      (registers < hopper::least_role_registers || registers > hopper::most_role_registers ||
+       registers % hopper::role_register_step != 0))
     throw Error(where,
-                fmt::format("warpgroups: registers must be from 24 to 256 in steps of 8, or 0, but are {}",
-                            registers));
+                fmt::format("warpgroups: registers must be from {} to {} in steps of {}, or 0, but are {}",
+                            hopper::least_role_registers, hopper::most_role_registers,
+                            hopper::role_register_step, registers));
   if (context.unpublished_barriers) {
     if (detail::cluster_size(builder_) > 1)
       detail::meet_cluster(where);

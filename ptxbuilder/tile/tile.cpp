@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/pipeline.h"
 
 namespace ptxbuilder {
@@ -14,7 +15,7 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
   if (shape.rows < 1 || shape.cols < 1 || stages < 1)
     throw Error(where, fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
                                    shape.rows, shape.cols, stages));
-  constexpr int kMost = 232448;  // elements of a byte in the shared memory of a CTA
+  constexpr int kMost = hopper::shared_bytes;  // elements of a byte
   if (shape.rows > kMost || shape.cols > kMost || int64_t{shape.rows} * shape.cols > kMost)
     throw Error(where, fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
                                    shape.rows, shape.cols, kMost));
