@@ -2,6 +2,7 @@
 #include "kernels/command/family.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm_reference.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -123,7 +124,7 @@ const command::Registration registration({
                {"snake", 0, "every second group goes back", 1, 1, kSwitch},
                {"ctas_per_sm", 1, "CTAs that an SM holds"},
                {"inside", 0, "no tile hangs over the output", 1, 1, kSwitch},
-               {"sms", 132, "multiprocessors that the grid is for"}},
+               {"sms", hopper::multiprocessors, "multiprocessors that the grid is for"}},
     .build = [](const command::Fields& f) { return gemm(operation(f), tile(f)); },
     .run = run,
 });

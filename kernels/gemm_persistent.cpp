@@ -1,6 +1,7 @@
 // gemm_persistent: as many clusters as the GPU holds take tiles of D in turn, share loads by multicast, and
 // store a tile while they compute the next.
 #include "kernels/gemm_step.h"
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/mma.h"
@@ -67,7 +68,7 @@ const command::Registration registration({
                                {"cluster_m", 1, "CTAs of a cluster along m, which share B"},
                                {"cluster_n", 1, "CTAs of a cluster along n, which share A"},
                                {"group", 16, "rows of tiles that are computed together"},
-                               {"ctas", 132, "CTAs of the grid"}}),
+                               {"ctas", hopper::multiprocessors, "CTAs of the grid"}}),
     .build = [](const command::Fields& f) { return gemm_persistent(config(f)); },
     .run = run_step,
 });

@@ -1,6 +1,7 @@
 // gemm_pingpong: CTAs that stay take tiles of D in turn, and so do the two consumers of a CTA: while one
 // multiplies, the other stores the tile before.
 #include "kernels/gemm_step.h"
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/mma.h"
@@ -63,7 +64,7 @@ const command::Registration registration({
                                {"bk", 64, "depth of a stage", 64},
                                {"stages", 6, "stages of the ring"},
                                {"group", 16, "rows of tiles that are computed together"},
-                               {"ctas", 132, "CTAs of the grid"}}),
+                               {"ctas", hopper::multiprocessors, "CTAs of the grid"}}),
     .build = [](const command::Fields& f) { return gemm_pingpong(gemm_config(f), f.small("group")); },
     .run = run_step,
 });

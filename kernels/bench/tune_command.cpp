@@ -10,6 +10,7 @@
 #include "kernels/bench/tune_report.h"
 #include "kernels/bench/tuned_table.h"
 #include "kernels/command/commands.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -41,7 +42,7 @@ GemmProblem problem_of(const Words& w) {
 int run(const Words& w) {
   const GemmProblem problem = problem_of(w);
   // Throws Error that says what does not go together, where there is a GPU or not.
-  choose(operation_of(problem), {problem.m, problem.n, problem.k, 1}, 132);
+  choose(operation_of(problem), {problem.m, problem.n, problem.k, 1}, hopper::multiprocessors);
   if (w.device == "emulator")
     throw Error(
         "--device emulator: tuning needs a Hopper GPU, since the speed of an emulator says nothing of one");

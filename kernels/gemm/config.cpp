@@ -6,13 +6,12 @@
 #include <charconv>
 
 #include "kernels/gemm/split.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kSharedBytes = 232448;  // of a CTA (CUDA C++ Programming Guide, compute capability 9.0)
-constexpr int kReserved = 1024;       // by the system, of each CTA
-constexpr int kBarrierBytes = 1024;   // at most, with what alignment takes
+constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 constexpr int kMostStages = 16;
 
 bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
@@ -55,7 +54,8 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
   if (t.bm < 64 || (!t.pingpong && t.bm % t.consumers != 0) || rows % 64 != 0)
     refuse(fmt::format("{} rows for {} warpgroups; each takes a multiple of 64", t.bm,
                        t.pingpong ? 1 : t.consumers));
-  if (t.bm > 256) refuse(fmt::format("{} rows; a TMA box has 256 at most", t.bm));
+  if (t.bm > hopper::box_extent)
+    refuse(fmt::format("{} rows; a TMA box has {} at most", t.bm, hopper::box_extent));
   if (t.bn < 8 || t.bn > 256 || t.bn % 8 != 0)
     refuse(fmt::format("{} columns; wgmma has a multiple of 8 up to 256", t.bn));
   // One wgmma has to fit what a launch of 512 threads gives each, before setmaxnreg (ptxas C7602).
@@ -108,8 +108,8 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
 constexpr int kBuffer = 8192;  // of a consumer's way out
 
 int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
-  const int room = (kSharedBytes + kReserved) / t.ctas_per_sm - kReserved - kBarrierBytes -
-                   buffers * kBuffer * t.consumers;
+  const int room = (hopper::shared_bytes + hopper::reserved_shared_bytes) / t.ctas_per_sm -
+                   hopper::reserved_shared_bytes - kBarrierBytes - buffers * kBuffer * t.consumers;
   return std::min(room / stage_bytes(o, t), kMostStages);
 }
 
@@ -199,11 +199,12 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
   if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
   const int fit = stages_that_fit(operation, t, t.pingpong ? 1 : 2);
   if (t.stages < 1 || t.stages > fit)
-    throw Error(where,
-                fmt::format("gemm {}: {} stages of {} B in {} B, beside what the way out takes; at most {} "
-                            "fit{}",
-                            text(given), t.stages, stage_bytes(operation, t), kSharedBytes / t.ctas_per_sm,
-                            fit, fit < 1 ? ": take a smaller tile" : ""));
+    throw Error(
+        where,
+        fmt::format("gemm {}: {} stages of {} B in {} B, beside what the way out takes; at most {} "
+                    "fit{}",
+                    text(given), t.stages, stage_bytes(operation, t), hopper::shared_bytes / t.ctas_per_sm,
+                    fit, fit < 1 ? ": take a smaller tile" : ""));
   const int partial = t.bm * t.bn * 4;
   if (t.split_k > 1 && partial > t.stages * stage_bytes(operation, t))
     throw Error(where, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "

@@ -8,6 +8,7 @@
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
 #include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder {
 namespace {
@@ -359,8 +360,7 @@ gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
 uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment,
                                   Where where) {
   check_current(where);
-  constexpr uint32_t kLimit =
-      232448;  // bytes a CTA may have on sm_90 (CUDA programming guide, compute capabilities)
+  constexpr uint32_t kLimit = hopper::shared_bytes;
   std::vector<SharedObject>& objects = signature().shared;
   auto taken = [&](const std::string& wanted) {
     return std::any_of(objects.begin(), objects.end(),

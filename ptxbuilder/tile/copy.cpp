@@ -5,12 +5,11 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/multicast.h"
 
 namespace ptxbuilder::detail {
 namespace {
-
-constexpr int kBoxLimit = 256;  // elements along each dimension (CUDA driver API, cuTensorMapEncodeTiled)
 
 // The types of which TMA can fill in NaN (CUDA driver API, CUtensorMapFloatOOBfill).
 bool has_nan(DType type) {
@@ -59,9 +58,9 @@ TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operatio
   if (rank > 1) r.box[1] = static_cast<uint32_t>(view.row_count());
   r.element_strides.assign(static_cast<size_t>(rank), 1);
   for (int i = 0; i < rank; ++i)
-    if (r.box[static_cast<size_t>(i)] > kBoxLimit)
+    if (r.box[static_cast<size_t>(i)] > hopper::box_extent)
       throw Error(where, fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}", operation,
-                                     r.box[static_cast<size_t>(i)], i, kBoxLimit, tile.describe()));
+                                     r.box[static_cast<size_t>(i)], i, hopper::box_extent, tile.describe()));
   return r;
 }
 

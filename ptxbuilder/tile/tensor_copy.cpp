@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/descriptor.h"
 
 namespace ptxbuilder {
 namespace {
 
-constexpr int64_t kBoxLimit = 256;  // elements along each dimension (CUDA driver API, cuTensorMapEncodeTiled)
 constexpr int64_t kStrideLimit = 1LL << 40;  // bytes
-constexpr int kRankLimit = 5, kUnit = 16, kSharedAlignment = 128;
 
 std::vector<TensorMode> tiled(const std::vector<TensorMode>& modes, const TileTransform& by, Where where) {
   const size_t count = by.tiling.size(), kept = modes.size() - std::min(count, modes.size());
@@ -158,9 +157,11 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
         "the innermost dimension after the transforms is no part of the tensor's last; TMA writes "
         "what is contiguous in global memory contiguously"));
   const int64_t row_bytes = inner.extent * size_of(type);
-  if (row_bytes % kUnit != 0)
-    refuse(fmt::format("the last dimension is {} B, which is no multiple of {} B; {} elements are", row_bytes,
-                       kUnit, (row_bytes + kUnit - 1) / kUnit * kUnit / size_of(type)));
+  if (row_bytes % hopper::bulk_unit != 0)
+    refuse(fmt::format(
+        "the last dimension is {} B, which is no multiple of {} B; {} elements are", row_bytes,
+        hopper::bulk_unit,
+        (row_bytes + hopper::bulk_unit - 1) / hopper::bulk_unit * hopper::bulk_unit / size_of(type)));
   map_ = lies_;
   const bool plain = transforms_.empty();
   if (swizzle)
@@ -175,14 +176,16 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
     int64_t width = inner.extent;
     if (swizzle_ != Swizzle::none)
       width = span_bytes(swizzle_) / size_of(type);
-    else if (width > kBoxLimit)
-      width = largest_divisor(row_bytes / kUnit, kBoxLimit * size_of(type) / kUnit) * kUnit / size_of(type);
+    else if (width > hopper::box_extent)
+      width = largest_divisor(row_bytes / hopper::bulk_unit,
+                              hopper::box_extent * size_of(type) / hopper::bulk_unit) *
+              hopper::bulk_unit / size_of(type);
     lies_.back().extent = width;
     lies_.insert(lies_.begin(), {inner.extent / width, last, width});
   }
-  if (map_rank() > kRankLimit)
-    refuse(
-        fmt::format("its tensor map has {} dimensions, but at most {} are possible", map_rank(), kRankLimit));
+  if (map_rank() > hopper::tensor_rank)
+    refuse(fmt::format("its tensor map has {} dimensions, but at most {} are possible", map_rank(),
+                       hopper::tensor_rank));
   choose_pieces(where);
   place_boxes(where);
 }
@@ -194,7 +197,7 @@ void TensorCopy::choose_pieces(Where where) {
   pieces_.assign(lies_.size(), 1);
   bool cut = false;
   for (size_t i = lies_.size(); i-- > panels;) {
-    pieces_[i] = cut ? 1 : largest_divisor(lies_[i].extent, kBoxLimit);
+    pieces_[i] = cut ? 1 : largest_divisor(lies_[i].extent, hopper::box_extent);
     cut = cut || pieces_[i] < lies_[i].extent;
   }
   if (pieces_.back() < lies_.back().extent)
@@ -202,7 +205,7 @@ void TensorCopy::choose_pieces(Where where) {
         where,
         fmt::format("tensor copy of {} {}: the last dimension has {} elements after the transforms, but a "
                     "box at most {}",
-                    text(extents_), name(dtype_), lies_.back().extent, kBoxLimit));
+                    text(extents_), name(dtype_), lies_.back().extent, hopper::box_extent));
 }
 
 void TensorCopy::place_boxes(Where where) {
@@ -212,9 +215,10 @@ void TensorCopy::place_boxes(Where where) {
   int64_t count = 1;
   for (size_t i = 0; i < lies_.size(); ++i) count *= lies_[i].extent / pieces_[i];
   for (int64_t number = 0; number < count; ++number) starts_.push_back(box_start_of(number));
-  if (boxes() > 1 && box_bytes() % kSharedAlignment != 0)
+  if (boxes() > 1 && box_bytes() % hopper::tensor_shared_alignment != 0)
     throw Error(where, fmt::format("tensor copy of {} {}: its {} boxes of {} B would not be aligned to {} B",
-                                   text(extents_), name(dtype_), boxes(), box_bytes(), kSharedAlignment));
+                                   text(extents_), name(dtype_), boxes(), box_bytes(),
+                                   hopper::tensor_shared_alignment));
 }
 
 TensorCopy TensorCopy::divided(int parts, Where where) const {
@@ -296,11 +300,11 @@ TensorCopy::MappedTensor TensorCopy::map_tensor(const std::vector<int64_t>& exte
             elements * first, stride, mode.parts[0].dimension, part.dimension, first, part.steps));
     }
     const int64_t step = elements * size_of(dtype_);
-    if (step <= 0 || step % kUnit != 0 || step >= kStrideLimit)
+    if (step <= 0 || step % hopper::bulk_unit != 0 || step >= kStrideLimit)
       refuse(fmt::format(
           "a stride of {} B, of {} elements along dimension {}; it must be a positive multiple of {} B "
           "below 2^40",
-          step, mode.step, mode.dimension, kUnit));
+          step, mode.step, mode.dimension, hopper::bulk_unit));
     mapped.strides.push_back(static_cast<uint64_t>(step));
   }
   return mapped;
