@@ -54,11 +54,20 @@ TEST_CASE("every form of a hole") {
   static_assert(o[4].name == "c" && o[4].cls == Class::s32);
   static_assert(o[5].cls == Class::imm && o[5].least == 24 && o[5].greatest == 256 && o[5].step == 8);
   static_assert(o[6].least == -1 && o[6].greatest == 1 && o[6].step == 1);
-  for (const Operand& operand : o) {
-    CHECK(text[operand.begin] == '{');
-    CHECK(text[operand.end - 1] == '}');
-    CHECK(contains(text.substr(operand.begin, operand.end - operand.begin), operand.name));
+  static_assert(o.hole_count == 7);
+  for (size_t h = 0; h < o.hole_count; ++h) {
+    const Hole& hole = o.holes[h];
+    CHECK(hole.operand == h);
+    CHECK(text[hole.begin] == '{');
+    CHECK(text[hole.end - 1] == '}');
+    CHECK(contains(text.substr(hole.begin, hole.end - hole.begin), o[h].name));
   }
+  // The same operand once more.
+  constexpr std::string_view again = "mad.lo.u32 {d:=u32}, {a:u32}, {b:u32}, {a}; mov.b32 {b}, {d};";
+  constexpr Operands three = parse(again);
+  static_assert(three.size() == 3 && three.hole_count == 6);
+  static_assert(three.holes[3].operand == 1 && three.holes[4].operand == 2 && three.holes[5].operand == 0);
+  CHECK(again.substr(three.holes[3].begin, three.holes[3].end - three.holes[3].begin) == "{a}");
   static_assert(parse("trap;").size() == 0);
   static_assert(parse("{{ }}").size() == 0);
   static_assert(parse("{a:f32x1}")[0].list && parse("{a:f32x1}")[0].count == 1);
@@ -92,9 +101,9 @@ TEST_CASE("what the parser refuses, each with the like that it takes") {
     std::string_view good, bad, why;
   };
   const Case cases[] = {
-      {"{a:u32}", "{a}", "a hole needs a name and a class"},
-      {"{a:u32}", "{:u32}", "a hole needs a name and a class"},
-      {"{a:u32}", "{}", "a hole needs a name and a class"},
+      {"{a:u32}", "{a}", "a hole needs a name and, the first time, a class"},
+      {"{a:u32}", "{:u32}", "a hole needs a name and, the first time, a class"},
+      {"{a:u32}", "{}", "a hole needs a name and, the first time, a class"},
       {"{a:u32}", "{a:u33}", "a hole has an unknown class"},
       {"{a:u32}", "{a:}", "a hole has an unknown class"},
       {"{a:=u32}", "{a:-u32}", "a hole has an unknown class"},
@@ -119,6 +128,7 @@ TEST_CASE("what the parser refuses, each with the like that it takes") {
       {"}}", "}", "a '}' closes no hole"},
       {"{a:u32}}}", "{a:u32}}", "a '}' closes no hole"},
       {"{a:u32}, {b:u32}", "{a:u32}, {a:u32}", "two holes have the same name"},
+      {"{a:u32}, {a}", "{a}, {a:u32}", "a hole needs a name and, the first time, a class"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.bad);

@@ -103,12 +103,49 @@ TEST_CASE("ptx(): text of the author's own") {
          HERE ptx("bar.sync {a:u32}, {b:u32};", {{"a", u32(1)}, b});
          done(k);
        }},
-      {"a list hole",
-       {"the hole 'a' is a list; name its registers one by one"},
+      {"a list of another length",
+       {"ptx: operand 'v' is 2 registers, but 3 were given", "st.shared.v2.u32 [{at:smem}], {v:u32x2};"},
        [](bool bad) {
          Kernel k("k");
-         const char* text = bad ? "nanosleep.u32 {a:u32x1};" : "nanosleep.u32 {a:u32};";
-         HERE ptx(text, {{"a", u32(1)}});
+         std::vector<u32> v(bad ? 3 : 2, tid_x());
+         PtxBinding at("at", k.builder().shared_base());
+         HERE ptx("st.shared.v2.u32 [{at:smem}], {v:u32x2};", {at, {"v", v}});
+         done(k);
+       }},
+      {"a list of Vars of another length",
+       {"the hole 'v' is 2 registers, but 1 Vars were given"},
+       [](bool bad) {
+         Kernel k("k");
+         Var<u32> a(0), b(0);
+         PtxBinding at("at", k.builder().shared_base()), v = bad ? PtxBinding("v", {a}) : PtxBinding("v", {a, b});
+         HERE ptx("ld.shared.v2.u32 {v:=u32x2}, [{at:smem}];", {at, v});
+         done(k);
+       }},
+      {"a list where one value is written",
+       {"the hole 'v' is written and needs a Var"},
+       [](bool bad) {
+         Kernel k("k");
+         Var<u32> a(0), b(0);
+         PtxBinding at("at", k.builder().shared_base());
+         PtxBinding v = bad ? PtxBinding("v", {a, b.value()}) : PtxBinding("v", {a, b});
+         HERE ptx("ld.shared.v2.u32 {v:=u32x2}, [{at:smem}];", {at, v});
+         done(k);
+       }},
+      {"a list for one register",
+       {"operand 'a' is 1 registers, but 2 were given"},
+       [](bool bad) {
+         Kernel k("k");
+         PtxBinding a = bad ? PtxBinding("a", {u32(1), u32(2)}) : PtxBinding("a", {u32(1)});
+         HERE ptx("nanosleep.u32 {a:u32};", {a});
+         done(k);
+       }},
+      {"a name that was given no class",
+       {"a hole needs a name and, the first time, a class: {name:class} in \"add.u32 {d:=u32}, {a}, {a};\""},
+       [](bool bad) {
+         Kernel k("k");
+         Var<u32> d(0);
+         const char* text = bad ? "add.u32 {d:=u32}, {a}, {a};" : "add.u32 {d:=u32}, {a:u32}, {a};";
+         HERE ptx(text, {{"d", d}, {"a", u32(1)}});
          done(k);
        }},
       {"a hole of no class",

@@ -88,18 +88,21 @@ class AsmCall {
 
   void walk() {
     if (guard_) text_ = fmt::format("@${} ", output_count_ + input_count());
+    std::vector<std::string> texts;
+    for (const Operand& o : row_.operands) texts.push_back(text_of(o));
     size_t done = 0;
-    for (const Operand& o : row_.operands) {
-      literal(row_.syntax.substr(done, o.begin - done));
-      done = o.end;
-      if (const Registers* registers = named(o))
-        name_registers(o, *registers);
-      else if (o.cls == Class::imm)
-        immediate(o);
-      else
-        values(o);
+    for (size_t h = 0; h < row_.operands.hole_count; ++h) {
+      const isa::Hole& hole = row_.operands.holes[h];
+      literal(row_.syntax.substr(done, hole.begin - done));
+      done = hole.end;
+      text_ += texts[hole.operand];
     }
     literal(row_.syntax.substr(done));
+  }
+
+  std::string text_of(const Operand& o) {
+    if (const Registers* registers = named(o)) return name_registers(o, *registers);
+    return o.cls == Class::imm ? immediate(o) : values(o);
   }
 
   // Untied inputs, which LLVM numbers after the outputs and before the tied ones.
@@ -130,33 +133,31 @@ class AsmCall {
     }
   }
 
-  void name_registers(const Operand& o, const Registers& registers) {
+  std::string name_registers(const Operand& o, const Registers& registers) {
     if (registers.count != o.count)
       refuse(o, fmt::format("is {} registers, but {} were given", o.count, registers.count));
     uses_names_ = true;
-    list(o, [&](int i) { return fmt::format("{}{}", registers.base, registers.first + i); });
+    return list(o, [&](int i) { return fmt::format("{}{}", registers.base, registers.first + i); });
   }
 
-  void immediate(const Operand& o) {
+  std::string immediate(const Operand& o) const {
     auto* value = std::get_if<int64_t>(&argument(o));
     if (!value) refuse(o, "is an immediate: its value must be known while the kernel is built");
     if (*value < o.least || *value > o.greatest || (*value - o.least) % o.step != 0)
       refuse(o, fmt::format("must be from {} to {}{}, but is {}", o.least, o.greatest,
                             o.step == 1 ? "" : fmt::format(" in steps of {}", o.step), *value));
-    text_ += std::to_string(*value);
+    return std::to_string(*value);
   }
 
-  void values(const Operand& o) {
+  std::string values(const Operand& o) {
     std::vector<Value> given;
     if (o.reads()) {
       const Argument& a = argument(o);
       if (auto* one = std::get_if<Value>(&a)) given = {*one};
       if (auto* many = std::get_if<std::vector<Value>>(&a)) given = *many;
       if (auto* known = std::get_if<int64_t>(&a);
-          known && o.cls == Class::pred && (*known == 0 || *known == 1)) {
-        text_ += std::to_string(*known);  // PTX takes a predicate that is known as 0 or 1
-        return;
-      }
+          known && o.cls == Class::pred && (*known == 0 || *known == 1))
+        return std::to_string(*known);  // PTX takes a predicate that is known as 0 or 1
       if (std::get_if<int64_t>(&a))
         refuse(o, fmt::format("is a {} register, but an immediate was given", name(o.cls)));
       if (static_cast<int>(given.size()) != o.count)
@@ -168,12 +169,9 @@ class AsmCall {
                                 describe(v.handle()->getType())));
       }
     }
-    if (auto text = known(o)) {
-      text_ += *text;
-      return;
-    }
+    if (auto text = known(o)) return *text;
     char letter = isa::constraint(o.cls);
-    list(o, [&](int i) {
+    return list(o, [&](int i) {
       if (!o.writes()) {
         inputs_.push_back(given[i].handle());
         input_constraints_ += fmt::format(",{}", letter);
@@ -190,13 +188,10 @@ class AsmCall {
     });
   }
 
-  void list(const Operand& o, const std::function<std::string(int)>& item) {
-    if (o.list) text_ += '{';
-    for (int i = 0; i < o.count; ++i) {
-      if (i) text_ += ", ";
-      text_ += item(i);
-    }
-    if (o.list) text_ += '}';
+  static std::string list(const Operand& o, const std::function<std::string(int)>& item) {
+    std::string text;
+    for (int i = 0; i < o.count; ++i) text += (i ? ", " : "") + item(i);
+    return o.list ? "{" + text + "}" : text;
   }
 
   std::vector<Value> finish() {
@@ -319,25 +314,39 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
       throw Error(
           where, fmt::format("ptx: no hole is named '{}' in \"{}\"; its holes are {}", b.hole_, text, holes));
 
+  llvm::LLVMContext& context = builder.state().context;
   std::vector<Argument> arguments;
   std::vector<std::pair<llvm::Value*, llvm::Type*>> targets;  // of the written values, in order
   for (const Operand& o : row.operands) {
     const PtxBinding* b = find(o.name);
     if (!b) throw Error(where, fmt::format("ptx: the hole '{}' is not bound in \"{}\"", o.name, text));
-    if (o.list)
-      throw Error(where, fmt::format("ptx: the hole '{}' is a list; name its registers one by one", o.name));
     if (o.writes()) {
-      if (!b->variable_)
+      auto is_var = [](const PtxRegister& r) { return r.variable_ != nullptr; };
+      if (b->immediate_ || !std::ranges::all_of(b->registers_, is_var))
         throw Error(where, fmt::format("ptx: the hole '{}' is written and needs a Var", o.name));
-      llvm::Type* type = type_of(b->cls_, builder.state().context);
-      if (!accepts(o.cls, type, builder.state().context))
-        throw Error(where, fmt::format("ptx: the hole '{}' is {}, but its Var is {}", o.name, name(o.cls),
-                                       name(b->cls_)));
-      targets.emplace_back(b->variable_, type);
+      if (b->registers_.size() != static_cast<size_t>(o.count))
+        throw Error(where, fmt::format("ptx: the hole '{}' is {} registers, but {} Vars were given in \"{}\"",
+                                       o.name, o.count, b->registers_.size(), text));
+      for (const PtxRegister& r : b->registers_) {
+        llvm::Type* type = type_of(r.cls_, context);
+        if (!accepts(o.cls, type, context))
+          throw Error(where, fmt::format("ptx: the hole '{}' is {}, but its Var is {}", o.name, name(o.cls),
+                                         name(r.cls_)));
+        targets.emplace_back(r.variable_, type);
+      }
     }
-    if (o.reads())
-      arguments.push_back(b->variable_ ? Argument(Value(builder.load_variable(b->variable_, b->cls_)))
-                                       : b->argument_);
+    if (!o.reads()) continue;
+    if (b->immediate_) {
+      arguments.emplace_back(*b->immediate_);
+      continue;
+    }
+    std::vector<Value> values;
+    for (const PtxRegister& r : b->registers_)
+      values.emplace_back(r.variable_ ? builder.load_variable(r.variable_, r.cls_) : r.value_);
+    if (!o.list && values.size() == 1)
+      arguments.emplace_back(values[0]);
+    else
+      arguments.emplace_back(std::move(values));
   }
   std::vector<Value> results = builder.emit(row, arguments, std::nullopt, where);
   for (size_t i = 0; i < results.size(); ++i) {

@@ -5,6 +5,7 @@
 //   mbarrier_arrive.when(lane == 0u)(bar);
 #pragma once
 
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -109,40 +110,61 @@ using CallOf = Call<row, std::make_index_sequence<count_operands(row, false)>,
 #undef PTX_ROW
 #undef PTX_INTRINSIC
 
-// Text of the author's own, with the holes of isa/row.h bound by name. A hole that writes or reads and writes
-// is bound to a Var, one that reads to a value or, for an immediate, to a host integer. Several statements
-// may stand in braces.
+// Text of the author's own, with the holes of isa/row.h bound by name; {name} mentions an operand once more.
+// A hole that writes or reads and writes is bound to a Var, one that reads to a value or, for an immediate,
+// to a host integer; a list, as f32x4, to as many in braces or in a vector or array. Several statements may
+// stand in braces.
 //
-//   Var<u32> count(0u);
-//   ptx("atom.shared.add.u32 {old:=u32}, [{at:smem}], {n:u32};", {{"old", count}, {"at", address}, {"n",
-//   u32(1)}});
+//   Var<u32> old(0u);
+//   ptx("atom.shared.add.u32 {old:=u32}, [{at:smem}], {n:u32};", {{"old", old}, {"at", at}, {"n", u32(1)}});
+//   std::vector<Var<f32>> d = ...;  // 4 of them
+//   ptx("ld.global.v4.f32 {d:=f32x4}, [{at:gmem}];", {{"d", d}, {"at", address}});
 //
 // Always kept in place, as an instruction with side effects. Throws Error that names the hole: unbound,
-// unknown, of another class, or not writable.
+// unknown, of another class or number, or not writable.
 class PtxBinding;
 void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Where where = Where::here());
 
 template <class T>
 class Var;
 
-class PtxBinding {
+// A register that a hole is bound to: a value, or a Var.
+class PtxRegister {
  public:
   template <class T>
   requires std::derived_from<T, Value> && requires { T::cls; }
-  PtxBinding(std::string_view hole, T value) : hole_(hole), cls_(T::cls), argument_(value) {}
+  PtxRegister(T value) : cls_(T::cls), value_(value.handle()) {}  // NOLINT
   template <class T>
-  PtxBinding(std::string_view hole, Var<T>& variable)
-      : hole_(hole), cls_(T::cls), argument_(int64_t{0}), variable_(variable.handle()) {}
+  requires std::derived_from<T, Value> && requires { T::cls; }
+  PtxRegister(const Var<T>& variable) : cls_(T::cls), variable_(variable.handle()) {}  // NOLINT
+
+ private:
+  friend void ptx(std::string_view, std::initializer_list<PtxBinding>, Where);
+
+  Class cls_;
+  llvm::Value *value_ = nullptr, *variable_ = nullptr;  // one of them
+};
+
+class PtxBinding {
+ public:
+  PtxBinding(std::string_view hole, PtxRegister one) : hole_(hole), registers_{one} {}
+  PtxBinding(std::string_view hole, std::initializer_list<PtxRegister> list)
+      : hole_(hole), registers_(list) {}
+  template <std::ranges::input_range List>
+  requires std::convertible_to<std::ranges::range_reference_t<List>, PtxRegister> PtxBinding(
+      std::string_view hole, List&& list)
+      : hole_(hole) {
+    for (auto&& one : list) registers_.emplace_back(one);
+  }
   PtxBinding(std::string_view hole, std::integral auto immediate)
-      : hole_(hole), cls_(Class::imm), argument_(static_cast<int64_t>(immediate)) {}
+      : hole_(hole), immediate_(static_cast<int64_t>(immediate)) {}
 
  private:
   friend void ptx(std::string_view, std::initializer_list<PtxBinding>, Where);
 
   std::string_view hole_;
-  Class cls_;
-  Argument argument_;
-  llvm::Value* variable_ = nullptr;  // where a written hole goes
+  std::vector<PtxRegister> registers_;
+  std::optional<int64_t> immediate_;
 };
 
 }  // namespace ptxbuilder

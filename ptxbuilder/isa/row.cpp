@@ -72,14 +72,18 @@ std::string standalone_module(const Row& row, const Target& target, int ptx_vers
       if (text[i] == '{' || text[i] == '}') ++i;  // a doubled brace is one
     }
   };
-  for (const Operand& o : row.operands) {
-    append_text(row.syntax.substr(done, o.begin - done));
-    done = o.end;
+  for (const Operand& o : row.operands)
+    if (o.cls != Class::imm)
+      declarations += fmt::format("\t.reg {} {}_<{}>;\n", register_type(o.cls), o.name, o.count);
+  for (size_t h = 0; h < row.operands.hole_count; ++h) {
+    const Hole& hole = row.operands.holes[h];
+    const Operand& o = row.operands[hole.operand];
+    append_text(row.syntax.substr(done, hole.begin - done));
+    done = hole.end;
     if (o.cls == Class::imm) {
       body += std::to_string(o.least);
       continue;
     }
-    declarations += fmt::format("\t.reg {} {}_<{}>;\n", register_type(o.cls), o.name, o.count);
     if (o.list) body += '{';
     for (int i = 0; i < o.count; ++i) body += fmt::format("{}{}_{}", i ? ", " : "", o.name, i);
     if (o.list) body += '}';

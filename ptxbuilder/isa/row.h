@@ -2,9 +2,10 @@
 //
 //   "mbarrier.try_wait.parity.shared::cta.b64 {done:=pred}, [{bar:smem}], {parity:u32};"
 //
-// A hole is {name:class}: `:` reads, `:=` writes, `:+` reads and writes. `{{` and `}}` are braces. A class
-// may be a list, printed in braces, as f32x4; an immediate bounds its values, as imm<24..256/8> (least,
-// greatest, step).
+// A hole is {name:class}: `:` reads, `:=` writes, `:+` reads and writes; {name} is the same operand once
+// more.
+// `{{` and `}}` are braces. A class may be a list, printed in braces, as f32x4; an immediate bounds its
+// values, as imm<24..256/8> (least, greatest, step).
 #pragma once
 
 #include <array>
@@ -61,7 +62,6 @@ struct Operand {
   int count = 1;                              // registers in a list; 1 also for a plain operand
   bool list = false;                          // printed in braces
   int64_t least = 0, greatest = 0, step = 1;  // of an immediate
-  size_t begin = 0, end = 0;                  // of the hole in the syntax, braces included
 
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
@@ -74,14 +74,29 @@ enum class Effect : uint8_t {
            // duplicated
 };
 
+// A place in the syntax that an operand fills.
+struct Hole {
+  size_t operand = 0;         // its number
+  size_t begin = 0, end = 0;  // braces included
+};
+
 struct Operands {
   std::array<Operand, 16> items = {};
   size_t count = 0;
+  std::array<Hole, 32> holes = {};  // in the order of the text
+  size_t hole_count = 0;
 
   constexpr const Operand* begin() const { return items.data(); }
   constexpr const Operand* end() const { return items.data() + count; }
   constexpr const Operand& operator[](size_t i) const { return items[i]; }
   constexpr size_t size() const { return count; }
+
+  // The number of the operand of this name; size() where there is none.
+  constexpr size_t find(std::string_view name) const {
+    size_t i = 0;
+    while (i < count && items[i].name != name) ++i;
+    return i;
+  }
 };
 
 // Finds the holes of a syntax line. Throws a `const char*` that says what is wrong: in a row, which is parsed
@@ -164,7 +179,8 @@ constexpr void parse_bounds(std::string_view text, Operand& operand) {
 constexpr Operand parse_hole(std::string_view hole) {
   Operand operand;
   size_t colon = hole.find(':');
-  if (colon == std::string_view::npos || colon == 0) throw "a hole needs a name and a class: {name:class}";
+  if (colon == std::string_view::npos || colon == 0)
+    throw "a hole needs a name and, the first time, a class: {name:class}";
   operand.name = hole.substr(0, colon);
   std::string_view rest = hole.substr(colon + 1);
   if (rest.starts_with('=')) operand.access = Access::write;
@@ -205,13 +221,17 @@ constexpr Operands parse(std::string_view syntax) {
     if (c == '}') throw "a '}' closes no hole: write }} for a brace";
     size_t close = syntax.find('}', i);
     if (close == std::string_view::npos) throw "a hole is not closed: write {{ for a brace";
-    Operand operand = detail::parse_hole(syntax.substr(i + 1, close - i - 1));
-    operand.begin = i;
-    operand.end = close + 1;
-    for (const Operand& other : operands)
-      if (other.name == operand.name) throw "two holes have the same name";
-    if (operands.count == operands.items.size()) throw "an instruction has at most 16 operands";
-    operands.items[operands.count++] = operand;
+    std::string_view text = syntax.substr(i + 1, close - i - 1);
+    size_t number = operands.find(text);
+    if (number == operands.count) {  // not one that is known by its name
+      Operand operand = detail::parse_hole(text);
+      if (operands.find(operand.name) != operands.count)
+        throw "two holes have the same name: write {name} for the same operand once more";
+      if (operands.count == operands.items.size()) throw "an instruction has at most 16 operands";
+      operands.items[operands.count++] = operand;
+    }
+    if (operands.hole_count == operands.holes.size()) throw "an instruction has at most 32 holes";
+    operands.holes[operands.hole_count++] = {number, i, close + 1};
     i = close;
   }
   return operands;
