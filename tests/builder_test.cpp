@@ -66,7 +66,13 @@ TEST_CASE("operators follow the type's sign and kind") {
   CHECK(
       contains(binary<u64>(std::function<u64(u64, u64)>([](u64 a, u64 b) { return a * b; })), "mul.lo.s64"));
 
+  CHECK(contains(binary<u32>(U([](u32 a, u32) { return -a; })), "neg.s32"));
+  CHECK(contains(binary<s32>(S([](s32 a, s32) { return ~a; })), "not.b32"));
+  CHECK(contains(binary<u32>(U([](u32 a, u32 b) { return select(a < 3 && b < 4, a, b); })), "and.pred"));
+  CHECK(contains(binary<u32>(U([](u32 a, u32 b) { return select(a < 3 || b < 4, a, b); })), "or.pred"));
+
   using F = std::function<f32(f32, f32)>;
+  CHECK(contains(binary<f32>(F([](f32 a, f32) { return -a; })), "neg.f32"));
   // Rounding is spelt out, so that ptxas does not fuse the two: fma() is the author's choice.
   std::string text = binary<f32>(F([](f32 a, f32 b) { return a * b + 1.5; }));
   in_order(text, {"mul.rn.f32", "add.rn.f32", "0f3FC00000"});
@@ -142,8 +148,11 @@ TEST_CASE("loads and stores: addresses, widths, spaces") {
     staging[i + 3] = from[i];
     to[i] = from[i] * from[i + 1] + (to[i] - from[i]) / from[i + 2];  // elements read as their values
     to[i] = from[i] + to[i];
+    to[i + 7] += from[i];
   });
-  CHECK(contains(text, "mul.wide.u32"));  // indices are unsigned
+  in_order(text,
+           {"ld.global.b32 %r", "+28];", "st.global.b32 [%rd", "+28]"});  // one address, read and written
+  CHECK(contains(text, "mul.wide.u32"));                                  // indices are unsigned
   CHECK(contains(text, "ld.global.v4.b32"));
   CHECK(contains(text, "st.global.v4.b32"));
   CHECK(contains(text, "st.shared.b32 [%r"));  // 32-bit addresses

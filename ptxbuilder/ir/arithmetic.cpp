@@ -89,6 +89,13 @@ llvm::Value* arithmetic(Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b
   return nullptr;
 }
 
+llvm::Value* negate(Class cls, llvm::Value* a) {
+  Builder::State& s = ours({a});
+  return is_float(cls) ? s.ir.CreateFNeg(a) : s.ir.CreateNeg(a);
+}
+
+llvm::Value* complement(llvm::Value* a) { return ours({a}).ir.CreateNot(a); }
+
 llvm::Value* comparison(Comparison op, Class cls, llvm::Value* a, llvm::Value* b) {
   using P = llvm::CmpInst;
   Builder::State& s = ours({a, b});

@@ -11,6 +11,8 @@ namespace ptxbuilder {
 template <class T>
 class Var {
  public:
+  using Operand = T;  // of += and its kin
+
   explicit Var(T initial, Where where = Where::here())
       : variable_(Builder::current(where).declare_variable(T::cls)) {
     *this = initial;
@@ -26,11 +28,6 @@ class Var {
 
   operator T() const { return value(); }  // NOLINT: reads as its value
   T value() const { return T(Builder::current().load_variable(variable_, T::cls)); }
-
-  Var& operator+=(T b) { return *this = value() + b; }
-  Var& operator-=(T b) { return *this = value() - b; }
-  Var& operator*=(T b) { return *this = value() * b; }
-  Var& operator^=(T b) { return *this = value() ^ b; }
 
   llvm::Value* handle() const { return variable_; }
 

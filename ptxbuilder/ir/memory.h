@@ -19,6 +19,8 @@ void store(llvm::Value* address, std::span<const Value> values, Where where);
 template <class T>
 class Element {
  public:
+  using Operand = T;  // of += and its kin
+
   Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
   Element(const Element&) = default;
 
@@ -26,13 +28,6 @@ class Element {
   T value() const { return T(detail::load(address_, T::cls, 1, where_)); }
   void operator=(T value) const { detail::store(address_, std::array<Value, 1>{value}, where_); }
   void operator=(const Element& other) const { *this = other.value(); }
-
-  friend T operator+(Element a, T b) { return a.value() + b; }
-  friend T operator+(T a, Element b) { return a + b.value(); }
-  friend T operator+(Element a, Element b) { return a.value() + b.value(); }
-  friend T operator*(Element a, T b) { return a.value() * b; }
-  friend T operator*(T a, Element b) { return a * b.value(); }
-  friend T operator*(Element a, Element b) { return a.value() * b.value(); }
 
  private:
   llvm::Value* address_;

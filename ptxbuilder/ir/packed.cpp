@@ -24,7 +24,7 @@ llvm::Value* as_word(Builder::State& s, llvm::Value* pair) {
 }
 
 llvm::Value* float_unary(Builder::State& s, Unary op, llvm::Value* a) {
-  if (op == Unary::neg) return s.ir.CreateFNeg(a);
+  if (op == Unary::neg) return negate(Class::f32, a);
   return s.ir.CreateUnaryIntrinsic(op == Unary::abs ? llvm::Intrinsic::fabs : llvm::Intrinsic::sqrt, a);
 }
 
@@ -33,7 +33,7 @@ llvm::Value* float_unary(Builder::State& s, Unary op, llvm::Value* a) {
 llvm::Value* unary(Unary op, Class cls, llvm::Value* a) {
   Builder::State& s = ours({a});
   if (cls == Class::f32) return float_unary(s, op, a);
-  if (op == Unary::neg) return s.ir.CreateNeg(a);
+  if (op == Unary::neg) return negate(cls, a);
   return s.ir.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, s.ir.getFalse());
 }
 

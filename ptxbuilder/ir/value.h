@@ -39,6 +39,8 @@ enum class Arithmetic : uint8_t { add, sub, mul, div, rem, bit_and, bit_or, bit_
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
 
 llvm::Value* arithmetic(Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b);
+llvm::Value* negate(Class cls, llvm::Value* a);
+llvm::Value* complement(llvm::Value* a);
 llvm::Value* comparison(Comparison op, Class cls, llvm::Value* a, llvm::Value* b);
 llvm::Value* convert(Class from, Class to, llvm::Value* a);
 llvm::Value* bit_cast(Class to, llvm::Value* a, Where where);
@@ -55,7 +57,10 @@ inline constexpr bool always_false = false;
 
 }  // namespace detail
 
-// A predicate register: what comparisons yield, and what if_, while_, select and .when() take.
+// A predicate register: what comparisons yield, and what if_, while_, select and .when() take. `a && b` and
+// `a || b` evaluate both sides, as `a & b` and `a | b` do, since C++ cannot make an overloaded operator stop
+// after the first: guard a load by if_, not by the left side. As of any expression, at most one side has an
+// effect.
 class pred : public Value {
  public:
   static constexpr Class cls = Class::pred;
@@ -67,13 +72,14 @@ class pred : public Value {
   friend pred operator&(pred a, pred b) { return combine(detail::Arithmetic::bit_and, a, b); }
   friend pred operator|(pred a, pred b) { return combine(detail::Arithmetic::bit_or, a, b); }
   friend pred operator^(pred a, pred b) { return combine(detail::Arithmetic::bit_xor, a, b); }
+  friend pred operator&&(pred a, pred b) { return a & b; }
+  friend pred operator||(pred a, pred b) { return a | b; }
 
   template <class T = void>
   explicit operator bool() const {
     static_assert(
         detail::always_false<T>,
-        "a device predicate is not known while the kernel is built: use if_(p, ...), while_ or select, and & "
-        "or | in place of && or ||");
+        "a device predicate is not known while the kernel is built: use if_(p, ...), while_ or select");
     return false;
   }
 
@@ -85,13 +91,14 @@ class pred : public Value {
 
 namespace detail {
 
-// Gives a device type its operators, found by argument-dependent look-up.
+// Gives a device type its operators, found by argument-dependent look-up. Integers wrap.
 template <class Self>
 struct Operators {
   friend Self operator+(Self a, Self b) { return combine(Arithmetic::add, a, b); }
   friend Self operator-(Self a, Self b) { return combine(Arithmetic::sub, a, b); }
   friend Self operator*(Self a, Self b) { return combine(Arithmetic::mul, a, b); }
   friend Self operator/(Self a, Self b) { return combine(Arithmetic::div, a, b); }
+  friend Self operator-(Self a) { return Self(negate(Self::cls, a.handle())); }
   friend Self min(Self a, Self b) { return combine(Arithmetic::min, a, b); }
   friend Self max(Self a, Self b) { return combine(Arithmetic::max, a, b); }
   friend pred operator==(Self a, Self b) { return compare(Comparison::eq, a, b); }
@@ -116,6 +123,7 @@ struct IntegerOperators : Operators<Self> {
   friend Self operator&(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_and, a, b); }
   friend Self operator|(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_or, a, b); }
   friend Self operator^(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_xor, a, b); }
+  friend Self operator~(Self a) { return Self(complement(a.handle())); }
   friend Self operator<<(Self a, Self b) { return Operators<Self>::combine(Arithmetic::shl, a, b); }
   friend Self operator>>(Self a, Self b) { return Operators<Self>::combine(Arithmetic::shr, a, b); }
 };
@@ -212,6 +220,43 @@ class TensorMap : public Value {
   static constexpr Class cls = Class::tmap;
   using Value::Value;
 };
+
+namespace detail {
+
+// What reads by value() and is written by assignment, from an Operand or a result: a Var, the element behind
+// a pointer.
+template <class C>
+using OperandOf = typename std::remove_cvref_t<C>::Operand;
+
+// At the operand's line, where it knows one.
+template <class C, class Result>
+void assign(C& cell, const Result& result, const OperandOf<C>& operand) {
+  if constexpr (requires { OperandOf<C>(result, operand.where); })
+    cell = OperandOf<C>(result, operand.where);
+  else
+    cell = result;
+}
+
+}  // namespace detail
+
+// a += b is a = a + b. Of an element in memory a load and a store: other threads may come between the two.
+#define PTXBUILDER_ASSIGNMENT(symbol)                                                    \
+  template <class C>                                                                     \
+  requires requires(C && cell, const detail::OperandOf<C>& b) { cell.value() symbol b; } \
+  void operator symbol##=(C&& cell, const detail::OperandOf<C>& b) {                     \
+    detail::assign(cell, cell.value() symbol b, b);                                      \
+  }
+PTXBUILDER_ASSIGNMENT(+)
+PTXBUILDER_ASSIGNMENT(-)
+PTXBUILDER_ASSIGNMENT(*)
+PTXBUILDER_ASSIGNMENT(/)
+PTXBUILDER_ASSIGNMENT(%)
+PTXBUILDER_ASSIGNMENT(&)
+PTXBUILDER_ASSIGNMENT(|)
+PTXBUILDER_ASSIGNMENT(^)
+PTXBUILDER_ASSIGNMENT(<<)
+PTXBUILDER_ASSIGNMENT(>>)
+#undef PTXBUILDER_ASSIGNMENT
 
 // condition ? a : b, without a branch.
 template <class T>

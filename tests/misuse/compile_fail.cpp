@@ -14,10 +14,10 @@ using namespace ptxbuilder;
 #endif
 
 void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
-            gptr<u32> global, TensorMap map, TileView view) {
+            gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view) {
   // One that a case does not use is no matter.
   (void)k, (void)p, (void)narrow, (void)with_sign, (void)wide, (void)real, (void)shared, (void)remote, (void)global;
-  (void)map, (void)view;
+  (void)map, (void)view, (void)reals;
 
 #if IS(1)
   // CASE 1: no known conversion.*u64.*u32
@@ -36,8 +36,8 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   ONE_OF(if (p) wgmma_fence(), if_(p, [] { wgmma_fence(); }));
 #endif
 #if IS(5)
-  // CASE 5: a device predicate is not known while the kernel is built: .*and & or
-  if_(pred(ONE_OF(p && (narrow < 3), p & (narrow < 3))), [] { wgmma_fence(); });
+  // CASE 5: a device predicate is not known while the kernel is built: use if_\(p
+  ONE_OF(if (p && narrow < 3) wgmma_fence(), if_(p && narrow < 3, [] { wgmma_fence(); }));
 #endif
 #if IS(6)
   // CASE 6: an instruction with a result cannot be guarded
@@ -114,5 +114,17 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 #if IS(24)
   // CASE 24: constraints not satisfied
   for_(0, ONE_OF(real, narrow), [](ONE_OF(f32, u32)) {});
+#endif
+#if IS(25)
+  // CASE 25: no match for .*operator~|invalid argument type
+  ONE_OF(~real, ~narrow);
+#endif
+#if IS(26)
+  // CASE 26: no match for .*operator%=|no viable overloaded|invalid operands
+  ONE_OF(reals, global)[0] %= 3;
+#endif
+#if IS(27)
+  // CASE 27: no match for .*operator\+=|no viable overloaded|invalid operands
+  global[0] += ONE_OF(with_sign, u32(with_sign));
 #endif
 }
