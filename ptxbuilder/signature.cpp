@@ -18,10 +18,23 @@ constexpr std::array<std::string_view, 3> kInterleaves = {"none", "16", "32"};
 constexpr std::array<std::string_view, 4> kSwizzles = {"none", "32", "64", "128"};
 constexpr std::array<std::string_view, 4> kPromotions = {"none", "64", "128", "256"};
 constexpr std::array<std::string_view, 2> kFills = {"zero", "nan"};
-constexpr std::array<std::string_view, 3> kKinds = {"scalar", "pointer", "tensor_map"};
+constexpr std::array<std::string_view, 4> kKinds = {"scalar", "pointer", "tensor_map", "struct"};
+
+int rounded_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 Json write(const Parameter& p) {
-  Json json = {{"name", p.name}, {"kind", kKinds[static_cast<size_t>(p.kind)]}, {"dtype", name(p.dtype)}};
+  Json json = {{"name", p.name}, {"kind", kKinds[static_cast<size_t>(p.kind)]}};
+  if (p.kind == Parameter::Kind::structure) {
+    json["bytes"] = p.size_bytes();
+    json["fields"] = Json::array();
+    const std::vector<int> offsets = p.field_offsets();
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      json["fields"].push_back(write(p.fields[i]));
+      json["fields"].back()["offset"] = offsets[i];
+    }
+    return json;
+  }
+  json["dtype"] = name(p.dtype);
   if (p.kind == Parameter::Kind::tensor_map) {
     const TensorMapRecipe& map = p.tensor_map;
     json["box"] = map.box;
@@ -104,11 +117,36 @@ class Reader {
   std::string path_;
 };
 
+Parameter read_parameter(const Json& json, const std::string& path);
+
+// Places are written for other readers; here they follow from the types.
+void read_fields(const Reader& in, const std::string& path, Parameter& p) {
+  const Json& list = in.at("fields");
+  if (!list.is_array() || list.empty())
+    throw Error(fmt::format("{}.fields: expected a list of at least one field, found {}", path, list.dump()));
+  auto member = [&](size_t i) { return fmt::format("{}.fields[{}]", path, i); };
+  for (size_t i = 0; i < list.size(); ++i) p.fields.push_back(read_parameter(list[i], member(i)));
+  const std::vector<int> offsets = p.field_offsets();
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto offset = Reader(list[i], member(i)).get_unsigned<uint32_t>("offset");
+    if (offset != static_cast<uint32_t>(offsets[i]))
+      throw Error(
+          fmt::format("{}.offset: {}, but in C the field is at byte {}", member(i), offset, offsets[i]));
+  }
+  const auto bytes = in.get_unsigned<uint32_t>("bytes");
+  if (bytes != static_cast<uint32_t>(p.size_bytes()))
+    throw Error(fmt::format("{}.bytes: {}, but in C the struct has {}", path, bytes, p.size_bytes()));
+}
+
 Parameter read_parameter(const Json& json, const std::string& path) {
   Reader in(json, path);
   Parameter p;
   p.name = in.get<std::string>("name");
   p.kind = in.get_enum<Parameter::Kind>("kind", kKinds);
+  if (p.kind == Parameter::Kind::structure) {
+    read_fields(in, path, p);
+    return p;
+  }
   p.dtype = in.get_dtype("dtype");
   if (p.kind == Parameter::Kind::tensor_map) {
     p.tensor_map.dtype = p.dtype;
@@ -156,8 +194,29 @@ int Parameter::size_bytes() const {
       return 8;
     case Kind::tensor_map:
       return 128;
+    case Kind::structure:
+      return rounded_up(fields.empty() ? 0 : field_offsets().back() + fields.back().size_bytes(),
+                        alignment());
   }
   return 0;
+}
+
+int Parameter::alignment() const {
+  if (kind == Kind::tensor_map) return 64;  // CUtensorMap
+  if (kind != Kind::structure) return size_bytes();
+  int most = 1;
+  for (const Parameter& field : fields) most = std::max(most, field.alignment());
+  return most;
+}
+
+std::vector<int> Parameter::field_offsets() const {
+  std::vector<int> offsets;
+  int end = 0;
+  for (const Parameter& field : fields) {
+    offsets.push_back(rounded_up(end, field.alignment()));
+    end = offsets.back() + field.size_bytes();
+  }
+  return offsets;
 }
 
 std::string to_json(const Signature& s) {

@@ -46,14 +46,18 @@ struct TensorMapRecipe {
 
 // One kernel parameter, in order.
 struct Parameter {
-  enum class Kind : uint8_t { scalar, pointer, tensor_map };
+  enum class Kind : uint8_t { scalar, pointer, tensor_map, structure };
 
   std::string name = {};
   Kind kind = Kind::scalar;
-  DType dtype = DType::u32;         // of the scalar, of the elements pointed to, or of the tensor
-  TensorMapRecipe tensor_map = {};  // kind tensor_map only
+  DType dtype = DType::u32;            // of the scalar, of the elements pointed to, or of the tensor
+  TensorMapRecipe tensor_map = {};     // kind tensor_map only
+  std::vector<Parameter> fields = {};  // kind structure only, laid out as C does: scalars and pointers, in order
 
-  int size_bytes() const;  // in the kernel's parameter space: 1 to 8, or 128 for a tensor map
+  // In the kernel's parameter space: 1 to 8, 128 for a tensor map, and for a struct its sizeof.
+  int size_bytes() const;
+  int alignment() const;
+  std::vector<int> field_offsets() const;  // bytes from the struct's start
   bool operator==(const Parameter&) const = default;
 };
 

@@ -17,6 +17,12 @@ Argument pointer(View memory, DType dtype) {
       .kind = Parameter::Kind::pointer, .dtype = dtype, .name = {}, .bits = memory.address, .memory = memory};
 }
 
+Argument structure(std::vector<Argument> fields) {
+  Argument argument{.kind = Parameter::Kind::structure};
+  argument.fields = std::make_shared<const std::vector<Argument>>(std::move(fields));
+  return argument;
+}
+
 Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides) {
   if (shape.empty() || shape.size() > Argument::kMaxRank)

@@ -5,14 +5,16 @@
 #include <concepts>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "runtime/buffer.h"
 
 namespace ptxbuilder::runtime {
 
-// Made by the functions below; lives on the stack, without memory of its own.
+// Made by the functions below; lives on the stack, without memory of its own but for a struct's fields.
 struct Argument {
   static constexpr size_t kMaxRank = 5;
 
@@ -22,8 +24,9 @@ struct Argument {
   uint64_t bits = 0;           // of a scalar, in its low bytes
   View memory = {};            // of a pointer or tensor
   size_t rank = 0;             // of a tensor, with the lists below innermost dimension first
-  std::array<uint64_t, kMaxRank> shape = {};        // elements
-  std::array<uint64_t, kMaxRank - 1> strides = {};  // bytes, of dimensions 1 to rank - 1
+  std::array<uint64_t, kMaxRank> shape = {};                 // elements
+  std::array<uint64_t, kMaxRank - 1> strides = {};           // bytes, of dimensions 1 to rank - 1
+  std::shared_ptr<const std::vector<Argument>> fields = {};  // of a struct
 
   // The same argument, to be refused by any parameter but `parameter`. The text has to outlive the launch.
   Argument named(std::string_view parameter) const {
@@ -60,6 +63,12 @@ Argument scalar(T value) {
 Argument scalar_bits(DType dtype, uint64_t bits);
 
 Argument pointer(View memory, DType dtype);
+
+// A struct's fields in order, scalars and pointers; they may be named too. The launch lays them out as C
+// does.
+//   runtime::structure({runtime::scalar(2.0f).named("alpha"), runtime::pointer(bias,
+//   DType::f32).named("bias")})
+Argument structure(std::vector<Argument> fields);
 
 // `shape` is in elements and `strides` in bytes, of dimensions 1 to rank - 1; both innermost dimension first.
 // Without strides the tensor has no gaps. Throw Error when the rank is not 1 to 5 or the strides are not rank

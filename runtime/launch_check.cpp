@@ -64,6 +64,18 @@ void check(const Signature& signature) {
   for (const Parameter& p : signature.parameters) {
     if (p.name.empty()) refuse("a parameter has no name");
     if (!names.insert(p.name).second) refuse(fmt::format("two parameters are called '{}'", p.name));
+    if (p.kind == Parameter::Kind::structure) {
+      if (p.fields.empty()) refuse(fmt::format("the struct '{}' has no fields", p.name));
+      std::set<std::string> fields;
+      for (const Parameter& field : p.fields) {
+        if (field.name.empty()) refuse(fmt::format("a field of the struct '{}' has no name", p.name));
+        if (!fields.insert(field.name).second)
+          refuse(fmt::format("two fields of the struct '{}' are called '{}'", p.name, field.name));
+        if (field.kind != Parameter::Kind::scalar && field.kind != Parameter::Kind::pointer)
+          refuse(fmt::format("the field '{}' of the struct '{}' is neither a scalar nor a pointer",
+                             field.name, p.name));
+      }
+    }
     if (p.kind != Parameter::Kind::tensor_map) continue;
     if (p.tensor_map.dtype != p.dtype)
       refuse(fmt::format("parameter '{}' is {}, its tensor map {}", p.name, name(p.dtype),

@@ -29,6 +29,8 @@ const char* name(Parameter::Kind kind) {
       return "pointer";
     case Parameter::Kind::tensor_map:
       return "tensor";
+    case Parameter::Kind::structure:
+      return "struct";
   }
   return "";
 }
@@ -44,6 +46,27 @@ std::string names(std::span<const Parameter> parameters) {
   return text;
 }
 
+// What is wrong with an argument for `parameter`, one of `all`: of a kernel's parameters, or of a struct's
+// fields.
+std::optional<std::string> breach(const Parameter& parameter, const Argument& argument, const char* all_are,
+                                  std::span<const Parameter> all) {
+  if (!argument.name.empty() && argument.name != parameter.name)
+    return fmt::format("the argument is named '{}'; {} are {}", argument.name, all_are, names(all));
+  if (argument.kind != parameter.kind)
+    return fmt::format("takes a {}, a {} is given", name(parameter.kind), name(argument.kind));
+  if (argument.dtype != parameter.dtype)
+    return fmt::format("takes a {} of {}, one of {} is given", name(parameter.kind),
+                       ptxbuilder::name(parameter.dtype), ptxbuilder::name(argument.dtype));
+  if (argument.kind == Parameter::Kind::tensor_map &&
+      static_cast<int>(argument.rank) != parameter.tensor_map.rank())
+    return fmt::format("takes a tensor of rank {}, one of rank {} is given", parameter.tensor_map.rank(),
+                       argument.rank);
+  if (argument.kind == Parameter::Kind::structure && argument.fields->size() != parameter.fields.size())
+    return fmt::format("takes a struct of {} fields ({}), {} are given", parameter.fields.size(),
+                       names(parameter.fields), argument.fields->size());
+  return std::nullopt;
+}
+
 }  // namespace
 
 LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature signature)
@@ -51,6 +74,7 @@ LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature s
   check(signature_);
   program_ = device.load(image, signature_);
   caches_.resize(signature_.parameters.size());
+  structures_.resize(signature_.parameters.size());
   values_.resize(signature_.parameters.size());
 }
 
@@ -79,6 +103,9 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
       case Parameter::Kind::tensor_map:
         values_[i] = &encoded(i, argument);
         break;
+      case Parameter::Kind::structure:
+        values_[i] = laid_out(i, argument).data();
+        break;
     }
   }
   const auto& cluster = signature_.cluster;
@@ -103,18 +130,21 @@ void LoadedKernel::check_count(std::span<const Argument> arguments) const {
 
 void LoadedKernel::check_type(size_t i, const Argument& argument) const {
   const Parameter& parameter = signature_.parameters[i];
-  if (!argument.name.empty() && argument.name != parameter.name)
-    refuse(i, fmt::format("the argument is named '{}'; parameters are {}", argument.name,
-                          names(signature_.parameters)));
-  if (argument.kind != parameter.kind)
-    refuse(i, fmt::format("takes a {}, a {} is given", name(parameter.kind), name(argument.kind)));
-  if (argument.dtype != parameter.dtype)
-    refuse(i, fmt::format("takes a {} of {}, one of {} is given", name(parameter.kind),
-                          ptxbuilder::name(parameter.dtype), ptxbuilder::name(argument.dtype)));
-  if (argument.kind == Parameter::Kind::tensor_map &&
-      static_cast<int>(argument.rank) != parameter.tensor_map.rank())
-    refuse(i, fmt::format("takes a tensor of rank {}, one of rank {} is given", parameter.tensor_map.rank(),
-                          argument.rank));
+  if (auto what = breach(parameter, argument, "parameters", signature_.parameters)) refuse(i, *what);
+  for (size_t f = 0; f < parameter.fields.size(); ++f)
+    if (auto what = breach(parameter.fields[f], (*argument.fields)[f], "fields", parameter.fields))
+      refuse(i, fmt::format("field {} '{}': {}", f, parameter.fields[f].name, *what));
+}
+
+const std::vector<std::byte>& LoadedKernel::laid_out(size_t i, const Argument& structure) {
+  const Parameter& parameter = signature_.parameters[i];
+  const std::vector<int> offsets = parameter.field_offsets();
+  std::vector<std::byte>& bytes = structures_[i];
+  bytes.assign(static_cast<size_t>(parameter.size_bytes()), std::byte{0});
+  for (size_t f = 0; f < offsets.size(); ++f)
+    std::memcpy(&bytes[static_cast<size_t>(offsets[f])], &(*structure.fields)[f].bits,
+                static_cast<size_t>(parameter.fields[f].size_bytes()));
+  return bytes;
 }
 
 const TensorMap& LoadedKernel::encoded(size_t i, const Argument& tensor) {

@@ -55,6 +55,7 @@ class LoadedKernel {
 
   void check_count(std::span<const Argument> arguments) const;
   void check_type(size_t i, const Argument& argument) const;
+  const std::vector<std::byte>& laid_out(size_t i, const Argument& structure);
   const TensorMap& encoded(size_t i, const Argument& tensor);
   TensorMap encode(size_t i, const Argument& tensor);
   [[noreturn]] void refuse(size_t i, const std::string& what) const;
@@ -62,8 +63,9 @@ class LoadedKernel {
   Device* device_;
   Signature signature_;
   std::unique_ptr<Program> program_;
-  std::vector<Cache> caches_;        // one for each parameter
-  std::vector<const void*> values_;  // of the launch under way
+  std::vector<Cache> caches_;                       // one for each parameter
+  std::vector<std::vector<std::byte>> structures_;  // of the launch under way, as the values
+  std::vector<const void*> values_;
 };
 
 }  // namespace ptxbuilder::runtime

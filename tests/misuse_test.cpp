@@ -28,6 +28,19 @@ namespace row = isa::rows_def;
 void fail_if(bool bad) {
   if (bad) throw std::runtime_error("the author's");
 }
+// Structs that are parameters, one of them right.
+struct Once {
+  u32 x, y;
+  static constexpr auto fields() { return std::tuple{field("x", &Once::x), field("y", &Once::y)}; }
+};
+struct Twice {
+  u32 x, y;
+  static constexpr auto fields() { return std::tuple{field("x", &Twice::x), field("x", &Twice::y)}; }
+};
+struct Reversed {
+  u32 x, y;
+  static constexpr auto fields() { return std::tuple{field("y", &Reversed::y), field("x", &Reversed::x)}; }
+};
 
 }  // namespace
 
@@ -351,6 +364,28 @@ TEST_CASE("a kernel's name, target, launch and parameters") {
        [](bool bad) {
          Kernel k("k");
          HERE k.params<u32, f32>("x", bad ? "" : "y");
+         done(k);
+       }},
+      {"two fields of one name",
+       {"s: field 1: the name 'x' is taken"},
+       [](bool bad) {
+         Kernel k("k");
+         if (bad) {
+           HERE k.params<Twice>("s");
+         } else {
+           k.params<Once>("s");
+         }
+         done(k);
+       }},
+      {"fields in another order than the members",
+       {"params: the field 'y' does not stand where its member does"},
+       [](bool bad) {
+         Kernel k("k");
+         if (bad) {
+           HERE k.params<Reversed>("s");
+         } else {
+           k.params<Once>("s");
+         }
          done(k);
        }},
       {"parameters after the first instruction",

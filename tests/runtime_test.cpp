@@ -58,8 +58,11 @@ class FakeDevice : public Device {
     values.clear();
     for (size_t i = 0; i < parameters.size(); ++i) {
       uint64_t value = 0;
-      std::memcpy(&value, parameters[i], std::min(8, signature_.parameters[i].size_bytes()));
+      const int size = signature_.parameters[i].size_bytes();
+      std::memcpy(&value, parameters[i], static_cast<size_t>(std::min(8, size)));
       values.push_back(value);
+      const auto* first = static_cast<const std::byte*>(parameters[i]);
+      bytes.assign(first, first + size);
     }
   }
   void synchronize(std::chrono::milliseconds) override {}
@@ -70,6 +73,7 @@ class FakeDevice : public Device {
   Launch last;
   int launches = 0;
   std::vector<uint64_t> values;  // the first 8 bytes of each parameter of the last launch
+  std::vector<std::byte> bytes;  // of its last parameter
   std::vector<TensorMapArguments> encoded;
 
  private:
@@ -200,6 +204,66 @@ TEST_CASE("arguments that are not the kernel's are refused by name") {
     Buffer none;
     CHECK_ERROR(with(1, pointer(none, DType::f32)), "a Buffer without memory as a kernel argument");
   }
+}
+
+namespace {
+
+struct Scaling {
+  uint8_t flags;
+  double beta;
+  Address out;
+  uint16_t half;
+};
+
+Signature with_struct() {
+  Signature s = example();
+  auto one = [](const char* name, Parameter::Kind kind, DType type) {
+    Parameter p;
+    p.name = name;
+    p.kind = kind;
+    p.dtype = type;
+    return p;
+  };
+  Parameter scaling = one("scaling", Parameter::Kind::structure, DType::u32);
+  scaling.fields = {
+      one("flags", Parameter::Kind::scalar, DType::u8), one("beta", Parameter::Kind::scalar, DType::f64),
+      one("out", Parameter::Kind::pointer, DType::f32), one("half", Parameter::Kind::scalar, DType::bf16)};
+  s.parameters = {scaling};
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("a struct's fields are checked one by one and laid out as in C") {
+  FakeDevice device;
+  LoadedKernel kernel(device, "image", with_struct());
+  Buffer out(device, 64);
+  std::vector<Argument> fields = {scalar(uint8_t{3}), scalar(0.5).named("beta"), pointer(out, DType::f32),
+                                  scalar_bits(DType::bf16, 0x3f80)};
+  auto with = [&](size_t i, const Argument& field) {
+    std::vector<Argument> changed = fields;
+    changed[i] = field;
+    kernel.launch({.grid = {2}}, {structure(changed)});
+  };
+  kernel.launch({.grid = {2}}, {structure(fields).named("scaling")});
+  REQUIRE(device.bytes.size() == sizeof(Scaling));
+  Scaling arrived;
+  std::memcpy(&arrived, device.bytes.data(), sizeof arrived);
+  CHECK(arrived.flags == 3);
+  CHECK(arrived.beta == 0.5);
+  CHECK(arrived.out == out.address());
+  CHECK(arrived.half == 0x3f80);
+  CHECK_ERROR(
+      with(1, scalar(0.5f)),
+      "kernel 'scale', parameter 0 'scaling': field 1 'beta': takes a scalar of f64, one of f32 is given");
+  CHECK_ERROR(with(1, scalar(0.5).named("alpha")),
+              "field 1 'beta': the argument is named 'alpha'; fields are flags, beta, out, half");
+  CHECK_ERROR(with(2, scalar(1.0f)), "field 2 'out': takes a pointer, a scalar is given");
+  CHECK_ERROR(kernel.launch({.grid = {2}}, {scalar(1u)}), "'scaling': takes a struct, a scalar is given");
+  fields.pop_back();
+  CHECK_ERROR(kernel.launch({.grid = {2}}, {structure(fields)}),
+              "takes a struct of 4 fields (flags, beta, out, half), 3 are given");
+  CHECK(device.launches == 1);
 }
 
 TEST_CASE("each C++ type is the scalar of its width") {
@@ -401,6 +465,27 @@ TEST_CASE("sidecars round-trip") {
   s.parameters[0].tensor_map.oob_fill = OobFill::nan;
   s.parameters[0].tensor_map.l2_promotion = L2Promotion::b256;
   CHECK(signature_from_json(to_json(s), "scale.json") == s);
+  s = with_struct();
+  CHECK(signature_from_json(to_json(s), "scale.json") == s);
+  CHECK(s.parameters[0].size_bytes() == 32);
+}
+
+TEST_CASE("sidecars whose structs are not laid out as in C are refused") {
+  const std::string good = to_json(with_struct());
+  auto broken = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    return error_of([&] { signature_from_json(text, "s.json"); });
+  };
+  CHECK(broken("scaling", "scaling") == "no error");
+  CHECK(broken("\"offset\": 8", "\"offset\": 4") ==
+        "s.json.parameters[0].fields[1].offset: 4, but in C the field is at byte 8");
+  CHECK(broken("\"bytes\": 32", "\"bytes\": 26") ==
+        "s.json.parameters[0].bytes: 26, but in C the struct has 32");
+  CHECK(broken("\"fields\": [", "\"fields\": [], \"rest\": [")
+            .starts_with("s.json.parameters[0].fields: expected a list of at least one field"));
 }
 
 TEST_CASE("broken sidecars are refused with the member's name") {
@@ -457,6 +542,15 @@ TEST_CASE("signatures that no kernel can have are refused when it is loaded") {
     CHECK(message.find(text) != std::string::npos);
   };
   CHECK(refused([](Signature&) {}) == "no error");
+  CHECK(refused([](Signature& s) { s = with_struct(); }) == "no error");
+  check_refused([](Signature& s) { (s = with_struct()).parameters[0].fields.clear(); },
+                "the struct 'scaling' has no fields");
+  check_refused([](Signature& s) { (s = with_struct()).parameters[0].fields[1].name = ""; },
+                "a field of the struct 'scaling' has no name");
+  check_refused([](Signature& s) { (s = with_struct()).parameters[0].fields[1].name = "out"; },
+                "two fields of the struct 'scaling' are called 'out'");
+  check_refused([](Signature& s) { (s = with_struct()).parameters[0].fields[1] = example().parameters[0]; },
+                "the field 'a' of the struct 'scaling' is neither a scalar nor a pointer");
   check_refused([](Signature& s) { s.kernel = ""; }, "the kernel has no name");
   check_refused([](Signature& s) { s.threads = 0; },
                 "the sidecar of kernel 'scale': 0 threads are not in 1 to 1024");

@@ -46,6 +46,17 @@ bool is_identifier(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+void check_names(std::string_view what, const std::vector<Parameter>& parameters, Where where) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].name;
+    if (!is_identifier(name))
+      throw Error(where, fmt::format("{} {}: the name '{}' must be a C identifier", what, i, name));
+    for (size_t j = 0; j < i; ++j)
+      if (name == parameters[j].name)
+        throw Error(where, fmt::format("{} {}: the name '{}' is taken", what, i, name));
+  }
+}
+
 }  // namespace
 
 llvm::Type* type_of(Class cls, llvm::LLVMContext& context) {
@@ -133,8 +144,8 @@ void Builder::State::create_function() {
   for (const Parameter& p : signature.parameters) {
     if (p.kind == Parameter::Kind::pointer)
       types.push_back(type_of(Class::gmem, context));
-    else if (p.kind == Parameter::Kind::tensor_map)
-      types.push_back(type_of(Class::tmap, context));
+    else if (p.kind == Parameter::Kind::tensor_map || p.kind == Parameter::Kind::structure)
+      types.push_back(type_of(Class::generic, context));
     else
       types.push_back(type_of(p.dtype, context));
   }
@@ -144,13 +155,15 @@ void Builder::State::create_function() {
   function->addFnAttr(llvm::Attribute::Convergent);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
-    if (signature.parameters[i].kind != Parameter::Kind::tensor_map) continue;
+    const Parameter& p = signature.parameters[i];
+    if (p.kind != Parameter::Kind::tensor_map && p.kind != Parameter::Kind::structure) continue;
     // `.param .align 64 .b8 map[128]`, left in place: without the attributes LLVM copies the map to the
     // stack.
-    auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), 128);
+    auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), static_cast<uint64_t>(p.size_bytes()));
+    const llvm::Align alignment(static_cast<uint64_t>(p.alignment()));
     unsigned n = static_cast<unsigned>(i);
     function->addParamAttr(n, llvm::Attribute::getWithByValType(context, bytes));
-    function->addParamAttr(n, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
+    function->addParamAttr(n, llvm::Attribute::getWithAlignment(context, alignment));
     function->addParamAttr(n, llvm::Attribute::get(context, "nvvm.grid_constant"));
   }
   if (debug) {
@@ -168,6 +181,24 @@ void Builder::State::create_function() {
   entry_end = ir.CreateBr(body);
   ir.SetInsertPoint(body);
   set_line(line);
+}
+
+void Builder::State::append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values) {
+  if (p.kind == Parameter::Kind::structure) {
+    const std::vector<int> offsets = p.field_offsets();
+    for (size_t f = 0; f < offsets.size(); ++f) {
+      const Parameter& field = p.fields[f];
+      llvm::Type* type = field.kind == Parameter::Kind::pointer ? type_of(Class::gmem, context)
+                                                                : type_of(field.dtype, context);
+      llvm::Value* at = ir.CreatePtrAdd(given, ir.getInt32(static_cast<uint32_t>(offsets[f])));
+      const llvm::Align alignment(static_cast<uint64_t>(field.alignment()));
+      append_parameter(field, ir.CreateAlignedLoad(type, at, alignment), values);
+    }
+    return;
+  }
+  if (p.kind == Parameter::Kind::scalar && size_of(p.dtype) == 1)  // no register is that narrow
+    given = ir.CreateIntCast(given, ir.getInt32Ty(), p.dtype == DType::s8);
+  values.emplace_back(given);
 }
 
 void Builder::State::set_line(Where where) {
@@ -292,19 +323,18 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
   if (state_->function)
     throw Error(where, fmt::format("{}: parameters are declared once, before the first instruction",
                                    signature().kernel));
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!is_identifier(parameters[i].name))
-      throw Error(where,
-                  fmt::format("parameter {}: the name '{}' must be a C identifier", i, parameters[i].name));
-    for (size_t j = 0; j < i; ++j)
-      if (parameters[i].name == parameters[j].name)
-        throw Error(where, fmt::format("parameter {}: the name '{}' is taken", i, parameters[i].name));
-  }
+  check_names("parameter", parameters, where);
+  for (const Parameter& p : parameters)
+    if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields, where);
   signature().parameters = std::move(parameters);
   state_->line = state_->parameters_where = where;
   state_->create_function();
   std::vector<Value> values;
-  for (llvm::Argument& argument : state_->function->args()) values.emplace_back(&argument);
+  emit_at_entry([&] {
+    for (size_t i = 0; i < signature().parameters.size(); ++i)
+      state_->append_parameter(signature().parameters[i], state_->function->getArg(static_cast<unsigned>(i)),
+                               values);
+  });
   return values;
 }
 

@@ -51,7 +51,8 @@ class Builder {
   Signature& signature(Where where = Where::here());
   const Signature& signature(Where where = Where::here()) const;
 
-  // Declares the parameters, in order and once, before any instruction. Yields their values.
+  // Declares the parameters, in order and once, before any instruction. Yields their values, of a struct
+  // those of its fields; 8-bit integers have 32 bits there.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where);
   Where parameters_where() const;  // the line that declared them
   // The index of the parameter that a tensor map is; its recipe is in signature().parameters.

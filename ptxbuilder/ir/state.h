@@ -29,6 +29,8 @@ struct Builder::State {
     if (!function) create_function();
     return function;
   }
+  // Appends what the kernel computes with: the parameter, or a struct's fields.
+  void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
   void require(int ptx_version, isa::Sm sm, std::string_view instruction, Where where);
   llvm::BasicBlock* new_block(const char* name);

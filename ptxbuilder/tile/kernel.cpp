@@ -88,6 +88,13 @@ SharedUnion::~SharedUnion() {
   --TileContext::of(builder_).unions;
 }
 
+void ParameterValues::out_of_order(std::string_view field) const {
+  throw Error(where_,
+              fmt::format("params: the field '{}' does not stand where its member does: a struct lists "
+                          "its fields in the order of its members",
+                          field));
+}
+
 int cluster_size(Builder& builder) {
   TileContext::of(builder).cluster_is_used = true;
   auto [x, y, z] = builder.signature().cluster;

@@ -15,63 +15,121 @@
 
 namespace ptxbuilder {
 
+// A field of a struct that is a kernel's parameter: its name, and the member that gets its value.
+template <class Struct, class Member, class Stored>
+struct Field {
+  using type = Stored;
+  std::string_view name;
+  Member Struct::*member;
+};
+
+// A struct that a kernel takes as one parameter lists its fields, scalars and gptr<T>, in the order of its
+// members. They are laid out as C lays out a struct of them. Fields of 8 bits name their type, as
+// field<u8>(...), and their members are u32 or s32.
+//   struct Scaling {
+//     f32 alpha;
+//     gptr<bf16> bias;
+//     static constexpr auto fields() {
+//       return std::tuple{field("alpha", &Scaling::alpha), field("bias", &Scaling::bias)};
+//     }
+//   };
+template <class Stored = void, class Struct, class Member>
+constexpr auto field(std::string_view name, Member Struct::*member) {
+  using Type = std::conditional_t<std::is_void_v<Stored>, Member, Stored>;
+  return Field<Struct, Member, Type>{name, member};
+}
+
 namespace detail {
+
+// The value that a parameter declared as T is: no register is narrower than 16 bits.
+template <class T>
+struct ParameterValue {
+  using type = T;
+};
+template <>
+struct ParameterValue<u8> {
+  using type = u32;
+};
+template <>
+struct ParameterValue<s8> {
+  using type = s32;
+};
+
+template <class T>
+concept ScalarParameter = std::same_as<T, u8> || std::same_as<T, s8> ||
+    (std::derived_from<T, Value>&& requires { T::dtype; });
+template <class T>
+concept StructParameter = requires {
+  T::fields();
+};
 
 template <class T>
 Parameter parameter(std::string_view name) = delete;  // but for the types that a kernel can take
 
-template <class T>
-requires requires { T::dtype; }
-Parameter scalar_parameter(std::string_view name) {
+template <ScalarParameter T>
+Parameter parameter(std::string_view name) {
   Parameter p;
   p.name = name;
   p.dtype = T::dtype;
   return p;
 }
-template <>
-inline Parameter parameter<u32>(std::string_view name) {
-  return scalar_parameter<u32>(name);
-}
-template <>
-inline Parameter parameter<s32>(std::string_view name) {
-  return scalar_parameter<s32>(name);
-}
-template <>
-inline Parameter parameter<u64>(std::string_view name) {
-  return scalar_parameter<u64>(name);
-}
-template <>
-inline Parameter parameter<s64>(std::string_view name) {
-  return scalar_parameter<s64>(name);
-}
-template <>
-inline Parameter parameter<f32>(std::string_view name) {
-  return scalar_parameter<f32>(name);
-}
-template <>
-inline Parameter parameter<f64>(std::string_view name) {
-  return scalar_parameter<f64>(name);
-}
-template <>
-inline Parameter parameter<TensorMap>(std::string_view name) {
+template <std::same_as<TensorMap> T>
+Parameter parameter(std::string_view name) {
   Parameter p;
   p.name = name;
   p.kind = Parameter::Kind::tensor_map;  // the copies that use it complete the recipe
   return p;
 }
-template <class P>
-requires std::same_as<P, gptr<typename P::element_type>> Parameter parameter_of(std::string_view name) {
-  Parameter p = scalar_parameter<typename P::element_type>(name);
+template <class T>
+requires std::same_as<T, gptr<typename T::element_type>> Parameter parameter(std::string_view name) {
+  Parameter p;
+  p.name = name;
   p.kind = Parameter::Kind::pointer;
+  p.dtype = T::element_type::dtype;
   return p;
 }
-template <class T>
-Parameter make_parameter(std::string_view name) {
-  if constexpr (requires { typename T::element_type; })
-    return parameter_of<T>(name);
-  else
-    return parameter<T>(name);
+template <StructParameter T>
+Parameter parameter(std::string_view name) {
+  Parameter p;
+  p.name = name;
+  p.kind = Parameter::Kind::structure;
+  std::apply(
+      [&]<class... F>(const F&... field) {
+        static_assert((!StructParameter<typename F::type> && ...),
+                      "a struct's fields are scalars and gptr<T>");
+        p.fields = {parameter<typename F::type>(field.name)...};
+      },
+      T::fields());
+  return p;
 }
+
+// Takes the values of a parameter off those that declare_parameters yields, in order.
+class ParameterValues {
+ public:
+  ParameterValues(std::vector<Value> values, Where where) : values_(std::move(values)), where_(where) {}
+
+  template <class T>
+  typename ParameterValue<T>::type take() {
+    if constexpr (StructParameter<T>)
+      return std::apply([&](const auto&... field) { return structure<T>(field...); }, T::fields());
+    else
+      return typename ParameterValue<T>::type(values_[next_++].handle());
+  }
+
+ private:
+  template <class T, class... F>
+  T structure(const F&... field) {
+    T whole{take<typename F::type>()...};
+    size_t at = next_ - sizeof...(F);
+    (((whole.*field.member).handle() == values_[at++].handle() ? void() : out_of_order(field.name)), ...);
+    return whole;
+  }
+  [[noreturn]] void out_of_order(std::string_view field) const;
+
+  std::vector<Value> values_;
+  Where where_;
+  size_t next_ = 0;
+};
 
 template <class T>
 using NameOf = std::string_view;
@@ -106,13 +164,14 @@ class Kernel {
   Kernel(Kernel&&) = default;
   Kernel& operator=(Kernel&&) = default;
 
-  // Declares the parameters: u32, s32, u64, s64, f32, f64, gptr<T>, TensorMap. Call once, before all else.
+  // Declares the parameters: u8 to u64, s8 to s64, f16, bf16, f32, f64, gptr<T>, TensorMap, and structs of
+  // fields. What is u8 or s8 is a u32 or s32 in the kernel. Call once, before all else.
   //   auto [A, B, n] = k.params<TensorMap, gptr<f32>, u32>("A", "B", "n");
   template <class... T>
-  std::tuple<T...> params(detail::NameOf<T>... names, Where where = Where::here()) {
-    std::vector<Value> values = builder_.declare_parameters({detail::make_parameter<T>(names)...}, where);
-    return [&]<size_t... i>(std::index_sequence<i...>) { return std::tuple<T...>{T(values[i].handle())...}; }
-    (std::index_sequence_for<T...>());
+  auto params(detail::NameOf<T>... names, Where where = Where::here()) {
+    detail::ParameterValues values(builder_.declare_parameters({detail::parameter<T>(names)...}, where),
+                                   where);
+    return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
 
   // How much L2 fetches at once for loads by a tensor map, whose copies say the rest; 256 bytes unless said.

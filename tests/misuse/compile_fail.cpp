@@ -13,6 +13,22 @@ using namespace ptxbuilder;
 #define ONE_OF(wrong, right) wrong
 #endif
 
+// Structs that kernels take: one that is right, one that holds a struct, one that does not name all its members.
+struct Flat {
+  u32 x;
+  f32 y;
+  static constexpr auto fields() { return std::tuple{field("x", &Flat::x), field("y", &Flat::y)}; }
+};
+struct Nested {
+  Flat inner;
+  static constexpr auto fields() { return std::tuple{field("inner", &Nested::inner)}; }
+};
+struct Short {
+  f32 y;
+  u32 x;
+  static constexpr auto fields() { return std::tuple{field("y", &Short::y)}; }
+};
+
 void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
             gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view) {
   // One that a case does not use is no matter.
@@ -73,7 +89,7 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 #endif
 #if IS(14)
   // CASE 14: deleted function
-  k.params<ONE_OF(f16, f32)>("x");
+  k.params<ONE_OF(sptr<f32>, gptr<f32>)>("x");
 #endif
 #if IS(15)
   // CASE 15: (cannot convert|no known conversion|could not convert|no matching).*u32.*pred
@@ -126,5 +142,13 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 #if IS(27)
   // CASE 27: no match for .*operator\+=|no viable overloaded|invalid operands
   global[0] += ONE_OF(with_sign, u32(with_sign));
+#endif
+#if IS(28)
+  // CASE 28: a struct's fields are scalars and gptr<T>
+  k.params<ONE_OF(Nested, Flat)>("s");
+#endif
+#if IS(29)
+  // CASE 29: (no|could not|not).*(convert|default|match).*(u32|Short)
+  k.params<ONE_OF(Short, Flat)>("s");
 #endif
 }
