@@ -3,6 +3,7 @@
 #include "misuse_kit.h"
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/register_memory.h"
+#include "ptxbuilder/tile/register_partial.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -36,13 +37,110 @@ TEST_CASE("layouts") {
          HERE max(x, other);
          done(k);
        }},
-      {"a row of values in place of all",
-       {"register tiles of 64 x 32 and 64 x 1 elements", "wgmma_row(64)",
-        "broadcast brings a reduced one back"},
+      {"a row of another layout's beside a tile",
+       {"register tiles of 64 x 32 and 64 x 1 elements, wgmma_layout(64, 32)",
+        "and the rows of strided(64 x 32, 4)", "layout_cast the second to the rows of wgmma_layout(64, 32)"},
        [](bool bad) {
          Kernel k("k");
-         auto x = ordered(), row = ones(wgmma_row(64)), whole = bad ? row : broadcast(row, x.layout());
-         HERE x - whole;
+         auto x = ordered(), row = ones(bad ? strided(kExtent, 4).reduced_rows() : wgmma_row(64));
+         HERE x - row;
+         done(k);
+       }},
+      {"a column of another layout's before a tile",
+       {"register tiles of 64 x 32 and 1 x 32 elements, wgmma_layout(64, 32)", "wgmma_8bit(32)",
+        "layout_cast the second to the columns of wgmma_layout(64, 32)"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ordered(), col = ones(bad ? wgmma_8bit(32).reduced_cols() : wgmma_col(32));
+         HERE fma(col, 2, x);
+         done(k);
+       }},
+      {"tiles of extents that have no dimension in common",
+       {"register tiles of 64 x 32 and 64 x 16 elements",
+        "one of them must have one value for each row, or for each column, of the other"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ordered(), y = ones(wgmma_layout(64, bad ? 16 : 32));
+         HERE y* x;
+         done(k);
+       }},
+      {"a row of a tile that is one value",
+       {"register tiles of 64 x 32 and 64 x 1 elements, splat(64 x 32)", "layout_cast the splat"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ones(bad ? splat(kExtent) : wgmma_layout(64, 32)), row = ones(wgmma_row(64));
+         HERE max(row, x);
+         done(k);
+       }},
+      {"a row of a layout whose rows wander",
+       {"strided(64 x 24, 4)", "its rows and columns are not apart"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ones(bad ? strided({64, 24}, 4) : wgmma_layout(64, 24)), row = ones(wgmma_row(64));
+         HERE x* row;
+         done(k);
+       }},
+      {"a Var of a row that would become a tile",
+       {"a Var of wgmma_row(64)", "is assigned a tile of wgmma_layout(64, 32)"},
+       [](bool bad) {
+         Kernel k("k");
+         Var<RegisterTile<f32>> row(ones(wgmma_row(64)));
+         auto x = ones(bad ? wgmma_layout(64, 32) : wgmma_row(64));
+         HERE row += x;
+         done(k);
+       }},
+      {"elements that are too few",
+       {"register tile: 15 elements, but a thread holds 16 of wgmma_layout(64, 32)"},
+       [](bool bad) {
+         Kernel k("k");
+         std::vector<f32> elements(bad ? 15 : 16, f32(1));
+         HERE RegisterTile<f32>::of(wgmma_layout(64, 32), elements);
+         done(k);
+       }},
+      {"registers that are too many",
+       {"register tile: 16 registers, but a thread has 16 bf16, 2 to a register, of wgmma_layout(64, 32)"},
+       [](bool bad) {
+         Kernel k("k");
+         std::vector<u32> registers(bad ? 16 : 8, u32(1));
+         HERE RegisterTile<bf16>::of_registers(wgmma_layout(64, 32), registers);
+         done(k);
+       }},
+      {"bits shifted out",
+       {"a shift by 32 of a 32-bit value"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = row_index(wgmma_layout(64, 32));
+         HERE x << (bad ? 32 : 31);
+         done(k);
+       }},
+      {"parts of sums that other threads share",
+       {"partial: one of the rows of wgmma_layout(64, 32)", "whose parts are in 4 threads",
+        "and one of the rows of strided(64 x 32, 4)", "are in 8"},
+       [](bool bad) {
+         Kernel k("k");
+         auto a = partial_rows<Reduction::add>(ordered());
+         auto b = partial_rows<Reduction::add>(ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 64)));
+         HERE a + b;
+         done(k);
+       }},
+      {"a Var of parts that are of another layout",
+       {"partial: one of the rows of wgmma_layout(64, 32)", "and one of the columns of wgmma_layout(64, 32)"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ordered();
+         Var<Partial<f32, Reduction::add>> sum(partial_rows<Reduction::add>(x));
+         auto other = bad ? partial_cols<Reduction::add>(x) : partial_rows<Reduction::add>(x);
+         HERE sum = other;
+         done(k);
+       }},
+      {"parts scaled by a whole tile",
+       {"partial: one of the rows of wgmma_layout(64, 32)", "is scaled by a tile of wgmma_layout(64, 32)",
+        "one value for each of its own"},
+       [](bool bad) {
+         Kernel k("k");
+         auto sum = partial_rows<Reduction::add>(ordered());
+         auto factor = bad ? ordered() : ones(wgmma_row(64));
+         HERE sum* factor;
          done(k);
        }},
       {"a broadcast of another layout's rows",

@@ -21,81 +21,98 @@ Class element_class(DType dtype) {
   }
 }
 
-// The layout of a result: that of the tiles, of which splats give way.
-RegisterLayout common_layout(std::initializer_list<const TileOperand*> operands) {
-  std::optional<RegisterLayout> common;
-  for (const TileOperand* o : operands) {
-    if (!o->layout || (common && *common == *o->layout)) continue;
-    if (common) {
-      Where where = o->where ? o->where : (*operands.begin())->where;
-      if (!(common->extent() == o->layout->extent()))
-        throw Error(where, fmt::format("register tiles of {} x {} and {} x {} elements, {} and {}; broadcast "
-                                       "brings a reduced one back",
-                                       common->rows(), common->cols(), o->layout->rows(), o->layout->cols(),
-                                       common->describe(), o->layout->describe()));
-      if (o->layout->is_splat()) continue;
-      if (!common->is_splat())
-        throw Error(where, fmt::format("register tiles of different layouts, {} and {}; layout_cast one of "
-                                       "them to the other's",
-                                       common->describe(), o->layout->describe()));
-    }
-    common = o->layout;
+// Whether `part` is of one value for each row, or for each column, of `whole`.
+bool is_line(TileExtent part, TileExtent whole) {
+  return (part.rows == whole.rows && part.cols == 1) || (part.cols == whole.cols && part.rows == 1);
+}
+
+// The layout of a result: that of the tiles, of which splats give way, and tiles of one value a row or column
+// to those of all elements; and the operands in it.
+class Common {
+ public:
+  explicit Common(std::initializer_list<const TileOperand*> operands) {
+    for (const TileOperand* o : operands)
+      if (o->where && !where_) where_ = o->where;
+    for (const TileOperand* o : operands)
+      if (o->layout && (!whole_ || o->layout->elements() > whole_->elements() ||
+                        (o->layout->extent() == whole_->extent() && whole_->is_splat())))
+        whole_ = o->layout;
+    for (const TileOperand* o : operands)
+      if (o->layout) check(*o->layout);
   }
-  return *common;
-}
 
-// An operand's register i, for a result of `layout`.
-llvm::Value* word(const TileOperand& o, const RegisterLayout& layout, size_t i) {
-  bool one = !o.layout || (o.layout->is_splat() && !layout.is_splat());
-  return o.words[one ? 0 : i].handle();
-}
+  const RegisterLayout& layout() const { return *whole_; }
 
-size_t word_count(DType dtype, const RegisterLayout& layout) {
-  int per = per_word(dtype);
-  return static_cast<size_t>((layout.values() + per - 1) / per);
-}
+  // An operand's registers.
+  std::vector<Value> words(std::optional<DType> dtype, const TileOperand& o) const {
+    const int per = per_word(dtype);
+    if (!o.layout || o.layout->is_splat())
+      return std::vector<Value>(static_cast<size_t>((whole_->values() + per - 1) / per), o.words[0]);
+    if (*o.layout == *whole_) return o.words;
+    return tile_broadcast({dtype, *o.layout, o.words}, *whole_, where_).words;
+  }
+  // The same as a thread's elements, for what has no packed instruction.
+  std::vector<Value> elements(std::optional<DType> dtype, const TileOperand& o) const {
+    return elements_of({dtype, *whole_, words(dtype, o)});
+  }
 
-// An operand as a thread's elements of `layout`, for what has no packed instruction.
-std::vector<Value> expanded(DType dtype, const TileOperand& o, const RegisterLayout& layout) {
-  TileValues x{dtype, layout, {}};
-  for (size_t i = 0; i < word_count(dtype, layout); ++i) x.words.emplace_back(word(o, layout, i));
-  return elements_of(x);
-}
+ private:
+  void check(const RegisterLayout& given) const {
+    if (given == *whole_) return;
+    if (given.extent() == whole_->extent()) {
+      if (!given.is_splat())
+        throw Error(where_, fmt::format("register tiles of different layouts, {} and {}; layout_cast one of "
+                                        "them to the other's",
+                                        whole_->describe(), given.describe()));
+      return;
+    }
+    if (!is_line(given.extent(), whole_->extent()))
+      refuse(given, "one of them must have one value for each row, or for each column, of the other");
+    if (given.is_splat()) return;
+    if (whole_->is_splat()) refuse(given, "layout_cast the splat to a layout of all elements");
+    const RegisterLayout line =
+        given.cols() == 1 ? whole_->reduced_rows(where_) : whole_->reduced_cols(where_);
+    if (!(given == line)) refuse(given, fmt::format("layout_cast the second to {}", line.describe()));
+  }
+
+  [[noreturn]] void refuse(const RegisterLayout& given, const std::string& rule) const {
+    throw Error(where_, fmt::format("register tiles of {} x {} and {} x {} elements, {} and {}; {}",
+                                    whole_->rows(), whole_->cols(), given.rows(), given.cols(),
+                                    whole_->describe(), given.describe(), rule));
+  }
+
+  std::optional<RegisterLayout> whole_;
+  Where where_;
+};
 
 }  // namespace
 
-TileValues tile_arithmetic(Arithmetic operation, DType dtype, const TileOperand& a, const TileOperand& b) {
-  TileValues x{dtype, common_layout({&a, &b}), {}};
-  for (size_t i = 0; i < word_count(dtype, x.layout); ++i) {
-    llvm::Value *left = word(a, x.layout, i), *right = word(b, x.layout, i);
-    x.words.emplace_back(is_half(dtype) ? packed_arithmetic(operation, dtype, left, right)
-                                        : arithmetic(operation, word_class(dtype), left, right));
+TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
+                           const TileOperand& b) {
+  const Common common({&a, &b});
+  TileValues x{dtype, common.layout(), {}};
+  std::vector<Value> left = common.words(dtype, a), right = common.words(dtype, b);
+  for (size_t i = 0; i < left.size(); ++i) {
+    llvm::Value *p = left[i].handle(), *q = right[i].handle();
+    x.words.emplace_back(is_half(dtype) ? packed_arithmetic(operation, *dtype, p, q)
+                                        : arithmetic(operation, word_class(dtype), p, q));
   }
   return x;
 }
 
 TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b) {
-  RegisterLayout layout = common_layout({&a, &b});
-  std::vector<Value> left = expanded(dtype, a, layout), right = expanded(dtype, b, layout);
-  TileValues x{std::nullopt, layout, {}};
+  const Common common({&a, &b});
+  std::vector<Value> left = common.elements(dtype, a), right = common.elements(dtype, b);
+  TileValues x{std::nullopt, common.layout(), {}};
   for (size_t i = 0; i < left.size(); ++i)
     x.words.emplace_back(
         detail::comparison(comparison, element_class(dtype), left[i].handle(), right[i].handle()));
   return x;
 }
 
-TileValues tile_logic(Arithmetic operation, const TileOperand& a, const TileOperand& b) {
-  TileValues x{std::nullopt, common_layout({&a, &b}), {}};
-  for (int i = 0; i < x.layout.values(); ++i) {
-    size_t at = static_cast<size_t>(i);
-    x.words.emplace_back(arithmetic(operation, Class::pred, word(a, x.layout, at), word(b, x.layout, at)));
-  }
-  return x;
-}
-
 TileValues tile_not(const TileValues& a) {
   TileValues x = a;
-  for (Value& v : x.words) v = !pred(v.handle());
+  for (Value& v : x.words) v = Value(complement(v.handle()));
   return x;
 }
 
@@ -108,27 +125,29 @@ TileValues tile_unary(Unary operation, const TileValues& a) {
 }
 
 TileValues tile_fma(DType dtype, const TileOperand& a, const TileOperand& b, const TileOperand& c) {
-  TileValues x{dtype, common_layout({&a, &b, &c}), {}};
-  for (size_t i = 0; i < word_count(dtype, x.layout); ++i) {
-    llvm::Value *p = word(a, x.layout, i), *q = word(b, x.layout, i), *r = word(c, x.layout, i);
-    x.words.emplace_back(is_half(dtype) ? packed_fma(dtype, p, q, r) : fma(p, q, r));
-  }
+  const Common common({&a, &b, &c});
+  TileValues x{dtype, common.layout(), {}};
+  std::vector<Value> p = common.words(dtype, a), q = common.words(dtype, b), r = common.words(dtype, c);
+  for (size_t i = 0; i < p.size(); ++i)
+    x.words.emplace_back(is_half(dtype) ? packed_fma(dtype, p[i].handle(), q[i].handle(), r[i].handle())
+                                        : fma(p[i].handle(), q[i].handle(), r[i].handle()));
   return x;
 }
 
 TileValues tile_select(DType dtype, const TileOperand& condition, const TileOperand& a,
                        const TileOperand& b) {
-  RegisterLayout layout = common_layout({&condition, &a, &b});
-  std::vector<Value> yes = expanded(dtype, a, layout), no = expanded(dtype, b, layout), chosen;
+  const Common common({&condition, &a, &b});
+  std::vector<Value> which = common.words(std::nullopt, condition), yes = common.elements(dtype, a),
+                     no = common.elements(dtype, b), chosen;
   for (size_t i = 0; i < yes.size(); ++i)
-    chosen.emplace_back(detail::select(word(condition, layout, i), yes[i].handle(), no[i].handle()));
-  return from_elements(dtype, layout, chosen);
+    chosen.emplace_back(detail::select(which[i].handle(), yes[i].handle(), no[i].handle()));
+  return from_elements(dtype, common.layout(), chosen);
 }
 
 TileValues tile_divide_approx(DType dtype, const TileOperand& a, const TileOperand& b) {
-  RegisterLayout layout = common_layout({&a, &b});
+  const Common common({&a, &b});
   auto wide = [&](const TileOperand& o) {
-    return tile_convert(DType::f32, from_elements(dtype, layout, expanded(dtype, o, layout)), o.where);
+    return tile_convert(DType::f32, {dtype, common.layout(), common.words(dtype, o)}, o.where);
   };
   TileValues x = wide(a), y = wide(b);
   for (size_t i = 0; i < x.words.size(); ++i)

@@ -47,9 +47,9 @@ template <TileElement T>
 RegisterTile<T> load(const TileView& from, Where where = Where::here()) {
   return RegisterTile<T>(detail::load_view(from, T::dtype, std::nullopt, where));
 }
-template <TileElement T>
-void store(const TileView& to, const RegisterTile<T>& x, Where where = Where::here()) {
-  detail::store_view(to, x.values(), where);
+template <TileLike X>
+void store(const TileView& to, const X& x, Where where = Where::here()) {
+  detail::store_view(to, detail::values_of(x), where);
 }
 
 // A row-major matrix in global memory, whose rows are `pitch` elements apart; without, as many as the tile
@@ -62,13 +62,12 @@ template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, Where where = Where::here()) {
   return load(from, layout, u32(layout.cols(), where), where);
 }
-template <TileElement T>
-void store(std::type_identity_t<gptr<T>> to, const RegisterTile<T>& x, u32 pitch,
-           Where where = Where::here()) {
-  detail::store_global(to, pitch, x.values(), where);
+template <TileLike X>
+void store(gptr<ElementOf<X>> to, const X& x, u32 pitch, Where where = Where::here()) {
+  detail::store_global(to, pitch, detail::values_of(x), where);
 }
-template <TileElement T>
-void store(std::type_identity_t<gptr<T>> to, const RegisterTile<T>& x, Where where = Where::here()) {
+template <TileLike X>
+void store(gptr<ElementOf<X>> to, const X& x, Where where = Where::here()) {
   store(to, x, u32(x.cols(), where), where);
 }
 

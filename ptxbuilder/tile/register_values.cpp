@@ -87,6 +87,36 @@ TileValues tile_part(const TileValues& x, const TilePart& part, Where where) {
   return y;
 }
 
+TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
+                            const std::vector<Value>& elements, Where where) {
+  AtLine line(where);
+  if (static_cast<int>(elements.size()) != layout.values())
+    throw Error(where, fmt::format("register tile: {} elements, but a thread holds {} of {}", elements.size(),
+                                   layout.values(), layout.describe()));
+  return from_elements(dtype, layout, elements);
+}
+
+TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers,
+                             Where where) {
+  AtLine line(where);
+  if (registers.size() != words_for(dtype, layout.values()))
+    throw Error(
+        where,
+        fmt::format("register tile: {} registers, but a thread has {} {}, {} to a register, of {}",
+                    registers.size(), layout.values(), name(dtype), per_word(dtype), layout.describe()));
+  TileValues x{dtype, layout, {}};
+  for (u32 r : registers)
+    x.words.push_back(word_class(dtype) == Class::f32 ? Value(bit_cast<f32>(r, where)) : Value(r));
+  return x;
+}
+
+std::vector<u32> registers_of(const TileValues& x) {
+  std::vector<u32> registers;
+  for (Value v : x.words)
+    registers.push_back(word_class(x.dtype) == Class::f32 ? bit_cast<u32>(f32(v.handle())) : u32(v.handle()));
+  return registers;
+}
+
 TileOperand scalar_operand(DType dtype, Value value, Where where) {
   if (!is_half(dtype)) return {std::nullopt, {value}, where};
   return {std::nullopt, {Value(pack(dtype, value.handle(), value.handle()))}, where};

@@ -27,6 +27,15 @@ struct TileOperand {
   Where where;
 };
 
+inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
+
+// One value for each row or column, in the layout of a reduction, of which a thread has what its own elements
+// gave. The threads that differ in `shared_bits` of their number share it. Elements have 32 bits.
+struct PartialValues {
+  TileValues own;
+  int shared_bits;
+};
+
 // Elements in a register, and its class.
 int per_word(std::optional<DType> dtype);
 Class word_class(std::optional<DType> dtype);
@@ -43,14 +52,21 @@ TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layou
                          const std::vector<Value>& elements);
 Value tile_element(const TileValues& x, int i, Where where);
 TileValues tile_part(const TileValues& x, const TilePart& part, Where where);
+// From a thread's elements, or its registers, which are as many as the layout has. Throws Error otherwise.
+TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
+                            const std::vector<Value>& elements, Where where);
+TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers,
+                             Where where);
+std::vector<u32> registers_of(const TileValues& x);
 
 TileOperand scalar_operand(DType dtype, Value value, Where where);
 TileValues filled(DType dtype, Value value, const RegisterLayout& layout);
 
-TileValues tile_arithmetic(Arithmetic operation, DType dtype, const TileOperand& a, const TileOperand& b);
+// Of predicates, without a type, `and`, `or` and `exclusive or`.
+TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
+                           const TileOperand& b);
 TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b);
-TileValues tile_logic(Arithmetic operation, const TileOperand& a, const TileOperand& b);
-TileValues tile_not(const TileValues& a);
+TileValues tile_not(const TileValues& a);  // of predicates, or of every bit
 TileValues tile_unary(Unary operation, const TileValues& a);
 TileValues tile_fma(DType dtype, const TileOperand& a, const TileOperand& b, const TileOperand& c);
 TileValues tile_select(DType dtype, const TileOperand& condition, const TileOperand& a, const TileOperand& b);
@@ -60,6 +76,12 @@ TileValues tile_index(const RegisterLayout& layout, bool rows, Where where);
 
 TileValues tile_convert(DType to, const TileValues& x, Where where);
 
+PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows, Where where);
+TileValues tile_complete(Reduction operation, const PartialValues& x, Where where);
+void check_same_parts(const PartialValues& a, const PartialValues& b, Where where);
+PartialValues partial_combine(Reduction operation, const PartialValues& a, const PartialValues& b,
+                              Where where);
+PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const TileOperand& factor);
 TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows, Where where);
 TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout, Where where);
 TileValues tile_layout_cast(const TileValues& x, const RegisterLayout& layout, Where where);

@@ -2,6 +2,8 @@
 // expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every case. Run by tests/misuse/run.
 #include "ptxbuilder/tile/copy.h"
 #include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/register_memory.h"
+#include "ptxbuilder/tile/register_partial.h"
 
 using namespace ptxbuilder;
 
@@ -30,10 +32,11 @@ struct Short {
 };
 
 void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
-            gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view) {
+            gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view,
+            const RegisterTile<f32>& tile) {
   // One that a case does not use is no matter.
   (void)k, (void)p, (void)narrow, (void)with_sign, (void)wide, (void)real, (void)shared, (void)remote, (void)global;
-  (void)map, (void)view, (void)reals;
+  (void)map, (void)view, (void)reals, (void)tile;
 
 #if IS(1)
   // CASE 1: no known conversion.*u64.*u32
@@ -150,5 +153,33 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 #if IS(29)
   // CASE 29: (no|could not|not).*(convert|default|match).*(u32|Short)
   k.params<ONE_OF(Short, Flat)>("s");
+#endif
+
+  // A part of a sum is no sum.
+  auto part = partial_rows<Reduction::add>(tile);
+  (void)part;
+#if IS(30)
+  // CASE 30: no match for .*operator\*|invalid operands
+  tile* ONE_OF(part, complete(part));
+#endif
+#if IS(31)
+  // CASE 31: no matching function for call to .*store
+  store(reals, ONE_OF(part, complete(part)));
+#endif
+#if IS(32)
+  // CASE 32: no matching function for call to .*broadcast
+  broadcast(ONE_OF(part, complete(part)), tile.layout());
+#endif
+#if IS(33)
+  // CASE 33: no matching function for call to .*max
+  max(ONE_OF(part, complete(part)), 0);
+#endif
+#if IS(34)
+  // CASE 34: no match for .*operator\+|invalid operands
+  part + ONE_OF(complete(part), part);
+#endif
+#if IS(35)
+  // CASE 35: no match for .*operator&|invalid operands
+  ONE_OF(tile, row_index(tile.layout())) & 3;
 #endif
 }
