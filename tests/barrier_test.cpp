@@ -61,26 +61,74 @@ TEST_CASE("rings of 1 to 32 barriers, through many phases of each") {
   for (int slots : {1, 2, 3, 5, 8, 31, 32}) check_right(ring(slots, 4 * slots + 3), 20);
 }
 
-TEST_CASE("meetings of clusters along x, y and both") {
+TEST_CASE("meetings of clusters along x, y, z and some of them") {
   struct Shape {
-    uint32_t x, y;
+    std::array<uint32_t, 3> cluster;
     const char* axes;
     int64_t count;
   };
   // 4 warps of each CTA in line.
-  for (Shape s : {Shape{1, 1, "x", 4},
-                  {2, 1, "x", 8},
-                  {4, 1, "x", 16},
-                  {1, 2, "y", 8},
-                  {2, 2, "x", 8},
-                  {2, 2, "y", 8},
-                  {2, 2, "xy", 12},
-                  {4, 2, "xy", 20},
-                  {2, 1, "y", 4}}) {
-    Subject subject = meeting(s.x, s.y, s.axes, 5);
+  for (Shape s : {Shape{{1, 1, 1}, "x", 4},
+                  {{2, 1, 1}, "x", 8},
+                  {{4, 1, 1}, "x", 16},
+                  {{1, 2, 1}, "y", 8},
+                  {{2, 2, 1}, "x", 8},
+                  {{2, 2, 1}, "y", 8},
+                  {{2, 2, 1}, "xy", 12},
+                  {{4, 2, 1}, "xy", 20},
+                  {{2, 1, 1}, "y", 4},
+                  {{1, 1, 2}, "z", 8},
+                  {{2, 2, 2}, "x", 8},
+                  {{2, 2, 2}, "z", 8},
+                  {{2, 2, 2}, "yz", 12},
+                  {{3, 1, 2}, "xz", 16},
+                  {{2, 2, 2}, "xyz", 16},
+                  {{2, 3, 2}, "xyz", 20}}) {
+    Subject subject = meeting(s.cluster, s.axes, 5);
     check_right(subject, 20);
     CHECK(counts(subject) == std::vector<int64_t>{s.count, s.count});
   }
+}
+
+TEST_CASE("pipelines that lines of CTAs of a cluster fill together") {
+  struct Shape {
+    std::array<uint32_t, 3> cluster;
+    std::vector<const char*> axes;
+  };
+  for (const Shape& shape : {Shape{{2, 1, 1}, {"x", "y"}},
+                             {{1, 1, 2}, {"z"}},
+                             {{2, 2, 1}, {"x", "y", "z", "xy"}},
+                             {{2, 1, 3}, {"x", "z"}},
+                             {{2, 2, 2}, {"x", "y", "z", "xz", "yz", "xyz"}}})
+    for (const char* axes : shape.axes)
+      for (bool total_is_known : {false, true}) check_right(relay(shape.cluster, axes, 7, total_is_known), 5);
+}
+
+TEST_CASE("emulator: mutants of a pipeline of a cluster of 2 x 2 x 2") {
+  const std::vector<Fault> out_of_step = {Fault::race, Fault::deadlock, Fault::tx_count, Fault::arrival_count,
+                                          Fault::phase_skipped};
+  const char *const init = "mbarrier.init", *const wait = "mbarrier.try_wait";
+  check_mutants(
+      relay({2, 2, 2}, "xyz", 7, false),
+      {
+          {"no fence after the init", "fence.", 0, drop, {Fault::mbarrier_init}, 2},
+          {"the cluster does not meet after the init",
+           "barrier.cluster",
+           0,
+           drop,
+           {Fault::mbarrier_use, Fault::mbarrier_init, Fault::deadlock},
+           2},
+          {"a full barrier is not initialised", init, 0, drop, {Fault::mbarrier_use}},
+          {"an empty barrier is not initialised", init, 2, drop, {Fault::mbarrier_use}},
+          {"an arrival more fills a stage", init, 0, add_to(1, 1), out_of_step},
+          {"an arrival more empties a stage", init, 2, add_to(1, 1), out_of_step},
+          {"an arrival less empties a stage", init, 2, add_to(1, -1), out_of_step},
+          {"the CTA alone empties a stage", init, 2, set_operand(1, 4), out_of_step},
+          {"all release to CTA 0", "mapa", 0, set_operand(2, 0), out_of_step},
+          {"nobody releases", "mbarrier.arrive.shared::cluster", 0, drop, {Fault::deadlock}},
+          {"nobody waits for an empty stage", wait, 0, do_not_wait, out_of_step},
+          {"nobody waits for a full stage", wait, 1, do_not_wait, {Fault::race, Fault::uninitialised}},
+      });
 }
 
 TEST_CASE("emulator: mutants of a ring") {
@@ -112,7 +160,7 @@ TEST_CASE("emulator: mutants of a ring") {
 TEST_CASE("emulator: mutants of a meeting") {
   const char *const wait = "mbarrier.try_wait", *const arrive = "mbarrier.arrive";
   check_mutants(
-      meeting(2, 2, "xy", 4),
+      meeting({2, 2, 1}, "xy", 4),
       {
           {"no fence after the init", "fence.", 0, drop, {Fault::mbarrier_init}, 2},
           {"the cluster does not meet after the init",
@@ -132,7 +180,7 @@ TEST_CASE("emulator: mutants of a meeting") {
            "mbarrier.init",
            1,
            set_operand(1, 4),
-           {Fault::race, Fault::deadlock}},
+           {Fault::race, Fault::deadlock, Fault::phase_skipped}},
           {"the second barrier is not initialised", "mbarrier.init", 1, drop, {Fault::mbarrier_use}},
           {"all arrive at CTA 0", "mapa", 0, set_operand(2, 0), {Fault::arrival_count, Fault::race}},
           {"nobody has written", arrive, 0, drop, {Fault::deadlock}},

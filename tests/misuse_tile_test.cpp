@@ -63,12 +63,33 @@ void load_both(Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, Te
   tma_load(sB[s], B, 0, 0);
 }
 
+// Two rings of a tile of 1 KiB each, with 2 and 3 stages, whose consumers are in one role.
+void two_rings(const std::function<void(Consumer&, Consumer&)>& consume) {
+  Kernel k("k");
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile one = k.shared<f16>({8, 64}, Swizzle128B, 2), two = k.shared<f16>({8, 64}, Swizzle128B, 3);
+  Pipeline first(k, 2, {one}, 1), second(k, 3, {two}, 1);
+  k.warpgroups(1, 0, [&](u32) {
+    Producer to_first = first.producer(), to_second = second.producer();
+    elect([&] {
+      tma_load(one[to_first.acquire()], A, 0, 0);
+      tma_load(two[to_second.acquire()], A, 0, 0);
+    });
+  });
+  k.warpgroups(1, 0, [&](u32) {
+    Consumer of_first = first.consumer(), of_second = second.consumer();
+    consume(of_first, of_second);
+  });
+  done(k);
+}
+
 void take_one(Consumer& consumer) { consumer.release(consumer.wait()); }
 
 // A stage that the CTAs of a cluster share along axes.
-void shared_stage(std::array<uint32_t, 2> cluster, ClusterAxes axes, Producers producers, Where where) {
+template <class Producing>
+void shared_stage(std::array<uint32_t, 3> cluster, ClusterAxes axes, Producing producers, Where where) {
   Kernel k("k");
-  k.cluster(cluster[0], cluster[1]);
+  k.cluster(cluster[0], cluster[1], cluster[2]);
   auto [A] = k.params<TensorMap>("A");
   SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
   Pipeline pipe(k, 2, {tile}, 1, producers);
@@ -210,7 +231,7 @@ TEST_CASE("TMA copies") {
          SharedTile tile = k.shared<f16>({8, 64});
          Barriers bar(k, {1});
          sync_threads();
-         TileView view = bad ? tile[0] : tile[0].on(bar[0]);
+         LoadView view = bad ? tile[0] : tile[0].on(bar[0]);
          HERE tma_load(view, A, 0, 0);
          done(k);
        }},
@@ -435,56 +456,6 @@ TEST_CASE("roles and barriers") {
          HERE k.threads(64);
          done(k);
        }},
-      {"barriers that nobody publishes",
-       {"barrier: no sync_threads() or role follows"},
-       [](bool bad) {
-         Kernel k("k");
-         HERE Barriers bars(k, {1});
-         if (!bad) sync_threads();
-         done(k);
-       }},
-      {"a barrier at which nobody arrives",
-       {"barriers: 0 arrivals; from 1 to 2^20 - 1 are possible"},
-       [](bool bad) {
-         Kernel k("k");
-         HERE Barriers bars(k, {bad ? 0 : 1});
-         sync_threads();
-         done(k);
-       }},
-      {"no barriers",
-       {"barriers: at least one"},
-       [](bool bad) {
-         Kernel k("k");
-         HERE Barriers bars(k, std::vector<int>(bad ? 0 : 1, 1));
-         sync_threads();
-         done(k);
-       }},
-      {"an end of a pipeline of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
-       [](bool bad) {
-         Kernel k("k");
-         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
-         Kernel other = std::move(k);
-         HERE Pipeline pipe(bad ? k : other, 2, {tile}, 1);
-         sync_threads();
-         done(other);
-       }},
-      {"a tile of a kernel that was moved from",
-       {"kernel: used after it was moved from"},
-       [](bool bad) {
-         Kernel k("k");
-         Kernel other = std::move(k);
-         HERE(bad ? k : other).shared<f16>({8, 64});
-         done(other);
-       }},
-      {"a kernel compiled after it was moved from",
-       {"kernel: used after it was moved from"},
-       [](bool bad) {
-         Kernel k("k");
-         Kernel other = std::move(k);
-         Compiler compiler({.assemble = false});
-         HERE compiler.compile(std::move(bad ? k : other));
-       }},
       {"sync_threads() in a role",
        {"sync_threads: inside the role of warpgroups 1 to 2 (misuse_tile_test.cpp:", "k.named_barrier(256)"},
        [](bool bad) {
@@ -588,6 +559,30 @@ TEST_CASE("roles and barriers") {
          HERE ptx("{{ .reg .b32 x; barrier.sync {id:u32}, 128; }}", {{"id", u32(bad ? 9 : 11)}});
          done(k);
        }},
+      {"barriers that nobody publishes",
+       {"barrier: no sync_threads() or role follows"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Barriers bars(k, {1});
+         if (!bad) sync_threads();
+         done(k);
+       }},
+      {"a barrier at which nobody arrives",
+       {"barriers: 0 arrivals; from 1 to 2^20 - 1 are possible"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Barriers bars(k, {bad ? 0 : 1});
+         sync_threads();
+         done(k);
+       }},
+      {"no barriers",
+       {"barriers: at least one"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Barriers bars(k, std::vector<int>(bad ? 0 : 1, 1));
+         sync_threads();
+         done(k);
+       }},
       {"a barrier that is not there",
        {"barriers: number 2 of 2"},
        [](bool bad) {
@@ -675,6 +670,67 @@ TEST_CASE("pipelines") {
          };
          ring(load_both, consume, bad ? Peeks::no : Peeks::yes);
        }},
+      {"a stage of another pipeline released",
+       {"release: a stage of another pipeline, with 2 stages of 1024 B, to a consumer of one with 3 stages "
+        "of "
+        "1024 B"},
+       [](bool bad) {
+         two_rings([&](Consumer& first, Consumer& second) {
+           Stage a = first.wait(), b = second.wait();
+           if (!bad) second.release(b);
+           HERE(bad ? second : first).release(a);
+         });
+       }},
+      {"a stage of another pipeline kept",
+       {"release_previous: a stage of another pipeline, with 2 stages of 1024 B"},
+       [](bool bad) {
+         two_rings([&](Consumer& first, Consumer& second) {
+           Stage a = first.wait(), b = second.wait();
+           HERE second.release_previous(bad ? a : b, pred(true));
+           second.release_last(pred(false));
+           first.release(a);
+         });
+       }},
+      {"a part of a stage",
+       {"tma_load: 32 x 64 of a pipeline's f16 64x64 tile, 128 B swizzle: the stage expects all of its "
+        "bytes"},
+       [](bool bad) {
+         ring(
+             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+               Stage s = producer.acquire();
+               tma_load(sB[s], B, 0, 0);
+               HERE tma_load(bad ? sA[s].rows(0, 32) : sA[s], A, 0, 0);
+             },
+             take_one);
+       }},
+      {"a stage that completes elsewhere",
+       {"tma_load: a view of a pipeline's stage that completes on a barrier of its own"},
+       [](bool bad) {
+         ring(
+             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+               Stage s = producer.acquire();
+               tma_load(sB[s], B, 0, 0);
+               HERE tma_load(bad ? LoadView(sA[s]).on(s.full_barrier()) : sA[s], A, 0, 0);
+             },
+             take_one);
+       }},
+      {"a load into a consumer's stage",
+       {"tma_load: into a consumer's stage; loads go into a producer's, from acquire()"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         sync_threads();
+         Producer producer = pipe.producer();
+         Consumer consumer = pipe.consumer();
+         Stage filled = producer.acquire();
+         if (bad) tma_load(tile[filled], A, 0, 0);
+         Stage full = consumer.wait();
+         consumer.release(full);
+         HERE tma_load(tile[bad ? full : filled], A, 0, 0);
+         done(k);
+       }},
       {"the only stage kept",
        {"release_previous: with one stage the producer would wait for the stage that is kept"},
        [](bool bad) {
@@ -707,13 +763,37 @@ TEST_CASE("pipelines") {
        {"tma_load: 2 CTAs share the load into a stage that the consumers of one alone release",
         "Producers::cluster"},
        [](bool bad) {
-         HERE shared_stage({2, 1}, ClusterAxis::x, bad ? Producers::own : Producers::cluster, marked);
+         HERE shared_stage({2, 1, 1}, ClusterAxis::x, bad ? Producers::own : Producers::cluster, marked);
        }},
       {"a stage that CTAs along two axes share",
-       {"tma_load: CTAs along x and y share the load into a pipeline's stage", "along one axis"},
+       {"tma_load: CTAs along several axes share the load into a pipeline's stage", "along one axis"},
        [](bool bad) {
-         HERE shared_stage({2, 2}, bad ? ClusterAxis::x | ClusterAxis::y : ClusterAxes(ClusterAxis::y),
-                           Producers::cluster, marked);
+         const ClusterAxes both = ClusterAxis::x | ClusterAxis::y;
+         HERE shared_stage({2, 2, 1}, bad ? both : ClusterAxis::y, bad ? both : ClusterAxis::y, marked);
+       }},
+      {"a stage that CTAs along z share, and those along x release",
+       {"tma_load: 2 CTAs along z share the load into a stage that is released along other axes"},
+       [](bool bad) {
+         HERE shared_stage({2, 2, 2}, bad ? ClusterAxis::z : ClusterAxis::x, ClusterAxes(ClusterAxis::x),
+                           marked);
+       }},
+      {"a stage that CTAs along z release, and those along x share",
+       {"acquire: 2 CTAs along z release this stage and share none of its loads"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2, 1, 2);
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
+         ClusterAxes axes = ClusterAxis::x;
+         if (bad) axes = axes | ClusterAxis::z;
+         Pipeline pipe(k, 2, {tile}, 1, axes);
+         sync_cluster();
+         Producer producer = pipe.producer();
+         Consumer consumer = pipe.consumer();
+         HERE Stage stage = producer.acquire();
+         tma_load(tile[stage].multicast(ClusterAxis::x), A, 0, 0);
+         take_one(consumer);
+         done(k);
        }},
       {"a tile that is never loaded",
        {"acquire: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline's) is never loaded into this "
@@ -757,6 +837,32 @@ TEST_CASE("pipelines") {
          HERE tma_load((bad ? other : mine)[s], A, 0, 0);
          done(k);
        }},
+      {"an end of a pipeline of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Kernel other = std::move(k);
+         HERE Pipeline pipe(bad ? k : other, 2, {tile}, 1);
+         sync_threads();
+         done(other);
+       }},
+      {"a tile of a kernel that was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         HERE(bad ? k : other).shared<f16>({8, 64});
+         done(other);
+       }},
+      {"a kernel compiled after it was moved from",
+       {"kernel: used after it was moved from"},
+       [](bool bad) {
+         Kernel k("k");
+         Kernel other = std::move(k);
+         Compiler compiler({.assemble = false});
+         HERE compiler.compile(std::move(bad ? k : other));
+       }},
       {"a producer's stage released",
        {"release: a consumer's stage comes from wait()"},
        [](bool bad) {
@@ -774,6 +880,50 @@ TEST_CASE("pipelines") {
          done(k);
        }},
   });
+}
+
+// The two ends of a pipeline may outlive it.
+TEST_CASE("the ends of a pipeline that is gone") {
+  Kernel k("k");
+  auto [A] = k.params<TensorMap>("A");
+  SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+  std::optional<Producer> producer;
+  std::optional<Consumer> consumer;
+  std::optional<WarpgroupTurn> turn;
+  {
+    Pipeline pipe(k, 2, {tile}, 1);
+    Turns turns(k, 2);
+    sync_threads();
+    producer.emplace(pipe.producer());
+    consumer.emplace(pipe.consumer());
+    turn.emplace(turns.of(0));
+  }
+  tma_load(tile[producer->acquire()], A, 0, 0);
+  consumer->release(consumer->wait());
+  turn->wait();
+  turn->pass();
+  done(k);
+}
+
+TEST_CASE("named barriers get numbers that nothing else has") {
+  Kernel k("k");
+  bar_sync(10, 128);
+  std::vector<NamedBarrier> barriers;
+  for (int i = 0; i < 8; ++i) barriers.push_back(k.named_barrier(64 + 32 * i));
+  k.warpgroups(2, 0, [&](u32) {
+    commit_smem();
+    for (const NamedBarrier& b : barriers) b.sync();
+    barriers[0].arrive();
+  });
+  k.warpgroups(1, 0, [](u32) {});
+  const std::string text = ptx_of(k);
+  // 9 and 11 to 15, and then from 8 downwards; warpgroups 0 and 1 have 1 and 2.
+  int i = 0;
+  for (int id : {9, 11, 12, 13, 14, 15, 8, 7}) {
+    CHECK(count(text, fmt::format("bar.sync {}, {};", id, 64 + 32 * i)) == 1);
+    ++i;
+  }
+  CHECK(count(text, "bar.arrive 9, 64;") == 1);
 }
 
 // What the command line and the machine get wrong has no line of C++.

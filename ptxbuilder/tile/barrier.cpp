@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/tile/multicast.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -21,15 +23,6 @@ void check_arrivals(const std::vector<int>& arrivals, Where where) {
 int warps_of(Builder& builder, int role) {
   if (role < 0) return static_cast<int>(builder.signature().threads + 31) / 32;
   return 4 * TileContext::of(builder).roles[static_cast<size_t>(role)].count;
-}
-
-std::pair<int, int> cluster_of(Builder& builder, Where where) {
-  detail::cluster_size(builder);  // which may not change from here on
-  auto [x, y, z] = builder.signature().cluster;
-  if (z != 1)
-    throw Error(where,
-                fmt::format("cluster barriers: a cluster of {} x {} x {} CTAs; they serve x and y", x, y, z));
-  return {static_cast<int>(x), static_cast<int>(y)};
 }
 
 }  // namespace
@@ -118,22 +111,21 @@ struct ClusterBarriers::Arrivals {
   Builder::Place place;    // where the barriers are initialised
 };
 
-ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, const std::vector<ClusterAxis>& axes,
-                                 const std::string& name, Where where)
+ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name,
+                                 Where where)
     : ClusterBarriers(kernel, count, axes, name, std::make_shared<Arrivals>(), where) {}
 
-ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, const std::vector<ClusterAxis>& axes,
-                                 const std::string& name, std::shared_ptr<Arrivals> arrivals, Where where)
+ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name,
+                                 std::shared_ptr<Arrivals> arrivals, Where where)
     : Barriers(
           kernel, count, {name}, true,
           [&](const Barriers&) { arrivals->place = kernel.builder().remember_place(); }, where),
+      axes_(axes),
+      ctas_in_line_(detail::ctas_in_line(axes, where)),
       arrivals_(arrivals) {
-  auto has = [&](ClusterAxis axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
-  along_x_ = has(ClusterAxis::x);
-  along_y_ = has(ClusterAxis::y);
-  if (axes.empty()) throw Error(where, "cluster barriers: along x, y or both; no axis was given");
-  std::tie(x_, y_) = cluster_of(kernel.builder(), where);
-  const int in_line = ctas_in_line();
+  if (axes.empty()) throw Error(where, "cluster barriers: along x, y, z or some of them; no axis was given");
+  detail::cluster_size(kernel.builder());  // which may not change from here on
+  const int in_line = ctas_in_line_;
   if (in_line > 1) TileContext::of(kernel.builder()).meet_at_end = true;
 
   kernel.builder().on_finish([made = static_cast<const Barriers&>(*this), arrivals, in_line, where] {
@@ -147,22 +139,9 @@ ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, const std::vector<Cl
   });
 }
 
-int ClusterBarriers::ctas_in_line() const { return (along_x_ ? x_ : 1) + (along_y_ ? y_ : 1) - 1; }
-
-// The i-th CTA in line: those of the same row, and then those of the same column that are not among them.
-// CTA (column, row) of a cluster has rank column + x row.
-u32 ClusterBarriers::rank_in_line(u32 i, Where where) const {
-  u32 column = cluster_ctaid_x(where), row = cluster_ctaid_y(where);
-  if (!along_y_) return row * x_ + i;
-  if (!along_x_) return column + i * x_;
-  u32 behind = i - x_;
-  u32 other_row = behind + u32(behind >= row);
-  return select(i < x_, row * x_ + i, column + other_row * x_);
-}
-
 void ClusterBarriers::arrive(u32 index, Where where) {
   AtLine line(where);
-  const int role = TileContext::of(Builder::current(where)).role, peers = ctas_in_line();
+  const int role = TileContext::of(Builder::current(where)).role, peers = ctas_in_line_;
   std::vector<int>& roles = arrivals_->roles;
   if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
   bar_warp_sync(0xffffffff, where);  // what the other lanes did comes before the arrivals
@@ -172,7 +151,7 @@ void ClusterBarriers::arrive(u32 index, Where where) {
     mbarrier_arrive.when(lane == 0)(barrier, where);
   else  // lane i at the i-th CTA
     mbarrier_arrive_release_cluster.when(lane < peers)(
-        mapa(barrier, rank_in_line(lane % peers, where), where), where);
+        mapa(barrier, detail::rank_in_line(axes_, lane % peers, where), where), where);
 }
 
 }  // namespace ptxbuilder

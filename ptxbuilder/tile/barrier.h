@@ -57,29 +57,28 @@ class Phases {
 };
 
 // Barriers at which CTAs of a cluster meet: each CTA has its own, and an arrival reaches those of all CTAs in
-// line with it along `axes`, itself included. How many arrivals complete a phase follows when the kernel is
-// finished: one of each warp of each role that calls arrive(), of all CTAs in line. CTAs meet before they
-// end.
+// line with it along `axes`, itself included: those that differ from it along one of them alone. How many
+// arrivals complete a phase follows when the kernel is finished: one of each warp of each role that calls
+// arrive(), of all CTAs in line. CTAs meet before they end.
 class ClusterBarriers : public Barriers {
  public:
-  // Call Kernel::cluster before. Throws Error when the cluster has CTAs along z, and when nobody arrives.
-  ClusterBarriers(Kernel& kernel, int count, const std::vector<ClusterAxis>& axes,
-                  const std::string& name = "cluster barrier", Where where = Where::here());
+  // Call Kernel::cluster before. Throws Error when nobody arrives.
+  ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name = "cluster barrier",
+                  Where where = Where::here());
 
   // For all threads of a warp: what they did before is seen by whoever has waited, in all CTAs.
   void arrive(u32 index, Where where = Where::here());
 
   // CTAs whose arrivals complete a phase of one barrier.
-  int ctas_in_line() const;
+  int ctas_in_line() const { return ctas_in_line_; }
 
  private:
   struct Arrivals;
-  ClusterBarriers(Kernel& kernel, int count, const std::vector<ClusterAxis>& axes, const std::string& name,
+  ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name,
                   std::shared_ptr<Arrivals> arrivals, Where where);
-  u32 rank_in_line(u32 i, Where where) const;
 
-  int x_ = 1, y_ = 1;  // of the cluster
-  bool along_x_ = false, along_y_ = false;
+  ClusterAxes axes_;
+  int ctas_in_line_;
   std::shared_ptr<Arrivals> arrivals_;
 };
 

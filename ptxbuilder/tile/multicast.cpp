@@ -55,6 +55,40 @@ ClusterGroup cluster_group(ClusterAxes axes, Where where) {
   return {static_cast<int>(before), index, u16(u32(first_mask(cluster, axes)) << first)};
 }
 
+int ctas_in_line(ClusterAxes axes, Where where) {
+  const Extents cluster = cluster_extents(where);
+  uint32_t count = 1;
+  for (size_t i = 0; i < 3; ++i)
+    if (axes.has(i)) count += cluster[i] - 1;
+  return static_cast<int>(count);
+}
+
+u32 rank_in_line(ClusterAxes axes, u32 i, Where where) {
+  const Extents cluster = cluster_extents(where);
+  const std::array<u32, 3> at = {cluster_ctaid_x(where), cluster_ctaid_y(where), cluster_ctaid_z(where)};
+  auto rank_with = [&](size_t axis, u32 position) {
+    u32 rank = 0;
+    for (size_t j = 0; j < 3; ++j)
+      if (cluster[j] > 1) rank = rank + (j == axis ? position : at[j]) * rank_step(cluster, j);
+    return rank;
+  };
+  std::optional<u32> rank;
+  uint32_t before = 0;  // places in line that the axes before take
+  for (size_t axis = 0; axis < 3; ++axis) {
+    if (!axes.has(axis) || cluster[axis] == 1) continue;
+    if (!rank) {
+      rank = rank_with(axis, i);
+      before = cluster[axis];
+      continue;
+    }
+    // This CTA is in line along the first axis already.
+    u32 other = i - before;
+    rank = select(i < before, *rank, rank_with(axis, other + u32(other >= at[axis])));
+    before += cluster[axis] - 1;
+  }
+  return rank ? *rank : rank_with(3, 0);
+}
+
 void record_group(CopyRecord& record, ClusterAxes axes, Where where) {
   const Extents cluster = cluster_extents(where);
   for (size_t i = 0; i < 3; ++i) {

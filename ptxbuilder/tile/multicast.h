@@ -1,4 +1,4 @@
-// CTAs of a cluster that share a load: those along some axes, and the masks that name them.
+// CTAs of a cluster that share a load or meet at a barrier: those along some axes, and what names them.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
@@ -15,6 +15,11 @@ struct ClusterGroup {
   u16 mask;   // bit `rank` of each
 };
 ClusterGroup cluster_group(ClusterAxes axes, Where where);
+
+// The CTAs in line with this one along the axes, itself included: those that differ from it along one of them
+// alone. How many there are, and the rank of the i-th, those along the first of the axes first.
+int ctas_in_line(ClusterAxes axes, Where where);
+u32 rank_in_line(ClusterAxes axes, u32 i, Where where);
 
 // The same masks as numbers, by the rank of the CTA that sends.
 void record_group(CopyRecord& record, ClusterAxes axes, Where where);

@@ -2,9 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptxbuilder/tile/multicast.h"
 
 namespace ptxbuilder {
+
+struct detail::Ring {
+  smem full(u32 stage) const { return barriers[stage]; }
+  smem empty(u32 stage) const { return barriers[stage] + 8 * stages; }
+  uint32_t stage_bytes() const;
+  // The next stage; the parity turns when the ring starts anew.
+  void advance(Var<u32>& stage, Var<u32>& parity) const;
+
+  int stages;
+  ClusterAxes axes;  // along which CTAs fill stages together
+  int peers;         // CTAs that release to a producer: those in line with it along the axes
+  std::vector<SharedTile> tiles;
+  Barriers barriers;
+};
+
 namespace {
 
 // One producer arrives at the full barriers, every warp of the consumers at the empty ones.
@@ -17,123 +34,138 @@ std::vector<int> arrivals(int stages, int consumers, int peers, Where where) {
   return counts;
 }
 
-// Those along x and along y of a CTA, itself included.
-int ctas_in_line(Kernel& kernel) {
-  detail::cluster_size(kernel.builder());
-  auto [x, y, z] = kernel.signature().cluster;
-  return static_cast<int>(x + y - 1);
-}
+constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
+
+ClusterAxes axis(size_t i) { return static_cast<ClusterAxis>(i); }
 
 // A load into a stage brings all its bytes, and only to CTAs that say when they have read the stage before.
-void check_stage_view(const TileView& view, int peers, Where where) {
+void check_stage_view(const TileView& view, const detail::Ring& ring, Where where) {
   if (view.condition())
     throw Error(where,
                 "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
                 "that the stage expects would never arrive; put acquire() under it too");
   const ClusterAxes axes = view.multicast_axes();
-  if (const int count = detail::ctas_along(axes, where); count > 1 && peers == 1)
+  const int count = detail::ctas_along(axes, where);
+  if (count > 1 && ring.peers == 1)
     throw Error(where, fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one "
                                    "alone release; make the pipeline with Producers::cluster",
                                    count));
-  if (axes.has(0) && axes.has(1) && detail::ctas_along(ClusterAxis::x, where) > 1 &&
-      detail::ctas_along(ClusterAxis::y, where) > 1)
+  for (size_t i = 0; i < 3; ++i)
+    if (const int along = detail::ctas_along(axis(i), where); axes.has(i) && !ring.axes.has(i) && along > 1)
+      throw Error(where,
+                  fmt::format("tma_load: {} CTAs along {} share the load into a stage that is released "
+                              "along other axes; name that axis to the pipeline",
+                              along, "xyz"[i]));
+  if (count > detail::ctas_in_line(axes, where))
     throw Error(where,
-                "tma_load: CTAs along x and y share the load into a pipeline's stage, which those along x or "
-                "along y release; share it along one axis");
+                "tma_load: CTAs along several axes share the load into a pipeline's stage, which those along "
+                "one of them each release; share it along one axis");
 }
 
 }  // namespace
 
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
                    Producers producers, Where where)
-    : stages_(stages),
-      peers_(producers == Producers::cluster ? ctas_in_line(kernel) : 1),
-      tiles_(std::move(tiles)),
-      barriers_(kernel, arrivals(stages, consumers, peers_, where), {"full", "empty"}, where) {
-  if (tiles_.empty()) throw Error(where, "pipeline: it needs at least one tile");
-  for (const SharedTile& tile : tiles_)
+    : Pipeline(kernel, stages, std::move(tiles), consumers,
+               producers == Producers::cluster ? kAllAxes : ClusterAxes(), where) {}
+
+Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
+                   Where where) {
+  kernel.builder(where).check_current(where);
+  if (!axes.empty()) detail::cluster_size(kernel.builder());  // which may not change from here on
+  const int peers = detail::ctas_in_line(axes, where);
+  Barriers barriers(kernel, arrivals(stages, consumers, peers, where), {"full", "empty"}, where);
+  if (tiles.empty()) throw Error(where, "pipeline: it needs at least one tile");
+  for (const SharedTile& tile : tiles)
     if (tile.stages() != stages)
       throw Error(
           where, fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
+  ring_ = std::make_shared<detail::Ring>(detail::Ring{stages, axes, peers, std::move(tiles), barriers});
 }
 
-uint32_t Pipeline::stage_bytes() const {
+int Pipeline::stages() const { return ring_->stages; }
+uint32_t Pipeline::stage_bytes() const { return ring_->stage_bytes(); }
+
+uint32_t detail::Ring::stage_bytes() const {
   uint32_t bytes = 0;
-  for (const SharedTile& tile : tiles_) bytes += static_cast<uint32_t>(tile.stage_bytes());
+  for (const SharedTile& tile : tiles) bytes += static_cast<uint32_t>(tile.stage_bytes());
   return bytes;
 }
 
-// The next stage of the ring; its parity turns when the ring starts anew.
-void Pipeline::advance(Var<u32>& stage, Var<u32>& parity) const {
+void detail::Ring::advance(Var<u32>& stage, Var<u32>& parity) const {
   u32 next = stage.value() + 1;
-  pred wraps = next == stages_;
+  pred wraps = next == stages;
   stage = select(wraps, u32(0), next);
   parity = parity.value() ^ u32(wraps);
 }
 
 // A barrier never used is in phase 0, and a wait for parity 1 passes: the producer finds every stage empty at
 // first.
-Producer::Producer(const Pipeline& pipeline) : pipeline_(pipeline), stage_(0), parity_(1) {}
+Producer::Producer(std::shared_ptr<const detail::Ring> ring)
+    : ring_(std::move(ring)), stage_(0), parity_(1) {}
 
 Stage Producer::acquire(Where where) {
   AtLine line(where);
   u32 index = stage_;
-  barrier_wait(pipeline_.empty(index), parity_, where);
-  smem full = pipeline_.full(index);
-  mbarrier_arrive_expect_tx(full, pipeline_.stage_bytes(), where);
-  pipeline_.advance(stage_, parity_);
+  barrier_wait(ring_->empty(index), parity_, where);
+  smem full = ring_->full(index);
+  mbarrier_arrive_expect_tx(full, ring_->stage_bytes(), where);
+  ring_->advance(stage_, parity_);
 
-  Stage stage(index, full);
+  Stage stage(index, full, ring_);
   struct Site {
-    std::vector<SharedTile> tiles;
-    std::vector<bool> loaded;
+    std::vector<bool> loaded;  // by tile
+    ClusterAxes shared;
   };
-  auto site = std::make_shared<Site>(Site{pipeline_.tiles_, std::vector<bool>(pipeline_.tiles_.size())});
-  stage.on_copy_ = std::make_shared<std::function<void(const TileView&, Where)>>([site,
-                                                                                  peers = pipeline_.peers_](
-                                                                                     const TileView& view,
-                                                                                     Where at) {
-    for (size_t i = 0; i < site->tiles.size(); ++i) {
-      if (!(site->tiles[i] == view.tile())) continue;
-      check_stage_view(view, peers, at);
-      if (site->loaded[i])
-        throw Error(
-            at,
-            "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
-      site->loaded[i] = true;
-      return;
-    }
-    throw Error(at, fmt::format("tma_load: the {} is none of the pipeline's", view.tile().describe()));
-  });
-  Builder::current(where).on_finish([site, where] {
-    for (size_t i = 0; i < site->tiles.size(); ++i)
+  auto site = std::make_shared<Site>(Site{std::vector<bool>(ring_->tiles.size()), {}});
+  auto told = [site, ring = ring_](const TileView& view, Where at) {
+    const SharedTile& tile = view.whole();
+    const auto found = std::find(ring->tiles.begin(), ring->tiles.end(), tile);
+    if (found == ring->tiles.end())
+      throw Error(at, fmt::format("tma_load: the {} is none of the pipeline's", tile.describe()));
+    check_stage_view(view, *ring, at);
+    const auto i = static_cast<size_t>(found - ring->tiles.begin());
+    if (site->loaded[i])
+      throw Error(
+          at, "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
+    site->loaded[i] = true;
+    site->shared = site->shared | view.multicast_axes();
+  };
+  stage.on_copy_ = std::make_shared<std::function<void(const TileView&, Where)>>(told);
+  Builder::current(where).on_finish([site, ring = ring_, where] {
+    for (size_t i = 0; i < ring->tiles.size(); ++i)
       if (!site->loaded[i])
         throw Error(
             where,
             fmt::format("acquire: the {} (number {} of the pipeline's) is never loaded into this stage, so "
                         "its consumers would wait for ever",
-                        site->tiles[i].describe(), i));
+                        ring->tiles[i].describe(), i));
+    for (size_t i = 0; i < 3; ++i)
+      if (const int along = detail::ctas_along(axis(i), where);
+          ring->axes.has(i) && !site->shared.has(i) && along > 1)
+        throw Error(where,
+                    fmt::format("acquire: {} CTAs along {} release this stage and share none of its loads, "
+                                "so that one might be a phase ahead of another; name to the pipeline the "
+                                "axes along which loads are shared",
+                                along, "xyz"[i]));
   });
   return stage;
 }
 
-Consumer::Consumer(const Pipeline& pipeline, bool peeks, std::optional<u32> total)
-    : pipeline_(pipeline), stage_(0), parity_(0), peer_(0) {
+Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total)
+    : ring_(std::move(ring)), stage_(0), parity_(0), peer_(0) {
   if (peeks) seen_full_.emplace(pred(false));
-  if (total) refills_.emplace(s32(*total) - pipeline.stages_);
-  if (pipeline.peers_ == 1) return;
+  if (total) refills_.emplace(s32(*total) - ring_->stages);
+  if (ring_->peers == 1) return;
   if (!total) detail::TileContext::of(Builder::current()).meet_at_end = true;
-  u32 lane = laneid(), x = cluster_ctaid_x(), y = cluster_ctaid_y(),
-      width = Builder::current().signature().cluster[0];
-  u32 other = lane - width;  // of the y of the others in the column
-  u32 peer = select(lane < width, lane + y * width, x + (other + u32(other >= y)) * width);
-  peer_ = select(lane < u32(pipeline.peers_), peer, u32(0));
+  u32 lane = laneid(), peers = ring_->peers;
+  peer_ = select(lane < peers, detail::rank_in_line(ring_->axes, lane, Where::here()), u32(0));
 }
 
 Stage Consumer::wait(Where where) {
   AtLine line(where);
   u32 index = stage_;
-  smem full = pipeline_.full(index);
+  smem full = ring_->full(index);
   if (seen_full_) {
     if_(
         !seen_full_->value(), [&] { barrier_wait(full, parity_, where); }, where);
@@ -141,10 +173,10 @@ Stage Consumer::wait(Where where) {
   } else {
     barrier_wait(full, parity_, where);
   }
-  pipeline_.advance(stage_, parity_);
+  ring_->advance(stage_, parity_);
   if (refills_) *refills_ = refills_->value() - 1;
 
-  Stage stage(index, full);
+  Stage stage(index, full, ring_);
   stage.refilled_ = refilled(1);
   stage.released_ = std::make_shared<bool>(false);
   Builder::current(where).on_finish([released = stage.released_, where] {
@@ -157,14 +189,14 @@ Stage Consumer::wait(Where where) {
 void Consumer::peek(Where where) {
   if (!seen_full_) throw Error(where, "peek: for a consumer made with Peeks::yes");
   AtLine line(where);
-  *seen_full_ = mbarrier_test_wait_parity(pipeline_.full(stage_), parity_, where);
+  *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_, where);
 }
 
 // Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
 void Consumer::arrive(u32 stage, pred unless, Where where) const {
-  smem empty = pipeline_.empty(stage);
-  u32 lane = laneid(where), peers = pipeline_.peers_;
-  if (pipeline_.peers_ == 1)
+  smem empty = ring_->empty(stage);
+  u32 lane = laneid(where), peers = ring_->peers;
+  if (ring_->peers == 1)
     mbarrier_arrive.when((lane == 0) & !unless)(empty, where);
   else
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_, where), where);
@@ -173,18 +205,31 @@ void Consumer::arrive(u32 stage, pred unless, Where where) const {
 // Whether the stage `behind` the next one will be filled again, for all that is known.
 pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() > -behind : pred(true); }
 
-u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(pipeline_.stages_), stage) - 1; }
+u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(ring_->stages), stage) - 1; }
+
+void Consumer::check(const Stage& stage, std::string_view operation, Where where) const {
+  if (!stage.released_)
+    throw Error(where, fmt::format("{}: a consumer's stage comes from wait()", operation));
+  if (stage.ring_ == ring_) return;
+  auto describe = [](const detail::Ring& ring) {
+    return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
+  };
+  throw Error(where,
+              fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its "
+                          "own consumer hands it back",
+                          operation, describe(*stage.ring_), describe(*ring_)));
+}
 
 void Consumer::release(const Stage& stage, Where where) {
-  if (!stage.released_) throw Error(where, "release: a consumer's stage comes from wait()");
+  check(stage, "release", where);
   AtLine line(where);
   arrive(stage.index(), !*stage.refilled_, where);
   *stage.released_ = true;
 }
 
 void Consumer::release_previous(const Stage& stage, pred first, Where where) {
-  if (!stage.released_) throw Error(where, "release_previous: a consumer's stage comes from wait()");
-  if (pipeline_.stages_ < 2)
+  check(stage, "release_previous", where);
+  if (ring_->stages < 2)
     throw Error(where, "release_previous: with one stage the producer would wait for the stage that is kept");
   AtLine line(where);
   arrive(previous(stage.index()), first | !refilled(2), where);
@@ -209,32 +254,31 @@ void Consumer::skip(u32 count, Where where) {
   if (seen_full_) *seen_full_ = pred(false);
   if (refills_) *refills_ = refills_->value() - s32(count);
   u32 position = stage_.value() + count;
-  u32 turns = position / pipeline_.stages_;
-  stage_ = position % pipeline_.stages_;
+  u32 turns = position / ring_->stages;
+  stage_ = position % ring_->stages;
   parity_ = parity_.value() ^ (turns & 1);
 }
 
 Turns::Turns(Kernel& kernel, int warpgroups, Where where)
-    : count_(warpgroups),
-      mine_(kernel, std::vector<int>(static_cast<size_t>(std::max(warpgroups, 1)), 4), {"turn"}, where) {
+    : turns_(kernel, std::vector<int>(static_cast<size_t>(std::max(warpgroups, 1)), 4), {"turn"}, where) {
   if (warpgroups < 2)
     throw Error(where, fmt::format("turns: {} warpgroups; at least two take turns", warpgroups));
 }
 
 // The first need not wait at first: a wait for the phase before a barrier's first passes.
-WarpgroupTurn::WarpgroupTurn(const Turns& turns, u32 index)
+WarpgroupTurn::WarpgroupTurn(const Barriers& turns, u32 index)
     : turns_(turns), index_(index), parity_(select(index == 0, u32(1), u32(0))) {}
 
 void WarpgroupTurn::wait(Where where) {
   AtLine line(where);
-  barrier_wait(turns_.mine_[index_], parity_, where);
+  barrier_wait(turns_[index_], parity_, where);
   parity_ = parity_.value() ^ 1;
 }
 
 void WarpgroupTurn::pass(Where where) {
   AtLine line(where);
-  u32 next = select(index_ == turns_.count_ - 1, u32(0), index_ + 1);
-  mbarrier_arrive.when(laneid(where) == 0)(turns_.mine_[next], where);
+  u32 next = select(index_ == turns_.size() - 1, u32(0), index_ + 1);
+  mbarrier_arrive.when(laneid(where) == 0)(turns_[next], where);
 }
 
 }  // namespace ptxbuilder

@@ -6,6 +6,11 @@
 
 namespace ptxbuilder {
 
+namespace detail {
+// What a pipeline and its two ends share: whoever lives longest keeps it.
+struct Ring;
+}  // namespace detail
+
 // A stage that a ring handed out: which one, and the barrier that its copies complete on.
 class Stage {
  public:
@@ -16,10 +21,12 @@ class Stage {
  private:
   friend class Producer;
   friend class Consumer;
-  Stage(u32 index, smem full) : index_(index), full_(full) {}
+  Stage(u32 index, smem full, std::shared_ptr<const detail::Ring> ring)
+      : index_(index), full_(full), ring_(std::move(ring)) {}
 
   u32 index_;
   smem full_;
+  std::shared_ptr<const detail::Ring> ring_;  // that it is of
   std::optional<pred> refilled_;  // of a consumer's: whether the producer waits for it to come back
   std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
   std::shared_ptr<bool> released_;
@@ -36,8 +43,8 @@ class Producer {
 
  private:
   friend class Pipeline;
-  explicit Producer(const Pipeline& pipeline);
-  const Pipeline& pipeline_;
+  explicit Producer(std::shared_ptr<const detail::Ring> ring);
+  std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
 };
 
@@ -49,8 +56,9 @@ class Consumer {
   // Looks whether it is, without waiting: the wait() that comes next need not look again. For before a
   // wgmma_wait, during which the look is for nothing. Of consumer(Peeks::yes).
   void peek(Where where = Where::here());
-  // Hands the stage back. What reads it must be done: wgmma_wait first. A stage that is never released is an
-  // Error when the kernel is finished, since the producer would wait for ever.
+  // Hands the stage back. What reads it must be done: wgmma_wait first. Throws Error when it is another
+  // pipeline's. A stage that is never released is an Error when the kernel is finished, since the producer
+  // would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
   // The same one stage late, so that the products of `stage` run while those before them end: after
   // wgmma_wait(1) hands back the stage before it, unless `first` says that this consumer has none. The last
@@ -62,11 +70,12 @@ class Consumer {
 
  private:
   friend class Pipeline;
-  Consumer(const Pipeline& pipeline, bool peeks, std::optional<u32> total);
+  Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total);
+  void check(const Stage& stage, std::string_view operation, Where where) const;
   void arrive(u32 stage, pred unless, Where where) const;
   u32 previous(u32 stage) const;
   pred refilled(int behind) const;
-  const Pipeline& pipeline_;
+  std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
   std::optional<Var<pred>> seen_full_;  // the next stage, by peek()
   std::optional<Var<s32>> refills_;     // of stages from the next one on, where `total` is known
@@ -77,45 +86,40 @@ class Consumer {
 // Whether a consumer calls peek().
 enum class Peeks : uint8_t { no, yes };
 
-// Who fills the stages of a CTA: its own producer, or those of all CTAs of its cluster, by multicast.
+// Who fills the stages of a CTA: its own producer, or those of the CTAs of its cluster that are in line with
+// it too, by multicast.
 enum class Producers : uint8_t { own, cluster };
 
 class Pipeline {
  public:
   // `tiles` have `stages` stages each; `consumers` warpgroups read every stage. Makes two barriers a stage:
   // full, which completes when the CTA's producer has arrived and all bytes have, and empty, at which every
-  // warp of the consumers arrives: those of the CTA, or of all CTAs of the cluster, since a producer may only
-  // write into a peer's stage when the peer has released it.
+  // warp of the consumers arrives: those of the CTA, or, of a cluster's, of all CTAs in line with it, since a
+  // producer may only write into a peer's stage when the peer has released it.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
+  // CTAs fill stages together along `axes` alone; Producers::cluster is all of the cluster's. A load of every
+  // stage has to be shared along each of them: else a CTA might release a stage for the second time before
+  // another has for the first, and the producer takes the one for the other. Error when the kernel is
+  // finished.
+  Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
+           Where where = Where::here());
   Pipeline(const Pipeline&) = delete;
 
-  Producer producer() const { return Producer(*this); }
+  Producer producer() const { return Producer(ring_); }
   // `total`, the same in all CTAs of a cluster: the stages that the producer fills in all, whoever consumes
   // them. With it, the last ones, for which no producer waits any more, are not handed back, so that with
   // Producers::cluster a CTA may end while others still run; without it, CTAs meet before they end.
   Consumer consumer(Peeks peeks = Peeks::no, std::optional<u32> total = std::nullopt) const {
-    return {*this, peeks == Peeks::yes, total};
+    return {ring_, peeks == Peeks::yes, total};
   }
 
-  int stages() const { return stages_; }
+  int stages() const;
   uint32_t stage_bytes() const;
 
  private:
-  friend class Producer;
-  friend class Consumer;
-  void advance(Var<u32>& stage, Var<u32>& parity) const;
-
-  smem full(u32 stage) const { return barriers_[stage]; }
-  smem empty(u32 stage) const { return barriers_[stage] + 8 * stages_; }
-
-  int stages_;
-  int peers_;  // CTAs that release to a producer: 1, or those in line with it
-  std::vector<SharedTile> tiles_;
-  Barriers barriers_;
+  std::shared_ptr<const detail::Ring> ring_;
 };
-
-class Turns;
 
 // A warpgroup's place among those that go one after the other.
 class WarpgroupTurn {
@@ -126,8 +130,8 @@ class WarpgroupTurn {
 
  private:
   friend class Turns;
-  WarpgroupTurn(const Turns& turns, u32 index);
-  const Turns& turns_;
+  WarpgroupTurn(const Barriers& turns, u32 index);
+  Barriers turns_;
   u32 index_;
   Var<u32> parity_;
 };
@@ -138,14 +142,11 @@ class WarpgroupTurn {
 class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());
-  Turns(const Turns&) = delete;
 
-  WarpgroupTurn of(u32 warpgroup) const { return WarpgroupTurn(*this, warpgroup); }
+  WarpgroupTurn of(u32 warpgroup) const { return {turns_, warpgroup}; }
 
  private:
-  friend class WarpgroupTurn;
-  int count_;
-  Barriers mine_;  // completes when the warpgroup before passes
+  Barriers turns_;  // a warpgroup's completes when the one before passes
 };
 
 }  // namespace ptxbuilder
