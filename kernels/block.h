@@ -12,10 +12,10 @@ namespace ptxbuilder::kernels {
 inline constexpr TileExtent kBlock = {128, 128};
 
 // One thread brings two blocks, from the row of each map; all threads wait for both.
-inline void load_both(smem loaded, const TileView& l, TensorMap L, u32 l_row, const TileView& r, TensorMap R,
+inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, const LoadView& r, TensorMap R,
                       u32 r_row) {
   elect([&] {
-    mbarrier_arrive_expect_tx(loaded, l.tile().stage_bytes() + r.tile().stage_bytes());
+    mbarrier_arrive_expect_tx(loaded, l.place().bytes() + r.place().bytes());
     tma_load(l.on(loaded), L, 0, l_row);
     tma_load(r.on(loaded), R, 0, r_row);
   });

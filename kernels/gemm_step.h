@@ -19,7 +19,7 @@ struct GemmConfig {
   TileShape a_tile() const { return {bm, bk}; }
   TileShape b_tile() const { return b_k_major ? TileShape{bn, bk} : TileShape{bk, bn}; }
   // Loads the box of B whose first elements are k and n.
-  void load_b(const TileView& to, TensorMap B, u32 k, u32 n, Where where = Where::here()) const {
+  void load_b(const LoadView& to, TensorMap B, u32 k, u32 n, Where where = Where::here()) const {
     tma_load({to, where}, B, b_k_major ? k : n, b_k_major ? n : k);
   }
   // A stage of it as an operand of mma().

@@ -21,7 +21,9 @@ namespace {
 constexpr std::array<std::optional<Eviction>, 4> kHints = {std::nullopt, Eviction::normal, Eviction::first,
                                                            Eviction::last};
 
-TileView hinted(const TileView& view, std::optional<Eviction> hint) {
+// A LoadView, or a CopyView of the copies back.
+template <class View>
+View hinted(const View& view, std::optional<Eviction> hint) {
   return hint ? view.evict(*hint) : view;
 }
 
@@ -51,7 +53,7 @@ TEST_CASE("CTAs share a bulk copy along any axes, with any hint") {
       elect([&] {
         bulk_load(hinted(tile[0].expecting(bar[0]).multicast(axes), hint), in, part * kElements + 8);
         barrier_wait(bar[0], 0);
-        bulk_store(out, cluster_ctarank() * kElements, hinted(tile[0], hint));
+        bulk_store(out, cluster_ctarank() * kElements, hinted(CopyView(tile[0]), hint));
         cp_async_bulk_commit_group();
       });
       wait_stores(0);
@@ -118,7 +120,7 @@ Kernel joining(CopyReduction reduction, DType type, std::optional<Eviction> hint
   elect([&] {
     detail::bulk_load(tile[0].expecting(bar[0]), gmem(A), type, 0, Where::here());
     barrier_wait(bar[0], 0);
-    detail::bulk_store(reduction, gmem(D), type, 16, hinted(tile[0], hint), Where::here());
+    detail::bulk_store(reduction, gmem(D), type, 16, hinted(CopyView(tile[0]), hint), Where::here());
     cp_async_bulk_commit_group();
   });
   wait_stores(0);

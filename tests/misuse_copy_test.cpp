@@ -42,7 +42,7 @@ void load_view(const TensorCopy& copy, DType type, TileShape shape, int rows, Wh
 }
 
 // One bulk load into what `view` makes of a tile and a barrier.
-void load_bulk(TileShape shape, Swizzle swizzle, TileView (*view)(const TileView&, smem), Where where) {
+void load_bulk(TileShape shape, Swizzle swizzle, LoadView (*view)(const TileView&, smem), Where where) {
   Kernel k("k");
   auto [A] = k.params<gptr<f16>>("A");
   SharedTile tile = k.shared<f16>(shape, swizzle);
@@ -52,7 +52,7 @@ void load_bulk(TileShape shape, Swizzle swizzle, TileView (*view)(const TileView
   done(k);
 }
 
-TileView completing(const TileView& tile, smem barrier) { return tile.on(barrier); }
+LoadView completing(const TileView& tile, smem barrier) { return tile.on(barrier); }
 
 }  // namespace
 
@@ -339,18 +339,6 @@ TEST_CASE("tensor copies and views") {
          HERE tma_load(copy, bad ? view : view.on(bar[0]), A, {ds(0, 64), ds(0, 64)});
          done(k);
        }},
-      {"a store that CTAs share",
-       {"tma_reduce: a multicast view: only loads are shared by CTAs"},
-       [](bool bad) {
-         Kernel k("k");
-         k.cluster(2);
-         auto [A] = k.params<TensorMap>("A");
-         TileView view = k.shared<f16>({64, 64}, Swizzle128B)[0];
-         TileView from = bad ? view.multicast(ClusterAxis::x) : view;
-         TensorCopy copy(DType::f16, {64, 64});
-         HERE tma_reduce(CopyReduction::add, copy, A, {ds(0, 64), ds(0, 64)}, from);
-         done(k);
-       }},
       {"a reduction that the type has not",
        {"tma_reduce: xor of f16; f16 has add, min, max, and xor takes u32, s32, u64"},
        [](bool bad) {
@@ -514,7 +502,7 @@ TEST_CASE("slices") {
       {"a bulk copy without a barrier",
        {"bulk_load: the view has no barrier"},
        [](bool bad) {
-         auto alone = [](const TileView& tile, smem) { return tile; };
+         auto alone = [](const TileView& tile, smem) -> LoadView { return tile; };
          HERE load_bulk({8, 64}, SwizzleNone, bad ? alone : completing, marked);
        }},
       {"a bulk copy with something outside",

@@ -46,7 +46,7 @@ void load_shared(std::array<uint32_t, 3> cluster, int rows, bool one_coordinate,
   auto tile = k.shared<bf16>({rows, 64}, Swizzle128B);
   Barriers bar(k, {1});
   sync_cluster();
-  TileView view = tile[0].on(bar[0]).multicast(ClusterAxis::x);
+  LoadView view = tile[0].on(bar[0]).multicast(ClusterAxis::x);
   if (one_coordinate)
     tma_load({view, where}, A, 0);
   else
@@ -400,15 +400,6 @@ TEST_CASE("clusters and barriers") {
        [](bool bad) {
          HERE load_shared({2, 1, 1}, 16, bad, marked);
        }},
-      {"a store of a view with NaN outside",
-       {"tma_store: a view with nan outside: only loads find something outside the tensor"},
-       [](bool bad) {
-         Kernel k("k");
-         auto [A] = k.params<TensorMap>("A");
-         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
-         HERE tma_store(A, bad ? view.outside(OobFill::nan) : view, 0, 0);
-         done(k);
-       }},
       {"NaN of integers",
        {"tma_load: NaN outside of s32; TMA has it for f16, bf16, tf32, f32 and f64"},
        [](bool bad) {
@@ -448,14 +439,56 @@ TEST_CASE("clusters and barriers") {
          HERE tma_load(view.on(bar[0]).multicast(ClusterAxis::x | ClusterAxis::y), A, 0, 0);
          done(k);
        }},
-      {"a store that CTAs share",
-       {"tma_store: a multicast view: only loads are shared by CTAs; store the view itself"},
+      {"a load into a view with rows and columns exchanged",
+       {"tma_load: a transposed view of a bf16 64x64 tile", "exchanges no rows and columns"},
        [](bool bad) {
          Kernel k("k");
-         k.cluster(2);
          auto [A] = k.params<TensorMap>("A");
          TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
-         HERE tma_store(A, bad ? view.multicast(ClusterAxis::x) : view, 0, 0);
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE tma_load((bad ? view.transposed() : view).on(bar[0]), A, 0, 0);
+         done(k);
+       }},
+      {"a store of a view with rows and columns exchanged",
+       {"tma_store: a transposed view of a bf16 64x64 tile", "exchanges no rows and columns"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
+         HERE tma_store(A, bad ? view.transposed() : view, 0, 0);
+         done(k);
+       }},
+      {"a prefetch that completes on a barrier",
+       {"tma_prefetch: a view with a barrier, a hint to L2 or something outside"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
+         Barriers bar(k, {1});
+         sync_threads();
+         HERE tma_prefetch(bad ? view.on(bar[0]) : view.when(tid_x() == 0), A, 0, 0);
+         done(k);
+       }},
+      {"a prefetch with a hint to L2",
+       {"tma_prefetch: a view with a barrier, a hint to L2 or something outside"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
+         HERE tma_prefetch(bad ? view.evict(Eviction::first) : view.when(tid_x() == 0), A, 0, 0);
+         done(k);
+       }},
+      {"a list of six coordinates",
+       {"tma_load: a tensor has 1 to 5 coordinates, not 6"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         TileView view = k.shared<bf16>({64, 64}, Swizzle128B)[0];
+         Barriers bar(k, {1});
+         sync_threads();
+         const std::vector<u32> at(bad ? 6 : 2, u32(0));
+         HERE tma_load(view.on(bar[0]), A, at);
          done(k);
        }},
       {"a column that is not aligned",
@@ -498,7 +531,7 @@ TEST_CASE("clusters and barriers") {
          Barriers bar(k, {1});
          sync_cluster();
          tma_load(tile[0].on(bar[0]), A, 0, 0);
-         TileView second = tile[1].on(bar[0]);
+         LoadView second = tile[1].on(bar[0]);
          HERE tma_load(bad ? second.multicast(ClusterAxis::x) : second, A, 0, 0);
          done(k);
        }},

@@ -192,7 +192,7 @@ KernelRecord tensor_copy_of(const std::vector<CopyTransform>& transforms, Cluste
   auto a = k.shared<bf16>({128, 128}, Swizzle128B, 2), b = k.shared<bf16>({64, 128}, Swizzle128B);
   Barriers loaded(k, {1});
   TensorCopy copy(DType::bf16, {128, 128}, transforms, Swizzle128B), plain(DType::bf16, {1, 64, 128});
-  TileView to = a[1].on(loaded[0]);
+  LoadView to = a[1].on(loaded[0]);
   tma_load(copy, to.multicast(axes), A, {ds(0, 128), ds(0, 128)});
   tma_load(plain, b[0].on(loaded[0]), B, {ds(0, 1), ds(0, 64), ds(0, 128)});
   Accumulator acc(128, 64);

@@ -190,7 +190,7 @@ Kernel conditional(DType type, Form form, OobFill fill) {
   sync_threads();
   const pred first = tid_x() == 0, load = first & (loads == 1), keep = first & (stores == 1);
   const std::vector<Slice> from = {ds(u32(s32(-8)), 16), ds(u32(s32(-8)), 64)}, to = {ds(0, 16), ds(0, 64)};
-  const TileView loaded = tile[0].expecting(bar[0]).outside(fill).when(load);
+  const LoadView loaded = tile[0].expecting(bar[0]).outside(fill).when(load);
   if (form == Form::view)
     tma_load(loaded, A, -8, -8);
   else if (form == Form::copy)
@@ -331,9 +331,9 @@ TEST_CASE("hints to L2 change the instructions, and no element") {
     SharedTile tile = k.shared<f16>({64, 128}, Swizzle128B);
     Barriers bar(k, {1});
     sync_threads();
-    TileView view = hint ? tile[0].evict(*hint) : tile[0];
+    CopyView view = hint ? tile[0].evict(*hint) : tile[0];
     elect([&] {
-      mbarrier_arrive_expect_tx(bar[0], static_cast<uint32_t>(view.bytes()));
+      mbarrier_arrive_expect_tx(bar[0], static_cast<uint32_t>(view.place().bytes()));
       tma_load(view.on(bar[0]), A, 0, 0);
       barrier_wait(bar[0], 0);
       tma_store(D, view, 0, 0);
@@ -451,7 +451,7 @@ TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
   sptr<u32> words(tile[0].address());
   for (uint32_t i = 0; i < 64 * 128 / 2; i += 128) words[i + tid_x()] = 7;
   sync_threads();
-  const TileView shared = tile[0].multicast(ClusterAxis::x);
+  const LoadView shared = tile[0].multicast(ClusterAxis::x);
   elect([&] { tma_prefetch(shared, A, 0, -8); });
   gptr<u32> seen(gmem(out) + u64(cluster_ctarank()) * 32768);
   for (uint32_t i = 0; i < 64 * 128 / 2; i += 128) seen[i + tid_x()] = words[i + tid_x()].value();

@@ -39,18 +39,18 @@ gmem element_of(gmem base, DType type, u32 index) {
 
 namespace detail {
 
-void bulk_load(const TileView& to, gmem from, DType type, u32 start, Where where) {
+void bulk_load(const LoadView& to, gmem from, DType type, u32 start, Where where) {
   AtLine line(where);
   namespace rows = isa::rows_def;
   const int count = ctas_along(to.multicast_axes(), where);
-  const uint32_t bytes = bulk_bytes(to, type, start, count, "bulk_load", where);
+  const uint32_t bytes = bulk_bytes(to.place(), type, start, count, "bulk_load", where);
   if (to.fill() != OobFill::zero)
     throw Error(where,
                 fmt::format("bulk_load: a view with {} outside: a bulk copy has no tensor to be outside of",
                             name(to.fill())));
   begin_load(to, "bulk_load", where);
   gmem source = element_of(from, type, start);
-  smem place = to.address();
+  smem place = to.place().address();
   std::optional<u16> mask;
   if (count > 1) {
     const ClusterGroup group = cluster_group(to.multicast_axes(), where);
@@ -59,7 +59,7 @@ void bulk_load(const TileView& to, gmem from, DType type, u32 start, Where where
     place = place + part;
     mask = group.mask;
   }
-  const std::optional<u64> policy = cache_policy(to, where);
+  const std::optional<u64> policy = cache_policy(to.eviction(), where);
   std::vector<Argument> arguments = {place, source, u32(bytes, where), *to.barrier()};
   if (mask) arguments.emplace_back(*mask);
   if (policy) arguments.emplace_back(*policy);
@@ -70,16 +70,16 @@ void bulk_load(const TileView& to, gmem from, DType type, u32 start, Where where
   Builder::current(where).emit(row, arguments, to.condition(), where);
 }
 
-void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32 start, const TileView& from,
+void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32 start, const CopyView& from,
                 Where where) {
   AtLine line(where);
   namespace rows = isa::rows_def;
   const std::string_view operation = reduction ? "bulk_reduce" : "bulk_store";
-  const uint32_t bytes = bulk_bytes(from, type, start, 1, operation, where);
-  begin_store(from, operation, where);
+  const uint32_t bytes = bulk_bytes(from.place(), type, start, 1, operation, where);
+  check_upright(from.place(), operation, where);
   if (reduction) check_reduction(*reduction, type, operation, where);
-  const std::optional<u64> policy = cache_policy(from, where);
-  std::vector<Argument> arguments = {element_of(to, type, start), from.address(), u32(bytes, where)};
+  const std::optional<u64> policy = cache_policy(from.eviction(), where);
+  std::vector<Argument> arguments = {element_of(to, type, start), from.place().address(), u32(bytes, where)};
   if (policy) arguments.emplace_back(*policy);
   const isa::Row& row = reduction ? isa::cp_reduce_async_bulk({*reduction, type, policy.has_value()}, where)
                         : policy  ? rows::cp_async_bulk_store_cache_hint

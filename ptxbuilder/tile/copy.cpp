@@ -24,23 +24,23 @@ struct Part {
   u16 mask;
 };
 
-Part part_of(const TileView& view, std::string_view operation, Where where) {
-  const int count = ctas_along(view.multicast_axes(), where);
-  if (view.row_count() % (8 * count) != 0)
-    throw Error(where, fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation,
-                                   view.row_count(), count));
+Part part_of(const LoadView& view, std::string_view operation, Where where) {
+  const int count = ctas_along(view.multicast_axes(), where), all = view.place().row_count();
+  if (all % (8 * count) != 0)
+    throw Error(where,
+                fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation, all, count));
   const ClusterGroup group = cluster_group(view.multicast_axes(), where);
-  const int rows = view.row_count() / count;
+  const int rows = all / count;
   u32 first = group.index * rows;
-  return {view.rows(first, rows, where), first, group.mask};
+  return {view.place().rows(first, rows, where), first, group.mask};
 }
 
 // The same for every CTA, as numbers.
-void record_slices(CopyRecord& record, const TileView& view, Where where) {
-  const int count = ctas_along(view.multicast_axes(), where), rows = view.row_count() / count;
+void record_slices(CopyRecord& record, const TileView& view, ClusterAxes axes, Where where) {
+  const int count = ctas_along(axes, where), rows = view.row_count() / count;
   for (int i = 0; i < count; ++i)
     record.slices.push_back({i * rows, i * rows, 0, static_cast<int>(record.boxes.size())});
-  if (count > 1) record_group(record, view.multicast_axes(), where);
+  if (count > 1) record_group(record, axes, where);
 }
 
 TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation, Where where) {
@@ -96,7 +96,7 @@ void each_box(const CopyRecord& record, const TileView& view, std::vector<u32> c
 struct Fetch {
   Fetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates,
         std::optional<OobFill> fill, std::string_view operation)
-      : view(to.view), start(coordinates) {
+      : view(to.view.place()), start(coordinates) {
     const int rank = static_cast<int>(coordinates.size());
     if (ctas_along(to.view.multicast_axes(), to.where) > 1) {
       if (rank < 2)
@@ -122,35 +122,37 @@ void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>
 
 }  // namespace
 
-void begin_load(const TileView& to, std::string_view operation, Where where) {
+void check_upright(const TileView& place, std::string_view operation, Where where) {
+  if (place.is_transposed())
+    throw Error(where,
+                fmt::format("{}: a transposed view of a {}: a copy exchanges no rows and columns; give it "
+                            "the view that is not transposed",
+                            operation, place.whole().describe()));
+}
+
+void begin_load(const LoadView& to, std::string_view operation, Where where) {
+  const TileView& place = to.place();
+  check_upright(place, operation, where);
   if (!to.barrier())
     throw Error(where,
                 fmt::format("{}: the view has no barrier to complete on: take it from a pipeline's stage, or "
                             "add .on(barrier)",
                             operation));
-  if (to.on_copy()) (*to.on_copy())(to, where);
+  if (place.stage_barrier() && !place.on_load())
+    throw Error(where, fmt::format("{}: into a consumer's stage; loads go into a producer's, from acquire()",
+                                   operation));
+  if (place.on_load()) (*place.on_load())(to, where);
   if (!to.expects()) return;
-  const auto bytes = static_cast<uint32_t>(to.bytes());
+  const auto bytes = static_cast<uint32_t>(place.bytes());
   if (to.condition())
     mbarrier_arrive_expect_tx.when (*to.condition())(*to.barrier(), bytes, where);
   else
     mbarrier_arrive_expect_tx(*to.barrier(), bytes, where);
 }
 
-void begin_store(const TileView& from, std::string_view operation, Where where) {
-  if (!from.multicast_axes().empty())
-    throw Error(where, fmt::format("{}: a multicast view: only loads are shared by CTAs; store the view "
-                                   "itself",
-                                   operation));
-  if (from.fill() != OobFill::zero)
-    throw Error(where, fmt::format("{}: a view with {} outside: only loads find something outside the "
-                                   "tensor; what a store has there is dropped",
-                                   operation, name(from.fill())));
-}
-
-std::optional<u64> cache_policy(const TileView& view, Where where) {
-  if (!view.eviction()) return std::nullopt;
-  switch (*view.eviction()) {
+std::optional<u64> cache_policy(const std::optional<Eviction>& eviction, Where where) {
+  if (!eviction) return std::nullopt;
+  switch (*eviction) {
     case Eviction::first:
       return createpolicy_evict_first(where);
     case Eviction::last:
@@ -230,16 +232,16 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
   parameter.tensor_map = std::move(wanted);
 }
 
-void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
+void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
   begin_load(to.view, "tma_load", to.where);
-  const std::optional<u64> policy = cache_policy(to.view, to.where);
+  const std::optional<u64> policy = cache_policy(to.view.eviction(), to.where);
   const Fetch fetch(to, from, coordinates, to.view.fill(), "tma_load");
   const isa::Row& row = isa::cp_async_bulk_tensor_load(
       {static_cast<int>(coordinates.size()), fetch.part.has_value(), policy.has_value()}, to.where);
-  CopyRecord record = make_record(builder, false, from, to.view, to.where);
-  record_slices(record, to.view, to.where);
+  CopyRecord record = make_record(builder, false, from, to.view.place(), to.where);
+  record_slices(record, to.view.place(), to.view.multicast_axes(), to.where);
   each_box(record, fetch.view, fetch.start, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {address, from};
     append_coordinates(arguments, at);
@@ -251,12 +253,18 @@ void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coo
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }
 
-void tma_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
+void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
+  check_upright(to.view.place(), "tma_prefetch", to.where);
+  if (to.view.own_barrier() || to.view.eviction() || to.view.fill() != OobFill::zero)
+    throw Error(
+        to.where,
+        "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load "
+        "goes; a prefetch completes on nothing and writes nothing");
   const Fetch fetch(to, from, coordinates, std::nullopt, "tma_prefetch");
   const isa::Row& row = isa::cp_async_bulk_tensor_prefetch(static_cast<int>(coordinates.size()), to.where);
-  each_box(make_record(builder, false, from, to.view, to.where), fetch.view, fetch.start,
+  each_box(make_record(builder, false, from, to.view.place(), to.where), fetch.view, fetch.start,
            [&](smem, const std::vector<u32>& at) {
              std::vector<Argument> arguments = {from};
              append_coordinates(arguments, at);
@@ -264,27 +272,28 @@ void tma_prefetch(const Destination& to, TensorMap from, const std::vector<u32>&
            });
 }
 
-void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const TileView& from,
+void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& view,
                const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   int rank = static_cast<int>(coordinates.size());
-  begin_store(from, operation, to.where);
+  const TileView& from = view.place();
+  check_upright(from, operation, to.where);
   if (reduction) check_reduction(*reduction, from.tile().dtype(), operation, to.where);
   bind_tensor_map(to.map, recipe(from, rank, operation, to.where), std::nullopt,
                   "a " + from.tile().describe(), operation, to.where);
   check_innermost(coordinates[0], from.tile().dtype(), operation, to.where);
-  const std::optional<u64> policy = cache_policy(from, to.where);
+  const std::optional<u64> policy = cache_policy(view.eviction(), to.where);
   const isa::Row& row = isa::cp_async_bulk_tensor_store({rank, reduction, policy.has_value()}, to.where);
   Builder& builder = Builder::current(to.where);
   CopyRecord record = make_record(builder, true, to.map, from, to.where);
-  record_slices(record, from, to.where);
+  record_slices(record, from, {}, to.where);
   each_box(record, from, coordinates, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {to.map};
     append_coordinates(arguments, at);
     arguments.emplace_back(address);
     if (policy) arguments.emplace_back(*policy);
-    builder.emit(row, arguments, from.condition(), to.where);
+    builder.emit(row, arguments, view.condition(), to.where);
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }

@@ -1,6 +1,7 @@
 // Copies of tiles between global and shared memory by TMA (PTX ISA, cp.async.bulk.tensor).
 #pragma once
 
+#include "ptxbuilder/tile/copy_view.h"
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
@@ -11,8 +12,9 @@ namespace detail {
 
 // A destination together with the caller's line, which a variadic function cannot take last.
 struct Destination {
-  Destination(TileView view, Where where = Where::here()) : view(std::move(view)), where(where) {}  // NOLINT
-  TileView view;
+  template <std::convertible_to<LoadView> V>
+  Destination(V view, Where where = Where::here()) : view(std::move(view)), where(where) {}  // NOLINT
+  LoadView view;
   Where where;
 };
 
@@ -31,18 +33,24 @@ struct MapArgument {
   Where where;
 };
 
-void tma_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
-void tma_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
-void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const TileView& from,
+void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
+void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
+void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
                const std::vector<u32>& coordinates);
+
+// As ptxbuilder::tma_load of a list, which calls that find both prefer.
+template <std::same_as<std::vector<u32>> List>
+void tma_load(const Destination& to, TensorMap from, const List& coordinates) {
+  emit_load(to, from, coordinates);
+}
 
 // What stands before the copies of a load: the view has a barrier, its stage is told, and, where it is
 // expecting(), the bytes are expected.
-void begin_load(const TileView& to, std::string_view operation, Where where);
-// What stands before those of a store: Error where the view says what is for loads alone.
-void begin_store(const TileView& from, std::string_view operation, Where where);
+void begin_load(const LoadView& to, std::string_view operation, Where where);
+// Throws Error for a view with rows and columns exchanged, which copies do not do.
+void check_upright(const TileView& place, std::string_view operation, Where where);
 // The hint of a view as an instruction takes it.
-std::optional<u64> cache_policy(const TileView& view, Where where);
+std::optional<u64> cache_policy(const std::optional<Eviction>& eviction, Where where);
 // Throws Error that names what the type has, and which types the reduction takes.
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation, Where where);
 // Throws Error where the host knows that a box begins at no multiple of 16 bytes along the innermost
@@ -68,30 +76,46 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 // uses the map with another box or fill, and when the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
-  detail::tma_load(to, from, {detail::coordinate(coordinates, to.where)...});
+  detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});
+}
+// The same of a list of coordinates, as many as are known when the kernel is built; of negative ones their
+// bits.
+inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates) {
+  detail::emit_load(to, from, coordinates);
 }
 
 // Brings to L2 what a load into the view would fetch, which is then faster (PTX ISA,
 // cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent: it may come before
-// griddepcontrol_wait().
+// griddepcontrol_wait(). Throws Error for a view with a barrier of its own, a hint to L2 or something
+// outside, which have no effect here.
 template <detail::Coordinate... C>
 void tma_prefetch(detail::Destination like, TensorMap from, C... coordinates) {
-  detail::tma_prefetch(like, from, {detail::coordinate(coordinates, like.where)...});
+  detail::emit_prefetch(like, from, {detail::coordinate(coordinates, like.where)...});
+}
+inline void tma_prefetch(detail::Destination like, TensorMap from, const std::vector<u32>& coordinates) {
+  detail::emit_prefetch(like, from, coordinates);
 }
 
 // Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls it, or
 // is named by `.when()`, after all writers have executed fence_proxy_async_shared and met at a barrier, and
 // then commits: cp_async_bulk_commit_group.
 template <detail::Coordinate... C>
-void tma_store(detail::MapArgument to, const TileView& from, C... coordinates) {
+void tma_store(detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, std::nullopt, from, {detail::coordinate(coordinates, to.where)...});
+}
+inline void tma_store(detail::MapArgument to, const CopyView& from, const std::vector<u32>& coordinates) {
+  detail::tma_store(to, std::nullopt, from, coordinates);
 }
 
 // The same where each element joins the one that is there: add, min, max, inc, dec, bit_and, bit_or, bit_xor
 // (PTX ISA, cp.reduce.async.bulk.tensor). Throws Error that names what the type has.
 template <detail::Coordinate... C>
-void tma_reduce(CopyReduction reduction, detail::MapArgument to, const TileView& from, C... coordinates) {
+void tma_reduce(CopyReduction reduction, detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, reduction, from, {detail::coordinate(coordinates, to.where)...});
+}
+inline void tma_reduce(CopyReduction reduction, detail::MapArgument to, const CopyView& from,
+                       const std::vector<u32>& coordinates) {
+  detail::tma_store(to, reduction, from, coordinates);
 }
 
 }  // namespace ptxbuilder

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/tile/copy_view.h"
 #include "ptxbuilder/tile/multicast.h"
 
 namespace ptxbuilder {
@@ -39,11 +40,20 @@ constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::
 ClusterAxes axis(size_t i) { return static_cast<ClusterAxis>(i); }
 
 // A load into a stage brings all its bytes, and only to CTAs that say when they have read the stage before.
-void check_stage_view(const TileView& view, const detail::Ring& ring, Where where) {
+void check_stage_view(const LoadView& view, const detail::Ring& ring, Where where) {
   if (view.condition())
     throw Error(where,
                 "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
                 "that the stage expects would never arrive; put acquire() under it too");
+  if (view.own_barrier())
+    throw Error(
+        where,
+        "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that "
+        "the stage expects would never arrive");
+  const TileView& place = view.place();
+  if (place.row_count() != place.whole().rows() || place.tile().cols() != place.whole().cols())
+    throw Error(where, fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes",
+                                   place.row_count(), place.tile().cols(), place.whole().describe()));
   const ClusterAxes axes = view.multicast_axes();
   const int count = detail::ctas_along(axes, where);
   if (count > 1 && ring.peers == 1)
@@ -118,8 +128,8 @@ Stage Producer::acquire(Where where) {
     ClusterAxes shared;
   };
   auto site = std::make_shared<Site>(Site{std::vector<bool>(ring_->tiles.size()), {}});
-  auto told = [site, ring = ring_](const TileView& view, Where at) {
-    const SharedTile& tile = view.whole();
+  auto told = [site, ring = ring_](const LoadView& view, Where at) {
+    const SharedTile& tile = view.place().whole();
     const auto found = std::find(ring->tiles.begin(), ring->tiles.end(), tile);
     if (found == ring->tiles.end())
       throw Error(at, fmt::format("tma_load: the {} is none of the pipeline's", tile.describe()));
@@ -131,7 +141,7 @@ Stage Producer::acquire(Where where) {
     site->loaded[i] = true;
     site->shared = site->shared | view.multicast_axes();
   };
-  stage.on_copy_ = std::make_shared<std::function<void(const TileView&, Where)>>(told);
+  stage.on_load_ = std::make_shared<std::function<void(const LoadView&, Where)>>(told);
   Builder::current(where).on_finish([site, ring = ring_, where] {
     for (size_t i = 0; i < ring->tiles.size(); ++i)
       if (!site->loaded[i])

@@ -16,7 +16,7 @@ class Stage {
  public:
   u32 index() const { return index_; }
   smem full_barrier() const { return full_; }
-  const std::shared_ptr<std::function<void(const TileView&, Where)>>& on_copy() const { return on_copy_; }
+  const std::shared_ptr<std::function<void(const LoadView&, Where)>>& on_load() const { return on_load_; }
 
  private:
   friend class Producer;
@@ -28,7 +28,7 @@ class Stage {
   smem full_;
   std::shared_ptr<const detail::Ring> ring_;  // that it is of
   std::optional<pred> refilled_;  // of a consumer's: whether the producer waits for it to come back
-  std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
+  std::shared_ptr<std::function<void(const LoadView&, Where)>> on_load_;
   std::shared_ptr<bool> released_;
 };
 

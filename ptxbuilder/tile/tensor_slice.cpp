@@ -147,16 +147,16 @@ void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy,
 }
 
 void store_view(std::optional<CopyReduction> reduction, const TensorCopy& copy, TensorMap to,
-                const std::vector<Slice>& slices, const TileView& from, Where where) {
+                const std::vector<Slice>& slices, const CopyView& from, Where where) {
   AtLine line(where);
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
-  detail::begin_store(from, operation, where);
-  check_view(copy, from, operation, where);
+  detail::check_upright(from.place(), operation, where);
+  check_view(copy, from.place(), operation, where);
   if (reduction) detail::check_reduction(*reduction, copy.dtype(), operation, where);
-  store_boxes(reduction, copy, to, slices, from.address(), detail::cache_policy(from, where),
-              from.condition(), where);
+  store_boxes(reduction, copy, to, slices, from.place().address(),
+              detail::cache_policy(from.eviction(), where), from.condition(), where);
   detail::TileContext::of(Builder::current(where))
-      .record.copies.push_back(make_record(copy, true, to, from, 1, where));
+      .record.copies.push_back(make_record(copy, true, to, from.place(), 1, where));
 }
 
 }  // namespace
@@ -217,22 +217,23 @@ SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where whe
   return slice;
 }
 
-void tma_load(const TensorCopy& whole, const TileView& to, TensorMap from, const std::vector<Slice>& slices,
+void tma_load(const TensorCopy& whole, const LoadView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where) {
   AtLine line(where);
-  check_view(whole, to, "tma_load", where);
+  check_view(whole, to.place(), "tma_load", where);
   check_slices(whole, slices, "tma_load", where);
   detail::begin_load(to, "tma_load", where);
   const int count = detail::ctas_along(to.multicast_axes(), where);
   std::optional<detail::ClusterGroup> shared;
   if (count > 1) shared = detail::cluster_group(to.multicast_axes(), where);
   const TensorCopy copy = whole.divided(count, where);
-  const std::optional<u64> policy = detail::cache_policy(to, where);
+  const std::optional<u64> policy = detail::cache_policy(to.eviction(), where);
   detail::bind_tensor_map(from, copy.recipe(), to.fill(), copy.describe(), "tma_load", where);
   const isa::Row& row =
       isa::cp_async_bulk_tensor_load({copy.map_rank(), shared.has_value(), policy.has_value()}, where);
   const int each = copy.boxes() / count;
-  smem start = shared ? to.address() + shared->index * (each * copy.box_bytes()) : to.address();
+  smem start = to.place().address();
+  if (shared) start = start + shared->index * (each * copy.box_bytes());
   for (int i = 0; i < each; ++i) {
     const Index box = shared ? Index(shared->index * each + i) : Index(i);
     std::vector<Argument> arguments = {start + copy.box_offset(i), from};
@@ -243,18 +244,18 @@ void tma_load(const TensorCopy& whole, const TileView& to, TensorMap from, const
     if (policy) arguments.emplace_back(*policy);
     Builder::current(where).emit(row, arguments, to.condition(), where);
   }
-  CopyRecord record = make_record(copy, false, from, to, count, where);
+  CopyRecord record = make_record(copy, false, from, to.place(), count, where);
   if (shared) detail::record_group(record, to.multicast_axes(), where);
   detail::TileContext::of(Builder::current(where)).record.copies.push_back(std::move(record));
 }
 
-void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const TileView& from,
+void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const CopyView& from,
                Where where) {
   store_view(std::nullopt, copy, to, slices, from, where);
 }
 
 void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
-                const std::vector<Slice>& slices, const TileView& from, Where where) {
+                const std::vector<Slice>& slices, const CopyView& from, Where where) {
   store_view(reduction, copy, to, slices, from, where);
 }
 

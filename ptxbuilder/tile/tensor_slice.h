@@ -37,14 +37,14 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 // begins at a multiple of its tile, and one that is left out at 0: Error where the host knows better. Throws
 // Error when the lengths are not the copy's, the view has another type or extent, or another copy uses the
 // map with another box or fill.
-void tma_load(const TensorCopy& copy, const TileView& to, TensorMap from, const std::vector<Slice>& slices,
+void tma_load(const TensorCopy& copy, const LoadView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where = Where::here());
 // The reverse, and the reverse where each element joins the one that is there; see tile/copy.h for what
 // surrounds it, and for reductions.
-void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const TileView& from,
+void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const CopyView& from,
                Where where = Where::here());
 void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
-                const std::vector<Slice>& slices, const TileView& from, Where where = Where::here());
+                const std::vector<Slice>& slices, const CopyView& from, Where where = Where::here());
 
 // The same from and to an address, which is aligned to the swizzle's pattern (8 spans, at least 128 bytes),
 // for what is no tile of its own. Nothing of it is proved. Threads do it where `condition` holds, or all that

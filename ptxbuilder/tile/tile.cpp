@@ -86,8 +86,8 @@ TileView SharedTile::operator[](u32 stage) const {
 
 TileView SharedTile::operator[](const Stage& stage) const {
   TileView view = (*this)[stage.index()];
-  view.barrier_ = stage.full_barrier();
-  view.on_copy_ = stage.on_copy();
+  view.stage_barrier_ = stage.full_barrier();
+  view.on_load_ = stage.on_load();
   return view;
 }
 
@@ -141,43 +141,6 @@ TileView TileView::cols(u32 first, int count, Where where) const {
 TileView TileView::transposed() const {
   TileView view = *this;
   view.transposed_ = !transposed_;
-  return view;
-}
-
-TileView TileView::multicast(ClusterAxes axes) const {
-  TileView view = *this;
-  view.multicast_ = axes;
-  return view;
-}
-
-TileView TileView::on(smem barrier) const {
-  TileView view = *this;
-  view.barrier_ = barrier;
-  view.expects_ = false;
-  return view;
-}
-
-TileView TileView::expecting(smem barrier) const {
-  TileView view = on(barrier);
-  view.expects_ = true;
-  return view;
-}
-
-TileView TileView::evict(Eviction eviction) const {
-  TileView view = *this;
-  view.eviction_ = eviction;
-  return view;
-}
-
-TileView TileView::when(pred condition) const {
-  TileView view = *this;
-  view.condition_ = condition;
-  return view;
-}
-
-TileView TileView::outside(OobFill fill) const {
-  TileView view = *this;
-  view.fill_ = fill;
   return view;
 }
 

@@ -45,8 +45,10 @@ enum class Eviction : uint8_t { normal, first, last };
 
 class SharedTile;
 class Stage;
+class CopyView;
+class LoadView;
 
-// One stage of a tile, whole or some of its rows, at an address known on the device.
+// One stage of a tile, whole or some of its rows, at an address known on the device: a place.
 class TileView {
  public:
   // `count` rows from `first`, a multiple of 8 so that the swizzle's pattern starts anew.
@@ -55,22 +57,24 @@ class TileView {
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
+  // How copies go is no part of the place: each of these yields a view that copies alone take.
+  //
   // Loads by TMA fetch this view once for all CTAs of the cluster along `axes`, one or more: each fetches its
   // part of the rows, for all of them. Every one of the CTAs expects the bytes of the whole view. With one
   // CTA along the axes it is a plain load.
-  TileView multicast(ClusterAxes axes) const;
-  // Copies into this view complete on `barrier`. The caller arrives there and expects their bytes; or, with
-  // expecting(), each copy does so itself, for all of the view.
-  TileView on(smem barrier) const;
-  TileView expecting(smem barrier) const;
-  // Copies by TMA from and to this view give L2 this hint; without, none.
-  TileView evict(Eviction eviction) const;
-  // Copies by TMA from and to this view, and what expecting() expects of them, are for threads where
-  // `condition` holds alone. Not for views of a pipeline's stage, which expects all of its bytes.
-  TileView when(pred condition) const;
+  LoadView multicast(ClusterAxes axes) const;
+  // Loads into this view complete on `barrier`. The caller arrives there and expects their bytes; or, with
+  // expecting(), each load does so itself, for all of the view.
+  LoadView on(smem barrier) const;
+  LoadView expecting(smem barrier) const;
   // What loads by TMA into this view find outside the tensor: zeros unless said, or NaN, of f16, bf16, tf32,
   // f32 and f64. All loads by one tensor map find the same.
-  TileView outside(OobFill fill) const;
+  LoadView outside(OobFill fill) const;
+  // Copies by TMA from and to this view give L2 this hint; without, none.
+  CopyView evict(Eviction eviction) const;
+  // Copies by TMA from and to this view, and what expecting() expects of them, are for threads where
+  // `condition` holds alone. Not for views of a pipeline's stage, which expects all of its bytes.
+  CopyView when(pred condition) const;
 
   const SharedTile& tile() const { return *tile_; }
   smem address() const { return address_; }
@@ -81,15 +85,10 @@ class TileView {
   const std::optional<int>& first_row() const { return first_row_; }
   const std::optional<int>& first_col() const { return first_col_; }
   bool is_transposed() const { return transposed_; }
-  const std::optional<smem>& barrier() const { return barrier_; }
-  bool expects() const { return expects_; }
-  ClusterAxes multicast_axes() const { return multicast_; }
-  const std::optional<Eviction>& eviction() const { return eviction_; }
-  const std::optional<pred>& condition() const { return condition_; }
-  OobFill fill() const { return fill_; }
   int bytes() const;  // of its elements
-  // Told of each copy into a view that came from a pipeline's stage.
-  const std::shared_ptr<std::function<void(const TileView&, Where)>>& on_copy() const { return on_copy_; }
+  // Of a view of a pipeline's stage: the barrier that loads into it complete on, and who is told of each.
+  const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
+  const std::shared_ptr<std::function<void(const LoadView&, Where)>>& on_load() const { return on_load_; }
 
  private:
   friend class SharedTile;
@@ -101,13 +100,8 @@ class TileView {
   int rows_ = 0;
   std::optional<int> first_row_ = 0, first_col_ = 0;
   bool transposed_ = false;
-  std::optional<smem> barrier_;
-  bool expects_ = false;
-  ClusterAxes multicast_;
-  std::optional<Eviction> eviction_;
-  std::optional<pred> condition_;
-  OobFill fill_ = OobFill::zero;
-  std::shared_ptr<std::function<void(const TileView&, Where)>> on_copy_;
+  std::optional<smem> stage_barrier_;
+  std::shared_ptr<std::function<void(const LoadView&, Where)>> on_load_;
 };
 
 // A tile's plan: rows x cols elements, row-major in panels as wide as the swizzle's span (as the shape says

@@ -1,9 +1,13 @@
 // Misuse that the C++ compiler refuses: with -DCASE=n the file must not compile, and the diagnostic must match the
 // expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every case. Run by tests/misuse/run.
+#include "ptxbuilder/tile/bulk_copy.h"
 #include "ptxbuilder/tile/copy.h"
 #include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/register_memory.h"
 #include "ptxbuilder/tile/register_partial.h"
+#include "ptxbuilder/tile/tensor_slice.h"
+#include "ptxbuilder/tile/thread_copy.h"
 
 using namespace ptxbuilder;
 
@@ -32,11 +36,11 @@ struct Short {
 };
 
 void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
-            gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view,
-            const RegisterTile<f32>& tile) {
+            gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view, Accumulator& acc,
+            const RegisterTile<f32>& tile, const TensorCopy& copy, const TiledCopy& tiled) {
   // One that a case does not use is no matter.
   (void)k, (void)p, (void)narrow, (void)with_sign, (void)wide, (void)real, (void)shared, (void)remote, (void)global;
-  (void)map, (void)view, (void)reals, (void)tile;
+  (void)map, (void)view, (void)reals, (void)tile, (void)acc, (void)copy, (void)tiled;
 
 #if IS(1)
   // CASE 1: no known conversion.*u64.*u32
@@ -181,5 +185,73 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 #if IS(35)
   // CASE 35: no match for .*operator&|invalid operands
   ONE_OF(tile, row_index(tile.layout())) & 3;
+#endif
+#if IS(36)
+  // CASE 36: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*CopyView
+  mma(acc, ONE_OF(view.when(p), view), view);
+#endif
+#if IS(37)
+  // CASE 37: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*CopyView
+  mma(acc, view, ONE_OF(view.evict(Eviction::first), view));
+#endif
+#if IS(38)
+  // CASE 38: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*LoadView
+  mma(acc, ONE_OF(view.multicast(ClusterAxis::x), view), view);
+#endif
+#if IS(39)
+  // CASE 39: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(CopyView|store)
+  store(ONE_OF(view.when(p), view), tile);
+#endif
+#if IS(40)
+  // CASE 40: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(CopyView|load)
+  load<f32>(ONE_OF(view.when(p), view));
+#endif
+#if IS(41)
+  // CASE 41: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(CopyView|load)
+  load(tiled, ONE_OF(view.when(p), view), narrow);
+#endif
+#if IS(42)
+  // CASE 42: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(CopyView|SharedPlace)
+  load_async(tiled, ONE_OF(view.when(p), view), GlobalTile{gmem(global), narrow}, narrow);
+#endif
+#if IS(43)
+  // CASE 43: CopyView.*has no member named .*rows|no member named .rows. in .*CopyView
+  (void)view ONE_OF(.when(p).rows(0, 8), .rows(0, 8).when(p));
+#endif
+#if IS(44)
+  // CASE 44: LoadView.*has no member named .*transposed|no member named .transposed. in .*LoadView
+  (void)view ONE_OF(.on(shared).transposed(), .transposed());
+#endif
+#if IS(45)
+  // CASE 45: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(LoadView|tma_store)
+  tma_store(map, ONE_OF(view.on(shared), view), 0, 0);
+#endif
+#if IS(46)
+  // CASE 46: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(LoadView|tma_store)
+  tma_store(map, ONE_OF(view.outside(OobFill::nan), view.when(p)), 0, 0);
+#endif
+#if IS(47)
+  // CASE 47: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(LoadView|tma_store)
+  tma_store(map, ONE_OF(view.multicast(ClusterAxis::x), view.evict(Eviction::first)), 0, 0);
+#endif
+#if IS(48)
+  // CASE 48: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(LoadView|tma_reduce)
+  tma_reduce(CopyReduction::add, map, ONE_OF(view.expecting(shared), view.when(p)), 0, 0);
+#endif
+#if IS(49)
+  // CASE 49: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(LoadView|tma_store)
+  tma_store(copy, map, {ds(0, 8)}, ONE_OF(view.on(shared), view.when(p)));
+#endif
+#if IS(50)
+  // CASE 50: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(LoadView|bulk_store)
+  bulk_store(global, 0, ONE_OF(view.on(shared), view.when(p)));
+#endif
+#if IS(51)
+  // CASE 51: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(CopyView|shared_slice)
+  shared_slice(ONE_OF(view.when(p), view), ds(0, 8), ds(0, 8));
+#endif
+#if IS(52)
+  // CASE 52: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(CopyView|MatrixProduct)
+  MatrixProduct(view, ONE_OF(view.evict(Eviction::last), view));
 #endif
 }

@@ -1,0 +1,64 @@
+// Views of shared memory together with how a copy goes from or to them, which copies alone take.
+#pragma once
+
+#include "ptxbuilder/tile/tile.h"
+
+namespace ptxbuilder {
+
+class LoadView;
+
+// A place in shared memory and how any copy goes from or to it. What computes with a tile takes the place.
+class CopyView {
+ public:
+  CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without more ado
+
+  // As for TileView, beside what was said before.
+  CopyView evict(Eviction eviction) const;
+  CopyView when(pred condition) const;
+  LoadView multicast(ClusterAxes axes) const;
+  LoadView on(smem barrier) const;
+  LoadView expecting(smem barrier) const;
+  LoadView outside(OobFill fill) const;
+
+  const TileView& place() const { return place_; }
+  const std::optional<Eviction>& eviction() const { return eviction_; }
+  const std::optional<pred>& condition() const { return condition_; }
+
+ private:
+  TileView place_;
+  std::optional<Eviction> eviction_;
+  std::optional<pred> condition_;
+};
+
+// The same of loads, which also complete on a barrier, may be shared by CTAs, and may reach outside a tensor.
+class LoadView {
+ public:
+  LoadView(TileView place) : copy_(std::move(place)) {}  // NOLINT
+  LoadView(CopyView copy) : copy_(std::move(copy)) {}    // NOLINT
+
+  LoadView evict(Eviction eviction) const;
+  LoadView when(pred condition) const;
+  LoadView multicast(ClusterAxes axes) const;
+  LoadView on(smem barrier) const;
+  LoadView expecting(smem barrier) const;
+  LoadView outside(OobFill fill) const;
+
+  const TileView& place() const { return copy_.place(); }
+  const std::optional<Eviction>& eviction() const { return copy_.eviction(); }
+  const std::optional<pred>& condition() const { return copy_.condition(); }
+  ClusterAxes multicast_axes() const { return multicast_; }
+  OobFill fill() const { return fill_; }
+  // Of on() or expecting(), else that of the stage that the place is of.
+  const std::optional<smem>& barrier() const { return own_barrier_ ? own_barrier_ : place().stage_barrier(); }
+  const std::optional<smem>& own_barrier() const { return own_barrier_; }
+  bool expects() const { return expects_; }
+
+ private:
+  CopyView copy_;
+  ClusterAxes multicast_;
+  OobFill fill_ = OobFill::zero;
+  std::optional<smem> own_barrier_;
+  bool expects_ = false;
+};
+
+}  // namespace ptxbuilder
