@@ -61,7 +61,7 @@ struct Operand {
             const std::optional<u32>& batch) const {
     std::vector<u32> at = k_major ? std::vector<u32>{k, start} : std::vector<u32>{start, k};
     if (batch) at.push_back(*batch);
-    detail::tma_load(shared_along ? tile[s].multicast(*shared_along) : tile[s], map, at);
+    tma_load(shared_along ? tile[s].multicast(*shared_along) : LoadView(tile[s]), map, at);
   }
   // `count` of the extent, from `first`.
   TileView view(const Stage& s, u32 first, int count) const {
