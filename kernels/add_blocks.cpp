@@ -10,8 +10,10 @@ Kernel add_blocks() {
   Kernel k("add_blocks");
   auto [l, r, out] = k.params<gptr<f16>, gptr<f16>, gptr<f16>>("l", "r", "out");
   auto layout = strided({kRows, kBlock.cols}, 8);
-  u32 first = ctaid_x() * (kRows * kBlock.cols);  // element of this CTA's rows
-  store(out + first, load(l + first, layout) + load(r + first, layout));
+  auto mine = [](gptr<f16> block) {  // this CTA's rows
+    return GlobalTensor(block, {kBlock.rows, kBlock.cols}).inner_tile(ctaid_x() * kRows, 0);
+  };
+  store(mine(out), load(mine(l), layout) + load(mine(r), layout));
   return k;
 }
 

@@ -16,6 +16,7 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k("gemm_cp_async_wgmma");
   auto [A, B, D, m, n, K] =
       k.params<gptr<bf16>, gptr<bf16>, TensorMap, u32, u32, u32>("A", "B", "D", "m", "n", "K");
+  GlobalTensor a(A, {m, K}), b(B, {n, K});
   auto sA = k.shared<bf16>({BM, BK}, Swizzle128B, kStages, "sA");
   auto sB = k.shared<bf16>({BN, BK}, Swizzle128B, kStages, "sB");
   const CopyAtom atom = CopyAtom::cp_async(16);
@@ -27,8 +28,8 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   u32 row = ctaid_y() * BM, col = ctaid_x() * BN, steps = ceil_div(K, BK);
   auto fetch = [&](u32 kt) {  // one group, empty beyond the end, so that waits can count
     if_(kt < steps, [&] {
-      load_async(copy_a, sA[kt % kStages], global_tile(A, m, K, row, kt * BK), tid_x());
-      load_async(copy_b, sB[kt % kStages], global_tile(B, n, K, col, kt * BK), tid_x());
+      load_async(copy_a, sA[kt % kStages], a.tile(row, kt * BK), tid_x());
+      load_async(copy_b, sB[kt % kStages], b.tile(col, kt * BK), tid_x());
     });
     cp_async_commit_group();
   };

@@ -68,7 +68,7 @@ Kernel gemm_tma_mma_sync() {  // D[m,n] = sum_k A[m,k] B[n,k]
     });
     std::vector<u32> packed;
     for (size_t i = 0; i < acc.size(); i += 2) packed.push_back(pack(DType::bf16, acc[i], acc[i + 1]));
-    store(store_d, global_tile(D, m, n, row, col), thread, packed);
+    store(store_d, GlobalTensor(D, {m, n}).tile(row, col), thread, packed);
   });
   return k;
 }

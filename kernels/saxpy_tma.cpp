@@ -1,6 +1,7 @@
 // saxpy_tma: y = alpha x + y on an m x n matrix, one row a CTA, which TMA brings to shared memory.
 #include "kernels/command/family.h"
 #include "kernels/command/run.h"
+#include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/copy.h"
 
@@ -25,7 +26,8 @@ Kernel saxpy_tma(int n) {
   });
   barrier_wait(loaded[0], 0);
   sptr<f32> tile_x(sX[0].address()), tile_y(sY[0].address());
-  y[row * n + i] = fma(alpha, tile_x[i], tile_y[i]);
+  GlobalTensor out(y, {nctaid_x(), n});
+  out(row, i) = fma(alpha, tile_x[i], tile_y[i]);
   return k;
 }
 

@@ -264,6 +264,52 @@ TEST_CASE("memory and matrix products") {
          HERE load(p, strided(kExtent, 4), pitch);
          done(k);
        }},
+      {"a stride that is no multiple",
+       {"multiples_of: the stride 36 is no multiple of 8"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p] = k.params<gptr<f16>>("p");
+         GlobalTensor x(p, {64, 32}, {bad ? 36 : 40, 1});
+         HERE x.multiples_of(8);
+         done(k);
+       }},
+      {"an extent that is no multiple",
+       {"multiples_of: the extent 30 is no multiple of 8"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
+         GlobalTensor x(p, {n, bad ? 30u : 32u}, {64, 1});
+         HERE x.multiples_of(8);
+         done(k);
+       }},
+      {"multiples of no power of two",
+       {"multiples_of: 6 is no power of two"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
+         GlobalTensor x(p, {n, n});
+         HERE x.multiples_of(bad ? 6 : 4);
+         done(k);
+       }},
+      {"a coordinate below 0",
+       {"the constant -1 does not fit u32"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
+         GlobalTensor x(p, {n, n});
+         HERE x(0, bad ? -1 : 1) = f16(0);
+         done(k);
+       }},
+      {"a tile of a tensor into a splat",
+       {"load: splat(64 x 32)", "holds one value for all elements"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p, n] = k.params<gptr<f16>, u32>("p", "n");
+         GlobalTensor x(p, {n, n});
+         RegisterLayout layout = bad ? splat(kExtent) : wgmma_layout(64, 32);
+         HERE load(x.tile(0, 0), layout);
+         done(k);
+       }},
       {"more threads than a tile has",
        {"a CTA of 256 threads; without roles a tile is shared by 128"},
        [](bool bad) {

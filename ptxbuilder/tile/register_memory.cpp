@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <limits>
 #include <map>
 #include <set>
@@ -111,51 +112,113 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& 
   all.thread_copies.push_back(std::move(r));
 }
 
-// The same of global memory. The tile lies within 4 GiB.
+// The same of global memory, and which accesses are left out.
 class GlobalAddresses {
  public:
-  GlobalAddresses(gmem start, u32 pitch, int element_bytes, const RegisterLayout& layout, Where where)
-      : start_(start), pitch_(pitch), bytes_(element_bytes), places_(layout, where), of_thread_(start) {
-    if (auto known = Builder::current(where).constant(pitch);
-        known && known->value * static_cast<uint64_t>(layout.rows()) < 1u << 27) {
-      int step = static_cast<int>(known->value);
-      sum_ = additive(layout, [&](int e) { return (e / layout.cols() * step + e % layout.cols()) * bytes_; });
-    }
-    if (sum_) of_thread_ = start + u64(sum_of_bits(thread_in_warpgroup(where), sum_->bits));
+  GlobalAddresses(const GlobalTile& tile, int element_bytes, const RegisterLayout& layout, Where where)
+      : tile_(tile),
+        bytes_(element_bytes),
+        places_(layout, where),
+        rows_(additive_rows(layout)),
+        cols_(additive_cols(layout)),
+        of_thread_(tile.address) {
+    Builder& builder = Builder::current(where);
+    const auto down = tile.row_stride.known(), across = tile.col_stride.known();
+    auto small = [](int64_t stride, int extent) { return stride >= 0 && stride * extent < 1 << 27; };
+    const u32 thread = thread_in_warpgroup(where);
+    if (down && across && small(*down, layout.rows()) && small(*across, layout.cols()))
+      sum_ = additive(layout, [&](int e) {
+        return static_cast<int>((e / layout.cols() * *down + e % layout.cols() * *across) * bytes_);
+      });
+    if (sum_)
+      of_thread_ = tile.address + u64(sum_of_bits(thread, sum_->bits));
+    else if (rows_ && cols_)
+      of_thread_ = tile.address + offset(sum_of_bits(thread, rows_->bits), sum_of_bits(thread, cols_->bits));
+    // An extent that holds the tile bounds nothing.
+    auto bounds = [&](const std::optional<s32>& extent, int most) {
+      auto known = extent ? builder.constant(*extent) : std::nullopt;
+      return extent && !(known && static_cast<int32_t>(known->value) >= most);
+    };
+    bounded_rows_ = bounds(tile.rows, layout.rows());
+    bounded_cols_ = bounds(tile.cols, layout.cols());
   }
 
-  gmem operator[](int value) const {
-    if (sum_) return of_thread_ + u64(sum_->values[static_cast<size_t>(value)]);
-    return start_ + u64((places_.row(value) * pitch_ + places_.col(value)) * bytes_);
+  gmem operator[](int value) {
+    const auto v = static_cast<size_t>(value);
+    if (sum_) return of_thread_ + u64(sum_->values[v]);
+    if (!rows_ || !cols_) return tile_.address + offset(places_.row(value), places_.col(value));
+    auto known = lines_.find(rows_->values[v]);
+    if (known == lines_.end())
+      known = lines_.emplace(rows_->values[v], of_thread_ + offset(rows_->values[v], 0)).first;
+    return known->second + offset(0, cols_->values[v]);
+  }
+
+  bool bounded() const { return bounded_rows_ || bounded_cols_; }
+  // Of a tile that is bounded.
+  pred inside(int value) const {
+    const s32 row(places_.row(value)), col(places_.col(value));
+    if (!bounded_cols_) return row < *tile_.rows;
+    if (!bounded_rows_) return col < *tile_.cols;
+    return row < *tile_.rows && col < *tile_.cols;
   }
 
  private:
-  gmem start_;
-  u32 pitch_;
+  u64 offset(const ptxbuilder::Index& row, const ptxbuilder::Index& col) const {
+    const u64 down = tile_.row_stride.times(row), across = tile_.col_stride.times(col);
+    if (row.known() == 0) return across * static_cast<uint64_t>(bytes_);
+    if (col.known() == 0) return down * static_cast<uint64_t>(bytes_);
+    return (down + across) * static_cast<uint64_t>(bytes_);
+  }
+
+  GlobalTile tile_;
   int bytes_;
   Places places_;
-  std::optional<Additive> sum_;
+  std::optional<Additive> rows_, cols_, sum_;
   gmem of_thread_;
+  std::map<int, gmem> lines_;  // by what the value adds to the row
+  bool bounded_rows_ = false, bounded_cols_ = false;
+};
+
+// Registers of 32 bits, filled by accesses one after another.
+class Registers32 {
+ public:
+  explicit Registers32(DType dtype) : per_(per_word(dtype)), bits_(8 * size_of(dtype)) {}
+
+  // What an access of `elements` has brought: whole registers, or the low bits of one, the others 0.
+  void append(const std::vector<u32>& brought, int elements) {
+    if (elements >= per_) {
+      words_.insert(words_.end(), brought.begin(), brought.end());
+      return;
+    }
+    if (within_ == 0)
+      words_.push_back(brought[0]);
+    else
+      words_.back() = words_.back() | brought[0] << (within_ * bits_);
+    within_ = (within_ + elements) % per_;
+  }
+  const std::vector<u32>& words() const { return words_; }
+
+ private:
+  int per_, bits_, within_ = 0;
+  std::vector<u32> words_;
 };
 
 // Reads `vector` elements at each of `addresses` into registers.
 template <class Addresses>
 TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout, Where where) {
   TileValues x{dtype, layout, {}};
-  const int per = per_word(dtype), bytes = vector * size_of(dtype);
-  std::optional<u32> narrow;  // a register being filled by accesses of 1 or 2 bytes
+  const int bytes = vector * size_of(dtype);
+  Registers32 narrow(dtype);  // filled by accesses of 1 or 2 bytes
   for (int v = 0; v < layout.values(); v += vector) {
     llvm::Value* address = addresses[v].handle();
     if (bytes >= 4) {
       llvm::Value* words = load(address, word_class(dtype), bytes / 4, where);
       for (int i = 0; i < bytes / 4; ++i) x.words.emplace_back(element(words, i));
-      continue;
+    } else {
+      narrow.append({u32(load_narrow(address, bytes, where))}, vector);
     }
-    u32 part(load_narrow(address, bytes, where));
-    int within = v % per;
-    narrow = within == 0 ? part : *narrow | part << (8 * within * size_of(dtype));
-    if (within + vector == per || v + vector == layout.values()) x.words.push_back(*narrow);
   }
+  for (u32 word : narrow.words()) x.words.push_back(word);
   return x;
 }
 
@@ -240,17 +303,67 @@ RegisterLayout layout_for(const TileView& view, Where where) {
   return strided(extent, vector, where);
 }
 
-// The widest accesses for rows that are `pitch` elements apart; a pitch not known is a multiple of 16 bytes.
-int global_vector(u32 pitch, int bytes, const RegisterLayout& layout, Where where) {
-  auto known = Builder::current(where).constant(pitch);
-  int step = (layout.cols() + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
+// The widest accesses of a tile in global memory.
+int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int bytes,
+                  const RegisterLayout& layout) {
+  const bool by_columns = tile.row_stride.known() == 1 && tile.col_stride.known() != 1;
+  if (!by_columns && tile.col_stride.known() != 1) return 1;
+  const int line = by_columns ? layout.rows() : layout.cols();
+  const auto pitch = by_columns ? tile.col_stride.known() : tile.row_stride.known();
+  int step = (line + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
   // Of a large pitch the alignment counts alone.
-  if (known) step = step + static_cast<int>(known->value % kAccessBytes);
-  if (known && known->value < static_cast<uint64_t>(layout.cols()) && layout.rows() > 1)
-    throw Error(where, fmt::format("register tile: rows of {} elements that are {} apart", layout.cols(),
-                                   known->value));
-  if (known && known->value == static_cast<uint64_t>(layout.cols())) step = layout.cols();
-  return vector_of(layout, {bytes, step * bytes, layout.cols(), 0});
+  if (pitch) step += static_cast<int>(*pitch & (kAccessBytes - 1));
+  if (pitch == line && !addresses.bounded()) step = line;
+  return std::min(tile.vector, vector_of(layout, {bytes, step * bytes, line, 0, by_columns}));
+}
+
+// "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];"
+std::string access_text(std::string_view operation, int bytes, std::string_view operands) {
+  constexpr std::string_view widths[] = {".u8", ".b16", ".b32", ".v2.b32", ".v4.b32"};
+  return fmt::format("@{{inside:pred}} {}{} {}", operation, widths[std::countr_zero(unsigned(bytes))],
+                     operands);
+}
+
+// Accesses that a predicate guards, in one instruction: what is not accessed keeps the register it has. A
+// predicate that is known is no register, and guards nothing.
+std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill, Where where) {
+  const size_t count = static_cast<size_t>(std::max(1, bytes / 4));
+  if (auto known = Builder::current(where).constant(inside)) {
+    if (known->value == 0) return std::vector<u32>(count, fill);
+    if (bytes < 4) return {u32(load_narrow(address.handle(), bytes, where))};
+    llvm::Value* loaded = load(address.handle(), Class::u32, bytes / 4, where);
+    std::vector<u32> words;
+    for (size_t i = 0; i < count; ++i) words.emplace_back(element(loaded, static_cast<int>(i)));
+    return words;
+  }
+  if (bytes < 4) {
+    Var<u16> narrow{u16(fill)};
+    ptx(access_text("ld.global", bytes, "{d:+b16}, [{a:gmem}];"),
+        {{"inside", inside}, {"d", narrow}, {"a", address}}, where);
+    return {u32(narrow.value())};
+  }
+  std::vector<Var<u32>> words;
+  for (size_t i = 0; i < count; ++i) words.emplace_back(fill, where);
+  const std::string hole =
+      count == 1 ? "{d:+b32}, [{a:gmem}];" : fmt::format("{{d:+b32x{}}}, [{{a:gmem}}];", count);
+  ptx(access_text("ld.global", bytes, hole), {{"inside", inside}, {"d", words}, {"a", address}}, where);
+  return {words.begin(), words.end()};
+}
+
+void store_where(pred inside, gmem address, int bytes, const std::vector<u32>& words, Where where) {
+  if (auto known = Builder::current(where).constant(inside)) {
+    if (known->value == 0) return;
+    if (bytes < 4)
+      store_narrow(address.handle(), bytes, words[0].handle(), where);
+    else
+      store(address.handle(), std::vector<Value>(words.begin(), words.end()), where);
+    return;
+  }
+  const PtxBinding v = bytes < 4 ? PtxBinding("v", u16(words[0])) : PtxBinding("v", words);
+  const std::string hole = bytes < 4    ? "[{a:gmem}], {v:b16};"
+                           : bytes == 4 ? "[{a:gmem}], {v:b32};"
+                                        : fmt::format("[{{a:gmem}}], {{v:b32x{}}};", bytes / 4);
+  ptx(access_text("st.global", bytes, hole), {{"inside", inside}, {"a", address}, v}, where);
 }
 
 }  // namespace
@@ -305,20 +418,53 @@ void store_view(const TileView& to, const TileValues& x, Where where) {
   store_shared(to.address(), plane_of(to), stored, where);
 }
 
-TileValues load_global(gmem from, u32 pitch, DType dtype, const RegisterLayout& layout, Where where) {
+TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
+                       std::optional<Value> fill, Where where) {
   AtLine line(where);
   if (layout.is_splat())
     throw Error(where, fmt::format("load: {} holds one value for all elements", layout.describe()));
-  int vector = global_vector(pitch, size_of(dtype), layout, where);
-  return load_at(GlobalAddresses(from, pitch, size_of(dtype), layout, where), vector, dtype, layout, where);
+  const int size = size_of(dtype);
+  GlobalAddresses addresses(from, size, layout, where);
+  const int vector = global_vector(from, addresses, size, layout);
+  if (!addresses.bounded()) return load_at(std::move(addresses), vector, dtype, layout, where);
+  u32 word = 0;
+  if (fill) word = registers_of(filled(dtype, *fill, splat(layout.extent(), where)))[0];
+  Registers32 registers(dtype);
+  for (int v = 0; v < layout.values(); v += vector)
+    registers.append(load_where(addresses.inside(v), addresses[v], vector * size, word, where), vector);
+  return tile_of_registers(dtype, layout, registers.words(), where);
 }
 
-void store_global(gmem to, u32 pitch, const TileValues& given, Where where) {
+void store_global(const GlobalTile& to, const TileValues& given, Where where) {
   AtLine line(where);
-  TileValues x = for_storing(given, where);
-  int size = size_of(*x.dtype), vector = global_vector(pitch, size, x.layout, where);
-  auto body = [&] { store_at(GlobalAddresses(to, pitch, size, x.layout, where), vector, x, where); };
+  const TileValues x = for_storing(given, where);
+  const int size = size_of(*x.dtype);
+  auto body = [&] {
+    GlobalAddresses addresses(to, size, x.layout, where);
+    const int vector = global_vector(to, addresses, size, x.layout), per = per_word(x.dtype);
+    if (!addresses.bounded()) {
+      store_at(std::move(addresses), vector, x, where);
+      return;
+    }
+    const std::vector<u32> words = registers_of(x);
+    for (int v = 0; v < x.layout.values(); v += vector) {
+      const auto first = words.begin() + v / per;
+      std::vector<u32> stored(first, first + std::max(1, vector * size / 4));
+      if (v % per != 0) stored[0] = stored[0] >> (8 * (v % per) * size);
+      store_where(addresses.inside(v), addresses[v], vector * size, stored, where);
+    }
+  };
   once_for_each_element(x.layout, body, where);
+}
+
+GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout, Where where) {
+  auto known = Builder::current(where).constant(pitch);
+  if (known && known->value < static_cast<uint64_t>(layout.cols()) && layout.rows() > 1)
+    throw Error(where, fmt::format("register tile: rows of {} elements that are {} apart", layout.cols(),
+                                   known->value));
+  GlobalTile tile{start, pitch};
+  tile.vector = kAccessBytes / size_of(dtype);
+  return tile;
 }
 
 }  // namespace ptxbuilder::detail

@@ -1,6 +1,7 @@
 // Register tiles from and to shared and global memory, in the widest accesses that the layout allows.
 #pragma once
 
+#include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/tile/register_tile.h"
 
 namespace ptxbuilder {
@@ -29,9 +30,12 @@ TileValues load_view(const TileView& from, DType dtype, const std::optional<Regi
                      Where where);
 void store_view(const TileView& to, const TileValues& x, Where where);
 
+// What lies outside is loaded as `fill`, 0 unless given, and not stored.
+TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
+                       std::optional<Value> fill, Where where);
+void store_global(const GlobalTile& to, const TileValues& x, Where where);
 // Rows `pitch` elements apart.
-TileValues load_global(gmem from, u32 pitch, DType dtype, const RegisterLayout& layout, Where where);
-void store_global(gmem to, u32 pitch, const TileValues& x, Where where);
+GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout, Where where);
 
 }  // namespace detail
 
@@ -52,11 +56,29 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
   detail::store_view(to, detail::values_of(x), where);
 }
 
+// A tile of a tensor in global memory: as large as the layout, from the tile's corner on. Elements outside of
+// the tensor are not accessed; they are `fill` in registers, 0 unless given.
+//   load(x.tile(row, col), layout)
+template <TileElement T>
+RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, std::nullopt, where));
+}
+template <NumberElement T>
+RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, std::type_identity_t<T> fill,
+                     Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, fill, where));
+}
+template <TileLike X>
+void store(const TensorTile<ElementOf<X>>& to, const X& x, Where where = Where::here()) {
+  detail::store_global(to, detail::values_of(x), where);
+}
+
 // A row-major matrix in global memory, whose rows are `pitch` elements apart; without, as many as the tile
 // has columns. The pointer and a pitch that the device knows alone are multiples of 16 bytes.
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_global(from, pitch, T::dtype, layout, where));
+  return RegisterTile<T>(detail::load_global(detail::rows_of(from, pitch, T::dtype, layout, where), T::dtype,
+                                             layout, std::nullopt, where));
 }
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, Where where = Where::here()) {
@@ -64,7 +86,8 @@ RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, Where where = W
 }
 template <TileLike X>
 void store(gptr<ElementOf<X>> to, const X& x, u32 pitch, Where where = Where::here()) {
-  detail::store_global(to, pitch, detail::values_of(x), where);
+  const detail::TileValues values = detail::values_of(x);
+  detail::store_global(detail::rows_of(to, pitch, ElementOf<X>::dtype, values.layout, where), values, where);
 }
 template <TileLike X>
 void store(gptr<ElementOf<X>> to, const X& x, Where where = Where::here()) {

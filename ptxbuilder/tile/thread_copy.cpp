@@ -103,6 +103,11 @@ class GlobalAddresses {
     const IntTuple& shape = copy.memory().layout().shape();
     ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
     TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows, where);
+    if (tile.col_stride.known() != 1)
+      throw Error(
+          where,
+          fmt::format("{}: in global memory its columns have stride {}, which must be 1", copy.describe(),
+                      tile.col_stride.known() ? std::to_string(*tile.col_stride.known()) : "?"));
   }
 
   struct Place {
@@ -113,9 +118,10 @@ class GlobalAddresses {
     const auto at = coordinates_of(coordinates_, thread_, access);
     u32 row = at.first.value(), col = at.second.value();
     const auto bytes = static_cast<uint32_t>(size_of(copy_.dtype()));
-    Place place{tile_.address + (u64(row) * u64(tile_.row_elements) + u64(col)) * bytes, std::nullopt};
-    if (tile_.rows) place.inside = row < *tile_.rows;
-    if (tile_.cols) place.inside = place.inside ? *place.inside & (col < *tile_.cols) : col < *tile_.cols;
+    Place place{tile_.address + (tile_.row_stride.times(row) + u64(col)) * bytes, std::nullopt};
+    if (tile_.rows) place.inside = s32(row) < *tile_.rows;
+    if (tile_.cols)
+      place.inside = place.inside ? *place.inside && s32(col) < *tile_.cols : s32(col) < *tile_.cols;
     return place;
   }
 

@@ -1,6 +1,7 @@
 // Emits tiled copies: each thread's addresses from layouts, and its instructions.
 #pragma once
 
+#include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/tile/shared_place.h"
 #include "ptxbuilder/tile/tiled_copy.h"
 
@@ -9,21 +10,6 @@ namespace ptxbuilder {
 // (row, column) of a view, which may be transposed -> element from its address: what a TiledCopy takes for
 // it.
 ComposedLayout layout_of(const TileView& view);
-
-// A row-major matrix in global memory, seen from one of its elements. Rows are `row_elements` apart. What
-// lies beyond `rows` and `cols`, where they are given, is not read.
-struct GlobalTile {
-  gmem address;
-  u32 row_elements;
-  std::optional<u32> rows = {}, cols = {};
-};
-
-// A row-major rows x cols matrix from (row, col) on.
-template <class T>
-GlobalTile global_tile(gptr<T> matrix, u32 rows, u32 cols, u32 row, u32 col) {
-  gmem corner = gmem(matrix) + (u64(row) * u64(cols) + u64(col)) * static_cast<uint64_t>(size_of(T::dtype));
-  return {corner, cols, rows - row, cols - col};
-}
 
 // What `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a copy by
 // ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. Accesses of 1 and 2 bytes
@@ -38,8 +24,9 @@ void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::
 void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            int first, int count, Where where = Where::here());
 
-// By vectors, from and to global memory. Elements outside are loaded as zeros and not stored; with `cols`,
-// that must be a multiple of an access' elements.
+// By vectors, from and to a tile of a tensor in global memory, x.tile(row, col), whose columns have stride 1.
+// Elements outside are loaded as zeros and not stored; with `cols`, that must be a multiple of an access'
+// elements. Throws Error for another stride.
 std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where = Where::here());
 void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());

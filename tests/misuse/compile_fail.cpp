@@ -254,4 +254,12 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   // CASE 52: (cannot convert|no known conversion|could not convert|no matching|invalid initialization|no viable conversion).*(CopyView|MatrixProduct)
   MatrixProduct(view, ONE_OF(view.evict(Eviction::last), view));
 #endif
+#if IS(53)
+  // CASE 53: no match for call|no matching function for call
+  GlobalTensor(reals, {narrow, narrow})ONE_OF((0), (0, 0)) = 1;
+#endif
+#if IS(54)
+  // CASE 54: no matching function|no match
+  store(GlobalTensor(ONE_OF(global, reals), {narrow, narrow}).tile(0, 0), tile);
+#endif
 }

@@ -1,0 +1,181 @@
+// Tensors in global memory: a pointer, and a shape and strides of which some are known while the kernel is
+// built and some on the device alone.
+//
+//   GlobalTensor x(px, {m, n});           // rows of n elements, one after another; m and n integers or u32
+//   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: integers, u32 or u64
+//   x(i, j) += 1;                         // an element: read, written, or both
+//   GlobalTensor row = x(i, _);           // a slice, of rank 1
+//   load(x.tile(i, j), layout)            // what lies outside is not read: tile/register_memory.h
+//
+// Coordinates and extents are below 2^31, and offsets have 64 bits: a tensor may be of any size. (An offset
+// that a DeviceLayout computes has 32.)
+#pragma once
+
+#include "ptxbuilder/ir/index.h"
+#include "ptxbuilder/ir/memory.h"
+
+namespace ptxbuilder {
+
+// What a step along one dimension adds, in elements; it may be negative where it is known.
+class Stride {
+ public:
+  template <detail::HostInteger I>
+  Stride(I elements) : known_(Index(elements).known()) {}  // NOLINT: host integers are known
+  Stride(u32 elements);                                    // NOLINT
+  Stride(u64 elements);                                    // NOLINT
+  Stride(const Index& elements);                           // NOLINT
+
+  std::optional<int64_t> known() const { return known_; }
+  // `coordinate` steps, in elements.
+  u64 times(const Index& coordinate) const;
+  friend Stride operator*(const Stride& stride, const Index& extent);
+
+  // The greatest power of two that is seen to divide it, 64 at most.
+  int divisor() const;
+
+ private:
+  // If not known, one of them. What has 32 bits is widened where it is multiplied, which is one instruction.
+  std::optional<int64_t> known_;
+  std::optional<u32> narrow_;
+  std::optional<u64> wide_;
+};
+
+// A coordinate with the caller's line.
+struct TensorCoordinate {
+  Index index;
+  Where where;
+
+  template <detail::HostInteger I>
+  TensorCoordinate(I value, Where where = Where::here())
+      : index(u32(value, where)), where(where) {}  // NOLINT
+  template <class I>
+  requires(std::convertible_to<const I&, u32> && !std::integral<I>)
+      TensorCoordinate(const I& value, Where where = Where::here())
+      : index(u32(value)), where(where) {}  // NOLINT
+};
+
+// A matrix in global memory seen from one of its elements on. What lies beyond `rows` and `cols`, where they
+// are given, is not read and not written; where they are not above 0, that is all.
+struct GlobalTile {
+  gmem address;
+  Stride row_stride, col_stride = 1;
+  std::optional<s32> rows = {}, cols = {};
+  // Elements that one access may have at most along the dimension of stride 1, a power of two: the address,
+  // the other stride and, where it is bounded, the extent are multiples of as many.
+  int vector = 1;
+};
+
+// The same of elements T.
+template <class T>
+struct TensorTile : GlobalTile {};
+
+namespace detail {
+
+struct Dimension {
+  Dimension(const Index& size, const Stride& stride);
+
+  Index size;
+  Stride stride;
+  int size_divisor, stride_divisor;  // powers of two
+};
+
+std::vector<Dimension> dimensions(std::span<const Index> shape, std::span<const Stride> strides);
+std::vector<Dimension> packed_dimensions(std::span<const Index> shape);
+void promise_multiples(std::vector<Dimension>& dimensions, int elements, Where where);
+// The address at the coordinates that are given.
+llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
+                            std::span<const std::optional<TensorCoordinate>> at);
+int divisor_of(const Index& index);
+GlobalTile tensor_tile(llvm::Value* start, DType element, std::span<const Dimension> matrix, int aligned,
+                       const TensorCoordinate& row, const TensorCoordinate& col, bool bounded);
+
+template <size_t>
+using CoordinateOf = TensorCoordinate;
+
+}  // namespace detail
+
+// `rank` dimensions, outermost first in row-major tensors: x(i, j) is start[i * strides[0] + j * strides[1]].
+template <class T, size_t rank, class = std::make_index_sequence<rank>>
+class GlobalTensor;
+
+template <class T, size_t rank_, size_t... modes>
+class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
+ public:
+  using element_type = T;
+  static constexpr size_t rank = rank_;
+
+  // The pointer is a multiple of 16 bytes. Without strides the tensor is row-major and has no gaps.
+  GlobalTensor(gptr<T> start, const Index (&shape)[rank_], const Stride (&strides)[rank_])
+      : start_(start), dimensions_(detail::dimensions(shape, strides)) {}
+  GlobalTensor(gptr<T> start, const Index (&shape)[rank_])
+      : start_(start), dimensions_(detail::packed_dimensions(shape)) {}
+
+  const Index& size(size_t mode) const { return dimensions_[mode].size; }
+  const Stride& stride(size_t mode) const { return dimensions_[mode].stride; }
+  gptr<T> start() const { return start_; }
+
+  // The author's word that what is not known of the strides other than 1, and of the extent of the dimension
+  // of stride 1, are multiples of `elements`, a power of two: accesses of tiles may be as wide, up to 16
+  // bytes. Throws Error where one that is known is not.
+  GlobalTensor multiples_of(int elements, Where where = Where::here()) const {
+    GlobalTensor x = *this;
+    detail::promise_multiples(x.dimensions_, elements, where);
+    return x;
+  }
+
+  // One element. Nothing checks that it lies inside.
+  Element<T> operator()(detail::CoordinateOf<modes>... at) const {
+    const std::array<std::optional<TensorCoordinate>, rank_> all = {at...};
+    return {detail::tensor_address(start_.handle(), T::dtype, dimensions_, all), all[0]->where};
+  }
+  // A slice: `_` keeps a dimension.
+  template <class... C>
+  requires(sizeof...(C) == rank_ && (std::same_as<C, Underscore> || ...) &&
+           ((std::same_as<C, Underscore> || std::convertible_to<C, TensorCoordinate>)&&...)) auto
+  operator()(C... at) const {
+    constexpr size_t kept = (size_t{std::same_as<C, Underscore>} + ...);
+    const std::array<std::optional<TensorCoordinate>, rank_> fixed = {coordinate(at)...};
+    return GlobalTensor<T, kept>(*this, fixed);
+  }
+
+  // A matrix from (row, col) on, for register tiles and tiled copies; elements beyond the tensor are left
+  // out.
+  TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
+    return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, true)};
+  }
+  // The same where all that is accessed lies inside, by the author's word.
+  TensorTile<T> inner_tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
+    return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, false)};
+  }
+
+ private:
+  template <class, size_t, class>
+  friend class GlobalTensor;
+
+  // A slice of a tensor of more dimensions.
+  template <size_t whole>
+  GlobalTensor(const GlobalTensor<T, whole>& x,
+               const std::array<std::optional<TensorCoordinate>, whole>& fixed)
+      : start_(detail::tensor_address(x.start_.handle(), T::dtype, x.dimensions_, fixed)),
+        aligned_(x.aligned_) {
+    for (size_t i = 0; i < whole; ++i)
+      if (!fixed[i])
+        dimensions_.push_back(x.dimensions_[i]);
+      else
+        aligned_ = std::min(aligned_, detail::divisor_of(fixed[i]->index) * x.dimensions_[i].stride_divisor);
+  }
+
+  static std::optional<TensorCoordinate> coordinate(Underscore) { return std::nullopt; }
+  static std::optional<TensorCoordinate> coordinate(const TensorCoordinate& at) { return at; }
+
+  gptr<T> start_;
+  std::vector<detail::Dimension> dimensions_;
+  int aligned_ = 16 / size_of(T::dtype);  // elements of which the start is a multiple, a power of two
+};
+
+template <class T, size_t rank>
+GlobalTensor(gptr<T>, const Index (&)[rank]) -> GlobalTensor<T, rank>;
+template <class T, size_t rank>
+GlobalTensor(gptr<T>, const Index (&)[rank], const Stride (&)[rank]) -> GlobalTensor<T, rank>;
+
+}  // namespace ptxbuilder
