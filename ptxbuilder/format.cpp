@@ -1,0 +1,20 @@
+// What fmt's headers declare, compiled once. fmt::fmt-header-only compiles it in every file, which takes g++
+// 12 some 2 s each; fmt::fmt is a shared library, which every program that links this project's archives
+// would need.
+#include <fmt/format.h>
+#undef FMT_FUNC
+#define FMT_FUNC [[gnu::weak]]  // so that a program may link fmt itself
+#include <fmt/format-inl.h>
+
+// As src/format.cc of fmt.
+FMT_BEGIN_NAMESPACE
+namespace detail {
+template auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
+template auto dragonbox::to_decimal(double x) noexcept -> dragonbox::decimal_fp<double>;
+template locale_ref::locale_ref(const std::locale& loc);
+template auto locale_ref::get<std::locale>() const -> std::locale;
+template auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
+template auto decimal_point_impl(locale_ref) -> char;
+template void buffer<char>::append(const char*, const char*);
+}  // namespace detail
+FMT_END_NAMESPACE
