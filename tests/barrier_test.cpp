@@ -2,17 +2,15 @@
 // reported.
 //
 //   barrier_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "barrier_subject.h"
 #include "mutation_kit.h"
+#include "options.h"
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
 
 namespace {
-
-std::string device_name = "emulator";
 
 // On so many schedules of the emulator, or so many times on another device.
 void check_right(const Subject& subject, int schedules) {
@@ -189,11 +187,4 @@ TEST_CASE("emulator: mutants of a meeting") {
           {"it writes without waiting", wait, 1, do_not_wait, {Fault::race, Fault::early_exit}},
           {"parities do not turn", "xor.b32", 0, keep, {Fault::race, Fault::deadlock}},
       });
-}
-
-int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
-  doctest::Context context(argc, argv);
-  return context.run();
 }

@@ -1,7 +1,6 @@
 // Copies of contiguous elements: shared by CTAs, under conditions, with hints, reducing, and between CTAs.
 //
 //   bulk_copy_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "ptxbuilder/tile/bulk_copy.h"
 
 #include <fmt/format.h>
@@ -190,5 +189,3 @@ TEST_CASE("a CTA sends its shared memory to the next of its cluster") {
   launch(running, std::move(k), {kCtas}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32)});
   CHECK(b.copy_out<uint32_t>() == wanted);
 }
-
-int main(int argc, char** argv) { return run_tests(argc, argv); }

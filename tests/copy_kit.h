@@ -6,22 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "options.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/thread_copy.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 
 namespace ptxbuilder::test {
-
-inline std::string device_name = "emulator";
-
-// Takes --device=cuda|emulator|auto, and doctest's options.
-inline int run_tests(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
-  doctest::Context context(argc, argv);
-  return context.run();
-}
 
 struct Running {
   std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);

@@ -8,6 +8,7 @@
 
 #include "kernels/bench/cublaslt_api.h"
 #include "kernels/bench/gpu.h"
+#include "options.h"
 
 using namespace ptxbuilder::bench;
 
@@ -107,7 +108,7 @@ TEST_CASE("the toolkit's cuBLASLt has what is called") {
   for (const std::string& candidate : lt::library_candidates(""))
     if (candidate.find("cuda") != std::string::npos) file = candidate;
   if (file.empty()) {
-    MESSAGE("SKIPPED: the toolkit here has headers of cuBLASLt, but no library");
+    ptxbuilder::test::skip("the toolkit here has headers of cuBLASLt, but no library");
     return;
   }
   const lt::Api api(file);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "emulator_kit.h"
+#include "options.h"
 
 namespace ptxbuilder::runtime {
 namespace {
@@ -36,7 +37,7 @@ const std::string& kernels() {
 template <class F>
 void with_kernel(const char* name, uint32_t threads, F test) {
   if (kernels().empty()) {
-    MESSAGE("SKIPPED: no nvcc that compiles tests/emulator_kernels.cu");
+    test::skip("no nvcc that compiles tests/emulator_kernels.cu");
     return;
   }
   for (uint64_t seed = 0; seed < 5; ++seed) {
@@ -307,7 +308,7 @@ TEST_CASE("emulator: nvcc, lanes that wait for each other go on") {
 
 TEST_CASE("emulator: nvcc, printf and assert") {
   if (kernels().empty()) {
-    MESSAGE("SKIPPED: no nvcc");
+    test::skip("no nvcc that compiles tests/emulator_kernels.cu");
     return;
   }
   std::string printed;

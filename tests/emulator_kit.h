@@ -15,18 +15,13 @@
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/numeric.h"
 
-#ifndef PTXBUILDER_TEST_DIR
-#define PTXBUILDER_TEST_DIR \
-  "tests"  // where the sources of the tests are; by default seen from the top of the project
-#endif
-
 namespace ptxbuilder::runtime {
 
 inline std::string test_file(const std::string& name) {
   std::ifstream in(std::string(PTXBUILDER_TEST_DIR) + "/" + name);
   std::stringstream text;
   text << in.rdbuf();
-  if (text.str().empty()) throw Error("cannot read " + name + "; run the tests from the top of the project");
+  if (text.str().empty()) throw Error("cannot read " + name);
   return text.str();
 }
 

@@ -6,7 +6,6 @@
 //
 // --only repeats one product, as the line of a failure says; --compile takes all kernels through ptxas, which
 // must find nothing that costs speed, and runs none.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,21 +14,22 @@
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/matmul_check.h"
 #include "matmul_kit.h"
+#include "options.h"
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
 using kernels::GemmOperation;
 using kernels::GemmTile;
+using test::device_name;
 using test::Lie;
 using test::MatmulCase;
 
 namespace {
 
-std::string device_name = "emulator";
-size_t count = 100;
-uint64_t seed = 1;
-int64_t only = -1;
-bool compile_alone = false;
+const size_t& count = test::option<size_t>("count", 100);
+const uint64_t& seed = test::option<uint64_t>("seed", 1);
+const int64_t& only = test::option<int64_t>("only", -1);
+const bool& compile_alone = test::option("compile", false);
 
 class Draw {
  public:
@@ -263,18 +263,4 @@ TEST_CASE("random products are right, repeat their bits and touch nothing else")
                               cases[i].multiprocessors, problem));
   }
   MESSAGE(cases.size() << " kernels on " << device->properties().name);
-}
-
-int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    auto value = [&](const std::string& option) { return word.substr(option.size()); };
-    if (word.starts_with("--device=")) device_name = value("--device=");
-    if (word.starts_with("--count=")) count = std::stoul(value("--count="));
-    if (word.starts_with("--seed=")) seed = std::stoull(value("--seed="));
-    if (word.starts_with("--only=")) only = std::stoll(value("--only="));
-    if (word == "--compile") compile_alone = true;
-  }
-  doctest::Context context(argc, argv);
-  return context.run();
 }

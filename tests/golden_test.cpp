@@ -1,10 +1,8 @@
 // Whole texts compared with files: the PTX of every kernel family, and the table of instructions.
-// `golden_test --bless` rewrites the files; the change is then read as a diff.
-#define DOCTEST_CONFIG_IMPLEMENT
+// `library_tests golden_test --bless` rewrites the files; the change is then read as a diff.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +12,7 @@
 
 #include "kernels/command/family.h"
 #include "library_kit.h"
+#include "options.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -21,7 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool bless = false;
+const fs::path kGolden = fs::path(PTXBUILDER_TEST_DIR) / "golden";
+const bool& bless = option("bless", false);
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -66,7 +66,7 @@ std::string difference(const std::string& golden, const std::string& now) {
 }
 
 void check_golden(const std::string& file, const std::string& text) {
-  fs::path path = fs::path(PTXBUILDER_GOLDEN_FOLDER) / file;
+  fs::path path = kGolden / file;
   if (bless) {
     std::ofstream(path, std::ios::binary) << text;
     return;
@@ -77,8 +77,8 @@ void check_golden(const std::string& file, const std::string& text) {
     CHECK_FALSE(text.empty());
     return;
   }
-  FAIL_CHECK(fmt::format("{} differs:\n{}if it should: golden_test --bless, and read the diff", path.string(),
-                         difference(golden, text)));
+  FAIL_CHECK(fmt::format("{} differs:\n{}if it should: library_tests golden_test --bless, and read the diff",
+                         path.string(), difference(golden, text)));
 }
 
 std::string ptx_of_family(const command::Family& family) {
@@ -108,7 +108,7 @@ TEST_CASE("PTX of every kernel family at its default fields") {
 TEST_CASE("every golden file belongs to something") {
   std::set<std::string> known = {"isa.txt"};
   for (const command::Family& family : command::families()) known.insert(family.name + ".ptx");
-  for (const auto& entry : fs::directory_iterator(PTXBUILDER_GOLDEN_FOLDER))
+  for (const auto& entry : fs::directory_iterator(kGolden))
     CHECK_MESSAGE(known.contains(entry.path().filename().string()), entry.path().string());
 }
 
@@ -154,15 +154,4 @@ TEST_CASE("the descriptors of gemm_tile's wgmmas") {
   CHECK(a_bases != b_bases);
   CHECK(a == std::vector<int64_t>{0, 2, 4, 6, 512, 514, 516, 518});
   CHECK(b == std::vector<int64_t>{0, 128, 256, 384, 0, 128, 256, 384});
-}
-
-int main(int argc, char** argv) {
-  std::vector<char*> rest;
-  for (int i = 0; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--bless") == 0)
-      bless = true;
-    else
-      rest.push_back(argv[i]);
-  }
-  return doctest::Context(static_cast<int>(rest.size()), rest.data()).run();
 }

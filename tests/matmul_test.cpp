@@ -2,7 +2,6 @@
 // it refuses, and the time that a call takes on the host.
 //
 //   matmul_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -10,6 +9,7 @@
 #include "error_kit.h"
 #include "kernels/gemm/kernel.h"
 #include "matmul_kit.h"
+#include "options.h"
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
@@ -18,12 +18,11 @@ using kernels::DeviceMatrix;
 using kernels::Matmul;
 using kernels::MatmulArguments;
 using kernels::MatmulOptions;
+using test::device_name;
 using test::MatmulCase;
 using test::MatmulTrial;
 
 namespace {
-
-std::string device_name = "emulator";
 
 // One device and one Matmul for all cases: kernels are compiled once.
 runtime::Device& device() {
@@ -484,11 +483,4 @@ TEST_CASE("the host's part of a call on this device") {
   trial.run(product);
   MESSAGE(fmt::format("from the call to behind the launch: {:.2f} us",
                       microseconds_of_call(device(), product, trial.arguments())));
-}
-
-int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
-  doctest::Context context(argc, argv);
-  return context.run();
 }

@@ -6,7 +6,6 @@
 //
 // Kernels with A in registers run N times, 100 on a GPU unless said, and every time has to give the same
 // bits: an instruction that overtakes the wgmma that reads its registers shows now and then.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 
 #include "kernels/command/elements.h"
 #include "mma_types.h"
+#include "options.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/mma.h"
@@ -23,12 +23,12 @@
 
 using namespace ptxbuilder;
 using test::all_types;
+using test::device_name;
 using test::Types;
 
 namespace {
 
-std::string device_name = "emulator";
-int repeat = 0;  // 0: 100 on a GPU, once on the emulator
+const int& repeat = test::option("repeat", 0);  // 0: 100 on a GPU, once on the emulator
 
 // How A comes to the tensor cores: by descriptor, or in registers by ldmatrix or from a product's
 // accumulators.
@@ -275,14 +275,4 @@ TEST_CASE("products with A in registers") {
           }
   CHECK(cases.size() > 200);
   check_all(cases);
-}
-
-int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string word = argv[i]; word.starts_with("--device="))
-      device_name = word.substr(9);
-    else if (word.starts_with("--repeat="))
-      repeat = std::stoi(word.substr(9));
-  doctest::Context context(argc, argv);
-  return context.run();
 }

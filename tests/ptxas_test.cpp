@@ -14,15 +14,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <thread>
 
 #include "folder_kit.h"
+#include "ptxas_kit.h"
 #include "ptxbuilder/compile/assemble.h"
 #include "ptxbuilder/compile/process.h"
 #include "ptxbuilder/error.h"
 
 using namespace ptxbuilder;
+using test::real_ptxas;
 namespace fs = std::filesystem;
 
 namespace {
@@ -64,21 +65,6 @@ int open_descriptors() {
 }
 
 bool has_children() { return waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
-
-// The ptxas of this machine; without one the test that asks says SKIPPED and why.
-const Ptxas* real_ptxas() {
-  static std::string reason;
-  static const std::optional<Ptxas> ptxas = []() -> std::optional<Ptxas> {
-    try {
-      return Ptxas();
-    } catch (const Error& error) {
-      reason = error.what();
-      return std::nullopt;
-    }
-  }();
-  if (!ptxas) MESSAGE("SKIPPED: " << reason);
-  return ptxas ? &*ptxas : nullptr;
-}
 
 // PTX of a kernel `k` with registers a0..a127, b0..b127, %r, %rd, %p and three pointers in %rd1, %rd2, %rd3.
 std::string kernel(const std::string& body, const std::string& bounds = ".maxntid 128\n.minnctapersm 1\n",

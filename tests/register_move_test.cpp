@@ -2,7 +2,6 @@
 // of matrix products; each element at its place, for every type, swizzle and layout.
 //
 //   register_move_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "library_kit.h"
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/proof.h"
@@ -374,5 +373,3 @@ TEST_CASE("a packed conversion takes a number that is known from a register") {
   CHECK(contains(squeezed(ptx_of(k)), "cvt.rn.f16x2.e4m3x2 %r1, %rs1;"));
   check_equal(result_of(build(), {}, {DType::u32, {1, 1}, {}}), {0x3c003800}, "1 and 0.5");
 }
-
-int main(int argc, char** argv) { return run_on_device(argc, argv); }

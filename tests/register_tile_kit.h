@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kernels/command/elements.h"
+#include "options.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/copy.h"
@@ -17,8 +18,6 @@
 #include "runtime/open_device.h"
 
 namespace ptxbuilder::test {
-
-inline std::string device_name = "emulator";
 
 // A rows x cols matrix; a tensor map where the kernel's parameter is one.
 struct Matrix {
@@ -109,13 +108,6 @@ inline void check_equal(const std::vector<double>& got, const std::vector<double
     if (!equal && wrong++ == 0) first = fmt::format("element {}: {} for {}", i, g, e);
   }
   CHECK_MESSAGE(wrong == 0, what << ": " << wrong << " of " << got.size() << " wrong, " << first);
-}
-
-// main() of a test that takes --device=emulator|cuda|auto.
-inline int run_on_device(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
-  return doctest::Context(argc, argv).run();
 }
 
 }  // namespace ptxbuilder::test

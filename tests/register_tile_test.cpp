@@ -2,7 +2,6 @@
 // layout, on fresh random numbers.
 //
 //   register_tile_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "register_tile_kit.h"
 
 using namespace ptxbuilder;
@@ -284,5 +283,3 @@ TEST_CASE("integers become bf16 by one rounding") {
   check_equal(evaluate<u32, bf16>(wgmma_layout(64, 32), y, y, 1, to_bf16),
               std::vector<double>(2048, 0x1p31 + 0x1p24), "u32");
 }
-
-int main(int argc, char** argv) { return run_on_device(argc, argv); }

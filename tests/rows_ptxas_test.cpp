@@ -11,28 +11,14 @@
 #include <optional>
 #include <thread>
 
-#include "ptxbuilder/compile/ptxas.h"
+#include "ptxas_kit.h"
 #include "ptxbuilder/isa/rows.h"
 
 using namespace ptxbuilder;
 using isa::Row;
+using test::real_ptxas;
 
 namespace {
-
-// The one of this machine, or nullptr after having said why there is none.
-const Ptxas* real_ptxas() {
-  static std::string reason;
-  static const std::optional<Ptxas> ptxas = []() -> std::optional<Ptxas> {
-    try {
-      return Ptxas();
-    } catch (const Error& error) {
-      reason = error.what();
-      return std::nullopt;
-    }
-  }();
-  if (!ptxas) MESSAGE("SKIPPED: " << reason);
-  return ptxas ? &*ptxas : nullptr;
-}
 
 // What ptxas says against a module; "" when it takes it.
 std::string refusal(const Ptxas& ptxas, const std::string& ptx) {

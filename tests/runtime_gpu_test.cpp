@@ -12,6 +12,7 @@
 #include <iostream>
 #include <thread>
 
+#include "options.h"
 #include "runtime/cubin.h"
 #include "runtime/cuda_device.h"
 #include "runtime/driver.h"
@@ -40,7 +41,7 @@ Device* gpu() {
       return nullptr;
     }
   }();
-  if (!device) std::cout << "SKIPPED: " << reason << "\n";
+  if (!device) test::skip(reason);
   return device.get();
 }
 

@@ -1,7 +1,6 @@
 // Semaphores and grid barriers: CTAs of a grid that wait for each other through global memory.
 //
 //   semaphore_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "ptxbuilder/tile/semaphore.h"
 
 #include <fmt/format.h>
@@ -128,5 +127,3 @@ TEST_CASE("a grid meets, again and again") {
     CHECK(a.copy_out<uint32_t>() == values);
   }
 }
-
-int main(int argc, char** argv) { return run_tests(argc, argv); }

@@ -15,7 +15,7 @@ int main(int argc, char** argv) try {
     device = runtime::open_device("cuda");
   } catch (const Error& e) {
     std::printf("SKIPPED: %s\n", e.what());
-    return 0;
+    return 77;  // what ctest takes for a skipped test
   }
   auto kernel = runtime::LoadedKernel::from_file(*device, std::string(argv[1]) + "/saxpy.cubin");
   constexpr uint32_t kCount = 1000;

@@ -2,7 +2,6 @@
 // every element at its place, against a model on the host.
 //
 //   tensor_slice_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "ptxbuilder/tile/tensor_slice.h"
 
 #include <fmt/format.h>
@@ -511,5 +510,3 @@ TEST_CASE("a tensor map whose encoding the author says, and one that is promoted
          {runtime::tensor(a, DType::f32, {96, 128}), runtime::tensor(d, DType::f32, {96, 32})});
   CHECK(d.copy_out<uint32_t>() == wanted);
 }
-
-int main(int argc, char** argv) { return run_tests(argc, argv); }

@@ -2,7 +2,6 @@
 // element has to arrive at its place.
 //
 //   tiled_copy_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -558,5 +557,3 @@ TEST_CASE("a shared place used again: right behind a barrier, a race without one
       CHECK(got[static_cast<size_t>(i)] == 2.0f * static_cast<float>(127 - (i + 1) % 128));
   }
 }
-
-int main(int argc, char** argv) { return run_tests(argc, argv); }

@@ -2,7 +2,6 @@
 // and swizzle, with boxes that lie partly or wholly outside their tensor; reductions; multicast.
 //
 //   tma_identity_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -12,6 +11,7 @@
 #include <random>
 
 #include "library_kit.h"
+#include "options.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/copy.h"
 #include "runtime/loaded_kernel.h"
@@ -23,8 +23,6 @@ using namespace ptxbuilder::test;
 using runtime::Address;
 
 namespace {
-
-std::string device_name = "emulator";
 
 // --- The test bench ---
 
@@ -435,11 +433,4 @@ TEST_CASE("tiles loaded from negative coordinates") {
     for (size_t col = 0; col < 32; ++col)
       out[row * 64 + col] = row < 2 || col < 4 ? 0.0f : in[(row - 2) * 64 + col - 4];
   CHECK(dout.copy_out<float>() == out);
-}
-
-int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view word = argv[i]; word.starts_with("--device=")) device_name = word.substr(9);
-  doctest::Context context(argc, argv);
-  return context.run();
 }

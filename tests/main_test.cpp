@@ -1,0 +1,51 @@
+// The command line of the tests themselves: what is not found, not known or left out does not pass for a
+// success.
+#include <doctest/doctest.h>
+
+#include "command_kit.h"
+#include "options.h"
+
+namespace {
+
+const int& number = ptxbuilder::test::option("number-of-main-test", 1);
+
+Ran run_case(const std::string& name, const std::string& more = "") {
+  return run(fmt::format("unit_tests main_test --no-skip --test-case='{}' {}", name, more));
+}
+
+}  // namespace
+
+// Only with --no-skip, by those below.
+TEST_CASE("inner: passes" * doctest::skip()) { CHECK(number > 0); }
+TEST_CASE("inner: leaves out" * doctest::skip()) { ptxbuilder::test::skip("half of it"); }
+TEST_CASE("inner: leaves out, then fails" * doctest::skip()) {
+  ptxbuilder::test::skip("half of it");
+  CHECK(number < 0);
+}
+
+TEST_CASE("a test that leaves something out is skipped, one that also fails has failed") {
+  CHECK(run_case("inner: passes").code == 0);
+  Ran skipped = run_case("inner: leaves out");
+  CHECK(skipped.code == 77);
+  CHECK(skipped.output.find("SKIPPED: half of it\n") != std::string::npos);
+  CHECK(run_case("inner: leaves out, then fails").code == 1);
+}
+
+TEST_CASE("a filter that no test passes is an error") {
+  CHECK(run_case("inner: passes").code == 0);
+  CHECK(run_case("inner: is not there").code == 2);
+  Ran unknown = run("unit_tests main_tset");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.output.find("no test of main_tset ran; there are") != std::string::npos);
+  CHECK(run("unit_tests main_tset main_test --no-skip --test-case='inner: passes'").code == 2);
+}
+
+TEST_CASE("an option that nobody takes, and a value that is none, are errors") {
+  CHECK(run_case("inner: passes", "--number-of-main-test=7").code == 0);
+  CHECK(run_case("inner: passes", "--number-of-main-test=-7").code == 1);
+  for (const char* wrong : {"--number-of-main-test", "--number-of-main-test=", "--number-of-main-test=7x",
+                            "--numbre-of-main-test=7", "-number-of-main-test=7"}) {
+    CAPTURE(wrong);
+    CHECK(run_case("inner: passes", wrong).code == 2);
+  }
+}
