@@ -2,7 +2,6 @@
 // knows and that the device alone knows; tails are left alone and read as the fill.
 //
 //   global_tensor_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "library_kit.h"
 #include "register_tile_kit.h"
 
@@ -245,5 +244,3 @@ TEST_CASE("addresses of rows that the device alone knows are computed once a row
   CHECK(count(ptx, "ld.global.v2.b32") == 16);
   CHECK(count(ptx, "mul.wide.u32") + count(ptx, "mul.lo") <= 3);  // the thread's row, and 8 rows
 }
-
-int main(int argc, char** argv) { return run_on_device(argc, argv); }

@@ -3,7 +3,6 @@
 // the probabilities are A of a product in registers.
 //
 //   overlapped_softmax_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "register_tile_kit.h"
@@ -127,5 +126,3 @@ TEST_CASE("attention with a softmax that overlaps products") {
     }
   }
 }
-
-int main(int argc, char** argv) { return run_on_device(argc, argv); }

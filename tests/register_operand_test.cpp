@@ -3,7 +3,6 @@
 // fresh random numbers.
 //
 //   register_operand_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "library_kit.h"
 #include "ptxbuilder/tile/register_partial.h"
 #include "register_tile_kit.h"
@@ -415,5 +414,3 @@ TEST_CASE("the code of a partial sum: no shuffle in the loop, two for each row a
   // to.
   CHECK(count(ptx.substr(0, ptx.find("shfl")), "add.rn.f32") == 2 * 15 + 2 * 15 + 2);
 }
-
-int main(int argc, char** argv) { return run_on_device(argc, argv); }

@@ -2,7 +2,6 @@
 // author's own, against the same on the host, on fresh random numbers.
 //
 //   value_test [--device=emulator|cuda|auto]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "register_tile_kit.h"
 
 using namespace ptxbuilder;
@@ -272,5 +271,3 @@ TEST_CASE("ptx(): lists of registers, and an operand named several times") {
   }
   check_equal(result_of(std::move(k), {x}, {DType::f32, {kThreads, 4}, {}}), expected, "lists");
 }
-
-int main(int argc, char** argv) { return run_on_device(argc, argv); }
