@@ -364,7 +364,7 @@ TEST_CASE("cp.async of 4, 8 and 16 bytes, with zeros beyond the edges") {
           TiledCopy copy(CopyAtom::cp_async(bytes), type,
                          threads_along_rows(rows, cols, 128, bytes / size_of(type)), layout_of(tile[0]));
           GlobalTile from{gmem(in), cols};
-          if (bounded) from = {gmem(in), cols, u32(inside_rows), u32(inside_cols)};
+          if (bounded) from = {gmem(in), cols, 1, s32(inside_rows), s32(inside_cols)};
           load_async(copy, tile[0].address(), from, tid_x());
           cp_async_commit_group();
           cp_async_wait_group(0);
