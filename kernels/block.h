@@ -44,7 +44,7 @@ inline void check_addition(command::Run& run, uint32_t ctas, bool tensor_maps, u
   run.launch({.grid = {ctas}}, {argument(l), argument(r), argument(out)});
   run.check(out, 1, [&](size_t i) {
     double sum = l[i % l.count()] + r[i];
-    return command::Expected{command::decode(DType::f16, command::encode(DType::f16, sum)), 0};
+    return command::Expected{decode(DType::f16, encode(DType::f16, sum)), 0};
   });
   double count = static_cast<double>(out.count());
   run.measure(count, 2 * (count + count + static_cast<double>(l.count())));

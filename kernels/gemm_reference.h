@@ -35,7 +35,7 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
 inline command::Expected dot(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
                              const DotProduct& p, DType output) {
   const Dot d = dot_product(a, b, i, j, p);
-  return {d.sum, command::unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
+  return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
 inline double activated(Activation activation, double x) {
@@ -55,7 +55,7 @@ inline double activated(Activation activation, double x) {
 // What the tensor core may lose of a sum of magnitudes: see dot(), and of 8-bit types, of which it keeps
 // about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
 inline double lost_share(const GemmOperation& o) {
-  if (o.a == DType::s8 || o.a == DType::u8) return 0;
+  if (is_int8(o.a)) return 0;
   if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-12;
   return 0x1p-20;
 }
@@ -68,7 +68,7 @@ inline command::Expected finished(const GemmOperation& o, const Dot& dot, double
       std::abs(alpha) * dot.magnitude * lost_share(o) + (o.has_epilogue() ? 1e-5 * (1 + std::abs(x)) : 0);
   const double value = activated(o.activation, x);
   const double subnormal = o.d == DType::f16 ? 0x1p-25 : 0;  // half the distance of the smallest of f16
-  return {value, command::unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.2 * lost + subnormal};
+  return {value, unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.2 * lost + subnormal};
 }
 
 }  // namespace ptxbuilder::kernels

@@ -43,7 +43,7 @@ void run(const command::Fields& f, command::Run& run) {
       y, 1,
       [&](size_t i) {
         double value = kAlpha * x[i] + before[i];
-        return command::Expected{value, command::unit_roundoff(DType::f32) * std::abs(value)};
+        return command::Expected{value, unit_roundoff(DType::f32) * std::abs(value)};
       },
       [&] {
         for (size_t i = 0; i < y.count(); ++i) y.set(i, before[i]);

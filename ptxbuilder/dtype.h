@@ -1,4 +1,5 @@
-// Element types of tensors, parameters and matrix instructions, with their PTX names and widths.
+// Element types of tensors, parameters and matrix instructions: PTX names, widths, kinds, and their numbers
+// on the host.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +17,31 @@ std::string_view name(DType type);
 int size_of(DType type);
 
 std::optional<DType> dtype_from_name(std::string_view name);
+
+constexpr bool is_float(DType type) { return type >= DType::f16; }
+constexpr bool is_integer(DType type) { return !is_float(type); }
+constexpr bool is_signed(DType type) {  // of the integers
+  return type == DType::s8 || type == DType::s16 || type == DType::s32 || type == DType::s64;
+}
+constexpr bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
+constexpr bool is_int8(DType type) { return type == DType::s8 || type == DType::u8; }
+constexpr bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }  // of 16 bits
+
+// The bits of the number of `type` nearest to `value`, ties to even. What exceeds the type is infinite in
+// f16, bf16, tf32 and f32, and the greatest number in e4m3, e5m2 and the integers, as PTX's cvt.rn,
+// cvt.rn.satfinite and cvt.rni.sat give it; a NaN becomes PTX's canonical one, and 0 in an integer. tf32 has
+// its low 13 bits zero.
+uint64_t encode(DType type, double value);
+
+// The value of such bits, exact but for 64-bit integers beyond 2^53; the low 13 bits of a tf32 are ignored,
+// as the tensor core does.
+double decode(DType type, uint64_t bits);
+
+// The greatest number that is not infinite.
+double greatest(DType type);
+
+// Half the distance between neighbours, relative to a value: the error of one rounding to nearest; 0 of
+// integers.
+double unit_roundoff(DType type);
 
 }  // namespace ptxbuilder

@@ -17,6 +17,9 @@ enum class Interleave : uint8_t { none, b16, b32 };
 enum class Swizzle : uint8_t { none, b32, b64, b128 };
 enum class L2Promotion : uint8_t { none, b64, b128, b256 };
 enum class OobFill : uint8_t { zero, nan };
+// The types of which TMA fills in NaN (CUDA driver API, CUtensorMapFloatOOBfill): floats, but for those of 8
+// bits, which travel as bytes.
+constexpr bool tma_fills_nan(DType type) { return is_float(type) && !is_fp8(type); }
 
 std::string_view name(Interleave);   // "none", "16", "32"
 std::string_view name(Swizzle);      // "none", "32", "64", "128"
@@ -80,7 +83,8 @@ struct Signature {
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_bytes = 0;  // to be passed at launch
   std::vector<Parameter> parameters;
-  std::vector<SharedObject> shared = {};  // by offset; some may share a place; may be empty, as for PTX that was written by hand
+  std::vector<SharedObject> shared =
+      {};  // by offset; some may share a place; may be empty, as for PTX that was written by hand
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;

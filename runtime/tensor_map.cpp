@@ -41,19 +41,6 @@ std::string neighbours(uint64_t value, uint64_t to) {
   return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
 }
 
-bool is_float(DType type) {
-  switch (type) {
-    case DType::f16:
-    case DType::bf16:
-    case DType::tf32:
-    case DType::f32:
-    case DType::f64:
-      return true;
-    default:
-      return false;  // the map has no type for e4m3 and e5m2, which travel as bytes
-  }
-}
-
 // Addresses and strides: 16 bytes, or 32 where the map interleaves by 32.
 uint64_t alignment(const TensorMapRecipe& recipe) { return recipe.interleave == Interleave::b32 ? 32 : 16; }
 
@@ -149,7 +136,7 @@ std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe) {
   if (recipe.interleave == Interleave::b32 && recipe.swizzle != Swizzle::b32)
     return breaks("swizzle", -1, {static_cast<uint64_t>(Swizzle::b32)},
                   "interleave 32 with swizzle {}: it needs swizzle 32", name(recipe.swizzle));
-  if (recipe.oob_fill == OobFill::nan && !is_float(recipe.dtype))
+  if (recipe.oob_fill == OobFill::nan && !tma_fills_nan(recipe.dtype))
     return breaks("oob_fill", -1, {static_cast<uint64_t>(OobFill::zero)},
                   "out-of-bounds fill nan with {}: only f16, bf16, tf32, f32 and f64 have one; use zero",
                   name(recipe.dtype));

@@ -52,7 +52,7 @@ double at(runtime::View memory, DType type, int64_t i) {
   const auto bytes = static_cast<size_t>(size_of(type));
   std::memcpy(&bits, reinterpret_cast<const std::byte*>(memory.address) + static_cast<size_t>(i) * bytes,
               bytes);
-  return decode_number(type, bits);
+  return decode(type, bits);
 }
 
 // Multiplies on the host as GemmProblem defines it, plus an error.
@@ -77,7 +77,7 @@ class Host final : public Contender {
           sum += at(s.a, p.a, p.a_k_major ? m * p.lda() + k : k * p.lda() + m) *
                  at(s.b, p.b, p.b_k_major ? n * p.ldb() + k : k * p.ldb() + n);
         if (m == wrong_row && n == 3) sum += error_;
-        const uint32_t bits = encode_number(p.d, sum);
+        const uint64_t bits = encode(p.d, sum);
         const auto bytes = static_cast<size_t>(size_of(p.d));
         std::memcpy(reinterpret_cast<std::byte*>(s.d.address) + static_cast<size_t>(m * p.ldd() + n) * bytes,
                     &bits, bytes);
@@ -147,20 +147,20 @@ TEST_CASE("numbers are rounded as their types are") {
     CAPTURE(name(type));
     const uint32_t all = 1u << (8 * size_of(type));
     for (uint32_t bits = 0; bits < all; ++bits) {
-      const double value = decode_number(type, bits);
-      if (std::isfinite(value) && encode_number(type, value) != bits) {
+      const double value = decode(type, bits);
+      if (std::isfinite(value) && encode(type, value) != bits) {
         CAPTURE(bits);
         FAIL("a number does not survive the way there and back");
       }
     }
   }
-  CHECK(decode_number(DType::e4m3, 0x7e) == 448);
-  CHECK(decode_number(DType::e5m2, 0x7b) == 57344);
-  CHECK(decode_number(DType::e4m3, 0x01) == 0x1p-9);
-  CHECK(encode_number(DType::bf16, 1 + 0x1p-8) == 0x3f80);      // a tie, to even
-  CHECK(encode_number(DType::bf16, 1 + 3 * 0x1p-8) == 0x3f82);  // a tie, to even
-  CHECK(decode_number(DType::s8, encode_number(DType::s8, -200)) == -127);
-  CHECK(decode_number(DType::tf32, encode_number(DType::tf32, 1 + 0x1p-12)) == 1);
+  CHECK(decode(DType::e4m3, 0x7e) == 448);
+  CHECK(decode(DType::e5m2, 0x7b) == 57344);
+  CHECK(decode(DType::e4m3, 0x01) == 0x1p-9);
+  CHECK(encode(DType::bf16, 1 + 0x1p-8) == 0x3f80);      // a tie, to even
+  CHECK(encode(DType::bf16, 1 + 3 * 0x1p-8) == 0x3f82);  // a tie, to even
+  CHECK(decode(DType::s8, encode(DType::s8, -200)) == -128);
+  CHECK(decode(DType::tf32, encode(DType::tf32, 1 + 0x1p-12)) == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "random contents are what the host says, and N(0,1)") {
@@ -317,7 +317,7 @@ TEST_CASE("every element is compared, in rows that fit") {
   Rows got{{0, 1}, std::vector<std::byte>(2 * row)}, other = got;
   const std::vector<Expected> expected = {{0, 0, 0, 0.01}};
   CHECK(compare(p, got, other, expected) == "");
-  const uint32_t one = encode_number(DType::bf16, 1);
+  const uint32_t one = encode(DType::bf16, 1);
   std::memcpy(got.bytes.data() + row + 6, &one, 2);
   CHECK(compare(p, got, other, expected)
             .rfind("1 of 40 elements differ from the reference's: D[1, 3] is 1 and 0", 0) == 0);
@@ -330,7 +330,7 @@ TEST_CASE_FIXTURE(Fixture, "large outputs are sampled by rows, the first and the
   const GemmProblem p = problem();
   runtime::Buffer d(gpu.device(), static_cast<size_t>(p.d_bytes()));
   for (int64_t i = 0; i < p.m; ++i) {
-    const uint32_t bits = encode_number(DType::bf16, static_cast<double>(i));
+    const uint64_t bits = encode(DType::bf16, static_cast<double>(i));
     std::memcpy(reinterpret_cast<std::byte*>(d.address()) + i * p.ldd() * 2, &bits, 2);
   }
   const Rows some = download(gpu, p, d, static_cast<size_t>(5 * p.n * 2)), all = download(gpu, p, d);
@@ -340,7 +340,7 @@ TEST_CASE_FIXTURE(Fixture, "large outputs are sampled by rows, the first and the
     for (size_t i = 0; i < rows->rows.size(); ++i) {
       uint32_t bits = 0;
       std::memcpy(&bits, rows->bytes.data() + i * static_cast<size_t>(p.n) * 2, 2);
-      CHECK(decode_number(DType::bf16, bits) == static_cast<double>(rows->rows[i]));
+      CHECK(decode(DType::bf16, bits) == static_cast<double>(rows->rows[i]));
     }
 }
 

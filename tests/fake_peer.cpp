@@ -51,7 +51,7 @@ void multiply(size_t set, double error) {
   auto value = [](const std::byte* memory, DType type, int64_t i) {
     uint32_t bits = 0;
     std::memcpy(&bits, memory + i * size_of(type), static_cast<size_t>(size_of(type)));
-    return decode_number(type, bits);
+    return decode(type, bits);
   };
   for (int64_t m = 0; m < p.m; ++m)
     for (int64_t n = 0; n < p.n; ++n) {
@@ -59,7 +59,7 @@ void multiply(size_t set, double error) {
       for (int64_t k = 0; k < p.k; ++k)
         sum += value(a, p.a, p.a_k_major ? m * p.lda() + k : k * p.lda() + m) *
                value(b, p.b, p.b_k_major ? n * p.ldb() + k : k * p.ldb() + n);
-      const uint32_t bits = encode_number(p.d, sum);
+      const uint64_t bits = encode(p.d, sum);
       std::memcpy(d + (m * p.ldd() + n) * size_of(p.d), &bits, static_cast<size_t>(size_of(p.d)));
     }
   munmap(file, bytes);

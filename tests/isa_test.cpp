@@ -1,9 +1,12 @@
-// The instruction table: the grammar of its rows, targets, and the families made by loops.
+// The instruction table: the grammar of its rows, targets, and the families made by loops; and element types.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
 #include <set>
 
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/isa/rows.h"
 
 using namespace ptxbuilder;
@@ -452,4 +455,103 @@ TEST_CASE("a row alone in a module") {
   CHECK(contains(text, "setmaxnreg.inc.sync.aligned.u32 24;"));
   text = standalone_module(cp_async_bulk_tensor_store({2}), sm_90, 80);
   CHECK(contains(text, "[map_0, {c0_0, c1_0}], [src_0];"));
+}
+
+TEST_CASE("element types: kinds") {
+  for (int i = 0; i <= static_cast<int>(DType::f64); ++i) {
+    const auto type = static_cast<DType>(i);
+    const std::string text(name(type));
+    CAPTURE(text);
+    CHECK(dtype_from_name(text) == type);
+    CHECK(is_integer(type) == (text[0] == 'u' || text[0] == 's'));
+    CHECK(is_float(type) != is_integer(type));
+    CHECK(is_signed(type) == (text[0] == 's'));
+    CHECK(is_fp8(type) == (text == "e4m3" || text == "e5m2"));
+    CHECK(is_int8(type) == (text == "s8" || text == "u8"));
+    CHECK(is_half(type) == (text == "f16" || text == "bf16"));
+    CHECK(decode(type, encode(type, greatest(type))) == greatest(type));
+  }
+}
+
+TEST_CASE("element types: every number of 8 and 16 bits is its own nearest, and a tie goes to the even one") {
+  for (DType type : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2}) {
+    CAPTURE(name(type));
+    const uint64_t sign = uint64_t{1} << (8 * size_of(type) - 1);
+    int wrong = 0;
+    for (uint64_t code = 0; code < sign; ++code) {
+      const double value = decode(type, code);
+      if (!std::isfinite(value)) continue;
+      wrong += encode(type, value) != code;
+      wrong += encode(type, -value) != (code | sign);
+      const double next = decode(type, code + 1);
+      if (!std::isfinite(next)) continue;
+      const double middle = (value + next) / 2;
+      wrong += encode(type, middle) != (code & 1 ? code + 1 : code);
+      wrong += encode(type, std::nextafter(middle, next)) != code + 1;
+      wrong += encode(type, -std::nextafter(middle, value)) != (code | sign);
+    }
+    CHECK(wrong == 0);
+  }
+  CHECK(encode(DType::tf32, 1 + 0x1p-11) == 0x3f800000);  // a tie
+  CHECK(encode(DType::tf32, 1 + 3 * 0x1p-11) == 0x3f804000);
+  CHECK(encode(DType::tf32, 1 + 0x1p-11 + 0x1p-50) == 0x3f802000);  // no tie, though f32 would make it one
+  CHECK(encode(DType::tf32, -1 - 3 * 0x1p-11 + 0x1p-50) == 0xbf802000);
+  CHECK(decode(DType::tf32, 0x3f803fff) == 1 + 0x1p-10);
+  CHECK(encode(DType::f32, 1 + 0x1p-24) == 0x3f800000);
+  CHECK(decode(DType::f64, encode(DType::f64, 0.1)) == 0.1);
+}
+
+TEST_CASE("element types: what is too great is infinite, but the greatest where cvt saturates") {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  struct Case {
+    DType type;
+    double value;
+    uint64_t bits;
+  };
+  const Case cases[] = {{DType::f16, 65519, 0x7bff},
+                        {DType::f16, 65520, 0x7c00},
+                        {DType::f16, -infinity, 0xfc00},
+                        {DType::f16, nan, 0x7fff},
+                        {DType::bf16, 4e38, 0x7f80},
+                        {DType::bf16, nan, 0x7fff},
+                        {DType::tf32, -4e38, 0xff800000},
+                        {DType::f32, 4e38, 0x7f800000},
+                        {DType::e4m3, 448, 0x7e},
+                        {DType::e4m3, 1e9, 0x7e},
+                        {DType::e4m3, -infinity, 0xfe},
+                        {DType::e4m3, nan, 0x7f},
+                        {DType::e5m2, 57344, 0x7b},
+                        {DType::e5m2, infinity, 0x7b},
+                        {DType::e5m2, -1e9, 0xfb},
+                        {DType::e4m3, -0.0, 0x80},
+                        {DType::e4m3, 0x1p-10, 0},
+                        {DType::e4m3, 0x1.8p-10, 1},
+                        {DType::s8, 126.5, 126},
+                        {DType::s8, 127.5, 127},
+                        {DType::s8, -128.5, 0x80},
+                        {DType::s8, -1e9, 0x80},
+                        {DType::s8, nan, 0},
+                        {DType::u8, -1, 0},
+                        {DType::u8, 255.5, 255},
+                        {DType::u8, 2.5, 2},
+                        {DType::s16, -2, 0xfffe},
+                        {DType::u16, 65535.4, 65535},
+                        {DType::s32, 3e9, 0x7fffffff},
+                        {DType::s32, -3e9, 0x80000000},
+                        {DType::u32, 4294967295, 0xffffffff},
+                        {DType::s64, 1e30, 0x7fffffffffffffff},
+                        {DType::s64, -1e30, 0x8000000000000000},
+                        {DType::u64, 1e30, ~uint64_t{0}},
+                        {DType::u64, 7, 7}};
+  for (const Case& c : cases) {
+    CAPTURE(name(c.type));
+    CAPTURE(c.value);
+    CHECK(encode(c.type, c.value) == c.bits);
+  }
+  CHECK(std::isnan(decode(DType::e4m3, 0xff)));
+  CHECK(decode(DType::e4m3, 0x78) == 256);
+  CHECK(decode(DType::e5m2, 0xfc) == -infinity);
+  CHECK(std::isnan(decode(DType::e5m2, 0x7d)));
+  CHECK(decode(DType::s16, 0xfffe) == -2);
+  CHECK(decode(DType::u64, ~uint64_t{0}) == 0x1p64);
 }

@@ -56,13 +56,13 @@ class GuardedMatrix {
 
   void fill_normal(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
-    const double scale = type_ == DType::s8 || type_ == DType::u8 ? 16 : 1;
+    const double scale = is_int8(type_) ? 16 : 1;
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     each([&](size_t at) {
-      const uint32_t bits = command::encode(type_, scale * normal(random));
+      const uint64_t bits = encode(type_, scale * normal(random));
       const auto size = static_cast<size_t>(size_of(type_));
       std::memcpy(&bytes_[at], &bits, size);
-      values_[at / size] = static_cast<float>(command::decode(type_, bits));
+      values_[at / size] = static_cast<float>(decode(type_, bits));
     });
   }
   void poison() {  // a NaN in every floating type
@@ -83,7 +83,7 @@ class GuardedMatrix {
   double value_in(const std::vector<std::byte>& bytes, int64_t batch, int64_t row, int64_t column) const {
     uint32_t bits = 0;
     std::memcpy(&bits, &bytes[at(batch, row, column)], static_cast<size_t>(size_of(type_)));
-    return command::decode(type_, bits);
+    return decode(type_, bits);
   }
   // The first byte outside the elements that differs from what was there; none: bytes.size().
   size_t first_touched(std::vector<std::byte> bytes) const {

@@ -66,7 +66,7 @@ std::byte* place(const MockLayout& layout, const void* memory, uint64_t row, uin
 double read(const MockLayout& layout, const void* memory, uint64_t row, uint64_t column) {
   uint32_t bits = 0;
   std::memcpy(&bits, place(layout, memory, row, column), static_cast<size_t>(size_of(dtype(layout.type))));
-  return decode_number(dtype(layout.type), bits);
+  return decode(dtype(layout.type), bits);
 }
 
 double operand(const MockLayout& layout, lt::Operation operation, const void* memory, uint64_t row,
@@ -223,7 +223,7 @@ lt::Status cublasLtMatmul(lt::Handle, lt::Desc desc_handle, const void* alpha, c
         sum += operand(la, desc.operations[0], a, row, k) * operand(lb, desc.operations[1], b, k, column);
       sum *= scale(alpha);
       if (scale(beta) != 0) sum += scale(beta) * read(lc, c, row, column);
-      const uint32_t bits = encode_number(dtype(ld.type), sum + mock.error);
+      const uint64_t bits = encode(dtype(ld.type), sum + mock.error);
       std::memcpy(place(ld, d, row, column), &bits, static_cast<size_t>(size_of(dtype(ld.type))));
     }
   return lt::Status::success;

@@ -160,7 +160,7 @@ namespace {
 template <class T>
 void check_reductions(const RegisterLayout& layout, Reduction operation, double start,
                       double (*combine)(double, double)) {
-  bool floats = !command::is_integer(T::dtype);
+  bool floats = !is_integer(T::dtype);
   double least = operation == Reduction::prod && floats ? 0.9 : least_of(T::dtype);
   Matrix in = random_matrix(T::dtype, layout.extent(), least, operation == Reduction::prod ? 1.1 : 8);
   size_t rows = static_cast<size_t>(layout.rows()), cols = static_cast<size_t>(layout.cols());

@@ -52,7 +52,7 @@ inline Matrix random_matrix(DType dtype, TileExtent extent, double least, double
   std::uniform_real_distribution<double> draw(least, greatest);
   for (size_t i = 0; i < m.count(); ++i) {
     double value = draw(engine);
-    m.values.push_back(rounded(dtype, command::is_integer(dtype) ? std::floor(value) : value));
+    m.values.push_back(rounded(dtype, is_integer(dtype) ? std::floor(value) : value));
   }
   return m;
 }

@@ -209,12 +209,10 @@ double convert(DType from, DType to, double value) {
     case DType::u8:
       return clamp(0, 255);
     case DType::s32:
-      return command::is_integer(from)
-                 ? static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)))
-                 : clamp(-0x1p31, 0x1p31 - 1);
+      return is_integer(from) ? static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)))
+                              : clamp(-0x1p31, 0x1p31 - 1);
     case DType::u32:
-      return command::is_integer(from) ? static_cast<uint32_t>(static_cast<int64_t>(value))
-                                       : clamp(0, 0x1p32 - 1);
+      return is_integer(from) ? static_cast<uint32_t>(static_cast<int64_t>(value)) : clamp(0, 0x1p32 - 1);
     case DType::e4m3:
       return rounded(to, std::clamp(value, -448.0, 448.0));
     case DType::e5m2:

@@ -21,8 +21,7 @@ void for_values(F f) {
 // sign.
 Matrix numbers(DType type, double least, double greatest) {
   return random_matrix(type, {kThreads, 1},
-                       command::is_integer(type) && !command::is_signed(type) ? std::max(least, 1.0) : least,
-                       greatest);
+                       is_integer(type) && !is_signed(type) ? std::max(least, 1.0) : least, greatest);
 }
 
 double wrapped(DType type, double value) {
@@ -89,7 +88,7 @@ TEST_CASE("an element of memory is changed in place, by every operator of its ty
     expect([&](Element<T> e) { e += 1; }, [](double v, double) { return v + 1; });
     expect([&](Element<T> e) { e *= b; }, [](double v, double w) { return v * w; });
     expect([&](Element<T> e) { e /= b; },
-           [](double v, double w) { return command::is_integer(T::dtype) ? std::trunc(v / w) : v / w; });
+           [](double v, double w) { return is_integer(T::dtype) ? std::trunc(v / w) : v / w; });
     // The element read is the one written, whatever else reads it.
     expect([&](Element<T> e) { e += e.value(); }, [](double v, double) { return 2 * v; });
     if constexpr (requires(T t) { t % t; }) {

@@ -9,31 +9,17 @@
 namespace ptxbuilder::bench {
 namespace {
 
-double rounding_unit(DType type) {
-  switch (type) {
-    case DType::f16:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::f32:
-      return 0x1p-24;
-    default:
-      return 0;
-  }
-}
-
 double accumulation_loss(const GemmProblem& p) {
   if (p.a == DType::s8) return 0;
-  const bool fp8 = p.a == DType::e4m3 || p.a == DType::e5m2;
   // Even the slow way adds up four instructions in the short accumulator before it promotes.
-  if (fp8) return p.fast_accumulation ? 0x1p-10 : 0x1p-12;
+  if (is_fp8(p.a)) return p.fast_accumulation ? 0x1p-10 : 0x1p-12;
   return 0x1p-20;
 }
 
 double element(const GemmProblem& p, const std::byte* at) {
   uint32_t bits = 0;
   std::memcpy(&bits, at, static_cast<size_t>(size_of(p.d)));
-  return decode_number(p.d, bits);
+  return decode(p.d, bits);
 }
 
 size_t row_bytes(const GemmProblem& p) { return static_cast<size_t>(p.n * size_of(p.d)); }
@@ -57,7 +43,7 @@ std::vector<Expected> expected_elements(const GemmProblem& p, const Element& a, 
       e.value += product;
       magnitude += std::abs(product);
     }
-    e.tolerance = 1.01 * rounding_unit(p.d) * std::abs(e.value) + accumulation_loss(p) * magnitude;
+    e.tolerance = 1.01 * unit_roundoff(p.d) * std::abs(e.value) + accumulation_loss(p) * magnitude;
   }
   return all;
 }
@@ -117,7 +103,7 @@ std::string compare(const GemmProblem& p, const Rows& got, const Rows& other,
   const auto bytes = static_cast<size_t>(size_of(p.d)), columns = static_cast<size_t>(p.n);
   for (size_t i = 0; i < got.rows.size() * columns; ++i) {
     const double x = element(p, got.bytes.data() + i * bytes), y = element(p, other.bytes.data() + i * bytes);
-    const double tolerance = 2 * (sampled + 1.01 * rounding_unit(p.d) * std::abs(y));
+    const double tolerance = 2 * (sampled + 1.01 * unit_roundoff(p.d) * std::abs(y));
     if (std::abs(x - y) <= tolerance) continue;
     if (wrong++ == 0)
       first = fmt::format("D[{}, {}] is {} and {}, which may differ by {:.3g}", got.rows[i / columns],

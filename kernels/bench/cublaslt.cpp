@@ -40,8 +40,6 @@ lt::DataType known_data_type(DType type) {
   throw Error(fmt::format("cuBLASLt has no matrices of {}", name(type)));
 }
 
-bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
-
 lt::ComputeType compute_type(const GemmProblem& p) {
   if (p.a == DType::s8) return lt::ComputeType::s32;
   return p.a == DType::tf32 ? lt::ComputeType::f32_fast_tf32 : lt::ComputeType::f32;

@@ -28,7 +28,7 @@ std::string size_text(const GemmProblem& p) { return fmt::format("{}x{}x{}", p.m
 std::string type_text(const GemmProblem& p) {
   std::string inputs(name(p.a));
   if (p.b != p.a) inputs += fmt::format(" x {}", name(p.b));
-  const bool fp8 = p.a == DType::e4m3 || p.a == DType::e5m2;
+  const bool fp8 = is_fp8(p.a);
   return fmt::format("{} -> {} {}{}", inputs, name(p.d), p.layout(),
                      !fp8                  ? ""
                      : p.fast_accumulation ? ", fast accumulation"

@@ -49,10 +49,4 @@ class RandomContents {
   std::vector<Run> runs_;
 };
 
-// The bits of `value` in `type`, rounded to nearest even and held within the type's range; and back. Types
-// f16, bf16, tf32, f32, e4m3, e5m2, s8 and s32.
-uint32_t encode_number(DType type, double value);
-double decode_number(DType type, uint32_t bits);
-double greatest(DType type);  // finite
-
 }  // namespace ptxbuilder::bench

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "ptxbuilder/dtype.h"
 
@@ -13,8 +12,5 @@ namespace ptxbuilder::command {
 void put(std::byte* to, DType type, double value);
 // The value of an element: exact but for 64-bit integers beyond 2^53.
 double value_of(const std::byte* from, DType type);
-
-bool is_integer(DType type);
-bool is_signed(DType type);  // of the integers
 
 }  // namespace ptxbuilder::command

@@ -88,7 +88,7 @@ uint32_t Tensor::bits(size_t i) const {
 }
 
 void Tensor::set(size_t i, double value) {
-  uint32_t bits = encode(dtype_, value);
+  const uint64_t bits = encode(dtype_, value);
   size_t bytes = static_cast<size_t>(size_of(dtype_));
   std::memcpy(host_.data() + i * bytes, &bits, bytes);
 }
@@ -102,7 +102,7 @@ std::string Timing::rate() const {
 Tensor Run::normal(DType dtype, std::vector<uint64_t> shape) {
   Tensor t(device_, dtype, std::move(shape));
   uint64_t stream = random_bits(options_.seed, streams_++);
-  const double scale = dtype == DType::s8 || dtype == DType::u8 ? 16 : 1;
+  const double scale = is_int8(dtype) ? 16 : 1;
   parallel_for(t.count(), 1 << 16, "random data",
                [&](size_t i) { t.set(i, scale * random_normal(stream, i)); });
   t.to_device();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/command/numbers.h"
+#include "ptxbuilder/dtype.h"
 #include "runtime/loaded_kernel.h"
 
 namespace ptxbuilder::command {
@@ -74,8 +74,8 @@ class Run {
   Run(runtime::Device& device, runtime::LoadedKernel& kernel, RunOptions options)
       : device_(device), kernel_(kernel), options_(options) {}
 
-  // Fresh N(0,1) data (integers 16 times that, rounded), the n-th tensor of a run from the n-th stream of the seed; and an output that is yet
-  // to be written.
+  // Fresh N(0,1) data (integers 16 times that, rounded), the n-th tensor of a run from the n-th stream of the
+  // seed; and an output that is yet to be written.
   Tensor normal(DType dtype, std::vector<uint64_t> shape);
   Tensor output(DType dtype, std::vector<uint64_t> shape);
 

@@ -14,25 +14,21 @@ namespace {
 constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 constexpr int kMostStages = 16;
 
-bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
-bool is_int8(DType type) { return type == DType::s8 || type == DType::u8; }
-bool is_16_bit(DType type) { return type == DType::f16 || type == DType::bf16; }
-
 void check_operation(const GemmOperation& o, Where where) {
   const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
-  if (!is_16_bit(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
+  if (!is_half(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
     throw Error(where,
                 fmt::format("gemm: A of {}; it takes f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(o.a)));
   if (o.a != o.b && !mixed)
     throw Error(where, fmt::format("gemm: A of {} and B of {}; they must be equal, or both of 8 bits with or "
                                    "both without a fraction",
                                    name(o.a), name(o.b)));
-  if (!o.a_k_major && !is_16_bit(o.a))
+  if (!o.a_k_major && !is_half(o.a))
     throw Error(where,
                 fmt::format("gemm: A of {} stored along m; wgmma transposes 16-bit types alone: store A "
                             "as m rows of k",
                             name(o.a)));
-  if (!o.b_k_major && !is_16_bit(o.b))
+  if (!o.b_k_major && !is_half(o.b))
     throw Error(where,
                 fmt::format("gemm: B of {} stored along n; wgmma transposes 16-bit types alone: store B "
                             "as n rows of k",

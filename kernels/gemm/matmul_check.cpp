@@ -166,7 +166,7 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.d = p.d.type;
   o.a_k_major = p.a_k_major;
   o.b_k_major = p.b_k_major;
-  const bool fp8 = p.a.type == DType::e4m3 || p.a.type == DType::e5m2;
+  const bool fp8 = is_fp8(p.a.type);
   o.fast_accumulation = !fp8 || p.fast_accumulation;
   o.alpha = product && p.alpha != 1;
   o.beta = p.beta != 0;

@@ -156,7 +156,7 @@ void Table::add_mma() {
   for (const Types& t : tensor_core_types())
     for (int halves : {1, 2})
       for (bool satfinite : {false, true}) {
-        bool fp8 = t.a == DType::e4m3 || t.a == DType::e5m2, integer = t.d == DType::s32;
+        bool fp8 = is_fp8(t.a), integer = t.d == DType::s32;
         if (satfinite && !integer) continue;
         int k = halves * 16 / size_of(t.a);
         std::string_view d = name(t.d);

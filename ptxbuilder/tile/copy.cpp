@@ -11,12 +11,6 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// The types of which TMA can fill in NaN (CUDA driver API, CUtensorMapFloatOOBfill).
-bool has_nan(DType type) {
-  return type == DType::f16 || type == DType::bf16 || type == DType::tf32 || type == DType::f32 ||
-         type == DType::f64;
-}
-
 // The part of a view that this CTA fetches for its line of CTAs.
 struct Part {
   TileView view;
@@ -202,7 +196,7 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
   const size_t index = builder.parameter_index(map, where);
   Parameter& parameter = builder.signature().parameters[index];
   std::map<size_t, OobFill>& fills = TileContext::of(builder).fills;
-  if (fill == OobFill::nan && !has_nan(wanted.dtype))
+  if (fill == OobFill::nan && !tma_fills_nan(wanted.dtype))
     throw Error(where, fmt::format("{}: NaN outside of {}; TMA has it for f16, bf16, tf32, f32 and f64",
                                    operation, name(wanted.dtype)));
   if (fill) {

@@ -8,11 +8,8 @@
 namespace ptxbuilder::detail {
 namespace {
 
-bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
-bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
-bool is_byte(DType type) { return type == DType::s8 || type == DType::u8; }
 bool is_wide_integer(DType type) { return type == DType::s32 || type == DType::u32; }
-bool is_integer(DType type) { return is_byte(type) || is_wide_integer(type); }
+bool is_tile_integer(DType type) { return is_int8(type) || is_wide_integer(type); }
 
 Value emitted(const isa::Row& row, const std::vector<Argument>& arguments) {
   return Builder::current().emit(row, arguments, std::nullopt, {})[0];
@@ -130,13 +127,13 @@ std::vector<Value> converted(DType to, const TileValues& x) {
   DType from = *x.dtype;
   if (to == from) return x.words;
   if (to == DType::f32 && from == DType::tf32) return x.words;  // an f32 as it is
-  if (is_integer(from) && is_wide_integer(to)) return as_integers(x);
-  if (is_integer(from) && is_byte(to)) return bytes_of(to, as_integers(x), from == DType::u32);
-  if (is_integer(from) && to == DType::bf16) return bf16_of_integers(x);
+  if (is_tile_integer(from) && is_wide_integer(to)) return as_integers(x);
+  if (is_tile_integer(from) && is_int8(to)) return bytes_of(to, as_integers(x), from == DType::u32);
+  if (is_tile_integer(from) && to == DType::bf16) return bf16_of_integers(x);
   if (is_fp8(from) && to == DType::f16) return halves_of_fp8(x);
   if (from == DType::f16 && is_fp8(to)) return fp8_of_halves(to, x.words);
   if (is_fp8(from) && is_fp8(to)) return fp8_of_halves(to, halves_of_fp8(x));
-  if (is_byte(to)) {
+  if (is_int8(to)) {
     std::vector<f32> wide = as_f32(x);
     return bytes_of(to, from_f32(DType::s32, wide), false);
   }
