@@ -66,9 +66,12 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     }
     ++pc;
     ++count;
-    instruction = &i;
-    if (i.watched) follow_undefined(i, executing);
+    if (i.watched) [[unlikely]] {
+      instruction = &i;
+      follow_undefined(i, executing);
+    }
     if (executing == 0) continue;
+    instruction = &i;
     if (i.touches_matrix) check_matrix_registers(i);
     i.execute(*this, i, executing);
   }
