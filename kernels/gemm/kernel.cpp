@@ -130,6 +130,15 @@ Epilogue epilogue_of(const GemmOperation& o, const Parameters& p, bool swapped) 
   };
 }
 
+// Adds 8 columns at a time: all at once would take as many registers again.
+void add(Accumulator& to, const Accumulator& from) {
+  for (int row = 0; row < from.m(); row += 64)
+    for (int col = 0; col < from.n(); col += 8) {
+      const TilePart part = {row, col, 64, 8};
+      store(to, load<f32>(to, part) + load<f32>(from, part), part);
+    }
+}
+
 // Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
 // fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
 // batch's epilogue reads C where it is now.
@@ -273,8 +282,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
     if (t.cluster_m * t.cluster_n > 1) filled = tiles_of_cta(all_rows, y_tiles) * depth;
     auto ring = pipe.consumer(late ? Peeks::yes : Peeks::no, filled);
     const RegisterTile<f32> zeros(0, acc.layout());
-    std::optional<Var<RegisterTile<f32>>> total;  // of what the tensor core sums up 128 of k at a time
-    if (promotes) total.emplace(zeros);
+    std::optional<Accumulator> total;  // of what the tensor core sums up 128 of k at a time
+    if (promotes) total.emplace(per_warpgroup, t.bn);
     std::optional<DeferredStore> deferred;
     if (defers_store(o, t)) {
       if (o.batched) store_options.batch = u32(0);
@@ -290,7 +299,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       u32 row = t.pingpong ? u32(0) : wg * per_warpgroup;
       if (turn) turn->wait();
       acc.zero();
-      if (promotes) *total = zeros;
+      if (promotes) store(*total, zeros);
       auto multiply = [&](const Stage& s) {
         if (promotes) acc.zero();
         wgmma_group([&] { mma(acc, X.view(s, row, per_warpgroup), Y.view(s, 0, t.bn)); });
@@ -301,7 +310,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
         meanwhile();
         wgmma_wait(0);
         ring.release(s);
-        if (promotes) *total = total->value() + load<f32>(acc);
+        if (promotes) add(*total, acc);
       };
       // The tile before is stored under the first steps, as many as there are. None of them is late: behind
       // the store's branches, ptxas would not know the stage as uniform any more.
@@ -327,17 +336,15 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
       if (turn) ring.skip(depth * (t.consumers - 1));
       StoreOptions options = store_options;
       options.batch = work.batch;
-      auto out = [&](const StoreSource& result) {
+      auto out = [&](const StoreSource& tile) {
         if (deferred)
-          deferred->take(result, work.x + row, work.y, epilogue, work.batch);
+          deferred->take(tile, work.x + row, work.y, epilogue, work.batch);
         else
-          store(o.d, D, result, work.x + row, work.y + (sum ? sum->first_column() : u32(0)), epilogue,
-                options);
+          store(o.d, D, tile, work.x + row, work.y + (sum ? sum->first_column() : u32(0)), epilogue, options);
       };
-      if (promotes && !sum && !stream) return out(total->value());
-      if (promotes) store(acc, total->value());
-      if (sum) return out(sum->add(acc, X.tile[0].address()));
-      if (!stream) return out(acc);
+      Accumulator& result = promotes ? *total : acc;
+      if (sum) return out(sum->add(result, X.tile[0].address()));
+      if (!stream) return out(result);
       if_(
           first == 0,
           [&] {  // the CTAs behind this one have the rest of the tile
@@ -345,14 +352,14 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
             while_([&] { return to.value() < depth; },
                    [&] {
                      u32 until = min(depth, share_end(cta.value() + 1) - work.tile * depth);
-                     if_(until > to.value(), [&] { stream->take(acc, cta); });
+                     if_(until > to.value(), [&] { stream->take(result, cta); });
                      to = until;
                      cta = cta.value() + 1;
                    });
-            out(acc);
+            out(result);
           },
           [&] {
-            stream->give(acc);
+            stream->give(result);
             if (deferred) deferred->skip();
           });
     });
