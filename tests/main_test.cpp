@@ -18,7 +18,7 @@ Ran run_case(const std::string& name, const std::string& more = "") {
 // Only with --no-skip, by those below.
 TEST_CASE("inner: passes" * doctest::skip()) { CHECK(number > 0); }
 TEST_CASE("inner: leaves out" * doctest::skip()) { ptxbuilder::test::skip("half of it"); }
-TEST_CASE("inner: leaves out, then fails" * doctest::skip()) {
+TEST_CASE("inner: leaves out and fails" * doctest::skip()) {
   ptxbuilder::test::skip("half of it");
   CHECK(number < 0);
 }
@@ -28,7 +28,7 @@ TEST_CASE("a test that leaves something out is skipped, one that also fails has 
   Ran skipped = run_case("inner: leaves out");
   CHECK(skipped.code == 77);
   CHECK(skipped.output.find("SKIPPED: half of it\n") != std::string::npos);
-  CHECK(run_case("inner: leaves out, then fails").code == 1);
+  CHECK(run_case("inner: leaves out and fails").code == 1);
 }
 
 TEST_CASE("a filter that no test passes is an error") {
