@@ -97,15 +97,17 @@ TEST_CASE("emit writes the files, and says so in JSON") {
   CHECK(contains(unwritable, "/proc/none: the folder cannot be made"));
 }
 
-TEST_CASE("a missing ptxas is named, and is no obstacle to PTX") {
+TEST_CASE("a ptxas that is named has to be there, and PTX alone takes none") {
   Folder folder;
-  Ran wanted =
-      run(fmt::format("ptxb emit saxpy --assembler ptxas --ptxas /nowhere/ptxas -o {}", folder.str()));
-  CHECK(wanted.code == 1);
-  CHECK(contains(wanted, "/nowhere/ptxas"));
-  Ran automatic = run(fmt::format("ptxb emit saxpy --ptxas /nowhere/ptxas -o {}", folder.str()));
-  CHECK(automatic.code == 0);
-  CHECK(contains(automatic, "no cubin is made"));
+  for (const char* assembler : {"ptxas", "auto"}) {
+    Ran wanted = run(fmt::format("ptxb emit saxpy --assembler {} --ptxas /nowhere/ptxas -o {}", assembler,
+                                 folder.str()));
+    CHECK(wanted.code == 1);
+    CHECK(contains(wanted, "/nowhere/ptxas: no such file"));
+    CHECK_FALSE(fs::exists(folder.path / "saxpy.cubin"));
+  }
+  Ran none = run(fmt::format("ptxb emit saxpy --assembler none -o {}", folder.str()));
+  CHECK(none.code == 0);
   CHECK(fs::exists(folder.path / "saxpy.ptx"));
   CHECK_FALSE(fs::exists(folder.path / "saxpy.cubin"));
 }

@@ -210,7 +210,7 @@ TEST_CASE("emulator: gemm_pingpong and its mutants") {
                "mbarrier.init",
                2 * stages + 1,
                add_to(1, -1),
-               {Fault::arrival_count, Fault::phase_skipped, Fault::race}},
+               {Fault::arrival_count, Fault::phase_skipped, Fault::race, Fault::deadlock}},
               {"stages are not released", "mbarrier.arrive.shared", 0, drop, {Fault::deadlock}},
               {"the turn is not passed", "mbarrier.arrive.shared", 1, drop, {Fault::deadlock}, 1, "turn["},
               {"the producer does not wait",

@@ -18,7 +18,7 @@
 namespace ptxbuilder::runtime {
 
 inline std::string test_file(const std::string& name) {
-  std::ifstream in(std::string(PTXBUILDER_TEST_DIR) + "/" + name);
+  std::ifstream in(PTXBUILDER_TEST_DIR "/" + name);
   std::stringstream text;
   text << in.rdbuf();
   if (text.str().empty()) throw Error("cannot read " + name);

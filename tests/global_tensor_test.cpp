@@ -138,7 +138,7 @@ void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int c
                     : order == Order::gaps ? 2 * cols + 3
                                            : cols;
   const int elements = (rows - 1) * std::max(pitch, 1) + (cols - 1) * across + 1;
-  Matrix in = random_matrix(T::dtype, {1, elements}, command::is_integer(T::dtype) ? 0 : -8, 8);
+  Matrix in = random_matrix(T::dtype, {1, elements}, is_integer(T::dtype) ? 0 : -8, 8);
   auto place = [&](int i, int j) { return static_cast<size_t>(i * pitch + j * across); };
   Kernel k("tile");
   auto [from, numbers, out] = k.params<gptr<T>, gptr<u32>, gptr<T>>("from", "numbers", "out");

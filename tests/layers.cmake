@@ -3,9 +3,10 @@
 cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/layout ptxbuilder/ir ptxbuilder/tile ptxbuilder/compile
     runtime runtime/emulator kernels/gemm kernels kernels/command kernels/bench tests)
-# What goes its own way: the runtime and the PTX text know the base alone, kernels and their command line know each other.
-set(allowed_runtime ptxbuilder runtime runtime/emulator)
-set(allowed_runtime/emulator ptxbuilder ptxbuilder/ptx runtime runtime/emulator)
+# What goes its own way: the runtime knows the base and the machine's limits, the PTX text the base alone, kernels and
+# their command line know each other.
+set(allowed_runtime ptxbuilder ptxbuilder/isa runtime runtime/emulator)
+set(allowed_runtime/emulator ptxbuilder ptxbuilder/isa ptxbuilder/ptx runtime runtime/emulator)
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
 set(allowed_kernels ${layers})
 set(private_headers ptxbuilder/ir/state.h)
