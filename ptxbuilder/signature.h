@@ -53,9 +53,10 @@ struct Parameter {
 
   std::string name = {};
   Kind kind = Kind::scalar;
-  DType dtype = DType::u32;            // of the scalar, of the elements pointed to, or of the tensor
-  TensorMapRecipe tensor_map = {};     // kind tensor_map only
-  std::vector<Parameter> fields = {};  // kind structure only, laid out as C does: scalars and pointers, in order
+  DType dtype = DType::u32;         // of the scalar, of the elements pointed to, or of the tensor
+  TensorMapRecipe tensor_map = {};  // kind tensor_map only
+  std::vector<Parameter> fields =
+      {};  // kind structure only, laid out as C does: scalars and pointers, in order
 
   // In the kernel's parameter space: 1 to 8, 128 for a tensor map, and for a struct its sizeof.
   int size_bytes() const;

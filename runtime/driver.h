@@ -208,8 +208,7 @@ struct Driver {
   Entry<float*, Event, Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
   Entry<Event> event_destroy{loaded, "cuEventDestroy_v2"};
 
-  Entry<Module*, const void*, unsigned, JitOption*, void**> module_load_data_ex{loaded,
-                                                                                "cuModuleLoadDataEx"};
+  Entry<Module*, const void*, unsigned, JitOption*, void**> module_load_data_ex{loaded, "cuModuleLoadDataEx"};
   Entry<Module> module_unload{loaded, "cuModuleUnload"};
   Entry<Function*, Module, const char*> module_get_function{loaded, "cuModuleGetFunction"};
   Entry<int*, FunctionAttribute, Function> func_get_attribute{loaded, "cuFuncGetAttribute"};

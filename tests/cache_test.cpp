@@ -1,5 +1,4 @@
 // The cubin cache: what it returns, what it survives, what it costs.
-#include "folder_kit.h"
 #include "ptxbuilder/compile/cache.h"
 
 #include <doctest/doctest.h>
@@ -16,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "folder_kit.h"
 #include "ptxbuilder/error.h"
 
 using namespace ptxbuilder;

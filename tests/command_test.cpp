@@ -100,8 +100,8 @@ TEST_CASE("emit writes the files, and says so in JSON") {
 TEST_CASE("a ptxas that is named has to be there, and PTX alone takes none") {
   Folder folder;
   for (const char* assembler : {"ptxas", "auto"}) {
-    Ran wanted = run(fmt::format("ptxb emit saxpy --assembler {} --ptxas /nowhere/ptxas -o {}", assembler,
-                                 folder.str()));
+    Ran wanted = run(
+        fmt::format("ptxb emit saxpy --assembler {} --ptxas /nowhere/ptxas -o {}", assembler, folder.str()));
     CHECK(wanted.code == 1);
     CHECK(contains(wanted, "/nowhere/ptxas: no such file"));
     CHECK_FALSE(fs::exists(folder.path / "saxpy.cubin"));

@@ -46,7 +46,8 @@ extern "C" __global__ void histogram(unsigned* bins, const unsigned char* x, int
   __shared__ unsigned mine[256];
   mine[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&mine[x[i]], 1u);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&mine[x[i]], 1u);
   __syncthreads();
   atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
 }
@@ -102,7 +103,8 @@ extern "C" __global__ void bulk_scale(float* out, const float* in, float factor)
   __syncthreads();
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &bar, sizeof(data));
-    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, data, in + blockIdx.x * 1024, sizeof(data), &bar);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, data, in + blockIdx.x * 1024, sizeof(data),
+                       &bar);
   }
   while (!ptx::mbarrier_try_wait_parity(&bar, 0)) {
   }
@@ -117,7 +119,9 @@ extern "C" __global__ void bulk_scale(float* out, const float* in, float factor)
 }
 
 // 2-D tensor copies of a 32 x 32 tile, which is transposed in place.
-struct alignas(64) Map { char bytes[128]; };
+struct alignas(64) Map {
+  char bytes[128];
+};
 extern "C" __global__ void tensor_transpose(const __grid_constant__ Map in, const __grid_constant__ Map out) {
   __shared__ alignas(128) float a[32][32];
   __shared__ alignas(128) float b[32][32];
@@ -170,14 +174,22 @@ extern "C" __global__ void copy_async(int* out, const int* in) {
 
 __device__ __noinline__ float pick(int how, float x) {
   switch (how) {
-    case 0: return sinf(x * 100.0f);
-    case 1: return expf(x);
-    case 2: return logf(x + 2);
-    case 3: return x / 3.0f;
-    case 4: return sqrtf(x * x + 1);
-    case 5: return tanhf(x);
-    case 6: return powf(x * x + 0.5f, 1.5f);
-    default: return __fdividef(x, 7.0f);
+    case 0:
+      return sinf(x * 100.0f);
+    case 1:
+      return expf(x);
+    case 2:
+      return logf(x + 2);
+    case 3:
+      return x / 3.0f;
+    case 4:
+      return sqrtf(x * x + 1);
+    case 5:
+      return tanhf(x);
+    case 6:
+      return powf(x * x + 0.5f, 1.5f);
+    default:
+      return __fdividef(x, 7.0f);
   }
 }
 extern "C" __global__ void functions(float* out, const float* in) {
@@ -188,12 +200,14 @@ extern "C" __global__ void functions(float* out, const float* in) {
 }
 
 __device__ unsigned arrived;
-extern "C" __global__ void last_block(unsigned long long* out, const unsigned* in, unsigned long long* partial, int n) {
+extern "C" __global__ void last_block(unsigned long long* out, const unsigned* in,
+                                      unsigned long long* partial, int n) {
   __shared__ unsigned long long sum;
   __shared__ bool last;
   if (threadIdx.x == 0) sum = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&sum, (unsigned long long)in[i]);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&sum, (unsigned long long)in[i]);
   __syncthreads();
   if (threadIdx.x == 0) {
     partial[blockIdx.x] = sum;
@@ -203,7 +217,8 @@ extern "C" __global__ void last_block(unsigned long long* out, const unsigned* i
   __syncthreads();
   if (last && threadIdx.x == 0) {
     unsigned long long all = 0;
-    for (unsigned b = 0; b < gridDim.x; ++b) all += reinterpret_cast<volatile unsigned long long*>(partial)[b];
+    for (unsigned b = 0; b < gridDim.x; ++b)
+      all += reinterpret_cast<volatile unsigned long long*>(partial)[b];
     *out = all;
   }
 }
@@ -227,7 +242,8 @@ extern "C" __global__ void small_floats(unsigned* out, const float* in) {
   __nv_bfloat162 b = __floats2bfloat162_rn(x, y);
   __half2 s = __hadd2(__hmul2(h, h), __float2half2_rn(0.25f));
   __half2 f = __hfma2(h, h, s);
-  unsigned char e = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3), g = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E5M2);
+  unsigned char e = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3),
+                g = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E5M2);
   unsigned* o = out + 5 * threadIdx.x;
   o[0] = *reinterpret_cast<unsigned*>(&h);
   o[1] = *reinterpret_cast<unsigned*>(&b);
@@ -239,12 +255,14 @@ extern "C" __global__ void small_floats(unsigned* out, const float* in) {
 extern "C" __global__ void lanes_alike(unsigned* out, const unsigned* in) {
   unsigned v = in[threadIdx.x];
   unsigned same = __match_any_sync(~0u, v), odd = __ballot_sync(~0u, v & 1), sum = __reduce_add_sync(~0u, v);
-  out[threadIdx.x] = same ^ (odd * 3) ^ (sum << 7) ^ __popc(same) ^ __brev(v) ^ __clz(v + 1) ^ __byte_perm(v, odd, 0x5410);
+  out[threadIdx.x] =
+      same ^ (odd * 3) ^ (sum << 7) ^ __popc(same) ^ __brev(v) ^ __clz(v + 1) ^ __byte_perm(v, odd, 0x5410);
 }
 
 extern "C" __global__ void wide_integers(long long* out, const long long* in) {
   long long a = in[2 * threadIdx.x], b = in[2 * threadIdx.x + 1];
-  out[threadIdx.x] = a / b + a % b * 3 + __mul64hi(a, b) + (unsigned long long)a / (unsigned)(b | 1) + (long long)((double)a * 0.5);
+  out[threadIdx.x] = a / b + a % b * 3 + __mul64hi(a, b) + (unsigned long long)a / (unsigned)(b | 1) +
+                     (long long)((double)a * 0.5);
 }
 
 // Lanes of one warp that wait for each other: needs forward progress of every side of a branch.
@@ -263,6 +281,7 @@ extern "C" __global__ void lane_chain(int* out) {
 }
 
 extern "C" __global__ void say(int n) {
-  if (threadIdx.x == 3) printf("%d bottles, %s, %5.2f, %llx, %c%%\n", n, "hanging", 1.5, 0x123456789abcull, 'x');
+  if (threadIdx.x == 3)
+    printf("%d bottles, %s, %5.2f, %llx, %c%%\n", n, "hanging", 1.5, 0x123456789abcull, 'x');
   assert(n < 100);
 }

@@ -25,7 +25,8 @@ inline std::string test_file(const std::string& name) {
   return text.str();
 }
 
-// The .entry `name` of a PTX text, or its first, with what it asks of a launch; its parameters are left to the PTX.
+// The .entry `name` of a PTX text, or its first, with what it asks of a launch; its parameters are left to
+// the PTX.
 inline Signature signature_of(const std::string& text, uint32_t threads, const std::string& name = {}) {
   ptx::Module module = ptx::parse(text);
   Signature s;

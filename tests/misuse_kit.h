@@ -19,7 +19,7 @@ inline Where marked;                  // the line that the message must name
 
 struct Case {
   const char* name;
-  std::vector<const char*> phrases;  // each is in the message
+  std::vector<const char*> phrases;    // each is in the message
   std::function<void(bool bad)> body;  // builds a kernel to its end; wrong when `bad`
 };
 

@@ -130,7 +130,8 @@ TEST_CASE("ptx(): text of the author's own") {
        [](bool bad) {
          Kernel k("k");
          Var<u32> a(0), b(0);
-         PtxBinding at("at", k.builder().shared_base()), v = bad ? PtxBinding("v", {a}) : PtxBinding("v", {a, b});
+         PtxBinding at("at", k.builder().shared_base()),
+             v = bad ? PtxBinding("v", {a}) : PtxBinding("v", {a, b});
          HERE ptx("ld.shared.v2.u32 {v:=u32x2}, [{at:smem}];", {at, v});
          done(k);
        }},

@@ -215,8 +215,8 @@ class EmulatorDevice : public Emulator {
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
     // What ptxas gives each thread when only .maxntid limits it: an even share of the SM's, in eights.
     const uint32_t most = kernel.threads_most ? kernel.threads_most : threads;
-    grid.registers_per_thread =
-        queued.program->signature.registers.value_or(std::min(248u, hopper::sm_registers / std::max(32u, most) / 8 * 8));
+    grid.registers_per_thread = queued.program->signature.registers.value_or(
+        std::min(248u, hopper::sm_registers / std::max(32u, most) / 8 * 8));
     if (kernel.registers_most)
       grid.registers_per_thread = std::min(grid.registers_per_thread, kernel.registers_most);
     if (trace_) trace_->begin(grid);

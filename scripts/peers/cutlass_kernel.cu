@@ -1,11 +1,10 @@
 // One CUTLASS kernel of Hopper: the macros that build_cutlass sets say which.
-#include "cutlass_kernel.h"
-
 #include "cutlass/cutlass.h"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
 #include "cutlass/gemm/collective/collective_builder.hpp"
 #include "cutlass/gemm/device/gemm_universal_adapter.h"
 #include "cutlass/gemm/kernel/gemm_universal.hpp"
+#include "cutlass_kernel.h"
 
 namespace {
 
@@ -42,15 +41,15 @@ constexpr int kAligned = 16 / sizeof(Input), kAlignedD = 16 / sizeof(Output);
 // No C: its type is void, and beta 0.
 using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-    cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, kAlignedD, Output,
-    cutlass::layout::RowMajor, kAlignedD, Schedule::Epilogue>::CollectiveOp;
+    cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, kAlignedD,
+    Output, cutlass::layout::RowMajor, kAlignedD, Schedule::Epilogue>::CollectiveOp;
 using Stages = cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(
     sizeof(typename Epilogue::SharedStorage))>;
 using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Input, cutlass::layout::RowMajor, kAligned, Input,
     cutlass::layout::ColumnMajor, kAligned, float, Tile, Cluster, Stages, Schedule::Mainloop>::CollectiveOp;
-using Gemm = cutlass::gemm::device::GemmUniversalAdapter<
-    cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue, Schedule::Scheduler>>;
+using Gemm = cutlass::gemm::device::GemmUniversalAdapter<cutlass::gemm::kernel::GemmUniversal<
+    cute::Shape<int, int, int, int>, Mainloop, Epilogue, Schedule::Scheduler>>;
 
 typename Gemm::Arguments arguments(const peer::Problem& p, peer::Order order, peer::Pointers at) {
   typename Gemm::Arguments a{};
@@ -79,7 +78,8 @@ class ThisLaunch final : public peer::Launch {
   std::string queue(cudaStream_t stream, bool early) override {
     cutlass::Status status = cutlass::Status::kSuccess;
     // Stream-K counts up in its workspace, and counts from zero.
-    if (again.workspace) status = Gemm::GemmKernel::initialize_workspace(again.arguments, again.workspace, stream);
+    if (again.workspace)
+      status = Gemm::GemmKernel::initialize_workspace(again.arguments, again.workspace, stream);
     if (status == cutlass::Status::kSuccess) status = gemm.run(stream, nullptr, early);
     return status == cutlass::Status::kSuccess ? "" : cutlass::cutlassGetStatusString(status);
   }
@@ -104,8 +104,8 @@ class ThisKernel final : public peer::Kernel {
   size_t workspace_bytes(const peer::Problem& p, peer::Order order) const override {
     return Gemm::get_workspace_size(arguments(p, order, {}));
   }
-  std::unique_ptr<peer::Launch> prepare(const peer::Problem& p, peer::Order order, peer::Pointers at, void* workspace,
-                                        cudaStream_t stream) const override {
+  std::unique_ptr<peer::Launch> prepare(const peer::Problem& p, peer::Order order, peer::Pointers at,
+                                        void* workspace, cudaStream_t stream) const override {
     auto launch = std::make_unique<ThisLaunch>();
     const typename Gemm::Arguments all = arguments(p, order, at);
     if (launch->gemm.initialize(all, workspace, stream) != cutlass::Status::kSuccess) return nullptr;

@@ -43,7 +43,8 @@ class Kernel {
   virtual std::string name() const = 0;  // "cooperative 128x256x64 2x1"
   virtual std::string input() const = 0;
   virtual std::string output() const = 0;
-  virtual bool streams_k() const = 0;  // divides k among CTAs, through a workspace that early launches would share
+  virtual bool streams_k()
+      const = 0;  // divides k among CTAs, through a workspace that early launches would share
   virtual size_t workspace_bytes(const Problem& problem, Order order) const = 0;
   // Null when CUTLASS refuses. `workspace` has the bytes that the kernel asks for.
   virtual std::unique_ptr<Launch> prepare(const Problem& problem, Order order, Pointers at, void* workspace,

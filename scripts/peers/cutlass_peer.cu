@@ -1,5 +1,9 @@
 // CUTLASS as a contender of gemm_bench in a process of its own: it answers the lines that
 // kernels/bench/peer_process.h describes. --self-test runs it alone, on data of its own.
+#include <cuda_bf16.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,10 +14,6 @@
 #include <random>
 #include <sstream>
 #include <stdexcept>
-
-#include <cuda_bf16.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "cutlass/version.h"
 #include "cutlass_kernel.h"
@@ -27,8 +27,8 @@ std::vector<const Kernel*>& kernels() {
 
 namespace {
 
-constexpr int kOneRound = 4;                // launches of a first trial, at least
-constexpr size_t kFinalists = 6;            // of the first trial
+constexpr int kOneRound = 4;                 // launches of a first trial, at least
+constexpr size_t kFinalists = 6;             // of the first trial
 constexpr double kGraphMicroseconds = 2000;  // of a graph: long against the gap between two
 
 void check(cudaError_t status, const char* what) {
@@ -37,14 +37,17 @@ void check(cudaError_t status, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// What the benchmark put into descriptor 3: A and B of each set, and place for one D. All types have two bytes.
+// What the benchmark put into descriptor 3: A and B of each set, and place for one D. All types have two
+// bytes.
 class File {
  public:
-  File(const Problem& p, size_t sets) : a_(2 * p.m * p.lda), b_(2 * p.n * p.ldb), d_(2 * p.m * p.ldd), sets_(sets) {
+  File(const Problem& p, size_t sets)
+      : a_(2 * p.m * p.lda), b_(2 * p.n * p.ldb), d_(2 * p.m * p.ldd), sets_(sets) {
     bytes_ = sets * (a_ + b_) + d_;
     struct stat state = {};
     if (fstat(3, &state) != 0 || static_cast<size_t>(state.st_size) != bytes_)
-      throw std::runtime_error("descriptor 3 does not have the " + std::to_string(bytes_) + " B of the matrices");
+      throw std::runtime_error("descriptor 3 does not have the " + std::to_string(bytes_) +
+                               " B of the matrices");
     void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
     if (memory == MAP_FAILED) throw std::runtime_error("descriptor 3 cannot be mapped");
     memory_ = static_cast<char*>(memory);
@@ -117,7 +120,8 @@ class Graph {
 // The best kernel for one problem.
 class Chosen {
  public:
-  Chosen(const Problem& problem, std::vector<Pointers> sets, const std::string& input, const std::string& output)
+  Chosen(const Problem& problem, std::vector<Pointers> sets, const std::string& input,
+         const std::string& output)
       : problem_(problem), sets_(std::move(sets)) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     for (cudaEvent_t* event : {&start_, &end_}) check(cudaEventCreate(event), "cudaEventCreate");
@@ -182,7 +186,8 @@ class Chosen {
   std::unique_ptr<Graph> record(const Launches& launches, bool early, size_t count) {
     return std::make_unique<Graph>(stream_, [&]() -> std::string {
       for (size_t i = 0; i < count; ++i)
-        if (std::string wrong = launches[i % launches.size()]->queue(stream_, early); !wrong.empty()) return wrong;
+        if (std::string wrong = launches[i % launches.size()]->queue(stream_, early); !wrong.empty())
+          return wrong;
       return "";
     });
   }
@@ -253,8 +258,8 @@ class Chosen {
     estimate_ = best.microseconds;
     const char* rasters[] = {"heuristic", "along m", "along n"};
     std::ostringstream text;
-    text << best.kernel->name() << ", raster " << rasters[best.order.raster] << ", swizzle " << best.order.most_swizzle
-         << (early_ ? ", PDL" : "") << ", best of " << first.size();
+    text << best.kernel->name() << ", raster " << rasters[best.order.raster] << ", swizzle "
+         << best.order.most_swizzle << (early_ ? ", PDL" : "") << ", best of " << first.size();
     configuration_ = text.str();
   }
 
@@ -283,10 +288,12 @@ class Session {
     words >> number;
     if (!chosen_) throw std::runtime_error("there is no problem");
     if (verb == "launch") {
-      check(cudaMemset(sets_.at(number).d, 0xff, file_->d_bytes()), "cudaMemset");  // not what a trial left there
+      check(cudaMemset(sets_.at(number).d, 0xff, file_->d_bytes()),
+            "cudaMemset");  // not what a trial left there
       check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       chosen_->launch(number);
-      check(cudaMemcpy(file_->d(), sets_.at(number).d, file_->d_bytes(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+      check(cudaMemcpy(file_->d(), sets_.at(number).d, file_->d_bytes(), cudaMemcpyDeviceToHost),
+            "cudaMemcpy");
       return "done";
     }
     if (verb == "burst") return "time " + std::to_string(chosen_->burst(number));
@@ -309,8 +316,8 @@ class Session {
     memory_ = std::make_unique<Memory>();
     sets_.clear();
     for (size_t i = 0; i < count; ++i)
-      sets_.push_back({memory_->upload(file_->a(i), file_->a_bytes()), memory_->upload(file_->b(i), file_->b_bytes()),
-                       memory_->allocate(file_->d_bytes())});
+      sets_.push_back({memory_->upload(file_->a(i), file_->a_bytes()),
+                       memory_->upload(file_->b(i), file_->b_bytes()), memory_->allocate(file_->d_bytes())});
     chosen_ = std::make_unique<Chosen>(p, sets_, a, d);
     return chosen_->configuration();
   }
@@ -322,7 +329,8 @@ class Session {
 };
 
 int serve() {
-  std::cout << "peer 1 CUTLASS " << CUTLASS_MAJOR << "." << CUTLASS_MINOR << "." << CUTLASS_PATCH << std::endl;
+  std::cout << "peer 1 CUTLASS " << CUTLASS_MAJOR << "." << CUTLASS_MINOR << "." << CUTLASS_PATCH
+            << std::endl;
   Session session;
   for (std::string line; std::getline(std::cin, line);) {
     std::string answer;
@@ -376,8 +384,8 @@ int self_test(const Problem& p) {
 
 int self_tests() {
   int worst = 0;
-  for (auto [m, n, k] : {std::array{4096, 4096, 4096}, std::array{1024, 768, 512}, std::array{16, 10240, 8192},
-                         std::array{1000, 1001, 1003}}) {
+  for (auto [m, n, k] : {std::array{4096, 4096, 4096}, std::array{1024, 768, 512},
+                         std::array{16, 10240, 8192}, std::array{1000, 1001, 1003}}) {
     auto padded = [](int columns) { return (columns + 7) / 8 * 8; };
     worst = std::max(worst, self_test({m, n, k, padded(k), padded(k), padded(n)}));
   }

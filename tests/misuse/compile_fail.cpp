@@ -1,5 +1,7 @@
+// clang-format off
 // Misuse that the C++ compiler refuses: with -DCASE=n the file must not compile, and the diagnostic must match the
 // expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every case. Run by tests/misuse/run.
+// Expressions stand on one line, however long.
 #include "ptxbuilder/tile/bulk_copy.h"
 #include "ptxbuilder/tile/copy.h"
 #include "ptxbuilder/tile/kernel.h"
