@@ -20,8 +20,8 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   auto sA = k.shared<bf16>({BM, BK}, Swizzle128B, kStages, "sA");
   auto sB = k.shared<bf16>({BN, BK}, Swizzle128B, kStages, "sB");
   const CopyAtom atom = CopyAtom::cp_async(16);
-  TiledCopy copy_a(atom, DType::bf16, threads_along_rows(BM, BK, kThreads, 8), layout_of(sA[0]));
-  TiledCopy copy_b(atom, DType::bf16, threads_along_rows(BN, BK, kThreads, 8), layout_of(sB[0]));
+  TiledCopy copy_a(atom, DType::bf16, threads_along_rows(BM, BK, kThreads, 8), sA[0].layout());
+  TiledCopy copy_b(atom, DType::bf16, threads_along_rows(BN, BK, kThreads, 8), sB[0].layout());
   check_conflict_free(copy_a);
   check_conflict_free(copy_b);
 

@@ -30,8 +30,8 @@ Kernel gemm_tma_mma_sync() {  // D[m,n] = sum_k A[m,k] B[n,k]
       repeated(within_rows(atom.layout_b(), 8, 16, BN), {{2, 0}, {2, WN}}, {{across, 8}, {steps, 16 * BN}});
   Layout c = repeated(within_rows(atom.layout_c(), 16, 8, BM), {{2, WM}, {2, WN * BM}},
                       {{down, 16}, {across, 8 * BM}});
-  TiledCopy load_a(CopyAtom::ldmatrix(4), DType::bf16, a, layout_of(sA[0]));
-  TiledCopy load_b(CopyAtom::ldmatrix(4), DType::bf16, b, layout_of(sB[0]));
+  TiledCopy load_a(CopyAtom::ldmatrix(4), DType::bf16, a, sA[0].layout());
+  TiledCopy load_b(CopyAtom::ldmatrix(4), DType::bf16, b, sB[0].layout());
   TiledCopy store_d(CopyAtom::vector(4), DType::bf16, c, panel_layout(DType::bf16, BM, BN, SwizzleNone));
   check_conflict_free(load_a);
   check_conflict_free(load_b);

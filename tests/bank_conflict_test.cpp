@@ -90,6 +90,32 @@ TEST_CASE("accumulators as f32: pairs by vectors of 8 bytes, 2-way but for the n
   }
 }
 
+// Odd rows take the groups of columns in another order.
+TEST_CASE("accumulators as f32 in exchanged order: free of conflicts at every width") {
+  for (int n = 8; n <= 256; n += 8) {
+    CAPTURE(n);
+    const Layout held = accumulators(n);
+    std::vector<int64_t> pairs;
+    for (int64_t v = 0; v < size(held[1]); v += 2) pairs.push_back(held[1](v));
+    const ThreadAccess plain(TensorCopy(f32, {64, n}).shared_layout(), 4, held[0], pairs);
+    const ThreadAccess best = with_fewest_conflicts(plain, 8);
+    const AccessCost cost = access_cost(best, 8);
+    CHECK(access_cost(plain, 8).ways == (n % 16 == 0 ? 2 : 1));
+    CHECK(best.exchange().has_value() == (n % 16 == 0));
+    CHECK(cost.ways == 1);
+    CHECK(cost.wavefronts == 64 * n * 4 / 128);
+    // The same accesses, each once.
+    std::set<int64_t> all;
+    for (int t = 0; t < 128; ++t)
+      for (int i = 0; i < best.accesses(); ++i) {
+        all.insert(best.address(t, i));
+        const int made = best.exchange() ? best.exchange()->made(t, i) : i;
+        if (best.address(t, i) != plain.address(t, made)) FAIL_CHECK("thread " << t << ", access " << i);
+      }
+    CHECK(all.size() == static_cast<size_t>(32 * n));
+  }
+}
+
 TEST_CASE(
     "fragments by ldmatrix: free of conflicts under each swizzle, and as bad as the rows are wide without") {
   for (auto [swizzle, cols] :

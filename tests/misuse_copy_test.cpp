@@ -428,7 +428,7 @@ TEST_CASE("slices") {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
          const Slice rows = ds(8, bad ? 4 : 8);
-         HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
+         HERE shared_slice(DType::f16, tile[0].layout(), tile[0].address(), rows, ds(0, 64));
          done(k);
        }},
       {"a part that does not divide the tile",
@@ -437,7 +437,7 @@ TEST_CASE("slices") {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
          const Slice rows = ds(0, bad ? 24 : 32);
-         HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
+         HERE shared_slice(DType::f16, tile[0].layout(), tile[0].address(), rows, ds(0, 64));
          done(k);
        }},
       {"a part beyond the tile",
@@ -446,7 +446,7 @@ TEST_CASE("slices") {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B);
          const Slice rows = ds(bad ? 64 : 32, 32);
-         HERE shared_slice(DType::f16, layout_of(tile[0]), tile[0].address(), rows, ds(0, 64));
+         HERE shared_slice(DType::f16, tile[0].layout(), tile[0].address(), rows, ds(0, 64));
          done(k);
        }},
       {"a grid barrier inside a role",
@@ -567,7 +567,7 @@ TEST_CASE("copies of threads") {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({8, 8});
          TiledCopy copy(bad ? CopyAtom::stmatrix(1) : CopyAtom::ldmatrix(1), DType::f16,
-                        make_layout({{4, 8}, 2}, {{16, 1}, 8}), layout_of(tile[0]));
+                        make_layout({{4, 8}, 2}, {{16, 1}, 8}), tile[0].layout());
          HERE load(copy, tile[0].address(), tid_x());
          done(k);
        }},
@@ -576,7 +576,7 @@ TEST_CASE("copies of threads") {
        [](bool bad) {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B);
-         TiledCopy copy(CopyAtom::vector(16), DType::f16, rows_of_threads(8), layout_of(tile[0]));
+         TiledCopy copy(CopyAtom::vector(16), DType::f16, rows_of_threads(8), tile[0].layout());
          std::vector<u32> registers(bad ? 1 : 4, tid_x());
          HERE store(copy, tile[0].address(), tid_x(), registers);
          done(k);
@@ -587,7 +587,7 @@ TEST_CASE("copies of threads") {
          Kernel k("k");
          SharedTile tile = k.shared<f16>({32, 64}, Swizzle128B);
          TiledCopy copy(CopyAtom::vector(16), DType::f16, threads_along_rows(32, 64, 128, 8),
-                        layout_of(tile[0]));
+                        tile[0].layout());
          HERE load(copy, tile[0].address(), tid_x(), 1, bad ? 2 : 1);
          done(k);
        }},
@@ -600,7 +600,7 @@ TEST_CASE("copies of threads") {
          Layout down = make_layout({{2, 64}, 8}, {{8, 16}, 1});  // eight rows of a column
          ComposedLayout columns{byte_swizzle(Swizzle::none), 0, make_layout({16, 64})};
          TiledCopy copy(CopyAtom::cp_async(16), DType::f16, bad ? down : rows_of_threads(8),
-                        bad ? columns : layout_of(tile[0]));
+                        bad ? columns : tile[0].layout());
          GlobalTile from{gmem(A), 64};
          HERE load_async(copy, tile[0].address(), from, tid_x());
          done(k);

@@ -291,8 +291,7 @@ TEST_CASE("accumulators are proved to reach their elements") {
           for (const StoreRecord& record : k.record().stores)
             for (const StoreRecord::Write& write : record.writes) most = std::max(most, most_words(write));
           CHECK(ways == most);
-          // Pairs of 32-bit elements in boxes of 64 B and more: two rows of a phase meet in the same banks.
-          CHECK(ways == (size_of(type) == 4 && !transposed && n % 16 == 0 ? 2 : 1));
+          CHECK(ways == 1);  // pairs of 32-bit elements: by the exchanged order of some threads
           ++built;
         }
   CHECK(built == 2 * 2 * (3 * 32 + 18));

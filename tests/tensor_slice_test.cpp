@@ -138,7 +138,7 @@ std::vector<std::byte> shared_views(const Running& running, ClusterAxes axes,
   elect([&] { tma_load(tile[0].expecting(bar[0]).multicast(axes), A, 0, part * 64); });
   barrier_wait(bar[0], 0);
   write_out(gmem(out) + u64(cluster_ctarank()) * 8192, tile[0].address(), DType::bf16, 64, 64,
-            layout_of(tile[0]));
+            tile[0].layout());
   sync_cluster();
   runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), b(*running.device, 8 * 8192);
   b.fill(0xff);
@@ -183,7 +183,7 @@ Kernel conditional(DType type, Form form, OobFill fill) {
   Barriers bar(k, {1});
   sync_threads();
   TiledCopy bytes(CopyAtom::vector(4), type, threads_along_rows(16, 64, 128, 4 / size_of(type)),
-                  layout_of(tile[0]));
+                  tile[0].layout());
   store(bytes, tile[0].address(), tid_x(), std::vector<u32>(static_cast<size_t>(2 * size_of(type)), u32(0)));
   fence_proxy_async_shared();
   sync_threads();
@@ -460,7 +460,7 @@ TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
   elect([&] { tma_load(shared.expecting(bar[0]), A, 0, -8); });
   barrier_wait(bar[0], 0);
   write_out(gmem(out) + (u64(cluster_ctarank()) * 32768 + 16384), tile[0].address(), DType::bf16, 64, 128,
-            layout_of(tile[0]));
+            tile[0].layout());
   sync_cluster();
   const std::vector<std::byte> matrix = numbered(DType::bf16, 64 * 128);
   runtime::Buffer a = runtime::Buffer::of(*running.device, matrix), b(*running.device, 2 * 32768);

@@ -362,14 +362,14 @@ TEST_CASE("cp.async of 4, 8 and 16 bytes, with zeros beyond the edges") {
           auto [in, out] = k.params<gptr<u32>, gptr<u32>>("in", "out");
           SharedTile tile(k.builder(), type, {rows, cols}, swizzle, 1, "tile", Where::here());
           TiledCopy copy(CopyAtom::cp_async(bytes), type,
-                         threads_along_rows(rows, cols, 128, bytes / size_of(type)), layout_of(tile[0]));
+                         threads_along_rows(rows, cols, 128, bytes / size_of(type)), tile[0].layout());
           GlobalTile from{gmem(in), cols};
           if (bounded) from = {gmem(in), cols, 1, s32(inside_rows), s32(inside_cols)};
           load_async(copy, tile[0].address(), from, tid_x());
           cp_async_commit_group();
           cp_async_wait_group(0);
           sync_threads();
-          write_out(gmem(out), tile[0].address(), type, rows, cols, layout_of(tile[0]));
+          write_out(gmem(out), tile[0].address(), type, rows, cols, tile[0].layout());
 
           std::vector<std::byte> matrix = numbered(type, rows * cols), wanted = matrix;
           if (bounded)
@@ -413,8 +413,8 @@ TEST_CASE("registers to shared memory and back by every instruction") {
       Kernel k("round");
       auto [out] = k.params<gptr<u32>>("out");
       SharedTile tile = k.shared<bf16>({64, 64}, swizzle);
-      TiledCopy put(way.store, DType::bf16, held, layout_of(tile[0])),
-          take(way.load, DType::bf16, held, layout_of(tile[0]));
+      TiledCopy put(way.store, DType::bf16, held, tile[0].layout()),
+          take(way.load, DType::bf16, held, tile[0].layout());
       // Element (i, j) is the number i + 64 j: what the layout says that a thread holds.
       std::vector<u32> numbers;
       DeviceLayout elements = to_device(held);
@@ -451,7 +451,7 @@ TEST_CASE("bulk copies, and bytes one by one") {
   sync_threads();
   elect([&] { bulk_load(tile[0].expecting(bar[0]), in, start); });
   barrier_wait(bar[0], 0);
-  TiledCopy bytes(CopyAtom::vector(1), DType::u8, threads_along_rows(16, 64, 128, 1), layout_of(tile[0]));
+  TiledCopy bytes(CopyAtom::vector(1), DType::u8, threads_along_rows(16, 64, 128, 1), tile[0].layout());
   std::vector<u32> own = load(bytes, tile[0].address(), tid_x());
   for (u32& b : own) b = b ^ 0xff;
   sync_threads();
@@ -491,7 +491,7 @@ TEST_CASE("slices of a tile in shared memory, from starts that only the device k
       tma_load(copy, tile[0].address(), A, {ds(0, 64), ds(0, 128)}, bar[0]);
     });
     barrier_wait(bar[0], 0);
-    SharedSlice slice = shared_slice(DType::bf16, layout_of(tile[0]), tile[0].address(), ds(from_row, rows),
+    SharedSlice slice = shared_slice(DType::bf16, tile[0].layout(), tile[0].address(), ds(from_row, rows),
                                      ds(from_col, cols));
     const int elements = rows * cols / 128 >= 8 ? 8 : 4;
     TiledCopy part(CopyAtom::vector(2 * elements), DType::bf16, threads_along_rows(rows, cols, 128, elements),

@@ -21,6 +21,10 @@ class XorSwizzle {
   int shift() const { return shift_; }  // S
   int64_t y_mask() const { return mask(shift_ > 0 ? shift_ : 0); }
   int64_t z_mask() const { return mask(shift_ < 0 ? -shift_ : 0); }
+  // The pattern: an offset that is further by a multiple of it is further by as much after the swizzle.
+  int64_t period() const {
+    return bits_ == 0 ? 1 : int64_t{1} << (base_ + (shift_ < 0 ? -shift_ : shift_) + bits_);
+  }
 
   template <class I>
   I apply(const I& offset) const {

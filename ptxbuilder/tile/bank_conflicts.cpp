@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 
 namespace ptxbuilder {
 namespace {
@@ -13,17 +12,17 @@ namespace {
 constexpr int kBanks = 32, kBankBytes = 4, kPhaseBytes = kBanks * kBankBytes, kWarp = 32;
 
 // Wavefronts of one phase: the most different words of a bank.
-int wavefronts_of(const TiledCopy& copy, int first_thread, int lanes, int access) {
-  std::array<std::set<int64_t>, kBanks> words;
+int wavefronts_of(const ThreadAccess& access, int bytes, int first_thread, int lanes, int number) {
+  std::array<std::vector<int64_t>, kBanks> words;
+  size_t most = 0;
   for (int lane = 0; lane < lanes; ++lane) {
-    const int64_t address = copy.address(first_thread + lane, access);
-    for (int64_t byte = 0; byte < copy.atom().bytes(); ++byte) {
-      const int64_t word = (address + byte) / kBankBytes;
-      words[static_cast<size_t>(word % kBanks)].insert(word);
+    const int64_t address = access.address(first_thread + lane, number);
+    for (int64_t word = address / kBankBytes; word * kBankBytes < address + bytes; ++word) {
+      std::vector<int64_t>& of_bank = words[static_cast<size_t>(word % kBanks)];
+      if (std::find(of_bank.begin(), of_bank.end(), word) == of_bank.end()) of_bank.push_back(word);
+      most = std::max(most, of_bank.size());
     }
   }
-  size_t most = 0;
-  for (const auto& bank : words) most = std::max(most, bank.size());
   return static_cast<int>(most);
 }
 
@@ -56,25 +55,42 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
 
 }  // namespace
 
-AccessCost access_cost(const TiledCopy& copy) {
-  const CopyAtom& atom = copy.atom();
-  const int lanes = atom.is_matrix() ? 8 : std::min(kWarp, kPhaseBytes / atom.bytes());
-  const int used = atom.is_matrix() ? 8 * atom.matrices() : kWarp;  // lanes whose addresses count
+AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices) {
+  const int lanes = matrices > 0 ? 8 : std::min(kWarp, kPhaseBytes / bytes);
+  const int used = matrices > 0 ? 8 * matrices : kWarp;  // lanes whose addresses count
   AccessCost cost;
-  for (int warp = 0; warp < copy.threads(); warp += kWarp)
-    for (int access = 0; access < copy.accesses(); ++access)
-      for (int lane = 0; lane < used && warp + lane < copy.threads(); lane += lanes) {
-        const int count = std::min(lanes, copy.threads() - warp - lane);
-        const int wavefronts = wavefronts_of(copy, warp + lane, count, access);
+  for (int warp = 0; warp < access.threads(); warp += kWarp)
+    for (int i = 0; i < access.accesses(); ++i)
+      for (int lane = 0; lane < used && warp + lane < access.threads(); lane += lanes) {
+        const int count = std::min(lanes, access.threads() - warp - lane);
+        const int wavefronts = wavefronts_of(access, bytes, warp + lane, count, i);
         ++cost.phases;
         cost.wavefronts += wavefronts;
         if (wavefronts <= cost.ways) continue;
         cost.ways = wavefronts;
         if (wavefronts > 1)
           cost.worst = fmt::format("threads {} to {}, access {}: {} wavefronts", warp + lane,
-                                   warp + lane + count - 1, access, wavefronts);
+                                   warp + lane + count - 1, i, wavefronts);
       }
   return cost;
+}
+
+AccessCost access_cost(const TiledCopy& copy) {
+  return access_cost(copy.access(), copy.atom().bytes(),
+                     copy.atom().is_matrix() ? copy.atom().matrices() : 0);
+}
+
+ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes) {
+  ThreadAccess best = access;
+  AccessCost least = access_cost(access, bytes);
+  for (int access_bit = 1; access_bit < access.accesses(); access_bit *= 2)
+    for (int thread_bit = 1; thread_bit < kWarp && least.conflicts() > 0; thread_bit *= 2)
+      if (auto exchanged = access.exchanged({thread_bit, access_bit}))
+        if (AccessCost cost = access_cost(*exchanged, bytes); cost.wavefronts < least.wavefronts) {
+          best = std::move(*exchanged);
+          least = std::move(cost);
+        }
+  return best;
 }
 
 void check_conflict_free(const TiledCopy& copy, Where where) {

@@ -17,6 +17,12 @@ struct AccessCost {
   int conflicts() const { return wavefronts - phases; }
 };
 AccessCost access_cost(const TiledCopy& copy);
+// The same of accesses by all threads, each of `bytes`, or by warps of so many matrices.
+AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices = 0);
+
+// The same accesses of `bytes` with the exchange that leaves the fewest wavefronts; as they are where none
+// has fewer.
+ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes);
 
 // Throws Error that names the worst phase where a copy has conflicts.
 void check_conflict_free(const TiledCopy& copy, Where where = Where::here());

@@ -69,7 +69,7 @@ CopyRecord make_record(Builder& builder, bool is_store, TensorMap map, const Til
   record.recipe = parameter.tensor_map;
   record.where = where;
   for (int panel = 0; panel < tile.panels(); ++panel)
-    record.boxes.push_back({panel * tile.panel_bytes(), 0, panel * tile.panel_cols()});
+    record.boxes.push_back({tile.linear_offset(0, panel * tile.panel_cols()), 0, panel * tile.panel_cols()});
   record.steps.resize(record.recipe.box.size());
   record.steps[0].cols = 1;
   if (record.steps.size() > 1) record.steps[1].rows = 1;

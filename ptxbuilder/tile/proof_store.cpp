@@ -55,8 +55,8 @@ class Buffer {
       if ((start_ + named) % aligned != 0)
         return fail(operation, std::nullopt, std::nullopt, named,
                     fmt::format("no multiple of {} B", aligned));
-      for (size_t i = 0; i < w.held.size(); ++i) {
-        const Element held = accumulator(thread, w.held[i]);
+      for (size_t i = 0; i < w.held.size() / kThreads; ++i) {
+        const Element held = accumulator(thread, w.held[number_of(w, thread, i)]);
         const int64_t at = address_of(w, size, thread, static_cast<int>(i));
         if (!holds(at)) return fail(operation, held, std::nullopt, at, "beside the buffer");
         if (there(at)) return fail(operation, held, there(at), at, "two elements at one address");
@@ -65,6 +65,9 @@ class Buffer {
     }
   }
 
+  static size_t number_of(const StoreRecord::Write& w, int thread, size_t i) {
+    return static_cast<size_t>(thread) * (w.held.size() / kThreads) + i;
+  }
   static std::string text_of(const StoreRecord::Write& w, size_t number, int thread) {
     return fmt::format("{} {}, thread {}", w.matrices > 0 ? "stmatrix" : "st.shared", number, thread);
   }
@@ -73,9 +76,9 @@ class Buffer {
   void tell(size_t number) {
     const StoreRecord::Write& w = store_.writes[number];
     for (int thread = 0; thread < kThreads; ++thread)
-      for (size_t i = 0; i < w.held.size(); ++i) {
-        const Element held = accumulator(thread, w.held[i]);
-        const Element told = w.coordinates[static_cast<size_t>(thread) * w.held.size() + i];
+      for (size_t i = 0; i < w.held.size() / kThreads; ++i) {
+        const Element held = accumulator(thread, w.held[number_of(w, thread, i)]);
+        const Element told = w.coordinates[number_of(w, thread, i)];
         if (!(told == held))
           return fail(text_of(w, number, thread), held, told, std::nullopt,
                       "the epilogue is told of that element");

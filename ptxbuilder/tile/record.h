@@ -7,6 +7,7 @@
 
 #include "ptxbuilder/layout/layout.h"
 #include "ptxbuilder/tile/descriptor.h"
+#include "ptxbuilder/tile/thread_access.h"
 
 namespace ptxbuilder {
 
@@ -123,13 +124,15 @@ struct ThreadCopyRecord {
   Where where;
 
   bool transposed = false;  // the view: rows and columns of `elements` are its columns and rows
+  // `addresses` and `elements` are in the order in which a thread makes its accesses.
+  std::optional<Exchange> exchange;
 
   int values() const {  // of a thread in an access
     return (matrices > 0 ? 4 * matrices : bytes) / size_of(dtype);
   }
   // The element that a thread has as value `v` of all its accesses.
   const ElementRecord& held(int thread, int v) const {
-    const int access = v / values();
+    const int made = v / values(), access = exchange ? exchange->made(thread, made) : made;
     return elements[static_cast<size_t>((access * threads + thread) * values() + v % values())];
   }
 };
@@ -154,13 +157,13 @@ struct StoreRecord {
   bool transposed = false;  // the tensor's rows are the accumulator's columns
   int first_col = 0, cols = 0;
 
-  // One instruction: what each of 128 threads gives as an address, in bytes from the buffer's start, and
-  // which of its accumulators the registers hold, as Accumulator::registers numbers them.
+  // One instruction: what each of 128 threads gives as an address, in bytes from the buffer's start; which of
+  // its accumulators its registers hold, as Accumulator::registers numbers them; and what an epilogue is told
+  // of each. The last two are of thread 0 all that are held, then of thread 1.
   struct Write {
     int bytes = 0, matrices = 0;
     bool trans = false;
     std::vector<int> addresses, held;
-    // What an epilogue is told of each: of thread 0 all that are held, then of thread 1.
     std::vector<ElementRecord> coordinates;
   };
   std::vector<Write> writes;

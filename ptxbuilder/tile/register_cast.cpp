@@ -47,11 +47,12 @@ std::vector<Value> fragment_of_bytes(const std::vector<Value>& words, Where wher
 TileValues through_memory(const TileValues& x, const RegisterLayout& layout, Where where) {
   int bytes = size_of(*x.dtype), row = (layout.cols() * bytes + 15) / 16 * 16 + (layout.rows() > 1 ? 16 : 0);
   smem space = scratch(layout.rows() * row, where);
-  Plane plane{bytes, row, layout.cols(), 0};
+  ComposedLayout rows{byte_swizzle(Swizzle::none), 0,
+                      make_layout({layout.rows(), layout.cols()}, {row / bytes, 1})};
   sync_warpgroup(where);
-  store_shared(space, plane, x, where);
+  store_shared(space, rows, x, where);
   sync_warpgroup(where);
-  return load_shared(space, plane, *x.dtype, layout, where);
+  return load_shared(space, rows, *x.dtype, layout, where);
 }
 
 }  // namespace

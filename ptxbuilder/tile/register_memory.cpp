@@ -3,116 +3,97 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <limits>
 #include <map>
-#include <set>
 
-#include "ptxbuilder/layout/swizzle.h"
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/bank_conflicts.h"
 #include "ptxbuilder/tile/register_place.h"
+#include "ptxbuilder/tile/thread_address.h"
 #include "ptxbuilder/tile/thread_copy.h"
 
 namespace ptxbuilder::detail {
 namespace {
 
 constexpr int kAccessBytes = 16;  // of the widest access
+constexpr int kWordBytes = 4;     // of a register
 
 // The most consecutive values that each thread finds beside each other, aligned, and so takes in one access.
-int vector_of(const RegisterLayout& layout, const Plane& plane) {
-  auto offset = [&](int t, int v) { return plane.offset(layout.row(t, v), layout.col(t, v)); };
-  const int bytes = plane.element_bytes;
+int vector_of(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes) {
+  std::vector<int64_t> of_row, of_col;
+  for (int64_t row = 0; row < layout.rows(); ++row) of_row.push_back(memory.layout()[0](row));
+  for (int64_t col = 0; col < layout.cols(); ++col) of_col.push_back(memory.layout()[1](col));
+  auto place = [&](int t, int v) {
+    return memory.swizzle()(memory.offset() + of_row[static_cast<size_t>(layout.row(t, v))] +
+                            of_col[static_cast<size_t>(layout.col(t, v))]);
+  };
   auto fits = [&](int vector) {
     if (layout.values() % vector != 0) return false;
     for (int t = 0; t < RegisterLayout::kThreads; ++t)
       for (int v = 0; v < layout.values(); ++v)
-        if (v % vector == 0 ? offset(t, v) % (vector * bytes) != 0 : offset(t, v) != offset(t, v - 1) + bytes)
-          return false;
+        if (v % vector == 0 ? place(t, v) % vector != 0 : place(t, v) != place(t, v - 1) + 1) return false;
     return true;
   };
-  int vector = kAccessBytes / bytes;
+  int vector = kAccessBytes / element_bytes;
   while (vector > 1 && !fits(vector)) vector /= 2;
   return vector;
 }
 
-// The addresses of a thread's accesses of shared memory. A is smem and I u32, or both are int64_t on the
-// host.
-template <class A, class I>
-class SharedAddresses {
- public:
-  SharedAddresses(A start, const Plane& plane, const RegisterLayout& layout, I thread)
-      : start_(start), plane_(plane), swizzle_(byte_swizzle(plane.swizzle)), of_thread_(0) {
-    sum_ = additive(layout, [&](int e) { return plane.offset(e / layout.cols(), e % layout.cols()); });
-    if (sum_ && !apart()) sum_.reset();
-    if (sum_)
-      of_thread_ = swizzled(sum_of_bits(thread, sum_->bits));
-    else
-      places_.emplace(layout, thread);
+// The accesses of shared memory by threads that hold a layout, each of `vector` values.
+struct VectorAccess {
+  VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes, int vector)
+      : vector(vector),
+        // A layout counts elements along rows.
+        access(memory.with(select(memory.layout(), {1, 0})), element_bytes, layout.thread_value()[0],
+               first_elements(layout, vector)) {
+    // An exchange moves whole registers, and every thread counts.
+    if (vector * element_bytes >= kWordBytes && replicated_bits(layout) == 0)
+      access = with_fewest_conflicts(access, vector * element_bytes);
+  }
+  VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes)
+      : VectorAccess(layout, memory, element_bytes, vector_of(layout, memory, element_bytes)) {}
+
+  static std::vector<int64_t> first_elements(const RegisterLayout& layout, int vector) {
+    std::vector<int64_t> elements;
+    for (int v = 0; v < layout.values(); v += vector) elements.push_back(layout.of_value(v));
+    return elements;
   }
 
-  A operator[](int value) {
-    if (!sum_) return start_ + swizzled(plane_.offset(places_->row(value), places_->col(value)));
-    // An exclusive or takes numbers of different bits apart: what the value adds is known, and of it only the
-    // chunk's number is not simply added.
-    uint32_t offset = static_cast<uint32_t>(swizzle_(sum_->values[static_cast<size_t>(value)]));
-    uint32_t chunk = offset & static_cast<uint32_t>(swizzle_.z_mask());
-    auto known = bases_.find(chunk);
-    if (known == bases_.end())
-      known = bases_.emplace(chunk, start_ + (chunk ? of_thread_ ^ chunk : of_thread_)).first;
-    return known->second + (offset - chunk);
-  }
-
- private:
-  // Whether what threads add and what values add never have a bit in common, as swizzles need it.
-  bool apart() const {
-    if (plane_.swizzle == Swizzle::none) return true;
-    int threads = 0, values = 0;
-    for (int bit : sum_->bits) threads |= bit;
-    for (int offset : sum_->values) values |= offset;
-    return (threads & values) == 0;
-  }
-
-  I swizzled(I offset) const {
-    if (plane_.swizzle == Swizzle::none) return offset;
-    return offset ^ ((offset >> static_cast<uint32_t>(swizzle_.shift())) & swizzle_.z_mask());
-  }
-
-  A start_;
-  Plane plane_;
-  XorSwizzle swizzle_;
-  std::optional<Additive> sum_;
-  std::optional<PlacesOf<I>> places_;
-  I of_thread_;
-  std::map<uint32_t, A> bases_;
+  int vector;
+  ThreadAccess access;
 };
 
-// What loading or storing a view does, for the kernel's record.
-void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view, const Plane& plane,
-            const RegisterLayout& layout, Where where) {
-  ThreadCopyRecord r;
-  r.kind = kind;
-  KernelRecord& all = TileContext::of(Builder::current(where)).record;
-  r.view = record_view(all, view);
-  r.dtype = view.tile().dtype();
-  r.threads = RegisterLayout::kThreads;
-  const int vector = vector_of(layout, plane);
-  r.bytes = vector * plane.element_bytes;
-  r.text = fmt::format("{} {} by vectors of {} B", verb, layout.describe(), r.bytes);
-  r.transposed = plane.transposed;
-  r.where = where;
-  std::vector<SharedAddresses<int64_t, int64_t>> of_threads;
-  for (int64_t thread = 0; thread < r.threads; ++thread) of_threads.emplace_back(0, plane, layout, thread);
-  for (int v = 0; v < layout.values(); v += vector)
-    for (int thread = 0; thread < r.threads; ++thread) {
-      r.addresses.push_back(static_cast<int>(of_threads[static_cast<size_t>(thread)][v]));
-      for (int i = v; i < v + vector; ++i) {
-        const ElementRecord e{layout.row(thread, i), layout.col(thread, i)};
-        r.elements.push_back(plane.transposed ? ElementRecord{e.col, e.row} : e);
-      }
-    }
-  all.thread_copies.push_back(std::move(r));
+// From the order in which a thread holds its words to that of its accesses, and back.
+std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words, Where where) {
+  if (!access.exchange()) return words;
+  const Exchange exchange = *access.exchange();
+  const pred exchanges = (thread_in_warpgroup(where) & exchange.thread_bit) != 0;
+  const size_t each = words.size() / static_cast<size_t>(access.accesses());
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t other = i + static_cast<size_t>(exchange.access_bit) * each;
+    if (((i / each) & static_cast<size_t>(exchange.access_bit)) != 0) continue;
+    llvm::Value *low = words[i].handle(), *high = words[other].handle();
+    words[i] = Value(select(exchanges.handle(), high, low));
+    words[other] = Value(select(exchanges.handle(), low, high));
+  }
+  return words;
 }
 
-// The same of global memory, and which accesses are left out.
+// What loading or storing a view does, for the kernel's record.
+void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view,
+            const VectorAccess& vectors, const RegisterLayout& layout, Where where) {
+  ThreadCopyRecord r;
+  r.kind = kind;
+  r.dtype = view.tile().dtype();
+  r.bytes = vectors.vector * size_of(r.dtype);
+  r.text = fmt::format("{} {} by vectors of {} B", verb, layout.describe(), r.bytes);
+  r.where = where;
+  record_access(std::move(r), view, vectors.access, 0, vectors.access.accesses(),
+                [&](int thread, int access, int i) {
+                  const int value = access * vectors.vector + i;
+                  return ElementRecord{layout.row(thread, value), layout.col(thread, value)};
+                });
+}
+
+// The addresses of a thread's accesses of global memory, by the first value, and which of them are left out.
 class GlobalAddresses {
  public:
   GlobalAddresses(const GlobalTile& tile, int element_bytes, const RegisterLayout& layout, Where where)
@@ -125,13 +106,13 @@ class GlobalAddresses {
     Builder& builder = Builder::current(where);
     const auto down = tile.row_stride.known(), across = tile.col_stride.known();
     auto small = [](int64_t stride, int extent) { return stride >= 0 && stride * extent < 1 << 27; };
-    const u32 thread = thread_in_warpgroup(where);
+    const Index thread(thread_in_warpgroup(where));
     if (down && across && small(*down, layout.rows()) && small(*across, layout.cols()))
       sum_ = additive(layout, [&](int e) {
         return static_cast<int>((e / layout.cols() * *down + e % layout.cols() * *across) * bytes_);
       });
     if (sum_)
-      of_thread_ = tile.address + u64(sum_of_bits(thread, sum_->bits));
+      of_thread_ = tile.address + u64(sum_of_bits(thread, sum_->bits).value());
     else if (rows_ && cols_)
       of_thread_ = tile.address + offset(sum_of_bits(thread, rows_->bits), sum_of_bits(thread, cols_->bits));
     // An extent that holds the tile bounds nothing.
@@ -143,7 +124,7 @@ class GlobalAddresses {
     bounded_cols_ = bounds(tile.cols, layout.cols());
   }
 
-  gmem operator[](int value) {
+  gmem operator()(int value) {
     const auto v = static_cast<size_t>(value);
     if (sum_) return of_thread_ + u64(sum_->values[v]);
     if (!rows_ || !cols_) return tile_.address + offset(places_.row(value), places_.col(value));
@@ -203,14 +184,14 @@ class Registers32 {
   std::vector<u32> words_;
 };
 
-// Reads `vector` elements at each of `addresses` into registers.
+// Reads `vector` elements at each of `addresses`, by the number of the first value, into registers.
 template <class Addresses>
 TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout, Where where) {
   TileValues x{dtype, layout, {}};
   const int bytes = vector * size_of(dtype);
   Registers32 narrow(dtype);  // filled by accesses of 1 or 2 bytes
   for (int v = 0; v < layout.values(); v += vector) {
-    llvm::Value* address = addresses[v].handle();
+    llvm::Value* address = addresses(v).handle();
     if (bytes >= 4) {
       llvm::Value* words = load(address, word_class(dtype), bytes / 4, where);
       for (int i = 0; i < bytes / 4; ++i) x.words.emplace_back(element(words, i));
@@ -226,7 +207,7 @@ template <class Addresses>
 void store_at(Addresses addresses, int vector, const TileValues& x, Where where) {
   const int per = per_word(x.dtype), size = size_of(*x.dtype), bytes = vector * size;
   for (int v = 0; v < x.layout.values(); v += vector) {
-    llvm::Value* address = addresses[v].handle();
+    llvm::Value* address = addresses(v).handle();
     auto first = x.words.begin() + v / per;
     if (bytes >= 4) {
       detail::store(address, std::vector<Value>(first, first + bytes / 4), where);
@@ -240,18 +221,18 @@ void store_at(Addresses addresses, int vector, const TileValues& x, Where where)
 // The matrix instruction that moves a view to or from registers of a layout, in place of more accesses of 2,
 // 4 or 8 bytes; none where none does. It has no more bank conflicts: a row of a matrix is what four lanes
 // access beside each other.
-std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, const Plane& plane,
+std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vector,
                                      const RegisterLayout& layout, Where where) {
-  if (layout.values() * plane.element_bytes < 4 || replicated_bits(layout) != 0 ||
-      vector_of(layout, plane) * plane.element_bytes >= kAccessBytes)
+  const int bytes = size_of(view.tile().dtype());
+  if (layout.values() * bytes < kWordBytes || replicated_bits(layout) != 0 || vector * bytes >= kAccessBytes)
     return std::nullopt;
   const Signature& kernel = Builder::current(where).signature();
   if (!isa::runs_on(isa::stmatrix(1, false).sm, isa::target(kernel.target).sm)) return std::nullopt;
   const int64_t rows = layout.rows(), cols = layout.cols();
-  const ComposedLayout memory = layout_of(view);
+  const ComposedLayout memory = view.layout(where);
   for (int matrices : {4, 2, 1})
     for (bool trans : {view.is_transposed(), !view.is_transposed()}) {
-      if (trans && plane.element_bytes != 2) continue;
+      if (trans && bytes != 2) continue;
       try {
         const Layout by_columns = composition(make_layout({cols, rows}, {rows, 1}), layout.thread_value());
         const CopyAtom atom =
@@ -270,12 +251,6 @@ TileValues for_storing(const TileValues& x, Where where) {
   int vector = kAccessBytes / size_of(*x.dtype);
   while (vector > 1 && x.layout.elements() % (RegisterLayout::kThreads * vector) != 0) vector /= 2;
   return tile_layout_cast(x, strided(x.layout.extent(), vector, where), where);
-}
-
-Plane plane_of(const TileView& view) {
-  const SharedTile& tile = view.tile();
-  return {size_of(tile.dtype()), tile.panel_row_bytes(), tile.panel_cols(),
-          tile.panel_bytes(),    view.is_transposed(),   tile.swizzle()};
 }
 
 TileExtent extent_of(const TileView& view) {
@@ -314,7 +289,9 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   // Of a large pitch the alignment counts alone.
   if (pitch) step += static_cast<int>(*pitch & (kAccessBytes - 1));
   if (pitch == line && !addresses.bounded()) step = line;
-  return std::min(tile.vector, vector_of(layout, {bytes, step * bytes, line, 0, by_columns}));
+  const Layout elements = by_columns ? make_layout({layout.rows(), layout.cols()}, {1, step})
+                                     : make_layout({layout.rows(), layout.cols()}, {step, 1});
+  return std::min(tile.vector, vector_of(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
 // "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];"
@@ -368,18 +345,35 @@ void store_where(pred inside, gmem address, int bytes, const std::vector<u32>& w
 
 }  // namespace
 
-TileValues load_shared(smem start, const Plane& plane, DType dtype, const RegisterLayout& layout,
-                       Where where) {
-  SharedAddresses<smem, u32> addresses(start, plane, layout, thread_in_warpgroup(where));
-  return load_at(std::move(addresses), vector_of(layout, plane), dtype, layout, where);
+namespace {
+
+TileValues load_vectors(smem start, const VectorAccess& vectors, DType dtype, const RegisterLayout& layout,
+                        Where where) {
+  ThreadAddresses<smem, Index> addresses(start, vectors.access, Index(thread_in_warpgroup(where)));
+  auto at = [&](int value) { return addresses[value / vectors.vector]; };
+  TileValues x = load_at(at, vectors.vector, dtype, layout, where);
+  x.words = in_order(vectors.access, std::move(x.words), where);
+  return x;
 }
 
-void store_shared(smem start, const Plane& plane, const TileValues& x, Where where) {
+void store_vectors(smem start, const VectorAccess& vectors, const TileValues& x, Where where) {
   auto body = [&] {
-    SharedAddresses<smem, u32> addresses(start, plane, x.layout, thread_in_warpgroup(where));
-    store_at(std::move(addresses), vector_of(x.layout, plane), x, where);
+    ThreadAddresses<smem, Index> addresses(start, vectors.access, Index(thread_in_warpgroup(where)));
+    auto at = [&](int value) { return addresses[value / vectors.vector]; };
+    store_at(at, vectors.vector, {x.dtype, x.layout, in_order(vectors.access, x.words, where)}, where);
   };
   once_for_each_element(x.layout, body, where);
+}
+
+}  // namespace
+
+TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout,
+                       Where where) {
+  return load_vectors(start, VectorAccess(layout, memory, size_of(dtype)), dtype, layout, where);
+}
+
+void store_shared(smem start, const ComposedLayout& memory, const TileValues& x, Where where) {
+  store_vectors(start, VectorAccess(x.layout, memory, size_of(*x.dtype)), x, where);
 }
 
 TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout,
@@ -389,7 +383,8 @@ TileValues load_view(const TileView& from, DType dtype, const std::optional<Regi
   check_view("load", from, dtype, chosen, where);
   if (chosen.is_splat())
     throw Error(where, fmt::format("load: {} holds one value for all elements", chosen.describe()));
-  if (auto copy = matrix_copy(false, from, plane_of(from), chosen, where)) {
+  const int vector = vector_of(chosen, from.layout(where), size_of(dtype));
+  if (auto copy = matrix_copy(false, from, vector, chosen, where)) {
     TileValues x{dtype, chosen, {}};
     auto& loaded = TileContext::of(Builder::current(where)).loaded_words;
     for (u32 word : ptxbuilder::load(*copy, from, thread_in_warpgroup(where), where)) {
@@ -398,15 +393,17 @@ TileValues load_view(const TileView& from, DType dtype, const std::optional<Regi
     }
     return x;
   }
-  record(ThreadCopyRecord::Kind::to_registers, "load", from, plane_of(from), chosen, where);
-  return load_shared(from.address(), plane_of(from), dtype, chosen, where);
+  const VectorAccess vectors(chosen, from.layout(where), size_of(dtype), vector);
+  record(ThreadCopyRecord::Kind::to_registers, "load", from, vectors, chosen, where);
+  return load_vectors(from.address(), vectors, dtype, chosen, where);
 }
 
 void store_view(const TileView& to, const TileValues& x, Where where) {
   AtLine line(where);
   check_view("store", to, *x.dtype, x.layout, where);
   const TileValues stored = for_storing(x, where);
-  if (auto copy = matrix_copy(true, to, plane_of(to), stored.layout, where)) {
+  const int vector = vector_of(stored.layout, to.layout(where), size_of(*x.dtype));
+  if (auto copy = matrix_copy(true, to, vector, stored.layout, where)) {
     std::vector<u32> words;
     for (Value word : stored.words)
       words.push_back(word_class(x.dtype) == Class::f32 ? bit_cast<u32>(f32(word.handle()), where)
@@ -414,8 +411,9 @@ void store_view(const TileView& to, const TileValues& x, Where where) {
     ptxbuilder::store(*copy, to, thread_in_warpgroup(where), words, where);
     return;
   }
-  record(ThreadCopyRecord::Kind::from_registers, "store", to, plane_of(to), stored.layout, where);
-  store_shared(to.address(), plane_of(to), stored, where);
+  const VectorAccess vectors(stored.layout, to.layout(where), size_of(*x.dtype), vector);
+  record(ThreadCopyRecord::Kind::from_registers, "store", to, vectors, stored.layout, where);
+  store_vectors(to.address(), vectors, stored, where);
 }
 
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
@@ -431,7 +429,7 @@ TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout
   if (fill) word = registers_of(filled(dtype, *fill, splat(layout.extent(), where)))[0];
   Registers32 registers(dtype);
   for (int v = 0; v < layout.values(); v += vector)
-    registers.append(load_where(addresses.inside(v), addresses[v], vector * size, word, where), vector);
+    registers.append(load_where(addresses.inside(v), addresses(v), vector * size, word, where), vector);
   return tile_of_registers(dtype, layout, registers.words(), where);
 }
 
@@ -451,7 +449,7 @@ void store_global(const GlobalTile& to, const TileValues& given, Where where) {
       const auto first = words.begin() + v / per;
       std::vector<u32> stored(first, first + std::max(1, vector * size / 4));
       if (v % per != 0) stored[0] = stored[0] >> (8 * (v % per) * size);
-      store_where(addresses.inside(v), addresses[v], vector * size, stored, where);
+      store_where(addresses.inside(v), addresses(v), vector * size, stored, where);
     }
   };
   once_for_each_element(x.layout, body, where);

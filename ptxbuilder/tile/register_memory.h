@@ -8,23 +8,10 @@ namespace ptxbuilder {
 
 namespace detail {
 
-// Where the elements of a matrix lie in shared memory, in bytes from its start: panels of columns beside each
-// other, as SharedTile has them.
-struct Plane {
-  int element_bytes, row_bytes, panel_cols, panel_bytes;
-  bool transposed = false;  // rows and columns are exchanged
-  Swizzle swizzle = Swizzle::none;
-
-  template <class I>
-  I offset(I row, I col) const {
-    if (transposed) std::swap(row, col);
-    return col / panel_cols * panel_bytes + row * row_bytes + col % panel_cols * element_bytes;
-  }
-};
-
-TileValues load_shared(smem start, const Plane& plane, DType dtype, const RegisterLayout& layout,
+// `memory` is (row, column) -> element from `start`, which is aligned to the swizzle's pattern.
+TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout,
                        Where where);
-void store_shared(smem start, const Plane& plane, const TileValues& x, Where where);
+void store_shared(smem start, const ComposedLayout& memory, const TileValues& x, Where where);
 
 TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout,
                      Where where);
@@ -40,7 +27,8 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 }  // namespace detail
 
 // A view of a tile in shared memory, of its type and extent; without a layout, strided by the widest vectors.
-// Of 16-bit elements by ldmatrix and stmatrix where the layout has rows of their matrices, else by vectors.
+// Of 16-bit elements by ldmatrix and stmatrix where the layout has rows of their matrices, else by vectors;
+// where these would have bank conflicts, some threads make their accesses in another order, if that helps.
 // The bytes have arrived: after a barrier's wait, or sync_threads() where threads wrote them. Of a layout
 // where threads hold the same, one of them stores.
 template <TileElement T>

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/tile/thread_address.h"
+
 namespace ptxbuilder::detail {
 
 u32 thread_in_warpgroup(Where where) {
@@ -13,6 +15,25 @@ u32 thread_in_warpgroup(Where where) {
         where,
         fmt::format("register tile: a CTA of {} threads; without roles a tile is shared by 128", threads));
   return tid_x(where);
+}
+
+Places::Places(const RegisterLayout& layout, Where where)
+    : layout_(layout),
+      rows_(additive_rows(layout)),
+      cols_(additive_cols(layout)),
+      thread_(thread_in_warpgroup(where)),
+      row_of_thread_(0),
+      col_of_thread_(0) {
+  if (rows_) row_of_thread_ = sum_of_bits(Index(thread_), rows_->bits).value();
+  if (cols_) col_of_thread_ = sum_of_bits(Index(thread_), cols_->bits).value();
+}
+
+u32 Places::place(const std::optional<Additive>& sum, u32 of_thread, int value, bool row) const {
+  if (sum) return of_thread + sum->values[static_cast<size_t>(value)];
+  std::array<int, 7> bits;
+  for (size_t b = 0; b < bits.size(); ++b) bits[b] = layout_.of_thread(1 << b);
+  u32 element = sum_of_bits(Index(thread_), bits).value() + layout_.of_value(value);
+  return row ? element / layout_.cols() : element % layout_.cols();
 }
 
 void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body, Where where) {

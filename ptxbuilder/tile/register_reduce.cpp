@@ -6,6 +6,7 @@
 #include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/tile/register_place.h"
 #include "ptxbuilder/tile/register_values.h"
+#include "ptxbuilder/tile/thread_address.h"
 
 namespace ptxbuilder::detail {
 namespace {
@@ -91,7 +92,8 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps, Where
     lanes *= 2;
   }
   smem space = scratch(static_cast<int>(values.size()) * lanes * 4 * 4, where);
-  u32 thread = thread_in_warpgroup(where), warp = thread >> kLaneBits, lane = sum_of_bits(thread, lane_bits);
+  u32 thread = thread_in_warpgroup(where), warp = thread >> kLaneBits,
+      lane = sum_of_bits(Index(thread), lane_bits).value();
   auto at = [&](u32 of_warp, size_t v) {
     smem address = space + (of_warp * (lanes * 4) + lane);
     return (address + static_cast<uint32_t>(v) * static_cast<uint32_t>(4 * 4 * lanes)).handle();

@@ -136,17 +136,18 @@ class Staging {
     record.first_col = at.col;
     record.cols = at.cols;
     record.where = where_;
-    const auto threads = static_cast<size_t>(copied.threads), values = static_cast<size_t>(copied.values());
-    for (size_t access = 0; access < copied.addresses.size() / threads; ++access) {
+    const int values = copied.values();
+    for (int access = 0; access < static_cast<int>(copied.addresses.size()) / copied.threads; ++access) {
       StoreRecord::Write write{copied.bytes, copied.matrices, copied.trans, {}, {}, {}};
-      auto first = copied.addresses.begin() + static_cast<std::ptrdiff_t>(access * threads);
+      auto first = copied.addresses.begin() + static_cast<std::ptrdiff_t>(access) * copied.threads;
       write.addresses.assign(first, first + copied.threads);
-      for (size_t v = access * values; v < (access + 1) * values; ++v)
-        write.held.push_back(at.col / 2 + static_cast<int>(v));
-      for (int thread = 0; thread < copied.threads; ++thread)
-        for (size_t v = access * values; v < (access + 1) * values; ++v)
-          write.coordinates.push_back(
-              {panel.row(thread, static_cast<int>(v)), at.col + panel.col(thread, static_cast<int>(v))});
+      for (int thread = 0; thread < copied.threads; ++thread) {
+        const int made = copied.exchange ? copied.exchange->made(thread, access) : access;
+        for (int v = made * values; v < (made + 1) * values; ++v) {
+          write.held.push_back(at.col / 2 + v);
+          write.coordinates.push_back({panel.row(thread, v), at.col + panel.col(thread, v)});
+        }
+      }
       record.writes.push_back(std::move(write));
     }
     return record;

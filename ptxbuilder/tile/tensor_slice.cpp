@@ -198,7 +198,8 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 }
 
 SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where where) {
-  SharedSlice slice = shared_slice(tile.tile().dtype(), layout_of(tile), tile.address(), rows, cols, where);
+  SharedSlice slice =
+      shared_slice(tile.tile().dtype(), tile.layout(where), tile.address(), rows, cols, where);
   ViewRecord view = detail::record_view(detail::TileContext::of(Builder::current(where)).record, tile);
   auto narrow = [&](std::optional<int>& first, int& count, int& step, Slice by) {
     auto known = Builder::current(where).constant(by.start);

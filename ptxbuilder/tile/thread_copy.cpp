@@ -2,27 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "ptxbuilder/ir/index.h"
+#include "ptxbuilder/tile/thread_address.h"
 
 namespace ptxbuilder {
 namespace {
 
 using Kind = CopyAtom::Kind;
-
-// Where an access of a thread leads, in bytes from the tile's start: what takes part in the swizzle's
-// pattern, and what is a multiple of the pattern and stands outside it. I is int64_t, or Index on the device.
-template <class I>
-std::pair<I, int64_t> shared_offset(const TiledCopy& copy, const BasicLayout<I>& linear, const I& thread,
-                                    int access) {
-  using N = LayoutInteger<I>;
-  const XorSwizzle swizzle = copy.memory().swizzle();
-  const int64_t pattern = int64_t{1} << (swizzle.base() + swizzle.shift() + swizzle.bits());
-  const int64_t steps = copy.memory().offset() + copy.linear_offsets()({0, access});
-  const int64_t outside = swizzle.bits() == 0 ? steps : steps / pattern * pattern;
-  const I inside = swizzle.apply(N::add(linear({thread, I(0)}), I(steps - outside)));
-  const int64_t bytes = size_of(copy.dtype());
-  return {N::multiply(inside, I(bytes)), outside * bytes};
-}
+using SharedAddresses = detail::ThreadAddresses<smem, Index>;
 
 // The row and column of an access's first element.
 template <class I>
@@ -30,24 +16,6 @@ std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& threa
   BasicTuple<I> at = image<I>({thread, I(access)}, coordinates);
   return {at[0].value(), at[1].value()};
 }
-
-// The addresses of one thread in shared memory.
-class SharedAddresses {
- public:
-  SharedAddresses(const TiledCopy& copy, smem start, u32 thread)
-      : copy_(copy), start_(start), thread_(thread), layout_(to_device(copy.linear_offsets())) {}
-
-  smem operator()(int access) const {
-    const auto [inside, outside] = shared_offset(copy_, layout_, thread_, access);
-    return start_ + inside.value() + static_cast<uint32_t>(outside);
-  }
-
- private:
-  const TiledCopy& copy_;
-  smem start_;
-  Index thread_;
-  DeviceLayout layout_;
-};
 
 // What accesses [first, first + count) do to a view, for the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
@@ -57,33 +25,21 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   ThreadCopyRecord r;
   r.kind = kind;
   r.text = fmt::format("{} by {}", verb, copy.describe());
-  r.view = *place.view;
   r.dtype = copy.dtype();
-  r.threads = copy.threads();
   r.bytes = atom.bytes();
   r.matrices = atom.is_matrix() ? atom.matrices() : 0;
   r.trans = atom.transposed();
-  r.transposed = place.transposed;
   r.where = where;
   const Layout coordinates = copy.coordinates();
   const int64_t rows = size(copy.memory().layout().shape()[0]);
-  auto add = [&](ElementRecord e) {
-    r.elements.push_back(place.transposed ? ElementRecord{e.col, e.row} : e);
-  };
-  for (int access = first; access < first + count; ++access)
-    for (int64_t thread = 0; thread < copy.threads(); ++thread) {
-      const auto [inside, outside] = shared_offset(copy, copy.linear_offsets(), thread, access);
-      r.addresses.push_back(static_cast<int>(inside + outside));
-      for (int i = 0; i < r.values(); ++i)
-        if (kind == ThreadCopyRecord::Kind::from_global) {
-          const auto [row, col] = coordinates_of(coordinates, thread, access);
-          add({static_cast<int>(row), static_cast<int>(col) + i});
-        } else {
-          const int64_t e = copy.thread_value()({thread, int64_t{access} * r.values() + i});
-          add({static_cast<int>(e % rows), static_cast<int>(e / rows)});
-        }
+  detail::record_access(std::move(r), place, copy.access(), first, count, [&](int thread, int access, int i) {
+    if (kind == ThreadCopyRecord::Kind::from_global) {
+      const auto [row, col] = coordinates_of(coordinates, int64_t{thread}, access);
+      return ElementRecord{static_cast<int>(row), static_cast<int>(col) + i};
     }
-  detail::TileContext::of(Builder::current(where)).record.thread_copies.push_back(std::move(r));
+    const int64_t e = copy.thread_value()({thread, int64_t{access} * copy.access_values() + i});
+    return ElementRecord{static_cast<int>(e % rows), static_cast<int>(e / rows)};
+  });
 }
 
 // What the copy that was recorded last has loaded.
@@ -187,16 +143,24 @@ void store_vector(Address to, int bytes, const u32* from, Where where) {
 
 }  // namespace
 
-ComposedLayout layout_of(const TileView& view) {
-  const SharedTile& tile = view.tile();
-  ComposedLayout panels =
-      panel_layout(tile.dtype(), view.row_count(), tile.cols(), tile.swizzle(), tile.rows());
-  if (tile.swizzle() == Swizzle::none && tile.panels() > 1) {
-    const int64_t width = tile.panel_cols();
-    panels = panels.with(
-        make_layout({view.row_count(), {width, tile.panels()}}, {width, {1, tile.rows() * width}}));
-  }
-  return view.is_transposed() ? panels.with(select(panels.layout(), {1, 0})) : panels;
+void detail::record_access(ThreadCopyRecord r, const SharedPlace& place, const ThreadAccess& access,
+                           int first, int count, const std::function<ElementRecord(int, int, int)>& element) {
+  r.view = *place.view;
+  r.transposed = place.transposed;
+  r.threads = access.threads();
+  r.exchange = access.exchange();
+  std::vector<ThreadAddresses<int64_t, int64_t>> of_threads;
+  for (int64_t thread = 0; thread < r.threads; ++thread) of_threads.emplace_back(0, access, thread);
+  for (int i = first; i < first + count; ++i)
+    for (int thread = 0; thread < r.threads; ++thread) {
+      r.addresses.push_back(static_cast<int>(of_threads[static_cast<size_t>(thread)][i]));
+      const int made = access.exchange() ? access.exchange()->made(thread, i) : i;
+      for (int value = 0; value < r.values(); ++value) {
+        const ElementRecord e = element(thread, made, value);
+        r.elements.push_back(place.transposed ? ElementRecord{e.col, e.row} : e);
+      }
+    }
+  TileContext::of(Builder::current(r.where)).record.thread_copies.push_back(std::move(r));
 }
 
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, Where where) {
@@ -209,14 +173,14 @@ std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread
   check_kind(copy, {Kind::ldmatrix, Kind::vector}, "load from shared memory", where);
   check_accesses(copy, first, count, "load", where);
   record(ThreadCopyRecord::Kind::to_registers, "load", copy, from, first, count, where);
-  SharedAddresses address(copy, from.address, thread);
+  SharedAddresses address(from.address, copy.access(), thread);
   std::vector<u32> registers;
   for (int access = first; access < first + count; ++access) {
     if (!copy.atom().is_matrix()) {
-      load_vector(address(access), copy.atom().bytes(), registers, where);
+      load_vector(address[access], copy.atom().bytes(), registers, where);
       continue;
     }
-    std::vector<Argument> arguments = {address(access)};
+    std::vector<Argument> arguments = {address[access]};
     const isa::Row& row = isa::ldmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
     for (Value v : Builder::current(where).emit(row, arguments, std::nullopt, where))
       registers.emplace_back(v.handle());
@@ -240,14 +204,14 @@ void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::
     throw Error(where, fmt::format("store: {} registers, but {} accesses of {} take {}", registers.size(),
                                    count, copy.atom().describe(), registers_of(copy, count)));
   record(ThreadCopyRecord::Kind::from_registers, "store", copy, to, first, count, where);
-  SharedAddresses address(copy, to.address, thread);
+  SharedAddresses address(to.address, copy.access(), thread);
   for (int access = first; access < first + count; ++access) {
     const u32* from = &registers[static_cast<size_t>((access - first) * each)];
     if (!copy.atom().is_matrix()) {
-      store_vector(address(access), copy.atom().bytes(), from, where);
+      store_vector(address[access], copy.atom().bytes(), from, where);
       continue;
     }
-    std::vector<Argument> arguments = {address(access), std::vector<Value>(from, from + each)};
+    std::vector<Argument> arguments = {address[access], std::vector<Value>(from, from + each)};
     const isa::Row& row = isa::stmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
     Builder::current(where).emit(row, arguments, std::nullopt, where);
   }
@@ -303,12 +267,12 @@ void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& 
   AtLine line(where);
   check_kind(copy, {Kind::cp_async}, "load_async", where);
   record(ThreadCopyRecord::Kind::from_global, "load_async", copy, to, 0, copy.accesses(), where);
-  SharedAddresses address(copy, to.address, thread);
+  SharedAddresses address(to.address, copy.access(), thread);
   GlobalAddresses place(copy, from, thread, where);
   const int bytes = copy.atom().bytes();
   for (int access = 0; access < copy.accesses(); ++access) {
     auto [source, inside] = place(access);
-    smem destination = address(access);
+    smem destination = address[access];
     if (inside) {
       u32 taken = select(*inside, u32(bytes), 0);
       if (bytes == 4) cp_async_4_zfill(destination, source, taken, where);

@@ -7,10 +7,6 @@
 
 namespace ptxbuilder {
 
-// (row, column) of a view, which may be transposed -> element from its address: what a TiledCopy takes for
-// it.
-ComposedLayout layout_of(const TileView& view);
-
 // What `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a copy by
 // ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. Accesses of 1 and 2 bytes
 // have a register each, the rest 0. All threads of a warp call it for ldmatrix. Throws Error for cp.async.
@@ -35,5 +31,13 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
 // group, waits for it, and before the async proxy (wgmma, TMA) reads, executes fence_proxy_async_shared.
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
+
+namespace detail {
+// Adds to the kernel's record what accesses [first, first + count) of a view do: `element(thread, access, i)`
+// is the i-th that a thread holds of one, as the place's view has it. The record's view, threads, addresses
+// and elements are set here.
+void record_access(ThreadCopyRecord record, const SharedPlace& place, const ThreadAccess& access, int first,
+                   int count, const std::function<ElementRecord(int, int, int)>& element);
+}  // namespace detail
 
 }  // namespace ptxbuilder

@@ -4,14 +4,29 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/ir/index.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/tiled_copy.h"
 
 namespace ptxbuilder {
+namespace {
+
+// Where a coordinate lies before the swizzle, in bytes from the start of a stage.
+u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
+  return to_device(in_bytes(tile.layout(), size_of(tile.dtype())).layout())(at).value();
+}
+
+}  // namespace
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
                        std::string name, Where where)
-    : owner_(&builder.state(where)), dtype_(dtype), shape_(shape), swizzle_(swizzle), stages_(stages) {
+    : owner_(&builder.state(where)),
+      dtype_(dtype),
+      shape_(shape),
+      swizzle_(swizzle),
+      stages_(stages),
+      layout_(byte_swizzle(swizzle), 0, Layout()) {
   if (shape.rows < 1 || shape.cols < 1 || stages < 1)
     throw Error(where, fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
                                    shape.rows, shape.cols, stages));
@@ -40,6 +55,7 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
                               "multiples of 16 B",
                               panel, shape.cols, ptxbuilder::name(dtype)));
   }
+  lay_out();
   // A swizzle's pattern repeats every 8 rows; TMA asks for 128 bytes in any case.
   uint32_t alignment = std::max(128, 8 * span);
   if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment != 0)
@@ -57,9 +73,13 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
                                     where);
 }
 
-int SharedTile::panel_row_bytes() const {
-  if (swizzle_ != Swizzle::none) return span_bytes(swizzle_);
-  return (shape_.panel_cols ? shape_.panel_cols : shape_.cols) * size_of(dtype_);
+void SharedTile::lay_out() {
+  layout_ = panel_layout(dtype_, shape_.rows, shape_.cols, swizzle_, shape_.panel_cols);
+  panels_ = static_cast<int>(size(layout_.layout()[1][1]));
+}
+
+int SharedTile::linear_offset(int row, int col) const {
+  return static_cast<int>(layout_.layout()({int64_t{row}, int64_t{col}})) * size_of(dtype_);
 }
 
 std::string SharedTile::describe() const {
@@ -102,7 +122,7 @@ TileView TileView::rows(u32 first, int count, Where where) const {
         where, fmt::format("rows: {} from row {} of {}; the first must be a multiple of 8 within them", count,
                            known->value, rows_));
   TileView view = *this;
-  view.address_ = address_ + first * static_cast<uint32_t>(tile_->panel_row_bytes());
+  view.address_ = address_ + device_offset(*tile_, {Index(first), 0});
   view.rows_ = count;
   if (known && first_row_)
     view.first_row_ = *first_row_ + static_cast<int>(known->value);
@@ -128,9 +148,9 @@ TileView TileView::cols(u32 first, int count, Where where) const {
   TileView view = *this;
   auto part = std::make_shared<SharedTile>(*tile_);
   part->shape_.cols = count;
+  part->lay_out();
   view.tile_ = std::move(part);
-  view.address_ =
-      address_ + first / static_cast<uint32_t>(panel) * static_cast<uint32_t>(tile_->panel_bytes());
+  view.address_ = address_ + device_offset(*tile_, {0, {0, Index(first / static_cast<uint32_t>(panel))}});
   if (known && first_col_)
     view.first_col_ = *first_col_ + static_cast<int>(known->value);
   else
@@ -142,6 +162,20 @@ TileView TileView::transposed() const {
   TileView view = *this;
   view.transposed_ = !transposed_;
   return view;
+}
+
+ComposedLayout TileView::layout(Where where) const {
+  const ComposedLayout& whole = tile_->layout();
+  const auto pattern = static_cast<int>(whole.swizzle().period()) * size_of(tile_->dtype());
+  if (whole_->panel_bytes() % pattern != 0 &&
+      (!first_col_ || whole_->linear_offset(0, *first_col_) % pattern != 0))
+    throw Error(where, fmt::format("view: columns from {} of a {}: its panels are {} B and begin within the "
+                                   "swizzle's pattern of {} B; give the tile a multiple of 8 rows",
+                                   first_col_ ? std::to_string(*first_col_) : "anywhere", whole_->describe(),
+                                   whole_->panel_bytes(), pattern));
+  const Layout rows = composition(whole.layout()[0], make_layout(rows_));
+  const Layout upright = replace(whole.layout(), 0, rows);
+  return whole.with(transposed_ ? select(upright, {1, 0}) : upright);
 }
 
 int TileView::bytes() const { return row_count() * tile().cols() * size_of(tile().dtype()); }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/layout/swizzle.h"
 #include "ptxbuilder/tile/elements.h"
 
 namespace ptxbuilder {
@@ -86,6 +87,10 @@ class TileView {
   const std::optional<int>& first_col() const { return first_col_; }
   bool is_transposed() const { return transposed_; }
   int bytes() const;  // of its elements
+  // (row, column), exchanged where the view is transposed -> element from its address: what all that compute
+  // addresses evaluate. Throws Error where the view begins, or may begin, within the swizzle's pattern: then
+  // no such layout is the swizzle of a sum.
+  ComposedLayout layout(Where where = Where::here()) const;
   // Of a view of a pipeline's stage: the barrier that loads into it complete on, and who is told of each.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
   const std::shared_ptr<std::function<void(const LoadView&, Where)>>& on_load() const { return on_load_; }
@@ -105,7 +110,8 @@ class TileView {
 };
 
 // A tile's plan: rows x cols elements, row-major in panels as wide as the swizzle's span (as the shape says
-// without swizzle), each panel as TMA writes one box and wgmma reads it; `stages` of them in a row.
+// without swizzle), each panel as TMA writes one box and wgmma reads it; `stages` of them in a row. Where an
+// element lies is said by layout() alone.
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
@@ -119,11 +125,15 @@ class SharedTile {
   int cols() const { return shape_.cols; }
   Swizzle swizzle() const { return swizzle_; }
   int stages() const { return stages_; }
-  int panel_row_bytes() const;  // a row of one panel
-  int panel_cols() const { return panel_row_bytes() / size_of(dtype_); }
-  int panels() const { return shape_.cols / panel_cols(); }
-  int panel_bytes() const { return shape_.rows * panel_row_bytes(); }
-  int stage_bytes() const { return panels() * panel_bytes(); }
+  // (row, column) -> element from the start of a stage; columns are (of a panel, panels).
+  const ComposedLayout& layout() const { return layout_; }
+  // Where an element lies before the swizzle, in bytes from the start of a stage.
+  int linear_offset(int row, int col) const;
+  int panels() const { return panels_; }
+  int panel_cols() const { return shape_.cols / panels_; }
+  int panel_row_bytes() const { return linear_offset(1, 0); }         // from a row of a panel to the next
+  int panel_bytes() const { return linear_offset(0, panel_cols()); }  // from a panel to the next
+  int stage_bytes() const { return shape_.rows * shape_.cols * size_of(dtype_); }
   uint32_t offset() const { return offset_; }  // from the start of dynamic shared memory
   bool operator==(const SharedTile& other) const {
     return owner_ == other.owner_ && offset_ == other.offset_;
@@ -133,11 +143,14 @@ class SharedTile {
 
  private:
   friend class TileView;         // cols() makes a narrower one
+  void lay_out();                // sets what follows from the shape
   const Builder::State* owner_;  // the kernel's
   DType dtype_;
   TileShape shape_;
   Swizzle swizzle_;
   int stages_;
+  ComposedLayout layout_;
+  int panels_ = 1;
   uint32_t offset_ = 0;
 };
 

@@ -61,12 +61,13 @@ Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t e
   return make_layout({{chunks, across}, {elements, rows / across}}, {{elements * rows, 1}, {rows, across}});
 }
 
-ComposedLayout panel_layout(DType type, int64_t rows, int64_t cols, Swizzle swizzle, int64_t panel_rows) {
+ComposedLayout panel_layout(DType type, int64_t rows, int64_t cols, Swizzle swizzle, int64_t panel_cols) {
   const int bytes = size_of(type);
-  const int64_t width = swizzle == Swizzle::none ? cols : span_bytes(swizzle) / bytes;
-  if (panel_rows == 0) panel_rows = rows;
+  const int64_t width = swizzle != Swizzle::none ? span_bytes(swizzle) / bytes
+                        : panel_cols             ? panel_cols
+                                                 : cols;
   return {upcast(byte_swizzle(swizzle), bytes), 0,
-          make_layout({rows, {width, cols / width}}, {width, {1, panel_rows * width}})};
+          make_layout({rows, {width, cols / width}}, {width, {1, rows * width}})};
 }
 
 TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, const ComposedLayout& memory,
@@ -109,16 +110,14 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
   // The first of those that lie together.
   Layout value = zipped_divide(elements[1], together);
   first_ = concatenate<int64_t>({elements[0], value[1]});
-  linear_ = composition(memory.layout(), first_);
+  std::vector<int64_t> of_access;
+  for (int64_t a = 0; a < accesses_; ++a) of_access.push_back(value[1](a));
+  access_.emplace(memory, size_of(type), elements[0], std::move(of_access));
 }
 
 Layout TiledCopy::coordinates() const {
   const IntTuple& shape = memory_.layout().shape();
   return composition(make_identity_layout({size(shape[0]), size(shape[1])}), first_);
-}
-
-int64_t TiledCopy::address(int thread, int access) const {
-  return memory_.swizzle()(memory_.offset() + linear_({thread, access})) * size_of(dtype_);
 }
 
 std::string TiledCopy::describe() const {

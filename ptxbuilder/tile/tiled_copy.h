@@ -4,6 +4,7 @@
 
 #include "ptxbuilder/layout/swizzle.h"
 #include "ptxbuilder/tile/copy_atom.h"
+#include "ptxbuilder/tile/thread_access.h"
 
 namespace ptxbuilder {
 
@@ -24,9 +25,9 @@ Layout within_rows(const Layout& thread_value, int64_t rows, int64_t cols, int64
 Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t elements,
                           Where where = Where::here());
 
-// (row, column) -> element of a row-major tile whose rows are cut into panels of a swizzle's span (of the
-// whole row without), as tile/tile.h has them; `panel_rows` from a panel's start to the next, 0 for `rows`.
-ComposedLayout panel_layout(DType type, int64_t rows, int64_t cols, Swizzle swizzle, int64_t panel_rows = 0);
+// (row, column) -> element of a row-major tile whose rows are cut into panels, all rows of one before the
+// next: as wide as the swizzle's span, or without swizzle of `panel_cols` columns, 0 for whole rows.
+ComposedLayout panel_layout(DType type, int64_t rows, int64_t cols, Swizzle swizzle, int64_t panel_cols = 0);
 
 class TiledCopy {
  public:
@@ -47,12 +48,12 @@ class TiledCopy {
   int access_values() const { return atom_.register_bytes() / size_of(dtype_); }
 
   // (thread, access) -> the first element that the thread's address leads to: counted down the columns of
-  // the tile, as coordinates (row, column), and where it lies in memory before the swizzle.
+  // the tile, and as coordinates (row, column).
   const Layout& first_elements() const { return first_; }
   Layout coordinates() const;
-  const Layout& linear_offsets() const { return linear_; }
-  // The same in bytes with the swizzle: what the instruction is given, from the tile's start.
-  int64_t address(int thread, int access) const;
+  // Where it lies: what the instruction is given, in bytes from the tile's start.
+  const ThreadAccess& access() const { return *access_; }
+  int64_t address(int thread, int access) const { return access_->address(thread, access); }
 
   std::string describe() const;  // "128 threads x 4 ldmatrix.x4"
 
@@ -61,7 +62,8 @@ class TiledCopy {
   DType dtype_;
   Layout thread_value_;
   ComposedLayout memory_;
-  Layout first_, linear_;
+  Layout first_;
+  std::optional<ThreadAccess> access_;
   int threads_, accesses_;
 };
 

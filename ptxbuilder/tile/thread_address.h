@@ -1,0 +1,84 @@
+// The addresses of a ThreadAccess: on the device to emit them, and on the host to record what was emitted.
+#pragma once
+
+#include <map>
+#include <span>
+
+#include "ptxbuilder/ir/index.h"
+#include "ptxbuilder/tile/thread_access.h"
+
+namespace ptxbuilder::detail {
+
+// The sum of bits[b] where the thread's bit b is set. I is Index, or int64_t on the host.
+template <class I>
+I sum_of_bits(const I& thread, std::span<const int> bits) {
+  using N = LayoutInteger<I>;
+  I sum(0);
+  for (size_t first = 0, next; first < bits.size(); first = next) {
+    // As many bits at once as have doubling strides.
+    for (next = first + 1; next < bits.size() && bits[next] == 2 * bits[next - 1];) ++next;
+    if (bits[first] == 0) continue;
+    I digit =
+        N::bit_and(N::shift_right(thread, static_cast<int>(first)), I((int64_t{1} << (next - first)) - 1));
+    sum = N::add(sum, N::multiply(digit, I(bits[first])));
+  }
+  return sum;
+}
+
+// Those of one thread, from `start` on. A is smem and I Index, or both are int64_t. What the thread adds is
+// computed once.
+template <class A, class I>
+class ThreadAddresses {
+ public:
+  ThreadAddresses(A start, const ThreadAccess& access, I thread)
+      : start_(start), access_(access), thread_(thread), of_thread_(0) {
+    if (!access.split()) return;
+    of_thread_ = access.split()->bits ? sum_of_bits(thread, *access.split()->bits)
+                                      : on(access.memory().layout())(on(access.layout_of_threads())(thread));
+    if (access.split()->apart) of_thread_ = access.memory().swizzle().apply(of_thread_);
+  }
+
+  // Of the i-th access that the thread makes.
+  A operator[](int i) {
+    const XorSwizzle& swizzle = access_.memory().swizzle();
+    if (!access_.split()) {
+      const I element = N::add(on(access_.layout_of_threads())(thread_), I(access_.element_of(i)));
+      const I linear = N::add(I(access_.memory().offset()), on(access_.memory().layout())(element));
+      return moved(start_, swizzle.apply(linear));
+    }
+    const ThreadAccess::Split& split = *access_.split();
+    const int64_t inside = split.inside[static_cast<size_t>(i)],
+                  outside = split.outside[static_cast<size_t>(i)];
+    if (!split.apart) return moved(moved(start_, swizzle.apply(N::add(of_thread_, I(inside)))), I(outside));
+    // Of what is known, only the bits that the thread may have are not simply added.
+    const int64_t offset = swizzle(inside), met = offset & split.taken;
+    auto base = bases_.find(met);
+    if (base == bases_.end()) base = bases_.emplace(met, moved(start_, N::bit_xor(of_thread_, I(met)))).first;
+    return moved(base->second, I(offset - met + outside));
+  }
+
+ private:
+  using N = LayoutInteger<I>;
+
+  static BasicLayout<I> on(const Layout& layout) {
+    if constexpr (std::same_as<I, Index>)
+      return to_device(layout);
+    else
+      return layout;
+  }
+
+  static A moved(A from, const I& bytes) {
+    if (N::known(bytes) == 0) return from;
+    if constexpr (std::same_as<I, Index>)
+      return from + bytes.value();
+    else
+      return from + bytes;
+  }
+
+  A start_;
+  const ThreadAccess& access_;
+  I thread_, of_thread_;
+  std::map<int64_t, A> bases_;  // by the bits that are exclusive-ored
+};
+
+}  // namespace ptxbuilder::detail
