@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "error_kit.h"
+#include "ptxbuilder/tile/tiled_copy.h"
 
 using namespace ptxbuilder;
 
@@ -88,7 +89,7 @@ TEST_CASE("descriptors, advances and counts are CuTe's") {
     WgmmaOperand whole(*dtype_from_name(type), major == "k" ? Major::k : Major::mn, swizzle_of(span), extent,
                        k, order == "k" ? AtomOrder::k_first : AtomOrder::mn_first);
     CHECK(name(whole.major()) == major);
-    CHECK(name(whole.order()) == order);
+    CHECK(whole.atom_stride_k() == whole.atom_bytes() * (order == "k" ? 1 : extent / whole.atom_mn()));
     int block = side == "a" ? 64 : extent;  // rows that one instruction reads
     WgmmaOperand part = whole.part(block);
     std::vector<int> along_mn = whole.advances_mn(block), along_k = whole.advances_k();
@@ -147,9 +148,23 @@ TEST_CASE("a layout puts every element in a place of its own, and fills its byte
   });
 }
 
+TEST_CASE("rows that are no atoms make no operand") {
+  auto operand = [](int rows, Swizzle swizzle, int panel_cols = 0) {
+    const ComposedLayout tile = panel_layout(DType::bf16, rows, 128, swizzle, panel_cols);
+    const Layout eight = replace(tile.layout(), 0, composition(tile.layout()[0], make_layout(8)));
+    WgmmaOperand(DType::bf16, Major::k, swizzle, tile.with(eight));
+  };
+  CHECK(error_of([&] { operand(16, Swizzle::b128); }) == "no error");
+  CHECK_ERROR(operand(12, Swizzle::b128), "its panels are 1536 B, no multiple of the 1024 B of 8 rows");
+  CHECK(error_of([&] { operand(16, Swizzle::none, 8); }) == "no error");
+  CHECK_ERROR(operand(16, Swizzle::none), "rows of 256 B, where no swizzle has 16 B");
+}
+
 TEST_CASE("a part lies where it lay") {
   WgmmaOperand whole(DType::bf16, Major::mn, Swizzle::b64, 128, 96);
-  WgmmaOperand corner = WgmmaOperand(DType::bf16, Major::mn, Swizzle::b64, 64, 32).within(128, 96);
+  const ComposedLayout tile = panel_layout(DType::bf16, 96, 128, Swizzle::b64);  // k rows, in panels of 32
+  const Layout rows = composition(tile.layout(), {32, {32, 2}});
+  WgmmaOperand corner(DType::bf16, Major::mn, Swizzle::b64, tile.with(select(rows, {1, 0})));
   for (int mn = 0; mn < 64; ++mn)
     for (int k = 0; k < 32; ++k) CHECK(corner.offset(mn, k) == whole.offset(mn, k));
   CHECK(corner.descriptor() == whole.part(64).descriptor());

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ptxbuilder/tile/thread_access.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -25,12 +27,6 @@ uint64_t field(uint32_t bytes, const char* what, Where where) {
     throw Error(where, fmt::format("descriptor: the {} is {} B, but must be a multiple of 16 B below 256 KiB",
                                    what, bytes));
   return bytes >> 4;
-}
-
-// Exclusive-ors the bits from 7 on onto those from 4 on: 1, 2 or 3 bits for 32, 64 or 128 bytes.
-uint32_t swizzled(uint32_t address, Swizzle swizzle) {
-  uint32_t mask = (1u << static_cast<int>(swizzle)) - 1;
-  return address ^ (address >> 7 & mask) << 4;
 }
 
 std::string span_text(Swizzle swizzle) {
@@ -122,7 +118,7 @@ uint32_t MatrixDescriptor::address(Major major, int bytes, int mn, int k) const 
     linear = start_address + i * size / span * (plain ? stride_byte_offset : leading_byte_offset) +
              j / 8 * (plain ? leading_byte_offset : stride_byte_offset) + j % 8 * span + i * size % span;
   }
-  return swizzled(linear, swizzle);
+  return static_cast<uint32_t>(byte_swizzle(swizzle)(linear));
 }
 
 std::string MatrixDescriptor::explain() const {
@@ -154,16 +150,43 @@ std::string MatrixDescriptor::explain(Major major) const {
 }
 
 WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, Where where)
-    : WgmmaOperand(dtype, major, swizzle, mn, k, major == Major::k ? AtomOrder::mn_first : AtomOrder::k_first,
-                   where) {}
+    : WgmmaOperand(dtype, major, swizzle, mn, k, default_order(major), where) {}
 
 WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, AtomOrder order,
                            Where where)
-    : dtype_(dtype), major_(major), swizzle_(swizzle), mn_(mn), k_(k), order_(order) {
+    : dtype_(dtype),
+      major_(major),
+      swizzle_(swizzle),
+      mn_(mn),
+      k_(k),
+      layout_(byte_swizzle(swizzle), 0, Layout()) {
   if (std::string rule = refusal(dtype, major, swizzle, mn, k); !rule.empty())
     throw Error(where, fmt::format("wgmma operand: {}: {}", describe(), rule));
-  atoms_mn_ = mn / atom_mn();
-  atoms_k_ = k / atom_k();
+  const int64_t atoms_mn = mn / atom_mn(), atoms_k = k / atom_k(), size = size_of(dtype);
+  const bool k_first = order == AtomOrder::k_first, k_major = major == Major::k;
+  layout_ = layout_.with(make_layout({{atom_mn(), atoms_mn}, {atom_k(), atoms_k}},
+                                     {{k_major ? span() : size, atom_bytes() * (k_first ? atoms_k : 1)},
+                                      {k_major ? size : span(), atom_bytes() * (k_first ? 1 : atoms_mn)}}));
+}
+
+WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const ComposedLayout& elements,
+                           Where where)
+    : dtype_(dtype),
+      major_(major),
+      swizzle_(swizzle),
+      mn_(static_cast<int>(ptxbuilder::size(elements.shape()[0]))),
+      k_(static_cast<int>(ptxbuilder::size(elements.shape()[1]))),
+      layout_(in_bytes(elements, size_of(dtype))) {
+  std::string rule = refusal(dtype, major, swizzle, mn_, k_);
+  const bool k_major = major == Major::k;
+  const int row = linear_offset(k_major ? 1 : 0, k_major ? 0 : 1);
+  if (rule.empty() && row != span())
+    rule = fmt::format("rows of {} B, where {} has {} B", row, span_text(swizzle), span());
+  if (rule.empty() && (atom_stride_mn() % atom_bytes() != 0 || atom_stride_k() % atom_bytes() != 0))
+    rule =
+        fmt::format("its panels are {} B, no multiple of the {} B of 8 rows; give the tile a multiple of 8",
+                    k_major ? atom_stride_k() : atom_stride_mn(), atom_bytes());
+  if (!rule.empty()) throw Error(where, fmt::format("wgmma operand: {}: {}", describe(), rule));
 }
 
 std::string WgmmaOperand::refusal(DType dtype, Major major, Swizzle swizzle, int mn, int k) {
@@ -181,13 +204,6 @@ std::string WgmmaOperand::refusal(DType dtype, Major major, Swizzle swizzle, int
   return "";
 }
 
-WgmmaOperand WgmmaOperand::within(int mn, int k) const {
-  WgmmaOperand corner = *this;
-  corner.atoms_mn_ = mn / atom_mn();
-  corner.atoms_k_ = k / atom_k();
-  return corner;
-}
-
 WgmmaOperand WgmmaOperand::part(int mn, Where where) const {
   if (mn < 1 || mn > mn_ || mn % atom_mn() != 0)
     throw Error(where, fmt::format("wgmma operand: {} of the {} along mn of {}; a part is a multiple of {}",
@@ -197,23 +213,11 @@ WgmmaOperand WgmmaOperand::part(int mn, Where where) const {
   return part;
 }
 
-int WgmmaOperand::atom_stride_mn() const {
-  return order_ == AtomOrder::mn_first ? atom_bytes() : atom_bytes() * atoms_k_;
-}
-
-int WgmmaOperand::atom_stride_k() const {
-  return order_ == AtomOrder::k_first ? atom_bytes() : atom_bytes() * atoms_mn_;
-}
-
 int WgmmaOperand::linear_offset(int mn, int k) const {
-  int row = major_ == Major::k ? mn % 8 : k % 8;
-  int col = (major_ == Major::k ? k % atom_k() : mn % atom_mn()) * size_of(dtype_);
-  return mn / atom_mn() * atom_stride_mn() + k / atom_k() * atom_stride_k() + row * span() + col;
+  return static_cast<int>(layout_.layout()({int64_t{mn}, int64_t{k}}));
 }
 
-int WgmmaOperand::offset(int mn, int k) const {
-  return static_cast<int>(swizzled(static_cast<uint32_t>(linear_offset(mn, k)), swizzle_));
-}
+int WgmmaOperand::offset(int mn, int k) const { return static_cast<int>(layout_({int64_t{mn}, int64_t{k}})); }
 
 MatrixDescriptor WgmmaOperand::descriptor(uint32_t start_address) const {
   // One instruction is 32 bytes deep: along k it crosses atoms of 16 bytes, or of 8 rows.

@@ -7,6 +7,7 @@
 
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/layout/swizzle.h"
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder {
@@ -56,12 +57,17 @@ constexpr AtomOrder default_order(Major major) {
 // One operand of wgmma in shared memory, mn x k elements: A is m x k and B n x k. It is a grid of atoms, the
 // unit in which a swizzle exchanges 16-byte chunks: 8 rows of the swizzle's span (16 bytes without swizzle),
 // contiguous along `major`, so span bytes x 8. All offsets are in bytes from the start of the matrix, which
-// is aligned to an atom.
+// is aligned to an atom; they are those of its layout.
 class WgmmaOperand {
  public:
-  // Throws Error that names the rule, the extent and the nearest that is legal.
+  // A matrix by itself, atoms without gaps. Throws Error that names the rule, the extent and the nearest that
+  // is legal.
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, Where where = Where::here());
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, AtomOrder order,
+               Where where = Where::here());
+  // A matrix that lies in memory as `elements`, (mn, k) -> element, says: a tile, or a part of one. Throws
+  // Error also where its rows are no atoms.
+  WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const ComposedLayout& elements,
                Where where = Where::here());
 
   // The rule that such a matrix breaks; empty when wgmma can read it.
@@ -72,19 +78,20 @@ class WgmmaOperand {
   Swizzle swizzle() const { return swizzle_; }
   int mn() const { return mn_; }
   int k() const { return k_; }
-  AtomOrder order() const { return order_; }
+  // (mn, k) -> byte.
+  const ComposedLayout& layout() const { return layout_; }
 
   int atom_mn() const { return major_ == Major::k ? 8 : span() / size_of(dtype_); }  // elements
   int atom_k() const { return major_ == Major::k ? span() / size_of(dtype_) : 8; }
   int atom_bytes() const { return 8 * span(); }
-  int atom_stride_mn() const;  // from an atom to the next along m or n, and along k
-  int atom_stride_k() const;
+  int atom_stride_mn() const {
+    return linear_offset(atom_mn(), 0);
+  }                                                                 // from an atom to the next along m or n,
+  int atom_stride_k() const { return linear_offset(0, atom_k()); }  // and along k
   int bytes() const { return mn_ * k_ * size_of(dtype_); }
 
   // The first `mn` rows or columns of this one, in the same place: as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
-  // This one as the corner of a matrix of mn x k: the atoms follow each other as in that.
-  WgmmaOperand within(int mn, int k) const;
 
   // Where element (mn, k) lies, and where it would lie without swizzle: a descriptor's start is of the latter
   // kind.
@@ -112,8 +119,7 @@ class WgmmaOperand {
   Major major_;
   Swizzle swizzle_;
   int mn_, k_;
-  AtomOrder order_;
-  int atoms_mn_, atoms_k_;  // of the whole matrix, of which this may be a part
+  ComposedLayout layout_;
 };
 
 // The widest swizzle whose span divides a row of `bytes`; none when no span does.

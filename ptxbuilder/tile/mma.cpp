@@ -120,8 +120,7 @@ WgmmaOperand operand_of(const TileView& view, std::string_view what, Where where
   if (!rule.empty())
     throw Error(where, fmt::format("{} is a {}{}: {}", what, tile.describe(),
                                    transposed ? ", transposed" : "", rule));
-  WgmmaOperand operand(tile.dtype(), major, tile.swizzle(), mn, k, where);
-  return transposed ? operand.within(tile.cols(), tile.rows()) : operand.within(tile.rows(), tile.cols());
+  return WgmmaOperand(tile.dtype(), major, tile.swizzle(), view.layout(where), where);
 }
 
 void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options,
