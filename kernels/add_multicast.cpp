@@ -20,7 +20,7 @@ Kernel add_multicast() {
   u32 row = ctaid_x() * kBlock.rows;
   load_both(loaded[0], sL[0].multicast(ClusterAxis::x), L, 0, sR[0], R, row);
   store(sOut[0], load<f16>(sL[0]) + load<f16>(sR[0]));
-  store_out(Out, sOut[0], row);
+  store_out(Out, sOut[0], 0, row);
   sync_cluster();  // shared memory lives for as long as the other CTA copies into it
   return k;
 }

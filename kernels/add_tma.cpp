@@ -14,7 +14,7 @@ Kernel add_tma() {
 
   load_both(loaded[0], sL[0], L, 0, sR[0], R, 0);
   store(sOut[0], load<f16>(sL[0]) + load<f16>(sR[0]));
-  store_out(Out, sOut[0], 0);
+  store_out(Out, sOut[0], 0, 0);
   return k;
 }
 

@@ -17,7 +17,7 @@ Kernel add_tma_swizzled() {
   load_both(loaded[0], sL[0], L, 0, sR[0], R, 0);
   auto layout = wgmma_layout(kBlock.rows, kBlock.cols);  // as of an accumulator: no bank conflicts
   store(sOut[0], load<f16>(sL[0], layout) + load<f16>(sR[0], layout));
-  store_out(Out, sOut[0], 0);
+  store_out(Out, sOut[0], 0, 0);
   return k;
 }
 

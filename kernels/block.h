@@ -1,10 +1,10 @@
-// What the kernels of one block of f16 share: its extent, the way in and out by TMA, and the check of sums.
+// What the kernels of one block of f16 share: its extent, the way in by TMA, and the check of sums.
 #pragma once
 
 #include "kernels/command/family.h"
 #include "kernels/command/run.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/register_memory.h"
 
 namespace ptxbuilder::kernels {
@@ -20,17 +20,6 @@ inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, co
     tma_load(r.on(loaded), R, 0, r_row);
   });
   barrier_wait(loaded, 0);
-}
-
-// What all threads have stored to a tile leaves by TMA, for a box that begins at `row`.
-inline void store_out(TensorMap to, const TileView& from, u32 row) {
-  fence_proxy_async_shared();  // TMA reads through the async proxy what these threads wrote
-  sync_threads();
-  elect([&] {
-    tma_store(to, from, 0, row);
-    cp_async_bulk_commit_group();
-    cp_async_bulk_wait_group(0);
-  });
 }
 
 // l + r of `rows` rows, of which l repeats every `l_rows`, by `ctas` CTAs: every element exact. Operands are

@@ -1,6 +1,7 @@
 // gemm_multistage: one tile of D for each CTA of 128 threads that both load and multiply: while the tensor
 // cores take a stage, TMA fills the others. With one stage, loading and multiplying alternate.
 #include "kernels/gemm_step.h"
+#include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
@@ -56,13 +57,7 @@ Kernel gemm_multistage(const GemmConfig& c) {
 
   sync_threads();  // epilogue: all have read the last stage
   store_rounded(sD[0], load<f32>(acc));
-  fence_proxy_async_shared();  // TMA reads through the async proxy what these threads wrote
-  sync_threads();
-  elect([&] {
-    tma_store(D, sD[0], n, m);
-    cp_async_bulk_commit_group();
-    cp_async_bulk_wait_group(0);
-  });
+  store_out(D, sD[0], n, m);
   return k;
 }
 

@@ -20,7 +20,7 @@ Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
   wgmma_group([&] { acc += sA[0] * sB[0]; });
   wgmma_wait(0);
   store(sD[0], astype<f16>(load<f32>(acc)));
-  store_out(D, sD[0], 0);
+  store_out(D, sD[0], 0, 0);
   return k;
 }
 

@@ -3,6 +3,7 @@
 //
 //   register_move_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
+#include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/proof.h"
 #include "register_tile_kit.h"
@@ -43,13 +44,7 @@ std::vector<double> through_shared(const Matrix& in, Swizzle swizzle, const Regi
   });
   barrier_wait(loaded[0], 0);
   store(to[0], layout_cast(load<T>(from[0], first), second));
-  fence_proxy_async_shared();
-  sync_threads();
-  elect([&] {
-    tma_store(Out, to[0], 0, 0);
-    cp_async_bulk_commit_group();
-    cp_async_bulk_wait_group(0);
-  });
+  store_out(Out, to[0], 0, 0);
   Matrix out = in;
   return result_of(std::move(k), {in}, out);
 }
@@ -133,6 +128,27 @@ TEST_CASE("a transposed view") {
   for (int j = 0; j < 32; ++j)
     for (int i = 0; i < 64; ++i) expected.push_back(in.values[static_cast<size_t>(i * 32 + j)]);
   check_equal(result_of(std::move(k), {in}, {DType::f16, {32, 64}, {}}), expected, "transposed");
+}
+
+TEST_CASE("a transposed view of 16-bit elements is loaded by ldmatrix.trans where no layout is named") {
+  Matrix in = random_matrix(DType::f16, {32, 64}, -8, 8);
+  auto build = [] {
+    Kernel k("by_default");
+    auto [from, out] = k.params<gptr<f16>, gptr<f16>>("from", "out");
+    auto tile = k.shared<f16>({32, 64}, Swizzle128B);
+    store(tile[0], load(from, strided({32, 64}, 4)));
+    sync_threads();
+    store(out, load<f16>(tile[0].transposed()));
+    return k;
+  };
+  Kernel k = build();
+  const std::string ptx = ptx_of(k);
+  CHECK(count(ptx, "ldmatrix.sync.aligned.m8n8.x4.trans.shared") == 2);
+  CHECK(count(ptx, "ld.shared") == 0);
+  std::vector<double> expected;
+  for (int j = 0; j < 64; ++j)
+    for (int i = 0; i < 32; ++i) expected.push_back(in.values[static_cast<size_t>(i * 64 + j)]);
+  check_equal(result_of(build(), {in}, {DType::f16, {64, 32}, {}}), expected, "by default");
 }
 
 TEST_CASE("global memory, with a pitch, and the index of each element") {

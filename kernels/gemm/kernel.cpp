@@ -77,13 +77,6 @@ Operand operand(Kernel& k, const char* name, TensorMap map, DType type, bool k_m
           k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name)};
 }
 
-f32 element(gmem base, DType type, u64 i) {
-  gmem at = base + i * static_cast<uint64_t>(size_of(type));
-  if (type == DType::f16) return f32(gptr<f16>(at)[0].value());
-  if (type == DType::bf16) return f32(gptr<bf16>(at)[0].value());
-  return gptr<f32>(at)[0].value();
-}
-
 RegisterTile<f32> activated(Activation activation, const RegisterTile<f32>& x) {
   switch (activation) {
     case Activation::relu:
@@ -98,34 +91,32 @@ RegisterTile<f32> activated(Activation activation, const RegisterTile<f32>& x) {
   return x;
 }
 
-// Adds beta C and the bias to sums, of which those outside the output have neither.
-RegisterTile<f32> with_addends(const GemmOperation& o, const Parameters& p, const RegisterTile<f32>& x,
-                               const PanelPlace& place, bool swapped) {
-  const RegisterTile<u32> x_of = row_index(x.layout()) + place.row, y_of = col_index(x.layout()) + place.col;
-  u32 rows = p.get<u32>("M"), columns = p.get<u32>("N");
-  std::vector<Value> sums;
-  for (int i = 0; i < x.count(); ++i) {
-    u32 m = swapped ? y_of.value(i) : x_of.value(i), n = swapped ? x_of.value(i) : y_of.value(i);
-    Var<f32> sum(x.value(i));
-    if_((m < rows) & (n < columns), [&] {
-      if (o.beta) {
-        u64 row = u64(place.batch ? *place.batch * rows + m : m);
-        u64 at = row * u64(p.get<u32>("ldc")) + u64(n);
-        sum = sum.value() + p.get<f32>("beta") * element(p.get<gmem>("C"), o.d, at);
-      }
-      if (o.bias) sum = sum.value() + element(p.get<gmem>("bias"), o.d, u64(n));
-    });
-    sums.push_back(sum.value());
+// Adds beta C and the bias, which have the output's type.
+template <class T>
+RegisterTile<f32> with_addends(const GemmOperation& o, const Parameters& p, RegisterTile<f32> x,
+                               const PanelPlace& at) {
+  u32 m = p.get<u32>("M"), n = p.get<u32>("N");
+  if (o.beta) {
+    u32 ldc = p.get<u32>("ldc");
+    GlobalTensor c(p.get<gptr<T>>("C"), {1, m, n}, {u64(m) * u64(ldc), ldc, 1});
+    PanelPlace place = at;
+    if (!place.batch) place.batch = 0;
+    x = add_residual(x, c, place, p.get<f32>("beta"));
   }
-  return RegisterTile<f32>(detail::TileValues{DType::f32, x.layout(), sums});
+  return o.bias ? add_bias(x, GlobalTensor(p.get<gptr<T>>("bias"), {n}), at) : x;
 }
 
 // What becomes of sums; none where they are stored as they are.
-Epilogue epilogue_of(const GemmOperation& o, const Parameters& p, bool swapped) {
+Epilogue epilogue_of(const GemmOperation& o, const Parameters& p) {
   if (!o.has_epilogue()) return nullptr;
-  return [&o, &p, swapped](const RegisterTile<f32>& sums, const PanelPlace& place) {
+  return [&o, &p](const RegisterTile<f32>& sums, const PanelPlace& at) {
     RegisterTile<f32> x = o.alpha ? sums * p.get<f32>("alpha") : sums;
-    if (o.beta || o.bias) x = with_addends(o, p, x, place, swapped);
+    if (o.d == DType::f16)
+      x = with_addends<f16>(o, p, x, at);
+    else if (o.d == DType::bf16)
+      x = with_addends<bf16>(o, p, x, at);
+    else
+      x = with_addends<f32>(o, p, x, at);
     return activated(o.activation, x);
   };
 }
@@ -269,7 +260,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   });
 
   StoreOptions store_options{.transposed = t.swapped, .buffers = staging_buffers(o, t)};
-  const Epilogue epilogue = epilogue_of(o, p, t.swapped);
+  const Epilogue epilogue = epilogue_of(o, p);
 
   k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
     griddepcontrol_wait();

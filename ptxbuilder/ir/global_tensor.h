@@ -138,6 +138,16 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
     return GlobalTensor<T, kept>(*this, fixed);
   }
 
+  // The same elements, (i, j) at (j, i).
+  GlobalTensor transposed() const requires(rank_ == 2) {
+    GlobalTensor x = *this;
+    std::swap(x.dimensions_[0], x.dimensions_[1]);
+    return x;
+  }
+  // A vector as a matrix of one row, or of one column.
+  GlobalTensor<T, 2> as_row() const requires(rank_ == 1) { return {*this, 0}; }
+  GlobalTensor<T, 2> as_col() const requires(rank_ == 1) { return {*this, 1}; }
+
   // A matrix from (row, col) on, for register tiles and tiled copies; elements beyond the tensor are left
   // out.
   TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
@@ -163,6 +173,12 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
         dimensions_.push_back(x.dimensions_[i]);
       else
         aligned_ = std::min(aligned_, detail::divisor_of(fixed[i]->index) * x.dimensions_[i].stride_divisor);
+  }
+
+  // A vector with a dimension of one element beside it.
+  GlobalTensor(const GlobalTensor<T, 1>& vector, ptrdiff_t beside)
+      : start_(vector.start_), dimensions_(vector.dimensions_), aligned_(vector.aligned_) {
+    dimensions_.insert(dimensions_.begin() + beside, detail::Dimension(1, 0));
   }
 
   static std::optional<TensorCoordinate> coordinate(Underscore) { return std::nullopt; }

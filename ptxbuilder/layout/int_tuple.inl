@@ -304,8 +304,52 @@ BasicTuple<I> image(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleAr
   return sum;
 }
 
+namespace detail {
+
+// image() of host integers and plain strides as a number, without a tuple on the way: planning and proving
+// evaluate layouts for every element. None where image() yields a tuple, or throws.
+inline std::optional<int64_t> plain_offset(int64_t index, const IntTuple& shape, const IntTuple& stride) {
+  using N = LayoutInteger<int64_t>;
+  if (!shape.is_tuple()) {
+    if (stride.is_tuple() || !stride.basis().empty()) return std::nullopt;
+    return N::multiply(index, stride.value());
+  }
+  if (stride.elements().size() != shape.elements().size()) return std::nullopt;
+  int64_t sum = 0;
+  for (size_t i = 0; i < shape.elements().size(); ++i) {
+    const IntTuple& s = shape.elements()[i];
+    const bool is_last = i + 1 == shape.elements().size();
+    const int64_t extent = is_last ? 1 : s.is_tuple() ? size(s) : s.value();
+    const auto part = plain_offset(is_last ? index : N::remainder(index, extent), s, stride.elements()[i]);
+    if (!part) return std::nullopt;
+    sum = N::add(sum, *part);
+    if (!is_last) index = N::divide(index, extent);
+  }
+  return sum;
+}
+
+inline std::optional<int64_t> plain_offset(const IntTuple& coordinate, const IntTuple& shape,
+                                           const IntTuple& stride) {
+  if (!coordinate.is_tuple())
+    return coordinate.basis().empty() ? plain_offset(coordinate.value(), shape, stride) : std::nullopt;
+  if (coordinate.elements().size() != shape.elements().size() ||
+      stride.elements().size() != shape.elements().size())
+    return std::nullopt;
+  int64_t sum = 0;
+  for (size_t i = 0; i < shape.elements().size(); ++i) {
+    const auto part = plain_offset(coordinate.elements()[i], shape.elements()[i], stride.elements()[i]);
+    if (!part) return std::nullopt;
+    sum = LayoutInteger<int64_t>::add(sum, *part);
+  }
+  return sum;
+}
+
+}  // namespace detail
+
 template <class I>
 I crd2idx(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleArgument<I> stride) {
+  if constexpr (std::same_as<I, int64_t>)
+    if (const auto offset = detail::plain_offset(coordinate, shape, stride)) return *offset;
   BasicTuple<I> result = image<I>(coordinate, shape, stride);
   if (result.is_tuple())
     throw Error(fmt::format("{}:{} yields coordinates, not offsets: its strides have a basis",

@@ -38,12 +38,6 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
 void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
                const std::vector<u32>& coordinates);
 
-// As ptxbuilder::tma_load of a list, which calls that find both prefer.
-template <std::same_as<std::vector<u32>> List>
-void tma_load(const Destination& to, TensorMap from, const List& coordinates) {
-  emit_load(to, from, coordinates);
-}
-
 // What stands before the copies of a load: the view has a barrier, its stage is told, and, where it is
 // expecting(), the bytes are expected.
 void begin_load(const LoadView& to, std::string_view operation, Where where);

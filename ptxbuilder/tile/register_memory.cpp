@@ -270,9 +270,13 @@ void check_view(std::string_view what, const TileView& view, DType dtype, const 
                                    extent.rows, extent.cols));
 }
 
-// Without a layout: strided by the widest vectors that divide the rows of a panel.
+// Without a layout: strided by the widest vectors that divide the rows of a panel. Of a transposed view no
+// vector lies in a row; its 16-bit elements have the layout that ldmatrix.trans loads.
 RegisterLayout layout_for(const TileView& view, Where where) {
   TileExtent extent = extent_of(view);
+  if (view.is_transposed() && size_of(view.tile().dtype()) == 2 && extent.rows % 64 == 0 &&
+      extent.cols % 8 == 0)
+    return wgmma_layout(extent.rows, extent.cols, where);
   int vector = kAccessBytes / size_of(view.tile().dtype());
   while (vector > 1 && extent.rows * extent.cols % (RegisterLayout::kThreads * vector) != 0) vector /= 2;
   return strided(extent, vector, where);

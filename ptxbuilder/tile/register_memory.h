@@ -26,7 +26,8 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 
 }  // namespace detail
 
-// A view of a tile in shared memory, of its type and extent; without a layout, strided by the widest vectors.
+// A view of a tile in shared memory, of its type and extent; without a layout, strided by the widest vectors,
+// or of a transposed one of 16-bit elements, whose rows are multiples of 64 and columns of 8, wgmma_layout.
 // Of 16-bit elements by ldmatrix and stmatrix where the layout has rows of their matrices, else by vectors;
 // where these would have bank conflicts, some threads make their accesses in another order, if that helps.
 // The bytes have arrived: after a barrier's wait, or sync_threads() where threads wrote them. Of a layout

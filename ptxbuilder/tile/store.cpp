@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/register_memory.h"
 
 namespace ptxbuilder {
@@ -55,12 +56,9 @@ class Staging {
     passage_ = options.transposed ? transposed(tile.cols, type) : upright(tile.cols, type);
     buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle,
                      options.buffers * detail::warpgroups_in_role(), "store staging", where);
-    // Shared memory must not go away under the copies.
-    TileContext::of(builder_).at_role_end["store"] = [where] {
-      cp_async_bulk_wait_group_read.when((tid_x(where) & 127) == 0)(0, where);
-    };
   }
 
+  bool is_transposed() const { return options_.transposed; }
   // Panels, one 64 rows after the other.
   int panels() const { return tile_.rows / kRows * panels_across(); }
   TilePart part(int i) const {
@@ -73,23 +71,18 @@ class Staging {
             const std::optional<u32>& batch) const {
     const TilePart at = part(i);
     u32 group = detail::warpgroup_in_cta(where_) - detail::first_warpgroup_of_role();
-    pred issues = (tid_x(where_) & 127) == 0;  // the thread that issues, commits and waits
     // The copy that used this buffer last has read it. An odd number of panels ends with the buffer that the
     // next tile begins with.
     const int pending = i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1;
-    cp_async_bulk_wait_group_read.when(issues)(pending, where_);
+    detail::wait_stores_read(pending, where_);
     detail::sync_warpgroup(where_);
     const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
     detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel, where_);
     StoreRecord record = record_of(to, i % options_.buffers, at, panel.layout);
-    fence_proxy_async_shared(where_);  // TMA reads through the async proxy what these threads wrote
-    detail::sync_warpgroup(where_);
-    if_(
-        issues,
+    detail::store_group(
         [&] {
           for (int first = 0; first < at.cols; first += options_.transposed ? passage_.box_cols : at.cols)
             copy(to, buffer, at, first, m, n, batch, record);
-          cp_async_bulk_commit_group(where_);
         },
         where_);
     record.recipe = builder_.signature().parameters[builder_.parameter_index(to, where_)].tensor_map;
@@ -115,7 +108,7 @@ class Staging {
     if (batch) coordinates.push_back(*batch);
     const bool whole = !options_.transposed || passage_.box_cols == at.cols;
     const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols, where_);
-    detail::tma_store({to, where_}, std::nullopt, from, {coordinates.begin(), coordinates.end()});
+    tma_store({to, where_}, from, coordinates);
     const CopyRecord& copied = kernel().copies.back();
     const int start = options_.transposed ? first * buffers_->panel_row_bytes() : 0;
     for (const CopyRecord::Box& box : copied.boxes)
@@ -182,7 +175,8 @@ class Finish {
       x = detail::tile_convert(DType::f32, x, where_);
       AuthorsCode authors;
       const RegisterTile<f32> y =
-          epilogue_(RegisterTile<f32>(x), {place_.row + part.row, place_.col + part.col, place_.batch});
+          epilogue_(RegisterTile<f32>(x),
+                    {place_.row + part.row, place_.col + part.col, place_.batch, place_.transposed});
       if (!(y.layout() == x.layout))
         throw Error(where_, fmt::format("store: the epilogue made a tile of {} from one of {}",
                                         y.layout().describe(), x.layout.describe()));
@@ -214,7 +208,7 @@ StoreSource::StoreSource(const TileValues& x)
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options, Where where) {
   AtLine line(where);
-  const Finish finish(type, from, epilogue, {m, n, options.batch}, where);
+  const Finish finish(type, from, epilogue, {m, n, options.batch, options.transposed}, where);
   const Staging staging(type, from.extent(), options, where);
   for (int i = 0; i < staging.panels(); ++i)
     staging.emit(to, i, finish(staging.part(i)), m, n, options.batch);
@@ -265,7 +259,7 @@ void DeferredStore::take(const StoreSource& from, u32 m, u32 n, const Epilogue& 
                          std::optional<u32> batch, Where where) {
   AtLine line(where);
   State& s = *state_;
-  const Finish finish(s.type, from, epilogue, {m, n, batch}, where);
+  const Finish finish(s.type, from, epilogue, {m, n, batch, s.staging.is_transposed()}, where);
   for (int i = 0; i < steps(); ++i) {
     const TileValues panel = finish(s.staging.part(i));
     const State::Kept& kept = s.kept[static_cast<size_t>(i)];

@@ -20,6 +20,7 @@ struct StoreOptions {
 struct PanelPlace {
   u32 row, col;
   std::optional<u32> batch;
+  bool transposed;  // the panel's rows are the output's columns
 };
 
 // What becomes of sums before they are rounded, as a function on tiles. It gets them panel by panel, of 64
