@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <random>
 
 namespace ptxbuilder::bench {
 namespace {
 
-// What the words set. CLI11 keeps references to the members, so it stays where it is.
+// What the words set.
 struct Words {
   std::string set = "bf16", device = "cuda", dtype, d_type, layout;
   std::vector<std::string> groups, shapes, regimes, peers;
@@ -19,88 +18,80 @@ struct Words {
   std::optional<uint64_t> seed;
 };
 
-void add_shape_options(CLI::App& app, Words& words) {
-  app.add_option("--set", words.set, "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K)")->option_text("NAME");
-  app.add_option("--shapes", words.groups, "groups of the set, by comma; all unless given")
-      ->delimiter(',')
-      ->option_text("GROUP,...");
-  app.add_option("--shape", words.shapes, "a shape instead of the set's; may be given again")
-      ->option_text("MxNxK[:WEIGHT[:warm]]");
-  app.add_option("--dtype", words.dtype, "of A and B: bf16 f16 tf32 e4m3 e5m2 s8; the set's unless given")
-      ->option_text("TYPE");
-  app.add_option("--d-type", words.d_type, "of D: f32 f16 bf16, or s32 of s8")->option_text("TYPE");
-  app.add_option("--layout", words.layout, "TN NN NT TT, as cuBLAS is called for row-major data")
-      ->option_text("LETTERS");
-  app.add_flag("--slow-accumulation", words.slow_accumulation, "of fp8: promote to f32 on the way");
+void add_shape_options(const command::Arguments& app, Words& words) {
+  app.option("--set", words.set, "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K)").shown_as("NAME");
+  app.option("--shapes", words.groups, "groups of the set, by comma; all unless given")
+      .by_comma()
+      .shown_as("GROUP,...");
+  app.option("--shape", words.shapes, "a shape instead of the set's; may be given again")
+      .shown_as("MxNxK[:WEIGHT[:warm]]");
+  app.option("--dtype", words.dtype, "of A and B: bf16 f16 tf32 e4m3 e5m2 s8; the set's unless given")
+      .shown_as("TYPE");
+  app.option("--d-type", words.d_type, "of D: f32 f16 bf16, or s32 of s8").shown_as("TYPE");
+  app.option("--layout", words.layout, "TN NN NT TT, as cuBLAS is called for row-major data")
+      .shown_as("LETTERS");
+  app.flag("--slow-accumulation", words.slow_accumulation, "of fp8: promote to f32 on the way");
 }
 
-void add_method_options(CLI::App& app, Words& words, Options& options) {
-  app.add_option("--regimes", words.regimes, "sustained, cool, or both by comma")
-      ->delimiter(',')
-      ->option_text("NAME,...");
-  app.add_flag("--quick", words.quick, "8 rounds of 5 ms, 0.3 s of warm-up: a first look");
-  app.add_option("--rounds", words.rounds, "in each of which all contenders run once (30)")
-      ->check(CLI::Range(1, 10000))
-      ->option_text("N");
-  app.add_option("--burst-ms", words.burst, "that launches follow each other in a round, at least (20)")
-      ->check(CLI::Range(0.1, 10000.0))
-      ->option_text("MS");
-  app.add_option("--launches", words.least_launches, "of a burst, at least (20)")
-      ->check(CLI::Range(1, 100000))
-      ->option_text("N");
-  app.add_option("--warm-up", words.warm_up, "of each shape in the regime sustained, in seconds (3)")
-      ->check(CLI::Range(0.0, 600.0))
-      ->option_text("S");
-  app.add_option("--rest-ms", words.rest, "before each burst of the regime cool (300)")
-      ->check(CLI::Range(0.0, 10000.0))
-      ->option_text("MS");
-  app.add_option("--time-limit", options.time_limit_seconds,
-                 "of the whole run, in seconds; what is done by then is reported")
-      ->check(CLI::Range(1.0, 1e6))
-      ->option_text("S");
-  app.add_option("--seed", words.seed, "of data and order; fresh unless given")->option_text("N");
-  app.add_option("--device", words.device, "cuda: the emulator has no speed worth knowing")
-      ->option_text("NAME");
+void add_method_options(const command::Arguments& app, Words& words, Options& options) {
+  app.option("--regimes", words.regimes, "sustained, cool, or both by comma").by_comma().shown_as("NAME,...");
+  app.flag("--quick", words.quick, "8 rounds of 5 ms, 0.3 s of warm-up: a first look");
+  app.option("--rounds", words.rounds, "in each of which all contenders run once (30)")
+      .from(1, 10000)
+      .shown_as("N");
+  app.option("--burst-ms", words.burst, "that launches follow each other in a round, at least (20)")
+      .from(0.1, 10000.0)
+      .shown_as("MS");
+  app.option("--launches", words.least_launches, "of a burst, at least (20)").from(1, 100000).shown_as("N");
+  app.option("--warm-up", words.warm_up, "of each shape in the regime sustained, in seconds (3)")
+      .from(0.0, 600.0)
+      .shown_as("S");
+  app.option("--rest-ms", words.rest, "before each burst of the regime cool (300)")
+      .from(0.0, 10000.0)
+      .shown_as("MS");
+  app.option("--time-limit", options.time_limit_seconds,
+             "of the whole run, in seconds; what is done by then is reported")
+      .from(1.0, 1e6)
+      .shown_as("S");
+  app.option("--seed", words.seed, "of data and order; fresh unless given").shown_as("N");
+  app.option("--device", words.device, "cuda: the emulator has no speed worth knowing").shown_as("NAME");
 }
 
-void add_contender_options(CLI::App& app, Words& words, Options& options) {
-  app.add_option("--contenders", options.contenders,
-                 "by comma, or all, which --set seed means; else all but the kernels that lead to ours")
-      ->delimiter(',')
-      ->option_text("NAME,...");
-  app.add_option("--tiles", options.ours.tiles, "of ours to compare, by comma: 128x256_4_2x1,64x128_pp")
-      ->delimiter(',')
-      ->option_text("TILE,...");
-  app.add_option("--tune", options.ours.candidates,
-                 "measure the model's first N tiles for each shape, beside the chosen one")
-      ->check(CLI::Range(1, 100))
-      ->option_text("N");
-  app.add_option("--tuned", options.tuned,
-                 "put the fastest into this table, as rows of kernels/gemm/tuned.def")
-      ->option_text("FILE");
-  app.add_flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
-  app.add_option(
-         "--peer", words.peers,
-         "a contender in a process of its own, which answers as kernels/bench/peer_process.h says; may "
-         "be given again")
-      ->option_text("NAME=COMMAND");
-  app.add_option("--peer-limit", options.peer_limit_seconds, "of one answer of a peer, in seconds (300)")
-      ->check(CLI::Range(0.1, 1e5))
-      ->option_text("S");
-  app.add_option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; it is searched unless given")
-      ->option_text("FILE");
-  app.add_option("--ptxas", options.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
-      ->option_text("FILE");
-  app.add_flag("--driver-assembles", words.driver, "compile PTX by the driver, though there is a ptxas");
-  app.add_flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
+void add_contender_options(const command::Arguments& app, Words& words, Options& options) {
+  app.option("--contenders", options.contenders,
+             "by comma, or all, which --set seed means; else all but the kernels that lead to ours")
+      .by_comma()
+      .shown_as("NAME,...");
+  app.option("--tiles", options.ours.tiles, "of ours to compare, by comma: 128x256_4_2x1,64x128_pp")
+      .by_comma()
+      .shown_as("TILE,...");
+  app.option("--tune", options.ours.candidates,
+             "measure the model's first N tiles for each shape, beside the chosen one")
+      .from(1, 100)
+      .shown_as("N");
+  app.option("--tuned", options.tuned, "put the fastest into this table, as rows of kernels/gemm/tuned.def")
+      .shown_as("FILE");
+  app.flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
+  app.option("--peer", words.peers,
+             "a contender in a process of its own, which answers as kernels/bench/peer_process.h says; may "
+             "be given again")
+      .shown_as("NAME=COMMAND");
+  app.option("--peer-limit", options.peer_limit_seconds, "of one answer of a peer, in seconds (300)")
+      .from(0.1, 1e5)
+      .shown_as("S");
+  app.option("--cublaslt", options.cublaslt, "libcublasLt.so.13 or .12; it is searched unless given")
+      .shown_as("FILE");
+  app.option("--ptxas", options.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+      .shown_as("FILE");
+  app.flag("--driver-assembles", words.driver, "compile PTX by the driver, though there is a ptxas");
+  app.flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
 }
 
-void add_output_options(CLI::App& app, Options& options) {
-  app.add_flag("--list", options.list, "print the shapes that would run, and end");
-  app.add_option("--json", options.json, "write everything there, after each shape")->option_text("FILE");
-  app.add_option("--markdown", options.markdown, "write the report there, after each shape")
-      ->option_text("FILE");
-  app.add_option("--svg", options.svg, "write charts there, after each shape")->option_text("FILE");
+void add_output_options(const command::Arguments& app, Options& options) {
+  app.flag("--list", options.list, "print the shapes that would run, and end");
+  app.option("--json", options.json, "write everything there, after each shape").shown_as("FILE");
+  app.option("--markdown", options.markdown, "write the report there, after each shape").shown_as("FILE");
+  app.option("--svg", options.svg, "write charts there, after each shape").shown_as("FILE");
 }
 
 DType type_among(const std::string& word, const char* option, std::initializer_list<DType> legal) {
@@ -202,34 +193,18 @@ void check_device(const std::string& device) {
   throw UsageError(fmt::format("--device '{}' is not cuda", device));
 }
 
-// Names options that are legal where a word is not.
-std::string legal_words(const CLI::App& app) {
-  std::string known;
-  for (const CLI::Option* option : app.get_options()) {
-    known += ' ';
-    known += option->get_name();
-  }
-  return known;
-}
-
 }  // namespace
 
 Options parse_options(const std::vector<std::string>& words) {
   Options options;
   Words chosen;
-  CLI::App app("Measures this project's matrix products beside cuBLASLt, interleaved and paired",
-               "gemm_bench");
-  add_shape_options(app, chosen);
-  add_method_options(app, chosen, options);
-  add_contender_options(app, chosen, options);
-  add_output_options(app, options);
-  try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which it takes from the back
-  } catch (const CLI::CallForHelp&) {
-    throw HelpAsked{app.help()};
-  } catch (const CLI::ParseError& e) {
-    throw UsageError(fmt::format("{}\nknown here:{}", e.what(), legal_words(app)));
-  }
+  const command::CommandLine line(
+      "Measures this project's matrix products beside cuBLASLt, interleaved and paired", "gemm_bench");
+  add_shape_options(line.arguments(), chosen);
+  add_method_options(line.arguments(), chosen, options);
+  add_contender_options(line.arguments(), chosen, options);
+  add_output_options(line.arguments(), options);
+  line.parse(words);
   check_device(chosen.device);
   try {
     const ShapeSet& set = shape_set(chosen.set);

@@ -9,6 +9,7 @@
 #include "kernels/bench/interleave.h"
 #include "kernels/bench/peer.h"
 #include "kernels/bench/shapes.h"
+#include "kernels/command/command_line.h"
 
 namespace ptxbuilder::bench {
 
@@ -28,15 +29,11 @@ struct Options {
   std::string json, markdown, svg, tuned;  // files to write
 };
 
-// What the words of a command line, without the program's name, ask for. Throws UsageError that says what is
-// wrong and what is legal; HelpAsked holds the text of --help.
-class UsageError : public Error {
- public:
-  using Error::Error;
-};
-struct HelpAsked {
-  std::string text;
-};
+using command::HelpAsked;
+using command::UsageError;
+
+// What the words of a command line, without the program's name, ask for. Throws UsageError and HelpAsked, as
+// CommandLine does.
 Options parse_options(const std::vector<std::string>& words);
 
 }  // namespace ptxbuilder::bench

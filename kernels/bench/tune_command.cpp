@@ -1,7 +1,6 @@
 // `ptxb tune`: measures the tiles that the model likes best for one product, and keeps the fastest.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <random>
 
 #include "kernels/bench/files.h"
@@ -67,56 +66,48 @@ int run(const Words& w) {
   return 0;
 }
 
-command::Command add(CLI::App& ptxb) {
-  CLI::App* app = ptxb.add_subcommand(
-      "tune", "measure the tiles that the model likes best for one matrix product, on a GPU");
+command::Command add(const command::Arguments& ptxb) {
+  const command::Arguments app =
+      ptxb.command("tune", "measure the tiles that the model likes best for one matrix product, on a GPU");
   auto words = std::make_shared<Words>();
   Words& w = *words;
   auto size = [&](const char* option, int64_t& value, const char* help) {
-    app->add_option(option, value, help)->required()->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+    app.option(option, value, help).required().from(int64_t{1}, int64_t{1} << 24);
   };
   size("--m", w.problem.m, "rows of D");
   size("--n", w.problem.n, "columns of D");
   size("--k", w.problem.k, "depth of the product");
-  app->add_option("--dtype", w.dtype, "of A and B")
-      ->check(CLI::IsMember({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"}))
-      ->capture_default_str();
-  app->add_option("--d-type", w.d_type,
-                  "of D; as A, f32 of tf32, s32 of s8, bf16 of e4m3 and e5m2, unless given")
-      ->check(CLI::IsMember({"bf16", "f16", "f32", "s32"}));
-  app->add_option("--a-major", w.a_major, "along what A is contiguous")
-      ->check(CLI::IsMember({"k", "m"}))
-      ->capture_default_str();
-  app->add_option("--b-major", w.b_major, "along what B is contiguous")
-      ->check(CLI::IsMember({"k", "n"}))
-      ->capture_default_str();
-  app->add_option("--top", w.top, "of the model's tiles, the first so many")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  app->add_option("--rounds", w.method.rounds, "in each of which all tiles run once")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app->add_option("--burst-ms", w.method.burst_milliseconds,
-                  "that launches follow each other in a round, at least")
-      ->check(CLI::Range(0.1, 10000.0))
-      ->capture_default_str();
-  app->add_option("--warm-up", w.method.warm_up_seconds, "before the first round, in seconds")
-      ->check(CLI::Range(0.0, 600.0))
-      ->capture_default_str();
-  app->add_option("--seed", w.seed, "of data and order; fresh unless given");
-  app->add_option("--device", w.device, "the emulator has no speed worth knowing")
-      ->check(CLI::IsMember({"cuda", "auto", "emulator"}))
-      ->capture_default_str();
-  app->add_option("--ptxas", w.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local");
-  app->add_flag("--driver-assembles", w.ours.driver_assembles,
-                "compile PTX by the driver, though there is a ptxas");
-  app->add_flag("--no-cache", w.no_cache, "assemble anew, and keep nothing");
-  app->add_flag("--json", w.json, "as JSON, with every term of the prediction");
-  CLI::Option* write = app->add_option(
+  app.option("--dtype", w.dtype, "of A and B")
+      .among({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"})
+      .with_default();
+  app.option("--d-type", w.d_type, "of D; as A, f32 of tf32, s32 of s8, bf16 of e4m3 and e5m2, unless given")
+      .among({"bf16", "f16", "f32", "s32"});
+  app.option("--a-major", w.a_major, "along what A is contiguous").among({"k", "m"}).with_default();
+  app.option("--b-major", w.b_major, "along what B is contiguous").among({"k", "n"}).with_default();
+  app.option("--top", w.top, "of the model's tiles, the first so many").from(1, 100).with_default();
+  app.option("--rounds", w.method.rounds, "in each of which all tiles run once")
+      .from(1, 10000)
+      .with_default();
+  app.option("--burst-ms", w.method.burst_milliseconds,
+             "that launches follow each other in a round, at least")
+      .from(0.1, 10000.0)
+      .with_default();
+  app.option("--warm-up", w.method.warm_up_seconds, "before the first round, in seconds")
+      .from(0.0, 600.0)
+      .with_default();
+  app.option("--seed", w.seed, "of data and order; fresh unless given");
+  app.option("--device", w.device, "the emulator has no speed worth knowing")
+      .among({"cuda", "auto", "emulator"})
+      .with_default();
+  app.option("--ptxas", w.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local");
+  app.flag("--driver-assembles", w.ours.driver_assembles,
+           "compile PTX by the driver, though there is a ptxas");
+  app.flag("--no-cache", w.no_cache, "assemble anew, and keep nothing");
+  app.flag("--json", w.json, "as JSON, with every term of the prediction");
+  const command::Option write = app.option(
       "--write", w.write, "put the fastest into this table, such as kernels/gemm/tuned.def, in its place");
-  app->add_flag("--slow-accumulation", w.slow_accumulation, "of e4m3 and e5m2: promote to f32 on the way")
-      ->excludes(write)  // the table is of fast accumulation
-      ;
+  app.flag("--slow-accumulation", w.slow_accumulation, "of e4m3 and e5m2: promote to f32 on the way")
+      .excludes(write);  // the table is of fast accumulation
   return {app, [words] { return run(*words); }};
 }
 

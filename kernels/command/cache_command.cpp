@@ -1,7 +1,6 @@
 // `ptxb cache`: the cubins that are kept.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/commands.h"
@@ -38,13 +37,13 @@ int run(const Options& o) {
   return 0;
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app = ptxb.add_subcommand("cache", "where cubins are kept, and how many");
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("cache", "where cubins are kept, and how many");
   auto o = std::make_shared<Options>();
-  app->add_flag("--clear", o->clear, "remove them all");
-  app->add_flag("--verify", o->verify, "check each, and remove what is damaged");
-  app->add_option("--cache-dir", o->cache.directory, "another folder")->option_text("DIR");
-  app->add_flag("--json", o->json, "as JSON");
+  app.flag("--clear", o->clear, "remove them all");
+  app.flag("--verify", o->verify, "check each, and remove what is damaged");
+  app.option("--cache-dir", o->cache.directory, "another folder").shown_as("DIR");
+  app.flag("--json", o->json, "as JSON");
   return {app, [o] { return run(*o); }};
 }
 

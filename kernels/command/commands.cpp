@@ -3,16 +3,16 @@
 namespace ptxbuilder::command {
 namespace {
 
-std::vector<Command (*)(CLI::App&)>& registered() {
-  static std::vector<Command (*)(CLI::App&)> all;
+std::vector<Command (*)(const Arguments&)>& registered() {
+  static std::vector<Command (*)(const Arguments&)> all;
   return all;
 }
 
 }  // namespace
 
-CommandRegistration::CommandRegistration(Command (*add)(CLI::App&)) { registered().push_back(add); }
+CommandRegistration::CommandRegistration(Command (*add)(const Arguments&)) { registered().push_back(add); }
 
-std::vector<Command> add_commands(CLI::App& ptxb) {
+std::vector<Command> add_commands(const Arguments& ptxb) {
   std::vector<Command> commands;
   for (auto* add : registered()) commands.push_back(add(ptxb));
   return commands;

@@ -4,27 +4,25 @@
 #include <functional>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "kernels/command/command_line.h"
 
 namespace ptxbuilder::command {
 
 // A subcommand that was added to the command line, and what to do when it was chosen; the result is the exit
 // code. `run` may throw Error.
 struct Command {
-  CLI::App* app;
+  Arguments arguments;
   std::function<int()> run;
 };
 
 // `const CommandRegistration registration(add);` in the command's file. `add` adds one subcommand with its
-// options to the `ptxb` that it is given. CLI11 keeps references to what options set: keep that in a
-// shared_ptr which `run` holds.
+// options to the `ptxb` that it is given. What options set, `run` holds in a
+// shared_ptr.
 struct CommandRegistration {
-  explicit CommandRegistration(Command (*add)(CLI::App& ptxb));
+  explicit CommandRegistration(Command (*add)(const Arguments& ptxb));
 };
 
 // Adds all that are registered, by file.
-std::vector<Command> add_commands(CLI::App& ptxb);
+std::vector<Command> add_commands(const Arguments& ptxb);
 
 }  // namespace ptxbuilder::command

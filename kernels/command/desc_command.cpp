@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -106,28 +105,24 @@ int make(const Words& w) {
   return 0;
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app =
-      ptxb.add_subcommand("desc", "make or explain wgmma's descriptor of a matrix in shared memory");
+Command add(const Arguments& ptxb) {
+  const Arguments app =
+      ptxb.command("desc", "make or explain wgmma's descriptor of a matrix in shared memory");
   auto words = std::make_shared<Words>();
-  CLI::Option* bits = app->add_option("descriptor", words->bits, "64 bits to explain, as 0x4000004000010000");
-  CLI::Option* tile = app->add_option("--tile", words->tile, "the matrix, MNxK elements, as 128x64");
-  bits->excludes(tile);
-  app->add_option("--dtype", words->dtype, "f16, bf16, tf32, e4m3, e5m2, s8 or u8")->capture_default_str();
-  CLI::Option* major = app->add_option("--major", words->major, "what is contiguous")
-                           ->check(CLI::IsMember({"k", "mn"}))
-                           ->capture_default_str();
-  app->add_option("--swizzle", words->swizzle, "in bytes")
-      ->check(CLI::IsMember({"128", "64", "32", "none"}))
-      ->capture_default_str();
-  app->add_option("--order", words->order,
-                  "along what the next swizzle atom lies; mn unless mn is contiguous")
-      ->check(CLI::IsMember({"mn", "k"}));
-  app->add_option("--address", words->address, "of its first byte in shared memory")->capture_default_str();
-  app->add_flag("--json", words->json, "as JSON");
+  const Option bits = app.option("descriptor", words->bits, "64 bits to explain, as 0x4000004000010000");
+  const Option tile = app.option("--tile", words->tile, "the matrix, MNxK elements, as 128x64");
+  bits.excludes(tile);
+  app.option("--dtype", words->dtype, "f16, bf16, tf32, e4m3, e5m2, s8 or u8").with_default();
+  const Option major =
+      app.option("--major", words->major, "what is contiguous").among({"k", "mn"}).with_default();
+  app.option("--swizzle", words->swizzle, "in bytes").among({"128", "64", "32", "none"}).with_default();
+  app.option("--order", words->order, "along what the next swizzle atom lies; mn unless mn is contiguous")
+      .among({"mn", "k"});
+  app.option("--address", words->address, "of its first byte in shared memory").with_default();
+  app.flag("--json", words->json, "as JSON");
   return {app, [words, bits, tile, major] {
-            if (bits->count()) return decode(*words, major->count() > 0);
-            if (tile->count()) return make(*words);
+            if (bits.given()) return decode(*words, major.given());
+            if (tile.given()) return make(*words);
             throw Error("desc: give a descriptor to explain, or --tile and what is in it");
           }};
 }

@@ -5,27 +5,26 @@
 
 namespace ptxbuilder::command {
 
-void add_fields(CLI::App& app, const Family& family, std::map<std::string, int64_t>& values) {
+void add_fields(const Arguments& app, const Family& family, std::map<std::string, int64_t>& values) {
   for (const Field& f : family.fields) {
-    CLI::Option* option =
-        app.add_option("--" + f.name, values[f.name], fmt::format("{} (default {})", f.help, f.text()))
-            ->group("Fields");
+    const std::string name = "--" + f.name, help = fmt::format("{} (default {})", f.help, f.text());
     if (f.words.empty()) {
-      option->option_text("N");
+      app.option(name, values[f.name], help).shown_as("N").in_group("Fields");
       continue;
     }
     std::map<std::string, int64_t> places;
     for (size_t i = 0; i < f.words.size(); ++i) places[f.words[i]] = static_cast<int64_t>(i);
-    option->transform(CLI::CheckedTransformer(places))
-        ->option_text(fmt::format("{}", fmt::join(f.words, "|")));
+    app.choice(name, values[f.name], places, help)
+        .shown_as(fmt::format("{}", fmt::join(f.words, "|")))
+        .in_group("Fields");
   }
 }
 
-Fields chosen_fields(const CLI::App& app, const Family& family,
+Fields chosen_fields(const Arguments& app, const Family& family,
                      const std::map<std::string, int64_t>& values) {
   Fields fields(family.fields);
   for (const Field& f : family.fields)
-    if (app.count("--" + f.name)) fields.set(f.name, values.at(f.name));
+    if (app.given("--" + f.name)) fields.set(f.name, values.at(f.name));
   return fields;
 }
 

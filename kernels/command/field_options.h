@@ -1,17 +1,18 @@
 // The fields of a family as options of a command line.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 
+#include "kernels/command/command_line.h"
 #include "kernels/command/family.h"
 
 namespace ptxbuilder::command {
 
 // An option for each field; `values` holds what is given, and outlives the parsing.
-void add_fields(CLI::App& app, const Family& family, std::map<std::string, int64_t>& values);
+void add_fields(const Arguments& app, const Family& family, std::map<std::string, int64_t>& values);
 
 // The family's fields with those that were given.
-Fields chosen_fields(const CLI::App& app, const Family& family, const std::map<std::string, int64_t>& values);
+Fields chosen_fields(const Arguments& app, const Family& family,
+                     const std::map<std::string, int64_t>& values);
 
 }  // namespace ptxbuilder::command

@@ -1,7 +1,6 @@
 // `ptxb isa`: the instruction rows.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/commands.h"
@@ -42,11 +41,11 @@ int list(bool json) {
   return 0;
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app =
-      ptxb.add_subcommand("isa", "the instruction rows with the least PTX version and target of each");
+Command add(const Arguments& ptxb) {
+  const Arguments app =
+      ptxb.command("isa", "the instruction rows with the least PTX version and target of each");
   auto json = std::make_shared<bool>(false);
-  app->add_flag("--json", *json, "with their operands, as JSON");
+  app.flag("--json", *json, "with their operands, as JSON");
   return {app, [json] { return list(*json); }};
 }
 

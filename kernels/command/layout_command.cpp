@@ -1,7 +1,6 @@
 // `ptxb layout`: what a layout expression yields, as text, JSON or a drawing.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -117,24 +116,24 @@ std::string function_list() {
   return text;
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app = ptxb.add_subcommand("layout", "evaluates CuTe's layout algebra and draws layouts");
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("layout", "evaluates CuTe's layout algebra and draws layouts");
   auto o = std::make_shared<Options>();
-  CLI::Option* expression = app->add_option("expression", o->expression, "as composition((4,8):(8,1), 8:2)");
-  app->add_flag("--table", o->table, "the grid of offsets: mode 0 down, the others right");
-  app->add_flag("--json", o->json, "shape, stride and f(0) to f(size - 1), or the value, as JSON");
-  app->add_option(
+  const Option expression = app.option("expression", o->expression, "as composition((4,8):(8,1), 8:2)");
+  app.flag("--table", o->table, "the grid of offsets: mode 0 down, the others right");
+  app.flag("--json", o->json, "shape, stride and f(0) to f(size - 1), or the value, as JSON");
+  app.option(
       "--tile", o->tile,
       "(rows,columns): read the layout as (thread, value) -> place in this tile, and draw who holds what");
-  app->add_option("--svg", o->svg, "draw into this file");
-  app->add_option("--latex", o->latex, "draw into this file, with TikZ");
-  CLI::Option* batch =
-      app->add_flag("--batch", o->batch, "one expression a line of the input, one line of JSON each");
-  expression->excludes(batch);
-  app->callback([expression, batch] {
-    if (expression->count() == 0 && batch->count() == 0) throw CLI::RequiredError("expression or --batch");
+  app.option("--svg", o->svg, "draw into this file");
+  app.option("--latex", o->latex, "draw into this file, with TikZ");
+  const Option batch =
+      app.flag("--batch", o->batch, "one expression a line of the input, one line of JSON each");
+  expression.excludes(batch);
+  app.check([expression, batch] {
+    return expression.given() || batch.given() ? "" : "expression or --batch is required";
   });
-  app->footer(function_list());
+  app.footer(function_list());
   return {app, [o] { return run(*o); }};
 }
 

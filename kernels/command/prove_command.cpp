@@ -2,7 +2,6 @@
 // registers have put there.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/commands.h"
@@ -61,7 +60,7 @@ void print(const KernelRecord& record, const Fields& fields, const Proof& proof)
     fmt::print("proved: {} elements are where they are looked for\n", proof.elements());
 }
 
-int prove_family(const Family& family, const Words& words, const CLI::App& app) {
+int prove_family(const Family& family, const Words& words, const Arguments& app) {
   const Fields fields = chosen_fields(app, family, words.fields);
   Kernel kernel = family.build(fields);
   kernel.builder().finish();  // what it checks at the end is to hold as well
@@ -74,19 +73,19 @@ int prove_family(const Family& family, const Words& words, const CLI::App& app) 
   return proof ? 0 : kWrong;
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app = ptxb.add_subcommand(
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command(
       "prove", "follow every element from the tensor through shared memory to the matrix instruction");
-  app->require_subcommand(1);
+  app.needs_command();
   auto words = std::make_shared<Words>();
   for (const Family& family : families()) {
-    CLI::App* sub = app->add_subcommand(family.name, family.summary);
-    add_fields(*sub, family, words->fields);
-    sub->add_flag("--json", words->json, "as JSON");
+    const Arguments sub = app.command(family.name, family.summary);
+    add_fields(sub, family, words->fields);
+    sub.flag("--json", words->json, "as JSON");
   }
   return {app, [app, words] {
-            const CLI::App* chosen = app->get_subcommands().front();
-            return prove_family(family(chosen->get_name()), *words, *chosen);
+            const Arguments chosen = app.chosen_command();
+            return prove_family(family(chosen.name()), *words, chosen);
           }};
 }
 

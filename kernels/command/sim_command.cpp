@@ -1,7 +1,6 @@
 // `ptxb sim`: any PTX file on the emulator.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -89,28 +88,24 @@ int run(const Options& o) {
   return static_cast<int>(outcome);
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app = ptxb.add_subcommand("sim", "run any PTX file on the emulator, as a JSON file says");
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("sim", "run any PTX file on the emulator, as a JSON file says");
   auto o = std::make_shared<Options>();
-  app->add_option("file", o->ptx, "the PTX file")->required()->option_text("FILE.ptx");
-  app->add_option("--launch", o->launch, "what it is launched with, see below")
-      ->required()
-      ->option_text("FILE.json");
-  app->add_option("--seed", o->seed, "of the first schedule and of random buffers; fresh unless given")
-      ->option_text("N");
-  app->add_option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
-      ->check(CLI::Range(1, 100000))
-      ->option_text("N");
-  app->add_option("--race-check", o->simulate.emulator.race_check, "on or off")->option_text("ON|OFF");
-  app->add_option("--trace", o->simulate.emulator.trace_path, "a Chrome trace of the launches")
-      ->option_text("FILE");
-  app->add_option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")
-      ->check(CLI::Range(1, 1024))
-      ->option_text("N");
-  app->add_option("--time-limit", o->time_limit_seconds, "seconds that one launch may take")
-      ->option_text("S");
-  app->add_flag("--json", o->json, "print one JSON object");
-  app->footer(launch_file_help);
+  app.option("file", o->ptx, "the PTX file").required().shown_as("FILE.ptx");
+  app.option("--launch", o->launch, "what it is launched with, see below").required().shown_as("FILE.json");
+  app.option("--seed", o->seed, "of the first schedule and of random buffers; fresh unless given")
+      .shown_as("N");
+  app.option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
+      .from(1, 100000)
+      .shown_as("N");
+  app.option("--race-check", o->simulate.emulator.race_check, "on or off").shown_as("ON|OFF");
+  app.option("--trace", o->simulate.emulator.trace_path, "a Chrome trace of the launches").shown_as("FILE");
+  app.option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")
+      .from(1, 1024)
+      .shown_as("N");
+  app.option("--time-limit", o->time_limit_seconds, "seconds that one launch may take").shown_as("S");
+  app.flag("--json", o->json, "print one JSON object");
+  app.footer(launch_file_help);
   return {app, [o] {
             o->simulate.emulator.seed = o->seed ? *o->seed : std::random_device()();
             o->simulate.time_limit =

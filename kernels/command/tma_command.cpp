@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -82,24 +81,24 @@ int run(const Options& o) {
   return static_cast<int>(report.breaches.empty() ? Outcome::good : Outcome::wrong_result);
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app = ptxb.add_subcommand("tma", "check a tensor map, and show its box in shared memory");
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("tma", "check a tensor map, and show its box in shared memory");
   auto o = std::make_shared<Options>();
   auto list = [&](const char* option, auto& to, const char* help) {
     using Number = typename std::decay_t<decltype(to)>::value_type;
-    return app->add_option(option, to, help)->delimiter(',')->option_text("N,N,...")->check(whole<Number>);
+    return app.option(option, to, help).by_comma().shown_as("N,N,...").check(whole<Number>);
   };
-  app->add_option("--dtype", o->words.dtype, "of the elements: bf16, f16, f32, e4m3, u8, ...")
-      ->required()
-      ->option_text("TYPE");
-  list("--shape", o->words.shape, "elements of the tensor, innermost dimension first")->required();
+  app.option("--dtype", o->words.dtype, "of the elements: bf16, f16, f32, e4m3, u8, ...")
+      .required()
+      .shown_as("TYPE");
+  list("--shape", o->words.shape, "elements of the tensor, innermost dimension first").required();
   list("--strides", o->words.strides, "bytes, of dimensions 1 and up; without gaps unless given");
-  list("--box", o->words.box, "elements of the box, innermost first")->required();
+  list("--box", o->words.box, "elements of the box, innermost first").required();
   list("--element-strides", o->words.element_strides, "1 to 8; 1 unless given");
-  app->add_option("--swizzle", o->words.swizzle, "none, 32, 64 or 128")->option_text("BYTES");
-  app->add_option("--interleave", o->words.interleave, "none, 16 or 32")->option_text("BYTES");
-  app->add_flag("--json", o->json, "print one JSON object");
-  app->footer("Exit code 0 when the map is legal, 3 when it is not.");
+  app.option("--swizzle", o->words.swizzle, "none, 32, 64 or 128").shown_as("BYTES");
+  app.option("--interleave", o->words.interleave, "none, 16 or 32").shown_as("BYTES");
+  app.flag("--json", o->json, "print one JSON object");
+  app.footer("Exit code 0 when the map is legal, 3 when it is not.");
   return {app, [o] { return run(*o); }};
 }
 

@@ -1,7 +1,6 @@
 // `ptxb version`: of all that takes part, and the known defects of the ptxas in use.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/commands.h"
@@ -50,12 +49,12 @@ int run(const Options& o) {
   return 0;
 }
 
-Command add(CLI::App& ptxb) {
-  CLI::App* app = ptxb.add_subcommand("version", "of LLVM, ptxas, the driver and the GPU");
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("version", "of LLVM, ptxas, the driver and the GPU");
   auto o = std::make_shared<Options>();
-  app->add_option("--device", o->device, "cuda, emulator, or auto")->option_text("NAME");
-  app->add_option("--ptxas", o->ptxas, "the ptxas to take")->option_text("FILE");
-  app->add_flag("--json", o->json, "as JSON");
+  app.option("--device", o->device, "cuda, emulator, or auto").shown_as("NAME");
+  app.option("--ptxas", o->ptxas, "the ptxas to take").shown_as("FILE");
+  app.flag("--json", o->json, "as JSON");
   return {app, [o] { return run(*o); }};
 }
 

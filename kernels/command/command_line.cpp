@@ -1,0 +1,146 @@
+#include "kernels/command/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+
+namespace ptxbuilder::command {
+namespace {
+
+// Insertions, deletions and replacements of one character that make `b` of `a`.
+size_t edits(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t k = 0; k < b.size(); ++k)
+      diagonal = std::exchange(row[k + 1], std::min({row[k] + 1, row[k + 1] + 1, diagonal + (a[i] != b[k])}));
+  }
+  return row[b.size()];
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  return names;
+}
+
+// The word that stands where a command or a kernel is wanted and is none, with the names nearest to it; empty
+// where something else is wrong.
+std::string unknown_name(const CLI::App& app, const CLI::App& used) {
+  std::vector<std::string> names = command_names(used);
+  const std::vector<std::string> left = app.remaining(true);
+  const auto word =
+      std::find_if(left.begin(), left.end(), [](const std::string& w) { return !w.starts_with("-"); });
+  if (names.empty() || word == left.end()) return {};
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return edits(*word, a) < edits(*word, b);
+  });
+  names.resize(std::min<size_t>(names.size(), 3));
+  return fmt::format("there is no {} '{}'; the nearest are {}", &used == &app ? "command" : "kernel", *word,
+                     fmt::join(names, ", "));
+}
+
+// The one line that says what is wrong, and one that names what is legal.
+std::string usage(const CLI::App& app, const char* wrong) {
+  const CLI::App* used = &app;
+  while (!used->get_subcommands().empty()) used = used->get_subcommands().front();
+  std::vector<std::string> legal;
+  for (const CLI::Option* option : used->get_options()) legal.push_back(option->get_name());
+  for (const std::string& name : command_names(*used)) legal.push_back(name);
+  const std::string unknown = unknown_name(app, *used);
+  return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
+}
+
+}  // namespace
+
+Option Option::required() const { return Option(option_->required()); }
+Option Option::shown_as(const std::string& value) const { return Option(option_->option_text(value)); }
+Option Option::with_default() const { return Option(option_->capture_default_str()); }
+Option Option::in_group(const std::string& name) const { return Option(option_->group(name)); }
+Option Option::by_comma() const { return Option(option_->delimiter(',')); }
+Option Option::among(const std::vector<std::string>& legal) const {
+  return Option(option_->check(CLI::IsMember(legal)));
+}
+Option Option::within(int64_t least, int64_t greatest) const {
+  return Option(option_->check(CLI::Range(least, greatest)));
+}
+Option Option::within(double least, double greatest) const {
+  return Option(option_->check(CLI::Range(least, greatest)));
+}
+Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }
+Option Option::check(std::function<std::string(std::string)> complaint) const {
+  return Option(option_->check(
+      [complaint = std::move(complaint)](const std::string& word) { return complaint(word); }));
+}
+bool Option::given() const { return option_->count() > 0; }
+
+template <class T>
+Option Arguments::option(const std::string& names, T& to, const std::string& help) const {
+  return Option(app_->add_option(names, to, help));
+}
+#define PTXBUILDER_OPTION(...) \
+  template Option Arguments::option(const std::string&, __VA_ARGS__&, const std::string&) const;
+PTXBUILDER_OPTION(std::string)
+PTXBUILDER_OPTION(bool)
+PTXBUILDER_OPTION(int)
+PTXBUILDER_OPTION(int64_t)
+PTXBUILDER_OPTION(uint32_t)
+PTXBUILDER_OPTION(uint64_t)
+PTXBUILDER_OPTION(double)
+PTXBUILDER_OPTION(std::optional<int>)
+PTXBUILDER_OPTION(std::optional<uint64_t>)
+PTXBUILDER_OPTION(std::optional<double>)
+PTXBUILDER_OPTION(std::vector<std::string>)
+PTXBUILDER_OPTION(std::vector<uint32_t>)
+PTXBUILDER_OPTION(std::vector<uint64_t>)
+#undef PTXBUILDER_OPTION
+
+Option Arguments::flag(const std::string& names, bool& to, const std::string& help) const {
+  return Option(app_->add_flag(names, to, help));
+}
+
+Option Arguments::choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
+                         const std::string& help) const {
+  return Option(app_->add_option(names, to, help)->transform(CLI::CheckedTransformer(words)));
+}
+
+Arguments Arguments::command(const std::string& name, const std::string& help) const {
+  return Arguments(app_->add_subcommand(name, help));
+}
+void Arguments::needs_command() const { app_->require_subcommand(1); }
+void Arguments::footer(const std::string& text) const { app_->footer(text); }
+void Arguments::check(std::function<std::string()> complaint) const {
+  app_->callback([complaint = std::move(complaint)] {
+    if (const std::string text = complaint(); !text.empty()) throw CLI::ValidationError(text);
+  });
+}
+bool Arguments::chosen() const { return app_->parsed(); }
+Arguments Arguments::chosen_command() const { return Arguments(app_->get_subcommands().front()); }
+std::string Arguments::name() const { return app_->get_name(); }
+bool Arguments::given(const std::string& option) const { return app_->count(option) > 0; }
+
+CommandLine::CommandLine(const std::string& summary, const std::string& name)
+    : app_(std::make_unique<CLI::App>(summary, name)) {}
+CommandLine::~CommandLine() = default;
+
+Arguments CommandLine::arguments() const { return Arguments(app_.get()); }
+void CommandLine::helps_with_all() const { app_->set_help_all_flag("--help-all", "help of every command"); }
+
+void CommandLine::parse(const std::vector<std::string>& words) const {
+  try {
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which it takes from the back
+  } catch (const CLI::CallForHelp&) {
+    throw HelpAsked{app_->help()};
+  } catch (const CLI::CallForAllHelp&) {
+    throw HelpAsked{app_->help("", CLI::AppFormatMode::All)};
+  } catch (const CLI::ParseError& e) {
+    throw UsageError(usage(*app_, e.what()));
+  }
+}
+
+}  // namespace ptxbuilder::command
