@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/cluster_sum.h"
 #include "ptxbuilder/tile/epilogue.h"
 #include "ptxbuilder/tile/mma.h"
@@ -140,7 +141,7 @@ bool defers_store(const GemmOperation& o, const GemmTile& t) {
          !(o.batched && o.has_epilogue());
 }
 
-constexpr int kStreamCtas = 132;  // at most: the SMs of an H100
+constexpr int kStreamCtas = hopper::multiprocessors;  // at most
 
 DType accumulator_type(DType input) {
   return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
@@ -360,8 +361,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
 }
 
 int active_clusters(int ctas, int multiprocessors) {
-  constexpr int kMeasured[] = {132, 66, 39, 30, 22, 17, 15, 15};
-  return std::max(1, kMeasured[ctas - 1] * multiprocessors / 132);
+  constexpr int kMeasured[] = {hopper::multiprocessors, 66, 39, 30, 22, 17, 15, 15};
+  return std::max(1, kMeasured[ctas - 1] * multiprocessors / hopper::multiprocessors);
 }
 
 GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors) {
