@@ -3,9 +3,9 @@
 
 #include "kernels/command/family.h"
 #include "kernels/command/run.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/commit.h"
-#include "ptxbuilder/tile/register_memory.h"
 
 namespace ptxbuilder::kernels {
 

@@ -2,10 +2,10 @@
 // and the tensor cores read both operands by descriptor. No tensor map for A and B, so rows may begin
 // anywhere.
 #include "kernels/gemm_combination.h"
-#include "ptxbuilder/tile/bank_conflicts.h"
-#include "ptxbuilder/tile/mma.h"
-#include "ptxbuilder/tile/store.h"
-#include "ptxbuilder/tile/thread_copy.h"
+#include "ptxbuilder/plan/bank_conflicts.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 
 namespace ptxbuilder::kernels {
 namespace {

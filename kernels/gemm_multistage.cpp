@@ -1,11 +1,11 @@
 // gemm_multistage: one tile of D for each CTA of 128 threads that both load and multiply: while the tensor
 // cores take a stage, TMA fills the others. With one stage, loading and multiplying alternate.
 #include "kernels/gemm_step.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/commit.h"
-#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
-#include "ptxbuilder/tile/register_memory.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -2,10 +2,10 @@
 // multiplies, the other stores the tile before.
 #include "kernels/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
-#include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "kernels/command/family.h"
 #include "kernels/gemm_run.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/mma.h"
 
 namespace ptxbuilder::kernels {
 

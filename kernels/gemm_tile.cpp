@@ -2,9 +2,9 @@
 // wgmmas.
 #include "kernels/command/family.h"
 #include "kernels/gemm_run.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/mma.h"
-#include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {
 namespace {

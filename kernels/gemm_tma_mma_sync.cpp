@@ -1,11 +1,11 @@
 // gemm_tma_mma_sync: a bf16 product of TMA and mma.sync: boxes arrive swizzled, ldmatrix reads them without
 // bank conflicts, and warps multiply in registers.
 #include "kernels/gemm_combination.h"
-#include "ptxbuilder/tile/bank_conflicts.h"
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/plan/bank_conflicts.h"
+#include "ptxbuilder/product/warp_mma.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/pipeline.h"
-#include "ptxbuilder/tile/thread_copy.h"
-#include "ptxbuilder/tile/warp_mma.h"
+#include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -1,10 +1,10 @@
 // gemm_tma_register_a: a bf16 product of TMA and wgmma with A in registers: ldmatrix takes A out of its box,
 // and the tensor cores read only B by descriptor.
 #include "kernels/gemm_combination.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/pipeline.h"
-#include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {
 namespace {

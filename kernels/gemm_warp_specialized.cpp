@@ -1,10 +1,10 @@
 // gemm_warp_specialized: one tile of D for each CTA: a producer warpgroup loads a ring of stages by TMA,
 // consumer warpgroups multiply, each with the registers that it needs.
 #include "kernels/gemm_step.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
-#include "ptxbuilder/tile/store.h"
 
 namespace ptxbuilder::kernels {
 namespace {

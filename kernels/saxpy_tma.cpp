@@ -3,7 +3,7 @@
 #include "kernels/command/run.h"
 #include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // wgmma_block: D = A B^T of one 128 x 128 x 128 block of f16, out of the tensor cores as a register tile.
 #include "kernels/block.h"
 #include "kernels/gemm_run.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/mma.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "error_kit.h"
-#include "ptxbuilder/tile/atom.h"
-#include "ptxbuilder/tile/bank_conflicts.h"
-#include "ptxbuilder/tile/tensor_copy.h"
+#include "ptxbuilder/plan/bank_conflicts.h"
+#include "ptxbuilder/plan/mma_atom.h"
+#include "ptxbuilder/plan/tensor_copy.h"
 
 using namespace ptxbuilder;
 using enum DType;

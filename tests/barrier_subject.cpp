@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "ptxbuilder/compile/codegen.h"
-#include "ptxbuilder/tile/copy.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::test {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "kernels/command/family.h"
 #include "library_kit.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/pipeline.h"
-#include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/store.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;

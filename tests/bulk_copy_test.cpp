@@ -1,14 +1,13 @@
 // Copies of contiguous elements: shared by CTAs, under conditions, with hints, reducing, and between CTAs.
 //
 //   bulk_copy_test [--device=emulator|cuda|auto]
-#include "ptxbuilder/tile/bulk_copy.h"
-
 #include <fmt/format.h>
 
 #include "copy_kit.h"
 #include "kernels/command/elements.h"
 #include "library_kit.h"
 #include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/commit.h"
 #include "reduction_kit.h"
 

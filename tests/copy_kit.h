@@ -8,7 +8,7 @@
 
 #include "options.h"
 #include "ptxbuilder/compile/compile.h"
-#include "ptxbuilder/tile/thread_copy.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "error_kit.h"
-#include "ptxbuilder/tile/atom.h"
-#include "ptxbuilder/tile/tensor_copy.h"
-#include "ptxbuilder/tile/tiled_copy.h"
+#include "ptxbuilder/plan/mma_atom.h"
+#include "ptxbuilder/plan/tensor_copy.h"
+#include "ptxbuilder/plan/tiled_copy.h"
 
 using namespace ptxbuilder;
 using enum DType;

@@ -1,6 +1,6 @@
 // Descriptors of matrices in shared memory: known answers, CuTe's own, and the hardware's walk against the
 // layout, for every type, majorness, swizzle, tile and order of atoms.
-#include "ptxbuilder/tile/descriptor.h"
+#include "ptxbuilder/plan/descriptor.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "error_kit.h"
-#include "ptxbuilder/tile/tiled_copy.h"
+#include "ptxbuilder/plan/tiled_copy.h"
 
 using namespace ptxbuilder;
 

@@ -2,7 +2,7 @@
 // transposed, where what lies outside is neither read nor counted.
 //
 //   epilogue_test [--device=emulator|cuda|auto]
-#include "ptxbuilder/tile/epilogue.h"
+#include "ptxbuilder/product/epilogue.h"
 
 #include "library_kit.h"
 #include "register_tile_kit.h"

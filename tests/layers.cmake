@@ -1,7 +1,8 @@
 # cmake -DSOURCE=... -P layers.cmake: a folder includes only what stands above it in this list, and no public header
 # pulls LLVM, fmt or JSON into its users.
 cmake_policy(SET CMP0057 NEW)
-set(layers ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/layout ptxbuilder/ir ptxbuilder/tile ptxbuilder/compile
+set(layers ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
+    ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime runtime/emulator kernels/gemm kernels kernels/command kernels/bench tests)
 # What goes its own way: the runtime knows the base and the machine's limits, the PTX text the base alone, kernels and
 # their command line know each other.

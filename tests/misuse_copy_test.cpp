@@ -1,13 +1,13 @@
 // Misuse of tiled copies, tensor copies and shared places: each case throws an Error that names the rule, the
 // values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
-#include "ptxbuilder/tile/bank_conflicts.h"
+#include "ptxbuilder/plan/bank_conflicts.h"
+#include "ptxbuilder/product/warp_mma.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/bulk_copy.h"
+#include "ptxbuilder/tile/bulk.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/semaphore.h"
-#include "ptxbuilder/tile/tensor_slice.h"
-#include "ptxbuilder/tile/thread_copy.h"
-#include "ptxbuilder/tile/warp_mma.h"
+#include "ptxbuilder/tile/tma_tensor.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;

@@ -2,10 +2,10 @@
 // fit. Each case throws an Error that names the rule, the values and the line, before there is PTX, and has a
 // twin that is accepted.
 #include "misuse_kit.h"
-#include "ptxbuilder/tile/atom.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/plan/mma_atom.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
-#include "ptxbuilder/tile/store.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;

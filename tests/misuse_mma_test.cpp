@@ -1,11 +1,11 @@
 // Misuse of products beyond 16-bit types, of A in registers, of groups and of tiles in panels: each case
 // throws an Error that names the rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
-#include "ptxbuilder/tile/cluster_sum.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/cluster_sum.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/stream_sum.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/raster.h"
-#include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/stream_sum.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;

@@ -1,9 +1,9 @@
 // Misuse of register tiles: each case throws an Error that names the rule, the layouts and the line, and has
 // a twin that is accepted.
 #include "misuse_kit.h"
-#include "ptxbuilder/tile/mma.h"
-#include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/register_partial.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/registers/partial.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;

@@ -10,10 +10,10 @@
 #include "kernels/command/family.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/commit.h"
-#include "ptxbuilder/tile/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
-#include "ptxbuilder/tile/store.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;

@@ -1,9 +1,10 @@
 // Matrix instructions as plans: their layouts of threads and values, and how they cover tiles.
+#include "ptxbuilder/plan/mma_atom.h"
+
 #include <map>
 
 #include "error_kit.h"
-#include "ptxbuilder/tile/atom.h"
-#include "ptxbuilder/tile/register_layout.h"
+#include "ptxbuilder/plan/register_layout.h"
 
 using namespace ptxbuilder;
 using enum DType;

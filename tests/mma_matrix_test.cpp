@@ -15,9 +15,9 @@
 #include "mma_types.h"
 #include "options.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/mma.h"
-#include "ptxbuilder/tile/register_memory.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ptxbuilder/ir/value.h"
-#include "ptxbuilder/tile/elements.h"
+#include "ptxbuilder/plan/elements.h"
 
 namespace ptxbuilder::test {
 

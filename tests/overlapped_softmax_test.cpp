@@ -3,7 +3,7 @@
 // the probabilities are A of a product in registers.
 //
 //   overlapped_softmax_test [--device=emulator|cuda|auto]
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "register_tile_kit.h"
 

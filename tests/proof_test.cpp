@@ -1,6 +1,6 @@
-// The proofs of tile/proof.h: every kernel and every kind of product, and mutants that each have one
+// The proofs of proof/proof.h: every kernel and every kind of product, and mutants that each have one
 // counterexample.
-#include "ptxbuilder/tile/proof.h"
+#include "ptxbuilder/proof/proof.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,12 +11,12 @@
 #include "kernels/command/family.h"
 #include "kernels/gemm/kernel.h"
 #include "mma_types.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/mma.h"
-#include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/store.h"
-#include "ptxbuilder/tile/tensor_slice.h"
-#include "ptxbuilder/tile/thread_copy.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
+#include "ptxbuilder/tile/tma_tensor.h"
 
 using namespace ptxbuilder;
 using test::all_types;

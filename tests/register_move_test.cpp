@@ -3,9 +3,9 @@
 //
 //   register_move_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/proof/proof.h"
 #include "ptxbuilder/tile/commit.h"
-#include "ptxbuilder/tile/mma.h"
-#include "ptxbuilder/tile/proof.h"
 #include "register_tile_kit.h"
 
 using namespace ptxbuilder;

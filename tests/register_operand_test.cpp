@@ -4,7 +4,7 @@
 //
 //   register_operand_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
-#include "ptxbuilder/tile/register_partial.h"
+#include "ptxbuilder/registers/partial.h"
 #include "register_tile_kit.h"
 
 using namespace ptxbuilder;

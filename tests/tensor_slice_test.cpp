@@ -2,8 +2,6 @@
 // every element at its place, against a model on the host.
 //
 //   tensor_slice_test [--device=emulator|cuda|auto]
-#include "ptxbuilder/tile/tensor_slice.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,9 +10,10 @@
 #include "copy_kit.h"
 #include "kernels/command/elements.h"
 #include "library_kit.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/commit.h"
-#include "ptxbuilder/tile/register_memory.h"
+#include "ptxbuilder/tile/tma_tensor.h"
 #include "reduction_kit.h"
 
 using namespace ptxbuilder;

@@ -3,10 +3,10 @@
 //
 //   tile_layout_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
-#include "ptxbuilder/tile/bank_conflicts.h"
-#include "ptxbuilder/tile/proof.h"
+#include "ptxbuilder/plan/bank_conflicts.h"
+#include "ptxbuilder/proof/proof.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/thread_address.h"
-#include "ptxbuilder/tile/thread_copy.h"
 #include "register_tile_kit.h"
 
 using namespace ptxbuilder;

@@ -10,12 +10,12 @@
 
 #include "copy_kit.h"
 #include "ptxbuilder/ir/index.h"
-#include "ptxbuilder/tile/atom.h"
-#include "ptxbuilder/tile/bank_conflicts.h"
+#include "ptxbuilder/plan/bank_conflicts.h"
+#include "ptxbuilder/plan/mma_atom.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/bulk_copy.h"
-#include "ptxbuilder/tile/tensor_slice.h"
-#include "ptxbuilder/tile/thread_copy.h"
+#include "ptxbuilder/tile/bulk.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
+#include "ptxbuilder/tile/tma_tensor.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;

@@ -13,7 +13,7 @@
 #include "library_kit.h"
 #include "options.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/tma.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 #include "tma_identity_kit.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/commands.h"
-#include "ptxbuilder/tile/descriptor.h"
+#include "ptxbuilder/plan/descriptor.h"
 
 namespace ptxbuilder::command {
 namespace {

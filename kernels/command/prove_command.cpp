@@ -6,7 +6,7 @@
 
 #include "kernels/command/commands.h"
 #include "kernels/command/field_options.h"
-#include "ptxbuilder/tile/proof.h"
+#include "ptxbuilder/proof/proof.h"
 
 namespace ptxbuilder::command {
 namespace {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/tile/cluster_sum.h"
-#include "ptxbuilder/tile/epilogue.h"
-#include "ptxbuilder/tile/mma.h"
+#include "ptxbuilder/product/cluster_sum.h"
+#include "ptxbuilder/product/epilogue.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/product/stream_sum.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
-#include "ptxbuilder/tile/store.h"
-#include "ptxbuilder/tile/stream_sum.h"
 
 namespace ptxbuilder::kernels {
 namespace {

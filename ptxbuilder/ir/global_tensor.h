@@ -5,7 +5,7 @@
 //   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: integers, u32 or u64
 //   x(i, j) += 1;                         // an element: read, written, or both
 //   GlobalTensor row = x(i, _);           // a slice, of rank 1
-//   load(x.tile(i, j), layout)            // what lies outside is not read: tile/register_memory.h
+//   load(x.tile(i, j), layout)            // what lies outside is not read: registers/memory.h
 //
 // Coordinates and extents are below 2^31, and offsets have 64 bits: a tensor may be of any size. (An offset
 // that a DeviceLayout computes has 32.)

@@ -1,7 +1,7 @@
 // What stands between threads that write shared memory, TMA that reads it, and threads that write it again.
 #pragma once
 
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder {
 

@@ -1,7 +1,7 @@
 // Views of shared memory together with how a copy goes from or to them, which copies alone take.
 #pragma once
 
-#include "ptxbuilder/tile/tile.h"
+#include "ptxbuilder/tile/shared_tile.h"
 
 namespace ptxbuilder {
 

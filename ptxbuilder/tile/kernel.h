@@ -8,10 +8,10 @@
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/memory.h"
+#include "ptxbuilder/plan/record.h"
 #include "ptxbuilder/tile/named_barrier.h"
 #include "ptxbuilder/tile/product_groups.h"
-#include "ptxbuilder/tile/record.h"
-#include "ptxbuilder/tile/tile.h"
+#include "ptxbuilder/tile/shared_tile.h"
 
 namespace ptxbuilder {
 
@@ -236,7 +236,7 @@ class Kernel {
   }
   const Signature& signature(Where where = Where::here()) const { return builder_.signature(where); }
 
-  // What its tensor copies and matrix products are made from, as far as it is built: see tile/proof.h.
+  // What its tensor copies and matrix products are made from, as far as it is built: see proof/proof.h.
   const KernelRecord& record(Where where = Where::here());
 
  private:

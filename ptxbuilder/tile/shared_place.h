@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "ptxbuilder/ir/index.h"
-#include "ptxbuilder/tile/thread_access.h"
+#include "ptxbuilder/plan/thread_access.h"
 
 namespace ptxbuilder::detail {
 

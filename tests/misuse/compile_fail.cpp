@@ -2,14 +2,14 @@
 // Misuse that the C++ compiler refuses: with -DCASE=n the file must not compile, and the diagnostic must match the
 // expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every case. Run by tests/misuse/run.
 // Expressions stand on one line, however long.
-#include "ptxbuilder/tile/bulk_copy.h"
-#include "ptxbuilder/tile/copy.h"
+#include "ptxbuilder/tile/bulk.h"
+#include "ptxbuilder/tile/tma.h"
 #include "ptxbuilder/tile/kernel.h"
-#include "ptxbuilder/tile/mma.h"
-#include "ptxbuilder/tile/register_memory.h"
-#include "ptxbuilder/tile/register_partial.h"
-#include "ptxbuilder/tile/tensor_slice.h"
-#include "ptxbuilder/tile/thread_copy.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/registers/partial.h"
+#include "ptxbuilder/tile/tma_tensor.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 
 using namespace ptxbuilder;
 

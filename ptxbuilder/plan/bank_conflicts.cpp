@@ -1,0 +1,113 @@
+#include "ptxbuilder/plan/bank_conflicts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace ptxbuilder {
+namespace {
+
+constexpr int kBanks = 32, kBankBytes = 4, kPhaseBytes = kBanks * kBankBytes, kWarp = 32;
+
+// Wavefronts of one phase: the most different words of a bank.
+int wavefronts_of(const ThreadAccess& access, int bytes, int first_thread, int lanes, int number) {
+  std::array<std::vector<int64_t>, kBanks> words;
+  size_t most = 0;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int64_t address = access.address(first_thread + lane, number);
+    for (int64_t word = address / kBankBytes; word * kBankBytes < address + bytes; ++word) {
+      std::vector<int64_t>& of_bank = words[static_cast<size_t>(word % kBanks)];
+      if (std::find(of_bank.begin(), of_bank.end(), word) == of_bank.end()) of_bank.push_back(word);
+      most = std::max(most, of_bank.size());
+    }
+  }
+  return static_cast<int>(most);
+}
+
+TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value, const ComposedLayout& memory,
+                  std::string_view operation, Where where) {
+  std::vector<CopyAtom> atoms;
+  for (int matrices : {4, 2, 1})
+    for (bool transposed : {false, true})
+      atoms.push_back(matrix == CopyAtom::Kind::stmatrix ? CopyAtom::stmatrix(matrices, transposed)
+                                                         : CopyAtom::ldmatrix(matrices, transposed));
+  for (int bytes = 16; bytes >= size_of(type); bytes /= 2) atoms.push_back(CopyAtom::vector(bytes));
+
+  std::optional<TransferPlan> best;
+  std::string narrowest;  // why the last one does not fit
+  for (const CopyAtom& atom : atoms) {
+    try {
+      TransferPlan candidate{TiledCopy(atom, type, thread_value, memory, where), {}};
+      candidate.cost = access_cost(candidate.copy);
+      auto rank_of = [](const TransferPlan& p) { return std::pair(p.cost.wavefronts, p.copy.accesses()); };
+      if (!best || rank_of(candidate) < rank_of(*best)) best = std::move(candidate);
+    } catch (const Error& e) {
+      narrowest = e.what();
+    }
+  }
+  if (!best)
+    throw Error(where, fmt::format("{}: no instruction moves {} {} to {}; {}", operation, name(type),
+                                   to_string(thread_value), to_string(memory), narrowest));
+  return *best;
+}
+
+}  // namespace
+
+AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices) {
+  const int lanes = matrices > 0 ? 8 : std::min(kWarp, kPhaseBytes / bytes);
+  const int used = matrices > 0 ? 8 * matrices : kWarp;  // lanes whose addresses count
+  AccessCost cost;
+  for (int warp = 0; warp < access.threads(); warp += kWarp)
+    for (int i = 0; i < access.accesses(); ++i)
+      for (int lane = 0; lane < used && warp + lane < access.threads(); lane += lanes) {
+        const int count = std::min(lanes, access.threads() - warp - lane);
+        const int wavefronts = wavefronts_of(access, bytes, warp + lane, count, i);
+        ++cost.phases;
+        cost.wavefronts += wavefronts;
+        if (wavefronts <= cost.ways) continue;
+        cost.ways = wavefronts;
+        if (wavefronts > 1)
+          cost.worst = fmt::format("threads {} to {}, access {}: {} wavefronts", warp + lane,
+                                   warp + lane + count - 1, i, wavefronts);
+      }
+  return cost;
+}
+
+AccessCost access_cost(const TiledCopy& copy) {
+  return access_cost(copy.access(), copy.atom().bytes(),
+                     copy.atom().is_matrix() ? copy.atom().matrices() : 0);
+}
+
+ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes) {
+  ThreadAccess best = access;
+  AccessCost least = access_cost(access, bytes);
+  for (int access_bit = 1; access_bit < access.accesses(); access_bit *= 2)
+    for (int thread_bit = 1; thread_bit < kWarp && least.conflicts() > 0; thread_bit *= 2)
+      if (auto exchanged = access.exchanged({thread_bit, access_bit}))
+        if (AccessCost cost = access_cost(*exchanged, bytes); cost.wavefronts < least.wavefronts) {
+          best = std::move(*exchanged);
+          least = std::move(cost);
+        }
+  return best;
+}
+
+void check_conflict_free(const TiledCopy& copy, Where where) {
+  AccessCost cost = access_cost(copy);
+  if (cost.conflicts() == 0) return;
+  throw Error(
+      where,
+      fmt::format("{}: {} bank conflicts in {} phases ({}); {} needs another swizzle or layout",
+                  copy.describe(), cost.conflicts(), cost.phases, cost.worst, to_string(copy.memory())));
+}
+
+TransferPlan plan_store(DType type, const Layout& thread_value, const ComposedLayout& memory, Where where) {
+  return plan(CopyAtom::Kind::stmatrix, type, thread_value, memory, "plan_store", where);
+}
+
+TransferPlan plan_load(DType type, const Layout& thread_value, const ComposedLayout& memory, Where where) {
+  return plan(CopyAtom::Kind::ldmatrix, type, thread_value, memory, "plan_load", where);
+}
+
+}  // namespace ptxbuilder

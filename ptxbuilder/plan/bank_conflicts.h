@@ -1,0 +1,42 @@
+// Bank conflicts of copies to and from shared memory, counted lane by lane, and the copy that has the fewest.
+#pragma once
+
+#include "ptxbuilder/plan/tiled_copy.h"
+
+namespace ptxbuilder {
+
+// What the instructions of all warps cost. Shared memory has 32 banks of 4 bytes. It serves a warp's access
+// in phases of at most 128 bytes: 8 lanes of 16 bytes, 16 of 8, all 32 of 4 or fewer, and one matrix of
+// ldmatrix or stmatrix. A phase takes a wavefront for each different word that the fullest bank has to serve
+// (CUDA programming guide, "Shared Memory").
+struct AccessCost {
+  int phases = 0, wavefronts = 0;
+  int ways = 0;            // wavefronts of the worst phase: 1 is free of conflicts
+  std::string worst = {};  // that phase, in words, where ways > 1
+
+  int conflicts() const { return wavefronts - phases; }
+};
+AccessCost access_cost(const TiledCopy& copy);
+// The same of accesses by all threads, each of `bytes`, or by warps of so many matrices.
+AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices = 0);
+
+// The same accesses of `bytes` with the exchange that leaves the fewest wavefronts; as they are where none
+// has fewer.
+ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes);
+
+// Throws Error that names the worst phase where a copy has conflicts.
+void check_conflict_free(const TiledCopy& copy, Where where = Where::here());
+
+struct TransferPlan {
+  TiledCopy copy;
+  AccessCost cost;
+};
+// The instruction by which threads that hold `thread_value` in their registers write a tile to shared memory,
+// or read it: the fewest wavefronts, then the fewest instructions. Tried are stmatrix or ldmatrix of 4, 2 and
+// 1 matrices, and vectors of 16 bytes down to one element. Throws Error where none fits.
+TransferPlan plan_store(DType type, const Layout& thread_value, const ComposedLayout& memory,
+                        Where where = Where::here());
+TransferPlan plan_load(DType type, const Layout& thread_value, const ComposedLayout& memory,
+                       Where where = Where::here());
+
+}  // namespace ptxbuilder

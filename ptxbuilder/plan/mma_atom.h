@@ -1,0 +1,99 @@
+// Matrix instructions as plans: shape, types, which thread holds which element, and how they cover a tile.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "ptxbuilder/isa/rows.h"
+#include "ptxbuilder/layout/layout.h"
+#include "ptxbuilder/plan/descriptor.h"
+
+namespace ptxbuilder {
+
+// The operands and accumulators of wgmma and mma.sync in registers (PTX ISA, "Register Fragments"; "Matrix
+// Fragments for mma"): lane l of warp w holds, of row 16 w + l / 4 + 8 h and of every 4 `beside` columns, the
+// `beside` that begin with number `beside` (l % 4). The order of its values is those `beside`, then h, then
+// further columns.
+struct MmaRegisters {
+  int warps;
+  int eights;  // h is below it: 2, or 1 where there are 8 rows
+  int beside;  // 2 of accumulators, else what 4 bytes hold
+  int cols;    // of all
+};
+// The layout (thread, value) -> row * its row + col * its column.
+Layout mma_registers(MmaRegisters held, int64_t row, int64_t col);
+
+// D[m,n] += A[m,k] B[n,k] by one instruction. The layouts map (thread, value) to the element's index in a
+// column-major matrix: i + m j for A, C and D (m x k and m x n), and j + n k for B (n x k), as CuTe writes
+// them. A thread's values are in the order of its registers, low bits first. Operands in shared memory are
+// every thread's: stride 0.
+class MmaAtom {
+ public:
+  // wgmma with A and B in shared memory, or A in registers: m = 64, k = 32 bytes. Throws Error when there is
+  // no such instruction, or 8- or 32-bit elements are to be MN-major.
+  static MmaAtom wgmma(DType d, DType a, DType b, int n, Major a_major = Major::k, Major b_major = Major::k,
+                       Where where = Where::here());
+  static MmaAtom wgmma_a_in_registers(DType d, DType a, DType b, int n, Major b_major = Major::k,
+                                      Where where = Where::here());
+  // mma.sync.m16n8k of one warp: all operands in registers.
+  static MmaAtom mma_sync(DType d, DType a, DType b, int k, Where where = Where::here());
+
+  int m() const { return m_; }
+  int n() const { return n_; }
+  int k() const { return k_; }
+  int threads() const { return threads_; }  // 128 or 32
+  DType d() const { return d_; }
+  DType a() const { return a_; }
+  DType b() const { return b_; }
+  bool a_in_registers() const { return a_in_registers_; }
+  bool b_in_registers() const { return threads_ == 32; }
+  Major a_major() const { return a_major_; }
+  Major b_major() const { return b_major_; }
+  const isa::Row& row() const { return *row_; }
+
+  Layout layout_a() const;
+  Layout layout_b() const;
+  Layout layout_c() const;
+
+ private:
+  MmaAtom() = default;
+
+  int m_ = 0, n_ = 0, k_ = 0, threads_ = 0;
+  DType d_ = {}, a_ = {}, b_ = {};
+  bool a_in_registers_ = false;
+  Major a_major_ = Major::k, b_major_ = Major::k;
+  const isa::Row* row_ = nullptr;
+};
+
+// A product of wgmma's over matrices in shared memory: how many instructions, and the descriptors of each.
+class TiledMma {
+ public:
+  // Throws Error when types or majorness are not the atom's, or an extent is no multiple of it.
+  TiledMma(const MmaAtom& atom, const WgmmaOperand& a, const WgmmaOperand& b, Where where = Where::here());
+  // A in registers, `m` rows of it.
+  TiledMma(const MmaAtom& atom, int m, const WgmmaOperand& b, Where where = Where::here());
+
+  const MmaAtom& atom() const { return atom_; }
+  std::array<int, 3> count() const { return count_; }  // along m, n and k
+
+  // The descriptors of the instructions at (i, k) and (j, k), in units of instructions, for matrices that
+  // start at the given address. A's throws Error when A is in registers.
+  MatrixDescriptor descriptor_a(int i, int k, uint32_t start_address = 0, Where where = Where::here()) const;
+  MatrixDescriptor descriptor_b(int j, int k, uint32_t start_address = 0) const;
+
+  // Bytes by which a descriptor's start moves on: along k, along m for A and along n for B, from the first.
+  std::vector<int> advances_m(Where where = Where::here()) const;
+  std::vector<int> advances_n() const { return b_.advances_mn(atom_.n()); }
+  std::vector<int> advances_k_a(Where where = Where::here()) const { return a(where).advances_k(); }
+  std::vector<int> advances_k_b() const { return b_.advances_k(); }
+
+ private:
+  const WgmmaOperand& a(Where where) const;
+
+  MmaAtom atom_;
+  std::optional<WgmmaOperand> a_;
+  WgmmaOperand b_;
+  std::array<int, 3> count_ = {};
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,197 @@
+// What a kernel does with its tiles: the numbers that its tensor copies and matrix instructions are made
+// from.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "ptxbuilder/layout/layout.h"
+#include "ptxbuilder/plan/descriptor.h"
+#include "ptxbuilder/plan/thread_access.h"
+
+namespace ptxbuilder {
+
+// A tile in shared memory; offsets are from the start of dynamic shared memory, a multiple of 1024.
+struct TileRecord {
+  std::string text;  // "bf16 128x64 tile, 128 B swizzle"
+  DType dtype = DType::bf16;
+  int rows = 0, cols = 0;
+  uint32_t offset = 0;
+  int stage_bytes = 0, stages = 1;
+  // By which the address of a view moves on for each row that it skips, and for each panel of columns.
+  int row_bytes = 0, panel_bytes = 0;
+  int panel_cols = 0;
+
+  bool operator==(const TileRecord&) const = default;
+};
+
+// An element of a tile.
+struct ElementRecord {
+  int row = 0, col = 0;
+  bool operator==(const ElementRecord&) const = default;
+};
+
+// A view: so many rows and columns of a tile, and the first of them; where only the device knows that, it may
+// be any multiple of `row_step` rows, and of `col_step` columns or, where that is 0, any panel.
+struct ViewRecord {
+  int tile = 0;
+  std::optional<int> first_row, first_col;
+  int rows = 0, cols = 0;
+  int row_step = 8, col_step = 0;
+};
+
+// One copy by TMA: a view and a box, or more, at some coordinates of a tensor.
+struct CopyRecord {
+  bool is_store = false;
+  ViewRecord view;
+  std::string map;  // the parameter's name
+  TensorMapRecipe recipe;
+
+  // One instruction: where its box lies, in bytes from the start of the view, and the element of the view
+  // that it begins with.
+  struct Box {
+    int bytes = 0, rows = 0, cols = 0;
+  };
+  std::vector<Box> boxes;
+  // How far an index along each dimension of the box, innermost first, leads on in the view.
+  struct Step {
+    int rows = 0, cols = 0;
+  };
+  std::vector<Step> steps;
+
+  // A load that CTAs of a cluster share: the i-th of them along the axes, the first innermost, fetches the
+  // i-th slice, which is some of the boxes, further on by rows of the view and of the tensor, for the CTAs of
+  // its mask, by rank: masks[rank]. A plain copy has one slice and no masks.
+  struct Slice {
+    int first_row = 0, coordinate = 0;
+    int first_box = 0, boxes = 0;
+  };
+  std::vector<Slice> slices;
+  std::array<int, 3> cluster = {1, 1, 1};
+  std::array<bool, 3> axes = {};  // x, y, z
+  std::vector<uint32_t> masks;
+
+  Where where;
+};
+
+// One operand of a product in shared memory: a view, and what the descriptors of its instructions are made
+// of.
+struct OperandRecord {
+  ViewRecord view;
+  bool transposed = false;             // the view: its rows are k, and its columns m or n
+  bool mn_major = false;               // the trans operand of the instructions
+  uint64_t descriptor = 0;             // without the start address, which is the view's plus `start`
+  std::vector<int> along_mn, along_k;  // bytes, by block and by step
+
+  int start(int block, int step) const {
+    return along_mn[static_cast<size_t>(block)] + along_k[static_cast<size_t>(step)];
+  }
+};
+
+// A register that a copy by threads has loaded: word `word` of those of a thread, accesses first. -1: nothing
+// is known of it.
+struct LoadedWord {
+  int copy = -1, word = 0;
+};
+
+// One call of mma: D[m, n] += A[m, k] B[n, k], as blocks of 64 rows and steps of 32 bytes along k.
+struct MmaRecord {
+  DType a_type = DType::bf16;
+  int m = 0, n = 0, k = 0;
+  std::optional<OperandRecord> a;  // none where A is in registers
+  OperandRecord b;
+  std::vector<LoadedWord> a_words;  // A's registers: four for each step, and these for each block
+  Where where;
+};
+
+// A copy by threads between a view and their registers, or from global memory to a view. Lists run over
+// accesses, and within an access over threads.
+struct ThreadCopyRecord {
+  enum class Kind : uint8_t { from_global, to_registers, from_registers };
+  Kind kind = Kind::from_global;
+  std::string text;  // "load by 128 threads x 4 times ldmatrix.x4"
+  ViewRecord view;
+  DType dtype = DType::bf16;
+  int threads = 0;
+  int bytes = 0;       // that an address leads to
+  int matrices = 0;    // of an ldmatrix or stmatrix; 0 for accesses of each thread by itself
+  bool trans = false;  // it exchanges rows and columns
+  // What an access is given: bytes from the view's start.
+  std::vector<int> addresses;
+  // Which elements of the view the thread's registers hold, low bits first; from global memory, which it
+  // fetches there.
+  std::vector<ElementRecord> elements;
+  Where where;
+
+  bool transposed = false;  // the view: rows and columns of `elements` are its columns and rows
+  // `addresses` and `elements` are in the order in which a thread makes its accesses.
+  std::optional<Exchange> exchange;
+
+  int values() const {  // of a thread in an access
+    return (matrices > 0 ? 4 * matrices : bytes) / size_of(dtype);
+  }
+  // The element that a thread has as value `v` of all its accesses.
+  const ElementRecord& held(int thread, int v) const {
+    const int made = v / values(), access = exchange ? exchange->made(thread, made) : made;
+    return elements[static_cast<size_t>((access * threads + thread) * values() + v % values())];
+  }
+};
+
+// One mma.sync of a warp, and where its registers come from. The layouts are the instruction's, as MmaAtom
+// has them.
+struct WarpMmaRecord {
+  int m = 0, n = 0;
+  DType a_type = DType::bf16, b_type = DType::bf16;
+  Layout layout_a, layout_b;
+  std::vector<LoadedWord> a, b;
+  Where where;
+};
+
+// Accumulators on their way out: threads write columns of 64 rows to a buffer, which is a stage of a tile,
+// and TMA stores boxes of it.
+struct StoreRecord {
+  int tile = 0;
+  std::vector<int> stages;  // that the buffer may be
+  std::string map;
+  TensorMapRecipe recipe;
+  bool transposed = false;  // the tensor's rows are the accumulator's columns
+  int first_col = 0, cols = 0;
+
+  // One instruction: what each of 128 threads gives as an address, in bytes from the buffer's start; which of
+  // its accumulators its registers hold, as Accumulator::registers numbers them; and what an epilogue is told
+  // of each. The last two are of thread 0 all that are held, then of thread 1.
+  struct Write {
+    int bytes = 0, matrices = 0;
+    bool trans = false;
+    std::vector<int> addresses, held;
+    std::vector<ElementRecord> coordinates;
+  };
+  std::vector<Write> writes;
+  // Where a box lies, in bytes from the buffer's start, and the first row and column of the accumulators that
+  // it brings to the tensor.
+  struct Box {
+    int bytes = 0, row = 0, col = 0;
+  };
+  std::vector<Box> boxes;
+  Where where;
+};
+
+struct KernelRecord {
+  std::string kernel;
+  std::vector<TileRecord> tiles;
+  std::vector<CopyRecord> copies;
+  std::vector<MmaRecord> mmas;
+  std::vector<ThreadCopyRecord> thread_copies;
+  std::vector<WarpMmaRecord> warp_mmas;
+  std::vector<StoreRecord> stores;
+
+  // The number of a tile, which is added where it is new.
+  int number(const TileRecord& tile) {
+    for (size_t i = 0; i < tiles.size(); ++i)
+      if (tiles[i] == tile) return static_cast<int>(i);
+    tiles.push_back(tile);
+    return static_cast<int>(tiles.size()) - 1;
+  }
+};
+
+}  // namespace ptxbuilder

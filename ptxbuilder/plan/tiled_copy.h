@@ -1,0 +1,70 @@
+// Copies of tiles by many threads: a copy instruction, who holds which element, and where each lies in
+// memory.
+#pragma once
+
+#include "ptxbuilder/layout/swizzle.h"
+#include "ptxbuilder/plan/copy_atom.h"
+#include "ptxbuilder/plan/thread_access.h"
+
+namespace ptxbuilder {
+
+// A layout of (thread, value) -> element of a tile, as MmaAtom has them, repeated: `count` times, each `step`
+// elements further on. Threads are repeated for more warps, values for more instructions; a step of 0 gives
+// several threads the same elements.
+struct Repeat {
+  int64_t count, step;
+};
+Layout repeated(const Layout& thread_value, const std::vector<Repeat>& threads,
+                const std::vector<Repeat>& values);
+
+// The same layout where its rows x cols elements are the corner of a tile with `tile_rows` rows.
+Layout within_rows(const Layout& thread_value, int64_t rows, int64_t cols, int64_t tile_rows);
+
+// Who copies what of a row-major tile when `threads` threads share it: `elements` contiguous ones at a time,
+// neighbouring threads side by side along the rows. Throws Error when the tile has no such division.
+Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t elements,
+                          Where where = Where::here());
+
+// (row, column) -> element of a row-major tile whose rows are cut into panels, all rows of one before the
+// next: as wide as the swizzle's span, or without swizzle of `panel_cols` columns, 0 for whole rows.
+ComposedLayout panel_layout(DType type, int64_t rows, int64_t cols, Swizzle swizzle, int64_t panel_cols = 0);
+
+class TiledCopy {
+ public:
+  // `thread_value` counts elements down the columns of the tile that `memory` maps: (row, column) -> element,
+  // from a start that is aligned to the swizzle's pattern. The values of a thread are in the order of its
+  // registers. Threads of warps are consecutive. Throws Error that names the thread and the access whose
+  // elements do not lie together in memory, or are not aligned.
+  TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, const ComposedLayout& memory,
+            Where where = Where::here());
+
+  const CopyAtom& atom() const { return atom_; }
+  DType dtype() const { return dtype_; }
+  const ComposedLayout& memory() const { return memory_; }
+  const Layout& thread_value() const { return thread_value_; }
+  int threads() const { return threads_; }
+  int accesses() const { return accesses_; }                  // instructions of a thread
+  int values() const { return accesses_ * access_values(); }  // elements of a thread
+  int access_values() const { return atom_.register_bytes() / size_of(dtype_); }
+
+  // (thread, access) -> the first element that the thread's address leads to: counted down the columns of
+  // the tile, and as coordinates (row, column).
+  const Layout& first_elements() const { return first_; }
+  Layout coordinates() const;
+  // Where it lies: what the instruction is given, in bytes from the tile's start.
+  const ThreadAccess& access() const { return *access_; }
+  int64_t address(int thread, int access) const { return access_->address(thread, access); }
+
+  std::string describe() const;  // "128 threads x 4 ldmatrix.x4"
+
+ private:
+  CopyAtom atom_;
+  DType dtype_;
+  Layout thread_value_;
+  ComposedLayout memory_;
+  Layout first_;
+  std::optional<ThreadAccess> access_;
+  int threads_, accesses_;
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,131 @@
+#include "ptxbuilder/product/accumulator.h"
+
+#include <fmt/format.h>
+
+namespace ptxbuilder {
+namespace {
+
+using detail::TileContext;
+
+constexpr int kRows = 64;  // of one wgmma
+
+Class register_class(DType dtype) {
+  return dtype == DType::f32 ? Class::f32 : dtype == DType::s32 ? Class::s32 : Class::b32;
+}
+
+}  // namespace
+
+Accumulator::Accumulator(int m, int n, DType dtype, Where where)
+    : m_(m),
+      n_(n),
+      dtype_(dtype),
+      accumulate_(pred(false)),
+      state_(std::make_shared<detail::AccumulatorState>()) {
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::s32)
+    throw Error(where, fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
+  if (m < kRows || m % kRows != 0)
+    throw Error(where, fmt::format("accumulator: m = {} must be a multiple of {}", m, kRows));
+  if (!isa::wgmma_has_width(dtype, n))
+    throw Error(where, fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}", n,
+                                   dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
+  int count = m / kRows * (dtype == DType::f16 ? n / 4 : n / 2);
+  registers_ = Builder::current(where).declare_registers(register_class(dtype), count);
+}
+
+void Accumulator::zero() {
+  accumulate_ = pred(false);
+  state_->written = false;
+}
+
+Registers Accumulator::block_registers(int block) const {
+  int count = registers_.count / (m_ / kRows);
+  return registers_.slice(block * count, count);
+}
+
+Registers Accumulator::registers(int block, Where where) const {
+  if (block < 0 || block >= m_ / kRows)
+    throw Error(where, fmt::format("accumulator: block {} of {}", block, m_ / kRows));
+  TileContext::of(Builder::current(where)).products.read(state_, where);
+  return block_registers(block);
+}
+
+namespace detail {
+
+// The registers of an accumulator, or of a part, as words of a tile.
+class AccumulatorRegisters {
+ public:
+  AccumulatorRegisters(const Accumulator& accumulator, std::string_view operation, DType dtype,
+                       std::optional<TilePart> part, Where where)
+      : accumulator_(accumulator),
+        part_(part ? *part : TilePart{0, 0, accumulator.m(), accumulator.n()}),
+        builder_(Builder::current(where)),
+        where_(where) {
+    if (dtype != accumulator.dtype())
+      throw Error(where, fmt::format("{}: a tile of {} in registers, but an accumulator of {}", operation,
+                                     name(dtype), name(accumulator.dtype())));
+    check_part(part_, {accumulator.m(), accumulator.n()}, operation, where);
+  }
+
+  RegisterLayout layout() const { return wgmma_layout(part_.rows, part_.cols, where_); }
+
+  TileValues load() const {
+    products().read(accumulator_.state_, where_);
+    TileValues x{accumulator_.dtype(), layout(), {}};
+    const isa::Row& row = is_f32() ? isa::rows_def::mov_f32 : isa::rows_def::mov_b32;
+    for (const Registers& one : each()) {
+      const std::vector<Argument> from = {one};
+      x.words.push_back(builder_.emit(row, from, std::nullopt, where_)[0]);
+    }
+    return x;
+  }
+
+  void store(const std::vector<Value>& words) const {
+    products().write(accumulator_.state_, where_);
+    const isa::Row& row = is_f32() ? isa::rows_def::mov_to_f32 : isa::rows_def::mov_to_b32;
+    size_t word = 0;
+    for (const Registers& one : each()) {
+      const std::vector<Argument> arguments = {one, words[word++]};
+      builder_.emit(row, arguments, std::nullopt, where_);
+    }
+  }
+
+ private:
+  ProductGroups& products() const { return TileContext::of(builder_).products; }
+  bool is_f32() const { return accumulator_.dtype() == DType::f32; }
+
+  std::vector<Registers> each() const {
+    const int of_8_columns = accumulator_.dtype() == DType::f16 ? 2 : 4;
+    std::vector<Registers> registers;
+    for (int block = part_.row / kRows; block < (part_.row + part_.rows) / kRows; ++block) {
+      const Registers all = accumulator_.block_registers(block);
+      for (int i = part_.col / 8 * of_8_columns; i < (part_.col + part_.cols) / 8 * of_8_columns; ++i)
+        registers.push_back(all.slice(i, 1));
+    }
+    return registers;
+  }
+
+  const Accumulator& accumulator_;
+  TilePart part_;
+  Builder& builder_;
+  Where where_;
+};
+
+TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<TilePart> part, Where where) {
+  AtLine line(where);
+  return AccumulatorRegisters(from, "load", dtype, part, where).load();
+}
+
+void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part, Where where) {
+  AtLine line(where);
+  const AccumulatorRegisters registers(to, "store", *x.dtype, part, where);
+  const RegisterLayout layout = registers.layout();
+  if (!x.layout.is_splat() && !(x.layout == layout))
+    throw Error(where, fmt::format("store: a tile of {} to an accumulator of {}; layout_cast it first",
+                                   x.layout.describe(), layout.describe()));
+  registers.store(tile_layout_cast(x, layout, where).words);
+  to.accumulate();
+}
+
+}  // namespace detail
+
+}  // namespace ptxbuilder

@@ -1,0 +1,77 @@
+// Accumulators of the tensor cores: tiles in named PTX registers, which products add to.
+#pragma once
+
+#include "ptxbuilder/registers/tile.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+class Product;
+class AccumulatorRegisters;
+}  // namespace detail
+
+// m x n elements of one warpgroup in f32, f16 or s32, in wgmma_layout(m, n). m is a multiple of 64, n of 8 up
+// to 256 (of s32 from 32 on of 16). The first product overwrites, so sums start as zero; what nothing has
+// written cannot be read. The registers are named PTX registers that LLVM never sees.
+class Accumulator {
+ public:
+  Accumulator(int m, int n, Where where = Where::here()) : Accumulator(m, n, DType::f32, where) {}
+  Accumulator(int m, int n, DType dtype, Where where = Where::here());
+
+  int m() const { return m_; }
+  int n() const { return n_; }
+  DType dtype() const { return dtype_; }
+  RegisterLayout layout(Where where = Where::here()) const { return wgmma_layout(m_, n_, where); }
+
+  // The next product overwrites again.
+  void zero();
+  // The next product adds to what the registers hold.
+  void accumulate() { accumulate_ = pred(true); }
+
+  // Named registers of the 64-row block `block`, for instructions that are written by hand: those of the
+  // layout's values, one each, or of f16 one for two (PTX ISA, wgmma.mma_async, "Register Fragments"). Throws
+  // Error as load() does.
+  Registers registers(int block, Where where = Where::here()) const;
+
+ private:
+  friend class detail::Product;
+  friend class detail::AccumulatorRegisters;
+
+  Registers block_registers(int block) const;
+
+  int m_, n_;
+  DType dtype_;
+  Registers registers_;
+  Var<pred> accumulate_;
+  std::shared_ptr<detail::AccumulatorState> state_;
+};
+
+namespace detail {
+TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<TilePart> part, Where where);
+void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part, Where where);
+}  // namespace detail
+
+// An accumulator's elements, or those of a part, whose rows are multiples of 64 and columns of 8; T is its
+// type: f32, f16 or s32. Throws Error while a group of products may still write them, and names it:
+// wgmma_wait first; and where nothing has written them yet.
+template <TileElement T>
+RegisterTile<T> load(const Accumulator& from, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_accumulator(from, T::dtype, std::nullopt, where));
+}
+template <TileElement T>
+RegisterTile<T> load(const Accumulator& from, const TilePart& part, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_accumulator(from, T::dtype, part, where));
+}
+
+// The reverse, to which the next product adds. Throws Error in flight too, and for a tile of another layout
+// that is no splat.
+template <TileElement T>
+void store(Accumulator& to, const RegisterTile<T>& x, Where where = Where::here()) {
+  detail::store_accumulator(to, x.values(), std::nullopt, where);
+}
+template <TileElement T>
+void store(Accumulator& to, const RegisterTile<T>& x, const TilePart& part, Where where = Where::here()) {
+  detail::store_accumulator(to, x.values(), part, where);
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,92 @@
+// Functions on tiles for the way out of a product: they compose as functions do, before the store rounds.
+//
+//   GlobalTensor bias(pbias, {n}), residual(pc, {m, n}, {ldc, 1});
+//   store<bf16>(D, acc, row, col, [&](const RegisterTile<f32>& x, const PanelPlace& at) {
+//     return gelu(add_residual(add_bias(x * alpha, bias, at), residual, at, beta));
+//   });
+//
+// They follow the output, transposed or not: a bias is of its columns. What they read of a tensor outside of
+// it is 0.
+#pragma once
+
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/registers/memory.h"
+
+namespace ptxbuilder {
+
+inline RegisterTile<f32> relu(const RegisterTile<f32>& x) { return max(x, 0); }
+
+// 1 / (1 + e^-x), by the approximate ex2 (PTX ISA, ex2.approx).
+inline RegisterTile<f32> sigmoid(const RegisterTile<f32>& x) {
+  constexpr double kLog2OfE = 1.4426950408889634;
+  return 1 / (exp2(x * -kLog2OfE, Approx::yes) + 1);
+}
+
+// x sigmoid(x), also called swish.
+inline RegisterTile<f32> silu(const RegisterTile<f32>& x) { return x * sigmoid(x); }
+
+// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), where 1 + tanh(y) = 2 sigmoid(2 y).
+inline RegisterTile<f32> gelu(const RegisterTile<f32>& x) {
+  constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
+  return x * sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
+}
+
+// x rounded to T, as a network has it that keeps the sums in T before it goes on.
+template <TileElement T>
+RegisterTile<f32> rounded(const RegisterTile<f32>& x) {
+  return astype<f32>(astype<T>(x));
+}
+
+// Of a vector with one element for each column (row) of the output those at a panel's place, which stand for
+// their columns (rows) in arithmetic with the panel.
+template <TileElement T>
+RegisterTile<f32> of_columns(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
+  if (at.transposed) return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
+  return astype<f32>(load(v.as_row().tile(0, at.col), panel.reduced_cols()));
+}
+template <TileElement T>
+RegisterTile<f32> of_rows(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
+  if (at.transposed) return astype<f32>(load(v.as_row().tile(0, at.col), panel.reduced_cols()));
+  return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
+}
+// Of a matrix of the output's shape, or of one for each batch, the elements at a panel's place. Throws Error
+// for batches where the store has none.
+template <TileElement T>
+RegisterTile<f32> of_elements(const GlobalTensor<T, 2>& c, const RegisterLayout& panel,
+                              const PanelPlace& at) {
+  return astype<f32>(load((at.transposed ? c.transposed() : c).tile(at.row, at.col), panel));
+}
+template <TileElement T>
+RegisterTile<f32> of_elements(const GlobalTensor<T, 3>& c, const RegisterLayout& panel, const PanelPlace& at,
+                              Where where = Where::here()) {
+  if (!at.batch) throw Error(where, "epilogue: a tensor of batches, but the store has no batch");
+  return of_elements(c(*at.batch, _, _), panel, at);
+}
+
+template <TileElement T>
+RegisterTile<f32> add_bias(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& bias, const PanelPlace& at) {
+  return x + of_columns(bias, x.layout(), at);
+}
+template <TileElement T>
+RegisterTile<f32> scale_columns(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& scales,
+                                const PanelPlace& at) {
+  return x * of_columns(scales, x.layout(), at);
+}
+template <TileElement T>
+RegisterTile<f32> scale_rows(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& scales,
+                             const PanelPlace& at) {
+  return x * of_rows(scales, x.layout(), at);
+}
+// x + beta c, rounded once. c may be where the output goes.
+template <TileElement T, size_t rank>
+RegisterTile<f32> add_residual(const RegisterTile<f32>& x, const GlobalTensor<T, rank>& c,
+                               const PanelPlace& at, const TileArgument<f32>& beta = 1) {
+  return fma(of_elements(c, x.layout(), at), beta, x);
+}
+
+// x as it is; the greatest |element| of an output of `rows` x `cols`, as far as it is greater than the number
+// at `greatest`, replaces that, and so does a NaN. For the scales of 8-bit outputs.
+RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Index& rows, const Index& cols,
+                       const PanelPlace& at, Where where = Where::here());
+
+}  // namespace ptxbuilder

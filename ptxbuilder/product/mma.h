@@ -1,0 +1,89 @@
+// Matrix products on the tensor cores (PTX ISA, wgmma): descriptors derived from tiles, A also in registers.
+#pragma once
+
+#include <variant>
+
+#include "ptxbuilder/product/accumulator.h"
+#include "ptxbuilder/tile/tma.h"
+
+namespace ptxbuilder {
+
+struct MmaOptions {
+  bool negate_a = false, negate_b = false;  // of floating types
+  bool saturate = false;                    // into s32: clamp in place of wrapping around
+};
+
+// D += A B: issues the wgmmas of a whole tile, k innermost. A view has rows along m (or n) and columns along
+// k; a transposed view the reverse, which 16-bit types allow. Types: f16, bf16, tf32, e4m3 and e5m2 (mixed
+// too) into f32; f16, e4m3 and e5m2 into f16; s8 and u8 (mixed too) into s32. Tiles have a swizzle, or none
+// and panels of 16 bytes. Call inside wgmma_group. Throws Error that names the shapes, types or swizzle that
+// do not fit.
+void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions& options,
+         Where where = Where::here());
+inline void mma(Accumulator& d, const TileView& a, const TileView& b, Where where = Where::here()) {
+  mma(d, a, b, MmaOptions{}, where);
+}
+
+namespace detail {
+void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options,
+                        Where where);
+}
+
+// The same with A in registers, in the layout that its type has there: wgmma_a(type, m, k). What A is
+// computed from may stand in the call: `mma(o, astype<f16>(p), v)`. Registers are written ahead of a group's
+// products, so what a later product of the same group takes is computed before the group's first one: Error.
+template <TileElement T>
+void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
+         Where where = Where::here()) {
+  detail::mma_from_registers(d, a.values(), b, options, where);
+}
+template <TileElement T>
+void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, Where where = Where::here()) {
+  mma(d, a, b, MmaOptions{}, where);
+}
+
+// The same as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A. Their options are set by
+// mma().
+class MatrixProduct {
+ public:
+  // A, and the caller's line, which an operator cannot take.
+  class Left {
+   public:
+    Left(TileView a, Where where = Where::here()) : a_(std::move(a)), where_(where) {}  // NOLINT
+    template <TileElement T>
+    Left(const RegisterTile<T>& a, Where where = Where::here()) : a_(a.values()), where_(where) {}  // NOLINT
+
+   private:
+    friend class MatrixProduct;
+    std::variant<TileView, detail::TileValues> a_;
+    Where where_;
+  };
+
+  MatrixProduct(Left a, TileView b) : a_(std::move(a)), b_(std::move(b)) {}
+  friend void operator+=(Accumulator& d, const MatrixProduct& product) { product.add_to(d, {}); }
+  friend void operator-=(Accumulator& d, const MatrixProduct& product) {
+    product.add_to(d, {.negate_a = true});
+  }
+
+ private:
+  void add_to(Accumulator& d, const MmaOptions& options) const;
+
+  Left a_;
+  TileView b_;
+};
+inline MatrixProduct operator*(const MatrixProduct::Left& a, const TileView& b) { return {a, b}; }
+
+// Runs `body`, whose mma calls are one group: wgmma.fence ahead of the first, wgmma.commit_group behind the
+// last.
+void wgmma_group(const std::function<void()>& body, Where where = Where::here());
+
+// Waits until at most `pending` groups of the warpgroup are unfinished. The accumulators of those that are
+// finished may be read.
+void wgmma_wait(int pending, Where where = Where::here());
+
+namespace detail {
+// A view as wgmma reads it. Throws Error that begins with `what`, as "mma: A".
+WgmmaOperand operand_of(const TileView& view, std::string_view what, Where where);
+}  // namespace detail
+
+}  // namespace ptxbuilder

@@ -1,0 +1,297 @@
+#include "ptxbuilder/product/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/commit.h"
+
+namespace ptxbuilder {
+namespace {
+
+using detail::TileContext;
+using detail::TileValues;
+
+constexpr int kRows = 64;  // of a panel: of one wgmma
+constexpr int kBufferBytes = 64 * 128;
+
+// How a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols` columns.
+struct Passage {
+  TileShape buffer;
+  Swizzle swizzle;
+  int cols, box_cols;
+};
+
+// Boxes as wide as the widest swizzle whose span divides the rows, side by side.
+Passage upright(int cols, DType type) {
+  const Swizzle swizzle = widest_swizzle(cols * size_of(type));
+  const int box_cols = (swizzle == Swizzle::none ? 16 : span_bytes(swizzle)) / size_of(type);
+  const int most = kBufferBytes / (kRows * size_of(type)) / box_cols * box_cols;
+  const int at_once = std::min(most, cols);
+  return {{kRows, at_once, swizzle == Swizzle::none ? box_cols : 0}, swizzle, at_once, box_cols};
+}
+
+// Boxes whose rows are columns, as many of them as divide all.
+Passage transposed(int cols, DType type) {
+  const int row_bytes = kRows * size_of(type), most = kBufferBytes / row_bytes;
+  int box_cols = most;
+  while (cols % box_cols != 0) box_cols -= 8;
+  const int at_once = std::min(most / box_cols * box_cols, cols);
+  return {{at_once, kRows}, widest_swizzle(row_bytes), at_once, box_cols};
+}
+
+// The buffers of a role's warpgroups, and the way through them. Everything static is decided here.
+class Staging {
+ public:
+  Staging(DType type, TileExtent tile, const StoreOptions& options, Where where)
+      : builder_(Builder::current(where)), type_(type), tile_(tile), options_(options), where_(where) {
+    if (options.buffers < 1 || options.buffers > 2)
+      throw Error(where, fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
+    if (tile.rows % kRows != 0 || tile.cols % 8 != 0 ||
+        (!options.transposed && tile.cols * size_of(type) % 16 != 0))
+      throw Error(where, fmt::format("store: a tile of {} x {} {}; its rows are multiples of {}, its columns "
+                                     "of 8 and of 16 B",
+                                     tile.rows, tile.cols, name(type), kRows));
+    passage_ = options.transposed ? transposed(tile.cols, type) : upright(tile.cols, type);
+    buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle,
+                     options.buffers * detail::warpgroups_in_role(), "store staging", where);
+  }
+
+  bool is_transposed() const { return options_.transposed; }
+  // Panels, one 64 rows after the other.
+  int panels() const { return tile_.rows / kRows * panels_across(); }
+  TilePart part(int i) const {
+    const int col = i % panels_across() * passage_.cols;
+    return {i / panels_across() * kRows, col, kRows, std::min(passage_.cols, tile_.cols - col)};
+  }
+
+  // Panel i of a tile at row m, column n; they come in order, and again from the first.
+  void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n,
+            const std::optional<u32>& batch) const {
+    const TilePart at = part(i);
+    u32 group = detail::warpgroup_in_cta(where_) - detail::first_warpgroup_of_role();
+    // The copy that used this buffer last has read it. An odd number of panels ends with the buffer that the
+    // next tile begins with.
+    const int pending = i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1;
+    detail::wait_stores_read(pending, where_);
+    detail::sync_warpgroup(where_);
+    const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
+    detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel, where_);
+    StoreRecord record = record_of(to, i % options_.buffers, at, panel.layout);
+    detail::store_group(
+        [&] {
+          for (int first = 0; first < at.cols; first += options_.transposed ? passage_.box_cols : at.cols)
+            copy(to, buffer, at, first, m, n, batch, record);
+        },
+        where_);
+    record.recipe = builder_.signature().parameters[builder_.parameter_index(to, where_)].tensor_map;
+    kernel().stores.push_back(std::move(record));
+  }
+
+ private:
+  int panels_across() const { return (tile_.cols + passage_.cols - 1) / passage_.cols; }
+  KernelRecord& kernel() const { return TileContext::of(builder_).record; }
+
+  // What a panel of `cols` columns takes of a buffer.
+  TileView view(const TileView& buffer, int cols) const {
+    if (cols == passage_.cols) return buffer;
+    return options_.transposed ? buffer.rows(0, cols, where_) : buffer.cols(0, cols, where_);
+  }
+
+  // Stores a panel's columns from `first` on: all of it, or transposed one box.
+  void copy(TensorMap to, const TileView& buffer, const TilePart& at, int first, u32 m, u32 n,
+            const std::optional<u32>& batch, StoreRecord& record) const {
+    u32 row = m + at.row, col = n + (at.col + first);
+    std::vector<u32> coordinates = {col, row};
+    if (options_.transposed) coordinates = {row, col};
+    if (batch) coordinates.push_back(*batch);
+    const bool whole = !options_.transposed || passage_.box_cols == at.cols;
+    const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols, where_);
+    tma_store({to, where_}, from, coordinates);
+    const CopyRecord& copied = kernel().copies.back();
+    const int start = options_.transposed ? first * buffers_->panel_row_bytes() : 0;
+    for (const CopyRecord::Box& box : copied.boxes)
+      record.boxes.push_back({start + box.bytes, options_.transposed ? box.cols : 0,
+                              at.col + first + (options_.transposed ? 0 : box.cols)});
+  }
+
+  // The writes of threads, as their copy has recorded them, and what the proof knows of them besides.
+  StoreRecord record_of(TensorMap to, int buffer, const TilePart& at, const RegisterLayout& panel) const {
+    const ThreadCopyRecord copied = std::move(kernel().thread_copies.back());
+    kernel().thread_copies.pop_back();
+    StoreRecord record;
+    record.tile = copied.view.tile;
+    for (int group = 0; group < detail::warpgroups_in_role(); ++group)
+      record.stages.push_back(group * options_.buffers + buffer);
+    record.map = builder_.signature().parameters[builder_.parameter_index(to, where_)].name;
+    record.transposed = options_.transposed;
+    record.first_col = at.col;
+    record.cols = at.cols;
+    record.where = where_;
+    const int values = copied.values();
+    for (int access = 0; access < static_cast<int>(copied.addresses.size()) / copied.threads; ++access) {
+      StoreRecord::Write write{copied.bytes, copied.matrices, copied.trans, {}, {}, {}};
+      auto first = copied.addresses.begin() + static_cast<std::ptrdiff_t>(access) * copied.threads;
+      write.addresses.assign(first, first + copied.threads);
+      for (int thread = 0; thread < copied.threads; ++thread) {
+        const int made = copied.exchange ? copied.exchange->made(thread, access) : access;
+        for (int v = made * values; v < (made + 1) * values; ++v) {
+          write.held.push_back(at.col / 2 + v);
+          write.coordinates.push_back({panel.row(thread, v), at.col + panel.col(thread, v)});
+        }
+      }
+      record.writes.push_back(std::move(write));
+    }
+    return record;
+  }
+
+  Builder& builder_;
+  DType type_;
+  TileExtent tile_;
+  StoreOptions options_;
+  Where where_;
+  Passage passage_ = {};
+  std::optional<SharedTile> buffers_;
+};
+
+// What becomes of a source's panels before they are stored.
+class Finish {
+ public:
+  Finish(DType type, const StoreSource& from, const Epilogue& epilogue, PanelPlace place, Where where)
+      : type_(type), from_(from), epilogue_(epilogue), place_(std::move(place)), where_(where) {
+    const bool is_float = type == DType::f32 || type == DType::f16 || type == DType::bf16 ||
+                          type == DType::e4m3 || type == DType::e5m2;
+    if (!is_float && (type != from.dtype() || epilogue))
+      throw Error(where,
+                  fmt::format("store: {} as {}{}; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves "
+                              "other types as they are",
+                              name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
+  }
+
+  TileValues operator()(const TilePart& part) const {
+    TileValues x = from_.part(part, where_);
+    if (epilogue_) {
+      x = detail::tile_convert(DType::f32, x, where_);
+      AuthorsCode authors;
+      const RegisterTile<f32> y =
+          epilogue_(RegisterTile<f32>(x),
+                    {place_.row + part.row, place_.col + part.col, place_.batch, place_.transposed});
+      if (!(y.layout() == x.layout))
+        throw Error(where_, fmt::format("store: the epilogue made a tile of {} from one of {}",
+                                        y.layout().describe(), x.layout.describe()));
+      x = y.values();
+    }
+    return detail::tile_convert(type_, x, where_);
+  }
+
+ private:
+  DType type_;
+  const StoreSource& from_;
+  const Epilogue& epilogue_;
+  PanelPlace place_;
+  Where where_;
+};
+
+}  // namespace
+
+StoreSource::StoreSource(const Accumulator& from)
+    : dtype_(from.dtype()), extent_{from.m(), from.n()}, part_([&from](const TilePart& part, Where where) {
+        return detail::load_accumulator(from, from.dtype(), part, where);
+      }) {}
+
+StoreSource::StoreSource(const TileValues& x)
+    : dtype_(*x.dtype),
+      extent_(x.layout.extent()),
+      part_([x](const TilePart& part, Where where) { return detail::tile_part(x, part, where); }) {}
+
+void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
+           const StoreOptions& options, Where where) {
+  AtLine line(where);
+  const Finish finish(type, from, epilogue, {m, n, options.batch, options.transposed}, where);
+  const Staging staging(type, from.extent(), options, where);
+  for (int i = 0; i < staging.panels(); ++i)
+    staging.emit(to, i, finish(staging.part(i)), m, n, options.batch);
+}
+
+struct DeferredStore::State {
+  // A panel that waits.
+  struct Kept {
+    std::vector<llvm::Value*> words;
+    RegisterLayout layout;
+  };
+  Staging staging;
+  DType type;
+  TensorMap to;
+  std::vector<Kept> kept;
+  Var<u32> m, n;
+  std::optional<Var<u32>> batch;
+  Var<pred> holds;
+};
+
+DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options,
+                             Where where) {
+  AtLine line(where);
+  if (size_of(type) != 2)
+    throw Error(
+        where, fmt::format("deferred store: {} has no room in registers; it takes 16-bit types", name(type)));
+  state_ = std::make_shared<State>(State{Staging(type, tile, options, where),
+                                         type,
+                                         to,
+                                         {},
+                                         Var<u32>(0),
+                                         Var<u32>(0),
+                                         std::nullopt,
+                                         Var<pred>(pred(false))});
+  for (int i = 0; i < steps(); ++i) {
+    const TilePart part = state_->staging.part(i);
+    const TileValues zeros = detail::tile_convert(
+        type, detail::filled(DType::f32, f32(0), wgmma_layout(part.rows, part.cols, where)), where);
+    state_->kept.push_back({detail::tile_variables(zeros, where), zeros.layout});
+    detail::tile_assign(state_->kept.back().words, zeros.layout, {zeros.layout, zeros.words, where});
+  }
+  if (options.batch) state_->batch.emplace(u32(0));
+}
+
+int DeferredStore::steps() const { return state_->staging.panels(); }
+
+void DeferredStore::take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
+                         std::optional<u32> batch, Where where) {
+  AtLine line(where);
+  State& s = *state_;
+  const Finish finish(s.type, from, epilogue, {m, n, batch, s.staging.is_transposed()}, where);
+  for (int i = 0; i < steps(); ++i) {
+    const TileValues panel = finish(s.staging.part(i));
+    const State::Kept& kept = s.kept[static_cast<size_t>(i)];
+    detail::tile_assign(kept.words, kept.layout, {panel.layout, panel.words, where});
+  }
+  s.m = m;
+  s.n = n;
+  if (batch) *s.batch = *batch;
+  s.holds = pred(true);
+}
+
+void DeferredStore::step(int i, Where where) {
+  AtLine line(where);
+  State& s = *state_;
+  if_(
+      s.holds,
+      [&] {
+        const State::Kept& kept = s.kept[static_cast<size_t>(i)];
+        std::optional<u32> batch;
+        if (s.batch) batch = s.batch->value();
+        s.staging.emit(s.to, i, detail::tile_read(kept.words, s.type, kept.layout), s.m, s.n, batch);
+      },
+      where);
+}
+
+void DeferredStore::skip(Where where) {
+  AtLine line(where);
+  state_->holds = pred(false);
+}
+
+void DeferredStore::finish(Where where) {
+  for (int i = 0; i < steps(); ++i) step(i, where);
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,108 @@
+// The way out: tiles in registers through shared memory to global memory by TMA.
+#pragma once
+
+#include "ptxbuilder/product/accumulator.h"
+#include "ptxbuilder/tile/tma.h"
+
+namespace ptxbuilder {
+
+struct StoreOptions {
+  // The tensor's rows are the tile's columns: D^T is stored, as when the operands were exchanged.
+  bool transposed = false;
+  // Buffers of each warpgroup, 1 or 2: with one, writing waits for the copy before it.
+  int buffers = 2;
+  // The third coordinate of a tensor of batches.
+  std::optional<u32> batch = {};
+};
+
+// Where the first element of a panel lies in the output: the coordinates that the store was given and the
+// panel's place in the tile, before transposition.
+struct PanelPlace {
+  u32 row, col;
+  std::optional<u32> batch;
+  bool transposed;  // the panel's rows are the output's columns
+};
+
+// What becomes of sums before they are rounded, as a function on tiles. It gets them panel by panel, of 64
+// rows and as many columns as pass through a staging buffer at once, so that what it loads need not wait in
+// registers; product/epilogue.h has some, and they compose as functions do. Elements outside the tensor pass
+// through it too, and are then dropped.
+using Epilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& place)>;
+
+// What is stored: a tile in wgmma_layout, or accumulators as they are.
+class StoreSource {
+ public:
+  StoreSource(const Accumulator& from);  // NOLINT: a kind of tile
+  template <TileElement T>
+  StoreSource(const RegisterTile<T>& x) requires(!std::same_as<T, pred>)  // NOLINT
+      : StoreSource(x.values()) {}
+
+  DType dtype() const { return dtype_; }
+  TileExtent extent() const { return extent_; }
+  detail::TileValues part(const TilePart& part, Where where) const { return part_(part, where); }
+
+ private:
+  explicit StoreSource(const detail::TileValues& x);
+
+  DType dtype_;
+  TileExtent extent_;
+  std::function<detail::TileValues(const TilePart&, Where)> part_;
+};
+
+// Stores a tile to the box at row m, column n of a row-major tensor by TMA, through buffers of 64 rows x 128
+// B for each warpgroup of the role. It passes through `epilogue` where there is one, and is rounded to
+// `type`: f32, f16, bf16, e4m3, e5m2, or its own without an epilogue. All threads of the warpgroup call it;
+// what lies outside the tensor is dropped. The copies may still read the buffers when it returns: the next
+// store waits for them, and so does the end of the role. Throws Error when the number of columns has no box.
+void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
+           const StoreOptions& options = {}, Where where = Where::here());
+inline void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n,
+                  const StoreOptions& options = {}, Where where = Where::here()) {
+  store(type, to, from, m, n, nullptr, options, where);
+}
+template <class T>
+void store(TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
+           const StoreOptions& options = {}, Where where = Where::here()) {
+  store(T::dtype, to, from, m, n, epilogue, options, where);
+}
+template <class T>
+void store(TensorMap to, const StoreSource& from, u32 m, u32 n, const StoreOptions& options = {},
+           Where where = Where::here()) {
+  store(T::dtype, to, from, m, n, nullptr, options, where);
+}
+template <TileElement T>
+void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOptions& options = {},
+           Where where = Where::here()) requires(!std::same_as<T, pred>) {
+  store(T::dtype, to, x, m, n, nullptr, options, where);
+}
+
+// A store in the shadow of the next tile's products: take() rounds a tile into registers of its own, after
+// which the next products may begin, and each step() moves a part of it out, to be called while wgmmas run.
+// For 16-bit types; 64 rows x 256 columns take 64 registers a thread.
+//   DeferredStore out(DType::bf16, D, {64, 256});
+//   for each tile: { ...; wgmma_group(...); out.step(0); wgmma_wait(0); ...; out.take(acc, m, n); }
+//   out.finish();
+class DeferredStore {
+ public:
+  // `options.batch` says only whether there is one.
+  DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
+                Where where = Where::here());
+
+  // Between two take() each of them once, in order; before the first take() they do nothing.
+  int steps() const;
+  void step(int i, Where where = Where::here());
+
+  // For the box at row m, column n.
+  void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
+            std::optional<u32> batch = {}, Where where = Where::here());
+  // Between two take(), where all steps have been: the next do nothing.
+  void skip(Where where = Where::here());
+  // All steps of the last.
+  void finish(Where where = Where::here());
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace ptxbuilder

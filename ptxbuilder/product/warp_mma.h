@@ -1,0 +1,17 @@
+// Matrix products of one warp on the tensor cores, with all operands in registers.
+#pragma once
+
+#include "ptxbuilder/ir/control.h"
+#include "ptxbuilder/plan/mma_atom.h"
+
+namespace ptxbuilder {
+
+// PTX ISA, mma.sync: d += a b for one instruction's registers, in the order of the atom's layouts. All lanes
+// of the warp call it. Throws Error when their numbers are not the atom's, or it does not sum in f32.
+void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std::span<const u32> b,
+         Where where = Where::here());
+
+// Two values rounded to nearest even in one register: f16 or bf16, `low` in the lower half.
+u32 pack(DType type, f32 low, f32 high, Where where = Where::here());
+
+}  // namespace ptxbuilder

@@ -1,0 +1,91 @@
+// What proofs are made on: which element lies where in shared memory, and where the TMA unit puts it.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/proof/proof.h"
+
+namespace ptxbuilder::detail {
+
+using Element = Counterexample::Element;
+
+// The TMA unit (PTX ISA, "Tensor Swizzling Modes"): a box lies in shared memory without gaps, its first
+// dimension innermost. Then 16-byte chunks change places: the lowest 1, 2 or 3 bits of the chunk's number
+// are exclusive-ored with those of the number of the 128-byte line that it is in. Lines and chunks are
+// counted from address 0 of shared memory.
+inline uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, uint32_t element) {
+  const auto size = static_cast<uint32_t>(size_of(recipe.dtype));
+  const uint32_t byte = start + element * size, line = byte / 128;
+  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // lines after which the pattern repeats
+  const uint32_t lines = taking_part[static_cast<size_t>(recipe.swizzle)];
+  return (byte / 16 ^ line % lines) * 16 + byte % 16;
+}
+
+// Which element of a tile lies where in one of its stages.
+class Image {
+ public:
+  explicit Image(const TileRecord& tile)
+      : tile_(tile), elements_(static_cast<size_t>(tile.stage_bytes / size_of(tile.dtype)), -1) {}
+
+  bool holds(int64_t bytes) const { return bytes >= 0 && bytes < tile_.stage_bytes; }
+  std::optional<Element> at(int64_t bytes) const {
+    if (!holds(bytes) || elements_[index(bytes)] < 0) return std::nullopt;
+    return Element{elements_[index(bytes)] / tile_.cols, elements_[index(bytes)] % tile_.cols};
+  }
+  void put(int64_t bytes, Element e) { elements_[index(bytes)] = e.row * tile_.cols + e.col; }
+  std::optional<int64_t> place_of(Element e) const {
+    auto found = std::find(elements_.begin(), elements_.end(), e.row * tile_.cols + e.col);
+    if (found == elements_.end()) return std::nullopt;
+    return (found - elements_.begin()) * size_of(tile_.dtype);
+  }
+
+ private:
+  size_t index(int64_t bytes) const { return static_cast<size_t>(bytes / size_of(tile_.dtype)); }
+
+  const TileRecord& tile_;
+  std::vector<int> elements_;
+};
+
+// Where a view begins, from the start of dynamic shared memory.
+inline int64_t start_of(const TileRecord& tile, int stage, Element corner) {
+  return int64_t{tile.offset} + int64_t{stage} * tile.stage_bytes + int64_t{corner.row} * tile.row_bytes +
+         int64_t{corner.col / tile.panel_cols} * tile.panel_bytes +
+         int64_t{corner.col % tile.panel_cols} * size_of(tile.dtype);
+}
+
+// The elements that a view may begin with.
+std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile);
+std::string view_text(const ViewRecord& view, const TileRecord& tile);
+
+// What one part of a proof yields.
+struct Tried {
+  uint64_t elements = 0;
+  std::optional<Counterexample> counterexample = {};
+  int bank_ways = 0;  // as of Proof::Link
+};
+
+// The most different words of a bank that lanes of a warp name at a time, 8 rows of a matrix or as many lanes
+// as make 128 bytes: 1 is none beside another. `addresses` are one access', by thread, of `bytes` each.
+int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
+
+// Parts with files of their own, and what a proof says of them. One copy by TMA, from everywhere that its
+// view may begin, to the images of all stages; where it `reads`, they have what it is to find.
+Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
+std::string text_of(const CopyRecord& copy, const TileRecord& tile);
+// Operand 'A' or 'B' of a product; A in registers that copies have loaded is one matrix.
+Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
+std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
+Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
+// What threads do to one stage of a tile, the view beginning at `corner`:
+// writes fill the image, reads look into it.
+Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
+                      Image& image);
+// The registers of an mma.sync are those of one 16 x k part of A and 8 x k part of B, of the same k.
+Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma);
+// Accumulators reach the tensor's elements that are theirs.
+Tried try_store(const KernelRecord& kernel, const StoreRecord& store);
+
+}  // namespace ptxbuilder::detail

@@ -1,0 +1,170 @@
+// Proofs of what the tensor cores read: operands of wgmma by a descriptor, and A in registers.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ptxbuilder/proof/image.h"
+
+namespace ptxbuilder::detail {
+namespace {
+
+constexpr int kBlock = 64;  // rows of A that one wgmma reads
+
+// wgmma (PTX ISA, "Matrix Descriptor Format", "Strides"): core matrices of 8 rows of 16 bytes. Element `mn`
+// along m or n and `k` of the matrix of one instruction.
+uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn, int k) {
+  auto field = [&](int from) { return static_cast<uint32_t>(descriptor >> from & 0x3fff) * 16; };
+  const uint32_t start = field(0), leading = field(16), stride = field(32),
+                 base = static_cast<uint32_t>(descriptor >> 49 & 7);
+  constexpr std::array<uint32_t, 4> spans = {16, 128, 64, 32};
+  const uint32_t span = spans[descriptor >> 62];
+  // Along which bytes are contiguous, and across.
+  const auto along = static_cast<uint32_t>(mn_major ? mn : k) * static_cast<uint32_t>(size),
+             across = static_cast<uint32_t>(mn_major ? k : mn);
+  uint32_t byte = start + across % 8 * span + along % span;
+  if (span == 16 && mn_major)
+    byte += along / span * stride + across / 8 * leading;
+  else if (span == 16 || mn_major)
+    byte += along / span * leading + across / 8 * stride;
+  else  // an instruction never leaves the span
+    byte += along / span * span + across / 8 * stride;
+  // The pattern starts `base` lines of 128 bytes above a multiple of 1024.
+  const uint32_t line = byte / 128 + 8 - base;
+  return (byte / 16 ^ line % (span / 16)) * 16 + byte % 16;
+}
+
+// One operand of one instruction of a product: A's blocks are 64 rows, B has one of all columns.
+struct Reader {
+  const OperandRecord& operand;
+  const TileRecord& tile;
+  char name;     // 'A' or 'B'
+  int mn, k;     // of the product
+  int block_mn;  // of one instruction
+  Where where;
+
+  int depth() const { return 32 / size_of(tile.dtype); }
+  std::string operation(int block, int step, int i, int j) const {
+    std::string at = name == 'A' ? fmt::format("block {}, step {}: m {}", block, step, block * block_mn + i)
+                                 : fmt::format("step {}: n {}", step, i);
+    return fmt::format("mma: {}, {}, k {}", name, at, step * depth() + j);
+  }
+};
+
+Reader reader_of(const MmaRecord& mma, char name, const TileRecord& tile) {
+  return name == 'A' ? Reader{*mma.a, tile, name, mma.m, mma.k, kBlock, mma.where}
+                     : Reader{mma.b, tile, name, mma.n, mma.k, mma.n, mma.where};
+}
+
+Tried try_instruction(const Reader& reader, Element corner, int stage, int block, int step,
+                      const Image& image) {
+  Tried tried;
+  const OperandRecord& o = reader.operand;
+  const TileRecord& tile = reader.tile;
+  const int size = size_of(tile.dtype);
+  const int64_t stage_start = start_of(tile, stage, {}), view = start_of(tile, stage, corner);
+  // As the kernel computes it: the view's start takes its place among the bits, and the advance is added.
+  const uint64_t bits = (static_cast<uint64_t>(view >> 4 & 0x3fff) | o.descriptor) +
+                        static_cast<uint64_t>(o.start(block, step) >> 4);
+  for (int i = 0; i < reader.block_mn; ++i)
+    for (int j = 0; j < reader.depth(); ++j) {
+      const int mn = block * reader.block_mn + i, k = step * reader.depth() + j;
+      const Element wanted =
+          o.transposed ? Element{corner.row + k, corner.col + mn} : Element{corner.row + mn, corner.col + k};
+      const int64_t at = int64_t{where_wgmma_reads(bits, o.mn_major, size, i, j)} - stage_start;
+      std::optional<Element> found = image.at(at);
+      if (found && *found == wanted) continue;
+      tried.counterexample = {
+          .operation = reader.operation(block, step, i, j),
+          .wanted = wanted,
+          .found = found,
+          .wanted_at = image.place_of(wanted),
+          .address = at,
+          .reason = found             ? "wgmma reads another element"
+                    : image.holds(at) ? "wgmma reads what no copy has written"
+                                      : fmt::format("wgmma reads beside the stage of {} B", tile.stage_bytes),
+          .where = reader.where};
+      return tried;
+    }
+  tried.elements = static_cast<uint64_t>(reader.block_mn) * static_cast<uint64_t>(reader.depth());
+  return tried;
+}
+
+// Adds what a part has tried; whether it holds.
+bool add(Tried& all, Tried part) {
+  all.elements += part.elements;
+  all.counterexample = std::move(part.counterexample);
+  return !all.counterexample;
+}
+
+}  // namespace
+
+Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images) {
+  const Reader reader = reader_of(mma, name, tile);
+  Tried tried;
+  const OperandRecord& o = reader.operand;
+  const int blocks = static_cast<int>(o.along_mn.size()), steps = static_cast<int>(o.along_k.size());
+  if (blocks * reader.block_mn != reader.mn || steps * reader.depth() != reader.k) {
+    tried.counterexample = {
+        .operation = fmt::format("mma: {}", reader.name),
+        .reason = fmt::format("{} instructions of {} x {} and {} steps do not cover {} x {}", blocks,
+                              reader.block_mn, reader.depth(), steps, reader.mn, reader.k),
+        .where = reader.where};
+    return tried;
+  }
+  for (Element corner : corners(o.view, tile))
+    for (int stage = 0; stage < tile.stages; ++stage)
+      for (int block = 0; block < blocks; ++block)
+        for (int step = 0; step < steps; ++step)
+          if (!add(tried,
+                   try_instruction(reader, corner, stage, block, step, images[static_cast<size_t>(stage)])))
+            return tried;
+  return tried;
+}
+
+std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile) {
+  const Reader reader = reader_of(mma, name, tile);
+  const OperandRecord& o = reader.operand;
+  std::string advances = fmt::format("{}", fmt::join(o.along_k, " "));
+  if (o.along_mn.size() > 1) advances += fmt::format(" along k and {} along m", fmt::join(o.along_mn, " "));
+  return fmt::format("mma: {} from {}, {}-major: {} of {}x{}, descriptor {:#018x}, advances {} B", name,
+                     view_text(o.view, tile), o.mn_major ? "MN" : "K", o.along_mn.size() * o.along_k.size(),
+                     reader.block_mn, reader.depth(), o.descriptor, advances);
+}
+
+// wgmma (PTX ISA, "Register Fragments"): register 2 c + h of a step holds 4 bytes of row 16 warp + lane / 4 +
+// 8 h of a block, from byte 16 c + 4 (lane % 4) of the step on.
+Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
+  Tried tried;
+  const int size = size_of(mma.a_type), steps = mma.k * size / 32;
+  std::optional<Element> corner;  // of the view that they come from, for all the same
+  for (size_t i = 0; i < mma.a_words.size(); ++i) {
+    const LoadedWord& word = mma.a_words[i];
+    const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];
+    const int r = static_cast<int>(i % 4), step = static_cast<int>(i / 4) % steps,
+              block = static_cast<int>(i / 4) / steps;
+    for (int thread = 0; thread < 128; ++thread)
+      for (int e = 0; e < 4 / size; ++e) {
+        const int lane = thread % 32, warp = thread / 32;
+        const Element within{kBlock * block + 16 * warp + lane / 4 + 8 * (r % 2),
+                             (32 * step + r / 2 * 16 + lane % 4 * 4) / size + e};
+        const Element held = copy.held(thread, word.word * (4 / size) + e);
+        const Element of_a = copy.transposed ? Element{held.col, held.row} : held;
+        const Element first{of_a.row - within.row, of_a.col - within.col};
+        if (!corner) corner = first;
+        if (*corner == first) {
+          ++tried.elements;
+          continue;
+        }
+        tried.counterexample = {
+            .operation = fmt::format("mma: A in registers: block {}, step {}, thread {}, register {}", block,
+                                     step, thread, r),
+            .wanted = Element{corner->row + within.row, corner->col + within.col},
+            .found = of_a,
+            .reason = "the register holds another element",
+            .where = mma.where};
+        return tried;
+      }
+  }
+  return tried;
+}
+
+}  // namespace ptxbuilder::detail

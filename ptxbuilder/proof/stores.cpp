@@ -1,0 +1,158 @@
+// The proof of the way out: each accumulator reaches its element of the tensor.
+#include <fmt/format.h>
+
+#include "ptxbuilder/proof/image.h"
+
+namespace ptxbuilder::detail {
+namespace {
+
+constexpr int kThreads = 128, kWarp = 32, kMatrixRows = 8, kBlockRows = 64;
+
+// Accumulator `i` of a thread (PTX ISA, wgmma.mma_async, "Register Fragments").
+Element accumulator(int thread, int i) {
+  const int lane = thread % kWarp, warp = thread / kWarp;
+  return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
+}
+
+// Where value `i` of what a thread gives lies, from the buffer's start: see stmatrix in proof_threads.cpp.
+int address_of(const StoreRecord::Write& write, int size, int thread, int i) {
+  if (write.matrices == 0) return write.addresses[static_cast<size_t>(thread)] + i * size;
+  const int lane = thread % kWarp, held = 4 / size, matrix = i / held, e = i % held;
+  const int row = write.trans ? lane % 4 * 2 + e : lane / 4;
+  const int within = write.trans ? lane / 4 * size : lane % 4 * 4 + e * size;
+  return write.addresses[static_cast<size_t>(thread - lane + kMatrixRows * matrix + row)] + within;
+}
+
+// One buffer: which accumulator lies at each element.
+class Buffer {
+ public:
+  Buffer(const StoreRecord& store, const TileRecord& tile, int stage)
+      : store_(store),
+        tile_(tile),
+        start_(int64_t{tile.offset} + int64_t{stage} * tile.stage_bytes),
+        lies_(static_cast<size_t>(tile.stage_bytes / size_of(tile.dtype))),
+        stored_(static_cast<size_t>(kBlockRows * store.cols), false) {}
+
+  Tried run() {
+    for (size_t i = 0; i < store_.writes.size() && !tried_.counterexample; ++i) write(i);
+    for (const StoreRecord::Box& box : store_.boxes)
+      if (!tried_.counterexample) read(box);
+    for (size_t i = 0; i < stored_.size() && !tried_.counterexample; ++i)
+      if (!stored_[i])
+        fail("tma_store", element(static_cast<int>(i)), std::nullopt, std::nullopt, "no box brings it");
+    for (size_t i = 0; i < store_.writes.size() && !tried_.counterexample; ++i) tell(i);
+    return std::move(tried_);
+  }
+
+ private:
+  void write(size_t number) {
+    const StoreRecord::Write& w = store_.writes[number];
+    const int size = size_of(tile_.dtype), aligned = w.matrices > 0 ? 16 : w.bytes;
+    tried_.bank_ways = std::max(tried_.bank_ways, bank_ways(w.addresses, start_, w.bytes, w.matrices));
+    for (int thread = 0; thread < kThreads; ++thread) {
+      const std::string operation = text_of(w, number, thread);
+      const int64_t named = w.addresses[static_cast<size_t>(thread)];
+      if ((start_ + named) % aligned != 0)
+        return fail(operation, std::nullopt, std::nullopt, named,
+                    fmt::format("no multiple of {} B", aligned));
+      for (size_t i = 0; i < w.held.size() / kThreads; ++i) {
+        const Element held = accumulator(thread, w.held[number_of(w, thread, i)]);
+        const int64_t at = address_of(w, size, thread, static_cast<int>(i));
+        if (!holds(at)) return fail(operation, held, std::nullopt, at, "beside the buffer");
+        if (there(at)) return fail(operation, held, there(at), at, "two elements at one address");
+        lies_[static_cast<size_t>(at / size)] = held;
+      }
+    }
+  }
+
+  static size_t number_of(const StoreRecord::Write& w, int thread, size_t i) {
+    return static_cast<size_t>(thread) * (w.held.size() / kThreads) + i;
+  }
+  static std::string text_of(const StoreRecord::Write& w, size_t number, int thread) {
+    return fmt::format("{} {}, thread {}", w.matrices > 0 ? "stmatrix" : "st.shared", number, thread);
+  }
+
+  // What an epilogue has been told of the elements of an instruction.
+  void tell(size_t number) {
+    const StoreRecord::Write& w = store_.writes[number];
+    for (int thread = 0; thread < kThreads; ++thread)
+      for (size_t i = 0; i < w.held.size() / kThreads; ++i) {
+        const Element held = accumulator(thread, w.held[number_of(w, thread, i)]);
+        const Element told = w.coordinates[number_of(w, thread, i)];
+        if (!(told == held))
+          return fail(text_of(w, number, thread), held, told, std::nullopt,
+                      "the epilogue is told of that element");
+      }
+  }
+
+  void read(const StoreRecord::Box& box) {
+    const TensorMapRecipe& recipe = store_.recipe;
+    const int64_t start = start_ + box.bytes;
+    const uint32_t count = recipe.box[0] * recipe.box[1];
+    if (start % 128 != 0)
+      return fail("tma_store", std::nullopt, std::nullopt, box.bytes, "no multiple of 128 B");
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto along = static_cast<int>(i % recipe.box[0]), across = static_cast<int>(i / recipe.box[0]);
+      const Element wanted = store_.transposed ? Element{box.row + along, box.col + across}
+                                               : Element{box.row + across, box.col + along};
+      const int64_t at = int64_t{where_tma_puts(recipe, static_cast<uint32_t>(start), i)} - start_;
+      if (!holds(at) || !(there(at) == wanted))
+        return fail(
+            fmt::format("tma_store of '{}'", store_.map), wanted, holds(at) ? there(at) : std::nullopt, at,
+            holds(at) && there(at) ? "TMA stores another element" : "TMA stores what no thread has written");
+      if (wanted.row >= kBlockRows || wanted.col < store_.first_col ||
+          wanted.col >= store_.first_col + store_.cols)
+        return fail(fmt::format("tma_store of '{}'", store_.map), wanted, std::nullopt, at,
+                    fmt::format("of columns {} to {}", store_.first_col, store_.first_col + store_.cols - 1));
+      stored_[static_cast<size_t>((wanted.col - store_.first_col) * kBlockRows + wanted.row)] = true;
+      ++tried_.elements;
+    }
+  }
+
+  Element element(int number) const { return {number % kBlockRows, store_.first_col + number / kBlockRows}; }
+  bool holds(int64_t at) const {
+    return at >= 0 && at / size_of(tile_.dtype) < static_cast<int64_t>(lies_.size());
+  }
+  std::optional<Element> there(int64_t at) const {
+    return lies_[static_cast<size_t>(at / size_of(tile_.dtype))];
+  }
+
+  void fail(const std::string& operation, std::optional<Element> wanted, std::optional<Element> found,
+            std::optional<int64_t> at, const std::string& reason) {
+    Counterexample wrong{.operation = "store: " + operation};
+    wrong.wanted = wanted;
+    wrong.found = found;
+    if (wanted)
+      if (auto place = std::find(lies_.begin(), lies_.end(), wanted); place != lies_.end())
+        wrong.wanted_at = (place - lies_.begin()) * size_of(tile_.dtype);
+    wrong.address = at;
+    wrong.puts = !operation.starts_with("tma_store");
+    wrong.reason = reason;
+    wrong.where = store_.where;
+    tried_.counterexample = std::move(wrong);
+  }
+
+  const StoreRecord& store_;
+  const TileRecord& tile_;
+  int64_t start_;  // from the start of dynamic shared memory
+  std::vector<std::optional<Element>> lies_;
+  std::vector<bool> stored_;
+  Tried tried_;
+};
+
+}  // namespace
+
+Tried try_store(const KernelRecord& kernel, const StoreRecord& store) {
+  Tried all;
+  for (int stage : store.stages) {
+    Tried tried = Buffer(store, kernel.tiles[static_cast<size_t>(store.tile)], stage).run();
+    all.elements += tried.elements;
+    all.bank_ways = std::max(all.bank_ways, tried.bank_ways);
+    if (!tried.counterexample) continue;
+    all.counterexample = std::move(tried.counterexample);
+    break;
+  }
+  return all;
+}
+
+}  // namespace ptxbuilder::detail

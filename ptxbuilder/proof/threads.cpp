@@ -1,0 +1,153 @@
+// Proofs of what threads copy: by cp.async, by ldmatrix and stmatrix, and each by itself.
+#include <fmt/format.h>
+
+#include "ptxbuilder/proof/image.h"
+
+namespace ptxbuilder::detail {
+namespace {
+
+using Kind = ThreadCopyRecord::Kind;
+
+constexpr int kWarp = 32, kRows = 8, kRowBytes = 16;  // of an 8x8 matrix
+
+size_t index_of(const ThreadCopyRecord& copy, int access, int thread) {
+  return static_cast<size_t>(access) * static_cast<size_t>(copy.threads) + static_cast<size_t>(thread);
+}
+
+int accesses(const ThreadCopyRecord& copy) { return static_cast<int>(copy.addresses.size()) / copy.threads; }
+
+// Where value `i` of what a thread holds of an access lies, in bytes from the view's start. ldmatrix and
+// stmatrix (PTX ISA): lane l names row l % 8 of matrix l / 8, and holds of each matrix 4 bytes of row l / 4,
+// or with .trans of column l / 4.
+int address_of(const ThreadCopyRecord& copy, int access, int thread, int i) {
+  const int size = size_of(copy.dtype);
+  if (copy.matrices == 0) return copy.addresses[index_of(copy, access, thread)] + i * size;
+  const int lane = thread % kWarp, held = 4 / size, matrix = i / held, e = i % held;
+  const int row = copy.trans ? lane % 4 * 2 + e : lane / 4;
+  const int within = copy.trans ? lane / 4 * size : lane % 4 * 4 + e * size;
+  return copy.addresses[index_of(copy, access, thread - lane + kRows * matrix + row)] + within;
+}
+
+}  // namespace
+
+Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
+                      Image& image) {
+  Tried tried;
+  const int64_t stage_start = start_of(tile, stage, {}), start = start_of(tile, stage, corner);
+  const int aligned = copy.matrices > 0 ? kRowBytes : copy.bytes, values = copy.values();
+  for (int access = 0; access < accesses(copy); ++access)
+    for (int thread = 0; thread < copy.threads; ++thread) {
+      auto refuse = [&](const std::string& reason, int64_t at, std::optional<Element> wanted) {
+        Counterexample wrong{.operation = fmt::format("{}: access {}, thread {}", copy.text, access, thread)};
+        wrong.wanted = wanted;
+        if (image.holds(at)) wrong.found = image.at(at);
+        if (wanted) wrong.wanted_at = image.place_of(*wanted);
+        wrong.address = at;
+        wrong.puts = copy.kind != Kind::to_registers;
+        wrong.reason = reason;
+        wrong.where = copy.where;
+        tried.counterexample = std::move(wrong);
+        return tried;
+      };
+      const int64_t named = start + copy.addresses[index_of(copy, access, thread)];
+      if (named % aligned != 0)
+        return refuse(fmt::format("no multiple of {} B", aligned), named - stage_start, std::nullopt);
+      for (int i = 0; i < values; ++i) {
+        const int64_t at = start + address_of(copy, access, thread, i) - stage_start;
+        const Element within = copy.elements[index_of(copy, access, thread) * static_cast<size_t>(values) +
+                                             static_cast<size_t>(i)];
+        const Element wanted{corner.row + within.row, corner.col + within.col};
+        if (!image.holds(at)) return refuse(fmt::format("a stage has {} B", tile.stage_bytes), at, wanted);
+        if (within.row >= copy.view.rows || within.col >= copy.view.cols)
+          return refuse(fmt::format("the view has {} x {} elements", copy.view.rows, copy.view.cols), at,
+                        wanted);
+        const std::optional<Element> there = image.at(at);
+        if (copy.kind == Kind::to_registers) {
+          if (!(there == wanted))
+            return refuse(there ? "threads read another element" : "threads read what nothing has written",
+                          at, wanted);
+        } else {
+          if (there && !(*there == wanted)) return refuse("two elements at one address", at, wanted);
+          image.put(at, wanted);
+        }
+        ++tried.elements;
+      }
+    }
+  for (int access = 0; copy.kind != Kind::from_global && access < accesses(copy); ++access)
+    tried.bank_ways = std::max(
+        tried.bank_ways,
+        bank_ways(
+            std::span(copy.addresses).subspan(index_of(copy, access, 0), static_cast<size_t>(copy.threads)),
+            start, copy.bytes, copy.matrices));
+  return tried;
+}
+
+namespace {
+
+// One operand of an mma.sync: which part of the tile each warp's registers are.
+struct Operand {
+  char name;  // 'A' or 'B'
+  const std::vector<LoadedWord>& words;
+  const Layout& layout;  // (lane, value) -> index down the columns of rows x k
+  int rows;
+  DType dtype;
+};
+
+// The element that a lane of a warp holds as value `v`.
+Element held_by(const KernelRecord& kernel, const Operand& o, int warp, int lane, int v) {
+  const int per_word = 4 / size_of(o.dtype);
+  const LoadedWord& word = o.words[static_cast<size_t>(v / per_word)];
+  return kernel.thread_copies[static_cast<size_t>(word.copy)].held(warp * kWarp + lane,
+                                                                   word.word * per_word + v % per_word);
+}
+
+// The part's first element, the same for all; none, and a counterexample, where one is not.
+std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma, const Operand& o,
+                                 int warp, Tried& tried) {
+  std::optional<Element> corner;
+  const int values = static_cast<int>(size(o.layout[1]));
+  for (int lane = 0; lane < kWarp; ++lane)
+    for (int v = 0; v < values; ++v) {
+      const auto index = static_cast<int>(o.layout({int64_t{lane}, int64_t{v}}));
+      const Element held = held_by(kernel, o, warp, lane, v), within{index % o.rows, index / o.rows};
+      const Element first{held.row - within.row, held.col - within.col};
+      if (!corner) corner = first;
+      if (*corner == first) {
+        ++tried.elements;
+        continue;
+      }
+      Counterexample wrong{
+          .operation = fmt::format("mma.sync: {}, warp {}, lane {}, value {}", o.name, warp, lane, v)};
+      wrong.wanted = Element{corner->row + within.row, corner->col + within.col};
+      wrong.found = held;
+      wrong.reason = "the register holds another element";
+      wrong.where = mma.where;
+      tried.counterexample = std::move(wrong);
+      return std::nullopt;
+    }
+  return corner;
+}
+
+}  // namespace
+
+Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma) {
+  Tried tried;
+  const Operand a{'A', mma.a, mma.layout_a, mma.m, mma.a_type},
+      b{'B', mma.b, mma.layout_b, mma.n, mma.b_type};
+  const int warps = kernel.thread_copies[static_cast<size_t>(mma.a[0].copy)].threads / kWarp;
+  for (int warp = 0; warp < warps; ++warp) {
+    const auto of_a = corner_of(kernel, mma, a, warp, tried), of_b = corner_of(kernel, mma, b, warp, tried);
+    if (tried.counterexample) return tried;
+    if (of_a->col == of_b->col) continue;
+    Counterexample wrong{.operation = fmt::format("mma.sync: warp {}", warp)};
+    wrong.wanted = of_a;
+    wrong.found = of_b;
+    wrong.reason = fmt::format("A begins at k {}, but B at k {}", of_a->col, of_b->col);
+    wrong.where = mma.where;
+    tried.counterexample = std::move(wrong);
+    return tried;
+  }
+  return tried;
+}
+
+}  // namespace ptxbuilder::detail

@@ -1,0 +1,86 @@
+// Register tiles from and to shared and global memory, in the widest accesses that the layout allows.
+#pragma once
+
+#include "ptxbuilder/ir/global_tensor.h"
+#include "ptxbuilder/registers/tile.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+
+// `memory` is (row, column) -> element from `start`, which is aligned to the swizzle's pattern.
+TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout,
+                       Where where);
+void store_shared(smem start, const ComposedLayout& memory, const TileValues& x, Where where);
+
+TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout,
+                     Where where);
+void store_view(const TileView& to, const TileValues& x, Where where);
+
+// What lies outside is loaded as `fill`, 0 unless given, and not stored.
+TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
+                       std::optional<Value> fill, Where where);
+void store_global(const GlobalTile& to, const TileValues& x, Where where);
+// Rows `pitch` elements apart.
+GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout, Where where);
+
+}  // namespace detail
+
+// A view of a tile in shared memory, of its type and extent; without a layout, strided by the widest vectors,
+// or of a transposed one of 16-bit elements, whose rows are multiples of 64 and columns of 8, wgmma_layout.
+// Of 16-bit elements by ldmatrix and stmatrix where the layout has rows of their matrices, else by vectors;
+// where these would have bank conflicts, some threads make their accesses in another order, if that helps.
+// The bytes have arrived: after a barrier's wait, or sync_threads() where threads wrote them. Of a layout
+// where threads hold the same, one of them stores.
+template <TileElement T>
+RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_view(from, T::dtype, layout, where));
+}
+template <TileElement T>
+RegisterTile<T> load(const TileView& from, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_view(from, T::dtype, std::nullopt, where));
+}
+template <TileLike X>
+void store(const TileView& to, const X& x, Where where = Where::here()) {
+  detail::store_view(to, detail::values_of(x), where);
+}
+
+// A tile of a tensor in global memory: as large as the layout, from the tile's corner on. Elements outside of
+// the tensor are not accessed; they are `fill` in registers, 0 unless given.
+//   load(x.tile(row, col), layout)
+template <TileElement T>
+RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, std::nullopt, where));
+}
+template <NumberElement T>
+RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, std::type_identity_t<T> fill,
+                     Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, fill, where));
+}
+template <TileLike X>
+void store(const TensorTile<ElementOf<X>>& to, const X& x, Where where = Where::here()) {
+  detail::store_global(to, detail::values_of(x), where);
+}
+
+// A row-major matrix in global memory, whose rows are `pitch` elements apart; without, as many as the tile
+// has columns. The pointer and a pitch that the device knows alone are multiples of 16 bytes.
+template <TileElement T>
+RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
+  return RegisterTile<T>(detail::load_global(detail::rows_of(from, pitch, T::dtype, layout, where), T::dtype,
+                                             layout, std::nullopt, where));
+}
+template <TileElement T>
+RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, Where where = Where::here()) {
+  return load(from, layout, u32(layout.cols(), where), where);
+}
+template <TileLike X>
+void store(gptr<ElementOf<X>> to, const X& x, u32 pitch, Where where = Where::here()) {
+  const detail::TileValues values = detail::values_of(x);
+  detail::store_global(detail::rows_of(to, pitch, ElementOf<X>::dtype, values.layout, where), values, where);
+}
+template <TileLike X>
+void store(gptr<ElementOf<X>> to, const X& x, Where where = Where::here()) {
+  store(to, x, u32(x.cols(), where), where);
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,137 @@
+// Reductions along rows or columns that stay in parts, one in each thread that shares a row or column, until
+// one exchange at their end: for sums that a loop carries.
+//
+//   Var<Partial<f32, Reduction::add>> sums(partial_rows<Reduction::add>(p));  // no shuffle
+//   for_(...) { ... sums *= shrink; sums += partial_rows<Reduction::add>(p); }
+//   o /= complete(sums);                                                      // shuffles, once
+//
+// A part is no sum: nothing but complete() makes a tile of it.
+#pragma once
+
+#include "ptxbuilder/registers/tile.h"
+
+namespace ptxbuilder {
+
+template <class T>
+concept PartialElement = std::same_as<T, f32> || IntegerElement<T>;  // f16 and bf16 are summed in f32
+
+template <PartialElement T, Reduction operation>
+class Partial;
+
+// A partial reduction with the caller's line.
+template <PartialElement T, Reduction operation>
+struct PartialArgument {
+  PartialArgument(const Partial<T, operation>& partial, Where where = Where::here())  // NOLINT
+      : values(partial.values()), where(where) {}
+  PartialArgument(const Var<Partial<T, operation>>& partial, Where where = Where::here())  // NOLINT
+      : PartialArgument(partial.value(), where) {}
+
+  detail::PartialValues values;
+  Where where;
+};
+
+template <PartialElement T, Reduction operation>
+class Partial {
+ public:
+  using Argument = PartialArgument<T, operation>;
+
+  explicit Partial(detail::PartialValues values) : values_(std::move(values)) {}
+
+  // Of the complete tile.
+  const RegisterLayout& layout() const { return values_.own.layout; }
+
+  // Both by the operation. Throws Error unless they are of rows, or columns, that the same threads share.
+  friend Partial operator+(const Partial& a, const Argument& b) requires(operation == Reduction::add) {
+    return a.combined(b);
+  }
+  friend Partial operator*(const Partial& a, const Argument& b) requires(operation == Reduction::prod) {
+    return a.combined(b);
+  }
+  friend Partial max(const Partial& a, const Argument& b) requires(operation == Reduction::max) {
+    return a.combined(b);
+  }
+  friend Partial min(const Partial& a, const Argument& b) requires(operation == Reduction::min) {
+    return a.combined(b);
+  }
+
+  // A sum times a factor: a scalar, or a complete tile of one for each of its elements, as its layout has
+  // them.
+  friend Partial operator*(const Partial& a,
+                           const TileArgument<T>& factor) requires(operation == Reduction::add) {
+    return Partial(detail::partial_scale(detail::Arithmetic::mul, a.values_, factor));
+  }
+  friend Partial operator/(const Partial& a,
+                           const TileArgument<T>& divisor) requires(operation == Reduction::add &&
+                                                                    FloatElement<T>) {
+    return Partial(detail::partial_scale(detail::Arithmetic::div, a.values_, divisor));
+  }
+
+  // The reduction: between the lanes that share a row or column, by shuffles, then through shared memory
+  // where warps do. All of those threads get the same, as of reduce_rows() and reduce_cols().
+  friend RegisterTile<T> complete(const Partial& x, Where where = Where::here()) {
+    return RegisterTile<T>(detail::tile_complete(operation, x.values_, where));
+  }
+
+  const detail::PartialValues& values() const { return values_; }
+
+ private:
+  Partial combined(const Argument& b) const {
+    return Partial(detail::partial_combine(operation, values_, b.values, b.where));
+  }
+
+  detail::PartialValues values_;
+};
+
+// What the thread's own elements are for each of their rows, or columns.
+template <Reduction operation, TileLike X>
+requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_rows(
+    const X& x, Where where = Where::here()) {
+  return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), true, where));
+}
+template <Reduction operation, TileLike X>
+requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_cols(
+    const X& x, Where where = Where::here()) {
+  return Partial<ElementOf<X>, operation>(
+      detail::tile_partial(operation, detail::values_of(x), false, where));
+}
+
+// A mutable partial reduction. A value assigned is shared by the same threads as the first.
+template <PartialElement T, Reduction operation>
+class Var<Partial<T, operation>> {
+ public:
+  using Argument = PartialArgument<T, operation>;
+
+  explicit Var(const Argument& initial)
+      : variables_(detail::tile_variables(initial.values.own, initial.where)),
+        layout_(initial.values.own.layout),
+        shared_bits_(initial.values.shared_bits) {
+    *this = initial;
+  }
+  Var(const Var&) = delete;
+  Var(Var&&) = default;
+
+  Var& operator=(const Argument& value) {
+    detail::check_same_parts({{T::dtype, layout_, {}}, shared_bits_}, value.values, value.where);
+    detail::TileOperand words = detail::operand_of(value.values.own);
+    words.where = value.where;
+    detail::tile_assign(variables_, layout_, words);
+    return *this;
+  }
+  Var& operator=(const Var& other) { return *this = other.value(); }
+  operator Partial<T, operation>() const { return value(); }  // NOLINT: reads as its value
+  Partial<T, operation> value() const {
+    return Partial<T, operation>({detail::tile_read(variables_, T::dtype, layout_), shared_bits_});
+  }
+
+  Var& operator+=(const Argument& b) requires(operation == Reduction::add) { return *this = value() + b; }
+  Var& operator*=(const TileArgument<T>& b) requires(operation == Reduction::add) {
+    return *this = value() * b;
+  }
+
+ private:
+  std::vector<llvm::Value*> variables_;
+  RegisterLayout layout_;
+  int shared_bits_;
+};
+
+}  // namespace ptxbuilder

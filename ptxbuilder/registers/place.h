@@ -1,0 +1,36 @@
+// Where the elements of a thread's values are, on the device: rows and columns, and places in memory.
+#pragma once
+
+#include "ptxbuilder/plan/register_layout.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::detail {
+
+// The number of this thread in its warpgroup, 0 to 127. Throws Error where a CTA without roles has other than
+// 128 threads.
+u32 thread_in_warpgroup(Where where);
+
+// The row and the column of each value of this thread. What the thread adds is computed once.
+class Places {
+ public:
+  Places(const RegisterLayout& layout, Where where);
+
+  u32 row(int value) const { return place(rows_, row_of_thread_, value, true); }
+  u32 col(int value) const { return place(cols_, col_of_thread_, value, false); }
+
+ private:
+  u32 place(const std::optional<Additive>& sum, u32 of_thread, int value, bool row) const;
+
+  RegisterLayout layout_;
+  std::optional<Additive> rows_, cols_;
+  u32 thread_, row_of_thread_, col_of_thread_;
+};
+
+// Makes one thread of those that hold the same elements run `body`.
+void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body, Where where);
+
+// `bytes` of shared memory for each warpgroup of the role, 16-byte aligned, which the next call may give
+// again: sync_warpgroup() stands before writing and between writing and reading.
+smem scratch(int bytes, Where where);
+
+}  // namespace ptxbuilder::detail

@@ -1,0 +1,332 @@
+// Tiles of values in the registers of a warpgroup: computed with as with scalars, element by element.
+//
+//   auto l = load<f16>(sL[0]), r = load<f16>(sR[0]);       // 128 threads, a share each
+//   store(sO[0], max(l + r, 0));
+//
+// All 128 threads of a warpgroup make each call: of a role, or of a CTA of 128 threads. Values are SSA values
+// of the kernel, two f16 or bf16 or four bytes in a register of 32 bits; nothing is ever in local memory.
+// Operands of one operation have one layout, or are scalars, of splat layout, or of one value for each row or
+// column of the others, as their reductions leave it: o *= shrink. Throws Error otherwise, which names both
+// layouts. A Var of a tile stands for the tile everywhere.
+#pragma once
+
+#include "ptxbuilder/ir/math.h"
+#include "ptxbuilder/registers/values.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder {
+
+// What a tile may hold: f32, f16, bf16, tf32, e4m3, e5m2, s8, u8, s32, u32, and pred, which comparisons
+// yield.
+template <class T>
+concept TileElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16> ||
+    std::same_as<T, tf32> || std::same_as<T, e4m3> || std::same_as<T, e5m2> || std::same_as<T, s8> ||
+    std::same_as<T, u8> || std::same_as<T, s32> || std::same_as<T, u32> || std::same_as<T, pred>;
+
+// Those that are computed with; the others are converted first, astype<f32>(x).
+template <class T>
+concept FloatElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16>;
+template <class T>
+concept IntegerElement = std::same_as<T, s32> || std::same_as<T, u32>;
+template <class T>
+concept NumberElement = FloatElement<T> || IntegerElement<T>;
+template <class T>
+concept BitsElement = IntegerElement<T> || std::same_as<T, pred>;
+
+template <TileElement T>
+class RegisterTile;
+
+// What stands for a RegisterTile<ElementOf<X>>: one itself, or a Var of one.
+template <class X>
+using ElementOf = typename X::element_type;
+template <class X>
+concept TileLike = TileElement<ElementOf<X>> && std::convertible_to<const X&, RegisterTile<ElementOf<X>>>;
+
+// A tile or a scalar, with the caller's line, which an operator cannot take.
+template <class T>
+struct TileArgument : detail::TileOperand {
+  TileArgument(const RegisterTile<T>& tile, Where where = Where::here())  // NOLINT
+      : TileOperand{tile.values().layout, tile.values().words, where} {}
+  TileArgument(const Var<RegisterTile<T>>& tile, Where where = Where::here())  // NOLINT
+      : TileArgument(tile.value(), where) {}
+  TileArgument(T value, Where where = Where::here()) requires NumberElement<T>  // NOLINT
+      : TileOperand(detail::scalar_operand(T::dtype, value, where)) {}
+  template <detail::HostNumber N>
+  TileArgument(N value, Where where = Where::here()) requires NumberElement<T>  // NOLINT
+      : TileArgument(T(value, where), where) {}
+};
+
+template <class T>
+struct ScalarArgument : TileArgument<T> {
+  ScalarArgument(T value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
+  template <detail::HostNumber N>
+  ScalarArgument(N value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
+};
+
+#define PTXBUILDER_TILE_OPERATOR(symbol, operation, Element)                                                 \
+  friend RegisterTile operator symbol(const RegisterTile& a, const TileArgument<T>& b) requires Element<T> { \
+    return arithmetic(detail::Arithmetic::operation, a.operand(), b);                                        \
+  }                                                                                                          \
+  friend RegisterTile operator symbol(const ScalarArgument<T>& a,                                            \
+                                      const RegisterTile& b) requires Element<T> {                           \
+    return arithmetic(detail::Arithmetic::operation, a, b.operand());                                        \
+  }
+#define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                            \
+  friend RegisterTile<pred> operator symbol(const RegisterTile& a,                                \
+                                            const TileArgument<T>& b) requires NumberElement<T> { \
+    return RegisterTile<pred>(                                                                    \
+        detail::tile_comparison(detail::Comparison::comparison, T::dtype, a.operand(), b));       \
+  }
+
+template <TileElement T>
+class RegisterTile {
+ public:
+  using element_type = T;
+
+  explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
+  // Every element is `value`.
+  RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
+      : values_(detail::filled(T::dtype, value, layout)) {}
+
+  // From this thread's elements: element i is elements[i], or element(i). Threads that the layout gives the
+  // same element give the same value.
+  static RegisterTile of(const RegisterLayout& layout, const std::vector<T>& elements,
+                         Where where = Where::here()) requires NumberElement<T> || std::same_as<T, pred> {
+    std::vector<Value> values(elements.begin(), elements.end());
+    return RegisterTile(detail::tile_of_elements(detail::dtype_of_element<T>(), layout, values, where));
+  }
+  template <std::invocable<int> Element>
+  static RegisterTile of(const RegisterLayout& layout, Element&& element,
+                         Where where = Where::here()) requires NumberElement<T> || std::same_as<T, pred> {
+    std::vector<T> elements;
+    for (int i = 0; i < layout.values(); ++i) elements.push_back(element(i));
+    return of(layout, elements, where);
+  }
+  // From this thread's registers of 32 bits, as an instruction leaves them: lower elements in lower bits.
+  static RegisterTile of_registers(const RegisterLayout& layout, const std::vector<u32>& registers,
+                                   Where where = Where::here()) requires(!std::same_as<T, pred>) {
+    return RegisterTile(detail::tile_of_registers(T::dtype, layout, registers, where));
+  }
+  std::vector<u32> registers() const requires(!std::same_as<T, pred>) {
+    return detail::registers_of(values_);
+  }
+
+  const RegisterLayout& layout() const { return values_.layout; }
+  int rows() const { return layout().rows(); }
+  int cols() const { return layout().cols(); }
+  int count() const { return layout().values(); }  // of this thread's elements
+
+  // This thread's element i.
+  T value(int i, Where where = Where::here()) const requires NumberElement<T> || std::same_as<T, pred> {
+    return T(detail::tile_element(values_, i, where).handle());
+  }
+
+  // Of a tile in wgmma_layout a part, in that layout too; rows are multiples of 64, columns of 8.
+  RegisterTile part(const TilePart& part, Where where = Where::here()) const {
+    return RegisterTile(detail::tile_part(values_, part, where));
+  }
+
+  PTXBUILDER_TILE_OPERATOR(+, add, NumberElement)
+  PTXBUILDER_TILE_OPERATOR(-, sub, NumberElement)
+  PTXBUILDER_TILE_OPERATOR(*, mul, NumberElement)
+  PTXBUILDER_TILE_OPERATOR(/, div, NumberElement)  // of floats rounded to nearest even; see also divide()
+  PTXBUILDER_TILE_OPERATOR(%, rem, IntegerElement)
+  PTXBUILDER_TILE_OPERATOR(<<, shl, IntegerElement)
+  PTXBUILDER_TILE_OPERATOR(>>, shr, IntegerElement)
+  PTXBUILDER_TILE_OPERATOR(&, bit_and, BitsElement)
+  PTXBUILDER_TILE_OPERATOR(|, bit_or, BitsElement)
+  PTXBUILDER_TILE_OPERATOR(^, bit_xor, BitsElement)
+  PTXBUILDER_TILE_COMPARISON(==, eq)
+  PTXBUILDER_TILE_COMPARISON(!=, ne)
+  PTXBUILDER_TILE_COMPARISON(<, lt)
+  PTXBUILDER_TILE_COMPARISON(<=, le)
+  PTXBUILDER_TILE_COMPARISON(>, gt)
+  PTXBUILDER_TILE_COMPARISON(>=, ge)
+  friend RegisterTile operator-(const RegisterTile& a) requires NumberElement<T> {
+    return RegisterTile(detail::tile_unary(detail::Unary::neg, a.values_));
+  }
+  friend RegisterTile operator!(const RegisterTile& a) requires std::same_as<T, pred> {
+    return RegisterTile(detail::tile_not(a.values_));
+  }
+  friend RegisterTile operator~(const RegisterTile& a) requires IntegerElement<T> {
+    return RegisterTile(detail::tile_not(a.values_));
+  }
+  friend RegisterTile abs(const RegisterTile& a) requires NumberElement<T> &&(!std::same_as<T, u32>) {
+    return RegisterTile(detail::tile_unary(detail::Unary::abs, a.values_));
+  }
+  // Of floats, where one is NaN the other.
+  friend RegisterTile min(const RegisterTile& a, const TileArgument<T>& b) requires NumberElement<T> {
+    return arithmetic(detail::Arithmetic::min, a.operand(), b);
+  }
+  friend RegisterTile max(const RegisterTile& a, const TileArgument<T>& b) requires NumberElement<T> {
+    return arithmetic(detail::Arithmetic::max, a.operand(), b);
+  }
+  // a * b + c with one rounding.
+  friend RegisterTile fma(const RegisterTile& a, const TileArgument<T>& b,
+                          const TileArgument<T>& c) requires FloatElement<T> {
+    return RegisterTile(detail::tile_fma(T::dtype, a.operand(), b, c));
+  }
+
+  const detail::TileValues& values() const { return values_; }
+  detail::TileOperand operand() const { return detail::operand_of(values_); }
+
+ private:
+  static RegisterTile arithmetic(detail::Arithmetic operation, const detail::TileOperand& a,
+                                 const detail::TileOperand& b) {
+    return RegisterTile(detail::tile_arithmetic(operation, detail::dtype_of_element<T>(), a, b));
+  }
+
+  detail::TileValues values_;
+};
+
+#undef PTXBUILDER_TILE_OPERATOR
+#undef PTXBUILDER_TILE_COMPARISON
+
+namespace detail {
+
+template <TileLike X>
+TileValues values_of(const X& x) {
+  return RegisterTile<ElementOf<X>>(x).values();
+}
+
+}  // namespace detail
+
+// condition ? a : b by element; one of them may be a scalar.
+template <TileLike X>
+requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const RegisterTile<pred>& condition,
+                                                                       const X& a,
+                                                                       const TileArgument<ElementOf<X>>& b) {
+  const RegisterTile<ElementOf<X>> yes = a;
+  return RegisterTile<ElementOf<X>>(
+      detail::tile_select(ElementOf<X>::dtype, condition.operand(), yes.operand(), b));
+}
+template <TileLike X>
+requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const RegisterTile<pred>& condition,
+                                                                       const ScalarArgument<ElementOf<X>>& a,
+                                                                       const X& b) {
+  const RegisterTile<ElementOf<X>> no = b;
+  return RegisterTile<ElementOf<X>>(
+      detail::tile_select(ElementOf<X>::dtype, condition.operand(), a, no.operand()));
+}
+
+// The functions of ir/math.h by element; f16 and bf16 are computed in f32 and rounded to nearest even.
+#define PTXBUILDER_TILE_FUNCTION(function)                                                              \
+  template <TileLike X>                                                                                 \
+  requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> function(const X& x,                   \
+                                                                          Approx approx = Approx::no) { \
+    return RegisterTile<ElementOf<X>>(detail::tile_function(                                            \
+        detail::values_of(x), [approx](f32 v) { return ptxbuilder::function(v, approx); }));            \
+  }
+PTXBUILDER_TILE_FUNCTION(exp)
+PTXBUILDER_TILE_FUNCTION(exp2)
+PTXBUILDER_TILE_FUNCTION(log)
+PTXBUILDER_TILE_FUNCTION(log2)
+PTXBUILDER_TILE_FUNCTION(sin)
+PTXBUILDER_TILE_FUNCTION(cos)
+PTXBUILDER_TILE_FUNCTION(tanh)
+PTXBUILDER_TILE_FUNCTION(rsqrt)
+PTXBUILDER_TILE_FUNCTION(sqrt)
+PTXBUILDER_TILE_FUNCTION(erf)
+#undef PTXBUILDER_TILE_FUNCTION
+
+// a / b; approximate within 2 units in the last place (PTX ISA, div.full).
+template <TileLike X>
+requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a,
+                                                                      const TileArgument<ElementOf<X>>& b,
+                                                                      Approx approx = Approx::no) {
+  const RegisterTile<ElementOf<X>> dividend = a;
+  if (approx == Approx::no) return dividend / b;
+  return RegisterTile<ElementOf<X>>(detail::tile_divide_approx(ElementOf<X>::dtype, dividend.operand(), b));
+}
+
+// Each element's row, or column, in a layout: for masks, as select(row_index(l) >= col_index(l), s, 0).
+inline RegisterTile<u32> row_index(const RegisterLayout& layout, Where where = Where::here()) {
+  return RegisterTile<u32>(detail::tile_index(layout, true, where));
+}
+inline RegisterTile<u32> col_index(const RegisterLayout& layout, Where where = Where::here()) {
+  return RegisterTile<u32>(detail::tile_index(layout, false, where));
+}
+
+// The elements as another type. To floats: to nearest even, tf32 to nearest with ties away from zero; e4m3
+// and e5m2 clamp. From floats to integers: toward zero, clamped, NaN to 0. Between integers: s8 and u8 clamp,
+// s32 and u32 keep their bits (PTX ISA, cvt).
+template <TileElement To, TileLike X>
+RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::same_as<To, pred> &&
+                                                                          !std::same_as<ElementOf<X>, pred>) {
+  return RegisterTile<To>(detail::tile_convert(To::dtype, detail::values_of(x), where));
+}
+
+// One value for each row (column), in the layout's reduced_rows() (reduced_cols()): in registers, then by
+// shuffles between the lanes that share it, then through shared memory where warps do. All of those threads
+// get the same. f16 and bf16 are reduced in f32.
+template <TileLike X>
+requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_rows(Reduction operation, const X& x,
+                                                                            Where where = Where::here()) {
+  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), true, where));
+}
+template <TileLike X>
+requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_cols(Reduction operation, const X& x,
+                                                                            Where where = Where::here()) {
+  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), false, where));
+}
+// One value for the whole tile, in every thread.
+template <TileLike X>
+requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation, const X& x,
+                                                             Where where = Where::here()) {
+  auto rows = detail::tile_reduce(operation, detail::values_of(x), true, where);
+  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false, where)).value(0);
+}
+
+// The reverse: one value a row to all columns of `layout`, or one a column to all rows. No instructions.
+// Throws Error unless x has the layout that reduction of `layout` leaves.
+template <TileLike X>
+RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, Where where = Where::here()) {
+  return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout, where));
+}
+
+// The same elements in another layout: nothing where they are equal, moves of registers where each thread has
+// what it needs, shuffles from wgmma_layout to wgmma_8bit of 8-bit types, else through shared memory. Throws
+// Error that names both where the extents differ, or many values would become a splat.
+template <TileLike X>
+RegisterTile<ElementOf<X>> layout_cast(
+    const X& x, const RegisterLayout& layout,
+    Where where = Where::here()) requires(!std::same_as<ElementOf<X>, pred>) {
+  return RegisterTile<ElementOf<X>>(detail::tile_layout_cast(detail::values_of(x), layout, where));
+}
+
+// A mutable tile, for what a loop changes. A value assigned has the layout of the first.
+template <TileElement T>
+class Var<RegisterTile<T>> {
+ public:
+  using element_type = T;
+  using Operand = TileArgument<T>;  // of += and its kin
+
+  explicit Var(const RegisterTile<T>& initial, Where where = Where::here())
+      : variables_(detail::tile_variables(initial.values(), where)), layout_(initial.layout()) {
+    *this = initial;
+  }
+  Var(const Var&) = delete;
+  Var(Var&&) = default;
+
+  Var& operator=(const TileArgument<T>& value) {
+    detail::tile_assign(variables_, layout_, value);
+    return *this;
+  }
+  Var& operator=(const Var& other) { return *this = other.value(); }
+  operator RegisterTile<T>() const { return value(); }  // NOLINT: reads as its value
+  RegisterTile<T> value() const {
+    return RegisterTile<T>(detail::tile_read(variables_, detail::dtype_of_element<T>(), layout_));
+  }
+
+  const RegisterLayout& layout() const { return layout_; }
+  int rows() const { return layout_.rows(); }
+  int cols() const { return layout_.cols(); }
+  int count() const { return layout_.values(); }  // of this thread's elements
+  T value(int i, Where where = Where::here()) const { return value().value(i, where); }
+
+ private:
+  std::vector<llvm::Value*> variables_;
+  RegisterLayout layout_;
+};
+
+}  // namespace ptxbuilder

@@ -1,0 +1,97 @@
+// What register tiles are made of, without the type of their elements: RegisterTile gives it back.
+#pragma once
+
+#include "ptxbuilder/ir/builder.h"
+#include "ptxbuilder/ir/packed.h"
+#include "ptxbuilder/plan/elements.h"
+#include "ptxbuilder/plan/register_layout.h"
+
+namespace ptxbuilder {
+
+enum class Reduction : uint8_t { add, max, min, prod };
+
+namespace detail {
+
+// The registers of one thread: an f32, tf32, s32, u32 or predicate each, two f16 or bf16, or four bytes, in
+// the order of the layout's values. What is beyond the last element is anything.
+struct TileValues {
+  std::optional<DType> dtype;  // none of predicates
+  RegisterLayout layout;
+  std::vector<Value> words;
+};
+
+// A tile, or without layout a scalar: one register, in all parts of which it is.
+struct TileOperand {
+  std::optional<RegisterLayout> layout;
+  std::vector<Value> words;
+  Where where;
+};
+
+inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
+
+// One value for each row or column, in the layout of a reduction, of which a thread has what its own elements
+// gave. The threads that differ in `shared_bits` of their number share it. Elements have 32 bits.
+struct PartialValues {
+  TileValues own;
+  int shared_bits;
+};
+
+// Elements in a register, and its class.
+int per_word(std::optional<DType> dtype);
+Class word_class(std::optional<DType> dtype);
+
+template <class T>
+constexpr std::optional<DType> dtype_of_element() {
+  if constexpr (requires { T::dtype; }) return T::dtype;
+  return std::nullopt;
+}
+
+// A thread's elements one by one: f32 (also of tf32), f16, bf16, s32, u32 or pred values, and bytes as u32.
+std::vector<Value> elements_of(const TileValues& x);
+TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layout,
+                         const std::vector<Value>& elements);
+Value tile_element(const TileValues& x, int i, Where where);
+TileValues tile_part(const TileValues& x, const TilePart& part, Where where);
+// From a thread's elements, or its registers, which are as many as the layout has. Throws Error otherwise.
+TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
+                            const std::vector<Value>& elements, Where where);
+TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers,
+                             Where where);
+std::vector<u32> registers_of(const TileValues& x);
+
+TileOperand scalar_operand(DType dtype, Value value, Where where);
+TileValues filled(DType dtype, Value value, const RegisterLayout& layout);
+
+// Of predicates, without a type, `and`, `or` and `exclusive or`.
+TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
+                           const TileOperand& b);
+TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b);
+TileValues tile_not(const TileValues& a);  // of predicates, or of every bit
+TileValues tile_unary(Unary operation, const TileValues& a);
+TileValues tile_fma(DType dtype, const TileOperand& a, const TileOperand& b, const TileOperand& c);
+TileValues tile_select(DType dtype, const TileOperand& condition, const TileOperand& a, const TileOperand& b);
+TileValues tile_divide_approx(DType dtype, const TileOperand& a, const TileOperand& b);
+TileValues tile_function(const TileValues& x, const std::function<f32(f32)>& function);
+TileValues tile_index(const RegisterLayout& layout, bool rows, Where where);
+
+TileValues tile_convert(DType to, const TileValues& x, Where where);
+
+PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows, Where where);
+TileValues tile_complete(Reduction operation, const PartialValues& x, Where where);
+void check_same_parts(const PartialValues& a, const PartialValues& b, Where where);
+PartialValues partial_combine(Reduction operation, const PartialValues& a, const PartialValues& b,
+                              Where where);
+PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const TileOperand& factor);
+TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows, Where where);
+TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout, Where where);
+TileValues tile_layout_cast(const TileValues& x, const RegisterLayout& layout, Where where);
+
+std::vector<llvm::Value*> tile_variables(const TileValues& like, Where where);
+void tile_assign(const std::vector<llvm::Value*>& variables, const RegisterLayout& layout,
+                 const TileOperand& value);
+TileValues tile_read(const std::vector<llvm::Value*>& variables, std::optional<DType> dtype,
+                     const RegisterLayout& layout);
+
+}  // namespace detail
+
+}  // namespace ptxbuilder

@@ -1,0 +1,289 @@
+#include "ptxbuilder/tile/cooperative_copy.h"
+
+#include <fmt/format.h>
+
+#include "ptxbuilder/tile/thread_address.h"
+
+namespace ptxbuilder {
+namespace {
+
+using Kind = CopyAtom::Kind;
+using SharedAddresses = detail::ThreadAddresses<smem, Index>;
+
+// The row and column of an access's first element.
+template <class I>
+std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& thread, int access) {
+  BasicTuple<I> at = image<I>({thread, I(access)}, coordinates);
+  return {at[0].value(), at[1].value()};
+}
+
+// What accesses [first, first + count) do to a view, for the kernel's record.
+void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
+            const SharedPlace& place, int first, int count, Where where) {
+  if (!place.view) return;
+  const CopyAtom& atom = copy.atom();
+  ThreadCopyRecord r;
+  r.kind = kind;
+  r.text = fmt::format("{} by {}", verb, copy.describe());
+  r.dtype = copy.dtype();
+  r.bytes = atom.bytes();
+  r.matrices = atom.is_matrix() ? atom.matrices() : 0;
+  r.trans = atom.transposed();
+  r.where = where;
+  const Layout coordinates = copy.coordinates();
+  const int64_t rows = size(copy.memory().layout().shape()[0]);
+  detail::record_access(std::move(r), place, copy.access(), first, count, [&](int thread, int access, int i) {
+    if (kind == ThreadCopyRecord::Kind::from_global) {
+      const auto [row, col] = coordinates_of(coordinates, int64_t{thread}, access);
+      return ElementRecord{static_cast<int>(row), static_cast<int>(col) + i};
+    }
+    const int64_t e = copy.thread_value()({thread, int64_t{access} * copy.access_values() + i});
+    return ElementRecord{static_cast<int>(e % rows), static_cast<int>(e / rows)};
+  });
+}
+
+// What the copy that was recorded last has loaded.
+void remember(const std::vector<u32>& registers, Where where) {
+  detail::TileContext& context = detail::TileContext::of(Builder::current(where));
+  const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
+  for (size_t i = 0; i < registers.size(); ++i)
+    context.loaded_words[registers[i].handle()] = {copy, static_cast<int>(i)};
+}
+
+// The same in a row-major matrix, with the place's coordinates.
+class GlobalAddresses {
+ public:
+  GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread, Where where)
+      : copy_(copy), tile_(tile), thread_(thread), coordinates_(to_device(copy.coordinates())) {
+    // Elements of an access lie side by side there too.
+    const IntTuple& shape = copy.memory().layout().shape();
+    ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
+    TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows, where);
+    if (tile.col_stride.known() != 1)
+      throw Error(
+          where,
+          fmt::format("{}: in global memory its columns have stride {}, which must be 1", copy.describe(),
+                      tile.col_stride.known() ? std::to_string(*tile.col_stride.known()) : "?"));
+  }
+
+  struct Place {
+    gmem address;
+    std::optional<pred> inside;
+  };
+  Place operator()(int access) const {
+    const auto at = coordinates_of(coordinates_, thread_, access);
+    u32 row = at.first.value(), col = at.second.value();
+    const auto bytes = static_cast<uint32_t>(size_of(copy_.dtype()));
+    Place place{tile_.address + (tile_.row_stride.times(row) + u64(col)) * bytes, std::nullopt};
+    if (tile_.rows) place.inside = s32(row) < *tile_.rows;
+    if (tile_.cols)
+      place.inside = place.inside ? *place.inside && s32(col) < *tile_.cols : s32(col) < *tile_.cols;
+    return place;
+  }
+
+ private:
+  const TiledCopy& copy_;
+  const GlobalTile& tile_;
+  Index thread_;
+  DeviceLayout coordinates_;
+};
+
+void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation,
+                Where where) {
+  for (Kind kind : kinds)
+    if (copy.atom().kind() == kind) return;
+  throw Error(where, fmt::format("{}: {} does not do that", operation, copy.atom().describe()));
+}
+
+int registers_of(const TiledCopy& copy, int accesses) {
+  return accesses * std::max(1, copy.atom().register_bytes() / 4);
+}
+
+void check_accesses(const TiledCopy& copy, int first, int count, std::string_view operation, Where where) {
+  if (first < 0 || count < 1 || first + count > copy.accesses())
+    throw Error(where, fmt::format("{}: accesses {} to {} of {}", operation, first, first + count - 1,
+                                   copy.describe()));
+}
+
+// Plain accesses of `bytes` at an address in shared or global memory.
+template <class Address>
+void load_vector(Address from, int bytes, std::vector<u32>& to, Where where) {
+  if (bytes == 1) {
+    Var<u16> byte(0);
+    const bool global = std::same_as<Address, gmem>;
+    ptx(global ? "ld.global.u8 {d:=u16}, [{a:gmem}];" : "ld.shared.u8 {d:=u16}, [{a:smem}];",
+        {{"d", byte}, {"a", from}}, where);
+    to.emplace_back(byte.value());
+  } else if (bytes == 2) {
+    to.emplace_back(Pointer<u16, Address>(from)[{0, where}].value());
+  } else {
+    auto append = [&](const auto& values) { to.insert(to.end(), values.begin(), values.end()); };
+    Pointer<u32, Address> words(from);
+    if (bytes == 4) append(load<1>(words, where));
+    if (bytes == 8) append(load<2>(words, where));
+    if (bytes == 16) append(load<4>(words, where));
+  }
+}
+
+template <class Address>
+void store_vector(Address to, int bytes, const u32* from, Where where) {
+  if (bytes == 1) {
+    const bool global = std::same_as<Address, gmem>;
+    ptx(global ? "st.global.u8 [{a:gmem}], {s:u16};" : "st.shared.u8 [{a:smem}], {s:u16};",
+        {{"a", to}, {"s", u16(*from)}}, where);
+  } else if (bytes == 2) {
+    store(Pointer<u16, Address>(to), std::array{u16(*from)}, where);
+  } else {
+    Pointer<u32, Address> words(to);
+    if (bytes == 4) store(words, std::array{from[0]}, where);
+    if (bytes == 8) store(words, std::array{from[0], from[1]}, where);
+    if (bytes == 16) store(words, std::array{from[0], from[1], from[2], from[3]}, where);
+  }
+}
+
+}  // namespace
+
+void detail::record_access(ThreadCopyRecord r, const SharedPlace& place, const ThreadAccess& access,
+                           int first, int count, const std::function<ElementRecord(int, int, int)>& element) {
+  r.view = *place.view;
+  r.transposed = place.transposed;
+  r.threads = access.threads();
+  r.exchange = access.exchange();
+  std::vector<ThreadAddresses<int64_t, int64_t>> of_threads;
+  for (int64_t thread = 0; thread < r.threads; ++thread) of_threads.emplace_back(0, access, thread);
+  for (int i = first; i < first + count; ++i)
+    for (int thread = 0; thread < r.threads; ++thread) {
+      r.addresses.push_back(static_cast<int>(of_threads[static_cast<size_t>(thread)][i]));
+      const int made = access.exchange() ? access.exchange()->made(thread, i) : i;
+      for (int value = 0; value < r.values(); ++value) {
+        const ElementRecord e = element(thread, made, value);
+        r.elements.push_back(place.transposed ? ElementRecord{e.col, e.row} : e);
+      }
+    }
+  TileContext::of(Builder::current(r.where)).record.thread_copies.push_back(std::move(r));
+}
+
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, Where where) {
+  return load(copy, from, thread, 0, copy.accesses(), where);
+}
+
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
+                      Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::ldmatrix, Kind::vector}, "load from shared memory", where);
+  check_accesses(copy, first, count, "load", where);
+  record(ThreadCopyRecord::Kind::to_registers, "load", copy, from, first, count, where);
+  SharedAddresses address(from.address, copy.access(), thread);
+  std::vector<u32> registers;
+  for (int access = first; access < first + count; ++access) {
+    if (!copy.atom().is_matrix()) {
+      load_vector(address[access], copy.atom().bytes(), registers, where);
+      continue;
+    }
+    std::vector<Argument> arguments = {address[access]};
+    const isa::Row& row = isa::ldmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
+    for (Value v : Builder::current(where).emit(row, arguments, std::nullopt, where))
+      registers.emplace_back(v.handle());
+  }
+  if (from.view) remember(registers, where);
+  return registers;
+}
+
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
+           Where where) {
+  store(copy, to, thread, registers, 0, copy.accesses(), where);
+}
+
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
+           int first, int count, Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::stmatrix, Kind::vector}, "store to shared memory", where);
+  check_accesses(copy, first, count, "store", where);
+  const int each = registers_of(copy, 1);
+  if (static_cast<int>(registers.size()) != registers_of(copy, count))
+    throw Error(where, fmt::format("store: {} registers, but {} accesses of {} take {}", registers.size(),
+                                   count, copy.atom().describe(), registers_of(copy, count)));
+  record(ThreadCopyRecord::Kind::from_registers, "store", copy, to, first, count, where);
+  SharedAddresses address(to.address, copy.access(), thread);
+  for (int access = first; access < first + count; ++access) {
+    const u32* from = &registers[static_cast<size_t>((access - first) * each)];
+    if (!copy.atom().is_matrix()) {
+      store_vector(address[access], copy.atom().bytes(), from, where);
+      continue;
+    }
+    std::vector<Argument> arguments = {address[access], std::vector<Value>(from, from + each)};
+    const isa::Row& row = isa::stmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
+    Builder::current(where).emit(row, arguments, std::nullopt, where);
+  }
+}
+
+std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::vector}, "load from global memory", where);
+  GlobalAddresses place(copy, from, thread, where);
+  std::vector<u32> registers;
+  for (int access = 0; access < copy.accesses(); ++access) {
+    auto [address, inside] = place(access);
+    if (!inside) {
+      load_vector(address, copy.atom().bytes(), registers, where);
+      continue;
+    }
+    std::vector<Var<u32>> loaded;
+    for (int i = 0; i < registers_of(copy, 1); ++i) loaded.emplace_back(0, where);
+    if_(
+        *inside,
+        [&, address = address] {
+          std::vector<u32> values;
+          load_vector(address, copy.atom().bytes(), values, where);
+          for (size_t i = 0; i < values.size(); ++i) loaded[i] = values[i];
+        },
+        where);
+    for (const Var<u32>& v : loaded) registers.push_back(v);
+  }
+  return registers;
+}
+
+void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
+           Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::vector}, "store to global memory", where);
+  if (static_cast<int>(registers.size()) != registers_of(copy, copy.accesses()))
+    throw Error(where, fmt::format("store: {} registers, but {} take {}", registers.size(), copy.describe(),
+                                   registers_of(copy, copy.accesses())));
+  GlobalAddresses place(copy, to, thread, where);
+  for (int access = 0; access < copy.accesses(); ++access) {
+    auto [address, inside] = place(access);
+    const u32* from = &registers[static_cast<size_t>(registers_of(copy, 1) * access)];
+    auto write = [&, address = address] { store_vector(address, copy.atom().bytes(), from, where); };
+    if (inside)
+      if_(*inside, write, where);
+    else
+      write();
+  }
+}
+
+void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
+                Where where) {
+  AtLine line(where);
+  check_kind(copy, {Kind::cp_async}, "load_async", where);
+  record(ThreadCopyRecord::Kind::from_global, "load_async", copy, to, 0, copy.accesses(), where);
+  SharedAddresses address(to.address, copy.access(), thread);
+  GlobalAddresses place(copy, from, thread, where);
+  const int bytes = copy.atom().bytes();
+  for (int access = 0; access < copy.accesses(); ++access) {
+    auto [source, inside] = place(access);
+    smem destination = address[access];
+    if (inside) {
+      u32 taken = select(*inside, u32(bytes), 0);
+      if (bytes == 4) cp_async_4_zfill(destination, source, taken, where);
+      if (bytes == 8) cp_async_8_zfill(destination, source, taken, where);
+      if (bytes == 16) cp_async_16_zfill(destination, source, taken, where);
+    } else {
+      if (bytes == 4) cp_async_4(destination, source, where);
+      if (bytes == 8) cp_async_8(destination, source, where);
+      if (bytes == 16) cp_async_16(destination, source, where);
+    }
+  }
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,43 @@
+// Emits tiled copies: each thread's addresses from layouts, and its instructions.
+#pragma once
+
+#include "ptxbuilder/ir/global_tensor.h"
+#include "ptxbuilder/plan/tiled_copy.h"
+#include "ptxbuilder/tile/shared_place.h"
+
+namespace ptxbuilder {
+
+// What `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a copy by
+// ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. Accesses of 1 and 2 bytes
+// have a register each, the rest 0. All threads of a warp call it for ldmatrix. Throws Error for cp.async.
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread,
+                      Where where = Where::here());
+std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
+                      Where where = Where::here());
+// The reverse, by stmatrix or vectors, of as many registers.
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
+           Where where = Where::here());
+void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
+           int first, int count, Where where = Where::here());
+
+// By vectors, from and to a tile of a tensor in global memory, x.tile(row, col), whose columns have stride 1.
+// Elements outside are loaded as zeros and not stored; with `cols`, that must be a multiple of an access'
+// elements. Throws Error for another stride.
+std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where = Where::here());
+void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
+           Where where = Where::here());
+
+// cp.async of a tile from global to shared memory; what lies outside arrives as zeros. The caller commits the
+// group, waits for it, and before the async proxy (wgmma, TMA) reads, executes fence_proxy_async_shared.
+void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
+                Where where = Where::here());
+
+namespace detail {
+// Adds to the kernel's record what accesses [first, first + count) of a view do: `element(thread, access, i)`
+// is the i-th that a thread holds of one, as the place's view has it. The record's view, threads, addresses
+// and elements are set here.
+void record_access(ThreadCopyRecord record, const SharedPlace& place, const ThreadAccess& access, int first,
+                   int count, const std::function<ElementRecord(int, int, int)>& element);
+}  // namespace detail
+
+}  // namespace ptxbuilder

@@ -1,0 +1,183 @@
+#include "ptxbuilder/tile/shared_tile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/ir/index.h"
+#include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/plan/tiled_copy.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+namespace ptxbuilder {
+namespace {
+
+// Where a coordinate lies before the swizzle, in bytes from the start of a stage.
+u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
+  return to_device(in_bytes(tile.layout(), size_of(tile.dtype())).layout())(at).value();
+}
+
+}  // namespace
+
+SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
+                       std::string name, Where where)
+    : owner_(&builder.state(where)),
+      dtype_(dtype),
+      shape_(shape),
+      swizzle_(swizzle),
+      stages_(stages),
+      layout_(byte_swizzle(swizzle), 0, Layout()) {
+  if (shape.rows < 1 || shape.cols < 1 || stages < 1)
+    throw Error(where, fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
+                                   shape.rows, shape.cols, stages));
+  constexpr int kMost = hopper::shared_bytes;  // elements of a byte
+  if (shape.rows > kMost || shape.cols > kMost || int64_t{shape.rows} * shape.cols > kMost)
+    throw Error(where, fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
+                                   shape.rows, shape.cols, kMost));
+  int row_bytes = shape.cols * size_of(dtype);
+  if (row_bytes % 16 != 0)
+    throw Error(where, fmt::format("shared: a row of {} {} is {} B, which is no multiple of 16 B", shape.cols,
+                                   ptxbuilder::name(dtype), row_bytes));
+  int span = span_bytes(swizzle);
+  if (span && row_bytes % span != 0)
+    throw Error(where,
+                fmt::format("shared: a row of {} {} is {} B, which is no multiple of the swizzle's {} B",
+                            shape.cols, ptxbuilder::name(dtype), row_bytes, span));
+  if (int panel = shape.panel_cols; panel != 0) {
+    if (span)
+      throw Error(where,
+                  fmt::format("shared: panels of {} columns in a tile with {} B swizzle, whose panels are "
+                              "as wide as the swizzle",
+                              panel, span));
+    if (panel < 1 || shape.cols % panel != 0 || panel * size_of(dtype) % 16 != 0)
+      throw Error(where,
+                  fmt::format("shared: panels of {} columns in a row of {} {}; they must divide it, and be "
+                              "multiples of 16 B",
+                              panel, shape.cols, ptxbuilder::name(dtype)));
+  }
+  lay_out();
+  // A swizzle's pattern repeats every 8 rows; TMA asks for 128 bytes in any case.
+  uint32_t alignment = std::max(128, 8 * span);
+  if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment != 0)
+    throw Error(
+        where, fmt::format("shared: a stage of {} B is no multiple of {} B, so the next would not be aligned",
+                           stage_bytes(), alignment));
+  if (name.empty()) {
+    const auto& objects = builder.signature().shared;
+    name = fmt::format("tile {} ({} {}x{})",
+                       std::count_if(objects.begin(), objects.end(),
+                                     [](const SharedObject& o) { return o.name.starts_with("tile "); }),
+                       ptxbuilder::name(dtype), shape.rows, shape.cols);
+  }
+  offset_ = builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages, alignment,
+                                    where);
+}
+
+void SharedTile::lay_out() {
+  layout_ = panel_layout(dtype_, shape_.rows, shape_.cols, swizzle_, shape_.panel_cols);
+  panels_ = static_cast<int>(size(layout_.layout()[1][1]));
+}
+
+int SharedTile::linear_offset(int row, int col) const {
+  return static_cast<int>(layout_.layout()({int64_t{row}, int64_t{col}})) * size_of(dtype_);
+}
+
+std::string SharedTile::describe() const {
+  std::string swizzle =
+      swizzle_ == Swizzle::none ? "no swizzle" : fmt::format("{} B swizzle", span_bytes(swizzle_));
+  std::string panel = shape_.panel_cols ? fmt::format(" in panels of {}", shape_.panel_cols) : "";
+  return fmt::format("{} {}x{} tile{}, {}", ptxbuilder::name(dtype_), shape_.rows, shape_.cols, panel,
+                     swizzle);
+}
+
+TileView SharedTile::operator[](u32 stage) const {
+  Builder& builder = Builder::current();
+  auto known = builder.constant(stage);
+  Where where = known ? known->where : Where{};
+  if (&builder.state() != owner_)
+    throw Error(where, fmt::format("{}: a tile of another kernel was used", builder.signature().kernel));
+  if (known && known->value >= static_cast<uint64_t>(stages_))
+    throw Error(where, fmt::format("stage {} of a {} with {}", known->value, describe(), stages_));
+  TileView view(std::make_shared<SharedTile>(*this),
+                builder.shared_base() + (stage * static_cast<uint32_t>(stage_bytes()) + offset_));
+  view.rows_ = shape_.rows;
+  return view;
+}
+
+TileView SharedTile::operator[](const Stage& stage) const {
+  TileView view = (*this)[stage.index()];
+  view.stage_barrier_ = stage.full_barrier();
+  view.on_load_ = stage.on_load();
+  return view;
+}
+
+TileView TileView::rows(u32 first, int count, Where where) const {
+  AtLine line(where);
+  if (count < 1 || count % 8 != 0 || count > rows_)
+    throw Error(where, fmt::format("rows: {} of {} rows; the count must be a multiple of 8", count, rows_));
+  auto known = Builder::current(where).constant(first);
+  if (known &&
+      (known->value % 8 != 0 || known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(rows_)))
+    throw Error(
+        where, fmt::format("rows: {} from row {} of {}; the first must be a multiple of 8 within them", count,
+                           known->value, rows_));
+  TileView view = *this;
+  view.address_ = address_ + device_offset(*tile_, {Index(first), 0});
+  view.rows_ = count;
+  if (known && first_row_)
+    view.first_row_ = *first_row_ + static_cast<int>(known->value);
+  else
+    view.first_row_.reset();
+  return view;
+}
+
+TileView TileView::cols(u32 first, int count, Where where) const {
+  AtLine line(where);
+  const int panel = tile_->panel_cols();
+  if (count < 1 || count % panel != 0 || count > tile_->cols())
+    throw Error(where, fmt::format("cols: {} of {} columns; the count must be a multiple of {}, a panel",
+                                   count, tile_->cols(), panel));
+  auto known = Builder::current(where).constant(first);
+  if (known && (known->value % static_cast<uint64_t>(panel) != 0 ||
+                known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(tile_->cols())))
+    throw Error(
+        where,
+        fmt::format("cols: {} from column {} of {}; the first must be a multiple of {}, a panel, within "
+                    "them",
+                    count, known->value, tile_->cols(), panel));
+  TileView view = *this;
+  auto part = std::make_shared<SharedTile>(*tile_);
+  part->shape_.cols = count;
+  part->lay_out();
+  view.tile_ = std::move(part);
+  view.address_ = address_ + device_offset(*tile_, {0, {0, Index(first / static_cast<uint32_t>(panel))}});
+  if (known && first_col_)
+    view.first_col_ = *first_col_ + static_cast<int>(known->value);
+  else
+    view.first_col_.reset();
+  return view;
+}
+
+TileView TileView::transposed() const {
+  TileView view = *this;
+  view.transposed_ = !transposed_;
+  return view;
+}
+
+ComposedLayout TileView::layout(Where where) const {
+  const ComposedLayout& whole = tile_->layout();
+  const auto pattern = static_cast<int>(whole.swizzle().period()) * size_of(tile_->dtype());
+  if (whole_->panel_bytes() % pattern != 0 &&
+      (!first_col_ || whole_->linear_offset(0, *first_col_) % pattern != 0))
+    throw Error(where, fmt::format("view: columns from {} of a {}: its panels are {} B and begin within the "
+                                   "swizzle's pattern of {} B; give the tile a multiple of 8 rows",
+                                   first_col_ ? std::to_string(*first_col_) : "anywhere", whole_->describe(),
+                                   whole_->panel_bytes(), pattern));
+  const Layout rows = composition(whole.layout()[0], make_layout(rows_));
+  const Layout upright = replace(whole.layout(), 0, rows);
+  return whole.with(transposed_ ? select(upright, {1, 0}) : upright);
+}
+
+int TileView::bytes() const { return row_count() * tile().cols() * size_of(tile().dtype()); }
+
+}  // namespace ptxbuilder
