@@ -10,7 +10,7 @@
 #include "ptxbuilder/error.h"
 
 // The CUDA driver API's types and values, as far as they are used here, under the names of its manual without
-// the CU_ prefixes. tests/driver_layout_test.cpp compares all of them with cuda.h.
+// the CU_ prefixes. tests/runtime/driver_layout_test.cpp compares all of them with cuda.h.
 namespace ptxbuilder::runtime::cu {
 
 enum class Status : int {

@@ -1,5 +1,5 @@
 // cuBLASLt's entry points, found in libcublasLt at run time, with its types and values as far as they are
-// used here. tests/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
+// used here. tests/bench/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 #include "kernels/bench/our_kernel.h"
 
-#include "kernels/gemm/load.h"
+#include "runtime/compile/load.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -15,9 +15,9 @@ runtime::Argument matrix(const runtime::View& memory, DType type, int64_t rows, 
 
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options) {
   runtime::Device& device = gpu.device();
-  const kernels::LoadOptions how = {
+  const LoadOptions how = {
       .ptxas = options.ptxas, .driver_assembles = options.driver_assembles, .cache = options.cache};
-  return kernels::load(device, kernels::compiler_for(device, how), std::move(kernel));
+  return std::make_unique<runtime::LoadedKernel>(ptxbuilder::load(device, std::move(kernel), how));
 }
 
 runtime::Argument tensor_a(const GemmProblem& p, const BufferSet& set) {

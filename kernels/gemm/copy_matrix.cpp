@@ -77,7 +77,8 @@ void MatrixCopy::operator()(const MatrixShape& shape, int element_bytes, const M
         fmt::format("copy of {} matrices of {} x {}: {} blocks of {} x {}; less than 2^31 are taken at once",
                     shape.batches, shape.rows, shape.columns, count, kRows, kColumns));
   std::unique_ptr<runtime::LoadedKernel>& kernel = kernels_[element_bytes];
-  if (!kernel) kernel = load(device_, compiler_, copy_matrix(element_bytes));
+  if (!kernel)
+    kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, copy_matrix(element_bytes)));
   auto bytes = [&](int64_t elements) {
     return runtime::scalar(static_cast<uint64_t>(elements * element_bytes));
   };

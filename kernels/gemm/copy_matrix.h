@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "kernels/gemm/load.h"
+#include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {
 

@@ -360,6 +360,10 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   return k;
 }
 
+void waive_lack_of_registers(Kernel& kernel) {
+  for (const char* advisory : {"C7511", "C7512", "spills", "stack"}) kernel.waive(advisory);
+}
+
 int active_clusters(int ctas, int multiprocessors) {
   constexpr int kMeasured[] = {hopper::multiprocessors, 66, 39, 30, 22, 17, 15, 15};
   return std::max(1, kMeasured[ctas - 1] * multiprocessors / hopper::multiprocessors);

@@ -25,4 +25,8 @@ struct GemmGrid {
 };
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors);
 
+// Lets pass what ptxas says of a kernel that wants more registers than there are, which is right, but slow:
+// spills, a stack, and wgmmas that wait for each other.
+void waive_lack_of_registers(Kernel& kernel);
+
 }  // namespace ptxbuilder::kernels

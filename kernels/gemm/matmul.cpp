@@ -172,7 +172,7 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
     // A tile that suits the plain product may want more registers than there are beside an epilogue: a slower
     // result is better than none.
     waive_lack_of_registers(made);
-    fresh = load(device_, compiler_, std::move(made));
+    fresh = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, std::move(made)));
   }
   return *kernels_.emplace_back(Known{operation, tile, std::move(fresh)}).kernel;
 }

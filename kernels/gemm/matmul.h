@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "kernels/gemm/choice.h"
-#include "kernels/gemm/load.h"
+#include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {
 

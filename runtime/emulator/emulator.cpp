@@ -7,10 +7,10 @@
 #include <deque>
 #include <utility>
 
-#include "runtime/emulator/decoder.h"
-#include "runtime/emulator/launch.h"
-#include "runtime/emulator/tensor_map.h"
-#include "runtime/emulator/trace.h"
+#include "runtime/emulator/decode/decoder.h"
+#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/machine/launch.h"
+#include "runtime/emulator/machine/trace.h"
 #include "runtime/launch_check.h"
 
 namespace ptxbuilder::runtime {

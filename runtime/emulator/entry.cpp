@@ -1,6 +1,6 @@
 #include "runtime/emulator/entry.h"
 
-#include "runtime/emulator/decoder.h"
+#include "runtime/emulator/decode/decoder.h"
 
 namespace ptxbuilder::runtime {
 namespace {

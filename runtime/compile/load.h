@@ -1,0 +1,36 @@
+// A kernel on a device: compiled by ptxas where there is one, else by the driver, or read as text by the
+// emulator. The one part of the runtime that knows the library, and LLVM behind it.
+//
+//   auto device = runtime::open_device("auto");
+//   runtime::LoadedKernel kernel = load(*device, twice());
+//   kernel.launch({.grid = {8}}, {runtime::pointer(x, DType::f32), runtime::scalar(1000u)});
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/compile/compile.h"
+#include "runtime/loaded_kernel.h"
+
+namespace ptxbuilder {
+
+struct LoadOptions {
+  std::string ptxas = {};         // a file; else PATH, CUDA_PATH and /usr/local are searched
+  bool driver_assembles = false;  // though there is a ptxas
+  bool cache = true;              // keep cubins on disk
+};
+
+// Compiles and loads. Throws Error from the builder's checks, ptxas and the driver.
+runtime::LoadedKernel load(runtime::Device& device, Kernel kernel, const LoadOptions& options = {});
+
+// The same in steps, for many kernels: a compiler that makes what the device takes, cubins, or PTX alone
+// where the device reads PTX or no ptxas is found. Throws Error when `ptxas` is named and not there.
+Compiler compiler_for(const runtime::Device& device, const LoadOptions& options = {});
+runtime::LoadedKernel load(runtime::Device& device, const Compiler& compiler, Kernel kernel);
+
+// Throws Error when the device refuses the kernel, and when its driver, having compiled PTX, reports what
+// costs speed and is not in `waivers` (see check(Notes)).
+runtime::LoadedKernel load(runtime::Device& device, const Compiled& compiled,
+                           const std::vector<std::string>& waivers = {});
+
+}  // namespace ptxbuilder

@@ -1,0 +1,129 @@
+// Finds where the sides of a branch meet again: the immediate post-dominator of its block.
+#include <algorithm>
+#include <set>
+
+#include "runtime/emulator/decode/decoder.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+class PostDominators {
+ public:
+  // The exit is block number `blocks.size()`; every block reaches it or loops for ever.
+  explicit PostDominators(const std::vector<Block>& blocks)
+      : exit_(static_cast<uint32_t>(blocks.size())),
+        predecessors_(exit_ + 1),
+        number_(exit_ + 1, none),
+        parent_(exit_ + 1, none) {
+    for (uint32_t b = 0; b < exit_; ++b) {
+      if (blocks[b].successors.empty()) predecessors_[exit_].push_back(b);
+      for (uint32_t s : blocks[b].successors) predecessors_[s].push_back(b);
+    }
+    order();
+    parent_[exit_] = exit_;
+    for (bool changed = true; changed;) {  // Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm"
+      changed = false;
+      for (auto b = order_.rbegin(); b != order_.rend(); ++b) {
+        if (*b == exit_) continue;
+        uint32_t best = none;
+        auto meet = [&](uint32_t s) {
+          if (parent_[s] != none) best = best == none ? s : common(best, s);
+        };
+        if (blocks[*b].successors.empty()) meet(exit_);
+        for (uint32_t s : blocks[*b].successors) meet(s);
+        if (best != parent_[*b]) {
+          parent_[*b] = best;
+          changed = true;
+        }
+      }
+    }
+  }
+
+  // The block's immediate post-dominator; none where it is the exit, or where the block never gets there.
+  uint32_t of(uint32_t block) const { return parent_[block] == exit_ ? none : parent_[block]; }
+
+  static constexpr uint32_t none = ~0u;
+
+ private:
+  // Post order of the reversed graph from the exit, without recursion.
+  void order() {
+    std::vector<std::pair<uint32_t, size_t>> stack{{exit_, 0}};
+    std::vector<bool> seen(exit_ + 1);
+    seen[exit_] = true;
+    while (!stack.empty()) {
+      auto& [block, next] = stack.back();
+      if (next < predecessors_[block].size()) {
+        uint32_t p = predecessors_[block][next++];
+        if (!seen[p]) {
+          seen[p] = true;
+          stack.push_back({p, 0});
+        }
+      } else {
+        number_[block] = static_cast<uint32_t>(order_.size());
+        order_.push_back(block);
+        stack.pop_back();
+      }
+    }
+  }
+
+  uint32_t common(uint32_t a, uint32_t b) const {
+    while (a != b) {
+      while (number_[a] < number_[b]) a = parent_[a];
+      while (number_[b] < number_[a]) b = parent_[b];
+    }
+    return a;
+  }
+
+  uint32_t exit_;
+  std::vector<std::vector<uint32_t>> predecessors_;
+  std::vector<uint32_t> order_, number_, parent_;
+};
+
+}  // namespace
+
+std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<uint32_t>& lists,
+                                uint32_t from, uint32_t to) {
+  auto targets = [&](const Instruction& i) {
+    std::vector<uint32_t> list;
+    if (is_branch_table(i))
+      list.assign(lists.begin() + i.list, lists.begin() + i.list + i.list_size);
+    else if (is_branch(i))
+      list.push_back(i.target);
+    return list;
+  };
+  std::set<uint32_t> leaders{from};
+  for (uint32_t pc = from; pc < to; ++pc) {
+    for (uint32_t t : targets(code[pc])) leaders.insert(t);
+    if (is_branch(code[pc]) || is_branch_table(code[pc]) || ends_thread(code[pc])) leaders.insert(pc + 1);
+  }
+  leaders.erase(leaders.lower_bound(to), leaders.end());
+  std::vector<uint32_t> starts(leaders.begin(), leaders.end());
+  auto block_of = [&](uint32_t pc) {
+    return static_cast<uint32_t>(std::lower_bound(starts.begin(), starts.end(), pc) - starts.begin());
+  };
+  std::vector<Block> blocks(starts.size());
+  for (size_t b = 0; b < starts.size(); ++b) {
+    blocks[b].from = starts[b];
+    blocks[b].to = b + 1 < starts.size() ? starts[b + 1] : to;
+    const Instruction& last = code[blocks[b].to - 1];
+    for (uint32_t t : targets(last)) blocks[b].successors.push_back(block_of(t));
+    const bool guarded = last.guard != no_register;
+    const bool falls = is_branch(last) || ends_thread(last) ? guarded : !is_branch_table(last) || guarded;
+    if (falls && b + 1 < starts.size()) blocks[b].successors.push_back(static_cast<uint32_t>(b + 1));
+  }
+  return blocks;
+}
+
+void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32_t>& lists, uint32_t from,
+                        uint32_t to) {
+  const std::vector<Block> blocks = basic_blocks(code, lists, from, to);
+  PostDominators post(blocks);
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    Instruction& last = code[blocks[b].to - 1];
+    if (!is_branch(last) && !is_branch_table(last)) continue;
+    uint32_t meet = post.of(static_cast<uint32_t>(b));
+    last.reconverge = meet == PostDominators::none ? no_pc : blocks[meet].from;
+  }
+}
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,365 @@
+// The operands and modifiers of one instruction, for the functions that decode it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+
+#include "runtime/emulator/decode/decoder.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+struct TypeRow {
+  std::string_view name;
+  Type type;
+  int bytes;
+};
+
+constexpr std::array<TypeRow, 28> types = {{
+    {"pred", Type::pred, 0},     {"b8", Type::b8, 1},       {"u8", Type::u8, 1},
+    {"s8", Type::s8, 1},         {"b16", Type::b16, 2},     {"u16", Type::u16, 2},
+    {"s16", Type::s16, 2},       {"f16", Type::f16, 2},     {"bf16", Type::bf16, 2},
+    {"b32", Type::b32, 4},       {"u32", Type::u32, 4},     {"s32", Type::s32, 4},
+    {"f32", Type::f32, 4},       {"tf32", Type::tf32, 4},   {"f16x2", Type::f16x2, 4},
+    {"bf16x2", Type::bf16x2, 4}, {"u16x2", Type::u16x2, 4}, {"s16x2", Type::s16x2, 4},
+    {"b64", Type::b64, 8},       {"u64", Type::u64, 8},     {"s64", Type::s64, 8},
+    {"f64", Type::f64, 8},       {"f32x2", Type::f32x2, 8}, {"b128", Type::b128, 16},
+    {"e4m3", Type::e4m3, 1},     {"e5m2", Type::e5m2, 1},   {"e4m3x2", Type::e4m3x2, 2},
+    {"e5m2x2", Type::e5m2x2, 2},
+}};
+
+constexpr std::array<std::pair<std::string_view, Special>, 40> specials = {
+    {{"%tid.x", Special::tid_x},
+     {"%tid.y", Special::tid_y},
+     {"%tid.z", Special::tid_z},
+     {"%ntid.x", Special::ntid_x},
+     {"%ntid.y", Special::ntid_y},
+     {"%ntid.z", Special::ntid_z},
+     {"%ctaid.x", Special::ctaid_x},
+     {"%ctaid.y", Special::ctaid_y},
+     {"%ctaid.z", Special::ctaid_z},
+     {"%nctaid.x", Special::nctaid_x},
+     {"%nctaid.y", Special::nctaid_y},
+     {"%nctaid.z", Special::nctaid_z},
+     {"%laneid", Special::laneid},
+     {"%warpid", Special::warpid},
+     {"%nwarpid", Special::nwarpid},
+     {"%smid", Special::smid},
+     {"%nsmid", Special::nsmid},
+     {"%gridid", Special::gridid},
+     {"%lanemask_eq", Special::lanemask_eq},
+     {"%lanemask_le", Special::lanemask_le},
+     {"%lanemask_lt", Special::lanemask_lt},
+     {"%lanemask_ge", Special::lanemask_ge},
+     {"%lanemask_gt", Special::lanemask_gt},
+     {"%clusterid.x", Special::clusterid_x},
+     {"%clusterid.y", Special::clusterid_y},
+     {"%clusterid.z", Special::clusterid_z},
+     {"%nclusterid.x", Special::nclusterid_x},
+     {"%nclusterid.y", Special::nclusterid_y},
+     {"%nclusterid.z", Special::nclusterid_z},
+     {"%cluster_ctaid.x", Special::cluster_ctaid_x},
+     {"%cluster_ctaid.y", Special::cluster_ctaid_y},
+     {"%cluster_ctaid.z", Special::cluster_ctaid_z},
+     {"%cluster_nctaid.x", Special::cluster_nctaid_x},
+     {"%cluster_nctaid.y", Special::cluster_nctaid_y},
+     {"%cluster_nctaid.z", Special::cluster_nctaid_z},
+     {"%cluster_ctarank", Special::cluster_ctarank},
+     {"%cluster_nctarank", Special::cluster_nctarank},
+     {"%is_explicit_cluster", Special::is_explicit_cluster},
+     {"%dynamic_smem_size", Special::dynamic_smem_size},
+     {"%total_smem_size", Special::total_smem_size}}};
+
+std::optional<uint64_t> literal_bits(const ptx::Operand& o, Type type) {
+  const bool negative = o.kind == ptx::Operand::Kind::unary && o.text == "-";
+  const ptx::Operand& number = negative ? o.parts[0] : o;
+  if (number.kind == ptx::Operand::Kind::number) {
+    std::string_view text = number.text;
+    const bool hex_float =
+        text.size() > 2 && text[0] == '0' && std::string_view("fFdD").find(text[1]) != std::string_view::npos;
+    const bool decimal = !hex_float && !(text.size() > 1 && (text[1] == 'x' || text[1] == 'X')) &&
+                         text.find_first_of(".eE") != std::string_view::npos;
+    if (hex_float || decimal ||
+        (is_float(type) && bytes(type) >= 4 && type != Type::f16x2 && type != Type::bf16x2)) {
+      double value = 0;
+      uint64_t bits = 0;
+      if (hex_float) {
+        std::from_chars(text.data() + 2, text.data() + text.size(), bits, 16);
+        const bool single = text[1] == 'f' || text[1] == 'F';
+        if (single && bytes(type) == 4 && !negative) return bits;  // NaNs keep their bits
+        if (!single && bytes(type) == 8 && !negative) return bits;
+        value = single ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)))
+                       : std::bit_cast<double>(bits);
+      } else if (!decimal && text.size() > 1 && (text[1] == 'x' || text[1] == 'X')) {
+        auto i = ptx::integer_value(o);
+        return i ? std::optional<uint64_t>(static_cast<uint64_t>(*i)) : std::nullopt;
+      } else {
+        value = std::strtod(std::string(text).c_str(), nullptr);
+      }
+      if (negative) value = -value;
+      return bytes(type) == 8 ? std::bit_cast<uint64_t>(value)
+                              : std::bit_cast<uint32_t>(static_cast<float>(value));
+    }
+  }
+  if (auto value = ptx::integer_value(o)) return static_cast<uint64_t>(*value);
+  return std::nullopt;
+}
+
+}  // namespace
+
+int bytes(Type type) {
+  for (const TypeRow& row : types)
+    if (row.type == type) return row.bytes;
+  return 0;
+}
+
+std::optional<Type> type_named(std::string_view name) {
+  for (const TypeRow& row : types)
+    if (row.name == name) return row.type;
+  return std::nullopt;
+}
+
+bool is_signed(Type t) {
+  return t == Type::s8 || t == Type::s16 || t == Type::s32 || t == Type::s64 || t == Type::s16x2;
+}
+
+bool is_float(Type t) {
+  switch (t) {
+    case Type::f16:
+    case Type::bf16:
+    case Type::f32:
+    case Type::tf32:
+    case Type::f64:
+    case Type::f16x2:
+    case Type::bf16x2:
+    case Type::f32x2:
+    case Type::e4m3:
+    case Type::e5m2:
+    case Type::e4m3x2:
+    case Type::e5m2x2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+const DecodeTable& decode_table() {
+  static const DecodeTable table = [] {
+    DecodeTable t;
+    for (auto add : {add_integer, add_bits, add_float, add_compare, add_convert, add_move, add_memory,
+                     add_atomic, add_async, add_control, add_lanes, add_barrier, add_mbarrier, add_copy,
+                     add_tensor, add_tensormap, add_matrix, add_wgmma})
+      add(t);
+    return t;
+  }();
+  return table;
+}
+
+Decode::Decode(Decoder& the_decoder, const ptx::Instruction& the_text, Instruction& the_out, size_t the_scope)
+    : out(the_out), text(the_text), decoder(the_decoder), scope(the_scope) {}
+
+const ptx::Operand& Decode::operand(size_t i) const {
+  if (i >= text.operands.size()) refuse(fmt::format("operand {} is missing", i + 1));
+  return text.operands[i];
+}
+
+bool Decode::take(std::string_view modifier) {
+  auto at = std::find(modifiers.begin(), modifiers.end(), modifier);
+  if (at == modifiers.end()) return false;
+  modifiers.erase(at);
+  return true;
+}
+
+bool Decode::take_any(std::initializer_list<std::string_view> any) {
+  bool found = false;
+  for (std::string_view m : any)
+    while (take(m)) found = true;
+  return found;
+}
+
+std::string_view Decode::take_one(std::initializer_list<std::string_view> any) {
+  for (std::string_view m : any)
+    if (take(m)) return m;
+  return {};
+}
+
+Type Decode::take_type_or(Type otherwise) {
+  for (auto at = modifiers.begin(); at != modifiers.end(); ++at)
+    if (auto type = type_named(*at)) {
+      modifiers.erase(at);
+      return *type;
+    }
+  return otherwise;
+}
+
+Type Decode::take_type() {
+  Type type = take_type_or(Type::none);
+  if (type == Type::none) refuse("it names no type");
+  return type;
+}
+
+void Decode::done() {
+  if (!modifiers.empty()) refuse(fmt::format("the modifier .{} is not supported here", modifiers.front()));
+}
+
+void Decode::expect(size_t least, size_t most) {
+  if (count() < least || count() > most)
+    refuse(fmt::format("it has {} operands, not {}", count(),
+                       least == most ? std::to_string(least) : fmt::format("{} to {}", least, most)));
+}
+
+uint32_t Decode::source(const ptx::Operand& o, Type type) {
+  const auto width = static_cast<uint32_t>(bytes(type));
+  if (o.kind == ptx::Operand::Kind::name) {
+    if (const Decoder::Symbol* symbol = decoder.find(o.text, scope)) {
+      if (symbol->kind == Decoder::Symbol::Kind::address) return decoder.constant(symbol->value, width);
+      if (symbol->predicate != (type == Type::pred) || symbol->bytes != width)
+        refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
+                           type == Type::pred ? 1 : 8 * width));
+      reads.push_back(symbol->at);
+      return symbol->at;
+    }
+    if (o.text == "WARP_SZ") return decoder.constant(32, width);
+    for (const auto& [name, special] : specials)
+      if (name == o.text) return decoder.special(special, width);
+    if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
+    refuse(fmt::format("{} is not declared", o.text));
+  }
+  if (o.kind == ptx::Operand::Kind::binary && o.text == "+" &&
+      o.parts[0].kind == ptx::Operand::Kind::name) {  // sym+4
+    const Decoder::Symbol* symbol = decoder.find(o.parts[0].text, scope);
+    auto offset = ptx::integer_value(o.parts[1]);
+    if (symbol && symbol->kind == Decoder::Symbol::Kind::address && offset)
+      return decoder.constant(symbol->value + static_cast<uint64_t>(*offset), width);
+  }
+  if (auto bits = literal_bits(o, type)) return decoder.constant(*bits, width);
+  refuse(fmt::format("{} is no operand of this width", ptx::print(o)));
+}
+
+uint32_t Decode::sink(const ptx::Operand& o, Type type) {
+  return o.is_name("_") ? no_register : destination(o, type);
+}
+
+uint32_t Decode::destination(const ptx::Operand& o, Type type) {
+  if (o.is_name("_")) refuse("the result needs a register");
+  const Decoder::Symbol* symbol = o.kind == ptx::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
+  if (!symbol || symbol->kind != Decoder::Symbol::Kind::reg)
+    refuse(fmt::format("{} is no register", ptx::print(o)));
+  if (symbol->predicate != (type == Type::pred) || symbol->bytes != bytes(type))
+    refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
+                       type == Type::pred ? 1 : 8 * bytes(type)));
+  writes.push_back(symbol->at);
+  return symbol->at;
+}
+
+uint32_t Decode::predicate(const ptx::Operand& o, bool& negated) {
+  negated = o.kind == ptx::Operand::Kind::unary && o.text == "!";
+  return source(negated ? o.parts[0] : o, Type::pred);
+}
+
+uint8_t Decode::register_bytes(const ptx::Operand& o) const {
+  const Decoder::Symbol* symbol = o.kind == ptx::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
+  return symbol && symbol->kind == Decoder::Symbol::Kind::reg ? symbol->bytes : 0;
+}
+
+uint32_t Decode::wide(const ptx::Operand& o, Type type, uint8_t& width, bool writes_it) {
+  width = static_cast<uint8_t>(bytes(type));
+  if (const uint8_t there = register_bytes(o); there > width && there <= 8) {
+    width = there;
+    type = there == 2 ? Type::b16 : there == 4 ? Type::b32 : Type::b64;
+  }
+  return writes_it ? destination(o, type) : source(o, type);
+}
+
+int64_t Decode::immediate(size_t i) {
+  auto value = ptx::integer_value(operand(i));
+  if (!value) refuse(fmt::format("{} is no constant", ptx::print(operand(i))));
+  return *value;
+}
+
+uint32_t Decode::label(const ptx::Operand& o) const {
+  auto at = decoder.find_label(o.text, scope);
+  if (!at) refuse(fmt::format("there is no label {}", ptx::print(o)));
+  return *at;
+}
+
+AddressOperand Decode::address(const ptx::Operand& o, size_t part) {
+  // Addresses wrap, as they do in a register.
+  auto sum = [](int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); };
+  const ptx::Operand* inside = &o;
+  if (o.kind == ptx::Operand::Kind::address) {
+    if (part >= o.parts.size()) refuse("the address has a part too few");
+    inside = &o.parts[part];
+  }
+  AddressOperand a;
+  const ptx::Operand* base = inside;
+  if (inside->kind == ptx::Operand::Kind::binary && (inside->text == "+" || inside->text == "-")) {
+    auto offset = ptx::integer_value(inside->parts[1]);
+    if (!offset) refuse(fmt::format("{} is no constant offset", ptx::print(inside->parts[1])));
+    a.displacement = inside->text == "+" ? *offset : sum(0, -static_cast<uint64_t>(*offset));
+    base = &inside->parts[0];
+  }
+  if (auto absolute = ptx::integer_value(*base)) {
+    a.displacement = sum(a.displacement, static_cast<uint64_t>(*absolute));
+    return a;
+  }
+  const Decoder::Symbol* symbol =
+      base->kind == ptx::Operand::Kind::name ? decoder.find(base->text, scope) : nullptr;
+  if (!symbol) refuse(fmt::format("{} is not declared", ptx::print(*base)));
+  if (symbol->kind == Decoder::Symbol::Kind::address) {
+    a.space = symbol->space;
+    a.displacement = sum(a.displacement, symbol->value);
+  } else {
+    if (symbol->bytes != 4 && symbol->bytes != 8)
+      refuse(fmt::format("{} is no register for an address", base->text));
+    a.base = symbol->at;
+    reads.push_back(symbol->at);
+    a.base_bytes = symbol->bytes;
+  }
+  return a;
+}
+
+void Decode::passes(Flow how, std::initializer_list<uint32_t> registers) {
+  flow = how;
+  for (uint32_t r : registers) {
+    auto at = std::find(reads.begin(), reads.end(), r);
+    passed.push_back(at == reads.end() ? no_register : r);
+    if (at != reads.end()) reads.erase(at);
+  }
+}
+
+void Decode::passes_list(Flow how) {
+  for (uint32_t k = 0; k < out.list_size; ++k) passes(how, {listed(k)});
+}
+
+void Decode::list(uint32_t value) {
+  if (out.list_size == 0) out.list = static_cast<uint32_t>(decoder.kernel_.lists.size());
+  decoder.kernel_.lists.push_back(value);
+  ++out.list_size;
+}
+
+uint32_t Decode::listed(uint32_t k) const { return decoder.kernel_.lists[out.list + k]; }
+
+// Three entries: the base, its bytes, and the displacement as a constant register.
+void Decode::list_address(const AddressOperand& a) {
+  list(a.base);
+  list(a.base_bytes);
+  list(decoder.constant(static_cast<uint64_t>(a.displacement), 8));
+}
+
+uint32_t Decode::list_source(const ptx::Operand& o, Type type) {
+  uint32_t r = source(o, type);
+  list(r);
+  return r;
+}
+
+std::vector<const ptx::Operand*> Decode::parts(const ptx::Operand& o) {
+  std::vector<const ptx::Operand*> list;
+  if (o.kind != ptx::Operand::Kind::vector) return {&o};
+  for (const ptx::Operand& part : o.parts) list.push_back(&part);
+  return list;
+}
+
+}  // namespace ptxbuilder::runtime::emulator

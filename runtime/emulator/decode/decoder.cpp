@@ -1,0 +1,402 @@
+#include "runtime/emulator/decode/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <functional>
+
+#include "runtime/emulator/machine/machine.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+// Registers that are constants are numbered from here until all others have their place.
+constexpr uint32_t constant_base = 0x8000'0000;
+static_assert(most_registers < constant_base);
+
+void unsupported(Warp& w, const Instruction& i, Lanes) {
+  w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.pc_of(i)]));
+}
+
+}  // namespace
+
+Decoder::Decoder(const ptx::Module& module, const std::string& kernel, GlobalMemory& memory)
+    : module_(module), memory_(memory) {
+  kernel_.name = kernel;
+  next_register_ = 128;
+  scopes_.push_back({});
+}
+
+// --- functions ---
+
+// Shared variables of all bodies are laid out ahead, since dynamic ones come last.
+static void for_each_shared(const std::vector<ptx::Statement>& body,
+                            const std::function<void(const ptx::Declaration&)>& f) {
+  for (const ptx::Statement& s : body) {
+    if (s.kind == ptx::Statement::Kind::declaration && s.declaration.has(".shared")) f(s.declaration);
+    if (s.kind == ptx::Statement::Kind::block) for_each_shared(s.block, f);
+  }
+}
+
+void Decoder::kernel_directives(const ptx::Function& f) {
+  auto number = [](const ptx::Directive& d, size_t i) {
+    return 2 * i + 1 < d.tokens.size() ? to_number(d.tokens[2 * i + 1]) : 1;
+  };
+  for (const ptx::Directive& d : f.directives) {
+    const std::string& name = d.tokens[0];
+    if (name == ".maxntid" || name == ".reqntid") {
+      auto extent = [&](size_t i) { return std::min(number(d, i), 1024u); };
+      kernel_.threads_most = extent(0) * extent(1) * extent(2);
+    }
+    if (name == ".maxnreg") kernel_.registers_most = number(d, 0);
+    if (name == ".reqnctapercluster") kernel_.required_cluster = {number(d, 0), number(d, 1), number(d, 2)};
+  }
+  for (const ptx::Declaration& d : f.parameters)
+    for (const ptx::Declarator& name : d.names) declare_parameter(d, name);
+}
+
+void Decoder::function(const ptx::Function& f) {
+  Routine& routine = routines_[f.name];
+  routine.entry = static_cast<uint32_t>(placed_.size());
+  scopes_.push_back({});
+  const size_t scope = scopes_.size() - 1;
+  if (f.entry) {
+    kernel_directives(f);
+  } else {
+    for (auto [list, symbols] :
+         {std::pair{&f.results, &routine.results}, std::pair{&f.parameters, &routine.parameters}})
+      for (const ptx::Declaration& d : *list)
+        for (const ptx::Declarator& name : d.names) {
+          if (d.has(".reg"))
+            throw Error(fmt::format(
+                "ptx function {}: parameters in registers are not supported by the emulator", f.name));
+          Symbol symbol;
+          symbol.kind = Symbol::Kind::address;
+          symbol.space = Space::local;
+          symbol.value = allocate_local(d, name);
+          symbol.size = static_cast<uint32_t>(size_of(d, name));
+          scopes_[scope].symbols[name.name] = symbol;
+          symbols->push_back(symbol);
+        }
+  }
+  for_each_shared(f.body, [&](const ptx::Declaration& d) { declare(d, scope); });
+  walk(f.body, scope);
+  // What runs off the end returns.
+  static const ptx::Instruction ret{std::nullopt, "ret", {}};
+  placed_.push_back({&ret, scope});
+  kernel_.lines.push_back(source_);
+  routine.end = static_cast<uint32_t>(placed_.size());
+}
+
+void Decoder::walk(const std::vector<ptx::Statement>& statements, size_t scope) {
+  std::string last_label;
+  for (const ptx::Statement& s : statements) {
+    switch (s.kind) {
+      case ptx::Statement::Kind::instruction:
+        source_.ptx = s.at.line;
+        kernel_.lines.push_back(source_);
+        placed_.push_back({&s.instruction, scope});
+        break;
+      case ptx::Statement::Kind::label:
+        if (!scopes_[scope].labels.try_emplace(s.label, static_cast<uint32_t>(placed_.size())).second)
+          ptx::fail(s.at, fmt::format("the label {} is declared twice", s.label));
+        last_label = s.label;
+        break;
+      case ptx::Statement::Kind::declaration:
+        if (!s.declaration.has(".shared")) declare(s.declaration, scope);
+        break;
+      case ptx::Statement::Kind::directive:
+        directive(s.directive, scope, last_label);
+        break;
+      case ptx::Statement::Kind::block:
+        scopes_.push_back({.parent = scope});
+        walk(s.block, scopes_.size() - 1);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void Decoder::directive(const ptx::Directive& d, size_t scope, const std::string& last_label) {
+  if (d.tokens[0] == ".loc") {
+    const uint32_t line = to_number(d.tokens[2]);
+    auto file = file_numbers_.find(to_number(d.tokens[1]));
+    if (line == 0) return;  // made by the compiler
+    source_.file = file == file_numbers_.end() ? uint16_t{0xffff} : file->second;
+    source_.line = line;
+  } else if (d.tokens[0] == ".branchtargets") {
+    for (size_t i = 1; i < d.tokens.size(); i += 2) scopes_[scope].tables[last_label].push_back(d.tokens[i]);
+  }
+}
+
+void Decoder::add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
+                       const ptx::Operand* arguments) {
+  CallSite call{static_cast<uint32_t>(&d.out - kernel_.code.data()), callee.at, callee.text, {}, {}};
+  for (auto [list, symbols] : {std::pair{results, &call.results}, std::pair{arguments, &call.arguments}})
+    if (list)
+      for (const ptx::Operand& o : list->parts) {
+        const Symbol* symbol = find(o.text, d.scope);
+        if (!symbol || symbol->kind != Symbol::Kind::address || symbol->space != Space::local)
+          throw Refused{fmt::format("the argument {} is no .param variable of the call", o.text)};
+        symbols->push_back(*symbol);
+      }
+  const ptx::Function* f = module_.find(callee.text);
+  if (!f) throw Refused{fmt::format("there is no function {}", callee.text)};
+  const bool provided = callee.text == "vprintf" || callee.text == "__assertfail";
+  if (!f->has_body && !provided)
+    throw Refused{
+        fmt::format("the function {} has no body, and the emulator does not provide it", callee.text)};
+  if (f->has_body && !routines_.count(callee.text) &&
+      std::find(wanted_.begin(), wanted_.end(), callee.text) == wanted_.end())
+    wanted_.push_back(callee.text);
+  calls_.push_back(std::move(call));
+}
+
+// Compares what a call passes with what the function takes, each a list of .param variables.
+void Decoder::check_call(const CallSite& call, const char* what, const std::vector<Symbol>& given,
+                         const std::vector<Symbol>& taken) {
+  if (given.size() != taken.size())
+    ptx::fail(call.at, fmt::format("this call of {} has {} {}, the function {}", call.callee, given.size(),
+                                   what, taken.size()));
+  if (given.size() > 255)
+    ptx::fail(call.at, fmt::format("{} {}: the emulator takes 255", given.size(), what));
+  for (size_t k = 0; k < given.size(); ++k)
+    if (given[k].size != taken[k].size)
+      ptx::fail(call.at, fmt::format("this call of {}: {} {} has {} B, the function's {} B", call.callee,
+                                     what, k, given[k].size, taken[k].size));
+}
+
+std::vector<uint32_t> Decoder::branch_targets(const std::string& table, size_t scope) const {
+  for (size_t s = scope;; s = scopes_[s].parent) {
+    if (auto t = scopes_[s].tables.find(table); t != scopes_[s].tables.end()) {
+      std::vector<uint32_t> targets;
+      for (const std::string& label : t->second) {
+        auto at = find_label(label, scope);
+        if (!at) throw Refused{fmt::format("there is no label {}", label)};
+        targets.push_back(*at);
+      }
+      return targets;
+    }
+    if (s == 0) throw Refused{fmt::format("there is no .branchtargets {}", table)};
+  }
+}
+
+void Decoder::link_calls() {
+  for (const CallSite& call : calls_) {
+    Instruction& i = kernel_.code[call.pc];
+    i.list = static_cast<uint32_t>(kernel_.lists.size());
+    auto put = [&](const Symbol& from, const Symbol& to) {
+      for (uint32_t x : {static_cast<uint32_t>(from.value), static_cast<uint32_t>(to.value), to.size})
+        kernel_.lists.push_back(x);
+    };
+    auto at = routines_.find(call.callee);
+    if (at == routines_.end()) {  // vprintf and __assertfail read their arguments where they are
+      std::vector<Symbol> taken;
+      for (uint32_t size :
+           call.callee == "vprintf" ? std::vector<uint32_t>{8, 8} : std::vector<uint32_t>{8, 8, 4, 8, 8})
+        taken.push_back({.size = size});
+      check_call(call, "arguments", call.arguments, taken);
+      for (const Symbol& s : call.arguments) put(s, s);
+      continue;
+    }
+    const Routine& routine = at->second;
+    check_call(call, "arguments", call.arguments, routine.parameters);
+    check_call(call, "results", call.results, routine.results);
+    i.target = routine.entry;
+    i.mode[0] = static_cast<uint8_t>(call.arguments.size());
+    i.mode[1] = static_cast<uint8_t>(call.results.size());
+    for (size_t k = 0; k < i.mode[0]; ++k) put(call.arguments[k], routine.parameters[k]);
+    for (size_t k = 0; k < i.mode[1]; ++k) put(routine.results[k], call.results[k]);
+  }
+}
+
+Kernel Decoder::run() {
+  const ptx::Function* entry = module_.find(kernel_.name);
+  if (!entry || !entry->entry || !entry->has_body)
+    throw Error(fmt::format("ptx: there is no .entry {}", kernel_.name));
+  variables();
+  wanted_.push_back(kernel_.name);
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const auto from = static_cast<uint32_t>(placed_.size());
+    function(*module_.find(wanted_[i]));
+    // Dynamic shared memory lies behind all static: its place is known once every body is laid out, so that
+    // functions called later that add static shared memory would move it.
+    const uint32_t end = align_up(kernel_.shared_bytes, kernel_.dynamic_align);
+    if (i == 0) {
+      for (uint32_t v : kernel_.dynamic) kernel_.shared[v].offset = end;
+      for (Scope& scope : scopes_)
+        for (auto& [name, symbol] : scope.symbols)
+          if (symbol.kind == Symbol::Kind::address && symbol.space == Space::shared && symbol.size == 0)
+            symbol.value = end;
+      if (!kernel_.dynamic.empty()) kernel_.shared_bytes = end;
+    } else if (!kernel_.dynamic.empty() && kernel_.shared_bytes > kernel_.shared[kernel_.dynamic[0]].offset) {
+      throw Error(
+          fmt::format("ptx function {}: static shared memory in a function that is called is not supported "
+                      "beside dynamic",
+                      wanted_[i]));
+    }
+    decode_all(from);
+  }
+  link_calls();
+  for (const auto& [name, routine] : routines_)
+    find_reconvergence(kernel_.code, kernel_.lists, routine.entry, routine.end);
+  finish_registers();
+  find_matrix_uses();
+  find_doubtful();
+  kernel_.entry = routines_[kernel_.name].entry;
+  return std::move(kernel_);
+}
+
+void Decoder::decode_all(uint32_t from) {
+  kernel_.code.resize(placed_.size());
+  kernel_.texts.resize(placed_.size());
+  uses_.resize(placed_.size());
+  for (auto pc = from; pc < placed_.size(); ++pc) decode_one(pc);
+}
+
+void Decoder::decode_one(uint32_t pc) {
+  const ptx::Instruction& text = *placed_[pc].text;
+  Instruction& out = kernel_.code[pc];
+  std::string spelled = ptx::print(text);
+  kernel_.texts[pc] =
+      spelled.size() > 200 ? spelled.substr(0, 80) + " ... " + spelled.substr(spelled.size() - 60) : spelled;
+  try {
+    if (text.guard) {
+      const Symbol* p = find(text.guard->predicate, placed_[pc].scope);
+      if (!p || !p->predicate)
+        throw Refused{fmt::format("the guard {} is no predicate register", text.guard->predicate)};
+      out.guard = p->at;
+      out.guard_negated = text.guard->negated;
+    }
+    const DecodeTable& table = decode_table();
+    Decode decode(*this, text, out, placed_[pc].scope);
+    std::string_view name = text.opcode;
+    auto found = table.end();
+    for (size_t length = name.size(); found == table.end() && length != std::string_view::npos && length > 0;
+         length = name.substr(0, length).find_last_of('.'))
+      found = table.find(name.substr(0, length));
+    if (found == table.end()) throw Refused{"the emulator does not know this instruction"};
+    std::string_view rest = name.substr(found->first.size());
+    if (!rest.empty()) decode.modifiers = ptx::split_opcode(rest.substr(1));
+    found->second(decode);
+    uses_[pc] = {decode.flow, std::move(decode.reads), std::move(decode.writes), std::move(decode.passed)};
+    matrix_registers_.insert(matrix_registers_.end(), decode.held.begin(), decode.held.end());
+  } catch (const Refused& refused) {
+    const uint32_t guard = out.guard;
+    const bool negated = out.guard_negated;
+    out = Instruction{};
+    out.guard = guard;
+    out.guard_negated = negated;
+    out.execute = unsupported;
+    out.list = pc;
+    kernel_.refused[pc] = refused.why;
+    kernel_.texts[pc] += fmt::format("  [{}]", refused.why);
+  }
+}
+
+void Decoder::finish_registers() {
+  kernel_.constants_at = align_up(next_register_, 64);
+  kernel_.register_bytes = kernel_.constants_at + align_up(next_constant_, 64);
+  auto place = [&](uint32_t& r) {
+    if (r != no_register && r >= constant_base) r = r - constant_base + kernel_.constants_at;
+  };
+  for (Instruction& i : kernel_.code) {
+    for (uint32_t& r : i.r) place(r);
+    for (uint32_t k = 0; k < i.list_size; ++k) place(kernel_.lists[i.list + k]);
+  }
+  for (SpecialRegister& s : kernel_.specials) place(s.at);
+  kernel_.constants.resize(kernel_.register_bytes - kernel_.constants_at);
+  for (const auto& [key, at] : constants_) {
+    auto [value, width] = key;
+    std::byte* to = kernel_.constants.data() + (at - constant_base);
+    if (width == 0) {
+      uint32_t mask = value ? all_lanes : 0;
+      std::memcpy(to, &mask, 4);
+    } else {
+      for (int lane = 0; lane < 32; ++lane)
+        std::memcpy(to + static_cast<size_t>(lane) * width, &value, std::min(width, 8u));
+    }
+  }
+}
+
+// Finds the instructions that touch what some wgmma holds on to, so that only they are checked when they run.
+void Decoder::find_matrix_uses() {
+  std::sort(matrix_registers_.begin(), matrix_registers_.end());
+  auto held = [&](uint32_t r) {
+    return std::binary_search(matrix_registers_.begin(), matrix_registers_.end(), r);
+  };
+  for (uint32_t pc = 0; pc < kernel_.code.size(); ++pc) {
+    if (uses_[pc].flow == Flow::accumulates) continue;
+    MatrixUse use;
+    for (const auto* list : {&uses_[pc].reads, &uses_[pc].passed})
+      for (uint32_t r : *list)
+        if (held(r)) use.reads.push_back(r);
+    for (uint32_t r : uses_[pc].writes)
+      if (held(r)) use.writes.push_back(r);
+    if (use.reads.empty() && use.writes.empty()) continue;
+    kernel_.code[pc].touches_matrix = true;
+    kernel_.matrix_uses[pc] = std::move(use);
+  }
+}
+
+// --- symbols ---
+
+const Decoder::Symbol* Decoder::find(const std::string& name, size_t scope) {
+  for (size_t s = scope;; s = scopes_[s].parent) {
+    if (auto at = scopes_[s].symbols.find(name); at != scopes_[s].symbols.end()) return &at->second;
+    if (const Symbol* symbol = find_in_range(name, scopes_[s])) return symbol;
+    if (s == 0) return nullptr;
+  }
+}
+
+// %r17 is register 17 of the range %r<20>, or 7 of %r1<8>.
+const Decoder::Symbol* Decoder::find_in_range(const std::string& name, Scope& scope) {
+  if (scope.ranges.empty()) return nullptr;
+  size_t digits = name.find_last_not_of("0123456789") + 1;
+  for (; digits < name.size(); ++digits) {
+    const std::string_view number = std::string_view(name).substr(digits);
+    if (number.size() > 10 || (number[0] == '0' && number.size() > 1)) continue;
+    auto range = scope.ranges.find(name.substr(0, digits));
+    uint64_t value = 0;
+    std::from_chars(number.data(), number.data() + number.size(), value);
+    if (range != scope.ranges.end() && value < range->second.count)
+      return &scope.symbols.emplace(name, place_register(name, range->second)).first->second;
+  }
+  return nullptr;
+}
+
+std::optional<uint32_t> Decoder::find_label(const std::string& name, size_t scope) const {
+  for (size_t s = scope;; s = scopes_[s].parent) {
+    if (auto at = scopes_[s].labels.find(name); at != scopes_[s].labels.end()) return at->second;
+    if (s == 0) return std::nullopt;
+  }
+}
+
+uint32_t Decoder::constant(uint64_t value, uint32_t width) {
+  if (width > 0 && width < 8) value &= (uint64_t{1} << (8 * width)) - 1;
+  auto [at, fresh] = constants_.try_emplace({value, width}, 0);
+  if (fresh) at->second = allocate_constant(width);
+  return at->second;
+}
+
+uint32_t Decoder::allocate_constant(uint32_t width) {
+  if (next_constant_ > most_registers)
+    throw Error(
+        fmt::format("ptx: the kernel {} has more constants than the emulator has room for", kernel_.name));
+  const uint32_t at = constant_base + next_constant_;
+  next_constant_ += align_up(width == 0 ? 4 : width * 32, 32);
+  return at;
+}
+
+uint32_t Decoder::special(Special which, uint32_t width) {
+  for (const SpecialRegister& s : kernel_.specials)
+    if (s.special == which && s.bytes == width) return s.at;
+  SpecialRegister s{which, allocate_constant(width), width};
+  kernel_.specials.push_back(s);
+  return s.at;
+}
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,286 @@
+// Turns one kernel of a PTX module into the dense form that is executed.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "ptxbuilder/ptx/ptx.h"
+#include "runtime/emulator/machine/memory.h"
+#include "runtime/emulator/machine/program.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+enum class Type : uint8_t {
+  none,
+  pred,
+  b8,
+  u8,
+  s8,
+  b16,
+  u16,
+  s16,
+  f16,
+  bf16,
+  b32,
+  u32,
+  s32,
+  f32,
+  tf32,
+  f16x2,
+  bf16x2,
+  u16x2,
+  s16x2,
+  b64,
+  u64,
+  s64,
+  f64,
+  f32x2,
+  b128,
+  e4m3,
+  e5m2,
+  e4m3x2,
+  e5m2x2
+};
+
+int bytes(Type type);
+bool is_signed(Type type);
+bool is_float(Type type);
+std::optional<Type> type_named(std::string_view name);
+
+// Of a warp's register file: what lies behind is numbered as constants until all others have their place.
+inline constexpr uint32_t most_registers = 0x4000'0000;
+
+// Thrown while one instruction is decoded: it becomes one that reports this text when it is executed.
+struct Refused {
+  std::string why;
+};
+
+// [base + displacement]
+struct AddressOperand {
+  uint32_t base = no_register;
+  uint8_t base_bytes = 0;  // 0 where there is no base
+  int64_t displacement = 0;
+  Space space = Space::generic;  // of a symbol; generic where there is none
+};
+
+class Decoder;
+
+// One instruction while it is decoded: what is left of its modifiers, and its operands as registers.
+class Decode {
+ public:
+  Decode(Decoder& decoder, const ptx::Instruction& text, Instruction& out, size_t scope);
+
+  Instruction& out;
+  const ptx::Instruction& text;
+  std::vector<std::string_view> modifiers;  // behind the first word, those not yet taken
+
+  size_t count() const { return text.operands.size(); }
+  const ptx::Operand& operand(size_t i) const;
+
+  bool take(std::string_view modifier);
+  bool take_any(std::initializer_list<std::string_view> any);  // all that are there; true if there was one
+  std::string_view take_one(std::initializer_list<std::string_view> any);  // empty where there is none
+  Type take_type();  // the first modifier that is one; refuses where there is none
+  Type take_type_or(Type otherwise);
+  void done();                             // refuses what is left
+  void expect(size_t least, size_t most);  // operands
+
+  // Registers. `type` gives the width, which the operand must have.
+  uint32_t source(const ptx::Operand& operand, Type type);
+  uint32_t source(size_t i, Type type) { return source(operand(i), type); }
+  uint32_t destination(const ptx::Operand& operand, Type type);
+  uint32_t destination(size_t i, Type type) { return destination(operand(i), type); }
+  uint32_t sink(const ptx::Operand& operand, Type type);  // the same, or no_register for _
+  uint32_t predicate(const ptx::Operand& operand, bool& negated);
+  uint8_t register_bytes(const ptx::Operand& operand) const;  // 0 for what is none, and for predicates
+  // Any register of up to 8 bytes that is at least as wide, or of the type's own width; its width in `width`.
+  uint32_t wide(const ptx::Operand& operand, Type type, uint8_t& width, bool writes);
+  int64_t immediate(size_t i);
+  uint32_t label(const ptx::Operand& operand) const;
+  AddressOperand address(const ptx::Operand& operand, size_t part = 0);
+  void list_address(const AddressOperand& a);  // appends base, bytes, displacement to the list
+  void list(uint32_t value);
+  uint32_t listed(uint32_t k) const;
+  uint32_t list_source(const ptx::Operand& operand, Type type);
+  // The parts of a vector operand, or the operand alone.
+  static std::vector<const ptx::Operand*> parts(const ptx::Operand& operand);
+
+  [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
+  // Refuses a type that the handler has no registers of the width for.
+  void require(bool takes_type) const {
+    if (!takes_type) refuse("it does not take this type");
+  }
+  Decoder& decoder;
+  const size_t scope;
+  // Says that of what was read, these values go into the result as they are.
+  void passes(Flow flow, std::initializer_list<uint32_t> registers);
+  void passes_list(Flow flow);  // the list's
+
+  std::vector<uint32_t> reads, writes;  // registers
+  std::vector<uint32_t> held;           // those that a wgmma goes on using
+  std::vector<uint32_t> passed;         // not among the reads; no_register for a constant
+  Flow flow = Flow::uses;
+};
+
+using DecodeFunction = void (*)(Decode&);
+// By the first word of the mnemonic, or by as many as are needed ("cp.async.bulk"): the longest wins.
+using DecodeTable = std::unordered_map<std::string_view, DecodeFunction>;
+const DecodeTable& decode_table();
+// add, sub, mul, fma and their kin of floating point types, whatever the mnemonic.
+void decode_float_arithmetic(Decode& d);
+void add_integer(DecodeTable& table);
+void add_bits(DecodeTable& table);
+void add_float(DecodeTable& table);
+void add_compare(DecodeTable& table);
+void add_convert(DecodeTable& table);
+void add_move(DecodeTable& table);
+void add_memory(DecodeTable& table);
+void add_atomic(DecodeTable& table);
+void add_async(DecodeTable& table);
+void add_control(DecodeTable& table);
+void add_lanes(DecodeTable& table);
+void add_barrier(DecodeTable& table);
+void add_mbarrier(DecodeTable& table);
+void add_copy(DecodeTable& table);
+void add_tensor(DecodeTable& table);
+void add_tensormap(DecodeTable& table);
+void add_matrix(DecodeTable& table);
+void add_wgmma(DecodeTable& table);
+
+class Decoder {
+ public:
+  Decoder(const ptx::Module& module, const std::string& kernel, GlobalMemory& memory);
+
+  Kernel run();
+  // Allocations made for the module's variables, which the program owns.
+  std::vector<Address> allocations;
+
+  // Bytes of a declared name, 0 where its extent is left open; and its alignment. Throw Error "ptx
+  // LINE:COLUMN:
+  // ..." for an extent that is no number of elements, and for an alignment that is no power of two.
+  static uint64_t size_of(const ptx::Declaration& d, const ptx::Declarator& name);
+  static uint32_t align_of(const ptx::Declaration& d, const ptx::Declarator& name);
+
+ private:
+  friend class Decode;
+
+  struct Symbol {
+    enum class Kind : uint8_t { reg, address } kind = Kind::reg;
+    uint32_t at = 0;  // of a register
+    uint8_t bytes = 0;
+    bool predicate = false;
+    Space space = Space::generic;  // of an address
+    uint64_t value = 0;
+    uint32_t size = 0;
+  };
+  // %r<177>: registers that get a place when the text first names one.
+  struct Range {
+    uint32_t count;
+    uint8_t bytes;
+    bool predicate;
+  };
+  struct Scope {
+    size_t parent = 0;
+    std::unordered_map<std::string, Symbol> symbols = {};
+    std::unordered_map<std::string, Range> ranges = {};
+    std::unordered_map<std::string, uint32_t> labels = {};
+    std::unordered_map<std::string, std::vector<std::string>> tables = {};  // .branchtargets
+  };
+  struct Placed {
+    const ptx::Instruction* text;
+    size_t scope;
+  };
+  struct CallSite {
+    uint32_t pc;
+    ptx::Position at;
+    std::string callee;
+    std::vector<Symbol> results, arguments;
+  };
+  struct Routine {
+    uint32_t entry = 0, end = 0;
+    std::vector<Symbol> results, parameters;
+    std::vector<std::string> callees;
+  };
+
+  void variables();
+  void declare_global(const ptx::Declaration& d);
+  void declare_registers(const ptx::Declaration& d, size_t scope);
+  void declare_parameter(const ptx::Declaration& d, const ptx::Declarator& name);  // of the kernel
+  uint64_t initial_bits(const ptx::Operand& o, uint64_t bytes);
+  void function(const ptx::Function& f);
+  void walk(const std::vector<ptx::Statement>& statements, size_t scope);
+  void declare(const ptx::Declaration& d, size_t scope);
+  void directive(const ptx::Directive& d, size_t scope, const std::string& last_label);
+  void decode_all(uint32_t from);
+  void decode_one(uint32_t pc);
+  void link_calls();
+  static void check_call(const CallSite& call, const char* what, const std::vector<Symbol>& given,
+                         const std::vector<Symbol>& taken);
+  void finish_registers();
+  void find_matrix_uses();
+  void find_doubtful();
+  std::vector<uint32_t> read_undefined(uint32_t from, uint32_t to, std::map<uint32_t, Watch>& watches) const;
+  void kernel_directives(const ptx::Function& f);
+
+  const Symbol* find(const std::string& name, size_t scope);
+  const Symbol* find_in_range(const std::string& name, Scope& scope);
+  Symbol place_register(const std::string& name, const Range& range);
+  std::optional<uint32_t> find_label(const std::string& name, size_t scope) const;
+  uint32_t constant(uint64_t value, uint32_t bytes);
+  uint32_t special(Special which, uint32_t bytes);
+  uint32_t allocate_local(const ptx::Declaration& d, const ptx::Declarator& name);
+  uint32_t allocate_constant(uint32_t width);
+
+  const ptx::Module& module_;
+  GlobalMemory& memory_;
+  Kernel kernel_;
+  std::vector<Scope> scopes_;
+  std::vector<Placed> placed_;
+  std::vector<CallSite> calls_;
+  std::map<std::string, Routine> routines_;
+  std::vector<std::string> wanted_;
+  std::map<std::pair<uint64_t, uint32_t>, uint32_t> constants_;
+  uint32_t next_register_ = 0, next_constant_ = 0;
+  SourceLine source_;
+  struct RegisterUse {
+    Flow flow = Flow::uses;
+    std::vector<uint32_t> reads, writes, passed;
+  };
+  std::vector<RegisterUse> uses_;  // of each instruction
+  std::vector<uint32_t> matrix_registers_;
+  std::map<uint32_t, uint16_t> file_numbers_;
+
+ public:
+  void add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
+                const ptx::Operand* arguments);
+  std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
+  const Kernel& kernel() const { return kernel_; }
+  void communicates() { kernel_.communicates = true; }
+};
+
+inline uint32_t align_up(uint64_t value, uint64_t to) {
+  return static_cast<uint32_t>((value + to - 1) / to * to);
+}
+uint32_t to_number(std::string_view text);  // an integer; 0 where it is none, at most 2^32 - 1
+
+// A stretch of instructions that are entered at the first and left at the last.
+struct Block {
+  uint32_t from = 0, to = 0;         // program counters
+  std::vector<uint32_t> successors;  // blocks; none where the thread or the function ends
+};
+// The blocks of code[from, to), in its order.
+std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<uint32_t>& lists,
+                                uint32_t from, uint32_t to);
+
+// Where the sides of each branch of code[from, to) meet again: fills Instruction::reconverge.
+void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32_t>& lists, uint32_t from,
+                        uint32_t to);
+
+// Whether control may leave this instruction for another place than the next.
+bool is_branch(const Instruction& i);
+bool is_branch_table(const Instruction& i);
+bool ends_thread(const Instruction& i);  // ret, exit, trap: when not guarded, nothing follows
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,195 @@
+// Atomic operations (PTX ISA, atom, red).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/emulator/instructions/handlers.h"
+#include "runtime/emulator/instructions/reduce.h"
+#include "runtime/emulator/machine/numeric.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+uint64_t reduce(Reduction op, Type type, uint64_t a, uint64_t b) {
+  const int width = bytes(type);
+  if (is_float(type)) {
+    switch (type) {
+      case Type::f32: {
+        float x = std::bit_cast<float>(static_cast<uint32_t>(a)),
+              y = std::bit_cast<float>(static_cast<uint32_t>(b));
+        float r = op == Reduction::add ? x + y : op == Reduction::min ? std::fmin(x, y) : std::fmax(x, y);
+        return std::bit_cast<uint32_t>(r);
+      }
+      case Type::f64: {
+        double x = std::bit_cast<double>(a), y = std::bit_cast<double>(b);
+        return std::bit_cast<uint64_t>(op == Reduction::add   ? x + y
+                                       : op == Reduction::min ? std::fmin(x, y)
+                                                              : std::fmax(x, y));
+      }
+      case Type::f16x2:
+      case Type::bf16x2: {
+        Type half = type == Type::f16x2 ? Type::f16 : Type::bf16;
+        return reduce(op, half, a & 0xffff, b & 0xffff) | reduce(op, half, a >> 16, b >> 16) << 16;
+      }
+      default: {
+        const bool brain = type == Type::bf16;
+        auto load = [&](uint64_t bits) {
+          return brain ? from_bf16(static_cast<uint16_t>(bits)) : from_f16(static_cast<uint16_t>(bits));
+        };
+        float x = load(a), y = load(b);
+        float r = op == Reduction::add ? x + y : op == Reduction::min ? std::fmin(x, y) : std::fmax(x, y);
+        return brain ? to_bf16(r) : to_f16(r);
+      }
+    }
+  }
+  auto wide = [&](uint64_t x) {
+    return is_signed(type) ? static_cast<int64_t>(x << (64 - 8 * width)) >> (64 - 8 * width) : 0;
+  };
+  switch (op) {
+    case Reduction::add:
+      return a + b;
+    case Reduction::min:
+      return is_signed(type) ? (wide(a) < wide(b) ? a : b) : std::min(a, b);
+    case Reduction::max:
+      return is_signed(type) ? (wide(a) > wide(b) ? a : b) : std::max(a, b);
+    case Reduction::and_:
+      return a & b;
+    case Reduction::or_:
+      return a | b;
+    case Reduction::xor_:
+      return a ^ b;
+    case Reduction::inc:
+      return a >= b ? 0 : a + 1;
+    case Reduction::dec:
+      return a == 0 || a > b ? b : a - 1;
+    case Reduction::exch:
+      return b;
+    default:
+      return b;
+  }
+}
+
+Reduction take_reduction(Decode& d) {
+  constexpr std::pair<std::string_view, Reduction> names[] = {
+      {"add", Reduction::add},   {"min", Reduction::min},  {"max", Reduction::max}, {"and", Reduction::and_},
+      {"or", Reduction::or_},    {"xor", Reduction::xor_}, {"inc", Reduction::inc}, {"dec", Reduction::dec},
+      {"exch", Reduction::exch}, {"cas", Reduction::cas}};
+  for (auto [name, op] : names)
+    if (d.take(name)) return op;
+  d.refuse("it names no operation");
+}
+
+void require_reduction(Decode& d, Reduction op, Type type, bool to_global) {
+  auto is = [&](std::initializer_list<Type> any) {
+    return std::find(any.begin(), any.end(), type) != any.end();
+  };
+  bool takes = false;
+  switch (op) {
+    case Reduction::add:
+      takes = is({Type::u32, Type::s32, Type::u64}) ||
+              (!to_global && d.text.opcode.starts_with("red") && is({Type::s64})) ||
+              (to_global && is({Type::f16, Type::bf16, Type::f32, Type::f64}));
+      break;
+    case Reduction::min:
+    case Reduction::max:
+      takes = is({Type::u32, Type::s32}) || (to_global && is({Type::u64, Type::s64, Type::f16, Type::bf16}));
+      break;
+    case Reduction::inc:
+    case Reduction::dec:
+      takes = is({Type::u32});
+      break;
+    case Reduction::and_:
+    case Reduction::or_:
+    case Reduction::xor_:
+      takes = is({Type::b32}) || (to_global && is({Type::b64}));
+      break;
+    default:
+      break;
+  }
+  if (!takes)
+    d.refuse(fmt::format("a reduction into {} memory does not take this operation on this type",
+                         to_global ? "global" : "shared"));
+}
+
+namespace {
+
+// r[0] old value (atom), list: data registers (vector), r[2] the second operand of cas, r[5] base. mode: 0
+// Reduction, 1 Type, 2 vector length, 7 base width.
+void execute_atomic(Warp& w, const Instruction& i, Lanes lanes) {
+  const auto op = static_cast<Reduction>(i.mode[0]);
+  const auto type = static_cast<Type>(i.mode[1]);
+  const auto width = static_cast<uint32_t>(bytes(type)), length = uint32_t{i.mode[2]};
+  for_lanes(lanes, [&](int lane) {
+    const uint64_t address = w.address(i.r[5], i.mode[7], i.immediate, lane);
+    if (address % (width * length))
+      w.fail(Fault::misaligned,
+             fmt::format("the address {:#x} is not a multiple of {} B", address, width * length), lane);
+    Cta* owner;
+    uint32_t offset = 0;
+    std::byte* place = w.place(address, width * length, i.space, lane, owner, offset);
+    if (!owner) w.global(address, width * length, lane, true, "this");
+    w.order_before(owner, offset);
+    if (owner) w.touch(*owner, offset, width * length, true, lane);
+    for (uint32_t k = 0; k < length; ++k) {
+      uint64_t old = 0, operand = 0, result;
+      std::memcpy(&old, place + k * width, width);
+      std::memcpy(&operand, w.at<std::byte>(w.listed(i, k)) + static_cast<uint32_t>(lane) * width, width);
+      if (op == Reduction::cas) {
+        uint64_t fresh = 0;
+        std::memcpy(&fresh, w.at<std::byte>(i.r[2]) + static_cast<uint32_t>(lane) * width, width);
+        result = old == operand ? fresh : old;
+      } else {
+        result = reduce(op, type, old, operand);
+      }
+      std::memcpy(place + k * width, &result, width);
+      const uint32_t to = length == 1 ? i.r[0] : i.list_size > length ? w.listed(i, length + k) : no_register;
+      if (to != no_register)
+        std::memcpy(w.at<std::byte>(to) + static_cast<uint32_t>(lane) * width, &old, width);
+    }
+    w.order_after(owner, offset);
+  });
+}
+
+void decode_atomic(Decode& d, bool returns) {
+  d.take_any({"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "noftz"});
+  d.take_any({"gpu", "sys"});
+  const bool hint = d.take("L2::cache_hint");
+  std::string_view space = d.take_one({"global", "shared::cta", "shared::cluster", "shared"});
+  d.out.space = space.empty() ? Space::generic : space == "global" ? Space::global : Space::cluster;
+  if (d.out.space != Space::cluster) d.decoder.communicates();
+  std::string_view vector = d.take_one({"v2", "v4", "v8"});
+  Reduction op = take_reduction(d);
+  Type type = d.take_type();
+  d.done();
+  d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
+  const size_t first = returns ? 1 : 0, operands = first + 2 + (op == Reduction::cas) + hint;
+  d.expect(operands, operands);
+  AddressOperand a = d.address(d.operand(first));
+  auto parts = Decode::parts(d.operand(first + 1));
+  for (const ptx::Operand* o : parts) d.list(d.source(*o, type));
+  d.out.mode[2] = static_cast<uint8_t>(vector.empty() ? 1 : vector[1] - '0');
+  if (parts.size() != d.out.mode[2]) d.refuse("the data do not match the vector length");
+  if (returns) {
+    auto to = Decode::parts(d.operand(0));
+    if (to.size() == 1)
+      d.out.r[0] = d.sink(*to[0], type);
+    else
+      for (const ptx::Operand* o : to) d.list(d.sink(*o, type));
+  }
+  if (op == Reduction::cas) d.out.r[2] = d.source(first + 2, type);
+  d.out.mode[0] = static_cast<uint8_t>(op);
+  d.out.mode[1] = static_cast<uint8_t>(type);
+  d.out.mode[7] = a.base_bytes;
+  d.out.r[5] = a.base;
+  d.out.immediate = a.displacement;
+  d.out.execute = execute_atomic;
+}
+
+}  // namespace
+
+void add_atomic(DecodeTable& t) {
+  t["atom"] = [](Decode& d) { decode_atomic(d, true); };
+  t["red"] = [](Decode& d) { decode_atomic(d, false); };
+}
+
+}  // namespace ptxbuilder::runtime::emulator

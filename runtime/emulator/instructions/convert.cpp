@@ -1,0 +1,368 @@
+// Conversions between types (PTX ISA, cvt, cvta, and mov between packed and plain registers).
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/emulator/instructions/handlers.h"
+#include "runtime/emulator/machine/numeric.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+// Everything that one cvt is. mode: to, from, rounding, flags, width of the destination and of the source
+// register.
+enum : uint8_t { ftz = 1, saturate = 2, finite = 4, relu = 8, to_integer_value = 16 };
+
+double round_to_integer(double x, Rounding r) {
+  switch (r) {
+    case Rounding::rz:
+      return std::trunc(x);
+    case Rounding::rm:
+      return std::floor(x);
+    case Rounding::rp:
+      return std::ceil(x);
+    case Rounding::rna:
+      return std::round(x);
+    case Rounding::rn:
+      break;
+  }
+  return std::nearbyint(x);
+}
+
+uint64_t low_bits(uint64_t x, int width) { return width >= 8 ? x : x & ((uint64_t{1} << (8 * width)) - 1); }
+
+int64_t sign_extend(uint64_t x, int width) {
+  const int shift = 64 - 8 * width;
+  return static_cast<int64_t>(x << shift) >> shift;
+}
+
+double real_value(uint64_t bits, Type type) {
+  switch (type) {
+    case Type::f64:
+      return std::bit_cast<double>(bits);
+    case Type::f32:
+    case Type::tf32:
+      return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    case Type::f16:
+      return static_cast<double>(from_f16(static_cast<uint16_t>(bits)));
+    case Type::bf16:
+      return static_cast<double>(from_bf16(static_cast<uint16_t>(bits)));
+    case Type::e4m3:
+      return static_cast<double>(decode(static_cast<uint32_t>(bits & 255), e4m3_format));
+    default:
+      return static_cast<double>(decode(static_cast<uint32_t>(bits & 255), e5m2_format));
+  }
+}
+
+// PTX ISA, cvt: float to integer saturates; NaN becomes 0, but the most negative or largest 64-bit code for
+// s64 and u64 kin.
+uint64_t to_integer(double x, Type type, Rounding rounding) {
+  const int width = bytes(type) * 8;
+  if (std::isnan(x)) return width == 64 ? uint64_t{1} << 63 : 0;
+  x = round_to_integer(x, rounding);
+  if (is_signed(type)) {
+    const double most = std::ldexp(1.0, width - 1);
+    if (x >= most) return static_cast<uint64_t>((static_cast<unsigned __int128>(1) << (width - 1)) - 1);
+    if (x < -most) return uint64_t{1} << (width - 1);
+    return static_cast<uint64_t>(static_cast<int64_t>(x));
+  }
+  if (x <= 0) return 0;
+  if (x >= std::ldexp(1.0, width)) return width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
+  return static_cast<uint64_t>(x);
+}
+
+uint64_t from_real(double x, Type to, Rounding rounding, uint8_t flags) {
+  if (flags & to_integer_value) x = round_to_integer(x, rounding);
+  if (flags & saturate && is_float(to)) x = x > 0 ? std::min(x, 1.0) : 0;
+  if (flags & relu && x < 0) x = 0;
+  if (!is_float(to)) return to_integer(x, to, rounding);
+  const bool finite_only = flags & finite;
+  switch (to) {
+    case Type::f64:
+      return std::bit_cast<uint64_t>(x);
+    case Type::f32: {
+      uint32_t bits = encode(x, f32_format, rounding, finite_only);
+      if (flags & ftz && (bits & 0x7f800000) == 0) bits &= 0x80000000;
+      return bits;
+    }
+    case Type::tf32:
+      return uint64_t{encode(x, tf32_format, rounding, finite_only)} << 13;
+    case Type::f16:
+      return encode(x, f16_format, rounding, finite_only);
+    case Type::bf16:
+      return encode(x, bf16_format, rounding, finite_only);
+    case Type::e4m3:
+      return encode(x, e4m3_format, rounding, true);
+    default:
+      return encode(x, e5m2_format, rounding, true);
+  }
+}
+
+// An integer to a float needs its own rounding from 64 bits.
+double integer_to_real(uint64_t bits, Type from, Type to, Rounding rounding) {
+  const bool negative = is_signed(from) && sign_extend(bits, bytes(from)) < 0;
+  uint64_t magnitude =
+      negative ? 0 - static_cast<uint64_t>(sign_extend(bits, bytes(from))) : low_bits(bits, bytes(from));
+  const int keep = to == Type::f64 ? 53 : to == Type::f32 ? 24 : 53;
+  const int length = magnitude == 0 ? 0 : 64 - std::countl_zero(magnitude);
+  if (length > keep) {
+    const int drop = length - keep;
+    const uint64_t rest = magnitude & ((uint64_t{1} << drop) - 1), half = uint64_t{1} << (drop - 1);
+    uint64_t kept = magnitude >> drop;
+    bool up = rounding == Rounding::rn   ? rest > half || (rest == half && kept & 1)
+              : rounding == Rounding::rp ? rest != 0 && !negative
+              : rounding == Rounding::rm ? rest != 0 && negative
+                                         : false;
+    double value = std::ldexp(static_cast<double>(kept + up), drop);
+    return negative ? -value : value;
+  }
+  double value = static_cast<double>(magnitude);
+  return negative ? -value : value;
+}
+
+uint64_t clamp_integer(uint64_t bits, Type from, Type to) {
+  const __int128 value = is_signed(from) ? static_cast<__int128>(sign_extend(bits, bytes(from)))
+                                         : static_cast<__int128>(low_bits(bits, bytes(from)));
+  const int width = 8 * bytes(to);
+  const __int128 most = (static_cast<__int128>(1) << (is_signed(to) ? width - 1 : width)) - 1,
+                 least = is_signed(to) ? -most - 1 : 0;
+  return static_cast<uint64_t>(std::min(std::max(value, least), most));
+}
+
+uint64_t load(const std::byte* r, int lane, int width) {
+  uint64_t x = 0;
+  std::memcpy(&x, r + static_cast<ptrdiff_t>(lane) * width, static_cast<size_t>(width));
+  return x;
+}
+
+void execute_cvt(Warp& w, const Instruction& i, Lanes lanes) {
+  const auto to = static_cast<Type>(i.mode[0]), from = static_cast<Type>(i.mode[1]);
+  const auto rounding = static_cast<Rounding>(i.mode[2]);
+  const uint8_t flags = i.mode[3];
+  const int wide = i.mode[4], narrow = i.mode[5];
+  std::byte *d = w.at<std::byte>(i.r[0]), *s = w.at<std::byte>(i.r[1]);
+  for_lanes(lanes, [&](int lane) {
+    uint64_t bits = low_bits(load(s, lane, narrow), bytes(from)), out;
+    if (is_float(from)) {
+      double x = real_value(bits, from);
+      if (flags & ftz && from == Type::f32 && std::fabs(x) < 0x1p-126) x = std::copysign(0.0, x);
+      out = from_real(x, to, rounding, flags);
+    } else if (is_float(to)) {
+      out = from_real(integer_to_real(bits, from, to, rounding), to, rounding, flags);
+    } else {
+      out = flags & saturate  ? clamp_integer(bits, from, to)
+            : is_signed(from) ? static_cast<uint64_t>(sign_extend(bits, bytes(from)))
+                              : bits;
+    }
+    out = low_bits(out, bytes(to));
+    if (!is_float(to) && is_signed(to))
+      out = static_cast<uint64_t>(sign_extend(out, bytes(to)));  // a wider register
+    std::memcpy(d + static_cast<ptrdiff_t>(lane) * wide, &out, static_cast<size_t>(wide));
+  });
+}
+
+// Pairs: the first source goes to the upper half. mode as above; r[2] is the lower.
+void execute_cvt_pair(Warp& w, const Instruction& i, Lanes lanes) {
+  const auto to = static_cast<Type>(i.mode[0]);
+  const auto rounding = static_cast<Rounding>(i.mode[2]);
+  const uint8_t flags = i.mode[3];
+  const float *high = w.at<float>(i.r[1]), *low = w.at<float>(i.r[2]);
+  for_lanes(lanes, [&](int k) {
+    auto one = [&](float x, Type type) -> uint32_t {
+      if (type == Type::bf16 && flags == 0 && rounding == Rounding::rn) return to_bf16(x);
+      return static_cast<uint32_t>(from_real(static_cast<double>(x), type, rounding, flags));
+    };
+    if (to == Type::f16x2 || to == Type::bf16x2) {
+      Type half = to == Type::f16x2 ? Type::f16 : Type::bf16;
+      w.at<uint32_t>(i.r[0])[k] = one(high[k], half) << 16 | one(low[k], half);
+    } else {
+      Type quarter = to == Type::e4m3x2 ? Type::e4m3 : Type::e5m2;
+      w.at<uint16_t>(i.r[0])[k] = static_cast<uint16_t>(one(high[k], quarter) << 8 | one(low[k], quarter));
+    }
+  });
+}
+
+// f16x2 <-> e4m3x2, e5m2x2.
+void execute_cvt_packed(Warp& w, const Instruction& i, Lanes lanes) {
+  const auto to = static_cast<Type>(i.mode[0]), from = static_cast<Type>(i.mode[1]);
+  auto half_of = [](Type t) {
+    return t == Type::f16x2    ? Type::f16
+           : t == Type::bf16x2 ? Type::bf16
+           : t == Type::e4m3x2 ? Type::e4m3
+                               : Type::e5m2;
+  };
+  const int in = bytes(from) / 2, out = bytes(to) / 2;
+  std::byte *d = w.at<std::byte>(i.r[0]), *s = w.at<std::byte>(i.r[1]);
+  for_lanes(lanes, [&](int lane) {
+    uint64_t bits = load(s, lane, 2 * in), result = 0;
+    for (int k = 0; k < 2; ++k) {
+      double x = real_value(low_bits(bits >> (8 * in * k), in), half_of(from));
+      result |= low_bits(from_real(x, half_of(to), static_cast<Rounding>(i.mode[2]), i.mode[3]), out)
+                << (8 * out * k);
+    }
+    std::memcpy(d + static_cast<ptrdiff_t>(lane) * 2 * out, &result, static_cast<size_t>(2 * out));
+  });
+}
+
+template <class D, class S>
+struct Plain {
+  D operator()(S x) const { return static_cast<D>(x); }
+};
+
+// cvt.pack: {c, sat(a), sat(b)}, the bytes of a and b below the low half of c.
+template <class Byte>
+void execute_cvt_pack(Warp& w, const Instruction& i, Lanes lanes) {
+  auto clamped = [](int32_t x) {
+    return static_cast<uint32_t>(static_cast<uint8_t>(
+        std::clamp<int32_t>(x, std::numeric_limits<Byte>::min(), std::numeric_limits<Byte>::max())));
+  };
+  each_lane(
+      lanes, [&](int32_t a, int32_t b, uint32_t c) { return c << 16 | clamped(a) << 8 | clamped(b); },
+      w.at<uint32_t>(i.r[0]), w.at<int32_t>(i.r[1]), w.at<int32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
+}
+
+void decode_cvt_pack(Decode& d) {
+  bool saturates = d.take("sat"), is_signed = d.take("s8");
+  if (!saturates || !(is_signed || d.take("u8")) || !d.take("s32"))
+    d.refuse("it packs s32 into s8 or u8 with .sat");
+  d.take("b32");
+  operands(d, Type::b32, 3);
+  d.out.execute = is_signed ? execute_cvt_pack<int8_t> : execute_cvt_pack<uint8_t>;
+}
+
+void decode_cvt(Decode& d) {
+  if (d.take("pack")) return decode_cvt_pack(d);
+  uint8_t flags = 0;
+  Rounding rounding = Rounding::rn;
+  if (d.take("ftz")) flags |= ftz;
+  if (d.take("sat")) flags |= saturate;
+  if (d.take("satfinite")) flags |= finite;
+  if (d.take("relu")) flags |= relu;
+  if (auto r = d.take_one({"rni", "rzi", "rmi", "rpi"}); !r.empty()) {
+    flags |= to_integer_value;
+    rounding = r == "rzi"   ? Rounding::rz
+               : r == "rmi" ? Rounding::rm
+               : r == "rpi" ? Rounding::rp
+                            : Rounding::rn;
+  }
+  if (auto r = d.take_one({"rna", "rn", "rz", "rm", "rp"}); !r.empty())
+    rounding = r == "rna"  ? Rounding::rna
+               : r == "rz" ? Rounding::rz
+               : r == "rm" ? Rounding::rm
+               : r == "rp" ? Rounding::rp
+                           : Rounding::rn;
+  Type to = d.take_type(), from = d.take_type();
+  d.done();
+  d.out.mode[0] = static_cast<uint8_t>(to);
+  d.out.mode[1] = static_cast<uint8_t>(from);
+  d.out.mode[2] = static_cast<uint8_t>(rounding);
+  d.out.mode[3] = flags;
+  const bool packed_to = to == Type::f16x2 || to == Type::bf16x2 || to == Type::e4m3x2 || to == Type::e5m2x2;
+  if (packed_to && from == Type::f32) {
+    d.expect(3, 3);
+    d.out.r[0] = d.destination(0, to);
+    d.out.r[1] = d.source(1, from);
+    d.out.r[2] = d.source(2, from);
+    d.out.execute = execute_cvt_pair;
+    return;
+  }
+  d.expect(2, 2);
+  if (packed_to) {
+    d.require(from == Type::f16x2 || from == Type::bf16x2 || from == Type::e4m3x2 || from == Type::e5m2x2);
+    d.out.r[0] = d.destination(0, to);
+    d.out.r[1] = d.source(1, from);
+    d.out.execute = execute_cvt_packed;
+    return;
+  }
+  for (Type type : {to, from}) d.require(bytes(type) > 0 && bytes(type) <= 8);
+  d.out.r[0] = d.wide(d.operand(0), to, d.out.mode[4], true);
+  d.out.r[1] = d.wide(d.operand(1), from, d.out.mode[5], false);
+  d.out.execute = execute_cvt;
+  // The conversions of every address computation, vectorised.
+  const bool exact = d.out.mode[4] == bytes(to) && d.out.mode[5] == bytes(from) && flags == 0;
+  if (exact && bytes(to) == 8 && from == Type::u32 && !is_float(to))
+    d.out.execute = unary<uint64_t, uint32_t, Plain<uint64_t, uint32_t>>;
+  if (exact && bytes(to) == 8 && from == Type::s32 && !is_float(to))
+    d.out.execute = unary<int64_t, int32_t, Plain<int64_t, int32_t>>;
+  if (exact && bytes(to) == 4 && !is_float(to) && (from == Type::u64 || from == Type::s64))
+    d.out.execute = unary<uint32_t, uint64_t, Plain<uint32_t, uint64_t>>;
+  if (exact && to == Type::f32 && from == Type::s32 && rounding == Rounding::rn)
+    d.out.execute = unary<float, int32_t, Plain<float, int32_t>>;
+}
+
+// cvta: immediate is what is added; the 32-bit form is widened by none.
+template <class T>
+void execute_cvta(Warp& w, const Instruction& i, Lanes lanes) {
+  each_lane(
+      lanes, [add = static_cast<T>(i.immediate)](T a) { return static_cast<T>(a + add); }, w.at<T>(i.r[0]),
+      w.at<T>(i.r[1]));
+}
+
+void decode_cvta(Decode& d) {
+  const bool to = d.take("to");
+  std::string_view space = d.take_one(
+      {"global", "shared::cluster", "shared::cta", "shared", "local", "const", "param::entry", "param"});
+  if (space.empty()) d.refuse("it names no state space");
+  Type type = d.take_type();
+  d.require(bytes(type) == 4 || bytes(type) == 8);
+  operands(d, type, 1);
+  uint64_t window = space.starts_with("shared")  ? shared_window
+                    : space == "local"           ? local_window
+                    : space.starts_with("param") ? param_window
+                                                 : 0;
+  if (bytes(type) != 8 && window) d.refuse("32-bit generic addresses are not supported");
+  d.out.immediate = static_cast<int64_t>(to ? 0 - window : window);
+  d.out.execute = bytes(type) == 8 ? execute_cvta<uint64_t> : execute_cvta<uint32_t>;
+}
+
+void execute_isspacep(Warp& w, const Instruction& i, Lanes lanes) {
+  const uint64_t* a = w.at<uint64_t>(i.r[1]);
+  uint32_t& p = *w.at<uint32_t>(i.r[0]);
+  for_lanes(lanes, [&](int k) {
+    bool yes = false;
+    const bool local = in_window(a[k], local_window), shared = in_window(a[k], shared_window),
+               param = in_window(a[k], param_window);
+    switch (i.mode[0]) {
+      case 0:
+        yes = !local && !shared && !param;
+        break;
+      case 1:
+        yes = shared && (((a[k] >> 24) & 255) == 0 || ((a[k] >> 24) & 255) == w.cta.rank + 1);
+        break;
+      case 2:
+        yes = shared;
+        break;
+      case 3:
+        yes = local;
+        break;
+      default:
+        yes = param;
+    }
+    p = (p & ~(1u << k)) | (static_cast<Lanes>(yes) << k);
+  });
+}
+
+void decode_isspacep(Decode& d) {
+  std::string_view space = d.take_one(
+      {"global", "const", "shared::cluster", "shared::cta", "shared", "local", "param::entry", "param"});
+  d.done();
+  d.expect(2, 2);
+  d.out.r[0] = d.destination(0, Type::pred);
+  d.out.r[1] = d.source(1, Type::b64);
+  d.out.mode[0] = space == "global" || space == "const" ? 0
+                  : space == "shared::cluster"          ? 2
+                  : space.starts_with("shared")         ? 1
+                  : space == "local"                    ? 3
+                                                        : 4;
+  d.out.execute = execute_isspacep;
+}
+
+}  // namespace
+
+void add_convert(DecodeTable& t) {
+  t["cvt"] = decode_cvt;
+  t["cvta"] = decode_cvta;
+  t["isspacep"] = decode_isspacep;
+}
+
+}  // namespace ptxbuilder::runtime::emulator

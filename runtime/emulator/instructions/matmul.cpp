@@ -1,0 +1,114 @@
+#include "runtime/emulator/instructions/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "runtime/emulator/machine/numeric.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+ElementType element_type(Type type) {
+  switch (type) {
+    case Type::f16:
+    case Type::bf16:
+      return {type, 2, false};
+    case Type::tf32:
+      return {type, 4, false};
+    case Type::e4m3:
+    case Type::e5m2:
+      return {type, 1, false};
+    case Type::u8:
+    case Type::s8:
+      return {type, 1, true};
+    default:
+      return {};
+  }
+}
+
+float ElementType::real(const std::byte* at) const {
+  static const auto table = [](Format format) {
+    std::vector<float> values(256);
+    for (uint32_t code = 0; code < 256; ++code) values[code] = decode(code, format);
+    return values;
+  };
+  static const std::vector<float> e4m3 = table(e4m3_format), e5m2 = table(e5m2_format);
+  uint32_t bits = 0;
+  switch (type) {
+    case Type::f16:
+      std::memcpy(&bits, at, 2);
+      return from_f16(static_cast<uint16_t>(bits));
+    case Type::bf16:
+      std::memcpy(&bits, at, 2);
+      return from_bf16(static_cast<uint16_t>(bits));
+    case Type::tf32:
+      std::memcpy(&bits, at, 4);
+      return from_tf32(bits);
+    case Type::e4m3:
+      return e4m3[static_cast<size_t>(*at)];
+    default:
+      return e5m2[static_cast<size_t>(*at)];
+  }
+}
+
+int32_t ElementType::whole(const std::byte* at) const {
+  return type == Type::s8 ? static_cast<int8_t>(*at) : static_cast<int32_t>(static_cast<uint8_t>(*at));
+}
+
+namespace {
+
+template <int block>
+[[gnu::always_inline]] inline void multiply_block(const float* a, const float* b, float* c, int n, int k) {
+  for (int row = 0; row < 16; ++row)
+    for (int from = 0; from < n; from += block) {
+      float sum[block] = {};
+      for (int i = 0; i < k; ++i) {
+        const float x = a[row * k + i];
+        const float* y = b + i * n + from;
+        for (int j = 0; j < block; ++j) sum[j] += x * y[j];
+      }
+      float* out = c + row * n + from;
+      for (int j = 0; j < block; ++j) out[j] += sum[j];
+    }
+}
+
+[[gnu::always_inline]] inline void multiply_any(const float* a, const float* b, float* c, int n, int k) {
+  if (n % 64 == 0)
+    multiply_block<64>(a, b, c, n, k);
+  else if (n % 32 == 0)
+    multiply_block<32>(a, b, c, n, k);
+  else
+    multiply_block<8>(a, b, c, n, k);
+}
+
+void multiply_plain(const float* a, const float* b, float* c, int n, int k) { multiply_any(a, b, c, n, k); }
+#if defined(__x86_64__)
+// No fused multiply-add: every host gives the same sums.
+__attribute__((target("avx2"))) void multiply_wide(const float* a, const float* b, float* c, int n, int k) {
+  multiply_any(a, b, c, n, k);
+}
+const bool has_wide = __builtin_cpu_supports("avx2");
+#endif
+
+}  // namespace
+
+void multiply(const float* a, const float* b, float* c, int n, int k) {
+#if defined(__x86_64__)
+  if (has_wide) return multiply_wide(a, b, c, n, k);
+#endif
+  multiply_plain(a, b, c, n, k);
+}
+
+void multiply(const int32_t* a, const int32_t* b, int32_t* c, int n, int k, bool saturate) {
+  for (int row = 0; row < 16; ++row)
+    for (int j = 0; j < n; ++j) {
+      int64_t sum = c[row * n + j];
+      for (int i = 0; i < k; ++i) sum += int64_t{a[row * k + i]} * b[i * n + j];
+      if (saturate)
+        sum = std::clamp<int64_t>(sum, std::numeric_limits<int32_t>::min(),
+                                  std::numeric_limits<int32_t>::max());
+      c[row * n + j] = static_cast<int32_t>(sum);
+    }
+}
+
+}  // namespace ptxbuilder::runtime::emulator

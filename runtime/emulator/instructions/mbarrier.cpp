@@ -1,0 +1,358 @@
+#include "runtime/emulator/instructions/mbarrier.h"
+
+#include <fmt/format.h>
+
+#include "runtime/emulator/instructions/handlers.h"
+#include "runtime/emulator/machine/trace.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+namespace {
+
+std::string label(const Warp& w, const Mbarrier& m) {
+  std::string text = m.cta->name(m.offset);
+  if (m.cta != &w.cta) text += fmt::format(" of CTA {}", m.cta->rank);
+  return text;
+}
+
+uint32_t line_of(const Warp& w, uint32_t pc) { return pc == no_pc ? 0 : w.grid().kernel.lines[pc].ptx; }
+
+}  // namespace
+
+Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, bool async) {
+  uint32_t offset;
+  Cta& owner = w.resolve_shared(address, offset, lane);
+  if (offset % 8)
+    w.fail(Fault::misaligned, fmt::format("the mbarrier address {:#x} is not a multiple of 8", address),
+           lane);
+  auto found = owner.mbarriers.find(offset);
+  if (found == owner.mbarriers.end()) {
+    if (address > 0xffffffff && !in_window(address, shared_window))
+      w.fail(Fault::mbarrier_use, fmt::format("{:#x} is no shared address", address), lane);
+    w.fail(Fault::mbarrier_use,
+           fmt::format("there is no mbarrier at {}: none was initialised there, or it was invalidated",
+                       owner.name(offset)),
+           lane);
+  }
+  Mbarrier& m = *found->second;
+  if (!w.cluster().checks) return m;
+  const bool seen = w.knowledge.seen[m.init.actor] >= m.init.time,
+             published = w.knowledge.inits[m.init.actor] >= m.init.time;
+  const bool fenced = w.knowledge.fenced[m.init.actor] >= m.init.time;
+  if (!seen && !published)
+    w.fail(Fault::mbarrier_init,
+           fmt::format("mbarrier {} is used, but nothing orders this after its init at line {}: no barrier "
+                       "stands between",
+                       label(w, m), line_of(w, m.init.pc)),
+           lane);
+  if (async && !published && !fenced)
+    w.fail(Fault::mbarrier_init,
+           fmt::format("a copy is to signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async "
+                       "follows its init at line {}",
+                       label(w, m), line_of(w, m.init.pc)),
+           lane);
+  if (m.cta != &w.cta && !published && !fenced)
+    w.fail(Fault::mbarrier_init,
+           fmt::format("mbarrier {} is used by another CTA of the cluster, but no fence.mbarrier_init "
+                       "follows its init at line {}",
+                       label(w, m), line_of(w, m.init.pc)),
+           lane);
+  return m;
+}
+
+void try_complete(Warp& w, Mbarrier& m) {
+  if (m.pending > 0) return;
+  if (m.tx < 0 && m.in_flight == 0)
+    w.fail(Fault::tx_count, fmt::format("phase {} of mbarrier {}: copies brought {} B more than were "
+                                        "expected (last expect_tx at line {})",
+                                        m.phase, label(w, m), -m.tx, line_of(w, m.last_expect)));
+  if (m.tx != 0) return;
+  if (m.in_flight > 0)
+    w.fail(Fault::tx_count,
+           fmt::format("phase {} of mbarrier {} completes while {} copies of {} B that signal it are in "
+                       "flight: fewer bytes were expected than "
+                       "were issued (last expect_tx at line {})",
+                       m.phase, label(w, m), m.in_flight, m.in_flight_bytes, line_of(w, m.last_expect)));
+  if (!m.observed && m.phase > 0) m.skipped = true;
+  m.observed = false;
+  ++m.phase;
+  m.pending = m.count;
+  if (w.cluster().checks) {
+    m.completed = std::move(m.gathered);
+    m.gathered.clear();
+    m.completed.seen.raise(m.actor, m.phase);
+  }
+  if (w.grid().trace) w.grid().trace->phase(m, w.cluster());
+  w.cluster().changed();
+}
+
+void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
+  if (count > m.pending)
+    w.fail(Fault::arrival_count,
+           fmt::format("{} arrivals on mbarrier {}, of whose phase {} only {} of {} are missing", count,
+                       label(w, m), m.phase, m.pending, m.count),
+           lane);
+  if (w.cluster().checks && releases) m.gathered.join(w.release());
+  m.last_arrival = w.pc_of(*w.instruction);
+  m.pending -= count;
+  try_complete(w, m);
+}
+
+void expect_tx(Warp& w, Mbarrier& m, uint32_t bytes, int lane) {
+  m.tx += bytes;
+  m.last_expect = w.pc_of(*w.instruction);
+  if (m.tx >= 1 << 20)
+    w.fail(Fault::tx_count,
+           fmt::format("mbarrier {} would expect {} B: at most 2^20 - 1 are countable", label(w, m), m.tx),
+           lane);
+}
+
+void begin_tx(Mbarrier& m, uint32_t bytes) {
+  ++m.in_flight;
+  m.in_flight_bytes += bytes;
+}
+
+void finish_tx(Warp& w, const Instruction& i, Mbarrier& m, uint32_t bytes, uint32_t phase) {
+  w.instruction = &i;
+  --m.in_flight;
+  m.in_flight_bytes -= bytes;
+  if (m.phase != phase)
+    w.fail(Fault::tx_count,
+           fmt::format("this copy of {} B signals mbarrier {}, whose phase {} completed without it", bytes,
+                       label(w, m), phase));
+  m.tx -= bytes;
+  w.cluster().changed();
+  try_complete(w, m);
+}
+
+namespace {
+
+// r[0] state or predicate, r[1] count, bytes, state or parity, r[5] the address.
+uint64_t address_of(const Warp& w, const Instruction& i, int lane) {
+  return w.address(i.r[5], i.mode[7], i.immediate, lane);
+}
+
+void decode_address(Decode& d, size_t at) {
+  AddressOperand a = d.address(d.operand(at));
+  d.out.r[5] = a.base;
+  d.out.mode[7] = a.base_bytes;
+  d.out.immediate = a.displacement;
+}
+
+void execute_init(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    uint32_t offset;
+    Cta* owner;
+    const uint64_t address = address_of(w, i, lane);
+    if (address % 8)
+      w.fail(Fault::misaligned, fmt::format("the mbarrier address {:#x} is not a multiple of 8", address),
+             lane);
+    w.place(address, 8, Space::cluster, lane, owner, offset);
+    const uint32_t count = w.at<uint32_t>(i.r[1])[lane];
+    if (count == 0 || count >= 1 << 20)
+      w.fail(Fault::operand, fmt::format("an mbarrier for {} arrivals: 1 to 2^20 - 1 are possible", count),
+             lane);
+    if (auto there = owner->mbarriers.find(offset); there != owner->mbarriers.end())
+      w.fail(
+          Fault::mbarrier_use,
+          fmt::format("mbarrier {} is initialised again without mbarrier.inval; the first init is at line {}",
+                      owner->name(offset), line_of(w, there->second->init.pc)),
+          lane);
+    w.touch(*owner, offset, 8, true, lane);
+    auto m = std::make_unique<Mbarrier>();
+    m->cta = owner;
+    m->offset = offset;
+    m->count = m->pending = count;
+    m->actor = w.cluster().new_actor({ActorName::Kind::mbarrier, owner, offset});
+    m->init = w.access();
+    owner->mbarriers_from = std::min(owner->mbarriers_from, offset);
+    owner->mbarriers_to = std::max(owner->mbarriers_to, offset + 8);
+    owner->mbarriers[offset] = std::move(m);
+  });
+}
+
+void execute_inval(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
+    if (m.in_flight)
+      w.fail(
+          Fault::mbarrier_use,
+          fmt::format("mbarrier {} is invalidated while {} copies will signal it", label(w, m), m.in_flight),
+          lane);
+    Cta& owner = *m.cta;
+    const uint32_t offset = m.offset;
+    owner.mbarriers.erase(offset);
+    w.touch(owner, offset, 8, true, lane);
+  });
+}
+
+uint64_t state_of(const Mbarrier& m) { return (static_cast<uint64_t>(m.phase) << 32) | m.pending; }
+
+// mode: 0 drop, 1 releases, 2 expect_tx (bytes in r[2]), 3 noComplete.
+void execute_arrive(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
+    const uint32_t count = i.r[1] == no_register ? 1 : w.at<uint32_t>(i.r[1])[lane];
+    if (i.mode[2]) expect_tx(w, m, w.at<uint32_t>(i.r[2])[lane], lane);
+    if (i.r[0] != no_register) w.at<uint64_t>(i.r[0])[lane] = state_of(m);
+    if (i.mode[0]) {
+      if (m.count <= count)
+        w.fail(Fault::arrival_count,
+               fmt::format("arrive_drop of {} leaves mbarrier {} no arrivals to expect", count, label(w, m)),
+               lane);
+      m.count -= count;
+    }
+    arrive(w, m, count, i.mode[1], lane);
+  });
+}
+
+void decode_arrive(Decode& d, bool drop) {
+  const bool expects = d.take("expect_tx");
+  d.out.mode[3] = d.take("noComplete");
+  const bool relaxed = d.take("relaxed");
+  d.take_any({"release", "cta", "cluster", "shared::cta", "shared::cluster", "shared"});
+  d.take("b64");
+  d.done();
+  // The cluster form has no state; `_` stands for it.
+  const size_t at = d.operand(0).kind == ptx::Operand::Kind::address ? 0 : 1;
+  if (at == 1) d.out.r[0] = d.sink(d.operand(0), Type::b64);
+  decode_address(d, at);
+  if (expects)
+    d.out.r[2] = d.source(at + 1, Type::u32);
+  else if (d.count() > at + 1)
+    d.out.r[1] = d.source(at + 1, Type::u32);
+  d.out.mode[0] = drop;
+  d.out.mode[1] = !relaxed;
+  d.out.mode[2] = expects;
+  d.out.execute = execute_arrive;
+}
+
+void execute_expect(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    expect_tx(w, mbarrier_at(w, address_of(w, i, lane), lane, false), w.at<uint32_t>(i.r[1])[lane], lane);
+  });
+}
+
+void execute_complete_tx(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
+    m.tx -= w.at<uint32_t>(i.r[1])[lane];
+    try_complete(w, m);
+  });
+}
+
+void decode_tx(Decode& d, Handler handler) {
+  d.take_any({"relaxed", "cta", "cluster", "shared::cta", "shared::cluster", "shared", "b64"});
+  d.done();
+  d.expect(2, 2);
+  decode_address(d, 0);
+  d.out.r[1] = d.source(1, Type::u32);
+  d.out.execute = handler;
+}
+
+// mode: 0 by parity, 1 may suspend (try_wait), 2 acquires.
+void execute_wait(Warp& w, const Instruction& i, Lanes lanes) {
+  Lanes passed = 0;
+  const Mbarrier* waited = nullptr;
+  uint32_t parity = 0;
+  for_lanes(lanes, [&](int lane) {
+    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
+    bool done;
+    if (i.mode[0]) {
+      const uint32_t p = w.at<uint32_t>(i.r[1])[lane];
+      if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
+      if (m.skipped)
+        w.fail(Fault::phase_skipped,
+               fmt::format("mbarrier {} has completed phase {} before anyone waited for phase {}: parity {} "
+                           "no longer tells them apart",
+                           label(w, m), m.phase - 1, m.phase - 2, p),
+               lane);
+      done = (m.phase & 1) != p;
+      parity = p;
+    } else {
+      const auto phase = static_cast<uint32_t>(w.at<uint64_t>(i.r[1])[lane] >> 32);
+      if (m.phase > phase + 1)
+        w.fail(Fault::phase_skipped,
+               fmt::format("this waits for phase {} of mbarrier {}, which is in phase {}: only the current "
+                           "phase and the one before can be waited for",
+                           phase, label(w, m), m.phase),
+               lane);
+      if (phase > m.phase)
+        w.fail(Fault::operand, fmt::format("the state is none of mbarrier {}", label(w, m)), lane);
+      done = m.phase != phase;
+      parity = phase & 1;
+    }
+    if (done) {
+      m.observed = true;
+      if (i.mode[2]) w.acquire(m.completed);
+      passed |= Lanes{1} << lane;
+    } else {
+      waited = &m;
+    }
+  });
+  if (i.r[0] != no_register) {
+    uint32_t& p = *w.at<uint32_t>(i.r[0]);
+    p = (p & ~lanes) | passed;
+  }
+  if (!waited) return;
+  // Whoever is told to wait asks again once something has changed: a poll that cannot succeed is not worth a
+  // step.
+  w.pause(Wait::mbarrier);
+  w.fragment().object = waited->offset;
+  w.fragment().generation = waited->cta->rank;
+  w.fragment().phase = parity;
+}
+
+void decode_wait(Decode& d, bool may_suspend) {
+  d.out.mode[0] = d.take("parity");
+  d.out.mode[1] = may_suspend;
+  d.out.mode[2] = !d.take("relaxed");
+  d.take_any({"acquire", "cta", "cluster", "shared::cta", "shared", "b64"});
+  d.done();
+  d.expect(3, may_suspend ? 4 : 3);
+  d.out.r[0] = d.destination(0, Type::pred);
+  decode_address(d, 1);
+  d.out.r[1] = d.source(2, d.out.mode[0] ? Type::u32 : Type::b64);
+  if (d.count() == 4) d.source(3, Type::u32);
+  d.out.execute = execute_wait;
+}
+
+void execute_pending(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes,
+            [&](int k) { w.at<uint32_t>(i.r[0])[k] = static_cast<uint32_t>(w.at<uint64_t>(i.r[1])[k]); });
+}
+
+}  // namespace
+
+void add_mbarrier(DecodeTable& t) {
+  t["mbarrier.init"] = [](Decode& d) {
+    d.take_any({"shared::cta", "shared", "b64"});
+    d.done();
+    d.expect(2, 2);
+    decode_address(d, 0);
+    d.out.r[1] = d.source(1, Type::u32);
+    d.out.execute = execute_init;
+  };
+  t["mbarrier.inval"] = [](Decode& d) {
+    d.take_any({"shared::cta", "shared", "b64"});
+    d.done();
+    d.expect(1, 1);
+    decode_address(d, 0);
+    d.out.execute = execute_inval;
+  };
+  t["mbarrier.arrive"] = [](Decode& d) { decode_arrive(d, false); };
+  t["mbarrier.arrive_drop"] = [](Decode& d) { decode_arrive(d, true); };
+  t["mbarrier.expect_tx"] = [](Decode& d) { decode_tx(d, execute_expect); };
+  t["mbarrier.complete_tx"] = [](Decode& d) { decode_tx(d, execute_complete_tx); };
+  t["mbarrier.test_wait"] = [](Decode& d) { decode_wait(d, false); };
+  t["mbarrier.try_wait"] = [](Decode& d) { decode_wait(d, true); };
+  t["mbarrier.pending_count"] = [](Decode& d) {
+    d.take("b64");
+    d.done();
+    d.out.r[0] = d.destination(0, Type::u32);
+    d.out.r[1] = d.source(1, Type::b64);
+    d.out.execute = execute_pending;
+  };
+}
+
+}  // namespace ptxbuilder::runtime::emulator

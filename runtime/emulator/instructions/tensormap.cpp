@@ -1,0 +1,234 @@
+// Changes of tensor maps by the kernel (PTX ISA, tensormap.replace, tensormap.cp_fenceproxy,
+// fence.proxy.tensormap).
+#include <fmt/format.h>
+
+#include "runtime/emulator/instructions/copies.h"
+#include "runtime/emulator/instructions/handlers.h"
+#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/tensor_map.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+constexpr uint32_t map_bytes = 128;
+
+enum class Field : uint8_t {
+  global_address,
+  rank,
+  box_dim,
+  global_dim,
+  global_stride,
+  element_stride,
+  elemtype,
+  interleave_layout,
+  swizzle_mode,
+  fill_mode
+};
+constexpr std::string_view field_names[] = {
+    "global_address", "rank",     "box_dim",           "global_dim",   "global_stride",
+    "element_stride", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"};
+
+// The value of .elemtype by PTX ISA, tensormap.replace; those with .ftz and of four bits are not known here.
+std::optional<DType> element_type_of(uint64_t value) {
+  constexpr DType types[] = {DType::u8,  DType::u16, DType::u32, DType::s32, DType::u64,  DType::s64,
+                             DType::f16, DType::f32, DType::f32, DType::f64, DType::bf16, DType::tf32};
+  if (value == 8 || value >= std::size(types)) return std::nullopt;
+  return types[value];
+}
+
+// Where the map lies, and a note that it is changed.
+std::byte* changed_map(Warp& w, uint64_t address, Space space, int lane, bool releases) {
+  if (address % 64)
+    w.fail(Fault::misaligned, fmt::format("the tensor map's address {:#x} is not a multiple of 64", address),
+           lane);
+  Cta* owner;
+  uint32_t offset = 0;
+  std::byte* place = w.place(address, map_bytes, space, lane, owner, offset);
+  if (owner) {
+    w.touch(*owner, offset, map_bytes, true, lane);
+    return place;
+  }
+  w.global(address, map_bytes, lane, true, "this");
+  MapChange& change = w.cluster().map_changes[address];
+  ++change.version;
+  change.pc = w.pc_of(*w.instruction);
+  if (releases) change.released = change.version;
+  return place;
+}
+
+// r[1] the new value, r[5] base. mode: 0 Field, 1 ordinal, 2 whether the value has 64 bits, 7 base width.
+void execute_replace(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const uint64_t address = w.address(i.r[5], i.mode[7], i.immediate, lane);
+    const uint64_t value = i.mode[2] ? w.at<uint64_t>(i.r[1])[lane] : w.at<uint32_t>(i.r[1])[lane];
+    std::byte* place = changed_map(w, address, i.space, lane, false);
+    MapContents m = map_contents(place);
+    if (m.magic != map_magic)
+      w.fail(Fault::operand, fmt::format("there is no tensor map at {:#x}", address), lane);
+    const auto field = static_cast<Field>(i.mode[0]);
+    const uint32_t at = i.mode[1];
+    auto refuse = [&](const char* what) {
+      w.fail(Fault::operand,
+             fmt::format("{} {} of a tensor map: {}", field_names[static_cast<size_t>(field)], value, what),
+             lane);
+    };
+    switch (field) {
+      case Field::global_address:
+        m.address = value;
+        break;
+      case Field::rank:
+        if (value > 4) refuse("it is the rank less 1, so 0 to 4");
+        m.rank = static_cast<uint8_t>(value + 1);
+        break;
+      case Field::box_dim:
+        m.box[at] = static_cast<uint16_t>(std::min<uint64_t>(value, 0xffff));
+        break;
+      case Field::global_dim:
+        m.shape[at] = value;
+        break;
+      case Field::global_stride:
+        m.strides[at] = value;
+        break;
+      case Field::element_stride:
+        m.element_strides[at] = static_cast<uint8_t>(std::min<uint64_t>(value, 0xff));
+        break;
+      case Field::elemtype:
+        if (!element_type_of(value)) refuse("a type that the emulator does not know");
+        m.dtype = *element_type_of(value);
+        break;
+      case Field::interleave_layout:
+        if (value != 0) refuse("the emulator does not run interleaved maps");
+        break;
+      case Field::swizzle_mode:
+        if (value > 3) refuse("there are 0 to 3 for none, 32, 64 and 128 B");
+        m.swizzle = static_cast<Swizzle>(value);
+        break;
+      case Field::fill_mode:
+        if (value > 1) refuse("there are 0 for zero and 1 for NaN");
+        m.fill = static_cast<OobFill>(value);
+        break;
+    }
+    std::memcpy(place, &m, sizeof m);
+  });
+}
+
+// tensormap.replace.tile.FIELD{.global,.shared::cta}.b1024.TYPE [map], {ordinal,} value
+void decode_replace(Decode& d) {
+  if (!d.take("tile")) d.refuse("maps of the tile mode alone can be changed");
+  const std::string_view field =
+      d.take_one({"global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride",
+                  "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"});
+  if (field.empty()) d.refuse("it names no field of a tensor map");
+  const size_t index = static_cast<size_t>(std::find(std::begin(field_names), std::end(field_names), field) -
+                                           std::begin(field_names));
+  const auto f = static_cast<Field>(index);
+  const bool shared = d.take("shared::cta"), global = d.take("global");
+  d.out.space = shared ? Space::shared : global ? Space::global : Space::generic;
+  if (!d.take("b1024")) d.refuse("a tensor map is a .b1024");
+  const Type type = d.take_type();
+  d.done();
+  const bool wide = f == Field::global_address || f == Field::global_stride;
+  if (type != (wide ? Type::b64 : Type::b32))
+    d.refuse(fmt::format("the field {} is a .{}", field, wide ? "b64" : "b32"));
+  const bool ordinal = f >= Field::box_dim && f <= Field::element_stride;
+  d.expect(2u + ordinal, 2u + ordinal);
+  const AddressOperand a = d.address(d.operand(0));
+  d.out.r[5] = a.base;
+  d.out.mode[7] = a.base_bytes;
+  d.out.immediate = a.displacement;
+  if (ordinal) {
+    const int64_t at = d.immediate(1), most = f == Field::global_stride ? 3 : 4;
+    if (at < 0 || at > most) d.refuse(fmt::format("dimension {} of {}; there are 0 to {}", at, field, most));
+    d.out.mode[1] = static_cast<uint8_t>(at);
+  }
+  d.out.mode[0] = static_cast<uint8_t>(index);
+  d.out.mode[2] = wide;
+  d.out.r[1] = d.source(1u + ordinal, type);
+  d.decoder.communicates();
+  d.out.execute = execute_replace;
+}
+
+// list: destination and source addresses. One copy for the warp.
+void execute_copy_map(Warp& w, const Instruction& i, Lanes lanes) {
+  w.require_converged(i);
+  const int lane = __builtin_ctz(lanes);
+  Cta* owner;
+  uint32_t offset;
+  const std::byte* from =
+      w.place(w.listed_address(i, 3, lane), map_bytes, Space::shared, lane, owner, offset);
+  w.touch(*owner, offset, map_bytes, false, lane);
+  std::memcpy(changed_map(w, w.listed_address(i, 0, lane), Space::global, lane, true), from, map_bytes);
+}
+
+void decode_copy_map(Decode& d) {
+  d.take_any({"global", "shared::cta", "tensormap::generic", "release", "cta", "cluster", "gpu", "sys",
+              "sync", "aligned"});
+  d.done();
+  d.expect(3, 3);
+  if (d.immediate(2) != map_bytes) d.refuse("the size of a tensor map is 128");
+  d.list_address(d.address(d.operand(0)));
+  d.list_address(d.address(d.operand(1)));
+  d.decoder.communicates();
+  d.out.execute = execute_copy_map;
+}
+
+void execute_release(Warp& w, const Instruction&, Lanes) {
+  for (auto& [address, change] : w.cluster().map_changes) change.released = change.version;
+}
+
+void execute_acquire(Warp& w, const Instruction& i, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const uint64_t address = w.listed_address(i, 0, lane);
+    auto change = w.cluster().map_changes.find(address);
+    if (change != w.cluster().map_changes.end()) w.maps_acquired[address] = change->second.released;
+  });
+}
+
+}  // namespace
+
+void decode_map_fence(Decode& d) {
+  const bool releases = d.take("release"), acquires = d.take("acquire");
+  d.take_any({"proxy", "tensormap::generic", "cta", "cluster", "gpu", "sys"});
+  d.done();
+  if (releases == acquires) d.refuse("it either releases or acquires");
+  d.expect(acquires ? 2 : 0, acquires ? 2 : 0);
+  if (acquires) {
+    if (d.immediate(1) != map_bytes) d.refuse("the size of a tensor map is 128");
+    d.list_address(d.address(d.operand(0)));
+  }
+  d.out.execute = acquires ? execute_acquire : execute_release;
+}
+
+void check_changed_map(Warp& w, uint64_t address, const MapContents& m, int lane) {
+  auto found = w.cluster().map_changes.find(address);
+  if (found == w.cluster().map_changes.end()) return;
+  const MapChange& change = found->second;
+  const auto acquired = w.maps_acquired.find(address);
+  if (w.cluster().checks && (acquired == w.maps_acquired.end() || acquired->second < change.version))
+    w.fail(
+        Fault::proxy_fence,
+        fmt::format("the tensor map at {:#x} was changed at line {}, and no {} follows", address,
+                    w.grid().kernel.lines[change.pc].ptx,
+                    change.released < change.version ? "fence.proxy.tensormap::generic.release"
+                                                     : "fence.proxy.tensormap::generic.acquire of this warp"),
+        lane);
+  TensorMapArguments a;
+  a.recipe.dtype = m.dtype;
+  a.recipe.swizzle = m.swizzle;
+  a.recipe.oob_fill = m.fill;
+  a.recipe.box.assign(m.box, m.box + m.rank);
+  a.recipe.element_strides.assign(m.element_strides, m.element_strides + m.rank);
+  a.address = m.address;
+  a.shape.assign(m.shape, m.shape + m.rank);
+  a.strides.assign(m.strides, m.strides + m.rank - 1);
+  if (auto broken = breach(a))
+    w.fail(Fault::operand,
+           fmt::format("the tensor map at {:#x}, as it was changed: {}", address, broken->text), lane);
+}
+
+void add_tensormap(DecodeTable& t) {
+  t["tensormap.replace"] = decode_replace;
+  t["tensormap.cp_fenceproxy"] = decode_copy_map;
+}
+
+}  // namespace ptxbuilder::runtime::emulator

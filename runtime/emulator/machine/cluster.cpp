@@ -1,0 +1,292 @@
+// Schedules the warps and asynchronous operations of one cluster, as a seed chooses among all legal orders.
+#include <fmt/format.h>
+
+#include "runtime/emulator/machine/machine.h"
+#include "runtime/emulator/machine/trace.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+Cluster::Cluster(const Grid& the_grid, uint64_t the_index)
+    : grid(the_grid),
+      index(the_index),
+      checks(the_grid.options.race_check),
+      engine_(the_grid.seed * 0x9e3779b97f4a7c15 + the_grid.id * 0xd1342543de82ef95 + the_index) {
+  actors.push_back({});  // actor 0 is nobody
+  choose_policy();
+  const Dim3 size = grid.launch.cluster, all = grid.launch.grid;
+  const Dim3 clusters{all.x / size.x, all.y / size.y, all.z / size.z};
+  const auto i = static_cast<uint32_t>(index);
+  const Dim3 at{i % clusters.x, i / clusters.x % clusters.y, i / clusters.x / clusters.y};
+  for (uint32_t rank = 0; rank < size.x * size.y * size.z; ++rank) {
+    Dim3 in{rank % size.x, rank / size.x % size.y, rank / size.x / size.y};
+    ctas.push_back(std::make_unique<Cta>(
+        *this, rank, Dim3{at.x * size.x + in.x, at.y * size.y + in.y, at.z * size.z + in.z}));
+  }
+  for (auto& cta : ctas) {
+    live_warps += cta->live_warps;
+    for (auto& warp : cta->warps) all_.push_back(warp.get());
+  }
+  for (size_t w = 0; w < all_.size(); ++w) priority_.push_back(engine_());
+}
+
+// Seed 0 is an even-handed schedule; the others each lean their own way, since a bug hides from most of them.
+void Cluster::choose_policy() {
+  if (grid.seed == 0) {
+    in_order_ = true;
+    return;
+  }
+  constexpr uint32_t bursts[] = {1, 3, 16, 64, 400};
+  constexpr double completions[] = {0, 0.02, 0.3, 1};  // 0: only when nothing else can run
+  burst_ = bursts[random(std::size(bursts))];
+  completion_ = completions[random(std::size(completions))];
+  priorities_ = random(2) == 0;
+  in_order_ = random(3) == 0;
+}
+
+Actor Cluster::new_actor(ActorName name) {
+  actors.push_back(name);
+  return static_cast<Actor>(actors.size() - 1);
+}
+
+bool Cluster::pick(Choice& choice) {
+  const size_t n = all_.size();
+  auto runnable = [&](Warp& warp) {
+    const size_t count = warp.fragments.size();
+    const size_t from = count > 1 ? random(count) : 0;
+    for (size_t k = 0; k < count; ++k)
+      if (size_t f = (from + k) % count; warp.runnable(warp.fragments[f])) {
+        choice = {&warp, f};
+        return true;
+      }
+    return false;
+  };
+  if (priorities_) {
+    // The warp of highest priority runs until it waits; now and then priorities change.
+    if (random(64) == 0) priority_[random(n)] = engine_();
+    Choice best{nullptr, 0};
+    uint64_t most = 0;
+    for (size_t w = 0; w < n; ++w)
+      if ((!best.warp || priority_[w] > most) && !all_[w]->fragments.empty() && runnable(*all_[w])) {
+        best = choice;
+        most = priority_[w];
+      }
+    choice = best;
+    return best.warp != nullptr;
+  }
+  const size_t from = grid.seed == 0 ? next_warp_++ : random(n);
+  for (size_t k = 0; k < n; ++k)
+    if (runnable(*all_[(from + k) % n])) return true;
+  return false;
+}
+
+void Cluster::complete_one() {
+  const size_t which = in_order_ ? 0 : random(events.size());
+  Event event = std::move(events[which]);
+  if (in_order_) {
+    events.erase(events.begin());
+  } else {
+    events[which] = std::move(events.back());
+    events.pop_back();
+  }
+  event.complete();
+}
+
+// Lets those who poll look once more, though nothing has changed: they may have a time limit. False where
+// nobody polls.
+bool Cluster::wake_pollers() {
+  bool any = false;
+  for (Warp* warp : all_)
+    for (Fragment& f : warp->fragments)
+      if (f.wait == Wait::mbarrier || f.wait == Wait::sleep) {
+        f.version = 0;
+        any = true;
+      }
+  return any;
+}
+
+Cluster::Outcome Cluster::run(uint64_t budget) {
+  const uint64_t end = steps + budget;
+  while (steps < end) {
+    if (live_warps == 0) {
+      while (!events.empty()) complete_one();
+      return Outcome::finished;
+    }
+    if (!events.empty() && completion_ > 0 && (completion_ >= 1 || random(1000) < completion_ * 1000))
+      complete_one();
+    Choice choice{};
+    if (pick(choice)) {
+      const uint64_t began = steps;
+      steps += std::max<uint64_t>(1, choice.warp->run(choice.fragment, 1 + random(2 * burst_)));
+      if (grid.trace) grid.trace->ran(*choice.warp, began, steps, choice.warp->pc);
+      if (histories.size() > collect_at_) collect();
+      continue;
+    }
+    if (!events.empty()) {
+      complete_one();
+      continue;
+    }
+    if (stale_version_ != version) stale_rounds_ = 0;
+    stale_version_ = version;
+    idle_ += 1000;
+    if (!wake_pollers() || ++stale_rounds_ > 40) {
+      bool sleeps = false;
+      for (Warp* warp : all_)
+        for (Fragment& f : warp->fragments) sleeps |= f.wait == Wait::sleep;
+      if (!sleeps) deadlock();
+      stale_rounds_ = 0;
+      return Outcome::stalled;
+    }
+  }
+  return Outcome::running;
+}
+
+void Cluster::collect() {
+  std::vector<std::vector<uint32_t>*> cells;
+  for (auto& cta : ctas) cells.push_back(&cta->shadow.cells());
+  histories.collect(cells);
+  collect_at_ = std::max<size_t>(collect_at_, 2 * histories.size());
+}
+
+std::string Cluster::describe(const Access& access, bool wrote) const {
+  const ActorName& name = actors[access.actor];
+  const uint32_t line = grid.kernel.lines[access.pc].ptx;
+  const std::string of_cta = ctas.size() > 1 ? fmt::format(" of CTA {}", name.cta->rank) : "";
+  const char* verb = wrote ? "writes" : "reads";
+  switch (name.kind) {
+    case ActorName::Kind::warp:
+      return fmt::format("warp {}{} {} it at line {}", name.index, of_cta, wrote ? "wrote" : "read", line);
+    case ActorName::Kind::mbarrier:
+      return fmt::format("the copy of line {} {} it until phase {} of mbarrier {}{} is seen to complete",
+                         line, verb, access.time - 1, name.cta->name(name.index), of_cta);
+    case ActorName::Kind::wgmma:
+      return fmt::format(
+          "the wgmma of line {} (warpgroup {}{}, group {}) {} it until a wgmma.wait_group covers it", line,
+          name.index, of_cta, access.time, verb);
+    case ActorName::Kind::bulk:
+      return fmt::format(
+          "the copy of line {} (warp {}, lane {}{}, bulk group {}) {} it until a cp.async.bulk.wait_group "
+          "covers it",
+          line, name.index / 32, name.index % 32, of_cta, access.time, verb);
+    case ActorName::Kind::copy:
+      return fmt::format(
+          "the cp.async of line {} (warp {}{}, group {}) {} it until a cp.async.wait_group covers it", line,
+          name.index, of_cta, access.time, verb);
+  }
+  return {};
+}
+
+namespace {
+
+std::string of_mbarrier(const Kernel& kernel, const Mbarrier& m, const Fragment& f) {
+  std::string text =
+      fmt::format("mbarrier {} (initialised for {} at line {}) is in phase {}: ", m.cta->name(m.offset),
+                  m.count, kernel.lines[m.init.pc].ptx, m.phase);
+  text += fmt::format("{} of {} arrivals are missing, ", m.pending, m.count);
+  if (m.tx > 0) text += fmt::format("{} B are expected and have not arrived, ", m.tx);
+  if (m.tx < 0) text += fmt::format("{} B more have arrived than were expected, ", -m.tx);
+  text += m.in_flight ? fmt::format("{} copies are in flight", m.in_flight) : "no copy is in flight";
+  if (m.last_arrival != no_pc)
+    text += fmt::format("; last arrival at line {}", kernel.lines[m.last_arrival].ptx);
+  if (m.last_expect != no_pc)
+    text += fmt::format("; last expect_tx at line {}", kernel.lines[m.last_expect].ptx);
+  (void)f;
+  return text;
+}
+
+}  // namespace
+
+std::string Cluster::picture() const {
+  std::string text;
+  std::vector<const Mbarrier*> named;
+  for (const Warp* warp : all_)
+    for (const Fragment& f : warp->fragments) {
+      const uint32_t at = f.pc < grid.kernel.code.size() ? f.pc : 0;
+      text += fmt::format("\n  CTA ({}, {}, {}) warp {}", warp->cta.id.x, warp->cta.id.y, warp->cta.id.z,
+                          warp->index);
+      if (f.lanes != warp->born) text += fmt::format(" lanes {:#010x}", f.lanes);
+      switch (f.wait) {
+        case Wait::none:
+          text += " can run";
+          break;
+        case Wait::lanes:
+          text += fmt::format(" waits for its lanes {:#010x}", f.wanted);
+          break;
+        case Wait::barrier: {
+          const Barrier& b = warp->cta.barriers[f.object];
+          text += fmt::format(" waits at barrier {}, where {} of {} threads have arrived", f.object,
+                              b.arrived, b.expected);
+          break;
+        }
+        case Wait::cluster:
+          text += " waits at the cluster barrier";
+          break;
+        case Wait::wgmma:
+          text += " waits for a wgmma group of its warpgroup";
+          break;
+        case Wait::bulk:
+          text += " waits for a bulk group";
+          break;
+        case Wait::copies:
+          text += " waits for its cp.async";
+          break;
+        case Wait::registers:
+          text += " waits at setmaxnreg.inc for registers that others hold";
+          break;
+        case Wait::sleep:
+          text += " sleeps";
+          break;
+        case Wait::mbarrier: {
+          const Cta& owner = *ctas[f.generation];
+          auto m = owner.mbarriers.find(f.object);
+          text += fmt::format(" waits for phase parity {} of mbarrier {}", f.phase & 1, owner.name(f.object));
+          if (m != owner.mbarriers.end() &&
+              std::find(named.begin(), named.end(), m->second.get()) == named.end())
+            named.push_back(m->second.get());
+          break;
+        }
+      }
+      text += fmt::format(", line {}: {}", grid.kernel.lines[at].ptx, grid.kernel.texts[at]);
+    }
+  for (const Mbarrier* m : named) text += "\n  " + of_mbarrier(grid.kernel, *m, {});
+  return text;
+}
+
+void Cluster::deadlock() {
+  for (const Warp* warp : all_)
+    for (const Fragment& f : warp->fragments)
+      if (f.wait == Wait::registers) {
+        const Instruction& i = grid.kernel.code[f.pc];
+        int64_t held = 0;
+        for (const auto& other : warp->cta.warps) held += int64_t{other->registers_each} * 32;
+        throw EmulatorError(
+            Fault::register_budget, grid.kernel.lines[f.pc].ptx,
+            fmt::format("{}: setmaxnreg.inc to {} (line {}) waits for registers that nobody gives back: warp "
+                        "{} has {} per thread, the CTA's warps "
+                        "hold {}, {} are free\n  kernel {}{}",
+                        name(Fault::register_budget), i.immediate, grid.kernel.lines[f.pc].ptx, warp->index,
+                        warp->registers_each, held, warp->cta.register_pool, grid.kernel.name, picture()));
+      }
+  // A barrier that lacks only bytes, with nothing left to bring them, is a wrong count of bytes.
+  for (const Warp* warp : all_)
+    for (const Fragment& f : warp->fragments) {
+      if (f.wait != Wait::mbarrier) continue;
+      const Cta& owner = *ctas[f.generation];
+      auto found = owner.mbarriers.find(f.object);
+      if (found == owner.mbarriers.end()) continue;
+      const Mbarrier& m = *found->second;
+      if (m.pending > 0 || m.tx == 0) continue;
+      const uint32_t line = m.last_expect == no_pc ? 0 : grid.kernel.lines[m.last_expect].ptx;
+      throw EmulatorError(Fault::tx_count, line,
+                          fmt::format("{}: phase {} of mbarrier {} never completes: {} B {} than the copies "
+                                      "brought (expect_tx at line {})"
+                                      "\n  kernel {}{}",
+                                      name(Fault::tx_count), m.phase, owner.name(m.offset), std::abs(m.tx),
+                                      m.tx > 0 ? "more were expected" : "less were expected", line,
+                                      grid.kernel.name, picture()));
+    }
+  throw EmulatorError(Fault::deadlock, 0,
+                      fmt::format("{}: every thread of kernel {} waits, and nothing in flight can wake one{}",
+                                  name(Fault::deadlock), grid.kernel.name, picture()));
+}
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,100 @@
+// One CTA: its shared memory and barriers, and what must hold when it ends.
+#include <fmt/format.h>
+
+#include "runtime/emulator/machine/machine.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+Cta::Cta(Cluster& the_cluster, uint32_t the_rank, Dim3 the_id)
+    : cluster(the_cluster),
+      rank(the_rank),
+      id(the_id),
+      shared(the_cluster.grid.kernel.shared_bytes + the_cluster.grid.launch.dynamic_shared_bytes),
+      shadow(the_cluster.histories, static_cast<uint32_t>(shared.size())) {
+  const Grid& grid = cluster.grid;
+  threads = grid.launch.block.x * grid.launch.block.y * grid.launch.block.z;
+  local.resize(size_t{(threads + 31) / 32 * 32} * grid.kernel.local_bytes);
+  // Rubbish that is the same in every run: uninitialised shared memory is not zero.
+  for (size_t i = 0; i < shared.size(); ++i) shared[i] = static_cast<std::byte>(0xa5 + 7 * i);
+  live_warps = (threads + 31) / 32;
+  for (uint32_t i = 0; i < (live_warps + 3) / 4; ++i)
+    wgmma_actors.push_back(cluster.new_actor({ActorName::Kind::wgmma, this, i}));
+  for (uint32_t i = 0; i < live_warps; ++i) warps.push_back(std::make_unique<Warp>(*this, i));
+}
+
+std::string Cta::name(uint32_t offset) const {
+  const Kernel& kernel = cluster.grid.kernel;
+  if (!kernel.dynamic.empty()) {
+    const uint64_t base = kernel.shared[kernel.dynamic[0]].offset;
+    std::string text;  // of several objects that share a place
+    for (const SharedObject& o : cluster.grid.shared) {
+      const uint64_t at = offset - base - o.offset;
+      if (offset < base + o.offset || at >= uint64_t{o.bytes} * o.stages) continue;
+      if (!text.empty()) text += " or ";
+      text += o.stages > 1 ? fmt::format("{}[{}]", o.name, at / o.bytes) : o.name;
+      if (at % o.bytes) text += fmt::format("+{}", at % o.bytes);
+    }
+    if (!text.empty()) return text;
+  }
+  const Variable* best = nullptr;
+  for (const Variable& v : kernel.shared)
+    if (v.offset <= offset && (!best || v.offset >= best->offset) &&
+        (v.bytes == 0 || offset - v.offset < v.bytes))
+      best = &v;
+  if (!best) return fmt::format("shared address {:#x}", offset);
+  return offset == best->offset ? best->name : fmt::format("{}+{}", best->name, offset - best->offset);
+}
+
+Mbarrier* Cta::mbarrier_near(uint32_t offset, uint32_t bytes) {
+  for (uint32_t at = offset / 8 * 8; at < offset + bytes; at += 8)
+    if (auto found = mbarriers.find(at); found != mbarriers.end()) return found->second.get();
+  return nullptr;
+}
+
+void Cta::warp_done(Warp& warp) {
+  --live_warps;
+  --cluster.live_warps;
+  if (warp.cluster_arrived && warp.cluster_generation == cluster.barrier.generation)
+    --cluster.barrier.arrived;
+  cluster.complete_barrier();
+  cluster.changed();
+  for (Barrier& b : barriers) {  // those that wait for every warp now wait for one less
+    if (b.arrived == 0 || !b.all) continue;
+    b.expected -= 32;
+    if (b.arrived < b.expected) continue;
+    b.completed = b.gathered;
+    b.gathered.clear();
+    b.result = b.sum;
+    b.result_threads = b.arrived;
+    b.sum = b.arrived = b.expected = 0;
+    ++b.generation;
+  }
+  if (live_warps > 0) return;
+  if (uninitialised) throw *uninitialised;
+  Warp& last = *warps.back();
+  for (auto& [offset, m] : mbarriers) {
+    if (m->in_flight > 0)
+      last.fail(Fault::early_exit, fmt::format("the CTA exits while {} copies of {} B that signal mbarrier "
+                                               "{} still write into its shared memory",
+                                               m->in_flight, m->in_flight_bytes, name(offset)));
+  }
+  if (touching > 0)
+    last.fail(
+        Fault::early_exit,
+        fmt::format("the CTA exits while {} asynchronous operations still use its shared memory", touching));
+  for (auto& [offset, m] : mbarriers)
+    if (cluster.checks && m->tx != 0)
+      last.fail(
+          Fault::tx_count,
+          fmt::format("the CTA exits with mbarrier {} in the midst of phase {}: {} B {}", name(offset),
+                      m->phase, std::abs(m->tx),
+                      m->tx > 0 ? "are expected and have not arrived" : "arrived and were not expected"));
+  for (auto& [offset, m] : mbarriers)
+    if (cluster.checks && m->pending != m->count)
+      last.fail(Fault::arrival_count, fmt::format("the CTA exits with mbarrier {} in the midst of phase {}: "
+                                                  "initialised for {} arrivals, it has got {}. Either "
+                                                  "the count or the arrivals of some phase are wrong",
+                                                  name(offset), m->phase, m->count, m->count - m->pending));
+}
+
+}  // namespace ptxbuilder::runtime::emulator

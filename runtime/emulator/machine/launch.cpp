@@ -1,0 +1,128 @@
+#include "runtime/emulator/machine/launch.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+// The clusters first, first + step, ... of a grid, some of which are resident and take turns.
+class Share {
+ public:
+  Share(const Grid& grid, uint64_t first, uint64_t step, uint64_t all,
+        std::chrono::steady_clock::time_point deadline, std::atomic<bool>& cancelled,
+        std::atomic<uint64_t>& done)
+      : grid_(grid),
+        next_(first),
+        step_(step),
+        all_(all),
+        deadline_(deadline),
+        cancelled_(cancelled),
+        done_(done) {
+    // Short turns let CTAs that talk to each other interleave finely; long ones are faster.
+    constexpr uint64_t slices[] = {200'000, 3'000, 40'000, 400'000};
+    slice_ = slices[grid.seed % 4];
+    const Dim3 c = grid.launch.cluster;
+    most_ = std::max(1u, uint32_t{hopper::multiprocessors} / (c.x * c.y * c.z));
+  }
+
+  void run(EmulatorStatistics& statistics) {
+    while (!cancelled_) {
+      if (resident_.empty() && !admit()) return;
+      bool progress = false;
+      for (size_t i = 0; i < resident_.size() && !cancelled_;) {
+        const auto outcome = resident_[i]->run(slice_);
+        progress |= outcome != Cluster::Outcome::stalled;
+        check_deadline();
+        if (outcome == Cluster::Outcome::finished) {
+          count(*resident_[i], statistics);
+          resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(i));
+        } else {
+          ++i;
+        }
+      }
+      // Whoever is not done may wait for one that has not begun.
+      if (!resident_.empty()) progress |= admit();
+      stalls_ = progress ? 0 : stalls_ + 1;
+      if (stalls_ > 3) resident_.front()->deadlock();
+    }
+  }
+
+ private:
+  bool admit() {
+    if (next_ >= all_ || resident_.size() >= most_) return false;
+    resident_.push_back(std::make_unique<Cluster>(grid_, next_));
+    next_ += step_;
+    return true;
+  }
+
+  void count(const Cluster& c, EmulatorStatistics& statistics) {
+    statistics.ctas += c.ctas.size();
+    statistics.asynchronous_operations += c.operations;
+    for (const auto& cta : c.ctas)
+      for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed;
+    const uint64_t so_far = done_ += c.ctas.size();
+    if (grid_.options.progress) grid_.options.progress(so_far, all_ * c.ctas.size());
+  }
+
+  void check_deadline() {
+    if (std::chrono::steady_clock::now() < deadline_) return;
+    throw EmulatorError(Fault::time_limit, 0,
+                        fmt::format("{}: kernel {} was not done in time; {} of {} CTAs were{}",
+                                    name(Fault::time_limit), grid_.kernel.name, done_.load(),
+                                    all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
+                                    resident_.empty() ? "" : resident_.front()->picture()));
+  }
+
+  const Grid& grid_;
+  uint64_t next_, step_, all_;
+  std::chrono::steady_clock::time_point deadline_;
+  std::atomic<bool>& cancelled_;
+  std::atomic<uint64_t>& done_;
+  std::deque<std::unique_ptr<Cluster>> resident_;
+  uint64_t slice_;
+  size_t most_;
+  int stalls_ = 0;
+};
+
+}  // namespace
+
+void run_grid(const Grid& grid, std::chrono::steady_clock::time_point deadline,
+              EmulatorStatistics& statistics) {
+  const Dim3 g = grid.launch.grid, c = grid.launch.cluster;
+  const uint64_t clusters = uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z);
+  const auto threads =
+      static_cast<uint64_t>(grid.kernel.communicates ? 1 : std::max(1, grid.options.threads));
+  std::atomic<bool> cancelled = false;
+  std::atomic<uint64_t> done = 0;
+  ++statistics.launches;
+  if (threads == 1 || clusters == 1)
+    return Share(grid, 0, 1, clusters, deadline, cancelled, done).run(statistics);
+  std::mutex mutex;
+  // Of several failures the one of the first share counts, so that a seed has one report.
+  std::vector<std::exception_ptr> failures(threads);
+  std::vector<std::thread> workers;
+  for (uint64_t t = 0; t < threads; ++t)
+    workers.emplace_back([&, t] {
+      EmulatorStatistics own;
+      try {
+        Share(grid, t, threads, clusters, deadline, cancelled, done).run(own);
+      } catch (...) {
+        failures[t] = std::current_exception();
+      }
+      std::lock_guard lock(mutex);
+      statistics.ctas += own.ctas;
+      statistics.asynchronous_operations += own.asynchronous_operations;
+      statistics.warp_instructions += own.warp_instructions;
+    });
+  for (std::thread& worker : workers) worker.join();
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace ptxbuilder::runtime::emulator

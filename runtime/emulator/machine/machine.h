@@ -1,0 +1,390 @@
+// The state of a launch while it runs: clusters of CTAs of warps, their barriers and what is in flight.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <span>
+#include <unordered_map>
+
+#include "runtime/emulator/emulator.h"
+#include "runtime/emulator/machine/memory.h"
+#include "runtime/emulator/machine/program.h"
+#include "runtime/emulator/machine/shadow.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Cluster;
+class Cta;
+class Trace;
+
+// What one launch is made of; the same for all its CTAs.
+struct Grid {
+  const Kernel& kernel;
+  GlobalMemory& memory;
+  const EmulatorOptions& options;
+  const std::vector<SharedObject>& shared;  // what lies where in dynamic shared memory, for reports
+  Launch launch;
+  std::vector<std::byte> parameters;
+  uint64_t seed = 0;
+  uint32_t id = 0;
+  uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
+  Trace* trace = nullptr;
+};
+
+// One mbarrier object (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
+struct Mbarrier {
+  Cta* cta = nullptr;
+  uint32_t offset = 0;
+  uint32_t count = 0;      // arrivals that a phase expects
+  uint32_t pending = 0;    // of them, those still missing
+  int64_t tx = 0;          // bytes expected and not yet arrived
+  uint32_t phase = 0;      // completed phases
+  uint32_t in_flight = 0;  // asynchronous operations that will signal this phase
+  int64_t in_flight_bytes = 0;
+  bool observed = true;  // whether a wait has seen the last completed phase
+  bool skipped = false;  // two phases completed with no wait between
+  Actor actor = 0;       // whose times are the phases
+  Access init;
+  uint32_t last_arrival = no_pc, last_expect = no_pc;  // program counters, for reports
+  Knowledge gathered;                                  // from the arrivals of this phase
+  Knowledge completed;                                 // given to those who wait
+  uint64_t phase_began = 0;                            // step, for the trace
+};
+
+// bar.sync and its kin: one of a CTA's sixteen, or the barrier of the cluster.
+struct Barrier {
+  uint32_t expected = 0;  // threads; 0 while nobody has arrived
+  bool all = false;       // expects every warp that is still running
+  uint32_t arrived = 0;   // threads
+  uint32_t generation = 0;
+  uint32_t sum = 0;  // of bar.red: threads whose predicate holds
+  uint32_t result = 0, result_threads = 0;
+  Knowledge gathered, completed;
+};
+
+enum class Wait : uint8_t { none, lanes, barrier, cluster, mbarrier, wgmma, bulk, copies, registers, sleep };
+
+// Lanes of a warp that share a program counter.
+struct Fragment {
+  uint32_t pc = 0;
+  Lanes lanes = 0;
+  int meeting = -1;  // where they meet the lanes they parted from; index in Warp::meetings_
+  std::vector<uint32_t> returns;
+
+  Wait wait = Wait::none;
+  uint64_t version = 0;     // of the cluster when the wait began: it is retried once that has changed
+  uint32_t generation = 0;  // of the barrier waited for
+  uint32_t object = 0;      // barrier id or shared address, for reports
+  uint32_t phase = 0;       // of the mbarrier
+  Lanes wanted = 0;         // lanes waited for
+};
+
+// A point where lanes that diverged at a branch meet again.
+struct Meeting {
+  uint32_t pc = no_pc;
+  size_t depth = 0;    // of calls
+  Lanes expected = 0;  // lanes that have not exited
+  Lanes arrived = 0;
+  int outer = -1;
+  bool used = false;
+  std::vector<uint32_t> returns;
+};
+
+// One wgmma of one warp that is not done.
+struct PendingWgmma {
+  const Instruction* instruction = nullptr;
+  uint32_t group = 0;
+  uint64_t a = 0, b = 0;  // descriptors
+  bool accumulate = false;
+};
+
+// What was done to a tensor map in global memory by this launch, through the tensormap proxy.
+struct MapChange {
+  uint32_t version = 0;   // counts its changes
+  uint32_t released = 0;  // the last version that a release of the tensormap proxy has covered
+  uint32_t pc = no_pc;    // of the last change
+};
+
+// cp.async.bulk groups of one thread. Groups are numbered from 1.
+struct ThreadCopies {
+  Actor actor = 0;
+  uint32_t open = 1;  // the group that is not committed yet
+  std::map<uint32_t, uint32_t> reading,
+      writing;  // by group: operations that have not read their source, or are not done
+};
+
+class Warp {
+ public:
+  Warp(Cta& cta, uint32_t index);
+
+  Cta& cta;
+  const uint32_t index;  // in the CTA
+  std::byte* registers = nullptr;
+  Lanes lanes = 0;  // of the fragment that runs
+  uint32_t pc = 0;  // of its next instruction
+  bool stop = false;
+  Lanes alive = 0, born = 0;
+  std::vector<Fragment> fragments;
+  size_t current = 0;  // the fragment that runs
+
+  Actor actor = 0;
+  uint32_t time = 1;
+  Knowledge knowledge;
+
+  // wgmma: groups are numbered from 1; `wgmma_committed` is the last closed.
+  uint32_t wgmma_committed = 0;
+  std::deque<PendingWgmma> wgmma_queue;                             // not done, in order
+  std::vector<std::pair<const Instruction*, uint32_t>> wgmma_live;  // with their groups, not waited for
+  bool wgmma_fenced = false;
+  uint32_t fences = 1;  // wgmma.fences, and one
+  std::vector<uint32_t>
+      matrix_touched;            // by register / 128: `fences` when another instruction last touched it
+  std::vector<Lanes> undefined;  // by number in Kernel::doubtful: who has not written it
+  uint32_t registers_each = 0;   // setmaxnreg
+  Lanes carry = 0;               // the CC register of each lane
+
+  std::unordered_map<uint32_t, ThreadCopies> bulk;  // by lane
+  // cp.async: operations are numbered from 1 in the order of issue; a group is told by its last.
+  Actor copy_actor = 0;
+  uint32_t copy_sequence = 0;
+  std::set<uint32_t> copies_outstanding;
+  std::vector<uint32_t> copy_groups;
+  uint32_t cluster_generation = 0;
+  bool cluster_arrived = false;
+  std::unordered_map<uint64_t, uint32_t> maps_acquired;  // versions of changed tensor maps, by address
+
+  Fragment& fragment() { return fragments[current]; }
+  Cluster& cluster() const;
+  const Grid& grid() const;
+
+  // Runs the fragment `which` for at most `budget` instructions; returns how many it took.
+  uint64_t run(size_t which, uint64_t budget);
+  bool runnable(const Fragment& f) const;
+
+  // --- for handlers ---
+  template <class T>
+  T* at(uint32_t offset) const {
+    return reinterpret_cast<T*>(registers + offset);
+  }
+  uint32_t pc_of(const Instruction& i) const;
+  // The instruction is to be executed again once something in the cluster has changed.
+  void retry(const Instruction& i, Wait wait);
+  // The instruction is done, but its fragment may not go on before then.
+  void pause(Wait wait);
+  void branch(const Instruction& i, Lanes taken);
+  void call(const Instruction& i);
+  void leave(Lanes who);  // ret: from a function, or from the kernel
+  void exit(Lanes lanes);
+  // True when all of `wanted` execute this instruction now; `together` is then who they are. Else the
+  // fragment waits.
+  bool gather(const Instruction& i, Lanes executing, Lanes wanted, Lanes& together);
+  // Reports lanes that are missing at an .aligned instruction.
+  void require_converged(const Instruction& i, bool exited_too = true);
+  // Of an instruction that names doubtful registers, which `executing` of `lanes` execute: reports the use of
+  // one that this thread has not written, and notes which are defined behind it.
+  void follow_undefined(const Instruction& i, Lanes executing);
+  // Of an instruction that touches registers of some wgmma; and of a wgmma, whose list begins with
+  // `accumulators`.
+  void check_matrix_registers(const Instruction& i);
+  void check_wgmma_registers(const Instruction& i, uint32_t accumulators);
+  Knowledge release();  // what a releasing operation passes on
+  void acquire(const Knowledge& k);
+  Access access(bool async = false) const;
+  // A shared access by this thread, checked and recorded.
+  void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
+  // The same by an asynchronous operation that this thread starts.
+  void touch_async(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, Access access, const char* what);
+  // Host memory of [address, address + bytes) in `space`, or a report. `cta` and `offset` tell shared memory.
+  std::byte* place(uint64_t address, uint32_t bytes, Space space, int lane, Cta*& cta, uint32_t& offset);
+  std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
+  Cta& resolve_shared(uint64_t address, uint32_t& offset,
+                      int lane);  // of a shared::cta or shared::cluster address
+  // [base + displacement] of one lane, where `bytes` is the width of the base register or 0.
+  uint64_t address(uint32_t base, uint8_t bytes, int64_t displacement, int lane) const {
+    if (bytes == 4)
+      return static_cast<uint32_t>(at<uint32_t>(base)[lane] + static_cast<uint32_t>(displacement));
+    if (bytes == 8) return at<uint64_t>(base)[lane] + static_cast<uint64_t>(displacement);
+    return static_cast<uint64_t>(displacement);
+  }
+  // The address operand that stands at lists[entry], [entry + 1] and [entry + 2].
+  uint64_t listed_address(const Instruction& i, uint32_t entry, int lane) const {
+    const uint32_t* list = grid().kernel.lists.data() + i.list + entry;
+    return address(list[0], static_cast<uint8_t>(list[1]), at<int64_t>(list[2])[0], lane);
+  }
+  uint32_t listed(const Instruction& i, uint32_t entry) const { return grid().kernel.lists[i.list + entry]; }
+  // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red).
+  void order_before(Cta* owner, uint32_t offset);
+  void order_after(Cta* owner, uint32_t offset);
+  uint32_t warpgroup() const { return index / 4; }
+  ThreadCopies& bulk_of(uint32_t lane);
+
+  [[noreturn]] void fail(Fault fault, const std::string& message, int lane = -1) const;
+  EmulatorError error(Fault fault, const std::string& message, int lane = -1) const;
+  void note_uninitialised(Cta& cta, const char* what, int lane);
+  [[noreturn]] void fail_clash(const Clash& clash, Cta& cta, const char* what, int lane) const;
+
+  const Instruction* instruction = nullptr;  // that executes
+  uint64_t executed = 0;
+
+ private:
+  void fill_special_registers();
+  bool meet();
+  void settle();
+  void look_ahead();
+  int open_meeting(uint32_t at, size_t depth);
+
+  std::vector<Meeting> meetings_;
+  uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
+  size_t meet_depth_ = 0;
+  std::unique_ptr<std::byte[]> storage_;
+  const Allocation* recent_ = nullptr;  // the allocation of the last global access
+};
+
+// B of the last wgmma as numbers, kept while nothing writes the CTA's shared memory: four warps read the
+// same.
+template <class T>
+struct DecodedTile {
+  uint64_t writes = ~uint64_t{0}, descriptor = 0;
+  uint32_t shape = 0;
+  std::vector<T> values;
+};
+
+class Cta {
+ public:
+  Cta(Cluster& cluster, uint32_t rank, Dim3 id);
+
+  Cluster& cluster;
+  const uint32_t rank;
+  const Dim3 id;
+  std::vector<std::byte> shared;
+  Shadow shadow;
+  std::vector<std::byte> local;  // thread after thread
+  std::vector<std::unique_ptr<Warp>> warps;
+  std::array<Barrier, 16> barriers;
+  std::unordered_map<uint32_t, std::unique_ptr<Mbarrier>> mbarriers;  // by offset
+  uint32_t mbarriers_from = ~0u, mbarriers_to = 0;                    // offsets that any of them covers
+  uint32_t threads = 0, live_warps = 0;
+  int64_t register_pool = 0;        // registers free for setmaxnreg.inc
+  uint32_t touching = 0;            // asynchronous operations on this shared memory, issued and not done
+  std::vector<Actor> wgmma_actors;  // of each warpgroup
+  std::unordered_map<uint32_t, Knowledge>
+      ordered;  // by word that orders others: what its users have passed on
+  std::optional<EmulatorError>
+      uninitialised;    // the first read of what nothing had written; reported at the end
+  uint64_t writes = 0;  // counts writes of shared memory, so that decoded tiles can be kept
+  DecodedTile<float> reals;
+  DecodedTile<int32_t> wholes;
+
+  // What lies there, for reports: "full[2]", "sA[1]+48" where the sidecar says so, else the variable of the
+  // PTX and an offset.
+  std::string name(uint32_t offset) const;
+  Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes);
+  void warp_done(Warp& warp);
+};
+
+// An asynchronous operation, or a step of one, that can complete at any time from now on.
+struct Event {
+  std::function<void()> complete;
+};
+
+struct ActorName {
+  enum class Kind : uint8_t { warp, mbarrier, wgmma, bulk, copy } kind;
+  const Cta* cta;
+  uint32_t index;  // warp, offset of the mbarrier, warpgroup, warp * 32 + lane
+};
+
+class Cluster {
+ public:
+  Cluster(const Grid& grid, uint64_t index);
+
+  const Grid& grid;
+  const uint64_t index;
+  const bool checks;
+  std::vector<std::unique_ptr<Cta>> ctas;
+  Histories histories;
+  uint64_t version = 1;  // rises with all that can end a wait
+  uint64_t steps = 0;    // instructions executed by all warps
+  uint64_t operations = 0;
+  std::vector<Event> events;
+  std::vector<ActorName> actors;
+  Barrier barrier;    // barrier.cluster
+  Knowledge ordered;  // passed on through words of global memory that order others
+  std::unordered_map<uint64_t, MapChange> map_changes;  // by address
+  uint32_t live_warps = 0;
+
+  // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
+  // for another CTA.
+  enum class Outcome : uint8_t { running, stalled, finished };
+  Outcome run(uint64_t budget);
+  [[noreturn]] void deadlock();
+
+  Actor new_actor(ActorName name);
+  void post(std::function<void()> complete) {
+    events.push_back({std::move(complete)});
+    ++operations;
+  }
+  void changed() { ++version; }
+  void complete_barrier();  // if every warp that runs has arrived
+  uint64_t random(uint64_t below) { return below <= 1 ? 0 : (engine_() >> 11) % below; }
+  std::string describe(const Access& access, bool wrote) const;
+  std::string picture() const;  // who waits for what
+  uint64_t nanoseconds() const { return steps + idle_; }
+
+ private:
+  struct Choice {
+    Warp* warp;
+    size_t fragment;
+  };
+  void choose_policy();
+  bool pick(Choice& choice);
+  void complete_one();
+  bool wake_pollers();
+  void collect();
+
+  std::mt19937_64 engine_;
+  uint32_t burst_ = 64;
+  double completion_ = 0.3;  // chance of completing an operation before each burst
+  bool priorities_ = false;
+  std::vector<uint64_t> priority_;  // by warp, when `priorities_`
+  bool in_order_ = false;           // operations complete in the order of issue
+  uint64_t stale_version_ = 0, idle_ = 0;
+  size_t collect_at_ = 1 << 17;
+  uint32_t stale_rounds_ = 0;
+  size_t next_warp_ = 0;
+  std::vector<Warp*> all_;
+};
+
+inline Cluster& Warp::cluster() const { return cta.cluster; }
+inline const Grid& Warp::grid() const { return cta.cluster.grid; }
+inline uint32_t Warp::pc_of(const Instruction& i) const {
+  return static_cast<uint32_t>(&i - grid().kernel.code.data());
+}
+
+// Applies f to the named lanes of some registers. One lane's result may replace its own operand.
+template <class D, class F, class... S>
+inline void each_lane(Lanes lanes, F f, D* d, const S*... s) {
+  if (lanes == all_lanes) {
+#ifndef __clang__
+#pragma GCC ivdep
+#endif
+    for (int i = 0; i < 32; ++i) d[i] = f(s[i]...);
+  } else {
+    for (Lanes rest = lanes; rest; rest &= rest - 1) {
+      int i = __builtin_ctz(rest);
+      d[i] = f(s[i]...);
+    }
+  }
+}
+
+template <class F>
+inline void for_lanes(Lanes lanes, F f) {
+  for (Lanes rest = lanes; rest; rest &= rest - 1) f(__builtin_ctz(rest));
+}
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,70 @@
+#include "runtime/emulator/machine/memory.h"
+
+#include <fmt/format.h>
+
+namespace ptxbuilder::runtime::emulator {
+
+Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align) {
+  align = std::max<size_t>(align, 256);
+  next_ = (next_ + align - 1) / align * align;
+  auto* zeros = static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1));
+  if (!zeros)
+    throw Error(fmt::format("device memory: the host has no room for an allocation of {} B", bytes));
+  Allocation allocation{next_, bytes, std::move(name), false, {zeros, &std::free}};
+  Address address = next_;
+  next_ += bytes + 4096;  // the gap: an access behind the end meets no other allocation
+  live_.emplace(address, std::move(allocation));
+  return address;
+}
+
+void GlobalMemory::release(Address address) noexcept {
+  auto at = live_.find(address);
+  if (at == live_.end()) return;
+  released_[address] = at->second.size;
+  live_.erase(at);
+}
+
+const Allocation* GlobalMemory::find(Address address, size_t bytes) const {
+  auto after = live_.upper_bound(address);
+  if (after == live_.begin()) return nullptr;
+  const Allocation& a = std::prev(after)->second;
+  return address - a.address <= a.size && bytes <= a.size - (address - a.address) ? &a : nullptr;
+}
+
+std::byte* GlobalMemory::host(Address address, size_t bytes, const char* operation) const {
+  const Allocation* a = find(address, bytes);
+  if (!a)
+    throw Error(fmt::format("{}: {} B at {:#x} are not in device memory: {}", operation, bytes, address,
+                            describe(address)));
+  return a->bytes.get() + (address - a->address);
+}
+
+std::string GlobalMemory::describe(Address address) const {
+  auto after = live_.upper_bound(address);
+  auto label = [](const Allocation& a) {
+    return a.name.empty() ? fmt::format("the allocation {:#x} of {} B", a.address, a.size)
+                          : fmt::format("the variable {} of {} B", a.name, a.size);
+  };
+  if (address < 65536) return "a null pointer";
+  if (auto gone = released_.upper_bound(address); gone != released_.begin()) {
+    auto [base, size] = *std::prev(gone);
+    if (address - base < size) return fmt::format("in an allocation of {} B that was released", size);
+  }
+  if (after != live_.begin()) {
+    const Allocation& a = std::prev(after)->second;
+    if (address - a.address < a.size)
+      return fmt::format("{} B before the end of {}", a.address + a.size - address, label(a));
+    if (address - a.address - a.size < (1 << 20))
+      return fmt::format("{} B behind the end of {}", address - a.address - a.size, label(a));
+  }
+  if (after != live_.end() && after->first - address < (1 << 20))
+    return fmt::format("{} B before the start of {}", after->first - address, label(after->second));
+  for (auto [window, name] :
+       {std::pair{shared_window, "shared memory"}, std::pair{local_window, "local memory"},
+        std::pair{param_window, "the kernel's parameters"}})
+    if (window - address < (1 << 20))
+      return fmt::format("{} B before the start of {}", window - address, name);
+  return "near no allocation";
+}
+
+}  // namespace ptxbuilder::runtime::emulator

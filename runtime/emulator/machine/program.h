@@ -1,0 +1,168 @@
+// A kernel in the dense form that is executed: PTX is decoded once, and each instruction carries its handler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+using Lanes = uint32_t;  // one bit for each lane of a warp
+inline constexpr Lanes all_lanes = ~Lanes{0};
+inline constexpr uint32_t no_pc = ~0u;
+inline constexpr uint32_t no_register = ~0u;
+
+class Warp;
+struct Instruction;
+using Handler = void (*)(Warp&, const Instruction&, Lanes);
+
+enum class Space : uint8_t { generic, global, shared, cluster, local, param, constant };
+
+// Registers are byte offsets in the warp's register file, where a register is 32 lanes of its width side by
+// side, and a predicate one word of 32 bits. Constants and special registers are registers that nobody
+// writes.
+struct Instruction {
+  Handler execute = nullptr;
+  uint32_t r[7] = {no_register, no_register, no_register, no_register, no_register, no_register, no_register};
+  uint32_t list = 0, list_size = 0;  // further registers, in Program::lists
+  int64_t immediate = 0;             // address displacement, count, mask: the handler knows
+  uint32_t target = no_pc;           // of a branch or call
+  uint32_t reconverge = no_pc;       // where the sides of a divergent branch meet again
+  uint32_t guard = no_register;
+  bool guard_negated = false;
+  bool touches_matrix = false;  // names a register that some wgmma names
+  bool watched = false;         // names a register that may be undefined here
+  Space space = Space::generic;
+  uint8_t mode[8] = {};  // the handler knows
+};
+
+struct SourceLine {
+  uint32_t ptx = 0;   // line of the PTX text
+  uint16_t file = 0;  // index in Program::files, 0 for none
+  uint32_t line = 0;  // of .loc
+};
+
+// A named stretch of a memory space.
+struct Variable {
+  std::string name;
+  uint64_t offset = 0;  // in its space
+  uint64_t bytes = 0;
+};
+
+// A special register that is constant for a warp's life, and where it is kept.
+enum class Special : uint8_t {
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  gridid,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  clusterid_x,
+  clusterid_y,
+  clusterid_z,
+  nclusterid_x,
+  nclusterid_y,
+  nclusterid_z,
+  cluster_ctaid_x,
+  cluster_ctaid_y,
+  cluster_ctaid_z,
+  cluster_nctaid_x,
+  cluster_nctaid_y,
+  cluster_nctaid_z,
+  cluster_ctarank,
+  cluster_nctarank,
+  is_explicit_cluster,
+  dynamic_smem_size,
+  total_smem_size,
+  zero
+};
+
+struct SpecialRegister {
+  Special special;
+  uint32_t at, bytes;
+};
+
+// The registers of wgmmas that one other instruction touches.
+struct MatrixUse {
+  std::vector<uint32_t> reads, writes;
+};
+
+// What an instruction does with values that nothing may have written.
+enum class Flow : uint8_t {
+  uses,        // it needs all that it reads
+  copies,      // the result is undefined where all that it passes on is: mov, also into parts, prmt, bfi
+  selects,     // selp: the result is what the predicate takes of the two
+  shuffles,    // shfl: the result may be any lane's value
+  accumulates  // wgmma: the accumulators are needed where scale-d is true
+};
+
+// An instruction that names doubtful registers, which are numbered as in Kernel::doubtful.
+struct Watch {
+  Flow flow = Flow::uses;
+  uint32_t guard = no_register;  // where the guard is one of them
+  std::vector<uint32_t> used;    // that may be undefined here
+  std::vector<uint32_t> passed;  // what the flow passes on; no_register for what is always defined
+  std::vector<uint32_t> written;
+};
+
+// One kernel of a module, ready to run.
+struct Kernel {
+  std::string name;
+  std::vector<Instruction> code;
+  std::vector<SourceLine> lines;            // of each instruction
+  std::vector<std::string> texts;           // of each instruction, for reports
+  std::map<uint32_t, std::string> refused;  // instructions that are errors when they are executed, and why
+  std::vector<uint32_t> lists;
+  std::vector<std::string> files;  // .file names
+
+  uint32_t entry = 0;
+  uint32_t register_bytes = 0;  // of one warp's register file
+  uint32_t constants_at = 0;    // the register file from here on starts as `constants`
+  std::vector<std::byte> constants;
+  std::vector<SpecialRegister> specials;
+  std::map<uint32_t, std::string> register_names;
+  std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
+  std::vector<uint32_t> doubtful;             // registers that some path reaches a reader of unwritten
+  std::map<uint32_t, Watch> watches;          // by program counter
+
+  std::vector<Variable> shared;   // static ones first, then the dynamic one with 0 bytes
+  uint32_t shared_bytes = 0;      // static, with the reserved kilobyte in front
+  uint32_t dynamic_align = 16;    // of the dynamic variable
+  std::vector<uint32_t> dynamic;  // indices of dynamic variables in `shared`
+  uint32_t local_bytes = 0;       // of one thread
+  std::vector<Variable> parameters;
+  uint32_t parameter_bytes = 0;
+  uint32_t threads_most = 0;       // .maxntid or .reqntid; 0 where not given
+  uint32_t registers_most = 0;     // .maxnreg; 0 where not given
+  Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
+  bool communicates = false;       // between CTAs, by atomics or by loads that order
+
+  std::string register_name(uint32_t r) const {  // for reports
+    auto name = register_names.find(r);
+    return name == register_names.end() ? "a register" : name->second;
+  }
+};
+
+}  // namespace ptxbuilder::runtime::emulator

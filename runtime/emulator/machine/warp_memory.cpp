@@ -1,0 +1,203 @@
+// How a warp reaches memory: address spaces, bounds, the checks on shared memory, and the reports of what
+// fails.
+#include <fmt/format.h>
+
+#include "runtime/emulator/machine/machine.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+namespace {
+
+// Whether [address, address + bytes) lies in [0, size), also where the sum would wrap.
+bool inside(uint64_t address, uint64_t bytes, uint64_t size) {
+  return address <= size && bytes <= size - address;
+}
+
+// An address in front of a space wraps to a large one; -4 tells more.
+std::string shown(uint64_t address) {
+  const auto wide = static_cast<int64_t>(address), narrow = int64_t{static_cast<int32_t>(address)};
+  if (wide < 0) return std::to_string(wide);
+  if (address <= 0xffffffff && narrow < 0) return fmt::format("{:#x} ({})", address, narrow);
+  return fmt::format("{:#x}", address);
+}
+
+}  // namespace
+
+Cta& Warp::resolve_shared(uint64_t address, uint32_t& offset, int lane) {
+  if (in_window(address, shared_window)) address -= shared_window;
+  offset = static_cast<uint32_t>(address) & shared_offset_mask;
+  const uint64_t rank = address >> 24;
+  if (rank == 0) return cta;
+  if (rank > cluster().ctas.size())
+    fail(Fault::out_of_bounds,
+         address > 0xffffffff
+             ? fmt::format("{} is no shared address (is it a generic or global one?)", shown(address))
+             : fmt::format("the shared address {:#x} is of CTA {} in a cluster of {}", address, rank - 1,
+                           cluster().ctas.size()),
+         lane);
+  Cta& peer = *cluster().ctas[rank - 1];
+  if (peer.live_warps == 0)
+    fail(Fault::early_exit,
+         fmt::format("this reaches the shared memory of CTA {} of the cluster, which has exited", peer.rank),
+         lane);
+  return peer;
+}
+
+std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, Cta*& where,
+                       uint32_t& offset) {
+  where = nullptr;
+  if (space == Space::generic) {
+    if (in_window(address, shared_window))
+      space = Space::cluster;
+    else if (in_window(address, local_window))
+      space = Space::local, address -= local_window;
+    else if (in_window(address, param_window))
+      space = Space::param, address -= param_window;
+    else
+      space = Space::global;
+  }
+  switch (space) {
+    case Space::shared:
+    case Space::cluster: {
+      Cta& owner = resolve_shared(address, offset, lane);
+      if (offset < shared_reserved || offset + uint64_t{bytes} > owner.shared.size())
+        fail(Fault::out_of_bounds,
+             fmt::format("{} B at the shared address {} are outside the CTA's {} B of shared memory, "
+                         "which begin at {:#x}",
+                         bytes, shown(address), owner.shared.size() - shared_reserved, shared_reserved),
+             lane);
+      where = &owner;
+      return owner.shared.data() + offset;
+    }
+    case Space::local: {
+      const uint32_t size = grid().kernel.local_bytes;
+      if (!inside(address, bytes, size))
+        fail(Fault::out_of_bounds,
+             fmt::format("{} B at {} are outside the thread's {} B of local memory", bytes, shown(address),
+                         size),
+             lane);
+      return cta.local.data() + uint64_t{index * 32 + static_cast<uint32_t>(lane)} * size + address;
+    }
+    case Space::param: {
+      const auto& parameters = grid().parameters;
+      if (!inside(address, bytes, parameters.size()))
+        fail(Fault::out_of_bounds,
+             fmt::format("{} B at {} are outside the kernel's {} B of parameters", bytes, shown(address),
+                         parameters.size()),
+             lane);
+      return const_cast<std::byte*>(parameters.data()) + address;
+    }
+    default:
+      return global(address, bytes, lane, false, "this");
+  }
+}
+
+std::byte* Warp::global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what) {
+  if (!recent_ || address - recent_->address > recent_->size ||
+      bytes > recent_->size - (address - recent_->address)) {
+    recent_ = grid().memory.find(address, bytes);
+    if (!recent_)
+      fail(Fault::out_of_bounds,
+           fmt::format("{} reaches {} B at the global address {:#x}, {}", what, bytes, address,
+                       grid().memory.describe(address)),
+           lane);
+  }
+  if (writes && recent_->read_only)
+    fail(Fault::out_of_bounds, fmt::format("this writes to {}, which is constant", recent_->name), lane);
+  return recent_->bytes.get() + (address - recent_->address);
+}
+
+void Warp::order_before(Cta* owner, uint32_t offset) {
+  if (!cluster().checks) return;
+  if (!owner) return acquire(cluster().ordered);
+  if (auto at = owner->ordered.find(offset / 4); at != owner->ordered.end()) acquire(at->second);
+}
+
+void Warp::order_after(Cta* owner, uint32_t offset) {
+  if (!cluster().checks) return;
+  (owner ? owner->ordered[offset / 4] : cluster().ordered).join(release());
+}
+
+void Warp::touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane) {
+  if (writes) ++owner.writes;
+  if (offset < owner.mbarriers_to && offset + bytes > owner.mbarriers_from)
+    if (Mbarrier* m = owner.mbarrier_near(offset, bytes); m && writes)
+      fail(Fault::mbarrier_use,
+           fmt::format("this writes over the mbarrier {}, which was initialised and not invalidated",
+                       owner.name(m->offset)),
+           lane);
+  if (!cluster().checks) return;
+  auto clash = writes ? owner.shadow.write(access(), offset, bytes, knowledge)
+                      : owner.shadow.read(access(), offset, bytes, knowledge);
+  if (clash) fail_clash(*clash, owner, writes ? "this writes" : "this reads", lane);
+  note_uninitialised(owner, "this reads", lane);
+}
+
+void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, Access deed,
+                       const char* what) {
+  if (writes) ++owner.writes;
+  if (offset < owner.mbarriers_to && offset + bytes > owner.mbarriers_from)
+    if (Mbarrier* m = owner.mbarrier_near(offset, bytes); m && writes)
+      fail(Fault::mbarrier_use, fmt::format("{} over the mbarrier {}", what, owner.name(m->offset)));
+  if (!cluster().checks) return;
+  auto clash = writes ? owner.shadow.write(deed, offset, bytes, knowledge)
+                      : owner.shadow.read(deed, offset, bytes, knowledge);
+  if (clash) fail_clash(*clash, owner, what, -1);
+  note_uninitialised(owner, what, -1);
+}
+
+void Warp::note_uninitialised(Cta& owner, const char* what, int lane) {
+  if (!owner.shadow.uninitialised) return;
+  if (!owner.uninitialised)
+    owner.uninitialised = error(
+        Fault::uninitialised,
+        fmt::format("{} {}, which nothing had written", what, owner.name(*owner.shadow.uninitialised)), lane);
+  owner.shadow.uninitialised.reset();
+}
+
+void Warp::fail_clash(const Clash& clash, Cta& owner, const char* what, int lane) const {
+  std::string where =
+      owner.name(clash.offset) + (&owner == &cta ? "" : fmt::format(" of CTA {} of the cluster", owner.rank));
+  std::string earlier = cluster().describe(clash.earlier, clash.earlier_wrote);
+  if (clash.conflict == Conflict::unfenced)
+    fail(Fault::proxy_fence,
+         fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async stands between", what,
+                     where, earlier),
+         lane);
+  if (const ActorName& who = cluster().actors[clash.earlier.actor]; who.kind == ActorName::Kind::mbarrier)
+    if (auto m = who.cta->mbarriers.find(who.index); m != who.cta->mbarriers.end())
+      earlier += fmt::format(" (it is in phase {} now, {} of {} arrivals and {} B are missing)",
+                             m->second->phase, m->second->pending, m->second->count, m->second->tx);
+  fail(Fault::race, fmt::format("{} {}, but {}, and nothing orders this after that", what, where, earlier),
+       lane);
+}
+
+void Warp::fail(Fault fault, const std::string& message, int lane) const {
+  EmulatorError e = error(fault, message, lane);
+  // What was read uninitialised may be why this goes wrong.
+  if (cta.uninitialised && fault != Fault::uninitialised && fault != Fault::race)
+    e = EmulatorError(fault, e.ptx_line(),
+                      fmt::format("{}\n  before that: {}", e.what(), cta.uninitialised->what()));
+  throw e;
+}
+
+EmulatorError Warp::error(Fault fault, const std::string& message, int lane) const {
+  const Kernel& kernel = grid().kernel;
+  uint32_t line = 0;
+  std::string report = fmt::format("{}: {}", name(fault), message);
+  if (instruction) {
+    const uint32_t at = pc_of(*instruction);
+    const SourceLine& source = kernel.lines[at];
+    line = source.ptx;
+    report += fmt::format("\n  at PTX line {}: {}", line, kernel.texts[at]);
+    if (source.line)
+      report += fmt::format("\n  from {}:{}",
+                            source.file < kernel.files.size() ? kernel.files[source.file] : "?", source.line);
+  }
+  report += fmt::format("\n  kernel {}, CTA ({}, {}, {}), warp {}", kernel.name, cta.id.x, cta.id.y, cta.id.z,
+                        index);
+  if (lane >= 0) report += fmt::format(", lane {}", lane);
+  return EmulatorError(fault, line, report);
+}
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,10 @@
+// All of the runtime: devices, memory and launches. It needs neither LLVM nor CUDA; runtime/compile/load.h
+// compiles a kernel for a device.
+#pragma once
+
+#include "runtime/argument.h"
+#include "runtime/buffer.h"
+#include "runtime/device.h"
+#include "runtime/loaded_kernel.h"
+#include "runtime/open_device.h"
+#include "runtime/tensor_map.h"

@@ -1,0 +1,18 @@
+# Installs the public headers into DESTINATION: those that the umbrella headers reach. Run by cmake --install, with SOURCE.
+cmake_policy(SET CMP0057 NEW)  # IN_LIST
+set(waiting ptxbuilder/ptxbuilder.h runtime/runtime.h runtime/compile/load.h kernels/gemm/matmul.h)
+set(reached "")
+while(waiting)
+  list(POP_FRONT waiting file)
+  if(file IN_LIST reached)
+    continue()
+  endif()
+  list(APPEND reached ${file})
+  get_filename_component(folder ${file} DIRECTORY)
+  file(INSTALL ${SOURCE}/${file} DESTINATION ${DESTINATION}/${folder})
+  file(STRINGS ${SOURCE}/${file} includes REGEX "^#include \"")
+  foreach(line IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([^\"]*)\".*" "\\1" included "${line}")
+    list(APPEND waiting ${included})
+  endforeach()
+endwhile()

@@ -1,0 +1,199 @@
+// Contenders of other processes: one that answers is timed and checked like the others, and one that dies,
+// hangs, talks nonsense or refuses is left out with its reason, while the others go on.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "kernels/bench/cublaslt.h"
+#include "kernels/bench/interleave.h"
+#include "kernels/bench/options.h"
+#include "kernels/bench/peer.h"
+#include "tests/kit/error_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::bench;
+
+namespace {
+
+constexpr const char* kMock = PTXBUILDER_MOCK_GEMM_GPU;
+
+std::string fake(const std::string& mode = "") { return PTXBUILDER_FAKE_PEER " " + mode; }
+
+bool contains(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE("no '", part, "' in: ", text);
+  return found;
+}
+
+GemmProblem problem(const char* layout = "TN", DType input = DType::bf16, DType output = DType::bf16) {
+  GemmProblem p;
+  p.m = 24, p.n = 20, p.k = 41;  // rows of A and B are padded
+  p.a = p.b = input;
+  p.d = output;
+  p.set_layout(layout);
+  return p;
+}
+
+// Peers beside cuBLASLt's stand-in, on one problem after another.
+struct Run {
+  const Gpu gpu{kMock};
+  std::vector<std::unique_ptr<Contender>> contenders;
+  Method method{gpu,
+                nullptr,
+                {.rounds = 6,
+                 .burst_milliseconds = 0.1,
+                 .least_launches = 1,
+                 .warm_up_seconds = 0,
+                 .rest_milliseconds = 0,
+                 .seed = 5}};
+
+  explicit Run(const std::vector<std::string>& commands, double limit = 20) {
+    for (const std::string& command : commands)
+      contenders.push_back(std::make_unique<Peer>(gpu, PeerCommand{command, command}, limit));
+    contenders.push_back(std::make_unique<CublasLt>(gpu, kMock));
+  }
+
+  std::vector<Entry> measure(const GemmProblem& p = problem()) {
+    const Regime regimes[] = {Regime::sustained};
+    const Shape shape = {"given", p.m, p.n, p.k, 1, false};
+    auto results = method.measure(shape, p, regimes, contenders, "cuBLASLt", Clock::time_point::max());
+    REQUIRE(results.size() == 1);
+    CHECK(results[0].entries.back().counts());  // cuBLASLt's, whatever the peers do
+    return results[0].entries;
+  }
+};
+
+// What the benchmark says of peers that misbehave, beside one that does not.
+std::vector<std::string> left_out(const std::vector<std::string>& modes, double limit = 20) {
+  std::vector<std::string> commands, said;
+  for (const std::string& mode : modes) commands.push_back(fake(mode));
+  commands.push_back(fake());
+  const std::vector<Entry> entries = Run(commands, limit).measure();
+  for (size_t i = 0; i < modes.size(); ++i) {
+    CAPTURE(modes[i]);
+    CHECK(entries[i].samples.empty());
+    CHECK(entries[i].wrong == "");
+    said.push_back(entries[i].left_out);
+  }
+  CHECK(entries[modes.size()].counts());
+  return said;
+}
+
+std::vector<std::string> at_each(const std::string& what, const std::vector<std::string>& verbs) {
+  std::vector<std::string> modes;
+  for (const std::string& verb : verbs) modes.push_back(what + ":" + verb);
+  return modes;
+}
+
+}  // namespace
+
+TEST_CASE("a peer is given the others' matrices, checked and timed by itself") {
+  Run run({fake(), fake("wrong")});
+  CHECK(static_cast<Peer&>(*run.contenders[0]).version() == "fake 0.1");
+  for (const char* layout : {"TN", "NN", "NT", "TT"}) {
+    CAPTURE(layout);
+    for (const GemmProblem& p : {problem(layout), problem(layout, DType::f16, DType::f32)}) {
+      const std::vector<Entry> entries = run.measure(p);
+      CHECK(entries[0].left_out == "");
+      CHECK(entries[0].wrong == "");
+      CHECK(entries[0].configuration == "one thread of the host");
+      REQUIRE(entries[0].samples.size() == 6);
+      for (const Sample& sample : entries[0].samples) CHECK(sample.microseconds == 12.5);
+      CHECK(entries[1].wrong != "");
+      CHECK(entries[1].samples.empty());
+    }
+  }
+}
+
+TEST_CASE("a peer that dies is left out with its last words") {
+  const std::vector<std::string> verbs = {"start", "problem", "launch", "burst", "fifth"};
+  const std::vector<std::string> said = left_out(at_each("dies", verbs));
+  for (size_t i = 0; i < verbs.size(); ++i) {
+    CHECK(contains(said[i], "has ended: exit status 5"));
+    CHECK(contains(said[i], "out of luck at " + verbs[i]));
+  }
+  const std::vector<Entry> entries = Run({"echo peer 1 shy; kill -9 $$", "/nowhere/peer"}).measure();
+  CHECK(contains(entries[0].left_out, "signal 9"));
+  CHECK(contains(entries[1].left_out, "exit status 127"));
+}
+
+TEST_CASE("a peer that hangs is ended and asked no more") {
+  const auto start = Clock::now();
+  for (const std::string& why : left_out(at_each("hangs", {"start", "problem", "launch", "fifth"}), 0.5))
+    CHECK(contains(why, "has not answered within 0.5 s"));
+  CHECK(Clock::now() - start < std::chrono::seconds(60));
+  Run run({fake("hangs:problem")}, 1);
+  run.measure();
+  const auto again = Clock::now();
+  CHECK(contains(run.measure()[0].left_out, "has not answered within 1 s"));
+  CHECK(Clock::now() - again < std::chrono::milliseconds(900));
+}
+
+TEST_CASE("what a peer began ends with it") {
+  const Gpu gpu(kMock);
+  const std::string note = "/tmp/bench_peer_test." + std::to_string(getpid());
+  {
+    Peer peer(gpu, {"parent", "sleep 600 & echo $! > " + note + "; echo peer 1 parent; wait"}, 20);
+    CHECK(peer.version() == "parent");
+  }
+  std::FILE* file = std::fopen(note.c_str(), "r");
+  REQUIRE(file);
+  int child = 0;
+  CHECK(std::fscanf(file, "%d", &child) == 1);
+  std::fclose(file);
+  std::remove(note.c_str());
+  // Killed, though perhaps not yet reaped by the one who inherited it.
+  std::string state = "gone";
+  for (int i = 0; i < 100 && state != "dead"; ++i) {
+    std::FILE* status = std::fopen(("/proc/" + std::to_string(child) + "/stat").c_str(), "r");
+    char letter = 'X';
+    if (status) {
+      CHECK(std::fscanf(status, "%*d %*s %c", &letter) == 1);
+      std::fclose(status);
+    }
+    if (letter == 'X' || letter == 'Z') state = "dead";
+    usleep(10000);
+  }
+  CHECK(state == "dead");
+}
+
+TEST_CASE("a peer that talks nonsense is left out with what it said") {
+  std::vector<std::string> modes = at_each("nonsense", {"start", "problem", "launch", "fifth"});
+  modes.push_back("zero");
+  const std::vector<std::string> said = left_out(modes);
+  CHECK(contains(said[0], "begins with '4711 and so on' and not with 'peer 1'"));
+  CHECK(contains(said[1], "answers '4711 and so on', where 'ready' or 'refused' is due"));
+  CHECK(contains(said[2], "where 'done' or 'refused' is due"));
+  CHECK(contains(said[3], "where 'time' or 'refused' is due"));
+  CHECK(contains(said[4], "answers 'time 0', which are no microseconds"));
+  const std::vector<Entry> entries = Run({"yes | tr -d '\\n'"}).measure();
+  CHECK(contains(entries[0].left_out, "answers without an end of line"));
+}
+
+TEST_CASE("a peer that refuses says why, and is asked again") {
+  const std::vector<std::string> verbs = {"problem", "launch", "burst", "fifth"};
+  const std::vector<std::string> said = left_out(at_each("refuses", verbs));
+  for (size_t i = 0; i < verbs.size(); ++i) CHECK(said[i] == "it takes no " + verbs[i]);
+  Run run({fake("refuses:problem")});
+  for (int i = 0; i < 6; ++i) CHECK(run.measure()[0].left_out == "it takes no problem");
+}
+
+TEST_CASE("a peer that dies is started again, and not for ever") {
+  Run run({fake("dies:fifth")});
+  for (int i = 0; i < 4; ++i) CHECK(contains(run.measure()[0].left_out, "out of luck at fifth"));
+  CHECK(run.measure()[0].left_out == "it has died 4 times");
+  CHECK(run.measure()[0].left_out == "it has died 4 times");
+}
+
+TEST_CASE("the command line names peers") {
+  const Options options =
+      parse_options({"--peer", "A=run a --fast=yes", "--peer", "B=b", "--peer-limit", "7"});
+  REQUIRE(options.peers.size() == 2);
+  CHECK(options.peers[0].name == "A");
+  CHECK(options.peers[0].command == "run a --fast=yes");
+  CHECK(options.peers[1].name == "B");
+  CHECK(options.peer_limit_seconds == 7);
+  CHECK(parse_options({}).peers.empty());
+  for (const char* wrong : {"A", "=b", "A="})
+    CHECK_ERROR(parse_options({"--peer", wrong}), "is not NAME=COMMAND");
+  CHECK_ERROR(parse_options({"--peer", "A=a", "--peer", "A=b"}), "A is given twice");
+}

@@ -1,0 +1,318 @@
+// The emulator as a Device: seeds and threads, traces, statistics, time limits, and reports that name the
+// builder's line.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "emulator_kit.h"
+
+namespace ptxbuilder::runtime {
+namespace {
+
+const std::string& gemm() {
+  static const std::string text = test_file("emulator/ptx/gemm_128x256x64_bf16.ptx");
+  return text;
+}
+
+// Runs a small GEMM and gives the bits of D, with what was counted.
+std::vector<uint16_t> run(const EmulatorOptions& options, EmulatorStatistics* statistics = nullptr) {
+  Bench bench(gemm(), 384, options);
+  const uint32_t m = 256, n = 512, k = 192;
+  Address a = bench.upload(random_bf16(m * k, 3)), b = bench.upload(random_bf16(n * k, 4));
+  Address d = bench.upload(std::vector<uint16_t>(m * n));
+  bench.run({4, 1, 1}, 229440, bench.map_2d(a, DType::bf16, m, k, 128, 64, Swizzle::b128),
+            bench.map_2d(b, DType::bf16, n, k, 256, 64, Swizzle::b128),
+            bench.map_2d(d, DType::bf16, m, n, 64, 64, Swizzle::b128), m / 128, n / 256, k / 64);
+  if (statistics) *statistics = bench.device().statistics();
+  return bench.download<uint16_t>(d, m * n);
+}
+
+TEST_CASE("emulator: a seed has one schedule, on any number of host threads, with checks or without") {
+  for (uint64_t seed : {0, 1, 5}) {
+    EmulatorOptions options;
+    options.seed = seed;
+    EmulatorStatistics first, again, threads, unchecked;
+    auto d = run(options, &first);
+    CHECK(run(options, &again) == d);
+    CHECK(again.warp_instructions == first.warp_instructions);
+    options.threads = 3;
+    CHECK(run(options, &threads) == d);
+    CHECK(threads.warp_instructions == first.warp_instructions);
+    CHECK(threads.ctas == 4);
+    options.race_check = false;
+    CHECK(run(options, &unchecked) == d);
+    CHECK(unchecked.warp_instructions == first.warp_instructions);
+  }
+  EmulatorOptions a, b;
+  a.seed = 1, b.seed = 2;
+  EmulatorStatistics of_a, of_b;
+  CHECK(run(a, &of_a) == run(b, &of_b));  // a correct kernel does not depend on the schedule
+  CHECK(of_a.warp_instructions != of_b.warp_instructions);
+}
+
+TEST_CASE("emulator: the trace is JSON with warps, copies, wgmma and phases; progress is told") {
+  auto path =
+      std::filesystem::temp_directory_path() / ("trace_" + std::to_string(std::random_device{}()) + ".json");
+  EmulatorOptions options;
+  options.trace_path = path.string();
+  uint64_t last = 0, all = 0;
+  options.progress = [&](uint64_t done, uint64_t of) { last = done, all = of; };
+  run(options);
+  CHECK(last == 4);
+  CHECK(all == 4);
+  std::ifstream in(path);
+  std::stringstream s;
+  s << in.rdbuf();
+  const std::string text = s.str();
+  CHECK(text.starts_with("{\"traceEvents\":["));
+  CHECK(text.ends_with("]}\n"));
+  for (const char* part : {"\"name\":\"wgmma\"", "\"name\":\"load\"", "\"name\":\"store\"",
+                           "mbarrier gemm_smem+229376", "warp  4", "\"ph\":\"X\""})
+    CHECK(text.find(part) != std::string::npos);
+  std::filesystem::remove(path);
+}
+
+const char* const lines = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p) {
+.reg .b32 %r<4>; .reg .b64 %rd<3>; .reg .pred %p<2>;
+.loc 1 40 7
+ld.param.u64 %rd0, [p];
+mov.u32 %r0, %tid.x;
+.loc 1 41 9
+L: ld.global.b32 %r1, [%rd0];
+setp.ne.u32 %p0, %r1, 7;
+@%p0 bra L;
+.loc 1 42 5
+st.global.b32 [%rd0+4096], %r0;
+ret;
+}
+.file 1 "/home/author/kernels/wait.cpp"
+)";
+
+TEST_CASE("emulator: reports name the PTX line, the builder's line, the thread, the address and the seed") {
+  EmulatorOptions options;
+  options.seed = 11;
+  Bench bench(lines, 64, options);
+  Address p = bench.upload(std::vector<uint32_t>(4, 7));
+  std::string what;
+  CHECK(fault_of([&] { bench.run({3, 1, 1}, 0, p); }, &what) == Fault::out_of_bounds);
+  for (const char* part :
+       {"at PTX line 14: st.global.b32 [%rd0+4096], %r0", "from wait.cpp:42", "kernel k, CTA (0, 0, 0), warp",
+        "lane 0", "0x700001000", "4080 B behind the end of the allocation 0x700000000 of 16 B", "seed 11"})
+    CHECK_MESSAGE(what.find(part) != std::string::npos, what);
+}
+
+TEST_CASE("emulator: a kernel that spins for ever is stopped at the limit, and the device goes on") {
+  Bench bench(lines, 32);
+  Address p = bench.upload(std::vector<uint32_t>(2048, 6));
+  std::string what;
+  CHECK(fault_of(
+            [&] {
+              bench.run_for(std::chrono::milliseconds(200), {1, 1, 1}, 0, p);
+            },
+            &what) == Fault::time_limit);
+  CHECK_MESSAGE(what.find("warp 0") != std::string::npos, what);
+  bench.device().fill(p, 0, 4);
+  const uint32_t seven = 7;
+  bench.device().copy_in(p, &seven, 4);
+  bench.run({1, 1, 1}, 0, p);
+}
+
+TEST_CASE("emulator: names of shared objects come from the sidecar") {
+  std::string mutant = gemm();
+  const std::string bytes = "[%r158], 49152;";
+  mutant.replace(mutant.find(bytes), bytes.size(), "[%r158], 49136;");
+  EmulatorOptions options;
+  Bench bench(mutant, 384, options);
+  bench.signature().shared = {{"A", 0, 16384, 4}, {"full", 229376, 8, 4}};
+  const uint32_t m = 128, n = 256, k = 64;
+  Address a = bench.upload(std::vector<uint16_t>(m * k)), b = bench.upload(std::vector<uint16_t>(n * k));
+  std::string what;
+  auto fault = fault_of(
+      [&] {
+        bench.run({1, 1, 1}, 229440, bench.map_2d(a, DType::bf16, m, k, 128, 64, Swizzle::b128),
+                  bench.map_2d(b, DType::bf16, n, k, 256, 64, Swizzle::b128),
+                  bench.map_2d(a, DType::bf16, m, k, 64, 64, Swizzle::b128), 1, 1, 1);
+      },
+      &what);
+  CHECK(fault == Fault::tx_count);
+  CHECK_MESSAGE(what.find("mbarrier full[0]") != std::string::npos, what);
+}
+
+TEST_CASE("emulator: what is no kernel, no PTX or no memory is refused") {
+  auto device = open_emulator();
+  Signature s = signature_of(lines, 32);
+  CHECK_THROWS_WITH_AS(device->load("\x7f"
+                                    "ELF...",
+                                    s),
+                       doctest::Contains("cubin"), Error);
+  CHECK_THROWS_WITH_AS(device->load(".version 8.0\nadd;", s), doctest::Contains("ptx 2:1"), Error);
+  s.kernel = "absent";
+  CHECK_THROWS_WITH_AS(device->load(lines, s), doctest::Contains("absent"), Error);
+  s = signature_of(lines, 32);
+  CHECK_NOTHROW(device->load(lines, s));
+  Address p = device->allocate(16);
+  uint32_t word = 0;
+  CHECK_NOTHROW(device->copy_out(&word, p + 12, 4));
+  CHECK_THROWS_WITH_AS(device->copy_out(&word, p + 13, 4), doctest::Contains("not in device memory"), Error);
+  device->release(p);
+  CHECK_THROWS_WITH_AS(device->copy_in(p, &word, 4), doctest::Contains("released"), Error);
+}
+
+// A kernel of one thread or 32 around `body`, with %rd0 its parameter.
+std::string around(const std::string& body, const std::string& module = "") {
+  return ".version 8.0\n.target sm_90a\n.address_size 64\n" + module +
+         "\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>; .reg "
+         ".b128 "
+         "%q<2>; .reg .b16 %h<4>;\nld.param.u64 %rd0, [p];\n" +
+         body + "\nret;\n}\n";
+}
+
+Signature named_k() {
+  Signature s;
+  s.kernel = "k";
+  s.threads = 32;
+  return s;
+}
+
+// The report of running it; "no fault" where there is none.
+std::string report(const std::string& text) {
+  std::string what;
+  Bench bench(text, 32);
+  Address p = bench.upload(std::vector<uint32_t>(64));
+  fault_of([&] { bench.run({1, 1, 1}, 0, p); }, &what);
+  return what;
+}
+
+TEST_CASE("emulator: an address in front of a memory space is out of bounds, as one behind it is") {
+  struct Case {
+    const char *body, *says;
+  };
+  const std::string array = ".local .align 16 .b8 a[16];\nmov.u32 %r1, 7;\nmov.u64 %rd1, a;\n";
+  const Case local[] = {
+      {"st.local.u32 [%rd1], %r1;", "no fault"},
+      {"st.local.u32 [%rd1+12], %r1;", "no fault"},
+      {"st.local.u32 [%rd1+16], %r1;",
+       "access out of bounds: 4 B at 0x10 are outside the thread's 16 B of local"},
+      {"st.local.u32 [%rd1+-4], %r1;",
+       "access out of bounds: 4 B at -4 are outside the thread's 16 B of local"},
+      {"sub.u64 %rd1, %rd1, 16; st.local.v4.u32 [%rd1], {%r1, %r1, %r1, %r1};", "16 B at -16 are outside"},
+      {"mov.u32 %r2, -16; st.local.u32 [%r2], %r1;", "4 B at 0xfffffff0 (-16) are outside"},
+      {"cvta.local.u64 %rd1, %rd1; st.u32 [%rd1+12], %r1;", "no fault"},
+      {"cvta.local.u64 %rd1, %rd1; st.u32 [%rd1+-4], %r1;", "4 B before the start of local memory"},
+  };
+  for (const Case& c : local) {
+    const std::string what = report(around(array + c.body));
+    CHECK_MESSAGE(what.find(c.says) != std::string::npos, what);
+  }
+  const Case parameter[] = {
+      {"ld.param.u64 %rd1, [p];", "no fault"},
+      {"ld.param.u64 %rd1, [p+8];", "8 B at 0x8 are outside the kernel's 8 B of parameters"},
+      {"ld.param.u64 %rd1, [p+-8];", "8 B at -8 are outside the kernel's 8 B of parameters"},
+      {"ld.param.u64 %rd1, [p-8];", "8 B at -8 are outside the kernel's 8 B of parameters"},
+  };
+  for (const Case& c : parameter) {
+    const std::string what = report(around(c.body));
+    CHECK_MESSAGE(what.find(c.says) != std::string::npos, what);
+  }
+  const std::string shared = ".shared .align 4 .b8 s[16];\nmov.u32 %r1, 7;\n";
+  const Case in_shared[] = {
+      {"st.shared.u32 [s+12], %r1;", "no fault"},
+      {"st.shared.u32 [s+-4], %r1;", "out of bounds"},
+      {"mov.u64 %rd1, 0x1000000000000400; st.shared.u32 [%rd1], %r1;",
+       "0x1000000000000400 is no shared address"},
+  };
+  for (const Case& c : in_shared) {
+    const std::string what = report(around(shared + c.body));
+    CHECK_MESSAGE(what.find(c.says) != std::string::npos, what);
+  }
+}
+
+TEST_CASE("emulator: PTX that no assembler takes is refused at its line and column") {
+  auto refused = [](const std::string& text) {
+    try {
+      open_emulator()->load(text, named_k());
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  struct Case {
+    const char *module, *body, *says;
+  };
+  const char *callee = ".func f(.param .b32 a) { ret; }",
+             *call = "{ .param .b32 x; .reg .b32 t; mov.b32 t, 1; st.param.b32 [x], t; call f, (x); }";
+  const Case cases[] = {
+      {"", ".shared .align 4 .b8 s[4];", "no error"},
+      {"", ".shared .align 0 .b8 s[4];", "ptx 8:22: the alignment 0 of s is no power of two"},
+      {"", ".shared .align 0x10 .b8 s[4];", "no error"},
+      {"", ".local .align 12 .b8 s[4];", "ptx 8:22: the alignment 12 of s is no power of two"},
+      {".global .align 0 .b8 g[4];", "", "ptx 4:22: the alignment 0 of g is no power of two"},
+      {"", ".shared .b8 s[232448];", "no error"},
+      {"", ".shared .b8 s[232449];", "ptx 8:13: with the 232449 B of s, static shared memory has 232449 B"},
+      {"", ".shared .b8 s[4294967300];", "ptx 8:13: with the 4294967300 B of s"},
+      {"", ".shared .b8 s[0x7fffffffffffffff][4];", "ptx 8:13: s has more than"},
+      {"", ".shared .b8 s[-4];", "ptx 8:13: the extent -4 of s is no number"},
+      {"", ".shared .b8 s[other];", "ptx 8:13: the extent other of s is no number"},
+      {"", ".local .b8 s[524289];",
+       "ptx 8:12: with the 524289 B of s, the thread has 524289 B of local memory"},
+      {".global .u64 q[1] = {zzz};", "", "ptx 4:22: zzz is not declared"},
+      {".global .u32 z; .global .u64 q[2] = {z+4, generic(z)};", "", "no error"},
+      {".global .u32 q[1] = {1, 2};", "", "ptx 4:14: q of 4 B has 2 initial values of 4 B"},
+      {".global .v4 .f32 q[1] = {{1.0, -2.0, 0f00000000, 4.0}};", "", "no error"},
+      {"", "X: X: bra X;", "ptx 8:4: the label X is declared twice"},
+      {"", "X: { X: bra X; }", "no error"},
+      {"", ".reg .b32 %r<3>;", "ptx 8:11: %r is declared twice"},
+      {"", ".reg .b32 %s<2000000000>; mov.u32 %s1999999999, 1;", "no error"},
+      {callee, call, "no error"},
+      {callee, "{ .param .b32 x; .param .b32 y; call f, (x, y); }",
+       "ptx 8:38: this call of f has 2 arguments, the function 1"},
+      {callee, "{ .param .b64 x; call f, (x); }",
+       "ptx 8:23: this call of f: arguments 0 has 8 B, the function's 4 B"},
+      {"", "{ .param .b32 x; .param .b32 y; call (x), f, (y); }", "no error"},  // it says so when it is run
+      {".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);",
+       "{ .param .b32 x; .param .b64 y; call (x), vprintf, (y); }",
+       "ptx 8:43: this call of vprintf has 1 arguments, the function 2"},
+  };
+  for (const Case& c : cases) {
+    const std::string what = refused(around(c.body, c.module));
+    CHECK_MESSAGE(what.find(c.says) != std::string::npos, what);
+  }
+  const std::string head = ".version 8.0\n.target sm_90a\n.address_size 64\n";
+  CHECK(refused(head + ".entry k(.param .align 0 .u64 p) { ret; }") ==
+        "ptx 4:31: the alignment 0 of p is no power of two");
+  CHECK(refused(head + ".entry k(.param .b8 p[32764]) { ret; }") == "no error");
+  CHECK(
+      refused(head + ".entry k(.param .b8 p[32765]) { ret; }").find("the kernel has 32765 B of parameters") !=
+      std::string::npos);
+  CHECK(refused(head + ".entry k(.param .u64) { ret; }").find("a parameter of k has no name") !=
+        std::string::npos);
+  Signature narrow = named_k();
+  narrow.parameters.push_back({.name = "n", .dtype = DType::u32, .tensor_map = {}});
+  CHECK_THROWS_WITH_AS(open_emulator()->load(around(""), narrow),
+                       "kernel 'k': parameter 0 'n' is 8 B in the PTX, 4 B in the sidecar", Error);
+}
+
+TEST_CASE("emulator: an instruction on registers of another width is refused, and writes nothing") {
+  // Each would run over the end of the registers that it names.
+  for (const char* wrong :
+       {"bfi.b16 %h0, %h1, %h2, 0, 1;", "add.cc.u16 %h0, %h1, %h2;", "add.sat.s16 %h0, %h1, %h2;",
+        "selp.pred %p0, %p1, %p2, %p3;", "slct.b32.pred %r0, %r1, %r2, %p0;",
+        "shfl.sync.idx.b16 %h0, %h1, 0, 31, -1;", "match.any.sync.b16 %r0, %h1, -1;",
+        "redux.sync.add.u16 %h0, %h1, -1;", "bar.red.popc.pred %p0, 0, %p1;", "cvta.global.u16 %h0, %h1;",
+        "atom.global.exch.b128 %q0, [%rd0], %q1;", "atom.global.add.pred %p0, [%rd0], %p1;",
+        "cvt.u32.b128 %r0, %q0;", "cvt.u64.u32 _, %r0;", "add.u32 _, %r0, %r1;", "mapa.u16 %h0, %h1, 0;",
+        "ld.global.v2.u32 {%r0, %rd1}, [%rd0];",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f64.f32 {%r0,%r1,%r2,%r3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, "
+        "{%r0,%r1,%r2,%r3};"}) {
+    const std::string what = report(around(wrong));
+    CHECK_MESSAGE(what.find("unsupported instruction: ") != std::string::npos, std::string(wrong) << what);
+  }
+  CHECK(report(around("mov.u32 %r0, 1; st.global.v2.u8 [%rd0], {%r0, 2};")) == "no fault");
+  CHECK(report(around("atom.global.add.u32 _, [%rd0], 1;")) == "no fault");
+}
+
+}  // namespace
+}  // namespace ptxbuilder::runtime
