@@ -7,18 +7,28 @@
 namespace ptxbuilder {
 
 // A line of the kernel author's C++. Every public call takes one as its last, defaulted argument, so that
-// errors,
-// `.loc` lines and ptxas messages can name the line that made an instruction.
+// errors, `.loc` lines and ptxas messages can name the line that made an instruction. The public call opens
+// the line (AtLine in ir/builder.h), and as long as it is open, here() and Error name it wherever they stand:
+// what the library calls in turn need not be told.
 // (The compiler builtins serve g++ 12 and clang alike, and work as default arguments of constructors.)
 struct Where {
   const char* file = "";
   unsigned line = 0;
 
-  static constexpr Where here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
-    return {file, line};
-  }
+  static Where here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE());
   explicit operator bool() const { return line != 0; }
 };
+
+namespace callers {
+
+// The line that is open on this thread; line 0 for none.
+inline constinit thread_local Where open_line = {};
+
+}  // namespace callers
+
+inline Where Where::here(const char* file, unsigned line) {
+  return callers::open_line ? callers::open_line : Where{file, line};
+}
 
 // The file name without its folders, as errors print it: "gemm.cpp:41".
 std::string to_string(Where where);
@@ -28,7 +38,7 @@ std::string to_string(Where where);
 // (gemm.cpp:41)".
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message) : Error(Where{}, message) {}
+  explicit Error(const std::string& message) : Error(callers::open_line, message) {}
   Error(Where where, const std::string& message);
 
   Where where() const { return where_; }

@@ -510,20 +510,14 @@ std::string Builder::llvm_ir() {
   return text;
 }
 
-AtLine::AtLine(Where where) : state_(Builder::current(where).state()) {
-  if (state_.line_is_set) return;
-  state_.set_line(where);
-  state_.line_is_set = set_ = true;
+AtLine::AtLine(Where where) : opens_(where && !callers::open_line) {
+  if (!opens_) return;
+  if (Builder* builder = current_builder()) builder->state(where).set_line(where);
+  callers::open_line = where;
 }
 
 AtLine::~AtLine() {
-  if (set_) state_.line_is_set = false;
+  if (opens_) callers::open_line = {};
 }
-
-AuthorsCode::AuthorsCode() : state_(Builder::current().state()), was_set_(state_.line_is_set) {
-  state_.line_is_set = false;
-}
-
-AuthorsCode::~AuthorsCode() { state_.line_is_set = was_set_; }
 
 }  // namespace ptxbuilder

@@ -53,16 +53,16 @@ class Builder {
 
   // Declares the parameters, in order and once, before any instruction. Yields their values, of a struct
   // those of its fields; 8-bit integers have 32 bits there.
-  std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where);
+  std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // the line that declared them
   // The index of the parameter that a tensor map is; its recipe is in signature().parameters.
-  size_t parameter_index(TensorMap map, Where where) const;
+  size_t parameter_index(TensorMap map, Where where = Where::here()) const;
 
   // Throws Error unless this kernel is the one that is being built on this thread, when it is finished, and
   // when an exception has left it unfinished.
-  void check_current(Where where) const;
+  void check_current(Where where = Where::here()) const;
   // Raises the least .version, and throws Error when the target is below `sm`.
-  void require(int ptx_version, isa::Sm sm, std::string_view what, Where where);
+  void require(int ptx_version, isa::Sm sm, std::string_view what, Where where = Where::here());
 
   // What a value is, where that is a host integer, and the line where it turned into a device value.
   struct Constant {
@@ -76,7 +76,7 @@ class Builder {
   // that write, lists flattened; a hole filled with named registers yields none. Throws Error that names row,
   // operand, value and line.
   std::vector<Value> emit(const isa::Row& row, std::span<const Argument> arguments, std::optional<pred> guard,
-                          Where where);
+                          Where where = Where::here());
 
   // Declares named registers at the top of the kernel.
   Registers declare_registers(Class cls, int count);
@@ -84,7 +84,8 @@ class Builder {
   // The start of dynamic shared memory, aligned to 1024 bytes, and `stages` times `bytes` more of it, which
   // yields the offset. Reports and the sidecar call it `name`, with a number where that is taken.
   smem shared_base();
-  uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment, Where where);
+  uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment,
+                           Where where = Where::here());
 
   // Who holds which barrier of threads.
   BarrierIds& barrier_ids();
@@ -98,14 +99,16 @@ class Builder {
   void store_variable(llvm::Value* variable, llvm::Value* value);
 
   void if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
-           Where where);
-  void while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where);
+           Where where = Where::here());
+  void while_(const std::function<pred()>& condition, const std::function<void()>& body,
+              Where where = Where::here());
   // Counts from `from` while below `to`.
-  void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
+  void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body,
+            Where where = Where::here());
 
   // Runs the author's `body` of a `construct`, as "if_". An exception that leaves it leaves the kernel
   // unfinished too: any further use throws an Error that says so.
-  void run_body(std::string_view construct, const std::function<void()>& body, Where where);
+  void run_body(std::string_view construct, const std::function<void()>& body, Where where = Where::here());
 
   // Emits at the top of the kernel, before all else, what every thread needs once.
   void emit_at_entry(const std::function<void()>& emission);
@@ -147,27 +150,25 @@ class Builder {
 // bears the line of the author's call, not of the library's code below it.
 class AtLine {
  public:
-  explicit AtLine(Where where);
+  explicit AtLine(Where where = Where::here());
   ~AtLine();
   AtLine(const AtLine&) = delete;
   AtLine& operator=(const AtLine&) = delete;
 
  private:
-  Builder::State& state_;
-  bool set_ = false;
+  bool opens_;
 };
 
 // Gives lines back to the author's code for as long as a callback of theirs runs.
 class AuthorsCode {
  public:
-  AuthorsCode();
-  ~AuthorsCode();
+  AuthorsCode() : library_(std::exchange(callers::open_line, {})) {}
+  ~AuthorsCode() { callers::open_line = library_; }
   AuthorsCode(const AuthorsCode&) = delete;
   AuthorsCode& operator=(const AuthorsCode&) = delete;
 
  private:
-  Builder::State& state_;
-  bool was_set_;
+  Where library_;
 };
 
 }  // namespace ptxbuilder

@@ -37,7 +37,6 @@ void Builder::if_(pred condition, const std::function<void()>& then, const std::
     AtLine line(where);
     s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
   }
-  AuthorsCode authors;
   s.ir.SetInsertPoint(then_block);
   run_body("if_", then, where);
   s.ir.CreateBr(end);
@@ -58,7 +57,6 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
     AtLine line(where);
     s.ir.CreateBr(head);
   }
-  AuthorsCode authors;
   s.on_loop(true);
   s.ir.SetInsertPoint(head);
   std::optional<pred> again;
@@ -93,13 +91,10 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
     s.ir.CreateCondBr(detail::comparison(detail::Comparison::lt, cls, index, to.handle()), round, end);
   }
   s.ir.SetInsertPoint(round);
-  {
-    AuthorsCode authors;
-    s.on_loop(true);
-    run_body(
-        "for_", [&] { body(Value(index)); }, where);
-    s.on_loop(false);
-  }
+  s.on_loop(true);
+  run_body(
+      "for_", [&] { body(Value(index)); }, where);
+  s.on_loop(false);
   AtLine line(where);
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());
   index->addIncoming(next, s.ir.GetInsertBlock());

@@ -81,7 +81,7 @@ struct Dimension {
 
 std::vector<Dimension> dimensions(std::span<const Index> shape, std::span<const Stride> strides);
 std::vector<Dimension> packed_dimensions(std::span<const Index> shape);
-void promise_multiples(std::vector<Dimension>& dimensions, int elements, Where where);
+void promise_multiples(std::vector<Dimension>& dimensions, int elements, Where where = Where::here());
 // The address at the coordinates that are given.
 llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
                             std::span<const std::optional<TensorCoordinate>> at);

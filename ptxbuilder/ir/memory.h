@@ -10,9 +10,9 @@
 namespace ptxbuilder {
 
 namespace detail {
-llvm::Value* load(llvm::Value* address, Class cls, int count, Where where);
+llvm::Value* load(llvm::Value* address, Class cls, int count, Where where = Where::here());
 llvm::Value* element(llvm::Value* vector, int i);
-void store(llvm::Value* address, std::span<const Value> values, Where where);
+void store(llvm::Value* address, std::span<const Value> values, Where where = Where::here());
 }  // namespace detail
 
 // Stands for the element behind a pointer: reads as its value, writes when assigned.
@@ -21,7 +21,7 @@ class Element {
  public:
   using Operand = T;  // of += and its kin
 
-  Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
+  Element(llvm::Value* address, Where where = Where::here()) : address_(address), where_(where) {}
   Element(const Element&) = default;
 
   operator T() const { return value(); }  // NOLINT: reads as its value
@@ -54,7 +54,7 @@ class Pointer : public Value {
 
    private:
     static u32 device_index(u32 i, Where) { return i; }
-    static u32 device_index(detail::HostInteger auto i, Where where) { return u32(i, where); }
+    static u32 device_index(detail::HostInteger auto i, Where where = Where::here()) { return u32(i, where); }
   };
 
   Element<T> operator[](Index i) const {

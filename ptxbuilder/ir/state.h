@@ -70,7 +70,6 @@ struct Builder::State {
   Where begun, parameters_where;
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
-  bool line_is_set = false;
 };
 
 // The LLVM type of a register of this class.

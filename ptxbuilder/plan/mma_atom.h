@@ -88,7 +88,7 @@ class TiledMma {
   std::vector<int> advances_k_b() const { return b_.advances_k(); }
 
  private:
-  const WgmmaOperand& a(Where where) const;
+  const WgmmaOperand& a(Where where = Where::here()) const;
 
   MmaAtom atom_;
   std::optional<WgmmaOperand> a_;

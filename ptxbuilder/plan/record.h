@@ -71,7 +71,7 @@ struct CopyRecord {
   std::array<bool, 3> axes = {};  // x, y, z
   std::vector<uint32_t> masks;
 
-  Where where;
+  Where where = Where::here();
 };
 
 // One operand of a product in shared memory: a view, and what the descriptors of its instructions are made
@@ -101,7 +101,7 @@ struct MmaRecord {
   std::optional<OperandRecord> a;  // none where A is in registers
   OperandRecord b;
   std::vector<LoadedWord> a_words;  // A's registers: four for each step, and these for each block
-  Where where;
+  Where where = Where::here();
 };
 
 // A copy by threads between a view and their registers, or from global memory to a view. Lists run over
@@ -121,7 +121,7 @@ struct ThreadCopyRecord {
   // Which elements of the view the thread's registers hold, low bits first; from global memory, which it
   // fetches there.
   std::vector<ElementRecord> elements;
-  Where where;
+  Where where = Where::here();
 
   bool transposed = false;  // the view: rows and columns of `elements` are its columns and rows
   // `addresses` and `elements` are in the order in which a thread makes its accesses.
@@ -144,7 +144,7 @@ struct WarpMmaRecord {
   DType a_type = DType::bf16, b_type = DType::bf16;
   Layout layout_a, layout_b;
   std::vector<LoadedWord> a, b;
-  Where where;
+  Where where = Where::here();
 };
 
 // Accumulators on their way out: threads write columns of 64 rows to a buffer, which is a stage of a tile,
@@ -173,7 +173,7 @@ struct StoreRecord {
     int bytes = 0, row = 0, col = 0;
   };
   std::vector<Box> boxes;
-  Where where;
+  Where where = Where::here();
 };
 
 struct KernelRecord {

@@ -21,15 +21,16 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
       dtype_(dtype),
       accumulate_(pred(false)),
       state_(std::make_shared<detail::AccumulatorState>()) {
+  AtLine line(where);
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::s32)
-    throw Error(where, fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
+    throw Error(fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
   if (m < kRows || m % kRows != 0)
-    throw Error(where, fmt::format("accumulator: m = {} must be a multiple of {}", m, kRows));
+    throw Error(fmt::format("accumulator: m = {} must be a multiple of {}", m, kRows));
   if (!isa::wgmma_has_width(dtype, n))
-    throw Error(where, fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}", n,
-                                   dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
+    throw Error(fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}", n,
+                            dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
   int count = m / kRows * (dtype == DType::f16 ? n / 4 : n / 2);
-  registers_ = Builder::current(where).declare_registers(register_class(dtype), count);
+  registers_ = Builder::current().declare_registers(register_class(dtype), count);
 }
 
 void Accumulator::zero() {
@@ -43,9 +44,10 @@ Registers Accumulator::block_registers(int block) const {
 }
 
 Registers Accumulator::registers(int block, Where where) const {
+  AtLine line(where);
   if (block < 0 || block >= m_ / kRows)
-    throw Error(where, fmt::format("accumulator: block {} of {}", block, m_ / kRows));
-  TileContext::of(Builder::current(where)).products.read(state_, where);
+    throw Error(fmt::format("accumulator: block {} of {}", block, m_ / kRows));
+  TileContext::of(Builder::current()).products.read(state_);
   return block_registers(block);
 }
 
@@ -55,37 +57,37 @@ namespace detail {
 class AccumulatorRegisters {
  public:
   AccumulatorRegisters(const Accumulator& accumulator, std::string_view operation, DType dtype,
-                       std::optional<TilePart> part, Where where)
+                       std::optional<TilePart> part)
       : accumulator_(accumulator),
         part_(part ? *part : TilePart{0, 0, accumulator.m(), accumulator.n()}),
-        builder_(Builder::current(where)),
-        where_(where) {
+        builder_(Builder::current()),
+        where_() {
     if (dtype != accumulator.dtype())
-      throw Error(where, fmt::format("{}: a tile of {} in registers, but an accumulator of {}", operation,
-                                     name(dtype), name(accumulator.dtype())));
-    check_part(part_, {accumulator.m(), accumulator.n()}, operation, where);
+      throw Error(fmt::format("{}: a tile of {} in registers, but an accumulator of {}", operation,
+                              name(dtype), name(accumulator.dtype())));
+    check_part(part_, {accumulator.m(), accumulator.n()}, operation);
   }
 
-  RegisterLayout layout() const { return wgmma_layout(part_.rows, part_.cols, where_); }
+  RegisterLayout layout() const { return wgmma_layout(part_.rows, part_.cols); }
 
   TileValues load() const {
-    products().read(accumulator_.state_, where_);
+    products().read(accumulator_.state_);
     TileValues x{accumulator_.dtype(), layout(), {}};
     const isa::Row& row = is_f32() ? isa::rows_def::mov_f32 : isa::rows_def::mov_b32;
     for (const Registers& one : each()) {
       const std::vector<Argument> from = {one};
-      x.words.push_back(builder_.emit(row, from, std::nullopt, where_)[0]);
+      x.words.push_back(builder_.emit(row, from, std::nullopt)[0]);
     }
     return x;
   }
 
   void store(const std::vector<Value>& words) const {
-    products().write(accumulator_.state_, where_);
+    products().write(accumulator_.state_);
     const isa::Row& row = is_f32() ? isa::rows_def::mov_to_f32 : isa::rows_def::mov_to_b32;
     size_t word = 0;
     for (const Registers& one : each()) {
       const std::vector<Argument> arguments = {one, words[word++]};
-      builder_.emit(row, arguments, std::nullopt, where_);
+      builder_.emit(row, arguments, std::nullopt);
     }
   }
 
@@ -110,19 +112,17 @@ class AccumulatorRegisters {
   Where where_;
 };
 
-TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<TilePart> part, Where where) {
-  AtLine line(where);
-  return AccumulatorRegisters(from, "load", dtype, part, where).load();
+TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<TilePart> part) {
+  return AccumulatorRegisters(from, "load", dtype, part).load();
 }
 
-void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part, Where where) {
-  AtLine line(where);
-  const AccumulatorRegisters registers(to, "store", *x.dtype, part, where);
+void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part) {
+  const AccumulatorRegisters registers(to, "store", *x.dtype, part);
   const RegisterLayout layout = registers.layout();
   if (!x.layout.is_splat() && !(x.layout == layout))
-    throw Error(where, fmt::format("store: a tile of {} to an accumulator of {}; layout_cast it first",
-                                   x.layout.describe(), layout.describe()));
-  registers.store(tile_layout_cast(x, layout, where).words);
+    throw Error(fmt::format("store: a tile of {} to an accumulator of {}; layout_cast it first",
+                            x.layout.describe(), layout.describe()));
+  registers.store(tile_layout_cast(x, layout).words);
   to.accumulate();
 }
 

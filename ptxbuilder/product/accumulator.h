@@ -21,7 +21,10 @@ class Accumulator {
   int m() const { return m_; }
   int n() const { return n_; }
   DType dtype() const { return dtype_; }
-  RegisterLayout layout(Where where = Where::here()) const { return wgmma_layout(m_, n_, where); }
+  RegisterLayout layout(Where where = Where::here()) const {
+    AtLine line(where);
+    return wgmma_layout(m_, n_);
+  }
 
   // The next product overwrites again.
   void zero();
@@ -47,8 +50,8 @@ class Accumulator {
 };
 
 namespace detail {
-TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<TilePart> part, Where where);
-void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part, Where where);
+TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<TilePart> part);
+void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part);
 }  // namespace detail
 
 // An accumulator's elements, or those of a part, whose rows are multiples of 64 and columns of 8; T is its
@@ -56,22 +59,26 @@ void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TileP
 // wgmma_wait first; and where nothing has written them yet.
 template <TileElement T>
 RegisterTile<T> load(const Accumulator& from, Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_accumulator(from, T::dtype, std::nullopt, where));
+  AtLine line(where);
+  return RegisterTile<T>(detail::load_accumulator(from, T::dtype, std::nullopt));
 }
 template <TileElement T>
 RegisterTile<T> load(const Accumulator& from, const TilePart& part, Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_accumulator(from, T::dtype, part, where));
+  AtLine line(where);
+  return RegisterTile<T>(detail::load_accumulator(from, T::dtype, part));
 }
 
 // The reverse, to which the next product adds. Throws Error in flight too, and for a tile of another layout
 // that is no splat.
 template <TileElement T>
 void store(Accumulator& to, const RegisterTile<T>& x, Where where = Where::here()) {
-  detail::store_accumulator(to, x.values(), std::nullopt, where);
+  AtLine line(where);
+  detail::store_accumulator(to, x.values(), std::nullopt);
 }
 template <TileElement T>
 void store(Accumulator& to, const RegisterTile<T>& x, const TilePart& part, Where where = Where::here()) {
-  detail::store_accumulator(to, x.values(), part, where);
+  AtLine line(where);
+  detail::store_accumulator(to, x.values(), part);
 }
 
 }  // namespace ptxbuilder

@@ -9,12 +9,13 @@ constexpr int kVector = 4;                      // elements of an access
 constexpr int kGroupBytes = 128 * kVector * 4;  // of one access of a warpgroup: thread after thread
 
 int ctas_of(Kernel& kernel, int n, Where where) {
+  AtLine line(where);
   auto [x, y, z] = kernel.signature().cluster;
   if (x < 2 || y != 1 || z != 1)
-    throw Error(where, fmt::format("cluster sum: a cluster of {} x {} x {} CTAs; it takes 2 or more along x",
-                                   x, y, z));
+    throw Error(
+        fmt::format("cluster sum: a cluster of {} x {} x {} CTAs; it takes 2 or more along x", x, y, z));
   if (n % (8 * static_cast<int>(x)) != 0)
-    throw Error(where, fmt::format("cluster sum: {} columns for {} CTAs; each takes a multiple of 8", n, x));
+    throw Error(fmt::format("cluster sum: {} columns for {} CTAs; each takes a multiple of 8", n, x));
   return static_cast<int>(x);
 }
 
@@ -32,40 +33,41 @@ ClusterSum::ClusterSum(Kernel& kernel, int m, int n, int consumers, Where where)
 
 uint32_t ClusterSum::scratch_bytes() const { return static_cast<uint32_t>(m_ * n_ * consumers_) * 4; }
 
-u32 ClusterSum::first_column(Where where) const { return cluster_ctaid_x(where) * columns(); }
+u32 ClusterSum::first_column(Where where) const {
+  AtLine line(where);
+  return cluster_ctaid_x() * columns();
+}
 
 RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
-    throw Error(where, fmt::format("cluster sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
-                                   acc.m(), acc.n(), name(acc.dtype()), m_, n_));
+    throw Error(fmt::format("cluster sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
+                            acc.m(), acc.n(), name(acc.dtype()), m_, n_));
   const int groups = n_ / 8, blocks = m_ / 64;  // of a block: kVector elements of a thread are of 8 columns
-  u32 thread = tid_x(where) & 127,
-      group = detail::warpgroup_in_cta(where) - detail::first_warpgroup_of_role();
+  u32 thread = tid_x() & 127, group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
   smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
   auto at = [&](int block, u32 i) { return mine + (i + block * groups) * kGroupBytes; };
 
-  role_.sync(where);  // the last wgmma of the others has read the memory
+  role_.sync();  // the last wgmma of the others has read the memory
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < groups; ++i) {
-      const RegisterTile<f32> part = load<f32>(acc, {64 * block, 8 * i, 64, 8}, where);
+      const RegisterTile<f32> part = load<f32>(acc, {64 * block, 8 * i, 64, 8});
       ptxbuilder::store(sptr<f32>(at(block, i)),
-                        std::array<f32, kVector>{part.value(0), part.value(1), part.value(2), part.value(3)},
-                        where);
+                        std::array<f32, kVector>{part.value(0), part.value(1), part.value(2), part.value(3)});
     }
-  bar_warp_sync(0xffffffff, where);
-  u32 lane = laneid(where), ctas = ctas_;
-  mbarrier_arrive_release_cluster.when(lane < ctas)(mapa(written_[0], lane % ctas, where), where);
-  while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(written_[0], 0, where); }, [] {}, where);
+  bar_warp_sync(0xffffffff);
+  u32 lane = laneid(), ctas = ctas_;
+  mbarrier_arrive_release_cluster.when(lane < ctas)(mapa(written_[0], lane % ctas));
+  while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(written_[0], 0); }, [] {});
 
   const int share = groups / ctas_;
-  u32 first = cluster_ctaid_x(where) * share;
-  detail::TileValues all{DType::f32, wgmma_layout(m_, columns(), where), {}};
+  u32 first = cluster_ctaid_x() * share;
+  detail::TileValues all{DType::f32, wgmma_layout(m_, columns()), {}};
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < share; ++i) {
       std::vector<f32> sum;
       for (int cta = 0; cta < ctas_; ++cta) {
-        auto [a, b, c, d] = ld_shared_cluster_v4_f32(mapa(at(block, first + i), cta, where), where);
+        auto [a, b, c, d] = ld_shared_cluster_v4_f32(mapa(at(block, first + i), cta));
         const std::array<f32, kVector> part = {a, b, c, d};
         for (size_t e = 0; e < part.size(); ++e) {
           if (cta == 0)

@@ -59,7 +59,8 @@ RegisterTile<f32> of_elements(const GlobalTensor<T, 2>& c, const RegisterLayout&
 template <TileElement T>
 RegisterTile<f32> of_elements(const GlobalTensor<T, 3>& c, const RegisterLayout& panel, const PanelPlace& at,
                               Where where = Where::here()) {
-  if (!at.batch) throw Error(where, "epilogue: a tensor of batches, but the store has no batch");
+  AtLine line(where);
+  if (!at.batch) throw Error("epilogue: a tensor of batches, but the store has no batch");
   return of_elements(c(*at.batch, _, _), panel, at);
 }
 

@@ -13,14 +13,13 @@ using detail::TileContext;
 constexpr int kRows = 64;  // of one wgmma
 
 // What the descriptors of an operand are made from; `part` is what one instruction reads.
-OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const WgmmaOperand& part,
-                        Where where) {
+OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const WgmmaOperand& part) {
   OperandRecord record;
-  record.view = detail::record_view(TileContext::of(Builder::current(where)).record, view);
+  record.view = detail::record_view(TileContext::of(Builder::current()).record, view);
   record.transposed = view.is_transposed();
   record.mn_major = whole.major() == Major::mn;
   record.descriptor = part.descriptor().encode();
-  record.along_mn = whole.advances_mn(part.mn(), where);
+  record.along_mn = whole.advances_mn(part.mn());
   record.along_k = whole.advances_k();
   return record;
 }
@@ -44,37 +43,36 @@ namespace detail {
 class Product {
  public:
   Product(Accumulator& d, DType a_type, const std::string& a_text, const TileView& b,
-          const MmaOptions& options, Where where)
-      : builder_(Builder::current(where)),
+          const MmaOptions& options)
+      : builder_(Builder::current()),
         d_(d),
         a_type_(a_type),
         b_view_(b),
-        b_(operand_of(b, "mma: B", where)),
+        b_(operand_of(b, "mma: B")),
         options_(options),
-        where_(where) {
+        where_() {
     if (!multiply_together(a_type, b_.dtype()))
-      throw Error(where,
-                  fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 "
-                              "and u8",
-                              a_text, b.tile().describe()));
+      throw Error(
+          fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 "
+                      "and u8",
+                      a_text, b.tile().describe()));
     if (d.dtype() == DType::s32 && (options.negate_a || options.negate_b))
-      throw Error(where, "mma: negate_a and negate_b are for floating types, and D is s32");
+      throw Error("mma: negate_a and negate_b are for floating types, and D is s32");
   }
 
   void check_shapes(int a_rows, int a_depth) const {
     if (a_rows != d_.m() || b_.mn() != d_.n() || a_depth != b_.k())
-      throw Error(where_, fmt::format("mma: D {}x{} += A {}x{} B {}x{}: the shapes do not fit", d_.m(),
-                                      d_.n(), a_rows, a_depth, b_.k(), b_.mn()));
+      throw Error(fmt::format("mma: D {}x{} += A {}x{} B {}x{}: the shapes do not fit", d_.m(), d_.n(),
+                              a_rows, a_depth, b_.k(), b_.mn()));
   }
 
   // `a(block, step)` is A's operand of an instruction; `a_record` is none where A is in registers, `a_words`.
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
             const std::function<Argument(int, int)>& a) {
     const bool a_in_registers = !a_record;
-    MmaRecord record = {a_type_, d_.m(), d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_, where_),
-                        a_words, where_};
-    const isa::Row& row = isa::wgmma_mma_async(
-        {d_.dtype(), a_type_, b_.dtype(), d_.n(), a_in_registers, options_.saturate}, where_);
+    MmaRecord record = {a_type_, d_.m(), d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_), a_words};
+    const isa::Row& row =
+        isa::wgmma_mma_async({d_.dtype(), a_type_, b_.dtype(), d_.n(), a_in_registers, options_.saturate});
     u64 b_start = descriptor(b_view_, record.b);
     pred accumulate = d_.accumulate_;
     for (int block = 0; block < d_.m() / kRows; ++block)
@@ -90,10 +88,10 @@ class Product {
           if (!a_in_registers) arguments.emplace_back(int64_t{a_record->mn_major});
           arguments.emplace_back(int64_t{record.b.mn_major});
         }
-        builder_.emit(row, arguments, std::nullopt, where_);
+        builder_.emit(row, arguments, std::nullopt);
       }
     d_.accumulate_ = pred(true);
-    TileContext::of(builder_).products.product(d_.state_, where_);
+    TileContext::of(builder_).products.product(d_.state_);
     TileContext::of(builder_).record.mmas.push_back(std::move(record));
   }
 
@@ -107,7 +105,7 @@ class Product {
   Where where_;
 };
 
-WgmmaOperand operand_of(const TileView& view, std::string_view what, Where where) {
+WgmmaOperand operand_of(const TileView& view, std::string_view what) {
   const SharedTile& tile = view.tile();
   bool transposed = view.is_transposed();
   int mn = transposed ? tile.cols() : view.row_count(), k = transposed ? view.row_count() : tile.cols();
@@ -118,25 +116,23 @@ WgmmaOperand operand_of(const TileView& view, std::string_view what, Where where
         "wgmma reads tiles with 32, 64 or 128 B swizzle, or without in panels of 16 B: {{{}, {}, {}}}",
         tile.rows(), tile.cols(), 16 / size_of(tile.dtype()));
   if (!rule.empty())
-    throw Error(where, fmt::format("{} is a {}{}: {}", what, tile.describe(),
-                                   transposed ? ", transposed" : "", rule));
-  return WgmmaOperand(tile.dtype(), major, tile.swizzle(), view.layout(where), where);
+    throw Error(
+        fmt::format("{} is a {}{}: {}", what, tile.describe(), transposed ? ", transposed" : "", rule));
+  return WgmmaOperand(tile.dtype(), major, tile.swizzle(), view.layout());
 }
 
-void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options,
-                        Where where) {
-  ProductGroups& products = TileContext::of(Builder::current(where)).products;
-  const RegisterLayout wanted = wgmma_a(*a.dtype, a.layout.rows(), a.layout.cols(), where);
+void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options) {
+  ProductGroups& products = TileContext::of(Builder::current()).products;
+  const RegisterLayout wanted = wgmma_a(*a.dtype, a.layout.rows(), a.layout.cols());
   if (!(a.layout == wanted))
-    throw Error(where,
-                fmt::format("mma: A is a tile of {}, but {} in registers takes {}; layout_cast it first",
+    throw Error(fmt::format("mma: A is a tile of {}, but {} in registers takes {}; layout_cast it first",
                             a.layout.describe(), name(*a.dtype), wanted.describe()));
   Product product(
       d, *a.dtype,
       fmt::format("a {} {}x{} tile in registers", name(*a.dtype), a.layout.rows(), a.layout.cols()), b,
-      options, where);
+      options);
   product.check_shapes(a.layout.rows(), a.layout.cols());
-  const auto& loaded = TileContext::of(Builder::current(where)).loaded_words;
+  const auto& loaded = TileContext::of(Builder::current()).loaded_words;
   std::vector<Value> registers;
   std::vector<LoadedWord> loads;
   for (Value word : a.words) {
@@ -144,9 +140,8 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
     const auto known = loaded.find(word.handle());
     loads.push_back(known == loaded.end() ? LoadedWord{} : known->second);
   }
-  registers = products.ahead_of_fence(registers, where);
-  products.fence(where);
-  AtLine line(where);
+  registers = products.ahead_of_fence(registers);
+  products.fence();
   const size_t steps = static_cast<size_t>(a.layout.cols() / isa::wgmma_depth(*a.dtype));
   product.emit(std::nullopt, loads, [&](int block, int step) {
     auto first = registers.begin() + 4 * static_cast<std::ptrdiff_t>(static_cast<size_t>(block) * steps +
@@ -158,35 +153,41 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
 }  // namespace detail
 
 void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions& options, Where where) {
-  TileContext::of(Builder::current(where)).products.fence(where);
   AtLine line(where);
-  WgmmaOperand operand = operand_of(a, "mma: A", where);
-  detail::Product product(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options, where);
+  TileContext::of(Builder::current()).products.fence();
+  WgmmaOperand operand = operand_of(a, "mma: A");
+  detail::Product product(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options);
   product.check_shapes(operand.mn(), operand.k());
-  OperandRecord record = record_of(a, operand, operand.part(kRows, where), where);
+  OperandRecord record = record_of(a, operand, operand.part(kRows));
   u64 start = descriptor(a, record);
   product.emit(record, {}, [&](int block, int step) { return start + (record.start(block, step) >> 4); });
 }
 
 void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {
+  AtLine line(a_.where_);
   if (const TileView* view = std::get_if<TileView>(&a_.a_))
-    mma(d, *view, b_, options, a_.where_);
+    mma(d, *view, b_, options);
   else
-    detail::mma_from_registers(d, std::get<detail::TileValues>(a_.a_), b_, options, a_.where_);
+    detail::mma_from_registers(d, std::get<detail::TileValues>(a_.a_), b_, options);
 }
 
 void wgmma_group(const std::function<void()>& body, Where where) {
-  detail::ProductGroups& products = TileContext::of(Builder::current(where)).products;
-  products.open(where);
-  Builder::current(where).run_body("wgmma_group", body, where);
-  products.fence(where);
-  wgmma_commit_group(where);
+  AtLine line(where);
+  detail::ProductGroups& products = TileContext::of(Builder::current()).products;
+  products.open();
+  {
+    AuthorsCode authors;
+    Builder::current().run_body("wgmma_group", body, where);
+  }
+  products.fence();
+  wgmma_commit_group();
   products.commit();
 }
 
 void wgmma_wait(int pending, Where where) {
-  wgmma_wait_group(pending, where);
-  TileContext::of(Builder::current(where)).products.wait(pending);
+  AtLine line(where);
+  wgmma_wait_group(pending);
+  TileContext::of(Builder::current()).products.wait(pending);
 }
 
 }  // namespace ptxbuilder

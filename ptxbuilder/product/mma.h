@@ -21,12 +21,12 @@ struct MmaOptions {
 void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here());
 inline void mma(Accumulator& d, const TileView& a, const TileView& b, Where where = Where::here()) {
-  mma(d, a, b, MmaOptions{}, where);
+  AtLine line(where);
+  mma(d, a, b, MmaOptions{});
 }
 
 namespace detail {
-void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options,
-                        Where where);
+void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options);
 }
 
 // The same with A in registers, in the layout that its type has there: wgmma_a(type, m, k). What A is
@@ -35,11 +35,13 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here()) {
-  detail::mma_from_registers(d, a.values(), b, options, where);
+  AtLine line(where);
+  detail::mma_from_registers(d, a.values(), b, options);
 }
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, Where where = Where::here()) {
-  mma(d, a, b, MmaOptions{}, where);
+  AtLine line(where);
+  mma(d, a, b, MmaOptions{});
 }
 
 // The same as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A. Their options are set by
@@ -83,7 +85,7 @@ void wgmma_wait(int pending, Where where = Where::here());
 
 namespace detail {
 // A view as wgmma reads it. Throws Error that begins with `what`, as "mma: A".
-WgmmaOperand operand_of(const TileView& view, std::string_view what, Where where);
+WgmmaOperand operand_of(const TileView& view, std::string_view what);
 }  // namespace detail
 
 }  // namespace ptxbuilder

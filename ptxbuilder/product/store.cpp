@@ -44,18 +44,19 @@ Passage transposed(int cols, DType type) {
 // The buffers of a role's warpgroups, and the way through them. Everything static is decided here.
 class Staging {
  public:
-  Staging(DType type, TileExtent tile, const StoreOptions& options, Where where)
-      : builder_(Builder::current(where)), type_(type), tile_(tile), options_(options), where_(where) {
+  Staging(DType type, TileExtent tile, const StoreOptions& options)
+      : builder_(Builder::current()), type_(type), tile_(tile), options_(options), where_() {
     if (options.buffers < 1 || options.buffers > 2)
-      throw Error(where, fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
+      throw Error(fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
     if (tile.rows % kRows != 0 || tile.cols % 8 != 0 ||
         (!options.transposed && tile.cols * size_of(type) % 16 != 0))
-      throw Error(where, fmt::format("store: a tile of {} x {} {}; its rows are multiples of {}, its columns "
-                                     "of 8 and of 16 B",
-                                     tile.rows, tile.cols, name(type), kRows));
+      throw Error(
+          fmt::format("store: a tile of {} x {} {}; its rows are multiples of {}, its columns "
+                      "of 8 and of 16 B",
+                      tile.rows, tile.cols, name(type), kRows));
     passage_ = options.transposed ? transposed(tile.cols, type) : upright(tile.cols, type);
     buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle,
-                     options.buffers * detail::warpgroups_in_role(), "store staging", where);
+                     options.buffers * detail::warpgroups_in_role(), "store staging");
   }
 
   bool is_transposed() const { return options_.transposed; }
@@ -70,22 +71,20 @@ class Staging {
   void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n,
             const std::optional<u32>& batch) const {
     const TilePart at = part(i);
-    u32 group = detail::warpgroup_in_cta(where_) - detail::first_warpgroup_of_role();
+    u32 group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
     // The copy that used this buffer last has read it. An odd number of panels ends with the buffer that the
     // next tile begins with.
     const int pending = i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1;
-    detail::wait_stores_read(pending, where_);
-    detail::sync_warpgroup(where_);
+    detail::wait_stores_read(pending);
+    detail::sync_warpgroup();
     const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
-    detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel, where_);
+    detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel);
     StoreRecord record = record_of(to, i % options_.buffers, at, panel.layout);
-    detail::store_group(
-        [&] {
-          for (int first = 0; first < at.cols; first += options_.transposed ? passage_.box_cols : at.cols)
-            copy(to, buffer, at, first, m, n, batch, record);
-        },
-        where_);
-    record.recipe = builder_.signature().parameters[builder_.parameter_index(to, where_)].tensor_map;
+    detail::store_group([&] {
+      for (int first = 0; first < at.cols; first += options_.transposed ? passage_.box_cols : at.cols)
+        copy(to, buffer, at, first, m, n, batch, record);
+    });
+    record.recipe = builder_.signature().parameters[builder_.parameter_index(to)].tensor_map;
     kernel().stores.push_back(std::move(record));
   }
 
@@ -96,7 +95,7 @@ class Staging {
   // What a panel of `cols` columns takes of a buffer.
   TileView view(const TileView& buffer, int cols) const {
     if (cols == passage_.cols) return buffer;
-    return options_.transposed ? buffer.rows(0, cols, where_) : buffer.cols(0, cols, where_);
+    return options_.transposed ? buffer.rows(0, cols) : buffer.cols(0, cols);
   }
 
   // Stores a panel's columns from `first` on: all of it, or transposed one box.
@@ -107,8 +106,8 @@ class Staging {
     if (options_.transposed) coordinates = {row, col};
     if (batch) coordinates.push_back(*batch);
     const bool whole = !options_.transposed || passage_.box_cols == at.cols;
-    const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols, where_);
-    tma_store({to, where_}, from, coordinates);
+    const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols);
+    tma_store({to}, from, coordinates);
     const CopyRecord& copied = kernel().copies.back();
     const int start = options_.transposed ? first * buffers_->panel_row_bytes() : 0;
     for (const CopyRecord::Box& box : copied.boxes)
@@ -124,11 +123,10 @@ class Staging {
     record.tile = copied.view.tile;
     for (int group = 0; group < detail::warpgroups_in_role(); ++group)
       record.stages.push_back(group * options_.buffers + buffer);
-    record.map = builder_.signature().parameters[builder_.parameter_index(to, where_)].name;
+    record.map = builder_.signature().parameters[builder_.parameter_index(to)].name;
     record.transposed = options_.transposed;
     record.first_col = at.col;
     record.cols = at.cols;
-    record.where = where_;
     const int values = copied.values();
     for (int access = 0; access < static_cast<int>(copied.addresses.size()) / copied.threads; ++access) {
       StoreRecord::Write write{copied.bytes, copied.matrices, copied.trans, {}, {}, {}};
@@ -158,31 +156,33 @@ class Staging {
 // What becomes of a source's panels before they are stored.
 class Finish {
  public:
-  Finish(DType type, const StoreSource& from, const Epilogue& epilogue, PanelPlace place, Where where)
-      : type_(type), from_(from), epilogue_(epilogue), place_(std::move(place)), where_(where) {
+  Finish(DType type, const StoreSource& from, const Epilogue& epilogue, PanelPlace place)
+      : type_(type), from_(from), epilogue_(epilogue), place_(std::move(place)), where_() {
     const bool is_float = type == DType::f32 || type == DType::f16 || type == DType::bf16 ||
                           type == DType::e4m3 || type == DType::e5m2;
     if (!is_float && (type != from.dtype() || epilogue))
-      throw Error(where,
-                  fmt::format("store: {} as {}{}; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves "
-                              "other types as they are",
-                              name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
+      throw Error(
+          fmt::format("store: {} as {}{}; it rounds to f32, f16, bf16, e4m3 and e5m2, and leaves "
+                      "other types as they are",
+                      name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
   }
 
   TileValues operator()(const TilePart& part) const {
-    TileValues x = from_.part(part, where_);
+    TileValues x = from_.part(part);
     if (epilogue_) {
-      x = detail::tile_convert(DType::f32, x, where_);
-      AuthorsCode authors;
-      const RegisterTile<f32> y =
-          epilogue_(RegisterTile<f32>(x),
-                    {place_.row + part.row, place_.col + part.col, place_.batch, place_.transposed});
+      x = detail::tile_convert(DType::f32, x);
+      const PanelPlace place = {place_.row + part.row, place_.col + part.col, place_.batch,
+                                place_.transposed};
+      const RegisterTile<f32> y = [&] {
+        AuthorsCode authors;
+        return epilogue_(RegisterTile<f32>(x), place);
+      }();
       if (!(y.layout() == x.layout))
-        throw Error(where_, fmt::format("store: the epilogue made a tile of {} from one of {}",
-                                        y.layout().describe(), x.layout.describe()));
+        throw Error(fmt::format("store: the epilogue made a tile of {} from one of {}", y.layout().describe(),
+                                x.layout.describe()));
       x = y.values();
     }
-    return detail::tile_convert(type_, x, where_);
+    return detail::tile_convert(type_, x);
   }
 
  private:
@@ -196,20 +196,20 @@ class Finish {
 }  // namespace
 
 StoreSource::StoreSource(const Accumulator& from)
-    : dtype_(from.dtype()), extent_{from.m(), from.n()}, part_([&from](const TilePart& part, Where where) {
-        return detail::load_accumulator(from, from.dtype(), part, where);
+    : dtype_(from.dtype()), extent_{from.m(), from.n()}, part_([&from](const TilePart& part) {
+        return detail::load_accumulator(from, from.dtype(), part);
       }) {}
 
 StoreSource::StoreSource(const TileValues& x)
     : dtype_(*x.dtype),
       extent_(x.layout.extent()),
-      part_([x](const TilePart& part, Where where) { return detail::tile_part(x, part, where); }) {}
+      part_([x](const TilePart& part) { return detail::tile_part(x, part); }) {}
 
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options, Where where) {
   AtLine line(where);
-  const Finish finish(type, from, epilogue, {m, n, options.batch, options.transposed}, where);
-  const Staging staging(type, from.extent(), options, where);
+  const Finish finish(type, from, epilogue, {m, n, options.batch, options.transposed});
+  const Staging staging(type, from.extent(), options);
   for (int i = 0; i < staging.panels(); ++i)
     staging.emit(to, i, finish(staging.part(i)), m, n, options.batch);
 }
@@ -234,8 +234,8 @@ DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const St
   AtLine line(where);
   if (size_of(type) != 2)
     throw Error(
-        where, fmt::format("deferred store: {} has no room in registers; it takes 16-bit types", name(type)));
-  state_ = std::make_shared<State>(State{Staging(type, tile, options, where),
+        fmt::format("deferred store: {} has no room in registers; it takes 16-bit types", name(type)));
+  state_ = std::make_shared<State>(State{Staging(type, tile, options),
                                          type,
                                          to,
                                          {},
@@ -245,10 +245,10 @@ DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const St
                                          Var<pred>(pred(false))});
   for (int i = 0; i < steps(); ++i) {
     const TilePart part = state_->staging.part(i);
-    const TileValues zeros = detail::tile_convert(
-        type, detail::filled(DType::f32, f32(0), wgmma_layout(part.rows, part.cols, where)), where);
-    state_->kept.push_back({detail::tile_variables(zeros, where), zeros.layout});
-    detail::tile_assign(state_->kept.back().words, zeros.layout, {zeros.layout, zeros.words, where});
+    const TileValues zeros =
+        detail::tile_convert(type, detail::filled(DType::f32, f32(0), wgmma_layout(part.rows, part.cols)));
+    state_->kept.push_back({detail::tile_variables(zeros), zeros.layout});
+    detail::tile_assign(state_->kept.back().words, zeros.layout, {zeros.layout, zeros.words});
   }
   if (options.batch) state_->batch.emplace(u32(0));
 }
@@ -259,11 +259,11 @@ void DeferredStore::take(const StoreSource& from, u32 m, u32 n, const Epilogue& 
                          std::optional<u32> batch, Where where) {
   AtLine line(where);
   State& s = *state_;
-  const Finish finish(s.type, from, epilogue, {m, n, batch, s.staging.is_transposed()}, where);
+  const Finish finish(s.type, from, epilogue, {m, n, batch, s.staging.is_transposed()});
   for (int i = 0; i < steps(); ++i) {
     const TileValues panel = finish(s.staging.part(i));
     const State::Kept& kept = s.kept[static_cast<size_t>(i)];
-    detail::tile_assign(kept.words, kept.layout, {panel.layout, panel.words, where});
+    detail::tile_assign(kept.words, kept.layout, {panel.layout, panel.words});
   }
   s.m = m;
   s.n = n;
@@ -274,15 +274,12 @@ void DeferredStore::take(const StoreSource& from, u32 m, u32 n, const Epilogue& 
 void DeferredStore::step(int i, Where where) {
   AtLine line(where);
   State& s = *state_;
-  if_(
-      s.holds,
-      [&] {
-        const State::Kept& kept = s.kept[static_cast<size_t>(i)];
-        std::optional<u32> batch;
-        if (s.batch) batch = s.batch->value();
-        s.staging.emit(s.to, i, detail::tile_read(kept.words, s.type, kept.layout), s.m, s.n, batch);
-      },
-      where);
+  if_(s.holds, [&] {
+    const State::Kept& kept = s.kept[static_cast<size_t>(i)];
+    std::optional<u32> batch;
+    if (s.batch) batch = s.batch->value();
+    s.staging.emit(s.to, i, detail::tile_read(kept.words, s.type, kept.layout), s.m, s.n, batch);
+  });
 }
 
 void DeferredStore::skip(Where where) {
@@ -291,7 +288,8 @@ void DeferredStore::skip(Where where) {
 }
 
 void DeferredStore::finish(Where where) {
-  for (int i = 0; i < steps(); ++i) step(i, where);
+  AtLine line(where);
+  for (int i = 0; i < steps(); ++i) step(i);
 }
 
 }  // namespace ptxbuilder

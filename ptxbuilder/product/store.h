@@ -39,14 +39,14 @@ class StoreSource {
 
   DType dtype() const { return dtype_; }
   TileExtent extent() const { return extent_; }
-  detail::TileValues part(const TilePart& part, Where where) const { return part_(part, where); }
+  detail::TileValues part(const TilePart& part) const { return part_(part); }
 
  private:
   explicit StoreSource(const detail::TileValues& x);
 
   DType dtype_;
   TileExtent extent_;
-  std::function<detail::TileValues(const TilePart&, Where)> part_;
+  std::function<detail::TileValues(const TilePart&)> part_;
 };
 
 // Stores a tile to the box at row m, column n of a row-major tensor by TMA, through buffers of 64 rows x 128
@@ -58,22 +58,26 @@ void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, cons
            const StoreOptions& options = {}, Where where = Where::here());
 inline void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n,
                   const StoreOptions& options = {}, Where where = Where::here()) {
-  store(type, to, from, m, n, nullptr, options, where);
+  AtLine line(where);
+  store(type, to, from, m, n, nullptr, options);
 }
 template <class T>
 void store(TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options = {}, Where where = Where::here()) {
-  store(T::dtype, to, from, m, n, epilogue, options, where);
+  AtLine line(where);
+  store(T::dtype, to, from, m, n, epilogue, options);
 }
 template <class T>
 void store(TensorMap to, const StoreSource& from, u32 m, u32 n, const StoreOptions& options = {},
            Where where = Where::here()) {
-  store(T::dtype, to, from, m, n, nullptr, options, where);
+  AtLine line(where);
+  store(T::dtype, to, from, m, n, nullptr, options);
 }
 template <TileElement T>
 void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOptions& options = {},
            Where where = Where::here()) requires(!std::same_as<T, pred>) {
-  store(T::dtype, to, x, m, n, nullptr, options, where);
+  AtLine line(where);
+  store(T::dtype, to, x, m, n, nullptr, options);
 }
 
 // A store in the shadow of the next tile's products: take() rounds a tile into registers of its own, after

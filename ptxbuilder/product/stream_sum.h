@@ -26,8 +26,8 @@ class StreamSum {
   void take(Accumulator& acc, u32 from, Where where = Where::here()) const;
 
  private:
-  void check(const Accumulator& acc, Where where) const;
-  u64 slot(u32 cta, Where where) const;  // which warpgroup of the grid
+  void check(const Accumulator& acc) const;
+  u64 slot(u32 cta) const;  // which warpgroup of the grid
   Semaphore given(u64 slot) const;
 
   int m_, n_, consumers_;

@@ -142,9 +142,6 @@ std::vector<Value> converted(DType to, const TileValues& x) {
 
 }  // namespace
 
-TileValues tile_convert(DType to, const TileValues& x, Where where) {
-  AtLine line(where);
-  return {to, x.layout, converted(to, x)};
-}
+TileValues tile_convert(DType to, const TileValues& x) { return {to, x.layout, converted(to, x)}; }
 
 }  // namespace ptxbuilder::detail

@@ -28,12 +28,11 @@ bool is_line(TileExtent part, TileExtent whole) {
 }
 
 // The layout of a result: that of the tiles, of which splats give way, and tiles of one value a row or column
-// to those of all elements; and the operands in it.
+// to those of all elements; and the operands in it. An operator takes no line: it is open as long as this
+// lives, that of the first operand which has one.
 class Common {
  public:
-  explicit Common(std::initializer_list<const TileOperand*> operands) {
-    for (const TileOperand* o : operands)
-      if (o->where && !where_) where_ = o->where;
+  explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {
     for (const TileOperand* o : operands)
       if (o->layout && (!whole_ || o->layout->elements() > whole_->elements() ||
                         (o->layout->extent() == whole_->extent() && whole_->is_splat())))
@@ -50,7 +49,7 @@ class Common {
     if (!o.layout || o.layout->is_splat())
       return std::vector<Value>(static_cast<size_t>((whole_->values() + per - 1) / per), o.words[0]);
     if (*o.layout == *whole_) return o.words;
-    return tile_broadcast({dtype, *o.layout, o.words}, *whole_, where_).words;
+    return tile_broadcast({dtype, *o.layout, o.words}, *whole_).words;
   }
   // The same as a thread's elements, for what has no packed instruction.
   std::vector<Value> elements(std::optional<DType> dtype, const TileOperand& o) const {
@@ -58,32 +57,38 @@ class Common {
   }
 
  private:
+  static Where line_of(std::initializer_list<const TileOperand*> operands) {
+    for (const TileOperand* o : operands)
+      if (o->where) return o->where;
+    return {};
+  }
+
   void check(const RegisterLayout& given) const {
     if (given == *whole_) return;
     if (given.extent() == whole_->extent()) {
       if (!given.is_splat())
-        throw Error(where_, fmt::format("register tiles of different layouts, {} and {}; layout_cast one of "
-                                        "them to the other's",
-                                        whole_->describe(), given.describe()));
+        throw Error(
+            fmt::format("register tiles of different layouts, {} and {}; layout_cast one of "
+                        "them to the other's",
+                        whole_->describe(), given.describe()));
       return;
     }
     if (!is_line(given.extent(), whole_->extent()))
       refuse(given, "one of them must have one value for each row, or for each column, of the other");
     if (given.is_splat()) return;
     if (whole_->is_splat()) refuse(given, "layout_cast the splat to a layout of all elements");
-    const RegisterLayout line =
-        given.cols() == 1 ? whole_->reduced_rows(where_) : whole_->reduced_cols(where_);
+    const RegisterLayout line = given.cols() == 1 ? whole_->reduced_rows() : whole_->reduced_cols();
     if (!(given == line)) refuse(given, fmt::format("layout_cast the second to {}", line.describe()));
   }
 
   [[noreturn]] void refuse(const RegisterLayout& given, const std::string& rule) const {
-    throw Error(where_, fmt::format("register tiles of {} x {} and {} x {} elements, {} and {}; {}",
-                                    whole_->rows(), whole_->cols(), given.rows(), given.cols(),
-                                    whole_->describe(), given.describe(), rule));
+    throw Error(fmt::format("register tiles of {} x {} and {} x {} elements, {} and {}; {}", whole_->rows(),
+                            whole_->cols(), given.rows(), given.cols(), whole_->describe(), given.describe(),
+                            rule));
   }
 
+  AtLine line_;
   std::optional<RegisterLayout> whole_;
-  Where where_;
 };
 
 }  // namespace
@@ -148,18 +153,18 @@ TileValues tile_select(DType dtype, const TileOperand& condition, const TileOper
 TileValues tile_divide_approx(DType dtype, const TileOperand& a, const TileOperand& b) {
   const Common common({&a, &b});
   auto wide = [&](const TileOperand& o) {
-    return tile_convert(DType::f32, {dtype, common.layout(), common.words(dtype, o)}, o.where);
+    return tile_convert(DType::f32, {dtype, common.layout(), common.words(dtype, o)});
   };
   TileValues x = wide(a), y = wide(b);
   for (size_t i = 0; i < x.words.size(); ++i)
     x.words[i] = div_full_ftz_f32(f32(x.words[i].handle()), f32(y.words[i].handle()));
-  return tile_convert(dtype, x, a.where);
+  return tile_convert(dtype, x);
 }
 
 TileValues tile_function(const TileValues& x, const std::function<f32(f32)>& function) {
-  TileValues wide = tile_convert(DType::f32, x, {});
+  TileValues wide = tile_convert(DType::f32, x);
   for (Value& v : wide.words) v = function(f32(v.handle()));
-  return tile_convert(*x.dtype, wide, {});
+  return tile_convert(*x.dtype, wide);
 }
 
 }  // namespace ptxbuilder::detail

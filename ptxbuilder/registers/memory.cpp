@@ -62,10 +62,10 @@ struct VectorAccess {
 };
 
 // From the order in which a thread holds its words to that of its accesses, and back.
-std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words, Where where) {
+std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words) {
   if (!access.exchange()) return words;
   const Exchange exchange = *access.exchange();
-  const pred exchanges = (thread_in_warpgroup(where) & exchange.thread_bit) != 0;
+  const pred exchanges = (thread_in_warpgroup() & exchange.thread_bit) != 0;
   const size_t each = words.size() / static_cast<size_t>(access.accesses());
   for (size_t i = 0; i < words.size(); ++i) {
     const size_t other = i + static_cast<size_t>(exchange.access_bit) * each;
@@ -79,13 +79,12 @@ std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words
 
 // What loading or storing a view does, for the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view,
-            const VectorAccess& vectors, const RegisterLayout& layout, Where where) {
+            const VectorAccess& vectors, const RegisterLayout& layout) {
   ThreadCopyRecord r;
   r.kind = kind;
   r.dtype = view.tile().dtype();
   r.bytes = vectors.vector * size_of(r.dtype);
   r.text = fmt::format("{} {} by vectors of {} B", verb, layout.describe(), r.bytes);
-  r.where = where;
   record_access(std::move(r), view, vectors.access, 0, vectors.access.accesses(),
                 [&](int thread, int access, int i) {
                   const int value = access * vectors.vector + i;
@@ -96,17 +95,17 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& 
 // The addresses of a thread's accesses of global memory, by the first value, and which of them are left out.
 class GlobalAddresses {
  public:
-  GlobalAddresses(const GlobalTile& tile, int element_bytes, const RegisterLayout& layout, Where where)
+  GlobalAddresses(const GlobalTile& tile, int element_bytes, const RegisterLayout& layout)
       : tile_(tile),
         bytes_(element_bytes),
-        places_(layout, where),
+        places_(layout),
         rows_(additive_rows(layout)),
         cols_(additive_cols(layout)),
         of_thread_(tile.address) {
-    Builder& builder = Builder::current(where);
+    Builder& builder = Builder::current();
     const auto down = tile.row_stride.known(), across = tile.col_stride.known();
     auto small = [](int64_t stride, int extent) { return stride >= 0 && stride * extent < 1 << 27; };
-    const Index thread(thread_in_warpgroup(where));
+    const Index thread(thread_in_warpgroup());
     if (down && across && small(*down, layout.rows()) && small(*across, layout.cols()))
       sum_ = additive(layout, [&](int e) {
         return static_cast<int>((e / layout.cols() * *down + e % layout.cols() * *across) * bytes_);
@@ -186,17 +185,17 @@ class Registers32 {
 
 // Reads `vector` elements at each of `addresses`, by the number of the first value, into registers.
 template <class Addresses>
-TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout, Where where) {
+TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout) {
   TileValues x{dtype, layout, {}};
   const int bytes = vector * size_of(dtype);
   Registers32 narrow(dtype);  // filled by accesses of 1 or 2 bytes
   for (int v = 0; v < layout.values(); v += vector) {
     llvm::Value* address = addresses(v).handle();
     if (bytes >= 4) {
-      llvm::Value* words = load(address, word_class(dtype), bytes / 4, where);
+      llvm::Value* words = load(address, word_class(dtype), bytes / 4);
       for (int i = 0; i < bytes / 4; ++i) x.words.emplace_back(element(words, i));
     } else {
-      narrow.append({u32(load_narrow(address, bytes, where))}, vector);
+      narrow.append({u32(load_narrow(address, bytes))}, vector);
     }
   }
   for (u32 word : narrow.words()) x.words.push_back(word);
@@ -204,17 +203,17 @@ TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterL
 }
 
 template <class Addresses>
-void store_at(Addresses addresses, int vector, const TileValues& x, Where where) {
+void store_at(Addresses addresses, int vector, const TileValues& x) {
   const int per = per_word(x.dtype), size = size_of(*x.dtype), bytes = vector * size;
   for (int v = 0; v < x.layout.values(); v += vector) {
     llvm::Value* address = addresses(v).handle();
     auto first = x.words.begin() + v / per;
     if (bytes >= 4) {
-      detail::store(address, std::vector<Value>(first, first + bytes / 4), where);
+      detail::store(address, std::vector<Value>(first, first + bytes / 4));
       continue;
     }
     u32 word(first->handle());
-    store_narrow(address, bytes, v % per ? (word >> (8 * (v % per) * size)).handle() : word.handle(), where);
+    store_narrow(address, bytes, v % per ? (word >> (8 * (v % per) * size)).handle() : word.handle());
   }
 }
 
@@ -222,14 +221,14 @@ void store_at(Addresses addresses, int vector, const TileValues& x, Where where)
 // 4 or 8 bytes; none where none does. It has no more bank conflicts: a row of a matrix is what four lanes
 // access beside each other.
 std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vector,
-                                     const RegisterLayout& layout, Where where) {
+                                     const RegisterLayout& layout) {
   const int bytes = size_of(view.tile().dtype());
   if (layout.values() * bytes < kWordBytes || replicated_bits(layout) != 0 || vector * bytes >= kAccessBytes)
     return std::nullopt;
-  const Signature& kernel = Builder::current(where).signature();
+  const Signature& kernel = Builder::current().signature();
   if (!isa::runs_on(isa::stmatrix(1, false).sm, isa::target(kernel.target).sm)) return std::nullopt;
   const int64_t rows = layout.rows(), cols = layout.cols();
-  const ComposedLayout memory = view.layout(where);
+  const ComposedLayout memory = view.layout();
   for (int matrices : {4, 2, 1})
     for (bool trans : {view.is_transposed(), !view.is_transposed()}) {
       if (trans && bytes != 2) continue;
@@ -237,7 +236,7 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
         const Layout by_columns = composition(make_layout({cols, rows}, {rows, 1}), layout.thread_value());
         const CopyAtom atom =
             stores ? CopyAtom::stmatrix(matrices, trans) : CopyAtom::ldmatrix(matrices, trans);
-        return TiledCopy(atom, view.tile().dtype(), by_columns, memory, where);
+        return TiledCopy(atom, view.tile().dtype(), by_columns, memory);
       } catch (const Error&) {
         continue;  // its matrices are not in rows of 16 bytes
       }
@@ -246,11 +245,11 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
 }
 
 // A splat stores as what it stands for.
-TileValues for_storing(const TileValues& x, Where where) {
+TileValues for_storing(const TileValues& x) {
   if (!x.layout.is_splat()) return x;
   int vector = kAccessBytes / size_of(*x.dtype);
   while (vector > 1 && x.layout.elements() % (RegisterLayout::kThreads * vector) != 0) vector /= 2;
-  return tile_layout_cast(x, strided(x.layout.extent(), vector, where), where);
+  return tile_layout_cast(x, strided(x.layout.extent(), vector));
 }
 
 TileExtent extent_of(const TileView& view) {
@@ -258,28 +257,27 @@ TileExtent extent_of(const TileView& view) {
   return view.is_transposed() ? TileExtent{extent.cols, extent.rows} : extent;
 }
 
-void check_view(std::string_view what, const TileView& view, DType dtype, const RegisterLayout& layout,
-                Where where) {
+void check_view(std::string_view what, const TileView& view, DType dtype, const RegisterLayout& layout) {
   if (view.tile().dtype() != dtype)
-    throw Error(where, fmt::format("{}: a tile of {} in registers, but a {} in shared memory", what,
-                                   name(dtype), view.tile().describe()));
+    throw Error(fmt::format("{}: a tile of {} in registers, but a {} in shared memory", what, name(dtype),
+                            view.tile().describe()));
   TileExtent extent = extent_of(view);
   if (!(extent == layout.extent()))
-    throw Error(where, fmt::format("{}: {} is of {} x {} elements, but the view of a {} of {} x {}", what,
-                                   layout.describe(), layout.rows(), layout.cols(), view.tile().describe(),
-                                   extent.rows, extent.cols));
+    throw Error(fmt::format("{}: {} is of {} x {} elements, but the view of a {} of {} x {}", what,
+                            layout.describe(), layout.rows(), layout.cols(), view.tile().describe(),
+                            extent.rows, extent.cols));
 }
 
 // Without a layout: strided by the widest vectors that divide the rows of a panel. Of a transposed view no
 // vector lies in a row; its 16-bit elements have the layout that ldmatrix.trans loads.
-RegisterLayout layout_for(const TileView& view, Where where) {
+RegisterLayout layout_for(const TileView& view) {
   TileExtent extent = extent_of(view);
   if (view.is_transposed() && size_of(view.tile().dtype()) == 2 && extent.rows % 64 == 0 &&
       extent.cols % 8 == 0)
-    return wgmma_layout(extent.rows, extent.cols, where);
+    return wgmma_layout(extent.rows, extent.cols);
   int vector = kAccessBytes / size_of(view.tile().dtype());
   while (vector > 1 && extent.rows * extent.cols % (RegisterLayout::kThreads * vector) != 0) vector /= 2;
-  return strided(extent, vector, where);
+  return strided(extent, vector);
 }
 
 // The widest accesses of a tile in global memory.
@@ -307,12 +305,12 @@ std::string access_text(std::string_view operation, int bytes, std::string_view 
 
 // Accesses that a predicate guards, in one instruction: what is not accessed keeps the register it has. A
 // predicate that is known is no register, and guards nothing.
-std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill, Where where) {
+std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill) {
   const size_t count = static_cast<size_t>(std::max(1, bytes / 4));
-  if (auto known = Builder::current(where).constant(inside)) {
+  if (auto known = Builder::current().constant(inside)) {
     if (known->value == 0) return std::vector<u32>(count, fill);
-    if (bytes < 4) return {u32(load_narrow(address.handle(), bytes, where))};
-    llvm::Value* loaded = load(address.handle(), Class::u32, bytes / 4, where);
+    if (bytes < 4) return {u32(load_narrow(address.handle(), bytes))};
+    llvm::Value* loaded = load(address.handle(), Class::u32, bytes / 4);
     std::vector<u32> words;
     for (size_t i = 0; i < count; ++i) words.emplace_back(element(loaded, static_cast<int>(i)));
     return words;
@@ -320,132 +318,125 @@ std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill, Wher
   if (bytes < 4) {
     Var<u16> narrow{u16(fill)};
     ptx(access_text("ld.global", bytes, "{d:+b16}, [{a:gmem}];"),
-        {{"inside", inside}, {"d", narrow}, {"a", address}}, where);
+        {{"inside", inside}, {"d", narrow}, {"a", address}});
     return {u32(narrow.value())};
   }
   std::vector<Var<u32>> words;
-  for (size_t i = 0; i < count; ++i) words.emplace_back(fill, where);
+  for (size_t i = 0; i < count; ++i) words.emplace_back(fill);
   const std::string hole =
       count == 1 ? "{d:+b32}, [{a:gmem}];" : fmt::format("{{d:+b32x{}}}, [{{a:gmem}}];", count);
-  ptx(access_text("ld.global", bytes, hole), {{"inside", inside}, {"d", words}, {"a", address}}, where);
+  ptx(access_text("ld.global", bytes, hole), {{"inside", inside}, {"d", words}, {"a", address}});
   return {words.begin(), words.end()};
 }
 
-void store_where(pred inside, gmem address, int bytes, const std::vector<u32>& words, Where where) {
-  if (auto known = Builder::current(where).constant(inside)) {
+void store_where(pred inside, gmem address, int bytes, const std::vector<u32>& words) {
+  if (auto known = Builder::current().constant(inside)) {
     if (known->value == 0) return;
     if (bytes < 4)
-      store_narrow(address.handle(), bytes, words[0].handle(), where);
+      store_narrow(address.handle(), bytes, words[0].handle());
     else
-      store(address.handle(), std::vector<Value>(words.begin(), words.end()), where);
+      store(address.handle(), std::vector<Value>(words.begin(), words.end()));
     return;
   }
   const PtxBinding v = bytes < 4 ? PtxBinding("v", u16(words[0])) : PtxBinding("v", words);
   const std::string hole = bytes < 4    ? "[{a:gmem}], {v:b16};"
                            : bytes == 4 ? "[{a:gmem}], {v:b32};"
                                         : fmt::format("[{{a:gmem}}], {{v:b32x{}}};", bytes / 4);
-  ptx(access_text("st.global", bytes, hole), {{"inside", inside}, {"a", address}, v}, where);
+  ptx(access_text("st.global", bytes, hole), {{"inside", inside}, {"a", address}, v});
 }
 
 }  // namespace
 
 namespace {
 
-TileValues load_vectors(smem start, const VectorAccess& vectors, DType dtype, const RegisterLayout& layout,
-                        Where where) {
-  ThreadAddresses<smem, Index> addresses(start, vectors.access, Index(thread_in_warpgroup(where)));
+TileValues load_vectors(smem start, const VectorAccess& vectors, DType dtype, const RegisterLayout& layout) {
+  ThreadAddresses<smem, Index> addresses(start, vectors.access, Index(thread_in_warpgroup()));
   auto at = [&](int value) { return addresses[value / vectors.vector]; };
-  TileValues x = load_at(at, vectors.vector, dtype, layout, where);
-  x.words = in_order(vectors.access, std::move(x.words), where);
+  TileValues x = load_at(at, vectors.vector, dtype, layout);
+  x.words = in_order(vectors.access, std::move(x.words));
   return x;
 }
 
-void store_vectors(smem start, const VectorAccess& vectors, const TileValues& x, Where where) {
+void store_vectors(smem start, const VectorAccess& vectors, const TileValues& x) {
   auto body = [&] {
-    ThreadAddresses<smem, Index> addresses(start, vectors.access, Index(thread_in_warpgroup(where)));
+    ThreadAddresses<smem, Index> addresses(start, vectors.access, Index(thread_in_warpgroup()));
     auto at = [&](int value) { return addresses[value / vectors.vector]; };
-    store_at(at, vectors.vector, {x.dtype, x.layout, in_order(vectors.access, x.words, where)}, where);
+    store_at(at, vectors.vector, {x.dtype, x.layout, in_order(vectors.access, x.words)});
   };
-  once_for_each_element(x.layout, body, where);
+  once_for_each_element(x.layout, body);
 }
 
 }  // namespace
 
-TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout,
-                       Where where) {
-  return load_vectors(start, VectorAccess(layout, memory, size_of(dtype)), dtype, layout, where);
+TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout) {
+  return load_vectors(start, VectorAccess(layout, memory, size_of(dtype)), dtype, layout);
 }
 
-void store_shared(smem start, const ComposedLayout& memory, const TileValues& x, Where where) {
-  store_vectors(start, VectorAccess(x.layout, memory, size_of(*x.dtype)), x, where);
+void store_shared(smem start, const ComposedLayout& memory, const TileValues& x) {
+  store_vectors(start, VectorAccess(x.layout, memory, size_of(*x.dtype)), x);
 }
 
-TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout,
-                     Where where) {
-  AtLine line(where);
-  RegisterLayout chosen = layout ? *layout : layout_for(from, where);
-  check_view("load", from, dtype, chosen, where);
+TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout) {
+  RegisterLayout chosen = layout ? *layout : layout_for(from);
+  check_view("load", from, dtype, chosen);
   if (chosen.is_splat())
-    throw Error(where, fmt::format("load: {} holds one value for all elements", chosen.describe()));
-  const int vector = vector_of(chosen, from.layout(where), size_of(dtype));
-  if (auto copy = matrix_copy(false, from, vector, chosen, where)) {
+    throw Error(fmt::format("load: {} holds one value for all elements", chosen.describe()));
+  const int vector = vector_of(chosen, from.layout(), size_of(dtype));
+  if (auto copy = matrix_copy(false, from, vector, chosen)) {
     TileValues x{dtype, chosen, {}};
-    auto& loaded = TileContext::of(Builder::current(where)).loaded_words;
-    for (u32 word : ptxbuilder::load(*copy, from, thread_in_warpgroup(where), where)) {
-      x.words.push_back(word_class(dtype) == Class::f32 ? Value(bit_cast<f32>(word, where)) : word);
+    auto& loaded = TileContext::of(Builder::current()).loaded_words;
+    for (u32 word : ptxbuilder::load(*copy, from, thread_in_warpgroup())) {
+      x.words.push_back(word_class(dtype) == Class::f32 ? Value(bit_cast<f32>(word)) : word);
       loaded[x.words.back().handle()] = loaded[word.handle()];
     }
     return x;
   }
-  const VectorAccess vectors(chosen, from.layout(where), size_of(dtype), vector);
-  record(ThreadCopyRecord::Kind::to_registers, "load", from, vectors, chosen, where);
-  return load_vectors(from.address(), vectors, dtype, chosen, where);
+  const VectorAccess vectors(chosen, from.layout(), size_of(dtype), vector);
+  record(ThreadCopyRecord::Kind::to_registers, "load", from, vectors, chosen);
+  return load_vectors(from.address(), vectors, dtype, chosen);
 }
 
-void store_view(const TileView& to, const TileValues& x, Where where) {
-  AtLine line(where);
-  check_view("store", to, *x.dtype, x.layout, where);
-  const TileValues stored = for_storing(x, where);
-  const int vector = vector_of(stored.layout, to.layout(where), size_of(*x.dtype));
-  if (auto copy = matrix_copy(true, to, vector, stored.layout, where)) {
+void store_view(const TileView& to, const TileValues& x) {
+  check_view("store", to, *x.dtype, x.layout);
+  const TileValues stored = for_storing(x);
+  const int vector = vector_of(stored.layout, to.layout(), size_of(*x.dtype));
+  if (auto copy = matrix_copy(true, to, vector, stored.layout)) {
     std::vector<u32> words;
     for (Value word : stored.words)
-      words.push_back(word_class(x.dtype) == Class::f32 ? bit_cast<u32>(f32(word.handle()), where)
+      words.push_back(word_class(x.dtype) == Class::f32 ? bit_cast<u32>(f32(word.handle()))
                                                         : u32(word.handle()));
-    ptxbuilder::store(*copy, to, thread_in_warpgroup(where), words, where);
+    ptxbuilder::store(*copy, to, thread_in_warpgroup(), words);
     return;
   }
-  const VectorAccess vectors(stored.layout, to.layout(where), size_of(*x.dtype), vector);
-  record(ThreadCopyRecord::Kind::from_registers, "store", to, vectors, stored.layout, where);
-  store_vectors(to.address(), vectors, stored, where);
+  const VectorAccess vectors(stored.layout, to.layout(), size_of(*x.dtype), vector);
+  record(ThreadCopyRecord::Kind::from_registers, "store", to, vectors, stored.layout);
+  store_vectors(to.address(), vectors, stored);
 }
 
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
-                       std::optional<Value> fill, Where where) {
-  AtLine line(where);
+                       std::optional<Value> fill) {
   if (layout.is_splat())
-    throw Error(where, fmt::format("load: {} holds one value for all elements", layout.describe()));
+    throw Error(fmt::format("load: {} holds one value for all elements", layout.describe()));
   const int size = size_of(dtype);
-  GlobalAddresses addresses(from, size, layout, where);
+  GlobalAddresses addresses(from, size, layout);
   const int vector = global_vector(from, addresses, size, layout);
-  if (!addresses.bounded()) return load_at(std::move(addresses), vector, dtype, layout, where);
+  if (!addresses.bounded()) return load_at(std::move(addresses), vector, dtype, layout);
   u32 word = 0;
-  if (fill) word = registers_of(filled(dtype, *fill, splat(layout.extent(), where)))[0];
+  if (fill) word = registers_of(filled(dtype, *fill, splat(layout.extent())))[0];
   Registers32 registers(dtype);
   for (int v = 0; v < layout.values(); v += vector)
-    registers.append(load_where(addresses.inside(v), addresses(v), vector * size, word, where), vector);
-  return tile_of_registers(dtype, layout, registers.words(), where);
+    registers.append(load_where(addresses.inside(v), addresses(v), vector * size, word), vector);
+  return tile_of_registers(dtype, layout, registers.words());
 }
 
-void store_global(const GlobalTile& to, const TileValues& given, Where where) {
-  AtLine line(where);
-  const TileValues x = for_storing(given, where);
+void store_global(const GlobalTile& to, const TileValues& given) {
+  const TileValues x = for_storing(given);
   const int size = size_of(*x.dtype);
   auto body = [&] {
-    GlobalAddresses addresses(to, size, x.layout, where);
+    GlobalAddresses addresses(to, size, x.layout);
     const int vector = global_vector(to, addresses, size, x.layout), per = per_word(x.dtype);
     if (!addresses.bounded()) {
-      store_at(std::move(addresses), vector, x, where);
+      store_at(std::move(addresses), vector, x);
       return;
     }
     const std::vector<u32> words = registers_of(x);
@@ -453,17 +444,17 @@ void store_global(const GlobalTile& to, const TileValues& given, Where where) {
       const auto first = words.begin() + v / per;
       std::vector<u32> stored(first, first + std::max(1, vector * size / 4));
       if (v % per != 0) stored[0] = stored[0] >> (8 * (v % per) * size);
-      store_where(addresses.inside(v), addresses(v), vector * size, stored, where);
+      store_where(addresses.inside(v), addresses(v), vector * size, stored);
     }
   };
-  once_for_each_element(x.layout, body, where);
+  once_for_each_element(x.layout, body);
 }
 
-GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout, Where where) {
-  auto known = Builder::current(where).constant(pitch);
+GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout) {
+  auto known = Builder::current().constant(pitch);
   if (known && known->value < static_cast<uint64_t>(layout.cols()) && layout.rows() > 1)
-    throw Error(where, fmt::format("register tile: rows of {} elements that are {} apart", layout.cols(),
-                                   known->value));
+    throw Error(
+        fmt::format("register tile: rows of {} elements that are {} apart", layout.cols(), known->value));
   GlobalTile tile{start, pitch};
   tile.vector = kAccessBytes / size_of(dtype);
   return tile;

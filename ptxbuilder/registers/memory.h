@@ -9,20 +9,18 @@ namespace ptxbuilder {
 namespace detail {
 
 // `memory` is (row, column) -> element from `start`, which is aligned to the swizzle's pattern.
-TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout,
-                       Where where);
-void store_shared(smem start, const ComposedLayout& memory, const TileValues& x, Where where);
+TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout);
+void store_shared(smem start, const ComposedLayout& memory, const TileValues& x);
 
-TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout,
-                     Where where);
-void store_view(const TileView& to, const TileValues& x, Where where);
+TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout);
+void store_view(const TileView& to, const TileValues& x);
 
 // What lies outside is loaded as `fill`, 0 unless given, and not stored.
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
-                       std::optional<Value> fill, Where where);
-void store_global(const GlobalTile& to, const TileValues& x, Where where);
+                       std::optional<Value> fill);
+void store_global(const GlobalTile& to, const TileValues& x);
 // Rows `pitch` elements apart.
-GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout, Where where);
+GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout);
 
 }  // namespace detail
 
@@ -34,15 +32,18 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 // where threads hold the same, one of them stores.
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_view(from, T::dtype, layout, where));
+  AtLine line(where);
+  return RegisterTile<T>(detail::load_view(from, T::dtype, layout));
 }
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_view(from, T::dtype, std::nullopt, where));
+  AtLine line(where);
+  return RegisterTile<T>(detail::load_view(from, T::dtype, std::nullopt));
 }
 template <TileLike X>
 void store(const TileView& to, const X& x, Where where = Where::here()) {
-  detail::store_view(to, detail::values_of(x), where);
+  AtLine line(where);
+  detail::store_view(to, detail::values_of(x));
 }
 
 // A tile of a tensor in global memory: as large as the layout, from the tile's corner on. Elements outside of
@@ -50,37 +51,44 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, std::nullopt, where));
+  AtLine line(where);
+  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, std::nullopt));
 }
 template <NumberElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, std::type_identity_t<T> fill,
                      Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, fill, where));
+  AtLine line(where);
+  return RegisterTile<T>(detail::load_global(from, T::dtype, layout, fill));
 }
 template <TileLike X>
 void store(const TensorTile<ElementOf<X>>& to, const X& x, Where where = Where::here()) {
-  detail::store_global(to, detail::values_of(x), where);
+  AtLine line(where);
+  detail::store_global(to, detail::values_of(x));
 }
 
 // A row-major matrix in global memory, whose rows are `pitch` elements apart; without, as many as the tile
 // has columns. The pointer and a pitch that the device knows alone are multiples of 16 bytes.
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
-  return RegisterTile<T>(detail::load_global(detail::rows_of(from, pitch, T::dtype, layout, where), T::dtype,
-                                             layout, std::nullopt, where));
+  AtLine line(where);
+  return RegisterTile<T>(
+      detail::load_global(detail::rows_of(from, pitch, T::dtype, layout), T::dtype, layout, std::nullopt));
 }
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, Where where = Where::here()) {
-  return load(from, layout, u32(layout.cols(), where), where);
+  AtLine line(where);
+  return load(from, layout, u32(layout.cols()));
 }
 template <TileLike X>
 void store(gptr<ElementOf<X>> to, const X& x, u32 pitch, Where where = Where::here()) {
+  AtLine line(where);
   const detail::TileValues values = detail::values_of(x);
-  detail::store_global(detail::rows_of(to, pitch, ElementOf<X>::dtype, values.layout, where), values, where);
+  detail::store_global(detail::rows_of(to, pitch, ElementOf<X>::dtype, values.layout), values);
 }
 template <TileLike X>
 void store(gptr<ElementOf<X>> to, const X& x, Where where = Where::here()) {
-  store(to, x, u32(x.cols(), where), where);
+  AtLine line(where);
+  store(to, x, u32(x.cols()));
 }
 
 }  // namespace ptxbuilder

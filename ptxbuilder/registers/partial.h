@@ -69,14 +69,16 @@ class Partial {
   // The reduction: between the lanes that share a row or column, by shuffles, then through shared memory
   // where warps do. All of those threads get the same, as of reduce_rows() and reduce_cols().
   friend RegisterTile<T> complete(const Partial& x, Where where = Where::here()) {
-    return RegisterTile<T>(detail::tile_complete(operation, x.values_, where));
+    AtLine line(where);
+    return RegisterTile<T>(detail::tile_complete(operation, x.values_));
   }
 
   const detail::PartialValues& values() const { return values_; }
 
  private:
   Partial combined(const Argument& b) const {
-    return Partial(detail::partial_combine(operation, values_, b.values, b.where));
+    AtLine line(b.where);
+    return Partial(detail::partial_combine(operation, values_, b.values));
   }
 
   detail::PartialValues values_;
@@ -86,13 +88,14 @@ class Partial {
 template <Reduction operation, TileLike X>
 requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_rows(
     const X& x, Where where = Where::here()) {
-  return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), true, where));
+  AtLine line(where);
+  return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), true));
 }
 template <Reduction operation, TileLike X>
 requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_cols(
     const X& x, Where where = Where::here()) {
-  return Partial<ElementOf<X>, operation>(
-      detail::tile_partial(operation, detail::values_of(x), false, where));
+  AtLine line(where);
+  return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), false));
 }
 
 // A mutable partial reduction. A value assigned is shared by the same threads as the first.
@@ -102,7 +105,7 @@ class Var<Partial<T, operation>> {
   using Argument = PartialArgument<T, operation>;
 
   explicit Var(const Argument& initial)
-      : variables_(detail::tile_variables(initial.values.own, initial.where)),
+      : variables_(detail::tile_variables(initial.values.own)),
         layout_(initial.values.own.layout),
         shared_bits_(initial.values.shared_bits) {
     *this = initial;
@@ -111,10 +114,9 @@ class Var<Partial<T, operation>> {
   Var(Var&&) = default;
 
   Var& operator=(const Argument& value) {
-    detail::check_same_parts({{T::dtype, layout_, {}}, shared_bits_}, value.values, value.where);
-    detail::TileOperand words = detail::operand_of(value.values.own);
-    words.where = value.where;
-    detail::tile_assign(variables_, layout_, words);
+    AtLine line(value.where);
+    detail::check_same_parts({{T::dtype, layout_, {}}, shared_bits_}, value.values);
+    detail::tile_assign(variables_, layout_, detail::operand_of(value.values.own));
     return *this;
   }
   Var& operator=(const Var& other) { return *this = other.value(); }

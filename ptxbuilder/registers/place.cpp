@@ -6,22 +6,21 @@
 
 namespace ptxbuilder::detail {
 
-u32 thread_in_warpgroup(Where where) {
-  Builder& builder = Builder::current(where);
+u32 thread_in_warpgroup() {
+  Builder& builder = Builder::current();
   uint32_t threads = builder.signature().threads;
-  if (TileContext::of(builder).role >= 0) return tid_x(where) & 127;
+  if (TileContext::of(builder).role >= 0) return tid_x() & 127;
   if (threads != RegisterLayout::kThreads)
     throw Error(
-        where,
         fmt::format("register tile: a CTA of {} threads; without roles a tile is shared by 128", threads));
-  return tid_x(where);
+  return tid_x();
 }
 
-Places::Places(const RegisterLayout& layout, Where where)
+Places::Places(const RegisterLayout& layout)
     : layout_(layout),
       rows_(additive_rows(layout)),
       cols_(additive_cols(layout)),
-      thread_(thread_in_warpgroup(where)),
+      thread_(thread_in_warpgroup()),
       row_of_thread_(0),
       col_of_thread_(0) {
   if (rows_) row_of_thread_ = sum_of_bits(Index(thread_), rows_->bits).value();
@@ -36,24 +35,24 @@ u32 Places::place(const std::optional<Additive>& sum, u32 of_thread, int value, 
   return row ? element / layout_.cols() : element % layout_.cols();
 }
 
-void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body, Where where) {
+void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body) {
   if (int mask = replicated_bits(layout); mask != 0)
-    if_((thread_in_warpgroup(where) & mask) == 0, body, where);
+    if_((thread_in_warpgroup() & mask) == 0, body);
   else
     body();
 }
 
-smem scratch(int bytes, Where where) {
-  Builder& builder = Builder::current(where);
+smem scratch(int bytes) {
+  Builder& builder = Builder::current();
   TileContext& context = TileContext::of(builder);
-  thread_in_warpgroup(where);  // checks that there is one
+  thread_in_warpgroup();  // checks that there is one
   bytes = (bytes + 15) / 16 * 16;
   auto [entry, is_new] = context.scratch.try_emplace(context.role);
   if (is_new || entry->second.bytes < bytes)
     entry->second = {builder.allocate_shared("register tile scratch", static_cast<uint32_t>(bytes),
-                                             warpgroups_in_role(), 16, where),
+                                             warpgroups_in_role(), 16),
                      bytes};
-  u32 group = warpgroup_in_cta(where);
+  u32 group = warpgroup_in_cta();
   u32 first = (group - first_warpgroup_of_role()) * entry->second.bytes;
   return builder.shared_base() + (first + entry->second.offset);
 }

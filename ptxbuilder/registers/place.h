@@ -8,12 +8,12 @@ namespace ptxbuilder::detail {
 
 // The number of this thread in its warpgroup, 0 to 127. Throws Error where a CTA without roles has other than
 // 128 threads.
-u32 thread_in_warpgroup(Where where);
+u32 thread_in_warpgroup();
 
 // The row and the column of each value of this thread. What the thread adds is computed once.
 class Places {
  public:
-  Places(const RegisterLayout& layout, Where where);
+  Places(const RegisterLayout& layout);
 
   u32 row(int value) const { return place(rows_, row_of_thread_, value, true); }
   u32 col(int value) const { return place(cols_, col_of_thread_, value, false); }
@@ -27,10 +27,10 @@ class Places {
 };
 
 // Makes one thread of those that hold the same elements run `body`.
-void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body, Where where);
+void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body);
 
 // `bytes` of shared memory for each warpgroup of the role, 16-byte aligned, which the next call may give
 // again: sync_warpgroup() stands before writing and between writing and reading.
-smem scratch(int bytes, Where where);
+smem scratch(int bytes);
 
 }  // namespace ptxbuilder::detail

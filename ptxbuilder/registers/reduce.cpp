@@ -30,18 +30,19 @@ Value combined(Reduction operation, Class cls, Value a, Value b) {
 // What a thread's own elements, of 32 bits, are for each row or column.
 class Own {
  public:
-  Own(Reduction operation, const TileValues& x, bool keep_rows, Where where)
+  Own(Reduction operation, const TileValues& x, bool keep_rows)
       : operation_(operation),
         x_(x),
-        reduced_(keep_rows ? x.layout.reduced_rows(where) : x.layout.reduced_cols(where)) {
+        reduced_(keep_rows ? x.layout.reduced_rows() : x.layout.reduced_cols()) {
     Additive rows = *additive_rows(x.layout), cols = *additive_cols(x.layout);
     kept_ = keep_rows ? rows : cols;
     const Additive& dropped = keep_rows ? cols : rows;
     for (size_t b = 0; b < kept_.bits.size(); ++b) {
       if (kept_.bits[b] != 0 && dropped.bits[b] != 0)
-        throw Error(where, fmt::format("reduce: threads of {} go along rows and columns at once; layout_cast "
-                                       "the tile first",
-                                       x.layout.describe()));
+        throw Error(
+            fmt::format("reduce: threads of {} go along rows and columns at once; layout_cast "
+                        "the tile first",
+                        x.layout.describe()));
       if (dropped.bits[b] != 0) shared_bits_ |= 1 << b;
     }
   }
@@ -78,7 +79,7 @@ class Own {
 
 // Each warp leaves its values, of a reduced layout, in shared memory, once for the lanes that hold the same,
 // and takes those of the warps that differ in `warps`, two bits.
-void exchange_between_warps(Reduction operation, TileValues& x, int warps, Where where) {
+void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   const Class cls = word_class(x.dtype);
   std::vector<Value>& values = x.words;
   std::array<int, 7> lane_bits = {};  // the place among the lanes that differ
@@ -91,23 +92,20 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps, Where
     lane_bits[b] = lanes * 4;
     lanes *= 2;
   }
-  smem space = scratch(static_cast<int>(values.size()) * lanes * 4 * 4, where);
-  u32 thread = thread_in_warpgroup(where), warp = thread >> kLaneBits,
+  smem space = scratch(static_cast<int>(values.size()) * lanes * 4 * 4);
+  u32 thread = thread_in_warpgroup(), warp = thread >> kLaneBits,
       lane = sum_of_bits(Index(thread), lane_bits).value();
   auto at = [&](u32 of_warp, size_t v) {
     smem address = space + (of_warp * (lanes * 4) + lane);
     return (address + static_cast<uint32_t>(v) * static_cast<uint32_t>(4 * 4 * lanes)).handle();
   };
-  sync_warpgroup(where);
-  if_((thread & equal_lanes) == 0,
-      [&] {
-        for (size_t v = 0; v < values.size(); ++v)
-          detail::store(at(warp, v), std::array<Value, 1>{values[v]}, where);
-      },
-      where);
-  sync_warpgroup(where);
+  sync_warpgroup();
+  if_((thread & equal_lanes) == 0, [&] {
+    for (size_t v = 0; v < values.size(); ++v) detail::store(at(warp, v), std::array<Value, 1>{values[v]});
+  });
+  sync_warpgroup();
   for (size_t v = 0; v < values.size(); ++v) {
-    auto of = [&](int mask) { return Value(load(at(warp ^ mask, v), cls, 1, where)); };
+    auto of = [&](int mask) { return Value(load(at(warp ^ mask, v), cls, 1)); };
     auto both = [&](Value a, Value b) { return combined(operation, cls, a, b); };
     // In every warp the same sums of the same pairs.
     if (warps != 3) values[v] = both(values[v], of(warps));
@@ -117,46 +115,42 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps, Where
 
 }  // namespace
 
-PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows, Where where) {
-  AtLine line(where);
+PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows) {
   if (x.layout.is_splat())
-    throw Error(where, fmt::format("reduce: {} holds one value; layout_cast it to a layout of all elements",
-                                   x.layout.describe()));
-  return Own(operation, x, keep_rows, where).result();
+    throw Error(fmt::format("reduce: {} holds one value; layout_cast it to a layout of all elements",
+                            x.layout.describe()));
+  return Own(operation, x, keep_rows).result();
 }
 
-TileValues tile_complete(Reduction operation, const PartialValues& x, Where where) {
-  AtLine line(where);
+TileValues tile_complete(Reduction operation, const PartialValues& x) {
   TileValues y = x.own;
   const Class cls = word_class(y.dtype);
   for (int b = 0; b < kLaneBits; ++b)
     if (x.shared_bits >> b & 1)
       for (Value& v : y.words) v = combined(operation, cls, v, exchanged(v, cls, 1 << b));
-  if (x.shared_bits >> kLaneBits) exchange_between_warps(operation, y, x.shared_bits >> kLaneBits, where);
+  if (x.shared_bits >> kLaneBits) exchange_between_warps(operation, y, x.shared_bits >> kLaneBits);
   return y;
 }
 
-TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows, Where where) {
-  AtLine line(where);
+TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows) {
   auto reduced = [&](const TileValues& words) {
-    return tile_complete(operation, tile_partial(operation, words, keep_rows, where), where);
+    return tile_complete(operation, tile_partial(operation, words, keep_rows));
   };
   if (per_word(x.dtype) == 1) return reduced(x);
-  return tile_convert(*x.dtype, reduced(tile_convert(DType::f32, x, where)), where);
+  return tile_convert(*x.dtype, reduced(tile_convert(DType::f32, x)));
 }
 
-void check_same_parts(const PartialValues& a, const PartialValues& b, Where where) {
+void check_same_parts(const PartialValues& a, const PartialValues& b) {
   if (a.own.layout == b.own.layout && a.shared_bits == b.shared_bits) return;
-  throw Error(where,
-              fmt::format("partial: one of {}, whose parts are in {} threads, and one of {}, whose parts "
-                          "are in {}; both must be of tiles that share rows and columns alike",
-                          a.own.layout.describe(), 1 << std::popcount(unsigned(a.shared_bits)),
-                          b.own.layout.describe(), 1 << std::popcount(unsigned(b.shared_bits))));
+  throw Error(
+      fmt::format("partial: one of {}, whose parts are in {} threads, and one of {}, whose parts "
+                  "are in {}; both must be of tiles that share rows and columns alike",
+                  a.own.layout.describe(), 1 << std::popcount(unsigned(a.shared_bits)),
+                  b.own.layout.describe(), 1 << std::popcount(unsigned(b.shared_bits))));
 }
 
-PartialValues partial_combine(Reduction operation, const PartialValues& a, const PartialValues& b,
-                              Where where) {
-  check_same_parts(a, b, where);
+PartialValues partial_combine(Reduction operation, const PartialValues& a, const PartialValues& b) {
+  check_same_parts(a, b);
   return {tile_arithmetic(arithmetic_of(operation), a.own.dtype, operand_of(a.own), operand_of(b.own)),
           a.shared_bits};
 }
@@ -170,14 +164,13 @@ PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const 
   return {tile_arithmetic(operation, x.own.dtype, operand_of(x.own), factor), x.shared_bits};
 }
 
-TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout, Where where) {
-  AtLine line(where);
+TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout) {
   bool of_rows = x.layout.rows() == layout.rows() && x.layout.cols() == 1;
   bool of_cols = x.layout.cols() == layout.cols() && x.layout.rows() == 1;
   std::string wanted = "one value a row or one a column of it";
-  if (x.layout.is_splat() && (of_rows || of_cols)) return {x.dtype, splat(layout.extent(), where), x.words};
+  if (x.layout.is_splat() && (of_rows || of_cols)) return {x.dtype, splat(layout.extent()), x.words};
   if (of_rows || of_cols) {
-    RegisterLayout reduced = of_rows ? layout.reduced_rows(where) : layout.reduced_cols(where);
+    RegisterLayout reduced = of_rows ? layout.reduced_rows() : layout.reduced_cols();
     if (reduced == x.layout) {
       Additive kept = of_rows ? *additive_rows(layout) : *additive_cols(layout);
       std::vector<Value> elements = elements_of(x), spread;
@@ -188,8 +181,8 @@ TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout, Whe
     }
     wanted = reduced.describe();
   }
-  throw Error(where, fmt::format("broadcast: a tile of {} to {}, which takes {}", x.layout.describe(),
-                                 layout.describe(), wanted));
+  throw Error(fmt::format("broadcast: a tile of {} to {}, which takes {}", x.layout.describe(),
+                          layout.describe(), wanted));
 }
 
 }  // namespace ptxbuilder::detail

@@ -92,8 +92,9 @@ class RegisterTile {
   // same element give the same value.
   static RegisterTile of(const RegisterLayout& layout, const std::vector<T>& elements,
                          Where where = Where::here()) requires NumberElement<T> || std::same_as<T, pred> {
+    AtLine line(where);
     std::vector<Value> values(elements.begin(), elements.end());
-    return RegisterTile(detail::tile_of_elements(detail::dtype_of_element<T>(), layout, values, where));
+    return RegisterTile(detail::tile_of_elements(detail::dtype_of_element<T>(), layout, values));
   }
   template <std::invocable<int> Element>
   static RegisterTile of(const RegisterLayout& layout, Element&& element,
@@ -105,7 +106,8 @@ class RegisterTile {
   // From this thread's registers of 32 bits, as an instruction leaves them: lower elements in lower bits.
   static RegisterTile of_registers(const RegisterLayout& layout, const std::vector<u32>& registers,
                                    Where where = Where::here()) requires(!std::same_as<T, pred>) {
-    return RegisterTile(detail::tile_of_registers(T::dtype, layout, registers, where));
+    AtLine line(where);
+    return RegisterTile(detail::tile_of_registers(T::dtype, layout, registers));
   }
   std::vector<u32> registers() const requires(!std::same_as<T, pred>) {
     return detail::registers_of(values_);
@@ -118,12 +120,14 @@ class RegisterTile {
 
   // This thread's element i.
   T value(int i, Where where = Where::here()) const requires NumberElement<T> || std::same_as<T, pred> {
-    return T(detail::tile_element(values_, i, where).handle());
+    AtLine line(where);
+    return T(detail::tile_element(values_, i).handle());
   }
 
   // Of a tile in wgmma_layout a part, in that layout too; rows are multiples of 64, columns of 8.
   RegisterTile part(const TilePart& part, Where where = Where::here()) const {
-    return RegisterTile(detail::tile_part(values_, part, where));
+    AtLine line(where);
+    return RegisterTile(detail::tile_part(values_, part));
   }
 
   PTXBUILDER_TILE_OPERATOR(+, add, NumberElement)
@@ -241,10 +245,12 @@ requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a
 
 // Each element's row, or column, in a layout: for masks, as select(row_index(l) >= col_index(l), s, 0).
 inline RegisterTile<u32> row_index(const RegisterLayout& layout, Where where = Where::here()) {
-  return RegisterTile<u32>(detail::tile_index(layout, true, where));
+  AtLine line(where);
+  return RegisterTile<u32>(detail::tile_index(layout, true));
 }
 inline RegisterTile<u32> col_index(const RegisterLayout& layout, Where where = Where::here()) {
-  return RegisterTile<u32>(detail::tile_index(layout, false, where));
+  AtLine line(where);
+  return RegisterTile<u32>(detail::tile_index(layout, false));
 }
 
 // The elements as another type. To floats: to nearest even, tf32 to nearest with ties away from zero; e4m3
@@ -253,7 +259,8 @@ inline RegisterTile<u32> col_index(const RegisterLayout& layout, Where where = W
 template <TileElement To, TileLike X>
 RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::same_as<To, pred> &&
                                                                           !std::same_as<ElementOf<X>, pred>) {
-  return RegisterTile<To>(detail::tile_convert(To::dtype, detail::values_of(x), where));
+  AtLine line(where);
+  return RegisterTile<To>(detail::tile_convert(To::dtype, detail::values_of(x)));
 }
 
 // One value for each row (column), in the layout's reduced_rows() (reduced_cols()): in registers, then by
@@ -262,26 +269,30 @@ RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_rows(Reduction operation, const X& x,
                                                                             Where where = Where::here()) {
-  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), true, where));
+  AtLine line(where);
+  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), true));
 }
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_cols(Reduction operation, const X& x,
                                                                             Where where = Where::here()) {
-  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), false, where));
+  AtLine line(where);
+  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), false));
 }
 // One value for the whole tile, in every thread.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation, const X& x,
                                                              Where where = Where::here()) {
-  auto rows = detail::tile_reduce(operation, detail::values_of(x), true, where);
-  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false, where)).value(0);
+  AtLine line(where);
+  auto rows = detail::tile_reduce(operation, detail::values_of(x), true);
+  return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false)).value(0);
 }
 
 // The reverse: one value a row to all columns of `layout`, or one a column to all rows. No instructions.
 // Throws Error unless x has the layout that reduction of `layout` leaves.
 template <TileLike X>
 RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, Where where = Where::here()) {
-  return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout, where));
+  AtLine line(where);
+  return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout));
 }
 
 // The same elements in another layout: nothing where they are equal, moves of registers where each thread has
@@ -291,7 +302,8 @@ template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,
     Where where = Where::here()) requires(!std::same_as<ElementOf<X>, pred>) {
-  return RegisterTile<ElementOf<X>>(detail::tile_layout_cast(detail::values_of(x), layout, where));
+  AtLine line(where);
+  return RegisterTile<ElementOf<X>>(detail::tile_layout_cast(detail::values_of(x), layout));
 }
 
 // A mutable tile, for what a loop changes. A value assigned has the layout of the first.
@@ -302,7 +314,8 @@ class Var<RegisterTile<T>> {
   using Operand = TileArgument<T>;  // of += and its kin
 
   explicit Var(const RegisterTile<T>& initial, Where where = Where::here())
-      : variables_(detail::tile_variables(initial.values(), where)), layout_(initial.layout()) {
+      : variables_(detail::tile_variables(initial.values())), layout_(initial.layout()) {
+    AtLine line(where);
     *this = initial;
   }
   Var(const Var&) = delete;
@@ -322,7 +335,10 @@ class Var<RegisterTile<T>> {
   int rows() const { return layout_.rows(); }
   int cols() const { return layout_.cols(); }
   int count() const { return layout_.values(); }  // of this thread's elements
-  T value(int i, Where where = Where::here()) const { return value().value(i, where); }
+  T value(int i, Where where = Where::here()) const {
+    AtLine line(where);
+    return value().value(i);
+  }
 
  private:
   std::vector<llvm::Value*> variables_;

@@ -64,19 +64,19 @@ TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layou
   return x;
 }
 
-Value tile_element(const TileValues& x, int i, Where where) {
+Value tile_element(const TileValues& x, int i) {
   if (i < 0 || i >= x.layout.values())
-    throw Error(where, fmt::format("register tile: value {} of the {} that a thread holds of {}", i,
-                                   x.layout.values(), x.layout.describe()));
+    throw Error(fmt::format("register tile: value {} of the {} that a thread holds of {}", i,
+                            x.layout.values(), x.layout.describe()));
   return elements_of(x)[static_cast<size_t>(i)];
 }
 
-TileValues tile_part(const TileValues& x, const TilePart& part, Where where) {
+TileValues tile_part(const TileValues& x, const TilePart& part) {
   const TileExtent extent = x.layout.extent();
-  check_part(part, extent, "part", where);
+  check_part(part, extent, "part");
   if (!(x.layout == wgmma_layout(extent.rows, extent.cols)))
-    throw Error(where, fmt::format("part: of a tile of {}; layout_cast it to wgmma_layout({}, {}) first",
-                                   x.layout.describe(), extent.rows, extent.cols));
+    throw Error(fmt::format("part: of a tile of {}; layout_cast it to wgmma_layout({}, {}) first",
+                            x.layout.describe(), extent.rows, extent.cols));
   // A thread's values are those of 8 columns after the other, and of 64 rows after the other.
   const int of_8_columns = 4 / per_word(x.dtype), of_block = extent.cols / 8 * of_8_columns;
   TileValues y{x.dtype, wgmma_layout(part.rows, part.cols), {}};
@@ -88,25 +88,21 @@ TileValues tile_part(const TileValues& x, const TilePart& part, Where where) {
 }
 
 TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
-                            const std::vector<Value>& elements, Where where) {
-  AtLine line(where);
+                            const std::vector<Value>& elements) {
   if (static_cast<int>(elements.size()) != layout.values())
-    throw Error(where, fmt::format("register tile: {} elements, but a thread holds {} of {}", elements.size(),
-                                   layout.values(), layout.describe()));
+    throw Error(fmt::format("register tile: {} elements, but a thread holds {} of {}", elements.size(),
+                            layout.values(), layout.describe()));
   return from_elements(dtype, layout, elements);
 }
 
-TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers,
-                             Where where) {
-  AtLine line(where);
+TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers) {
   if (registers.size() != words_for(dtype, layout.values()))
-    throw Error(
-        where,
-        fmt::format("register tile: {} registers, but a thread has {} {}, {} to a register, of {}",
-                    registers.size(), layout.values(), name(dtype), per_word(dtype), layout.describe()));
+    throw Error(fmt::format("register tile: {} registers, but a thread has {} {}, {} to a register, of {}",
+                            registers.size(), layout.values(), name(dtype), per_word(dtype),
+                            layout.describe()));
   TileValues x{dtype, layout, {}};
   for (u32 r : registers)
-    x.words.push_back(word_class(dtype) == Class::f32 ? Value(bit_cast<f32>(r, where)) : Value(r));
+    x.words.push_back(word_class(dtype) == Class::f32 ? Value(bit_cast<f32>(r)) : Value(r));
   return x;
 }
 
@@ -118,6 +114,7 @@ std::vector<u32> registers_of(const TileValues& x) {
 }
 
 TileOperand scalar_operand(DType dtype, Value value, Where where) {
+  AtLine line(where);
   if (!is_half(dtype)) return {std::nullopt, {value}, where};
   return {std::nullopt, {Value(pack(dtype, value.handle(), value.handle()))}, where};
 }
@@ -127,20 +124,19 @@ TileValues filled(DType dtype, Value value, const RegisterLayout& layout) {
   return {dtype, layout, std::vector<Value>(words_for(dtype, layout.values()), word)};
 }
 
-TileValues tile_index(const RegisterLayout& layout, bool rows, Where where) {
-  AtLine line(where);
+TileValues tile_index(const RegisterLayout& layout, bool rows) {
   if (layout.is_splat())
-    throw Error(where, fmt::format("index: {} has no place of its own for an element", layout.describe()));
+    throw Error(fmt::format("index: {} has no place of its own for an element", layout.describe()));
   TileValues x{DType::u32, layout, {}};
-  Places places(layout, where);
+  Places places(layout);
   for (int v = 0; v < layout.values(); ++v) x.words.push_back(rows ? places.row(v) : places.col(v));
   return x;
 }
 
-std::vector<llvm::Value*> tile_variables(const TileValues& like, Where where) {
+std::vector<llvm::Value*> tile_variables(const TileValues& like) {
   std::vector<llvm::Value*> variables;
   for (size_t i = 0; i < like.words.size(); ++i)
-    variables.push_back(Builder::current(where).declare_variable(word_class(like.dtype)));
+    variables.push_back(Builder::current().declare_variable(word_class(like.dtype)));
   return variables;
 }
 

@@ -24,7 +24,7 @@ struct TileValues {
 struct TileOperand {
   std::optional<RegisterLayout> layout;
   std::vector<Value> words;
-  Where where;
+  Where where = Where::here();
 };
 
 inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
@@ -50,13 +50,12 @@ constexpr std::optional<DType> dtype_of_element() {
 std::vector<Value> elements_of(const TileValues& x);
 TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                          const std::vector<Value>& elements);
-Value tile_element(const TileValues& x, int i, Where where);
-TileValues tile_part(const TileValues& x, const TilePart& part, Where where);
+Value tile_element(const TileValues& x, int i);
+TileValues tile_part(const TileValues& x, const TilePart& part);
 // From a thread's elements, or its registers, which are as many as the layout has. Throws Error otherwise.
 TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
-                            const std::vector<Value>& elements, Where where);
-TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers,
-                             Where where);
+                            const std::vector<Value>& elements);
+TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers);
 std::vector<u32> registers_of(const TileValues& x);
 
 TileOperand scalar_operand(DType dtype, Value value, Where where);
@@ -72,21 +71,20 @@ TileValues tile_fma(DType dtype, const TileOperand& a, const TileOperand& b, con
 TileValues tile_select(DType dtype, const TileOperand& condition, const TileOperand& a, const TileOperand& b);
 TileValues tile_divide_approx(DType dtype, const TileOperand& a, const TileOperand& b);
 TileValues tile_function(const TileValues& x, const std::function<f32(f32)>& function);
-TileValues tile_index(const RegisterLayout& layout, bool rows, Where where);
+TileValues tile_index(const RegisterLayout& layout, bool rows);
 
-TileValues tile_convert(DType to, const TileValues& x, Where where);
+TileValues tile_convert(DType to, const TileValues& x);
 
-PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows, Where where);
-TileValues tile_complete(Reduction operation, const PartialValues& x, Where where);
-void check_same_parts(const PartialValues& a, const PartialValues& b, Where where);
-PartialValues partial_combine(Reduction operation, const PartialValues& a, const PartialValues& b,
-                              Where where);
+PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows);
+TileValues tile_complete(Reduction operation, const PartialValues& x);
+void check_same_parts(const PartialValues& a, const PartialValues& b);
+PartialValues partial_combine(Reduction operation, const PartialValues& a, const PartialValues& b);
 PartialValues partial_scale(Arithmetic operation, const PartialValues& x, const TileOperand& factor);
-TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows, Where where);
-TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout, Where where);
-TileValues tile_layout_cast(const TileValues& x, const RegisterLayout& layout, Where where);
+TileValues tile_reduce(Reduction operation, const TileValues& x, bool keep_rows);
+TileValues tile_broadcast(const TileValues& x, const RegisterLayout& layout);
+TileValues tile_layout_cast(const TileValues& x, const RegisterLayout& layout);
 
-std::vector<llvm::Value*> tile_variables(const TileValues& like, Where where);
+std::vector<llvm::Value*> tile_variables(const TileValues& like);
 void tile_assign(const std::vector<llvm::Value*>& variables, const RegisterLayout& layout,
                  const TileOperand& value);
 TileValues tile_read(const std::vector<llvm::Value*>& variables, std::optional<DType> dtype,

@@ -14,6 +14,7 @@ using detail::TileContext;
 constexpr int kBits = 32;  // of the register that holds parities
 
 void check_arrivals(const std::vector<int>& arrivals, Where where) {
+  AtLine line(where);
   for (int n : arrivals)
     if (n < 1 || n >= 1 << 20)
       throw Error(where, fmt::format("barriers: {} arrivals; from 1 to 2^20 - 1 are possible", n));
@@ -31,40 +32,37 @@ Barriers::Barriers(Kernel& kernel, const std::vector<int>& arrivals, const std::
                    Where where)
     : Barriers((check_arrivals(arrivals, where), kernel), static_cast<int>(arrivals.size()), names, false,
                [&](const Barriers& made) {
+                 AtLine line(where);
                  for (int i = 0; i < made.size(); ++i)
-                   mbarrier_init(made[i], arrivals[static_cast<size_t>(i)], where);
+                   mbarrier_init(made[i], arrivals[static_cast<size_t>(i)]);
                },
                where) {}
 
 Barriers::Barriers(Kernel& kernel, int count, const std::vector<std::string>& names, bool of_cluster,
                    const std::function<void(const Barriers&)>& initialize, Where where)
     : count_(count), of_cluster_(of_cluster) {
-  Builder& builder = kernel.builder(where);
-  builder.check_current(where);
-  if (count < 1) throw Error(where, "barriers: at least one");
-  if (TileContext::of(builder).unions > 0)
-    throw Error(where,
-                "barriers: inside shared_union; a barrier shares its place with nothing: make it outside");
   AtLine line(where);
+  Builder& builder = kernel.builder();
+  builder.check_current();
+  if (count < 1) throw Error("barriers: at least one");
+  if (TileContext::of(builder).unions > 0)
+    throw Error("barriers: inside shared_union; a barrier shares its place with nothing: make it outside");
   const int share = names.empty() ? 0 : count_ / static_cast<int>(names.size());
   if (names.empty() || share * static_cast<int>(names.size()) != count_)
-    throw Error(where, fmt::format("barriers: {} names for {} barriers; each is for an equal share of them",
-                                   names.size(), count_));
+    throw Error(fmt::format("barriers: {} names for {} barriers; each is for an equal share of them",
+                            names.size(), count_));
   for (size_t i = 0; i < names.size(); ++i) {
-    const uint32_t offset = builder.allocate_shared(names[i], 8, share, 8, where);
+    const uint32_t offset = builder.allocate_shared(names[i], 8, share, 8);
     if (i == 0) offset_ = offset;
   }
-  if_(
-      tid_x(where) == 0,
-      [&] {
-        initialize(*this);
-        fence_mbarrier_init(where);
-        fence_proxy_async_shared(where);  // TMA completes barriers through the async proxy
-      },
-      where);
+  if_(tid_x() == 0, [&] {
+    initialize(*this);
+    fence_mbarrier_init();
+    fence_proxy_async_shared();  // TMA completes barriers through the async proxy
+  });
   TileContext& context = TileContext::of(builder);
   context.unpublished_barriers = true;
-  context.barrier_where = where;
+  context.barrier_where = Where::here();
 }
 
 smem Barriers::operator[](u32 index) const {
@@ -75,11 +73,12 @@ smem Barriers::operator[](u32 index) const {
 
 void barrier_wait(smem barrier, u32 parity, Where where) {
   AtLine line(where);
-  while_([&] { return !mbarrier_try_wait_parity(barrier, parity, where); }, [] {}, where);
+  while_([&] { return !mbarrier_try_wait_parity(barrier, parity); }, [] {});
 }
 
 Phases::Phases(const Barriers& barriers, FirstWait first, Where where)
-    : barriers_(barriers), parities_(u32(first == FirstWait::passes ? ~0u : 0u, where)) {
+    : barriers_(barriers), parities_(u32(first == FirstWait::passes ? ~0u : 0u, where), where) {
+  AtLine line(where);
   if (barriers.size() > kBits)
     throw Error(where, fmt::format("phases: {} barriers; the register of parities has a bit for each of {}",
                                    barriers.size(), kBits));
@@ -98,12 +97,12 @@ void Phases::skip(u32 index, Where where) {
 void Phases::wait(u32 index, Where where) {
   AtLine line(where);
   smem barrier = barriers_[index];
-  u32 parity = this->parity(index, where);
+  u32 parity = this->parity(index);
   if (barriers_.of_cluster())  // what threads of other CTAs did before they arrived is to be seen
-    while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(barrier, parity, where); }, [] {}, where);
+    while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(barrier, parity); }, [] {});
   else
-    barrier_wait(barrier, parity, where);
-  skip(index, where);
+    barrier_wait(barrier, parity);
+  skip(index);
 }
 
 struct ClusterBarriers::Arrivals {
@@ -121,37 +120,39 @@ ClusterBarriers::ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, co
           kernel, count, {name}, true,
           [&](const Barriers&) { arrivals->place = kernel.builder().remember_place(); }, where),
       axes_(axes),
-      ctas_in_line_(detail::ctas_in_line(axes, where)),
+      ctas_in_line_(detail::ctas_in_line(axes)),
       arrivals_(arrivals) {
-  if (axes.empty()) throw Error(where, "cluster barriers: along x, y, z or some of them; no axis was given");
+  AtLine line(where);
+  if (axes.empty()) throw Error("cluster barriers: along x, y, z or some of them; no axis was given");
   detail::cluster_size(kernel.builder());  // which may not change from here on
   const int in_line = ctas_in_line_;
   if (in_line > 1) TileContext::of(kernel.builder()).meet_at_end = true;
 
   kernel.builder().on_finish([made = static_cast<const Barriers&>(*this), arrivals, in_line, where] {
+    AtLine line(where);
     Builder& builder = Builder::current();
     int each = 0;
     for (int role : arrivals->roles) each += warps_of(builder, role);
-    if (each == 0) throw Error(where, "cluster barriers: nobody arrives at them, so a wait would never end");
+    if (each == 0) throw Error("cluster barriers: nobody arrives at them, so a wait would never end");
     builder.emit_at(arrivals->place, [&] {
-      for (int i = 0; i < made.size(); ++i) mbarrier_init(made[i], each * in_line, where);
+      for (int i = 0; i < made.size(); ++i) mbarrier_init(made[i], each * in_line);
     });
   });
 }
 
 void ClusterBarriers::arrive(u32 index, Where where) {
   AtLine line(where);
-  const int role = TileContext::of(Builder::current(where)).role, peers = ctas_in_line_;
+  const int role = TileContext::of(Builder::current()).role, peers = ctas_in_line_;
   std::vector<int>& roles = arrivals_->roles;
   if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
-  bar_warp_sync(0xffffffff, where);  // what the other lanes did comes before the arrivals
+  bar_warp_sync(0xffffffff);  // what the other lanes did comes before the arrivals
   smem barrier = (*this)[index];
-  u32 lane = laneid(where);
+  u32 lane = laneid();
   if (peers == 1)
-    mbarrier_arrive.when(lane == 0)(barrier, where);
+    mbarrier_arrive.when(lane == 0)(barrier);
   else  // lane i at the i-th CTA
-    mbarrier_arrive_release_cluster.when(lane < peers)(
-        mapa(barrier, detail::rank_in_line(axes_, lane % peers, where), where), where);
+    mbarrier_arrive_release_cluster.when(lane <
+                                         peers)(mapa(barrier, detail::rank_in_line(axes_, lane % peers)));
 }
 
 }  // namespace ptxbuilder

@@ -19,22 +19,24 @@ void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView&
                  Where where = Where::here());
 
 namespace detail {
-void bulk_load(const LoadView& to, gmem from, DType type, u32 start, Where where);
-void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32 start, const CopyView& from,
-                Where where);
+void bulk_load(const LoadView& to, gmem from, DType type, u32 start);
+void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32 start, const CopyView& from);
 }  // namespace detail
 
 template <class T>
 void bulk_load(const LoadView& to, gptr<T> from, u32 start, Where where) {
-  detail::bulk_load(to, from, T::dtype, start, where);
+  AtLine line(where);
+  detail::bulk_load(to, from, T::dtype, start);
 }
 template <class T>
 void bulk_store(gptr<T> to, u32 start, const CopyView& from, Where where) {
-  detail::bulk_store(std::nullopt, to, T::dtype, start, from, where);
+  AtLine line(where);
+  detail::bulk_store(std::nullopt, to, T::dtype, start, from);
 }
 template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from, Where where) {
-  detail::bulk_store(reduction, to, T::dtype, start, from, where);
+  AtLine line(where);
+  detail::bulk_store(reduction, to, T::dtype, start, from);
 }
 
 }  // namespace ptxbuilder

@@ -3,58 +3,52 @@
 namespace ptxbuilder {
 namespace {
 
-bool in_role(Where where) { return detail::TileContext::of(Builder::current(where)).role >= 0; }
+bool in_role() { return detail::TileContext::of(Builder::current()).role >= 0; }
 
-void meet(Where where) {
-  if (in_role(where))
-    detail::sync_warpgroup(where);
+void meet() {
+  if (in_role())
+    detail::sync_warpgroup();
   else
-    sync_threads(where);
+    sync_threads();
 }
 
 }  // namespace
 
 namespace detail {
 
-pred issues_stores(Where where) {
-  AtLine line(where);
-  return in_role(where) ? (tid_x(where) & 127) == 0 : tid_x(where) == 0;
-}
+pred issues_stores() { return in_role() ? (tid_x() & 127) == 0 : tid_x() == 0; }
 
-void store_group(const std::function<void()>& stores, Where where) {
-  AtLine line(where);
+void store_group(const std::function<void()>& stores) {
   // Shared memory must not go away under the copies.
-  TileContext::of(Builder::current(where)).at_role_end["store"] = [where] { wait_stores_read(0, where); };
-  commit_smem(where);
-  if_(
-      issues_stores(where),
-      [&] {
-        stores();
-        cp_async_bulk_commit_group(where);
-      },
-      where);
+  TileContext::of(Builder::current()).at_role_end["store"] = [where = Where::here()] {
+    AtLine line(where);
+    wait_stores_read(0);
+  };
+  commit_smem();
+  if_(issues_stores(), [&] {
+    stores();
+    cp_async_bulk_commit_group();
+  });
 }
 
-void wait_stores_read(int pending, Where where) {
-  cp_async_bulk_wait_group_read.when(issues_stores(where))(pending, where);
-}
+void wait_stores_read(int pending) { cp_async_bulk_wait_group_read.when(issues_stores())(pending); }
 
 }  // namespace detail
 
 void commit_smem(Where where) {
   AtLine line(where);
-  fence_proxy_async_shared(where);
-  meet(where);
+  fence_proxy_async_shared();
+  meet();
 }
 
 void wait_stores(int pending, StoreWait until, Where where) {
   AtLine line(where);
   // Of a thread that has committed nothing there is nothing to wait for.
   if (until == StoreWait::read)
-    cp_async_bulk_wait_group_read(pending, where);
+    cp_async_bulk_wait_group_read(pending);
   else
-    cp_async_bulk_wait_group(pending, where);
-  meet(where);
+    cp_async_bulk_wait_group(pending);
+  meet();
 }
 
 }  // namespace ptxbuilder

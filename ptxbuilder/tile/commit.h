@@ -23,11 +23,11 @@ namespace detail {
 
 // The thread of a warpgroup that issues its stores, commits them and waits for them; outside roles, of the
 // CTA.
-pred issues_stores(Where where);
+pred issues_stores();
 // commit_smem(), and what `stores` issues as a group of that thread, which the end of the role waits for.
-void store_group(const std::function<void()>& stores, Where where);
+void store_group(const std::function<void()>& stores);
 // That thread waits until at most `pending` of its groups have not been read.
-void wait_stores_read(int pending, Where where);
+void wait_stores_read(int pending);
 
 }  // namespace detail
 
@@ -38,7 +38,8 @@ void wait_stores_read(int pending, Where where);
 //   store(sOut[0], x);
 //   store_out(D, sOut[0], col, row);
 inline void store_out(detail::MapArgument to, const CopyView& from, const std::vector<u32>& coordinates) {
-  detail::store_group([&] { tma_store(to, from, coordinates); }, to.where);
+  AtLine line(to.where);
+  detail::store_group([&] { tma_store(to, from, coordinates); });
 }
 template <detail::Coordinate... C>
 void store_out(detail::MapArgument to, const CopyView& from, C... coordinates) {

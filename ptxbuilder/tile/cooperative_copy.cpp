@@ -19,7 +19,7 @@ std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& threa
 
 // What accesses [first, first + count) do to a view, for the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
-            const SharedPlace& place, int first, int count, Where where) {
+            const SharedPlace& place, int first, int count) {
   if (!place.view) return;
   const CopyAtom& atom = copy.atom();
   ThreadCopyRecord r;
@@ -29,7 +29,6 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   r.bytes = atom.bytes();
   r.matrices = atom.is_matrix() ? atom.matrices() : 0;
   r.trans = atom.transposed();
-  r.where = where;
   const Layout coordinates = copy.coordinates();
   const int64_t rows = size(copy.memory().layout().shape()[0]);
   detail::record_access(std::move(r), place, copy.access(), first, count, [&](int thread, int access, int i) {
@@ -43,8 +42,8 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
 }
 
 // What the copy that was recorded last has loaded.
-void remember(const std::vector<u32>& registers, Where where) {
-  detail::TileContext& context = detail::TileContext::of(Builder::current(where));
+void remember(const std::vector<u32>& registers) {
+  detail::TileContext& context = detail::TileContext::of(Builder::current());
   const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
   for (size_t i = 0; i < registers.size(); ++i)
     context.loaded_words[registers[i].handle()] = {copy, static_cast<int>(i)};
@@ -53,17 +52,16 @@ void remember(const std::vector<u32>& registers, Where where) {
 // The same in a row-major matrix, with the place's coordinates.
 class GlobalAddresses {
  public:
-  GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread, Where where)
+  GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread)
       : copy_(copy), tile_(tile), thread_(thread), coordinates_(to_device(copy.coordinates())) {
     // Elements of an access lie side by side there too.
     const IntTuple& shape = copy.memory().layout().shape();
     ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
-    TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows, where);
+    TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows);
     if (tile.col_stride.known() != 1)
-      throw Error(
-          where,
-          fmt::format("{}: in global memory its columns have stride {}, which must be 1", copy.describe(),
-                      tile.col_stride.known() ? std::to_string(*tile.col_stride.known()) : "?"));
+      throw Error(fmt::format("{}: in global memory its columns have stride {}, which must be 1",
+                              copy.describe(),
+                              tile.col_stride.known() ? std::to_string(*tile.col_stride.known()) : "?"));
   }
 
   struct Place {
@@ -88,56 +86,55 @@ class GlobalAddresses {
   DeviceLayout coordinates_;
 };
 
-void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation,
-                Where where) {
+void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation) {
   for (Kind kind : kinds)
     if (copy.atom().kind() == kind) return;
-  throw Error(where, fmt::format("{}: {} does not do that", operation, copy.atom().describe()));
+  throw Error(fmt::format("{}: {} does not do that", operation, copy.atom().describe()));
 }
 
 int registers_of(const TiledCopy& copy, int accesses) {
   return accesses * std::max(1, copy.atom().register_bytes() / 4);
 }
 
-void check_accesses(const TiledCopy& copy, int first, int count, std::string_view operation, Where where) {
+void check_accesses(const TiledCopy& copy, int first, int count, std::string_view operation) {
   if (first < 0 || count < 1 || first + count > copy.accesses())
-    throw Error(where, fmt::format("{}: accesses {} to {} of {}", operation, first, first + count - 1,
-                                   copy.describe()));
+    throw Error(
+        fmt::format("{}: accesses {} to {} of {}", operation, first, first + count - 1, copy.describe()));
 }
 
 // Plain accesses of `bytes` at an address in shared or global memory.
 template <class Address>
-void load_vector(Address from, int bytes, std::vector<u32>& to, Where where) {
+void load_vector(Address from, int bytes, std::vector<u32>& to) {
   if (bytes == 1) {
     Var<u16> byte(0);
     const bool global = std::same_as<Address, gmem>;
     ptx(global ? "ld.global.u8 {d:=u16}, [{a:gmem}];" : "ld.shared.u8 {d:=u16}, [{a:smem}];",
-        {{"d", byte}, {"a", from}}, where);
+        {{"d", byte}, {"a", from}});
     to.emplace_back(byte.value());
   } else if (bytes == 2) {
-    to.emplace_back(Pointer<u16, Address>(from)[{0, where}].value());
+    to.emplace_back(Pointer<u16, Address>(from)[{0}].value());
   } else {
     auto append = [&](const auto& values) { to.insert(to.end(), values.begin(), values.end()); };
     Pointer<u32, Address> words(from);
-    if (bytes == 4) append(load<1>(words, where));
-    if (bytes == 8) append(load<2>(words, where));
-    if (bytes == 16) append(load<4>(words, where));
+    if (bytes == 4) append(load<1>(words));
+    if (bytes == 8) append(load<2>(words));
+    if (bytes == 16) append(load<4>(words));
   }
 }
 
 template <class Address>
-void store_vector(Address to, int bytes, const u32* from, Where where) {
+void store_vector(Address to, int bytes, const u32* from) {
   if (bytes == 1) {
     const bool global = std::same_as<Address, gmem>;
     ptx(global ? "st.global.u8 [{a:gmem}], {s:u16};" : "st.shared.u8 [{a:smem}], {s:u16};",
-        {{"a", to}, {"s", u16(*from)}}, where);
+        {{"a", to}, {"s", u16(*from)}});
   } else if (bytes == 2) {
-    store(Pointer<u16, Address>(to), std::array{u16(*from)}, where);
+    store(Pointer<u16, Address>(to), std::array{u16(*from)});
   } else {
     Pointer<u32, Address> words(to);
-    if (bytes == 4) store(words, std::array{from[0]}, where);
-    if (bytes == 8) store(words, std::array{from[0], from[1]}, where);
-    if (bytes == 16) store(words, std::array{from[0], from[1], from[2], from[3]}, where);
+    if (bytes == 4) store(words, std::array{from[0]});
+    if (bytes == 8) store(words, std::array{from[0], from[1]});
+    if (bytes == 16) store(words, std::array{from[0], from[1], from[2], from[3]});
   }
 }
 
@@ -164,80 +161,78 @@ void detail::record_access(ThreadCopyRecord r, const SharedPlace& place, const T
 }
 
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, Where where) {
-  return load(copy, from, thread, 0, copy.accesses(), where);
+  AtLine line(where);
+  return load(copy, from, thread, 0, copy.accesses());
 }
 
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
                       Where where) {
   AtLine line(where);
-  check_kind(copy, {Kind::ldmatrix, Kind::vector}, "load from shared memory", where);
-  check_accesses(copy, first, count, "load", where);
-  record(ThreadCopyRecord::Kind::to_registers, "load", copy, from, first, count, where);
+  check_kind(copy, {Kind::ldmatrix, Kind::vector}, "load from shared memory");
+  check_accesses(copy, first, count, "load");
+  record(ThreadCopyRecord::Kind::to_registers, "load", copy, from, first, count);
   SharedAddresses address(from.address, copy.access(), thread);
   std::vector<u32> registers;
   for (int access = first; access < first + count; ++access) {
     if (!copy.atom().is_matrix()) {
-      load_vector(address[access], copy.atom().bytes(), registers, where);
+      load_vector(address[access], copy.atom().bytes(), registers);
       continue;
     }
     std::vector<Argument> arguments = {address[access]};
-    const isa::Row& row = isa::ldmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
-    for (Value v : Builder::current(where).emit(row, arguments, std::nullopt, where))
-      registers.emplace_back(v.handle());
+    const isa::Row& row = isa::ldmatrix(copy.atom().matrices(), copy.atom().transposed());
+    for (Value v : Builder::current().emit(row, arguments, std::nullopt)) registers.emplace_back(v.handle());
   }
-  if (from.view) remember(registers, where);
+  if (from.view) remember(registers);
   return registers;
 }
 
 void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            Where where) {
-  store(copy, to, thread, registers, 0, copy.accesses(), where);
+  AtLine line(where);
+  store(copy, to, thread, registers, 0, copy.accesses());
 }
 
 void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            int first, int count, Where where) {
   AtLine line(where);
-  check_kind(copy, {Kind::stmatrix, Kind::vector}, "store to shared memory", where);
-  check_accesses(copy, first, count, "store", where);
+  check_kind(copy, {Kind::stmatrix, Kind::vector}, "store to shared memory");
+  check_accesses(copy, first, count, "store");
   const int each = registers_of(copy, 1);
   if (static_cast<int>(registers.size()) != registers_of(copy, count))
-    throw Error(where, fmt::format("store: {} registers, but {} accesses of {} take {}", registers.size(),
-                                   count, copy.atom().describe(), registers_of(copy, count)));
-  record(ThreadCopyRecord::Kind::from_registers, "store", copy, to, first, count, where);
+    throw Error(fmt::format("store: {} registers, but {} accesses of {} take {}", registers.size(), count,
+                            copy.atom().describe(), registers_of(copy, count)));
+  record(ThreadCopyRecord::Kind::from_registers, "store", copy, to, first, count);
   SharedAddresses address(to.address, copy.access(), thread);
   for (int access = first; access < first + count; ++access) {
     const u32* from = &registers[static_cast<size_t>((access - first) * each)];
     if (!copy.atom().is_matrix()) {
-      store_vector(address[access], copy.atom().bytes(), from, where);
+      store_vector(address[access], copy.atom().bytes(), from);
       continue;
     }
     std::vector<Argument> arguments = {address[access], std::vector<Value>(from, from + each)};
-    const isa::Row& row = isa::stmatrix(copy.atom().matrices(), copy.atom().transposed(), where);
-    Builder::current(where).emit(row, arguments, std::nullopt, where);
+    const isa::Row& row = isa::stmatrix(copy.atom().matrices(), copy.atom().transposed());
+    Builder::current().emit(row, arguments, std::nullopt);
   }
 }
 
 std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where) {
   AtLine line(where);
-  check_kind(copy, {Kind::vector}, "load from global memory", where);
-  GlobalAddresses place(copy, from, thread, where);
+  check_kind(copy, {Kind::vector}, "load from global memory");
+  GlobalAddresses place(copy, from, thread);
   std::vector<u32> registers;
   for (int access = 0; access < copy.accesses(); ++access) {
     auto [address, inside] = place(access);
     if (!inside) {
-      load_vector(address, copy.atom().bytes(), registers, where);
+      load_vector(address, copy.atom().bytes(), registers);
       continue;
     }
     std::vector<Var<u32>> loaded;
-    for (int i = 0; i < registers_of(copy, 1); ++i) loaded.emplace_back(0, where);
-    if_(
-        *inside,
-        [&, address = address] {
-          std::vector<u32> values;
-          load_vector(address, copy.atom().bytes(), values, where);
-          for (size_t i = 0; i < values.size(); ++i) loaded[i] = values[i];
-        },
-        where);
+    for (int i = 0; i < registers_of(copy, 1); ++i) loaded.emplace_back(0);
+    if_(*inside, [&, address = address] {
+      std::vector<u32> values;
+      load_vector(address, copy.atom().bytes(), values);
+      for (size_t i = 0; i < values.size(); ++i) loaded[i] = values[i];
+    });
     for (const Var<u32>& v : loaded) registers.push_back(v);
   }
   return registers;
@@ -246,17 +241,17 @@ std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread,
 void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
            Where where) {
   AtLine line(where);
-  check_kind(copy, {Kind::vector}, "store to global memory", where);
+  check_kind(copy, {Kind::vector}, "store to global memory");
   if (static_cast<int>(registers.size()) != registers_of(copy, copy.accesses()))
-    throw Error(where, fmt::format("store: {} registers, but {} take {}", registers.size(), copy.describe(),
-                                   registers_of(copy, copy.accesses())));
-  GlobalAddresses place(copy, to, thread, where);
+    throw Error(fmt::format("store: {} registers, but {} take {}", registers.size(), copy.describe(),
+                            registers_of(copy, copy.accesses())));
+  GlobalAddresses place(copy, to, thread);
   for (int access = 0; access < copy.accesses(); ++access) {
     auto [address, inside] = place(access);
     const u32* from = &registers[static_cast<size_t>(registers_of(copy, 1) * access)];
-    auto write = [&, address = address] { store_vector(address, copy.atom().bytes(), from, where); };
+    auto write = [&, address = address] { store_vector(address, copy.atom().bytes(), from); };
     if (inside)
-      if_(*inside, write, where);
+      if_(*inside, write);
     else
       write();
   }
@@ -265,23 +260,23 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where) {
   AtLine line(where);
-  check_kind(copy, {Kind::cp_async}, "load_async", where);
-  record(ThreadCopyRecord::Kind::from_global, "load_async", copy, to, 0, copy.accesses(), where);
+  check_kind(copy, {Kind::cp_async}, "load_async");
+  record(ThreadCopyRecord::Kind::from_global, "load_async", copy, to, 0, copy.accesses());
   SharedAddresses address(to.address, copy.access(), thread);
-  GlobalAddresses place(copy, from, thread, where);
+  GlobalAddresses place(copy, from, thread);
   const int bytes = copy.atom().bytes();
   for (int access = 0; access < copy.accesses(); ++access) {
     auto [source, inside] = place(access);
     smem destination = address[access];
     if (inside) {
       u32 taken = select(*inside, u32(bytes), 0);
-      if (bytes == 4) cp_async_4_zfill(destination, source, taken, where);
-      if (bytes == 8) cp_async_8_zfill(destination, source, taken, where);
-      if (bytes == 16) cp_async_16_zfill(destination, source, taken, where);
+      if (bytes == 4) cp_async_4_zfill(destination, source, taken);
+      if (bytes == 8) cp_async_8_zfill(destination, source, taken);
+      if (bytes == 16) cp_async_16_zfill(destination, source, taken);
     } else {
-      if (bytes == 4) cp_async_4(destination, source, where);
-      if (bytes == 8) cp_async_8(destination, source, where);
-      if (bytes == 16) cp_async_16(destination, source, where);
+      if (bytes == 4) cp_async_4(destination, source);
+      if (bytes == 8) cp_async_8(destination, source);
+      if (bytes == 16) cp_async_16(destination, source);
     }
   }
 }

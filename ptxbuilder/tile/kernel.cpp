@@ -89,10 +89,10 @@ SharedUnion::~SharedUnion() {
 }
 
 void ParameterValues::out_of_order(std::string_view field) const {
-  throw Error(where_,
-              fmt::format("params: the field '{}' does not stand where its member does: a struct lists "
-                          "its fields in the order of its members",
-                          field));
+  throw Error(
+      fmt::format("params: the field '{}' does not stand where its member does: a struct lists "
+                  "its fields in the order of its members",
+                  field));
 }
 
 int cluster_size(Builder& builder) {
@@ -101,11 +101,11 @@ int cluster_size(Builder& builder) {
   return static_cast<int>(x * y * z);
 }
 
-u32 warpgroup_in_cta(Where where) {
-  TileContext& context = TileContext::of(Builder::current(where));
+u32 warpgroup_in_cta() {
+  TileContext& context = TileContext::of(Builder::current());
   if (context.role < 0) return 0;
   if (context.roles[context.role].count == 1) return context.roles[context.role].first;
-  return warp_index(where) / 4;
+  return warp_index() / 4;
 }
 
 int first_warpgroup_of_role() {
@@ -122,6 +122,7 @@ int warpgroups_in_role() {
 
 Kernel::Kernel(std::string name, BuilderOptions options, Where where)
     : builder_(std::move(name), std::move(options), where) {
+  AtLine line(where);
   builder_.on_loop([&products = TileContext::of(builder_).products](bool begins) {
     begins ? products.begin_loop() : products.end_loop();
   });
@@ -133,154 +134,155 @@ Kernel::Kernel(std::string name, BuilderOptions options, Where where)
           context.barrier_where,
           "barrier: no sync_threads() or role follows, so other threads may use it before it is made");
     context.end_role();
-    if (context.meet_at_end) detail::meet_cluster(context.barrier_where);
+    if (context.meet_at_end) {
+      AtLine line(context.barrier_where);
+      detail::meet_cluster();
+    }
     check_tensor_maps(builder);
     finish_roles(builder);
   });
 }
 
 const KernelRecord& Kernel::record(Where where) {
-  KernelRecord& record = TileContext::of(builder(where)).record;
+  AtLine line(where);
+  KernelRecord& record = TileContext::of(builder()).record;
   record.kernel = signature().kernel;
   return record;
 }
 
 void Kernel::promote(TensorMap map, L2Promotion promotion, Where where) {
-  builder_.check_current(where);
-  builder_.signature().parameters[builder_.parameter_index(map, where)].tensor_map.l2_promotion = promotion;
+  AtLine line(where);
+  builder_.check_current();
+  builder_.signature().parameters[builder_.parameter_index(map)].tensor_map.l2_promotion = promotion;
 }
 
 void Kernel::encode(TensorMap map, TensorMapRecipe recipe, Where where) {
-  builder_.check_current(where);
-  Parameter& parameter = builder_.signature().parameters[builder_.parameter_index(map, where)];
+  AtLine line(where);
+  builder_.check_current();
+  Parameter& parameter = builder_.signature().parameters[builder_.parameter_index(map)];
   if (recipe.box.empty() || recipe.box.size() > 5 || recipe.element_strides.size() != recipe.box.size())
-    throw Error(where,
-                fmt::format("encode: a box of {} extents and {} element strides; a tensor map has 1 to 5 "
-                            "dimensions, and both for each",
-                            recipe.box.size(), recipe.element_strides.size()));
+    throw Error(
+        fmt::format("encode: a box of {} extents and {} element strides; a tensor map has 1 to 5 "
+                    "dimensions, and both for each",
+                    recipe.box.size(), recipe.element_strides.size()));
   if (!parameter.tensor_map.box.empty())
-    throw Error(where,
-                fmt::format("encode: the tensor map '{}' already serves copies, from which its encoding "
-                            "follows: declare a second map",
-                            parameter.name));
+    throw Error(
+        fmt::format("encode: the tensor map '{}' already serves copies, from which its encoding "
+                    "follows: declare a second map",
+                    parameter.name));
   parameter.dtype = recipe.dtype;
   parameter.tensor_map = std::move(recipe);
 }
 
 void Kernel::threads(uint32_t count, Where where) {
-  builder_.check_current(where);
+  AtLine line(where);
+  builder_.check_current();
   if (count == 0 || count > hopper::cta_threads)
-    throw Error(where, fmt::format("threads: a CTA has 1 to {}, not {}", hopper::cta_threads, count));
+    throw Error(fmt::format("threads: a CTA has 1 to {}, not {}", hopper::cta_threads, count));
   if (!TileContext::of(builder_).roles.empty())
-    throw Error(where, "threads: the roles set them: 128 for each warpgroup");
+    throw Error("threads: the roles set them: 128 for each warpgroup");
   builder_.signature().threads = count;
 }
 
 void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
-  builder_.check_current(where);
+  AtLine line(where);
+  builder_.check_current();
   if (TileContext::of(builder_).cluster_is_used)
     throw Error(
-        where,
         fmt::format("cluster: {} x {} x {} CTAs, after roles or barriers were made for {}; call it before", x,
                     y, z, detail::cluster_size(builder_)));
   uint64_t ctas = uint64_t{x} * y * z;
   constexpr uint32_t kMost = hopper::largest_cluster;
   if (x > kMost || y > kMost || z > kMost || ctas == 0 || ctas > kMost)
-    throw Error(where, fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to {}", x, y, z, kMost));
-  builder_.require(78, isa::Sm::sm_90, "cluster", where);
+    throw Error(fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to {}", x, y, z, kMost));
+  builder_.require(78, isa::Sm::sm_90, "cluster");
   builder_.signature().cluster = {x, y, z};
 }
 
 void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, Where where) {
-  builder_.check_current(where);
+  AtLine line(where);
+  builder_.check_current();
   TileContext& context = TileContext::of(builder_);
-  if (context.role >= 0) throw Error(where, "warpgroups: a role inside a role");
-  if (count < 1) throw Error(where, fmt::format("warpgroups: a role has at least one, not {}", count));
+  if (context.role >= 0) throw Error("warpgroups: a role inside a role");
+  if (count < 1) throw Error(fmt::format("warpgroups: a role has at least one, not {}", count));
   if (registers != 0 &&
       (registers < hopper::least_role_registers || registers > hopper::most_role_registers ||
        registers % hopper::role_register_step != 0))
-    throw Error(where,
-                fmt::format("warpgroups: registers must be from {} to {} in steps of {}, or 0, but are {}",
+    throw Error(fmt::format("warpgroups: registers must be from {} to {} in steps of {}, or 0, but are {}",
                             hopper::least_role_registers, hopper::most_role_registers,
                             hopper::role_register_step, registers));
   if (context.unpublished_barriers) {
     if (detail::cluster_size(builder_) > 1)
-      detail::meet_cluster(where);
+      detail::meet_cluster();
     else
-      sync_threads(where);
+      sync_threads();
   }
 
   int first = 0;
   for (const auto& role : context.roles) first += role.count;
-  AtLine line(where);
-  u32 group = warp_index(where) / 4;
+  u32 group = warp_index() / 4;
   pred mine = count == 1 ? group == first : first == 0 ? group < count : group - first < count;
-  if_(
-      mine,
-      [&] {
-        context.roles.push_back({first, count, registers, where, builder_.remember_place()});
-        context.role = static_cast<int>(context.roles.size()) - 1;
-        AuthorsCode authors;
-        body(count == 1 ? u32(0) : group - first);
-        context.end_role();
-        context.products.end_role();
-        context.role = -1;
-      },
-      where);
+  if_(mine, [&] {
+    context.roles.push_back({first, count, registers, Where::here(), builder_.remember_place()});
+    context.role = static_cast<int>(context.roles.size()) - 1;
+    {
+      AuthorsCode authors;
+      body(count == 1 ? u32(0) : group - first);
+    }
+    context.end_role();
+    context.products.end_role();
+    context.role = -1;
+  });
 }
 
-void detail::meet_cluster(Where where) {
-  barrier_cluster_arrive_relaxed(where);
-  barrier_cluster_wait(where);
-  TileContext::of(Builder::current(where)).unpublished_barriers = false;
+void detail::meet_cluster() {
+  barrier_cluster_arrive_relaxed();
+  barrier_cluster_wait();
+  TileContext::of(Builder::current()).unpublished_barriers = false;
 }
 
 void sync_cluster(Where where) {
-  barrier_cluster_arrive(where);
-  barrier_cluster_wait(where);
-  TileContext::of(Builder::current(where)).unpublished_barriers = false;
+  AtLine line(where);
+  barrier_cluster_arrive();
+  barrier_cluster_wait();
+  TileContext::of(Builder::current()).unpublished_barriers = false;
 }
 
 void sync_threads(Where where) {
-  TileContext& context = TileContext::of(Builder::current(where));
+  AtLine line(where);
+  TileContext& context = TileContext::of(Builder::current());
   if (context.role >= 0) {
     const TileContext::Role& role = context.roles[static_cast<size_t>(context.role)];
     throw Error(
-        where,
         fmt::format("sync_threads: inside the role of warpgroup{} ({}), where it would wait for the "
                     "threads of the other roles too; let the role's meet at a k.named_barrier({})",
                     role.count == 1 ? fmt::format(" {}", role.first)
                                     : fmt::format("s {} to {}", role.first, role.first + role.count - 1),
                     to_string(role.where), 128 * role.count));
   }
-  bar_sync_all(0, where);
+  bar_sync_all(0);
   context.unpublished_barriers = false;
 }
 
 void elect(const std::function<void()>& body, Where where) {
   AtLine line(where);
-  u32 warp = warp_index(where);
-  bool in_role = TileContext::of(Builder::current(where)).role >= 0;
-  if_((in_role ? warp % 4 : warp) == 0,
-      [&] {
-        if_(
-            elect_sync(0xffffffff, where),
-            [&] {
-              AuthorsCode authors;
-              body();
-            },
-            where);
-      },
-      where);
+  u32 warp = warp_index();
+  bool in_role = TileContext::of(Builder::current()).role >= 0;
+  if_((in_role ? warp % 4 : warp) == 0, [&] {
+    if_(elect_sync(0xffffffff), [&] {
+      AuthorsCode authors;
+      body();
+    });
+  });
 }
 
 u32 warp_index(Where where) {
-  Builder& builder = Builder::current(where);
+  AtLine line(where);
+  Builder& builder = Builder::current();
   TileContext& context = TileContext::of(builder);
   // From lane 0's register: a value that is the same in all lanes lets ptxas branch and index without
   // divergence.
-  if (!context.warp)
-    builder.emit_at_entry([&] { context.warp = shfl_sync_idx(tid_x(where) >> 5, 0, where); });
+  if (!context.warp) builder.emit_at_entry([&] { context.warp = shfl_sync_idx(tid_x() >> 5, 0); });
   return *context.warp;
 }
 

@@ -169,8 +169,8 @@ class Kernel {
   //   auto [A, B, n] = k.params<TensorMap, gptr<f32>, u32>("A", "B", "n");
   template <class... T>
   auto params(detail::NameOf<T>... names, Where where = Where::here()) {
-    detail::ParameterValues values(builder_.declare_parameters({detail::parameter<T>(names)...}, where),
-                                   where);
+    AtLine line(where);
+    detail::ParameterValues values(builder_.declare_parameters({detail::parameter<T>(names)...}), where);
     return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
 
@@ -193,12 +193,14 @@ class Kernel {
   template <class T>
   SharedTile shared(TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1, std::string name = {},
                     Where where = Where::here()) {
-    return shared(T::dtype, shape, swizzle, stages, std::move(name), where);
+    AtLine line(where);
+    return shared(T::dtype, shape, swizzle, stages, std::move(name));
   }
   // The same of a type that is chosen when the kernel is generated.
   SharedTile shared(DType dtype, TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1,
                     std::string name = {}, Where where = Where::here()) {
-    return SharedTile(builder_, dtype, shape, swizzle, stages, std::move(name), where);
+    AtLine line(where);
+    return SharedTile(builder_, dtype, shape, swizzle, stages, std::move(name));
   }
 
   // Alternatives for one place in shared memory: each callable makes its objects there, from the same start
@@ -222,19 +224,25 @@ class Kernel {
   // the kernel has; of the 15 beside that of sync_threads(), warpgroup i has i + 1 where the library makes
   // its threads meet. Throws Error that lists who holds them when there is none left.
   NamedBarrier named_barrier(int threads, Where where = Where::here()) {
+    AtLine line(where);
     return NamedBarrier(builder_, threads, where);
   }
 
   // Lets one of ptxas' advisories through, by name: "C7510", "spills", "stack".
   void waive(std::string advisory, Where where = Where::here()) {
-    builder_.waive(std::move(advisory), where);
+    AtLine line(where);
+    builder_.waive(std::move(advisory));
   }
 
   Builder& builder(Where where = Where::here()) {
-    builder_.state(where);
+    AtLine line(where);
+    builder_.state();
     return builder_;
   }
-  const Signature& signature(Where where = Where::here()) const { return builder_.signature(where); }
+  const Signature& signature(Where where = Where::here()) const {
+    AtLine line(where);
+    return builder_.signature();
+  }
 
   // What its tensor copies and matrix products are made from, as far as it is built: see proof/proof.h.
   const KernelRecord& record(Where where = Where::here());
@@ -295,16 +303,16 @@ int cluster_size(Builder& builder);
 
 // Waits for all threads of the cluster without ordering their memory, which costs two microseconds less: for
 // barriers, which fence.mbarrier_init publishes, and before a CTA ends that others have read.
-void meet_cluster(Where where);
+void meet_cluster();
 
 // Where the code being emitted runs: which warpgroup of the CTA, and how the role around it lies in the CTA.
 // Outside roles there is one warpgroup, 0.
-u32 warpgroup_in_cta(Where where);
+u32 warpgroup_in_cta();
 int first_warpgroup_of_role();
 int warpgroups_in_role();
 
 // Waits for the 128 threads of this warpgroup alone. Outside roles there is one, of a CTA of 128 threads.
-void sync_warpgroup(Where where);
+void sync_warpgroup();
 
 }  // namespace detail
 

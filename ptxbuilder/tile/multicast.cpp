@@ -5,8 +5,8 @@ namespace {
 
 using Extents = std::array<uint32_t, 3>;
 
-Extents cluster_extents(Where where) {
-  const auto& [x, y, z] = Builder::current(where).signature().cluster;
+Extents cluster_extents() {
+  const auto& [x, y, z] = Builder::current().signature().cluster;
   return {x, y, z};
 }
 
@@ -31,17 +31,17 @@ uint32_t first_mask(const Extents& cluster, ClusterAxes axes) {
 
 }  // namespace
 
-int ctas_along(ClusterAxes axes, Where where) {
-  const Extents cluster = cluster_extents(where);
+int ctas_along(ClusterAxes axes) {
+  const Extents cluster = cluster_extents();
   uint32_t count = 1;
   for (size_t i = 0; i < 3; ++i)
     if (axes.has(i)) count *= cluster[i];
   return static_cast<int>(count);
 }
 
-ClusterGroup cluster_group(ClusterAxes axes, Where where) {
-  const Extents cluster = cluster_extents(where);
-  const std::array<u32, 3> at = {cluster_ctaid_x(where), cluster_ctaid_y(where), cluster_ctaid_z(where)};
+ClusterGroup cluster_group(ClusterAxes axes) {
+  const Extents cluster = cluster_extents();
+  const std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
   u32 first = 0, index = 0;  // rank of the group's first CTA, and this one's place
   uint32_t before = 1;       // CTAs of the group for each step along the axis
   for (size_t i = 0; i < 3; ++i) {
@@ -55,17 +55,17 @@ ClusterGroup cluster_group(ClusterAxes axes, Where where) {
   return {static_cast<int>(before), index, u16(u32(first_mask(cluster, axes)) << first)};
 }
 
-int ctas_in_line(ClusterAxes axes, Where where) {
-  const Extents cluster = cluster_extents(where);
+int ctas_in_line(ClusterAxes axes) {
+  const Extents cluster = cluster_extents();
   uint32_t count = 1;
   for (size_t i = 0; i < 3; ++i)
     if (axes.has(i)) count += cluster[i] - 1;
   return static_cast<int>(count);
 }
 
-u32 rank_in_line(ClusterAxes axes, u32 i, Where where) {
-  const Extents cluster = cluster_extents(where);
-  const std::array<u32, 3> at = {cluster_ctaid_x(where), cluster_ctaid_y(where), cluster_ctaid_z(where)};
+u32 rank_in_line(ClusterAxes axes, u32 i) {
+  const Extents cluster = cluster_extents();
+  const std::array<u32, 3> at = {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()};
   auto rank_with = [&](size_t axis, u32 position) {
     u32 rank = 0;
     for (size_t j = 0; j < 3; ++j)
@@ -89,8 +89,8 @@ u32 rank_in_line(ClusterAxes axes, u32 i, Where where) {
   return rank ? *rank : rank_with(3, 0);
 }
 
-void record_group(CopyRecord& record, ClusterAxes axes, Where where) {
-  const Extents cluster = cluster_extents(where);
+void record_group(CopyRecord& record, ClusterAxes axes) {
+  const Extents cluster = cluster_extents();
   for (size_t i = 0; i < 3; ++i) {
     record.cluster[i] = static_cast<int>(cluster[i]);
     record.axes[i] = axes.has(i);

@@ -13,43 +13,47 @@ constexpr int kWarpgroup = 128;  // threads
 
 NamedBarrier::NamedBarrier(Builder& builder, int threads, Where where)
     : owner_(&builder.state(where)), threads_(threads) {
-  builder.check_current(where);
+  AtLine line(where);
+  builder.check_current();
   if (threads < 32 || threads > 1024 || threads % 32 != 0)
-    throw Error(where,
-                fmt::format("named_barrier: {} threads; whole warps meet, of 32 to 1024 threads", threads));
-  id_ = builder.barrier_ids().take("named_barrier", where);
+    throw Error(fmt::format("named_barrier: {} threads; whole warps meet, of 32 to 1024 threads", threads));
+  id_ = builder.barrier_ids().take("named_barrier");
   builder.on_finish([threads, where] {
+    AtLine line(where);
     const int all = static_cast<int>(Builder::current().signature().threads);
     if (threads > all)
-      throw Error(where, fmt::format("named_barrier: {} threads of a CTA of {}, so a wait would never end",
-                                     threads, all));
+      throw Error(
+          fmt::format("named_barrier: {} threads of a CTA of {}, so a wait would never end", threads, all));
   });
 }
 
-void NamedBarrier::emit(const isa::Row& row, Where where) const {
-  Builder& builder = Builder::current(where);
-  AtLine line(where);
+void NamedBarrier::emit(const isa::Row& row) const {
+  Builder& builder = Builder::current();
   if (&builder.state() != owner_)
-    throw Error(where,
-                fmt::format("{}: a named barrier of another kernel was used", builder.signature().kernel));
+    throw Error(fmt::format("{}: a named barrier of another kernel was used", builder.signature().kernel));
   const BarrierIds::Holders scope(builder.barrier_ids());
-  const std::vector<Argument> arguments = {u32(id_, where), u32(threads_, where)};
-  builder.emit(row, arguments, std::nullopt, where);
+  const std::vector<Argument> arguments = {u32(id_), u32(threads_)};
+  builder.emit(row, arguments, std::nullopt);
 }
 
-void NamedBarrier::sync(Where where) const { emit(isa::rows_def::bar_sync, where); }
-void NamedBarrier::arrive(Where where) const { emit(isa::rows_def::bar_arrive, where); }
+void NamedBarrier::sync(Where where) const {
+  AtLine line(where);
+  emit(isa::rows_def::bar_sync);
+}
+void NamedBarrier::arrive(Where where) const {
+  AtLine line(where);
+  emit(isa::rows_def::bar_arrive);
+}
 
 // Warpgroup i of the CTA has barrier i + 1.
-void detail::sync_warpgroup(Where where) {
-  Builder& builder = Builder::current(where);
-  AtLine line(where);
+void detail::sync_warpgroup() {
+  Builder& builder = Builder::current();
   BarrierIds& ids = builder.barrier_ids();
   const int first = first_warpgroup_of_role();
   for (int group = first; group < first + warpgroups_in_role(); ++group)
-    ids.take(group + 1, fmt::format("warpgroup {}", group), where);
+    ids.take(group + 1, fmt::format("warpgroup {}", group));
   const BarrierIds::Holders scope(ids);
-  bar_sync(warpgroup_in_cta(where) + 1, kWarpgroup, where);
+  bar_sync(warpgroup_in_cta() + 1, kWarpgroup);
 }
 
 }  // namespace ptxbuilder

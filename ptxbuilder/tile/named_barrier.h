@@ -20,7 +20,7 @@ class NamedBarrier {
  private:
   friend class Kernel;
   NamedBarrier(Builder& builder, int threads, Where where);
-  void emit(const isa::Row& row, Where where) const;
+  void emit(const isa::Row& row) const;
 
   const Builder::State* owner_;  // the kernel's
   int id_, threads_;

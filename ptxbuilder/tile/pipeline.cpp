@@ -26,10 +26,9 @@ struct detail::Ring {
 namespace {
 
 // One producer arrives at the full barriers, every warp of the consumers at the empty ones.
-std::vector<int> arrivals(int stages, int consumers, int peers, Where where) {
+std::vector<int> arrivals(int stages, int consumers, int peers) {
   if (stages < 1 || consumers < 1)
-    throw Error(where,
-                fmt::format("pipeline: {} stages and {} consumers; at least one each", stages, consumers));
+    throw Error(fmt::format("pipeline: {} stages and {} consumers; at least one each", stages, consumers));
   std::vector<int> counts(static_cast<size_t>(2 * stages), 1);
   std::fill(counts.begin() + stages, counts.end(), 4 * consumers * peers);
   return counts;
@@ -40,36 +39,36 @@ constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::
 ClusterAxes axis(size_t i) { return static_cast<ClusterAxis>(i); }
 
 // A load into a stage brings all its bytes, and only to CTAs that say when they have read the stage before.
-void check_stage_view(const LoadView& view, const detail::Ring& ring, Where where) {
+void check_stage_view(const LoadView& view, const detail::Ring& ring) {
   if (view.condition())
-    throw Error(where,
-                "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
-                "that the stage expects would never arrive; put acquire() under it too");
+    throw Error(
+        "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
+        "that the stage expects would never arrive; put acquire() under it too");
   if (view.own_barrier())
     throw Error(
-        where,
         "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that "
         "the stage expects would never arrive");
   const TileView& place = view.place();
   if (place.row_count() != place.whole().rows() || place.tile().cols() != place.whole().cols())
-    throw Error(where, fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes",
-                                   place.row_count(), place.tile().cols(), place.whole().describe()));
+    throw Error(fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes",
+                            place.row_count(), place.tile().cols(), place.whole().describe()));
   const ClusterAxes axes = view.multicast_axes();
-  const int count = detail::ctas_along(axes, where);
+  const int count = detail::ctas_along(axes);
   if (count > 1 && ring.peers == 1)
-    throw Error(where, fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one "
-                                   "alone release; make the pipeline with Producers::cluster",
-                                   count));
+    throw Error(
+        fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one "
+                    "alone release; make the pipeline with Producers::cluster",
+                    count));
   for (size_t i = 0; i < 3; ++i)
-    if (const int along = detail::ctas_along(axis(i), where); axes.has(i) && !ring.axes.has(i) && along > 1)
-      throw Error(where,
-                  fmt::format("tma_load: {} CTAs along {} share the load into a stage that is released "
-                              "along other axes; name that axis to the pipeline",
-                              along, "xyz"[i]));
-  if (count > detail::ctas_in_line(axes, where))
-    throw Error(where,
-                "tma_load: CTAs along several axes share the load into a pipeline's stage, which those along "
-                "one of them each release; share it along one axis");
+    if (const int along = detail::ctas_along(axis(i)); axes.has(i) && !ring.axes.has(i) && along > 1)
+      throw Error(
+          fmt::format("tma_load: {} CTAs along {} share the load into a stage that is released "
+                      "along other axes; name that axis to the pipeline",
+                      along, "xyz"[i]));
+  if (count > detail::ctas_in_line(axes))
+    throw Error(
+        "tma_load: CTAs along several axes share the load into a pipeline's stage, which those along "
+        "one of them each release; share it along one axis");
 }
 
 }  // namespace
@@ -81,15 +80,16 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
 
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
                    Where where) {
-  kernel.builder(where).check_current(where);
+  AtLine line(where);
+  kernel.builder().check_current();
   if (!axes.empty()) detail::cluster_size(kernel.builder());  // which may not change from here on
-  const int peers = detail::ctas_in_line(axes, where);
-  Barriers barriers(kernel, arrivals(stages, consumers, peers, where), {"full", "empty"}, where);
-  if (tiles.empty()) throw Error(where, "pipeline: it needs at least one tile");
+  const int peers = detail::ctas_in_line(axes);
+  Barriers barriers(kernel, arrivals(stages, consumers, peers), {"full", "empty"});
+  if (tiles.empty()) throw Error("pipeline: it needs at least one tile");
   for (const SharedTile& tile : tiles)
     if (tile.stages() != stages)
       throw Error(
-          where, fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
+          fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
   ring_ = std::make_shared<detail::Ring>(detail::Ring{stages, axes, peers, std::move(tiles), barriers});
 }
 
@@ -117,9 +117,9 @@ Producer::Producer(std::shared_ptr<const detail::Ring> ring)
 Stage Producer::acquire(Where where) {
   AtLine line(where);
   u32 index = stage_;
-  barrier_wait(ring_->empty(index), parity_, where);
+  barrier_wait(ring_->empty(index), parity_);
   smem full = ring_->full(index);
-  mbarrier_arrive_expect_tx(full, ring_->stage_bytes(), where);
+  mbarrier_arrive_expect_tx(full, ring_->stage_bytes());
   ring_->advance(stage_, parity_);
 
   Stage stage(index, full, ring_);
@@ -128,36 +128,36 @@ Stage Producer::acquire(Where where) {
     ClusterAxes shared;
   };
   auto site = std::make_shared<Site>(Site{std::vector<bool>(ring_->tiles.size()), {}});
-  auto told = [site, ring = ring_](const LoadView& view, Where at) {
+  auto told = [site, ring = ring_](const LoadView& view) {
     const SharedTile& tile = view.place().whole();
     const auto found = std::find(ring->tiles.begin(), ring->tiles.end(), tile);
     if (found == ring->tiles.end())
-      throw Error(at, fmt::format("tma_load: the {} is none of the pipeline's", tile.describe()));
-    check_stage_view(view, *ring, at);
+      throw Error(fmt::format("tma_load: the {} is none of the pipeline's", tile.describe()));
+    check_stage_view(view, *ring);
     const auto i = static_cast<size_t>(found - ring->tiles.begin());
     if (site->loaded[i])
       throw Error(
-          at, "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
+          "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
     site->loaded[i] = true;
     site->shared = site->shared | view.multicast_axes();
   };
-  stage.on_load_ = std::make_shared<std::function<void(const LoadView&, Where)>>(told);
-  Builder::current(where).on_finish([site, ring = ring_, where] {
+  stage.on_load_ = std::make_shared<std::function<void(const LoadView&)>>(told);
+  Builder::current().on_finish([site, ring = ring_, where] {
+    AtLine line(where);
     for (size_t i = 0; i < ring->tiles.size(); ++i)
       if (!site->loaded[i])
         throw Error(
-            where,
             fmt::format("acquire: the {} (number {} of the pipeline's) is never loaded into this stage, so "
                         "its consumers would wait for ever",
                         ring->tiles[i].describe(), i));
     for (size_t i = 0; i < 3; ++i)
-      if (const int along = detail::ctas_along(axis(i), where);
+      if (const int along = detail::ctas_along(axis(i));
           ring->axes.has(i) && !site->shared.has(i) && along > 1)
-        throw Error(where,
-                    fmt::format("acquire: {} CTAs along {} release this stage and share none of its loads, "
-                                "so that one might be a phase ahead of another; name to the pipeline the "
-                                "axes along which loads are shared",
-                                along, "xyz"[i]));
+        throw Error(
+            fmt::format("acquire: {} CTAs along {} release this stage and share none of its loads, "
+                        "so that one might be a phase ahead of another; name to the pipeline the "
+                        "axes along which loads are shared",
+                        along, "xyz"[i]));
   });
   return stage;
 }
@@ -169,7 +169,7 @@ Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::op
   if (ring_->peers == 1) return;
   if (!total) detail::TileContext::of(Builder::current()).meet_at_end = true;
   u32 lane = laneid(), peers = ring_->peers;
-  peer_ = select(lane < peers, detail::rank_in_line(ring_->axes, lane, Where::here()), u32(0));
+  peer_ = select(lane < peers, detail::rank_in_line(ring_->axes, lane), u32(0));
 }
 
 Stage Consumer::wait(Where where) {
@@ -177,11 +177,10 @@ Stage Consumer::wait(Where where) {
   u32 index = stage_;
   smem full = ring_->full(index);
   if (seen_full_) {
-    if_(
-        !seen_full_->value(), [&] { barrier_wait(full, parity_, where); }, where);
+    if_(!seen_full_->value(), [&] { barrier_wait(full, parity_); });
     *seen_full_ = pred(false);
   } else {
-    barrier_wait(full, parity_, where);
+    barrier_wait(full, parity_);
   }
   ring_->advance(stage_, parity_);
   if (refills_) *refills_ = refills_->value() - 1;
@@ -189,27 +188,27 @@ Stage Consumer::wait(Where where) {
   Stage stage(index, full, ring_);
   stage.refilled_ = refilled(1);
   stage.released_ = std::make_shared<bool>(false);
-  Builder::current(where).on_finish([released = stage.released_, where] {
-    if (!*released)
-      throw Error(where, "wait: the stage is never released, so the producer would wait for ever");
+  Builder::current().on_finish([released = stage.released_, where] {
+    AtLine line(where);
+    if (!*released) throw Error("wait: the stage is never released, so the producer would wait for ever");
   });
   return stage;
 }
 
 void Consumer::peek(Where where) {
-  if (!seen_full_) throw Error(where, "peek: for a consumer made with Peeks::yes");
   AtLine line(where);
-  *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_, where);
+  if (!seen_full_) throw Error("peek: for a consumer made with Peeks::yes");
+  *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
 // Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
-void Consumer::arrive(u32 stage, pred unless, Where where) const {
+void Consumer::arrive(u32 stage, pred unless) const {
   smem empty = ring_->empty(stage);
-  u32 lane = laneid(where), peers = ring_->peers;
+  u32 lane = laneid(), peers = ring_->peers;
   if (ring_->peers == 1)
-    mbarrier_arrive.when((lane == 0) & !unless)(empty, where);
+    mbarrier_arrive.when((lane == 0) & !unless)(empty);
   else
-    mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_, where), where);
+    mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
 }
 
 // Whether the stage `behind` the next one will be filled again, for all that is known.
@@ -217,45 +216,45 @@ pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() 
 
 u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(ring_->stages), stage) - 1; }
 
-void Consumer::check(const Stage& stage, std::string_view operation, Where where) const {
-  if (!stage.released_)
-    throw Error(where, fmt::format("{}: a consumer's stage comes from wait()", operation));
+void Consumer::check(const Stage& stage, std::string_view operation) const {
+  if (!stage.released_) throw Error(fmt::format("{}: a consumer's stage comes from wait()", operation));
   if (stage.ring_ == ring_) return;
   auto describe = [](const detail::Ring& ring) {
     return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
   };
-  throw Error(where,
-              fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its "
-                          "own consumer hands it back",
-                          operation, describe(*stage.ring_), describe(*ring_)));
+  throw Error(
+      fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its "
+                  "own consumer hands it back",
+                  operation, describe(*stage.ring_), describe(*ring_)));
 }
 
 void Consumer::release(const Stage& stage, Where where) {
-  check(stage, "release", where);
   AtLine line(where);
-  arrive(stage.index(), !*stage.refilled_, where);
+  check(stage, "release");
+  arrive(stage.index(), !*stage.refilled_);
   *stage.released_ = true;
 }
 
 void Consumer::release_previous(const Stage& stage, pred first, Where where) {
-  check(stage, "release_previous", where);
-  if (ring_->stages < 2)
-    throw Error(where, "release_previous: with one stage the producer would wait for the stage that is kept");
   AtLine line(where);
-  arrive(previous(stage.index()), first | !refilled(2), where);
+  check(stage, "release_previous");
+  if (ring_->stages < 2)
+    throw Error("release_previous: with one stage the producer would wait for the stage that is kept");
+  arrive(previous(stage.index()), first | !refilled(2));
   *stage.released_ = true;  // when release_last() follows
   if (late_) return;
   late_ = std::make_shared<bool>(false);
-  Builder::current(where).on_finish([late = late_, where] {
+  Builder::current().on_finish([late = late_, where] {
+    AtLine line(where);
     if (!*late)
-      throw Error(where, "release_previous: no release_last() follows, so the producer would wait for ever");
+      throw Error("release_previous: no release_last() follows, so the producer would wait for ever");
   });
 }
 
 void Consumer::release_last(pred none, Where where) {
-  if (!late_) throw Error(where, "release_last: it belongs to release_previous()");
   AtLine line(where);
-  arrive(previous(stage_), none | !refilled(1), where);
+  if (!late_) throw Error("release_last: it belongs to release_previous()");
+  arrive(previous(stage_), none | !refilled(1));
   *late_ = true;
 }
 
@@ -281,14 +280,14 @@ WarpgroupTurn::WarpgroupTurn(const Barriers& turns, u32 index)
 
 void WarpgroupTurn::wait(Where where) {
   AtLine line(where);
-  barrier_wait(turns_[index_], parity_, where);
+  barrier_wait(turns_[index_], parity_);
   parity_ = parity_.value() ^ 1;
 }
 
 void WarpgroupTurn::pass(Where where) {
   AtLine line(where);
   u32 next = select(index_ == turns_.size() - 1, u32(0), index_ + 1);
-  mbarrier_arrive.when(laneid(where) == 0)(turns_[next], where);
+  mbarrier_arrive.when(laneid() == 0)(turns_[next]);
 }
 
 }  // namespace ptxbuilder

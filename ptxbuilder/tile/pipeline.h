@@ -16,7 +16,7 @@ class Stage {
  public:
   u32 index() const { return index_; }
   smem full_barrier() const { return full_; }
-  const std::shared_ptr<std::function<void(const LoadView&, Where)>>& on_load() const { return on_load_; }
+  const std::shared_ptr<std::function<void(const LoadView&)>>& on_load() const { return on_load_; }
 
  private:
   friend class Producer;
@@ -28,7 +28,7 @@ class Stage {
   smem full_;
   std::shared_ptr<const detail::Ring> ring_;  // that it is of
   std::optional<pred> refilled_;  // of a consumer's: whether the producer waits for it to come back
-  std::shared_ptr<std::function<void(const LoadView&, Where)>> on_load_;
+  std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
   std::shared_ptr<bool> released_;
 };
 
@@ -71,8 +71,8 @@ class Consumer {
  private:
   friend class Pipeline;
   Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total);
-  void check(const Stage& stage, std::string_view operation, Where where) const;
-  void arrive(u32 stage, pred unless, Where where) const;
+  void check(const Stage& stage, std::string_view operation) const;
+  void arrive(u32 stage, pred unless) const;
   u32 previous(u32 stage) const;
   pred refilled(int behind) const;
   std::shared_ptr<const detail::Ring> ring_;

@@ -9,36 +9,37 @@
 
 namespace ptxbuilder::detail {
 
-void ProductGroups::open(Where where) {
+void ProductGroups::open() {
   if (open_)
-    throw Error(where, fmt::format("wgmma_group: inside the group of {}, which is not committed yet",
-                                   to_string(groups_.back())));
-  note({Event::Kind::open, where});
+    throw Error(fmt::format("wgmma_group: inside the group of {}, which is not committed yet",
+                            to_string(groups_.back())));
+  note({Event::Kind::open});
   open_ = true;
 }
 
-void ProductGroups::fence(Where where) {
-  if (!open_) throw Error(where, "mma: outside wgmma_group, which fences products and commits them");
+void ProductGroups::fence() {
+  if (!open_) throw Error("mma: outside wgmma_group, which fences products and commits them");
   if (fence_) return;
-  fence_ = Builder::current(where).remember_place();
+  fence_ = Builder::current().remember_place();
   wgmma_fence(groups_.back());
 }
 
-std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& registers, Where where) {
+std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& registers) {
   std::vector<Value> copies;
   auto copy = [&] {
-    for (Value v : registers) copies.push_back(mov_b32(u32(v.handle()), where));
+    for (Value v : registers) copies.push_back(mov_b32(u32(v.handle())));
   };
   if (!fence_) {
     copy();
     return copies;
   }
-  Builder& builder = Builder::current(where);
+  Builder& builder = Builder::current();
   for (Value v : registers)
     if (!builder.known_at(v, fence_))
-      throw Error(where, fmt::format("mma: A is computed behind the first product of the group of {}, so "
-                                     "that ptxas would serialise them (C7513); compute it ahead",
-                                     to_string(groups_.back())));
+      throw Error(
+          fmt::format("mma: A is computed behind the first product of the group of {}, so "
+                      "that ptxas would serialise them (C7513); compute it ahead",
+                      to_string(groups_.back())));
   Builder::Place next;
   builder.emit_at(fence_, [&] {
     copy();
@@ -48,9 +49,9 @@ std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& regis
   return copies;
 }
 
-void ProductGroups::product(const Accumulator& accumulator, Where where) {
+void ProductGroups::product(const Accumulator& accumulator) {
   accumulator->written = true;
-  note({Event::Kind::product, where, accumulator});
+  note({.kind = Event::Kind::product, .accumulator = accumulator});
 }
 
 void ProductGroups::commit() {
@@ -58,20 +59,21 @@ void ProductGroups::commit() {
   open_ = false;
 }
 
-void ProductGroups::wait(int pending) { note({Event::Kind::wait, {}, nullptr, pending}); }
+void ProductGroups::wait(int pending) { note({.kind = Event::Kind::wait, .where = {}, .pending = pending}); }
 
-void ProductGroups::read(const Accumulator& accumulator, Where where) {
+void ProductGroups::read(const Accumulator& accumulator) {
   if (!accumulator->written)
-    throw Error(where, "accumulator: read, but no product or store has written it, or none since zero()");
-  note({Event::Kind::access, where, accumulator});
+    throw Error("accumulator: read, but no product or store has written it, or none since zero()");
+  note({.kind = Event::Kind::access, .accumulator = accumulator});
 }
 
-void ProductGroups::write(const Accumulator& accumulator, Where where) {
-  note({Event::Kind::access, where, accumulator});
+void ProductGroups::write(const Accumulator& accumulator) {
+  note({.kind = Event::Kind::access, .accumulator = accumulator});
   if (fence_)
-    throw Error(where, fmt::format("accumulator: written behind the first product of the group of {}, so "
-                                   "that ptxas would serialise them (C7515); write it ahead",
-                                   to_string(groups_.back())));
+    throw Error(
+        fmt::format("accumulator: written behind the first product of the group of {}, so "
+                    "that ptxas would serialise them (C7515); write it ahead",
+                    to_string(groups_.back())));
   accumulator->written = true;
 }
 

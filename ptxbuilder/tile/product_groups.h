@@ -24,16 +24,16 @@ class ProductGroups {
   using Accumulator = std::shared_ptr<AccumulatorState>;
 
   // Begins a group. Throws Error inside another.
-  void open(Where where);
+  void open();
   // Fences the group's products from the registers that were written before (wgmma.fence), ahead of its
   // first. Throws Error outside a group.
-  void fence(Where where);
+  void fence();
   // Copies of registers that a product reads, made ahead of the fence: ptxas serialises products between
   // which registers of theirs are written (its advisory C7513). Throws Error for what is computed behind the
   // group's first product.
-  std::vector<Value> ahead_of_fence(const std::vector<Value>& registers, Where where);
+  std::vector<Value> ahead_of_fence(const std::vector<Value>& registers);
   // A product of the open group writes the accumulator.
-  void product(const Accumulator& accumulator, Where where);
+  void product(const Accumulator& accumulator);
   // Ends the group.
   void commit();
   // At most `pending` of the groups are unfinished from here on.
@@ -41,8 +41,8 @@ class ProductGroups {
 
   // The author reads, or writes, an accumulator. Throws Error, which names the group, while one may write it,
   // for reading what nothing has written, and for writing behind the first product of an open group.
-  void read(const Accumulator& accumulator, Where where);
-  void write(const Accumulator& accumulator, Where where);
+  void read(const Accumulator& accumulator);
+  void write(const Accumulator& accumulator);
 
   // A role's code has no products of another's.
   void end_role();
@@ -54,7 +54,7 @@ class ProductGroups {
  private:
   struct Event {
     enum class Kind : uint8_t { open, product, wait, access } kind;
-    Where where = {};
+    Where where = Where::here();
     Accumulator accumulator = nullptr;
     int pending = 0;
   };

@@ -5,29 +5,28 @@ namespace ptxbuilder {
 void Semaphore::signal(u32 count, Where where) const {
   AtLine line(where);
   if (scope_ == Scope::gpu)
-    red_release_gpu_global_add_u32(counter_, count, where);
+    red_release_gpu_global_add_u32(counter_, count);
   else
-    red_release_sys_global_add_u32(counter_, count, where);
+    red_release_sys_global_add_u32(counter_, count);
 }
 
 u32 Semaphore::read(Where where) const {
   AtLine line(where);
-  return scope_ == Scope::gpu ? ld_acquire_gpu_global_u32(counter_, where)
-                              : ld_acquire_sys_global_u32(counter_, where);
+  return scope_ == Scope::gpu ? ld_acquire_gpu_global_u32(counter_) : ld_acquire_sys_global_u32(counter_);
 }
 
 void Semaphore::wait(u32 count, Where where) const {
   AtLine line(where);
-  while_([&] { return read(where) < count; }, [] {}, where);
+  while_([&] { return read() < count; }, [] {});
 }
 
 void Semaphore::take(u32 count, Where where) const {
   AtLine line(where);
-  Var<u32> seen(read(where));
+  Var<u32> seen(read());
   auto exchange = [&] {
     const u32 expected = seen, rest = expected - count;
-    return scope_ == Scope::gpu ? atom_acquire_gpu_global_cas_b32(counter_, expected, rest, where)
-                                : atom_acquire_sys_global_cas_b32(counter_, expected, rest, where);
+    return scope_ == Scope::gpu ? atom_acquire_gpu_global_cas_b32(counter_, expected, rest)
+                                : atom_acquire_sys_global_cas_b32(counter_, expected, rest);
   };
   Var<pred> taken(pred(false));
   while_([&] { return !pred(taken); },
@@ -39,9 +38,8 @@ void Semaphore::take(u32 count, Where where) const {
                  taken = now == before;
                  seen = now;
                },
-               [&] { seen = read(where); }, where);
-         },
-         where);
+               [&] { seen = read(); });
+         });
 }
 
 GridBarrier::GridBarrier(Kernel& kernel) : arrived_(kernel.builder().zeroed_global("grid_barrier", 4)) {}
@@ -50,21 +48,16 @@ GridBarrier::GridBarrier(Kernel& kernel) : arrived_(kernel.builder().zeroed_glob
 // the bits below are as they were.
 void GridBarrier::sync(Where where) const {
   AtLine line(where);
-  if (detail::TileContext::of(Builder::current(where)).role >= 0)
-    throw Error(where, "grid barrier: inside a role; all threads of a CTA meet at it, outside of them");
-  sync_threads(where);
-  if_(
-      tid_x(where) == 0,
-      [&] {
-        u32 ctas = nctaid_x(where) * nctaid_y(where) * nctaid_z(where);
-        const pred first = (ctaid_x(where) | ctaid_y(where) | ctaid_z(where)) == 0;
-        const u32 before = atom_acq_rel_gpu_global_add_u32(
-            arrived_, select(first, 0x80000001u - ctas, u32(1, where)), where);
-        while_([&] { return ((ld_acquire_gpu_global_u32(arrived_, where) ^ before) >> 31) == 0; }, [] {},
-               where);
-      },
-      where);
-  sync_threads(where);
+  if (detail::TileContext::of(Builder::current()).role >= 0)
+    throw Error("grid barrier: inside a role; all threads of a CTA meet at it, outside of them");
+  sync_threads();
+  if_(tid_x() == 0, [&] {
+    u32 ctas = nctaid_x() * nctaid_y() * nctaid_z();
+    const pred first = (ctaid_x() | ctaid_y() | ctaid_z()) == 0;
+    const u32 before = atom_acq_rel_gpu_global_add_u32(arrived_, select(first, 0x80000001u - ctas, u32(1)));
+    while_([&] { return ((ld_acquire_gpu_global_u32(arrived_) ^ before) >> 31) == 0; }, [] {});
+  });
+  sync_threads();
 }
 
 }  // namespace ptxbuilder

@@ -19,11 +19,17 @@ class Semaphore {
   // Adds `count`. What the thread has written before, and those that met it at a barrier, is seen by whoever
   // waits for that.
   void signal(u32 count, Where where = Where::here()) const;
-  void signal(Where where = Where::here()) const { signal(u32(1, where), where); }
+  void signal(Where where = Where::here()) const {
+    AtLine line(where);
+    signal(u32(1));
+  }
 
   // Spins until the count is at least `count`, and takes that off: each signal is for one that waits.
   void take(u32 count, Where where = Where::here()) const;
-  void take(Where where = Where::here()) const { take(u32(1, where), where); }
+  void take(Where where = Where::here()) const {
+    AtLine line(where);
+    take(u32(1));
+  }
 
   // Spins until the count is at least `count`, and leaves it, for all that wait.
   void wait(u32 count, Where where = Where::here()) const;

@@ -27,41 +27,41 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
       swizzle_(swizzle),
       stages_(stages),
       layout_(byte_swizzle(swizzle), 0, Layout()) {
+  AtLine line(where);
   if (shape.rows < 1 || shape.cols < 1 || stages < 1)
-    throw Error(where, fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
-                                   shape.rows, shape.cols, stages));
+    throw Error(fmt::format("shared: rows, cols and stages must be positive, but are {}, {} and {}",
+                            shape.rows, shape.cols, stages));
   constexpr int kMost = hopper::shared_bytes;  // elements of a byte
   if (shape.rows > kMost || shape.cols > kMost || int64_t{shape.rows} * shape.cols > kMost)
-    throw Error(where, fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
-                                   shape.rows, shape.cols, kMost));
+    throw Error(fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
+                            shape.rows, shape.cols, kMost));
   int row_bytes = shape.cols * size_of(dtype);
   if (row_bytes % 16 != 0)
-    throw Error(where, fmt::format("shared: a row of {} {} is {} B, which is no multiple of 16 B", shape.cols,
-                                   ptxbuilder::name(dtype), row_bytes));
+    throw Error(fmt::format("shared: a row of {} {} is {} B, which is no multiple of 16 B", shape.cols,
+                            ptxbuilder::name(dtype), row_bytes));
   int span = span_bytes(swizzle);
   if (span && row_bytes % span != 0)
-    throw Error(where,
-                fmt::format("shared: a row of {} {} is {} B, which is no multiple of the swizzle's {} B",
+    throw Error(fmt::format("shared: a row of {} {} is {} B, which is no multiple of the swizzle's {} B",
                             shape.cols, ptxbuilder::name(dtype), row_bytes, span));
   if (int panel = shape.panel_cols; panel != 0) {
     if (span)
-      throw Error(where,
-                  fmt::format("shared: panels of {} columns in a tile with {} B swizzle, whose panels are "
-                              "as wide as the swizzle",
-                              panel, span));
+      throw Error(
+          fmt::format("shared: panels of {} columns in a tile with {} B swizzle, whose panels are "
+                      "as wide as the swizzle",
+                      panel, span));
     if (panel < 1 || shape.cols % panel != 0 || panel * size_of(dtype) % 16 != 0)
-      throw Error(where,
-                  fmt::format("shared: panels of {} columns in a row of {} {}; they must divide it, and be "
-                              "multiples of 16 B",
-                              panel, shape.cols, ptxbuilder::name(dtype)));
+      throw Error(
+          fmt::format("shared: panels of {} columns in a row of {} {}; they must divide it, and be "
+                      "multiples of 16 B",
+                      panel, shape.cols, ptxbuilder::name(dtype)));
   }
   lay_out();
   // A swizzle's pattern repeats every 8 rows; TMA asks for 128 bytes in any case.
   uint32_t alignment = std::max(128, 8 * span);
   if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment != 0)
     throw Error(
-        where, fmt::format("shared: a stage of {} B is no multiple of {} B, so the next would not be aligned",
-                           stage_bytes(), alignment));
+        fmt::format("shared: a stage of {} B is no multiple of {} B, so the next would not be aligned",
+                    stage_bytes(), alignment));
   if (name.empty()) {
     const auto& objects = builder.signature().shared;
     name = fmt::format("tile {} ({} {}x{})",
@@ -69,8 +69,7 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
                                      [](const SharedObject& o) { return o.name.starts_with("tile "); }),
                        ptxbuilder::name(dtype), shape.rows, shape.cols);
   }
-  offset_ = builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages, alignment,
-                                    where);
+  offset_ = builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages, alignment);
 }
 
 void SharedTile::lay_out() {
@@ -114,13 +113,12 @@ TileView SharedTile::operator[](const Stage& stage) const {
 TileView TileView::rows(u32 first, int count, Where where) const {
   AtLine line(where);
   if (count < 1 || count % 8 != 0 || count > rows_)
-    throw Error(where, fmt::format("rows: {} of {} rows; the count must be a multiple of 8", count, rows_));
-  auto known = Builder::current(where).constant(first);
+    throw Error(fmt::format("rows: {} of {} rows; the count must be a multiple of 8", count, rows_));
+  auto known = Builder::current().constant(first);
   if (known &&
       (known->value % 8 != 0 || known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(rows_)))
-    throw Error(
-        where, fmt::format("rows: {} from row {} of {}; the first must be a multiple of 8 within them", count,
-                           known->value, rows_));
+    throw Error(fmt::format("rows: {} from row {} of {}; the first must be a multiple of 8 within them",
+                            count, known->value, rows_));
   TileView view = *this;
   view.address_ = address_ + device_offset(*tile_, {Index(first), 0});
   view.rows_ = count;
@@ -135,13 +133,12 @@ TileView TileView::cols(u32 first, int count, Where where) const {
   AtLine line(where);
   const int panel = tile_->panel_cols();
   if (count < 1 || count % panel != 0 || count > tile_->cols())
-    throw Error(where, fmt::format("cols: {} of {} columns; the count must be a multiple of {}, a panel",
-                                   count, tile_->cols(), panel));
-  auto known = Builder::current(where).constant(first);
+    throw Error(fmt::format("cols: {} of {} columns; the count must be a multiple of {}, a panel", count,
+                            tile_->cols(), panel));
+  auto known = Builder::current().constant(first);
   if (known && (known->value % static_cast<uint64_t>(panel) != 0 ||
                 known->value + static_cast<uint64_t>(count) > static_cast<uint64_t>(tile_->cols())))
     throw Error(
-        where,
         fmt::format("cols: {} from column {} of {}; the first must be a multiple of {}, a panel, within "
                     "them",
                     count, known->value, tile_->cols(), panel));
@@ -165,14 +162,16 @@ TileView TileView::transposed() const {
 }
 
 ComposedLayout TileView::layout(Where where) const {
+  AtLine line(where);
   const ComposedLayout& whole = tile_->layout();
   const auto pattern = static_cast<int>(whole.swizzle().period()) * size_of(tile_->dtype());
   if (whole_->panel_bytes() % pattern != 0 &&
       (!first_col_ || whole_->linear_offset(0, *first_col_) % pattern != 0))
-    throw Error(where, fmt::format("view: columns from {} of a {}: its panels are {} B and begin within the "
-                                   "swizzle's pattern of {} B; give the tile a multiple of 8 rows",
-                                   first_col_ ? std::to_string(*first_col_) : "anywhere", whole_->describe(),
-                                   whole_->panel_bytes(), pattern));
+    throw Error(
+        fmt::format("view: columns from {} of a {}: its panels are {} B and begin within the "
+                    "swizzle's pattern of {} B; give the tile a multiple of 8 rows",
+                    first_col_ ? std::to_string(*first_col_) : "anywhere", whole_->describe(),
+                    whole_->panel_bytes(), pattern));
   const Layout rows = composition(whole.layout()[0], make_layout(rows_));
   const Layout upright = replace(whole.layout(), 0, rows);
   return whole.with(transposed_ ? select(upright, {1, 0}) : upright);

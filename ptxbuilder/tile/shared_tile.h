@@ -93,7 +93,7 @@ class TileView {
   ComposedLayout layout(Where where = Where::here()) const;
   // Of a view of a pipeline's stage: the barrier that loads into it complete on, and who is told of each.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
-  const std::shared_ptr<std::function<void(const LoadView&, Where)>>& on_load() const { return on_load_; }
+  const std::shared_ptr<std::function<void(const LoadView&)>>& on_load() const { return on_load_; }
 
  private:
   friend class SharedTile;
@@ -106,7 +106,7 @@ class TileView {
   std::optional<int> first_row_ = 0, first_col_ = 0;
   bool transposed_ = false;
   std::optional<smem> stage_barrier_;
-  std::shared_ptr<std::function<void(const LoadView&, Where)>> on_load_;
+  std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
 };
 
 // A tile's plan: rows x cols elements, row-major in panels as wide as the swizzle's span (as the shape says
@@ -115,7 +115,7 @@ class TileView {
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
-             Where where);
+             Where where = Where::here());
 
   TileView operator[](u32 stage) const;
   TileView operator[](const Stage& stage) const;

@@ -18,32 +18,31 @@ struct Part {
   u16 mask;
 };
 
-Part part_of(const LoadView& view, std::string_view operation, Where where) {
-  const int count = ctas_along(view.multicast_axes(), where), all = view.place().row_count();
+Part part_of(const LoadView& view, std::string_view operation) {
+  const int count = ctas_along(view.multicast_axes()), all = view.place().row_count();
   if (all % (8 * count) != 0)
-    throw Error(where,
-                fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation, all, count));
-  const ClusterGroup group = cluster_group(view.multicast_axes(), where);
+    throw Error(fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation, all, count));
+  const ClusterGroup group = cluster_group(view.multicast_axes());
   const int rows = all / count;
   u32 first = group.index * rows;
-  return {view.place().rows(first, rows, where), first, group.mask};
+  return {view.place().rows(first, rows), first, group.mask};
 }
 
 // The same for every CTA, as numbers.
-void record_slices(CopyRecord& record, const TileView& view, ClusterAxes axes, Where where) {
-  const int count = ctas_along(axes, where), rows = view.row_count() / count;
+void record_slices(CopyRecord& record, const TileView& view, ClusterAxes axes) {
+  const int count = ctas_along(axes), rows = view.row_count() / count;
   for (int i = 0; i < count; ++i)
     record.slices.push_back({i * rows, i * rows, 0, static_cast<int>(record.boxes.size())});
-  if (count > 1) record_group(record, axes, where);
+  if (count > 1) record_group(record, axes);
 }
 
-TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation, Where where) {
+TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation) {
   const SharedTile& tile = view.tile();
   if (rank < 1 || rank > 5)
-    throw Error(where, fmt::format("{}: a tensor has 1 to 5 coordinates, not {}", operation, rank));
+    throw Error(fmt::format("{}: a tensor has 1 to 5 coordinates, not {}", operation, rank));
   if (rank == 1 && view.row_count() != 1)
-    throw Error(where, fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too",
-                                   operation, view.row_count()));
+    throw Error(fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation,
+                            view.row_count()));
   TensorMapRecipe r;
   r.dtype = tile.dtype();
   r.swizzle = tile.swizzle();
@@ -53,21 +52,20 @@ TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operatio
   r.element_strides.assign(static_cast<size_t>(rank), 1);
   for (int i = 0; i < rank; ++i)
     if (r.box[static_cast<size_t>(i)] > hopper::box_extent)
-      throw Error(where, fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}", operation,
-                                     r.box[static_cast<size_t>(i)], i, hopper::box_extent, tile.describe()));
+      throw Error(fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}", operation,
+                              r.box[static_cast<size_t>(i)], i, hopper::box_extent, tile.describe()));
   return r;
 }
 
 // A box for each panel.
-CopyRecord make_record(Builder& builder, bool is_store, TensorMap map, const TileView& view, Where where) {
+CopyRecord make_record(Builder& builder, bool is_store, TensorMap map, const TileView& view) {
   const SharedTile& tile = view.tile();
-  const Parameter& parameter = builder.signature().parameters[builder.parameter_index(map, where)];
+  const Parameter& parameter = builder.signature().parameters[builder.parameter_index(map)];
   CopyRecord record;
   record.is_store = is_store;
   record.view = record_view(TileContext::of(builder).record, view);
   record.map = parameter.name;
   record.recipe = parameter.tensor_map;
-  record.where = where;
   for (int panel = 0; panel < tile.panels(); ++panel)
     record.boxes.push_back({tile.linear_offset(0, panel * tile.panel_cols()), 0, panel * tile.panel_cols()});
   record.steps.resize(record.recipe.box.size());
@@ -92,17 +90,16 @@ struct Fetch {
         std::optional<OobFill> fill, std::string_view operation)
       : view(to.view.place()), start(coordinates) {
     const int rank = static_cast<int>(coordinates.size());
-    if (ctas_along(to.view.multicast_axes(), to.where) > 1) {
+    if (ctas_along(to.view.multicast_axes()) > 1) {
       if (rank < 2)
-        throw Error(to.where, fmt::format("{}: multicast divides rows; give the coordinate of the rows too",
-                                          operation));
-      part = part_of(to.view, operation, to.where);
+        throw Error(
+            fmt::format("{}: multicast divides rows; give the coordinate of the rows too", operation));
+      part = part_of(to.view, operation);
       view = part->view;
       start[1] = start[1] + part->first_row;
     }
-    bind_tensor_map(from, recipe(view, rank, operation, to.where), fill, "a " + view.tile().describe(),
-                    operation, to.where);
-    check_innermost(coordinates[0], view.tile().dtype(), operation, to.where);
+    bind_tensor_map(from, recipe(view, rank, operation), fill, "a " + view.tile().describe(), operation);
+    check_innermost(coordinates[0], view.tile().dtype(), operation);
   }
 
   std::optional<Part> part;
@@ -116,47 +113,47 @@ void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>
 
 }  // namespace
 
-void check_upright(const TileView& place, std::string_view operation, Where where) {
+void check_upright(const TileView& place, std::string_view operation) {
   if (place.is_transposed())
-    throw Error(where,
-                fmt::format("{}: a transposed view of a {}: a copy exchanges no rows and columns; give it "
-                            "the view that is not transposed",
-                            operation, place.whole().describe()));
+    throw Error(
+        fmt::format("{}: a transposed view of a {}: a copy exchanges no rows and columns; give it "
+                    "the view that is not transposed",
+                    operation, place.whole().describe()));
 }
 
-void begin_load(const LoadView& to, std::string_view operation, Where where) {
+void begin_load(const LoadView& to, std::string_view operation) {
   const TileView& place = to.place();
-  check_upright(place, operation, where);
+  check_upright(place, operation);
   if (!to.barrier())
-    throw Error(where,
-                fmt::format("{}: the view has no barrier to complete on: take it from a pipeline's stage, or "
-                            "add .on(barrier)",
-                            operation));
+    throw Error(
+        fmt::format("{}: the view has no barrier to complete on: take it from a pipeline's stage, or "
+                    "add .on(barrier)",
+                    operation));
   if (place.stage_barrier() && !place.on_load())
-    throw Error(where, fmt::format("{}: into a consumer's stage; loads go into a producer's, from acquire()",
-                                   operation));
-  if (place.on_load()) (*place.on_load())(to, where);
+    throw Error(
+        fmt::format("{}: into a consumer's stage; loads go into a producer's, from acquire()", operation));
+  if (place.on_load()) (*place.on_load())(to);
   if (!to.expects()) return;
   const auto bytes = static_cast<uint32_t>(place.bytes());
   if (to.condition())
-    mbarrier_arrive_expect_tx.when (*to.condition())(*to.barrier(), bytes, where);
+    mbarrier_arrive_expect_tx.when (*to.condition())(*to.barrier(), bytes);
   else
-    mbarrier_arrive_expect_tx(*to.barrier(), bytes, where);
+    mbarrier_arrive_expect_tx(*to.barrier(), bytes);
 }
 
-std::optional<u64> cache_policy(const std::optional<Eviction>& eviction, Where where) {
+std::optional<u64> cache_policy(const std::optional<Eviction>& eviction) {
   if (!eviction) return std::nullopt;
   switch (*eviction) {
     case Eviction::first:
-      return createpolicy_evict_first(where);
+      return createpolicy_evict_first();
     case Eviction::last:
-      return createpolicy_evict_last(where);
+      return createpolicy_evict_last();
     default:
-      return createpolicy_evict_normal(where);
+      return createpolicy_evict_normal();
   }
 }
 
-void check_reduction(CopyReduction reduction, DType type, std::string_view operation, Where where) {
+void check_reduction(CopyReduction reduction, DType type, std::string_view operation) {
   const std::vector<DType> types = isa::types_of(reduction);
   if (std::find(types.begin(), types.end(), type) != types.end()) return;
   std::vector<std::string_view> has, takes;
@@ -165,21 +162,21 @@ void check_reduction(CopyReduction reduction, DType type, std::string_view opera
     const std::vector<DType> others = isa::types_of(other);
     if (std::find(others.begin(), others.end(), type) != others.end()) has.push_back(isa::name(other));
   }
-  throw Error(where, fmt::format("{}: {} of {}; {} has {}, and {} takes {}", operation, isa::name(reduction),
-                                 name(type), name(type),
-                                 has.empty() ? "none" : fmt::format("{}", fmt::join(has, ", ")),
-                                 isa::name(reduction), fmt::join(takes, ", ")));
+  throw Error(fmt::format("{}: {} of {}; {} has {}, and {} takes {}", operation, isa::name(reduction),
+                          name(type), name(type),
+                          has.empty() ? "none" : fmt::format("{}", fmt::join(has, ", ")),
+                          isa::name(reduction), fmt::join(takes, ", ")));
 }
 
-void check_innermost(u32 coordinate, DType type, std::string_view operation, Where where) {
-  auto known = Builder::current(where).constant(coordinate);
+void check_innermost(u32 coordinate, DType type, std::string_view operation) {
+  auto known = Builder::current().constant(coordinate);
   if (!known) return;
   const auto element = static_cast<int32_t>(known->value);
   if (int64_t bytes = int64_t{element} * size_of(type); bytes % 16 != 0)
-    throw Error(where,
-                fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its "
-                            "start; TMA takes multiples of 16 B",
-                            operation, element, bytes));
+    throw Error(
+        fmt::format("{}: the box begins at element {} of the innermost dimension, {} B from its "
+                    "start; TMA takes multiples of 16 B",
+                    operation, element, bytes));
 }
 
 ViewRecord record_view(KernelRecord& record, const TileView& view) {
@@ -191,37 +188,36 @@ ViewRecord record_view(KernelRecord& record, const TileView& view) {
 }
 
 void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
-                     const std::string& copy, std::string_view operation, Where where) {
-  Builder& builder = Builder::current(where);
-  const size_t index = builder.parameter_index(map, where);
+                     const std::string& copy, std::string_view operation) {
+  Builder& builder = Builder::current();
+  const size_t index = builder.parameter_index(map);
   Parameter& parameter = builder.signature().parameters[index];
   std::map<size_t, OobFill>& fills = TileContext::of(builder).fills;
   if (fill == OobFill::nan && !tma_fills_nan(wanted.dtype))
-    throw Error(where, fmt::format("{}: NaN outside of {}; TMA has it for f16, bf16, tf32, f32 and f64",
-                                   operation, name(wanted.dtype)));
+    throw Error(fmt::format("{}: NaN outside of {}; TMA has it for f16, bf16, tf32, f32 and f64", operation,
+                            name(wanted.dtype)));
   if (fill) {
     const auto [first, is_new] = fills.try_emplace(index, *fill);
     if (!is_new && first->second != *fill)
-      throw Error(where, fmt::format("{}: the tensor map '{}' already serves loads that find {} outside the "
-                                     "tensor, not {}: declare a second map",
-                                     operation, parameter.name, name(first->second), name(*fill)));
+      throw Error(
+          fmt::format("{}: the tensor map '{}' already serves loads that find {} outside the "
+                      "tensor, not {}: declare a second map",
+                      operation, parameter.name, name(first->second), name(*fill)));
     parameter.tensor_map.oob_fill = *fill;
   }
   wanted.oob_fill = parameter.tensor_map.oob_fill;
   wanted.l2_promotion = parameter.tensor_map.l2_promotion;
   if (parameter.tensor_map.interleave != Interleave::none)
-    throw Error(where,
-                fmt::format("{}: the tensor map '{}' is encoded with interleave {}, and tiles have none: "
-                            "declare a second map",
-                            operation, parameter.name, name(parameter.tensor_map.interleave)));
-  if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
     throw Error(
-        where,
-        fmt::format("{}: the tensor map '{}' already serves copies with a box of {} {} elements and {} B "
-                    "swizzle; {} needs {} and {}: declare a second map",
-                    operation, parameter.name, fmt::join(parameter.tensor_map.box, "x"),
-                    name(parameter.tensor_map.dtype), name(parameter.tensor_map.swizzle), copy,
-                    fmt::join(wanted.box, "x"), name(wanted.swizzle)));
+        fmt::format("{}: the tensor map '{}' is encoded with interleave {}, and tiles have none: "
+                    "declare a second map",
+                    operation, parameter.name, name(parameter.tensor_map.interleave)));
+  if (!parameter.tensor_map.box.empty() && !(parameter.tensor_map == wanted))
+    throw Error(fmt::format(
+        "{}: the tensor map '{}' already serves copies with a box of {} {} elements and {} B "
+        "swizzle; {} needs {} and {}: declare a second map",
+        operation, parameter.name, fmt::join(parameter.tensor_map.box, "x"), name(parameter.tensor_map.dtype),
+        name(parameter.tensor_map.swizzle), copy, fmt::join(wanted.box, "x"), name(wanted.swizzle)));
   parameter.dtype = wanted.dtype;
   parameter.tensor_map = std::move(wanted);
 }
@@ -229,20 +225,20 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
-  begin_load(to.view, "tma_load", to.where);
-  const std::optional<u64> policy = cache_policy(to.view.eviction(), to.where);
+  begin_load(to.view, "tma_load");
+  const std::optional<u64> policy = cache_policy(to.view.eviction());
   const Fetch fetch(to, from, coordinates, to.view.fill(), "tma_load");
   const isa::Row& row = isa::cp_async_bulk_tensor_load(
-      {static_cast<int>(coordinates.size()), fetch.part.has_value(), policy.has_value()}, to.where);
-  CopyRecord record = make_record(builder, false, from, to.view.place(), to.where);
-  record_slices(record, to.view.place(), to.view.multicast_axes(), to.where);
+      {static_cast<int>(coordinates.size()), fetch.part.has_value(), policy.has_value()});
+  CopyRecord record = make_record(builder, false, from, to.view.place());
+  record_slices(record, to.view.place(), to.view.multicast_axes());
   each_box(record, fetch.view, fetch.start, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {address, from};
     append_coordinates(arguments, at);
     arguments.emplace_back(*to.view.barrier());
     if (fetch.part) arguments.emplace_back(fetch.part->mask);
     if (policy) arguments.emplace_back(*policy);
-    builder.emit(row, arguments, to.view.condition(), to.where);
+    builder.emit(row, arguments, to.view.condition());
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }
@@ -250,19 +246,18 @@ void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& co
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
-  check_upright(to.view.place(), "tma_prefetch", to.where);
+  check_upright(to.view.place(), "tma_prefetch");
   if (to.view.own_barrier() || to.view.eviction() || to.view.fill() != OobFill::zero)
     throw Error(
-        to.where,
         "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load "
         "goes; a prefetch completes on nothing and writes nothing");
   const Fetch fetch(to, from, coordinates, std::nullopt, "tma_prefetch");
-  const isa::Row& row = isa::cp_async_bulk_tensor_prefetch(static_cast<int>(coordinates.size()), to.where);
-  each_box(make_record(builder, false, from, to.view.place(), to.where), fetch.view, fetch.start,
+  const isa::Row& row = isa::cp_async_bulk_tensor_prefetch(static_cast<int>(coordinates.size()));
+  each_box(make_record(builder, false, from, to.view.place()), fetch.view, fetch.start,
            [&](smem, const std::vector<u32>& at) {
              std::vector<Argument> arguments = {from};
              append_coordinates(arguments, at);
-             builder.emit(row, arguments, to.view.condition(), to.where);
+             builder.emit(row, arguments, to.view.condition());
            });
 }
 
@@ -272,22 +267,22 @@ void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, co
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   int rank = static_cast<int>(coordinates.size());
   const TileView& from = view.place();
-  check_upright(from, operation, to.where);
-  if (reduction) check_reduction(*reduction, from.tile().dtype(), operation, to.where);
-  bind_tensor_map(to.map, recipe(from, rank, operation, to.where), std::nullopt,
-                  "a " + from.tile().describe(), operation, to.where);
-  check_innermost(coordinates[0], from.tile().dtype(), operation, to.where);
-  const std::optional<u64> policy = cache_policy(view.eviction(), to.where);
-  const isa::Row& row = isa::cp_async_bulk_tensor_store({rank, reduction, policy.has_value()}, to.where);
+  check_upright(from, operation);
+  if (reduction) check_reduction(*reduction, from.tile().dtype(), operation);
+  bind_tensor_map(to.map, recipe(from, rank, operation), std::nullopt, "a " + from.tile().describe(),
+                  operation);
+  check_innermost(coordinates[0], from.tile().dtype(), operation);
+  const std::optional<u64> policy = cache_policy(view.eviction());
+  const isa::Row& row = isa::cp_async_bulk_tensor_store({rank, reduction, policy.has_value()});
   Builder& builder = Builder::current(to.where);
-  CopyRecord record = make_record(builder, true, to.map, from, to.where);
-  record_slices(record, from, {}, to.where);
+  CopyRecord record = make_record(builder, true, to.map, from);
+  record_slices(record, from, {});
   each_box(record, from, coordinates, [&](smem address, const std::vector<u32>& at) {
     std::vector<Argument> arguments = {to.map};
     append_coordinates(arguments, at);
     arguments.emplace_back(address);
     if (policy) arguments.emplace_back(*policy);
-    builder.emit(row, arguments, view.condition(), to.where);
+    builder.emit(row, arguments, view.condition());
   });
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }

@@ -40,16 +40,16 @@ void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, co
 
 // What stands before the copies of a load: the view has a barrier, its stage is told, and, where it is
 // expecting(), the bytes are expected.
-void begin_load(const LoadView& to, std::string_view operation, Where where);
+void begin_load(const LoadView& to, std::string_view operation);
 // Throws Error for a view with rows and columns exchanged, which copies do not do.
-void check_upright(const TileView& place, std::string_view operation, Where where);
+void check_upright(const TileView& place, std::string_view operation);
 // The hint of a view as an instruction takes it.
-std::optional<u64> cache_policy(const std::optional<Eviction>& eviction, Where where);
+std::optional<u64> cache_policy(const std::optional<Eviction>& eviction);
 // Throws Error that names what the type has, and which types the reduction takes.
-void check_reduction(CopyReduction reduction, DType type, std::string_view operation, Where where);
+void check_reduction(CopyReduction reduction, DType type, std::string_view operation);
 // Throws Error where the host knows that a box begins at no multiple of 16 bytes along the innermost
 // dimension, which TMA refuses inside and outside the tensor.
-void check_innermost(u32 coordinate, DType type, std::string_view operation, Where where);
+void check_innermost(u32 coordinate, DType type, std::string_view operation);
 
 // A view and its tile, for the kernel's record.
 ViewRecord record_view(KernelRecord& record, const TileView& view);
@@ -57,7 +57,7 @@ ViewRecord record_view(KernelRecord& record, const TileView& view);
 // Completes a parameter's recipe. `fill` is what a load finds outside the tensor; stores have none. Error
 // when another copy, which `copy` names, used it otherwise.
 void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
-                     const std::string& copy, std::string_view operation, Where where);
+                     const std::string& copy, std::string_view operation);
 
 }  // namespace detail
 

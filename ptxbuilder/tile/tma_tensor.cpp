@@ -9,30 +9,29 @@
 namespace ptxbuilder {
 namespace {
 
-void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std::string_view operation,
-                  Where where) {
+void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std::string_view operation) {
   if (slices.size() != copy.extents().size())
-    throw Error(where, fmt::format("{}: {} slices for {}, which has {} dimensions", operation, slices.size(),
-                                   copy.describe(), copy.extents().size()));
+    throw Error(fmt::format("{}: {} slices for {}, which has {} dimensions", operation, slices.size(),
+                            copy.describe(), copy.extents().size()));
   for (size_t i = 0; i < slices.size(); ++i)
     if (slices[i].length != copy.extents()[i])
-      throw Error(where, fmt::format("{}: a slice of {} along dimension {} for {}", operation,
-                                     slices[i].length, i, copy.describe()));
-  detail::check_innermost(slices.back().start, copy.dtype(), operation, where);
+      throw Error(fmt::format("{}: a slice of {} along dimension {} for {}", operation, slices[i].length, i,
+                              copy.describe()));
+  detail::check_innermost(slices.back().start, copy.dtype(), operation);
   std::vector<bool> is_mapped(slices.size(), false);
-  auto start = [&](size_t d) { return Builder::current(where).constant(slices[d].start); };
+  auto start = [&](size_t d) { return Builder::current().constant(slices[d].start); };
   for (const TensorMode& mode : copy.map_modes()) {
     const auto d = static_cast<size_t>(mode.dimension);
     is_mapped[d] = true;
     for (const TensorMode::Part& part : mode.parts) is_mapped[static_cast<size_t>(part.dimension)] = true;
     if (auto known = start(d); known && known->value % static_cast<uint64_t>(mode.step) != 0)
-      throw Error(where, fmt::format("{}: dimension {} begins at {}, which is no multiple of its tile, {}",
-                                     operation, d, known->value, mode.step));
+      throw Error(fmt::format("{}: dimension {} begins at {}, which is no multiple of its tile, {}",
+                              operation, d, known->value, mode.step));
   }
   for (size_t d = 0; d < slices.size(); ++d)
     if (auto known = start(d); !is_mapped[d] && known && known->value != 0)
-      throw Error(where, fmt::format("{}: dimension {}, which is left out, begins at {}, but has 1 element",
-                                     operation, d, known->value));
+      throw Error(fmt::format("{}: dimension {}, which is left out, begins at {}, but has 1 element",
+                              operation, d, known->value));
 }
 
 // The coordinates of a box, innermost first. Of a dimension in tiles, the outermost part counts tiles from
@@ -68,41 +67,40 @@ std::vector<Argument> coordinates(const TensorCopy& copy, const std::vector<Slic
 }
 
 // The view has the copy's elements, one behind the other.
-void check_view(const TensorCopy& copy, const TileView& view, std::string_view operation, Where where) {
+void check_view(const TensorCopy& copy, const TileView& view, std::string_view operation) {
   const std::vector<int64_t>& extents = copy.extents();
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < extents.size(); ++d) rows *= extents[d];
   const SharedTile& tile = view.tile();
   if (copy.dtype() != tile.dtype() || rows != view.row_count() || extents.back() != tile.cols())
-    throw Error(where, fmt::format("{}: {} and a view of {} x {} of a {}; it takes {} x {} {}", operation,
-                                   copy.describe(), view.row_count(), tile.cols(), view.whole().describe(),
-                                   rows, extents.back(), name(copy.dtype())));
+    throw Error(fmt::format("{}: {} and a view of {} x {} of a {}; it takes {} x {} {}", operation,
+                            copy.describe(), view.row_count(), tile.cols(), view.whole().describe(), rows,
+                            extents.back(), name(copy.dtype())));
   if (tile.panels() > 1 && view.row_count() != tile.rows())
-    throw Error(where, fmt::format("{}: {} of {} rows of a {}, whose panels are apart; {} takes what lies "
-                                   "together",
-                                   operation, view.row_count(), tile.rows(), view.whole().describe(),
-                                   copy.describe()));
+    throw Error(
+        fmt::format("{}: {} of {} rows of a {}, whose panels are apart; {} takes what lies "
+                    "together",
+                    operation, view.row_count(), tile.rows(), view.whole().describe(), copy.describe()));
   // The swizzle's pattern counts from address 0; a tile of that swizzle begins with it.
   const int pattern = 8 * span_bytes(copy.swizzle());
   if (pattern == 0 || tile.swizzle() == copy.swizzle()) return;
   if (tile.offset() % static_cast<uint32_t>(pattern) != 0 || view.whole().stage_bytes() % pattern != 0 ||
       view.first_row() != 0 || view.first_col() != 0)
-    throw Error(where,
-                fmt::format("{}: a view of a {}, which begins at no multiple of {} B, where the pattern "
-                            "of {} B swizzle does; give the tile that swizzle",
-                            operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
+    throw Error(
+        fmt::format("{}: a view of a {}, which begins at no multiple of {} B, where the pattern "
+                    "of {} B swizzle does; give the tile that swizzle",
+                    operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
 }
 
 // What the copy does, for `count` CTAs that share it.
-CopyRecord make_record(const TensorCopy& copy, bool is_store, TensorMap map, const TileView& view, int count,
-                       Where where) {
-  Builder& builder = Builder::current(where);
+CopyRecord make_record(const TensorCopy& copy, bool is_store, TensorMap map, const TileView& view,
+                       int count) {
+  Builder& builder = Builder::current();
   CopyRecord record;
   record.is_store = is_store;
   record.view = detail::record_view(detail::TileContext::of(builder).record, view);
-  record.map = builder.signature().parameters[builder.parameter_index(map, where)].name;
+  record.map = builder.signature().parameters[builder.parameter_index(map)].name;
   record.recipe = copy.recipe();
-  record.where = where;
   const size_t last = copy.extents().size() - 1;
   // By which the number of the view's row grows along a dimension.
   std::vector<int64_t> rows(last + 1, 1);
@@ -131,32 +129,30 @@ CopyRecord make_record(const TensorCopy& copy, bool is_store, TensorMap map, con
 
 void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy, TensorMap to,
                  const std::vector<Slice>& slices, smem from, const std::optional<u64>& policy,
-                 const std::optional<pred>& condition, Where where) {
+                 const std::optional<pred>& condition) {
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
-  check_slices(copy, slices, operation, where);
-  detail::bind_tensor_map(to, copy.recipe(), std::nullopt, copy.describe(), operation, where);
-  const isa::Row& row =
-      isa::cp_async_bulk_tensor_store({copy.map_rank(), reduction, policy.has_value()}, where);
+  check_slices(copy, slices, operation);
+  detail::bind_tensor_map(to, copy.recipe(), std::nullopt, copy.describe(), operation);
+  const isa::Row& row = isa::cp_async_bulk_tensor_store({copy.map_rank(), reduction, policy.has_value()});
   for (int i = 0; i < copy.boxes(); ++i) {
     std::vector<Argument> arguments = {to}, at = coordinates(copy, slices, Index(i));
     arguments.insert(arguments.end(), at.begin(), at.end());
     arguments.emplace_back(from + copy.box_offset(i));
     if (policy) arguments.emplace_back(*policy);
-    Builder::current(where).emit(row, arguments, condition, where);
+    Builder::current().emit(row, arguments, condition);
   }
 }
 
 void store_view(std::optional<CopyReduction> reduction, const TensorCopy& copy, TensorMap to,
-                const std::vector<Slice>& slices, const CopyView& from, Where where) {
-  AtLine line(where);
+                const std::vector<Slice>& slices, const CopyView& from) {
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
-  detail::check_upright(from.place(), operation, where);
-  check_view(copy, from.place(), operation, where);
-  if (reduction) detail::check_reduction(*reduction, copy.dtype(), operation, where);
-  store_boxes(reduction, copy, to, slices, from.place().address(),
-              detail::cache_policy(from.eviction(), where), from.condition(), where);
-  detail::TileContext::of(Builder::current(where))
-      .record.copies.push_back(make_record(copy, true, to, from.place(), 1, where));
+  detail::check_upright(from.place(), operation);
+  check_view(copy, from.place(), operation);
+  if (reduction) detail::check_reduction(*reduction, copy.dtype(), operation);
+  store_boxes(reduction, copy, to, slices, from.place().address(), detail::cache_policy(from.eviction()),
+              from.condition());
+  detail::TileContext::of(Builder::current())
+      .record.copies.push_back(make_record(copy, true, to, from.place(), 1));
 }
 
 }  // namespace
@@ -169,13 +165,12 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
   for (size_t i : {0, 1}) {
     const int64_t length = slices[i].length;
     if (length < 1 || extents[i] % length != 0)
-      throw Error(where, fmt::format("shared_slice: {} of {} along dimension {}; the length must divide it",
-                                     length, extents[i], i));
-    auto known = Builder::current(where).constant(slices[i].start);
+      throw Error(fmt::format("shared_slice: {} of {} along dimension {}; the length must divide it", length,
+                              extents[i], i));
+    auto known = Builder::current().constant(slices[i].start);
     if (known && (known->value % static_cast<uint64_t>(length) != 0 ||
                   known->value >= static_cast<uint64_t>(extents[i])))
       throw Error(
-          where,
           fmt::format("shared_slice: {} from {} of {} along dimension {}; it begins at a multiple of the "
                       "length, within the tile",
                       length, known->value, extents[i], i));
@@ -188,9 +183,9 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
   for (int64_t part = 0; part < size(parts[1]); ++part)
     if (parts[1](part) % pattern != 0)
       throw Error(
-          where, fmt::format("shared_slice: parts of {}x{} in {}: part {} begins {} B into a pattern of {} B",
-                             rows.length, cols.length, to_string(memory), part,
-                             parts[1](part) % pattern * size_of(type), pattern * size_of(type)));
+          fmt::format("shared_slice: parts of {}x{} in {}: part {} begins {} B into a pattern of {} B",
+                      rows.length, cols.length, to_string(memory), part,
+                      parts[1](part) % pattern * size_of(type), pattern * size_of(type)));
   auto number = [](Slice s) { return Index(s.start / static_cast<uint32_t>(s.length)); };
   Index offset = to_device(parts[1])({number(rows), number(cols)});
   smem address = start + LayoutInteger<Index>::multiply(offset, Index(size_of(type))).value();
@@ -198,11 +193,11 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 }
 
 SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where where) {
-  SharedSlice slice =
-      shared_slice(tile.tile().dtype(), tile.layout(where), tile.address(), rows, cols, where);
-  ViewRecord view = detail::record_view(detail::TileContext::of(Builder::current(where)).record, tile);
+  AtLine line(where);
+  SharedSlice slice = shared_slice(tile.tile().dtype(), tile.layout(), tile.address(), rows, cols);
+  ViewRecord view = detail::record_view(detail::TileContext::of(Builder::current()).record, tile);
   auto narrow = [&](std::optional<int>& first, int& count, int& step, Slice by) {
-    auto known = Builder::current(where).constant(by.start);
+    auto known = Builder::current().constant(by.start);
     if (known && first) {
       *first += static_cast<int>(known->value);
     } else {
@@ -221,17 +216,17 @@ SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where whe
 void tma_load(const TensorCopy& whole, const LoadView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where) {
   AtLine line(where);
-  check_view(whole, to.place(), "tma_load", where);
-  check_slices(whole, slices, "tma_load", where);
-  detail::begin_load(to, "tma_load", where);
-  const int count = detail::ctas_along(to.multicast_axes(), where);
+  check_view(whole, to.place(), "tma_load");
+  check_slices(whole, slices, "tma_load");
+  detail::begin_load(to, "tma_load");
+  const int count = detail::ctas_along(to.multicast_axes());
   std::optional<detail::ClusterGroup> shared;
-  if (count > 1) shared = detail::cluster_group(to.multicast_axes(), where);
-  const TensorCopy copy = whole.divided(count, where);
-  const std::optional<u64> policy = detail::cache_policy(to.eviction(), where);
-  detail::bind_tensor_map(from, copy.recipe(), to.fill(), copy.describe(), "tma_load", where);
+  if (count > 1) shared = detail::cluster_group(to.multicast_axes());
+  const TensorCopy copy = whole.divided(count);
+  const std::optional<u64> policy = detail::cache_policy(to.eviction());
+  detail::bind_tensor_map(from, copy.recipe(), to.fill(), copy.describe(), "tma_load");
   const isa::Row& row =
-      isa::cp_async_bulk_tensor_load({copy.map_rank(), shared.has_value(), policy.has_value()}, where);
+      isa::cp_async_bulk_tensor_load({copy.map_rank(), shared.has_value(), policy.has_value()});
   const int each = copy.boxes() / count;
   smem start = to.place().address();
   if (shared) start = start + shared->index * (each * copy.box_bytes());
@@ -243,42 +238,44 @@ void tma_load(const TensorCopy& whole, const LoadView& to, TensorMap from, const
     arguments.emplace_back(*to.barrier());
     if (shared) arguments.emplace_back(shared->mask);
     if (policy) arguments.emplace_back(*policy);
-    Builder::current(where).emit(row, arguments, to.condition(), where);
+    Builder::current().emit(row, arguments, to.condition());
   }
-  CopyRecord record = make_record(copy, false, from, to.place(), count, where);
-  if (shared) detail::record_group(record, to.multicast_axes(), where);
-  detail::TileContext::of(Builder::current(where)).record.copies.push_back(std::move(record));
+  CopyRecord record = make_record(copy, false, from, to.place(), count);
+  if (shared) detail::record_group(record, to.multicast_axes());
+  detail::TileContext::of(Builder::current()).record.copies.push_back(std::move(record));
 }
 
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const CopyView& from,
                Where where) {
-  store_view(std::nullopt, copy, to, slices, from, where);
+  AtLine line(where);
+  store_view(std::nullopt, copy, to, slices, from);
 }
 
 void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
                 const std::vector<Slice>& slices, const CopyView& from, Where where) {
-  store_view(reduction, copy, to, slices, from, where);
+  AtLine line(where);
+  store_view(reduction, copy, to, slices, from);
 }
 
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
               std::optional<pred> condition, Where where) {
   AtLine line(where);
-  check_slices(copy, slices, "tma_load", where);
-  detail::bind_tensor_map(from, copy.recipe(), OobFill::zero, copy.describe(), "tma_load", where);
-  const isa::Row& row = isa::cp_async_bulk_tensor_load({.rank = copy.map_rank()}, where);
+  check_slices(copy, slices, "tma_load");
+  detail::bind_tensor_map(from, copy.recipe(), OobFill::zero, copy.describe(), "tma_load");
+  const isa::Row& row = isa::cp_async_bulk_tensor_load({.rank = copy.map_rank()});
   for (int i = 0; i < copy.boxes(); ++i) {
     std::vector<Argument> arguments = {to + copy.box_offset(i), from},
                           at = coordinates(copy, slices, Index(i));
     arguments.insert(arguments.end(), at.begin(), at.end());
     arguments.emplace_back(barrier);
-    Builder::current(where).emit(row, arguments, condition, where);
+    Builder::current().emit(row, arguments, condition);
   }
 }
 
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,
                std::optional<pred> condition, Where where) {
   AtLine line(where);
-  store_boxes(std::nullopt, copy, to, slices, from, std::nullopt, condition, where);
+  store_boxes(std::nullopt, copy, to, slices, from, std::nullopt, condition);
 }
 
 }  // namespace ptxbuilder

@@ -13,7 +13,8 @@ struct Slice {
 };
 inline Slice ds(u32 start, int64_t length) { return {start, length}; }
 inline Slice ds(detail::HostInteger auto start, int64_t length, Where where = Where::here()) {
-  return {u32(start, where), length};
+  AtLine line(where);
+  return {u32(start), length};
 }
 
 // The part of a tile in shared memory that begins at two slices' starts: its address, and its own layout, as

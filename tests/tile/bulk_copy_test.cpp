@@ -116,9 +116,9 @@ Kernel joining(CopyReduction reduction, DType type, std::optional<Eviction> hint
   Barriers bar(k, {1});
   sync_threads();
   elect([&] {
-    detail::bulk_load(tile[0].expecting(bar[0]), gmem(A), type, 0, Where::here());
+    detail::bulk_load(tile[0].expecting(bar[0]), gmem(A), type, 0);
     barrier_wait(bar[0], 0);
-    detail::bulk_store(reduction, gmem(D), type, 16, hinted(CopyView(tile[0]), hint), Where::here());
+    detail::bulk_store(reduction, gmem(D), type, 16, hinted(CopyView(tile[0]), hint));
     cp_async_bulk_commit_group();
   });
   wait_stores(0);
