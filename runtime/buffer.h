@@ -9,14 +9,14 @@
 
 namespace ptxbuilder::runtime {
 
-// A range of device memory, owned by someone else. All zero: no memory, a null pointer.
+// A range of device memory that someone else owns. View{} has no memory: it is a null pointer.
 struct View {
   Address address = 0;
   size_t bytes = 0;
 };
 
-// Owns one allocation. Copies wait for all that was queued before. A buffer may outlive its device, whose
-// memory ends with it: all that is asked of it then throws Error.
+// Owns one allocation. Copies wait for all work that was queued before. A buffer may outlive its device,
+// but its memory does not: everything that is asked of it then throws Error.
 class Buffer {
  public:
   Buffer() = default;  // no memory
@@ -36,7 +36,8 @@ class Buffer {
   Address address() const { return device_ ? all().address : 0; }
   size_t bytes() const { return view_.bytes; }
 
-  // What kernel arguments take. Throws Error when there is no memory: View{} is the null pointer.
+  // A buffer converts to what kernel arguments take. Throws Error if it has no memory;
+  // View{} is the null pointer.
   operator View() const;                         // NOLINT: meant to be implicit
   View part(size_t offset, size_t bytes) const;  // Throws Error when it does not lie inside.
 

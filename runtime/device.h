@@ -22,7 +22,7 @@ struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// A kernel was not done in time. The device cannot be used again by this process, which should end.
+// A kernel did not finish in time. This process cannot use the device again, and should end.
 class TimeoutError : public Error {
  public:
   using Error::Error;
@@ -30,7 +30,7 @@ class TimeoutError : public Error {
 
 // The shape of one launch (CUDA driver API, cuLaunchKernelEx).
 struct Launch {
-  Dim3 grid = {0, 0, 0};  // to be said: a launch without one is refused
+  Dim3 grid = {0, 0, 0};  // required: a launch without a grid is refused
   Dim3 block, cluster;
   uint32_t dynamic_shared_bytes = 0;
   bool programmatic_dependent_launch = false;  // may start before the launch ahead of it has finished
@@ -58,13 +58,12 @@ struct DeviceProperties {
   std::string driver;             // "CUDA 13.0" for the driver, "emulator" for the emulator
 };
 
-// A kernel loaded onto a device; owned by whoever loaded it, not to outlive its device.
+// A kernel that was loaded onto a device. Whoever loaded it owns it, and it must not outlive its device.
 class Program {
  public:
   virtual ~Program() = default;
 
-  // What the driver's compiler said when the image was PTX text: registers, spills, advisories. Empty for a
-  // cubin.
+  // What the driver's compiler reported for PTX text: registers, spills, advisories. Empty for a cubin.
   virtual std::string log() const { return ""; }
 };
 
@@ -75,7 +74,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Expires with the device, for what may outlive it.
+  // Expires with the device, so that objects that outlive the device can notice.
   std::weak_ptr<const void> lifetime() const { return alive_; }
 
   virtual DeviceProperties properties() const = 0;
@@ -100,16 +99,16 @@ class Device {
   // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied.
   virtual void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) = 0;
 
-  // The CUstream that launches and copies are queued on, for libraries that queue beside them; null on a
-  // device that has none.
+  // The CUstream on which launches and copies are queued, for libraries that queue work of their own there;
+  // null on a device without streams.
   virtual void* stream() const { return nullptr; }
 
-  // Waits for all that was queued. Throws Error when a kernel failed, TimeoutError when it was not done after
-  // `limit`: after either the device cannot be used again by this process.
+  // Waits for all work that was queued. Throws Error when a kernel failed, and TimeoutError when the work
+  // was not done after `limit`. After either, this process cannot use the device again.
   virtual void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
 
-  // Device time in microseconds of each of `count` calls of `queue`, after `warm_up` calls that are not
-  // counted. Throws Error on a device that has no clock worth reading.
+  // Calls `queue` `warm_up` times uncounted, then `count` times, and returns the device time of each of
+  // these in microseconds. Throws Error on a device whose clock says nothing about speed.
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
 
  private:

@@ -14,15 +14,15 @@ namespace ptxbuilder::runtime {
 
 // What a launch may choose; block, cluster and shared memory are the kernel's own.
 struct LaunchOptions {
-  Dim3 grid = {0, 0, 0};  // CTAs; to be said: a launch without one is refused
+  Dim3 grid = {0, 0, 0};  // CTAs; required: a launch without a grid is refused
   bool programmatic_dependent_launch = false;
 };
 
-// Not to outlive its device, and not to be launched by two threads at once.
+// It must not outlive its device, and two threads must not launch it at once.
 class LoadedKernel {
  public:
-  // `image` is a cubin or PTX text. Throws Error when the signature is no kernel's, or the device refuses the
-  // image.
+  // `image` is a cubin or PTX text. Throws Error when the signature is not a kernel's, or when the
+  // device refuses the image.
   LoadedKernel(Device& device, const std::string& image, Signature signature);
 
   // Reads an image, NAME.cubin or NAME.ptx, and the NAME.json beside it.
@@ -33,10 +33,10 @@ class LoadedKernel {
   // What the driver's compiler said of PTX text; empty for a cubin.
   std::string log() const { return program_->log(); }
 
-  // Queues one launch. Throws Error that names the parameter when the arguments are not the kernel's in
-  // number, kind, type, rank or (where given) name, when a tensor breaks a rule of its tensor map or leaves
-  // its memory, and when the grid is missing or no multiple of the cluster. Tensor maps are encoded once for
-  // each address, shape and strides.
+  // Queues one launch. Tensor maps are encoded once for each address, shape and strides. Throws Error that
+  // names the parameter when the arguments do not match the parameters in number, kind, type, rank or (if
+  // given) name, and when a tensor breaks a rule of its tensor map or leaves its memory. Throws Error also
+  // when the grid is missing or is not a multiple of the cluster.
   void launch(const LaunchOptions& options, std::span<const Argument> arguments);
   void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments) {
     launch(options, std::span(arguments.begin(), arguments.size()));
@@ -47,7 +47,7 @@ class LoadedKernel {
     Argument tensor;
     TensorMap map;
   };
-  // The latest tensors of one parameter, of which the next to be replaced is the oldest.
+  // The latest tensors of one parameter. The oldest is the next to be replaced.
   struct Cache {
     std::vector<std::unique_ptr<EncodedTensor>> tensors;
     size_t oldest = 0;

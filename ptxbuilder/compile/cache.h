@@ -1,4 +1,5 @@
-// A directory of assembled kernels that many processes share, named by the hash of all that went into them.
+// A directory of assembled kernels that many processes share. An entry is named by
+// the hash of all its inputs.
 #pragma once
 
 #include <atomic>
@@ -14,8 +15,8 @@
 
 namespace ptxbuilder {
 
-// $XDG_CACHE_HOME/ptxbuilder, else $HOME/.cache/ptxbuilder (XDG Base Directory Specification); "" when
-// neither is set.
+// $XDG_CACHE_HOME/ptxbuilder, else $HOME/.cache/ptxbuilder (XDG Base Directory Specification); ""
+// when neither variable is set.
 std::string default_cache_directory();
 
 class Cache {
@@ -41,14 +42,15 @@ class Cache {
   };
   using Key = Sha256::Digest;
 
-  // Touches no file: a directory that cannot be used shows in the first store().
+  // Touches no file: the first store() is what reports a directory that cannot be used.
   Cache();
   explicit Cache(Options options);
 
   // Names the entry made from `parts`, in that order, by this version of the cache's format.
   static Key key(std::span<const std::string_view> parts);
 
-  // Nothing when there is no such entry, or when it is damaged; it is then to be made anew and stored.
+  // Returns nothing when there is no such entry, or when it is damaged; the caller then
+  // makes it anew and stores it.
   std::optional<Entry> load(const Key& key);
 
   // Writes the entry so that others see all of it or nothing, then removes the least recently used entries

@@ -33,18 +33,18 @@ struct Compiled {
   } milliseconds;
 };
 
-// Holds the tools that compiling takes, found once. Safe on many threads at once.
+// Holds the tools for compiling, which are found once. Many threads may use it at once.
 class Compiler {
  public:
-  // Throws Error when there is no ptxas, it is wanted, and PTX alone will not do.
+  // Throws Error when `assemble` needs a ptxas, there is none, and `else_ptx` is not set.
   explicit Compiler(CompilerOptions options = {});
 
   // Finishes the kernel. Throws Error from its checks, from LLVM, and from ptxas, whose advisories, spills
   // and stack are errors unless the kernel waives them.
   Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
 
-  // Builds and compiles on `threads` threads (0: as many as the machine has), in order of the builders.
-  // Throws one Error that tells every failure.
+  // Builds and compiles on `threads` threads (0: as many as the machine has). The results are in the order
+  // of the builders. Throws one Error that lists every failure.
   std::vector<Compiled> compile_all(const std::vector<std::function<Kernel()>>& builders,
                                     unsigned threads = 0) const;
 
@@ -61,8 +61,8 @@ class Compiler {
   std::string why_no_ptxas_;
 };
 
-// Writes NAME.ptx, NAME.json, and NAME.cubin and NAME.ll where there are such, into a folder that is made if
-// need be. Yields the files. Throws Error when one cannot be written.
+// Writes NAME.ptx and NAME.json, and NAME.cubin and NAME.ll if there are such, into a folder, which it
+// makes if need be. Returns the names of the files. Throws Error when one cannot be written.
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder);
 
 }  // namespace ptxbuilder

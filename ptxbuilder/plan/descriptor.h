@@ -33,8 +33,8 @@ struct MatrixDescriptor {
   // Throws Error when a bit is set that must be zero.
   static MatrixDescriptor decode(uint64_t bits, Where where = Where::here());
 
-  // The address of element (mn, k) of the matrix of one instruction, the element being `bytes` wide and k
-  // below 32 bytes of them: the walk of the hardware.
+  // The address of element (mn, k) in the matrix of one instruction, computed as the hardware does. An
+  // element is `bytes` wide, and k lies within 32 bytes.
   uint32_t address(Major major, int bytes, int mn, int k) const;
 
   // What each field says, one line each. Without majorness LBO and SBO are explained for both.
@@ -48,25 +48,25 @@ struct MatrixDescriptor {
 enum class AtomOrder : uint8_t { mn_first, k_first };
 std::string_view name(AtomOrder order);  // "mn", "k"
 
-// K-major matrices along m or n first, MN-major ones along k: as TMA boxes as wide as the swizzle's span lie
-// one after the other.
+// K-major matrices go along m or n first, and MN-major ones along k. This is how TMA boxes as wide as the
+// swizzle's span lie one after the other.
 constexpr AtomOrder default_order(Major major) {
   return major == Major::k ? AtomOrder::mn_first : AtomOrder::k_first;
 }
 
-// One operand of wgmma in shared memory, mn x k elements: A is m x k and B n x k. It is a grid of atoms, the
-// unit in which a swizzle exchanges 16-byte chunks: 8 rows of the swizzle's span (16 bytes without swizzle),
-// contiguous along `major`, so span bytes x 8. All offsets are in bytes from the start of the matrix, which
-// is aligned to an atom; they are those of its layout.
+// One operand of wgmma in shared memory, mn x k elements: A is m x k and B n x k. It is a grid of atoms. An
+// atom is the unit in which a swizzle exchanges 16-byte chunks: 8 rows of the swizzle's span (16 bytes
+// without swizzle), contiguous along `major`. All offsets are in bytes from the start of the matrix, which
+// is aligned to an atom, and agree with layout().
 class WgmmaOperand {
  public:
-  // A matrix by itself, atoms without gaps. Throws Error that names the rule, the extent and the nearest that
-  // is legal.
+  // A matrix by itself, of atoms without gaps. Throws Error that names the rule, the extent
+  // and the nearest legal one.
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, Where where = Where::here());
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, AtomOrder order,
                Where where = Where::here());
-  // A matrix that lies in memory as `elements`, (mn, k) -> element, says: a tile, or a part of one. Throws
-  // Error also where its rows are no atoms.
+  // A matrix that is a tile or a part of one: `elements` maps (mn, k) to its element in memory. Throws
+  // Error also when the rows are not made of atoms.
   WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const ComposedLayout& elements,
                Where where = Where::here());
 
@@ -93,21 +93,21 @@ class WgmmaOperand {
   // The first `mn` rows or columns of this one, in the same place: as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
 
-  // Where element (mn, k) lies, and where it would lie without swizzle: a descriptor's start is of the latter
-  // kind.
+  // Where element (mn, k) lies, and where it would lie without swizzle. A descriptor's start is
+  // an offset without swizzle.
   int offset(int mn, int k) const;
   int linear_offset(int mn, int k) const;
 
-  // For a matrix at `start_address`. LBO and SBO of what is never stepped over are CuTe's: LBO 16 bytes in
-  // swizzled K-major matrices, else 0.
+  // The descriptor of a matrix at `start_address`. An LBO or SBO that is never used has CuTe's value: LBO
+  // is 16 bytes in swizzled K-major matrices, and else 0.
   MatrixDescriptor descriptor(uint32_t start_address = 0) const;
 
   // k of one instruction, and the bytes that its descriptor's start moves on for each instruction along k. It
   // jumps where an atom ends.
   int instruction_k() const { return 32 / size_of(dtype_); }
   std::vector<int> advances_k() const;
-  // The same for each block of `block` rows or columns; `block` must be a multiple of atom_mn(). Throws
-  // Error.
+  // The same for each block of `block` rows or columns. Throws Error unless `block`
+  // is a multiple of atom_mn().
   std::vector<int> advances_mn(int block, Where where = Where::here()) const;
 
   std::string describe() const;  // "K-major bf16 128x64 with 128 B swizzle"

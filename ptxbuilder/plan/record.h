@@ -1,5 +1,5 @@
-// What a kernel does with its tiles: the numbers that its tensor copies and matrix instructions are made
-// from.
+// What a kernel does with its tiles: the numbers from which its tensor copies and
+// matrix instructions are made.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct TileRecord {
   int rows = 0, cols = 0;
   uint32_t offset = 0;
   int stage_bytes = 0, stages = 1;
-  // By which the address of a view moves on for each row that it skips, and for each panel of columns.
+  // How many bytes the address of a view moves for each row that it skips, and for each panel of columns.
   int row_bytes = 0, panel_bytes = 0;
   int panel_cols = 0;
 
@@ -31,8 +31,9 @@ struct ElementRecord {
   bool operator==(const ElementRecord&) const = default;
 };
 
-// A view: so many rows and columns of a tile, and the first of them; where only the device knows that, it may
-// be any multiple of `row_step` rows, and of `col_step` columns or, where that is 0, any panel.
+// A view: the number of its rows and columns, and the first of each. If only the device knows the first
+// row, it may be any multiple of `row_step`. If only the device knows the first column, it may be any
+// multiple of `col_step` or, if that is 0, the start of any panel.
 struct ViewRecord {
   int tile = 0;
   std::optional<int> first_row, first_col;
@@ -40,7 +41,7 @@ struct ViewRecord {
   int row_step = 8, col_step = 0;
 };
 
-// One copy by TMA: a view and a box, or more, at some coordinates of a tensor.
+// One copy by TMA between a view and one or more boxes of a tensor.
 struct CopyRecord {
   bool is_store = false;
   ViewRecord view;
@@ -53,15 +54,15 @@ struct CopyRecord {
     int bytes = 0, rows = 0, cols = 0;
   };
   std::vector<Box> boxes;
-  // How far an index along each dimension of the box, innermost first, leads on in the view.
+  // How many rows and columns of the view one index along each dimension of the box moves, innermost first.
   struct Step {
     int rows = 0, cols = 0;
   };
   std::vector<Step> steps;
 
-  // A load that CTAs of a cluster share: the i-th of them along the axes, the first innermost, fetches the
-  // i-th slice, which is some of the boxes, further on by rows of the view and of the tensor, for the CTAs of
-  // its mask, by rank: masks[rank]. A plain copy has one slice and no masks.
+  // A load that CTAs of a cluster share. The i-th CTA along the axes, the first axis innermost, fetches the
+  // i-th slice: some of the boxes, moved by rows of the view and of the tensor. The slice goes to the CTAs
+  // in the mask of the fetching CTA, masks[rank]. A plain copy has one slice and no masks.
   struct Slice {
     int first_row = 0, coordinate = 0;
     int first_box = 0, boxes = 0;
@@ -74,8 +75,7 @@ struct CopyRecord {
   Where where = Where::here();
 };
 
-// One operand of a product in shared memory: a view, and what the descriptors of its instructions are made
-// of.
+// One operand of a product in shared memory: a view, and the parts of its instructions' descriptors.
 struct OperandRecord {
   ViewRecord view;
   bool transposed = false;             // the view: its rows are k, and its columns m or n
@@ -88,8 +88,8 @@ struct OperandRecord {
   }
 };
 
-// A register that a copy by threads has loaded: word `word` of those of a thread, accesses first. -1: nothing
-// is known of it.
+// A register that a copy by threads has loaded: number `word` of the thread's registers, access after
+// access. A `copy` of -1 means that nothing is known about the register.
 struct LoadedWord {
   int copy = -1, word = 0;
 };
@@ -104,8 +104,8 @@ struct MmaRecord {
   Where where = Where::here();
 };
 
-// A copy by threads between a view and their registers, or from global memory to a view. Lists run over
-// accesses, and within an access over threads.
+// A copy by threads between a view and their registers, or from global memory to a view. Lists go through
+// the accesses and, within an access, through the threads.
 struct ThreadCopyRecord {
   enum class Kind : uint8_t { from_global, to_registers, from_registers };
   Kind kind = Kind::from_global;
@@ -116,10 +116,10 @@ struct ThreadCopyRecord {
   int bytes = 0;       // that an address leads to
   int matrices = 0;    // of an ldmatrix or stmatrix; 0 for accesses of each thread by itself
   bool trans = false;  // it exchanges rows and columns
-  // What an access is given: bytes from the view's start.
+  // The address of each access, in bytes from the view's start.
   std::vector<int> addresses;
-  // Which elements of the view the thread's registers hold, low bits first; from global memory, which it
-  // fetches there.
+  // Which elements of the view the thread's registers hold, low bits first; for a copy from global memory,
+  // which elements the thread fetches.
   std::vector<ElementRecord> elements;
   Where where = Where::here();
 
@@ -137,8 +137,7 @@ struct ThreadCopyRecord {
   }
 };
 
-// One mma.sync of a warp, and where its registers come from. The layouts are the instruction's, as MmaAtom
-// has them.
+// One mma.sync of a warp, and where its registers come from. The layouts are those of its MmaAtom.
 struct WarpMmaRecord {
   int m = 0, n = 0;
   DType a_type = DType::bf16, b_type = DType::bf16;
@@ -147,8 +146,8 @@ struct WarpMmaRecord {
   Where where = Where::here();
 };
 
-// Accumulators on their way out: threads write columns of 64 rows to a buffer, which is a stage of a tile,
-// and TMA stores boxes of it.
+// A store of accumulators: threads write some columns of 64 rows to a buffer, which is a stage of a tile,
+// and TMA stores boxes of the buffer.
 struct StoreRecord {
   int tile = 0;
   std::vector<int> stages;  // that the buffer may be
@@ -157,9 +156,10 @@ struct StoreRecord {
   bool transposed = false;  // the tensor's rows are the accumulator's columns
   int first_col = 0, cols = 0;
 
-  // One instruction: what each of 128 threads gives as an address, in bytes from the buffer's start; which of
-  // its accumulators its registers hold, as Accumulator::registers numbers them; and what an epilogue is told
-  // of each. The last two are of thread 0 all that are held, then of thread 1.
+  // One instruction. `addresses` has what each of 128 threads gives as an address, in bytes from the
+  // buffer's start. `held` says which accumulators a thread's registers hold, as Accumulator::registers
+  // numbers them, and `coordinates` what an epilogue is told of each. Both list all that thread 0 holds,
+  // then thread 1, and so on.
   struct Write {
     int bytes = 0, matrices = 0;
     bool trans = false;
@@ -167,8 +167,8 @@ struct StoreRecord {
     std::vector<ElementRecord> coordinates;
   };
   std::vector<Write> writes;
-  // Where a box lies, in bytes from the buffer's start, and the first row and column of the accumulators that
-  // it brings to the tensor.
+  // Where a box lies, in bytes from the buffer's start, and the first row and column of the accumulators
+  // that it stores to the tensor.
   struct Box {
     int bytes = 0, row = 0, col = 0;
   };

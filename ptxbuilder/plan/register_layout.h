@@ -19,19 +19,19 @@ struct TileExtent {
   friend bool operator==(const TileExtent&, const TileExtent&) = default;
 };
 
-// Rows and columns of a tile, from a first one each.
+// A part of a tile: its first row and column, and how many rows and columns it has.
 struct TilePart {
   int row, col, rows, cols;
 };
 
-// A map from (thread, value) to the element cols * row + column, for the 128 threads of a warpgroup. Threads
-// may hold the same element. Equal are layouts that are the same function.
+// A map from (thread, value) to the element cols * row + column, for the 128 threads of a warpgroup.
+// Several threads may hold the same element. Layouts are equal if they are the same function.
 class RegisterLayout {
  public:
   static constexpr int kThreads = 128;
 
-  // Throws Error unless `thread_value` is of 128 threads, and its values are all elements, none twice in a
-  // thread. Errors call it `name`.
+  // Throws Error unless `thread_value` is for 128 threads and its values are all elements, none of them
+  // twice in a thread. Errors call the layout `name`.
   RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name = "layout",
                  Where where = Where::here());
 
@@ -51,9 +51,9 @@ class RegisterLayout {
   int of_thread(int thread) const;
   int of_value(int value) const;
 
-  // The layout of one value for each row, an extent of rows x 1, where the threads that share a row hold the
-  // same; and of one for each column, 1 x cols. Throws Error where a layout does not keep rows and columns
-  // apart.
+  // The layout of one value for each row, with an extent of rows x 1, in which all threads that share a
+  // row hold its value; and the same for each column, 1 x cols. Throws Error when the layout does not
+  // keep rows and columns apart.
   RegisterLayout reduced_rows(Where where = Where::here()) const;
   RegisterLayout reduced_cols(Where where = Where::here()) const;
 
@@ -70,7 +70,7 @@ class RegisterLayout {
 // The accumulators of wgmma (PTX ISA, wgmma.mma_async, "Register Fragments"), in the order of Accumulator: m
 // is a multiple of 64, n of 8. Also A of 16-bit types in registers, n being k.
 RegisterLayout wgmma_layout(int m, int n, Where where = Where::here());
-// What is left of it, one value for each of m rows, which four lanes share, or for each of n columns.
+// Its reductions: one value for each of m rows, which four lanes share, or one for each of n columns.
 RegisterLayout wgmma_row(int m, Where where = Where::here());
 RegisterLayout wgmma_col(int n, Where where = Where::here());
 // A of 8-bit types in registers, 64 x k: k is a multiple of 32.
@@ -80,13 +80,13 @@ RegisterLayout wgmma_32bit(int k, Where where = Where::here());
 // That of A in registers of a type: wgmma_layout(m, k), wgmma_8bit(k) or wgmma_32bit(k), of which the last
 // two have 64 rows. Throws Error for a type that A cannot have.
 RegisterLayout wgmma_a(DType type, int m, int k, Where where = Where::here());
-// As A of 16-bit types, with 4 and 8 consecutive elements a thread: what is narrow in memory is loaded so, 32
-// bits at a time, and widened to 16 bits. A cast to wgmma_layout then exchanges values between lanes of four.
-// k is a multiple of 16 and of 32.
+// Like wgmma_layout for A of 16-bit types, but with 4 or 8 consecutive elements a thread. Narrow elements
+// are loaded this way, 32 bits at a time, and widened to 16 bits. A cast to wgmma_layout then exchanges
+// values within groups of four lanes. k is a multiple of 16 and of 32, respectively.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where = Where::here());
 RegisterLayout wgmma_upcast_4x(int m, int k, Where where = Where::here());
-// As accumulators, but with two elements of a column beside each other in place of two of a row, so that a
-// transposed tile is accessed 32 bits at a time. A cast between the two exchanges values of two lanes.
+// Like accumulators, but a thread holds two neighbours of a column instead of two of a row, so that a
+// transposed tile is accessed 32 bits at a time. A cast between the two exchanges values between two lanes.
 RegisterLayout wgmma_transposed(int m, int n, Where where = Where::here());
 // Row-major order cut into `vector` consecutive elements a thread, thread after thread. The number of
 // elements is a multiple of 128 vector.
@@ -96,8 +96,8 @@ RegisterLayout splat(TileExtent extent, Where where = Where::here());
 
 namespace detail {
 
-// f(element(thread, value)) as a sum of what each of the thread's seven bits adds and of what the value adds;
-// none where f is no such sum. f(0) is 0.
+// f(element(thread, value)) as a sum of what each of the thread's seven bits adds and of what the value
+// adds; empty if f is not such a sum. f(0) is 0.
 struct Additive {
   std::array<int, 7> bits;
   std::vector<int> values;

@@ -1,5 +1,5 @@
-// Tiles by TMA: which boxes bring one, how many bytes, what the tensor map says, and where each element of it
-// lies in shared memory.
+// Copies of tiles by TMA: which boxes bring a tile, how many bytes they have, what the tensor map says, and
+// where each element lies in shared memory.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace ptxbuilder {
 enum class Rounding : uint8_t { refuse, down, up };
 
 // Cuts the last dimensions into tiles, which become dimensions of their own: (5,128,128) by {64,32} is
-// (5,2,4,64,32). A dimension is a multiple of its tile, or smaller; or it is rounded.
+// (5,2,4,64,32). A dimension is smaller than its tile, a multiple of it, or rounded to one.
 struct TileTransform {
   std::vector<int64_t> tiling;
   Rounding rounding = Rounding::refuse;
@@ -23,9 +23,9 @@ struct TileTransform {
 struct TransposeTransform {
   std::vector<int> permutation;
 };
-// Makes one dimension of the leading ones, as many as there are strides, so that a tensor map has less of
-// them. A copy takes one element along each. The strides are the tensor's, in elements: the new dimension's
-// is their greatest common divisor.
+// Merges the leading dimensions into one, as many as there are strides, so that a tensor map has fewer of
+// them. A copy takes one element along each. The strides are the tensor's, in elements; the stride of the
+// new dimension is their greatest common divisor.
 struct CollapseLeading {
   std::vector<int64_t> strides;
 };
@@ -35,13 +35,13 @@ struct DropUnit {
 };
 using CopyTransform = std::variant<TileTransform, TransposeTransform, CollapseLeading, DropUnit>;
 
-// One dimension of a tensor that is seen through transforms: its index counts steps of `step` elements along
-// `dimension` of the tensor.
+// One dimension of a tensor after its transforms: an index counts steps of `step` elements
+// along `dimension` of the tensor.
 struct TensorMode {
   int64_t extent;
   int dimension;
   int64_t step;
-  // Of collapsed dimensions, in place of the one: how many steps an index along each of them is.
+  // For collapsed dimensions, in place of `dimension`: how many steps one index along each of them is.
   struct Part {
     int dimension;
     int64_t steps;
@@ -57,13 +57,14 @@ std::vector<TensorMode> transform(const std::vector<int64_t>& extents,
 
 class TensorCopy {
  public:
-  // A tile of `extents` elements, outermost first, the last contiguous in global memory. The swizzle is,
-  // unless said, the widest that fits.
+  // Copies a tile of `extents` elements, outermost first; the last dimension is contiguous in global
+  // memory. The default swizzle is the widest that fits.
   //
-  // Without transforms the tensor map is of the tensor as it is, and rows wider than the swizzle's span come
-  // as panels of it, one after the other. With transforms the tensor map is of the transformed tensor, and
-  // the tile lies in shared memory as its dimensions are then, row-major: so the last must be contiguous and,
-  // with a swizzle, exactly as wide as its span. Throws Error that names the rule, the extent and the limit.
+  // Without transforms, the tensor map describes the tensor as it is, and rows wider than the swizzle's
+  // span arrive as panels, one after the other. With transforms, the map describes the transformed tensor,
+  // and the tile lies in shared memory in row-major order of the transformed dimensions. The last of these
+  // must be contiguous and, with a swizzle, exactly as wide as its span. Throws Error that names the rule,
+  // the extent and the limit.
   TensorCopy(DType type, std::vector<int64_t> extents, std::vector<CopyTransform> transforms = {},
              std::optional<Swizzle> swizzle = std::nullopt, Where where = Where::here());
 
@@ -77,8 +78,8 @@ class TensorCopy {
   int map_rank() const { return static_cast<int>(map_.size()); }
   int box_bytes() const;
   int boxes() const { return static_cast<int>(starts_.size()); }
-  // Box i: where it lies, in bytes from the start of the tile, and how far along each dimension of the tile
-  // it begins.
+  // Box i: its offset in bytes from the start of the tile, and how far along each
+  // dimension of the tile it begins.
   int box_offset(int i) const { return i * box_bytes(); }
   const std::vector<int64_t>& box_start(int i) const { return starts_[static_cast<size_t>(i)]; }
   // The same for a number that may be the device's.
@@ -105,17 +106,18 @@ class TensorCopy {
   // Element (i, j, ...) of the tile to where it lies: one mode for each dimension, inner parts first.
   ComposedLayout shared_layout() const;
 
-  // What the launch gives for a tensor of `extents` and `strides`, in elements and outermost first: the shape
-  // and, but of the innermost dimension, the strides in bytes, innermost first. Throws Error for strides that
-  // are no multiple of 16 bytes, or of the last dimension not 1.
+  // What the launch passes for a tensor of `extents` and `strides`, which are in elements and
+  // outermost first. The result is innermost first: the shape, and the strides in bytes of all
+  // dimensions but the innermost. Throws Error when a stride is not a multiple of 16 bytes, or that of
+  // the last dimension is not 1.
   struct MappedTensor {
     std::vector<uint64_t> shape, strides;
   };
   MappedTensor map_tensor(const std::vector<int64_t>& extents, const std::vector<int64_t>& strides,
                           Where where = Where::here()) const;
 
-  // The tensor map's coordinates, outermost first, as parts of those of the tensor: dimension, and the shape
-  // of its steps, of which each coordinate is one.
+  // The dimensions of the tensor map, outermost first: along which dimension of the tensor, and in which
+  // steps, each coordinate counts.
   const std::vector<TensorMode>& map_modes() const { return map_; }
 
   std::string describe() const;  // "a copy of 128x64 bf16 in 1 box of 64x128"

@@ -10,9 +10,10 @@ class Product;
 class AccumulatorRegisters;
 }  // namespace detail
 
-// m x n elements of one warpgroup in f32, f16 or s32, in wgmma_layout(m, n). m is a multiple of 64, n of 8 up
-// to 256 (of s32 from 32 on of 16). The first product overwrites, so sums start as zero; what nothing has
-// written cannot be read. The registers are named PTX registers that LLVM never sees.
+// A tile of m x n elements in f32, f16 or s32, which one warpgroup holds in wgmma_layout(m, n). m is a
+// multiple of 64, and n a multiple of 8 up to 256; for s32, an n of 32 or more is a multiple of 16. The
+// first product overwrites the registers, so sums start at zero; registers that nothing has written cannot
+// be read. They are named PTX registers that LLVM never sees.
 class Accumulator {
  public:
   Accumulator(int m, int n, Where where = Where::here()) : Accumulator(m, n, DType::f32, where) {}
@@ -31,9 +32,9 @@ class Accumulator {
   // The next product adds to what the registers hold.
   void accumulate() { accumulate_ = pred(true); }
 
-  // Named registers of the 64-row block `block`, for instructions that are written by hand: those of the
-  // layout's values, one each, or of f16 one for two (PTX ISA, wgmma.mma_async, "Register Fragments"). Throws
-  // Error as load() does.
+  // The named registers of the 64-row block `block`, for instructions that are written by hand. There is
+  // one for each value of the layout or, in f16, one for each two values (PTX ISA, wgmma.mma_async,
+  // "Register Fragments"). Throws Error as load() does.
   Registers registers(int block, Where where = Where::here()) const;
 
  private:
@@ -54,9 +55,9 @@ TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<
 void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part);
 }  // namespace detail
 
-// An accumulator's elements, or those of a part, whose rows are multiples of 64 and columns of 8; T is its
-// type: f32, f16 or s32. Throws Error while a group of products may still write them, and names it:
-// wgmma_wait first; and where nothing has written them yet.
+// The elements of an accumulator, or of a part of it whose rows are multiples of 64 and columns of 8. T is
+// the accumulator's type: f32, f16 or s32. Throws Error if nothing has written them yet, or if a group of
+// products may still write them; that error names the group, and wgmma_wait() must come first.
 template <TileElement T>
 RegisterTile<T> load(const Accumulator& from, Where where = Where::here()) {
   AtLine line(where);
@@ -68,8 +69,8 @@ RegisterTile<T> load(const Accumulator& from, const TilePart& part, Where where 
   return RegisterTile<T>(detail::load_accumulator(from, T::dtype, part));
 }
 
-// The reverse, to which the next product adds. Throws Error in flight too, and for a tile of another layout
-// that is no splat.
+// The reverse; the next product adds to what is stored. Throws Error while products are in flight too, and
+// for a tile of another layout that is not a splat.
 template <TileElement T>
 void store(Accumulator& to, const RegisterTile<T>& x, Where where = Where::here()) {
   AtLine line(where);

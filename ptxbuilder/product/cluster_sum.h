@@ -1,5 +1,5 @@
-// The sum of accumulators over the CTAs of a cluster, through distributed shared memory: one product whose k
-// is divided among them, in one launch.
+// Sums of accumulators over the CTAs of a cluster, through distributed shared memory. They are for one
+// product, in one launch, whose k is divided among the CTAs.
 #pragma once
 
 #include "ptxbuilder/product/accumulator.h"
@@ -18,10 +18,10 @@ class ClusterSum {
   // Bytes of shared memory that hold the partial sums of a CTA.
   uint32_t scratch_bytes() const;
 
-  // Adds up, and yields columns first_column() and on of the sum, columns() of them. `scratch` is a multiple
-  // of 16; all that used it before is complete when every warpgroup of the role has come here:
-  // TMA copies, and wgmma_wait(0). All threads of the role call it, once. Memory of a CTA is read by others,
-  // so CTAs meet before they end.
+  // Adds up, and returns columns() columns of the sum, starting at first_column(). `scratch` is a multiple
+  // of 16. All earlier use of it must be complete when the warpgroups of the role come here: TMA copies
+  // must have ended, and wgmma_wait(0) must have been called. All threads of the role call this, once. The
+  // CTAs meet before they end, since others read their memory.
   RegisterTile<f32> add(const Accumulator& acc, smem scratch, Where where = Where::here()) const;
 
   int columns() const { return n_ / ctas_; }

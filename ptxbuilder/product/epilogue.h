@@ -1,12 +1,12 @@
-// Functions on tiles for the way out of a product: they compose as functions do, before the store rounds.
+// Functions on tiles that a store applies to a product before it rounds. They compose as functions do.
 //
 //   GlobalTensor bias(pbias, {n}), residual(pc, {m, n}, {ldc, 1});
 //   store<bf16>(D, acc, row, col, [&](const RegisterTile<f32>& x, const PanelPlace& at) {
 //     return gelu(add_residual(add_bias(x * alpha, bias, at), residual, at, beta));
 //   });
 //
-// They follow the output, transposed or not: a bias is of its columns. What they read of a tensor outside of
-// it is 0.
+// They follow the output, transposed or not: a bias belongs to its columns. What they
+// read outside a tensor is 0.
 #pragma once
 
 #include "ptxbuilder/product/store.h"
@@ -31,14 +31,14 @@ inline RegisterTile<f32> gelu(const RegisterTile<f32>& x) {
   return x * sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
 }
 
-// x rounded to T, as a network has it that keeps the sums in T before it goes on.
+// x rounded to T, for networks that keep the sums in T before they go on.
 template <TileElement T>
 RegisterTile<f32> rounded(const RegisterTile<f32>& x) {
   return astype<f32>(astype<T>(x));
 }
 
-// Of a vector with one element for each column (row) of the output those at a panel's place, which stand for
-// their columns (rows) in arithmetic with the panel.
+// The elements at a panel's place of a vector that has one element for each column (row) of the output. In
+// arithmetic with the panel, each of them stands for its column (row).
 template <TileElement T>
 RegisterTile<f32> of_columns(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
   if (at.transposed) return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
@@ -49,8 +49,8 @@ RegisterTile<f32> of_rows(const GlobalTensor<T, 1>& v, const RegisterLayout& pan
   if (at.transposed) return astype<f32>(load(v.as_row().tile(0, at.col), panel.reduced_cols()));
   return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
 }
-// Of a matrix of the output's shape, or of one for each batch, the elements at a panel's place. Throws Error
-// for batches where the store has none.
+// The elements at a panel's place of a matrix with the output's shape, or of one such matrix for each
+// batch. Throws Error for batches if the store has none.
 template <TileElement T>
 RegisterTile<f32> of_elements(const GlobalTensor<T, 2>& c, const RegisterLayout& panel,
                               const PanelPlace& at) {
@@ -85,8 +85,8 @@ RegisterTile<f32> add_residual(const RegisterTile<f32>& x, const GlobalTensor<T,
   return fma(of_elements(c, x.layout(), at), beta, x);
 }
 
-// x as it is; the greatest |element| of an output of `rows` x `cols`, as far as it is greater than the number
-// at `greatest`, replaces that, and so does a NaN. For the scales of 8-bit outputs.
+// Returns x as it is. If the greatest |element| of an output of `rows` x `cols` is greater than the number
+// at `greatest`, or is a NaN, it replaces that number. This is for the scales of 8-bit outputs.
 RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Index& rows, const Index& cols,
                        const PanelPlace& at, Where where = Where::here());
 

@@ -13,11 +13,11 @@ struct MmaOptions {
   bool saturate = false;                    // into s32: clamp in place of wrapping around
 };
 
-// D += A B: issues the wgmmas of a whole tile, k innermost. A view has rows along m (or n) and columns along
-// k; a transposed view the reverse, which 16-bit types allow. Types: f16, bf16, tf32, e4m3 and e5m2 (mixed
-// too) into f32; f16, e4m3 and e5m2 into f16; s8 and u8 (mixed too) into s32. Tiles have a swizzle, or none
-// and panels of 16 bytes. Call inside wgmma_group. Throws Error that names the shapes, types or swizzle that
-// do not fit.
+// D += A B: issues the wgmmas of a whole tile, k innermost. A view has rows along m (or n) and columns
+// along k; a transposed view, which needs a 16-bit type, has the reverse. Types: f16, bf16, tf32, e4m3 and
+// e5m2 (mixed too) into f32; f16, e4m3 and e5m2 into f16; s8 and u8 (mixed too) into s32. A tile has a
+// swizzle or, without one, panels of 16 bytes. Call it inside wgmma_group. Throws Error that names the
+// shapes, types or swizzle that do not fit.
 void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here());
 inline void mma(Accumulator& d, const TileView& a, const TileView& b, Where where = Where::here()) {
@@ -29,9 +29,9 @@ namespace detail {
 void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options);
 }
 
-// The same with A in registers, in the layout that its type has there: wgmma_a(type, m, k). What A is
-// computed from may stand in the call: `mma(o, astype<f16>(p), v)`. Registers are written ahead of a group's
-// products, so what a later product of the same group takes is computed before the group's first one: Error.
+// The same with A in registers, in the layout of its type: wgmma_a(type, m, k). A may be computed in the
+// call itself: `mma(o, astype<f16>(p), v)`. Registers are written before the products of a group, so it is
+// an Error to compute, after the group's first product, what a later product of the group takes.
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here()) {
@@ -44,8 +44,8 @@ void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, Where wher
   mma(d, a, b, MmaOptions{});
 }
 
-// The same as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A. Their options are set by
-// mma().
+// The same as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A.
+// To set options, call mma().
 class MatrixProduct {
  public:
   // A, and the caller's line, which an operator cannot take.
@@ -75,8 +75,8 @@ class MatrixProduct {
 };
 inline MatrixProduct operator*(const MatrixProduct::Left& a, const TileView& b) { return {a, b}; }
 
-// Runs `body`, whose mma calls are one group: wgmma.fence ahead of the first, wgmma.commit_group behind the
-// last.
+// Runs `body`, whose mma calls are one group: wgmma.fence comes before the first, and
+// wgmma.commit_group after the last.
 void wgmma_group(const std::function<void()>& body, Where where = Where::here());
 
 // Waits until at most `pending` groups of the warpgroup are unfinished. The accumulators of those that are

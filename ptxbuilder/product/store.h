@@ -1,4 +1,4 @@
-// The way out: tiles in registers through shared memory to global memory by TMA.
+// Stores of tiles in registers to global memory, through shared memory and by TMA.
 #pragma once
 
 #include "ptxbuilder/product/accumulator.h"
@@ -9,7 +9,7 @@ namespace ptxbuilder {
 struct StoreOptions {
   // The tensor's rows are the tile's columns: D^T is stored, as when the operands were exchanged.
   bool transposed = false;
-  // Buffers of each warpgroup, 1 or 2: with one, writing waits for the copy before it.
+  // Staging buffers of each warpgroup, 1 or 2. With one, writing waits for the copy before it.
   int buffers = 2;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
@@ -23,10 +23,10 @@ struct PanelPlace {
   bool transposed;  // the panel's rows are the output's columns
 };
 
-// What becomes of sums before they are rounded, as a function on tiles. It gets them panel by panel, of 64
-// rows and as many columns as pass through a staging buffer at once, so that what it loads need not wait in
-// registers; product/epilogue.h has some, and they compose as functions do. Elements outside the tensor pass
-// through it too, and are then dropped.
+// A function on tiles that changes sums before they are rounded. It gets one panel at a time: 64 rows, and
+// as many columns as pass through a staging buffer at once, so that what it loads need not wait in
+// registers. product/epilogue.h has some epilogues; they compose as functions do. Elements outside the
+// tensor pass through the function too, and are then dropped.
 using Epilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& place)>;
 
 // What is stored: a tile in wgmma_layout, or accumulators as they are.
@@ -49,11 +49,12 @@ class StoreSource {
   std::function<detail::TileValues(const TilePart&)> part_;
 };
 
-// Stores a tile to the box at row m, column n of a row-major tensor by TMA, through buffers of 64 rows x 128
-// B for each warpgroup of the role. It passes through `epilogue` where there is one, and is rounded to
-// `type`: f32, f16, bf16, e4m3, e5m2, or its own without an epilogue. All threads of the warpgroup call it;
-// what lies outside the tensor is dropped. The copies may still read the buffers when it returns: the next
-// store waits for them, and so does the end of the role. Throws Error when the number of columns has no box.
+// Stores a tile by TMA to the box at row m, column n of a row-major tensor, through buffers of 64 rows x
+// 128 bytes for each warpgroup of the role. The tile passes through `epilogue`, if there is one, and is
+// rounded to `type`: f32, f16, bf16, e4m3, e5m2 or, without an epilogue, its own. All threads of the
+// warpgroup call this; what lies outside the tensor is dropped. The copies may still read the buffers when
+// it returns: the next store waits for them, and so does the end of the role. Throws Error when no box
+// fits the number of columns.
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options = {}, Where where = Where::here());
 inline void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n,
@@ -80,9 +81,9 @@ void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOpti
   store(T::dtype, to, x, m, n, nullptr, options);
 }
 
-// A store in the shadow of the next tile's products: take() rounds a tile into registers of its own, after
-// which the next products may begin, and each step() moves a part of it out, to be called while wgmmas run.
-// For 16-bit types; 64 rows x 256 columns take 64 registers a thread.
+// A store that runs beside the products of the next tile. take() rounds a tile into registers of its own,
+// after which the next products may begin. Each step() stores a part of it; call it while wgmmas run. It is
+// for 16-bit types; 64 rows x 256 columns take 64 registers a thread.
 //   DeferredStore out(DType::bf16, D, {64, 256});
 //   for each tile: { ...; wgmma_group(...); out.step(0); wgmma_wait(0); ...; out.take(acc, m, n); }
 //   out.finish();
@@ -92,16 +93,16 @@ class DeferredStore {
   DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
                 Where where = Where::here());
 
-  // Between two take() each of them once, in order; before the first take() they do nothing.
+  // Between two calls of take(), call each step once, in order. Before the first take() they do nothing.
   int steps() const;
   void step(int i, Where where = Where::here());
 
   // For the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
-  // Between two take(), where all steps have been: the next do nothing.
+  // Call it between two calls of take(), after all steps: the steps that follow do nothing.
   void skip(Where where = Where::here());
-  // All steps of the last.
+  // Makes all steps of the last tile.
   void finish(Where where = Where::here());
 
  private:

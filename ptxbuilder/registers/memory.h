@@ -15,7 +15,7 @@ void store_shared(smem start, const ComposedLayout& memory, const TileValues& x)
 TileValues load_view(const TileView& from, DType dtype, const std::optional<RegisterLayout>& layout);
 void store_view(const TileView& to, const TileValues& x);
 
-// What lies outside is loaded as `fill`, 0 unless given, and not stored.
+// Elements outside the tensor are loaded as `fill`, 0 by default, and are not stored.
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
                        std::optional<Value> fill);
 void store_global(const GlobalTile& to, const TileValues& x);
@@ -24,12 +24,13 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 
 }  // namespace detail
 
-// A view of a tile in shared memory, of its type and extent; without a layout, strided by the widest vectors,
-// or of a transposed one of 16-bit elements, whose rows are multiples of 64 and columns of 8, wgmma_layout.
-// Of 16-bit elements by ldmatrix and stmatrix where the layout has rows of their matrices, else by vectors;
-// where these would have bank conflicts, some threads make their accesses in another order, if that helps.
-// The bytes have arrived: after a barrier's wait, or sync_threads() where threads wrote them. Of a layout
-// where threads hold the same, one of them stores.
+// Loads and stores a view of a tile in shared memory, which has the register tile's type and extent.
+// Without a layout, load() takes `strided` with the widest vectors or, for a transposed view of 16-bit
+// elements whose rows are multiples of 64 and columns of 8, wgmma_layout. Elements of 16 bits go by
+// ldmatrix and stmatrix if the layout has rows of their matrices, all others by vectors. Where vectors
+// would have bank conflicts, some threads make their accesses in another order, if that helps. The bytes
+// must have arrived: after a barrier's wait, or after sync_threads() if threads wrote them. If several
+// threads hold the same element, one of them stores it.
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
@@ -46,8 +47,8 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
   detail::store_view(to, detail::values_of(x));
 }
 
-// A tile of a tensor in global memory: as large as the layout, from the tile's corner on. Elements outside of
-// the tensor are not accessed; they are `fill` in registers, 0 unless given.
+// Loads and stores a tile of a tensor in global memory. It starts at the tile's corner and is as large as
+// the layout. Elements outside the tensor are not accessed; in registers they are `fill`, 0 by default.
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {
@@ -66,8 +67,9 @@ void store(const TensorTile<ElementOf<X>>& to, const X& x, Where where = Where::
   detail::store_global(to, detail::values_of(x));
 }
 
-// A row-major matrix in global memory, whose rows are `pitch` elements apart; without, as many as the tile
-// has columns. The pointer and a pitch that the device knows alone are multiples of 16 bytes.
+// Loads and stores a row-major matrix in global memory. Its rows are `pitch` elements apart;
+// without a pitch, they have no gap. The pointer is a multiple of 16 bytes, and so is a pitch
+// that only the device knows.
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
   AtLine line(where);

@@ -1,11 +1,11 @@
-// Reductions along rows or columns that stay in parts, one in each thread that shares a row or column, until
-// one exchange at their end: for sums that a loop carries.
+// Reductions along rows or columns that stay in parts, one in each thread that shares the row or column,
+// until one exchange at the end. They are for sums that a loop carries.
 //
 //   Var<Partial<f32, Reduction::add>> sums(partial_rows<Reduction::add>(p));  // no shuffle
 //   for_(...) { ... sums *= shrink; sums += partial_rows<Reduction::add>(p); }
 //   o /= complete(sums);                                                      // shuffles, once
 //
-// A part is no sum: nothing but complete() makes a tile of it.
+// A part is not yet a sum, so only complete() makes a tile of it.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -40,7 +40,8 @@ class Partial {
   // Of the complete tile.
   const RegisterLayout& layout() const { return values_.own.layout; }
 
-  // Both by the operation. Throws Error unless they are of rows, or columns, that the same threads share.
+  // Combines both by the operation. Throws Error unless the same threads share the
+  // rows, or columns, of both.
   friend Partial operator+(const Partial& a, const Argument& b) requires(operation == Reduction::add) {
     return a.combined(b);
   }
@@ -54,8 +55,8 @@ class Partial {
     return a.combined(b);
   }
 
-  // A sum times a factor: a scalar, or a complete tile of one for each of its elements, as its layout has
-  // them.
+  // A sum times a factor, which is a scalar, or a complete tile of the same layout with
+  // a factor for each element.
   friend Partial operator*(const Partial& a,
                            const TileArgument<T>& factor) requires(operation == Reduction::add) {
     return Partial(detail::partial_scale(detail::Arithmetic::mul, a.values_, factor));
@@ -84,7 +85,7 @@ class Partial {
   detail::PartialValues values_;
 };
 
-// What the thread's own elements are for each of their rows, or columns.
+// Reduces only the thread's own elements, to one value for each of their rows, or columns.
 template <Reduction operation, TileLike X>
 requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_rows(
     const X& x, Where where = Where::here()) {
@@ -98,7 +99,7 @@ requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_c
   return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), false));
 }
 
-// A mutable partial reduction. A value assigned is shared by the same threads as the first.
+// A mutable partial reduction. All values assigned to it must be shared by the same threads as the first.
 template <PartialElement T, Reduction operation>
 class Var<Partial<T, operation>> {
  public:

@@ -3,11 +3,12 @@
 //   auto l = load<f16>(sL[0]), r = load<f16>(sR[0]);       // 128 threads, a share each
 //   store(sO[0], max(l + r, 0));
 //
-// All 128 threads of a warpgroup make each call: of a role, or of a CTA of 128 threads. Values are SSA values
-// of the kernel, two f16 or bf16 or four bytes in a register of 32 bits; nothing is ever in local memory.
-// Operands of one operation have one layout, or are scalars, of splat layout, or of one value for each row or
-// column of the others, as their reductions leave it: o *= shrink. Throws Error otherwise, which names both
-// layouts. A Var of a tile stands for the tile everywhere.
+// All 128 threads of a warpgroup make each call, in a role or in a CTA of 128 threads. Values are SSA
+// values of the kernel; a register of 32 bits holds two f16 or bf16, or four bytes. Nothing is ever in
+// local memory. The operands of an operation have the same layout. An operand may also be a scalar,
+// have a splat layout, or have one value for each row or column of the others, as their reductions
+// return it: o *= shrink. Otherwise the operation throws Error that names both layouts. A Var of a tile
+// may stand wherever a tile may.
 #pragma once
 
 #include "ptxbuilder/ir/math.h"
@@ -16,14 +17,14 @@
 
 namespace ptxbuilder {
 
-// What a tile may hold: f32, f16, bf16, tf32, e4m3, e5m2, s8, u8, s32, u32, and pred, which comparisons
-// yield.
+// The element types of a tile: f32, f16, bf16, tf32, e4m3, e5m2, s8, u8, s32,
+// u32, and pred for comparisons.
 template <class T>
 concept TileElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16> ||
     std::same_as<T, tf32> || std::same_as<T, e4m3> || std::same_as<T, e5m2> || std::same_as<T, s8> ||
     std::same_as<T, u8> || std::same_as<T, s32> || std::same_as<T, u32> || std::same_as<T, pred>;
 
-// Those that are computed with; the others are converted first, astype<f32>(x).
+// The types that have arithmetic. The others are converted first, as in astype<f32>(x).
 template <class T>
 concept FloatElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16>;
 template <class T>
@@ -36,7 +37,7 @@ concept BitsElement = IntegerElement<T> || std::same_as<T, pred>;
 template <TileElement T>
 class RegisterTile;
 
-// What stands for a RegisterTile<ElementOf<X>>: one itself, or a Var of one.
+// A type that can be used as a RegisterTile<ElementOf<X>>: the tile itself, or a Var of one.
 template <class X>
 using ElementOf = typename X::element_type;
 template <class X>
@@ -88,8 +89,8 @@ class RegisterTile {
   RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
       : values_(detail::filled(T::dtype, value, layout)) {}
 
-  // From this thread's elements: element i is elements[i], or element(i). Threads that the layout gives the
-  // same element give the same value.
+  // Makes a tile from this thread's elements: element i is elements[i], or element(i). Threads that hold
+  // the same element must give the same value.
   static RegisterTile of(const RegisterLayout& layout, const std::vector<T>& elements,
                          Where where = Where::here()) requires NumberElement<T> || std::same_as<T, pred> {
     AtLine line(where);
@@ -124,7 +125,7 @@ class RegisterTile {
     return T(detail::tile_element(values_, i).handle());
   }
 
-  // Of a tile in wgmma_layout a part, in that layout too; rows are multiples of 64, columns of 8.
+  // A part of a tile in wgmma_layout, also in wgmma_layout. Rows are multiples of 64, columns of 8.
   RegisterTile part(const TilePart& part, Where where = Where::here()) const {
     AtLine line(where);
     return RegisterTile(detail::tile_part(values_, part));
@@ -158,7 +159,7 @@ class RegisterTile {
   friend RegisterTile abs(const RegisterTile& a) requires NumberElement<T> &&(!std::same_as<T, u32>) {
     return RegisterTile(detail::tile_unary(detail::Unary::abs, a.values_));
   }
-  // Of floats, where one is NaN the other.
+  // For floats: if one operand is NaN, the result is the other.
   friend RegisterTile min(const RegisterTile& a, const TileArgument<T>& b) requires NumberElement<T> {
     return arithmetic(detail::Arithmetic::min, a.operand(), b);
   }
@@ -253,9 +254,9 @@ inline RegisterTile<u32> col_index(const RegisterLayout& layout, Where where = W
   return RegisterTile<u32>(detail::tile_index(layout, false));
 }
 
-// The elements as another type. To floats: to nearest even, tf32 to nearest with ties away from zero; e4m3
-// and e5m2 clamp. From floats to integers: toward zero, clamped, NaN to 0. Between integers: s8 and u8 clamp,
-// s32 and u32 keep their bits (PTX ISA, cvt).
+// Converts the elements to another type (PTX ISA, cvt). To floats, it rounds to nearest even, but tf32 ties
+// away from zero; e4m3 and e5m2 clamp. From floats to integers, it rounds toward zero and clamps, and NaN
+// becomes 0. Between integers, s8 and u8 clamp, and s32 and u32 keep their bits.
 template <TileElement To, TileLike X>
 RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::same_as<To, pred> &&
                                                                           !std::same_as<ElementOf<X>, pred>) {
@@ -263,9 +264,9 @@ RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::
   return RegisterTile<To>(detail::tile_convert(To::dtype, detail::values_of(x)));
 }
 
-// One value for each row (column), in the layout's reduced_rows() (reduced_cols()): in registers, then by
-// shuffles between the lanes that share it, then through shared memory where warps do. All of those threads
-// get the same. f16 and bf16 are reduced in f32.
+// Reduces each row (column) to one value, in the layout's reduced_rows() (reduced_cols()). It reduces in
+// registers first, then by shuffles between the lanes that share a row, then through shared memory if warps
+// share it. All threads that share a row get its value. f16 and bf16 are reduced in f32.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_rows(Reduction operation, const X& x,
                                                                             Where where = Where::here()) {
@@ -287,17 +288,18 @@ requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false)).value(0);
 }
 
-// The reverse: one value a row to all columns of `layout`, or one a column to all rows. No instructions.
-// Throws Error unless x has the layout that reduction of `layout` leaves.
+// The reverse: spreads one value a row over all columns of `layout`, or one value a column over all rows.
+// It takes no instructions. Throws Error unless x has the layout that a reduction of `layout` returns.
 template <TileLike X>
 RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout));
 }
 
-// The same elements in another layout: nothing where they are equal, moves of registers where each thread has
-// what it needs, shuffles from wgmma_layout to wgmma_8bit of 8-bit types, else through shared memory. Throws
-// Error that names both where the extents differ, or many values would become a splat.
+// Returns the same elements in another layout. Equal layouts take no instructions. Where each thread has
+// what it needs, registers are moved; from wgmma_layout to wgmma_8bit, 8-bit types are shuffled; otherwise
+// the elements go through shared memory. Throws Error that names both layouts when the extents differ, or
+// when many values would become a splat.
 template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,
@@ -306,7 +308,7 @@ RegisterTile<ElementOf<X>> layout_cast(
   return RegisterTile<ElementOf<X>>(detail::tile_layout_cast(detail::values_of(x), layout));
 }
 
-// A mutable tile, for what a loop changes. A value assigned has the layout of the first.
+// A mutable tile, for what a loop changes. Every value that is assigned must have the layout of the first.
 template <TileElement T>
 class Var<RegisterTile<T>> {
  public:

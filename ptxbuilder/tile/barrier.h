@@ -5,11 +5,12 @@
 
 namespace ptxbuilder {
 
-// Barriers in a row; a phase of the i-th completes after `arrivals[i]` arrivals and all expected bytes (PTX
-// ISA, mbarrier). Initialised here; sync_threads() or the first role publishes them.
+// An array of mbarriers. A phase of barrier i completes after `arrivals[i]` arrivals and all
+// expected bytes (PTX ISA, mbarrier). The constructor initialises the barriers; sync_threads() or
+// the first role publishes them.
 class Barriers {
  public:
-  // Reports call them by `names`, each of which is for an equal share of them: {"full", "empty"}.
+  // Reports use `names`, each of which stands for an equal share of the barriers: {"full", "empty"}.
   Barriers(Kernel& kernel, const std::vector<int>& arrivals,
            const std::vector<std::string>& names = {"barrier"}, Where where = Where::here());
 
@@ -20,7 +21,7 @@ class Barriers {
   bool of_cluster() const { return of_cluster_; }
 
  protected:
-  // Room for `count` of them, which `initialize` makes, in one thread.
+  // Reserves room for `count` barriers, which `initialize` then initialises in one thread.
   Barriers(Kernel& kernel, int count, const std::vector<std::string>& names, bool of_cluster,
            const std::function<void(const Barriers&)>& initialize, Where where);
 
@@ -33,22 +34,23 @@ class Barriers {
 // Spins until the phase of `parity` (0 for the first) has completed.
 void barrier_wait(smem barrier, u32 parity, Where where = Where::here());
 
-// What a barrier's first wait finds when nobody has arrived yet: it waits for phase 0, or passes, as a
-// producer's for a stage that is empty from the start.
+// What the first wait on a barrier does when nobody has arrived yet: it waits for phase 0, or it passes, as
+// a producer's wait for a stage that is empty from the start.
 enum class FirstWait : uint8_t { waits, passes };
 
-// Which phase of each of up to 32 barriers this thread waits for next: a register with a bit for each, its
-// parity. Every thread has a Phases of its own, and waits for every phase in turn, since a barrier does not
-// tell a phase from the next but one.
+// Which phase of each of up to 32 barriers this thread waits for next: one register, with the parity of
+// each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a barrier
+// cannot tell a phase from the one two later.
 class Phases {
  public:
   explicit Phases(const Barriers& barriers, FirstWait first = FirstWait::waits, Where where = Where::here());
 
-  // Waits until the phase has completed; the next wait is for the phase behind it.
+  // Waits until the phase has completed. The next wait is for the phase after it.
   void wait(u32 index, Where where = Where::here());
-  // Without waiting: another thread has seen the phase completed, and says so by a barrier of threads.
+  // Goes on to the next phase without waiting. Call it when another thread has seen the phase complete, and
+  // the two have met at a barrier of threads since.
   void skip(u32 index, Where where = Where::here());
-  // Of the phase that the next wait is for.
+  // The parity of the phase that the next wait is for.
   u32 parity(u32 index, Where where = Where::here()) const;
 
  private:
@@ -56,17 +58,17 @@ class Phases {
   Var<u32> parities_;
 };
 
-// Barriers at which CTAs of a cluster meet: each CTA has its own, and an arrival reaches those of all CTAs in
-// line with it along `axes`, itself included: those that differ from it along one of them alone. How many
-// arrivals complete a phase follows when the kernel is finished: one of each warp of each role that calls
-// arrive(), of all CTAs in line. CTAs meet before they end.
+// Barriers at which CTAs of a cluster meet. Each CTA has its own. An arrival reaches the barriers of all
+// CTAs in line along `axes`: of the CTA itself, and of those that differ from it along only one of the
+// axes. How many arrivals complete a phase is known when the kernel is finished: one for each warp of each
+// role that calls arrive(), in all CTAs in line. CTAs meet before they end.
 class ClusterBarriers : public Barriers {
  public:
   // Call Kernel::cluster before. Throws Error when nobody arrives.
   ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name = "cluster barrier",
                   Where where = Where::here());
 
-  // For all threads of a warp: what they did before is seen by whoever has waited, in all CTAs.
+  // All threads of a warp call it. Whoever has waited, in any of the CTAs, sees what they did before.
   void arrive(u32 index, Where where = Where::here());
 
   // CTAs whose arrivals complete a phase of one barrier.

@@ -1,4 +1,4 @@
-// Views of shared memory together with how a copy goes from or to them, which copies alone take.
+// Views of shared memory that also say how a copy goes. Only copies take them.
 #pragma once
 
 #include "ptxbuilder/tile/shared_tile.h"
@@ -7,12 +7,13 @@ namespace ptxbuilder {
 
 class LoadView;
 
-// A place in shared memory and how any copy goes from or to it. What computes with a tile takes the place.
+// A place in shared memory, and how any copy goes from or to it. Functions that compute with
+// a tile take only the place.
 class CopyView {
  public:
   CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without more ado
 
-  // As for TileView, beside what was said before.
+  // The same as in TileView; each adds to what this view already says.
   CopyView evict(Eviction eviction) const;
   CopyView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;
@@ -48,7 +49,7 @@ class LoadView {
   const std::optional<pred>& condition() const { return copy_.condition(); }
   ClusterAxes multicast_axes() const { return multicast_; }
   OobFill fill() const { return fill_; }
-  // Of on() or expecting(), else that of the stage that the place is of.
+  // The barrier of on() or expecting(), else that of the stage that the place belongs to.
   const std::optional<smem>& barrier() const { return own_barrier_ ? own_barrier_ : place().stage_barrier(); }
   const std::optional<smem>& own_barrier() const { return own_barrier_; }
   bool expects() const { return expects_; }

@@ -23,9 +23,9 @@ struct Field {
   Member Struct::*member;
 };
 
-// A struct that a kernel takes as one parameter lists its fields, scalars and gptr<T>, in the order of its
-// members. They are laid out as C lays out a struct of them. Fields of 8 bits name their type, as
-// field<u8>(...), and their members are u32 or s32.
+// A struct that a kernel takes as one parameter lists its fields in fields(), in the order of its members.
+// A field is a scalar or a gptr<T>, and the struct is laid out as in C. A field of 8 bits names its type,
+// as in field<u8>(...), and its member is a u32 or s32.
 //   struct Scaling {
 //     f32 alpha;
 //     gptr<bf16> bias;
@@ -41,7 +41,8 @@ constexpr auto field(std::string_view name, Member Struct::*member) {
 
 namespace detail {
 
-// The value that a parameter declared as T is: no register is narrower than 16 bits.
+// The device type of a parameter that is declared as T: 8-bit types are widened, since no
+// register is narrower than 16 bits.
 template <class T>
 struct ParameterValue {
   using type = T;
@@ -103,7 +104,7 @@ Parameter parameter(std::string_view name) {
   return p;
 }
 
-// Takes the values of a parameter off those that declare_parameters yields, in order.
+// Turns the values that declare_parameters() returns into the parameters, one after the other.
 class ParameterValues {
  public:
   ParameterValues(std::vector<Value> values, Where where) : values_(std::move(values)), where_(where) {}
@@ -134,8 +135,8 @@ class ParameterValues {
 template <class T>
 using NameOf = std::string_view;
 
-// One place in shared memory that starts where it is when this is made, and ends with the largest
-// alternative.
+// A region of shared memory that several alternatives share. It starts at the first byte that is free when
+// this object is made, and is as large as the largest alternative.
 class SharedUnion {
  public:
   explicit SharedUnion(Builder& builder);
@@ -156,16 +157,17 @@ class SharedUnion {
 
 }  // namespace detail
 
-// What a function that makes a kernel returns. It may move; what was moved from throws Error.
+// A kernel while it is built. It can be moved; using a kernel that was moved from throws Error.
 class Kernel {
  public:
-  // `name` is the .entry's. Throws Error when it is no identifier or the target is unknown.
+  // `name` names the .entry. Throws Error when it is not an identifier or the target is unknown.
   explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
   Kernel(Kernel&&) = default;
   Kernel& operator=(Kernel&&) = default;
 
-  // Declares the parameters: u8 to u64, s8 to s64, f16, bf16, f32, f64, gptr<T>, TensorMap, and structs of
-  // fields. What is u8 or s8 is a u32 or s32 in the kernel. Call once, before all else.
+  // Declares the parameters. Their types are u8 to u64, s8 to s64, f16, bf16, f32, f64, gptr<T>,
+  // TensorMap, and structs with fields(). Inside the kernel, a u8 is a u32 and an s8 an s32. Call this
+  // once, before anything else.
   //   auto [A, B, n] = k.params<TensorMap, gptr<f32>, u32>("A", "B", "n");
   template <class... T>
   auto params(detail::NameOf<T>... names, Where where = Where::here()) {
@@ -174,22 +176,26 @@ class Kernel {
     return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
 
-  // How much L2 fetches at once for loads by a tensor map, whose copies say the rest; 256 bytes unless said.
+  // Sets how many bytes L2 fetches at once for loads through `map`; the default is 256. The copies that use
+  // the map set the rest of its recipe.
   void promote(TensorMap map, L2Promotion promotion, Where where = Where::here());
 
-  // All of a tensor map's encoding, for copies that are emitted row by row: interleaved ones, or with strides
-  // between elements. Copies of the tile layer by the same map have to need just that.
+  // Sets the whole encoding of a tensor map, for copies that are emitted as single instructions:
+  // interleaved ones, or ones with strides between elements. If tma_load() and the like use the same map,
+  // they must need exactly this encoding.
   void encode(TensorMap map, TensorMapRecipe recipe, Where where = Where::here());
 
-  // Threads per CTA of a kernel without warpgroup roles; 128 unless said.
+  // Sets the number of threads in a CTA, for a kernel without warpgroup roles; the default is 128.
   void threads(uint32_t count, Where where = Where::here());
 
-  // CTAs per cluster, 16 at most; the grid must be a multiple. From sm_90 on.
+  // Sets the number of CTAs in a cluster, at most 16. The grid must be a multiple of
+  // it. Needs sm_90 or later.
   void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1, Where where = Where::here());
 
-  // A tile of `shape` elements of T in shared memory, `stages` times. Rows of swizzled tiles are cut into
-  // panels of the swizzle's span. Throws Error when a row is no multiple of 16 bytes or of the span, or
-  // shared memory is used up. The emulator's reports call it `name`, else "tile 0 (bf16 128x64)".
+  // Allocates `stages` tiles of `shape` elements of T in shared memory. The rows of a swizzled tile are cut
+  // into panels as wide as the swizzle's span. Throws Error when a row is not a multiple of 16 bytes or of
+  // the span, and when shared memory is used up. The emulator's reports call the tile `name`, or
+  // "tile 0 (bf16 128x64)" if it has no name.
   template <class T>
   SharedTile shared(TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1, std::string name = {},
                     Where where = Where::here()) {
@@ -203,9 +209,9 @@ class Kernel {
     return SharedTile(builder_, dtype, shape, swizzle, stages, std::move(name));
   }
 
-  // Alternatives for one place in shared memory: each callable makes its objects there, from the same start
-  // on, and yields them. What is of different alternatives is never to be used at the same time, which the
-  // emulator checks as any race. Barriers have no alternatives: Error.
+  // Lets several sets of objects share one region of shared memory. Each callable makes its objects at the
+  // same start address and returns them. Objects of different callables must not be in use at the same
+  // time; the emulator reports that as a race. Making barriers here is an Error.
   //   auto [sA, staging] = k.shared_union([&] { return k.shared<bf16>({128, 64}, Swizzle128B, 4); },
   //                                       [&] { return k.shared<f32>({128, 128}); });
   template <std::invocable... Alternative>
@@ -214,15 +220,17 @@ class Kernel {
     return std::tuple<std::invoke_result_t<Alternative>...>{place.alternative(alternatives)...};
   }
 
-  // A role: the next `count` warpgroups of the CTA run `body(i)`, i being 0 to count - 1, with `registers`
-  // each (24 to 256 in steps of 8; 0 leaves what the launch gives). Roles share 64 Ki registers; the kernel
-  // has as many threads as its roles. Barriers made before are visible to all.
+  // Adds a role: the next `count` warpgroups of the CTA run `body(i)`, where i is 0 to count - 1. Their
+  // threads have `registers` registers each (24 to 256 in steps of 8; 0 keeps what the launch gives). All
+  // roles together share 64 Ki registers, and the kernel has as many threads as its roles. Barriers that
+  // were made before are visible to all roles.
   void warpgroups(int count, int registers, const std::function<void(u32)>& body,
                   Where where = Where::here());
 
-  // A barrier at which `threads` threads of the CTA meet, whole warps. It gets a number that nothing else in
-  // the kernel has; of the 15 beside that of sync_threads(), warpgroup i has i + 1 where the library makes
-  // its threads meet. Throws Error that lists who holds them when there is none left.
+  // Makes a barrier at which `threads` threads of the CTA meet, in whole warps. Nothing else in the
+  // kernel has its number. There are 15 numbers beside that of sync_threads(); number i + 1 is taken
+  // where the library makes the threads of warpgroup i meet. Throws Error that lists who holds the
+  // numbers when none is left.
   NamedBarrier named_barrier(int threads, Where where = Where::here()) {
     AtLine line(where);
     return NamedBarrier(builder_, threads, where);
@@ -244,7 +252,7 @@ class Kernel {
     return builder_.signature();
   }
 
-  // What its tensor copies and matrix products are made from, as far as it is built: see proof/proof.h.
+  // The tensor copies and matrix products that the kernel has so far; prove() in proof/proof.h checks them.
   const KernelRecord& record(Where where = Where::here());
 
  private:
@@ -254,12 +262,12 @@ class Kernel {
 // Waits for all threads of the cluster, and publishes barriers made before to all of them.
 void sync_cluster(Where where = Where::here());
 
-// Waits for all threads of the CTA, and publishes barriers made before. Throws Error inside a role, where the
-// threads of the others do not come: a NamedBarrier serves some of the CTA's.
+// Waits for all threads of the CTA, and publishes barriers made before. Throws Error inside a role, since
+// the threads of the other roles would never arrive; use a NamedBarrier for some of the CTA's threads.
 void sync_threads(Where where = Where::here());
 
-// One thread of the warpgroup runs `body`: an elected lane of its first warp. Outside roles, of the CTA's
-// first warp.
+// Runs `body` in one thread: an elected lane of the warpgroup's first warp or, outside
+// roles, of the CTA's first warp.
 void elect(const std::function<void()>& body, Where where = Where::here());
 
 // The index of the warp in its CTA, in a form that ptxas knows to be uniform.
@@ -280,7 +288,7 @@ struct TileContext {
   bool unpublished_barriers = false;
   Where barrier_where;
   ProductGroups products;
-  // What each thread of the role has to do before it ends, by name; without roles, of the kernel.
+  // By name, what each thread does at the end of its role or, without roles, at the end of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
   int unions = 0;            // shared_union calls that are going on
@@ -301,12 +309,13 @@ struct TileContext {
 // CTAs of a cluster.
 int cluster_size(Builder& builder);
 
-// Waits for all threads of the cluster without ordering their memory, which costs two microseconds less: for
-// barriers, which fence.mbarrier_init publishes, and before a CTA ends that others have read.
+// Waits for all threads of the cluster without ordering their memory accesses, which saves two
+// microseconds. This is enough to publish barriers, for which there is fence.mbarrier_init, and to keep a
+// CTA alive while others read its memory.
 void meet_cluster();
 
-// Where the code being emitted runs: which warpgroup of the CTA, and how the role around it lies in the CTA.
-// Outside roles there is one warpgroup, 0.
+// Which warpgroup of the CTA runs the code that is being emitted, and which warpgroups its role has.
+// Outside roles there is one warpgroup, number 0.
 u32 warpgroup_in_cta();
 int first_warpgroup_of_role();
 int warpgroups_in_role();

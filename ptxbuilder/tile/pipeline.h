@@ -1,5 +1,4 @@
-// Pipeline: a ring of shared-memory stages between one producer that fills them by TMA and warpgroups that
-// consume them.
+// Pipeline: a ring of stages in shared memory, which one producer fills by TMA and warpgroups consume.
 #pragma once
 
 #include "ptxbuilder/tile/barrier.h"
@@ -7,7 +6,7 @@
 namespace ptxbuilder {
 
 namespace detail {
-// What a pipeline and its two ends share: whoever lives longest keeps it.
+// The state that a pipeline and its two ends share; it lives as long as any of them.
 struct Ring;
 }  // namespace detail
 
@@ -37,8 +36,9 @@ class Pipeline;
 // The producer's end, for one thread.
 class Producer {
  public:
-  // Waits until the next stage is empty and announces its bytes. Every tile of the pipeline is then to be
-  // loaded into it, once: `tma_load(sA[stage], ...)`; the kernel's finish throws Error when one is missing.
+  // Waits until the next stage is empty, and announces its bytes. The caller must then load every
+  // tile of the pipeline into it once: `tma_load(sA[stage], ...)`. Finishing the kernel throws
+  // Error when a load is missing.
   Stage acquire(Where where = Where::here());
 
  private:
@@ -53,16 +53,17 @@ class Consumer {
  public:
   // Waits until the next stage is full.
   Stage wait(Where where = Where::here());
-  // Looks whether it is, without waiting: the wait() that comes next need not look again. For before a
-  // wgmma_wait, during which the look is for nothing. Of consumer(Peeks::yes).
+  // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
+  // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
   void peek(Where where = Where::here());
-  // Hands the stage back. What reads it must be done: wgmma_wait first. Throws Error when it is another
-  // pipeline's. A stage that is never released is an Error when the kernel is finished, since the producer
-  // would wait for ever.
+  // Hands the stage back to the producer. All reads of it must be done, so call wgmma_wait first. Throws
+  // Error when it is a stage of another pipeline. A stage that is never released is an Error when the
+  // kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
-  // The same one stage late, so that the products of `stage` run while those before them end: after
-  // wgmma_wait(1) hands back the stage before it, unless `first` says that this consumer has none. The last
-  // goes back by release_last(), unless there was `none` at all.
+  // Releases one stage late, so that the products of `stage` run while those before them end.
+  // After wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this
+  // consumer had no stage before. release_last() hands back the last stage, unless `none` says
+  // that there was no stage at all.
   void release_previous(const Stage& stage, pred first, Where where = Where::here());
   void release_last(pred none, Where where = Where::here());
   // Skips stages that other consumers take: `count` of them, without waiting.
@@ -86,30 +87,31 @@ class Consumer {
 // Whether a consumer calls peek().
 enum class Peeks : uint8_t { no, yes };
 
-// Who fills the stages of a CTA: its own producer, or those of the CTAs of its cluster that are in line with
-// it too, by multicast.
+// Who fills the stages of a CTA: only its own producer, or also, by multicast, those of the CTAs of its
+// cluster that are in line with it.
 enum class Producers : uint8_t { own, cluster };
 
 class Pipeline {
  public:
-  // `tiles` have `stages` stages each; `consumers` warpgroups read every stage. Makes two barriers a stage:
-  // full, which completes when the CTA's producer has arrived and all bytes have, and empty, at which every
-  // warp of the consumers arrives: those of the CTA, or, of a cluster's, of all CTAs in line with it, since a
-  // producer may only write into a peer's stage when the peer has released it.
+  // Each of `tiles` has `stages` stages, and `consumers` warpgroups read every stage. Each stage gets two
+  // barriers. Full completes when the CTA's producer has arrived and all bytes have. At empty, every warp
+  // of the consumers arrives: the consumers of the CTA or, with Producers::cluster, of all CTAs in line
+  // with it, since a producer may only write into a peer's stage when the peer has released it.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
-  // CTAs fill stages together along `axes` alone; Producers::cluster is all of the cluster's. A load of every
-  // stage has to be shared along each of them: else a CTA might release a stage for the second time before
-  // another has for the first, and the producer takes the one for the other. Error when the kernel is
-  // finished.
+  // CTAs fill stages together only along `axes`; Producers::cluster means all axes of the cluster. Every
+  // stage needs a load that is shared along each of these axes. Otherwise a CTA could release a stage for
+  // the second time before another has released it once, and the producer would mistake one for the other.
+  // A missing load is an Error when the kernel is finished.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
            Where where = Where::here());
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(ring_); }
-  // `total`, the same in all CTAs of a cluster: the stages that the producer fills in all, whoever consumes
-  // them. With it, the last ones, for which no producer waits any more, are not handed back, so that with
-  // Producers::cluster a CTA may end while others still run; without it, CTAs meet before they end.
+  // `total` is the number of stages that the producer fills in all, whoever consumes them; it is the
+  // same in all CTAs of a cluster. With it, the last stages, which no producer waits for, are not
+  // handed back, so with Producers::cluster a CTA may end while others still run. Without it, the
+  // CTAs meet before they end.
   Consumer consumer(Peeks peeks = Peeks::no, std::optional<u32> total = std::nullopt) const {
     return {ring_, peeks == Peeks::yes, total};
   }
@@ -124,7 +126,8 @@ class Pipeline {
 // A warpgroup's place among those that go one after the other.
 class WarpgroupTurn {
  public:
-  // For all threads of the warpgroup, alternately: waits until the one before has passed, and passes on.
+  // All threads of the warpgroup call these alternately: wait() until the warpgroup
+  // before has passed, then pass().
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
 
@@ -136,9 +139,9 @@ class WarpgroupTurn {
   Var<u32> parity_;
 };
 
-// Lets the warpgroups of a role go one after the other, from 0 on and round again. Consumers that take tiles
-// in turn need it: one that waited for stages long before they are filled could take an older phase of a
-// barrier for its own.
+// Lets the warpgroups of a role go one after the other, from 0 on and round again. Consumers that take
+// tiles in turn need this: one that waits for stages long before they are filled could mistake an older
+// phase of a barrier for its own.
 class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());

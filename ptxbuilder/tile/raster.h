@@ -5,10 +5,10 @@
 
 namespace ptxbuilder {
 
-// An order of tiles in which neighbours lie in a block of `group` rows of tiles, from left to right, and
-// group lies below group; with `columns`, of `group` columns, from top to bottom. With `snake` every second
-// group goes back the other way, so that it begins beside where the one before it ended (Pallas calls it
-// planar snake).
+// An order of tiles. A group has `group` rows of tiles; its tiles are taken column by column from left to
+// right, and the groups from top to bottom. With `columns`, a group has `group` columns, and its tiles are
+// taken row by row. With `snake`, every second group goes backwards, so that it begins beside the end of
+// the group before it (Pallas calls this planar snake).
 struct Raster {
   constexpr Raster(int group = 16, bool columns = false, bool snake = false)  // NOLINT: a number is a group
       : group(group), columns(columns), snake(snake) {}
@@ -22,24 +22,24 @@ struct TileIndex {
   u32 row, col;
 };
 
-// The `linear`-th of rows x cols tiles, in an order in which neighbours lie in a block of about `group` rows
-// of tiles and as many columns as fit, rather than in a few whole rows, so that CTAs that run at the same
-// time share what they load through L2. Every tile is taken once. A group near sqrt(SMs x bn / bm) makes the
-// block's two sides equally long in elements. Throws Error for a group below one.
+// The `linear`-th of rows x cols tiles. Neighbours in this order lie in a block of about `group` rows and
+// as many columns as fit, rather than in a few whole rows, so that CTAs that run at the same time share
+// their loads through L2. Every tile is taken once. A group near sqrt(SMs x bn / bm) makes the two sides of
+// the block equally long in elements. Throws Error for a group below one.
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where = Where::here());
 
 // The same for a CTA of a grid of (columns, rows) tiles.
 TileIndex grouped_raster(Raster raster, Where where = Where::here());
 
-// Runs `body` for every tile of this CTA when the grid is smaller than the output: clusters (or CTAs, without
-// clusters) take the blocks of `block` tiles in turn, block.row along the cluster's x and block.col along its
-// y. All roles of a kernel that call it with the same arguments see the same tiles. With a grid as large as
-// the output it runs once. A tile may lie outside the output when that is no multiple of the cluster: TMA
-// loads zeros there and stores nothing.
+// Runs `body` for every tile of this CTA, for a grid that is smaller than the output. Clusters (or single
+// CTAs) take blocks of tiles in turn. A block has one tile for each CTA of the cluster: its rows go along
+// the cluster's x, and its columns along y. All roles of a kernel that call this with the same arguments
+// see the same tiles. If the grid is as large as the output, `body` runs once. If the output is not a
+// multiple of a block, a tile may lie outside of it: TMA loads zeros there and stores nothing.
 void for_each_tile(u32 rows, u32 cols, Raster raster, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
-// One of `of` warpgroups that take the CTA's tiles in turn.
+// Says that this is warpgroup `index` of the `of` warpgroups that take the CTA's tiles in turn.
 struct Turn {
   u32 index;
   int of = 1;

@@ -5,33 +5,35 @@
 
 namespace ptxbuilder {
 
-// Whose signals are seen: the threads of this GPU, or those of other GPUs and the host too.
+// Which threads see the signals: only those of this GPU, or also those of other GPUs and the host.
 enum class Scope : uint8_t { gpu, sys };
 
 // A count of signals, in 4 bytes of global memory that are zero before the first launch. One thread calls
-// each function, for itself; a barrier of threads passes on what it knows (PTX ISA, "Memory Consistency
-// Model", causality order). Whoever waits has to run at the same time as who signals: a grid of no more CTAs
-// than fit.
+// each function, for itself; a barrier of threads passes on what that thread has seen (PTX ISA, "Memory
+// Consistency Model", causality order). Threads that wait must run at the same time as those that signal,
+// so the grid must not have more CTAs than fit on the GPU.
 class Semaphore {
  public:
   explicit Semaphore(gptr<u32> counter, Scope scope = Scope::gpu) : counter_(counter), scope_(scope) {}
 
-  // Adds `count`. What the thread has written before, and those that met it at a barrier, is seen by whoever
-  // waits for that.
+  // Adds `count`. A thread that waits for it sees what this thread has written, and what the threads have
+  // written that met it at a barrier before.
   void signal(u32 count, Where where = Where::here()) const;
   void signal(Where where = Where::here()) const {
     AtLine line(where);
     signal(u32(1));
   }
 
-  // Spins until the count is at least `count`, and takes that off: each signal is for one that waits.
+  // Spins until the count is at least `count`, then subtracts `count`, so that each signal
+  // serves one thread that waits.
   void take(u32 count, Where where = Where::here()) const;
   void take(Where where = Where::here()) const {
     AtLine line(where);
     take(u32(1));
   }
 
-  // Spins until the count is at least `count`, and leaves it, for all that wait.
+  // Spins until the count is at least `count` and leaves it as it is, so that a signal
+  // serves all threads that wait.
   void wait(u32 count, Where where = Where::here()) const;
 
   // The count as it is.
@@ -42,14 +44,14 @@ class Semaphore {
   Scope scope_;
 };
 
-// Where all CTAs of the grid meet, as often as they like. All of them have to run at once. Its memory is the
-// module's: two launches of one loaded kernel may not overlap.
+// A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once. Its
+// memory belongs to the module, so two launches of one loaded kernel must not overlap.
 class GridBarrier {
  public:
   explicit GridBarrier(Kernel& kernel);
 
-  // For all threads of all CTAs: what they have written to global memory before, all see after. Throws Error
-  // inside a role.
+  // All threads of all CTAs call it. Afterwards they all see what any of them wrote to global memory
+  // before. Throws Error inside a role.
   void sync(Where where = Where::here()) const;
 
  private:

@@ -1,5 +1,5 @@
-// Tiles in shared memory: where each row and panel lies, and what a copy or a matrix instruction needs to
-// know of it.
+// Tiles in shared memory: where each row and panel lies, and what copies and
+// matrix instructions need to know.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ inline constexpr Swizzle SwizzleNone = Swizzle::none, Swizzle32B = Swizzle::b32,
 
 struct TileShape {
   int rows, cols;  // cols are contiguous
-  // Without swizzle: the columns of a panel, which divide cols; 0 for the whole row. wgmma reads such tiles
-  // in panels of 16 bytes.
+  // Only without swizzle: the number of columns in a panel, which divides cols; 0 makes the whole row one
+  // panel. wgmma reads such tiles in panels of 16 bytes.
   int panel_cols = 0;
 };
 
@@ -40,8 +40,8 @@ class ClusterAxes {
 };
 constexpr ClusterAxes operator|(ClusterAxis a, ClusterAxis b) { return ClusterAxes(a) | ClusterAxes(b); }
 
-// What the L2 cache is to do with lines that a copy touches, when it needs room (PTX ISA, createpolicy): give
-// them up in their turn, first, as what nobody reads again, or last, as what many read.
+// When the L2 cache evicts the lines that a copy touches (PTX ISA, createpolicy): in the normal order;
+// first, for data that nobody reads again; or last, for data that many read.
 enum class Eviction : uint8_t { normal, first, last };
 
 class SharedTile;
@@ -49,49 +49,54 @@ class Stage;
 class CopyView;
 class LoadView;
 
-// One stage of a tile, whole or some of its rows, at an address known on the device: a place.
+// A place in shared memory: one stage of a tile, or some of its rows or columns, at an
+// address that the device knows.
 class TileView {
  public:
-  // `count` rows from `first`, a multiple of 8 so that the swizzle's pattern starts anew.
+  // `count` rows, starting at row `first`, a multiple of 8, so that the swizzle's
+  // pattern starts anew there.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
   // `count` columns from `first`, whole panels.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
-  // How copies go is no part of the place: each of these yields a view that copies alone take.
+  // How a copy goes is not part of the place. So each of the following functions returns a
+  // view that only copies take.
   //
-  // Loads by TMA fetch this view once for all CTAs of the cluster along `axes`, one or more: each fetches its
-  // part of the rows, for all of them. Every one of the CTAs expects the bytes of the whole view. With one
-  // CTA along the axes it is a plain load.
+  // TMA loads fetch this view once for all CTAs of the cluster along `axes`, one or more: each CTA fetches
+  // a part of the rows for all of them. Each of the CTAs expects the bytes of the whole view. If there is
+  // only one CTA along the axes, this is a plain load.
   LoadView multicast(ClusterAxes axes) const;
-  // Loads into this view complete on `barrier`. The caller arrives there and expects their bytes; or, with
-  // expecting(), each load does so itself, for all of the view.
+  // Loads into this view complete on `barrier`. With on(), the caller arrives there and expects the bytes;
+  // with expecting(), each load does so itself, for the whole view.
   LoadView on(smem barrier) const;
   LoadView expecting(smem barrier) const;
-  // What loads by TMA into this view find outside the tensor: zeros unless said, or NaN, of f16, bf16, tf32,
-  // f32 and f64. All loads by one tensor map find the same.
+  // Sets what TMA loads into this view find outside the tensor: zeros by default, or NaN for f16, bf16,
+  // tf32, f32 and f64. All loads through one tensor map must find the same.
   LoadView outside(OobFill fill) const;
-  // Copies by TMA from and to this view give L2 this hint; without, none.
+  // TMA copies from and to this view give L2 this hint. By default they give none.
   CopyView evict(Eviction eviction) const;
-  // Copies by TMA from and to this view, and what expecting() expects of them, are for threads where
-  // `condition` holds alone. Not for views of a pipeline's stage, which expects all of its bytes.
+  // Only threads for which `condition` holds make the TMA copies from and to this view, and
+  // expect the bytes of expecting(). This is not for views of a pipeline's stage, since the stage
+  // expects all of its bytes.
   CopyView when(pred condition) const;
 
   const SharedTile& tile() const { return *tile_; }
   smem address() const { return address_; }
   int row_count() const { return rows_; }
-  // The tile that this is a view of, and where in it the view begins, where the host knows that; tile() has
-  // the view's columns alone.
+  // whole() is the tile that this is a view of; first_row() and first_col() are where the view begins in
+  // it, if the host knows. tile() has only the columns of the view.
   const SharedTile& whole() const { return *whole_; }
   const std::optional<int>& first_row() const { return first_row_; }
   const std::optional<int>& first_col() const { return first_col_; }
   bool is_transposed() const { return transposed_; }
   int bytes() const;  // of its elements
-  // (row, column), exchanged where the view is transposed -> element from its address: what all that compute
-  // addresses evaluate. Throws Error where the view begins, or may begin, within the swizzle's pattern: then
-  // no such layout is the swizzle of a sum.
+  // Maps (row, column), exchanged if the view is transposed, to the element counted from the view's
+  // address. All code that computes addresses uses this. Throws Error when the view begins, or may begin,
+  // inside the swizzle's pattern, since then the swizzle cannot be applied to the offset alone.
   ComposedLayout layout(Where where = Where::here()) const;
-  // Of a view of a pipeline's stage: the barrier that loads into it complete on, and who is told of each.
+  // For a view of a pipeline's stage: the barrier on which loads into it complete, and the function
+  // that is told of each load.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
   const std::shared_ptr<std::function<void(const LoadView&)>>& on_load() const { return on_load_; }
 
@@ -109,9 +114,9 @@ class TileView {
   std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
 };
 
-// A tile's plan: rows x cols elements, row-major in panels as wide as the swizzle's span (as the shape says
-// without swizzle), each panel as TMA writes one box and wgmma reads it; `stages` of them in a row. Where an
-// element lies is said by layout() alone.
+// `stages` tiles of rows x cols elements, one after the other. A tile is row-major in panels. A panel is as
+// wide as the swizzle's span or, without swizzle, as the shape says, and lies in memory as TMA writes one
+// box and wgmma reads it. Only layout() says where an element lies.
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
@@ -125,7 +130,8 @@ class SharedTile {
   int cols() const { return shape_.cols; }
   Swizzle swizzle() const { return swizzle_; }
   int stages() const { return stages_; }
-  // (row, column) -> element from the start of a stage; columns are (of a panel, panels).
+  // Maps (row, column) to the element from the start of a stage; the column is
+  // (column in the panel, panel).
   const ComposedLayout& layout() const { return layout_; }
   // Where an element lies before the swizzle, in bytes from the start of a stage.
   int linear_offset(int row, int col) const;

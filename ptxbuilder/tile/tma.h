@@ -18,8 +18,8 @@ struct Destination {
   Where where;
 };
 
-// Coordinates are signed: a box may begin in front of its tensor. Of a host integer the caller's line, not
-// this header's.
+// Coordinates are signed, since a box may begin before its tensor. Errors about a host integer name the
+// caller's line, not this header's.
 inline u32 coordinate(u32 c, Where) { return c; }
 inline u32 coordinate(s32 c, Where) { return u32(c); }
 inline u32 coordinate(HostInteger auto c, Where where) { return u32(s32(c, where)); }
@@ -38,14 +38,15 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
 void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
                const std::vector<u32>& coordinates);
 
-// What stands before the copies of a load: the view has a barrier, its stage is told, and, where it is
-// expecting(), the bytes are expected.
+// Runs before the copies of a load: checks that the view has a barrier, tells its stage of the load and,
+// with expecting(), makes the barrier expect the bytes.
 void begin_load(const LoadView& to, std::string_view operation);
-// Throws Error for a view with rows and columns exchanged, which copies do not do.
+// Throws Error for a transposed view, since copies do not exchange rows and columns.
 void check_upright(const TileView& place, std::string_view operation);
 // The hint of a view as an instruction takes it.
 std::optional<u64> cache_policy(const std::optional<Eviction>& eviction);
-// Throws Error that names what the type has, and which types the reduction takes.
+// Throws Error, naming the reductions of the type and the types of the reduction,
+// unless the two fit together.
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation);
 // Throws Error where the host knows that a box begins at no multiple of 16 bytes along the innermost
 // dimension, which TMA refuses inside and outside the tensor.
@@ -54,17 +55,17 @@ void check_innermost(u32 coordinate, DType type, std::string_view operation);
 // A view and its tile, for the kernel's record.
 ViewRecord record_view(KernelRecord& record, const TileView& view);
 
-// Completes a parameter's recipe. `fill` is what a load finds outside the tensor; stores have none. Error
-// when another copy, which `copy` names, used it otherwise.
+// Completes a parameter's recipe. `fill` is what a load finds outside the tensor; stores have none. Throws
+// Error when an earlier copy needed another recipe; `copy` describes this one.
 void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
                      const std::string& copy, std::string_view operation);
 
 }  // namespace detail
 
-// Loads the box at `coordinates` (elements, innermost first, 1 to 5 of them; negative ones are in front of
-// the tensor; the first a multiple of 16 bytes) into a view; what lies outside the tensor arrives as zeros,
-// or as `.outside()` says. One thread calls it, or all and one is named by `.when()`. The bytes complete on
-// the view's barrier, the stage's or that of `.on(bar)` or
+// Loads the box at `coordinates` into a view. There are 1 to 5 coordinates, in elements, innermost first. A
+// negative one lies before the tensor, and the first is a multiple of 16 bytes. What lies outside the
+// tensor arrives as zeros, or as `.outside()` says. One thread calls this, or all call it and `.when()`
+// names one. The bytes complete on the view's barrier: that of its stage, of `.on(bar)` or of
 // `.expecting(bar)`. A tile wider than its swizzle's span takes one copy a panel. The tensor map's recipe
 // (box, swizzle, type, fill) follows from the view. Throws Error when the box is illegal, when another copy
 // uses the map with another box or fill, and when the view has no barrier.
@@ -72,16 +73,16 @@ template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});
 }
-// The same of a list of coordinates, as many as are known when the kernel is built; of negative ones their
-// bits.
+// The same for a list of coordinates, whose length is known when the kernel is built. A negative
+// coordinate is given by its bits.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates) {
   detail::emit_load(to, from, coordinates);
 }
 
-// Brings to L2 what a load into the view would fetch, which is then faster (PTX ISA,
-// cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent: it may come before
-// griddepcontrol_wait(). Throws Error for a view with a barrier of its own, a hint to L2 or something
-// outside, which have no effect here.
+// Brings into L2 what a load into the view would fetch, so that the load is faster (PTX ISA,
+// cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent, so the call may
+// come before griddepcontrol_wait(). Throws Error for a view with a barrier of its own, an L2 hint or a
+// fill other than zeros, which have no effect here.
 template <detail::Coordinate... C>
 void tma_prefetch(detail::Destination like, TensorMap from, C... coordinates) {
   detail::emit_prefetch(like, from, {detail::coordinate(coordinates, like.where)...});
@@ -90,9 +91,9 @@ inline void tma_prefetch(detail::Destination like, TensorMap from, const std::ve
   detail::emit_prefetch(like, from, coordinates);
 }
 
-// Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls it, or
-// is named by `.when()`, after all writers have executed fence_proxy_async_shared and met at a barrier, and
-// then commits: cp_async_bulk_commit_group.
+// Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls
+// this, or all call it and `.when()` names one. Before that, all writers execute fence_proxy_async_shared
+// and meet at a barrier. Afterwards the thread commits the store by cp_async_bulk_commit_group.
 template <detail::Coordinate... C>
 void tma_store(detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, std::nullopt, from, {detail::coordinate(coordinates, to.where)...});
@@ -101,8 +102,9 @@ inline void tma_store(detail::MapArgument to, const CopyView& from, const std::v
   detail::tma_store(to, std::nullopt, from, coordinates);
 }
 
-// The same where each element joins the one that is there: add, min, max, inc, dec, bit_and, bit_or, bit_xor
-// (PTX ISA, cp.reduce.async.bulk.tensor). Throws Error that names what the type has.
+// Like tma_store(), but combines each element with the one that is in global memory: add, min, max, inc,
+// dec, bit_and, bit_or, bit_xor (PTX ISA, cp.reduce.async.bulk.tensor). Throws Error that lists the type's
+// reductions when this one is not among them.
 template <detail::Coordinate... C>
 void tma_reduce(CopyReduction reduction, detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, reduction, from, {detail::coordinate(coordinates, to.where)...});

@@ -17,9 +17,10 @@ inline Slice ds(detail::HostInteger auto start, int64_t length, Where where = Wh
   return {u32(start), length};
 }
 
-// The part of a tile in shared memory that begins at two slices' starts: its address, and its own layout, as
-// a TiledCopy takes it. Starts are multiples of the lengths: Error where the host knows better. Throws Error
-// when the lengths do not divide the tile, or the swizzle's pattern would not start anew with each part.
+// The part of a tile in shared memory that two slices select: its address, and its own layout in the
+// form that a TiledCopy takes. Starts must be multiples of the lengths: Error if the host knows that
+// one is not. Throws Error when the lengths do not divide the tile, or when the swizzle's pattern would
+// not start anew with each part.
 struct SharedSlice {
   smem address;
   ComposedLayout memory;
@@ -30,26 +31,27 @@ SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where whe
 SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, Slice rows, Slice cols,
                          Where where = Where::here());
 
-// Loads the slices of a tensor, one for each of its dimensions, outermost first, to a view of as many
-// elements: its rows are all dimensions but the last. One thread calls it. The view says the rest, as in
-// tile/tma.h: the barrier on which copy.bytes() complete, the CTAs that share the load by multicast, each of
-// which fetches an equal number of boxes, the hint to L2, the threads that do it, and what is outside. The
-// tensor map's recipe follows from the copy; the launch gives it copy.map_tensor(). A transformed dimension
-// begins at a multiple of its tile, and one that is left out at 0: Error where the host knows better. Throws
-// Error when the lengths are not the copy's, the view has another type or extent, or another copy uses the
+// Loads slices of a tensor into a view of as many elements. There is one slice for each dimension,
+// outermost first; the rows of the view are all dimensions but the last. One thread calls this. The
+// view says the rest, as in tile/tma.h: the barrier on which copy.bytes() complete, the CTAs that share
+// the load by multicast, each of which fetches an equal number of boxes, the L2 hint, the threads that
+// make the copy, and the fill outside the tensor. The tensor map's recipe follows from the copy; the
+// launch gives the map copy.map_tensor(). The start along a transformed dimension must be a multiple of
+// its tile, and along a dropped one 0: Error if the host knows that it is not. Throws Error when the
+// lengths are not the copy's, when the view has another type or extent, and when another copy uses the
 // map with another box or fill.
 void tma_load(const TensorCopy& copy, const LoadView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where = Where::here());
-// The reverse, and the reverse where each element joins the one that is there; see tile/tma.h for what
-// surrounds it, and for reductions.
+// The reverse: a store, and a store that combines each element with the one that is there. tile/tma.h says
+// what has to come before and after, and which reductions there are.
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const CopyView& from,
                Where where = Where::here());
 void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
                 const std::vector<Slice>& slices, const CopyView& from, Where where = Where::here());
 
-// The same from and to an address, which is aligned to the swizzle's pattern (8 spans, at least 128 bytes),
-// for what is no tile of its own. Nothing of it is proved. Threads do it where `condition` holds, or all that
-// call it.
+// The same from and to an address, for memory that is not a tile. The address is aligned to the swizzle's
+// pattern (8 spans, at least 128 bytes). The proof does not check these copies. Threads for which
+// `condition` holds make the copy; without a condition, all threads that call this do.
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
               std::optional<pred> condition = std::nullopt, Where where = Where::here());
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,
