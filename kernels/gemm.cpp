@@ -1,6 +1,7 @@
 // gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
 #include "kernels/command/family.h"
 #include "kernels/gemm/kernel.h"
+#include "kernels/gemm/scheduler.h"
 #include "kernels/gemm_reference.h"
 #include "ptxbuilder/isa/hopper.h"
 

@@ -9,6 +9,7 @@
 #include "kernels/bench/our_kernel.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
+#include "kernels/gemm/scheduler.h"
 #include "kernels/gemm_step.h"
 
 namespace ptxbuilder::bench {

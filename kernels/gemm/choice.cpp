@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/gemm/kernel.h"
+#include "kernels/gemm/scheduler.h"
 
 namespace ptxbuilder::kernels {
 namespace {

@@ -46,7 +46,7 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
   if (t.consumers < 1 || t.consumers > 3)
     refuse(fmt::format("{} consumers; 1, 2 or 3 warpgroups multiply", t.consumers));
   if (t.pingpong && t.consumers != 2) refuse("ping-pong takes two consumers");
-  const int rows = t.pingpong ? t.bm : t.bm / t.consumers;
+  const int rows = t.warpgroup_rows();
   if (t.bm < 64 || (!t.pingpong && t.bm % t.consumers != 0) || rows % 64 != 0)
     refuse(fmt::format("{} rows for {} warpgroups; each takes a multiple of 64", t.bm,
                        t.pingpong ? 1 : t.consumers));

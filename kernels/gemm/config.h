@@ -54,6 +54,9 @@ struct GemmTile {
   // stream-K, where each would add up in an order of its own.
   bool inside = false;
 
+  // Rows of a tile that one consumer multiplies.
+  int warpgroup_rows() const { return pingpong ? bm : bm / consumers; }
+
   bool operator==(const GemmTile&) const = default;
 };
 

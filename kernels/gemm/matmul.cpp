@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/matmul_check.h"
+#include "kernels/gemm/scheduler.h"
 
 namespace ptxbuilder::kernels {
 namespace {

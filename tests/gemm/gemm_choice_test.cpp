@@ -4,6 +4,7 @@
 #include "error_kit.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
+#include "kernels/gemm/scheduler.h"
 #include "tuned_rows.h"
 
 using namespace ptxbuilder;

@@ -1,0 +1,103 @@
+#include "kernels/gemm/mainloop.h"
+
+#include "ptxbuilder/product/mma.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+DType accumulator_type(DType input) {
+  return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
+}
+
+bool promotes(const GemmOperation& o) {
+  return size_of(o.a) == 1 && accumulator_type(o.a) == DType::f32 && !o.fast_accumulation;
+}
+
+// Adds 8 columns at a time: all at once would take as many registers again.
+void add(Accumulator& to, const Accumulator& from) {
+  for (int row = 0; row < from.m(); row += 64)
+    for (int col = 0; col < from.n(); col += 8) {
+      const TilePart part = {row, col, 64, 8};
+      store(to, load<f32>(to, part) + load<f32>(from, part), part);
+    }
+}
+
+// All stages that the producer fills: with them, CTAs of a cluster need not wait for each other's end.
+std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler) {
+  if (t.cluster_m * t.cluster_n == 1) return std::nullopt;
+  return scheduler.stages_of_cta();
+}
+
+}  // namespace
+
+// A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage, and
+// hands each back late; where two share them, the other one does.
+Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const Operand& x, const Operand& y,
+                   const Pipeline& pipe, const TileScheduler& scheduler)
+    : tile_(t),
+      x_(x),
+      y_(y),
+      depth_(scheduler.depth()),
+      promotes_(promotes(o)),
+      late_((t.consumers == 1 || t.pingpong) && !promotes_ && t.stages > 1),
+      acc_(t.warpgroup_rows(), t.bn, accumulator_type(o.a)),
+      ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler))),
+      zeros_(0, acc_.layout()) {
+  if (promotes_) total_.emplace(t.warpgroup_rows(), t.bn);
+}
+
+void Mainloop::take_turns(const Turns& turns, u32 index) {
+  turn_.emplace(turns.of(index));
+  ring_.skip(index * depth_);  // of the tiles that are others'
+}
+
+void Mainloop::multiply(const Stage& s, u32 row) {
+  if (promotes_) acc_.zero();
+  wgmma_group([&] { mma(acc_, x_.view(s, row, acc_.m()), y_.view(s, 0, acc_.n())); });
+}
+
+void Mainloop::step(u32 row, const std::function<void()>& meanwhile) {
+  auto s = ring_.wait();
+  multiply(s, row);
+  meanwhile();
+  wgmma_wait(0);
+  ring_.release(s);
+  if (promotes_) add(*total_, acc_);
+}
+
+void Mainloop::late_step(u32 row, u32 kt, u32 first) {
+  auto s = ring_.wait();
+  multiply(s, row);
+  ring_.peek();
+  wgmma_wait(1);
+  ring_.release_previous(s, kt == first);
+}
+
+Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
+  if (turn_) turn_->wait();
+  acc_.zero();
+  if (promotes_) store(*total_, zeros_);
+  // The tile before is stored under the first steps, as many as there are. None of them is late: behind the
+  // store's branches, ptxas would not know the stage as uniform any more.
+  const int shadows = under ? under->steps() : 0;
+  for (int i = 0; i < shadows; ++i)
+    if_(
+        work.first + i < work.last, [&] { step(row, [&] { under->step(i); }); }, [&] { under->step(i); });
+  u32 rest = work.first + shadows;
+  for_(rest, work.last, [&](u32 kt) {
+    if (late_)
+      late_step(row, kt, rest);
+    else
+      step(row, [] {});
+  });
+  if (turn_) turn_->pass();  // the other's first products follow the last ones here without a gap
+  if (late_) {
+    wgmma_wait(0);
+    ring_.release_last(rest >= work.last);
+  }
+  if (tile_.split_k > 1) if_(work.first >= work.last, [&] { store(acc_, zeros_); });  // of an empty share
+  if (turn_) ring_.skip(depth_ * (tile_.consumers - 1));
+  return promotes_ ? *total_ : acc_;
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,40 @@
+// The products of a consumer of gemm(): the sums of a tile over the stages that the producer fills.
+#pragma once
+
+#include "kernels/gemm/operand.h"
+#include "kernels/gemm/scheduler.h"
+#include "ptxbuilder/product/accumulator.h"
+#include "ptxbuilder/product/store.h"
+
+namespace ptxbuilder::kernels {
+
+class Mainloop {
+ public:
+  // Of a warpgroup that multiplies `x`'s rows by all of `y`, to be made in its role.
+  Mainloop(const GemmOperation& operation, const GemmTile& tile, const Operand& x, const Operand& y,
+           const Pipeline& pipe, const TileScheduler& scheduler);
+
+  // With ping-pong: the warpgroups multiply one after the other, of which this is number `index`.
+  void take_turns(const Turns& turns, u32 index);
+
+  // The sums of `work` in this warpgroup's rows of the tile, from `row` on; they are this object's until the
+  // next run. `under`, if any, stores the tile before while the first products run.
+  Accumulator& run(const Work& work, u32 row, DeferredStore* under);
+
+ private:
+  void multiply(const Stage& stage, u32 row);
+  void step(u32 row, const std::function<void()>& meanwhile);
+  void late_step(u32 row, u32 kt, u32 first);
+
+  const GemmTile& tile_;
+  const Operand &x_, &y_;
+  u32 depth_;  // stages of a tile
+  bool promotes_, late_;
+  Accumulator acc_;
+  Consumer ring_;
+  RegisterTile<f32> zeros_;
+  std::optional<Accumulator> total_;  // of what the tensor core sums up 128 of k at a time
+  std::optional<WarpgroupTurn> turn_;
+};
+
+}  // namespace ptxbuilder::kernels
