@@ -5,6 +5,7 @@
 #include "ptxbuilder/plan/bank_conflicts.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
+#include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
 
 namespace ptxbuilder::kernels {
@@ -38,8 +39,7 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   Accumulator acc(BM, BN);
   for_(0, steps, [&](u32 kt) {
     cp_async_wait_group(kStages - 2);
-    fence_proxy_async_shared();  // wgmma reads through the async proxy what these threads wrote
-    sync_threads();              // all pieces are there, and all warps are through with the stage before
+    commit_smem();  // all pieces are there for wgmma, and all warps are through with the stage before
     fetch(kt + (kStages - 1));
     u32 s = kt % kStages;
     wgmma_group([&] { mma(acc, sA[s], sB[s]); });
