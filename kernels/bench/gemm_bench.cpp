@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "kernels/bench/chart.h"
-#include "kernels/bench/cublaslt.h"
 #include "kernels/bench/files.h"
 #include "kernels/bench/options.h"
+#include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/report.h"
 #include "kernels/bench/tuned_table.h"
 

@@ -73,8 +73,8 @@ void add_contender_options(const command::Arguments& app, Words& words, Options&
       .shown_as("FILE");
   app.flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");
   app.option("--peer", words.peers,
-             "a contender in a process of its own, which answers as kernels/bench/peer_process.h says; may "
-             "be given again")
+             "a contender in a process of its own, which answers as kernels/bench/peers/peer_process.h "
+             "says; may be given again")
       .shown_as("NAME=COMMAND");
   app.option("--peer-limit", options.peer_limit_seconds, "of one answer of a peer, in seconds (300)")
       .from(0.1, 1e5)

@@ -7,7 +7,7 @@
 
 #include "kernels/bench/contender.h"
 #include "kernels/bench/interleave.h"
-#include "kernels/bench/peer.h"
+#include "kernels/bench/peers/peer.h"
 #include "kernels/bench/shapes.h"
 #include "kernels/command/command_line.h"
 

@@ -1,5 +1,5 @@
 // CUTLASS as a contender of gemm_bench in a process of its own: it answers the lines that
-// kernels/bench/peer_process.h describes. --self-test runs it alone, on data of its own.
+// kernels/bench/peers/peer_process.h describes. --self-test runs it alone, on data of its own.
 #include <cuda_bf16.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-"""What the peers of gemm_bench that are written in Python share: the lines of kernels/bench/peer_process.h, the
+"""What the peers of gemm_bench that are written in Python share: the lines of kernels/bench/peers/peer_process.h, the
 matrices behind them, and a test of a peer alone."""
 import argparse
 import dataclasses

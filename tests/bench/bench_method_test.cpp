@@ -9,8 +9,8 @@
 
 #include "kernels/bench/burst.h"
 #include "kernels/bench/check.h"
-#include "kernels/bench/cublaslt.h"
 #include "kernels/bench/interleave.h"
+#include "kernels/bench/peers/cublaslt.h"
 #include "tests/bench/mock_gemm_gpu.h"
 #include "tests/kit/error_kit.h"
 #include "tests/kit/mock_libcuda.h"

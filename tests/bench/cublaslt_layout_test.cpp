@@ -6,8 +6,8 @@
 
 #include <type_traits>
 
-#include "kernels/bench/cublaslt_api.h"
 #include "kernels/bench/gpu.h"
+#include "kernels/bench/peers/cublaslt_api.h"
 #include "options.h"
 
 using namespace ptxbuilder::bench;

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/bench/cublaslt_api.h"
 #include "kernels/bench/gpu.h"
+#include "kernels/bench/peers/cublaslt_api.h"
 #include "kernels/bench/random_matrix.h"
 
 using namespace ptxbuilder;

@@ -4,9 +4,9 @@ cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime runtime/compile runtime/emulator/machine runtime/emulator/decode runtime/emulator/instructions runtime/emulator
-    kernels/gemm kernels kernels/command kernels/bench tests)
+    kernels/gemm kernels kernels/command kernels/bench/peers kernels/bench tests)
 # What goes its own way: the runtime knows the base and the machine's limits, the PTX text the base alone, kernels and
-# their command line know each other.
+# their command line know each other, and so do the benchmark and its peers, which know no kernel.
 set(allowed_runtime ptxbuilder ptxbuilder/isa runtime runtime/emulator)
 set(allowed_runtime/emulator/machine ptxbuilder ptxbuilder/isa runtime runtime/emulator runtime/emulator/machine)
 set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuilder/ptx runtime/emulator/decode)
@@ -15,6 +15,7 @@ set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/compile)
 set(allowed_kernels ${layers})
+set(allowed_kernels/bench/peers ptxbuilder runtime kernels/bench kernels/bench/peers)
 set(private_headers ptxbuilder/ir/state.h)
 set(umbrella ptxbuilder/ptxbuilder.h)  # includes all, and none of them includes it
 set(problems "")

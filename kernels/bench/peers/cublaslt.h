@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "kernels/bench/contender.h"
-#include "kernels/bench/cublaslt_api.h"
+#include "kernels/bench/peers/cublaslt_api.h"
 
 namespace ptxbuilder::bench {
 

@@ -1,4 +1,4 @@
-#include "kernels/bench/peer_process.h"
+#include "kernels/bench/peers/peer_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

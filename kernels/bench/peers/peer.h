@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "kernels/bench/contender.h"
-#include "kernels/bench/peer_process.h"
+#include "kernels/bench/peers/peer_process.h"
 
 namespace ptxbuilder::bench {
 

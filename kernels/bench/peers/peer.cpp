@@ -1,4 +1,4 @@
-#include "kernels/bench/peer.h"
+#include "kernels/bench/peers/peer.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/bench/cublaslt_api.h"
+#include "kernels/bench/peers/cublaslt_api.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

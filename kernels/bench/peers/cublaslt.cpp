@@ -1,4 +1,4 @@
-#include "kernels/bench/cublaslt.h"
+#include "kernels/bench/peers/cublaslt.h"
 
 #include <fmt/format.h>
 
