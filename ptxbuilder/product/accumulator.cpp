@@ -60,8 +60,7 @@ class AccumulatorRegisters {
                        std::optional<TilePart> part)
       : accumulator_(accumulator),
         part_(part ? *part : TilePart{0, 0, accumulator.m(), accumulator.n()}),
-        builder_(Builder::current()),
-        where_() {
+        builder_(Builder::current()) {
     if (dtype != accumulator.dtype())
       throw Error(fmt::format("{}: a tile of {} in registers, but an accumulator of {}", operation,
                               name(dtype), name(accumulator.dtype())));
@@ -109,7 +108,6 @@ class AccumulatorRegisters {
   const Accumulator& accumulator_;
   TilePart part_;
   Builder& builder_;
-  Where where_;
 };
 
 TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<TilePart> part) {

@@ -49,8 +49,7 @@ class Product {
         a_type_(a_type),
         b_view_(b),
         b_(operand_of(b, "mma: B")),
-        options_(options),
-        where_() {
+        options_(options) {
     if (!multiply_together(a_type, b_.dtype()))
       throw Error(
           fmt::format("mma: A is {} and B a {}; their types must be equal, or e4m3 and e5m2, or s8 "
@@ -102,7 +101,6 @@ class Product {
   const TileView& b_view_;
   WgmmaOperand b_;
   MmaOptions options_;
-  Where where_;
 };
 
 WgmmaOperand operand_of(const TileView& view, std::string_view what) {

@@ -45,7 +45,7 @@ Passage transposed(int cols, DType type) {
 class Staging {
  public:
   Staging(DType type, TileExtent tile, const StoreOptions& options)
-      : builder_(Builder::current()), type_(type), tile_(tile), options_(options), where_() {
+      : builder_(Builder::current()), type_(type), tile_(tile), options_(options) {
     if (options.buffers < 1 || options.buffers > 2)
       throw Error(fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
     if (tile.rows % kRows != 0 || tile.cols % 8 != 0 ||
@@ -148,7 +148,6 @@ class Staging {
   DType type_;
   TileExtent tile_;
   StoreOptions options_;
-  Where where_;
   Passage passage_ = {};
   std::optional<SharedTile> buffers_;
 };
@@ -157,7 +156,7 @@ class Staging {
 class Finish {
  public:
   Finish(DType type, const StoreSource& from, const Epilogue& epilogue, PanelPlace place)
-      : type_(type), from_(from), epilogue_(epilogue), place_(std::move(place)), where_() {
+      : type_(type), from_(from), epilogue_(epilogue), place_(std::move(place)) {
     const bool is_float = type == DType::f32 || type == DType::f16 || type == DType::bf16 ||
                           type == DType::e4m3 || type == DType::e5m2;
     if (!is_float && (type != from.dtype() || epilogue))
@@ -190,7 +189,6 @@ class Finish {
   const StoreSource& from_;
   const Epilogue& epilogue_;
   PanelPlace place_;
-  Where where_;
 };
 
 }  // namespace
