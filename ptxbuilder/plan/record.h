@@ -1,13 +1,13 @@
-// What a kernel does with its tiles: the numbers from which its tensor copies and
-// matrix instructions are made.
+// What a kernel does with its tiles: the plans from which its copies and matrix instructions are made.
+// Emission evaluates them on device values, and the proof on host integers.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "ptxbuilder/layout/layout.h"
 #include "ptxbuilder/plan/descriptor.h"
 #include "ptxbuilder/plan/thread_access.h"
+#include "ptxbuilder/plan/tma_boxes.h"
 
 namespace ptxbuilder {
 
@@ -48,29 +48,15 @@ struct CopyRecord {
   std::string map;  // the parameter's name
   TensorMapRecipe recipe;
 
-  // One instruction: where its box lies, in bytes from the start of the view, and the element of the view
-  // that it begins with.
-  struct Box {
-    int bytes = 0, rows = 0, cols = 0;
-  };
-  std::vector<Box> boxes;
-  // How many rows and columns of the view one index along each dimension of the box moves, innermost first.
+  TmaBoxes boxes;  // of the view, an instruction each
+  // How many rows and columns of the view one index along each dimension of the tensor map moves, innermost
+  // first.
   struct Step {
     int rows = 0, cols = 0;
   };
   std::vector<Step> steps;
-
-  // A load that CTAs of a cluster share. The i-th CTA along the axes, the first axis innermost, fetches the
-  // i-th slice: some of the boxes, moved by rows of the view and of the tensor. The slice goes to the CTAs
-  // in the mask of the fetching CTA, masks[rank]. A plain copy has one slice and no masks.
-  struct Slice {
-    int first_row = 0, coordinate = 0;
-    int first_box = 0, boxes = 0;
-  };
-  std::vector<Slice> slices;
-  std::array<int, 3> cluster = {1, 1, 1};
-  std::array<bool, 3> axes = {};  // x, y, z
-  std::vector<uint32_t> masks;
+  // The CTAs that share a load, each of which fetches a part of the boxes for all of its group.
+  MulticastGroups groups;
 
   Where where = Where::here();
 };
@@ -130,10 +116,22 @@ struct ThreadCopyRecord {
   int values() const {  // of a thread in an access
     return (matrices > 0 ? 4 * matrices : bytes) / size_of(dtype);
   }
+  int accesses() const { return static_cast<int>(addresses.size()) / threads; }
+  // The number of the i-th value of an access among all that the thread has.
+  int value(int thread, int access, int i) const {
+    return (exchange ? exchange->made(thread, access) : access) * values() + i;
+  }
+  // Of an access, in the list of addresses.
+  size_t index(int access, int thread) const {
+    return static_cast<size_t>(access) * static_cast<size_t>(threads) + static_cast<size_t>(thread);
+  }
+  const ElementRecord& element(int access, int thread, int i) const {
+    return elements[index(access, thread) * static_cast<size_t>(values()) + static_cast<size_t>(i)];
+  }
   // The element that a thread has as value `v` of all its accesses.
   const ElementRecord& held(int thread, int v) const {
-    const int made = v / values(), access = exchange ? exchange->made(thread, made) : made;
-    return elements[static_cast<size_t>((access * threads + thread) * values() + v % values())];
+    const int made = v / values();
+    return element(exchange ? exchange->made(thread, made) : made, thread, v % values());
   }
 };
 
@@ -146,33 +144,20 @@ struct WarpMmaRecord {
   Where where = Where::here();
 };
 
-// A store of accumulators: threads write some columns of 64 rows to a buffer, which is a stage of a tile,
-// and TMA stores boxes of the buffer.
+// A store of a register tile: a warpgroup writes some columns of 64 rows to a buffer, which is a stage of a
+// tile, and TMA stores boxes of the buffer.
 struct StoreRecord {
   int tile = 0;
   std::vector<int> stages;  // that the buffer may be
-  std::string map;
-  TensorMapRecipe recipe;
-  bool transposed = false;  // the tensor's rows are the accumulator's columns
+  bool transposed = false;  // the tensor's rows are the register tile's columns
   int first_col = 0, cols = 0;
-
-  // One instruction. `addresses` has what each of 128 threads gives as an address, in bytes from the
-  // buffer's start. `held` says which accumulators a thread's registers hold, as Accumulator::registers
-  // numbers them, and `coordinates` what an epilogue is told of each. Both list all that thread 0 holds,
-  // then thread 1, and so on.
-  struct Write {
-    int bytes = 0, matrices = 0;
-    bool trans = false;
-    std::vector<int> addresses, held;
-    std::vector<ElementRecord> coordinates;
+  ThreadCopyRecord written;  // its view is the buffer
+  // What TMA stores, and the column of the register tile that it begins with.
+  struct Piece {
+    CopyRecord copy;
+    int first_col = 0;
   };
-  std::vector<Write> writes;
-  // Where a box lies, in bytes from the buffer's start, and the first row and column of the accumulators
-  // that it stores to the tensor.
-  struct Box {
-    int bytes = 0, row = 0, col = 0;
-  };
-  std::vector<Box> boxes;
+  std::vector<Piece> pieces;
   Where where = Where::here();
 };
 

@@ -208,23 +208,31 @@ void TensorCopy::choose_pieces(Where where) {
                     text(extents_), name(dtype_), lies_.back().extent, hopper::box_extent));
 }
 
+// Boxes lie one behind the other in the order of lies_, of which panels are the map's last dimension.
 void TensorCopy::place_boxes(Where where) {
-  const auto panels = static_cast<std::ptrdiff_t>(lies_.size() - map_.size());
-  box_.assign(pieces_.begin() + panels, pieces_.end());
-  starts_.clear();
-  int64_t count = 1;
-  for (size_t i = 0; i < lies_.size(); ++i) count *= lies_[i].extent / pieces_[i];
-  for (int64_t number = 0; number < count; ++number) starts_.push_back(box_start_of(number));
-  if (boxes() > 1 && box_bytes() % hopper::tensor_shared_alignment != 0)
+  const size_t panels = lies_.size() - map_.size();
+  box_.assign(pieces_.begin() + static_cast<std::ptrdiff_t>(panels), pieces_.end());
+  boxes_.rank = map_rank();
+  boxes_.digits.clear();
+  int bytes = box_bytes();
+  for (size_t i = lies_.size(); i-- > 0;) {
+    const auto count = static_cast<int>(lies_[i].extent / pieces_[i]);
+    if (count == 1) continue;
+    const bool panel = i < panels;
+    boxes_.digits.push_back({count, panel ? 0 : static_cast<int>(lies_.size() - 1 - i),
+                             static_cast<int>(panel ? lies_[i].step : pieces_[i]), bytes});
+    bytes *= count;
+  }
+  if (boxes_.count() > 1 && box_bytes() % hopper::tensor_shared_alignment != 0)
     throw Error(where, fmt::format("tensor copy of {} {}: its {} boxes of {} B would not be aligned to {} B",
-                                   text(extents_), name(dtype_), boxes(), box_bytes(),
+                                   text(extents_), name(dtype_), boxes_.count(), box_bytes(),
                                    hopper::tensor_shared_alignment));
 }
 
 TensorCopy TensorCopy::divided(int parts, Where where) const {
   if (parts < 1) throw Error(where, fmt::format("{}: {} parts of it", describe(), parts));
   TensorCopy finer = *this;
-  int64_t count = boxes();
+  int64_t count = boxes_.count();
   for (size_t i = 0; i + 1 < lies_.size() && count % parts != 0; ++i) {
     int64_t& piece = finer.pieces_[i];
     const int64_t whole = piece;
@@ -237,6 +245,7 @@ TensorCopy TensorCopy::divided(int parts, Where where) const {
     throw Error(where, fmt::format("{} for {} CTAs: no equal parts, each a multiple of a row of {} {}",
                                    describe(), parts, lies_.back().extent, name(dtype_)));
   finer.place_boxes(where);
+  finer.boxes_.parts = parts;
   return finer;
 }
 
@@ -312,7 +321,8 @@ TensorCopy::MappedTensor TensorCopy::map_tensor(const std::vector<int64_t>& exte
 
 std::string TensorCopy::describe() const {
   return fmt::format("a copy of {} {} in {} of {}", text(extents_), name(dtype_),
-                     boxes() == 1 ? std::string("1 box") : fmt::format("{} boxes", boxes()), text(box_));
+                     boxes_.count() == 1 ? std::string("1 box") : fmt::format("{} boxes", boxes_.count()),
+                     text(box_));
 }
 
 }  // namespace ptxbuilder

@@ -7,6 +7,7 @@
 
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/layout/swizzle.h"
+#include "ptxbuilder/plan/tma_boxes.h"
 
 namespace ptxbuilder {
 
@@ -77,30 +78,11 @@ class TensorCopy {
   TensorMapRecipe recipe() const;
   int map_rank() const { return static_cast<int>(map_.size()); }
   int box_bytes() const;
-  int boxes() const { return static_cast<int>(starts_.size()); }
-  // Box i: its offset in bytes from the start of the tile, and how far along each
-  // dimension of the tile it begins.
-  int box_offset(int i) const { return i * box_bytes(); }
-  const std::vector<int64_t>& box_start(int i) const { return starts_[static_cast<size_t>(i)]; }
-  // The same for a number that may be the device's.
-  template <class I>
-  std::vector<I> box_start_of(const I& number) const {
-    using N = LayoutInteger<I>;
-    std::vector<I> start(extents_.size(), I(0));
-    I rest = number;
-    for (size_t i = lies_.size(); i-- > 0;) {
-      const int64_t count = lies_[i].extent / pieces_[i];
-      if (count == 1) continue;
-      I& along = start[static_cast<size_t>(lies_[i].dimension)];
-      const I moved = N::multiply(N::remainder(rest, I(count)), I(pieces_[i] * lies_[i].step));
-      along = N::add(along, moved);
-      rest = N::divide(rest, I(count));
-    }
-    return start;
-  }
+  // The boxes, of one part or of as many as the copy was divided into.
+  const TmaBoxes& boxes() const { return boxes_; }
 
-  // The same copy in boxes whose number is a multiple of `parts`, for as many CTAs to fetch. Throws Error
-  // when it cannot be cut so.
+  // The same copy in `parts` of equally many boxes, for as many CTAs to fetch. Throws Error when it cannot be
+  // cut so.
   TensorCopy divided(int parts, Where where = Where::here()) const;
 
   // Element (i, j, ...) of the tile to where it lies: one mode for each dimension, inner parts first.
@@ -130,11 +112,11 @@ class TensorCopy {
   Swizzle swizzle_ = Swizzle::none;
   std::vector<int64_t> extents_;
   std::vector<CopyTransform> transforms_;
-  std::vector<TensorMode> lies_;              // in shared memory, outermost first
-  std::vector<TensorMode> map_;               // of the tensor map, outermost first
-  std::vector<int64_t> pieces_;               // as lies_: of a box
-  std::vector<int64_t> box_;                  // outermost first, as map_
-  std::vector<std::vector<int64_t>> starts_;  // of the boxes
+  std::vector<TensorMode> lies_;  // in shared memory, outermost first
+  std::vector<TensorMode> map_;   // of the tensor map, outermost first
+  std::vector<int64_t> pieces_;   // as lies_: of a box
+  std::vector<int64_t> box_;      // outermost first, as map_
+  TmaBoxes boxes_;
 };
 
 }  // namespace ptxbuilder

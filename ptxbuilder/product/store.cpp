@@ -79,12 +79,11 @@ class Staging {
     detail::sync_warpgroup();
     const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
     detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel);
-    StoreRecord record = record_of(to, i % options_.buffers, at, panel.layout);
+    StoreRecord record = record_of(i % options_.buffers, at);
     detail::store_group([&] {
       for (int first = 0; first < at.cols; first += options_.transposed ? passage_.box_cols : at.cols)
-        copy(to, buffer, at, first, m, n, batch, record);
+        record.pieces.push_back(copy(to, buffer, at, first, m, n, batch));
     });
-    record.recipe = builder_.signature().parameters[builder_.parameter_index(to)].tensor_map;
     kernel().stores.push_back(std::move(record));
   }
 
@@ -99,48 +98,29 @@ class Staging {
   }
 
   // Stores a panel's columns from `first` on: all of it, or transposed one box.
-  void copy(TensorMap to, const TileView& buffer, const TilePart& at, int first, u32 m, u32 n,
-            const std::optional<u32>& batch, StoreRecord& record) const {
-    u32 row = m + at.row, col = n + (at.col + first);
+  StoreRecord::Piece copy(TensorMap to, const TileView& buffer, const TilePart& at, int first, u32 m, u32 n,
+                          const std::optional<u32>& batch) const {
+    const int first_col = at.col + first;
+    u32 row = m + at.row, col = n + first_col;
     std::vector<u32> coordinates = {col, row};
     if (options_.transposed) coordinates = {row, col};
     if (batch) coordinates.push_back(*batch);
     const bool whole = !options_.transposed || passage_.box_cols == at.cols;
     const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols);
-    tma_store({to}, from, coordinates);
-    const CopyRecord& copied = kernel().copies.back();
-    const int start = options_.transposed ? first * buffers_->panel_row_bytes() : 0;
-    for (const CopyRecord::Box& box : copied.boxes)
-      record.boxes.push_back({start + box.bytes, options_.transposed ? box.cols : 0,
-                              at.col + first + (options_.transposed ? 0 : box.cols)});
+    return {detail::tma_store({to}, std::nullopt, from, coordinates), first_col};
   }
 
-  // The writes of threads, as their copy has recorded them, and what the proof knows of them besides.
-  StoreRecord record_of(TensorMap to, int buffer, const TilePart& at, const RegisterLayout& panel) const {
-    const ThreadCopyRecord copied = std::move(kernel().thread_copies.back());
-    kernel().thread_copies.pop_back();
+  // The writes of threads, as their copy has recorded them.
+  StoreRecord record_of(int buffer, const TilePart& at) const {
     StoreRecord record;
-    record.tile = copied.view.tile;
+    record.written = std::move(kernel().thread_copies.back());
+    kernel().thread_copies.pop_back();
+    record.tile = record.written.view.tile;
     for (int group = 0; group < detail::warpgroups_in_role(); ++group)
       record.stages.push_back(group * options_.buffers + buffer);
-    record.map = builder_.signature().parameters[builder_.parameter_index(to)].name;
     record.transposed = options_.transposed;
     record.first_col = at.col;
     record.cols = at.cols;
-    const int values = copied.values();
-    for (int access = 0; access < static_cast<int>(copied.addresses.size()) / copied.threads; ++access) {
-      StoreRecord::Write write{copied.bytes, copied.matrices, copied.trans, {}, {}, {}};
-      auto first = copied.addresses.begin() + static_cast<std::ptrdiff_t>(access) * copied.threads;
-      write.addresses.assign(first, first + copied.threads);
-      for (int thread = 0; thread < copied.threads; ++thread) {
-        const int made = copied.exchange ? copied.exchange->made(thread, access) : access;
-        for (int v = made * values; v < (made + 1) * values; ++v) {
-          write.held.push_back(at.col / 2 + v);
-          write.coordinates.push_back({panel.row(thread, v), at.col + panel.col(thread, v)});
-        }
-      }
-      record.writes.push_back(std::move(write));
-    }
     return record;
   }
 

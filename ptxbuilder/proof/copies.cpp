@@ -9,44 +9,41 @@ namespace ptxbuilder::detail {
 namespace {
 
 // Element i of a box, the first dimension innermost, in the view.
-Element element_of(const CopyRecord& copy, const CopyRecord::Slice& slice, const CopyRecord::Box& box,
-                   uint32_t i) {
-  Element e{slice.coordinate + box.rows, box.cols};
+Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& box, uint32_t i) {
+  Element e;
   for (size_t d = 0; d < copy.steps.size(); ++d) {
     const uint32_t extent = copy.recipe.box[d];
-    e.row += static_cast<int>(i % extent) * copy.steps[d].rows;
-    e.col += static_cast<int>(i % extent) * copy.steps[d].cols;
+    const auto at = static_cast<int>(box.start[d] + i % extent);
+    e.row += at * copy.steps[d].rows;
+    e.col += at * copy.steps[d].cols;
     i /= extent;
   }
   return e;
 }
 
 // "x and z"
-std::string axes_text(const CopyRecord& copy) {
+std::string axes_text(const MulticastGroups& groups) {
   std::vector<char> names;
   for (size_t i = 0; i < 3; ++i)
-    if (copy.axes[i]) names.push_back("xyz"[i]);
+    if (groups.axes[i]) names.push_back("xyz"[i]);
   return fmt::format("{}", fmt::join(names, " and "));
 }
 
-// Which group a CTA is in, by the rank of its first, and its place there: along the shared axes, the first
-// innermost.
-struct PlaceInCluster {
-  int group = 0, place = 0;
-  PlaceInCluster(const CopyRecord& copy, int rank) {
-    for (int i = 0, step = 1, before = 1; i < 3; ++i) {
-      const auto axis = static_cast<size_t>(i);
-      const int extent = copy.cluster[axis], at = rank / step % extent;
-      if (copy.axes[axis]) {
-        place += at * before;
-        before *= extent;
-      } else {
-        group += at * step;
-      }
-      step *= extent;
-    }
-  }
-};
+int ctas(const MulticastGroups& groups) { return groups.extents[0] * groups.extents[1] * groups.extents[2]; }
+
+// (x, y, z) of a rank.
+std::array<int64_t, 3> place_of(const MulticastGroups& groups, int rank) {
+  const int x = groups.extents[0], y = groups.extents[1];
+  return {rank % x, rank / x % y, rank / x / y};
+}
+
+// CTAs share a load where they differ along the axes alone.
+bool share(const MulticastGroups& groups, int one, int other) {
+  const auto at = place_of(groups, one), beside = place_of(groups, other);
+  for (size_t i = 0; i < 3; ++i)
+    if (!groups.axes[i] && at[i] != beside[i]) return false;
+  return true;
+}
 
 // One copy, to every CTA and stage, and from wherever its view may begin.
 class Copy {
@@ -55,50 +52,48 @@ class Copy {
       : copy_(copy), tile_(tile), images_(images), reads_(reads) {}
 
   Tried run() {
-    const int ctas = copy_.cluster[0] * copy_.cluster[1] * copy_.cluster[2];
-    for (int receiver = 0; receiver < ctas && !tried_.counterexample; ++receiver) {
-      const std::vector<int> slices = slices_for(receiver);
-      if (slices.empty() && copy_.masks.empty()) continue;
+    const int receivers = copy_.groups.count() > 1 ? ctas(copy_.groups) : 1;
+    for (int receiver = 0; receiver < receivers && !tried_.counterexample; ++receiver) {
+      const std::vector<int64_t> parts = parts_for(receiver);
       for (Element corner : corners(copy_.view, tile_))
         for (int stage = 0; stage < tile_.stages && !tried_.counterexample; ++stage)
-          bring(corner, slices, stage);
+          bring(corner, parts, stage);
     }
     return std::move(tried_);
   }
 
  private:
-  // The slices that arrive at a CTA of the cluster.
-  std::vector<int> slices_for(int receiver) {
-    if (copy_.masks.empty()) return receiver == 0 ? std::vector<int>{0} : std::vector<int>{};
-    std::vector<int> slices;
-    const PlaceInCluster to(copy_, receiver);
-    for (int sender = 0; sender < static_cast<int>(copy_.masks.size()); ++sender) {
-      if (!(copy_.masks[static_cast<size_t>(sender)] >> receiver & 1)) continue;
-      const PlaceInCluster from(copy_, sender);
-      if (from.group != to.group)
+  // The parts of the copy that arrive at a CTA of the cluster.
+  std::vector<int64_t> parts_for(int receiver) {
+    const MulticastGroups& groups = copy_.groups;
+    if (groups.count() == 1) return {0};
+    std::vector<int64_t> parts;
+    for (int sender = 0; sender < ctas(groups); ++sender) {
+      const auto at = place_of(groups, sender);
+      if (!(groups.first_mask << groups.first_rank(at) >> receiver & 1)) continue;
+      if (!share(groups, sender, receiver))
         return fail({.operation = fmt::format("tma_load of '{}'", copy_.map),
                      .reason = fmt::format(
                          "the CTA of rank {} sends to the one of rank {}, which is not beside it along {}",
-                         sender, receiver, axes_text(copy_)),
+                         sender, receiver, axes_text(groups)),
                      .where = copy_.where}),
-               slices;
-      slices.push_back(from.place);
+               parts;
+      parts.push_back(groups.place(at));
     }
-    return slices;
+    return parts;
   }
 
   // One copy to one stage of one CTA: every element of the view once, and nothing else.
-  void bring(Element corner, const std::vector<int>& slices, int stage) {
+  void bring(Element corner, const std::vector<int64_t>& parts, int stage) {
     Image& image = images_[static_cast<size_t>(stage)];
     std::vector<bool> seen(static_cast<size_t>(copy_.view.rows) * static_cast<size_t>(copy_.view.cols));
     const std::string operation =
         fmt::format("{} of '{}'", copy_.is_store ? "tma_store" : "tma_load", copy_.map);
     const int64_t stage_start = int64_t{tile_.offset} + int64_t{stage} * tile_.stage_bytes;
-    for (int s : slices) {
-      const CopyRecord::Slice& slice = copy_.slices[static_cast<size_t>(s)];
-      for (int b = slice.first_box; b < slice.first_box + slice.boxes; ++b) {
-        const CopyRecord::Box& box = copy_.boxes.at(static_cast<size_t>(b));
-        const int64_t start = start_of(tile_, stage, {corner.row + slice.first_row, corner.col}) + box.bytes;
+    for (int64_t part : parts) {
+      for (int b = 0; b < copy_.boxes.boxes_of_part(); ++b) {
+        const auto box = copy_.boxes.box(part, b);
+        const int64_t start = start_of(tile_, stage, corner) + box.bytes;
         if (start % 128 != 0)
           return fail({.operation = operation,
                        .address = start - stage_start,
@@ -108,7 +103,7 @@ class Copy {
         uint32_t count = 1;
         for (uint32_t extent : copy_.recipe.box) count *= extent;
         for (uint32_t i = 0; i < count; ++i) {
-          const auto [row, col] = element_of(copy_, slice, box, i);
+          const auto [row, col] = element_of(copy_, box, i);
           const int64_t at = where_tma_puts(copy_.recipe, static_cast<uint32_t>(start), i) - stage_start;
           const Element element{corner.row + row, corner.col + col};
           std::optional<Element> there = image.at(at);
@@ -121,7 +116,7 @@ class Copy {
                          .reason = reason,
                          .where = copy_.where});
           };
-          if (row >= copy_.view.rows || col >= copy_.view.cols)
+          if (row < 0 || col < 0 || row >= copy_.view.rows || col >= copy_.view.cols)
             return refuse(fmt::format("the box brings it, but the view has {} x {} elements", copy_.view.rows,
                                       copy_.view.cols));
           if (!image.holds(at)) return refuse(fmt::format("a stage has {} B", tile_.stage_bytes));
@@ -162,13 +157,14 @@ Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image
 }
 
 std::string text_of(const CopyRecord& copy, const TileRecord& tile) {
-  std::string shared = copy.masks.empty()
-                           ? ""
-                           : fmt::format(", in {} slices for {} CTAs along {}", copy.slices.size(),
-                                         copy.slices.size(), axes_text(copy));
-  std::string boxes =
-      fmt::format("{} of {}{}", copy.boxes.size() == 1 ? "1 box" : fmt::format("{} boxes", copy.boxes.size()),
-                  fmt::join(copy.recipe.box, "x"), shared);
+  const int parts = copy.groups.count();
+  const std::string shared = parts == 1
+                                 ? ""
+                                 : fmt::format(", {} for each of {} CTAs along {}",
+                                               copy.boxes.boxes_of_part(), parts, axes_text(copy.groups));
+  const std::string boxes = fmt::format(
+      "{} of {}{}", copy.boxes.count() == 1 ? "1 box" : fmt::format("{} boxes", copy.boxes.count()),
+      fmt::join(copy.recipe.box, "x"), shared);
   const std::string view = view_text(copy.view, tile);
   return copy.is_store ? fmt::format("tma_store: {} -> {}: {}", view, copy.map, boxes)
                        : fmt::format("tma_load: {} -> {}: {}", copy.map, view, boxes);

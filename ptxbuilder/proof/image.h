@@ -60,6 +60,9 @@ inline int64_t start_of(const TileRecord& tile, int stage, Element corner) {
 std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile);
 std::string view_text(const ViewRecord& view, const TileRecord& tile);
 
+// Where value `i` of what a thread holds of an access lies, in bytes from the view's start.
+int address_of(const ThreadCopyRecord& copy, int access, int thread, int i);
+
 // What one part of a proof yields.
 struct Tried {
   uint64_t elements = 0;
@@ -85,7 +88,7 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
                       Image& image);
 // The registers of an mma.sync are those of one 16 x k part of A and 8 x k part of B, of the same k.
 Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma);
-// Accumulators reach the tensor's elements that are theirs.
+// The elements of a register tile reach those of the tensor that are theirs.
 Tried try_store(const KernelRecord& kernel, const StoreRecord& store);
 
 }  // namespace ptxbuilder::detail

@@ -115,7 +115,8 @@ class Prover {
     const TileRecord& tile = record_.tiles[static_cast<size_t>(store.tile)];
     take(try_store(record_, store),
          fmt::format("store: accumulators{} -> {} -> {}: boxes of {}", store.transposed ? ", transposed" : "",
-                     tile.text, store.map, fmt::join(store.recipe.box, "x")),
+                     tile.text, store.pieces.at(0).copy.map,
+                     fmt::join(store.pieces.at(0).copy.recipe.box, "x")),
          store.where);
   }
 

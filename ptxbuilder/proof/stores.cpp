@@ -1,4 +1,4 @@
-// The proof of the way out: each accumulator reaches its element of the tensor.
+// The proof of the way out: each element of a register tile reaches its element of the tensor.
 #include <fmt/format.h>
 
 #include "ptxbuilder/proof/image.h"
@@ -6,21 +6,12 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kThreads = 128, kWarp = 32, kMatrixRows = 8, kBlockRows = 64;
+constexpr int kThreads = 128, kWarp = 32, kBlockRows = 64;
 
 // Accumulator `i` of a thread (PTX ISA, wgmma.mma_async, "Register Fragments").
 Element accumulator(int thread, int i) {
   const int lane = thread % kWarp, warp = thread / kWarp;
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
-}
-
-// Where value `i` of what a thread gives lies, from the buffer's start: see stmatrix in proof_threads.cpp.
-int address_of(const StoreRecord::Write& write, int size, int thread, int i) {
-  if (write.matrices == 0) return write.addresses[static_cast<size_t>(thread)] + i * size;
-  const int lane = thread % kWarp, held = 4 / size, matrix = i / held, e = i % held;
-  const int row = write.trans ? lane % 4 * 2 + e : lane / 4;
-  const int within = write.trans ? lane / 4 * size : lane % 4 * 4 + e * size;
-  return write.addresses[static_cast<size_t>(thread - lane + kMatrixRows * matrix + row)] + within;
 }
 
 // One buffer: which accumulator lies at each element.
@@ -34,75 +25,84 @@ class Buffer {
         stored_(static_cast<size_t>(kBlockRows * store.cols), false) {}
 
   Tried run() {
-    for (size_t i = 0; i < store_.writes.size() && !tried_.counterexample; ++i) write(i);
-    for (const StoreRecord::Box& box : store_.boxes)
-      if (!tried_.counterexample) read(box);
+    for (int i = 0; i < store_.written.accesses() && !tried_.counterexample; ++i) write(i);
+    for (const StoreRecord::Piece& piece : store_.pieces)
+      for (int i = 0; i < piece.copy.boxes.count() && !tried_.counterexample; ++i) read(piece, i);
     for (size_t i = 0; i < stored_.size() && !tried_.counterexample; ++i)
       if (!stored_[i])
         fail("tma_store", element(static_cast<int>(i)), std::nullopt, std::nullopt, "no box brings it");
-    for (size_t i = 0; i < store_.writes.size() && !tried_.counterexample; ++i) tell(i);
+    for (int i = 0; i < store_.written.accesses() && !tried_.counterexample; ++i) tell(i);
     return std::move(tried_);
   }
 
  private:
-  void write(size_t number) {
-    const StoreRecord::Write& w = store_.writes[number];
+  // What the register that an access takes value `i` from holds.
+  Element held(int access, int thread, int i) const {
+    return accumulator(thread, store_.first_col / 2 + store_.written.value(thread, access, i));
+  }
+
+  void write(int access) {
+    const ThreadCopyRecord& w = store_.written;
     const int size = size_of(tile_.dtype), aligned = w.matrices > 0 ? 16 : w.bytes;
-    tried_.bank_ways = std::max(tried_.bank_ways, bank_ways(w.addresses, start_, w.bytes, w.matrices));
+    tried_.bank_ways = std::max(
+        tried_.bank_ways,
+        bank_ways(std::span(w.addresses).subspan(w.index(access, 0), kThreads), start_, w.bytes, w.matrices));
     for (int thread = 0; thread < kThreads; ++thread) {
-      const std::string operation = text_of(w, number, thread);
-      const int64_t named = w.addresses[static_cast<size_t>(thread)];
+      const std::string operation = text_of(access, thread);
+      const int64_t named = w.addresses[w.index(access, thread)];
       if ((start_ + named) % aligned != 0)
         return fail(operation, std::nullopt, std::nullopt, named,
                     fmt::format("no multiple of {} B", aligned));
-      for (size_t i = 0; i < w.held.size() / kThreads; ++i) {
-        const Element held = accumulator(thread, w.held[number_of(w, thread, i)]);
-        const int64_t at = address_of(w, size, thread, static_cast<int>(i));
-        if (!holds(at)) return fail(operation, held, std::nullopt, at, "beside the buffer");
-        if (there(at)) return fail(operation, held, there(at), at, "two elements at one address");
-        lies_[static_cast<size_t>(at / size)] = held;
+      for (int i = 0; i < w.values(); ++i) {
+        const Element held_here = held(access, thread, i);
+        const int64_t at = address_of(w, access, thread, i);
+        if (!holds(at)) return fail(operation, held_here, std::nullopt, at, "beside the buffer");
+        if (there(at)) return fail(operation, held_here, there(at), at, "two elements at one address");
+        lies_[static_cast<size_t>(at / size)] = held_here;
       }
     }
   }
 
-  static size_t number_of(const StoreRecord::Write& w, int thread, size_t i) {
-    return static_cast<size_t>(thread) * (w.held.size() / kThreads) + i;
-  }
-  static std::string text_of(const StoreRecord::Write& w, size_t number, int thread) {
-    return fmt::format("{} {}, thread {}", w.matrices > 0 ? "stmatrix" : "st.shared", number, thread);
+  std::string text_of(int access, int thread) const {
+    return fmt::format("{} {}, thread {}", store_.written.matrices > 0 ? "stmatrix" : "st.shared", access,
+                       thread);
   }
 
-  // What an epilogue has been told of the elements of an instruction.
-  void tell(size_t number) {
-    const StoreRecord::Write& w = store_.writes[number];
+  // What an epilogue has been told of the elements of an access.
+  void tell(int access) {
     for (int thread = 0; thread < kThreads; ++thread)
-      for (size_t i = 0; i < w.held.size() / kThreads; ++i) {
-        const Element held = accumulator(thread, w.held[number_of(w, thread, i)]);
-        const Element told = w.coordinates[number_of(w, thread, i)];
-        if (!(told == held))
-          return fail(text_of(w, number, thread), held, told, std::nullopt,
+      for (int i = 0; i < store_.written.values(); ++i) {
+        const Element in_buffer = store_.written.element(access, thread, i), its = held(access, thread, i);
+        const Element told = store_.transposed ? Element{in_buffer.col, store_.first_col + in_buffer.row}
+                                               : Element{in_buffer.row, store_.first_col + in_buffer.col};
+        if (!(told == its))
+          return fail(text_of(access, thread), its, told, std::nullopt,
                       "the epilogue is told of that element");
       }
   }
 
-  void read(const StoreRecord::Box& box) {
-    const TensorMapRecipe& recipe = store_.recipe;
-    const int64_t start = start_ + box.bytes;
+  void read(const StoreRecord::Piece& piece, int number) {
+    const CopyRecord& copy = piece.copy;
+    const TensorMapRecipe& recipe = copy.recipe;
+    const auto box = copy.boxes.box(int64_t{0}, number);
+    // A view of the buffer begins at a row of its own.
+    const int64_t begin = int64_t{copy.view.first_row.value_or(0)} * tile_.row_bytes + box.bytes,
+                  start = start_ + begin;
     const uint32_t count = recipe.box[0] * recipe.box[1];
-    if (start % 128 != 0)
-      return fail("tma_store", std::nullopt, std::nullopt, box.bytes, "no multiple of 128 B");
+    if (start % 128 != 0) return fail("tma_store", std::nullopt, std::nullopt, begin, "no multiple of 128 B");
     for (uint32_t i = 0; i < count; ++i) {
-      const auto along = static_cast<int>(i % recipe.box[0]), across = static_cast<int>(i / recipe.box[0]);
-      const Element wanted = store_.transposed ? Element{box.row + along, box.col + across}
-                                               : Element{box.row + across, box.col + along};
+      const auto along = static_cast<int>(box.start[0] + i % recipe.box[0]),
+                 across = static_cast<int>(box.start[1] + i / recipe.box[0]);
+      const Element wanted = store_.transposed ? Element{along, piece.first_col + across}
+                                               : Element{across, piece.first_col + along};
       const int64_t at = int64_t{where_tma_puts(recipe, static_cast<uint32_t>(start), i)} - start_;
       if (!holds(at) || !(there(at) == wanted))
         return fail(
-            fmt::format("tma_store of '{}'", store_.map), wanted, holds(at) ? there(at) : std::nullopt, at,
+            fmt::format("tma_store of '{}'", copy.map), wanted, holds(at) ? there(at) : std::nullopt, at,
             holds(at) && there(at) ? "TMA stores another element" : "TMA stores what no thread has written");
       if (wanted.row >= kBlockRows || wanted.col < store_.first_col ||
           wanted.col >= store_.first_col + store_.cols)
-        return fail(fmt::format("tma_store of '{}'", store_.map), wanted, std::nullopt, at,
+        return fail(fmt::format("tma_store of '{}'", copy.map), wanted, std::nullopt, at,
                     fmt::format("of columns {} to {}", store_.first_col, store_.first_col + store_.cols - 1));
       stored_[static_cast<size_t>((wanted.col - store_.first_col) * kBlockRows + wanted.row)] = true;
       ++tried_.elements;

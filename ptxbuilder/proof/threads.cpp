@@ -10,32 +10,25 @@ using Kind = ThreadCopyRecord::Kind;
 
 constexpr int kWarp = 32, kRows = 8, kRowBytes = 16;  // of an 8x8 matrix
 
-size_t index_of(const ThreadCopyRecord& copy, int access, int thread) {
-  return static_cast<size_t>(access) * static_cast<size_t>(copy.threads) + static_cast<size_t>(thread);
-}
+}  // namespace
 
-int accesses(const ThreadCopyRecord& copy) { return static_cast<int>(copy.addresses.size()) / copy.threads; }
-
-// Where value `i` of what a thread holds of an access lies, in bytes from the view's start. ldmatrix and
-// stmatrix (PTX ISA): lane l names row l % 8 of matrix l / 8, and holds of each matrix 4 bytes of row l / 4,
-// or with .trans of column l / 4.
+// ldmatrix and stmatrix (PTX ISA): lane l names row l % 8 of matrix l / 8, and holds of each matrix 4 bytes
+// of row l / 4, or with .trans of column l / 4.
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i) {
   const int size = size_of(copy.dtype);
-  if (copy.matrices == 0) return copy.addresses[index_of(copy, access, thread)] + i * size;
+  if (copy.matrices == 0) return copy.addresses[copy.index(access, thread)] + i * size;
   const int lane = thread % kWarp, held = 4 / size, matrix = i / held, e = i % held;
   const int row = copy.trans ? lane % 4 * 2 + e : lane / 4;
   const int within = copy.trans ? lane / 4 * size : lane % 4 * 4 + e * size;
-  return copy.addresses[index_of(copy, access, thread - lane + kRows * matrix + row)] + within;
+  return copy.addresses[copy.index(access, thread - lane + kRows * matrix + row)] + within;
 }
-
-}  // namespace
 
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image) {
   Tried tried;
   const int64_t stage_start = start_of(tile, stage, {}), start = start_of(tile, stage, corner);
   const int aligned = copy.matrices > 0 ? kRowBytes : copy.bytes, values = copy.values();
-  for (int access = 0; access < accesses(copy); ++access)
+  for (int access = 0; access < copy.accesses(); ++access)
     for (int thread = 0; thread < copy.threads; ++thread) {
       auto refuse = [&](const std::string& reason, int64_t at, std::optional<Element> wanted) {
         Counterexample wrong{.operation = fmt::format("{}: access {}, thread {}", copy.text, access, thread)};
@@ -49,13 +42,12 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
         tried.counterexample = std::move(wrong);
         return tried;
       };
-      const int64_t named = start + copy.addresses[index_of(copy, access, thread)];
+      const int64_t named = start + copy.addresses[copy.index(access, thread)];
       if (named % aligned != 0)
         return refuse(fmt::format("no multiple of {} B", aligned), named - stage_start, std::nullopt);
       for (int i = 0; i < values; ++i) {
         const int64_t at = start + address_of(copy, access, thread, i) - stage_start;
-        const Element within = copy.elements[index_of(copy, access, thread) * static_cast<size_t>(values) +
-                                             static_cast<size_t>(i)];
+        const Element within = copy.element(access, thread, i);
         const Element wanted{corner.row + within.row, corner.col + within.col};
         if (!image.holds(at)) return refuse(fmt::format("a stage has {} B", tile.stage_bytes), at, wanted);
         if (within.row >= copy.view.rows || within.col >= copy.view.cols)
@@ -73,12 +65,11 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
         ++tried.elements;
       }
     }
-  for (int access = 0; copy.kind != Kind::from_global && access < accesses(copy); ++access)
+  for (int access = 0; copy.kind != Kind::from_global && access < copy.accesses(); ++access)
     tried.bank_ways = std::max(
         tried.bank_ways,
-        bank_ways(
-            std::span(copy.addresses).subspan(index_of(copy, access, 0), static_cast<size_t>(copy.threads)),
-            start, copy.bytes, copy.matrices));
+        bank_ways(std::span(copy.addresses).subspan(copy.index(access, 0), static_cast<size_t>(copy.threads)),
+                  start, copy.bytes, copy.matrices));
   return tried;
 }
 

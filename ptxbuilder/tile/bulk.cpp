@@ -39,7 +39,8 @@ namespace detail {
 
 void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
   namespace rows = isa::rows_def;
-  const int count = ctas_along(to.multicast_axes());
+  const MulticastGroups groups = multicast_groups(to.multicast_axes());
+  const int count = groups.count();
   const uint32_t bytes = bulk_bytes(to.place(), type, start, count, "bulk_load");
   if (to.fill() != OobFill::zero)
     throw Error(fmt::format("bulk_load: a view with {} outside: a bulk copy has no tensor to be outside of",
@@ -49,11 +50,11 @@ void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
   smem place = to.place().address();
   std::optional<u16> mask;
   if (count > 1) {
-    const ClusterGroup group = cluster_group(to.multicast_axes());
-    u32 part = group.index * bytes;
+    const GroupMember member = group_member(groups);
+    u32 part = member.place.value() * bytes;
     source = source + u64(part);
     place = place + part;
-    mask = group.mask;
+    mask = member.mask;
   }
   const std::optional<u64> policy = cache_policy(to.eviction());
   std::vector<Argument> arguments = {place, source, u32(bytes), *to.barrier()};

@@ -36,8 +36,6 @@ std::vector<int> arrivals(int stages, int consumers, int peers) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-ClusterAxes axis(size_t i) { return static_cast<ClusterAxis>(i); }
-
 // A load into a stage brings all its bytes, and only to CTAs that say when they have read the stage before.
 void check_stage_view(const LoadView& view, const detail::Ring& ring) {
   if (view.condition())
@@ -53,14 +51,15 @@ void check_stage_view(const LoadView& view, const detail::Ring& ring) {
     throw Error(fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes",
                             place.row_count(), place.tile().cols(), place.whole().describe()));
   const ClusterAxes axes = view.multicast_axes();
-  const int count = detail::ctas_along(axes);
+  const MulticastGroups groups = detail::multicast_groups(axes);
+  const int count = groups.count();
   if (count > 1 && ring.peers == 1)
     throw Error(
         fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one "
                     "alone release; make the pipeline with Producers::cluster",
                     count));
   for (size_t i = 0; i < 3; ++i)
-    if (const int along = detail::ctas_along(axis(i)); axes.has(i) && !ring.axes.has(i) && along > 1)
+    if (const int along = groups.extents[i]; axes.has(i) && !ring.axes.has(i) && along > 1)
       throw Error(
           fmt::format("tma_load: {} CTAs along {} share the load into a stage that is released "
                       "along other axes; name that axis to the pipeline",
@@ -151,7 +150,7 @@ Stage Producer::acquire(Where where) {
                         "its consumers would wait for ever",
                         ring->tiles[i].describe(), i));
     for (size_t i = 0; i < 3; ++i)
-      if (const int along = detail::ctas_along(axis(i));
+      if (const int along = detail::multicast_groups(ring->axes).extents[i];
           ring->axes.has(i) && !site->shared.has(i) && along > 1)
         throw Error(
             fmt::format("acquire: {} CTAs along {} release this stage and share none of its loads, "

@@ -11,44 +11,38 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// The part of a view that this CTA fetches for its line of CTAs.
-struct Part {
-  TileView view;
-  u32 first_row;
-  u16 mask;
-};
-
-Part part_of(const LoadView& view, std::string_view operation) {
-  const int count = ctas_along(view.multicast_axes()), all = view.place().row_count();
-  if (all % (8 * count) != 0)
-    throw Error(fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation, all, count));
-  const ClusterGroup group = cluster_group(view.multicast_axes());
-  const int rows = all / count;
-  u32 first = group.index * rows;
-  return {view.place().rows(first, rows), first, group.mask};
-}
-
-// The same for every CTA, as numbers.
-void record_slices(CopyRecord& record, const TileView& view, ClusterAxes axes) {
-  const int count = ctas_along(axes), rows = view.row_count() / count;
-  for (int i = 0; i < count; ++i)
-    record.slices.push_back({i * rows, i * rows, 0, static_cast<int>(record.boxes.size())});
-  if (count > 1) record_group(record, axes);
-}
-
-TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operation) {
+// The boxes of a view, one for each panel; each of `parts` CTAs fetches an equal number of rows of all.
+TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view operation) {
   const SharedTile& tile = view.tile();
+  TmaBoxes boxes;
+  boxes.rank = rank;
+  boxes.parts = parts;
+  boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
+  if (parts == 1) return boxes;
+  if (rank < 2)
+    throw Error(fmt::format("{}: multicast divides rows; give the coordinate of the rows too", operation));
+  const int all = view.row_count(), rows = all / parts;
+  if (all % (8 * parts) != 0)
+    throw Error(fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation, all, parts));
+  boxes.digits.push_back({parts, 1, rows, rows * tile.panel_row_bytes()});
+  return boxes;
+}
+
+// The tensor map for a view that comes in `parts`.
+TensorMapRecipe recipe(const TileView& view, int rank, int parts, std::string_view operation) {
+  const SharedTile& tile = view.tile();
+  const int rows = view.row_count() / parts;
   if (rank < 1 || rank > 5)
     throw Error(fmt::format("{}: a tensor has 1 to 5 coordinates, not {}", operation, rank));
-  if (rank == 1 && view.row_count() != 1)
-    throw Error(fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation,
-                            view.row_count()));
+  if (rank == 1 && rows != 1)
+    throw Error(
+        fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
   TensorMapRecipe r;
   r.dtype = tile.dtype();
   r.swizzle = tile.swizzle();
   r.box.assign(static_cast<size_t>(rank), 1);
   r.box[0] = static_cast<uint32_t>(tile.panel_cols());
-  if (rank > 1) r.box[1] = static_cast<uint32_t>(view.row_count());
+  if (rank > 1) r.box[1] = static_cast<uint32_t>(rows);
   r.element_strides.assign(static_cast<size_t>(rank), 1);
   for (int i = 0; i < rank; ++i)
     if (r.box[static_cast<size_t>(i)] > hopper::box_extent)
@@ -57,58 +51,27 @@ TensorMapRecipe recipe(const TileView& view, int rank, std::string_view operatio
   return r;
 }
 
-// A box for each panel.
-CopyRecord make_record(Builder& builder, bool is_store, TensorMap map, const TileView& view) {
-  const SharedTile& tile = view.tile();
-  const Parameter& parameter = builder.signature().parameters[builder.parameter_index(map)];
+// Everything of a copy of a view but the device's values. The tensor map is bound to it.
+CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const MulticastGroups& groups,
+                const std::vector<u32>& coordinates, std::optional<OobFill> fill,
+                std::string_view operation) {
+  Builder& builder = Builder::current();
+  const int rank = static_cast<int>(coordinates.size());
   CopyRecord record;
   record.is_store = is_store;
+  record.boxes = boxes_of(view, rank, groups.count(), operation);
+  record.groups = groups;
+  bind_tensor_map(map, recipe(view, rank, groups.count(), operation), fill, "a " + view.tile().describe(),
+                  operation);
+  check_innermost(coordinates[0], view.tile().dtype(), operation);
+  const Parameter& parameter = builder.signature().parameters[builder.parameter_index(map)];
   record.view = record_view(TileContext::of(builder).record, view);
   record.map = parameter.name;
   record.recipe = parameter.tensor_map;
-  for (int panel = 0; panel < tile.panels(); ++panel)
-    record.boxes.push_back({tile.linear_offset(0, panel * tile.panel_cols()), 0, panel * tile.panel_cols()});
-  record.steps.resize(record.recipe.box.size());
+  record.steps.resize(static_cast<size_t>(rank));
   record.steps[0].cols = 1;
-  if (record.steps.size() > 1) record.steps[1].rows = 1;
+  if (rank > 1) record.steps[1].rows = 1;
   return record;
-}
-
-// Calls copy(address, coordinates) for each box of a view.
-void each_box(const CopyRecord& record, const TileView& view, std::vector<u32> coordinates,
-              const std::function<void(smem, const std::vector<u32>&)>& copy) {
-  u32 first = coordinates[0];
-  for (const CopyRecord::Box& box : record.boxes) {
-    coordinates[0] = first + box.cols;
-    copy(view.address() + box.bytes, coordinates);
-  }
-}
-
-// What this CTA fetches of a box, and from where.
-struct Fetch {
-  Fetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates,
-        std::optional<OobFill> fill, std::string_view operation)
-      : view(to.view.place()), start(coordinates) {
-    const int rank = static_cast<int>(coordinates.size());
-    if (ctas_along(to.view.multicast_axes()) > 1) {
-      if (rank < 2)
-        throw Error(
-            fmt::format("{}: multicast divides rows; give the coordinate of the rows too", operation));
-      part = part_of(to.view, operation);
-      view = part->view;
-      start[1] = start[1] + part->first_row;
-    }
-    bind_tensor_map(from, recipe(view, rank, operation), fill, "a " + view.tile().describe(), operation);
-    check_innermost(coordinates[0], view.tile().dtype(), operation);
-  }
-
-  std::optional<Part> part;
-  TileView view;
-  std::vector<u32> start;
-};
-
-void append_coordinates(std::vector<Argument>& arguments, const std::vector<u32>& coordinates) {
-  for (u32 c : coordinates) arguments.emplace_back(c);
 }
 
 }  // namespace
@@ -222,69 +185,81 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
   parameter.tensor_map = std::move(wanted);
 }
 
+void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::vector<u32>& coordinates,
+              const std::function<void(smem, const std::vector<Argument>&)>& copy) {
+  for (int i = 0; i < boxes.boxes_of_part(); ++i) {
+    const auto box = boxes.box(part, i);
+    std::vector<Argument> at;
+    for (size_t d = 0; d < coordinates.size(); ++d) at.emplace_back(coordinates[d] + box.start[d].value());
+    copy(start + box.bytes.value(), at);
+  }
+}
+
 void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
   begin_load(to.view, "tma_load");
   const std::optional<u64> policy = cache_policy(to.view.eviction());
-  const Fetch fetch(to, from, coordinates, to.view.fill(), "tma_load");
+  const TileView& place = to.view.place();
+  CopyRecord record = plan(false, from, place, multicast_groups(to.view.multicast_axes()), coordinates,
+                           to.view.fill(), "tma_load");
+  std::optional<GroupMember> member;
+  if (record.groups.count() > 1) member = group_member(record.groups);
   const isa::Row& row = isa::cp_async_bulk_tensor_load(
-      {static_cast<int>(coordinates.size()), fetch.part.has_value(), policy.has_value()});
-  CopyRecord record = make_record(builder, false, from, to.view.place());
-  record_slices(record, to.view.place(), to.view.multicast_axes());
-  each_box(record, fetch.view, fetch.start, [&](smem address, const std::vector<u32>& at) {
-    std::vector<Argument> arguments = {address, from};
-    append_coordinates(arguments, at);
-    arguments.emplace_back(*to.view.barrier());
-    if (fetch.part) arguments.emplace_back(fetch.part->mask);
-    if (policy) arguments.emplace_back(*policy);
-    builder.emit(row, arguments, to.view.condition());
-  });
+      {static_cast<int>(coordinates.size()), member.has_value(), policy.has_value()});
+  each_box(record.boxes, member ? member->place : 0, place.address(), coordinates,
+           [&](smem address, const std::vector<Argument>& at) {
+             std::vector<Argument> arguments = {address, from};
+             arguments.insert(arguments.end(), at.begin(), at.end());
+             arguments.emplace_back(*to.view.barrier());
+             if (member) arguments.emplace_back(member->mask);
+             if (policy) arguments.emplace_back(*policy);
+             builder.emit(row, arguments, to.view.condition());
+           });
   TileContext::of(builder).record.copies.push_back(std::move(record));
 }
 
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
-  check_upright(to.view.place(), "tma_prefetch");
+  const TileView& place = to.view.place();
+  check_upright(place, "tma_prefetch");
   if (to.view.own_barrier() || to.view.eviction() || to.view.fill() != OobFill::zero)
     throw Error(
         "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load "
         "goes; a prefetch completes on nothing and writes nothing");
-  const Fetch fetch(to, from, coordinates, std::nullopt, "tma_prefetch");
+  const CopyRecord prefetched = plan(false, from, place, multicast_groups(to.view.multicast_axes()),
+                                     coordinates, std::nullopt, "tma_prefetch");
+  Index part = 0;
+  if (prefetched.groups.count() > 1) part = group_member(prefetched.groups).place;
   const isa::Row& row = isa::cp_async_bulk_tensor_prefetch(static_cast<int>(coordinates.size()));
-  each_box(make_record(builder, false, from, to.view.place()), fetch.view, fetch.start,
-           [&](smem, const std::vector<u32>& at) {
-             std::vector<Argument> arguments = {from};
-             append_coordinates(arguments, at);
-             builder.emit(row, arguments, to.view.condition());
-           });
+  each_box(prefetched.boxes, part, place.address(), coordinates, [&](smem, const std::vector<Argument>& at) {
+    std::vector<Argument> arguments = {from};
+    arguments.insert(arguments.end(), at.begin(), at.end());
+    builder.emit(row, arguments, to.view.condition());
+  });
 }
 
-void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& view,
-               const std::vector<u32>& coordinates) {
+CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& view,
+                     const std::vector<u32>& coordinates) {
   AtLine line(to.where);
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
-  int rank = static_cast<int>(coordinates.size());
   const TileView& from = view.place();
   check_upright(from, operation);
   if (reduction) check_reduction(*reduction, from.tile().dtype(), operation);
-  bind_tensor_map(to.map, recipe(from, rank, operation), std::nullopt, "a " + from.tile().describe(),
-                  operation);
-  check_innermost(coordinates[0], from.tile().dtype(), operation);
+  CopyRecord record = plan(true, to.map, from, {}, coordinates, std::nullopt, operation);
   const std::optional<u64> policy = cache_policy(view.eviction());
-  const isa::Row& row = isa::cp_async_bulk_tensor_store({rank, reduction, policy.has_value()});
-  Builder& builder = Builder::current(to.where);
-  CopyRecord record = make_record(builder, true, to.map, from);
-  record_slices(record, from, {});
-  each_box(record, from, coordinates, [&](smem address, const std::vector<u32>& at) {
+  const isa::Row& row =
+      isa::cp_async_bulk_tensor_store({static_cast<int>(coordinates.size()), reduction, policy.has_value()});
+  each_box(record.boxes, 0, from.address(), coordinates, [&](smem address, const std::vector<Argument>& at) {
     std::vector<Argument> arguments = {to.map};
-    append_coordinates(arguments, at);
+    arguments.insert(arguments.end(), at.begin(), at.end());
     arguments.emplace_back(address);
     if (policy) arguments.emplace_back(*policy);
-    builder.emit(row, arguments, view.condition());
+    Builder::current().emit(row, arguments, view.condition());
   });
-  TileContext::of(builder).record.copies.push_back(std::move(record));
+  TileContext::of(Builder::current()).record.copies.push_back(record);
+  return record;
 }
 
 }  // namespace ptxbuilder::detail

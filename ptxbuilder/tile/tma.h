@@ -1,6 +1,7 @@
 // Copies of tiles between global and shared memory by TMA (PTX ISA, cp.async.bulk.tensor).
 #pragma once
 
+#include "ptxbuilder/ir/index.h"
 #include "ptxbuilder/tile/copy_view.h"
 #include "ptxbuilder/tile/kernel.h"
 
@@ -35,8 +36,13 @@ struct MapArgument {
 
 void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
-void tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
-               const std::vector<u32>& coordinates);
+// Returns what it has recorded.
+CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
+                     const std::vector<u32>& coordinates);
+
+// Calls copy(address, coordinates) for each box of a part, from where the first of the tile lies and begins.
+void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::vector<u32>& coordinates,
+              const std::function<void(smem, const std::vector<Argument>&)>& copy);
 
 // Runs before the copies of a load: checks that the view has a barrier, tells its stage of the load and,
 // with expecting(), makes the barrier expect the bytes.

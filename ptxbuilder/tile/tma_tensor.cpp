@@ -34,34 +34,23 @@ void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std:
                               operation, d, known->value));
 }
 
-// The coordinates of a box, innermost first. Of a dimension in tiles, the outermost part counts tiles from
-// the slice's start; the parts within begin at 0, but for what the box has moved on.
-std::vector<Argument> coordinates(const TensorCopy& copy, const std::vector<Slice>& slices,
-                                  const Index& box) {
-  using N = LayoutInteger<Index>;
+// Where slices begin along the dimensions of the tensor map, innermost first. Of a dimension in tiles, the
+// outermost part counts tiles from the slice's start, and the parts within begin at 0.
+std::vector<u32> coordinates(const TensorCopy& copy, const std::vector<Slice>& slices) {
   const std::vector<TensorMode>& modes = copy.map_modes();
-  const std::vector<Index> starts = copy.box_start_of(box);
-  std::vector<Argument> result;
+  std::vector<u32> result;
   for (size_t m = modes.size(); m-- > 0;) {
     const TensorMode& mode = modes[m];
-    const auto d = static_cast<size_t>(mode.dimension);
-    if (!mode.parts.empty()) {
-      u32 sum = 0;
-      for (const TensorMode::Part& part : mode.parts)
-        sum = sum + slices[static_cast<size_t>(part.dimension)].start * static_cast<uint32_t>(part.steps);
-      result.emplace_back(sum);
-      continue;
-    }
+    const u32 start = slices[static_cast<size_t>(mode.dimension)].start;
     bool outermost = true;
     for (const TensorMode& other : modes)
       outermost = outermost && (other.dimension != mode.dimension || other.step <= mode.step);
-    const Index moved = N::divide(starts[d], Index(mode.step));
-    if (outermost)
-      result.emplace_back(
-          (mode.step == 1 ? slices[d].start : slices[d].start / static_cast<uint32_t>(mode.step)) +
-          moved.value());
-    else
-      result.emplace_back(N::remainder(moved, Index(mode.extent)).value());
+    u32 first = 0;
+    for (const TensorMode::Part& part : mode.parts)
+      first = first + slices[static_cast<size_t>(part.dimension)].start * static_cast<uint32_t>(part.steps);
+    if (mode.parts.empty() && outermost)
+      first = mode.step == 1 ? start : start / static_cast<uint32_t>(mode.step);
+    result.push_back(first);
   }
   return result;
 }
@@ -92,38 +81,27 @@ void check_view(const TensorCopy& copy, const TileView& view, std::string_view o
                     operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
 }
 
-// What the copy does, for `count` CTAs that share it.
-CopyRecord make_record(const TensorCopy& copy, bool is_store, TensorMap map, const TileView& view,
-                       int count) {
+// Everything of a copy of a view but the device's values.
+CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const TileView& view,
+                const MulticastGroups& groups) {
   Builder& builder = Builder::current();
   CopyRecord record;
   record.is_store = is_store;
   record.view = detail::record_view(detail::TileContext::of(builder).record, view);
   record.map = builder.signature().parameters[builder.parameter_index(map)].name;
   record.recipe = copy.recipe();
+  record.boxes = copy.boxes();
+  record.groups = groups;
   const size_t last = copy.extents().size() - 1;
   // By which the number of the view's row grows along a dimension.
   std::vector<int64_t> rows(last + 1, 1);
   for (size_t d = last; d-- > 1;) rows[d - 1] = rows[d] * copy.extents()[d];
-  auto moved = [&](size_t d, int64_t steps) {
-    return d == last ? CopyRecord::Step{0, static_cast<int>(steps)}
-                     : CopyRecord::Step{static_cast<int>(steps * rows[d]), 0};
-  };
-  for (int i = 0; i < copy.boxes(); ++i) {
-    CopyRecord::Box box{copy.box_offset(i), 0, 0};
-    for (size_t d = 0; d <= last; ++d) {
-      const CopyRecord::Step by = moved(d, copy.box_start(i)[d]);
-      box.rows += by.rows;
-      box.cols += by.cols;
-    }
-    record.boxes.push_back(box);
-  }
   for (size_t m = copy.map_modes().size(); m-- > 0;) {
     const TensorMode& mode = copy.map_modes()[m];
-    record.steps.push_back(moved(static_cast<size_t>(mode.dimension), mode.step));
+    const auto d = static_cast<size_t>(mode.dimension);
+    record.steps.push_back(d == last ? CopyRecord::Step{0, static_cast<int>(mode.step)}
+                                     : CopyRecord::Step{static_cast<int>(mode.step * rows[d]), 0});
   }
-  const int each = copy.boxes() / count;
-  for (int i = 0; i < count; ++i) record.slices.push_back({0, 0, i * each, each});
   return record;
 }
 
@@ -134,13 +112,31 @@ void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy,
   check_slices(copy, slices, operation);
   detail::bind_tensor_map(to, copy.recipe(), std::nullopt, copy.describe(), operation);
   const isa::Row& row = isa::cp_async_bulk_tensor_store({copy.map_rank(), reduction, policy.has_value()});
-  for (int i = 0; i < copy.boxes(); ++i) {
-    std::vector<Argument> arguments = {to}, at = coordinates(copy, slices, Index(i));
-    arguments.insert(arguments.end(), at.begin(), at.end());
-    arguments.emplace_back(from + copy.box_offset(i));
-    if (policy) arguments.emplace_back(*policy);
-    Builder::current().emit(row, arguments, condition);
-  }
+  detail::each_box(copy.boxes(), 0, from, coordinates(copy, slices),
+                   [&](smem address, const std::vector<Argument>& at) {
+                     std::vector<Argument> arguments = {to};
+                     arguments.insert(arguments.end(), at.begin(), at.end());
+                     arguments.emplace_back(address);
+                     if (policy) arguments.emplace_back(*policy);
+                     Builder::current().emit(row, arguments, condition);
+                   });
+}
+
+// Loads the boxes that this CTA fetches; `member` is none where it fetches all.
+void load_boxes(const TensorCopy& copy, const std::optional<detail::GroupMember>& member, smem to,
+                TensorMap from, const std::vector<Slice>& slices, smem barrier,
+                const std::optional<u64>& policy, const std::optional<pred>& condition) {
+  const isa::Row& row =
+      isa::cp_async_bulk_tensor_load({copy.map_rank(), member.has_value(), policy.has_value()});
+  detail::each_box(copy.boxes(), member ? member->place : 0, to, coordinates(copy, slices),
+                   [&](smem address, const std::vector<Argument>& at) {
+                     std::vector<Argument> arguments = {address, from};
+                     arguments.insert(arguments.end(), at.begin(), at.end());
+                     arguments.emplace_back(barrier);
+                     if (member) arguments.emplace_back(member->mask);
+                     if (policy) arguments.emplace_back(*policy);
+                     Builder::current().emit(row, arguments, condition);
+                   });
 }
 
 void store_view(std::optional<CopyReduction> reduction, const TensorCopy& copy, TensorMap to,
@@ -151,8 +147,7 @@ void store_view(std::optional<CopyReduction> reduction, const TensorCopy& copy, 
   if (reduction) detail::check_reduction(*reduction, copy.dtype(), operation);
   store_boxes(reduction, copy, to, slices, from.place().address(), detail::cache_policy(from.eviction()),
               from.condition());
-  detail::TileContext::of(Builder::current())
-      .record.copies.push_back(make_record(copy, true, to, from.place(), 1));
+  detail::TileContext::of(Builder::current()).record.copies.push_back(plan(copy, true, to, from.place(), {}));
 }
 
 }  // namespace
@@ -219,30 +214,15 @@ void tma_load(const TensorCopy& whole, const LoadView& to, TensorMap from, const
   check_view(whole, to.place(), "tma_load");
   check_slices(whole, slices, "tma_load");
   detail::begin_load(to, "tma_load");
-  const int count = detail::ctas_along(to.multicast_axes());
-  std::optional<detail::ClusterGroup> shared;
-  if (count > 1) shared = detail::cluster_group(to.multicast_axes());
-  const TensorCopy copy = whole.divided(count);
+  const MulticastGroups groups = detail::multicast_groups(to.multicast_axes());
+  std::optional<detail::GroupMember> member;
+  if (groups.count() > 1) member = detail::group_member(groups);
+  const TensorCopy copy = whole.divided(groups.count());
   const std::optional<u64> policy = detail::cache_policy(to.eviction());
   detail::bind_tensor_map(from, copy.recipe(), to.fill(), copy.describe(), "tma_load");
-  const isa::Row& row =
-      isa::cp_async_bulk_tensor_load({copy.map_rank(), shared.has_value(), policy.has_value()});
-  const int each = copy.boxes() / count;
-  smem start = to.place().address();
-  if (shared) start = start + shared->index * (each * copy.box_bytes());
-  for (int i = 0; i < each; ++i) {
-    const Index box = shared ? Index(shared->index * each + i) : Index(i);
-    std::vector<Argument> arguments = {start + copy.box_offset(i), from};
-    const std::vector<Argument> at = coordinates(copy, slices, box);
-    arguments.insert(arguments.end(), at.begin(), at.end());
-    arguments.emplace_back(*to.barrier());
-    if (shared) arguments.emplace_back(shared->mask);
-    if (policy) arguments.emplace_back(*policy);
-    Builder::current().emit(row, arguments, to.condition());
-  }
-  CopyRecord record = make_record(copy, false, from, to.place(), count);
-  if (shared) detail::record_group(record, to.multicast_axes());
-  detail::TileContext::of(Builder::current()).record.copies.push_back(std::move(record));
+  load_boxes(copy, member, to.place().address(), from, slices, *to.barrier(), policy, to.condition());
+  detail::TileContext::of(Builder::current())
+      .record.copies.push_back(plan(copy, false, from, to.place(), groups));
 }
 
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const CopyView& from,
@@ -262,14 +242,7 @@ void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector
   AtLine line(where);
   check_slices(copy, slices, "tma_load");
   detail::bind_tensor_map(from, copy.recipe(), OobFill::zero, copy.describe(), "tma_load");
-  const isa::Row& row = isa::cp_async_bulk_tensor_load({.rank = copy.map_rank()});
-  for (int i = 0; i < copy.boxes(); ++i) {
-    std::vector<Argument> arguments = {to + copy.box_offset(i), from},
-                          at = coordinates(copy, slices, Index(i));
-    arguments.insert(arguments.end(), at.begin(), at.end());
-    arguments.emplace_back(barrier);
-    Builder::current().emit(row, arguments, condition);
-  }
+  load_boxes(copy, std::nullopt, to, from, slices, barrier, std::nullopt, condition);
 }
 
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, smem from,

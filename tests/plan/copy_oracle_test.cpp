@@ -37,7 +37,7 @@ std::string boxes(DType type, const std::string& major, int swizzle, int mn, int
   for (int64_t j = 0; j < k; ++j)
     for (int64_t i = 0; i < mn; ++i) hash.add(lies(along_k ? IntTuple{i, j} : IntTuple{j, i}));
   return fmt::format("tma {} {} {} {} {} | {} | {} | {:016x}", name(type), major, swizzle, mn, k,
-                     copy.boxes(), fmt::join(copy.recipe().box, " "), hash.value);
+                     copy.boxes().count(), fmt::join(copy.recipe().box, " "), hash.value);
 }
 
 std::string addresses(const std::string& instruction, DType type, int swizzle, int rows, int cols) {

@@ -244,7 +244,7 @@ namespace {
 
 // The most words of one bank that threads write at a time: 8 rows of a matrix, or as many lanes as make 128
 // B.
-int most_words(const StoreRecord::Write& write) {
+int most_words(const ThreadCopyRecord& write, int access) {
   const size_t bytes = static_cast<size_t>(write.bytes), together = std::min<size_t>(128 / bytes, 32),
                used = write.matrices > 0 ? 8 * static_cast<size_t>(write.matrices) : 32;
   int most = 0;
@@ -253,7 +253,8 @@ int most_words(const StoreRecord::Write& write) {
     std::map<int, std::set<int>> words;
     for (size_t lane = first; lane < first + together; ++lane)
       for (size_t byte = 0; byte < bytes; byte += 4) {
-        const int word = (write.addresses[lane] + static_cast<int>(byte)) / 4;
+        const int word =
+            (write.addresses[write.index(access, static_cast<int>(lane))] + static_cast<int>(byte)) / 4;
         words[word % 32].insert(word);
       }
     for (const auto& [bank, all] : words) most = std::max(most, static_cast<int>(all.size()));
@@ -289,7 +290,8 @@ TEST_CASE("accumulators are proved to reach their elements") {
           for (const Proof::Link& link : proof.links)
             if (link.text.starts_with("store: accumulators")) ways = std::max(ways, link.bank_ways);
           for (const StoreRecord& record : k.record().stores)
-            for (const StoreRecord::Write& write : record.writes) most = std::max(most, most_words(write));
+            for (int access = 0; access < record.written.accesses(); ++access)
+              most = std::max(most, most_words(record.written, access));
           CHECK(ways == most);
           CHECK(ways == 1);  // pairs of 32-bit elements: by the exchanged order of some threads
           ++built;
@@ -525,6 +527,7 @@ CopyRecord& load_of(KernelRecord& r, std::string_view map) {
     if (copy.map == map) return copy;
   throw Error("no such load");
 }
+ThreadCopyRecord& out_of(KernelRecord& r) { return r.stores.at(0).written; }
 OperandRecord& a_of(KernelRecord& r) { return *r.mmas.at(0).a; }
 OperandRecord& b_of(KernelRecord& r) { return r.mmas.at(0).b; }
 
@@ -587,21 +590,31 @@ const std::vector<Mutant>& mutants() {
        no, no, "no box brings it"},
       {"a box too high", pipelined, [](KernelRecord& r) { load_of(r, "A").recipe.box[1] = 136; }, At{128, 0},
        no, 16384, "the box brings it, but the view has 128 x 64 elements"},
-      {"boxes over each other", tile, [](KernelRecord& r) { load_of(r, "B").boxes[1].bytes = 4096; },
+      {"boxes over each other", tile, [](KernelRecord& r) { load_of(r, "B").boxes.digits[0].bytes = 4096; },
        At{0, 64}, At{32, 0}, 4096, "two elements at one address"},
-      {"boxes exchanged", tile,
-       [](KernelRecord& r) { std::swap(load_of(r, "B").boxes[0].cols, load_of(r, "B").boxes[1].cols); },
-       At{0, 0}, At{0, 64}, 0, "step 0: n 0, k 0"},
-      {"a box twice", tile, [](KernelRecord& r) { load_of(r, "B").boxes[1] = load_of(r, "B").boxes[0]; },
+      {"boxes that begin too near to each other", tile,
+       [](KernelRecord& r) { load_of(r, "B").boxes.digits[0].step = 32; }, At{0, 32}, no, 8192,
+       "it is brought twice"},
+      {"boxes that begin before the view", tile,
+       [](KernelRecord& r) { load_of(r, "B").boxes.digits[0].step = -64; }, At{0, -64}, no, 8192,
+       "the box brings it, but the view has 64 x 128 elements"},
+      {"boxes along the other dimension", tile,
+       [](KernelRecord& r) { load_of(r, "B").boxes.digits[0].dimension = 1; }, At{64, 0}, no, 8192,
+       "the box brings it, but the view has 64 x 128 elements"},
+      {"a box twice", tile,
+       [](KernelRecord& r) {
+         load_of(r, "B").boxes.digits[0].step = 0;
+         load_of(r, "B").boxes.digits[0].bytes = 0;
+       },
        At{0, 0}, At{0, 0}, 0, "it is brought twice"},
-      {"a box is missing", tile, [](KernelRecord& r) { --load_of(r, "B").slices[0].boxes; }, At{0, 64}, no,
-       no, "no box brings it"},
-      {"a box beside the stage", tile, [](KernelRecord& r) { load_of(r, "B").boxes[1].bytes = 16384; },
+      {"a box is missing", tile, [](KernelRecord& r) { --load_of(r, "B").boxes.digits[0].count; }, At{0, 64},
+       no, no, "no box brings it"},
+      {"a box beside the stage", tile, [](KernelRecord& r) { load_of(r, "B").boxes.digits[0].bytes = 16384; },
        At{0, 64}, no, 16384, "a stage has 16384 B"},
       {"a tile between lines", pipelined, [](KernelRecord& r) { r.tiles[1].offset += 64; }, no, no, 0,
        "no multiple of 128 B"},
-      {"a copy of other rows", pipelined, [](KernelRecord& r) { load_of(r, "A").slices[0].first_row = 8; },
-       At{120, 0}, no, 16384, "a stage has 16384 B"},
+      {"a copy of other rows", pipelined, [](KernelRecord& r) { load_of(r, "A").view.first_row = 8; },
+       At{128, 0}, no, 16384, "a stage has 16384 B"},
       {"a store's box", tile, [](KernelRecord& r) { load_of(r, "D").recipe.box[1] /= 2; }, At{32, 0}, no, no,
        "tma_store of 'D'"},
       // ldmatrix.
@@ -620,29 +633,29 @@ const std::vector<Mutant>& mutants() {
        At{0, 16}, At{0, 32}, no, "step 1, thread 0, register 0"},
       // Multicast.
       {"a slice that one CTA does not get", shared_by_two,
-       [](KernelRecord& r) { load_of(r, "B").masks[1] = 2; }, At{128, 0}, no, no, "no box brings it"},
+       [](KernelRecord& r) { load_of(r, "B").groups.first_mask = 1; }, At{0, 0}, no, no, "no box brings it"},
       {"a slice that goes to the other slice's place", shared_by_two,
-       [](KernelRecord& r) { load_of(r, "B").slices[1].first_row = 0; }, At{128, 0}, At{0, 0}, 0,
+       [](KernelRecord& r) { load_of(r, "B").boxes.digits[1].bytes = 0; }, At{128, 0}, At{0, 0}, 0,
        "two elements at one address"},
       {"both CTAs fetch the same rows", shared_by_two,
-       [](KernelRecord& r) { load_of(r, "B").slices[1].coordinate = 0; }, At{0, 0}, no, 16384,
+       [](KernelRecord& r) { load_of(r, "B").boxes.digits[1].step = 0; }, At{0, 0}, no, 16384,
        "it is brought twice"},
-      {"a mask of the other axis", shared_by_four, [](KernelRecord& r) { load_of(r, "A").masks[0] = 0b0011; },
+      {"a mask of the other axis", shared_by_four, [](KernelRecord& r) { load_of(r, "A").groups.first_mask = 0b0011; },
        no, no, no, "the CTA of rank 0 sends to the one of rank 1, which is not beside it along y"},
       // Tensor copies through transforms.
       {"steps of a box exchanged", as_panels,
        [](KernelRecord& r) { std::swap(load_of(r, "A").steps[1], load_of(r, "A").steps[2]); }, At{128, 0}, no,
        no, "the view has 128 x 128 elements"},
-      {"a box of other elements", as_panels, [](KernelRecord& r) { load_of(r, "A").boxes[0].rows = 8; },
+      {"a box of other elements", as_panels, [](KernelRecord& r) { load_of(r, "A").steps[1].rows = 8; },
        At{128, 0}, no, no, "the view has 128 x 128 elements"},
-      {"boxes of the CTAs exchanged in memory", shared_panels,
-       [](KernelRecord& r) { std::swap(load_of(r, "A").boxes[0].bytes, load_of(r, "A").boxes[1].bytes); },
-       At{0, 0}, At{0, 64}, 0, "wgmma reads another element"},
+      {"boxes of the CTAs in one place", shared_panels,
+       [](KernelRecord& r) { load_of(r, "A").boxes.digits[0].bytes = 0; }, At{0, 64}, At{0, 0}, 0,
+       "two elements at one address"},
       {"both CTAs fetch the same boxes", shared_panels,
-       [](KernelRecord& r) { load_of(r, "A").slices[1] = load_of(r, "A").slices[0]; }, At{0, 0}, At{0, 0}, 0,
+       [](KernelRecord& r) { load_of(r, "A").boxes.digits[0] = {2, 0, 0, 0}; }, At{0, 0}, At{0, 0}, 0,
        "it is brought twice"},
       {"a mask along another axis", shared_panels,
-       [](KernelRecord& r) { load_of(r, "A").masks[0] = 0b00000011; }, no, no, no,
+       [](KernelRecord& r) { load_of(r, "A").groups.first_mask = 0b00000011; }, no, no, no,
        "the CTA of rank 0 sends to the one of rank 1, which is not beside it along z"},
       // Copies of threads.
       {"cp.async to another chunk", by_cp_async,
@@ -689,41 +702,41 @@ const std::vector<Mutant>& mutants() {
        At{0, 0}, At{0, 1}, 0, "TMA stores another element"},
       // Accumulators on their way out.
       {"stmatrix to the other half", out_by_matrices,
-       [](KernelRecord&
-              r) { std::swap(r.stores[0].writes[0].addresses[0], r.stores[0].writes[0].addresses[8]); },
+       [](KernelRecord& r) { std::swap(out_of(r).addresses[0], out_of(r).addresses[8]); },
        At{0, 0}, At{8, 0}, 0, "TMA stores another element"},
-      {"stmatrix transposed", out_by_matrices, [](KernelRecord& r) { r.stores[0].writes[0].trans = true; },
+      {"stmatrix transposed", out_by_matrices, [](KernelRecord& r) { out_of(r).trans = true; },
        At{0, 1}, At{1, 0}, 2, "TMA stores another element"},
-      {"registers of stmatrix exchanged", out_by_matrices,
-       [](KernelRecord& r) { std::swap(r.stores[0].writes[0].held[0], r.stores[0].writes[0].held[1]); },
-       At{0, 0}, At{0, 1}, 0, "TMA stores another element"},
+      {"pairs of registers exchanged that are not", out_by_pairs,
+       [](KernelRecord& r) { out_of(r).exchange = Exchange{1, 1}; }, no, no, no, "TMA stores another element"},
       {"stmatrix over what is there", out_by_matrices,
-       [](KernelRecord& r) { r.stores[0].writes[1] = r.stores[0].writes[0]; }, At{0, 0}, At{0, 0}, 0,
-       "two elements at one address"},
-      {"stmatrix is missing", out_by_matrices, [](KernelRecord& r) { r.stores[0].writes.pop_back(); }, no, no,
-       no, "TMA stores what no thread has written"},
+       [](KernelRecord& r) {
+         std::copy_n(out_of(r).addresses.begin(), 128, out_of(r).addresses.begin() + 128);
+       },
+       no, no, no, "two elements at one address"},
+      {"stmatrix is missing", out_by_matrices,
+       [](KernelRecord& r) { out_of(r).addresses.resize(out_of(r).addresses.size() - 128); }, no, no, no,
+       "TMA stores what no thread has written"},
       {"swizzle of the map of stores", out_by_matrices,
-       [](KernelRecord& r) { r.stores[0].recipe.swizzle = Swizzle::b64; }, At{4, 0}, At{4, 32}, 512,
-       "TMA stores another element"},
-      {"a box of other columns", out_by_matrices, [](KernelRecord& r) { r.stores[0].boxes[0].col = 8; },
+       [](KernelRecord& r) { r.stores[0].pieces[0].copy.recipe.swizzle = Swizzle::b64; }, At{4, 0}, At{4, 32},
+       512, "TMA stores another element"},
+      {"a box of other columns", out_by_matrices, [](KernelRecord& r) { r.stores[0].pieces[0].first_col = 8; },
        At{0, 8}, At{0, 0}, 0, "TMA stores another element"},
-      {"a box is not stored", out_by_pairs, [](KernelRecord& r) { r.stores[0].boxes.pop_back(); }, no, no, no,
+      {"a box is not stored", out_by_pairs, [](KernelRecord& r) { --r.stores[0].pieces[0].copy.boxes.digits[0].count; }, no, no, no,
        ""},
       {"the tensor's rows are not the accumulator's columns", out_transposed,
        [](KernelRecord& r) { r.stores[0].transposed = false; }, At{0, 1}, At{1, 0}, 2,
        "TMA stores another element"},
       {"pairs to another chunk", out_by_pairs,
-       [](KernelRecord&
-              r) { std::swap(r.stores[0].writes[0].addresses[0], r.stores[0].writes[0].addresses[1]); },
+       [](KernelRecord& r) { std::swap(out_of(r).addresses[0], out_of(r).addresses[1]); },
        At{0, 0}, At{0, 2}, 0, "TMA stores another element"},
       {"the epilogue is told of another row", doubled_by_pairs,
-       [](KernelRecord& r) { r.stores[0].writes[1].coordinates[0].row = 0; }, At{8, 0}, At{0, 0}, no,
+       [](KernelRecord& r) { out_of(r).elements[out_of(r).index(1, 0) * 2].row = 0; }, At{8, 0}, At{0, 0}, no,
        "st.shared 1, thread 0"},
       {"the epilogue is told of another column", doubled_by_matrices,
-       [](KernelRecord& r) { r.stores[0].writes[0].coordinates[9].col = 2; }, At{0, 3}, At{0, 2}, no,
+       [](KernelRecord& r) { out_of(r).elements[9].col = 2; }, At{0, 3}, At{0, 2}, no,
        "stmatrix 0, thread 1"},
       {"an element over another", out_by_elements,
-       [](KernelRecord& r) { r.stores[0].writes[0].addresses[1] = r.stores[0].writes[0].addresses[0]; },
+       [](KernelRecord& r) { out_of(r).addresses[1] = out_of(r).addresses[0]; },
        At{0, 2}, At{0, 0}, 0, "two elements at one address"},
   };
   return all;

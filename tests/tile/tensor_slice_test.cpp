@@ -95,8 +95,8 @@ TEST_CASE("CTAs share a tensor copy along x, y and z, and along some of them") {
         for (size_t i = 0; i < 3; ++i)
           if (axes.has(i)) in_group *= static_cast<int>(cluster[i]);
         const TensorCopy divided = copy.divided(in_group);
-        CHECK(divided.boxes() % in_group == 0);
-        CHECK(divided.boxes() * divided.box_bytes() == copy.bytes());
+        CHECK(divided.boxes().parts == in_group);
+        CHECK(divided.boxes().count() * divided.box_bytes() == copy.bytes());
         Kernel kernel = shared_by_ctas(copy, cluster, axes);
         CHECK((kernel.signature().parameters[0].tensor_map == divided.recipe()));
         std::string ptx =

@@ -54,14 +54,15 @@ std::vector<int64_t> written_by_boxes(const TensorCopy& copy) {
   TensorMapRecipe recipe = copy.recipe();
   const XorSwizzle swizzle = byte_swizzle(copy.swizzle());
   const int bytes = size_of(copy.dtype());
-  for (int box = 0; box < copy.boxes(); ++box) {
+  for (int number = 0; number < copy.boxes().count(); ++number) {
     std::vector<uint32_t> index(recipe.box.size(), 0);  // innermost first
-    int64_t offset = copy.box_offset(box);
+    const auto box = copy.boxes().box(int64_t{0}, number);
+    int64_t offset = box.bytes;
     for (bool more = true; more; offset += bytes) {
-      int64_t at[2] = {copy.box_start(box)[0], copy.box_start(box)[1]};
+      int64_t at[2] = {0, 0};
       for (size_t d = 0; d < index.size(); ++d) {
         const TensorMode& mode = copy.map_modes()[index.size() - 1 - d];
-        at[mode.dimension] += index[d] * mode.step;
+        at[mode.dimension] += (box.start[d] + index[d]) * mode.step;
       }
       memory.at(static_cast<size_t>(swizzle(offset) / bytes)) = at[0] + rows * at[1];
       size_t d = 0;
@@ -187,12 +188,12 @@ TEST_CASE("a tensor copy as TMA makes it: swizzle, boxes, bytes and the layout a
   // Along m, 128 of them, and 64 along k: two boxes, one for each span of 64 elements.
   TensorCopy mn_major(DType::f16, {64, 128});
   CHECK(mn_major.swizzle() == Swizzle::b128);
-  CHECK(mn_major.boxes() == 2);
+  CHECK(mn_major.boxes().count() == 2);
   CHECK(mn_major.recipe().box == std::vector<uint32_t>{64, 64});
   CHECK(mn_major.box_bytes() == 8192);
   CHECK(mn_major.bytes() == 16384);
   CHECK(to_string(select(mn_major.shared_layout().layout(), {1, 0})) == "((64,2),64):((1,4096),64)");
-  CHECK(mn_major.box_start(1) == std::vector<int64_t>{0, 64});
+  CHECK(mn_major.boxes().box(int64_t{0}, 1).start == std::vector<int64_t>{64, 0});
 
   struct Golden {
     DType type;
@@ -245,7 +246,7 @@ TEST_CASE("a tensor copy as TMA makes it: swizzle, boxes, bytes and the layout a
     CHECK(name(copy.swizzle()) == g.swizzle);
     CHECK(copy.describe().ends_with(g.boxes));
     CHECK(to_string(copy.shared_layout()) == g.layout);
-    CHECK(copy.boxes() * copy.box_bytes() == copy.bytes());
+    CHECK(copy.boxes().count() * copy.box_bytes() == copy.bytes());
   }
 }
 
