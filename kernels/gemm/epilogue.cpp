@@ -67,7 +67,7 @@ SharedSums::SharedSums(Kernel& k, const GemmTile& t) {
 }
 
 GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const GemmParameters& p,
-                           const SharedSums& shared, const Operand& x, const TileScheduler& scheduler)
+                           const SharedSums& shared, const StagedOperand& x, const TileScheduler& scheduler)
     : type_(o.d),
       output_(p.get<TensorMap>("D")),
       shared_(shared),

@@ -1,9 +1,9 @@
 // The way out of gemm(): what becomes of the sums of a tile, from one CTA or several, until they are stored.
 #pragma once
 
-#include "kernels/gemm/operand.h"
 #include "kernels/gemm/parameters.h"
 #include "kernels/gemm/scheduler.h"
+#include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/product/cluster_sum.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/product/stream_sum.h"
@@ -23,7 +23,7 @@ class GemmEpilogue {
   // Of a warpgroup of the consumers, to be made in its role. `x` is in the ring, whose stages are all read
   // when a cluster adds up there.
   GemmEpilogue(const GemmOperation& operation, const GemmTile& tile, const GemmParameters& parameters,
-               const SharedSums& shared, const Operand& x, const TileScheduler& scheduler);
+               const SharedSums& shared, const StagedOperand& x, const TileScheduler& scheduler);
 
   // Takes the sums of `work`, whose rows begin at `row` of the tile.
   void store(Accumulator& sums, const Work& work, u32 row);
@@ -38,7 +38,7 @@ class GemmEpilogue {
   DType type_;
   TensorMap output_;
   const SharedSums& shared_;
-  const Operand& x_;
+  const StagedOperand& x_;
   const TileScheduler& scheduler_;
   StoreOptions options_;
   Epilogue epilogue_;

@@ -2,9 +2,9 @@
 
 #include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/mainloop.h"
-#include "kernels/gemm/operand.h"
 #include "kernels/gemm/parameters.h"
 #include "kernels/gemm/scheduler.h"
+#include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/tile/pipeline.h"
 
 namespace ptxbuilder::kernels {
@@ -26,10 +26,10 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   });
 
   // wgmma's rows, X, and columns, Y, of the output.
-  const Operand X = t.swapped ? operand(k, "B", B, o.b, o.b_k_major, t.bm, t)
-                              : operand(k, "A", A, o.a, o.a_k_major, t.bm, t);
-  const Operand Y = t.swapped ? operand(k, "A", A, o.a, o.a_k_major, t.bn, t)
-                              : operand(k, "B", B, o.b, o.b_k_major, t.bn, t);
+  const StagedOperand X = t.swapped ? staged_operand(k, "B", B, o.b, o.b_k_major, t.bm, t)
+                                    : staged_operand(k, "A", A, o.a, o.a_k_major, t.bm, t);
+  const StagedOperand Y = t.swapped ? staged_operand(k, "A", A, o.a, o.a_k_major, t.bn, t)
+                                    : staged_operand(k, "B", B, o.b, o.b_k_major, t.bn, t);
   Pipeline pipe(k, t.stages, {X.tile, Y.tile}, t.pingpong ? 1 : t.consumers,
                 t.split_k > 1 ? Producers::own : Producers::cluster);
   std::optional<Turns> turns;

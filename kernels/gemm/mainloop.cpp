@@ -32,7 +32,7 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 
 // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage, and
 // hands each back late; where two share them, the other one does.
-Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const Operand& x, const Operand& y,
+Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
                    const Pipeline& pipe, const TileScheduler& scheduler)
     : tile_(t),
       x_(x),

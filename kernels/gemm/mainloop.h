@@ -1,8 +1,8 @@
 // The products of a consumer of gemm(): the sums of a tile over the stages that the producer fills.
 #pragma once
 
-#include "kernels/gemm/operand.h"
 #include "kernels/gemm/scheduler.h"
+#include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/product/accumulator.h"
 #include "ptxbuilder/product/store.h"
 
@@ -11,8 +11,8 @@ namespace ptxbuilder::kernels {
 class Mainloop {
  public:
   // Of a warpgroup that multiplies `x`'s rows by all of `y`, to be made in its role.
-  Mainloop(const GemmOperation& operation, const GemmTile& tile, const Operand& x, const Operand& y,
-           const Pipeline& pipe, const TileScheduler& scheduler);
+  Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
+           const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler);
 
   // With ping-pong: the warpgroups multiply one after the other, of which this is number `index`.
   void take_turns(const Turns& turns, u32 index);
@@ -27,7 +27,7 @@ class Mainloop {
   void late_step(u32 row, u32 kt, u32 first);
 
   const GemmTile& tile_;
-  const Operand &x_, &y_;
+  const StagedOperand &x_, &y_;
   u32 depth_;  // stages of a tile
   bool promotes_, late_;
   Accumulator acc_;

@@ -20,18 +20,18 @@ constexpr int64_t kTilesEnd = int64_t{1} << 31;  // of a kernel's indices
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
-struct Product {
+struct PlanKey {
   GemmOperation operation;
   GemmSize size;
 
-  bool operator==(const Product& other) const {
+  bool operator==(const PlanKey& other) const {
     return operation == other.operation && size.m == other.size.m && size.n == other.size.n &&
            size.k == other.size.k && size.batches == other.size.batches;
   }
 };
 
-struct ProductHash {
-  size_t operator()(const Product& p) const {
+struct PlanKeyHash {
+  size_t operator()(const PlanKey& p) const {
     const GemmOperation& o = p.operation;
     uint64_t hash = 0;
     auto add = [&](auto value) {  // the constant of Fibonacci hashing (Knuth, volume 3, 6.4)
@@ -47,7 +47,7 @@ struct ProductHash {
 };
 
 // Rows at multiples of 16 bytes, one batch behind the other.
-MatrixPlace padded(const Operand& o) {
+MatrixPlace padded(const PlacedMatrix& o) {
   MatrixPlace place;
   place.stride = round_up(o.shape.columns, 16 / o.element_bytes());
   place.batch_stride = place.stride * o.shape.rows;
@@ -56,12 +56,12 @@ MatrixPlace padded(const Operand& o) {
 }
 
 // The kernel finds a batch of C m strides behind the one before.
-bool batches_touch(const Operand& c) {
+bool batches_touch(const PlacedMatrix& c) {
   return c.shape.batches == 1 || c.place.batch_stride == c.place.stride * c.shape.rows;
 }
 
 // For a tensor map: columns, rows, and batches where there are several.
-runtime::Argument tensor(const Operand& o) {
+runtime::Argument tensor(const PlacedMatrix& o) {
   const auto bytes = static_cast<uint64_t>(o.element_bytes());
   std::array<uint64_t, 3> shape = {static_cast<uint64_t>(o.shape.columns),
                                    static_cast<uint64_t>(o.shape.rows),
@@ -121,10 +121,10 @@ class Matmul::State {
     std::unique_ptr<runtime::LoadedKernel> kernel;
   };
 
-  const Plan& plan(const Product& product, Where where);
+  const Plan& plan(const PlanKey& key, Where where);
   runtime::LoadedKernel& kernel(const GemmOperation& operation, const GemmTile& tile);
-  Operands placed(Operands operands);
-  void launch(const Plan& plan, const Product& product, const Operands& operands,
+  PlacedMatrices placed(PlacedMatrices operands);
+  void launch(const Plan& plan, const PlanKey& key, const PlacedMatrices& operands,
               const MatmulArguments& arguments);
   const runtime::Buffer& zeros();
 
@@ -134,32 +134,31 @@ class Matmul::State {
   Compiler compiler_;
   MatrixCopy copy_;
   std::vector<Known> kernels_;
-  std::unordered_map<Product, Plan, ProductHash> plans_;
+  std::unordered_map<PlanKey, Plan, PlanKeyHash> plans_;
   runtime::Buffer workspace_, zeros_;
 };
 
 void Matmul::State::operator()(const MatmulArguments& p, Where where) {
-  const Operands operands = checked(p, where);
-  Product product = {operation_of(p), {p.m, p.n, p.k, p.batches}};
-  if (p.m == 0 || p.n == 0 || p.batches == 0) return check_operation(product.operation, where);
-  if (!operands.has_product) product.size.k = 1;  // one step over zeros
-  const Plan& chosen = plan(product, where);
-  const Operands near = placed(operands);
-  launch(chosen, product, near, p);
+  const PlacedMatrices operands = checked(p, where);
+  PlanKey key = {operation_of(p), {p.m, p.n, p.k, p.batches}};
+  if (p.m == 0 || p.n == 0 || p.batches == 0) return check_operation(key.operation, where);
+  if (!operands.has_product) key.size.k = 1;  // one step over zeros
+  const Plan& chosen = plan(key, where);
+  const PlacedMatrices near = placed(operands);
+  launch(chosen, key, near, p);
   if (near.d.place.memory.address != operands.d.place.memory.address)
     copy_(operands.d.shape, operands.d.element_bytes(), near.d.place, operands.d.place);
 }
 
-const Matmul::State::Plan& Matmul::State::plan(const Product& product, Where where) {
-  if (const auto known = plans_.find(product); known != plans_.end()) return known->second;
-  const auto& [operation, size] = product;
+const Matmul::State::Plan& Matmul::State::plan(const PlanKey& key, Where where) {
+  if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+  const auto& [operation, size] = key;
   check_operation(operation, where);
   const GemmTile tile = checked(operation, options_.choose(operation, size, multiprocessors_), where);
   check_tiles(tile, size, where);
   const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
   if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(product, Plan{&kernel(operation, tile), {grid.x, grid.y}, tile.overlaps})
-      .first->second;
+  return plans_.emplace(key, Plan{&kernel(operation, tile), {grid.x, grid.y}, tile.overlaps}).first->second;
 }
 
 runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, const GemmTile& tile) {
@@ -178,11 +177,11 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
   return *kernels_.emplace_back(Known{operation, tile, std::move(fresh)}).kernel;
 }
 
-// Operands where a kernel takes them, with copies queued for those that lie elsewhere.
-Operands Matmul::State::placed(Operands o) {
-  std::array<Operand*, 4> moved = {};
+// The matrices where a kernel takes them, with copies queued for those that lie elsewhere.
+PlacedMatrices Matmul::State::placed(PlacedMatrices o) {
+  std::array<PlacedMatrix*, 4> moved = {};
   size_t count = 0, bytes = 0;
-  auto move_if = [&](bool needed, Operand& operand) {
+  auto move_if = [&](bool needed, PlacedMatrix& operand) {
     if (!needed) return;
     moved[count++] = &operand;
     bytes += static_cast<size_t>(round_up(static_cast<int64_t>(padded(operand).memory.bytes), kAlignment));
@@ -198,7 +197,7 @@ Operands Matmul::State::placed(Operands o) {
     workspace_ = runtime::Buffer(device_, bytes);
   }
   size_t offset = 0;
-  for (Operand* operand : std::span(moved).first(count)) {
+  for (PlacedMatrix* operand : std::span(moved).first(count)) {
     MatrixPlace near = padded(*operand);
     near.memory = workspace_.part(offset, near.memory.bytes);
     offset += static_cast<size_t>(round_up(static_cast<int64_t>(near.memory.bytes), kAlignment));
@@ -206,7 +205,7 @@ Operands Matmul::State::placed(Operands o) {
     operand->place = near;
   }
   if (!o.has_product)
-    for (Operand* operand : {&o.a, &o.b}) {
+    for (PlacedMatrix* operand : {&o.a, &o.b}) {
       // All but one element lie outside, where TMA reads zeros.
       operand->shape = {1, 1, o.d.shape.batches > 1 ? 2 : 1};
       operand->place.memory = zeros();
@@ -215,15 +214,15 @@ Operands Matmul::State::placed(Operands o) {
   return o;
 }
 
-void Matmul::State::launch(const Plan& plan, const Product& product, const Operands& o,
+void Matmul::State::launch(const Plan& plan, const PlanKey& key, const PlacedMatrices& o,
                            const MatmulArguments& p) {
   std::array<runtime::Argument, 12> arguments;
   size_t count = 0;
   auto add = [&](const runtime::Argument& argument) { arguments[count++] = argument; };
   auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
-  for (const Operand* operand : {&o.a, &o.b, &o.d}) add(tensor(*operand));
-  for (int64_t extent : {p.m, p.n, product.size.k}) add(number(extent));
-  const GemmOperation& operation = product.operation;
+  for (const PlacedMatrix* operand : {&o.a, &o.b, &o.d}) add(tensor(*operand));
+  for (int64_t extent : {p.m, p.n, key.size.k}) add(number(extent));
+  const GemmOperation& operation = key.operation;
   if (operation.alpha) add(runtime::scalar(p.alpha));
   if (operation.beta) {
     add(runtime::scalar(p.beta));

@@ -25,17 +25,17 @@ void check_extent(const char* name, int64_t value, Where where) {
 }
 
 // Bytes from the first element to behind the last one.
-Wide extent_bytes(const Operand& o) {
+Wide extent_bytes(const PlacedMatrix& o) {
   const Wide last =
       Wide{o.shape.rows - 1} * o.place.stride + Wide{o.shape.batches - 1} * o.place.batch_stride;
   return (last + o.shape.columns) * o.element_bytes();
 }
 
-[[noreturn]] void refuse(Where where, const Operand& o, const std::string& what) {
+[[noreturn]] void refuse(Where where, const PlacedMatrix& o, const std::string& what) {
   throw Error(where, fmt::format("matmul: {} of {}: {}", o.name, name(o.type), what));
 }
 
-void check_stride(const Operand& o, const char* what, int64_t stride, int64_t count, Where where) {
+void check_stride(const PlacedMatrix& o, const char* what, int64_t stride, int64_t count, Where where) {
   if (count <= 1) return;
   if (stride < o.shape.columns)
     refuse(where, o,
@@ -48,7 +48,7 @@ void check_stride(const Operand& o, const char* what, int64_t stride, int64_t co
                        what, stride, o.element_bytes()));
 }
 
-void check_memory(const Operand& o, Where where) {
+void check_memory(const PlacedMatrix& o, Where where) {
   check_stride(o, "row", o.place.stride, o.shape.rows, where);
   check_stride(o, "batch", o.place.batch_stride, o.shape.batches, where);
   const runtime::View& memory = o.place.memory;
@@ -65,7 +65,7 @@ void check_memory(const Operand& o, Where where) {
 }
 
 // Rows and batches of what is written must lie beside each other.
-void check_no_self_overlap(const Operand& d, Where where) {
+void check_no_self_overlap(const PlacedMatrix& d, Where where) {
   std::pair<int64_t, int64_t> inner = {d.place.stride, d.shape.rows},
                               outer = {d.place.batch_stride, d.shape.batches};
   if (inner.second == 1 || outer.second == 1) return;
@@ -82,13 +82,13 @@ void check_no_self_overlap(const Operand& d, Where where) {
 // Whether two operands may share an element: for sure not, where one ends before the other starts, or where
 // all strides are multiples of one period and the rows lie in different parts of it, as columns of one larger
 // matrix do.
-bool overlap(const Operand& x, const Operand& y) {
+bool overlap(const PlacedMatrix& x, const PlacedMatrix& y) {
   const uint64_t from_x = x.place.memory.address, from_y = y.place.memory.address;
   if (from_x > from_y) return overlap(y, x);
   const uint64_t apart = from_y - from_x;
   if (Wide{apart} >= extent_bytes(x)) return false;
   int64_t period = 0;  // bytes
-  for (const Operand* o : {&x, &y}) {
+  for (const PlacedMatrix* o : {&x, &y}) {
     if (o->shape.rows > 1) period = std::gcd(period, o->place.stride * o->element_bytes());
     if (o->shape.batches > 1) period = std::gcd(period, o->place.batch_stride * o->element_bytes());
   }
@@ -97,14 +97,14 @@ bool overlap(const Operand& x, const Operand& y) {
   return at < x.shape.columns * x.element_bytes() || at + y.shape.columns * y.element_bytes() > period;
 }
 
-bool same_place(const Operand& x, const Operand& y) {
+bool same_place(const PlacedMatrix& x, const PlacedMatrix& y) {
   return x.place.memory.address == y.place.memory.address &&
          (x.shape.rows == 1 || x.place.stride == y.place.stride) &&
          (x.shape.batches == 1 || x.place.batch_stride == y.place.batch_stride);
 }
 
-Operand operand(char name, const DeviceMatrix& m, int64_t rows, int64_t columns, int64_t batches) {
-  Operand o;
+PlacedMatrix placed_matrix(char name, const DeviceMatrix& m, int64_t rows, int64_t columns, int64_t batches) {
+  PlacedMatrix o;
   o.name = name;
   o.type = m.type;
   o.shape = {rows, columns, batches};
@@ -116,13 +116,13 @@ Operand operand(char name, const DeviceMatrix& m, int64_t rows, int64_t columns,
   return o;
 }
 
-Operand bias_row(const MatmulArguments& p) {
-  return operand('b', {.memory = p.bias, .type = p.d.type}, 1, p.n, 1);
+PlacedMatrix bias_row(const MatmulArguments& p) {
+  return placed_matrix('b', {.memory = p.bias, .type = p.d.type}, 1, p.n, 1);
 }
 
-void check_bias(const MatmulArguments& p, const Operand& d, Where where) {
+void check_bias(const MatmulArguments& p, const PlacedMatrix& d, Where where) {
   if (p.bias.address == 0) return;
-  const Operand bias = bias_row(p);
+  const PlacedMatrix bias = bias_row(p);
   if (p.bias.address % static_cast<uint64_t>(bias.element_bytes()) != 0 ||
       extent_bytes(bias) > Wide{p.bias.bytes})
     throw Error(where, fmt::format("matmul: a bias of {} B at {:#x}; it has {} elements of {}, D's type, and "
@@ -131,7 +131,7 @@ void check_bias(const MatmulArguments& p, const Operand& d, Where where) {
   if (overlap(d, bias)) throw Error(where, "matmul: D overlaps the bias, which is read while D is written");
 }
 
-void check_overlap(const Operands& o, Where where) {
+void check_overlap(const PlacedMatrices& o, Where where) {
   auto refuse = [&](const char* what) {
     throw Error(where,
                 fmt::format("matmul: D overlaps {}, which is read while D is written: give D memory of "
@@ -146,7 +146,7 @@ void check_overlap(const Operands& o, Where where) {
 
 }  // namespace
 
-bool Operand::aligned_for_tma() const {
+bool PlacedMatrix::aligned_for_tma() const {
   auto aligned = [&](int64_t stride, int64_t count) {
     return count == 1 || stride * element_bytes() % kTma == 0;
   };
@@ -154,7 +154,7 @@ bool Operand::aligned_for_tma() const {
          aligned(place.batch_stride, shape.batches);
 }
 
-bool Operand::stored_by_tma() const {
+bool PlacedMatrix::stored_by_tma() const {
   return aligned_for_tma() && shape.columns * element_bytes() % kTma == 0;
 }
 
@@ -176,17 +176,17 @@ GemmOperation operation_of(const MatmulArguments& p) {
   return o;
 }
 
-Operands checked(const MatmulArguments& p, Where where) {
+PlacedMatrices checked(const MatmulArguments& p, Where where) {
   check_extent("m", p.m, where);
   check_extent("n", p.n, where);
   check_extent("k", p.k, where);
   check_extent("batches", p.batches, where);
-  Operands o;
+  PlacedMatrices o;
   o.has_product = p.k > 0 && p.alpha != 0;
-  o.a = operand('A', p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
-  o.b = operand('B', p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
-  o.c = operand('C', p.c, p.m, p.n, p.batches);
-  o.d = operand('D', p.d, p.m, p.n, p.batches);
+  o.a = placed_matrix('A', p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
+  o.b = placed_matrix('B', p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
+  o.c = placed_matrix('C', p.c, p.m, p.n, p.batches);
+  o.d = placed_matrix('D', p.d, p.m, p.n, p.batches);
   if (p.m == 0 || p.n == 0 || p.batches == 0) return o;
   if (o.has_product) {
     check_memory(o.a, where);

@@ -7,7 +7,7 @@
 namespace ptxbuilder::kernels {
 
 // One matrix as it lies, with all strides known.
-struct Operand {
+struct PlacedMatrix {
   char name = ' ';  // 'A'
   DType type = DType::bf16;
   MatrixShape shape;
@@ -22,8 +22,8 @@ struct Operand {
 };
 
 // Those that a product reads and writes: A and B have no memory where alpha or k is 0, C where beta is 0.
-struct Operands {
-  Operand a, b, c, d;
+struct PlacedMatrices {
+  PlacedMatrix a, b, c, d;
   bool has_product = true;  // of A and B
 };
 
@@ -31,6 +31,6 @@ struct Operands {
 GemmOperation operation_of(const MatmulArguments& arguments);
 
 // Throws Error that names operand, rule and value. Types are left to checked().
-Operands checked(const MatmulArguments& arguments, Where where);
+PlacedMatrices checked(const MatmulArguments& arguments, Where where);
 
 }  // namespace ptxbuilder::kernels

@@ -6,7 +6,7 @@
 namespace ptxbuilder {
 
 namespace detail {
-class Product;
+class WgmmaCall;
 class AccumulatorRegisters;
 }  // namespace detail
 
@@ -38,7 +38,7 @@ class Accumulator {
   Registers registers(int block, Where where = Where::here()) const;
 
  private:
-  friend class detail::Product;
+  friend class detail::WgmmaCall;
   friend class detail::AccumulatorRegisters;
 
   Registers block_registers(int block) const;

@@ -40,10 +40,10 @@ bool multiply_together(DType a, DType b) {
 namespace detail {
 
 // One call of mma, whichever way A comes.
-class Product {
+class WgmmaCall {
  public:
-  Product(Accumulator& d, DType a_type, const std::string& a_text, const TileView& b,
-          const MmaOptions& options)
+  WgmmaCall(Accumulator& d, DType a_type, const std::string& a_text, const TileView& b,
+            const MmaOptions& options)
       : builder_(Builder::current()),
         d_(d),
         a_type_(a_type),
@@ -125,11 +125,11 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
   if (!(a.layout == wanted))
     throw Error(fmt::format("mma: A is a tile of {}, but {} in registers takes {}; layout_cast it first",
                             a.layout.describe(), name(*a.dtype), wanted.describe()));
-  Product product(
+  WgmmaCall call(
       d, *a.dtype,
       fmt::format("a {} {}x{} tile in registers", name(*a.dtype), a.layout.rows(), a.layout.cols()), b,
       options);
-  product.check_shapes(a.layout.rows(), a.layout.cols());
+  call.check_shapes(a.layout.rows(), a.layout.cols());
   const auto& loaded = TileContext::of(Builder::current()).loaded_words;
   std::vector<Value> registers;
   std::vector<LoadedWord> loads;
@@ -141,7 +141,7 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
   registers = products.ahead_of_fence(registers);
   products.fence();
   const size_t steps = static_cast<size_t>(a.layout.cols() / isa::wgmma_depth(*a.dtype));
-  product.emit(std::nullopt, loads, [&](int block, int step) {
+  call.emit(std::nullopt, loads, [&](int block, int step) {
     auto first = registers.begin() + 4 * static_cast<std::ptrdiff_t>(static_cast<size_t>(block) * steps +
                                                                      static_cast<size_t>(step));
     return std::vector<Value>(first, first + 4);
@@ -154,11 +154,11 @@ void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions&
   AtLine line(where);
   TileContext::of(Builder::current()).products.fence();
   WgmmaOperand operand = operand_of(a, "mma: A");
-  detail::Product product(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options);
-  product.check_shapes(operand.mn(), operand.k());
+  detail::WgmmaCall call(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options);
+  call.check_shapes(operand.mn(), operand.k());
   OperandRecord record = record_of(a, operand, operand.part(kRows));
   u64 start = descriptor(a, record);
-  product.emit(record, {}, [&](int block, int step) { return start + (record.start(block, step) >> 4); });
+  call.emit(record, {}, [&](int block, int step) { return start + (record.start(block, step) >> 4); });
 }
 
 void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {

@@ -76,7 +76,7 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
 namespace {
 
 // One operand of an mma.sync: which part of the tile each warp's registers are.
-struct Operand {
+struct RegisterOperand {
   char name;  // 'A' or 'B'
   const std::vector<LoadedWord>& words;
   const Layout& layout;  // (lane, value) -> index down the columns of rows x k
@@ -85,7 +85,7 @@ struct Operand {
 };
 
 // The element that a lane of a warp holds as value `v`.
-Element held_by(const KernelRecord& kernel, const Operand& o, int warp, int lane, int v) {
+Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, int lane, int v) {
   const int per_word = 4 / size_of(o.dtype);
   const LoadedWord& word = o.words[static_cast<size_t>(v / per_word)];
   return kernel.thread_copies[static_cast<size_t>(word.copy)].held(warp * kWarp + lane,
@@ -93,8 +93,8 @@ Element held_by(const KernelRecord& kernel, const Operand& o, int warp, int lane
 }
 
 // The part's first element, the same for all; none, and a counterexample, where one is not.
-std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma, const Operand& o,
-                                 int warp, Tried& tried) {
+std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma,
+                                 const RegisterOperand& o, int warp, Tried& tried) {
   std::optional<Element> corner;
   const int values = static_cast<int>(size(o.layout[1]));
   for (int lane = 0; lane < kWarp; ++lane)
@@ -123,7 +123,7 @@ std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord
 
 Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma) {
   Tried tried;
-  const Operand a{'A', mma.a, mma.layout_a, mma.m, mma.a_type},
+  const RegisterOperand a{'A', mma.a, mma.layout_a, mma.m, mma.a_type},
       b{'B', mma.b, mma.layout_b, mma.n, mma.b_type};
   const int warps = kernel.thread_copies[static_cast<size_t>(mma.a[0].copy)].threads / kWarp;
   for (int warp = 0; warp < warps; ++warp) {

@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::kernels {
 
-struct Operand {
+struct StagedOperand {
   TensorMap map;
   bool k_major;
   int extent;  // rows, or columns, of the output's tile
@@ -27,8 +27,8 @@ struct Operand {
   }
 };
 
-inline Operand operand(Kernel& k, const char* name, TensorMap map, DType type, bool k_major, int extent,
-                       const GemmTile& t) {
+inline StagedOperand staged_operand(Kernel& k, const char* name, TensorMap map, DType type, bool k_major,
+                                    int extent, const GemmTile& t) {
   TileShape shape = k_major ? TileShape{extent, t.bk} : TileShape{t.bk, extent};
   return {map, k_major, extent,
           k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name)};
