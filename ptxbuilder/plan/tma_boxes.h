@@ -103,7 +103,7 @@ struct MulticastGroups {
     using N = LayoutInteger<I>;
     I rank(0);
     for (size_t i = 0; i < 3; ++i)
-      if (!axes[i] && (i < 2 || extents[i] > 1)) rank = N::add(rank, N::multiply(at[i], I(rank_step(i))));
+      if (!axes[i] && extents[i] > 1) rank = N::add(rank, N::multiply(at[i], I(rank_step(i))));
     return rank;
   }
   template <class I>
