@@ -3,30 +3,9 @@
 // headers; cute.txt is what it prints.
 #include <cstdint>
 #include <cstdio>
-#include <cute/tensor.hpp>
 #include <vector>
 
-using namespace cute;
-using cute::SM90::GMMA::Major;
-
-template <class Type>
-constexpr const char* kName = "?";
-template <>
-constexpr const char* kName<half_t> = "f16";
-template <>
-constexpr const char* kName<bfloat16_t> = "bf16";
-template <>
-constexpr const char* kName<float> = "f32";
-template <>
-constexpr const char* kName<float_e4m3_t> = "e4m3";
-
-template <class Type, Major major, int swizzle>
-auto atom() {
-  using namespace SM90::GMMA;
-  if constexpr (swizzle == 32) return Layout_SW32_Atom<Type, major>{};
-  if constexpr (swizzle == 64) return Layout_SW64_Atom<Type, major>{};
-  if constexpr (swizzle == 128) return Layout_SW128_Atom<Type, major>{};
-}
+#include "../cute_kit.h"
 
 alignas(1024) char memory[1 << 17];
 

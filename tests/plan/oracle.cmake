@@ -1,4 +1,4 @@
-# cmake -DSOURCE=... -DWORK=... -DCXX=... -DORACLE=FOLDER [-DCUTLASS=...] -P run.cmake: compiles FOLDER/cute.cpp against
+# cmake -DSOURCE=... -DWORK=... -DCXX=... -DORACLE=FOLDER [-DCUTLASS=...] -P oracle.cmake: compiles FOLDER/cute.cpp against
 # CUTLASS' headers, once, and compares what it prints with FOLDER/cute.txt. The headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
 # scripts/setup keeps.
 set(text ${SOURCE}/tests/plan/${ORACLE}/cute.txt)
@@ -21,7 +21,7 @@ if(NOT cuda)
   message("SKIPPED: CUTLASS' headers need those of a CUDA toolkit; there is none in CUDA_PATH or /usr/local/cuda")
   return()
 endif()
-if(${program} IS_NEWER_THAN ${WORK}/cute)
+if(${program} IS_NEWER_THAN ${WORK}/cute OR ${SOURCE}/tests/plan/cute_kit.h IS_NEWER_THAN ${WORK}/cute)
   # g++ -O1 leaves out most of CuTe before it makes code of it, and takes half as long as -O0.
   execute_process(COMMAND ${CXX} -std=c++17 -O1 -w -isystem ${CUTLASS} -isystem ${cuda} -isystem ${cuda}/cccl ${program}
                           -o ${WORK}/cute RESULT_VARIABLE failed)
