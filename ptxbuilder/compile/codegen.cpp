@@ -7,7 +7,6 @@
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
-#include <llvm/Support/CommandLine.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include <mutex>
@@ -30,11 +29,6 @@ const llvm::Target& nvptx() {
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // 32-bit shared pointers. There is no other way to ask for them than the option of llc.
-    auto& options = llvm::cl::getRegisteredOptions();
-    auto option = options.find("nvptx-short-ptr");
-    if (option == options.end()) throw Error("LLVM has no option nvptx-short-ptr: this is not LLVM 22");
-    option->second->addOccurrence(0, "nvptx-short-ptr", "true");
     std::string message;
     const llvm::Target* found =
         llvm::TargetRegistry::lookupTarget(llvm::Triple("nvptx64-nvidia-cuda"), message);
@@ -55,10 +49,6 @@ std::string generate_ptx(Builder& builder) {
   std::unique_ptr<llvm::TargetMachine> machine(nvptx().createTargetMachine(
       s.module->getTargetTriple(), signature.target, fmt::format("+ptx{}", signature.ptx_version), {},
       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
-  if (machine->createDataLayout() != s.module->getDataLayout())
-    throw Error(
-        fmt::format("{}: LLVM's data layout for NVPTX is {}, which is not the one kernels are built for",
-                    signature.kernel, machine->createDataLayout().getStringRepresentation()));
 
   std::string problems;
   s.context.setDiagnosticHandlerCallBack(
