@@ -1,6 +1,6 @@
-# Installs the public headers into DESTINATION: those that the umbrella headers reach. Run by cmake --install, with SOURCE.
+# Installs the public headers into DESTINATION: those that the umbrella headers and llvm.h reach. Run by cmake --install, with SOURCE.
 cmake_policy(SET CMP0057 NEW)  # IN_LIST
-set(waiting ptxbuilder/ptxbuilder.h runtime/runtime.h runtime/compile/load.h kernels/gemm/matmul.h)
+set(waiting ptxbuilder/ptxbuilder.h ptxbuilder/llvm.h runtime/runtime.h runtime/compile/load.h kernels/gemm/matmul.h)
 set(reached "")
 while(waiting)
   list(POP_FRONT waiting file)

@@ -12,19 +12,11 @@
 
 #include "ptxbuilder/ir/barrier_ids.h"
 #include "ptxbuilder/ir/value.h"
+#include "ptxbuilder/isa/lower.h"
 #include "ptxbuilder/isa/rows.h"
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder {
-
-// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold what must not be moved,
-// copied or spilled behind the author's back, as wgmma accumulators.
-struct Registers {
-  std::string base;
-  int first = 0, count = 0;
-
-  Registers slice(int offset, int length) const { return {base, first + offset, length}; }
-};
 
 // What stands in a hole: a value, the values of a list, named registers in their place, or an immediate.
 using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;

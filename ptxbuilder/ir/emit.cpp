@@ -1,5 +1,4 @@
-// From a row to one call of inline asm: constraints from classes, read-write operands tied, predicates placed
-// in front.
+// Instructions in LLVM's IR: what isa/lower.h says of a row, with values of a kernel or of anybody's module.
 #include <fmt/format.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -8,6 +7,8 @@
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/isa/lower.h"
+#include "ptxbuilder/llvm.h"
 
 namespace ptxbuilder {
 namespace {
@@ -33,223 +34,189 @@ bool accepts(Class cls, llvm::Type* type, llvm::LLVMContext& context) {
   }
 }
 
-// Collects the pieces of one asm call while the syntax line is walked.
+// A name for a value of a front end's in errors: "%sum of f".
+std::string place_of(const llvm::Function* function) {
+  return function->hasName() ? fmt::format("'{}'", std::string_view(function->getName()))
+                             : "one without a name";
+}
+
+// The function that a value belongs to; null for constants and globals.
+const llvm::Function* function_of(const llvm::Value* value) {
+  if (auto* argument = llvm::dyn_cast<llvm::Argument>(value)) return argument->getParent();
+  auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+  return instruction && instruction->getParent() ? instruction->getFunction() : nullptr;
+}
+
+// One call of inline asm in LLVM's terms: what isa::lower says, with values of an IR in it.
 class AsmCall {
  public:
-  AsmCall(Builder::State& state, const Row& row, std::span<const Argument> arguments,
-          std::optional<pred> guard, Where where)
-      : state_(state), row_(row), arguments_(arguments), guard_(guard), where_(where) {}
-
-  // Their number, and that a guard leaves no result undefined.
-  void check_operands() const {
-    size_t expected = 0;
-    for (const Operand& o : row_.operands) expected += o.reads();
-    if (arguments_.size() != expected)
-      throw Error(where_, fmt::format("{}: takes {} operands, but {} were given, in \"{}\"", row_.name,
-                                      expected, arguments_.size(), row_.syntax));
-    if (!guard_) return;
-    check_is_ours(state_, guard_->handle(), where_);
-    for (const Operand& o : row_.operands)
-      if (o.access == isa::Access::write)
-        throw Error(where_,
-                    fmt::format("{}: cannot be guarded: '{}' would be undefined where the predicate is false",
-                                row_.name, o.name));
+  AsmCall(llvm::IRBuilderBase& ir, const Row& row, std::span<const Argument> arguments, llvm::Value* guard)
+      : ir_(ir), row_(row), guard_(guard) {
+    std::vector<isa::Filling> fillings;
+    values_.resize(row.operands.size());
+    size_t next = 0;
+    for (size_t i = 0; i < row.operands.size(); ++i)
+      if (row.operands[i].reads() && next < arguments.size())
+        fillings.push_back(filling(i, arguments[next++]));
+    fillings.resize(arguments.size());  // lower() says how many there should be
+    call_ = isa::lower(row, fillings, guard != nullptr);
+    for (size_t i = 0; i < row.operands.size(); ++i)
+      for (llvm::Value* value : values_[i]) check(row.operands[i], value);
+    if (guard) check_guard();
   }
 
-  std::vector<Value> emit() {
-    check_operands();
-    // Text of several statements may write a result before it reads all operands: they must not share
-    // registers.
-    early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
-    for (const Operand& o : row_.operands)
-      if (o.writes() && !named(o)) output_count_ += o.count;
-    walk();
-    return finish();
+  const std::string& text() const { return call_.text; }
+
+  std::vector<llvm::Value*> emit() {
+    llvm::LLVMContext& context = ir_.getContext();
+    std::vector<llvm::Type*> results, types;
+    for (const isa::InlineAsm::Register& r : call_.results) results.push_back(asm_type(result_type(r)));
+    std::vector<llvm::Value*> inputs;
+    for (const isa::InlineAsm::Register& r : call_.arguments) inputs.push_back(into_asm(argument(r)));
+    for (llvm::Value* v : inputs) types.push_back(v->getType());
+    llvm::Type* result = llvm::Type::getVoidTy(context);
+    if (results.size() == 1) result = results[0];
+    if (results.size() > 1) result = llvm::StructType::get(context, results);
+    auto* type = llvm::FunctionType::get(result, types, false);
+    if (llvm::Error error = llvm::InlineAsm::verify(type, call_.constraints))
+      throw Error(fmt::format("{}: LLVM refuses the constraints \"{}\": {}", row_.name, call_.constraints,
+                              llvm::toString(std::move(error))));
+
+    llvm::CallInst* call =
+        ir_.CreateCall(type, llvm::InlineAsm::get(type, call_.text, call_.constraints, call_.stays), inputs);
+    call->addFnAttr(llvm::Attribute::NoUnwind);
+    if (call_.stays) {
+      call->addFnAttr(llvm::Attribute::Convergent);
+    } else {
+      call->addFnAttr(llvm::Attribute::WillReturn);
+      call->setDoesNotAccessMemory();
+    }
+    std::vector<llvm::Value*> yields;
+    for (unsigned i = 0; i < results.size(); ++i)
+      yields.push_back(from_asm(results.size() == 1 ? call : ir_.CreateExtractValue(call, i),
+                                result_type(call_.results[i])));
+    return yields;
   }
 
  private:
-  [[noreturn]] void refuse(const Operand& o, const std::string& what) const {
-    throw Error(where_, fmt::format("{}: operand '{}' {}, in \"{}\"", row_.name, o.name, what, row_.syntax));
-  }
-
-  // The argument of a hole that reads.
-  const Argument& argument(const Operand& operand) const {
-    size_t i = 0;
-    for (const Operand& o : row_.operands) {
-      if (&o == &operand) break;
-      i += o.reads();
+  isa::Filling filling(size_t i, const Argument& given) {
+    const Operand& o = row_.operands[i];
+    if (auto* registers = std::get_if<Registers>(&given)) return *registers;
+    if (auto* number = std::get_if<int64_t>(&given)) return *number;
+    std::vector<llvm::Value*>& values = values_[i];
+    if (auto* list = std::get_if<std::vector<Value>>(&given)) {
+      for (Value v : *list) values.push_back(v.handle());
+      return isa::ValueCount{static_cast<int>(values.size())};
     }
-    return arguments_[i];
+    values.push_back(std::get<Value>(given).handle());
+    // What is known needs no register.
+    auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
+    if (!constant || o.access != isa::Access::read || o.list || o.cls == Class::imm ||
+        !row_.takes_numbers() || !accepts(o.cls, constant->getType(), ir_.getContext()))
+      return isa::ValueCount{1};
+    values.clear();
+    return constant->getBitWidth() == 1 ? int64_t{constant->isOne()} : constant->getSExtValue();
   }
 
-  const Registers* named(const Operand& o) const {
-    return o.reads() ? std::get_if<Registers>(&argument(o)) : nullptr;
+  void check(const Operand& o, const llvm::Value* value) const {
+    if (!value) isa::refuse_operand(row_, o, "is a null pointer, not a value");
+    if (&value->getContext() != &ir_.getContext())
+      isa::refuse_operand(row_, o, "is a value of another LLVMContext than the IRBuilder's");
+    if (!accepts(o.cls, value->getType(), ir_.getContext()))
+      isa::refuse_operand(
+          row_, o, fmt::format("is {}, but the value given is {}", name(o.cls), describe(value->getType())));
+    const llvm::Function *here = ir_.GetInsertBlock()->getParent(), *there = function_of(value);
+    if (there && there != here)
+      isa::refuse_operand(row_, o,
+                          fmt::format("is a value of the function {}, but the IRBuilder stands in {}",
+                                      place_of(there), place_of(here)));
   }
 
-  void walk() {
-    if (guard_) text_ = fmt::format("@${} ", output_count_ + input_count());
-    std::vector<std::string> texts;
-    for (const Operand& o : row_.operands) texts.push_back(text_of(o));
-    size_t done = 0;
-    for (size_t h = 0; h < row_.operands.hole_count; ++h) {
-      const isa::Hole& hole = row_.operands.holes[h];
-      literal(row_.syntax.substr(done, hole.begin - done));
-      done = hole.end;
-      text_ += texts[hole.operand];
-    }
-    literal(row_.syntax.substr(done));
+  void check_guard() const {
+    if (&guard_->getContext() != &ir_.getContext())
+      throw Error(
+          fmt::format("{}: the guard is a value of another LLVMContext than the IRBuilder's", row_.name));
+    if (!guard_->getType()->isIntegerTy(1))
+      throw Error(fmt::format("{}: the guard is an i1, but the value given is {}", row_.name,
+                              describe(guard_->getType())));
   }
 
-  std::string text_of(const Operand& o) {
-    if (const Registers* registers = named(o)) return name_registers(o, *registers);
-    return o.cls == Class::imm ? immediate(o) : values(o);
+  llvm::Value* argument(const isa::InlineAsm::Register& r) const {
+    return r.operand == isa::InlineAsm::Register::kGuard ? guard_
+                                                         : values_[r.operand][static_cast<size_t>(r.item)];
   }
 
-  // Untied inputs, which LLVM numbers after the outputs and before the tied ones.
-  int input_count() const {
-    int n = 0;
-    for (const Operand& o : row_.operands)
-      if (o.access == isa::Access::read && !named(o) && !known(o)) n += o.count;
-    return n;
+  // What is read and written keeps the type that it had.
+  llvm::Type* result_type(const isa::InlineAsm::Register& r) const {
+    return row_.operands[r.operand].reads() ? argument(r)->getType() : type_of(r.cls, ir_.getContext());
   }
 
-  // The text of an operand whose value is known while the kernel is built: it needs no register.
-  std::optional<std::string> known(const Operand& o) const {
-    if (o.access != isa::Access::read || o.list || !row_.takes_numbers()) return std::nullopt;
-    const Argument& a = argument(o);
-    if (auto* number = std::get_if<int64_t>(&a)) return std::to_string(*number);
-    auto* value = std::get_if<Value>(&a);
-    auto* constant = value ? llvm::dyn_cast<llvm::ConstantInt>(value->handle()) : nullptr;
-    if (!constant || !accepts(o.cls, constant->getType(), state_.context)) return std::nullopt;
-    if (constant->getBitWidth() == 1) return constant->isZero() ? "0" : "1";
-    return std::to_string(constant->getSExtValue());
+  // PTX takes shared addresses in 32 bits; the module's pointers to them may be wider.
+  llvm::Type* asm_type(llvm::Type* type) const {
+    if (!type->isPointerTy()) return type;
+    const unsigned space = type->getPointerAddressSpace();
+    if (space != kSharedSpace && space != kSharedClusterSpace) return type;
+    const llvm::DataLayout& layout = ir_.GetInsertBlock()->getModule()->getDataLayout();
+    return layout.getPointerSizeInBits(space) == 32 ? type : ir_.getInt32Ty();
+  }
+  llvm::Value* into_asm(llvm::Value* value) const {
+    llvm::Type* type = asm_type(value->getType());
+    return type == value->getType() ? value : ir_.CreatePtrToInt(value, type);
+  }
+  llvm::Value* from_asm(llvm::Value* value, llvm::Type* type) const {
+    return type == value->getType() ? value : ir_.CreateIntToPtr(value, type);
   }
 
-  void literal(std::string_view text) {
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '{' || text[i] == '}') ++i;  // doubled
-      if (text[i] == '$') text_ += '$';
-      text_ += text[i];
-    }
-  }
-
-  std::string name_registers(const Operand& o, const Registers& registers) {
-    if (registers.count != o.count)
-      refuse(o, fmt::format("is {} registers, but {} were given", o.count, registers.count));
-    uses_names_ = true;
-    return list(o, [&](int i) { return fmt::format("{}{}", registers.base, registers.first + i); });
-  }
-
-  std::string immediate(const Operand& o) const {
-    auto* value = std::get_if<int64_t>(&argument(o));
-    if (!value) refuse(o, "is an immediate: its value must be known while the kernel is built");
-    if (*value < o.least || *value > o.greatest || (*value - o.least) % o.step != 0)
-      refuse(o, fmt::format("must be from {} to {}{}, but is {}", o.least, o.greatest,
-                            o.step == 1 ? "" : fmt::format(" in steps of {}", o.step), *value));
-    return std::to_string(*value);
-  }
-
-  std::string values(const Operand& o) {
-    std::vector<Value> given;
-    if (o.reads()) {
-      const Argument& a = argument(o);
-      if (auto* one = std::get_if<Value>(&a)) given = {*one};
-      if (auto* many = std::get_if<std::vector<Value>>(&a)) given = *many;
-      if (auto* known = std::get_if<int64_t>(&a);
-          known && o.cls == Class::pred && (*known == 0 || *known == 1))
-        return std::to_string(*known);  // PTX takes a predicate that is known as 0 or 1
-      if (std::get_if<int64_t>(&a))
-        refuse(o, fmt::format("is a {} register, but an immediate was given", name(o.cls)));
-      if (static_cast<int>(given.size()) != o.count)
-        refuse(o, fmt::format("is {} registers, but {} were given", o.count, given.size()));
-      for (Value v : given) {
-        check_is_ours(state_, v.handle(), where_);
-        if (!accepts(o.cls, v.handle()->getType(), state_.context))
-          refuse(o, fmt::format("is {}, but the value given is {}", name(o.cls),
-                                describe(v.handle()->getType())));
-      }
-    }
-    if (auto text = known(o)) return *text;
-    char letter = isa::constraint(o.cls);
-    return list(o, [&](int i) {
-      if (!o.writes()) {
-        inputs_.push_back(given[i].handle());
-        input_constraints_ += fmt::format(",{}", letter);
-        return fmt::format("${}", output_count_ + static_cast<int>(inputs_.size()) - 1);
-      }
-      int index = static_cast<int>(outputs_.size());
-      outputs_.push_back(o.reads() ? given[i].handle()->getType() : type_of(o.cls, state_.context));
-      output_constraints_ += fmt::format(",={}{}", early_, letter);
-      if (o.reads()) {
-        tied_inputs_.push_back(given[i].handle());
-        tied_constraints_ += fmt::format(",{}", index);
-      }
-      return fmt::format("${}", index);
-    });
-  }
-
-  static std::string list(const Operand& o, const std::function<std::string(int)>& item) {
-    std::string text;
-    for (int i = 0; i < o.count; ++i) text += (i ? ", " : "") + item(i);
-    return o.list ? "{" + text + "}" : text;
-  }
-
-  std::vector<Value> finish() {
-    if (guard_) {
-      inputs_.push_back(guard_->handle());
-      input_constraints_ += ",b";
-    }
-    inputs_.insert(inputs_.end(), tied_inputs_.begin(), tied_inputs_.end());
-
-    // Registers that LLVM does not see tie an otherwise pure instruction to its place among the others that
-    // use them.
-    bool stays = row_.effect == isa::Effect::memory || uses_names_;
-    std::string constraints =
-        output_constraints_ + input_constraints_ + tied_constraints_ + (stays ? ",~{memory}" : "");
-    if (!constraints.empty()) constraints.erase(0, 1);
-
-    llvm::Type* result = llvm::Type::getVoidTy(state_.context);
-    if (outputs_.size() == 1) result = outputs_[0];
-    if (outputs_.size() > 1) result = llvm::StructType::get(state_.context, outputs_);
-    std::vector<llvm::Type*> input_types;
-    for (llvm::Value* v : inputs_) input_types.push_back(v->getType());
-    auto* type = llvm::FunctionType::get(result, input_types, false);
-    if (llvm::Error error = llvm::InlineAsm::verify(type, constraints))
-      throw Error(where_, fmt::format("{}: LLVM refuses the constraints \"{}\": {}", row_.name, constraints,
-                                      llvm::toString(std::move(error))));
-
-    state_.barrier_ids.check_text(text_, where_);
-    llvm::CallInst* call =
-        state_.ir.CreateCall(type, llvm::InlineAsm::get(type, text_, constraints, stays), inputs_);
-    call->addFnAttr(llvm::Attribute::NoUnwind);
-    if (stays)
-      call->addFnAttr(llvm::Attribute::Convergent);
-    else
-      call->setDoesNotAccessMemory();
-
-    std::vector<Value> results;
-    if (outputs_.size() == 1) results.emplace_back(call);
-    if (outputs_.size() > 1)
-      for (unsigned i = 0; i < outputs_.size(); ++i)
-        results.emplace_back(state_.ir.CreateExtractValue(call, i));
-    return results;
-  }
-
-  Builder::State& state_;
+  llvm::IRBuilderBase& ir_;
   const Row& row_;
-  std::span<const Argument> arguments_;
-  std::optional<pred> guard_;
-  Where where_;
-
-  int output_count_ = 0;
-  std::string text_, output_constraints_, input_constraints_, tied_constraints_;
-  std::vector<llvm::Type*> outputs_;
-  std::vector<llvm::Value*> inputs_, tied_inputs_;
-  std::string_view early_;
-  bool uses_names_ = false;
+  llvm::Value* guard_;
+  std::vector<std::vector<llvm::Value*>> values_;  // by operand
+  isa::InlineAsm call_;
 };
 
+// Raises a module flag, of which linking takes the higher.
+void raise_flag(llvm::Module& module, const char* key, uint32_t value) {
+  auto* known = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(key));
+  if (known && known->getZExtValue() >= value) return;
+  module.setModuleFlag(llvm::Module::Max, key, value);
+}
+
+// Where a front end's IRBuilder may emit.
+void check_place(const llvm::IRBuilderBase& ir, const Row& row) {
+  const llvm::BasicBlock* block = ir.GetInsertBlock();
+  if (!block || !block->getParent() || !block->getModule())
+    throw Error(fmt::format("{}: the IRBuilder stands in no function of a module; give it an insertion point",
+                            row.name));
+  if (ir.GetInsertPoint() == block->end() && block->getTerminator())
+    throw Error(fmt::format("{}: the IRBuilder stands behind the terminator of its block", row.name));
+  const llvm::Attribute cpu = block->getParent()->getFnAttribute("target-cpu");
+  if (!cpu.isValid()) return;
+  const isa::Target& target = isa::target(std::string_view(cpu.getValueAsString()));
+  if (!isa::runs_on(row.sm, target.sm))
+    throw Error(fmt::format("{}: needs {}, but the function's target-cpu is {}", row.name,
+                            isa::target(row.sm).name, target.name));
+}
+
+// An instruction for which LLVM has an intrinsic that is preferred to asm; it takes no operands.
+llvm::Value* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
+  auto id = llvm::Intrinsic::lookupIntrinsicID(llvm::StringRef(row.intrinsic.data(), row.intrinsic.size()));
+  return ir.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>(), llvm::ArrayRef<llvm::Value*>());
+}
+
 }  // namespace
+
+std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
+                               const std::vector<LlvmArgument>& arguments, llvm::Value* guard, Where where) {
+  AtLine line(where);
+  check_place(ir, row);
+  const std::vector<Argument> given(arguments.begin(), arguments.end());
+  AsmCall call(ir, row, given, guard);
+  llvm::Module& module = *ir.GetInsertBlock()->getModule();
+  raise_flag(module, "ptxbuilder.ptx", static_cast<uint32_t>(row.ptx_version));
+  raise_flag(module, "ptxbuilder.sm", static_cast<uint32_t>(row.sm));
+  if (!row.intrinsic.empty()) return {call_intrinsic(ir, row)};
+  return call.emit();
+}
 
 void check_is_ours(const Builder::State& state, llvm::Value* value, Where where) {
   if (&value->getContext() != &state.context)
@@ -283,11 +250,17 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   s.function_or_create();
   AtLine line(where);
   s.require(row.ptx_version, row.sm, row.name, s.line);
-  AsmCall call(s, row, arguments, guard, s.line);
-  if (row.intrinsic.empty()) return call.emit();
-  call.check_operands();
-  auto id = llvm::Intrinsic::lookupIntrinsicID(llvm::StringRef(row.intrinsic.data(), row.intrinsic.size()));
-  return {Value(s.ir.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>(), llvm::ArrayRef<llvm::Value*>()))};
+  for (const Argument& argument : arguments) {
+    if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle(), s.line);
+    if (auto* list = std::get_if<std::vector<Value>>(&argument))
+      for (Value value : *list) check_is_ours(s, value.handle(), s.line);
+  }
+  if (guard) check_is_ours(s, guard->handle(), s.line);
+  AsmCall call(s.ir, row, arguments, guard ? guard->handle() : nullptr);
+  if (!row.intrinsic.empty()) return {Value(call_intrinsic(s.ir, row))};
+  s.barrier_ids.check_text(call.text(), s.line);
+  const std::vector<llvm::Value*> results = call.emit();
+  return {results.begin(), results.end()};
 }
 
 void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Where where) {

@@ -76,12 +76,20 @@ TEST_CASE("ptx(): text of the author's own") {
          HERE ptx("mov.u32 {d:=u32}, 1;", {b});
          done(k);
        }},
-      {"an immediate where a register is wanted",
-       {"operand 'a' is a u32 register, but an immediate was given"},
+      {"a number that the register does not hold",
+       {"operand 'a' is a u32 register, but the number 4294967296 was given"},
        [](bool bad) {
          Kernel k("k");
-         PtxBinding b = bad ? PtxBinding("a", 5) : PtxBinding("a", u32(5));
+         PtxBinding b("a", bad ? int64_t{1} << 32 : (int64_t{1} << 32) - 1);
          HERE ptx("nanosleep.u32 {a:u32};", {b});
+         done(k);
+       }},
+      {"a number where an address is wanted",
+       {"operand 'a' is a smem register, but the number 5 was given"},
+       [](bool bad) {
+         Kernel k("k");
+         PtxBinding b = bad ? PtxBinding("a", 5) : PtxBinding("a", k.builder().shared_base());
+         HERE ptx("mbarrier.inval.shared.b64 [{a:smem}];", {b});
          done(k);
        }},
       {"a register where an immediate is wanted",

@@ -1,0 +1,197 @@
+#include "ptxbuilder/isa/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <span>
+
+namespace ptxbuilder::isa {
+namespace {
+
+// Bits of an integer class; 0 for the others.
+int integer_bits(Class cls) {
+  switch (cls) {
+    case Class::b16:
+    case Class::u16:
+    case Class::s16:
+      return 16;
+    case Class::b32:
+    case Class::u32:
+    case Class::s32:
+      return 32;
+    case Class::b64:
+    case Class::u64:
+    case Class::s64:
+      return 64;
+    default:
+      return 0;
+  }
+}
+
+// Collects the pieces of one call while the operands are walked.
+class Lowering {
+ public:
+  Lowering(const Row& row, std::span<const Filling> fillings, bool guarded)
+      : row_(row), fillings_(fillings), guarded_(guarded) {}
+
+  InlineAsm run() {
+    check();
+    // Text of several statements may write a result before it reads all operands: they must not share
+    // registers.
+    early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
+    for (size_t i = 0; i < row_.operands.size(); ++i) {
+      const Operand& o = row_.operands[i];
+      if (o.writes() && registers_in(i)) result_count_ += o.count;
+      if (!o.writes() && registers_in(i)) input_count_ += o.count;
+    }
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < row_.operands.size(); ++i) texts.push_back(text_of(i));
+    if (guarded_) call_.text = fmt::format("@${} ", result_count_ + input_count_);
+    size_t done = 0;
+    for (size_t h = 0; h < row_.operands.hole_count; ++h) {
+      const Hole& hole = row_.operands.holes[h];
+      literal(row_.syntax.substr(done, hole.begin - done));
+      done = hole.end;
+      call_.text += texts[hole.operand];
+    }
+    literal(row_.syntax.substr(done));
+    return finish();
+  }
+
+ private:
+  void check() const {
+    size_t expected = 0;
+    for (const Operand& o : row_.operands) expected += o.reads();
+    if (fillings_.size() != expected)
+      throw Error(fmt::format("{}: takes {} operands, but {} were given, in \"{}\"", row_.name, expected,
+                              fillings_.size(), row_.syntax));
+    if (!guarded_) return;
+    for (const Operand& o : row_.operands)
+      if (o.access == Access::write)
+        throw Error(fmt::format("{}: cannot be guarded: '{}' would be undefined where the predicate is false",
+                                row_.name, o.name));
+  }
+
+  // What fills operand i, which reads.
+  const Filling& filling(size_t i) const {
+    size_t number = 0;
+    for (size_t before = 0; before < i; ++before) number += row_.operands[before].reads();
+    return fillings_[number];
+  }
+
+  // Whether the operand is registers that LLVM knows.
+  bool registers_in(size_t i) const {
+    return !row_.operands[i].reads() || std::holds_alternative<ValueCount>(filling(i));
+  }
+
+  std::string text_of(size_t i) {
+    const Operand& o = row_.operands[i];
+    if (!o.reads()) return registers(i);
+    const Filling& given = filling(i);
+    if (auto* names = std::get_if<Registers>(&given)) return named(o, *names);
+    if (auto* value = std::get_if<int64_t>(&given)) return number(o, *value);
+    if (o.cls == Class::imm)
+      refuse_operand(row_, o, "is an immediate: its value must be known while the kernel is built");
+    if (const int count = std::get<ValueCount>(given).count; count != o.count)
+      refuse_operand(row_, o, fmt::format("is {} registers, but {} were given", o.count, count));
+    return registers(i);
+  }
+
+  std::string named(const Operand& o, const Registers& given) {
+    if (o.cls == Class::imm) refuse_operand(row_, o, "is an immediate, but named registers were given");
+    if (given.count != o.count)
+      refuse_operand(row_, o, fmt::format("is {} registers, but {} were given", o.count, given.count));
+    names_registers_ = true;
+    return list(o, [&](int item) { return fmt::format("{}{}", given.base, given.first + item); });
+  }
+
+  std::string number(const Operand& o, int64_t value) const {
+    if (o.cls == Class::imm) {
+      if (value < o.least || value > o.greatest || (value - o.least) % o.step != 0)
+        refuse_operand(row_, o,
+                       fmt::format("must be from {} to {}{}, but is {}", o.least, o.greatest,
+                                   o.step == 1 ? "" : fmt::format(" in steps of {}", o.step), value));
+      return std::to_string(value);
+    }
+    const int bits = integer_bits(o.cls);
+    const bool fits =
+        o.cls == Class::pred
+            ? value == 0 || value == 1  // PTX's constants for predicates
+            : bits == 64 || (bits > 0 && value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << bits);
+    if (o.access != Access::read || o.list || !row_.takes_numbers() || !fits)
+      refuse_operand(row_, o,
+                     fmt::format("is a {} register, but the number {} was given", name(o.cls), value));
+    return std::to_string(value);
+  }
+
+  // LLVM numbers results first, then what is read, then the guard, then what is tied to results.
+  std::string registers(size_t i) {
+    const Operand& o = row_.operands[i];
+    const char letter = constraint(o.cls);
+    return list(o, [&](int item) {
+      if (!o.writes()) {
+        call_.arguments.push_back({i, item, o.cls});
+        inputs_ += fmt::format(",{}", letter);
+        return fmt::format("${}", result_count_ + static_cast<int>(call_.arguments.size()) - 1);
+      }
+      const size_t number = call_.results.size();
+      call_.results.push_back({i, item, o.cls});
+      outputs_ += fmt::format(",={}{}", early_, letter);
+      if (o.reads()) {
+        tied_.push_back({i, item, o.cls});
+        ties_ += fmt::format(",{}", number);
+      }
+      return fmt::format("${}", number);
+    });
+  }
+
+  static std::string list(const Operand& o, const std::function<std::string(int)>& item) {
+    std::string text;
+    for (int i = 0; i < o.count; ++i) text += (i ? ", " : "") + item(i);
+    return o.list ? "{" + text + "}" : text;
+  }
+
+  void literal(std::string_view text) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '{' || text[i] == '}') ++i;  // doubled
+      if (text[i] == '$') call_.text += '$';
+      call_.text += text[i];
+    }
+  }
+
+  InlineAsm finish() {
+    if (guarded_) {
+      call_.arguments.push_back({InlineAsm::Register::kGuard, 0, Class::pred});
+      inputs_ += ",b";
+    }
+    call_.arguments.insert(call_.arguments.end(), tied_.begin(), tied_.end());
+    // Registers that LLVM does not see tie an otherwise pure instruction to its place among the others that
+    // use them.
+    call_.stays = row_.effect == Effect::memory || names_registers_;
+    call_.constraints = outputs_ + inputs_ + ties_ + (call_.stays ? ",~{memory}" : "");
+    if (!call_.constraints.empty()) call_.constraints.erase(0, 1);
+    return std::move(call_);
+  }
+
+  const Row& row_;
+  std::span<const Filling> fillings_;
+  bool guarded_, names_registers_ = false;
+  std::string_view early_;
+  int result_count_ = 0, input_count_ = 0;
+  std::string outputs_, inputs_, ties_;
+  std::vector<InlineAsm::Register> tied_;
+  InlineAsm call_ = {};
+};
+
+}  // namespace
+
+void refuse_operand(const Row& row, const Operand& operand, std::string_view what) {
+  throw Error(fmt::format("{}: operand '{}' {}, in \"{}\"", row.name, operand.name, what, row.syntax));
+}
+
+InlineAsm lower(const Row& row, std::span<const Filling> fillings, bool guarded) {
+  return Lowering(row, fillings, guarded).run();
+}
+
+}  // namespace ptxbuilder::isa
