@@ -12,12 +12,8 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// Registers that are constants are numbered from here until all others have their place.
-constexpr uint32_t constant_base = 0x8000'0000;
-static_assert(most_registers < constant_base);
-
-void unsupported(Warp& w, const Instruction& i, Lanes) {
-  w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.pc_of(i)]));
+void unsupported(Warp& w, const Instruction&, Lanes) {
+  w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.here()]));
 }
 
 }  // namespace
@@ -282,7 +278,7 @@ void Decoder::decode_one(uint32_t pc) {
     std::string_view rest = name.substr(found->first.size());
     if (!rest.empty()) decode.modifiers = ptx::split_opcode(rest.substr(1));
     found->second(decode);
-    uses_[pc] = {decode.flow, std::move(decode.reads), std::move(decode.writes), std::move(decode.passed)};
+    uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes), std::move(decode.passed)};
     matrix_registers_.insert(matrix_registers_.end(), decode.held.begin(), decode.held.end());
   } catch (const Refused& refused) {
     const uint32_t guard = out.guard;
@@ -298,20 +294,11 @@ void Decoder::decode_one(uint32_t pc) {
 }
 
 void Decoder::finish_registers() {
-  kernel_.constants_at = align_up(next_register_, 64);
-  kernel_.register_bytes = kernel_.constants_at + align_up(next_constant_, 64);
-  auto place = [&](uint32_t& r) {
-    if (r != no_register && r >= constant_base) r = r - constant_base + kernel_.constants_at;
-  };
-  for (Instruction& i : kernel_.code) {
-    for (uint32_t& r : i.r) place(r);
-    for (uint32_t k = 0; k < i.list_size; ++k) place(kernel_.lists[i.list + k]);
-  }
-  for (SpecialRegister& s : kernel_.specials) place(s.at);
-  kernel_.constants.resize(kernel_.register_bytes - kernel_.constants_at);
+  kernel_.register_bytes = align_up(next_register_, 64);
+  kernel_.constants.resize(align_up(constant_bytes_, 64));
   for (const auto& [key, at] : constants_) {
     auto [value, width] = key;
-    std::byte* to = kernel_.constants.data() + (at - constant_base);
+    std::byte* to = kernel_.constants.data() + kernel_.constants.size() + static_cast<int32_t>(at);
     if (width == 0) {
       uint32_t mask = value ? all_lanes : 0;
       std::memcpy(to, &mask, 4);
@@ -383,12 +370,11 @@ uint32_t Decoder::constant(uint64_t value, uint32_t width) {
 }
 
 uint32_t Decoder::allocate_constant(uint32_t width) {
-  if (next_constant_ > most_registers)
+  if (constant_bytes_ > most_registers)
     throw Error(
         fmt::format("ptx: the kernel {} has more constants than the emulator has room for", kernel_.name));
-  const uint32_t at = constant_base + next_constant_;
-  next_constant_ += align_up(width == 0 ? 4 : width * 32, 32);
-  return at;
+  constant_bytes_ += align_up(width == 0 ? 4 : width * 32, 32);
+  return 0 - constant_bytes_;
 }
 
 uint32_t Decoder::special(Special which, uint32_t width) {

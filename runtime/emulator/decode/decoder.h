@@ -49,7 +49,7 @@ bool is_signed(Type type);
 bool is_float(Type type);
 std::optional<Type> type_named(std::string_view name);
 
-// Of a warp's register file: what lies behind is numbered as constants until all others have their place.
+// Bytes of a warp's registers, and of its constants.
 inline constexpr uint32_t most_registers = 0x4000'0000;
 
 // Thrown while one instruction is decoded: it becomes one that reports this text when it is executed.
@@ -122,6 +122,7 @@ class Decode {
   std::vector<uint32_t> held;           // those that a wgmma goes on using
   std::vector<uint32_t> passed;         // not among the reads; no_register for a constant
   Flow flow = Flow::uses;
+  Predicate decides;  // as in Watch
 };
 
 using DecodeFunction = void (*)(Decode&);
@@ -242,10 +243,11 @@ class Decoder {
   std::map<std::string, Routine> routines_;
   std::vector<std::string> wanted_;
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> constants_;
-  uint32_t next_register_ = 0, next_constant_ = 0;
+  uint32_t next_register_ = 0, constant_bytes_ = 0;
   SourceLine source_;
   struct RegisterUse {
     Flow flow = Flow::uses;
+    Predicate decides;
     std::vector<uint32_t> reads, writes, passed;
   };
   std::vector<RegisterUse> uses_;  // of each instruction

@@ -125,6 +125,7 @@ void Decoder::find_doubtful() {
     const RegisterUse& use = uses_[pc];
     Watch watch;
     watch.flow = use.flow;
+    watch.decides = use.decides;
     for (uint32_t r : use.writes)
       if (const uint32_t n = number(r); n != no_register) watch.written.push_back(n);
     for (uint32_t r : use.passed) watch.passed.push_back(number(r));
@@ -138,10 +139,10 @@ void Decoder::find_doubtful() {
   }
 }
 
-void Warp::follow_undefined(const Instruction& i, Lanes executing) {
+void Warp::follow_undefined(Lanes executing) {
   if (!cluster().checks) return;
   const Kernel& kernel = grid().kernel;
-  const Watch& watch = kernel.watches.at(pc_of(i));
+  const Watch& watch = kernel.watches.at(here());
   auto require = [&](uint32_t n, Lanes who, const char* verb) {
     if (const Lanes missing = undefined[n] & who)
       fail(Fault::undefined_register,
@@ -161,8 +162,7 @@ void Warp::follow_undefined(const Instruction& i, Lanes executing) {
       for (uint32_t n : watch.passed) result &= missing(n);
       break;
     case Flow::selects: {
-      Lanes which = *at<uint32_t>(i.r[3]);
-      if (i.mode[0]) which = ~which;
+      const Lanes which = truth(watch.decides);
       result = (which & missing(watch.passed[0])) | (~which & missing(watch.passed[1]));
       break;
     }
@@ -170,7 +170,7 @@ void Warp::follow_undefined(const Instruction& i, Lanes executing) {
       result = (missing(watch.passed[0]) & executing) == executing ? all_lanes : 0;
       break;
     case Flow::accumulates:
-      if (*at<uint32_t>(i.r[2]) & executing)
+      if (truth(watch.decides) & executing)
         for (uint32_t n : watch.written) require(n, executing, "adds to");
       break;
   }

@@ -40,7 +40,7 @@ void execute_async(Warp& w, const Instruction& i, Lanes lanes) {
         reduce_into(place, data.data(), size, op, type);
       else
         std::memcpy(place, data.data(), size);
-      finish_load(w, i, {l}, size);
+      finish_load(w, {l}, size);
     });
   });
 }

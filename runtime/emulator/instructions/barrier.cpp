@@ -41,7 +41,7 @@ void complete(Warp& w, Barrier& b, uint32_t id) {
 // r[0] result, r[1] id, r[2] threads or none, r[3] predicate. mode: 0 what, 1 aligned, 2 whether r[3] is
 // negated.
 void execute_bar(Warp& w, const Instruction& i, Lanes lanes) {
-  if (i.mode[1]) w.require_converged(i, false);
+  if (i.mode[1]) w.require_converged(false);
   const int lane = __builtin_ctz(lanes);
   const uint32_t id = w.at<uint32_t>(i.r[1])[lane];
   if (id >= 16) w.fail(Fault::operand, fmt::format("barrier {} does not exist: ids are 0 to 15", id), lane);
@@ -113,7 +113,7 @@ void decode_bar(Decode& d) {
 
 // barrier.cluster counts warps. mode[0]: 1 for .relaxed, mode[1] aligned.
 void execute_cluster_arrive(Warp& w, const Instruction& i, Lanes) {
-  if (i.mode[1]) w.require_converged(i, false);
+  if (i.mode[1]) w.require_converged(false);
   Cluster& c = w.cluster();
   if (w.cluster_arrived)
     w.fail(Fault::operand, "this warp arrives at the cluster barrier twice without a wait between");
@@ -131,11 +131,11 @@ void execute_cluster_arrive(Warp& w, const Instruction& i, Lanes) {
 }
 
 void execute_cluster_wait(Warp& w, const Instruction& i, Lanes) {
-  if (i.mode[1]) w.require_converged(i, false);
+  if (i.mode[1]) w.require_converged(false);
   Cluster& c = w.cluster();
   if (!w.cluster_arrived)
     w.fail(Fault::operand, "this warp waits at the cluster barrier without having arrived");
-  if (c.barrier.generation == w.cluster_generation) return w.retry(i, Wait::cluster);
+  if (c.barrier.generation == w.cluster_generation) return w.retry(Wait::cluster);
   w.cluster_arrived = false;
   w.acquire(c.barrier.completed);
 }

@@ -225,6 +225,7 @@ void decode_selp(Decode& d) {
   bool negated = false;
   d.out.r[3] = d.predicate(d.operand(3), negated);
   d.out.mode[0] = negated;
+  d.decides = {d.out.r[3], negated};
   d.out.execute = bytes(type) == 8   ? execute_selp<uint64_t>
                   : bytes(type) == 4 ? execute_selp<uint32_t>
                                      : execute_selp<uint16_t>;

@@ -21,7 +21,7 @@ void execute_brx(Warp& w, const Instruction& i, Lanes lanes) {
   for_lanes(lanes, [&](int k) { same |= static_cast<Lanes>(index[k] == first) << k; });
   Instruction jump = i;
   jump.target = w.listed(i, first);
-  if (same != w.lanes) w.pc = w.pc_of(i);
+  if (same != w.lanes) w.pc = w.here();
   w.branch(jump, same);
 }
 
@@ -204,13 +204,13 @@ void decode_brx(Decode& d) {
 
 // setmaxnreg: immediate is the new count, mode[0] whether it rises.
 void execute_setmaxnreg(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+  w.require_converged();
   const auto wanted = static_cast<uint32_t>(i.immediate);
   if (i.mode[0] ? wanted < w.registers_each : wanted > w.registers_each)
     w.fail(Fault::register_budget, fmt::format("setmaxnreg.{} to {} registers, but the warp has {}",
                                                i.mode[0] ? "inc" : "dec", wanted, w.registers_each));
   const int64_t more = (static_cast<int64_t>(wanted) - w.registers_each) * 32;
-  if (more > w.cta.register_pool) return w.retry(i, Wait::registers);
+  if (more > w.cta.register_pool) return w.retry(Wait::registers);
   w.cta.register_pool -= more;
   w.registers_each = wanted;
   w.cluster().changed();

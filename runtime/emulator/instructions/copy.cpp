@@ -8,7 +8,7 @@
 namespace ptxbuilder::runtime::emulator {
 
 void touch_landing(Warp& w, const Landing& l, uint32_t bytes, bool async, bool reduces, const char* what) {
-  const Access deed{l.barrier->actor, l.phase + 1, w.pc_of(*w.instruction), async, 0};
+  const Access deed{l.barrier->actor, l.phase + 1, w.here(), async, 0};
   if (!reduces || !w.cluster().checks) return w.touch_async(*l.cta, l.offset, bytes, true, deed, what);
   const Knowledge before = w.knowledge;
   w.knowledge.seen.raise(deed.actor, deed.time);
@@ -51,16 +51,16 @@ std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier,
   return landings;
 }
 
-void finish_load(Warp& w, const Instruction& i, const std::vector<Landing>& landings, uint32_t bytes) {
+void finish_load(Warp& w, const std::vector<Landing>& landings, uint32_t bytes) {
   for (const Landing& l : landings) {
     ++l.cta->writes;
-    finish_tx(w, i, *l.barrier, bytes, l.phase);
+    finish_tx(w, *l.barrier, bytes, l.phase);
   }
 }
 
 Access store_access(Warp& w, int lane) {
   ThreadCopies& copies = w.bulk_of(static_cast<uint32_t>(lane));
-  return {copies.actor, copies.open, w.pc_of(*w.instruction), true, 0};
+  return {copies.actor, copies.open, w.here(), true, 0};
 }
 
 void post_store(Warp& w, const Instruction& i, int lane, Cta& source, std::function<void()> take,
@@ -83,7 +83,7 @@ void post_store(Warp& w, const Instruction& i, int lane, Cta& source, std::funct
       give();
       if (--copies.writing[group] == 0) copies.writing.erase(group);
       w.cluster().changed();
-      if (w.grid().trace) w.grid().trace->operation(w, "store", began, w.cluster().steps, w.pc_of(i));
+      if (w.grid().trace) w.grid().trace->operation(w, "store", began, w.cluster().steps, w.here());
     });
   });
 }
@@ -106,7 +106,7 @@ void execute_wait(Warp& w, const Instruction& i, Lanes lanes) {
     const int64_t target = int64_t{at->second.open} - 1 - i.immediate;
     wait |= !left.empty() && left.begin()->first <= target;
   });
-  if (wait) return w.retry(i, Wait::bulk);
+  if (wait) return w.retry(Wait::bulk);
   for_lanes(lanes, [&](int lane) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
     if (at == w.bulk.end()) return;
@@ -158,7 +158,7 @@ void execute_bulk_load(Warp& w, const Instruction& i, Lanes lanes) {
     // The copy between CTAs reads until the same barrier's phase completes.
     if (source)
       w.touch_async(*source, source_offset, bytes, false,
-                    {landings[0].barrier->actor, landings[0].phase + 1, w.pc_of(i), true, 0},
+                    {landings[0].barrier->actor, landings[0].phase + 1, w.here(), true, 0},
                     "this copy reads");
     const uint64_t began = w.cluster().steps;
     w.cluster().post([&w, &i, landings, bytes, from, lane, source, source_offset, began, reduces, op, type] {
@@ -173,8 +173,8 @@ void execute_bulk_load(Warp& w, const Instruction& i, Lanes lanes) {
         else
           std::memcpy(place, data, bytes);
       }
-      finish_load(w, i, landings, bytes);
-      if (w.grid().trace) w.grid().trace->operation(w, "load", began, w.cluster().steps, w.pc_of(i));
+      finish_load(w, landings, bytes);
+      if (w.grid().trace) w.grid().trace->operation(w, "load", began, w.cluster().steps, w.here());
     });
   });
 }
@@ -265,7 +265,7 @@ void execute_cp_async(Warp& w, const Instruction& i, Lanes lanes) {
     if (i.r[0] != no_register) p.take = std::min(bytes, w.at<uint32_t>(i.r[0])[lane]);
     if (i.r[1] != no_register && (*w.at<uint32_t>(i.r[1]) >> lane) & 1) p.take = 0;
     if (p.take) w.global(p.from, p.take, lane, false, "this copy");
-    w.touch_async(*owner, p.offset, bytes, true, {w.copy_actor, sequence, w.pc_of(i), false, 0},
+    w.touch_async(*owner, p.offset, bytes, true, {w.copy_actor, sequence, w.here(), false, 0},
                   "this copy writes");
     pieces->push_back(p);
   });
@@ -293,7 +293,7 @@ void execute_cp_wait(Warp& w, const Instruction& i, Lanes) {
     const int64_t group = static_cast<int64_t>(w.copy_groups.size()) - 1 - i.immediate;
     last = group < 0 ? 0 : w.copy_groups[static_cast<size_t>(group)];
   }
-  if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last) return w.retry(i, Wait::copies);
+  if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last) return w.retry(Wait::copies);
   if (last > 0) w.knowledge.seen.raise(w.copy_actor, last);
 }
 

@@ -22,7 +22,7 @@ void set_predicate(Warp& w, uint32_t at, Lanes lanes, Lanes value) {
 void execute_shfl(Warp& w, const Instruction& i, Lanes lanes) {
   Lanes together;
   const Lanes mask = first_mask(w, i, lanes);
-  if (!w.gather(i, lanes, mask, together)) return;
+  if (!w.gather(lanes, mask, together)) return;
   uint32_t a[32];
   std::memcpy(a, w.at<uint32_t>(i.r[2]), sizeof a);
   const uint32_t *b = w.at<uint32_t>(i.r[3]), *c = w.at<uint32_t>(i.r[4]);
@@ -82,7 +82,7 @@ void decode_shfl(Decode& d) {
 // vote: r[0] result, r[2] the predicate (negated by mode[1]). mode[0]: all, any, uni, ballot.
 void execute_vote(Warp& w, const Instruction& i, Lanes lanes) {
   Lanes together;
-  if (!w.gather(i, lanes, first_mask(w, i, lanes), together)) return;
+  if (!w.gather(lanes, first_mask(w, i, lanes), together)) return;
   Lanes p = *w.at<uint32_t>(i.r[2]);
   if (i.mode[1]) p = ~p;
   p &= together;
@@ -112,7 +112,7 @@ void decode_vote(Decode& d) {
 template <class T>
 void execute_match(Warp& w, const Instruction& i, Lanes lanes) {
   Lanes together;
-  if (!w.gather(i, lanes, first_mask(w, i, lanes), together)) return;
+  if (!w.gather(lanes, first_mask(w, i, lanes), together)) return;
   const T* a = w.at<T>(i.r[2]);
   Lanes masks[32] = {};
   for_lanes(together, [&](int k) {
@@ -141,7 +141,7 @@ void decode_match(Decode& d) {
 
 void execute_redux(Warp& w, const Instruction& i, Lanes lanes) {
   Lanes together;
-  if (!w.gather(i, lanes, first_mask(w, i, lanes), together)) return;
+  if (!w.gather(lanes, first_mask(w, i, lanes), together)) return;
   const uint32_t* a = w.at<uint32_t>(i.r[2]);
   uint64_t sum = a[__builtin_ctz(together)];
   for_lanes(together & (together - 1), [&](int k) {
@@ -168,7 +168,7 @@ void decode_redux(Decode& d) {
 void execute_elect(Warp& w, const Instruction& i, Lanes lanes) {
   Lanes together;
   const Lanes mask = first_mask(w, i, lanes);
-  if (!w.gather(i, lanes, mask, together)) return;
+  if (!w.gather(lanes, mask, together)) return;
   const auto leader = static_cast<uint32_t>(__builtin_ctz(together));
   if (i.r[0] != no_register) for_lanes(together, [&](int k) { w.at<uint32_t>(i.r[0])[k] = leader; });
   set_predicate(w, i.r[1], together, Lanes{1} << leader);
@@ -193,7 +193,7 @@ void execute_activemask(Warp& w, const Instruction& i, Lanes lanes) {
 
 void execute_warp_sync(Warp& w, const Instruction& i, Lanes lanes) {
   Lanes together;
-  w.gather(i, lanes, first_mask(w, i, lanes), together);
+  w.gather(lanes, first_mask(w, i, lanes), together);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 // row l / 4.
 template <bool store>
 void execute_rows(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+  w.require_converged();
   for (int m = 0; m < i.mode[1]; ++m) {
     uint16_t* data = w.at<uint16_t>(w.listed(i, static_cast<uint32_t>(m)));
     for (int row = 0; row < 8; ++row) {
@@ -59,7 +59,7 @@ void decode_rows(Decode& d, bool store) {
 }
 
 void execute_movmatrix(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+  w.require_converged();
   uint16_t from[64];
   std::memcpy(from, w.at<uint16_t>(i.r[1]), sizeof from);
   uint16_t* to = w.at<uint16_t>(i.r[0]);
@@ -89,7 +89,7 @@ void fragments(Warp& w, const Instruction& i, uint32_t a_at, uint32_t b_at, Elem
 }
 
 void execute_mma(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+  w.require_converged();
   const ElementType of_a = element_type(static_cast<Type>(i.mode[1])),
                     of_b = element_type(static_cast<Type>(i.mode[2]));
   const bool d_half = static_cast<Type>(i.mode[0]) == Type::f16,
@@ -128,7 +128,7 @@ void execute_mma(Warp& w, const Instruction& i, Lanes) {
 
 // m8n8k4 of f64: one element of a and b each, two of c and d.
 void execute_mma_f64(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+  w.require_converged();
   const uint32_t* list = w.grid().kernel.lists.data() + i.list;
   const double *a = w.at<double>(list[2]), *b = w.at<double>(list[3]);
   double result[2][32];

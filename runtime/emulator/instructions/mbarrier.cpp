@@ -93,14 +93,14 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
                        label(w, m), m.phase, m.pending, m.count),
            lane);
   if (w.cluster().checks && releases) m.gathered.join(w.release());
-  m.last_arrival = w.pc_of(*w.instruction);
+  m.last_arrival = w.here();
   m.pending -= count;
   try_complete(w, m);
 }
 
 void expect_tx(Warp& w, Mbarrier& m, uint32_t bytes, int lane) {
   m.tx += bytes;
-  m.last_expect = w.pc_of(*w.instruction);
+  m.last_expect = w.here();
   if (m.tx >= 1 << 20)
     w.fail(Fault::tx_count,
            fmt::format("mbarrier {} would expect {} B: at most 2^20 - 1 are countable", label(w, m), m.tx),
@@ -112,8 +112,7 @@ void begin_tx(Mbarrier& m, uint32_t bytes) {
   m.in_flight_bytes += bytes;
 }
 
-void finish_tx(Warp& w, const Instruction& i, Mbarrier& m, uint32_t bytes, uint32_t phase) {
-  w.instruction = &i;
+void finish_tx(Warp& w, Mbarrier& m, uint32_t bytes, uint32_t phase) {
   --m.in_flight;
   m.in_flight_bytes -= bytes;
   if (m.phase != phase)

@@ -15,9 +15,9 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane);
 void expect_tx(Warp& w, Mbarrier& m, uint32_t bytes, int lane);
 
 // Announces an asynchronous operation that will complete `bytes` on the barrier's current phase; finish_tx is
-// that completion, by the instruction at `pc` of warp `w`.
+// that completion, by the warp's instruction.
 void begin_tx(Mbarrier& m, uint32_t bytes);
-void finish_tx(Warp& w, const Instruction& i, Mbarrier& m, uint32_t bytes, uint32_t phase);
+void finish_tx(Warp& w, Mbarrier& m, uint32_t bytes, uint32_t phase);
 
 // Ends the phase when nothing is missing any more.
 void try_complete(Warp& w, Mbarrier& m);

@@ -110,8 +110,8 @@ void execute_load(Warp& w, const Instruction& i, Lanes lanes) {
         for (const Landing& l : landings)
           swizzled_copy<true>(l.cta->shared.data(), l.offset + r.linear, row.data(), r.bytes, m.swizzle);
       });
-      finish_load(w, i, landings, bytes);
-      if (w.grid().trace) w.grid().trace->operation(w, "load", began, w.cluster().steps, w.pc_of(i));
+      finish_load(w, landings, bytes);
+      if (w.grid().trace) w.grid().trace->operation(w, "load", began, w.cluster().steps, w.here());
     });
   });
 }

@@ -51,7 +51,7 @@ std::byte* changed_map(Warp& w, uint64_t address, Space space, int lane, bool re
   w.global(address, map_bytes, lane, true, "this");
   MapChange& change = w.cluster().map_changes[address];
   ++change.version;
-  change.pc = w.pc_of(*w.instruction);
+  change.pc = w.here();
   if (releases) change.released = change.version;
   return place;
 }
@@ -150,7 +150,7 @@ void decode_replace(Decode& d) {
 
 // list: destination and source addresses. One copy for the warp.
 void execute_copy_map(Warp& w, const Instruction& i, Lanes lanes) {
-  w.require_converged(i);
+  w.require_converged();
   const int lane = __builtin_ctz(lanes);
   Cta* owner;
   uint32_t offset;

@@ -196,7 +196,7 @@ void post_next(Warp& w) {
 }
 
 void execute_wgmma(Warp& w, const Instruction& i, Lanes lanes) {
-  w.require_converged(i);
+  w.require_converged();
   if (lanes != w.lanes)
     w.fail(Fault::divergence, "the guard of this .aligned instruction differs between lanes");
   if (w.index / 4 * 4 + 4 > w.cta.warps.size())
@@ -211,7 +211,7 @@ void execute_wgmma(Warp& w, const Instruction& i, Lanes lanes) {
   p.b = uniform(w, i.r[1], "descriptor of B");
   const MatrixDescriptor b(p.b);
   check_descriptor(w, b, "B");
-  const Access deed{w.cta.wgmma_actors[w.warpgroup()], p.group, w.pc_of(i), true, 0};
+  const Access deed{w.cta.wgmma_actors[w.warpgroup()], p.group, w.here(), true, 0};
   if (!(i.mode[4] & a_in_registers)) {
     p.a = uniform(w, i.r[0], "descriptor of A");
     const MatrixDescriptor a(p.a);
@@ -226,14 +226,14 @@ void execute_wgmma(Warp& w, const Instruction& i, Lanes lanes) {
   if (w.wgmma_queue.size() == 1) post_next(w);
 }
 
-void execute_fence(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+void execute_fence(Warp& w, const Instruction&, Lanes) {
+  w.require_converged();
   w.wgmma_fenced = true;
   ++w.fences;
 }
 
-void execute_commit(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+void execute_commit(Warp& w, const Instruction&, Lanes) {
+  w.require_converged();
   ++w.wgmma_committed;
   w.cluster().changed();
 }
@@ -241,14 +241,14 @@ void execute_commit(Warp& w, const Instruction& i, Lanes) {
 // A warp's wait covers the whole warpgroup, since wgmma is the warpgroup's: one warp may release a stage for
 // all.
 void execute_wait(Warp& w, const Instruction& i, Lanes) {
-  w.require_converged(i);
+  w.require_converged();
   const int64_t target = int64_t{w.wgmma_committed} - i.immediate;
   if (target > 0)
     for (uint32_t k = w.warpgroup() * 4; k < std::min<size_t>(w.warpgroup() * 4 + 4, w.cta.warps.size());
          ++k) {
       const Warp& peer = *w.cta.warps[k];
       const bool pending = !peer.wgmma_queue.empty() && peer.wgmma_queue.front().group <= target;
-      if (pending || (peer.alive && peer.wgmma_committed < target)) return w.retry(i, Wait::wgmma);
+      if (pending || (peer.alive && peer.wgmma_committed < target)) return w.retry(Wait::wgmma);
     }
   if (target <= 0) return;
   w.knowledge.seen.raise(w.cta.wgmma_actors[w.warpgroup()], static_cast<uint32_t>(target));
@@ -322,6 +322,7 @@ void decode_wgmma(Decode& d) {
   d.out.mode[4] = flags;
   d.out.mode[6] = static_cast<uint8_t>(count);
   d.flow = Flow::accumulates;
+  d.decides = {d.out.r[2]};
   d.out.execute = execute_wgmma;
 }
 

@@ -124,10 +124,10 @@ class Warp {
   Warp(Cta& cta, uint32_t index);
 
   Cta& cta;
-  const uint32_t index;  // in the CTA
-  std::byte* registers = nullptr;
-  Lanes lanes = 0;  // of the fragment that runs
-  uint32_t pc = 0;  // of its next instruction
+  const uint32_t index;            // in the CTA
+  std::byte* registers = nullptr;  // the first; constants lie before it
+  Lanes lanes = 0;                 // of the fragment that runs
+  uint32_t pc = 0;                 // of its next instruction
   bool stop = false;
   Lanes alive = 0, born = 0;
   std::vector<Fragment> fragments;
@@ -169,12 +169,18 @@ class Warp {
 
   // --- for handlers ---
   template <class T>
-  T* at(uint32_t offset) const {
-    return reinterpret_cast<T*>(registers + offset);
+  T* at(Register r) const {
+    return reinterpret_cast<T*>(registers + static_cast<int32_t>(r));
+  }
+  // The lanes for which the operand is true.
+  Lanes truth(const Predicate& operand) const {
+    const Lanes lanes_of_p = *at<uint32_t>(operand.p);
+    return operand.negated ? ~lanes_of_p : lanes_of_p;
   }
   uint32_t pc_of(const Instruction& i) const;
+  uint32_t here() const { return pc_of(*instruction); }  // the pc of the instruction that executes
   // The instruction is to be executed again once something in the cluster has changed.
-  void retry(const Instruction& i, Wait wait);
+  void retry(Wait wait);
   // The instruction is done, but its fragment may not go on before then.
   void pause(Wait wait);
   void branch(const Instruction& i, Lanes taken);
@@ -183,15 +189,15 @@ class Warp {
   void exit(Lanes lanes);
   // True when all of `wanted` execute this instruction now; `together` is then who they are. Else the
   // fragment waits.
-  bool gather(const Instruction& i, Lanes executing, Lanes wanted, Lanes& together);
+  bool gather(Lanes executing, Lanes wanted, Lanes& together);
   // Reports lanes that are missing at an .aligned instruction.
-  void require_converged(const Instruction& i, bool exited_too = true);
+  void require_converged(bool exited_too = true);
   // Of an instruction that names doubtful registers, which `executing` of `lanes` execute: reports the use of
   // one that this thread has not written, and notes which are defined behind it.
-  void follow_undefined(const Instruction& i, Lanes executing);
+  void follow_undefined(Lanes executing);
   // Of an instruction that touches registers of some wgmma; and of a wgmma, whose list begins with
   // `accumulators`.
-  void check_matrix_registers(const Instruction& i);
+  void check_matrix_registers();
   void check_wgmma_registers(const Instruction& i, uint32_t accumulators);
   Knowledge release();  // what a releasing operation passes on
   void acquire(const Knowledge& k);

@@ -15,7 +15,18 @@ namespace ptxbuilder::runtime::emulator {
 using Lanes = uint32_t;  // one bit for each lane of a warp
 inline constexpr Lanes all_lanes = ~Lanes{0};
 inline constexpr uint32_t no_pc = ~0u;
-inline constexpr uint32_t no_register = ~0u;
+
+// Where a register lies in a warp's register file, in bytes from the first register: 32 lanes of its width
+// side by side, or one word of 32 bits for a predicate. Constants and special registers, which nobody writes,
+// lie before the first: their numbers are negative, as two's complement.
+using Register = uint32_t;
+inline constexpr Register no_register = ~0u;
+
+// A predicate as an operand: p or !p.
+struct Predicate {
+  Register p = no_register;
+  bool negated = false;
+};
 
 class Warp;
 struct Instruction;
@@ -23,9 +34,6 @@ using Handler = void (*)(Warp&, const Instruction&, Lanes);
 
 enum class Space : uint8_t { generic, global, shared, cluster, local, param, constant };
 
-// Registers are byte offsets in the warp's register file, where a register is 32 lanes of its width side by
-// side, and a predicate one word of 32 bits. Constants and special registers are registers that nobody
-// writes.
 struct Instruction {
   Handler execute = nullptr;
   uint32_t r[7] = {no_register, no_register, no_register, no_register, no_register, no_register, no_register};
@@ -101,7 +109,8 @@ enum class Special : uint8_t {
 
 struct SpecialRegister {
   Special special;
-  uint32_t at, bytes;
+  Register at;
+  uint32_t bytes;
 };
 
 // The registers of wgmmas that one other instruction touches.
@@ -113,14 +122,15 @@ struct MatrixUse {
 enum class Flow : uint8_t {
   uses,        // it needs all that it reads
   copies,      // the result is undefined where all that it passes on is: mov, also into parts, prmt, bfi
-  selects,     // selp: the result is what the predicate takes of the two
+  selects,     // selp: the result is what the deciding predicate takes of the two
   shuffles,    // shfl: the result may be any lane's value
-  accumulates  // wgmma: the accumulators are needed where scale-d is true
+  accumulates  // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true
 };
 
 // An instruction that names doubtful registers, which are numbered as in Kernel::doubtful.
 struct Watch {
   Flow flow = Flow::uses;
+  Predicate decides;             // of selects and accumulates: the register itself, not its number
   uint32_t guard = no_register;  // where the guard is one of them
   std::vector<uint32_t> used;    // that may be undefined here
   std::vector<uint32_t> passed;  // what the flow passes on; no_register for what is always defined
@@ -138,9 +148,8 @@ struct Kernel {
   std::vector<std::string> files;  // .file names
 
   uint32_t entry = 0;
-  uint32_t register_bytes = 0;  // of one warp's register file
-  uint32_t constants_at = 0;    // the register file from here on starts as `constants`
-  std::vector<std::byte> constants;
+  uint32_t register_bytes = 0;       // of one warp's registers
+  std::vector<std::byte> constants;  // with what lies before them a warp starts; a multiple of 64 B
   std::vector<SpecialRegister> specials;
   std::map<uint32_t, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter

@@ -110,7 +110,7 @@ void Warp::fill_special_registers() {
     }
     for (uint32_t lane = 0; lane < 32; ++lane) {
       const uint64_t value = value_of(s.special, *this, lane);
-      std::memcpy(registers + s.at + lane * s.bytes, &value, std::min(s.bytes, 8u));
+      std::memcpy(at<std::byte>(s.at) + lane * s.bytes, &value, std::min(s.bytes, 8u));
     }
   }
 }

@@ -7,10 +7,11 @@ namespace ptxbuilder::runtime::emulator {
 
 Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
   const Kernel& kernel = grid().kernel;
-  storage_ = std::make_unique<std::byte[]>(kernel.register_bytes + 64);
+  storage_ = std::make_unique<std::byte[]>(kernel.constants.size() + kernel.register_bytes + 64);
   auto address = reinterpret_cast<uintptr_t>(storage_.get());
-  registers = storage_.get() + (64 - address % 64) % 64;
-  std::memcpy(registers + kernel.constants_at, kernel.constants.data(), kernel.constants.size());
+  std::byte* constants = storage_.get() + (64 - address % 64) % 64;
+  std::memcpy(constants, kernel.constants.data(), kernel.constants.size());
+  registers = constants + kernel.constants.size();
   fill_special_registers();
   undefined.assign(kernel.doubtful.size(), all_lanes);
   uint32_t threads = cta.threads - std::min(cta.threads, index * 32);
@@ -68,11 +69,11 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     ++count;
     if (i.watched) [[unlikely]] {
       instruction = &i;
-      follow_undefined(i, executing);
+      follow_undefined(executing);
     }
     if (executing == 0) continue;
     instruction = &i;
-    if (i.touches_matrix) check_matrix_registers(i);
+    if (i.touches_matrix) check_matrix_registers();
     i.execute(*this, i, executing);
   }
   executed += count;
@@ -87,8 +88,8 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
   return count;
 }
 
-void Warp::retry(const Instruction& i, Wait wait) {
-  pc = pc_of(i);
+void Warp::retry(Wait wait) {
+  pc = here();
   pause(wait);
 }
 
@@ -198,7 +199,7 @@ void Warp::settle() {
   }
 }
 
-bool Warp::gather(const Instruction& i, Lanes executing, Lanes wanted, Lanes& together) {
+bool Warp::gather(Lanes executing, Lanes wanted, Lanes& together) {
   if (Lanes strange = executing & ~wanted; strange)
     fail(
         Fault::divergence,
@@ -207,27 +208,26 @@ bool Warp::gather(const Instruction& i, Lanes executing, Lanes wanted, Lanes& to
   wanted &= alive;
   together = executing;
   if ((wanted & ~together) == 0) return true;
-  const uint32_t here = pc_of(i);
   auto waits_here = [&](size_t k) {
-    return k != current && fragments[k].wait == Wait::lanes && fragments[k].pc == here &&
+    return k != current && fragments[k].wait == Wait::lanes && fragments[k].pc == here() &&
            fragments[k].returns == fragment().returns;
   };
   for (size_t k = 0; k < fragments.size(); ++k)
     if (waits_here(k)) together |= fragments[k].lanes;
   if (Lanes missing = wanted & ~together; missing) {
-    retry(i, Wait::lanes);
+    retry(Wait::lanes);
     fragment().wanted = missing;
     return false;
   }
   for (size_t k = 0; k < fragments.size(); ++k)
     if (waits_here(k)) {
-      fragments[k].pc = here + 1;
+      fragments[k].pc = here() + 1;
       fragments[k].wait = Wait::none;
     }
   return true;
 }
 
-void Warp::require_converged(const Instruction&, bool exited_too) {
+void Warp::require_converged(bool exited_too) {
   Lanes wanted = exited_too ? born : alive;
   if (lanes == wanted) return;
   std::string others;
@@ -257,7 +257,7 @@ void Warp::acquire(const Knowledge& k) {
   if (cluster().checks) knowledge.join(k);
 }
 
-Access Warp::access(bool async) const { return {actor, time, pc_of(*instruction), async, 0}; }
+Access Warp::access(bool async) const { return {actor, time, here(), async, 0}; }
 
 ThreadCopies& Warp::bulk_of(uint32_t lane) {
   ThreadCopies& copies = bulk[lane];

@@ -4,10 +4,10 @@
 #include "runtime/emulator/machine/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
-void Warp::check_matrix_registers(const Instruction& i) {
+void Warp::check_matrix_registers() {
   if (!cluster().checks) return;
   const Kernel& kernel = grid().kernel;
-  const MatrixUse& use = kernel.matrix_uses.at(pc_of(i));
+  const MatrixUse& use = kernel.matrix_uses.at(here());
   auto check = [&](uint32_t r, bool writes) {
     for (const auto& [live, group] : wgmma_live) {
       const uint32_t* list = kernel.lists.data() + live->list;

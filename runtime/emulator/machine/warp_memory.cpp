@@ -186,7 +186,7 @@ EmulatorError Warp::error(Fault fault, const std::string& message, int lane) con
   uint32_t line = 0;
   std::string report = fmt::format("{}: {}", name(fault), message);
   if (instruction) {
-    const uint32_t at = pc_of(*instruction);
+    const uint32_t at = here();
     const SourceLine& source = kernel.lines[at];
     line = source.ptx;
     report += fmt::format("\n  at PTX line {}: {}", line, kernel.texts[at]);
