@@ -81,20 +81,12 @@ class PostDominators {
 
 }  // namespace
 
-std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<uint32_t>& lists,
+std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<Jump>& jumps,
                                 uint32_t from, uint32_t to) {
-  auto targets = [&](const Instruction& i) {
-    std::vector<uint32_t> list;
-    if (is_branch_table(i))
-      list.assign(lists.begin() + i.list, lists.begin() + i.list + i.list_size);
-    else if (is_branch(i))
-      list.push_back(i.target);
-    return list;
-  };
   std::set<uint32_t> leaders{from};
   for (uint32_t pc = from; pc < to; ++pc) {
-    for (uint32_t t : targets(code[pc])) leaders.insert(t);
-    if (is_branch(code[pc]) || is_branch_table(code[pc]) || ends_thread(code[pc])) leaders.insert(pc + 1);
+    leaders.insert(jumps[pc].targets.begin(), jumps[pc].targets.end());
+    if (jumps[pc].leaves) leaders.insert(pc + 1);
   }
   leaders.erase(leaders.lower_bound(to), leaders.end());
   std::vector<uint32_t> starts(leaders.begin(), leaders.end());
@@ -105,24 +97,23 @@ std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std:
   for (size_t b = 0; b < starts.size(); ++b) {
     blocks[b].from = starts[b];
     blocks[b].to = b + 1 < starts.size() ? starts[b + 1] : to;
-    const Instruction& last = code[blocks[b].to - 1];
-    for (uint32_t t : targets(last)) blocks[b].successors.push_back(block_of(t));
-    const bool guarded = last.guard != no_register;
-    const bool falls = is_branch(last) || ends_thread(last) ? guarded : !is_branch_table(last) || guarded;
+    const uint32_t last = blocks[b].to - 1;
+    for (uint32_t t : jumps[last].targets) blocks[b].successors.push_back(block_of(t));
+    const bool falls = !jumps[last].leaves || code[last].guard != no_register;
     if (falls && b + 1 < starts.size()) blocks[b].successors.push_back(static_cast<uint32_t>(b + 1));
   }
   return blocks;
 }
 
-void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32_t>& lists, uint32_t from,
-                        uint32_t to) {
-  const std::vector<Block> blocks = basic_blocks(code, lists, from, to);
+void find_reconvergence(Kernel& kernel, const std::vector<Jump>& jumps, uint32_t from, uint32_t to) {
+  kernel.reconvergence.resize(kernel.code.size(), no_pc);
+  const std::vector<Block> blocks = basic_blocks(kernel.code, jumps, from, to);
   PostDominators post(blocks);
   for (size_t b = 0; b < blocks.size(); ++b) {
-    Instruction& last = code[blocks[b].to - 1];
-    if (!is_branch(last) && !is_branch_table(last)) continue;
+    const uint32_t last = blocks[b].to - 1;
+    if (jumps[last].targets.empty()) continue;
     uint32_t meet = post.of(static_cast<uint32_t>(b));
-    last.reconverge = meet == PostDominators::none ? no_pc : blocks[meet].from;
+    if (meet != PostDominators::none) kernel.reconvergence[last] = blocks[meet].from;
   }
 }
 

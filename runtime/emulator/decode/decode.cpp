@@ -285,7 +285,7 @@ uint32_t Decode::label(const ptx::Operand& o) const {
   return *at;
 }
 
-AddressOperand Decode::address(const ptx::Operand& o, size_t part) {
+AddressOperand Decode::address(const ptx::Operand& o, size_t part, Space* of_symbol) {
   // Addresses wrap, as they do in a register.
   auto sum = [](int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); };
   const ptx::Operand* inside = &o;
@@ -309,7 +309,7 @@ AddressOperand Decode::address(const ptx::Operand& o, size_t part) {
       base->kind == ptx::Operand::Kind::name ? decoder.find(base->text, scope) : nullptr;
   if (!symbol) refuse(fmt::format("{} is not declared", ptx::print(*base)));
   if (symbol->kind == Decoder::Symbol::Kind::address) {
-    a.space = symbol->space;
+    if (of_symbol) *of_symbol = symbol->space;
     a.displacement = sum(a.displacement, symbol->value);
   } else {
     if (symbol->bytes != 4 && symbol->bytes != 8)

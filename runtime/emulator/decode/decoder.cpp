@@ -12,7 +12,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-void unsupported(Warp& w, const Instruction&, Lanes) {
+void unsupported(Warp& w, Lanes) {
   w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.here()]));
 }
 
@@ -128,9 +128,9 @@ void Decoder::directive(const ptx::Directive& d, size_t scope, const std::string
   }
 }
 
-void Decoder::add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
-                       const ptx::Operand* arguments) {
-  CallSite call{static_cast<uint32_t>(&d.out - kernel_.code.data()), callee.at, callee.text, {}, {}};
+uint32_t Decoder::add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
+                           const ptx::Operand* arguments) {
+  CallSite call{callee.at, callee.text, {}, {}};
   for (auto [list, symbols] : {std::pair{results, &call.results}, std::pair{arguments, &call.arguments}})
     if (list)
       for (const ptx::Operand& o : list->parts) {
@@ -149,6 +149,7 @@ void Decoder::add_call(const Decode& d, const ptx::Operand& callee, const ptx::O
       std::find(wanted_.begin(), wanted_.end(), callee.text) == wanted_.end())
     wanted_.push_back(callee.text);
   calls_.push_back(std::move(call));
+  return static_cast<uint32_t>(calls_.size() - 1);
 }
 
 // Compares what a call passes with what the function takes, each a list of .param variables.
@@ -157,8 +158,6 @@ void Decoder::check_call(const CallSite& call, const char* what, const std::vect
   if (given.size() != taken.size())
     ptx::fail(call.at, fmt::format("this call of {} has {} {}, the function {}", call.callee, given.size(),
                                    what, taken.size()));
-  if (given.size() > 255)
-    ptx::fail(call.at, fmt::format("{} {}: the emulator takes 255", given.size(), what));
   for (size_t k = 0; k < given.size(); ++k)
     if (given[k].size != taken[k].size)
       ptx::fail(call.at, fmt::format("this call of {}: {} {} has {} B, the function's {} B", call.callee,
@@ -180,13 +179,17 @@ std::vector<uint32_t> Decoder::branch_targets(const std::string& table, size_t s
   }
 }
 
+uint32_t Decoder::add_targets(const std::vector<uint32_t>& targets) {
+  const auto first = static_cast<uint32_t>(kernel_.targets.size());
+  kernel_.targets.insert(kernel_.targets.end(), targets.begin(), targets.end());
+  return first;
+}
+
 void Decoder::link_calls() {
   for (const CallSite& call : calls_) {
-    Instruction& i = kernel_.code[call.pc];
-    i.list = static_cast<uint32_t>(kernel_.lists.size());
-    auto put = [&](const Symbol& from, const Symbol& to) {
-      for (uint32_t x : {static_cast<uint32_t>(from.value), static_cast<uint32_t>(to.value), to.size})
-        kernel_.lists.push_back(x);
+    Call& linked = kernel_.calls.emplace_back();
+    auto pass = [](const Symbol& from, const Symbol& to) {
+      return PassedParameter{static_cast<uint32_t>(from.value), static_cast<uint32_t>(to.value), to.size};
     };
     auto at = routines_.find(call.callee);
     if (at == routines_.end()) {  // vprintf and __assertfail read their arguments where they are
@@ -195,17 +198,17 @@ void Decoder::link_calls() {
            call.callee == "vprintf" ? std::vector<uint32_t>{8, 8} : std::vector<uint32_t>{8, 8, 4, 8, 8})
         taken.push_back({.size = size});
       check_call(call, "arguments", call.arguments, taken);
-      for (const Symbol& s : call.arguments) put(s, s);
+      for (const Symbol& s : call.arguments) linked.arguments.push_back(pass(s, s));
       continue;
     }
     const Routine& routine = at->second;
     check_call(call, "arguments", call.arguments, routine.parameters);
     check_call(call, "results", call.results, routine.results);
-    i.target = routine.entry;
-    i.mode[0] = static_cast<uint8_t>(call.arguments.size());
-    i.mode[1] = static_cast<uint8_t>(call.results.size());
-    for (size_t k = 0; k < i.mode[0]; ++k) put(call.arguments[k], routine.parameters[k]);
-    for (size_t k = 0; k < i.mode[1]; ++k) put(routine.results[k], call.results[k]);
+    linked.entry = routine.entry;
+    for (size_t k = 0; k < call.arguments.size(); ++k)
+      linked.arguments.push_back(pass(call.arguments[k], routine.parameters[k]));
+    for (size_t k = 0; k < call.results.size(); ++k)
+      linked.results.push_back(pass(routine.results[k], call.results[k]));
   }
 }
 
@@ -238,7 +241,7 @@ Kernel Decoder::run() {
   }
   link_calls();
   for (const auto& [name, routine] : routines_)
-    find_reconvergence(kernel_.code, kernel_.lists, routine.entry, routine.end);
+    find_reconvergence(kernel_, jumps_, routine.entry, routine.end);
   finish_registers();
   find_matrix_uses();
   find_doubtful();
@@ -250,6 +253,7 @@ void Decoder::decode_all(uint32_t from) {
   kernel_.code.resize(placed_.size());
   kernel_.texts.resize(placed_.size());
   uses_.resize(placed_.size());
+  jumps_.resize(placed_.size());
   for (auto pc = from; pc < placed_.size(); ++pc) decode_one(pc);
 }
 
@@ -278,7 +282,9 @@ void Decoder::decode_one(uint32_t pc) {
     std::string_view rest = name.substr(found->first.size());
     if (!rest.empty()) decode.modifiers = ptx::split_opcode(rest.substr(1));
     found->second(decode);
-    uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes), std::move(decode.passed)};
+    uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes),
+                 std::move(decode.passed)};
+    jumps_[pc] = std::move(decode.jump);
     matrix_registers_.insert(matrix_registers_.end(), decode.held.begin(), decode.held.end());
   } catch (const Refused& refused) {
     const uint32_t guard = out.guard;
@@ -286,8 +292,7 @@ void Decoder::decode_one(uint32_t pc) {
     out = Instruction{};
     out.guard = guard;
     out.guard_negated = negated;
-    out.execute = unsupported;
-    out.list = pc;
+    out.set<unsupported>();
     kernel_.refused[pc] = refused.why;
     kernel_.texts[pc] += fmt::format("  [{}]", refused.why);
   }

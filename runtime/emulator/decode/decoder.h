@@ -57,12 +57,10 @@ struct Refused {
   std::string why;
 };
 
-// [base + displacement]
-struct AddressOperand {
-  uint32_t base = no_register;
-  uint8_t base_bytes = 0;  // 0 where there is no base
-  int64_t displacement = 0;
-  Space space = Space::generic;  // of a symbol; generic where there is none
+// Where control may go from an instruction.
+struct Jump {
+  std::vector<uint32_t> targets;
+  bool leaves = false;  // it does not go on to the next instruction, but where the guard is false
 };
 
 class Decoder;
@@ -71,6 +69,16 @@ class Decoder;
 class Decode {
  public:
   Decode(Decoder& decoder, const ptx::Instruction& text, Instruction& out, size_t scope);
+
+  // What decoding ends with: `handler` executes the instruction, with these operands.
+  template <auto handler>
+  void run(const OperandsOf<handler>& operands) {
+    out.set<handler>(operands);
+  }
+  template <auto handler>
+  void run() {
+    out.set<handler>();
+  }
 
   Instruction& out;
   const ptx::Instruction& text;
@@ -99,7 +107,8 @@ class Decode {
   uint32_t wide(const ptx::Operand& operand, Type type, uint8_t& width, bool writes);
   int64_t immediate(size_t i);
   uint32_t label(const ptx::Operand& operand) const;
-  AddressOperand address(const ptx::Operand& operand, size_t part = 0);
+  // [base + displacement], with the space of the symbol that stands in it, if one does.
+  AddressOperand address(const ptx::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
   void list_address(const AddressOperand& a);  // appends base, bytes, displacement to the list
   void list(uint32_t value);
   uint32_t listed(uint32_t k) const;
@@ -123,6 +132,7 @@ class Decode {
   std::vector<uint32_t> passed;         // not among the reads; no_register for a constant
   Flow flow = Flow::uses;
   Predicate decides;  // as in Watch
+  Jump jump;
 };
 
 using DecodeFunction = void (*)(Decode&);
@@ -194,7 +204,6 @@ class Decoder {
     size_t scope;
   };
   struct CallSite {
-    uint32_t pc;
     ptx::Position at;
     std::string callee;
     std::vector<Symbol> results, arguments;
@@ -251,12 +260,15 @@ class Decoder {
     std::vector<uint32_t> reads, writes, passed;
   };
   std::vector<RegisterUse> uses_;  // of each instruction
+  std::vector<Jump> jumps_;        // of each instruction
   std::vector<uint32_t> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
 
  public:
-  void add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
-                const ptx::Operand* arguments);
+  // The number of the call among Kernel::calls.
+  uint32_t add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
+                    const ptx::Operand* arguments);
+  uint32_t add_targets(const std::vector<uint32_t>& targets);  // the place among Kernel::targets
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }
   void communicates() { kernel_.communicates = true; }
@@ -272,17 +284,11 @@ struct Block {
   uint32_t from = 0, to = 0;         // program counters
   std::vector<uint32_t> successors;  // blocks; none where the thread or the function ends
 };
-// The blocks of code[from, to), in its order.
-std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<uint32_t>& lists,
+// The blocks of code[from, to), in its order; `jumps` are those of all code.
+std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<Jump>& jumps,
                                 uint32_t from, uint32_t to);
 
-// Where the sides of each branch of code[from, to) meet again: fills Instruction::reconverge.
-void find_reconvergence(std::vector<Instruction>& code, const std::vector<uint32_t>& lists, uint32_t from,
-                        uint32_t to);
-
-// Whether control may leave this instruction for another place than the next.
-bool is_branch(const Instruction& i);
-bool is_branch_table(const Instruction& i);
-bool ends_thread(const Instruction& i);  // ret, exit, trap: when not guarded, nothing follows
+// Where the sides of each branch of kernel.code[from, to) meet again: fills Kernel::reconvergence.
+void find_reconvergence(Kernel& kernel, const std::vector<Jump>& jumps, uint32_t from, uint32_t to);
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -42,7 +42,7 @@ class Defined {
 // where all paths from the entry write it; a copy is as defined as what it copies.
 std::vector<uint32_t> Decoder::read_undefined(uint32_t from, uint32_t to,
                                               std::map<uint32_t, Watch>& watches) const {
-  const std::vector<Block> blocks = basic_blocks(kernel_.code, kernel_.lists, from, to);
+  const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, from, to);
   std::unordered_map<uint32_t, size_t> numbers;
   auto number = [&](uint32_t r) { return numbers.try_emplace(r, numbers.size()).first->second; };
   for (uint32_t pc = from; pc < to; ++pc) {

@@ -8,54 +8,63 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-void execute_bra(Warp& w, const Instruction& i, Lanes lanes) { w.branch(i, lanes); }
+struct Branch {
+  uint32_t target;
+};
+
+void execute_bra(Warp& w, const Branch& x, Lanes lanes) { w.branch(x.target, lanes); }
+
+struct BranchTable {
+  Register index;
+  uint32_t first, size;  // in Kernel::targets
+};
 
 // Lanes of one target leave together; the others execute this again.
-void execute_brx(Warp& w, const Instruction& i, Lanes lanes) {
-  const uint32_t* index = w.at<uint32_t>(i.r[0]);
+void execute_brx(Warp& w, const BranchTable& x, Lanes lanes) {
+  const uint32_t* index = w.at<uint32_t>(x.index);
   const uint32_t first = index[__builtin_ctz(lanes)];
-  if (first >= i.list_size)
-    w.fail(Fault::operand, fmt::format("index {} of a table of {} targets", first, i.list_size),
+  if (first >= x.size)
+    w.fail(Fault::operand, fmt::format("index {} of a table of {} targets", first, x.size),
            __builtin_ctz(lanes));
   Lanes same = 0;
   for_lanes(lanes, [&](int k) { same |= static_cast<Lanes>(index[k] == first) << k; });
-  Instruction jump = i;
-  jump.target = w.listed(i, first);
   if (same != w.lanes) w.pc = w.here();
-  w.branch(jump, same);
+  w.branch(w.grid().kernel.targets[x.first + first], same);
 }
 
-void execute_exit(Warp& w, const Instruction&, Lanes lanes) { w.exit(lanes); }
-void execute_trap(Warp& w, const Instruction&, Lanes lanes) {
-  w.fail(Fault::trap, "the kernel trapped", __builtin_ctz(lanes));
-}
-void execute_nothing(Warp&, const Instruction&, Lanes) {}
-void execute_nanosleep(Warp& w, const Instruction&, Lanes) { w.pause(Wait::sleep); }
+void execute_exit(Warp& w, Lanes lanes) { w.exit(lanes); }
+void execute_trap(Warp& w, Lanes lanes) { w.fail(Fault::trap, "the kernel trapped", __builtin_ctz(lanes)); }
+void execute_nanosleep(Warp& w, Lanes) { w.pause(Wait::sleep); }
+
+struct CallOperands {
+  uint32_t call;  // in Kernel::calls
+
+  const Call& of(const Warp& w) const { return w.grid().kernel.calls[call]; }
+};
 
 std::byte* local_of(Warp& w, int lane, uint32_t offset) {
   return w.cta.local.data() +
          uint64_t{w.index * 32 + static_cast<uint32_t>(lane)} * w.grid().kernel.local_bytes + offset;
 }
 
-void copy_locals(Warp& w, uint32_t list, uint32_t count, Lanes lanes) {
-  const uint32_t* l = w.grid().kernel.lists.data() + list;
-  for (uint32_t k = 0; k < count; ++k, l += 3)
-    for_lanes(lanes, [&](int lane) { std::memcpy(local_of(w, lane, l[1]), local_of(w, lane, l[0]), l[2]); });
+void pass(Warp& w, const std::vector<PassedParameter>& parameters, Lanes lanes) {
+  for (const PassedParameter& p : parameters)
+    for_lanes(lanes,
+              [&](int lane) { std::memcpy(local_of(w, lane, p.to), local_of(w, lane, p.from), p.bytes); });
 }
 
-// mode: 0 arguments, 1 results; the list holds from, to and bytes of each.
-void execute_call(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_call(Warp& w, const CallOperands& x, Lanes lanes) {
   if (w.fragment().returns.size() > 60)
     w.fail(Fault::unsupported, "calls nest deeper than 60; recursion is not supported");
   if (lanes != w.lanes) w.fail(Fault::unsupported, "a call under a guard that differs between lanes");
-  copy_locals(w, i.list, i.mode[0], lanes);
-  w.call(i);
+  pass(w, x.of(w).arguments, lanes);
+  w.call(x.of(w).entry);
 }
 
-void execute_return(Warp& w, const Instruction&, Lanes lanes) {
+void execute_return(Warp& w, Lanes lanes) {
   if (!w.fragment().returns.empty()) {
     const Instruction& call = w.grid().kernel.code[w.fragment().returns.back() - 1];
-    copy_locals(w, call.list + 3u * call.mode[0], call.mode[1], lanes);
+    pass(w, call.operands<execute_call>()->of(w).results, lanes);
   }
   w.leave(lanes);
 }
@@ -139,16 +148,16 @@ std::string formatted(Warp& w, const std::string& format, uint64_t arguments, in
 }
 
 template <class T>
-T parameter(Warp& w, const Instruction& i, uint32_t n, int lane) {
+T argument(Warp& w, const CallOperands& x, size_t n, int lane) {
   T value;
-  std::memcpy(&value, local_of(w, lane, w.grid().kernel.lists[i.list + 3 * n]), sizeof(T));
+  std::memcpy(&value, local_of(w, lane, x.of(w).arguments[n].from), sizeof(T));
   return value;
 }
 
-void execute_vprintf(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_vprintf(Warp& w, const CallOperands& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    std::string text = formatted(w, text_at(w, parameter<uint64_t>(w, i, 0, lane), lane),
-                                 parameter<uint64_t>(w, i, 1, lane), lane);
+    std::string text = formatted(w, text_at(w, argument<uint64_t>(w, x, 0, lane), lane),
+                                 argument<uint64_t>(w, x, 1, lane), lane);
     if (w.grid().options.print)
       w.grid().options.print(text);
     else
@@ -156,14 +165,14 @@ void execute_vprintf(Warp& w, const Instruction& i, Lanes lanes) {
   });
 }
 
-void execute_assertfail(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_assertfail(Warp& w, const CallOperands& x, Lanes lanes) {
   const int lane = __builtin_ctz(lanes);
-  w.fail(Fault::trap,
-         fmt::format(
-             "assertion '{}' failed in {} at {}:{}", text_at(w, parameter<uint64_t>(w, i, 0, lane), lane),
-             text_at(w, parameter<uint64_t>(w, i, 3, lane), lane),
-             text_at(w, parameter<uint64_t>(w, i, 1, lane), lane), parameter<uint32_t>(w, i, 2, lane)),
-         lane);
+  w.fail(
+      Fault::trap,
+      fmt::format("assertion '{}' failed in {} at {}:{}", text_at(w, argument<uint64_t>(w, x, 0, lane), lane),
+                  text_at(w, argument<uint64_t>(w, x, 3, lane), lane),
+                  text_at(w, argument<uint64_t>(w, x, 1, lane), lane), argument<uint32_t>(w, x, 2, lane)),
+      lane);
 }
 
 void decode_call(Decode& d) {
@@ -176,76 +185,85 @@ void decode_call(Decode& d) {
   if (at < d.count() && d.operand(at).kind == ptx::Operand::Kind::list) arguments = &d.operand(at++);
   if (callee.kind != ptx::Operand::Kind::name || callee.text.starts_with("%"))
     d.refuse("calls through a register are not supported");
+  const CallOperands x{d.decoder.add_call(d, callee, results, arguments)};
   if (callee.text == "vprintf")
-    d.out.execute = execute_vprintf;
+    d.run<execute_vprintf>(x);
   else if (callee.text == "__assertfail")
-    d.out.execute = execute_assertfail;
+    d.run<execute_assertfail>(x);
   else
-    d.out.execute = execute_call;
-  d.decoder.add_call(d, callee, results, arguments);
+    d.run<execute_call>(x);
 }
 
 void decode_bra(Decode& d) {
   d.take("uni");
   d.done();
   d.expect(1, 1);
-  d.out.target = d.label(d.operand(0));
-  d.out.execute = execute_bra;
+  const Branch x{d.label(d.operand(0))};
+  d.jump = {{x.target}, true};
+  d.run<execute_bra>(x);
 }
 
 void decode_brx(Decode& d) {
   d.take_any({"idx", "uni"});
   d.done();
   d.expect(2, 2);
-  d.out.r[0] = d.source(0, Type::u32);
-  for (uint32_t target : d.decoder.branch_targets(d.operand(1).text, d.scope)) d.list(target);
-  d.out.execute = execute_brx;
+  const Register index = d.source(0, Type::u32);
+  d.jump = {d.decoder.branch_targets(d.operand(1).text, d.scope), true};
+  d.run<execute_brx>(
+      {index, d.decoder.add_targets(d.jump.targets), static_cast<uint32_t>(d.jump.targets.size())});
 }
 
-// setmaxnreg: immediate is the new count, mode[0] whether it rises.
-void execute_setmaxnreg(Warp& w, const Instruction& i, Lanes) {
+struct SetMaxRegisters {
+  uint32_t count;  // of each thread
+  bool inc;
+};
+
+void execute_setmaxnreg(Warp& w, const SetMaxRegisters& x, Lanes) {
   w.require_converged();
-  const auto wanted = static_cast<uint32_t>(i.immediate);
-  if (i.mode[0] ? wanted < w.registers_each : wanted > w.registers_each)
+  if (x.inc ? x.count < w.registers_each : x.count > w.registers_each)
     w.fail(Fault::register_budget, fmt::format("setmaxnreg.{} to {} registers, but the warp has {}",
-                                               i.mode[0] ? "inc" : "dec", wanted, w.registers_each));
-  const int64_t more = (static_cast<int64_t>(wanted) - w.registers_each) * 32;
-  if (more > w.cta.register_pool) return w.retry(Wait::registers);
+                                               x.inc ? "inc" : "dec", x.count, w.registers_each));
+  const int64_t more = (static_cast<int64_t>(x.count) - w.registers_each) * 32;
+  if (more > w.cta.register_pool) {
+    w.fragment().object = x.count;
+    return w.retry(Wait::registers);
+  }
   w.cta.register_pool -= more;
-  w.registers_each = wanted;
+  w.registers_each = x.count;
   w.cluster().changed();
 }
 
 void decode_setmaxnreg(Decode& d) {
-  d.out.mode[0] = d.take_one({"inc", "dec"}) == "inc";
+  const bool inc = d.take_one({"inc", "dec"}) == "inc";
   d.take_any({"sync", "aligned", "u32"});
   d.done();
-  d.out.immediate = d.immediate(0);
-  if (d.out.immediate < 24 || d.out.immediate > 256 || d.out.immediate % 8)
-    d.refuse(fmt::format("{} registers: setmaxnreg takes multiples of 8 from 24 to 256", d.out.immediate));
-  d.out.execute = execute_setmaxnreg;
+  const int64_t count = d.immediate(0);
+  if (count < 24 || count > 256 || count % 8)
+    d.refuse(fmt::format("{} registers: setmaxnreg takes multiples of 8 from 24 to 256", count));
+  d.run<execute_setmaxnreg>({static_cast<uint32_t>(count), inc});
 }
 
-template <Handler handler>
+template <auto handler>
 void decode_plain(Decode& d) {
-  d.out.execute = handler;
+  d.run<handler>();
+}
+
+// Behind which nothing follows: the thread or the function ends.
+template <auto handler>
+void decode_end(Decode& d) {
+  d.jump.leaves = true;
+  d.run<handler>();
 }
 
 }  // namespace
-
-bool is_branch(const Instruction& i) { return i.execute == execute_bra; }
-bool is_branch_table(const Instruction& i) { return i.execute == execute_brx; }
-bool ends_thread(const Instruction& i) {
-  return i.execute == execute_return || i.execute == execute_exit || i.execute == execute_trap;
-}
 
 void add_control(DecodeTable& t) {
   t["bra"] = decode_bra;
   t["brx"] = decode_brx;
   t["call"] = decode_call;
-  t["ret"] = decode_plain<execute_return>;
-  t["exit"] = decode_plain<execute_exit>;
-  t["trap"] = decode_plain<execute_trap>;
+  t["ret"] = decode_end<execute_return>;
+  t["exit"] = decode_end<execute_exit>;
+  t["trap"] = decode_end<execute_trap>;
   t["brkpt"] = decode_plain<execute_nothing>;
   t["pmevent"] = decode_plain<execute_nothing>;
   t["nanosleep"] = decode_plain<execute_nanosleep>;

@@ -9,6 +9,9 @@
 
 namespace ptxbuilder::runtime::emulator {
 
+// Of instructions that the emulator has nothing to do for: hints, and what its own order already grants.
+inline void execute_nothing(Warp&, Lanes) {}
+
 // r[0] = Op(r[1], ...), lane by lane.
 template <class D, class S, class Op>
 void unary(Warp& w, const Instruction& i, Lanes lanes) {

@@ -168,9 +168,10 @@ void decode_access(Decode& d, bool store) {
   d.done();
   d.expect(hint ? 3 : 2, hint ? 3 : 2);
   const ptx::Operand &data = d.operand(store ? 1 : 0), &place = d.operand(store ? 0 : 1);
-  AddressOperand a = d.address(place);
+  Space symbol = Space::generic;
+  AddressOperand a = d.address(place, 0, &symbol);
   // .param of a call is the thread's own memory, .param of the entry is the launch's.
-  if (d.out.space == Space::param && a.space == Space::local) d.out.space = Space::local;
+  if (d.out.space == Space::param && symbol == Space::local) d.out.space = Space::local;
   if (strong && (d.out.space == Space::global || d.out.space == Space::generic) && (scoped || !store))
     d.decoder.communicates();
   auto parts = Decode::parts(data);

@@ -255,7 +255,6 @@ void Cluster::deadlock() {
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments)
       if (f.wait == Wait::registers) {
-        const Instruction& i = grid.kernel.code[f.pc];
         int64_t held = 0;
         for (const auto& other : warp->cta.warps) held += int64_t{other->registers_each} * 32;
         throw EmulatorError(
@@ -263,7 +262,7 @@ void Cluster::deadlock() {
             fmt::format("{}: setmaxnreg.inc to {} (line {}) waits for registers that nobody gives back: warp "
                         "{} has {} per thread, the CTA's warps "
                         "hold {}, {} are free\n  kernel {}{}",
-                        name(Fault::register_budget), i.immediate, grid.kernel.lines[f.pc].ptx, warp->index,
+                        name(Fault::register_budget), f.object, grid.kernel.lines[f.pc].ptx, warp->index,
                         warp->registers_each, held, warp->cta.register_pool, grid.kernel.name, picture()));
       }
   // A barrier that lacks only bytes, with nothing left to bring them, is a wrong count of bytes.

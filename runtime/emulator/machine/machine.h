@@ -80,7 +80,7 @@ struct Fragment {
   Wait wait = Wait::none;
   uint64_t version = 0;     // of the cluster when the wait began: it is retried once that has changed
   uint32_t generation = 0;  // of the barrier waited for
-  uint32_t object = 0;      // barrier id or shared address, for reports
+  uint32_t object = 0;      // barrier id, shared address or count of registers, for reports
   uint32_t phase = 0;       // of the mbarrier
   Lanes wanted = 0;         // lanes waited for
 };
@@ -183,8 +183,8 @@ class Warp {
   void retry(Wait wait);
   // The instruction is done, but its fragment may not go on before then.
   void pause(Wait wait);
-  void branch(const Instruction& i, Lanes taken);
-  void call(const Instruction& i);
+  void branch(uint32_t target, Lanes taken);
+  void call(uint32_t entry);
   void leave(Lanes who);  // ret: from a function, or from the kernel
   void exit(Lanes lanes);
   // True when all of `wanted` execute this instruction now; `together` is then who they are. Else the
@@ -212,6 +212,12 @@ class Warp {
   Cta& resolve_shared(uint64_t address, uint32_t& offset,
                       int lane);  // of a shared::cta or shared::cluster address
   // [base + displacement] of one lane, where `bytes` is the width of the base register or 0.
+  uint64_t address(const AddressOperand& a, int lane) const {
+    return address(a.base, a.base_bytes, a.displacement, lane);
+  }
+  std::span<const Register> listed(RegisterList list) const {
+    return {grid().kernel.lists.data() + list.first, list.size};
+  }
   uint64_t address(uint32_t base, uint8_t bytes, int64_t displacement, int lane) const {
     if (bytes == 4)
       return static_cast<uint32_t>(at<uint32_t>(base)[lane] + static_cast<uint32_t>(displacement));

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/device.h"
@@ -34,19 +37,90 @@ using Handler = void (*)(Warp&, const Instruction&, Lanes);
 
 enum class Space : uint8_t { generic, global, shared, cluster, local, param, constant };
 
+// [base + displacement]
+struct AddressOperand {
+  int64_t displacement = 0;
+  Register base = no_register;
+  uint8_t base_bytes = 0;  // 0 where there is no base
+};
+
+// Operands that one instruction names in a row, in Kernel::lists: a vector, a fragment of a matrix.
+struct RegisterList {
+  uint32_t first = 0, size = 0;
+};
+
+// What a handler takes as its operands: X of void handler(Warp&, const X&, Lanes), nothing of void
+// handler(Warp&, Lanes).
+template <class F>
+struct HandlerOperands;
+template <class X>
+struct HandlerOperands<void (*)(Warp&, const X&, Lanes)> {
+  using type = X;
+};
+template <>
+struct HandlerOperands<void (*)(Warp&, Lanes)> {
+  using type = void;
+};
+template <auto handler>
+using OperandsOf = typename HandlerOperands<decltype(handler)>::type;
+
+// What a warp needs to know of every instruction, and the operands for its handler: a struct of its family,
+// which stands beside the handler.
 struct Instruction {
-  Handler execute = nullptr;
-  uint32_t r[7] = {no_register, no_register, no_register, no_register, no_register, no_register, no_register};
-  uint32_t list = 0, list_size = 0;  // further registers, in Program::lists
-  int64_t immediate = 0;             // address displacement, count, mask: the handler knows
-  uint32_t target = no_pc;           // of a branch or call
-  uint32_t reconverge = no_pc;       // where the sides of a divergent branch meet again
-  uint32_t guard = no_register;
+  void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
+  Register guard = no_register;
   bool guard_negated = false;
   bool touches_matrix = false;  // names a register that some wgmma names
   bool watched = false;         // names a register that may be undefined here
+
+  template <auto handler>
+  void set(const OperandsOf<handler>& operands) {
+    using X = OperandsOf<handler>;
+    static_assert(std::is_trivially_copyable_v<X> && sizeof(X) <= sizeof(operands_) && alignof(X) <= 8);
+    std::memcpy(operands_, &operands, sizeof operands);
+    execute = run<handler>;
+  }
+  template <auto handler>
+  void set() {
+    execute = run<handler>;
+  }
+  // The operands, where `handler` executes this; else null.
+  template <auto handler>
+  const OperandsOf<handler>* operands() const {
+    return execute == run<handler> ? &stored<OperandsOf<handler>>() : nullptr;
+  }
+
+  uint32_t r[7] = {no_register, no_register, no_register, no_register, no_register, no_register, no_register};
+  uint32_t list = 0, list_size = 0;  // further registers, in Program::lists
+  int64_t immediate = 0;             // address displacement, count, mask: the handler knows
   Space space = Space::generic;
   uint8_t mode[8] = {};  // the handler knows
+
+ private:
+  template <class X>
+  const X& stored() const {
+    return *std::launder(reinterpret_cast<const X*>(operands_));
+  }
+  template <auto handler>
+  static void run(Warp& w, const Instruction& i, Lanes lanes) {
+    if constexpr (std::is_void_v<OperandsOf<handler>>)
+      handler(w, lanes);
+    else
+      handler(w, i.stored<OperandsOf<handler>>(), lanes);
+  }
+
+  alignas(8) std::byte operands_[64] = {};
+};
+
+// A parameter of a function in local memory: `bytes` go from where the giver has them to where the taker
+// does.
+struct PassedParameter {
+  uint32_t from, to, bytes;
+};
+
+struct Call {
+  uint32_t entry = no_pc;  // of the function; none of those that the emulator provides
+  std::vector<PassedParameter> arguments, results;
 };
 
 struct SourceLine {
@@ -145,6 +219,9 @@ struct Kernel {
   std::vector<std::string> texts;           // of each instruction, for reports
   std::map<uint32_t, std::string> refused;  // instructions that are errors when they are executed, and why
   std::vector<uint32_t> lists;
+  std::vector<uint32_t> targets;        // of branch tables
+  std::vector<uint32_t> reconvergence;  // of each instruction: where the sides meet again if it is a branch
+  std::vector<Call> calls;
   std::vector<std::string> files;  // .file names
 
   uint32_t entry = 0;

@@ -99,27 +99,27 @@ void Warp::pause(Wait wait) {
   stop = true;
 }
 
-void Warp::branch(const Instruction& i, Lanes taken) {
+void Warp::branch(uint32_t target, Lanes taken) {
   if (taken == lanes) {
-    pc = i.target;
+    pc = target;
     return;
   }
+  const uint32_t reconverge = grid().kernel.reconvergence[here()];
   Lanes others = lanes & ~taken;
   int meeting = fragment().meeting;
   const size_t depth = fragment().returns.size();
-  const bool same =
-      meeting >= 0 && meetings_[meeting].pc == i.reconverge && meetings_[meeting].depth == depth;
-  if (i.reconverge != no_pc && !same) {
-    meeting = open_meeting(i.reconverge, depth);
+  const bool same = meeting >= 0 && meetings_[meeting].pc == reconverge && meetings_[meeting].depth == depth;
+  if (reconverge != no_pc && !same) {
+    meeting = open_meeting(reconverge, depth);
     fragment().meeting = meeting;
     look_ahead();
   }
   Fragment other = fragment();
   const bool take = cluster().random(2) == 0;  // which side goes first is nobody's to rely on
-  other.pc = take ? pc : i.target;
+  other.pc = take ? pc : target;
   other.lanes = take ? others : taken;
   lanes = take ? taken : others;
-  if (take) pc = i.target;
+  if (take) pc = target;
   fragments.push_back(std::move(other));
 }
 
@@ -130,10 +130,10 @@ int Warp::open_meeting(uint32_t at, size_t depth) {
   return static_cast<int>(free - meetings_.begin());
 }
 
-void Warp::call(const Instruction& i) {
+void Warp::call(uint32_t entry) {
   fragment().meeting = open_meeting(pc, fragment().returns.size());
   fragment().returns.push_back(pc);
-  pc = i.target;
+  pc = entry;
   look_ahead();
 }
 
