@@ -254,9 +254,9 @@ uint32_t Decode::destination(const ptx::Operand& o, Type type) {
   return symbol->at;
 }
 
-uint32_t Decode::predicate(const ptx::Operand& o, bool& negated) {
-  negated = o.kind == ptx::Operand::Kind::unary && o.text == "!";
-  return source(negated ? o.parts[0] : o, Type::pred);
+Predicate Decode::predicate(const ptx::Operand& o) {
+  const bool negated = o.kind == ptx::Operand::Kind::unary && o.text == "!";
+  return {source(negated ? o.parts[0] : o, Type::pred), negated};
 }
 
 uint8_t Decode::register_bytes(const ptx::Operand& o) const {
@@ -264,13 +264,13 @@ uint8_t Decode::register_bytes(const ptx::Operand& o) const {
   return symbol && symbol->kind == Decoder::Symbol::Kind::reg ? symbol->bytes : 0;
 }
 
-uint32_t Decode::wide(const ptx::Operand& o, Type type, uint8_t& width, bool writes_it) {
-  width = static_cast<uint8_t>(bytes(type));
+WideRegister Decode::wide(const ptx::Operand& o, Type type, bool writes_it) {
+  auto width = static_cast<uint8_t>(bytes(type));
   if (const uint8_t there = register_bytes(o); there > width && there <= 8) {
     width = there;
     type = there == 2 ? Type::b16 : there == 4 ? Type::b32 : Type::b64;
   }
-  return writes_it ? destination(o, type) : source(o, type);
+  return {writes_it ? destination(o, type) : source(o, type), width};
 }
 
 int64_t Decode::immediate(size_t i) {
@@ -321,17 +321,13 @@ AddressOperand Decode::address(const ptx::Operand& o, size_t part, Space* of_sym
   return a;
 }
 
-void Decode::passes(Flow how, std::initializer_list<uint32_t> registers) {
+void Decode::passes(Flow how, const std::vector<Register>& registers) {
   flow = how;
   for (uint32_t r : registers) {
     auto at = std::find(reads.begin(), reads.end(), r);
     passed.push_back(at == reads.end() ? no_register : r);
     if (at != reads.end()) reads.erase(at);
   }
-}
-
-void Decode::passes_list(Flow how) {
-  for (uint32_t k = 0; k < out.list_size; ++k) passes(how, {listed(k)});
 }
 
 void Decode::list(uint32_t value) {
@@ -355,10 +351,35 @@ uint32_t Decode::list_source(const ptx::Operand& o, Type type) {
   return r;
 }
 
-std::vector<const ptx::Operand*> Decode::parts(const ptx::Operand& o) {
-  std::vector<const ptx::Operand*> list;
+Decode::Parts Decode::parts(const ptx::Operand& o) {
   if (o.kind != ptx::Operand::Kind::vector) return {&o};
+  Parts list;
   for (const ptx::Operand& part : o.parts) list.push_back(&part);
+  return list;
+}
+
+std::vector<Register> Decode::sources(const Parts& parts, Type type) {
+  std::vector<Register> registers;
+  for (const ptx::Operand* o : parts) registers.push_back(source(*o, type));
+  return registers;
+}
+
+std::vector<Register> Decode::destinations(const Parts& parts, Type type) {
+  std::vector<Register> registers;
+  for (const ptx::Operand* o : parts) registers.push_back(destination(*o, type));
+  return registers;
+}
+
+std::vector<Register> Decode::sinks(const Parts& parts, Type type) {
+  std::vector<Register> registers;
+  for (const ptx::Operand* o : parts) registers.push_back(sink(*o, type));
+  return registers;
+}
+
+RegisterList Decode::list(const std::vector<Register>& registers) {
+  std::vector<Register>& lists = decoder.kernel_.lists;
+  const RegisterList list{static_cast<uint32_t>(lists.size()), static_cast<uint32_t>(registers.size())};
+  lists.insert(lists.end(), registers.begin(), registers.end());
   return list;
 }
 

@@ -63,6 +63,12 @@ struct Jump {
   bool leaves = false;  // it does not go on to the next instruction, but where the guard is false
 };
 
+// A register that may be wider than the value in it.
+struct WideRegister {
+  Register r;
+  uint8_t bytes;
+};
+
 class Decoder;
 
 // One instruction while it is decoded: what is left of its modifiers, and its operands as registers.
@@ -100,11 +106,11 @@ class Decode {
   uint32_t source(size_t i, Type type) { return source(operand(i), type); }
   uint32_t destination(const ptx::Operand& operand, Type type);
   uint32_t destination(size_t i, Type type) { return destination(operand(i), type); }
-  uint32_t sink(const ptx::Operand& operand, Type type);  // the same, or no_register for _
-  uint32_t predicate(const ptx::Operand& operand, bool& negated);
+  uint32_t sink(const ptx::Operand& operand, Type type);      // the same, or no_register for _
+  Predicate predicate(const ptx::Operand& operand);           // p or !p
   uint8_t register_bytes(const ptx::Operand& operand) const;  // 0 for what is none, and for predicates
-  // Any register of up to 8 bytes that is at least as wide, or of the type's own width; its width in `width`.
-  uint32_t wide(const ptx::Operand& operand, Type type, uint8_t& width, bool writes);
+  // Any register of up to 8 bytes that is at least as wide, or of the type's own width.
+  WideRegister wide(const ptx::Operand& operand, Type type, bool writes);
   int64_t immediate(size_t i);
   uint32_t label(const ptx::Operand& operand) const;
   // [base + displacement], with the space of the symbol that stands in it, if one does.
@@ -113,8 +119,13 @@ class Decode {
   void list(uint32_t value);
   uint32_t listed(uint32_t k) const;
   uint32_t list_source(const ptx::Operand& operand, Type type);
-  // The parts of a vector operand, or the operand alone.
-  static std::vector<const ptx::Operand*> parts(const ptx::Operand& operand);
+  // The parts of a vector operand, or the operand alone; and each of them as a register.
+  using Parts = std::vector<const ptx::Operand*>;
+  static Parts parts(const ptx::Operand& operand);
+  std::vector<Register> sources(const Parts& parts, Type type);
+  std::vector<Register> destinations(const Parts& parts, Type type);
+  std::vector<Register> sinks(const Parts& parts, Type type);
+  RegisterList list(const std::vector<Register>& registers);
 
   [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
   // Refuses a type that the handler has no registers of the width for.
@@ -124,8 +135,7 @@ class Decode {
   Decoder& decoder;
   const size_t scope;
   // Says that of what was read, these values go into the result as they are.
-  void passes(Flow flow, std::initializer_list<uint32_t> registers);
-  void passes_list(Flow flow);  // the list's
+  void passes(Flow flow, const std::vector<Register>& registers);
 
   std::vector<uint32_t> reads, writes;  // registers
   std::vector<uint32_t> held;           // those that a wgmma goes on using

@@ -104,9 +104,9 @@ void decode_bar(Decode& d) {
     d.refuse("it has too many operands");
   if (what == "arrive" && left == 0) d.refuse("arrive needs the count of threads");
   if (what == "red") {
-    bool negated = false;
-    d.out.r[3] = d.predicate(d.operand(at), negated);
-    d.out.mode[2] = negated;
+    const Predicate p = d.predicate(d.operand(at));
+    d.out.r[3] = p.p;
+    d.out.mode[2] = p.negated;
   }
   d.out.execute = execute_bar;
 }

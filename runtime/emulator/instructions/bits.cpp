@@ -103,6 +103,11 @@ struct Bfe {
   }
 };
 
+// f = b, with `length` bits of a from bit `position` on.
+struct BitFieldInsert {
+  Register f, a, b, position, length;
+};
+
 template <class T>
 T bfi(T a, T b, uint32_t from, uint32_t length) {
   constexpr uint32_t width = 8 * sizeof(T);
@@ -115,20 +120,21 @@ T bfi(T a, T b, uint32_t from, uint32_t length) {
 }
 
 template <class T>
-void execute_bfi(Warp& w, const Instruction& i, Lanes lanes) {
-  each_lane(lanes, bfi<T>, w.at<T>(i.r[0]), w.at<T>(i.r[1]), w.at<T>(i.r[2]), w.at<uint32_t>(i.r[3]),
-            w.at<uint32_t>(i.r[4]));
+void execute_bfi(Warp& w, const BitFieldInsert& x, Lanes lanes) {
+  each_lane(lanes, bfi<T>, w.at<T>(x.f), w.at<T>(x.a), w.at<T>(x.b), w.at<uint32_t>(x.position),
+            w.at<uint32_t>(x.length));
 }
 
 template <template <class> class Op>
-void set_count(Decode& d) {  // to .u32
+void decode_count(Decode& d) {  // to .u32
   Type type = d.take_type();
   d.done();
   d.expect(2, 2);
-  d.out.r[0] = d.destination(0, Type::u32);
-  d.out.r[1] = d.source(1, type);
-  with_integer(d, type,
-               [&](auto zero) { d.out.execute = unary<uint32_t, decltype(zero), Op<decltype(zero)>>; });
+  const Unary x{d.destination(0, Type::u32), d.source(1, type)};
+  with_integer(d, type, [&](auto zero) {
+    using T = decltype(zero);
+    d.run<unary<uint32_t, T, Op<T>>>(x);
+  });
 }
 
 template <template <class> class Op>
@@ -136,47 +142,45 @@ void decode_shift(Decode& d) {
   Type type = d.take_type();
   d.done();
   d.expect(3, 3);
-  d.out.r[0] = d.destination(0, type);
-  d.out.r[1] = d.source(1, type);
-  d.out.r[2] = d.source(2, Type::u32);
+  const Binary x{d.destination(0, type), d.source(1, type), d.source(2, Type::u32)};
   with_integer(d, type, [&](auto zero) {
-    d.out.execute = mixed<decltype(zero), decltype(zero), uint32_t, Op<decltype(zero)>>;
+    using T = decltype(zero);
+    d.run<binary<T, T, uint32_t, Op<T>>>(x);
   });
 }
 
 // and, or, xor, not: also of predicates, which are words of 32 lanes.
 template <template <class> class Op>
-void execute_predicates(Warp& w, const Instruction& i, Lanes lanes) {
-  uint32_t value = Op<uint32_t>{}(*w.at<uint32_t>(i.r[1]), *w.at<uint32_t>(i.r[2]));
-  uint32_t& out = *w.at<uint32_t>(i.r[0]);
-  out = (out & ~lanes) | (value & lanes);
+void execute_predicates(Warp& w, const Binary& x, Lanes lanes) {
+  w.set_predicate(x.d, lanes, Op<uint32_t>{}(*w.at<uint32_t>(x.a), *w.at<uint32_t>(x.b)));
 }
 
-void execute_not_predicate(Warp& w, const Instruction& i, Lanes lanes) {
-  uint32_t& out = *w.at<uint32_t>(i.r[0]);
-  out = (out & ~lanes) | (~*w.at<uint32_t>(i.r[1]) & lanes);
+void execute_not_predicate(Warp& w, const Unary& x, Lanes lanes) {
+  w.set_predicate(x.d, lanes, ~*w.at<uint32_t>(x.a));
 }
 
 template <template <class> class Op>
 void decode_logic(Decode& d) {
   Type type = d.take_type();
-  if (type != Type::pred) return set_binary<Op>(d, type);
-  operands(d, type, 2);
-  d.out.execute = execute_predicates<Op>;
+  if (type != Type::pred) return decode_binary<Op>(d, type);
+  d.run<execute_predicates<Op>>(binary_operands(d, type));
 }
 
 void decode_not(Decode& d) {
   Type type = d.take_type();
-  if (type != Type::pred) return set_unary<Not>(d, type);
-  operands(d, type, 1);
-  d.out.execute = execute_not_predicate;
+  if (type != Type::pred) return decode_unary<Not>(d, type);
+  d.run<execute_not_predicate>(unary_operands(d, type));
 }
 
-void execute_lop3(Warp& w, const Instruction& i, Lanes lanes) {
-  const auto table = static_cast<uint32_t>(i.immediate);
+struct Lop3 {
+  Register d, a, b, c;
+  uint8_t table;  // immLut: bit 4 a + 2 b + c is the result of these bits
+};
+
+void execute_lop3(Warp& w, const Lop3& x, Lanes lanes) {
   each_lane(
       lanes,
-      [table](uint32_t a, uint32_t b, uint32_t c) {
+      [table = x.table](uint32_t a, uint32_t b, uint32_t c) {
         uint32_t r = 0;
         if (table & 0x01) r |= ~a & ~b & ~c;
         if (table & 0x02) r |= ~a & ~b & c;
@@ -188,91 +192,94 @@ void execute_lop3(Warp& w, const Instruction& i, Lanes lanes) {
         if (table & 0x80) r |= a & b & c;
         return r;
       },
-      w.at<uint32_t>(i.r[0]), w.at<uint32_t>(i.r[1]), w.at<uint32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
+      w.at<uint32_t>(x.d), w.at<uint32_t>(x.a), w.at<uint32_t>(x.b), w.at<uint32_t>(x.c));
 }
 
 void decode_lop3(Decode& d) {
   d.take("b32");
   d.done();
   d.expect(5, 5);
-  d.out.r[0] = d.destination(0, Type::b32);
-  for (size_t i = 1; i < 4; ++i) d.out.r[i] = d.source(i, Type::b32);
-  d.out.immediate = d.immediate(4);
-  d.out.execute = execute_lop3;
+  d.run<execute_lop3>({d.destination(0, Type::b32), d.source(1, Type::b32), d.source(2, Type::b32),
+                       d.source(3, Type::b32), static_cast<uint8_t>(d.immediate(4))});
 }
 
+enum class PermuteMode : uint8_t { index, f4e, b4e, rc8, ecl, ecr, rc16 };
+
+struct Permute {
+  Register d, a, b, c;
+  PermuteMode mode;
+};
+
 // PTX ISA, prmt: selects bytes of {b, a}; the modes make the selectors from the low two bits of c.
-uint32_t permute(uint32_t a, uint32_t b, uint32_t c, uint8_t mode) {
+uint32_t permute(uint32_t a, uint32_t b, uint32_t c, PermuteMode mode) {
   const uint64_t from = (uint64_t{b} << 32) | a;
   uint32_t selector = c, n = c & 3;
   constexpr uint32_t f4e[] = {0x3210, 0x4321, 0x5432, 0x6543}, b4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
                      rc8[] = {0x0000, 0x1111, 0x2222, 0x3333}, ecl[] = {0x3210, 0x3211, 0x3222, 0x3333},
                      ecr[] = {0x0000, 0x1110, 0x2210, 0x3210}, rc16[] = {0x1010, 0x3232, 0x1010, 0x3232};
   const uint32_t* rows[] = {nullptr, f4e, b4e, rc8, ecl, ecr, rc16};
-  if (mode) selector = rows[mode][n];
+  if (mode != PermuteMode::index) selector = rows[static_cast<size_t>(mode)][n];
   uint32_t r = 0;
   for (int k = 0; k < 4; ++k) {
     uint32_t s = (selector >> (4 * k)) & 15;
     auto byte = static_cast<uint8_t>(from >> (8 * (s & 7)));
-    if (mode == 0 && s & 8) byte = byte & 0x80 ? 0xff : 0;
+    if (mode == PermuteMode::index && s & 8) byte = byte & 0x80 ? 0xff : 0;
     r |= static_cast<uint32_t>(byte) << (8 * k);
   }
   return r;
 }
 
-void execute_prmt(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_prmt(Warp& w, const Permute& x, Lanes lanes) {
   each_lane(
-      lanes, [mode = i.mode[0]](uint32_t a, uint32_t b, uint32_t c) { return permute(a, b, c, mode); },
-      w.at<uint32_t>(i.r[0]), w.at<uint32_t>(i.r[1]), w.at<uint32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
+      lanes, [mode = x.mode](uint32_t a, uint32_t b, uint32_t c) { return permute(a, b, c, mode); },
+      w.at<uint32_t>(x.d), w.at<uint32_t>(x.a), w.at<uint32_t>(x.b), w.at<uint32_t>(x.c));
 }
 
 void decode_prmt(Decode& d) {
+  constexpr std::pair<std::string_view, PermuteMode> modes[] = {
+      {"f4e", PermuteMode::f4e}, {"b4e", PermuteMode::b4e}, {"rc8", PermuteMode::rc8},
+      {"ecl", PermuteMode::ecl}, {"ecr", PermuteMode::ecr}, {"rc16", PermuteMode::rc16}};
   d.take("b32");
-  uint8_t n = 1;
-  for (std::string_view mode : {"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"}) {
-    if (d.take(mode)) d.out.mode[0] = n;
-    ++n;
-  }
-  operands(d, Type::b32, 3);
-  if (d.out.r[3] != d.out.r[1] && d.out.r[3] != d.out.r[2]) d.passes(Flow::copies, {d.out.r[1], d.out.r[2]});
-  d.out.execute = execute_prmt;
+  PermuteMode mode = PermuteMode::index;
+  for (auto [name, named] : modes)
+    if (d.take(name)) mode = named;
+  const auto [to, a, b, c] = ternary_operands(d, Type::b32);
+  if (c != a && c != b) d.passes(Flow::copies, {a, b});
+  d.run<execute_prmt>({to, a, b, c, mode});
 }
 
-// shf.l and shf.r: the funnel of {b, a}.
-void execute_shf(Warp& w, const Instruction& i, Lanes lanes) {
-  const bool left = i.mode[0], wraps = i.mode[1];
+// The funnel of {b, a}.
+struct FunnelShift {
+  Register d, a, b, c;
+  bool left, wrap;
+};
+
+void execute_shf(Warp& w, const FunnelShift& x, Lanes lanes) {
   each_lane(
       lanes,
-      [=](uint32_t a, uint32_t b, uint32_t c) {
-        const uint32_t n = wraps ? c & 31 : std::min(c, 32u);
+      [left = x.left, wrap = x.wrap](uint32_t a, uint32_t b, uint32_t c) {
+        const uint32_t n = wrap ? c & 31 : std::min(c, 32u);
         const uint64_t both = (uint64_t{b} << 32) | a;
         return static_cast<uint32_t>(left ? (both << n) >> 32 : both >> n);
       },
-      w.at<uint32_t>(i.r[0]), w.at<uint32_t>(i.r[1]), w.at<uint32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
+      w.at<uint32_t>(x.d), w.at<uint32_t>(x.a), w.at<uint32_t>(x.b), w.at<uint32_t>(x.c));
 }
 
 void decode_shf(Decode& d) {
-  d.out.mode[0] = d.take_one({"l", "r"}) == "l";
-  d.out.mode[1] = d.take_one({"wrap", "clamp"}) == "wrap";
+  const bool left = d.take_one({"l", "r"}) == "l", wrap = d.take_one({"wrap", "clamp"}) == "wrap";
   d.take("b32");
-  operands(d, Type::b32, 3);
-  d.out.execute = execute_shf;
+  const auto [to, a, b, c] = ternary_operands(d, Type::b32);
+  d.run<execute_shf>({to, a, b, c, left, wrap});
 }
 
 void decode_bfe(Decode& d) {
   Type type = d.take_type();
   d.done();
   d.expect(4, 4);
-  d.out.r[0] = d.destination(0, type);
-  d.out.r[1] = d.source(1, type);
-  d.out.r[2] = d.source(2, Type::u32);
-  d.out.r[3] = d.source(3, Type::u32);
+  const Ternary x{d.destination(0, type), d.source(1, type), d.source(2, Type::u32), d.source(3, Type::u32)};
   with_integer(d, type, [&](auto zero) {
     using T = decltype(zero);
-    d.out.execute = [](Warp& w, const Instruction& i, Lanes lanes) {
-      each_lane(lanes, Bfe<T>{}, w.at<T>(i.r[0]), w.at<T>(i.r[1]), w.at<uint32_t>(i.r[2]),
-                w.at<uint32_t>(i.r[3]));
-    };
+    d.run<ternary<T, T, uint32_t, uint32_t, Bfe<T>>>(x);
   });
 }
 
@@ -281,13 +288,10 @@ void decode_bfi(Decode& d) {
   d.done();
   d.require(bytes(type) == 4 || bytes(type) == 8);
   d.expect(5, 5);
-  d.out.r[0] = d.destination(0, type);
-  d.out.r[1] = d.source(1, type);
-  d.out.r[2] = d.source(2, type);
-  d.passes(Flow::copies, {d.out.r[1], d.out.r[2]});
-  d.out.r[3] = d.source(3, Type::u32);
-  d.out.r[4] = d.source(4, Type::u32);
-  d.out.execute = bytes(type) == 8 ? execute_bfi<uint64_t> : execute_bfi<uint32_t>;
+  const BitFieldInsert x{d.destination(0, type), d.source(1, type), d.source(2, type), d.source(3, Type::u32),
+                         d.source(4, Type::u32)};
+  d.passes(Flow::copies, {x.a, x.b});
+  bytes(type) == 8 ? d.run<execute_bfi<uint64_t>>(x) : d.run<execute_bfi<uint32_t>>(x);
 }
 
 }  // namespace
@@ -297,13 +301,13 @@ void add_bits(DecodeTable& t) {
   t["or"] = decode_logic<Or>;
   t["xor"] = decode_logic<Xor>;
   t["not"] = decode_not;
-  t["cnot"] = [](Decode& d) { set_unary<Cnot>(d, d.take_type()); };
+  t["cnot"] = [](Decode& d) { decode_unary<Cnot>(d, d.take_type()); };
   t["shl"] = decode_shift<Shl>;
   t["shr"] = decode_shift<Shr>;
-  t["popc"] = set_count<Popc>;
-  t["clz"] = set_count<Clz>;
-  t["bfind"] = [](Decode& d) { d.take("shiftamt") ? set_count<BfindShift>(d) : set_count<Bfind>(d); };
-  t["brev"] = [](Decode& d) { set_unary<Brev>(d, d.take_type()); };
+  t["popc"] = decode_count<Popc>;
+  t["clz"] = decode_count<Clz>;
+  t["bfind"] = [](Decode& d) { d.take("shiftamt") ? decode_count<BfindShift>(d) : decode_count<Bfind>(d); };
+  t["brev"] = [](Decode& d) { decode_unary<Brev>(d, d.take_type()); };
   t["bfe"] = decode_bfe;
   t["bfi"] = decode_bfi;
   t["prmt"] = decode_prmt;

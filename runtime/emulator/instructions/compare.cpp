@@ -72,54 +72,82 @@ Lanes compare(const T* a, const T* b) {
 }
 
 template <class T>
-using Comparison = Lanes (*)(const T*, const T*);
+using Compare = Lanes (*)(const T*, const T*);
 template <class T, size_t... n>
-constexpr std::array<Comparison<T>, sizeof...(n)> make_table(std::index_sequence<n...>) {
+constexpr std::array<Compare<T>, sizeof...(n)> make_table(std::index_sequence<n...>) {
   return {compare<static_cast<Relation>(n), T>...};
 }
 template <class T>
 constexpr auto comparisons = make_table<T>(std::make_index_sequence<14>{});
 
-void set_lanes(Warp& w, uint32_t at, Lanes lanes, Lanes value) {
-  if (at == no_register) return;
-  uint32_t& p = *w.at<uint32_t>(at);
-  p = (p & ~lanes) | (value & lanes);
+enum class BoolOp : uint8_t { none, and_, or_, xor_ };
+
+// CmpOp of a and b, combined with c by BoolOp.
+struct Comparison {
+  Register a, b;
+  Predicate c;
+  Relation relation;
+  BoolOp combination;
+};
+
+template <class T>
+Lanes compared(const T* a, const T* b, Relation relation) {
+  return comparisons<T>[static_cast<size_t>(relation)](a, b);
 }
 
-// setp: r[0] and r[1] the predicates, r[2] and r[3] the operands, r[4] a predicate to combine with. mode:
-// relation, combination (0 none, 1 and, 2 or, 3 xor), whether r[4] is negated.
-Lanes combine(Warp& w, const Instruction& i, Lanes result) {
-  if (i.mode[1] == 0) return result;
-  Lanes other = *w.at<uint32_t>(i.r[4]);
-  if (i.mode[2]) other = ~other;
-  return i.mode[1] == 1 ? result & other : i.mode[1] == 2 ? result | other : result ^ other;
+Lanes combine(const Warp& w, const Comparison& x, Lanes result) {
+  switch (x.combination) {
+    case BoolOp::none:
+      break;
+    case BoolOp::and_:
+      return result & w.truth(x.c);
+    case BoolOp::or_:
+      return result | w.truth(x.c);
+    case BoolOp::xor_:
+      return result ^ w.truth(x.c);
+  }
+  return result;
+}
+
+struct SetPredicate {
+  Register p, q;  // either may be none
+  Comparison comparison;
+};
+
+template <class T>
+void execute_setp(Warp& w, const SetPredicate& x, Lanes lanes) {
+  const Comparison& c = x.comparison;
+  const Lanes result = compared(w.at<T>(c.a), w.at<T>(c.b), c.relation);
+  w.set_predicate(x.p, lanes, combine(w, c, result));
+  if (x.q != no_register) w.set_predicate(x.q, lanes, combine(w, c, ~result));
 }
 
 template <class T>
-void execute_setp(Warp& w, const Instruction& i, Lanes lanes) {
-  Lanes result = comparisons<T>[i.mode[0]](w.at<T>(i.r[2]), w.at<T>(i.r[3]));
-  set_lanes(w, i.r[0], lanes, combine(w, i, result));
-  if (i.r[1] != no_register) set_lanes(w, i.r[1], lanes, combine(w, i, ~result));
-}
-
-template <class T>
-void execute_setp_pair(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_setp_pair(Warp& w, const SetPredicate& x, Lanes lanes) {
+  const Comparison& c = x.comparison;
   T a[2][32], b[2][32];
   for (int k = 0; k < 32; ++k)
     for (int half = 0; half < 2; ++half) {
-      a[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(i.r[2])[k] >> (16 * half));
-      b[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(i.r[3])[k] >> (16 * half));
+      a[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.a)[k] >> (16 * half));
+      b[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.b)[k] >> (16 * half));
     }
-  set_lanes(w, i.r[0], lanes, combine(w, i, comparisons<T>[i.mode[0]](a[0], b[0])));
-  set_lanes(w, i.r[1], lanes, combine(w, i, comparisons<T>[i.mode[0]](a[1], b[1])));
+  w.set_predicate(x.p, lanes, combine(w, c, compared(a[0], b[0], c.relation)));
+  w.set_predicate(x.q, lanes, combine(w, c, compared(a[1], b[1], c.relation)));
 }
 
-// set: as setp into a register, all ones or 1.0. mode[3]: 0 for 32-bit ones, 1 for 1.0f.
+// As setp into a register: 1.0 or all ones.
+struct Set {
+  Register d;
+  bool to_float;
+  Comparison comparison;
+};
+
 template <class T>
-void execute_set(Warp& w, const Instruction& i, Lanes lanes) {
-  Lanes result = combine(w, i, comparisons<T>[i.mode[0]](w.at<T>(i.r[2]), w.at<T>(i.r[3])));
-  const uint32_t yes = i.mode[3] ? 0x3f800000u : ~0u;
-  for_lanes(lanes, [&](int k) { w.at<uint32_t>(i.r[0])[k] = (result >> k) & 1 ? yes : 0; });
+void execute_set(Warp& w, const Set& x, Lanes lanes) {
+  const Comparison& c = x.comparison;
+  const Lanes result = combine(w, c, compared(w.at<T>(c.a), w.at<T>(c.b), c.relation));
+  const uint32_t yes = x.to_float ? 0x3f800000u : ~0u;
+  for_lanes(lanes, [&](int k) { w.at<uint32_t>(x.d)[k] = (result >> k) & 1 ? yes : 0; });
 }
 
 Relation relation_of(Decode& d, bool is_unsigned) {
@@ -148,87 +176,92 @@ void with_comparable(Decode& d, Type type, F f) {
   }
 }
 
-void decode_combination(Decode& d, size_t at) {
+// CmpOp{.BoolOp}, of which the operand at `combined` is c.
+Comparison take_comparison(Decode& d, size_t combined) {
+  Comparison x{};
+  x.relation = relation_of(d, true);
   if (auto with = d.take_one({"and", "or", "xor"}); !with.empty()) {
-    d.out.mode[1] = with == "and" ? 1 : with == "or" ? 2 : 3;
-    bool negated = false;
-    d.out.r[4] = d.predicate(d.operand(at), negated);
-    d.out.mode[2] = negated;
+    x.combination = with == "and" ? BoolOp::and_ : with == "or" ? BoolOp::or_ : BoolOp::xor_;
+    x.c = d.predicate(d.operand(combined));
   }
+  return x;
+}
+
+void compared_sources(Decode& d, Type type, Comparison& x) {
+  x.a = d.source(1, type);
+  x.b = d.source(2, type);
+  // Integers know no unordered pair: ne is neu.
+  if (x.relation == Relation::ne && !is_float(type)) x.relation = Relation::neu;
 }
 
 void decode_setp(Decode& d) {
   const ptx::Operand& to = d.operand(0);
   d.take("ftz");
-  d.out.mode[0] = static_cast<uint8_t>(relation_of(d, true));
-  decode_combination(d, 3);
+  SetPredicate x{no_register, no_register, take_comparison(d, 3)};
   Type type = d.take_type();
   d.done();
   const bool two = to.kind == ptx::Operand::Kind::binary && to.text == "|";
-  d.out.r[0] = d.sink(two ? to.parts[0] : to, Type::pred);
-  if (two) d.out.r[1] = d.sink(to.parts[1], Type::pred);
-  d.out.r[2] = d.source(1, type);
-  d.out.r[3] = d.source(2, type);
-  // Integers know no unordered pair: ne is neu.
-  if (d.out.mode[0] == static_cast<uint8_t>(Relation::ne) && !is_float(type))
-    d.out.mode[0] = static_cast<uint8_t>(Relation::neu);
+  x.p = d.sink(two ? to.parts[0] : to, Type::pred);
+  if (two) x.q = d.sink(to.parts[1], Type::pred);
+  compared_sources(d, type, x.comparison);
   if (type == Type::f16x2)
-    d.out.execute = execute_setp_pair<HalfValue>;
+    d.run<execute_setp_pair<HalfValue>>(x);
   else if (type == Type::bf16x2)
-    d.out.execute = execute_setp_pair<BrainValue>;
+    d.run<execute_setp_pair<BrainValue>>(x);
   else
-    with_comparable(d, type, [&](auto zero) { d.out.execute = execute_setp<decltype(zero)>; });
+    with_comparable(d, type, [&](auto zero) { d.run<execute_setp<decltype(zero)>>(x); });
 }
 
 void decode_set(Decode& d) {
   d.take("ftz");
-  d.out.mode[0] = static_cast<uint8_t>(relation_of(d, true));
-  decode_combination(d, 3);
+  Comparison comparison = take_comparison(d, 3);
   Type to = d.take_type(), type = d.take_type();
   d.done();
   if (bytes(to) != 4 || is_float(type) != (type == Type::f32 || type == Type::f64))
     d.refuse("this form of set is not supported");
-  d.out.r[0] = d.destination(0, to);
-  d.out.r[2] = d.source(1, type);
-  d.out.r[3] = d.source(2, type);
-  d.out.mode[3] = to == Type::f32;
-  if (d.out.mode[0] == static_cast<uint8_t>(Relation::ne) && !is_float(type))
-    d.out.mode[0] = static_cast<uint8_t>(Relation::neu);
-  with_comparable(d, type, [&](auto zero) { d.out.execute = execute_set<decltype(zero)>; });
+  const Register destination = d.destination(0, to);
+  compared_sources(d, type, comparison);
+  const Set x{destination, to == Type::f32, comparison};
+  with_comparable(d, type, [&](auto zero) { d.run<execute_set<decltype(zero)>>(x); });
 }
 
-// selp: r[0] = r[3] ? r[1] : r[2]; slct: r[0] = r[3] >= 0 ? r[1] : r[2].
+// d = c ? a : b
+struct SelectByPredicate {
+  Register d, a, b;
+  Predicate c;
+};
+
 template <class T>
-void execute_selp(Warp& w, const Instruction& i, Lanes lanes) {
-  Lanes which = *w.at<uint32_t>(i.r[3]);
-  if (i.mode[0]) which = ~which;
-  T* d = w.at<T>(i.r[0]);
-  const T *a = w.at<T>(i.r[1]), *b = w.at<T>(i.r[2]);
+void execute_selp(Warp& w, const SelectByPredicate& x, Lanes lanes) {
+  const Lanes which = w.truth(x.c);
+  T* d = w.at<T>(x.d);
+  const T *a = w.at<T>(x.a), *b = w.at<T>(x.b);
   for_lanes(lanes, [&](int k) { d[k] = (which >> k) & 1 ? a[k] : b[k]; });
 }
+
+// slct
 template <class T, class C>
-void execute_slct(Warp& w, const Instruction& i, Lanes lanes) {
-  each_lane(
-      lanes, [](T a, T b, C c) { return c >= 0 ? a : b; }, w.at<T>(i.r[0]), w.at<T>(i.r[1]), w.at<T>(i.r[2]),
-      w.at<C>(i.r[3]));
-}
+struct SelectBySign {
+  T operator()(T a, T b, C c) const { return c >= 0 ? a : b; }
+};
 
 void decode_selp(Decode& d) {
   Type type = d.take_type();
   d.done();
   d.expect(4, 4);
   d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
-  d.out.r[0] = d.destination(0, type);
-  d.out.r[1] = d.source(1, type);
-  d.out.r[2] = d.source(2, type);
-  d.passes(Flow::selects, {d.out.r[1], d.out.r[2]});
-  bool negated = false;
-  d.out.r[3] = d.predicate(d.operand(3), negated);
-  d.out.mode[0] = negated;
-  d.decides = {d.out.r[3], negated};
-  d.out.execute = bytes(type) == 8   ? execute_selp<uint64_t>
-                  : bytes(type) == 4 ? execute_selp<uint32_t>
-                                     : execute_selp<uint16_t>;
+  const SelectByPredicate x{d.destination(0, type), d.source(1, type), d.source(2, type),
+                            d.predicate(d.operand(3))};
+  d.passes(Flow::selects, {x.a, x.b});
+  d.decides = x.c;
+  switch (bytes(type)) {
+    case 8:
+      return d.run<execute_selp<uint64_t>>(x);
+    case 4:
+      return d.run<execute_selp<uint32_t>>(x);
+    default:
+      return d.run<execute_selp<uint16_t>>(x);
+  }
 }
 
 void decode_slct(Decode& d) {
@@ -236,43 +269,57 @@ void decode_slct(Decode& d) {
   Type type = d.take_type(), by = d.take_type();
   d.done();
   d.require((bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8) && bytes(by) == 4);
-  for (size_t k = 0; k < 3; ++k) d.out.r[k] = k ? d.source(k, type) : d.destination(k, type);
-  d.out.r[3] = d.source(3, by);
-  if (d.out.r[3] != d.out.r[1] && d.out.r[3] != d.out.r[2]) d.passes(Flow::copies, {d.out.r[1], d.out.r[2]});
-  const bool real = by == Type::f32;
-  d.out.execute = bytes(type) == 8 ? (real ? execute_slct<uint64_t, float> : execute_slct<uint64_t, int32_t>)
-                  : bytes(type) == 4
-                      ? (real ? execute_slct<uint32_t, float> : execute_slct<uint32_t, int32_t>)
-                      : (real ? execute_slct<uint16_t, float> : execute_slct<uint16_t, int32_t>);
+  const Ternary x{d.destination(0, type), d.source(1, type), d.source(2, type), d.source(3, by)};
+  if (x.c != x.a && x.c != x.b) d.passes(Flow::copies, {x.a, x.b});
+  auto run = [&](auto zero) {
+    using T = decltype(zero);
+    if (by == Type::f32)
+      d.run<ternary<T, T, T, float, SelectBySign<T, float>>>(x);
+    else
+      d.run<ternary<T, T, T, int32_t, SelectBySign<T, int32_t>>>(x);
+  };
+  switch (bytes(type)) {
+    case 8:
+      return run(uint64_t{});
+    case 4:
+      return run(uint32_t{});
+    default:
+      return run(uint16_t{});
+  }
 }
 
-// testp: r[0] a predicate, r[1] the number.
+enum class NumberClass : uint8_t { finite, infinite, number, notanumber, normal, subnormal };
+constexpr std::array<std::string_view, 6> number_classes = {"finite",     "infinite", "number",
+                                                            "notanumber", "normal",   "subnormal"};
+
+struct TestProperty {
+  Register p, a;
+  NumberClass property;
+};
+
 template <class T>
-void execute_testp(Warp& w, const Instruction& i, Lanes lanes) {
-  const T* a = w.at<T>(i.r[1]);
+void execute_testp(Warp& w, const TestProperty& x, Lanes lanes) {
+  const T* a = w.at<T>(x.a);
   Lanes result = 0;
   for (int k = 0; k < 32; ++k) {
     const int c = std::fpclassify(a[k]);
     const bool yes[] = {
         c != FP_NAN && c != FP_INFINITE,  c == FP_INFINITE, c != FP_NAN, c == FP_NAN, c == FP_NORMAL,
         c == FP_SUBNORMAL || c == FP_ZERO};
-    result |= static_cast<Lanes>(yes[i.mode[0]]) << k;
+    result |= static_cast<Lanes>(yes[static_cast<size_t>(x.property)]) << k;
   }
-  set_lanes(w, i.r[0], lanes, result);
+  w.set_predicate(x.p, lanes, result);
 }
 
 void decode_testp(Decode& d) {
-  uint8_t n = 0;
-  for (std::string_view name : {"finite", "infinite", "number", "notanumber", "normal", "subnormal"}) {
-    if (d.take(name)) d.out.mode[0] = n;
-    ++n;
-  }
+  auto property = NumberClass::finite;
+  for (size_t n = 0; n < number_classes.size(); ++n)
+    if (d.take(number_classes[n])) property = static_cast<NumberClass>(n);
   Type type = d.take_type();
   d.done();
-  d.out.r[0] = d.destination(0, Type::pred);
-  d.out.r[1] = d.source(1, type);
+  const TestProperty x{d.destination(0, Type::pred), d.source(1, type), property};
   if (type != Type::f32 && type != Type::f64) d.refuse("testp takes f32 and f64");
-  d.out.execute = type == Type::f32 ? execute_testp<float> : execute_testp<double>;
+  type == Type::f32 ? d.run<execute_testp<float>>(x) : d.run<execute_testp<double>>(x);
 }
 
 }  // namespace

@@ -9,9 +9,13 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// Everything that one cvt is. mode: to, from, rounding, flags, width of the destination and of the source
-// register.
-enum : uint8_t { ftz = 1, saturate = 2, finite = 4, relu = 8, to_integer_value = 16 };
+struct Modifiers {
+  Rounding rounding = Rounding::rn;
+  bool ftz = false, sat = false, satfinite = false, relu = false;
+  bool to_integral = false;  // .rni and its kin: the result is a whole number, of whatever type
+
+  bool operator==(const Modifiers&) const = default;
+};
 
 double round_to_integer(double x, Rounding r) {
   switch (r) {
@@ -71,30 +75,29 @@ uint64_t to_integer(double x, Type type, Rounding rounding) {
   return static_cast<uint64_t>(x);
 }
 
-uint64_t from_real(double x, Type to, Rounding rounding, uint8_t flags) {
-  if (flags & to_integer_value) x = round_to_integer(x, rounding);
-  if (flags & saturate && is_float(to)) x = x > 0 ? std::min(x, 1.0) : 0;
-  if (flags & relu && x < 0) x = 0;
-  if (!is_float(to)) return to_integer(x, to, rounding);
-  const bool finite_only = flags & finite;
+uint64_t from_real(double x, Type to, const Modifiers& m) {
+  if (m.to_integral) x = round_to_integer(x, m.rounding);
+  if (m.sat && is_float(to)) x = x > 0 ? std::min(x, 1.0) : 0;
+  if (m.relu && x < 0) x = 0;
+  if (!is_float(to)) return to_integer(x, to, m.rounding);
   switch (to) {
     case Type::f64:
       return std::bit_cast<uint64_t>(x);
     case Type::f32: {
-      uint32_t bits = encode(x, f32_format, rounding, finite_only);
-      if (flags & ftz && (bits & 0x7f800000) == 0) bits &= 0x80000000;
+      uint32_t bits = encode(x, f32_format, m.rounding, m.satfinite);
+      if (m.ftz && (bits & 0x7f800000) == 0) bits &= 0x80000000;
       return bits;
     }
     case Type::tf32:
-      return uint64_t{encode(x, tf32_format, rounding, finite_only)} << 13;
+      return uint64_t{encode(x, tf32_format, m.rounding, m.satfinite)} << 13;
     case Type::f16:
-      return encode(x, f16_format, rounding, finite_only);
+      return encode(x, f16_format, m.rounding, m.satfinite);
     case Type::bf16:
-      return encode(x, bf16_format, rounding, finite_only);
+      return encode(x, bf16_format, m.rounding, m.satfinite);
     case Type::e4m3:
-      return encode(x, e4m3_format, rounding, true);
+      return encode(x, e4m3_format, m.rounding, true);
     default:
-      return encode(x, e5m2_format, rounding, true);
+      return encode(x, e5m2_format, m.rounding, true);
   }
 }
 
@@ -135,56 +138,70 @@ uint64_t load(const std::byte* r, int lane, int width) {
   return x;
 }
 
-void execute_cvt(Warp& w, const Instruction& i, Lanes lanes) {
-  const auto to = static_cast<Type>(i.mode[0]), from = static_cast<Type>(i.mode[1]);
-  const auto rounding = static_cast<Rounding>(i.mode[2]);
-  const uint8_t flags = i.mode[3];
-  const int wide = i.mode[4], narrow = i.mode[5];
-  std::byte *d = w.at<std::byte>(i.r[0]), *s = w.at<std::byte>(i.r[1]);
+struct Convert {
+  WideRegister d, a;
+  Type to, from;
+  Modifiers modifiers;
+};
+
+void execute_cvt(Warp& w, const Convert& x, Lanes lanes) {
+  const Type to = x.to, from = x.from;
+  const Modifiers m = x.modifiers;
+  std::byte *d = w.at<std::byte>(x.d.r), *a = w.at<std::byte>(x.a.r);
   for_lanes(lanes, [&](int lane) {
-    uint64_t bits = low_bits(load(s, lane, narrow), bytes(from)), out;
+    uint64_t bits = low_bits(load(a, lane, x.a.bytes), bytes(from)), out;
     if (is_float(from)) {
-      double x = real_value(bits, from);
-      if (flags & ftz && from == Type::f32 && std::fabs(x) < 0x1p-126) x = std::copysign(0.0, x);
-      out = from_real(x, to, rounding, flags);
+      double value = real_value(bits, from);
+      if (m.ftz && from == Type::f32 && std::fabs(value) < 0x1p-126) value = std::copysign(0.0, value);
+      out = from_real(value, to, m);
     } else if (is_float(to)) {
-      out = from_real(integer_to_real(bits, from, to, rounding), to, rounding, flags);
+      out = from_real(integer_to_real(bits, from, to, m.rounding), to, m);
     } else {
-      out = flags & saturate  ? clamp_integer(bits, from, to)
+      out = m.sat             ? clamp_integer(bits, from, to)
             : is_signed(from) ? static_cast<uint64_t>(sign_extend(bits, bytes(from)))
                               : bits;
     }
     out = low_bits(out, bytes(to));
     if (!is_float(to) && is_signed(to))
       out = static_cast<uint64_t>(sign_extend(out, bytes(to)));  // a wider register
-    std::memcpy(d + static_cast<ptrdiff_t>(lane) * wide, &out, static_cast<size_t>(wide));
+    std::memcpy(d + static_cast<ptrdiff_t>(lane) * x.d.bytes, &out, x.d.bytes);
   });
 }
 
-// Pairs: the first source goes to the upper half. mode as above; r[2] is the lower.
-void execute_cvt_pair(Warp& w, const Instruction& i, Lanes lanes) {
-  const auto to = static_cast<Type>(i.mode[0]);
-  const auto rounding = static_cast<Rounding>(i.mode[2]);
-  const uint8_t flags = i.mode[3];
-  const float *high = w.at<float>(i.r[1]), *low = w.at<float>(i.r[2]);
-  for_lanes(lanes, [&](int k) {
-    auto one = [&](float x, Type type) -> uint32_t {
-      if (type == Type::bf16 && flags == 0 && rounding == Rounding::rn) return to_bf16(x);
-      return static_cast<uint32_t>(from_real(static_cast<double>(x), type, rounding, flags));
+// Of two f32, a goes to the upper half of d.
+struct ConvertPair {
+  Register d, a, b;
+  Type to;
+  Modifiers modifiers;
+};
+
+void execute_cvt_pair(Warp& w, const ConvertPair& x, Lanes lanes) {
+  const Type to = x.to;
+  const float *high = w.at<float>(x.a), *low = w.at<float>(x.b);
+  for_lanes(lanes, [&, m = x.modifiers](int k) {
+    auto one = [&](float value, Type type) -> uint32_t {
+      if (type == Type::bf16 && m == Modifiers{}) return to_bf16(value);
+      return static_cast<uint32_t>(from_real(static_cast<double>(value), type, m));
     };
     if (to == Type::f16x2 || to == Type::bf16x2) {
       Type half = to == Type::f16x2 ? Type::f16 : Type::bf16;
-      w.at<uint32_t>(i.r[0])[k] = one(high[k], half) << 16 | one(low[k], half);
+      w.at<uint32_t>(x.d)[k] = one(high[k], half) << 16 | one(low[k], half);
     } else {
       Type quarter = to == Type::e4m3x2 ? Type::e4m3 : Type::e5m2;
-      w.at<uint16_t>(i.r[0])[k] = static_cast<uint16_t>(one(high[k], quarter) << 8 | one(low[k], quarter));
+      w.at<uint16_t>(x.d)[k] = static_cast<uint16_t>(one(high[k], quarter) << 8 | one(low[k], quarter));
     }
   });
 }
 
 // f16x2 <-> e4m3x2, e5m2x2.
-void execute_cvt_packed(Warp& w, const Instruction& i, Lanes lanes) {
-  const auto to = static_cast<Type>(i.mode[0]), from = static_cast<Type>(i.mode[1]);
+struct ConvertPacked {
+  Register d, a;
+  Type to, from;
+  Modifiers modifiers;
+};
+
+void execute_cvt_packed(Warp& w, const ConvertPacked& x, Lanes lanes) {
+  const Type to = x.to, from = x.from;
   auto half_of = [](Type t) {
     return t == Type::f16x2    ? Type::f16
            : t == Type::bf16x2 ? Type::bf16
@@ -192,13 +209,12 @@ void execute_cvt_packed(Warp& w, const Instruction& i, Lanes lanes) {
                                : Type::e5m2;
   };
   const int in = bytes(from) / 2, out = bytes(to) / 2;
-  std::byte *d = w.at<std::byte>(i.r[0]), *s = w.at<std::byte>(i.r[1]);
+  std::byte *d = w.at<std::byte>(x.d), *a = w.at<std::byte>(x.a);
   for_lanes(lanes, [&](int lane) {
-    uint64_t bits = load(s, lane, 2 * in), result = 0;
+    uint64_t bits = load(a, lane, 2 * in), result = 0;
     for (int k = 0; k < 2; ++k) {
-      double x = real_value(low_bits(bits >> (8 * in * k), in), half_of(from));
-      result |= low_bits(from_real(x, half_of(to), static_cast<Rounding>(i.mode[2]), i.mode[3]), out)
-                << (8 * out * k);
+      double value = real_value(low_bits(bits >> (8 * in * k), in), half_of(from));
+      result |= low_bits(from_real(value, half_of(to), x.modifiers), out) << (8 * out * k);
     }
     std::memcpy(d + static_cast<ptrdiff_t>(lane) * 2 * out, &result, static_cast<size_t>(2 * out));
   });
@@ -211,91 +227,88 @@ struct Plain {
 
 // cvt.pack: {c, sat(a), sat(b)}, the bytes of a and b below the low half of c.
 template <class Byte>
-void execute_cvt_pack(Warp& w, const Instruction& i, Lanes lanes) {
-  auto clamped = [](int32_t x) {
-    return static_cast<uint32_t>(static_cast<uint8_t>(
-        std::clamp<int32_t>(x, std::numeric_limits<Byte>::min(), std::numeric_limits<Byte>::max())));
-  };
-  each_lane(
-      lanes, [&](int32_t a, int32_t b, uint32_t c) { return c << 16 | clamped(a) << 8 | clamped(b); },
-      w.at<uint32_t>(i.r[0]), w.at<int32_t>(i.r[1]), w.at<int32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
-}
+struct Pack {
+  uint32_t operator()(int32_t a, int32_t b, uint32_t c) const {
+    auto clamped = [](int32_t x) {
+      return static_cast<uint32_t>(static_cast<uint8_t>(
+          std::clamp<int32_t>(x, std::numeric_limits<Byte>::min(), std::numeric_limits<Byte>::max())));
+    };
+    return c << 16 | clamped(a) << 8 | clamped(b);
+  }
+};
 
 void decode_cvt_pack(Decode& d) {
   bool saturates = d.take("sat"), is_signed = d.take("s8");
   if (!saturates || !(is_signed || d.take("u8")) || !d.take("s32"))
     d.refuse("it packs s32 into s8 or u8 with .sat");
   d.take("b32");
-  operands(d, Type::b32, 3);
-  d.out.execute = is_signed ? execute_cvt_pack<int8_t> : execute_cvt_pack<uint8_t>;
+  const Ternary x = ternary_operands(d, Type::b32);
+  if (is_signed)
+    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, Pack<int8_t>>>(x);
+  else
+    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, Pack<uint8_t>>>(x);
 }
 
 void decode_cvt(Decode& d) {
   if (d.take("pack")) return decode_cvt_pack(d);
-  uint8_t flags = 0;
-  Rounding rounding = Rounding::rn;
-  if (d.take("ftz")) flags |= ftz;
-  if (d.take("sat")) flags |= saturate;
-  if (d.take("satfinite")) flags |= finite;
-  if (d.take("relu")) flags |= relu;
+  Modifiers m;
+  m.ftz = d.take("ftz");
+  m.sat = d.take("sat");
+  m.satfinite = d.take("satfinite");
+  m.relu = d.take("relu");
   if (auto r = d.take_one({"rni", "rzi", "rmi", "rpi"}); !r.empty()) {
-    flags |= to_integer_value;
-    rounding = r == "rzi"   ? Rounding::rz
-               : r == "rmi" ? Rounding::rm
-               : r == "rpi" ? Rounding::rp
-                            : Rounding::rn;
+    m.to_integral = true;
+    m.rounding = r == "rzi"   ? Rounding::rz
+                 : r == "rmi" ? Rounding::rm
+                 : r == "rpi" ? Rounding::rp
+                              : Rounding::rn;
   }
   if (auto r = d.take_one({"rna", "rn", "rz", "rm", "rp"}); !r.empty())
-    rounding = r == "rna"  ? Rounding::rna
-               : r == "rz" ? Rounding::rz
-               : r == "rm" ? Rounding::rm
-               : r == "rp" ? Rounding::rp
-                           : Rounding::rn;
+    m.rounding = r == "rna"  ? Rounding::rna
+                 : r == "rz" ? Rounding::rz
+                 : r == "rm" ? Rounding::rm
+                 : r == "rp" ? Rounding::rp
+                             : Rounding::rn;
   Type to = d.take_type(), from = d.take_type();
   d.done();
-  d.out.mode[0] = static_cast<uint8_t>(to);
-  d.out.mode[1] = static_cast<uint8_t>(from);
-  d.out.mode[2] = static_cast<uint8_t>(rounding);
-  d.out.mode[3] = flags;
   const bool packed_to = to == Type::f16x2 || to == Type::bf16x2 || to == Type::e4m3x2 || to == Type::e5m2x2;
   if (packed_to && from == Type::f32) {
     d.expect(3, 3);
-    d.out.r[0] = d.destination(0, to);
-    d.out.r[1] = d.source(1, from);
-    d.out.r[2] = d.source(2, from);
-    d.out.execute = execute_cvt_pair;
-    return;
+    return d.run<execute_cvt_pair>({d.destination(0, to), d.source(1, from), d.source(2, from), to, m});
   }
   d.expect(2, 2);
   if (packed_to) {
     d.require(from == Type::f16x2 || from == Type::bf16x2 || from == Type::e4m3x2 || from == Type::e5m2x2);
-    d.out.r[0] = d.destination(0, to);
-    d.out.r[1] = d.source(1, from);
-    d.out.execute = execute_cvt_packed;
-    return;
+    return d.run<execute_cvt_packed>({d.destination(0, to), d.source(1, from), to, from, m});
   }
   for (Type type : {to, from}) d.require(bytes(type) > 0 && bytes(type) <= 8);
-  d.out.r[0] = d.wide(d.operand(0), to, d.out.mode[4], true);
-  d.out.r[1] = d.wide(d.operand(1), from, d.out.mode[5], false);
-  d.out.execute = execute_cvt;
+  const Convert x{d.wide(d.operand(0), to, true), d.wide(d.operand(1), from, false), to, from, m};
   // The conversions of every address computation, vectorised.
-  const bool exact = d.out.mode[4] == bytes(to) && d.out.mode[5] == bytes(from) && flags == 0;
-  if (exact && bytes(to) == 8 && from == Type::u32 && !is_float(to))
-    d.out.execute = unary<uint64_t, uint32_t, Plain<uint64_t, uint32_t>>;
-  if (exact && bytes(to) == 8 && from == Type::s32 && !is_float(to))
-    d.out.execute = unary<int64_t, int32_t, Plain<int64_t, int32_t>>;
-  if (exact && bytes(to) == 4 && !is_float(to) && (from == Type::u64 || from == Type::s64))
-    d.out.execute = unary<uint32_t, uint64_t, Plain<uint32_t, uint64_t>>;
-  if (exact && to == Type::f32 && from == Type::s32 && rounding == Rounding::rn)
-    d.out.execute = unary<float, int32_t, Plain<float, int32_t>>;
+  const Unary plain{x.d.r, x.a.r};
+  if (x.d.bytes == bytes(to) && x.a.bytes == bytes(from) && m == Modifiers{.rounding = m.rounding}) {
+    if (bytes(to) == 8 && from == Type::u32 && !is_float(to))
+      return d.run<unary<uint64_t, uint32_t, Plain<uint64_t, uint32_t>>>(plain);
+    if (bytes(to) == 8 && from == Type::s32 && !is_float(to))
+      return d.run<unary<int64_t, int32_t, Plain<int64_t, int32_t>>>(plain);
+    if (bytes(to) == 4 && !is_float(to) && (from == Type::u64 || from == Type::s64))
+      return d.run<unary<uint32_t, uint64_t, Plain<uint32_t, uint64_t>>>(plain);
+    if (to == Type::f32 && from == Type::s32 && m.rounding == Rounding::rn)
+      return d.run<unary<float, int32_t, Plain<float, int32_t>>>(plain);
+  }
+  d.run<execute_cvt>(x);
 }
 
-// cvta: immediate is what is added; the 32-bit form is widened by none.
+// Between a generic address and one of a state space, whose window begins `distance` away.
+struct ConvertAddress {
+  Register d, a;
+  uint64_t distance;
+};
+
 template <class T>
-void execute_cvta(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_cvta(Warp& w, const ConvertAddress& x, Lanes lanes) {
   each_lane(
-      lanes, [add = static_cast<T>(i.immediate)](T a) { return static_cast<T>(a + add); }, w.at<T>(i.r[0]),
-      w.at<T>(i.r[1]));
+      lanes, [distance = static_cast<T>(x.distance)](T a) { return static_cast<T>(a + distance); },
+      w.at<T>(x.d), w.at<T>(x.a));
 }
 
 void decode_cvta(Decode& d) {
@@ -305,34 +318,39 @@ void decode_cvta(Decode& d) {
   if (space.empty()) d.refuse("it names no state space");
   Type type = d.take_type();
   d.require(bytes(type) == 4 || bytes(type) == 8);
-  operands(d, type, 1);
+  const auto [converted, address] = unary_operands(d, type);
   uint64_t window = space.starts_with("shared")  ? shared_window
                     : space == "local"           ? local_window
                     : space.starts_with("param") ? param_window
                                                  : 0;
   if (bytes(type) != 8 && window) d.refuse("32-bit generic addresses are not supported");
-  d.out.immediate = static_cast<int64_t>(to ? 0 - window : window);
-  d.out.execute = bytes(type) == 8 ? execute_cvta<uint64_t> : execute_cvta<uint32_t>;
+  const ConvertAddress x{converted, address, to ? 0 - window : window};
+  bytes(type) == 8 ? d.run<execute_cvta<uint64_t>>(x) : d.run<execute_cvta<uint32_t>>(x);
 }
 
-void execute_isspacep(Warp& w, const Instruction& i, Lanes lanes) {
-  const uint64_t* a = w.at<uint64_t>(i.r[1]);
-  uint32_t& p = *w.at<uint32_t>(i.r[0]);
+struct IsSpace {
+  Register p, a;
+  Space space;
+};
+
+void execute_isspacep(Warp& w, const IsSpace& x, Lanes lanes) {
+  const uint64_t* a = w.at<uint64_t>(x.a);
+  uint32_t& p = *w.at<uint32_t>(x.p);
   for_lanes(lanes, [&](int k) {
     bool yes = false;
     const bool local = in_window(a[k], local_window), shared = in_window(a[k], shared_window),
                param = in_window(a[k], param_window);
-    switch (i.mode[0]) {
-      case 0:
+    switch (x.space) {
+      case Space::global:
         yes = !local && !shared && !param;
         break;
-      case 1:
+      case Space::shared:
         yes = shared && (((a[k] >> 24) & 255) == 0 || ((a[k] >> 24) & 255) == w.cta.rank + 1);
         break;
-      case 2:
+      case Space::cluster:
         yes = shared;
         break;
-      case 3:
+      case Space::local:
         yes = local;
         break;
       default:
@@ -347,14 +365,12 @@ void decode_isspacep(Decode& d) {
       {"global", "const", "shared::cluster", "shared::cta", "shared", "local", "param::entry", "param"});
   d.done();
   d.expect(2, 2);
-  d.out.r[0] = d.destination(0, Type::pred);
-  d.out.r[1] = d.source(1, Type::b64);
-  d.out.mode[0] = space == "global" || space == "const" ? 0
-                  : space == "shared::cluster"          ? 2
-                  : space.starts_with("shared")         ? 1
-                  : space == "local"                    ? 3
-                                                        : 4;
-  d.out.execute = execute_isspacep;
+  const Space which = space == "global" || space == "const" ? Space::global
+                      : space == "shared::cluster"          ? Space::cluster
+                      : space.starts_with("shared")         ? Space::shared
+                      : space == "local"                    ? Space::local
+                                                            : Space::param;
+  d.run<execute_isspacep>({d.destination(0, Type::pred), d.source(1, Type::b64), which});
 }
 
 }  // namespace

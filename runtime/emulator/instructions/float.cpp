@@ -30,8 +30,19 @@ enum class Op : uint8_t {
   copysign
 };
 
-// mode[0] is the Op, mode[1] the flags, mode[2] the Rounding.
-enum : uint8_t { ftz = 1, saturate = 2, relu = 4, nan = 8, xorsign = 16 };
+struct Modifiers {
+  Rounding rounding = Rounding::rn;
+  bool ftz = false, sat = false, relu = false, nan = false, xorsign = false;
+
+  bool operator==(const Modifiers&) const = default;
+};
+
+// An operation has up to three sources; behind its last one stands that again.
+struct FloatArithmetic {
+  Register d, a, b, c;
+  Op op;
+  Modifiers modifiers;
+};
 
 struct Host {  // the host's rounding, for as long as this lives
   explicit Host(Rounding r) {
@@ -55,7 +66,7 @@ T most(T a, T b, bool propagate) {
 
 // The volatile keeps the compiler from moving arithmetic out of the scope of Host.
 template <class T>
-T compute(Op op, T x, T y, T z, uint8_t flags) {
+T compute(Op op, T x, T y, T z, const Modifiers& m) {
   volatile T a = x, b = y, c = z;
   switch (op) {
     case Op::add:
@@ -70,11 +81,9 @@ T compute(Op op, T x, T y, T z, uint8_t flags) {
       return a / b;
     case Op::min:
     case Op::max: {
-      T r = op == Op::min ? least<T>(flags & xorsign ? std::fabs(a) : T{a},
-                                     flags & xorsign ? std::fabs(b) : T{b}, flags & nan)
-                          : most<T>(flags & xorsign ? std::fabs(a) : T{a},
-                                    flags & xorsign ? std::fabs(b) : T{b}, flags & nan);
-      return flags & xorsign && std::signbit(a) != std::signbit(b) ? -r : r;
+      const T left = m.xorsign ? std::fabs(a) : T{a}, right = m.xorsign ? std::fabs(b) : T{b};
+      const T r = op == Op::min ? least<T>(left, right, m.nan) : most<T>(left, right, m.nan);
+      return m.xorsign && std::signbit(a) != std::signbit(b) ? -r : r;
     }
     case Op::abs:
       return std::fabs(T{a});
@@ -111,40 +120,40 @@ float canonical(float x) { return std::isnan(x) ? std::bit_cast<float>(0x7ffffff
 double canonical(double x) { return x; }
 
 template <class T>
-T finish(T r, uint8_t flags) {
-  if (flags & ftz) r = flush(r);
-  if (flags & saturate) r = r > 0 ? std::min(r, T{1}) : T{0};  // NaN and -0 become +0
-  if (flags & relu) r = r < 0 ? T{0} : r;
+T finish(T r, const Modifiers& m) {
+  if (m.ftz) r = flush(r);
+  if (m.sat) r = r > 0 ? std::min(r, T{1}) : T{0};  // NaN and -0 become +0
+  if (m.relu) r = r < 0 ? T{0} : r;
   return r;
 }
 
 // Any operation of f32 and f64 under any modifiers.
 template <class T>
-void execute_any(Warp& w, const Instruction& i, Lanes lanes) {
-  const auto op = static_cast<Op>(i.mode[0]);
-  const uint8_t flags = i.mode[1];
+void execute_any(Warp& w, const FloatArithmetic& x, Lanes lanes) {
+  const Op op = x.op;
+  const Modifiers m = x.modifiers;
   const bool bits = op == Op::abs || op == Op::neg || op == Op::copysign;
-  Host host(static_cast<Rounding>(i.mode[2]));
+  Host host(m.rounding);
   each_lane(
       lanes,
       [&](T a, T b, T c) {
-        if (flags & ftz) a = flush(a), b = flush(b), c = flush(c);
-        T r = finish(compute<T>(op, a, b, c, flags), flags);
+        if (m.ftz) a = flush(a), b = flush(b), c = flush(c);
+        T r = finish(compute<T>(op, a, b, c, m), m);
         return bits ? r : static_cast<T>(canonical(r));
       },
-      w.at<T>(i.r[0]), w.at<T>(i.r[1]), w.at<T>(i.r[2]), w.at<T>(i.r[3]));
+      w.at<T>(x.d), w.at<T>(x.a), w.at<T>(x.b), w.at<T>(x.c));
 }
 
 // The plain f32 operations, to the nearest.
 template <class F>
-void execute_f32(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_f32(Warp& w, const Binary& x, Lanes lanes) {
   each_lane(
       lanes,
       [](float a, float b) {
         float r = F{}(a, b);
         return r == r ? r : std::bit_cast<float>(0x7fffffffu);
       },
-      w.at<float>(i.r[0]), w.at<float>(i.r[1]), w.at<float>(i.r[2]));
+      w.at<float>(x.d), w.at<float>(x.a), w.at<float>(x.b));
 }
 
 void fma_lanes(Lanes lanes, float* d, const float* a, const float* b, const float* c) {
@@ -163,9 +172,9 @@ __attribute__((target("avx2,fma"))) void fma_lanes_fast(float* d, const float* a
 const bool has_fma = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
 #endif
 
-void execute_fma_f32(Warp& w, const Instruction& i, Lanes lanes) {
-  float* d = w.at<float>(i.r[0]);
-  const float *a = w.at<float>(i.r[1]), *b = w.at<float>(i.r[2]), *c = w.at<float>(i.r[3]);
+void execute_fma_f32(Warp& w, const Ternary& x, Lanes lanes) {
+  float* d = w.at<float>(x.d);
+  const float *a = w.at<float>(x.a), *b = w.at<float>(x.b), *c = w.at<float>(x.c);
 #if defined(__x86_64__)
   if (has_fma && lanes == all_lanes) return fma_lanes_fast(d, a, b, c);
 #endif
@@ -184,40 +193,40 @@ struct Half {
 };
 
 template <bool brain>
-uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, uint8_t flags) {
+uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const Modifiers& m) {
   using H = Half<brain>;
   if (op == Op::neg) return a ^ 0x8000;
   if (op == Op::abs) return a & 0x7fff;
   float x = H::load(a), y = H::load(b), z = H::load(c);
   auto flushed = [&](float v) {
-    return !brain && flags & ftz && std::fabs(v) < 0x1p-14f ? std::copysign(0.0f, v) : v;
+    return !brain && m.ftz && std::fabs(v) < 0x1p-14f ? std::copysign(0.0f, v) : v;
   };
   x = flushed(x), y = flushed(y), z = flushed(z);
   double r = op == Op::fma ? std::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(z))
-                           : static_cast<double>(compute<float>(op, x, y, z, flags));
-  if (flags & saturate) r = r > 0 ? std::min(r, 1.0) : 0;
-  if (flags & relu && r < 0) r = 0;
+                           : static_cast<double>(compute<float>(op, x, y, z, m));
+  if (m.sat) r = r > 0 ? std::min(r, 1.0) : 0;
+  if (m.relu && r < 0) r = 0;
   uint16_t out = H::store(r);
-  return !brain && flags & ftz && (out & 0x7c00) == 0 ? out & 0x8000 : out;
+  return !brain && m.ftz && (out & 0x7c00) == 0 ? out & 0x8000 : out;
 }
 
 template <bool brain, bool pair>
-void execute_half(Warp& w, const Instruction& i, Lanes lanes) {
-  const auto op = static_cast<Op>(i.mode[0]);
-  const uint8_t flags = i.mode[1];
+void execute_half(Warp& w, const FloatArithmetic& x, Lanes lanes) {
+  const Op op = x.op;
+  const Modifiers m = x.modifiers;
   if constexpr (pair) {
     each_lane(
         lanes,
         [&](uint32_t a, uint32_t b, uint32_t c) {
-          auto part = [](uint32_t x, int k) { return static_cast<uint16_t>(x >> (16 * k)); };
-          return half_lane<brain>(op, part(a, 0), part(b, 0), part(c, 0), flags) |
-                 static_cast<uint32_t>(half_lane<brain>(op, part(a, 1), part(b, 1), part(c, 1), flags)) << 16;
+          auto part = [](uint32_t both, int k) { return static_cast<uint16_t>(both >> (16 * k)); };
+          return half_lane<brain>(op, part(a, 0), part(b, 0), part(c, 0), m) |
+                 static_cast<uint32_t>(half_lane<brain>(op, part(a, 1), part(b, 1), part(c, 1), m)) << 16;
         },
-        w.at<uint32_t>(i.r[0]), w.at<uint32_t>(i.r[1]), w.at<uint32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
+        w.at<uint32_t>(x.d), w.at<uint32_t>(x.a), w.at<uint32_t>(x.b), w.at<uint32_t>(x.c));
   } else {
     each_lane(
-        lanes, [&](uint16_t a, uint16_t b, uint16_t c) { return half_lane<brain>(op, a, b, c, flags); },
-        w.at<uint16_t>(i.r[0]), w.at<uint16_t>(i.r[1]), w.at<uint16_t>(i.r[2]), w.at<uint16_t>(i.r[3]));
+        lanes, [&](uint16_t a, uint16_t b, uint16_t c) { return half_lane<brain>(op, a, b, c, m); },
+        w.at<uint16_t>(x.d), w.at<uint16_t>(x.a), w.at<uint16_t>(x.b), w.at<uint16_t>(x.c));
   }
 }
 
@@ -243,18 +252,19 @@ struct PlainMul {
   float operator()(float a, float b) const { return a * b; }
 };
 
-Handler plain_f32(Op op) {
-  switch (op) {
+// f32 without modifiers.
+void run_plain_f32(Decode& d, const FloatArithmetic& x) {
+  switch (x.op) {
     case Op::add:
-      return execute_f32<PlainAdd>;
+      return d.run<execute_f32<PlainAdd>>({x.d, x.a, x.b});
     case Op::sub:
-      return execute_f32<PlainSub>;
+      return d.run<execute_f32<PlainSub>>({x.d, x.a, x.b});
     case Op::mul:
-      return execute_f32<PlainMul>;
+      return d.run<execute_f32<PlainMul>>({x.d, x.a, x.b});
     case Op::fma:
-      return execute_fma_f32;
+      return d.run<execute_fma_f32>({x.d, x.a, x.b, x.c});
     default:
-      return execute_any<float>;
+      return d.run<execute_any<float>>(x);
   }
 }
 
@@ -266,42 +276,39 @@ void decode_float_arithmetic(Decode& d) {
   for (const OpRow& r : ops)
     if (r.name == name) row = &r;
   if (!row) d.refuse("it has no floating point form");
-  uint8_t flags = 0;
-  Rounding rounding = Rounding::rn;
-  if (d.take("ftz")) flags |= ftz;
-  if (d.take("sat")) flags |= saturate;
-  if (d.take("relu")) flags |= relu;
-  if (d.take("NaN")) flags |= nan;
-  if (d.take("xorsign")) flags |= xorsign, d.take("abs");
+  Modifiers m;
+  m.ftz = d.take("ftz");
+  m.sat = d.take("sat");
+  m.relu = d.take("relu");
+  m.nan = d.take("NaN");
+  m.xorsign = d.take("xorsign");
+  if (m.xorsign) d.take("abs");
   d.take_any({"approx", "full"});
   if (auto r = d.take_one({"rn", "rz", "rm", "rp"}); !r.empty())
-    rounding = r == "rz" ? Rounding::rz : r == "rm" ? Rounding::rm : r == "rp" ? Rounding::rp : Rounding::rn;
+    m.rounding = r == "rz"   ? Rounding::rz
+                 : r == "rm" ? Rounding::rm
+                 : r == "rp" ? Rounding::rp
+                             : Rounding::rn;
   Type type = d.take_type();
   if (type == Type::f32x2) d.refuse("pairs of f32 are not on sm_90");
-  operands(d, type, row->sources);
-  for (size_t k = row->sources + 1; k < 4; ++k) d.out.r[k] = d.out.r[row->sources];
-  d.out.mode[0] = static_cast<uint8_t>(row->op);
-  d.out.mode[1] = flags;
-  d.out.mode[2] = static_cast<uint8_t>(rounding);
+  d.done();
+  d.expect(row->sources + 1, row->sources + 1);
+  const Register to = d.destination(0, type), a = d.source(1, type),
+                 b = row->sources > 1 ? d.source(2, type) : a, c = row->sources > 2 ? d.source(3, type) : b;
+  const FloatArithmetic x{to, a, b, c, row->op, m};
   switch (type) {
     case Type::f32:
-      d.out.execute = flags == 0 && rounding == Rounding::rn ? plain_f32(row->op) : execute_any<float>;
-      break;
+      return m == Modifiers{} ? run_plain_f32(d, x) : d.run<execute_any<float>>(x);
     case Type::f64:
-      d.out.execute = execute_any<double>;
-      break;
+      return d.run<execute_any<double>>(x);
     case Type::f16:
-      d.out.execute = execute_half<false, false>;
-      break;
+      return d.run<execute_half<false, false>>(x);
     case Type::f16x2:
-      d.out.execute = execute_half<false, true>;
-      break;
+      return d.run<execute_half<false, true>>(x);
     case Type::bf16:
-      d.out.execute = execute_half<true, false>;
-      break;
+      return d.run<execute_half<true, false>>(x);
     case Type::bf16x2:
-      d.out.execute = execute_half<true, true>;
-      break;
+      return d.run<execute_half<true, true>>(x);
     default:
       d.refuse("it does not take this type");
   }

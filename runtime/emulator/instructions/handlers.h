@@ -12,22 +12,28 @@ namespace ptxbuilder::runtime::emulator {
 // Of instructions that the emulator has nothing to do for: hints, and what its own order already grants.
 inline void execute_nothing(Warp&, Lanes) {}
 
-// r[0] = Op(r[1], ...), lane by lane.
-template <class D, class S, class Op>
-void unary(Warp& w, const Instruction& i, Lanes lanes) {
-  each_lane(lanes, Op{}, w.at<D>(i.r[0]), w.at<S>(i.r[1]));
-}
-template <class D, class S, class Op>
-void binary(Warp& w, const Instruction& i, Lanes lanes) {
-  each_lane(lanes, Op{}, w.at<D>(i.r[0]), w.at<S>(i.r[1]), w.at<S>(i.r[2]));
+// d = Op(a, ...), lane by lane.
+struct Unary {
+  Register d, a;
+};
+struct Binary {
+  Register d, a, b;
+};
+struct Ternary {
+  Register d, a, b, c;
+};
+
+template <class D, class A, class Op>
+void unary(Warp& w, const Unary& x, Lanes lanes) {
+  each_lane(lanes, Op{}, w.at<D>(x.d), w.at<A>(x.a));
 }
 template <class D, class A, class B, class Op>
-void mixed(Warp& w, const Instruction& i, Lanes lanes) {
-  each_lane(lanes, Op{}, w.at<D>(i.r[0]), w.at<A>(i.r[1]), w.at<B>(i.r[2]));
+void binary(Warp& w, const Binary& x, Lanes lanes) {
+  each_lane(lanes, Op{}, w.at<D>(x.d), w.at<A>(x.a), w.at<B>(x.b));
 }
-template <class D, class S, class C, class Op>
-void ternary(Warp& w, const Instruction& i, Lanes lanes) {
-  each_lane(lanes, Op{}, w.at<D>(i.r[0]), w.at<S>(i.r[1]), w.at<S>(i.r[2]), w.at<C>(i.r[3]));
+template <class D, class A, class B, class C, class Op>
+void ternary(Warp& w, const Ternary& x, Lanes lanes) {
+  each_lane(lanes, Op{}, w.at<D>(x.d), w.at<A>(x.a), w.at<B>(x.b), w.at<C>(x.c));
 }
 
 // Calls f with a value of the C++ integer type of `type`; refuses others.
@@ -54,12 +60,21 @@ void with_integer(Decode& d, Type type, F f) {
   }
 }
 
-// Takes the operands of r[0] = op(sources...), all of `type`.
-inline void operands(Decode& d, Type type, size_t sources) {
+// Take the operands, which are all there is left, and all of `type`.
+inline Unary unary_operands(Decode& d, Type type) {
   d.done();
-  d.expect(sources + 1, sources + 1);
-  d.out.r[0] = d.destination(0, type);
-  for (size_t i = 1; i <= sources; ++i) d.out.r[i] = d.source(i, type);
+  d.expect(2, 2);
+  return {d.destination(0, type), d.source(1, type)};
+}
+inline Binary binary_operands(Decode& d, Type type) {
+  d.done();
+  d.expect(3, 3);
+  return {d.destination(0, type), d.source(1, type), d.source(2, type)};
+}
+inline Ternary ternary_operands(Decode& d, Type type) {
+  d.done();
+  d.expect(4, 4);
+  return {d.destination(0, type), d.source(1, type), d.source(2, type), d.source(3, type)};
 }
 
 // Op on both 16-bit halves of a register.
@@ -74,23 +89,23 @@ struct Halves {
 };
 
 template <template <class> class Op>
-void set_binary(Decode& d, Type type) {
-  operands(d, type, 2);
-  if (type == Type::u16x2)
-    d.out.execute = binary<uint32_t, uint32_t, Halves<Op, uint16_t>>;
-  else if (type == Type::s16x2)
-    d.out.execute = binary<uint32_t, uint32_t, Halves<Op, int16_t>>;
-  else
-    with_integer(d, type, [&](auto zero) {
-      d.out.execute = binary<decltype(zero), decltype(zero), Op<decltype(zero)>>;
-    });
+void decode_binary(Decode& d, Type type) {
+  const Binary x = binary_operands(d, type);
+  if (type == Type::u16x2) return d.run<binary<uint32_t, uint32_t, uint32_t, Halves<Op, uint16_t>>>(x);
+  if (type == Type::s16x2) return d.run<binary<uint32_t, uint32_t, uint32_t, Halves<Op, int16_t>>>(x);
+  with_integer(d, type, [&](auto zero) {
+    using T = decltype(zero);
+    d.run<binary<T, T, T, Op<T>>>(x);
+  });
 }
 
 template <template <class> class Op>
-void set_unary(Decode& d, Type type) {
-  operands(d, type, 1);
-  with_integer(d, type,
-               [&](auto zero) { d.out.execute = unary<decltype(zero), decltype(zero), Op<decltype(zero)>>; });
+void decode_unary(Decode& d, Type type) {
+  const Unary x = unary_operands(d, type);
+  with_integer(d, type, [&](auto zero) {
+    using T = decltype(zero);
+    d.run<unary<T, T, Op<T>>>(x);
+  });
 }
 
 template <class T>

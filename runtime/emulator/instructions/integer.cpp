@@ -141,38 +141,53 @@ struct SubSat {
   }
 };
 
-// add.cc, addc, sub.cc, subc, mad.lo.cc, madc.hi: r[0] = r[1] (*) r[2] (+) r[3], with the warp's carry.
-enum : uint8_t { carry_in = 1, carry_out = 2, minus = 4, times_lo = 8, times_hi = 16 };
+// add.cc, addc, sub.cc, subc of a and b; mad.lo.cc, madc.hi of a, b and c: with the warp's carry.
+enum class Extended : uint8_t { add, sub, mad_lo, mad_hi };
+
+struct ExtendedPrecision {
+  Register d, a, b, c;  // c of the mads alone
+  Extended op;
+  bool carry_in, carry_out;
+};
+
+bool has_product(Extended op) { return op == Extended::mad_lo || op == Extended::mad_hi; }
 
 template <class T>
-void execute_carry(Warp& w, const Instruction& i, Lanes lanes) {
-  const T *a = w.at<T>(i.r[1]), *b = w.at<T>(i.r[2]), *c = w.at<T>(i.r[3]);
-  T* out = w.at<T>(i.r[0]);
+void execute_carry(Warp& w, const ExtendedPrecision& x, Lanes lanes) {
+  T* out = w.at<T>(x.d);
   for_lanes(lanes, [&](int lane) {
-    unsigned __int128 x = a[lane], y = b[lane];
-    if (i.mode[0] & (times_lo | times_hi)) {
-      unsigned __int128 product = x * y;
-      x = static_cast<T>(i.mode[0] & times_hi ? product >> (8 * sizeof(T)) : product);
-      y = c[lane];
+    unsigned __int128 left = w.at<T>(x.a)[lane], right = w.at<T>(x.b)[lane];
+    if (has_product(x.op)) {
+      const unsigned __int128 product = left * right;
+      left = static_cast<T>(x.op == Extended::mad_hi ? product >> (8 * sizeof(T)) : product);
+      right = w.at<T>(x.c)[lane];
     }
-    const unsigned carry = i.mode[0] & carry_in ? (w.carry >> lane) & 1 : 0;
-    unsigned __int128 sum = i.mode[0] & minus ? x - y - carry : x + y + carry;
+    const unsigned carry = x.carry_in ? (w.carry >> lane) & 1 : 0;
+    const unsigned __int128 sum = x.op == Extended::sub ? left - right - carry : left + right + carry;
     out[lane] = static_cast<T>(sum);
-    if (i.mode[0] & carry_out) {
+    if (x.carry_out) {
       const bool over = (sum >> (8 * sizeof(T))) & 1;
       w.carry = (w.carry & ~(1u << lane)) | (static_cast<Lanes>(over) << lane);
     }
   });
 }
 
-void decode_carry(Decode& d, uint8_t mode, size_t sources) {
-  if (d.take("cc")) mode |= carry_out;
+void decode_carry(Decode& d, Extended op, bool carry_in) {
+  ExtendedPrecision x{no_register, no_register, no_register, no_register, op, carry_in, d.take("cc")};
   Type type = d.take_type();
   d.require(bytes(type) == 4 || bytes(type) == 8);
-  operands(d, type, sources);
-  if (sources == 2) d.out.r[3] = d.out.r[2];
-  d.out.mode[0] = mode;
-  d.out.execute = bytes(type) == 8 ? execute_carry<uint64_t> : execute_carry<uint32_t>;
+  const size_t operands = has_product(op) ? 4 : 3;
+  d.done();
+  d.expect(operands, operands);
+  x.d = d.destination(0, type);
+  x.a = d.source(1, type);
+  x.b = d.source(2, type);
+  if (has_product(op)) x.c = d.source(3, type);
+  bytes(type) == 8 ? d.run<execute_carry<uint64_t>>(x) : d.run<execute_carry<uint32_t>>(x);
+}
+
+Extended take_product(Decode& d) {
+  return d.take_one({"lo", "hi"}) == "hi" ? Extended::mad_hi : Extended::mad_lo;
 }
 
 bool has_float(const Decode& d) {
@@ -189,17 +204,16 @@ void decode_mul(Decode& d) {
   if (has_float(d)) return decode_float_arithmetic(d);
   std::string_view part = d.take_one({"lo", "hi", "wide"});
   Type type = d.take_type();
-  if (part == "lo" || part == "") return set_binary<MulLo>(d, type);
-  if (part == "hi") return set_binary<MulHi>(d, type);
+  if (part == "lo" || part == "") return decode_binary<MulLo>(d, type);
+  if (part == "hi") return decode_binary<MulHi>(d, type);
   d.done();
   d.expect(3, 3);
   Type twice = bytes(type) == 2 ? Type::b32 : Type::b64;
-  d.out.r[0] = d.destination(0, twice);
-  d.out.r[1] = d.source(1, type);
-  d.out.r[2] = d.source(2, type);
+  const Binary x{d.destination(0, twice), d.source(1, type), d.source(2, type)};
   with_integer(d, type, [&](auto zero) {
-    if constexpr (sizeof(zero) < 8)
-      d.out.execute = binary<Twice<decltype(zero)>, decltype(zero), MulWide<decltype(zero)>>;
+    using T = decltype(zero);
+    if constexpr (sizeof(T) < 8)
+      d.run<binary<Twice<T>, T, T, MulWide<T>>>(x);
     else
       d.refuse("mul.wide does not take 64-bit factors");
   });
@@ -207,42 +221,40 @@ void decode_mul(Decode& d) {
 
 void decode_mad(Decode& d) {
   if (has_float(d)) return decode_float_arithmetic(d);
-  if (has(d, "cc")) return decode_carry(d, d.take_one({"lo", "hi"}) == "hi" ? times_hi : times_lo, 3);
+  if (has(d, "cc")) return decode_carry(d, take_product(d), false);
   std::string_view part = d.take_one({"lo", "hi", "wide"});
   Type type = d.take_type();
   if (part == "wide") {
     d.done();
     d.expect(4, 4);
     Type twice = bytes(type) == 2 ? Type::b32 : Type::b64;
-    d.out.r[0] = d.destination(0, twice);
-    d.out.r[1] = d.source(1, type);
-    d.out.r[2] = d.source(2, type);
-    d.out.r[3] = d.source(3, twice);
+    const Ternary x{d.destination(0, twice), d.source(1, type), d.source(2, type), d.source(3, twice)};
     with_integer(d, type, [&](auto zero) {
       using T = decltype(zero);
       if constexpr (sizeof(T) < 8)
-        d.out.execute = ternary<Twice<T>, T, Twice<T>, MadWide<T>>;
+        d.run<ternary<Twice<T>, T, T, Twice<T>, MadWide<T>>>(x);
       else
         d.refuse("mad.wide does not take 64-bit factors");
     });
     return;
   }
-  operands(d, type, 3);
+  const Ternary x = ternary_operands(d, type);
   with_integer(d, type, [&](auto zero) {
     using T = decltype(zero);
-    d.out.execute = part == "hi" ? ternary<T, T, T, MadHi<T>> : ternary<T, T, T, MadLo<T>>;
+    part == "hi" ? d.run<ternary<T, T, T, T, MadHi<T>>>(x) : d.run<ternary<T, T, T, T, MadLo<T>>>(x);
   });
 }
 
 template <template <class> class Op, class Sat>
-void decode_sum(Decode& d, uint8_t mode) {
+void decode_sum(Decode& d, Extended with_carry) {
   if (has_float(d)) return decode_float_arithmetic(d);
-  if (has(d, "cc")) return decode_carry(d, mode, 2);
+  if (has(d, "cc")) return decode_carry(d, with_carry, false);
   const bool saturate = d.take("sat");
   Type type = d.take_type();
-  set_binary<Op>(d, type);
-  d.require(!saturate || type == Type::s32);
-  if (saturate) d.out.execute = binary<int32_t, int32_t, Sat>;
+  if (!saturate) return decode_binary<Op>(d, type);
+  const Binary x = binary_operands(d, type);
+  d.require(type == Type::s32);
+  d.run<binary<int32_t, int32_t, int32_t, Sat>>(x);
 }
 
 template <template <class> class Op, template <class> class Relu>
@@ -251,76 +263,82 @@ void decode_extreme(Decode& d) {
   const bool relu = d.take("relu");
   Type type = d.take_type();
   if (relu)
-    set_binary<Relu>(d, type);
+    decode_binary<Relu>(d, type);
   else
-    set_binary<Op>(d, type);
+    decode_binary<Op>(d, type);
 }
 
-// dp4a and dp2a: mode[0], mode[1] whether a and b are signed; mode[2] 0 for dp4a, 1 lo, 2 hi of dp2a.
-void execute_dot(Warp& w, const Instruction& i, Lanes lanes) {
-  auto element = [](uint32_t x, int k, int bits, bool is_signed_element) -> int64_t {
-    uint32_t v = (x >> (k * bits)) & ((1u << bits) - 1);
+enum class DotKind : uint8_t { dp4a, dp2a_lo, dp2a_hi };
+
+struct DotProduct {
+  Register d, a, b, c;
+  bool a_signed, b_signed;
+  DotKind kind;
+};
+
+void execute_dot(Warp& w, const DotProduct& x, Lanes lanes) {
+  const bool four = x.kind == DotKind::dp4a;
+  auto element = [](uint32_t from, int k, int bits, bool is_signed_element) -> int64_t {
+    uint32_t v = (from >> (k * bits)) & ((1u << bits) - 1);
     return is_signed_element && v >> (bits - 1) ? static_cast<int64_t>(v) - (1 << bits) : v;
   };
   each_lane(
       lanes,
       [&](uint32_t a, uint32_t b, uint32_t c) {
         int64_t sum = c;
-        for (int k = 0; k < (i.mode[2] ? 2 : 4); ++k)
-          sum += element(a, k, i.mode[2] ? 16 : 8, i.mode[0]) *
-                 element(b, i.mode[2] == 2 ? k + 2 : k, 8, i.mode[1]);
+        for (int k = 0; k < (four ? 4 : 2); ++k)
+          sum += element(a, k, four ? 8 : 16, x.a_signed) *
+                 element(b, x.kind == DotKind::dp2a_hi ? k + 2 : k, 8, x.b_signed);
         return static_cast<uint32_t>(sum);
       },
-      w.at<uint32_t>(i.r[0]), w.at<uint32_t>(i.r[1]), w.at<uint32_t>(i.r[2]), w.at<uint32_t>(i.r[3]));
+      w.at<uint32_t>(x.d), w.at<uint32_t>(x.a), w.at<uint32_t>(x.b), w.at<uint32_t>(x.c));
 }
 
-void decode_dot(Decode& d, bool four) {
-  d.out.mode[2] = four ? 0 : d.take_one({"lo", "hi"}) == "hi" ? 2 : 1;
-  d.out.mode[0] = is_signed(d.take_type());
-  d.out.mode[1] = is_signed(d.take_type());
-  operands(d, Type::b32, 3);
-  d.out.execute = execute_dot;
+void decode_dot(Decode& d, DotKind kind) {
+  const bool a_signed = is_signed(d.take_type()), b_signed = is_signed(d.take_type());
+  const auto [to, a, b, c] = ternary_operands(d, Type::b32);
+  d.run<execute_dot>({to, a, b, c, a_signed, b_signed, kind});
 }
 
 void decode_div(Decode& d) {
   if (has_float(d)) return decode_float_arithmetic(d);
-  set_binary<Div>(d, d.take_type());
+  decode_binary<Div>(d, d.take_type());
 }
 
 template <template <class> class Op>
 void decode_sign(Decode& d) {
   if (has_float(d)) return decode_float_arithmetic(d);
-  set_unary<Op>(d, d.take_type());
+  decode_unary<Op>(d, d.take_type());
 }
 
 }  // namespace
 
 void add_integer(DecodeTable& t) {
-  t["add"] = [](Decode& d) { decode_sum<Add, AddSat>(d, 0); };
-  t["sub"] = [](Decode& d) { decode_sum<Sub, SubSat>(d, minus); };
-  t["addc"] = [](Decode& d) { decode_carry(d, carry_in, 2); };
-  t["subc"] = [](Decode& d) { decode_carry(d, carry_in | minus, 2); };
-  t["madc"] = [](Decode& d) {
-    decode_carry(d, static_cast<uint8_t>(carry_in | (d.take_one({"lo", "hi"}) == "hi" ? times_hi : times_lo)),
-                 3);
-  };
+  t["add"] = [](Decode& d) { decode_sum<Add, AddSat>(d, Extended::add); };
+  t["sub"] = [](Decode& d) { decode_sum<Sub, SubSat>(d, Extended::sub); };
+  t["addc"] = [](Decode& d) { decode_carry(d, Extended::add, true); };
+  t["subc"] = [](Decode& d) { decode_carry(d, Extended::sub, true); };
+  t["madc"] = [](Decode& d) { decode_carry(d, take_product(d), true); };
   t["mul"] = decode_mul;
   t["mad"] = decode_mad;
   t["div"] = decode_div;
-  t["rem"] = [](Decode& d) { set_binary<Rem>(d, d.take_type()); };
+  t["rem"] = [](Decode& d) { decode_binary<Rem>(d, d.take_type()); };
   t["min"] = decode_extreme<Min, MinRelu>;
   t["max"] = decode_extreme<Max, MaxRelu>;
   t["abs"] = decode_sign<Abs>;
   t["neg"] = decode_sign<Neg>;
   t["sad"] = [](Decode& d) {
     Type type = d.take_type();
-    operands(d, type, 3);
+    const Ternary x = ternary_operands(d, type);
     with_integer(d, type, [&](auto zero) {
-      d.out.execute = ternary<decltype(zero), decltype(zero), decltype(zero), Sad<decltype(zero)>>;
+      using T = decltype(zero);
+      d.run<ternary<T, T, T, T, Sad<T>>>(x);
     });
   };
-  t["dp4a"] = [](Decode& d) { decode_dot(d, true); };
-  t["dp2a"] = [](Decode& d) { decode_dot(d, false); };
+  t["dp4a"] = [](Decode& d) { decode_dot(d, DotKind::dp4a); };
+  t["dp2a"] = [](Decode& d) {
+    decode_dot(d, d.take_one({"lo", "hi"}) == "hi" ? DotKind::dp2a_hi : DotKind::dp2a_lo);
+  };
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -13,42 +13,58 @@ struct Wide {
   uint64_t low, high;
 };
 
-void execute_mov_predicate(Warp& w, const Instruction& i, Lanes lanes) {
-  uint32_t& p = *w.at<uint32_t>(i.r[0]);
-  p = (p & ~lanes) | (*w.at<uint32_t>(i.r[1]) & lanes);
+void execute_mov_predicate(Warp& w, const Unary& x, Lanes lanes) {
+  w.set_predicate(x.d, lanes, *w.at<uint32_t>(x.a));
 }
 
-void execute_clock(Warp& w, const Instruction& i, Lanes lanes) {
-  const uint64_t now = i.mode[0] == 2 ? w.cluster().nanoseconds() + 1'000'000'000 : w.cluster().nanoseconds();
+enum class Clock : uint8_t { clock, globaltimer };
+
+struct ReadClock {
+  Register d;
+  uint8_t bytes;  // of d
+  Clock clock;
+  bool high;  // of the clock's 64 bits, 32 for a d of 4 bytes
+};
+
+void execute_clock(Warp& w, const ReadClock& x, Lanes lanes) {
+  const uint64_t now =
+      w.cluster().nanoseconds() + (x.clock == Clock::globaltimer ? uint64_t{1'000'000'000} : 0);
   for_lanes(lanes, [&](int k) {
-    if (i.mode[1] == 8)
-      w.at<uint64_t>(i.r[0])[k] = now;
+    if (x.bytes == 8)
+      w.at<uint64_t>(x.d)[k] = now;
     else
-      w.at<uint32_t>(i.r[0])[k] = static_cast<uint32_t>(i.mode[0] == 3 ? now >> 32 : now);
+      w.at<uint32_t>(x.d)[k] = static_cast<uint32_t>(x.high ? now >> 32 : now);
   });
 }
 
-// r[0] is the packed register of mode[0] bytes, the list its parts from the lowest, of mode[1] bytes each.
-void execute_pack(Warp& w, const Instruction& i, Lanes lanes) {
-  std::byte* to = w.at<std::byte>(i.r[0]);
-  const size_t whole = i.mode[0], part = i.mode[1];
+// Between a register and its parts, from the lowest.
+struct Pack {
+  Register whole;
+  RegisterList parts;
+  uint8_t whole_bytes, part_bytes;
+};
+
+void execute_pack(Warp& w, const Pack& x, Lanes lanes) {
+  std::byte* to = w.at<std::byte>(x.whole);
+  const auto parts = w.listed(x.parts);
+  const size_t whole = x.whole_bytes, part = x.part_bytes;
   for_lanes(lanes, [&](int lane) {
     std::byte packed[16] = {};
-    for (uint32_t k = 0; k < i.list_size; ++k)
-      std::memcpy(packed + k * part, w.at<std::byte>(w.listed(i, k)) + static_cast<size_t>(lane) * part,
-                  part);
+    for (size_t k = 0; k < parts.size(); ++k)
+      std::memcpy(packed + k * part, w.at<std::byte>(parts[k]) + static_cast<size_t>(lane) * part, part);
     std::memcpy(to + static_cast<size_t>(lane) * whole, packed, whole);
   });
 }
-void execute_unpack(Warp& w, const Instruction& i, Lanes lanes) {
-  const std::byte* from = w.at<std::byte>(i.r[0]);
-  const size_t whole = i.mode[0], part = i.mode[1];
+void execute_unpack(Warp& w, const Pack& x, Lanes lanes) {
+  const std::byte* from = w.at<std::byte>(x.whole);
+  const auto parts = w.listed(x.parts);
+  const size_t whole = x.whole_bytes, part = x.part_bytes;
   for_lanes(lanes, [&](int lane) {
     std::byte packed[16];
     std::memcpy(packed, from + static_cast<size_t>(lane) * whole, whole);
-    for (uint32_t k = 0; k < i.list_size; ++k)
-      if (uint32_t r = w.listed(i, k); r != no_register)
-        std::memcpy(w.at<std::byte>(r) + static_cast<size_t>(lane) * part, packed + k * part, part);
+    for (size_t k = 0; k < parts.size(); ++k)
+      if (parts[k] != no_register)
+        std::memcpy(w.at<std::byte>(parts[k]) + static_cast<size_t>(lane) * part, packed + k * part, part);
   });
 }
 
@@ -70,15 +86,20 @@ Type part_type(Decode& d, Type whole, size_t parts) {
 
 bool decode_clock(Decode& d, Type type) {
   const ptx::Operand& from = d.operand(1);
-  constexpr std::pair<std::string_view, uint8_t> clocks[] = {{"%clock", 0},          {"%clock64", 0},
-                                                             {"%clock_hi", 3},       {"%globaltimer", 2},
-                                                             {"%globaltimer_lo", 2}, {"%globaltimer_hi", 3}};
-  for (auto [name, kind] : clocks)
+  struct Row {
+    std::string_view name;
+    Clock clock;
+    bool high;
+  };
+  constexpr Row clocks[] = {{"%clock", Clock::clock, false},
+                            {"%clock64", Clock::clock, false},
+                            {"%clock_hi", Clock::clock, true},
+                            {"%globaltimer", Clock::globaltimer, false},
+                            {"%globaltimer_lo", Clock::globaltimer, false},
+                            {"%globaltimer_hi", Clock::globaltimer, true}};
+  for (auto [name, clock, high] : clocks)
     if (from.is_name(name)) {
-      d.out.r[0] = d.destination(0, type);
-      d.out.mode[0] = kind;
-      d.out.mode[1] = static_cast<uint8_t>(bytes(type));
-      d.out.execute = execute_clock;
+      d.run<execute_clock>({d.destination(0, type), static_cast<uint8_t>(bytes(type)), clock, high});
       return true;
     }
   return false;
@@ -89,11 +110,9 @@ void decode_mov(Decode& d) {
   d.done();
   d.expect(2, 2);
   if (type == Type::pred) {
-    d.out.r[0] = d.destination(0, type);
-    d.out.r[1] = d.source(1, type);
-    d.passes(Flow::copies, {d.out.r[1]});
-    d.out.execute = execute_mov_predicate;
-    return;
+    const Unary x{d.destination(0, type), d.source(1, type)};
+    d.passes(Flow::copies, {x.a});
+    return d.run<execute_mov_predicate>(x);
   }
   if (decode_clock(d, type)) return;
   const bool packs = d.operand(1).kind == ptx::Operand::Kind::vector,
@@ -101,35 +120,31 @@ void decode_mov(Decode& d) {
   if (packs || unpacks) {
     auto parts = Decode::parts(d.operand(packs ? 1 : 0));
     Type part = part_type(d, type, parts.size());
-    for (const ptx::Operand* o : parts) d.list(packs ? d.source(*o, part) : d.sink(*o, part));
-    d.out.r[0] = packs ? d.destination(0, type) : d.source(1, type);
-    if (packs)
-      d.passes_list(Flow::copies);
-    else
-      d.passes(Flow::copies, {d.out.r[0]});
-    d.out.mode[0] = static_cast<uint8_t>(bytes(type));
-    d.out.mode[1] = static_cast<uint8_t>(bytes(part));
-    d.out.execute = packs ? execute_pack : execute_unpack;
+    const std::vector<Register> named = packs ? d.sources(parts, part) : d.sinks(parts, part);
+    const Pack x{packs ? d.destination(0, type) : d.source(1, type), d.list(named),
+                 static_cast<uint8_t>(bytes(type)), static_cast<uint8_t>(bytes(part))};
+    if (packs) {
+      d.passes(Flow::copies, named);
+      d.run<execute_pack>(x);
+    } else {
+      d.passes(Flow::copies, {x.whole});
+      d.run<execute_unpack>(x);
+    }
     return;
   }
-  d.out.r[0] = d.destination(0, type);
-  d.out.r[1] = d.source(1, type);
-  d.passes(Flow::copies, {d.out.r[1]});
+  const Unary x{d.destination(0, type), d.source(1, type)};
+  d.passes(Flow::copies, {x.a});
   switch (bytes(type)) {
     case 1:
-      d.out.execute = unary<uint8_t, uint8_t, Same<uint8_t>>;
-      break;
+      return d.run<unary<uint8_t, uint8_t, Same<uint8_t>>>(x);
     case 2:
-      d.out.execute = unary<uint16_t, uint16_t, Same<uint16_t>>;
-      break;
+      return d.run<unary<uint16_t, uint16_t, Same<uint16_t>>>(x);
     case 4:
-      d.out.execute = unary<uint32_t, uint32_t, Same<uint32_t>>;
-      break;
+      return d.run<unary<uint32_t, uint32_t, Same<uint32_t>>>(x);
     case 8:
-      d.out.execute = unary<uint64_t, uint64_t, Same<uint64_t>>;
-      break;
+      return d.run<unary<uint64_t, uint64_t, Same<uint64_t>>>(x);
     default:
-      d.out.execute = unary<Wide, Wide, Same<Wide>>;
+      return d.run<unary<Wide, Wide, Same<Wide>>>(x);
   }
 }
 

@@ -177,6 +177,12 @@ class Warp {
     const Lanes lanes_of_p = *at<uint32_t>(operand.p);
     return operand.negated ? ~lanes_of_p : lanes_of_p;
   }
+  // Gives the predicate the value of `value` in `lanes`. A result that nobody wants is no register.
+  void set_predicate(Register p, Lanes lanes, Lanes value) {
+    if (p == no_register) return;
+    uint32_t& word = *at<uint32_t>(p);
+    word = (word & ~lanes) | (value & lanes);
+  }
   uint32_t pc_of(const Instruction& i) const;
   uint32_t here() const { return pc_of(*instruction); }  // the pc of the instruction that executes
   // The instruction is to be executed again once something in the cluster has changed.
