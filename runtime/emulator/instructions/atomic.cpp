@@ -113,38 +113,46 @@ void require_reduction(Decode& d, Reduction op, Type type, bool to_global) {
 
 namespace {
 
-// r[0] old value (atom), list: data registers (vector), r[2] the second operand of cas, r[5] base. mode: 0
-// Reduction, 1 Type, 2 vector length, 7 base width.
-void execute_atomic(Warp& w, const Instruction& i, Lanes lanes) {
-  const auto op = static_cast<Reduction>(i.mode[0]);
-  const auto type = static_cast<Type>(i.mode[1]);
-  const auto width = static_cast<uint32_t>(bytes(type)), length = uint32_t{i.mode[2]};
+struct Atomic {
+  AddressOperand a;
+  RegisterList b;
+  RegisterList d;  // what stood there: empty in red and for _; each may be none
+  Register c;      // of cas: what is stored where b is found
+  Reduction op;
+  Type type;
+  Space space;
+};
+
+void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
+  const Reduction op = x.op;
+  const Type type = x.type;
+  const auto b = w.listed(x.b), d = w.listed(x.d);
+  const auto width = static_cast<uint32_t>(bytes(type)), length = x.b.size;
   for_lanes(lanes, [&](int lane) {
-    const uint64_t address = w.address(i.r[5], i.mode[7], i.immediate, lane);
+    const uint64_t address = w.address(x.a, lane);
     if (address % (width * length))
       w.fail(Fault::misaligned,
              fmt::format("the address {:#x} is not a multiple of {} B", address, width * length), lane);
     Cta* owner;
     uint32_t offset = 0;
-    std::byte* place = w.place(address, width * length, i.space, lane, owner, offset);
+    std::byte* place = w.place(address, width * length, x.space, lane, owner, offset);
     if (!owner) w.global(address, width * length, lane, true, "this");
     w.order_before(owner, offset);
     if (owner) w.touch(*owner, offset, width * length, true, lane);
     for (uint32_t k = 0; k < length; ++k) {
       uint64_t old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);
-      std::memcpy(&operand, w.at<std::byte>(w.listed(i, k)) + static_cast<uint32_t>(lane) * width, width);
+      std::memcpy(&operand, w.at<std::byte>(b[k]) + static_cast<uint32_t>(lane) * width, width);
       if (op == Reduction::cas) {
         uint64_t fresh = 0;
-        std::memcpy(&fresh, w.at<std::byte>(i.r[2]) + static_cast<uint32_t>(lane) * width, width);
+        std::memcpy(&fresh, w.at<std::byte>(x.c) + static_cast<uint32_t>(lane) * width, width);
         result = old == operand ? fresh : old;
       } else {
         result = reduce(op, type, old, operand);
       }
       std::memcpy(place + k * width, &result, width);
-      const uint32_t to = length == 1 ? i.r[0] : i.list_size > length ? w.listed(i, length + k) : no_register;
-      if (to != no_register)
-        std::memcpy(w.at<std::byte>(to) + static_cast<uint32_t>(lane) * width, &old, width);
+      if (!d.empty() && d[k] != no_register)
+        std::memcpy(w.at<std::byte>(d[k]) + static_cast<uint32_t>(lane) * width, &old, width);
     }
     w.order_after(owner, offset);
   });
@@ -154,9 +162,9 @@ void decode_atomic(Decode& d, bool returns) {
   d.take_any({"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "noftz"});
   d.take_any({"gpu", "sys"});
   const bool hint = d.take("L2::cache_hint");
-  std::string_view space = d.take_one({"global", "shared::cta", "shared::cluster", "shared"});
-  d.out.space = space.empty() ? Space::generic : space == "global" ? Space::global : Space::cluster;
-  if (d.out.space != Space::cluster) d.decoder.communicates();
+  std::string_view named = d.take_one({"global", "shared::cta", "shared::cluster", "shared"});
+  const Space space = named.empty() ? Space::generic : named == "global" ? Space::global : Space::cluster;
+  if (space != Space::cluster) d.decoder.communicates();
   std::string_view vector = d.take_one({"v2", "v4", "v8"});
   Reduction op = take_reduction(d);
   Type type = d.take_type();
@@ -164,25 +172,21 @@ void decode_atomic(Decode& d, bool returns) {
   d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
   const size_t first = returns ? 1 : 0, operands = first + 2 + (op == Reduction::cas) + hint;
   d.expect(operands, operands);
-  AddressOperand a = d.address(d.operand(first));
-  auto parts = Decode::parts(d.operand(first + 1));
-  for (const ptx::Operand* o : parts) d.list(d.source(*o, type));
-  d.out.mode[2] = static_cast<uint8_t>(vector.empty() ? 1 : vector[1] - '0');
-  if (parts.size() != d.out.mode[2]) d.refuse("the data do not match the vector length");
-  if (returns) {
-    auto to = Decode::parts(d.operand(0));
-    if (to.size() == 1)
-      d.out.r[0] = d.sink(*to[0], type);
-    else
-      for (const ptx::Operand* o : to) d.list(d.sink(*o, type));
+  Atomic x{d.address(d.operand(first)),
+           d.list(d.sources(Decode::parts(d.operand(first + 1)), type)),
+           {},
+           no_register,
+           op,
+           type,
+           space};
+  if (x.b.size != (vector.empty() ? 1u : static_cast<uint32_t>(vector[1] - '0')))
+    d.refuse("the data do not match the vector length");
+  if (returns && !d.operand(0).is_name("_")) {
+    x.d = d.list(d.sinks(Decode::parts(d.operand(0)), type));
+    if (x.d.size != x.b.size) d.refuse("the data do not match the vector length");
   }
-  if (op == Reduction::cas) d.out.r[2] = d.source(first + 2, type);
-  d.out.mode[0] = static_cast<uint8_t>(op);
-  d.out.mode[1] = static_cast<uint8_t>(type);
-  d.out.mode[7] = a.base_bytes;
-  d.out.r[5] = a.base;
-  d.out.immediate = a.displacement;
-  d.out.execute = execute_atomic;
+  if (op == Reduction::cas) x.c = d.source(first + 2, type);
+  d.run<execute_atomic>(x);
 }
 
 }  // namespace
