@@ -126,28 +126,21 @@ void finish_tx(Warp& w, Mbarrier& m, uint32_t bytes, uint32_t phase) {
 
 namespace {
 
-// r[0] state or predicate, r[1] count, bytes, state or parity, r[5] the address.
-uint64_t address_of(const Warp& w, const Instruction& i, int lane) {
-  return w.address(i.r[5], i.mode[7], i.immediate, lane);
-}
+struct Init {
+  AddressOperand addr;
+  Register count;
+};
 
-void decode_address(Decode& d, size_t at) {
-  AddressOperand a = d.address(d.operand(at));
-  d.out.r[5] = a.base;
-  d.out.mode[7] = a.base_bytes;
-  d.out.immediate = a.displacement;
-}
-
-void execute_init(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_init(Warp& w, const Init& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     uint32_t offset;
     Cta* owner;
-    const uint64_t address = address_of(w, i, lane);
+    const uint64_t address = w.address(x.addr, lane);
     if (address % 8)
       w.fail(Fault::misaligned, fmt::format("the mbarrier address {:#x} is not a multiple of 8", address),
              lane);
     w.place(address, 8, Space::cluster, lane, owner, offset);
-    const uint32_t count = w.at<uint32_t>(i.r[1])[lane];
+    const uint32_t count = w.at<uint32_t>(x.count)[lane];
     if (count == 0 || count >= 1 << 20)
       w.fail(Fault::operand, fmt::format("an mbarrier for {} arrivals: 1 to 2^20 - 1 are possible", count),
              lane);
@@ -170,9 +163,13 @@ void execute_init(Warp& w, const Instruction& i, Lanes lanes) {
   });
 }
 
-void execute_inval(Warp& w, const Instruction& i, Lanes lanes) {
+struct Inval {
+  AddressOperand addr;
+};
+
+void execute_inval(Warp& w, const Inval& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
+    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
     if (m.in_flight)
       w.fail(
           Fault::mbarrier_use,
@@ -187,78 +184,95 @@ void execute_inval(Warp& w, const Instruction& i, Lanes lanes) {
 
 uint64_t state_of(const Mbarrier& m) { return (static_cast<uint64_t>(m.phase) << 32) | m.pending; }
 
-// mode: 0 drop, 1 releases, 2 expect_tx (bytes in r[2]), 3 noComplete.
-void execute_arrive(Warp& w, const Instruction& i, Lanes lanes) {
+struct Arrive {
+  AddressOperand addr;
+  Register state;     // none for _, and in the cluster's form
+  Register count;     // none for one arrival
+  Register tx_count;  // of .expect_tx
+  bool drop, releases;
+};
+
+void execute_arrive(Warp& w, const Arrive& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
-    const uint32_t count = i.r[1] == no_register ? 1 : w.at<uint32_t>(i.r[1])[lane];
-    if (i.mode[2]) expect_tx(w, m, w.at<uint32_t>(i.r[2])[lane], lane);
-    if (i.r[0] != no_register) w.at<uint64_t>(i.r[0])[lane] = state_of(m);
-    if (i.mode[0]) {
+    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
+    const uint32_t count = x.count == no_register ? 1 : w.at<uint32_t>(x.count)[lane];
+    if (x.tx_count != no_register) expect_tx(w, m, w.at<uint32_t>(x.tx_count)[lane], lane);
+    if (x.state != no_register) w.at<uint64_t>(x.state)[lane] = state_of(m);
+    if (x.drop) {
       if (m.count <= count)
         w.fail(Fault::arrival_count,
                fmt::format("arrive_drop of {} leaves mbarrier {} no arrivals to expect", count, label(w, m)),
                lane);
       m.count -= count;
     }
-    arrive(w, m, count, i.mode[1], lane);
+    arrive(w, m, count, x.releases, lane);
   });
 }
 
 void decode_arrive(Decode& d, bool drop) {
   const bool expects = d.take("expect_tx");
-  d.out.mode[3] = d.take("noComplete");
+  d.take("noComplete");
   const bool relaxed = d.take("relaxed");
   d.take_any({"release", "cta", "cluster", "shared::cta", "shared::cluster", "shared"});
   d.take("b64");
   d.done();
   // The cluster form has no state; `_` stands for it.
   const size_t at = d.operand(0).kind == ptx::Operand::Kind::address ? 0 : 1;
-  if (at == 1) d.out.r[0] = d.sink(d.operand(0), Type::b64);
-  decode_address(d, at);
+  const Register state = at == 1 ? d.sink(d.operand(0), Type::b64) : no_register;
+  Arrive x{d.address(d.operand(at)), state, no_register, no_register, drop, !relaxed};
   if (expects)
-    d.out.r[2] = d.source(at + 1, Type::u32);
+    x.tx_count = d.source(at + 1, Type::u32);
   else if (d.count() > at + 1)
-    d.out.r[1] = d.source(at + 1, Type::u32);
-  d.out.mode[0] = drop;
-  d.out.mode[1] = !relaxed;
-  d.out.mode[2] = expects;
-  d.out.execute = execute_arrive;
+    x.count = d.source(at + 1, Type::u32);
+  d.run<execute_arrive>(x);
 }
 
-void execute_expect(Warp& w, const Instruction& i, Lanes lanes) {
+// expect_tx and complete_tx.
+struct Tx {
+  AddressOperand addr;
+  Register tx_count;
+};
+
+void execute_expect(Warp& w, const Tx& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    expect_tx(w, mbarrier_at(w, address_of(w, i, lane), lane, false), w.at<uint32_t>(i.r[1])[lane], lane);
+    expect_tx(w, mbarrier_at(w, w.address(x.addr, lane), lane, false), w.at<uint32_t>(x.tx_count)[lane],
+              lane);
   });
 }
 
-void execute_complete_tx(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_complete_tx(Warp& w, const Tx& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
-    m.tx -= w.at<uint32_t>(i.r[1])[lane];
+    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
+    m.tx -= w.at<uint32_t>(x.tx_count)[lane];
     try_complete(w, m);
   });
 }
 
-void decode_tx(Decode& d, Handler handler) {
+template <auto handler>
+void decode_tx(Decode& d) {
   d.take_any({"relaxed", "cta", "cluster", "shared::cta", "shared::cluster", "shared", "b64"});
   d.done();
   d.expect(2, 2);
-  decode_address(d, 0);
-  d.out.r[1] = d.source(1, Type::u32);
-  d.out.execute = handler;
+  d.run<handler>({d.address(d.operand(0)), d.source(1, Type::u32)});
 }
 
-// mode: 0 by parity, 1 may suspend (try_wait), 2 acquires.
-void execute_wait(Warp& w, const Instruction& i, Lanes lanes) {
+// test_wait and try_wait.
+struct PhaseWait {
+  AddressOperand addr;
+  Register wait_complete;
+  Register phase;  // its state, or its parity
+  bool parity, acquires;
+};
+
+void execute_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   Lanes passed = 0;
   const Mbarrier* waited = nullptr;
   uint32_t parity = 0;
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, address_of(w, i, lane), lane, false);
+    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
     bool done;
-    if (i.mode[0]) {
-      const uint32_t p = w.at<uint32_t>(i.r[1])[lane];
+    if (x.parity) {
+      const uint32_t p = w.at<uint32_t>(x.phase)[lane];
       if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
       if (m.skipped)
         w.fail(Fault::phase_skipped,
@@ -269,7 +283,7 @@ void execute_wait(Warp& w, const Instruction& i, Lanes lanes) {
       done = (m.phase & 1) != p;
       parity = p;
     } else {
-      const auto phase = static_cast<uint32_t>(w.at<uint64_t>(i.r[1])[lane] >> 32);
+      const auto phase = static_cast<uint32_t>(w.at<uint64_t>(x.phase)[lane] >> 32);
       if (m.phase > phase + 1)
         w.fail(Fault::phase_skipped,
                fmt::format("this waits for phase {} of mbarrier {}, which is in phase {}: only the current "
@@ -283,16 +297,13 @@ void execute_wait(Warp& w, const Instruction& i, Lanes lanes) {
     }
     if (done) {
       m.observed = true;
-      if (i.mode[2]) w.acquire(m.completed);
+      if (x.acquires) w.acquire(m.completed);
       passed |= Lanes{1} << lane;
     } else {
       waited = &m;
     }
   });
-  if (i.r[0] != no_register) {
-    uint32_t& p = *w.at<uint32_t>(i.r[0]);
-    p = (p & ~lanes) | passed;
-  }
+  w.set_predicate(x.wait_complete, lanes, passed);
   if (!waited) return;
   // Whoever is told to wait asks again once something has changed: a poll that cannot succeed is not worth a
   // step.
@@ -303,23 +314,21 @@ void execute_wait(Warp& w, const Instruction& i, Lanes lanes) {
 }
 
 void decode_wait(Decode& d, bool may_suspend) {
-  d.out.mode[0] = d.take("parity");
-  d.out.mode[1] = may_suspend;
-  d.out.mode[2] = !d.take("relaxed");
+  const bool parity = d.take("parity"), acquires = !d.take("relaxed");
   d.take_any({"acquire", "cta", "cluster", "shared::cta", "shared", "b64"});
   d.done();
   d.expect(3, may_suspend ? 4 : 3);
-  d.out.r[0] = d.destination(0, Type::pred);
-  decode_address(d, 1);
-  d.out.r[1] = d.source(2, d.out.mode[0] ? Type::u32 : Type::b64);
+  const Register wait_complete = d.destination(0, Type::pred);
+  const AddressOperand addr = d.address(d.operand(1));
+  const Register phase = d.source(2, parity ? Type::u32 : Type::b64);
   if (d.count() == 4) d.source(3, Type::u32);
-  d.out.execute = execute_wait;
+  d.run<execute_wait>({addr, wait_complete, phase, parity, acquires});
 }
 
-void execute_pending(Warp& w, const Instruction& i, Lanes lanes) {
-  for_lanes(lanes,
-            [&](int k) { w.at<uint32_t>(i.r[0])[k] = static_cast<uint32_t>(w.at<uint64_t>(i.r[1])[k]); });
-}
+// The arrivals that a state still lacks are its lower half.
+struct PendingCount {
+  uint32_t operator()(uint64_t state) const { return static_cast<uint32_t>(state); }
+};
 
 }  // namespace
 
@@ -328,29 +337,24 @@ void add_mbarrier(DecodeTable& t) {
     d.take_any({"shared::cta", "shared", "b64"});
     d.done();
     d.expect(2, 2);
-    decode_address(d, 0);
-    d.out.r[1] = d.source(1, Type::u32);
-    d.out.execute = execute_init;
+    d.run<execute_init>({d.address(d.operand(0)), d.source(1, Type::u32)});
   };
   t["mbarrier.inval"] = [](Decode& d) {
     d.take_any({"shared::cta", "shared", "b64"});
     d.done();
     d.expect(1, 1);
-    decode_address(d, 0);
-    d.out.execute = execute_inval;
+    d.run<execute_inval>({d.address(d.operand(0))});
   };
   t["mbarrier.arrive"] = [](Decode& d) { decode_arrive(d, false); };
   t["mbarrier.arrive_drop"] = [](Decode& d) { decode_arrive(d, true); };
-  t["mbarrier.expect_tx"] = [](Decode& d) { decode_tx(d, execute_expect); };
-  t["mbarrier.complete_tx"] = [](Decode& d) { decode_tx(d, execute_complete_tx); };
+  t["mbarrier.expect_tx"] = decode_tx<execute_expect>;
+  t["mbarrier.complete_tx"] = decode_tx<execute_complete_tx>;
   t["mbarrier.test_wait"] = [](Decode& d) { decode_wait(d, false); };
   t["mbarrier.try_wait"] = [](Decode& d) { decode_wait(d, true); };
   t["mbarrier.pending_count"] = [](Decode& d) {
     d.take("b64");
     d.done();
-    d.out.r[0] = d.destination(0, Type::u32);
-    d.out.r[1] = d.source(1, Type::b64);
-    d.out.execute = execute_pending;
+    d.run<unary<uint32_t, uint64_t, PendingCount>>({d.destination(0, Type::u32), d.source(1, Type::b64)});
   };
 }
 
