@@ -27,8 +27,7 @@ void finish_load(Warp& w, const std::vector<Landing>& landings, uint32_t bytes);
 
 // A copy out of shared memory in the thread's open bulk group: `take` reads the source, then `give` writes
 // what it took. Each happens at a later time of its own.
-void post_store(Warp& w, const Instruction& i, int lane, Cta& source, std::function<void()> take,
-                std::function<void()> give);
+void post_store(Warp& w, int lane, Cta& source, std::function<void()> take, std::function<void()> give);
 // The deed that such a copy is, for the checks on its source.
 Access store_access(Warp& w, int lane);
 

@@ -63,8 +63,7 @@ Access store_access(Warp& w, int lane) {
   return {copies.actor, copies.open, w.here(), true, 0};
 }
 
-void post_store(Warp& w, const Instruction& i, int lane, Cta& source, std::function<void()> take,
-                std::function<void()> give) {
+void post_store(Warp& w, int lane, Cta& source, std::function<void()> take, std::function<void()> give) {
   ThreadCopies& copies = w.bulk_of(static_cast<uint32_t>(lane));
   const uint32_t group = copies.open;
   ++copies.reading[group];
@@ -72,104 +71,122 @@ void post_store(Warp& w, const Instruction& i, int lane, Cta& source, std::funct
   ++source.touching;
   const uint64_t began = w.cluster().steps;
   Cta* cta = &source;
-  w.cluster().post([&w, &i, &copies, cta, group, began, take = std::move(take), give = std::move(give)] {
-    w.instruction = &i;
-    take();
-    if (--copies.reading[group] == 0) copies.reading.erase(group);
-    --cta->touching;
-    w.cluster().changed();
-    w.cluster().post([&w, &i, &copies, group, began, give] {
-      w.instruction = &i;
-      give();
-      if (--copies.writing[group] == 0) copies.writing.erase(group);
-      w.cluster().changed();
-      if (w.grid().trace) w.grid().trace->operation(w, "store", began, w.cluster().steps, w.here());
-    });
-  });
+  w.cluster().post(
+      [&w, &copies, i = w.instruction, cta, group, began, take = std::move(take), give = std::move(give)] {
+        w.instruction = i;
+        take();
+        if (--copies.reading[group] == 0) copies.reading.erase(group);
+        --cta->touching;
+        w.cluster().changed();
+        w.cluster().post([&w, &copies, i, group, began, give] {
+          w.instruction = i;
+          give();
+          if (--copies.writing[group] == 0) copies.writing.erase(group);
+          w.cluster().changed();
+          if (w.grid().trace) w.grid().trace->operation(w, "store", began, w.cluster().steps, w.here());
+        });
+      });
 }
 
 namespace {
 
 // --- bulk groups ---
 
-void execute_commit(Warp& w, const Instruction&, Lanes lanes) {
+void execute_commit(Warp& w, Lanes lanes) {
   for_lanes(lanes, [&](int lane) { ++w.bulk_of(static_cast<uint32_t>(lane)).open; });
 }
 
-// immediate: how many groups may be left; mode[0]: only the reads.
-void execute_wait(Warp& w, const Instruction& i, Lanes lanes) {
+struct BulkWait {
+  int64_t n;  // groups that may be left
+  bool read;  // only until they have read their sources
+};
+
+void execute_wait(Warp& w, const BulkWait& x, Lanes lanes) {
   bool wait = false;
   for_lanes(lanes, [&](int lane) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
     if (at == w.bulk.end()) return;
-    const auto& left = i.mode[0] ? at->second.reading : at->second.writing;
-    const int64_t target = int64_t{at->second.open} - 1 - i.immediate;
+    const auto& left = x.read ? at->second.reading : at->second.writing;
+    const int64_t target = int64_t{at->second.open} - 1 - x.n;
     wait |= !left.empty() && left.begin()->first <= target;
   });
   if (wait) return w.retry(Wait::bulk);
   for_lanes(lanes, [&](int lane) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
     if (at == w.bulk.end()) return;
-    const int64_t target = int64_t{at->second.open} - 1 - i.immediate;
+    const int64_t target = int64_t{at->second.open} - 1 - x.n;
     if (target > 0) w.knowledge.seen.raise(at->second.actor, static_cast<uint32_t>(target));
   });
 }
 
 void decode_wait(Decode& d) {
-  d.out.mode[0] = d.take("read");
+  const bool read = d.take("read");
   d.done();
   d.expect(1, 1);
-  d.out.immediate = d.immediate(0);
-  d.out.execute = execute_wait;
+  d.run<execute_wait>({d.immediate(0), read});
 }
 
 // --- bulk copies that are no tensors ---
 
-// list: destination, source and barrier addresses; r[0] bytes, r[1] multicast mask. mode: 0 what, 1
-// Reduction, 2 Type.
-enum : uint8_t { load, store, to_peer };
+// How a copy combines what it brings with what is there.
+struct ElementReduction {
+  Reduction op;
+  Type type;
+};
 
-uint32_t bulk_bytes(Warp& w, const Instruction& i, int lane) {
-  const uint32_t bytes = w.at<uint32_t>(i.r[0])[lane];
+// To shared memory, from global memory or from the CTA's own.
+struct BulkLoad {
+  AddressOperand dst_mem, src_mem, mbar;
+  Register size, cta_mask;  // cta_mask is none without .multicast::cluster
+  std::optional<ElementReduction> reduction;
+  bool from_shared;
+};
+
+// From shared memory to global memory.
+struct BulkStore {
+  AddressOperand dst_mem, src_mem;
+  Register size;
+  std::optional<ElementReduction> reduction;
+};
+
+uint32_t bulk_bytes(Warp& w, Register size, int lane) {
+  const uint32_t bytes = w.at<uint32_t>(size)[lane];
   if (bytes % 16)
     w.fail(Fault::operand, fmt::format("a bulk copy of {} B: multiples of 16 B are possible", bytes), lane);
   return bytes;
 }
 
-void execute_bulk_load(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const uint32_t bytes = bulk_bytes(w, i, lane);
-    const uint64_t from = w.listed_address(i, 3, lane);
+    const uint32_t bytes = bulk_bytes(w, x.size, lane);
+    const uint64_t from = w.address(x.src_mem, lane);
     if (from % 16)
       w.fail(Fault::misaligned, fmt::format("the source {:#x} is not a multiple of 16 B", from), lane);
-    const uint32_t mask = i.r[1] == no_register ? 0 : w.at<uint16_t>(i.r[1])[lane];
+    const uint32_t mask = x.cta_mask == no_register ? 0 : w.at<uint16_t>(x.cta_mask)[lane];
     Cta* source = nullptr;
     uint32_t source_offset = 0;
-    if (i.mode[0] == to_peer) {
+    if (x.from_shared) {
       w.place(from, bytes, Space::shared, lane, source, source_offset);
     } else if (bytes) {
       w.global(from, bytes, lane, false, "this copy");
     }
-    const auto type = static_cast<Type>(i.mode[2]);
-    const auto op = static_cast<Reduction>(i.mode[1]);
-    const bool reduces = type != Type::none;
-    auto landings = begin_load(w, w.listed_address(i, 0, lane), w.listed_address(i, 6, lane), mask, bytes, 16,
-                               lane, reduces);
+    auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
+                               x.reduction.has_value());
     // The copy between CTAs reads until the same barrier's phase completes.
     if (source)
       w.touch_async(*source, source_offset, bytes, false,
                     {landings[0].barrier->actor, landings[0].phase + 1, w.here(), true, 0},
                     "this copy reads");
     const uint64_t began = w.cluster().steps;
-    w.cluster().post([&w, &i, landings, bytes, from, lane, source, source_offset, began, reduces, op, type] {
-      w.instruction = &i;
+    w.cluster().post([&w, &x, i = w.instruction, landings, bytes, from, lane, source, source_offset, began] {
+      w.instruction = i;
       const std::byte* data = source  ? source->shared.data() + source_offset
                               : bytes ? w.global(from, bytes, lane, false, "this copy")
                                       : nullptr;
       for (const Landing& l : landings) {
         std::byte* place = l.cta->shared.data() + l.offset;
-        if (reduces)
-          reduce_into(place, data, bytes, op, type);
+        if (x.reduction)
+          reduce_into(place, data, bytes, x.reduction->op, x.reduction->type);
         else
           std::memcpy(place, data, bytes);
       }
@@ -179,13 +196,13 @@ void execute_bulk_load(Warp& w, const Instruction& i, Lanes lanes) {
   });
 }
 
-void execute_bulk_store(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_bulk_store(Warp& w, const BulkStore& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const uint32_t bytes = bulk_bytes(w, i, lane);
-    const uint64_t to = w.listed_address(i, 0, lane);
+    const uint32_t bytes = bulk_bytes(w, x.size, lane);
+    const uint64_t to = w.address(x.dst_mem, lane);
     Cta* source;
     uint32_t offset;
-    w.place(w.listed_address(i, 3, lane), bytes, Space::shared, lane, source, offset);
+    w.place(w.address(x.src_mem, lane), bytes, Space::shared, lane, source, offset);
     if (to % 16 || offset % 16)
       w.fail(
           Fault::misaligned,
@@ -194,16 +211,16 @@ void execute_bulk_store(Warp& w, const Instruction& i, Lanes lanes) {
     if (bytes) w.global(to, bytes, lane, true, "this copy");
     w.touch_async(*source, offset, bytes, false, store_access(w, lane), "this copy reads");
     auto data = std::make_shared<std::vector<std::byte>>();
-    const auto type = static_cast<Type>(i.mode[2]);
-    const auto op = static_cast<Reduction>(i.mode[1]);
     post_store(
-        w, i, lane, *source,
+        w, lane, *source,
         [=] { data->assign(source->shared.begin() + offset, source->shared.begin() + offset + bytes); },
-        [&w, data, to, bytes, lane, type, op] {
+        [&w, &x, data, to, bytes, lane] {
           if (bytes == 0) return;
           std::byte* place = w.global(to, bytes, lane, true, "this copy");
-          if (type == Type::none) return void(std::memcpy(place, data->data(), bytes));
-          reduce_into(place, data->data(), bytes, op, type);
+          if (x.reduction)
+            reduce_into(place, data->data(), bytes, x.reduction->op, x.reduction->type);
+          else
+            std::memcpy(place, data->data(), bytes);
         });
   });
 }
@@ -217,61 +234,66 @@ void decode_bulk(Decode& d, bool reducing) {
   d.take(where[0]);
   d.take(where[1]);
   const bool signals = d.take("mbarrier::complete_tx::bytes"), groups = d.take("bulk_group");
+  std::optional<ElementReduction> reduction;
   if (reducing) {
-    d.out.mode[1] = static_cast<uint8_t>(take_reduction(d));
+    const Reduction op = take_reduction(d);
     d.take("noftz");
     const Type type = d.take_type();
-    d.out.mode[2] = static_cast<uint8_t>(type);
-    require_reduction(d, static_cast<Reduction>(d.out.mode[1]), type, to_global);
+    require_reduction(d, op, type, to_global);
+    reduction = {op, type};
   }
   d.done();
   if (to_global != groups || to_global == signals)
     d.refuse("the completion mechanism does not fit the direction");
   if (reducing && from_global) d.refuse("a reduction has its source in shared memory");
   d.expect(3u + signals + multicast + hint, 3u + signals + multicast + hint);
-  d.list_address(d.address(d.operand(0)));
-  d.list_address(d.address(d.operand(1)));
-  d.out.r[0] = d.source(2, Type::u32);
-  if (signals) d.list_address(d.address(d.operand(3)));
-  if (multicast) d.out.r[1] = d.source(4, Type::b16);
-  d.out.mode[0] = to_global ? store : from_global ? load : to_peer;
-  d.out.execute = to_global ? execute_bulk_store : execute_bulk_load;
+  const AddressOperand dst_mem = d.address(d.operand(0)), src_mem = d.address(d.operand(1));
+  const Register size = d.source(2, Type::u32);
+  if (to_global) return d.run<execute_bulk_store>({dst_mem, src_mem, size, reduction});
+  const AddressOperand mbar = d.address(d.operand(3));
+  const Register cta_mask = multicast ? d.source(4, Type::b16) : no_register;
+  d.run<execute_bulk_load>({dst_mem, src_mem, mbar, size, cta_mask, reduction, !from_global});
 }
 
 // --- cp.async ---
 
-// list: destination and source addresses; immediate the bytes, r[0] bytes of the source or none, r[1]
-// ignore-src.
-void execute_cp_async(Warp& w, const Instruction& i, Lanes lanes) {
+struct CpAsync {
+  AddressOperand dst, src;
+  uint32_t cp_size;
+  Register src_size;    // none for cp_size
+  Register ignore_src;  // a predicate, or none
+};
+
+void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
   struct Piece {
     uint32_t offset;
     uint64_t from;
     uint32_t take;
     int lane;
   };
-  const auto bytes = static_cast<uint32_t>(i.immediate);
+  const uint32_t bytes = x.cp_size;
   if (w.copy_actor == 0) w.copy_actor = w.cluster().new_actor({ActorName::Kind::copy, &w.cta, w.index});
   const uint32_t sequence = ++w.copy_sequence;
   w.copies_outstanding.insert(sequence);
   auto pieces = std::make_shared<std::vector<Piece>>();
   for_lanes(lanes, [&](int lane) {
     Cta* owner;
-    Piece p{0, w.listed_address(i, 3, lane), bytes, lane};
-    const uint64_t to = w.listed_address(i, 0, lane);
+    Piece p{0, w.address(x.src, lane), bytes, lane};
+    const uint64_t to = w.address(x.dst, lane);
     if (to % bytes || p.from % bytes)
       w.fail(Fault::misaligned, fmt::format("{:#x} and {:#x} must be multiples of {} B", to, p.from, bytes),
              lane);
     w.place(to, bytes, Space::shared, lane, owner, p.offset);
-    if (i.r[0] != no_register) p.take = std::min(bytes, w.at<uint32_t>(i.r[0])[lane]);
-    if (i.r[1] != no_register && (*w.at<uint32_t>(i.r[1]) >> lane) & 1) p.take = 0;
+    if (x.src_size != no_register) p.take = std::min(bytes, w.at<uint32_t>(x.src_size)[lane]);
+    if (x.ignore_src != no_register && (*w.at<uint32_t>(x.ignore_src) >> lane) & 1) p.take = 0;
     if (p.take) w.global(p.from, p.take, lane, false, "this copy");
     w.touch_async(*owner, p.offset, bytes, true, {w.copy_actor, sequence, w.here(), false, 0},
                   "this copy writes");
     pieces->push_back(p);
   });
   ++w.cta.touching;
-  w.cluster().post([&w, &i, pieces, bytes, sequence] {
-    w.instruction = &i;
+  w.cluster().post([&w, i = w.instruction, pieces, bytes, sequence] {
+    w.instruction = i;
     for (const Piece& p : *pieces) {
       std::byte* to = w.cta.shared.data() + p.offset;
       std::memset(to, 0, bytes);
@@ -284,40 +306,49 @@ void execute_cp_async(Warp& w, const Instruction& i, Lanes lanes) {
   });
 }
 
-void execute_cp_commit(Warp& w, const Instruction&, Lanes) { w.copy_groups.push_back(w.copy_sequence); }
+void execute_cp_commit(Warp& w, Lanes) { w.copy_groups.push_back(w.copy_sequence); }
 
-// immediate: groups that may be left, or -1 for wait_all.
-void execute_cp_wait(Warp& w, const Instruction& i, Lanes) {
-  uint32_t last = w.copy_sequence;
-  if (i.immediate >= 0) {
-    const int64_t group = static_cast<int64_t>(w.copy_groups.size()) - 1 - i.immediate;
-    last = group < 0 ? 0 : w.copy_groups[static_cast<size_t>(group)];
-  }
+// Until all copies up to the one that is numbered `last` are done.
+void wait_for_copies(Warp& w, uint32_t last) {
   if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last) return w.retry(Wait::copies);
   if (last > 0) w.knowledge.seen.raise(w.copy_actor, last);
 }
 
-void signal_when_copied(Warp& w, const Instruction& i, Mbarrier& m, uint32_t last,
-                        std::shared_ptr<Knowledge> k, int lane) {
-  w.cluster().post([&w, &i, &m, last, k, lane] {
+struct CpWaitGroup {
+  int64_t n;  // groups that may be left
+};
+
+void execute_cp_wait_group(Warp& w, const CpWaitGroup& x, Lanes) {
+  const int64_t group = static_cast<int64_t>(w.copy_groups.size()) - 1 - x.n;
+  wait_for_copies(w, group < 0 ? 0 : w.copy_groups[static_cast<size_t>(group)]);
+}
+
+void execute_cp_wait_all(Warp& w, Lanes) { wait_for_copies(w, w.copy_sequence); }
+
+void signal_when_copied(Warp& w, Mbarrier& m, uint32_t last, std::shared_ptr<Knowledge> k, int lane) {
+  w.cluster().post([&w, &m, i = w.instruction, last, k, lane] {
+    w.instruction = i;
     if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last)
-      return signal_when_copied(w, i, m, last, k, lane);
-    w.instruction = &i;
+      return signal_when_copied(w, m, last, k, lane);
     if (w.cluster().checks) m.gathered.join(*k);
     --m.in_flight;
     arrive(w, m, 1, false, lane);
   });
 }
 
-// cp.async.mbarrier.arrive: mode[0] .noinc.
-void execute_cp_arrive(Warp& w, const Instruction& i, Lanes lanes) {
+struct CpArrive {
+  AddressOperand addr;
+  bool noinc;
+};
+
+void execute_cp_arrive(Warp& w, const CpArrive& x, Lanes lanes) {
   auto k = std::make_shared<Knowledge>(w.release());
   if (w.cluster().checks && w.copy_sequence) k->seen.raise(w.copy_actor, w.copy_sequence);
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, w.listed_address(i, 0, lane), lane, false);
-    if (!i.mode[0]) ++m.pending;
+    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
+    if (!x.noinc) ++m.pending;
     ++m.in_flight;
-    signal_when_copied(w, i, m, w.copy_sequence, k, lane);
+    signal_when_copied(w, m, w.copy_sequence, k, lane);
   });
 }
 
@@ -327,26 +358,24 @@ void decode_cp_async(Decode& d) {
   d.take_any({"shared", "shared::cta", "global", "L2::64B", "L2::128B", "L2::256B"});
   d.done();
   d.expect(3, 5);
-  d.list_address(d.address(d.operand(0)));
-  d.list_address(d.address(d.operand(1)));
-  d.out.immediate = d.immediate(2);
-  if (d.out.immediate != 16 && (cache == "cg" || (d.out.immediate != 4 && d.out.immediate != 8)))
-    d.refuse(fmt::format("cp.async of {} B: .ca takes 4, 8 and 16, .cg takes 16", d.out.immediate));
+  CpAsync x{d.address(d.operand(0)), d.address(d.operand(1)), 0, no_register, no_register};
+  const int64_t cp_size = d.immediate(2);
+  if (cp_size != 16 && (cache == "cg" || (cp_size != 4 && cp_size != 8)))
+    d.refuse(fmt::format("cp.async of {} B: .ca takes 4, 8 and 16, .cg takes 16", cp_size));
+  x.cp_size = static_cast<uint32_t>(cp_size);
   if (d.count() > 3u + hint) {
     bool is_predicate = false;
     try {
-      d.out.r[0] = d.source(3, Type::u32);
+      x.src_size = d.source(3, Type::u32);
     } catch (const Refused&) {
       is_predicate = true;
     }
-    if (is_predicate) d.out.r[1] = d.source(3, Type::pred);
+    if (is_predicate) x.ignore_src = d.source(3, Type::pred);
   }
-  d.out.execute = execute_cp_async;
+  d.run<execute_cp_async>(x);
 }
 
-void decode_prefetch(Decode& d) {
-  d.out.execute = [](Warp&, const Instruction&, Lanes) {};
-}
+void decode_prefetch(Decode& d) { d.run<execute_nothing>(); }
 
 }  // namespace
 
@@ -363,26 +392,19 @@ void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes_in_all,
 
 void add_copy(DecodeTable& t) {
   t["cp.async"] = decode_cp_async;
-  t["cp.async.commit_group"] = [](Decode& d) { d.out.execute = execute_cp_commit; };
-  t["cp.async.wait_group"] = [](Decode& d) {
-    d.out.immediate = d.immediate(0);
-    d.out.execute = execute_cp_wait;
-  };
-  t["cp.async.wait_all"] = [](Decode& d) {
-    d.out.immediate = -1;
-    d.out.execute = execute_cp_wait;
-  };
+  t["cp.async.commit_group"] = [](Decode& d) { d.run<execute_cp_commit>(); };
+  t["cp.async.wait_group"] = [](Decode& d) { d.run<execute_cp_wait_group>({d.immediate(0)}); };
+  t["cp.async.wait_all"] = [](Decode& d) { d.run<execute_cp_wait_all>(); };
   t["cp.async.mbarrier.arrive"] = [](Decode& d) {
-    d.out.mode[0] = d.take("noinc");
+    const bool noinc = d.take("noinc");
     d.take_any({"shared", "shared::cta", "b64"});
     d.done();
-    d.list_address(d.address(d.operand(0)));
-    d.out.execute = execute_cp_arrive;
+    d.run<execute_cp_arrive>({d.address(d.operand(0)), noinc});
   };
   t["cp.async.bulk"] = [](Decode& d) { decode_bulk(d, false); };
   t["cp.reduce.async.bulk"] = [](Decode& d) { decode_bulk(d, true); };
   t["cp.async.bulk.prefetch"] = decode_prefetch;
-  t["cp.async.bulk.commit_group"] = [](Decode& d) { d.out.execute = execute_commit; };
+  t["cp.async.bulk.commit_group"] = [](Decode& d) { d.run<execute_commit>(); };
   t["cp.async.bulk.wait_group"] = decode_wait;
 }
 

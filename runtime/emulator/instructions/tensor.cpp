@@ -11,11 +11,28 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// list: shared address, map address, barrier address (loads), then the coordinates; r[0] multicast mask.
-// mode: 0 rank, 1 Reduction, 2 whether it reduces.
+// [tensorMap, tensorCoords]: one coordinate for each dimension, innermost first.
+struct TensorBox {
+  AddressOperand tensor_map;
+  RegisterList tensor_coords;
 
-MapContents read_map(Warp& w, const Instruction& i, int lane) {
-  const uint64_t address = w.listed_address(i, 3, lane);
+  uint32_t rank() const { return tensor_coords.size; }
+};
+
+struct TensorLoad {
+  TensorBox box;
+  AddressOperand dst_mem, mbar;
+  Register cta_mask;  // none without .multicast::cluster
+};
+
+struct TensorStore {
+  TensorBox box;
+  AddressOperand src_mem;
+  std::optional<Reduction> reduction;  // of elements of the map's type
+};
+
+MapContents read_map(Warp& w, const TensorBox& box, int lane) {
+  const uint64_t address = w.address(box.tensor_map, lane);
   if (address % 64)
     w.fail(Fault::misaligned, fmt::format("the tensor map's address {:#x} is not a multiple of 64", address),
            lane);
@@ -35,18 +52,18 @@ MapContents read_map(Warp& w, const Instruction& i, int lane) {
                        "emulator does not know where it puts them; make the box as wide as its swizzle",
                        row, span),
            lane);
-  if (m.rank != i.mode[0])
-    w.fail(Fault::operand, fmt::format("a tensor map of rank {} in a {}d copy", m.rank, i.mode[0]), lane);
+  if (m.rank != box.rank())
+    w.fail(Fault::operand, fmt::format("a tensor map of rank {} in a {}d copy", m.rank, box.rank()), lane);
   return m;
 }
 
 // The place of a box, innermost first. Along the innermost dimension it is a multiple of 16 B: the manual
 // does not say so, but an H100 stops at anything else as an illegal instruction, in loads, stores and
 // prefetches.
-std::array<int32_t, 5> read_coordinates(Warp& w, const Instruction& i, const MapContents& m, uint32_t first,
-                                        int lane) {
+std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const MapContents& m, int lane) {
   std::array<int32_t, 5> c{};
-  for (uint32_t d = 0; d < i.mode[0]; ++d) c[d] = w.at<int32_t>(w.listed(i, first + d))[lane];
+  const auto coords = w.listed(box.tensor_coords);
+  for (size_t d = 0; d < coords.size(); ++d) c[d] = w.at<int32_t>(coords[d])[lane];
   if (const int64_t bytes = int64_t{c[0]} * m.element_bytes(); bytes % 16)
     w.fail(
         Fault::misaligned,
@@ -88,17 +105,18 @@ void fill_outside(std::vector<std::byte>& row, const MapContents& m) {
     row[k] = std::byte{k % size == size - 1 ? uint8_t{0x7f} : uint8_t{0xff}};
 }
 
-void execute_load(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const MapContents m = read_map(w, i, lane);
+    const MapContents m = read_map(w, x.box, lane);
     check_tensor(w, m, lane);
-    const auto coordinates = read_coordinates(w, i, m, 9, lane);
-    const uint32_t mask = i.r[0] == no_register ? 0 : w.at<uint16_t>(i.r[0])[lane], bytes = m.box_bytes();
-    auto landings = begin_load(w, w.listed_address(i, 0, lane), w.listed_address(i, 6, lane), mask, bytes,
-                               shared_align, lane);
+    const auto coordinates = read_coordinates(w, x.box, m, lane);
+    const uint32_t mask = x.cta_mask == no_register ? 0 : w.at<uint16_t>(x.cta_mask)[lane],
+                   bytes = m.box_bytes();
+    auto landings =
+        begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, shared_align, lane);
     const uint64_t began = w.cluster().steps;
-    w.cluster().post([&w, &i, m, coordinates, landings, bytes, lane, began] {
-      w.instruction = &i;
+    w.cluster().post([&w, i = w.instruction, m, coordinates, landings, bytes, lane, began] {
+      w.instruction = i;
       std::vector<std::byte> row(m.box[0] * m.element_bytes());
       for_each_row(m, coordinates, [&](const BoxRow& r) {
         const uint32_t size = m.element_bytes();
@@ -116,11 +134,11 @@ void execute_load(Warp& w, const Instruction& i, Lanes lanes) {
   });
 }
 
-void execute_store(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const MapContents m = read_map(w, i, lane);
+    const MapContents m = read_map(w, x.box, lane);
     check_tensor(w, m, lane);
-    const auto coordinates = read_coordinates(w, i, m, 6, lane);
+    const auto coordinates = read_coordinates(w, x.box, m, lane);
     for (int32_t c : coordinates)  // the same: an illegal instruction on an H100, where loads may
       if (c < 0)
         w.fail(Fault::operand,
@@ -130,19 +148,17 @@ void execute_store(Warp& w, const Instruction& i, Lanes lanes) {
     const uint32_t bytes = m.box_bytes();
     Cta* source;
     uint32_t offset;
-    w.place(w.listed_address(i, 0, lane), bytes, Space::shared, lane, source, offset);
+    w.place(w.address(x.src_mem, lane), bytes, Space::shared, lane, source, offset);
     if (offset % shared_align)
       w.fail(Fault::misaligned,
              fmt::format("the source {} is not a multiple of {} B", source->name(offset), shared_align),
              lane);
     w.touch_async(*source, offset, bytes, false, store_access(w, lane), "this copy reads");
     auto data = std::make_shared<std::vector<std::byte>>(bytes);
-    const bool reduces = i.mode[2];
-    const auto op = static_cast<Reduction>(i.mode[1]);
     post_store(
-        w, i, lane, *source,
+        w, lane, *source,
         [=] { swizzled_copy<false>(source->shared.data(), offset, data->data(), bytes, m.swizzle); },
-        [&w, m, coordinates, data, reduces, op, lane] {
+        [&w, &x, m, coordinates, data, lane] {
           for_each_row(m, coordinates, [&](const BoxRow& r) {
             if (r.last <= r.first) return;
             // Whole units of 16 B at the end of a row, so beyond a tensor that ends within one (as an H100
@@ -151,8 +167,8 @@ void execute_store(Warp& w, const Instruction& i, Lanes lanes) {
                            n = end - r.first * size;
             std::byte* to = w.global(r.address, n, lane, true, "this copy");
             const std::byte* from = data->data() + r.linear + r.first * size;
-            if (reduces)
-              reduce_into(to, from, n, op, m.type());
+            if (x.reduction)
+              reduce_into(to, from, n, *x.reduction, m.type());
             else
               std::memcpy(to, from, n);
           });
@@ -160,32 +176,32 @@ void execute_store(Warp& w, const Instruction& i, Lanes lanes) {
   });
 }
 
-void execute_prefetch(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_prefetch(Warp& w, const TensorBox& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const MapContents m = read_map(w, i, lane);
+    const MapContents m = read_map(w, x, lane);
     check_tensor(w, m, lane);
-    read_coordinates(w, i, m, 6, lane);
+    read_coordinates(w, x, m, lane);
   });
 }
 
-uint8_t take_rank(Decode& d) {
-  for (uint8_t rank = 1; rank <= 5; ++rank) {
+size_t take_rank(Decode& d) {
+  for (size_t rank = 1; rank <= 5; ++rank) {
     constexpr std::string_view names[] = {"1d", "2d", "3d", "4d", "5d"};
     if (d.take(names[rank - 1])) return rank;
   }
   d.refuse("it names no rank");
 }
 
-void list_coordinates(Decode& d, const ptx::Operand& o) {
+TensorBox take_box(Decode& d, const ptx::Operand& o, size_t rank) {
+  const AddressOperand tensor_map = d.address(o, 0);
   if (o.kind != ptx::Operand::Kind::address || o.parts.size() != 2) d.refuse("expected [map, {coordinates}]");
   auto parts = Decode::parts(o.parts[1]);
-  if (parts.size() != d.out.mode[0])
-    d.refuse(fmt::format("{} coordinates for a {}d copy", parts.size(), d.out.mode[0]));
-  for (const ptx::Operand* c : parts) d.list(d.source(*c, Type::s32));
+  if (parts.size() != rank) d.refuse(fmt::format("{} coordinates for a {}d copy", parts.size(), rank));
+  return {tensor_map, d.list(d.sources(parts, Type::s32))};
 }
 
 void decode_tensor(Decode& d, bool reduces) {
-  d.out.mode[0] = take_rank(d);
+  const size_t rank = take_rank(d);
   const bool hint = d.take("L2::cache_hint"), multicast = d.take("multicast::cluster");
   d.take("tile");
   if (d.modifiers.size() < 2) d.refuse("it names no destination and source");
@@ -193,29 +209,26 @@ void decode_tensor(Decode& d, bool reduces) {
   d.take("global");
   d.take_any({"shared::cluster", "shared::cta"});
   const bool signals = d.take("mbarrier::complete_tx::bytes"), groups = d.take("bulk_group");
-  if (reduces) d.out.mode[1] = static_cast<uint8_t>(take_reduction(d));
-  d.out.mode[2] = reduces;
+  std::optional<Reduction> reduction;
+  if (reduces) reduction = take_reduction(d);
   d.done();
   if (stores != groups || stores == signals) d.refuse("the completion mechanism does not fit the direction");
   const size_t operands = (stores ? 2u : 3u + multicast) + hint;
   d.expect(operands, operands);
-  const ptx::Operand &map = d.operand(stores ? 0 : 1), &shared = d.operand(stores ? 1 : 0);
-  d.list_address(d.address(shared));
-  d.list_address(d.address(map, 0));
-  if (!stores) d.list_address(d.address(d.operand(2)));
-  list_coordinates(d, map);
-  if (multicast) d.out.r[0] = d.source(3, Type::b16);
-  d.out.execute = stores ? execute_store : execute_load;
+  if (stores) {
+    const AddressOperand src_mem = d.address(d.operand(1));
+    return d.run<execute_store>({take_box(d, d.operand(0), rank), src_mem, reduction});
+  }
+  const AddressOperand dst_mem = d.address(d.operand(0)), mbar = d.address(d.operand(2));
+  const TensorBox box = take_box(d, d.operand(1), rank);
+  d.run<execute_load>({box, dst_mem, mbar, multicast ? d.source(3, Type::b16) : no_register});
 }
 
 void decode_prefetch(Decode& d) {
-  d.out.mode[0] = take_rank(d);
+  const size_t rank = take_rank(d);
   d.take_any({"L2", "global", "tile", "L2::cache_hint"});
   d.done();
-  d.list_address({});
-  d.list_address(d.address(d.operand(0), 0));
-  list_coordinates(d, d.operand(0));
-  d.out.execute = execute_prefetch;
+  d.run<execute_prefetch>(take_box(d, d.operand(0), rank));
 }
 
 }  // namespace

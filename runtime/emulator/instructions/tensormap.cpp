@@ -56,23 +56,31 @@ std::byte* changed_map(Warp& w, uint64_t address, Space space, int lane, bool re
   return place;
 }
 
-// r[1] the new value, r[5] base. mode: 0 Field, 1 ordinal, 2 whether the value has 64 bits, 7 base width.
-void execute_replace(Warp& w, const Instruction& i, Lanes lanes) {
+struct Replace {
+  AddressOperand addr;
+  Register new_val;
+  Field field;
+  uint8_t ord;  // of the fields that have one value for each dimension
+  Space space;
+
+  bool wide() const { return field == Field::global_address || field == Field::global_stride; }
+  bool has_ord() const { return field >= Field::box_dim && field <= Field::element_stride; }
+};
+
+void execute_replace(Warp& w, const Replace& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const uint64_t address = w.address(i.r[5], i.mode[7], i.immediate, lane);
-    const uint64_t value = i.mode[2] ? w.at<uint64_t>(i.r[1])[lane] : w.at<uint32_t>(i.r[1])[lane];
-    std::byte* place = changed_map(w, address, i.space, lane, false);
+    const uint64_t address = w.address(x.addr, lane);
+    const uint64_t value = x.wide() ? w.at<uint64_t>(x.new_val)[lane] : w.at<uint32_t>(x.new_val)[lane];
+    std::byte* place = changed_map(w, address, x.space, lane, false);
     MapContents m = map_contents(place);
     if (m.magic != map_magic)
       w.fail(Fault::operand, fmt::format("there is no tensor map at {:#x}", address), lane);
-    const auto field = static_cast<Field>(i.mode[0]);
-    const uint32_t at = i.mode[1];
     auto refuse = [&](const char* what) {
       w.fail(Fault::operand,
-             fmt::format("{} {} of a tensor map: {}", field_names[static_cast<size_t>(field)], value, what),
+             fmt::format("{} {} of a tensor map: {}", field_names[static_cast<size_t>(x.field)], value, what),
              lane);
     };
-    switch (field) {
+    switch (x.field) {
       case Field::global_address:
         m.address = value;
         break;
@@ -81,16 +89,16 @@ void execute_replace(Warp& w, const Instruction& i, Lanes lanes) {
         m.rank = static_cast<uint8_t>(value + 1);
         break;
       case Field::box_dim:
-        m.box[at] = static_cast<uint16_t>(std::min<uint64_t>(value, 0xffff));
+        m.box[x.ord] = static_cast<uint16_t>(std::min<uint64_t>(value, 0xffff));
         break;
       case Field::global_dim:
-        m.shape[at] = value;
+        m.shape[x.ord] = value;
         break;
       case Field::global_stride:
-        m.strides[at] = value;
+        m.strides[x.ord] = value;
         break;
       case Field::element_stride:
-        m.element_strides[at] = static_cast<uint8_t>(std::min<uint64_t>(value, 0xff));
+        m.element_strides[x.ord] = static_cast<uint8_t>(std::min<uint64_t>(value, 0xff));
         break;
       case Field::elemtype:
         if (!element_type_of(value)) refuse("a type that the emulator does not know");
@@ -119,45 +127,42 @@ void decode_replace(Decode& d) {
       d.take_one({"global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride",
                   "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"});
   if (field.empty()) d.refuse("it names no field of a tensor map");
-  const size_t index = static_cast<size_t>(std::find(std::begin(field_names), std::end(field_names), field) -
-                                           std::begin(field_names));
-  const auto f = static_cast<Field>(index);
+  Replace x{};
+  x.field = static_cast<Field>(std::find(std::begin(field_names), std::end(field_names), field) -
+                               std::begin(field_names));
   const bool shared = d.take("shared::cta"), global = d.take("global");
-  d.out.space = shared ? Space::shared : global ? Space::global : Space::generic;
+  x.space = shared ? Space::shared : global ? Space::global : Space::generic;
   if (!d.take("b1024")) d.refuse("a tensor map is a .b1024");
   const Type type = d.take_type();
   d.done();
-  const bool wide = f == Field::global_address || f == Field::global_stride;
-  if (type != (wide ? Type::b64 : Type::b32))
-    d.refuse(fmt::format("the field {} is a .{}", field, wide ? "b64" : "b32"));
-  const bool ordinal = f >= Field::box_dim && f <= Field::element_stride;
-  d.expect(2u + ordinal, 2u + ordinal);
-  const AddressOperand a = d.address(d.operand(0));
-  d.out.r[5] = a.base;
-  d.out.mode[7] = a.base_bytes;
-  d.out.immediate = a.displacement;
-  if (ordinal) {
-    const int64_t at = d.immediate(1), most = f == Field::global_stride ? 3 : 4;
-    if (at < 0 || at > most) d.refuse(fmt::format("dimension {} of {}; there are 0 to {}", at, field, most));
-    d.out.mode[1] = static_cast<uint8_t>(at);
+  if (type != (x.wide() ? Type::b64 : Type::b32))
+    d.refuse(fmt::format("the field {} is a .{}", field, x.wide() ? "b64" : "b32"));
+  d.expect(2u + x.has_ord(), 2u + x.has_ord());
+  x.addr = d.address(d.operand(0));
+  if (x.has_ord()) {
+    const int64_t ord = d.immediate(1), most = x.field == Field::global_stride ? 3 : 4;
+    if (ord < 0 || ord > most)
+      d.refuse(fmt::format("dimension {} of {}; there are 0 to {}", ord, field, most));
+    x.ord = static_cast<uint8_t>(ord);
   }
-  d.out.mode[0] = static_cast<uint8_t>(index);
-  d.out.mode[2] = wide;
-  d.out.r[1] = d.source(1u + ordinal, type);
+  x.new_val = d.source(1u + x.has_ord(), type);
   d.decoder.communicates();
-  d.out.execute = execute_replace;
+  d.run<execute_replace>(x);
 }
 
-// list: destination and source addresses. One copy for the warp.
-void execute_copy_map(Warp& w, const Instruction& i, Lanes lanes) {
+struct CopyMap {
+  AddressOperand dst, src;
+};
+
+// One copy for the warp.
+void execute_copy_map(Warp& w, const CopyMap& x, Lanes lanes) {
   w.require_converged();
   const int lane = __builtin_ctz(lanes);
   Cta* owner;
   uint32_t offset;
-  const std::byte* from =
-      w.place(w.listed_address(i, 3, lane), map_bytes, Space::shared, lane, owner, offset);
+  const std::byte* from = w.place(w.address(x.src, lane), map_bytes, Space::shared, lane, owner, offset);
   w.touch(*owner, offset, map_bytes, false, lane);
-  std::memcpy(changed_map(w, w.listed_address(i, 0, lane), Space::global, lane, true), from, map_bytes);
+  std::memcpy(changed_map(w, w.address(x.dst, lane), Space::global, lane, true), from, map_bytes);
 }
 
 void decode_copy_map(Decode& d) {
@@ -166,19 +171,21 @@ void decode_copy_map(Decode& d) {
   d.done();
   d.expect(3, 3);
   if (d.immediate(2) != map_bytes) d.refuse("the size of a tensor map is 128");
-  d.list_address(d.address(d.operand(0)));
-  d.list_address(d.address(d.operand(1)));
   d.decoder.communicates();
-  d.out.execute = execute_copy_map;
+  d.run<execute_copy_map>({d.address(d.operand(0)), d.address(d.operand(1))});
 }
 
-void execute_release(Warp& w, const Instruction&, Lanes) {
+void execute_release(Warp& w, Lanes) {
   for (auto& [address, change] : w.cluster().map_changes) change.released = change.version;
 }
 
-void execute_acquire(Warp& w, const Instruction& i, Lanes lanes) {
+struct AcquireMap {
+  AddressOperand addr;
+};
+
+void execute_acquire(Warp& w, const AcquireMap& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const uint64_t address = w.listed_address(i, 0, lane);
+    const uint64_t address = w.address(x.addr, lane);
     auto change = w.cluster().map_changes.find(address);
     if (change != w.cluster().map_changes.end()) w.maps_acquired[address] = change->second.released;
   });
@@ -192,11 +199,9 @@ void decode_map_fence(Decode& d) {
   d.done();
   if (releases == acquires) d.refuse("it either releases or acquires");
   d.expect(acquires ? 2 : 0, acquires ? 2 : 0);
-  if (acquires) {
-    if (d.immediate(1) != map_bytes) d.refuse("the size of a tensor map is 128");
-    d.list_address(d.address(d.operand(0)));
-  }
-  d.out.execute = acquires ? execute_acquire : execute_release;
+  if (releases) return d.run<execute_release>();
+  if (d.immediate(1) != map_bytes) d.refuse("the size of a tensor map is 128");
+  d.run<execute_acquire>({d.address(d.operand(0))});
 }
 
 void check_changed_map(Warp& w, uint64_t address, const MapContents& m, int lane) {
