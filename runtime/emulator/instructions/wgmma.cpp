@@ -12,12 +12,21 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// list: the accumulator registers, then those of A, if it comes from registers. r[0] descriptor of A, r[1] of
-// B, r[2] scale-d. mode: 0 n / 8, 1 accumulator Type, 2 type of A, 3 of B, 4 flags, 5 scale-a and scale-b (1:
-// negated), 6 registers of the accumulator.
-enum : uint8_t { transpose_a = 1, transpose_b = 2, saturate = 4, a_in_registers = 8, single_bits = 16 };
+struct Wgmma {
+  MatrixRegisters registers;
+  Register a_desc;  // none where A is in registers
+  Register b_desc;
+  Register scale_d;  // a predicate
+  uint16_t n;
+  Type d_type, a_type, b_type;
+  int8_t scale_a, scale_b;  // 1 or -1
+  bool transpose_a, transpose_b;
+  bool satfinite;
+  bool single_bits;  // .b1, eight in each byte of type u8
 
-int k_of(const Instruction& i) { return 32 / bytes(static_cast<Type>(i.mode[2])); }
+  bool a_in_registers() const { return registers.a.size != 0; }
+  int k() const { return 32 / bytes(a_type); }
+};
 
 uint64_t uniform(Warp& w, uint32_t r, const char* what) {
   const uint64_t* values = w.at<uint64_t>(r);
@@ -103,11 +112,11 @@ const std::vector<T>& matrix_b(const Cta& cta, DecodedTile<T>& kept, uint64_t de
 }
 
 template <class T, class Read>
-void matrix_a(Warp& w, const PendingWgmma& p, int k, ElementType element, Read read, T* a) {
-  const Instruction& i = *p.instruction;
-  if (i.mode[4] & a_in_registers) {
+void matrix_a(Warp& w, const Wgmma& x, uint64_t descriptor, ElementType element, Read read, T* a) {
+  const int k = x.k();
+  if (x.a_in_registers()) {
     for (uint32_t r = 0; r < 4; ++r) {
-      const std::byte* data = w.at<std::byte>(w.listed(i, i.mode[6] + r));
+      const std::byte* data = w.at<std::byte>(w.listed(x.registers.a)[r]);
       for (int lane = 0; lane < 32; ++lane)
         for (int e = 0; e < 4 / element.bytes; ++e) {
           const int row = lane / 4 + 8 * static_cast<int>(r % 2),
@@ -116,133 +125,135 @@ void matrix_a(Warp& w, const PendingWgmma& p, int k, ElementType element, Read r
         }
     }
   } else {
-    read_matrix(w.cta, MatrixDescriptor(p.a), i.mode[4] & transpose_a, w.index % 4 * 16, 16, element.bytes,
+    read_matrix(w.cta, MatrixDescriptor(descriptor), x.transpose_a, w.index % 4 * 16, 16, element.bytes,
                 false, a, k, read);
   }
 }
 
-void compute_real(Warp& w, const PendingWgmma& p) {
-  const Instruction& i = *p.instruction;
-  const int n = i.mode[0] * 8, k = k_of(i);
-  const ElementType of_a = element_type(static_cast<Type>(i.mode[2])),
-                    of_b = element_type(static_cast<Type>(i.mode[3]));
+void compute_real(Warp& w, const Wgmma& x, const PendingWgmma& p) {
+  const int n = x.n, k = x.k();
+  const ElementType of_a = element_type(x.a_type), of_b = element_type(x.b_type);
   float a[16 * 32];
   matrix_a(
-      w, p, k, of_a, [&](const std::byte* at) { return of_a.real(at); }, a);
-  const auto& b = matrix_b(w.cta, w.cta.reals, p.b, i.mode[4] & transpose_b, n, k, of_b,
+      w, x, p.a, of_a, [&](const std::byte* at) { return of_a.real(at); }, a);
+  const auto& b = matrix_b(w.cta, w.cta.reals, p.b, x.transpose_b, n, k, of_b,
                            [&](const std::byte* at) { return of_b.real(at); });
-  if (i.mode[5] == 1 || i.mode[5] == 2)
-    for (float& x : a) x = -x;
+  if (x.scale_a != x.scale_b)
+    for (float& value : a) value = -value;
   thread_local std::vector<float> c;
   c.assign(static_cast<size_t>(16 * n), 0.0f);
-  const bool half = static_cast<Type>(i.mode[1]) == Type::f16;
-  const uint32_t* registers = w.grid().kernel.lists.data() + i.list;
+  const bool half = x.d_type == Type::f16;
+  const Register* registers = w.listed(x.registers.accumulators).data();
   if (p.accumulate)
     accumulator_from(c.data(), n, [&](int r, int lane) {
       return half ? from_f16(w.at<uint16_t>(registers[r / 2])[2 * lane + r % 2])
                   : w.at<float>(registers[r])[lane];
     });
   multiply(a, b.data(), c.data(), n, k);
-  accumulator_to(c.data(), n, [&](int r, int lane, float x) {
+  accumulator_to(c.data(), n, [&](int r, int lane, float sum) {
     if (half)
-      w.at<uint16_t>(registers[r / 2])[2 * lane + r % 2] = to_f16(x);
+      w.at<uint16_t>(registers[r / 2])[2 * lane + r % 2] = to_f16(sum);
     else
-      w.at<float>(registers[r])[lane] = x;
+      w.at<float>(registers[r])[lane] = sum;
   });
 }
 
-void compute_whole(Warp& w, const PendingWgmma& p) {
-  const Instruction& i = *p.instruction;
-  const int n = i.mode[0] * 8, k = k_of(i);
-  const ElementType of_a = element_type(static_cast<Type>(i.mode[2])),
-                    of_b = element_type(static_cast<Type>(i.mode[3]));
+void compute_whole(Warp& w, const Wgmma& x, const PendingWgmma& p) {
+  const int n = x.n, k = x.k();
+  const ElementType of_a = element_type(x.a_type), of_b = element_type(x.b_type);
   int32_t a[16 * 32];
   matrix_a(
-      w, p, k, of_a, [&](const std::byte* at) { return of_a.whole(at); }, a);
+      w, x, p.a, of_a, [&](const std::byte* at) { return of_a.whole(at); }, a);
   const auto& b = matrix_b(w.cta, w.cta.wholes, p.b, false, n, k, of_b,
                            [&](const std::byte* at) { return of_b.whole(at); });
   std::vector<int32_t> c(static_cast<size_t>(16 * n));
-  const uint32_t* registers = w.grid().kernel.lists.data() + i.list;
+  const Register* registers = w.listed(x.registers.accumulators).data();
   if (p.accumulate)
     accumulator_from(c.data(), n, [&](int r, int lane) { return w.at<int32_t>(registers[r])[lane]; });
-  if (i.mode[4] & single_bits) {  // eight bits in each byte
+  if (x.single_bits) {
     for (int row = 0; row < 16; ++row)
       for (int j = 0; j < n; ++j)
-        for (int x = 0; x < k; ++x)
+        for (int byte = 0; byte < k; ++byte)
           c[static_cast<size_t>(row * n + j)] +=
-              std::popcount(static_cast<uint32_t>(a[row * k + x] & b[static_cast<size_t>(x * n + j)]));
+              std::popcount(static_cast<uint32_t>(a[row * k + byte] & b[static_cast<size_t>(byte * n + j)]));
   } else {
-    multiply(a, b.data(), c.data(), n, k, i.mode[4] & saturate);
+    multiply(a, b.data(), c.data(), n, k, x.satfinite);
   }
-  accumulator_to(c.data(), n, [&](int r, int lane, int32_t x) { w.at<int32_t>(registers[r])[lane] = x; });
+  accumulator_to(c.data(), n, [&](int r, int lane, int32_t sum) { w.at<int32_t>(registers[r])[lane] = sum; });
 }
+
+void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes);
 
 // Completes the oldest of the warp's wgmmas; the others follow in order, each at a time of its own.
 void post_next(Warp& w) {
   w.cluster().post([&w, began = w.cluster().steps] {
     const PendingWgmma p = w.wgmma_queue.front();
     w.instruction = p.instruction;
-    if (element_type(static_cast<Type>(p.instruction->mode[2])).integer)
-      compute_whole(w, p);
+    const Wgmma& x = *p.instruction->operands<execute_wgmma>();
+    if (element_type(x.a_type).integer)
+      compute_whole(w, x, p);
     else
-      compute_real(w, p);
+      compute_real(w, x, p);
     w.wgmma_queue.pop_front();
     --w.cta.touching;
     if (!w.wgmma_queue.empty()) post_next(w);
     w.cluster().changed();
-    if (w.grid().trace)
-      w.grid().trace->operation(w, "wgmma", began, w.cluster().steps, w.pc_of(*p.instruction));
+    if (w.grid().trace) w.grid().trace->operation(w, "wgmma", began, w.cluster().steps, w.here());
   });
 }
 
-void execute_wgmma(Warp& w, const Instruction& i, Lanes lanes) {
+void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
   w.require_converged();
   if (lanes != w.lanes)
     w.fail(Fault::divergence, "the guard of this .aligned instruction differs between lanes");
   if (w.index / 4 * 4 + 4 > w.cta.warps.size())
     w.fail(Fault::operand, "the warp is in no whole warpgroup of four warps");
   PendingWgmma p;
-  p.instruction = &i;
+  p.instruction = w.instruction;
   p.group = w.wgmma_committed + 1;
-  const Lanes scale = *w.at<uint32_t>(i.r[2]);
+  const Lanes scale = *w.at<uint32_t>(x.scale_d);
   if ((scale & lanes) != 0 && (scale & lanes) != lanes)
     w.fail(Fault::operand, "scale-d differs between lanes");
   p.accumulate = scale & lanes;
-  p.b = uniform(w, i.r[1], "descriptor of B");
+  p.b = uniform(w, x.b_desc, "descriptor of B");
   const MatrixDescriptor b(p.b);
   check_descriptor(w, b, "B");
   const Access deed{w.cta.wgmma_actors[w.warpgroup()], p.group, w.here(), true, 0};
-  if (!(i.mode[4] & a_in_registers)) {
-    p.a = uniform(w, i.r[0], "descriptor of A");
+  if (!x.a_in_registers()) {
+    p.a = uniform(w, x.a_desc, "descriptor of A");
     const MatrixDescriptor a(p.a);
     check_descriptor(w, a, "A");
-    touch_matrix(w, a, i.mode[4] & transpose_a, w.index % 4 * 16, 16, deed, "this wgmma reads A at");
+    touch_matrix(w, a, x.transpose_a, w.index % 4 * 16, 16, deed, "this wgmma reads A at");
   }
-  touch_matrix(w, b, i.mode[4] & transpose_b, 0, i.mode[0] * 8u, deed, "this wgmma reads B at");
-  w.check_wgmma_registers(i, i.mode[6]);
-  w.wgmma_live.push_back({&i, p.group});
+  touch_matrix(w, b, x.transpose_b, 0, x.n, deed, "this wgmma reads B at");
+  w.check_wgmma_registers(x.registers);
+  w.wgmma_live.push_back({w.here(), p.group, x.registers});
   w.wgmma_queue.push_back(p);
   ++w.cta.touching;
   if (w.wgmma_queue.size() == 1) post_next(w);
 }
 
-void execute_fence(Warp& w, const Instruction&, Lanes) {
+void execute_fence(Warp& w, Lanes) {
   w.require_converged();
   w.wgmma_fenced = true;
   ++w.fences;
 }
 
-void execute_commit(Warp& w, const Instruction&, Lanes) {
+void execute_commit(Warp& w, Lanes) {
   w.require_converged();
   ++w.wgmma_committed;
   w.cluster().changed();
 }
 
+struct WgmmaWait {
+  int64_t n;  // groups that may be left
+};
+
 // A warp's wait covers the whole warpgroup, since wgmma is the warpgroup's: one warp may release a stage for
 // all.
-void execute_wait(Warp& w, const Instruction& i, Lanes) {
+void execute_wait(Warp& w, const WgmmaWait& x, Lanes) {
   w.require_converged();
-  const int64_t target = int64_t{w.wgmma_committed} - i.immediate;
+  const int64_t target = int64_t{w.wgmma_committed} - x.n;
   if (target > 0)
     for (uint32_t k = w.warpgroup() * 4; k < std::min<size_t>(w.warpgroup() * 4 + 4, w.cta.warps.size());
          ++k) {
@@ -252,31 +263,31 @@ void execute_wait(Warp& w, const Instruction& i, Lanes) {
     }
   if (target <= 0) return;
   w.knowledge.seen.raise(w.cta.wgmma_actors[w.warpgroup()], static_cast<uint32_t>(target));
-  std::erase_if(w.wgmma_live, [&](const auto& live) { return live.second <= target; });
+  std::erase_if(w.wgmma_live, [&](const LiveWgmma& live) { return live.group <= target; });
 }
 
-void decode_shape(Decode& d) {
+uint16_t take_n(Decode& d) {
   for (std::string_view m : d.modifiers)
     if (m.starts_with("m64n")) {
       const uint32_t n = to_number(m.substr(4, m.find('k') - 4));
       if (n < 8 || n > 256 || n % 8)
         d.refuse(fmt::format("n = {}: multiples of 8 up to 256 are possible", n));
-      d.out.mode[0] = static_cast<uint8_t>(n / 8);
       d.take(m);
-      return;
+      return static_cast<uint16_t>(n);
     }
   d.refuse("it names no shape m64n..k..");
 }
 
 void decode_wgmma(Decode& d) {
   d.take_any({"sync", "aligned"});
-  decode_shape(d);
-  uint8_t flags = d.take("satfinite") ? saturate : 0;
+  Wgmma x{};
+  x.n = take_n(d);
+  x.satfinite = d.take("satfinite");
   const Type to = d.take_type();
-  const bool bits = d.take("b1");
-  if (bits && (!d.take("b1") || !d.take("and") || !d.take("popc"))) d.refuse("b1 comes as .b1.b1.and.popc");
-  const Type a = bits ? Type::u8 : d.take_type(), b = bits ? Type::u8 : d.take_type();
-  if (bits) flags |= single_bits;
+  x.single_bits = d.take("b1");
+  if (x.single_bits && (!d.take("b1") || !d.take("and") || !d.take("popc")))
+    d.refuse("b1 comes as .b1.b1.and.popc");
+  const Type a = x.single_bits ? Type::u8 : d.take_type(), b = x.single_bits ? Type::u8 : d.take_type();
   d.done();
   const ElementType element = element_type(a);
   if (element.bytes == 0 || element_type(b).bytes != element.bytes ||
@@ -284,63 +295,71 @@ void decode_wgmma(Decode& d) {
     d.refuse("these element types are not supported");
   d.require(element.integer ? to == Type::s32 : to == Type::f32 || to == Type::f16);
   const bool half = element.bytes == 2, registers = d.operand(1).kind == ptx::Operand::Kind::vector;
-  if (registers) flags |= a_in_registers;
-  const uint32_t n = d.out.mode[0] * 8u, count = to == Type::f16 ? n / 4 : n / 2;
+  const uint32_t count = to == Type::f16 ? x.n / 4 : x.n / 2;
   auto accumulators = Decode::parts(d.operand(0));
   if (accumulators.size() != count)
-    d.refuse(fmt::format("{} accumulator registers; n = {} needs {}", accumulators.size(), n, count));
-  for (const ptx::Operand* o : accumulators) d.list(d.destination(*o, Type::b32));
+    d.refuse(fmt::format("{} accumulator registers; n = {} needs {}", accumulators.size(), x.n, count));
+  const std::vector<Register> sums = d.destinations(accumulators, Type::b32);
+  x.registers.accumulators = d.list(sums);
+  d.held = sums;
   if (registers) {
     auto from = Decode::parts(d.operand(1));
     if (from.size() != 4) d.refuse(fmt::format("{} registers of A; 4 are needed", from.size()));
-    for (const ptx::Operand* o : from) d.list(d.source(*o, Type::b32));
+    const std::vector<Register> of_a = d.sources(from, Type::b32);
+    x.registers.a = d.list(of_a);
+    d.held.insert(d.held.end(), of_a.begin(), of_a.end());
   } else {
-    d.out.r[0] = d.source(1, Type::b64);
+    x.a_desc = d.source(1, Type::b64);
   }
-  d.out.r[1] = d.source(2, Type::b64);
-  d.out.r[2] = d.source(3, Type::pred);
+  x.b_desc = d.source(2, Type::b64);
+  x.scale_d = d.source(3, Type::pred);
+  x.scale_a = x.scale_b = 1;
   if (!element.integer) {
     d.expect(6, half ? 8 : 6);
-    for (size_t k = 0; k < 2; ++k) {
-      const int64_t scale = d.immediate(4 + k);
-      if (scale != 1 && scale != -1) d.refuse("the scale of A or B is 1 or -1");
-      if (scale == -1) d.out.mode[5] |= static_cast<uint8_t>(1 << k);
-    }
+    auto scale = [&](size_t at) {
+      const int64_t value = d.immediate(at);
+      if (value != 1 && value != -1) d.refuse("the scale of A or B is 1 or -1");
+      return static_cast<int8_t>(value);
+    };
+    x.scale_a = scale(4);
+    x.scale_b = scale(5);
     if (half) {
       d.expect(registers ? 7 : 8, registers ? 7 : 8);
-      if (!registers && d.immediate(6)) flags |= transpose_a;
-      if (d.immediate(registers ? 6 : 7)) flags |= transpose_b;
+      x.transpose_a = !registers && d.immediate(6);
+      x.transpose_b = d.immediate(registers ? 6 : 7);
     }
   } else {
     d.expect(4, 4);
   }
-  // Accumulators and A stay in use: what else was read is done with at once.
-  for (uint32_t k = 0; k < d.out.list_size; ++k) d.held.push_back(d.listed(k));
-  d.out.mode[1] = static_cast<uint8_t>(to);
-  d.out.mode[2] = static_cast<uint8_t>(a);
-  d.out.mode[3] = static_cast<uint8_t>(b);
-  d.out.mode[4] = flags;
-  d.out.mode[6] = static_cast<uint8_t>(count);
+  x.d_type = to;
+  x.a_type = a;
+  x.b_type = b;
   d.flow = Flow::accumulates;
-  d.decides = {d.out.r[2]};
-  d.out.execute = execute_wgmma;
+  d.decides = {x.scale_d};
+  d.run<execute_wgmma>(x);
 }
 
-template <Handler handler>
-void decode_sync(Decode& d) {
+void take_sync(Decode& d) {
   d.take_any({"sync", "aligned"});
   d.done();
-  if (d.count()) d.out.immediate = d.immediate(0);
-  d.out.execute = handler;
 }
 
 }  // namespace
 
 void add_wgmma(DecodeTable& t) {
   t["wgmma.mma_async"] = decode_wgmma;
-  t["wgmma.fence"] = decode_sync<execute_fence>;
-  t["wgmma.commit_group"] = decode_sync<execute_commit>;
-  t["wgmma.wait_group"] = decode_sync<execute_wait>;
+  t["wgmma.fence"] = [](Decode& d) {
+    take_sync(d);
+    d.run<execute_fence>();
+  };
+  t["wgmma.commit_group"] = [](Decode& d) {
+    take_sync(d);
+    d.run<execute_commit>();
+  };
+  t["wgmma.wait_group"] = [](Decode& d) {
+    take_sync(d);
+    d.run<execute_wait>({d.immediate(0)});
+  };
 }
 
 }  // namespace ptxbuilder::runtime::emulator

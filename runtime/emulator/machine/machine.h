@@ -104,6 +104,12 @@ struct PendingWgmma {
   bool accumulate = false;
 };
 
+// One wgmma of one warp that no wgmma.wait_group has covered.
+struct LiveWgmma {
+  uint32_t pc, group;
+  MatrixRegisters registers;
+};
+
 // What was done to a tensor map in global memory by this launch, through the tensormap proxy.
 struct MapChange {
   uint32_t version = 0;   // counts its changes
@@ -139,8 +145,8 @@ class Warp {
 
   // wgmma: groups are numbered from 1; `wgmma_committed` is the last closed.
   uint32_t wgmma_committed = 0;
-  std::deque<PendingWgmma> wgmma_queue;                             // not done, in order
-  std::vector<std::pair<const Instruction*, uint32_t>> wgmma_live;  // with their groups, not waited for
+  std::deque<PendingWgmma> wgmma_queue;  // not done, in order
+  std::vector<LiveWgmma> wgmma_live;
   bool wgmma_fenced = false;
   uint32_t fences = 1;  // wgmma.fences, and one
   std::vector<uint32_t>
@@ -201,10 +207,9 @@ class Warp {
   // Of an instruction that names doubtful registers, which `executing` of `lanes` execute: reports the use of
   // one that this thread has not written, and notes which are defined behind it.
   void follow_undefined(Lanes executing);
-  // Of an instruction that touches registers of some wgmma; and of a wgmma, whose list begins with
-  // `accumulators`.
+  // Of an instruction that touches registers of some wgmma; and of a wgmma.
   void check_matrix_registers();
-  void check_wgmma_registers(const Instruction& i, uint32_t accumulators);
+  void check_wgmma_registers(const MatrixRegisters& registers);
   Knowledge release();  // what a releasing operation passes on
   void acquire(const Knowledge& k);
   Access access(bool async = false) const;

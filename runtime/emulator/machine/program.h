@@ -187,6 +187,12 @@ struct SpecialRegister {
   uint32_t bytes;
 };
 
+// The registers that a wgmma holds on to until it is waited for.
+struct MatrixRegisters {
+  RegisterList accumulators;
+  RegisterList a;  // empty where A comes from shared memory
+};
+
 // The registers of wgmmas that one other instruction touches.
 struct MatrixUse {
   std::vector<uint32_t> reads, writes;

@@ -4,23 +4,29 @@
 #include "runtime/emulator/machine/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
+namespace {
+
+bool contains(std::span<const Register> registers, Register r) {
+  return std::find(registers.begin(), registers.end(), r) != registers.end();
+}
+
+}  // namespace
+
 void Warp::check_matrix_registers() {
   if (!cluster().checks) return;
   const Kernel& kernel = grid().kernel;
   const MatrixUse& use = kernel.matrix_uses.at(here());
-  auto check = [&](uint32_t r, bool writes) {
-    for (const auto& [live, group] : wgmma_live) {
-      const uint32_t* list = kernel.lists.data() + live->list;
-      for (uint32_t k = 0; k < live->list_size; ++k) {
-        const bool accumulator = k < live->mode[6];
-        if (list[k] != r || (!accumulator && !writes)) continue;
-        fail(
-            Fault::matrix_registers,
-            fmt::format(
-                "this {} {}, {} of the wgmma of line {} (group {}), for which no wgmma.wait_group has waited",
-                writes ? "writes" : "reads", kernel.register_name(r),
-                accumulator ? "an accumulator" : "an A register", kernel.lines[pc_of(*live)].ptx, group));
-      }
+  auto check = [&](Register r, bool writes) {
+    auto report = [&](const LiveWgmma& live, const char* role) {
+      fail(Fault::matrix_registers,
+           fmt::format(
+               "this {} {}, {} of the wgmma of line {} (group {}), for which no wgmma.wait_group has waited",
+               writes ? "writes" : "reads", kernel.register_name(r), role, kernel.lines[live.pc].ptx,
+               live.group));
+    };
+    for (const LiveWgmma& live : wgmma_live) {
+      if (contains(listed(live.registers.accumulators), r)) report(live, "an accumulator");
+      if (writes && contains(listed(live.registers.a), r)) report(live, "an A register");
     }
     if (r / 128 >= matrix_touched.size()) matrix_touched.resize(r / 128 + 1, 0);
     matrix_touched[r / 128] = fences;
@@ -29,25 +35,25 @@ void Warp::check_matrix_registers() {
   for (uint32_t r : use.writes) check(r, true);
 }
 
-void Warp::check_wgmma_registers(const Instruction& i, uint32_t accumulators) {
+void Warp::check_wgmma_registers(const MatrixRegisters& registers) {
   if (!cluster().checks) return;
   const Kernel& kernel = grid().kernel;
   if (!wgmma_fenced) fail(Fault::matrix_fence, "no wgmma.fence stands before the first wgmma.mma_async");
-  const uint32_t* list = kernel.lists.data() + i.list;
-  for (uint32_t k = 0; k < i.list_size; ++k) {
-    const uint32_t r = list[k];
+  auto require_untouched = [&](Register r, const char* role) {
     if (r / 128 < matrix_touched.size() && matrix_touched[r / 128] == fences)
       fail(Fault::matrix_fence,
            fmt::format("{} was touched after the last wgmma.fence, and this uses it as {}",
-                       kernel.register_name(r), k < accumulators ? "an accumulator" : "A"));
-    if (k < accumulators) continue;
-    for (const auto& [live, group] : wgmma_live)
-      for (uint32_t a = 0; a < live->mode[6]; ++a)
-        if (kernel.lists[live->list + a] == r)
-          fail(Fault::matrix_registers,
-               fmt::format(
-                   "A register {} is an accumulator of the wgmma of line {}, which has not been waited for",
-                   kernel.register_name(r), kernel.lines[pc_of(*live)].ptx));
+                       kernel.register_name(r), role));
+  };
+  for (Register r : listed(registers.accumulators)) require_untouched(r, "an accumulator");
+  for (Register r : listed(registers.a)) {
+    require_untouched(r, "A");
+    for (const LiveWgmma& live : wgmma_live)
+      if (contains(listed(live.registers.accumulators), r))
+        fail(Fault::matrix_registers,
+             fmt::format(
+                 "A register {} is an accumulator of the wgmma of line {}, which has not been waited for",
+                 kernel.register_name(r), kernel.lines[live.pc].ptx));
   }
 }
 
