@@ -210,7 +210,7 @@ void Decode::expect(size_t least, size_t most) {
                        least == most ? std::to_string(least) : fmt::format("{} to {}", least, most)));
 }
 
-uint32_t Decode::source(const ptx::Operand& o, Type type) {
+Register Decode::source(const ptx::Operand& o, Type type) {
   const auto width = static_cast<uint32_t>(bytes(type));
   if (o.kind == ptx::Operand::Kind::name) {
     if (const Decoder::Symbol* symbol = decoder.find(o.text, scope)) {
@@ -238,11 +238,11 @@ uint32_t Decode::source(const ptx::Operand& o, Type type) {
   refuse(fmt::format("{} is no operand of this width", ptx::print(o)));
 }
 
-uint32_t Decode::sink(const ptx::Operand& o, Type type) {
+Register Decode::sink(const ptx::Operand& o, Type type) {
   return o.is_name("_") ? no_register : destination(o, type);
 }
 
-uint32_t Decode::destination(const ptx::Operand& o, Type type) {
+Register Decode::destination(const ptx::Operand& o, Type type) {
   if (o.is_name("_")) refuse("the result needs a register");
   const Decoder::Symbol* symbol = o.kind == ptx::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
   if (!symbol || symbol->kind != Decoder::Symbol::Kind::reg)
@@ -323,32 +323,11 @@ AddressOperand Decode::address(const ptx::Operand& o, size_t part, Space* of_sym
 
 void Decode::passes(Flow how, const std::vector<Register>& registers) {
   flow = how;
-  for (uint32_t r : registers) {
+  for (Register r : registers) {
     auto at = std::find(reads.begin(), reads.end(), r);
     passed.push_back(at == reads.end() ? no_register : r);
     if (at != reads.end()) reads.erase(at);
   }
-}
-
-void Decode::list(uint32_t value) {
-  if (out.list_size == 0) out.list = static_cast<uint32_t>(decoder.kernel_.lists.size());
-  decoder.kernel_.lists.push_back(value);
-  ++out.list_size;
-}
-
-uint32_t Decode::listed(uint32_t k) const { return decoder.kernel_.lists[out.list + k]; }
-
-// Three entries: the base, its bytes, and the displacement as a constant register.
-void Decode::list_address(const AddressOperand& a) {
-  list(a.base);
-  list(a.base_bytes);
-  list(decoder.constant(static_cast<uint64_t>(a.displacement), 8));
-}
-
-uint32_t Decode::list_source(const ptx::Operand& o, Type type) {
-  uint32_t r = source(o, type);
-  list(r);
-  return r;
 }
 
 Decode::Parts Decode::parts(const ptx::Operand& o) {

@@ -287,7 +287,7 @@ void Decoder::decode_one(uint32_t pc) {
     jumps_[pc] = std::move(decode.jump);
     matrix_registers_.insert(matrix_registers_.end(), decode.held.begin(), decode.held.end());
   } catch (const Refused& refused) {
-    const uint32_t guard = out.guard;
+    const Register guard = out.guard;
     const bool negated = out.guard_negated;
     out = Instruction{};
     out.guard = guard;
@@ -303,7 +303,7 @@ void Decoder::finish_registers() {
   kernel_.constants.resize(align_up(constant_bytes_, 64));
   for (const auto& [key, at] : constants_) {
     auto [value, width] = key;
-    std::byte* to = kernel_.constants.data() + kernel_.constants.size() + static_cast<int32_t>(at);
+    std::byte* to = kernel_.constants.data() + kernel_.constants.size() + at.at;
     if (width == 0) {
       uint32_t mask = value ? all_lanes : 0;
       std::memcpy(to, &mask, 4);
@@ -317,16 +317,16 @@ void Decoder::finish_registers() {
 // Finds the instructions that touch what some wgmma holds on to, so that only they are checked when they run.
 void Decoder::find_matrix_uses() {
   std::sort(matrix_registers_.begin(), matrix_registers_.end());
-  auto held = [&](uint32_t r) {
+  auto held = [&](Register r) {
     return std::binary_search(matrix_registers_.begin(), matrix_registers_.end(), r);
   };
   for (uint32_t pc = 0; pc < kernel_.code.size(); ++pc) {
     if (uses_[pc].flow == Flow::accumulates) continue;
     MatrixUse use;
     for (const auto* list : {&uses_[pc].reads, &uses_[pc].passed})
-      for (uint32_t r : *list)
+      for (Register r : *list)
         if (held(r)) use.reads.push_back(r);
-    for (uint32_t r : uses_[pc].writes)
+    for (Register r : uses_[pc].writes)
       if (held(r)) use.writes.push_back(r);
     if (use.reads.empty() && use.writes.empty()) continue;
     kernel_.code[pc].touches_matrix = true;
@@ -367,22 +367,22 @@ std::optional<uint32_t> Decoder::find_label(const std::string& name, size_t scop
   }
 }
 
-uint32_t Decoder::constant(uint64_t value, uint32_t width) {
+Register Decoder::constant(uint64_t value, uint32_t width) {
   if (width > 0 && width < 8) value &= (uint64_t{1} << (8 * width)) - 1;
-  auto [at, fresh] = constants_.try_emplace({value, width}, 0);
+  auto [at, fresh] = constants_.try_emplace({value, width}, no_register);
   if (fresh) at->second = allocate_constant(width);
   return at->second;
 }
 
-uint32_t Decoder::allocate_constant(uint32_t width) {
+Register Decoder::allocate_constant(uint32_t width) {
   if (constant_bytes_ > most_registers)
     throw Error(
         fmt::format("ptx: the kernel {} has more constants than the emulator has room for", kernel_.name));
   constant_bytes_ += align_up(width == 0 ? 4 : width * 32, 32);
-  return 0 - constant_bytes_;
+  return {-static_cast<int32_t>(constant_bytes_)};
 }
 
-uint32_t Decoder::special(Special which, uint32_t width) {
+Register Decoder::special(Special which, uint32_t width) {
   for (const SpecialRegister& s : kernel_.specials)
     if (s.special == which && s.bytes == width) return s.at;
   SpecialRegister s{which, allocate_constant(width), width};

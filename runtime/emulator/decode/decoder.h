@@ -102,11 +102,11 @@ class Decode {
   void expect(size_t least, size_t most);  // operands
 
   // Registers. `type` gives the width, which the operand must have.
-  uint32_t source(const ptx::Operand& operand, Type type);
-  uint32_t source(size_t i, Type type) { return source(operand(i), type); }
-  uint32_t destination(const ptx::Operand& operand, Type type);
-  uint32_t destination(size_t i, Type type) { return destination(operand(i), type); }
-  uint32_t sink(const ptx::Operand& operand, Type type);      // the same, or no_register for _
+  Register source(const ptx::Operand& operand, Type type);
+  Register source(size_t i, Type type) { return source(operand(i), type); }
+  Register destination(const ptx::Operand& operand, Type type);
+  Register destination(size_t i, Type type) { return destination(operand(i), type); }
+  Register sink(const ptx::Operand& operand, Type type);      // the same, or no_register for _
   Predicate predicate(const ptx::Operand& operand);           // p or !p
   uint8_t register_bytes(const ptx::Operand& operand) const;  // 0 for what is none, and for predicates
   // Any register of up to 8 bytes that is at least as wide, or of the type's own width.
@@ -115,10 +115,6 @@ class Decode {
   uint32_t label(const ptx::Operand& operand) const;
   // [base + displacement], with the space of the symbol that stands in it, if one does.
   AddressOperand address(const ptx::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
-  void list_address(const AddressOperand& a);  // appends base, bytes, displacement to the list
-  void list(uint32_t value);
-  uint32_t listed(uint32_t k) const;
-  uint32_t list_source(const ptx::Operand& operand, Type type);
   // The parts of a vector operand, or the operand alone; and each of them as a register.
   using Parts = std::vector<const ptx::Operand*>;
   static Parts parts(const ptx::Operand& operand);
@@ -137,9 +133,9 @@ class Decode {
   // Says that of what was read, these values go into the result as they are.
   void passes(Flow flow, const std::vector<Register>& registers);
 
-  std::vector<uint32_t> reads, writes;  // registers
-  std::vector<uint32_t> held;           // those that a wgmma goes on using
-  std::vector<uint32_t> passed;         // not among the reads; no_register for a constant
+  std::vector<Register> reads, writes;
+  std::vector<Register> held;    // those that a wgmma goes on using
+  std::vector<Register> passed;  // not among the reads; no_register for a constant
   Flow flow = Flow::uses;
   Predicate decides;  // as in Watch
   Jump jump;
@@ -189,7 +185,7 @@ class Decoder {
 
   struct Symbol {
     enum class Kind : uint8_t { reg, address } kind = Kind::reg;
-    uint32_t at = 0;  // of a register
+    Register at = {};  // of a register
     uint8_t bytes = 0;
     bool predicate = false;
     Space space = Space::generic;  // of an address
@@ -241,17 +237,22 @@ class Decoder {
   void finish_registers();
   void find_matrix_uses();
   void find_doubtful();
-  std::vector<uint32_t> read_undefined(uint32_t from, uint32_t to, std::map<uint32_t, Watch>& watches) const;
+  struct UndefinedUse {
+    Register guard;              // where it is one of them
+    std::vector<Register> used;  // as operands
+  };
+  std::vector<Register> read_undefined(uint32_t from, uint32_t to,
+                                       std::map<uint32_t, UndefinedUse>& undefined) const;
   void kernel_directives(const ptx::Function& f);
 
   const Symbol* find(const std::string& name, size_t scope);
   const Symbol* find_in_range(const std::string& name, Scope& scope);
   Symbol place_register(const std::string& name, const Range& range);
   std::optional<uint32_t> find_label(const std::string& name, size_t scope) const;
-  uint32_t constant(uint64_t value, uint32_t bytes);
-  uint32_t special(Special which, uint32_t bytes);
+  Register constant(uint64_t value, uint32_t bytes);
+  Register special(Special which, uint32_t bytes);
   uint32_t allocate_local(const ptx::Declaration& d, const ptx::Declarator& name);
-  uint32_t allocate_constant(uint32_t width);
+  Register allocate_constant(uint32_t width);
 
   const ptx::Module& module_;
   GlobalMemory& memory_;
@@ -261,17 +262,17 @@ class Decoder {
   std::vector<CallSite> calls_;
   std::map<std::string, Routine> routines_;
   std::vector<std::string> wanted_;
-  std::map<std::pair<uint64_t, uint32_t>, uint32_t> constants_;
+  std::map<std::pair<uint64_t, uint32_t>, Register> constants_;
   uint32_t next_register_ = 0, constant_bytes_ = 0;
   SourceLine source_;
   struct RegisterUse {
     Flow flow = Flow::uses;
     Predicate decides;
-    std::vector<uint32_t> reads, writes, passed;
+    std::vector<Register> reads, writes, passed;
   };
   std::vector<RegisterUse> uses_;  // of each instruction
   std::vector<Jump> jumps_;        // of each instruction
-  std::vector<uint32_t> matrix_registers_;
+  std::vector<Register> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
 
  public:

@@ -38,35 +38,35 @@ class Defined {
 }  // namespace
 
 // The registers that an instruction of code[from, to) may read before anything has written them, and of each
-// such instruction the registers that may be undefined there, as `used` of its watch. A register is defined
+// such instruction those that may be undefined there. A register is defined
 // where all paths from the entry write it; a copy is as defined as what it copies.
-std::vector<uint32_t> Decoder::read_undefined(uint32_t from, uint32_t to,
-                                              std::map<uint32_t, Watch>& watches) const {
+std::vector<Register> Decoder::read_undefined(uint32_t from, uint32_t to,
+                                              std::map<uint32_t, UndefinedUse>& undefined) const {
   const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, from, to);
-  std::unordered_map<uint32_t, size_t> numbers;
-  auto number = [&](uint32_t r) { return numbers.try_emplace(r, numbers.size()).first->second; };
+  std::unordered_map<int32_t, size_t> numbers;  // by Register::at
+  auto number = [&](Register r) { return numbers.try_emplace(r.at, numbers.size()).first->second; };
   for (uint32_t pc = from; pc < to; ++pc) {
     const RegisterUse& use = uses_[pc];
     for (const auto* list : {&use.reads, &use.writes, &use.passed})
-      for (uint32_t r : *list)
+      for (Register r : *list)
         if (r != no_register) number(r);
     if (kernel_.code[pc].guard != no_register) number(kernel_.code[pc].guard);
   }
-  auto is_defined = [&](const Defined& state, uint32_t r) {
-    return r == no_register || state[numbers.at(r)];
+  auto is_defined = [&](const Defined& state, Register r) {
+    return r == no_register || state[numbers.at(r.at)];
   };
   // What holds behind an instruction, from what holds before it.
   auto step = [&](Defined& state, uint32_t pc) {
     const RegisterUse& use = uses_[pc];
-    auto defined = [&](uint32_t r) { return is_defined(state, r); };
+    auto defined = [&](Register r) { return is_defined(state, r); };
     bool result = true;
     if (use.flow == Flow::copies)
       result = std::any_of(use.passed.begin(), use.passed.end(), defined);
     else if (use.flow == Flow::selects || use.flow == Flow::shuffles)
       result = std::all_of(use.passed.begin(), use.passed.end(), defined);
     const bool guarded = kernel_.code[pc].guard != no_register;
-    for (uint32_t r : use.writes) {
-      const size_t n = numbers.at(r);
+    for (Register r : use.writes) {
+      const size_t n = numbers.at(r.at);
       state.set(n, result && (!guarded || state[n]));
     }
   };
@@ -84,23 +84,23 @@ std::vector<uint32_t> Decoder::read_undefined(uint32_t from, uint32_t to,
         if (before[s].meet(state)) waiting[s] = changed = true;
     }
   }
-  std::vector<uint32_t> doubtful;
+  std::vector<Register> doubtful;
   for (size_t b = 0; b < blocks.size(); ++b) {
     Defined state = before[b];
     for (uint32_t pc = blocks[b].from; pc < blocks[b].to; ++pc) {
       const RegisterUse& use = uses_[pc];
-      auto note = [&](uint32_t r, bool needed) {
+      auto note = [&](Register r, bool needed) {
         if (is_defined(state, r)) return;
         doubtful.push_back(r);
-        if (needed) watches[pc].used.push_back(r);
+        if (needed) undefined[pc].used.push_back(r);
       };
-      for (uint32_t r : use.reads) note(r, true);
-      for (uint32_t r : use.passed) note(r, false);
+      for (Register r : use.reads) note(r, true);
+      for (Register r : use.passed) note(r, false);
       if (use.flow == Flow::accumulates)
-        for (uint32_t r : use.writes) note(r, false);
-      if (const uint32_t guard = kernel_.code[pc].guard; !is_defined(state, guard)) {
+        for (Register r : use.writes) note(r, false);
+      if (const Register guard = kernel_.code[pc].guard; !is_defined(state, guard)) {
         doubtful.push_back(guard);
-        watches[pc].guard = guard;
+        undefined[pc].guard = guard;
       }
       step(state, pc);
     }
@@ -109,31 +109,32 @@ std::vector<uint32_t> Decoder::read_undefined(uint32_t from, uint32_t to,
 }
 
 void Decoder::find_doubtful() {
-  std::vector<uint32_t>& doubtful = kernel_.doubtful;
+  std::vector<Register>& doubtful = kernel_.doubtful;
+  std::map<uint32_t, UndefinedUse> undefined;  // by program counter
   for (const auto& [name, routine] : routines_) {
-    const auto more = read_undefined(routine.entry, routine.end, kernel_.watches);
+    const auto more = read_undefined(routine.entry, routine.end, undefined);
     doubtful.insert(doubtful.end(), more.begin(), more.end());
   }
   std::sort(doubtful.begin(), doubtful.end());
   doubtful.erase(std::unique(doubtful.begin(), doubtful.end()), doubtful.end());
   if (doubtful.empty()) return;
-  auto number = [&](uint32_t r) {
+  auto number = [&](Register r) {
     auto at = std::lower_bound(doubtful.begin(), doubtful.end(), r);
-    return at == doubtful.end() || *at != r ? no_register : static_cast<uint32_t>(at - doubtful.begin());
+    return at == doubtful.end() || *at != r ? not_doubtful : static_cast<uint32_t>(at - doubtful.begin());
   };
   for (uint32_t pc = 0; pc < kernel_.code.size(); ++pc) {
     const RegisterUse& use = uses_[pc];
     Watch watch;
     watch.flow = use.flow;
     watch.decides = use.decides;
-    for (uint32_t r : use.writes)
-      if (const uint32_t n = number(r); n != no_register) watch.written.push_back(n);
-    for (uint32_t r : use.passed) watch.passed.push_back(number(r));
-    if (auto found = kernel_.watches.find(pc); found != kernel_.watches.end()) {
-      for (uint32_t r : found->second.used) watch.used.push_back(number(r));
-      watch.guard = found->second.guard == no_register ? no_register : number(found->second.guard);
+    for (Register r : use.writes)
+      if (const uint32_t n = number(r); n != not_doubtful) watch.written.push_back(n);
+    for (Register r : use.passed) watch.passed.push_back(number(r));
+    if (auto found = undefined.find(pc); found != undefined.end()) {
+      for (Register r : found->second.used) watch.used.push_back(number(r));
+      watch.guard = number(found->second.guard);
     }
-    if (watch.written.empty() && watch.used.empty() && watch.guard == no_register) continue;
+    if (watch.written.empty() && watch.used.empty() && watch.guard == not_doubtful) continue;
     kernel_.code[pc].watched = true;
     kernel_.watches[pc] = std::move(watch);
   }
@@ -150,9 +151,9 @@ void Warp::follow_undefined(Lanes executing) {
                        kernel.register_name(kernel.doubtful[n])),
            __builtin_ctz(missing));
   };
-  if (watch.guard != no_register) require(watch.guard, lanes, "is guarded by");
+  if (watch.guard != not_doubtful) require(watch.guard, lanes, "is guarded by");
   for (uint32_t n : watch.used) require(n, executing, "uses");
-  auto missing = [&](uint32_t n) { return n == no_register ? Lanes{0} : undefined[n]; };
+  auto missing = [&](uint32_t n) { return n == not_doubtful ? Lanes{0} : undefined[n]; };
   Lanes result = 0;
   switch (watch.flow) {
     case Flow::uses:

@@ -153,7 +153,7 @@ void Decoder::declare_global(const ptx::Declaration& d) {
                 fmt::format("{} of {} B has {} initial values of {} B", name.name, size, count, element));
     Address at = memory_.allocate(size, name.name, align_of(d, name));
     allocations.push_back(at);
-    scopes_[0].symbols[name.name] = {Symbol::Kind::address,      0, 0, false, Space::global, at,
+    scopes_[0].symbols[name.name] = {Symbol::Kind::address,      {}, 0, false, Space::global, at,
                                      static_cast<uint32_t>(size)};
     if (!name.initializer) continue;
     std::byte* to = memory_.host(at, size, "initialise");
@@ -187,7 +187,7 @@ Decoder::Symbol Decoder::place_register(const std::string& name, const Range& ra
   if (next_register_ > most_registers - bytes_of_all)
     throw Error(
         fmt::format("ptx: the kernel {} uses more registers than the emulator has room for", kernel_.name));
-  const uint32_t at = next_register_;
+  const Register at{static_cast<int32_t>(next_register_)};
   next_register_ += bytes_of_all;
   kernel_.register_names[at] = name;
   return {Symbol::Kind::reg, at, range.bytes, range.predicate, Space::generic, 0, 0};
@@ -198,7 +198,7 @@ void Decoder::declare(const ptx::Declaration& d, size_t scope) {
   if (d.has(".global") || d.has(".const")) return declare_global(d);
   for (const ptx::Declarator& name : d.names) {
     const uint64_t size = size_of(d, name);
-    Symbol symbol{Symbol::Kind::address, 0, 0, false, Space::local, 0, static_cast<uint32_t>(size)};
+    Symbol symbol{Symbol::Kind::address, {}, 0, false, Space::local, 0, static_cast<uint32_t>(size)};
     if (d.has(".shared")) {
       const uint32_t align = align_of(d, name);
       symbol.space = Space::shared;
@@ -242,7 +242,7 @@ void Decoder::declare_parameter(const ptx::Declaration& d, const ptx::Declarator
               fmt::format("with the {} B of {}, the kernel has {} B of parameters: {} B are possible", size,
                           name.name, at + size, hopper::parameter_bytes));
   const auto offset = static_cast<uint32_t>(at), length = static_cast<uint32_t>(size);
-  scopes_.back().symbols[name.name] = {Symbol::Kind::address, 0, 0, false, Space::param, offset, length};
+  scopes_.back().symbols[name.name] = {Symbol::Kind::address, {}, 0, false, Space::param, offset, length};
   kernel_.parameters.push_back({name.name, offset, length});
   kernel_.parameter_bytes = offset + length;
 }

@@ -87,7 +87,8 @@ void decode_bar(Decode& d) {
   d.take("cta");
   auto what = d.take_one({"sync", "arrive", "red"});
   size_t at = 0;
-  Bar x{no_register, no_register, no_register, {}, BarKind::sync, d.take("aligned") || old};
+  Bar x{};
+  x.aligned = d.take("aligned") || old;
   if (what.empty()) d.refuse("it names no operation");
   if (what == "arrive") x.kind = BarKind::arrive;
   if (what == "red") {

@@ -123,7 +123,7 @@ void decode_wait(Decode& d) {
   const bool read = d.take("read");
   d.done();
   d.expect(1, 1);
-  d.run<execute_wait>({d.immediate(0), read});
+  d.run<execute_wait>({take_group_count(d), read});
 }
 
 // --- bulk copies that are no tensors ---
@@ -393,7 +393,7 @@ void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes_in_all,
 void add_copy(DecodeTable& t) {
   t["cp.async"] = decode_cp_async;
   t["cp.async.commit_group"] = [](Decode& d) { d.run<execute_cp_commit>(); };
-  t["cp.async.wait_group"] = [](Decode& d) { d.run<execute_cp_wait_group>({d.immediate(0)}); };
+  t["cp.async.wait_group"] = [](Decode& d) { d.run<execute_cp_wait_group>({take_group_count(d)}); };
   t["cp.async.wait_all"] = [](Decode& d) { d.run<execute_cp_wait_all>(); };
   t["cp.async.mbarrier.arrive"] = [](Decode& d) {
     const bool noinc = d.take("noinc");

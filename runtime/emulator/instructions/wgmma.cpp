@@ -28,7 +28,7 @@ struct Wgmma {
   int k() const { return 32 / bytes(a_type); }
 };
 
-uint64_t uniform(Warp& w, uint32_t r, const char* what) {
+uint64_t uniform(Warp& w, Register r, const char* what) {
   const uint64_t* values = w.at<uint64_t>(r);
   for (int k = 1; k < 32; ++k)
     if (values[k] != values[0]) w.fail(Fault::operand, fmt::format("the {} differs between lanes", what), k);
@@ -358,7 +358,7 @@ void add_wgmma(DecodeTable& t) {
   };
   t["wgmma.wait_group"] = [](Decode& d) {
     take_sync(d);
-    d.run<execute_wait>({d.immediate(0)});
+    d.run<execute_wait>({take_group_count(d)});
   };
 }
 

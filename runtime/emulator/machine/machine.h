@@ -176,7 +176,7 @@ class Warp {
   // --- for handlers ---
   template <class T>
   T* at(Register r) const {
-    return reinterpret_cast<T*>(registers + static_cast<int32_t>(r));
+    return reinterpret_cast<T*>(registers + r.at);
   }
   // The lanes for which the operand is true.
   Lanes truth(const Predicate& operand) const {
@@ -222,25 +222,15 @@ class Warp {
   std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
   Cta& resolve_shared(uint64_t address, uint32_t& offset,
                       int lane);  // of a shared::cta or shared::cluster address
-  // [base + displacement] of one lane, where `bytes` is the width of the base register or 0.
   uint64_t address(const AddressOperand& a, int lane) const {
-    return address(a.base, a.base_bytes, a.displacement, lane);
+    if (a.base_bytes == 4)
+      return static_cast<uint32_t>(at<uint32_t>(a.base)[lane] + static_cast<uint32_t>(a.displacement));
+    if (a.base_bytes == 8) return at<uint64_t>(a.base)[lane] + static_cast<uint64_t>(a.displacement);
+    return static_cast<uint64_t>(a.displacement);
   }
   std::span<const Register> listed(RegisterList list) const {
     return {grid().kernel.lists.data() + list.first, list.size};
   }
-  uint64_t address(uint32_t base, uint8_t bytes, int64_t displacement, int lane) const {
-    if (bytes == 4)
-      return static_cast<uint32_t>(at<uint32_t>(base)[lane] + static_cast<uint32_t>(displacement));
-    if (bytes == 8) return at<uint64_t>(base)[lane] + static_cast<uint64_t>(displacement);
-    return static_cast<uint64_t>(displacement);
-  }
-  // The address operand that stands at lists[entry], [entry + 1] and [entry + 2].
-  uint64_t listed_address(const Instruction& i, uint32_t entry, int lane) const {
-    const uint32_t* list = grid().kernel.lists.data() + i.list + entry;
-    return address(list[0], static_cast<uint8_t>(list[1]), at<int64_t>(list[2])[0], lane);
-  }
-  uint32_t listed(const Instruction& i, uint32_t entry) const { return grid().kernel.lists[i.list + entry]; }
   // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red).
   void order_before(Cta* owner, uint32_t offset);
   void order_after(Cta* owner, uint32_t offset);

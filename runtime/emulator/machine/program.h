@@ -21,26 +21,28 @@ inline constexpr uint32_t no_pc = ~0u;
 
 // Where a register lies in a warp's register file, in bytes from the first register: 32 lanes of its width
 // side by side, or one word of 32 bits for a predicate. Constants and special registers, which nobody writes,
-// lie before the first: their numbers are negative, as two's complement.
-using Register = uint32_t;
-inline constexpr Register no_register = ~0u;
+// lie before the first.
+struct Register {
+  int32_t at = -1;  // all others are multiples of 4
+
+  auto operator<=>(const Register&) const = default;
+};
+inline constexpr Register no_register;
 
 // A predicate as an operand: p or !p.
 struct Predicate {
-  Register p = no_register;
+  Register p;
   bool negated = false;
 };
 
 class Warp;
-struct Instruction;
-using Handler = void (*)(Warp&, const Instruction&, Lanes);
 
 enum class Space : uint8_t { generic, global, shared, cluster, local, param, constant };
 
 // [base + displacement]
 struct AddressOperand {
   int64_t displacement = 0;
-  Register base = no_register;
+  Register base;
   uint8_t base_bytes = 0;  // 0 where there is no base
 };
 
@@ -68,7 +70,7 @@ using OperandsOf = typename HandlerOperands<decltype(handler)>::type;
 // which stands beside the handler.
 struct Instruction {
   void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
-  Register guard = no_register;
+  Register guard;
   bool guard_negated = false;
   bool touches_matrix = false;  // names a register that some wgmma names
   bool watched = false;         // names a register that may be undefined here
@@ -89,12 +91,6 @@ struct Instruction {
   const OperandsOf<handler>* operands() const {
     return execute == run<handler> ? &stored<OperandsOf<handler>>() : nullptr;
   }
-
-  uint32_t r[7] = {no_register, no_register, no_register, no_register, no_register, no_register, no_register};
-  uint32_t list = 0, list_size = 0;  // further registers, in Program::lists
-  int64_t immediate = 0;             // address displacement, count, mask: the handler knows
-  Space space = Space::generic;
-  uint8_t mode[8] = {};  // the handler knows
 
  private:
   template <class X>
@@ -195,7 +191,7 @@ struct MatrixRegisters {
 
 // The registers of wgmmas that one other instruction touches.
 struct MatrixUse {
-  std::vector<uint32_t> reads, writes;
+  std::vector<Register> reads, writes;
 };
 
 // What an instruction does with values that nothing may have written.
@@ -208,12 +204,13 @@ enum class Flow : uint8_t {
 };
 
 // An instruction that names doubtful registers, which are numbered as in Kernel::doubtful.
+inline constexpr uint32_t not_doubtful = ~0u;
 struct Watch {
   Flow flow = Flow::uses;
-  Predicate decides;             // of selects and accumulates: the register itself, not its number
-  uint32_t guard = no_register;  // where the guard is one of them
+  Predicate decides;  // of selects and accumulates: the register itself, not its number
+  uint32_t guard = not_doubtful;
   std::vector<uint32_t> used;    // that may be undefined here
-  std::vector<uint32_t> passed;  // what the flow passes on; no_register for what is always defined
+  std::vector<uint32_t> passed;  // what the flow passes on
   std::vector<uint32_t> written;
 };
 
@@ -224,7 +221,7 @@ struct Kernel {
   std::vector<SourceLine> lines;            // of each instruction
   std::vector<std::string> texts;           // of each instruction, for reports
   std::map<uint32_t, std::string> refused;  // instructions that are errors when they are executed, and why
-  std::vector<uint32_t> lists;
+  std::vector<Register> lists;
   std::vector<uint32_t> targets;        // of branch tables
   std::vector<uint32_t> reconvergence;  // of each instruction: where the sides meet again if it is a branch
   std::vector<Call> calls;
@@ -234,9 +231,9 @@ struct Kernel {
   uint32_t register_bytes = 0;       // of one warp's registers
   std::vector<std::byte> constants;  // with what lies before them a warp starts; a multiple of 64 B
   std::vector<SpecialRegister> specials;
-  std::map<uint32_t, std::string> register_names;
+  std::map<Register, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
-  std::vector<uint32_t> doubtful;             // registers that some path reaches a reader of unwritten
+  std::vector<Register> doubtful;             // registers that some path reaches a reader of unwritten
   std::map<uint32_t, Watch> watches;          // by program counter
 
   std::vector<Variable> shared;   // static ones first, then the dynamic one with 0 bytes
@@ -251,7 +248,7 @@ struct Kernel {
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
   bool communicates = false;       // between CTAs, by atomics or by loads that order
 
-  std::string register_name(uint32_t r) const {  // for reports
+  std::string register_name(Register r) const {  // for reports
     auto name = register_names.find(r);
     return name == register_names.end() ? "a register" : name->second;
   }

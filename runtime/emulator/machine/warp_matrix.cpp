@@ -28,11 +28,12 @@ void Warp::check_matrix_registers() {
       if (contains(listed(live.registers.accumulators), r)) report(live, "an accumulator");
       if (writes && contains(listed(live.registers.a), r)) report(live, "an A register");
     }
-    if (r / 128 >= matrix_touched.size()) matrix_touched.resize(r / 128 + 1, 0);
-    matrix_touched[r / 128] = fences;
+    const auto n = static_cast<size_t>(r.at / 128);
+    if (n >= matrix_touched.size()) matrix_touched.resize(n + 1, 0);
+    matrix_touched[n] = fences;
   };
-  for (uint32_t r : use.reads) check(r, false);
-  for (uint32_t r : use.writes) check(r, true);
+  for (Register r : use.reads) check(r, false);
+  for (Register r : use.writes) check(r, true);
 }
 
 void Warp::check_wgmma_registers(const MatrixRegisters& registers) {
@@ -40,7 +41,8 @@ void Warp::check_wgmma_registers(const MatrixRegisters& registers) {
   const Kernel& kernel = grid().kernel;
   if (!wgmma_fenced) fail(Fault::matrix_fence, "no wgmma.fence stands before the first wgmma.mma_async");
   auto require_untouched = [&](Register r, const char* role) {
-    if (r / 128 < matrix_touched.size() && matrix_touched[r / 128] == fences)
+    const auto n = static_cast<size_t>(r.at / 128);
+    if (n < matrix_touched.size() && matrix_touched[n] == fences)
       fail(Fault::matrix_fence,
            fmt::format("{} was touched after the last wgmma.fence, and this uses it as {}",
                        kernel.register_name(r), role));
