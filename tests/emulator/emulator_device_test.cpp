@@ -1,6 +1,7 @@
 // The emulator as a Device: seeds and threads, traces, statistics, time limits, and reports that name the
 // builder's line.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 
@@ -280,6 +281,10 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
     const std::string what = refused(around(c.body, c.module));
     CHECK_MESSAGE(what.find(c.says) != std::string::npos, what);
   }
+  std::string parameters = ".param .b32 a", arguments = "x";
+  for (int k = 1; k < 256; ++k) parameters += fmt::format(", .param .b32 a{}", k), arguments += ", x";
+  CHECK(refused(around("{ .param .b32 x; call f, (" + arguments + "); }",
+                       ".func f(" + parameters + ") { ret; }")) == "no error");
   const std::string head = ".version 8.0\n.target sm_90a\n.address_size 64\n";
   CHECK(refused(head + ".entry k(.param .align 0 .u64 p) { ret; }") ==
         "ptx 4:31: the alignment 0 of p is no power of two");
@@ -312,6 +317,31 @@ TEST_CASE("emulator: an instruction on registers of another width is refused, an
   }
   CHECK(report(around("mov.u32 %r0, 1; st.global.v2.u8 [%rd0], {%r0, 2};")) == "no fault");
   CHECK(report(around("atom.global.add.u32 _, [%rd0], 1;")) == "no fault");
+}
+
+TEST_CASE("emulator: a vector of another length, and a wait for fewer than no groups, are refused") {
+  struct Case {
+    const char *body, *says;
+  };
+  const Case cases[] = {
+      {"atom.global.v2.f32.add {%r0, %r1}, [%rd0], {0f00000000, 0f00000000};", "no fault"},
+      {"atom.global.v2.f32.add _, [%rd0], {0f00000000, 0f00000000};", "no fault"},
+      {"atom.global.v2.f32.add {%r0, %r1, %r2}, [%rd0], {0f00000000, 0f00000000};",
+       "the data do not match the vector length"},
+      {"atom.global.v2.f32.add %r0, [%rd0], {0f00000000, 0f00000000};",
+       "the data do not match the vector length"},
+      {"cp.async.wait_group 0;", "no fault"},
+      {"cp.async.wait_group -1;", "it leaves -1 groups"},
+      {"cp.async.bulk.wait_group 0;", "no fault"},
+      {"cp.async.bulk.wait_group.read -1;", "it leaves -1 groups"},
+      {"wgmma.wait_group.sync.aligned 0;", "no fault"},
+      {"wgmma.wait_group.sync.aligned -1;", "it leaves -1 groups"},
+      {"wgmma.wait_group.sync.aligned;", "operand 1 is missing"},
+  };
+  for (const Case& c : cases) {
+    const std::string what = report(around(c.body));
+    CHECK_MESSAGE(what.find(c.says) != std::string::npos, std::string(c.body) << what);
+  }
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ const DecodeTable& decode_table() {
 }
 
 Decode::Decode(Decoder& the_decoder, const ptx::Instruction& the_text, Instruction& the_out, size_t the_scope)
-    : out(the_out), text(the_text), decoder(the_decoder), scope(the_scope) {}
+    : text(the_text), decoder(the_decoder), scope(the_scope), out_(the_out) {}
 
 const ptx::Operand& Decode::operand(size_t i) const {
   if (i >= text.operands.size()) refuse(fmt::format("operand {} is missing", i + 1));

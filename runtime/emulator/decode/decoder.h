@@ -76,17 +76,16 @@ class Decode {
  public:
   Decode(Decoder& decoder, const ptx::Instruction& text, Instruction& out, size_t scope);
 
-  // What decoding ends with: `handler` executes the instruction, with these operands.
+  // Says what executes the instruction, with which operands: what decoding ends with.
   template <auto handler>
   void run(const OperandsOf<handler>& operands) {
-    out.set<handler>(operands);
+    out_.set<handler>(operands);
   }
   template <auto handler>
   void run() {
-    out.set<handler>();
+    out_.set<handler>();
   }
 
-  Instruction& out;
   const ptx::Instruction& text;
   std::vector<std::string_view> modifiers;  // behind the first word, those not yet taken
 
@@ -139,6 +138,9 @@ class Decode {
   Flow flow = Flow::uses;
   Predicate decides;  // as in Watch
   Jump jump;
+
+ private:
+  Instruction& out_;
 };
 
 using DecodeFunction = void (*)(Decode&);

@@ -189,8 +189,7 @@ class Warp {
     uint32_t& word = *at<uint32_t>(p);
     word = (word & ~lanes) | (value & lanes);
   }
-  uint32_t pc_of(const Instruction& i) const;
-  uint32_t here() const { return pc_of(*instruction); }  // the pc of the instruction that executes
+  uint32_t here() const;  // the program counter of the instruction that executes
   // The instruction is to be executed again once something in the cluster has changed.
   void retry(Wait wait);
   // The instruction is done, but its fragment may not go on before then.
@@ -375,9 +374,7 @@ class Cluster {
 
 inline Cluster& Warp::cluster() const { return cta.cluster; }
 inline const Grid& Warp::grid() const { return cta.cluster.grid; }
-inline uint32_t Warp::pc_of(const Instruction& i) const {
-  return static_cast<uint32_t>(&i - grid().kernel.code.data());
-}
+inline uint32_t Warp::here() const { return static_cast<uint32_t>(instruction - grid().kernel.code.data()); }
 
 // Applies f to the named lanes of some registers. One lane's result may replace its own operand.
 template <class D, class F, class... S>

@@ -1,6 +1,7 @@
 // A kernel in the dense form that is executed: PTX is decoded once, and each instruction carries its handler.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,13 +47,13 @@ struct AddressOperand {
   uint8_t base_bytes = 0;  // 0 where there is no base
 };
 
-// Operands that one instruction names in a row, in Kernel::lists: a vector, a fragment of a matrix.
+// Operands that one instruction names in a row: a vector, a fragment of a matrix. They stand in
+// Kernel::lists.
 struct RegisterList {
   uint32_t first = 0, size = 0;
 };
 
-// What a handler takes as its operands: X of void handler(Warp&, const X&, Lanes), nothing of void
-// handler(Warp&, Lanes).
+// The operands of a handler: X of void handler(Warp&, const X&, Lanes), void of void handler(Warp&, Lanes).
 template <class F>
 struct HandlerOperands;
 template <class X>
@@ -66,8 +67,8 @@ struct HandlerOperands<void (*)(Warp&, Lanes)> {
 template <auto handler>
 using OperandsOf = typename HandlerOperands<decltype(handler)>::type;
 
-// What a warp needs to know of every instruction, and the operands for its handler: a struct of its family,
-// which stands beside the handler.
+// What a warp needs to know of every instruction, and the operands of its handler, a struct that stands
+// beside the handler.
 struct Instruction {
   void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
   Register guard;
@@ -75,6 +76,7 @@ struct Instruction {
   bool touches_matrix = false;  // names a register that some wgmma names
   bool watched = false;         // names a register that may be undefined here
 
+  // What executes this, with which operands.
   template <auto handler>
   void set(const OperandsOf<handler>& operands) {
     using X = OperandsOf<handler>;
@@ -86,7 +88,7 @@ struct Instruction {
   void set() {
     execute = run<handler>;
   }
-  // The operands, where `handler` executes this; else null.
+  // The operands, if `handler` executes this; else null.
   template <auto handler>
   const OperandsOf<handler>* operands() const {
     return execute == run<handler> ? &stored<OperandsOf<handler>>() : nullptr;
@@ -121,7 +123,7 @@ struct Call {
 
 struct SourceLine {
   uint32_t ptx = 0;   // line of the PTX text
-  uint16_t file = 0;  // index in Program::files, 0 for none
+  uint16_t file = 0;  // index in Kernel::files, 0 for none
   uint32_t line = 0;  // of .loc
 };
 
@@ -203,8 +205,10 @@ enum class Flow : uint8_t {
   accumulates  // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true
 };
 
-// An instruction that names doubtful registers, which are numbered as in Kernel::doubtful.
+// Of a register that is none of Kernel::doubtful, which numbers them.
 inline constexpr uint32_t not_doubtful = ~0u;
+
+// An instruction that names doubtful registers, each here by its number.
 struct Watch {
   Flow flow = Flow::uses;
   Predicate decides;  // of selects and accumulates: the register itself, not its number

@@ -1,6 +1,8 @@
 // The rules of registers that wgmma holds on to (PTX ISA, wgmma.mma_async, wgmma.fence).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/emulator/machine/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
