@@ -2,11 +2,13 @@
 // named here alone, of all installed headers, and only as pointers.
 #pragma once
 
+#include "ptxbuilder/compile/codegen.h"
 #include "ptxbuilder/ir/builder.h"
 
 namespace llvm {
 class IRBuilderBase;
-}
+class Module;
+}  // namespace llvm
 
 namespace ptxbuilder {
 
@@ -39,5 +41,14 @@ struct LlvmArgument : Argument {
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard = nullptr,
                                Where where = Where::here());
+
+// The PTX of a module, which stays as it is. Its triple is empty or nvptx64's; its data layout is empty,
+// NVPTX's own, or that with 32-bit shared pointers. Functions of libdevice (__nv_expf, ...) that it declares
+// are linked from the CUDA toolkit's. LLVM's options are as the process has them; none is set.
+//
+// Throws Error with LLVM's diagnostics: for a module that LLVM's verifier refuses, IR that NVPTX cannot
+// select, rows above the target, another triple or layout, and a function of libdevice where there is none.
+std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options = {},
+                         Where where = Where::here());
 
 }  // namespace ptxbuilder

@@ -1,17 +1,36 @@
 #include "ptxbuilder/compile/codegen.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/IRReader/IRReader.h>
+#include <llvm/Linker/Linker.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/SourceMgr.h>
 #include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <functional>
 #include <mutex>
+#include <shared_mutex>
 
 #include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/llvm.h"
 
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
@@ -38,37 +57,263 @@ const llvm::Target& nvptx() {
   return *target;
 }
 
+// CodeGenOptLevel::Default: below it the registers of an asm with 128 operands are not coalesced.
+std::unique_ptr<llvm::TargetMachine> machine_for(std::string_view target, int ptx_version) {
+  return std::unique_ptr<llvm::TargetMachine>(nvptx().createTargetMachine(
+      llvm::Triple("nvptx64-nvidia-cuda"), std::string(target), fmt::format("+ptx{}", ptx_version), {},
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+}
+
+// Collects what LLVM complains of while it lives.
+class Diagnostics {
+ public:
+  explicit Diagnostics(llvm::LLVMContext& context) : context_(context) {
+    context.setDiagnosticHandlerCallBack(
+        [](const llvm::DiagnosticInfo* info, void* problems) {
+          if (info->getSeverity() != llvm::DS_Error) return;
+          llvm::raw_string_ostream out(*static_cast<std::string*>(problems));
+          llvm::DiagnosticPrinterRawOStream printer(out);
+          info->print(printer);
+          out << "; ";
+        },
+        &problems_);
+  }
+  ~Diagnostics() { context_.setDiagnosticHandlerCallBack(nullptr, nullptr); }
+  Diagnostics(const Diagnostics&) = delete;
+  Diagnostics& operator=(const Diagnostics&) = delete;
+
+  void check(std::string_view name) const {
+    if (!problems_.empty()) throw Error(fmt::format("{}: LLVM: {}", name, problems_));
+  }
+
+ private:
+  llvm::LLVMContext& context_;
+  std::string problems_;
+};
+
+std::string print_ptx(llvm::TargetMachine& machine, llvm::Module& module) {
+  llvm::SmallString<65536> text;
+  llvm::raw_svector_ostream out(text);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    throw Error("this LLVM cannot print PTX");
+  passes.run(module);
+  return std::string(text);
+}
+
+// Code generation takes locks of LLVM's, of which a child process would inherit those that are held: a
+// process forks while none of the library's threads is inside.
+std::shared_mutex& inside_llvm() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
+void write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// What `work` yields in a child process; Error where it throws one, or where LLVM ends the child.
+std::string in_child(std::string_view name, std::chrono::milliseconds limit,
+                     const std::function<std::string()>& work) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(fmt::format("{}: no pipe to a child process: {}", name, std::strerror(errno)));
+  pid_t child;
+  {
+    std::unique_lock alone(inside_llvm());
+    child = fork();
+  }
+  if (child == 0) {
+    ::close(ends[0]);
+    callers::open_line = {};  // the parent names it
+    static int to_parent;
+    to_parent = ends[1];
+    llvm::remove_fatal_error_handler();
+    llvm::install_fatal_error_handler(
+        [](void*, const char* reason, bool) {
+          write_all(to_parent, std::string(reason) + 'F');
+          _exit(1);
+        },
+        nullptr);
+    try {
+      write_all(to_parent, work() + 'T');
+    } catch (const std::exception& e) {
+      write_all(to_parent, std::string(e.what()) + 'E');
+    }
+    _exit(0);
+  }
+  ::close(ends[1]);
+  if (child < 0) {
+    ::close(ends[0]);
+    throw Error(fmt::format("{}: no child process: {}", name, std::strerror(errno)));
+  }
+  std::string answer;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  bool in_time = true;
+  for (char part[65536];;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd waiting{ends[0], POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
+    if (ready < 0 && errno == EINTR) continue;
+    in_time = ready > 0;
+    if (!in_time) break;
+    const ssize_t got = ::read(ends[0], part, sizeof part);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    answer.append(part, static_cast<size_t>(got));
+  }
+  ::close(ends[0]);
+  if (!in_time) kill(child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (!in_time)
+    throw Error(fmt::format("{}: code generation took more than {} ms and was ended", name, limit.count()));
+  const char kind = answer.empty() ? ' ' : answer.back();  // it comes last: what has none is not whole
+  if (!answer.empty()) answer.pop_back();
+  if (kind == 'T') return answer;
+  if (kind == 'E') throw Error(answer);
+  throw Error(fmt::format("{}: LLVM gives up: {}", name,
+                          kind == 'F'           ? answer
+                          : WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                                : "without a word"));
+}
+
+// The least .version and target that the module's rows need: see emit() in llvm.h.
+uint64_t flag(const llvm::Module& module, const char* key) {
+  auto* value = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(key));
+  return value ? value->getZExtValue() : 0;
+}
+
+// Sets triple and layout where they are empty, and refuses others than NVPTX's.
+void adopt(llvm::Module& module, const llvm::TargetMachine& machine, std::string_view name) {
+  const llvm::Triple& triple = module.getTargetTriple();
+  if (triple.str().empty())
+    module.setTargetTriple(machine.getTargetTriple());
+  else if (triple.getArch() != llvm::Triple::nvptx64)
+    throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, triple.str()));
+  const std::string own = machine.createDataLayout().getStringRepresentation(),
+                    theirs = module.getDataLayoutStr();
+  if (theirs.empty())
+    module.setDataLayout(own);
+  else if (theirs != own && theirs != kDataLayout)
+    throw Error(fmt::format("{}: its data layout is {}; NVPTX's is {}, and with 32-bit shared pointers {}",
+                            name, theirs, own, kDataLayout));
+}
+
+std::string find_libdevice(const std::string& given, std::string_view wanted, std::string_view name) {
+  std::vector<std::string> places = {given};
+  if (given.empty()) {
+    const char* path = std::getenv("CUDA_PATH");
+    places = {path ? fmt::format("{}/nvvm/libdevice/libdevice.10.bc", path) : "",
+              "/usr/local/cuda/nvvm/libdevice/libdevice.10.bc"};
+  }
+  for (const std::string& place : places)
+    if (!place.empty() && std::filesystem::exists(place)) return place;
+  throw Error(fmt::format(
+      "{}: it calls {}, which is libdevice's, and {}; install a CUDA toolkit, set CUDA_PATH, "
+      "or name the file",
+      name, wanted,
+      given.empty() ? "no libdevice.10.bc is in CUDA_PATH or /usr/local/cuda" : given + " is not there"));
+}
+
+// Links what the module declares of libdevice, and no more.
+void link_libdevice(llvm::Module& module, const std::string& file, std::string_view name) {
+  std::string wanted;
+  for (const llvm::Function& f : module)
+    if (f.isDeclaration() && f.getName().starts_with("__nv_") && !f.use_empty()) {
+      wanted = f.getName().str();
+      break;
+    }
+  if (wanted.empty()) return;
+  const std::string found = find_libdevice(file, wanted, name);
+  llvm::SMDiagnostic problem;
+  std::unique_ptr<llvm::Module> library = llvm::parseIRFile(found, problem, module.getContext());
+  if (!library) throw Error(fmt::format("{}: {} is no bitcode: {}", name, found, problem.getMessage().str()));
+  library->setTargetTriple(module.getTargetTriple());
+  library->setDataLayout(module.getDataLayout());
+  std::vector<std::string> names;
+  for (const llvm::Function& f : *library)
+    if (!f.isDeclaration()) names.push_back(f.getName().str());
+  if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded))
+    throw Error(fmt::format("{}: {} does not link", name, found));
+  for (const std::string& linked : names)
+    if (llvm::Function* f = module.getFunction(linked); f && !f->isDeclaration())
+      f->setLinkage(llvm::Function::InternalLinkage);
+  for (const llvm::Function& f : module)
+    if (f.isDeclaration() && f.getName().starts_with("__nv_") && !f.use_empty())
+      throw Error(fmt::format("{}: it calls {}, which {} does not have", name, f.getName().str(), found));
+}
+
+// Of a module that is this call's own.
+std::string ptx_of(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
+  const isa::Target& target = isa::target(options.target);
+  if (const auto needed = static_cast<isa::Sm>(flag(module, "ptxbuilder.sm"));
+      static_cast<int>(needed) != 0 && !isa::runs_on(needed, target.sm))
+    throw Error(fmt::format("{}: its instructions need {}, but the target is {}", name,
+                            isa::target(needed).name, target.name));
+  const int least = std::max(target.ptx_version, static_cast<int>(flag(module, "ptxbuilder.ptx")));
+  if (options.ptx_version != 0 && options.ptx_version < least)
+    throw Error(fmt::format("{}: .version {} is wanted, but target and instructions need {}", name,
+                            isa::version_text(options.ptx_version), isa::version_text(least)));
+  const int version = options.ptx_version != 0 ? options.ptx_version : least;
+  auto machine = machine_for(target.name, version);
+  const auto features = machine->getMCSubtargetInfo()->getAllProcessorFeatures();
+  if (std::none_of(features.begin(), features.end(),
+                   [&](const llvm::SubtargetFeatureKV& f) { return f.Key == fmt::format("ptx{}", version); }))
+    throw Error(fmt::format("{}: this LLVM has no .version {}", name, isa::version_text(version)));
+  adopt(module, *machine, name);
+  Diagnostics diagnostics(module.getContext());
+  std::string refused;
+  llvm::raw_string_ostream out(refused);
+  if (llvm::verifyModule(module, &out))
+    throw Error(fmt::format("{}: LLVM refuses the module: {}", name, refused));
+  link_libdevice(module, options.libdevice, name);
+  std::string text = print_ptx(*machine, module);
+  diagnostics.check(name);
+  return text;
+}
+
 }  // namespace
 
 std::string generate_ptx(Builder& builder) {
   builder.finish();
   Builder::State& s = builder.state();
-  const Signature& signature = s.signature;
+  std::shared_lock inside(inside_llvm());
+  auto machine = machine_for(s.signature.target, s.signature.ptx_version);
+  Diagnostics diagnostics(s.context);
+  std::string text = print_ptx(*machine, *s.module);
+  diagnostics.check(s.signature.kernel);
+  return text;
+}
 
-  // CodeGenOptLevel::Default: below it the registers of an asm with 128 operands are not coalesced.
-  std::unique_ptr<llvm::TargetMachine> machine(nvptx().createTargetMachine(
-      s.module->getTargetTriple(), signature.target, fmt::format("+ptx{}", signature.ptx_version), {},
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options, Where where) {
+  AtLine line(where);
+  const std::string name = module.getName().str();
+  return in_child(name, options.time_limit,
+                  [&] { return ptx_of(*llvm::CloneModule(module), name, options); });
+}
 
-  std::string problems;
-  s.context.setDiagnosticHandlerCallBack(
-      [](const llvm::DiagnosticInfo* info, void* problems) {
-        if (info->getSeverity() != llvm::DS_Error) return;
-        llvm::raw_string_ostream out(*static_cast<std::string*>(problems));
-        llvm::DiagnosticPrinterRawOStream printer(out);
-        info->print(printer);
-        out << "; ";
-      },
-      &problems);
-
-  llvm::SmallString<65536> text;
-  llvm::raw_svector_ostream out(text);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    throw Error("this LLVM cannot print PTX");
-  passes.run(*s.module);
-  if (!problems.empty()) throw Error(fmt::format("{}: LLVM: {}", signature.kernel, problems));
-  return std::string(text);
+std::string ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options,
+                      Where where) {
+  AtLine line(where);
+  return in_child(name, options.time_limit, [&] {
+    llvm::LLVMContext context;
+    llvm::SMDiagnostic problem;
+    const llvm::MemoryBufferRef buffer(llvm::StringRef(ir.data(), ir.size()), name);
+    std::unique_ptr<llvm::Module> module = llvm::parseIR(buffer, problem, context);
+    if (!module)
+      throw Error(problem.getLineNo() > 0 ? fmt::format("{}:{}:{}: {}, in \"{}\"", name, problem.getLineNo(),
+                                                        problem.getColumnNo() + 1, problem.getMessage().str(),
+                                                        problem.getLineContents().str())
+                                          : fmt::format("{}: {}", name, problem.getMessage().str()));
+    return ptx_of(*module, name, options);
+  });
 }
 
 std::string llvm_version() { return LLVM_VERSION_STRING; }

@@ -1,6 +1,8 @@
-// From a finished Builder to PTX text, by LLVM's NVPTX back end.
+// To PTX text, by LLVM's NVPTX back end: from a finished Builder, or from LLVM's IR as a file has it. Modules
+// in memory: ptxbuilder/llvm.h.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "ptxbuilder/ir/builder.h"
@@ -10,6 +12,22 @@ namespace ptxbuilder {
 // Finishes the kernel where that is not done yet. The text's .version is the least that its instructions
 // need. Safe on many threads at once, each with its own kernel. Throws Error with LLVM's diagnostics.
 std::string generate_ptx(Builder& builder);
+
+// How a module of somebody else's becomes PTX.
+struct ModuleOptions {
+  std::string target = "sm_90a";
+  int ptx_version = 0;  // ten times the .version; 0 for the least that the target and the module's rows need
+  std::string libdevice =
+      {};  // a file; else CUDA_PATH and /usr/local/cuda are searched, where a module needs it
+  // Of code generation, which runs in a child process, because LLVM ends a process over IR that it cannot
+  // select.
+  std::chrono::milliseconds time_limit = std::chrono::seconds(120);
+};
+
+// The PTX of a module in LLVM's IR, text (.ll) or bitcode; `name` is what errors call it. Throws Error: with
+// line and column for text that does not parse, and as generate_ptx(llvm::Module&) of ptxbuilder/llvm.h does.
+std::string ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
+                      Where where = Where::here());
 
 // "22.1.8"
 std::string llvm_version();

@@ -22,11 +22,6 @@ Builder* current_builder() {
   return open_builders.empty() ? nullptr : open_builders.back()->load();
 }
 
-// NVPTX's own, but for shared pointers of 32 bits. Code generation takes the module's layout: LLVM's option
-// for short pointers, which holds for a whole process, need not be set.
-constexpr const char* kDataLayout =
-    "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
-
 // Makes a builder the current one, on whichever thread it is finished.
 class CurrentScope {
  public:

@@ -82,6 +82,11 @@ void check_is_ours(const Builder::State& state, llvm::Value* value, Where where)
 // "u32", "smem", "tensor map": a value's type in the author's words.
 std::string describe(llvm::Type* type);
 
+// NVPTX's own, but for shared pointers of 32 bits. Code generation takes the module's layout: LLVM's option
+// for short pointers, which holds for a whole process, need not be set.
+inline constexpr const char* kDataLayout =
+    "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
+
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").
 inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3, kSharedClusterSpace = 7;
 

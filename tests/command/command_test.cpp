@@ -32,7 +32,7 @@ struct Folder {
 TEST_CASE("help is everywhere") {
   for (const char* words :
        {"ptxb --help", "ptxb run --help", "ptxb run gemm_warp_specialized --help", "ptxb emit hello --help",
-        "ptxb cache --help", "ptxb isa --help", "ptxb sim --help", "ptxb tma --help",
+        "ptxb cache --help", "ptxb compile --help", "ptxb isa --help", "ptxb sim --help", "ptxb tma --help",
         "gemm_warp_specialized --help", "saxpy --help"}) {
     CAPTURE(words);
     Ran ran = run(words);
@@ -110,6 +110,24 @@ TEST_CASE("a ptxas that is named has to be there, and PTX alone takes none") {
   CHECK(none.code == 0);
   CHECK(fs::exists(folder.path / "saxpy.ptx"));
   CHECK_FALSE(fs::exists(folder.path / "saxpy.cubin"));
+}
+
+TEST_CASE("compile: a module of LLVM's IR from a file or standard input") {
+  Folder folder;
+  const std::string good = folder.str("good.ll"), bad = folder.str("bad.ll"), out = folder.str("out");
+  std::ofstream(good) << "define ptx_kernel void @k(ptr %p) {\n  store i32 7, ptr %p\n  ret void\n}\n";
+  std::ofstream(bad) << "define ptx_kernel void @k(ptr %p) {\n  store i32 7, i32 %p\n  ret void\n}\n";
+  Ran written = run(fmt::format("ptxb compile {} --ptx --json -o {}", good, out));
+  CHECK(written.code == 0);
+  CHECK(nlohmann::json::parse(written.output)["files"][0] == out + "/good.ptx");
+  CHECK(fs::exists(out + "/good.ptx"));
+  CHECK(run(fmt::format("ptxb compile - --ptx -o {}", out), fmt::format("cat {} |", good)).code == 0);
+  CHECK(fs::exists(out + "/stdin.ptx"));
+  Ran refused = run(fmt::format("ptxb compile {} --ptx -o {}", bad, out));
+  CHECK(refused.code == 1);
+  CHECK(contains(refused, "bad.ll:2:20: '%p' defined with type 'ptr' but expected 'i32'"));
+  CHECK(run("ptxb compile").code == 2);
+  CHECK(contains(run("ptxb compile nowhere.ll"), "nowhere.ll: cannot be read"));
 }
 
 TEST_CASE("an unknown device is refused") {
