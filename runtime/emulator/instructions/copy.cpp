@@ -96,25 +96,25 @@ void execute_commit(Warp& w, Lanes lanes) {
   for_lanes(lanes, [&](int lane) { ++w.bulk_of(static_cast<uint32_t>(lane)).open; });
 }
 
-struct BulkWait {
-  int64_t n;  // groups that may be left
-  bool read;  // only until they have read their sources
+struct BulkWaitGroup {
+  WaitGroup group;
+  bool read;  // only until the copies have read their sources
 };
 
-void execute_wait(Warp& w, const BulkWait& x, Lanes lanes) {
+void execute_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
   bool wait = false;
   for_lanes(lanes, [&](int lane) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
     if (at == w.bulk.end()) return;
     const auto& left = x.read ? at->second.reading : at->second.writing;
-    const int64_t target = int64_t{at->second.open} - 1 - x.n;
+    const int64_t target = int64_t{at->second.open} - 1 - x.group.n;
     wait |= !left.empty() && left.begin()->first <= target;
   });
   if (wait) return w.retry(Wait::bulk);
   for_lanes(lanes, [&](int lane) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
     if (at == w.bulk.end()) return;
-    const int64_t target = int64_t{at->second.open} - 1 - x.n;
+    const int64_t target = int64_t{at->second.open} - 1 - x.group.n;
     if (target > 0) w.knowledge.seen.raise(at->second.actor, static_cast<uint32_t>(target));
   });
 }
@@ -123,7 +123,7 @@ void decode_wait(Decode& d) {
   const bool read = d.take("read");
   d.done();
   d.expect(1, 1);
-  d.run<execute_wait>({take_group_count(d), read});
+  d.run<execute_wait>({take_wait_group(d), read});
 }
 
 // --- bulk copies that are no tensors ---
@@ -314,11 +314,7 @@ void wait_for_copies(Warp& w, uint32_t last) {
   if (last > 0) w.knowledge.seen.raise(w.copy_actor, last);
 }
 
-struct CpWaitGroup {
-  int64_t n;  // groups that may be left
-};
-
-void execute_cp_wait_group(Warp& w, const CpWaitGroup& x, Lanes) {
+void execute_cp_wait_group(Warp& w, const WaitGroup& x, Lanes) {
   const int64_t group = static_cast<int64_t>(w.copy_groups.size()) - 1 - x.n;
   wait_for_copies(w, group < 0 ? 0 : w.copy_groups[static_cast<size_t>(group)]);
 }
@@ -393,7 +389,7 @@ void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes_in_all,
 void add_copy(DecodeTable& t) {
   t["cp.async"] = decode_cp_async;
   t["cp.async.commit_group"] = [](Decode& d) { d.run<execute_cp_commit>(); };
-  t["cp.async.wait_group"] = [](Decode& d) { d.run<execute_cp_wait_group>({take_group_count(d)}); };
+  t["cp.async.wait_group"] = [](Decode& d) { d.run<execute_cp_wait_group>(take_wait_group(d)); };
   t["cp.async.wait_all"] = [](Decode& d) { d.run<execute_cp_wait_all>(); };
   t["cp.async.mbarrier.arrive"] = [](Decode& d) {
     const bool noinc = d.take("noinc");

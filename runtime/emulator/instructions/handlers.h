@@ -36,11 +36,14 @@ void ternary(Warp& w, const Ternary& x, Lanes lanes) {
   each_lane(lanes, Op{}, w.at<D>(x.d), w.at<A>(x.a), w.at<B>(x.b), w.at<C>(x.c));
 }
 
-// N of a wait_group: how many groups may be left.
-inline int64_t take_group_count(Decode& d) {
+// wait_group N: until at most the last n groups are not done.
+struct WaitGroup {
+  int64_t n;
+};
+inline WaitGroup take_wait_group(Decode& d) {
   const int64_t n = d.immediate(0);
   if (n < 0) d.refuse("it leaves " + std::to_string(n) + " groups; 0 or more are possible");
-  return n;
+  return {n};
 }
 
 // Calls f with a value of the C++ integer type of `type`; refuses others.

@@ -173,7 +173,10 @@ void execute_carry(Warp& w, const ExtendedPrecision& x, Lanes lanes) {
 }
 
 void decode_carry(Decode& d, Extended op, bool carry_in) {
-  ExtendedPrecision x{no_register, no_register, no_register, no_register, op, carry_in, d.take("cc")};
+  ExtendedPrecision x{};
+  x.op = op;
+  x.carry_in = carry_in;
+  x.carry_out = d.take("cc");
   Type type = d.take_type();
   d.require(bytes(type) == 4 || bytes(type) == 8);
   const size_t operands = has_product(op) ? 4 : 3;

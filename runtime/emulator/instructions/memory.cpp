@@ -8,7 +8,7 @@ namespace {
 
 struct MemoryAccess {
   AddressOperand address;
-  RegisterList data;       // none where an element of a vector is _
+  RegisterList data;       // each is none where the vector has _
   uint8_t register_bytes;  // of each, at least those of an element
   Space space;
   bool orders;  // .volatile, .relaxed, .acquire, .release

@@ -245,13 +245,9 @@ void execute_commit(Warp& w, Lanes) {
   w.cluster().changed();
 }
 
-struct WgmmaWait {
-  int64_t n;  // groups that may be left
-};
-
 // A warp's wait covers the whole warpgroup, since wgmma is the warpgroup's: one warp may release a stage for
 // all.
-void execute_wait(Warp& w, const WgmmaWait& x, Lanes) {
+void execute_wait(Warp& w, const WaitGroup& x, Lanes) {
   w.require_converged();
   const int64_t target = int64_t{w.wgmma_committed} - x.n;
   if (target > 0)
@@ -358,7 +354,7 @@ void add_wgmma(DecodeTable& t) {
   };
   t["wgmma.wait_group"] = [](Decode& d) {
     take_sync(d);
-    d.run<execute_wait>({take_group_count(d)});
+    d.run<execute_wait>(take_wait_group(d));
   };
 }
 
