@@ -178,11 +178,12 @@ struct ConvertPair {
 void execute_cvt_pair(Warp& w, const ConvertPair& x, Lanes lanes) {
   const Type to = x.to;
   const float *high = w.at<float>(x.a), *low = w.at<float>(x.b);
-  for_lanes(lanes, [&, m = x.modifiers](int k) {
-    auto one = [&](float value, Type type) -> uint32_t {
-      if (type == Type::bf16 && m == Modifiers{}) return to_bf16(value);
-      return static_cast<uint32_t>(from_real(static_cast<double>(value), type, m));
-    };
+  const bool plain = x.modifiers == Modifiers{};
+  auto one = [&](float value, Type type) -> uint32_t {
+    if (type == Type::bf16 && plain) return to_bf16(value);
+    return static_cast<uint32_t>(from_real(static_cast<double>(value), type, x.modifiers));
+  };
+  for_lanes(lanes, [&](int k) {
     if (to == Type::f16x2 || to == Type::bf16x2) {
       Type half = to == Type::f16x2 ? Type::f16 : Type::bf16;
       w.at<uint32_t>(x.d)[k] = one(high[k], half) << 16 | one(low[k], half);

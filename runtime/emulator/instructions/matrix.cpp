@@ -21,6 +21,7 @@ template <bool store>
 void execute_rows(Warp& w, const MatrixAccess& x, Lanes) {
   w.require_converged();
   const auto registers = w.listed(x.r);
+  const bool trans = x.trans;
   for (size_t m = 0; m < registers.size(); ++m) {
     uint16_t* data = w.at<uint16_t>(registers[m]);
     for (int row = 0; row < 8; ++row) {
@@ -34,7 +35,7 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes) {
       std::byte* place = w.place(address, 16, x.space, lane, owner, offset);
       if (owner) w.touch(*owner, offset, 16, store, lane);
       for (int k = 0; k < 8; ++k) {
-        const int holder = x.trans ? k * 4 + row / 2 : row * 4 + k / 2, part = x.trans ? row % 2 : k % 2;
+        const int holder = trans ? k * 4 + row / 2 : row * 4 + k / 2, part = trans ? row % 2 : k % 2;
         if constexpr (store)
           std::memcpy(place + 2 * k, &data[2 * holder + part], 2);
         else
