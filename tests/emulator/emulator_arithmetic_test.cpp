@@ -199,6 +199,9 @@ TEST_CASE("emulator: integer instructions") {
     });
     check("setp.lt.s32 %p1, %r1, %r2; setp.hi.and.u32 %p0, %r1, %r3, !%p1;", "%p0", v,
           [](auto a, auto b, auto c) { return uint64_t{u32(a) > u32(c) && !(s32(a) < s32(b))}; });
+    // The predicate that is combined is one of the results.
+    check("setp.gt.u32 %p1, %r3, 31; setp.lt.and.s32 %p1|%p0, %r1, %r2, %p1;", "%p0", v,
+          [](auto a, auto b, auto c) { return uint64_t{s32(a) >= s32(b) && u32(c) > 31}; });
     check("setp.eq.s32 %p1, %r1, %r2; selp.b32 %r0, %r1, %r3, %p1;", "%r0", v,
           [](auto a, auto b, auto c) { return u32(u32(a) == u32(b) ? a : c); });
     check("slct.u32.s32 %r0, %r1, %r2, %r3;", "%r0", v,

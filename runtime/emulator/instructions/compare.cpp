@@ -114,12 +114,19 @@ struct SetPredicate {
   Comparison comparison;
 };
 
+// c may be p or q: it is read before either is written.
+void set_predicates(Warp& w, const SetPredicate& x, Lanes lanes, Lanes of_p, Lanes of_q) {
+  of_p = combine(w, x.comparison, of_p);
+  of_q = combine(w, x.comparison, of_q);
+  w.set_predicate(x.p, lanes, of_p);
+  w.set_predicate(x.q, lanes, of_q);
+}
+
 template <class T>
 void execute_setp(Warp& w, const SetPredicate& x, Lanes lanes) {
   const Comparison& c = x.comparison;
   const Lanes result = compared(w.at<T>(c.a), w.at<T>(c.b), c.relation);
-  w.set_predicate(x.p, lanes, combine(w, c, result));
-  if (x.q != no_register) w.set_predicate(x.q, lanes, combine(w, c, ~result));
+  set_predicates(w, x, lanes, result, ~result);
 }
 
 template <class T>
@@ -131,8 +138,7 @@ void execute_setp_pair(Warp& w, const SetPredicate& x, Lanes lanes) {
       a[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.a)[k] >> (16 * half));
       b[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.b)[k] >> (16 * half));
     }
-  w.set_predicate(x.p, lanes, combine(w, c, compared(a[0], b[0], c.relation)));
-  w.set_predicate(x.q, lanes, combine(w, c, compared(a[1], b[1], c.relation)));
+  set_predicates(w, x, lanes, compared(a[0], b[0], c.relation), compared(a[1], b[1], c.relation));
 }
 
 // As setp into a register: 1.0 or all ones.
