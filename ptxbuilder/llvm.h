@@ -1,5 +1,5 @@
-// Rows in anybody's LLVM module: for a compiler that has an llvm::IRBuilder of its own. LLVM's types are
-// named here alone, of all installed headers, and only as pointers.
+// Emits rows into any LLVM module, for compilers that have an llvm::IRBuilder of their own. Like all
+// installed headers, this one only forward-declares LLVM's classes, and includes none of LLVM's headers.
 #pragma once
 
 #include "ptxbuilder/compile/codegen.h"
@@ -12,8 +12,8 @@ class Module;
 
 namespace ptxbuilder {
 
-// What stands in a hole that reads: a value, the values of a list, named registers in their place, or a
-// number.
+// What fills a hole that the instruction reads: a value, the values of a list, named registers instead of
+// values, or a number.
 struct LlvmArgument : Argument {
   LlvmArgument(llvm::Value* value) : Argument(Value(value)) {}  // NOLINT: each of them is an argument
   LlvmArgument(const std::vector<llvm::Value*>& list)           // NOLINT
@@ -22,22 +22,23 @@ struct LlvmArgument : Argument {
   LlvmArgument(detail::HostInteger auto number) : Argument(int64_t{number}) {}  // NOLINT
 };
 
-// Emits one instruction where the IRBuilder stands, and yields its results in the row's order, lists
-// flattened. The row is one of isa/rows.h, or the caller's own. `guard`, an i1, lets the instruction run
-// where it is true; a row with results takes none.
+// Emits one instruction at the IRBuilder's insertion point, and returns its results in the row's order,
+// lists flattened. The row is one of isa/rows.h, or the caller's own. With `guard`, an i1, the instruction
+// runs only where the guard is true. A row with an operand that is only written takes no guard.
 //
-// Values have the LLVM type of the operand's class: i1 for pred; i16, i32, i64 and the floating types by
-// width, of which b16, b32 and b64 take any of that width; ptr addrspace(3) for smem, addrspace(7) for
-// cluster, addrspace(1) for gmem, and ptr for generic and tmap. Shared addresses are given to PTX in 32 bits,
-// whatever width the module's data layout has for them. An integer constant is printed as a number.
+// Values have the LLVM type of the operand's class: i1 for pred; i16, i32 or i64 for an integer; half,
+// bfloat, float or double for a floating-point number; ptr addrspace(3) for smem, addrspace(7) for cluster,
+// addrspace(1) for gmem, and ptr for generic and tmap. b16, b32 and b64 take any of these types of their
+// width. PTX gets shared addresses in 32 bits, whatever their width in the module's data layout. An integer
+// constant is printed as a number.
 //
-// The module remembers the highest .version and target that its rows need, in the module flags
-// "ptxbuilder.ptx" and "ptxbuilder.sm", which linking keeps.
+// The module flags "ptxbuilder.ptx" and "ptxbuilder.sm" hold the highest .version and target that the rows
+// of the module need. When modules are linked, the higher value is kept.
 //
-// Throws Error that names row, operand and what to do, and then has emitted nothing: for another number or
-// type of operands, a number out of bounds, a value of another LLVMContext or function, a guard where a
-// result would be undefined, an IRBuilder that stands nowhere or behind a terminator, and a row above the
-// function's "target-cpu", where it has that attribute.
+// Throws Error that names the row, the operand and what to do, and emits nothing, in these cases: a wrong
+// number or type of operands, a number out of bounds, a value of another LLVMContext or function, a guard
+// where a result would be undefined, an IRBuilder that has no insertion point or is behind a terminator,
+// and a row that needs more than the function's "target-cpu", if it has that attribute.
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard = nullptr,
                                Where where = Where::here());

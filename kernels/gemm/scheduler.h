@@ -9,13 +9,14 @@
 
 namespace ptxbuilder::kernels {
 
-// Clusters of 1 to 8 CTAs, each with an SM to itself, that run at once on a GPU of `multiprocessors` SMs. Of
-// more than two fewer fit than there are SMs for, since a cluster lies within one GPC: 30 of four on an H100
-// (cuOccupancyMaxActiveClusters).
+// How many clusters of `ctas` CTAs (1 to 8) run at once on a GPU of `multiprocessors` SMs, if each CTA has
+// an SM to itself. A cluster lies within one GPC, so of clusters of more than two CTAs, fewer fit than
+// there are SMs for: 30 clusters of four on an H100 (cuOccupancyMaxActiveClusters).
 int active_clusters(int ctas, int multiprocessors);
 
-// CTAs along x and y of the grid on `multiprocessors` SMs: as many clusters as fit at once, but no more than
-// there are tiles; with stream-K, no more than kStreamShares for each tile, and kStreamCtas in all.
+// The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no
+// more than there are tiles. With stream-K, there are at most kStreamShares CTAs for each tile, and at most
+// kStreamCtas in all.
 inline constexpr int kStreamShares = 8;
 inline constexpr int kStreamCtas = hopper::multiprocessors;
 struct GemmGrid {
@@ -27,30 +28,31 @@ GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, 
 struct Work {
   u32 x, y;  // where the tile begins: wgmma's rows and columns of the output
   std::optional<u32> batch;
-  u32 first, last;  // the stages from `first` up to, not with, `last`; of a tile's share there may be none
-  u32 tile;         // where tiles are divided: its number in the order of all
+  u32 first, last;  // the tile's stages from `first` to `last` - 1; a share of a tile may have none
+  u32 tile;         // if tiles are divided: the tile's number in the order of all tiles
 };
 
 // Says what each CTA of the grid does, in a kernel with the clusters that the tile names. Every role that
-// asks is told the same work in the same order. Tiles of all batches lie one below the other, whole clusters
-// of each.
+// asks is told the same work in the same order. The tiles of all batches lie one below the other, and each
+// batch is rounded up to whole clusters.
 class TileScheduler {
  public:
-  // Of `batches` products where the operation has batches.
+  // `batches` is how many products there are, if the operation has batches.
   TileScheduler(const GemmOperation& operation, const GemmTile& tile, u32 m, u32 n, u32 k,
                 const std::optional<u32>& batches);
 
   // Stages of a tile.
   u32 depth() const { return depth_; }
-  // Stages of all that this CTA does, all turns together, where tiles are not divided. It is the same for all
-  // CTAs of a cluster.
+  // The stages of all tiles that this CTA does, in all turns together, if tiles are not divided. The number
+  // is the same for all CTAs of a cluster.
   u32 stages_of_cta() const;
 
-  // Runs `body` for what this CTA does; where tiles are not divided, for what is `turn`'s of it.
+  // Runs `body` for each piece of this CTA's work; if tiles are not divided, only for the pieces that
+  // belong to `turn`.
   void each_work(Turn turn, const std::function<void(const Work&)>& body) const;
 
-  // Runs `body` for each CTA that does the rest of a tile of which this one does the beginning, in the order
-  // of their stages. With stream-K alone.
+  // Runs `body` for each other CTA that does stages of a tile which this CTA begins, in the order of the
+  // stages. Only for stream-K.
   void each_cta_behind(const Work& work, const std::function<void(u32 cta)>& body) const;
 
  private:
@@ -73,10 +75,10 @@ class TileScheduler {
   GemmTile tile_;
   Axis x_, y_;
   bool batched_;
-  u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // tiles: of one batch, and of all
+  u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ is of all batches
   u32 depth_ = 0;
-  u32 divided_ = 0;  // with stream-K: tiles that are divided, the first ones
-  u64 shared_ = 0;   // and the stages of these, of which each CTA has as many
+  u32 divided_ = 0;  // with stream-K: how many tiles, from the first on, are divided
+  u64 shared_ = 0;   // and the stages of these tiles, which the CTAs share equally
 };
 
 }  // namespace ptxbuilder::kernels

@@ -9,8 +9,9 @@
 
 namespace ptxbuilder {
 
-// Finishes the kernel where that is not done yet. The text's .version is the least that its instructions
-// need. Safe on many threads at once, each with its own kernel. Throws Error with LLVM's diagnostics.
+// Finishes the kernel if that has not been done yet. The text's .version is the lowest that its target and
+// instructions allow. Safe on many threads at once, each with its own kernel. Throws Error with LLVM's
+// diagnostics.
 std::string generate_ptx(Builder& builder);
 
 // How a module of somebody else's becomes PTX.

@@ -1,6 +1,6 @@
-// From a row to one call of inline asm, as LLVM writes it: text, constraints and effects. Nothing here needs
-// LLVM, so any IR that has LLVM's inline asm can emit what lower() says (LLVM Language Reference, "Inline
-// Assembler Expressions").
+// Turns a row into one call of inline asm in LLVM's terms: text, constraints and effects. Nothing here
+// needs LLVM, so any IR that has LLVM's inline asm can emit what lower() returns (LLVM Language Reference,
+// "Inline Assembler Expressions").
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@
 
 namespace ptxbuilder {
 
-// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold what must not be moved,
-// copied or spilled behind the author's back, as wgmma accumulators.
+// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold what must not be
+// moved, copied or spilled behind the author's back, such as wgmma accumulators.
 struct Registers {
   std::string base;
   int first = 0, count = 0;
@@ -26,8 +26,8 @@ struct Registers {
 
 namespace ptxbuilder::isa {
 
-// What fills a hole that reads: values of the caller's IR, of which the asm has a register each; named
-// registers in their place; or a number, of which the asm has the digits.
+// What fills a hole that the instruction reads: values of the caller's IR, for each of which the asm has a
+// register; named registers instead of values; or a number, which the asm spells out.
 struct ValueCount {
   int count = 1;
 };
@@ -45,20 +45,20 @@ struct InlineAsm {
     int item;
     Class cls;
   };
-  std::vector<Register> results;  // what the call yields: a struct of them where there are several
-  std::vector<Register>
-      arguments;  // what it takes, in order: what is read, the guard, what is read and written
+  std::vector<Register> results;  // what the call returns: a struct of them if there are several
+  // What the call takes, in this order: what is only read, the guard, what is read and written.
+  std::vector<Register> arguments;
 
-  // The call stays where it is, in order, never duplicated: sideeffect, convergent, and ~{memory} is among
-  // the constraints. Else its results depend on its arguments alone: memory(none), willreturn. Both are
-  // nounwind.
+  // Whether the call must stay where it is, in order, and never be duplicated. It is then sideeffect and
+  // convergent, and ~{memory} is among the constraints. Otherwise its results depend on its arguments
+  // alone, and it is memory(none) and willreturn. Either way it is nounwind.
   bool stays;
 };
 
-// Lowers one instruction. `fillings` are those of the operands that read, in the row's order; with `guarded`,
-// it runs where a predicate holds, which is an argument more. Throws Error that names row, operand and rule:
-// for another number of fillings or of registers, a number out of bounds, a number where the row takes a
-// register only, and for a guard where a result would be undefined.
+// Lowers one instruction. `fillings` are those of the operands that are read, in the row's order. If it is
+// `guarded`, it runs only where a predicate is true; the predicate is one more argument. Throws Error that
+// names the row, the operand and the rule: for a wrong number of fillings or registers, a number out of
+// bounds, a number where the row takes only a register, and a guard where a result would be undefined.
 InlineAsm lower(const Row& row, std::span<const Filling> fillings, bool guarded = false);
 
 // "mbarrier_init: operand 'bar' WHAT, in "mbarrier.init...""

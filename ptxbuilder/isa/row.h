@@ -2,10 +2,10 @@
 //
 //   "mbarrier.try_wait.parity.shared::cta.b64 {done:=pred}, [{bar:smem}], {parity:u32};"
 //
-// A hole is {name:class}: `:` reads, `:=` writes, `:+` reads and writes; {name} is the same operand once
-// more.
-// `{{` and `}}` are braces. A class may be a list, printed in braces, as f32x4; an immediate bounds its
-// values, as imm<24..256/8> (least, greatest, step).
+// A hole is {name:class} for an operand that is read, {name:=class} for one that is written, and
+// {name:+class} for one that is both. {name} stands for the same operand again. `{{` and `}}` are braces. A
+// class may be a list, printed in braces, such as f32x4; an immediate bounds its values, as in
+// imm<24..256/8> (least, greatest, step).
 #pragma once
 
 #include <array>
@@ -70,8 +70,7 @@ struct Operand {
 // What the compiler may do with an instruction.
 enum class Effect : uint8_t {
   pure,    // its results depend on its operands alone: may be moved, merged or dropped
-  memory,  // it synchronizes, or touches memory or named registers: stays where it is, in order, never
-           // duplicated
+  memory,  // it synchronizes, or touches memory or named registers: may not be moved or duplicated
 };
 
 // A place in the syntax that an operand fills.
@@ -99,8 +98,9 @@ struct Operands {
   }
 };
 
-// Finds the holes of a syntax line. Throws a `const char*` that says what is wrong: in a row, which is parsed
-// while the library is compiled, that is a compile error; text that comes at run time goes through parse_at.
+// Finds the holes of a syntax line. Throws a `const char*` that says what is wrong. Rows are parsed while
+// the library is compiled, so in a row that is a compile error; text that is known only at run time goes
+// through parse_at.
 constexpr Operands parse(std::string_view syntax);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
@@ -108,10 +108,10 @@ struct Row {
   std::string_view name;    // the C++ function: the mnemonic with dots as underscores
   std::string_view syntax;  // one instruction, ending in a semicolon
   Effect effect = Effect::memory;
-  int ptx_version = 0;  // ten times the least .version
-  Sm sm = Sm::sm_75;    // the least target
-  std::string_view intrinsic =
-      {};  // LLVM's intrinsic that prints this instruction, where that is preferred to asm
+  int ptx_version = 0;  // ten times the lowest .version
+  Sm sm = Sm::sm_75;    // the lowest target
+  // LLVM's intrinsic that prints this instruction, if it is preferred to asm.
+  std::string_view intrinsic = {};
   Operands operands = parse(syntax);
 
   // The instruction without its operands: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
@@ -119,7 +119,8 @@ struct Row {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
-  // Whether an operand of an integer class may be a number in the text: packed sources of cvt are registers.
+  // Whether an operand of an integer class may be a number in the text. The packed sources of a cvt must be
+  // registers.
   constexpr bool takes_numbers() const {
     return !(mnemonic().starts_with("cvt.") && mnemonic().ends_with("x2"));
   }
@@ -223,7 +224,7 @@ constexpr Operands parse(std::string_view syntax) {
     if (close == std::string_view::npos) throw "a hole is not closed: write {{ for a brace";
     std::string_view text = syntax.substr(i + 1, close - i - 1);
     size_t number = operands.find(text);
-    if (number == operands.count) {  // not one that is known by its name
+    if (number == operands.count) {  // not the name of an earlier operand
       Operand operand = detail::parse_hole(text);
       if (operands.find(operand.name) != operands.count)
         throw "two holes have the same name: write {name} for the same operand once more";

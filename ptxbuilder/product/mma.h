@@ -84,7 +84,7 @@ void wgmma_group(const std::function<void()>& body, Where where = Where::here())
 void wgmma_wait(int pending, Where where = Where::here());
 
 namespace detail {
-// A view as wgmma reads it. Throws Error that begins with `what`, as "mma: A".
+// A view as wgmma reads it. Throws Error that begins with `what`, such as "mma: A".
 WgmmaOperand operand_of(const TileView& view, std::string_view what);
 }  // namespace detail
 

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 
 struct StoreOptions {
-  // The tensor's rows are the tile's columns: D^T is stored, as when the operands were exchanged.
+  // The tensor's rows are the tile's columns: D^T is stored, as is needed when the operands were exchanged.
   bool transposed = false;
   // Staging buffers of each warpgroup, 1 or 2. With one, writing waits for the copy before it.
   int buffers = 2;
@@ -82,8 +82,8 @@ void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOpti
 }
 
 // A store that runs beside the products of the next tile. take() rounds a tile into registers of its own,
-// after which the next products may begin. Each step() stores a part of it; call it while wgmmas run. It is
-// for 16-bit types; 64 rows x 256 columns take 64 registers a thread.
+// after which the next products may begin. Each step() stores a part of the tile; call it while wgmmas run.
+// Only 16-bit types are possible; 64 rows x 256 columns take 64 registers a thread.
 //   DeferredStore out(DType::bf16, D, {64, 256});
 //   for each tile: { ...; wgmma_group(...); out.step(0); wgmma_wait(0); ...; out.take(acc, m, n); }
 //   out.finish();
@@ -97,12 +97,12 @@ class DeferredStore {
   int steps() const;
   void step(int i, Where where = Where::here());
 
-  // For the box at row m, column n.
+  // Takes a tile that is to be stored to the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
   // Call it between two calls of take(), after all steps: the steps that follow do nothing.
   void skip(Where where = Where::here());
-  // Makes all steps of the last tile.
+  // Runs all steps of the last tile.
   void finish(Where where = Where::here());
 
  private:

@@ -1,4 +1,5 @@
-// Register tiles from and to shared and global memory, in the widest accesses that the layout allows.
+// Loads and stores register tiles from and to shared and global memory, in the widest accesses that the
+// layout allows.
 #pragma once
 
 #include "ptxbuilder/ir/global_tensor.h"
@@ -8,7 +9,8 @@ namespace ptxbuilder {
 
 namespace detail {
 
-// `memory` is (row, column) -> element from `start`, which is aligned to the swizzle's pattern.
+// `memory` maps (row, column) to an element, counted from `start`, which is aligned to the swizzle's
+// pattern.
 TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout);
 void store_shared(smem start, const ComposedLayout& memory, const TileValues& x);
 

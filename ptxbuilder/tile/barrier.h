@@ -35,12 +35,12 @@ class Barriers {
 void barrier_wait(smem barrier, u32 parity, Where where = Where::here());
 
 // What the first wait on a barrier does when nobody has arrived yet: it waits for phase 0, or it passes, as
-// a producer's wait for a stage that is empty from the start.
+// the producer's wait for a stage must, since every stage is empty at the start.
 enum class FirstWait : uint8_t { waits, passes };
 
 // Which phase of each of up to 32 barriers this thread waits for next: one register, with the parity of
-// each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a barrier
-// cannot tell a phase from the one two later.
+// each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a parity is
+// the same for a phase and for the one that comes two phases later.
 class Phases {
  public:
   explicit Phases(const Barriers& barriers, FirstWait first = FirstWait::waits, Where where = Where::here());
@@ -48,7 +48,7 @@ class Phases {
   // Waits until the phase has completed. The next wait is for the phase after it.
   void wait(u32 index, Where where = Where::here());
   // Goes on to the next phase without waiting. Call it when another thread has seen the phase complete, and
-  // the two have met at a barrier of threads since.
+  // the two threads have since met at a barrier such as sync_threads().
   void skip(u32 index, Where where = Where::here());
   // The parity of the phase that the next wait is for.
   u32 parity(u32 index, Where where = Where::here()) const;
@@ -64,11 +64,12 @@ class Phases {
 // role that calls arrive(), in all CTAs in line. CTAs meet before they end.
 class ClusterBarriers : public Barriers {
  public:
-  // Call Kernel::cluster before. Throws Error when nobody arrives.
+  // Call Kernel::cluster() first. If nothing calls arrive(), finishing the kernel throws Error.
   ClusterBarriers(Kernel& kernel, int count, ClusterAxes axes, const std::string& name = "cluster barrier",
                   Where where = Where::here());
 
-  // All threads of a warp call it. Whoever has waited, in any of the CTAs, sees what they did before.
+  // All threads of a warp call this. Once a thread of any of the CTAs has waited, it sees what the warp's
+  // threads did before they arrived.
   void arrive(u32 index, Where where = Where::here());
 
   // CTAs whose arrivals complete a phase of one barrier.

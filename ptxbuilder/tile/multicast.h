@@ -1,4 +1,5 @@
-// CTAs of a cluster that share a load or meet at a barrier: those along some axes, and what names them.
+// CTAs of a cluster that share a load or meet at a barrier: those along some axes, their ranks, and the
+// masks that name them.
 #pragma once
 
 #include "ptxbuilder/ir/index.h"
@@ -9,15 +10,16 @@ namespace ptxbuilder::detail {
 // The groups of the kernel's clusters along the axes.
 MulticastGroups multicast_groups(ClusterAxes axes);
 
-// What this CTA is to its group.
+// This CTA as a member of its group.
 struct GroupMember {
-  Index place;  // the first of the axes innermost
-  u16 mask;     // bit `rank` of each CTA
+  Index place;  // its number in the group, the first of the axes innermost
+  u16 mask;     // of the group: for each of its CTAs, the bit whose number is the CTA's rank
 };
 GroupMember group_member(const MulticastGroups& groups);
 
-// The CTAs in line with this one along the axes, itself included: those that differ from it along one of them
-// alone. How many there are, and the rank of the i-th, those along the first of the axes first.
+// The CTAs in line with this one along the axes: itself, and those that differ from it along only one of
+// the axes. ctas_in_line() is how many there are, and rank_in_line() is the rank of the i-th. The CTAs
+// along the first of the axes come first.
 int ctas_in_line(ClusterAxes axes);
 u32 rank_in_line(ClusterAxes axes, u32 i);
 

@@ -25,8 +25,8 @@ class Stage {
 
   u32 index_;
   smem full_;
-  std::shared_ptr<const detail::Ring> ring_;  // that it is of
-  std::optional<pred> refilled_;  // of a consumer's: whether the producer waits for it to come back
+  std::shared_ptr<const detail::Ring> ring_;  // that the stage belongs to
+  std::optional<pred> refilled_;  // of a consumer's stage: whether the producer waits to get it back
   std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
   std::shared_ptr<bool> released_;
 };
@@ -78,8 +78,8 @@ class Consumer {
   pred refilled(int behind) const;
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
-  std::optional<Var<pred>> seen_full_;  // the next stage, by peek()
-  std::optional<Var<s32>> refills_;     // of stages from the next one on, where `total` is known
+  std::optional<Var<pred>> seen_full_;  // whether peek() has found the next stage full
+  std::optional<Var<s32>> refills_;     // stages, from the next one on, to be filled again; needs `total`
   u32 peer_;                            // the CTA that this lane releases to
   std::shared_ptr<bool> late_;          // whether release_last() was called
 };
@@ -126,8 +126,8 @@ class Pipeline {
 // A warpgroup's place among those that go one after the other.
 class WarpgroupTurn {
  public:
-  // All threads of the warpgroup call these alternately: wait() until the warpgroup
-  // before has passed, then pass().
+  // All threads of the warpgroup call these alternately: first wait(), which returns when the warpgroup
+  // before it has passed, and then pass().
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
 
@@ -139,9 +139,9 @@ class WarpgroupTurn {
   Var<u32> parity_;
 };
 
-// Lets the warpgroups of a role go one after the other, from 0 on and round again. Consumers that take
-// tiles in turn need this: one that waits for stages long before they are filled could mistake an older
-// phase of a barrier for its own.
+// Lets the warpgroups of a role take turns, from warpgroup 0 to the last and then from 0 again. Consumers
+// that take tiles in turn need this: one that waits for stages long before they are filled could mistake an
+// older phase of a barrier for its own.
 class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());
@@ -149,7 +149,7 @@ class Turns {
   WarpgroupTurn of(u32 warpgroup) const { return {turns_, warpgroup}; }
 
  private:
-  Barriers turns_;  // a warpgroup's completes when the one before passes
+  Barriers turns_;  // one for each warpgroup: it completes when the warpgroup before passes
 };
 
 }  // namespace ptxbuilder

@@ -40,22 +40,23 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
                      const std::vector<u32>& coordinates);
 
-// Calls copy(address, coordinates) for each box of a part, from where the first of the tile lies and begins.
+// Calls copy(address, coordinates) for each box of a part. The tile lies at `start` in shared memory, and
+// begins at `coordinates` in the tensor.
 void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::vector<u32>& coordinates,
               const std::function<void(smem, const std::vector<Argument>&)>& copy);
 
-// Runs before the copies of a load: checks that the view has a barrier, tells its stage of the load and,
-// with expecting(), makes the barrier expect the bytes.
+// Runs before the copies of a load: checks that the view has a barrier, notifies the stage that the view
+// belongs to, if any, and, with expecting(), makes the barrier expect the bytes.
 void begin_load(const LoadView& to, std::string_view operation);
 // Throws Error for a transposed view, since copies do not exchange rows and columns.
 void check_upright(const TileView& place, std::string_view operation);
-// The hint of a view as an instruction takes it.
+// A view's L2 hint as the operand that an instruction takes.
 std::optional<u64> cache_policy(const std::optional<Eviction>& eviction);
 // Throws Error, naming the reductions of the type and the types of the reduction,
 // unless the two fit together.
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation);
-// Throws Error where the host knows that a box begins at no multiple of 16 bytes along the innermost
-// dimension, which TMA refuses inside and outside the tensor.
+// Throws Error if the host knows that a box does not begin at a multiple of 16 bytes along the innermost
+// dimension. TMA refuses such a box inside and outside the tensor.
 void check_innermost(u32 coordinate, DType type, std::string_view operation);
 
 // A view and its tile, for the kernel's record.
@@ -69,12 +70,12 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 }  // namespace detail
 
 // Loads the box at `coordinates` into a view. There are 1 to 5 coordinates, in elements, innermost first. A
-// negative one lies before the tensor, and the first is a multiple of 16 bytes. What lies outside the
-// tensor arrives as zeros, or as `.outside()` says. One thread calls this, or all call it and `.when()`
-// names one. The bytes complete on the view's barrier: that of its stage, of `.on(bar)` or of
-// `.expecting(bar)`. A tile wider than its swizzle's span takes one copy a panel. The tensor map's recipe
-// (box, swizzle, type, fill) follows from the view. Throws Error when the box is illegal, when another copy
-// uses the map with another box or fill, and when the view has no barrier.
+// negative coordinate lies before the tensor. The first one must be a multiple of 16 bytes. What lies
+// outside the tensor arrives as zeros, or as `.outside()` says. One thread calls this, or all call it and
+// `.when()` names one. The bytes complete on the view's barrier: that of its stage, of `.on(bar)` or of
+// `.expecting(bar)`. A tile wider than its swizzle's span takes one copy for each panel. The tensor map's
+// recipe (box, swizzle, type, fill) follows from the view. Throws Error when the box is illegal, when
+// another copy uses the map with another box or fill, and when the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});

@@ -49,10 +49,11 @@ bool is_signed(Type type);
 bool is_float(Type type);
 std::optional<Type> type_named(std::string_view name);
 
-// Bytes of a warp's registers, and of its constants.
+// The most bytes that a warp's registers may take; its constants may take as many.
 inline constexpr uint32_t most_registers = 0x4000'0000;
 
-// Thrown while one instruction is decoded: it becomes one that reports this text when it is executed.
+// Thrown while an instruction is decoded. The instruction then becomes one that reports this text when it
+// is executed.
 struct Refused {
   std::string why;
 };
@@ -60,7 +61,7 @@ struct Refused {
 // Where control may go from an instruction.
 struct Jump {
   std::vector<uint32_t> targets;
-  bool leaves = false;  // it does not go on to the next instruction, but where the guard is false
+  bool leaves = false;  // control goes on to the next instruction only if the guard is false
 };
 
 // A register that may be wider than the value in it.
@@ -76,7 +77,8 @@ class Decode {
  public:
   Decode(Decoder& decoder, const ptx::Instruction& text, Instruction& out, size_t scope);
 
-  // Says what executes the instruction, with which operands: what decoding ends with.
+  // Sets the handler that executes the instruction, and the handler's operands. Decoding ends with this
+  // call.
   template <auto handler>
   void run(const OperandsOf<handler>& operands) {
     out_.set<handler>(operands);
@@ -87,13 +89,13 @@ class Decode {
   }
 
   const ptx::Instruction& text;
-  std::vector<std::string_view> modifiers;  // behind the first word, those not yet taken
+  std::vector<std::string_view> modifiers;  // those after the instruction's name that are not yet taken
 
   size_t count() const { return text.operands.size(); }
   const ptx::Operand& operand(size_t i) const;
 
   bool take(std::string_view modifier);
-  bool take_any(std::initializer_list<std::string_view> any);  // all that are there; true if there was one
+  bool take_any(std::initializer_list<std::string_view> any);  // takes all that are there; true if any was
   std::string_view take_one(std::initializer_list<std::string_view> any);  // empty where there is none
   Type take_type();  // the first modifier that is one; refuses where there is none
   Type take_type_or(Type otherwise);
@@ -107,12 +109,12 @@ class Decode {
   Register destination(size_t i, Type type) { return destination(operand(i), type); }
   Register sink(const ptx::Operand& operand, Type type);      // the same, or no_register for _
   Predicate predicate(const ptx::Operand& operand);           // p or !p
-  uint8_t register_bytes(const ptx::Operand& operand) const;  // 0 for what is none, and for predicates
-  // Any register of up to 8 bytes that is at least as wide, or of the type's own width.
+  uint8_t register_bytes(const ptx::Operand& operand) const;  // 0 if it is not a register, and for predicates
+  // A register of the type's own width, or a wider one of up to 8 bytes.
   WideRegister wide(const ptx::Operand& operand, Type type, bool writes);
   int64_t immediate(size_t i);
   uint32_t label(const ptx::Operand& operand) const;
-  // [base + displacement], with the space of the symbol that stands in it, if one does.
+  // [base + displacement]. If a symbol stands in it, `of_symbol` gets the symbol's space.
   AddressOperand address(const ptx::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
   // The parts of a vector operand, or the operand alone; and each of them as a register.
   using Parts = std::vector<const ptx::Operand*>;
@@ -123,13 +125,13 @@ class Decode {
   RegisterList list(const std::vector<Register>& registers);
 
   [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
-  // Refuses a type that the handler has no registers of the width for.
+  // Refuses the type unless the handler takes it.
   void require(bool takes_type) const {
     if (!takes_type) refuse("it does not take this type");
   }
   Decoder& decoder;
   const size_t scope;
-  // Says that of what was read, these values go into the result as they are.
+  // Says that these registers, which have been read, go into the result unchanged.
   void passes(Flow flow, const std::vector<Register>& registers);
 
   std::vector<Register> reads, writes;
@@ -144,10 +146,11 @@ class Decode {
 };
 
 using DecodeFunction = void (*)(Decode&);
-// By the first word of the mnemonic, or by as many as are needed ("cp.async.bulk"): the longest wins.
+// The key is the first word of the mnemonic, or as many words as are needed ("cp.async.bulk"); the longest
+// match wins.
 using DecodeTable = std::unordered_map<std::string_view, DecodeFunction>;
 const DecodeTable& decode_table();
-// add, sub, mul, fma and their kin of floating point types, whatever the mnemonic.
+// Decodes add, sub, mul, fma and the like of floating-point types; the mnemonic says which of them it is.
 void decode_float_arithmetic(Decode& d);
 void add_integer(DecodeTable& table);
 void add_bits(DecodeTable& table);
@@ -176,9 +179,9 @@ class Decoder {
   // Allocations made for the module's variables, which the program owns.
   std::vector<Address> allocations;
 
-  // Bytes of a declared name, 0 where its extent is left open; and its alignment. Throw Error "ptx
-  // LINE:COLUMN:
-  // ..." for an extent that is no number of elements, and for an alignment that is no power of two.
+  // The size in bytes of a declared name, which is 0 if an extent is left open, and its alignment. They
+  // throw Error "ptx LINE:COLUMN: ..." for an extent that is not a number of elements, and for an alignment
+  // that is not a power of two.
   static uint64_t size_of(const ptx::Declaration& d, const ptx::Declarator& name);
   static uint32_t align_of(const ptx::Declaration& d, const ptx::Declarator& name);
 
@@ -194,7 +197,7 @@ class Decoder {
     uint64_t value = 0;
     uint32_t size = 0;
   };
-  // %r<177>: registers that get a place when the text first names one.
+  // %r<177>: a range of registers. Each gets a place when the text first names it.
   struct Range {
     uint32_t count;
     uint8_t bytes;
@@ -240,8 +243,8 @@ class Decoder {
   void find_matrix_uses();
   void find_doubtful();
   struct UndefinedUse {
-    Register guard;              // where it is one of them
-    std::vector<Register> used;  // as operands
+    Register guard;              // no_register unless the guard may be undefined
+    std::vector<Register> used;  // operands that may be undefined
   };
   std::vector<Register> read_undefined(uint32_t from, uint32_t to,
                                        std::map<uint32_t, UndefinedUse>& undefined) const;
@@ -278,10 +281,10 @@ class Decoder {
   std::map<uint32_t, uint16_t> file_numbers_;
 
  public:
-  // The number of the call among Kernel::calls.
+  // Adds a call, and returns its index in Kernel::calls.
   uint32_t add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
                     const ptx::Operand* arguments);
-  uint32_t add_targets(const std::vector<uint32_t>& targets);  // the place among Kernel::targets
+  uint32_t add_targets(const std::vector<uint32_t>& targets);  // the first one's index in Kernel::targets
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }
   void communicates() { kernel_.communicates = true; }
@@ -290,9 +293,9 @@ class Decoder {
 inline uint32_t align_up(uint64_t value, uint64_t to) {
   return static_cast<uint32_t>((value + to - 1) / to * to);
 }
-uint32_t to_number(std::string_view text);  // an integer; 0 where it is none, at most 2^32 - 1
+uint32_t to_number(std::string_view text);  // at most 2^32 - 1; 0 if the text is not an integer
 
-// A stretch of instructions that are entered at the first and left at the last.
+// A stretch of instructions that is entered only at its first and left only at its last.
 struct Block {
   uint32_t from = 0, to = 0;         // program counters
   std::vector<uint32_t> successors;  // blocks; none where the thread or the function ends

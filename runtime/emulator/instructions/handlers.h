@@ -9,7 +9,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Of instructions that the emulator has nothing to do for: hints, and what its own order already grants.
+// The handler of instructions for which the emulator need not do anything: hints, and those that ask for an
+// order which the emulator keeps anyway.
 inline void execute_nothing(Warp&, Lanes) {}
 
 // d = Op(a, ...), lane by lane.
@@ -46,7 +47,7 @@ inline WaitGroup take_wait_group(Decode& d) {
   return {n};
 }
 
-// Calls f with a value of the C++ integer type of `type`; refuses others.
+// Calls f with a value of the C++ integer type that `type` stands for; refuses all other types.
 template <class F>
 void with_integer(Decode& d, Type type, F f) {
   switch (type) {
@@ -70,7 +71,8 @@ void with_integer(Decode& d, Type type, F f) {
   }
 }
 
-// Take the operands, which are all there is left, and all of `type`.
+// Take the operands, all of which have the type `type`. Refuse modifiers that are left, and another number
+// of operands.
 inline Unary unary_operands(Decode& d, Type type) {
   d.done();
   d.expect(2, 2);

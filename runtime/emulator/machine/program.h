@@ -24,7 +24,7 @@ inline constexpr uint32_t no_pc = ~0u;
 // side by side, or one word of 32 bits for a predicate. Constants and special registers, which nobody writes,
 // lie before the first.
 struct Register {
-  int32_t at = -1;  // all others are multiples of 4
+  int32_t at = -1;  // -1 is no register; registers lie at multiples of 4
 
   auto operator<=>(const Register&) const = default;
 };
@@ -47,13 +47,14 @@ struct AddressOperand {
   uint8_t base_bytes = 0;  // 0 where there is no base
 };
 
-// Operands that one instruction names in a row: a vector, a fragment of a matrix. They stand in
-// Kernel::lists.
+// Consecutive registers in Kernel::lists that one operand of an instruction names: a vector, or a fragment
+// of a matrix.
 struct RegisterList {
   uint32_t first = 0, size = 0;
 };
 
-// The operands of a handler: X of void handler(Warp&, const X&, Lanes), void of void handler(Warp&, Lanes).
+// The type of a handler's operands: X for void handler(Warp&, const X&, Lanes), and void for void
+// handler(Warp&, Lanes).
 template <class F>
 struct HandlerOperands;
 template <class X>
@@ -67,16 +68,16 @@ struct HandlerOperands<void (*)(Warp&, Lanes)> {
 template <auto handler>
 using OperandsOf = typename HandlerOperands<decltype(handler)>::type;
 
-// What a warp needs to know of every instruction, and the operands of its handler, a struct that stands
-// beside the handler.
+// What a warp needs to know of every instruction, its handler, and the handler's operands, which are a
+// struct of the handler's own.
 struct Instruction {
   void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
   Register guard;
   bool guard_negated = false;
-  bool touches_matrix = false;  // names a register that some wgmma names
+  bool touches_matrix = false;  // names a register that some wgmma holds on to
   bool watched = false;         // names a register that may be undefined here
 
-  // What executes this, with which operands.
+  // Sets the handler that executes this instruction, and the handler's operands.
   template <auto handler>
   void set(const OperandsOf<handler>& operands) {
     using X = OperandsOf<handler>;
@@ -110,20 +111,20 @@ struct Instruction {
   alignas(8) std::byte operands_[64] = {};
 };
 
-// A parameter of a function in local memory: `bytes` go from where the giver has them to where the taker
-// does.
+// A parameter or result that a call passes in local memory: `bytes` bytes are copied from offset `from`,
+// where one function has them, to offset `to`, where the other takes them.
 struct PassedParameter {
   uint32_t from, to, bytes;
 };
 
 struct Call {
-  uint32_t entry = no_pc;  // of the function; none of those that the emulator provides
+  uint32_t entry = no_pc;  // of the function; no_pc for one that the emulator provides
   std::vector<PassedParameter> arguments, results;
 };
 
 struct SourceLine {
   uint32_t ptx = 0;   // line of the PTX text
-  uint16_t file = 0;  // index in Kernel::files, 0 for none
+  uint16_t file = 0;  // index in Kernel::files; not below its size if unknown
   uint32_t line = 0;  // of .loc
 };
 
@@ -134,7 +135,7 @@ struct Variable {
   uint64_t bytes = 0;
 };
 
-// A special register that is constant for a warp's life, and where it is kept.
+// A special register that is constant for a warp's life.
 enum class Special : uint8_t {
   tid_x,
   tid_y,
@@ -196,19 +197,20 @@ struct MatrixUse {
   std::vector<Register> reads, writes;
 };
 
-// What an instruction does with values that nothing may have written.
+// What an instruction does with registers that may be undefined when it is executed.
 enum class Flow : uint8_t {
   uses,        // it needs all that it reads
-  copies,      // the result is undefined where all that it passes on is: mov, also into parts, prmt, bfi
-  selects,     // selp: the result is what the deciding predicate takes of the two
+  copies,      // mov, also to and from parts, prmt, bfi: the result is undefined if all values passed on are
+  selects,     // selp: the result is the one of two values that the deciding predicate chooses
   shuffles,    // shfl: the result may be any lane's value
   accumulates  // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true
 };
 
-// Of a register that is none of Kernel::doubtful, which numbers them.
+// Registers in Kernel::doubtful are numbered by their index there; this is the number of any other
+// register.
 inline constexpr uint32_t not_doubtful = ~0u;
 
-// An instruction that names doubtful registers, each here by its number.
+// An instruction that names doubtful registers. Each register is given by its number.
 struct Watch {
   Flow flow = Flow::uses;
   Predicate decides;  // of selects and accumulates: the register itself, not its number
@@ -233,11 +235,11 @@ struct Kernel {
 
   uint32_t entry = 0;
   uint32_t register_bytes = 0;       // of one warp's registers
-  std::vector<std::byte> constants;  // with what lies before them a warp starts; a multiple of 64 B
+  std::vector<std::byte> constants;  // what lies before the registers when a warp starts; a multiple of 64 B
   std::vector<SpecialRegister> specials;
   std::map<Register, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
-  std::vector<Register> doubtful;             // registers that some path reaches a reader of unwritten
+  std::vector<Register> doubtful;             // registers that on some path are read before they are written
   std::map<uint32_t, Watch> watches;          // by program counter
 
   std::vector<Variable> shared;   // static ones first, then the dynamic one with 0 bytes
@@ -250,7 +252,7 @@ struct Kernel {
   uint32_t threads_most = 0;       // .maxntid or .reqntid; 0 where not given
   uint32_t registers_most = 0;     // .maxnreg; 0 where not given
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
-  bool communicates = false;       // between CTAs, by atomics or by loads that order
+  bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
 
   std::string register_name(Register r) const {  // for reports
     auto name = register_names.find(r);
