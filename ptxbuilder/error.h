@@ -3,13 +3,14 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace ptxbuilder {
 
 // A line of the kernel author's C++. Every public call takes one as its last, defaulted argument, so that
 // errors, `.loc` lines and ptxas messages can name the line that made an instruction. The public call opens
-// the line (AtLine in ir/builder.h), and as long as it is open, here() and Error name it wherever they stand:
-// what the library calls in turn need not be told.
+// the line, by a CallersLine or an AtLine (ir/builder.h), and as long as it is open, here() and Error name it
+// wherever they stand: what the library calls in turn need not be told.
 // (The compiler builtins serve g++ 12 and clang alike, and work as default arguments of constructors.)
 struct Where {
   const char* file = "";
@@ -29,6 +30,37 @@ inline constinit thread_local Where open_line = {};
 inline Where Where::here(const char* file, unsigned line) {
   return callers::open_line ? callers::open_line : Where{file, line};
 }
+
+// Opens the line of a public call for as long as it lives. Where one is open already, it is the library that
+// makes the call, for one of the author's, and the author's line stays.
+class CallersLine {
+ public:
+  explicit CallersLine(Where where) : opens_(where && !callers::open_line) {
+    if (opens_) callers::open_line = where;
+  }
+  ~CallersLine() {
+    if (opens_) callers::open_line = {};
+  }
+  CallersLine(const CallersLine&) = delete;
+  CallersLine& operator=(const CallersLine&) = delete;
+
+  bool opens() const { return opens_; }
+
+ private:
+  bool opens_;
+};
+
+// Closes the line for as long as a callback of the author's runs: the calls in it have lines of their own.
+class AuthorsCode {
+ public:
+  AuthorsCode() : library_(std::exchange(callers::open_line, {})) {}
+  ~AuthorsCode() { callers::open_line = library_; }
+  AuthorsCode(const AuthorsCode&) = delete;
+  AuthorsCode& operator=(const AuthorsCode&) = delete;
+
+ private:
+  Where library_;
+};
 
 // The file name without its folders, as errors print it: "gemm.cpp:41".
 std::string to_string(Where where);

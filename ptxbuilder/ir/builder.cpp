@@ -505,14 +505,9 @@ std::string Builder::llvm_ir() {
   return text;
 }
 
-AtLine::AtLine(Where where) : opens_(where && !callers::open_line) {
-  if (!opens_) return;
+AtLine::AtLine(Where where) : line_(where) {
+  if (!line_.opens()) return;
   if (Builder* builder = current_builder()) builder->state(where).set_line(where);
-  callers::open_line = where;
-}
-
-AtLine::~AtLine() {
-  if (opens_) callers::open_line = {};
 }
 
 }  // namespace ptxbuilder

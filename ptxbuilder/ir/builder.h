@@ -138,29 +138,14 @@ class Builder {
   std::unique_ptr<State> state_;
 };
 
-// Makes `where` the line of all that is emitted in its scope, unless an outer call has set it: an instruction
-// bears the line of the author's call, not of the library's code below it.
+// Opens the caller's line, and makes it the line of all that is emitted meanwhile: an instruction bears the
+// line of the author's call, not of the library's code below it.
 class AtLine {
  public:
-  explicit AtLine(Where where = Where::here());
-  ~AtLine();
-  AtLine(const AtLine&) = delete;
-  AtLine& operator=(const AtLine&) = delete;
+  explicit AtLine(Where where);
 
  private:
-  bool opens_;
-};
-
-// Gives lines back to the author's code for as long as a callback of theirs runs.
-class AuthorsCode {
- public:
-  AuthorsCode() : library_(std::exchange(callers::open_line, {})) {}
-  ~AuthorsCode() { callers::open_line = library_; }
-  AuthorsCode(const AuthorsCode&) = delete;
-  AuthorsCode& operator=(const AuthorsCode&) = delete;
-
- private:
-  Where library_;
+  CallersLine line_;
 };
 
 }  // namespace ptxbuilder
