@@ -27,7 +27,7 @@ int wavefronts_of(const ThreadAccess& access, int bytes, int first_thread, int l
 }
 
 TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value, const ComposedLayout& memory,
-                  std::string_view operation, Where where) {
+                  std::string_view operation) {
   std::vector<CopyAtom> atoms;
   for (int matrices : {4, 2, 1})
     for (bool transposed : {false, true})
@@ -39,7 +39,7 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
   std::string narrowest;  // why the last one does not fit
   for (const CopyAtom& atom : atoms) {
     try {
-      TransferPlan candidate{TiledCopy(atom, type, thread_value, memory, where), {}};
+      TransferPlan candidate{TiledCopy(atom, type, thread_value, memory), {}};
       candidate.cost = access_cost(candidate.copy);
       auto rank_of = [](const TransferPlan& p) { return std::pair(p.cost.wavefronts, p.copy.accesses()); };
       if (!best || rank_of(candidate) < rank_of(*best)) best = std::move(candidate);
@@ -48,8 +48,8 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
     }
   }
   if (!best)
-    throw Error(where, fmt::format("{}: no instruction moves {} {} to {}; {}", operation, name(type),
-                                   to_string(thread_value), to_string(memory), narrowest));
+    throw Error(fmt::format("{}: no instruction moves {} {} to {}; {}", operation, name(type),
+                            to_string(thread_value), to_string(memory), narrowest));
   return *best;
 }
 
@@ -94,20 +94,22 @@ ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes) {
 }
 
 void check_conflict_free(const TiledCopy& copy, Where where) {
+  CallersLine line(where);
   AccessCost cost = access_cost(copy);
   if (cost.conflicts() == 0) return;
-  throw Error(
-      where,
-      fmt::format("{}: {} bank conflicts in {} phases ({}); {} needs another swizzle or layout",
-                  copy.describe(), cost.conflicts(), cost.phases, cost.worst, to_string(copy.memory())));
+  throw Error(fmt::format("{}: {} bank conflicts in {} phases ({}); {} needs another swizzle or layout",
+                          copy.describe(), cost.conflicts(), cost.phases, cost.worst,
+                          to_string(copy.memory())));
 }
 
 TransferPlan plan_store(DType type, const Layout& thread_value, const ComposedLayout& memory, Where where) {
-  return plan(CopyAtom::Kind::stmatrix, type, thread_value, memory, "plan_store", where);
+  CallersLine line(where);
+  return plan(CopyAtom::Kind::stmatrix, type, thread_value, memory, "plan_store");
 }
 
 TransferPlan plan_load(DType type, const Layout& thread_value, const ComposedLayout& memory, Where where) {
-  return plan(CopyAtom::Kind::ldmatrix, type, thread_value, memory, "plan_load", where);
+  CallersLine line(where);
+  return plan(CopyAtom::Kind::ldmatrix, type, thread_value, memory, "plan_load");
 }
 
 }  // namespace ptxbuilder

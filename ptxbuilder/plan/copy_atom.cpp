@@ -7,40 +7,44 @@ namespace {
 
 constexpr int kRows = 8, kRowBytes = 16;  // of a matrix
 
-void check_matrices(std::string_view instruction, int matrices, Where where) {
+void check_matrices(std::string_view instruction, int matrices) {
   if (matrices != 1 && matrices != 2 && matrices != 4)
-    throw Error(where, fmt::format("{}: {} matrices; it moves 1, 2 or 4", instruction, matrices));
+    throw Error(fmt::format("{}: {} matrices; it moves 1, 2 or 4", instruction, matrices));
 }
 
 }  // namespace
 
 CopyAtom CopyAtom::cp_async(int bytes, Where where) {
+  CallersLine line(where);
   if (bytes != 4 && bytes != 8 && bytes != 16)
-    throw Error(where, fmt::format("cp.async: {} bytes; it copies 4, 8 or 16", bytes));
+    throw Error(fmt::format("cp.async: {} bytes; it copies 4, 8 or 16", bytes));
   return {Kind::cp_async, bytes, 0, false};
 }
 
 CopyAtom CopyAtom::vector(int bytes, Where where) {
+  CallersLine line(where);
   if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16)
-    throw Error(where, fmt::format("vector: {} bytes; a thread accesses 1, 2, 4, 8 or 16", bytes));
+    throw Error(fmt::format("vector: {} bytes; a thread accesses 1, 2, 4, 8 or 16", bytes));
   return {Kind::vector, bytes, 0, false};
 }
 
 CopyAtom CopyAtom::ldmatrix(int matrices, bool transposed, Where where) {
-  check_matrices("ldmatrix", matrices, where);
+  CallersLine line(where);
+  check_matrices("ldmatrix", matrices);
   return {Kind::ldmatrix, kRowBytes, matrices, transposed};
 }
 
 CopyAtom CopyAtom::stmatrix(int matrices, bool transposed, Where where) {
-  check_matrices("stmatrix", matrices, where);
+  CallersLine line(where);
+  check_matrices("stmatrix", matrices);
   return {Kind::stmatrix, kRowBytes, matrices, transposed};
 }
 
 Layout CopyAtom::addressed(DType type, Where where) const {
+  CallersLine line(where);
   int elements = bytes_ / size_of(type);
   if (elements < 1)
-    throw Error(where,
-                fmt::format("{}: less than one {}, which takes {}", describe(), name(type), size_of(type)));
+    throw Error(fmt::format("{}: less than one {}, which takes {}", describe(), name(type), size_of(type)));
   if (!is_matrix()) return make_layout({1, elements}, {0, 1});
   int rows = kRows * matrices_;
   return make_layout({{rows, 32 / rows}, elements}, {{elements, 0}, 1});
@@ -49,17 +53,17 @@ Layout CopyAtom::addressed(DType type, Where where) const {
 // A lane holds 4 bytes of each matrix: of row lane / 4 from byte 4 (lane % 4) on, or, transposed, of column
 // lane / 4 from row 2 (lane % 4) on.
 Layout CopyAtom::held(DType type, Where where) const {
-  if (!is_matrix()) return addressed(type, where);
+  CallersLine line(where);
+  if (!is_matrix()) return addressed(type);
   if (!transposed_) {
     int packed = 4 / size_of(type);
     if (packed < 1)
-      throw Error(where,
-                  fmt::format("{}: elements of {}; they are of 32 bits at most", describe(), name(type)));
+      throw Error(fmt::format("{}: elements of {}; they are of 32 bits at most", describe(), name(type)));
     return make_layout({32, {packed, matrices_}}, {packed, {1, 32 * packed}});
   }
   if (size_of(type) != 2)
-    throw Error(where, fmt::format("{}: elements of {}; only those of 16 bits are transposed", describe(),
-                                   name(type)));
+    throw Error(
+        fmt::format("{}: elements of {}; only those of 16 bits are transposed", describe(), name(type)));
   return make_layout({{4, 8}, {2, matrices_}}, {{16, 1}, {8, 64}});
 }
 

@@ -22,10 +22,10 @@ constexpr uint64_t kOffsetBits = 0x3fff;
 constexpr uint64_t kZeroBits =
     ~(uint64_t{3} << 62 | uint64_t{7} << 49 | kOffsetBits << 32 | kOffsetBits << 16 | kOffsetBits);
 
-uint64_t field(uint32_t bytes, const char* what, Where where) {
+uint64_t field(uint32_t bytes, const char* what) {
   if (bytes % 16 != 0 || bytes >> 4 > kOffsetBits)
-    throw Error(where, fmt::format("descriptor: the {} is {} B, but must be a multiple of 16 B below 256 KiB",
-                                   what, bytes));
+    throw Error(
+        fmt::format("descriptor: the {} is {} B, but must be a multiple of 16 B below 256 KiB", what, bytes));
   return bytes >> 4;
 }
 
@@ -87,18 +87,19 @@ Swizzle widest_swizzle(int bytes) {
 }
 
 uint64_t MatrixDescriptor::encode(Where where) const {
+  CallersLine line(where);
   if (base_offset > 7)
-    throw Error(where, fmt::format("descriptor: the base offset is {}, but must be 0 to 7", base_offset));
+    throw Error(fmt::format("descriptor: the base offset is {}, but must be 0 to 7", base_offset));
   return layout_type(swizzle) << 62 | uint64_t{base_offset} << 49 |
-         field(stride_byte_offset, "stride byte offset", where) << 32 |
-         field(leading_byte_offset, "leading byte offset", where) << 16 |
-         field(start_address, "start address", where);
+         field(stride_byte_offset, "stride byte offset") << 32 |
+         field(leading_byte_offset, "leading byte offset") << 16 | field(start_address, "start address");
 }
 
 MatrixDescriptor MatrixDescriptor::decode(uint64_t bits, Where where) {
+  CallersLine line(where);
   if (bits & kZeroBits)
-    throw Error(where, fmt::format("descriptor: {:#018x} sets the bits {:#018x}, which must be 0", bits,
-                                   bits & kZeroBits));
+    throw Error(
+        fmt::format("descriptor: {:#018x} sets the bits {:#018x}, which must be 0", bits, bits & kZeroBits));
   auto bytes = [&](int at) { return static_cast<uint32_t>(bits >> at & kOffsetBits) << 4; };
   return {bytes(0), bytes(16), bytes(32), static_cast<uint32_t>(bits >> 49 & 7), kLayoutTypes[bits >> 62]};
 }
@@ -160,8 +161,9 @@ WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, in
       mn_(mn),
       k_(k),
       layout_(byte_swizzle(swizzle), 0, Layout()) {
+  CallersLine line(where);
   if (std::string rule = refusal(dtype, major, swizzle, mn, k); !rule.empty())
-    throw Error(where, fmt::format("wgmma operand: {}: {}", describe(), rule));
+    throw Error(fmt::format("wgmma operand: {}: {}", describe(), rule));
   const int64_t atoms_mn = mn / atom_mn(), atoms_k = k / atom_k(), size = size_of(dtype);
   const bool k_first = order == AtomOrder::k_first, k_major = major == Major::k;
   layout_ = layout_.with(make_layout({{atom_mn(), atoms_mn}, {atom_k(), atoms_k}},
@@ -171,12 +173,11 @@ WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, in
 
 WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const ComposedLayout& elements,
                            Where where)
-    : dtype_(dtype),
-      major_(major),
-      swizzle_(swizzle),
-      mn_(static_cast<int>(ptxbuilder::size(elements.shape()[0]))),
-      k_(static_cast<int>(ptxbuilder::size(elements.shape()[1]))),
-      layout_(in_bytes(elements, size_of(dtype))) {
+    : dtype_(dtype), major_(major), swizzle_(swizzle), layout_(elements) {
+  CallersLine line(where);
+  mn_ = static_cast<int>(ptxbuilder::size(elements.shape()[0]));
+  k_ = static_cast<int>(ptxbuilder::size(elements.shape()[1]));
+  layout_ = in_bytes(elements, size_of(dtype));
   std::string rule = refusal(dtype, major, swizzle, mn_, k_);
   const bool k_major = major == Major::k;
   const int row = linear_offset(k_major ? 1 : 0, k_major ? 0 : 1);
@@ -186,7 +187,7 @@ WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, const Comp
     rule =
         fmt::format("its panels are {} B, no multiple of the {} B of 8 rows; give the tile a multiple of 8",
                     k_major ? atom_stride_k() : atom_stride_mn(), atom_bytes());
-  if (!rule.empty()) throw Error(where, fmt::format("wgmma operand: {}: {}", describe(), rule));
+  if (!rule.empty()) throw Error(fmt::format("wgmma operand: {}: {}", describe(), rule));
 }
 
 std::string WgmmaOperand::refusal(DType dtype, Major major, Swizzle swizzle, int mn, int k) {
@@ -205,9 +206,10 @@ std::string WgmmaOperand::refusal(DType dtype, Major major, Swizzle swizzle, int
 }
 
 WgmmaOperand WgmmaOperand::part(int mn, Where where) const {
+  CallersLine line(where);
   if (mn < 1 || mn > mn_ || mn % atom_mn() != 0)
-    throw Error(where, fmt::format("wgmma operand: {} of the {} along mn of {}; a part is a multiple of {}",
-                                   mn, mn_, describe(), atom_mn()));
+    throw Error(fmt::format("wgmma operand: {} of the {} along mn of {}; a part is a multiple of {}", mn, mn_,
+                            describe(), atom_mn()));
   WgmmaOperand part = *this;
   part.mn_ = mn;
   return part;
@@ -239,11 +241,12 @@ std::vector<int> WgmmaOperand::advances_k() const {
 }
 
 std::vector<int> WgmmaOperand::advances_mn(int block, Where where) const {
+  CallersLine line(where);
   if (block < 1 || block % atom_mn() != 0 || mn_ % block != 0)
-    throw Error(where,
-                fmt::format("wgmma operand: {}: blocks of {} along mn; a block is a multiple of {}, the "
-                            "atom's extent, and divides {}",
-                            describe(), block, atom_mn(), mn_));
+    throw Error(
+        fmt::format("wgmma operand: {}: blocks of {} along mn; a block is a multiple of {}, the "
+                    "atom's extent, and divides {}",
+                    describe(), block, atom_mn(), mn_));
   std::vector<int> advances;
   for (int mn = 0; mn < mn_; mn += block) advances.push_back(linear_offset(mn, 0));
   return advances;

@@ -5,21 +5,19 @@
 namespace ptxbuilder {
 namespace {
 
-void check_operand(const WgmmaOperand& operand, DType type, Major major, int mn, int k, const char* name,
-                   Where where) {
+void check_operand(const WgmmaOperand& operand, DType type, Major major, int mn, int k, const char* name) {
   if (operand.dtype() != type || operand.major() != major)
-    throw Error(
-        where, fmt::format("tiled mma: {} is {}; the instruction takes {}-major {}", name, operand.describe(),
-                           major == Major::k ? "K" : "MN", ptxbuilder::name(type)));
+    throw Error(fmt::format("tiled mma: {} is {}; the instruction takes {}-major {}", name,
+                            operand.describe(), major == Major::k ? "K" : "MN", ptxbuilder::name(type)));
   if (operand.mn() % mn != 0 || operand.k() % k != 0)
-    throw Error(where, fmt::format("tiled mma: {} is {}; the instruction takes multiples of {}x{}", name,
-                                   operand.describe(), mn, k));
+    throw Error(fmt::format("tiled mma: {} is {}; the instruction takes multiples of {}x{}", name,
+                            operand.describe(), mn, k));
 }
 
-void check_major(DType type, Major major, Where where) {
+void check_major(DType type, Major major) {
   if (major == Major::mn && size_of(type) != 2)
-    throw Error(where, fmt::format("wgmma: {} cannot be MN-major: only elements of 16 bits are transposed",
-                                   name(type)));
+    throw Error(
+        fmt::format("wgmma: {} cannot be MN-major: only elements of 16 bits are transposed", name(type)));
 }
 
 // A mode of those that are larger than 1.
@@ -46,18 +44,20 @@ Layout mma_registers(MmaRegisters held, int64_t row, int64_t col) {
 }
 
 MmaAtom MmaAtom::wgmma(DType d, DType a, DType b, int n, Major a_major, Major b_major, Where where) {
-  check_major(a, a_major, where);
-  MmaAtom atom = wgmma_a_in_registers(d, a, b, n, b_major, where);
+  CallersLine line(where);
+  check_major(a, a_major);
+  MmaAtom atom = wgmma_a_in_registers(d, a, b, n, b_major);
   atom.a_in_registers_ = false;
   atom.a_major_ = a_major;
-  atom.row_ = &isa::wgmma_mma_async({d, a, b, n}, where);
+  atom.row_ = &isa::wgmma_mma_async({d, a, b, n});
   return atom;
 }
 
 MmaAtom MmaAtom::wgmma_a_in_registers(DType d, DType a, DType b, int n, Major b_major, Where where) {
-  check_major(b, b_major, where);
+  CallersLine line(where);
+  check_major(b, b_major);
   MmaAtom atom;
-  atom.row_ = &isa::wgmma_mma_async({d, a, b, n, true}, where);
+  atom.row_ = &isa::wgmma_mma_async({d, a, b, n, true});
   atom.m_ = 64;
   atom.n_ = n;
   atom.k_ = isa::wgmma_depth(a);
@@ -71,8 +71,9 @@ MmaAtom MmaAtom::wgmma_a_in_registers(DType d, DType a, DType b, int n, Major b_
 }
 
 MmaAtom MmaAtom::mma_sync(DType d, DType a, DType b, int k, Where where) {
+  CallersLine line(where);
   MmaAtom atom;
-  atom.row_ = &isa::mma_sync({d, a, b, k}, where);
+  atom.row_ = &isa::mma_sync({d, a, b, k});
   atom.m_ = 16;
   atom.n_ = 8;
   atom.k_ = k;
@@ -98,34 +99,34 @@ Layout MmaAtom::layout_c() const { return mma_registers({threads_ / 32, 2, 2, n_
 
 TiledMma::TiledMma(const MmaAtom& atom, const WgmmaOperand& a, const WgmmaOperand& b, Where where)
     : TiledMma(atom, a.mn(), b, where) {
+  CallersLine line(where);
   if (atom.a_in_registers())
-    throw Error(where,
-                fmt::format("tiled mma: A is {}, but the instruction takes it from registers", a.describe()));
-  check_operand(a, atom.a(), atom.a_major(), atom.m(), atom.k(), "A", where);
+    throw Error(fmt::format("tiled mma: A is {}, but the instruction takes it from registers", a.describe()));
+  check_operand(a, atom.a(), atom.a_major(), atom.m(), atom.k(), "A");
   if (a.k() != b.k())
-    throw Error(where,
-                fmt::format("tiled mma: A is {} and B {}: both need the same k", a.describe(), b.describe()));
+    throw Error(fmt::format("tiled mma: A is {} and B {}: both need the same k", a.describe(), b.describe()));
   a_ = a;
 }
 
 TiledMma::TiledMma(const MmaAtom& atom, int m, const WgmmaOperand& b, Where where) : atom_(atom), b_(b) {
+  CallersLine line(where);
   if (atom.b_in_registers())
-    throw Error(where,
-                fmt::format("tiled mma: {} takes B from registers, not by descriptor", atom.row().name));
+    throw Error(fmt::format("tiled mma: {} takes B from registers, not by descriptor", atom.row().name));
   if (m < 1 || m % atom.m() != 0)
-    throw Error(where, fmt::format("tiled mma: m = {} is no multiple of the instruction's {}", m, atom.m()));
-  check_operand(b, atom.b(), atom.b_major(), atom.n(), atom.k(), "B", where);
+    throw Error(fmt::format("tiled mma: m = {} is no multiple of the instruction's {}", m, atom.m()));
+  check_operand(b, atom.b(), atom.b_major(), atom.n(), atom.k(), "B");
   count_ = {m / atom.m(), b.mn() / atom.n(), b.k() / atom.k()};
 }
 
-const WgmmaOperand& TiledMma::a(Where where) const {
-  if (!a_) throw Error(where, "tiled mma: A is in registers and has no descriptor");
+const WgmmaOperand& TiledMma::a() const {
+  if (!a_) throw Error("tiled mma: A is in registers and has no descriptor");
   return *a_;
 }
 
 MatrixDescriptor TiledMma::descriptor_a(int i, int k, uint32_t start_address, Where where) const {
-  uint32_t offset = static_cast<uint32_t>(a(where).linear_offset(i * atom_.m(), k * atom_.k()));
-  return a(where).part(atom_.m(), where).descriptor(start_address + offset);
+  CallersLine line(where);
+  uint32_t offset = static_cast<uint32_t>(a().linear_offset(i * atom_.m(), k * atom_.k()));
+  return a().part(atom_.m()).descriptor(start_address + offset);
 }
 
 MatrixDescriptor TiledMma::descriptor_b(int j, int k, uint32_t start_address) const {
@@ -133,6 +134,14 @@ MatrixDescriptor TiledMma::descriptor_b(int j, int k, uint32_t start_address) co
   return b_.part(atom_.n()).descriptor(start_address + offset);
 }
 
-std::vector<int> TiledMma::advances_m(Where where) const { return a(where).advances_mn(atom_.m(), where); }
+std::vector<int> TiledMma::advances_m(Where where) const {
+  CallersLine line(where);
+  return a().advances_mn(atom_.m());
+}
+
+std::vector<int> TiledMma::advances_k_a(Where where) const {
+  CallersLine line(where);
+  return a().advances_k();
+}
 
 }  // namespace ptxbuilder

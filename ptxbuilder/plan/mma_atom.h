@@ -84,11 +84,11 @@ class TiledMma {
   // Bytes by which a descriptor's start moves on: along k, along m for A and along n for B, from the first.
   std::vector<int> advances_m(Where where = Where::here()) const;
   std::vector<int> advances_n() const { return b_.advances_mn(atom_.n()); }
-  std::vector<int> advances_k_a(Where where = Where::here()) const { return a(where).advances_k(); }
+  std::vector<int> advances_k_a(Where where = Where::here()) const;
   std::vector<int> advances_k_b() const { return b_.advances_k(); }
 
  private:
-  const WgmmaOperand& a(Where where = Where::here()) const;
+  const WgmmaOperand& a() const;
 
   MmaAtom atom_;
   std::optional<WgmmaOperand> a_;

@@ -13,26 +13,25 @@ namespace {
 constexpr int kThreads = RegisterLayout::kThreads;
 constexpr int kRows = 64;  // of one wgmma
 
-void check_rows(std::string_view name, int m, Where where) {
+void check_rows(std::string_view name, int m) {
   if (m < kRows || m % kRows != 0)
-    throw Error(where, fmt::format("{}: m = {} must be a multiple of {}", name, m, kRows));
+    throw Error(fmt::format("{}: m = {} must be a multiple of {}", name, m, kRows));
 }
 
-void check_multiple(std::string_view name, std::string_view extent, int n, int of, Where where) {
+void check_multiple(std::string_view name, std::string_view extent, int n, int of) {
   if (n < of || n % of != 0)
-    throw Error(where, fmt::format("{}: {} = {} must be a multiple of {}", name, extent, n, of));
+    throw Error(fmt::format("{}: {} = {} must be a multiple of {}", name, extent, n, of));
 }
 
 // `blocks` of what one wgmma has in registers, each 64 rows below the last; `beside` as in MmaRegisters.
-RegisterLayout of_wgmma(const std::string& name, int blocks, int cols, int beside, Where where) {
+RegisterLayout of_wgmma(const std::string& name, int blocks, int cols, int beside) {
   Layout block = mma_registers({kThreads / 32, 2, beside, cols}, cols, 1);
-  return RegisterLayout({blocks * kRows, cols}, repeated(block, {}, {{blocks, int64_t{kRows} * cols}}), name,
-                        where);
+  return RegisterLayout({blocks * kRows, cols}, repeated(block, {}, {{blocks, int64_t{kRows} * cols}}), name);
 }
 
-RegisterLayout of_a(std::string_view name, int bytes, int k, Where where) {
-  check_multiple(name, "k", k, 32 / bytes, where);
-  return of_wgmma(fmt::format("{}({})", name, k), 1, k, 4 / bytes, where);
+RegisterLayout of_a(std::string_view name, int bytes, int k) {
+  check_multiple(name, "k", k, 32 / bytes);
+  return of_wgmma(fmt::format("{}({})", name, k), 1, k, 4 / bytes);
 }
 
 }  // namespace
@@ -46,9 +45,10 @@ struct RegisterLayout::Plan {
 };
 
 RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name, Where where) {
+  CallersLine line(where);
   auto refuse = [&](const std::string& what) {
-    throw Error(where, fmt::format("{}: {} of {} x {} elements: {}", name, to_string(thread_value),
-                                   extent.rows, extent.cols, what));
+    throw Error(fmt::format("{}: {} of {} x {} elements: {}", name, to_string(thread_value), extent.rows,
+                            extent.cols, what));
   };
   if (extent.rows < 1 || extent.cols < 1 || int64_t{extent.rows} * extent.cols > 1 << 20)
     refuse("rows and columns are from 1 to 2^20 elements");
@@ -92,104 +92,124 @@ std::string RegisterLayout::describe() const {
   return fmt::format("{} {}", plan_->name, to_string(plan_->layout));
 }
 
-RegisterLayout RegisterLayout::reduced(bool keep_rows, Where where) const {
+RegisterLayout RegisterLayout::reduced(bool keep_rows) const {
   const char* kept = keep_rows ? "rows" : "columns";
   TileExtent left = keep_rows ? TileExtent{rows(), 1} : TileExtent{1, cols()};
-  if (is_splat()) return splat(left, where);
+  if (is_splat()) return splat(left);
   if (!detail::additive_rows(*this) || !detail::additive_cols(*this))
-    throw Error(where, fmt::format("{}: its rows and columns are not apart, so its {} cannot be reduced; "
-                                   "layout_cast the tile first",
-                                   describe(), kept));
+    throw Error(
+        fmt::format("{}: its rows and columns are not apart, so its {} cannot be reduced; "
+                    "layout_cast the tile first",
+                    describe(), kept));
   Layout projection = make_layout({cols(), rows()}, {keep_rows ? 0 : 1, keep_rows ? 1 : 0});
   Layout threads = composition(projection, plan_->layout[0]);
   Layout values = filter(composition(projection, plan_->layout[1]));
   return RegisterLayout(left, concatenate<int64_t>({threads, values}),
-                        fmt::format("the {} of {}", kept, plan_->name), where);
+                        fmt::format("the {} of {}", kept, plan_->name));
 }
 
-RegisterLayout RegisterLayout::reduced_rows(Where where) const { return reduced(true, where); }
-RegisterLayout RegisterLayout::reduced_cols(Where where) const { return reduced(false, where); }
+RegisterLayout RegisterLayout::reduced_rows(Where where) const {
+  CallersLine line(where);
+  return reduced(true);
+}
+RegisterLayout RegisterLayout::reduced_cols(Where where) const {
+  CallersLine line(where);
+  return reduced(false);
+}
 
 RegisterLayout wgmma_layout(int m, int n, Where where) {
-  check_rows("wgmma_layout", m, where);
-  check_multiple("wgmma_layout", "n", n, 8, where);
-  return of_wgmma(fmt::format("wgmma_layout({}, {})", m, n), m / kRows, n, 2, where);
+  CallersLine line(where);
+  check_rows("wgmma_layout", m);
+  check_multiple("wgmma_layout", "n", n, 8);
+  return of_wgmma(fmt::format("wgmma_layout({}, {})", m, n), m / kRows, n, 2);
 }
 
 RegisterLayout wgmma_row(int m, Where where) {
-  check_rows("wgmma_row", m, where);
-  Layout rows = wgmma_layout(m, 8, where).reduced_rows(where).thread_value();
-  return RegisterLayout({m, 1}, rows, fmt::format("wgmma_row({})", m), where);
+  CallersLine line(where);
+  check_rows("wgmma_row", m);
+  Layout rows = wgmma_layout(m, 8).reduced_rows().thread_value();
+  return RegisterLayout({m, 1}, rows, fmt::format("wgmma_row({})", m));
 }
 
 RegisterLayout wgmma_col(int n, Where where) {
-  check_multiple("wgmma_col", "n", n, 8, where);
-  Layout cols = wgmma_layout(kRows, n, where).reduced_cols(where).thread_value();
-  return RegisterLayout({1, n}, cols, fmt::format("wgmma_col({})", n), where);
+  CallersLine line(where);
+  check_multiple("wgmma_col", "n", n, 8);
+  Layout cols = wgmma_layout(kRows, n).reduced_cols().thread_value();
+  return RegisterLayout({1, n}, cols, fmt::format("wgmma_col({})", n));
 }
 
-RegisterLayout wgmma_8bit(int k, Where where) { return of_a("wgmma_8bit", 1, k, where); }
-RegisterLayout wgmma_32bit(int k, Where where) { return of_a("wgmma_32bit", 4, k, where); }
+RegisterLayout wgmma_8bit(int k, Where where) {
+  CallersLine line(where);
+  return of_a("wgmma_8bit", 1, k);
+}
+RegisterLayout wgmma_32bit(int k, Where where) {
+  CallersLine line(where);
+  return of_a("wgmma_32bit", 4, k);
+}
 
 RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
+  CallersLine line(where);
   switch (type) {
     case DType::f16:
     case DType::bf16:
-      return wgmma_layout(m, k, where);
+      return wgmma_layout(m, k);
     case DType::tf32:
-      return wgmma_32bit(k, where);
+      return wgmma_32bit(k);
     case DType::e4m3:
     case DType::e5m2:
     case DType::s8:
     case DType::u8:
-      return wgmma_8bit(k, where);
+      return wgmma_8bit(k);
     default:
-      throw Error(where,
-                  fmt::format("wgmma_a: {} is none of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(type)));
+      throw Error(fmt::format("wgmma_a: {} is none of f16, bf16, tf32, e4m3, e5m2, s8, u8", name(type)));
   }
 }
 
 // Of 16 columns, lanes 0 to 3 of four hold those from 0, 8, 4 and 12 on: the exchange with wgmma_layout is
 // between lanes 0 and 1, and 2 and 3.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
-  check_rows("wgmma_upcast_2x", m, where);
-  check_multiple("wgmma_upcast_2x", "k", k, 16, where);
+  CallersLine line(where);
+  check_rows("wgmma_upcast_2x", m);
+  check_multiple("wgmma_upcast_2x", "k", k, 16);
   Layout layout =
       make_layout({{2, 2, 8, 4}, {4, 2, k / 16, m / kRows}}, {{8, 4, k, 16 * k}, {1, 8 * k, 16, kRows * k}});
-  return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_2x({}, {})", m, k), where);
+  return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_2x({}, {})", m, k));
 }
 
 RegisterLayout wgmma_upcast_4x(int m, int k, Where where) {
-  check_rows("wgmma_upcast_4x", m, where);
-  check_multiple("wgmma_upcast_4x", "k", k, 32, where);
+  CallersLine line(where);
+  check_rows("wgmma_upcast_4x", m);
+  check_multiple("wgmma_upcast_4x", "k", k, 32);
   Layout layout =
       make_layout({{4, 8, 4}, {8, 2, k / 32, m / kRows}}, {{8, k, 16 * k}, {1, 8 * k, 32, kRows * k}});
-  return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_4x({}, {})", m, k), where);
+  return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_4x({}, {})", m, k));
 }
 
 // Of 8 x 8 elements, lane l holds rows 2 (l / 8) and 2 (l / 8) + 1 of column 2 (l % 4) + l / 4 % 2.
 RegisterLayout wgmma_transposed(int m, int n, Where where) {
-  check_rows("wgmma_transposed", m, where);
-  check_multiple("wgmma_transposed", "n", n, 8, where);
+  CallersLine line(where);
+  check_rows("wgmma_transposed", m);
+  check_multiple("wgmma_transposed", "n", n, 8);
   Layout layout = make_layout({{4, 2, 4, 4}, {2, 2, n / 8, m / kRows}},
                               {{2, 1, 2 * n, 16 * n}, {n, 8 * n, 8, kRows * n}});
-  return RegisterLayout({m, n}, layout, fmt::format("wgmma_transposed({}, {})", m, n), where);
+  return RegisterLayout({m, n}, layout, fmt::format("wgmma_transposed({}, {})", m, n));
 }
 
 RegisterLayout strided(TileExtent extent, int vector, Where where) {
+  CallersLine line(where);
   int elements = extent.rows * extent.cols, step = kThreads * vector;
   if (vector < 1 || elements < 1 || elements % step != 0)
-    throw Error(where,
-                fmt::format("strided: {} x {} elements by vectors of {}: they must be a multiple of {}",
+    throw Error(fmt::format("strided: {} x {} elements by vectors of {}: they must be a multiple of {}",
                             extent.rows, extent.cols, vector, step));
   Layout layout = make_layout({kThreads, {vector, elements / step}}, {vector, {1, step}});
-  return RegisterLayout(extent, layout, fmt::format("strided({} x {}, {})", extent.rows, extent.cols, vector),
-                        where);
+  return RegisterLayout(extent, layout,
+                        fmt::format("strided({} x {}, {})", extent.rows, extent.cols, vector));
 }
 
 RegisterLayout splat(TileExtent extent, Where where) {
+  CallersLine line(where);
   return RegisterLayout(extent, make_layout({kThreads, 1}, {0, 0}),
-                        fmt::format("splat({} x {})", extent.rows, extent.cols), where);
+                        fmt::format("splat({} x {})", extent.rows, extent.cols));
 }
 
 namespace detail {
@@ -216,15 +236,15 @@ std::optional<Additive> additive_cols(const RegisterLayout& layout) {
   return additive(layout, [cols = layout.cols()](int element) { return element % cols; });
 }
 
-void check_part(const TilePart& part, TileExtent tile, std::string_view operation, Where where) {
+void check_part(const TilePart& part, TileExtent tile, std::string_view operation) {
   auto fits = [](int first, int count, int of, int extent) {
     return first >= 0 && count >= of && first % of == 0 && count % of == 0 && first <= extent - count;
   };
   if (!fits(part.row, part.rows, kRows, tile.rows) || !fits(part.col, part.cols, 8, tile.cols))
     throw Error(
-        where, fmt::format("{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} "
-                           "within them, columns of 8",
-                           operation, part.rows, part.cols, part.row, part.col, tile.rows, tile.cols, kRows));
+        fmt::format("{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} "
+                    "within them, columns of 8",
+                    operation, part.rows, part.cols, part.row, part.col, tile.rows, tile.cols, kRows));
 }
 
 int replicated_bits(const RegisterLayout& layout) {

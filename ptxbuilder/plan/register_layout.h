@@ -62,7 +62,7 @@ class RegisterLayout {
 
  private:
   struct Plan;
-  RegisterLayout reduced(bool keep_rows, Where where = Where::here()) const;
+  RegisterLayout reduced(bool keep_rows) const;
 
   std::shared_ptr<const Plan> plan_;
 };
@@ -108,8 +108,7 @@ std::optional<Additive> additive_cols(const RegisterLayout& layout);
 
 // Throws Error that begins with `operation` unless the part lies within the tile, and has rows and a first
 // one that are multiples of 64, and columns of 8, as wgmma_layout repeats itself.
-void check_part(const TilePart& part, TileExtent tile, std::string_view operation,
-                Where where = Where::here());
+void check_part(const TilePart& part, TileExtent tile, std::string_view operation);
 
 // The bits of the thread's number that change nothing: threads that differ in them alone hold the same.
 int replicated_bits(const RegisterLayout& layout);

@@ -13,26 +13,23 @@ namespace {
 
 constexpr int64_t kStrideLimit = 1LL << 40;  // bytes
 
-std::vector<TensorMode> tiled(const std::vector<TensorMode>& modes, const TileTransform& by, Where where) {
+std::vector<TensorMode> tiled(const std::vector<TensorMode>& modes, const TileTransform& by) {
   const size_t count = by.tiling.size(), kept = modes.size() - std::min(count, modes.size());
   if (count == 0 || count > modes.size())
-    throw Error(where, fmt::format("tile transform {{{}}}: {} dimensions of a tensor that has {}",
-                                   fmt::join(by.tiling, ", "), count, modes.size()));
+    throw Error(fmt::format("tile transform {{{}}}: {} dimensions of a tensor that has {}",
+                            fmt::join(by.tiling, ", "), count, modes.size()));
   std::vector<TensorMode> outer(modes.begin(), modes.begin() + static_cast<std::ptrdiff_t>(kept)), inner;
   for (size_t i = 0; i < count; ++i) {
     TensorMode mode = modes[kept + i];
     const int64_t tile = by.tiling[i];
     if (tile < 1)
-      throw Error(where,
-                  fmt::format("tile transform {{{}}}: a tile has at least 1 element along each dimension",
+      throw Error(fmt::format("tile transform {{{}}}: a tile has at least 1 element along each dimension",
                               fmt::join(by.tiling, ", ")));
     if (mode.extent > tile && mode.extent % tile != 0 && by.rounding == Rounding::refuse)
-      throw Error(
-          where,
-          fmt::format("tile transform {{{}}}: dimension {} has {} elements, which is neither below {} nor a "
-                      "multiple of it; round it, or take {}",
-                      fmt::join(by.tiling, ", "), kept + i, mode.extent, tile,
-                      (mode.extent + tile - 1) / tile * tile));
+      throw Error(fmt::format(
+          "tile transform {{{}}}: dimension {} has {} elements, which is neither below {} nor a "
+          "multiple of it; round it, or take {}",
+          fmt::join(by.tiling, ", "), kept + i, mode.extent, tile, (mode.extent + tile - 1) / tile * tile));
     const int64_t tiles =
         mode.extent <= tile ? 1 : (mode.extent + (by.rounding == Rounding::up ? tile - 1 : 0)) / tile;
     outer.push_back({tiles, mode.dimension, mode.step * tile});
@@ -42,14 +39,13 @@ std::vector<TensorMode> tiled(const std::vector<TensorMode>& modes, const TileTr
   return outer;
 }
 
-std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const TransposeTransform& by,
-                                   Where where) {
+std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const TransposeTransform& by) {
   std::vector<int> sorted = by.permutation, all(modes.size());
   std::sort(sorted.begin(), sorted.end());
   std::iota(all.begin(), all.end(), 0);
   if (sorted != all)
-    throw Error(where, fmt::format("transpose transform {{{}}}: it must name each of the {} dimensions once",
-                                   fmt::join(by.permutation, ", "), modes.size()));
+    throw Error(fmt::format("transpose transform {{{}}}: it must name each of the {} dimensions once",
+                            fmt::join(by.permutation, ", "), modes.size()));
   std::vector<TensorMode> result;
   for (int i : by.permutation) result.push_back(modes[static_cast<size_t>(i)]);
   return result;
@@ -62,10 +58,9 @@ bool is_whole(const std::vector<TensorMode>& modes, const TensorMode& mode) {
                        [&](const TensorMode& m) { return m.dimension == mode.dimension; }) == 1;
 }
 
-std::vector<TensorMode> collapsed(const std::vector<TensorMode>& modes, const CollapseLeading& by,
-                                  Where where) {
+std::vector<TensorMode> collapsed(const std::vector<TensorMode>& modes, const CollapseLeading& by) {
   auto refuse = [&](const std::string& rule) {
-    throw Error(where, fmt::format("collapse leading {{{}}}: {}", fmt::join(by.strides, ", "), rule));
+    throw Error(fmt::format("collapse leading {{{}}}: {}", fmt::join(by.strides, ", "), rule));
   };
   const size_t count = by.strides.size();
   if (count < 1 || count >= modes.size())
@@ -86,9 +81,9 @@ std::vector<TensorMode> collapsed(const std::vector<TensorMode>& modes, const Co
   return result;
 }
 
-std::vector<TensorMode> without_units(const std::vector<TensorMode>& modes, const DropUnit& by, Where where) {
+std::vector<TensorMode> without_units(const std::vector<TensorMode>& modes, const DropUnit& by) {
   auto refuse = [&](const std::string& rule) {
-    throw Error(where, fmt::format("drop unit {{{}}}: {}", fmt::join(by.dimensions, ", "), rule));
+    throw Error(fmt::format("drop unit {{{}}}: {}", fmt::join(by.dimensions, ", "), rule));
   };
   std::vector<bool> drops(modes.size(), false);
   for (int i : by.dimensions) {
@@ -122,17 +117,18 @@ std::string text(const std::vector<int64_t>& extents) { return fmt::format("{}",
 
 std::vector<TensorMode> transform(const std::vector<int64_t>& extents,
                                   const std::vector<CopyTransform>& transforms, Where where) {
+  CallersLine line(where);
   std::vector<TensorMode> modes;
   for (int64_t e : extents) modes.push_back({e, static_cast<int>(modes.size()), 1});
   for (const CopyTransform& t : transforms) {
     if (const auto* tile = std::get_if<TileTransform>(&t))
-      modes = tiled(modes, *tile, where);
+      modes = tiled(modes, *tile);
     else if (const auto* transpose = std::get_if<TransposeTransform>(&t))
-      modes = transposed(modes, *transpose, where);
+      modes = transposed(modes, *transpose);
     else if (const auto* collapse = std::get_if<CollapseLeading>(&t))
-      modes = collapsed(modes, *collapse, where);
+      modes = collapsed(modes, *collapse);
     else
-      modes = without_units(modes, std::get<DropUnit>(t), where);
+      modes = without_units(modes, std::get<DropUnit>(t));
   }
   return modes;
 }
@@ -140,14 +136,15 @@ std::vector<TensorMode> transform(const std::vector<int64_t>& extents,
 TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<CopyTransform> transforms,
                        std::optional<Swizzle> swizzle, Where where)
     : dtype_(type), extents_(std::move(extents)), transforms_(std::move(transforms)) {
+  CallersLine line(where);
   auto refuse = [&](const std::string& rule) {
-    throw Error(where, fmt::format("tensor copy of {} {}: {}", text(extents_), name(type), rule));
+    throw Error(fmt::format("tensor copy of {} {}: {}", text(extents_), name(type), rule));
   };
   if (extents_.empty()) refuse("it has no dimension");
   for (int64_t e : extents_)
     if (e < 1) refuse("an extent is at least 1");
   const int last = static_cast<int>(extents_.size()) - 1;
-  lies_ = transform(extents_, transforms_, where);
+  lies_ = transform(extents_, transforms_);
   for (const TensorMode& mode : lies_)
     if (!mode.parts.empty() && mode.extent != 1)
       refuse("collapsed dimensions are taken one element at a time, so that the extents are 1");
@@ -186,13 +183,13 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   if (map_rank() > hopper::tensor_rank)
     refuse(fmt::format("its tensor map has {} dimensions, but at most {} are possible", map_rank(),
                        hopper::tensor_rank));
-  choose_pieces(where);
-  place_boxes(where);
+  choose_pieces();
+  place_boxes();
 }
 
 // Boxes lie one after the other, so a dimension is cut only where all that are further out are cut to 1.
 // Panels are cut from the map's last dimension, and so one box each.
-void TensorCopy::choose_pieces(Where where) {
+void TensorCopy::choose_pieces() {
   const size_t panels = lies_.size() - map_.size();  // 1 where there are any
   pieces_.assign(lies_.size(), 1);
   bool cut = false;
@@ -202,14 +199,13 @@ void TensorCopy::choose_pieces(Where where) {
   }
   if (pieces_.back() < lies_.back().extent)
     throw Error(
-        where,
         fmt::format("tensor copy of {} {}: the last dimension has {} elements after the transforms, but a "
                     "box at most {}",
                     text(extents_), name(dtype_), lies_.back().extent, hopper::box_extent));
 }
 
 // Boxes lie one behind the other in the order of lies_, of which panels are the map's last dimension.
-void TensorCopy::place_boxes(Where where) {
+void TensorCopy::place_boxes() {
   const size_t panels = lies_.size() - map_.size();
   box_.assign(pieces_.begin() + static_cast<std::ptrdiff_t>(panels), pieces_.end());
   boxes_.rank = map_rank();
@@ -224,13 +220,14 @@ void TensorCopy::place_boxes(Where where) {
     bytes *= count;
   }
   if (boxes_.count() > 1 && box_bytes() % hopper::tensor_shared_alignment != 0)
-    throw Error(where, fmt::format("tensor copy of {} {}: its {} boxes of {} B would not be aligned to {} B",
-                                   text(extents_), name(dtype_), boxes_.count(), box_bytes(),
-                                   hopper::tensor_shared_alignment));
+    throw Error(fmt::format("tensor copy of {} {}: its {} boxes of {} B would not be aligned to {} B",
+                            text(extents_), name(dtype_), boxes_.count(), box_bytes(),
+                            hopper::tensor_shared_alignment));
 }
 
 TensorCopy TensorCopy::divided(int parts, Where where) const {
-  if (parts < 1) throw Error(where, fmt::format("{}: {} parts of it", describe(), parts));
+  CallersLine line(where);
+  if (parts < 1) throw Error(fmt::format("{}: {} parts of it", describe(), parts));
   TensorCopy finer = *this;
   int64_t count = boxes_.count();
   for (size_t i = 0; i + 1 < lies_.size() && count % parts != 0; ++i) {
@@ -242,9 +239,9 @@ TensorCopy TensorCopy::divided(int parts, Where where) const {
     count *= whole / piece;
   }
   if (count % parts != 0)
-    throw Error(where, fmt::format("{} for {} CTAs: no equal parts, each a multiple of a row of {} {}",
-                                   describe(), parts, lies_.back().extent, name(dtype_)));
-  finer.place_boxes(where);
+    throw Error(fmt::format("{} for {} CTAs: no equal parts, each a multiple of a row of {} {}", describe(),
+                            parts, lies_.back().extent, name(dtype_)));
+  finer.place_boxes();
   finer.boxes_.parts = parts;
   return finer;
 }
@@ -286,14 +283,15 @@ ComposedLayout TensorCopy::shared_layout() const {
 
 TensorCopy::MappedTensor TensorCopy::map_tensor(const std::vector<int64_t>& extents,
                                                 const std::vector<int64_t>& strides, Where where) const {
+  CallersLine line(where);
   auto refuse = [&](const std::string& rule) {
-    throw Error(where, fmt::format("tensor map for {}: {}", describe(), rule));
+    throw Error(fmt::format("tensor map for {}: {}", describe(), rule));
   };
   if (extents.size() != extents_.size() || strides.size() != extents_.size())
     refuse(fmt::format("a tensor of {} extents and {} strides", extents.size(), strides.size()));
   if (strides.back() != 1) refuse(fmt::format("the last stride is {}, but must be 1", strides.back()));
   MappedTensor mapped;
-  std::vector<TensorMode> modes = transform(extents, transforms_, where);
+  std::vector<TensorMode> modes = transform(extents, transforms_);
   for (size_t i = modes.size(); i-- > 0;) {
     const TensorMode& mode = modes[i];
     mapped.shape.push_back(static_cast<uint64_t>(mode.extent));

@@ -105,8 +105,8 @@ class TensorCopy {
   std::string describe() const;  // "a copy of 128x64 bf16 in 1 box of 64x128"
 
  private:
-  void choose_pieces(Where where = Where::here());
-  void place_boxes(Where where = Where::here());
+  void choose_pieces();
+  void place_boxes();
 
   DType dtype_;
   Swizzle swizzle_ = Swizzle::none;

@@ -14,11 +14,11 @@ IntTuple modes_of(const Layout& mode, const std::vector<Repeat>& repeats, bool s
 }
 
 // (thread, (element, access)) -> element of the tile, by addresses in place of registers.
-Layout by_address(const CopyAtom& atom, DType type, const Layout& thread_value, Where where) {
+Layout by_address(const CopyAtom& atom, DType type, const Layout& thread_value) {
   const int64_t held = atom.register_bytes() / size_of(type);
   // ((threads of the instruction, their values), (other threads, further instructions)).
   Layout tiles = zipped_divide(thread_value, {int64_t{atom.threads()}, held});
-  Layout of_tile = composition(right_inverse(atom.held(type, where)), atom.addressed(type, where));
+  Layout of_tile = composition(right_inverse(atom.held(type)), atom.addressed(type));
   Layout one = composition(coalesce(tiles[0]), of_tile);
   return concatenate<int64_t>(
       {concatenate<int64_t>({one[0], tiles[1][0]}), concatenate<int64_t>({one[1], tiles[1][1]})});
@@ -44,9 +44,9 @@ Layout within_rows(const Layout& thread_value, int64_t rows, int64_t cols, int64
 }
 
 Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t elements, Where where) {
+  CallersLine line(where);
   auto refuse = [&](const std::string& rule) {
-    throw Error(where,
-                fmt::format("threads_along_rows: a {}x{} tile by {} threads, {} elements at a time: {}", rows,
+    throw Error(fmt::format("threads_along_rows: a {}x{} tile by {} threads, {} elements at a time: {}", rows,
                             cols, threads, elements, rule));
   };
   if (rows < 1 || cols < 1 || threads < 1 || elements < 1) refuse("all must be at least 1");
@@ -73,9 +73,10 @@ ComposedLayout panel_layout(DType type, int64_t rows, int64_t cols, Swizzle swiz
 TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, const ComposedLayout& memory,
                      Where where)
     : atom_(atom), dtype_(type), thread_value_(thread_value), memory_(memory) {
+  CallersLine line(where);
   auto refuse = [&](const std::string& rule) {
-    throw Error(where, fmt::format("tiled copy by {} of {} {} into {}: {}", atom.describe(), name(type),
-                                   to_string(thread_value), to_string(memory), rule));
+    throw Error(fmt::format("tiled copy by {} of {} {} into {}: {}", atom.describe(), name(type),
+                            to_string(thread_value), to_string(memory), rule));
   };
   if (rank(thread_value) != 2 || rank(memory.layout()) != 2)
     refuse("the layouts must be of (thread, value) and of (row, column)");
@@ -89,7 +90,7 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
                        cosize(thread_value) - 1));
   accesses_ = static_cast<int>(values / held);
 
-  Layout elements = by_address(atom, type, thread_value, where);
+  Layout elements = by_address(atom, type, thread_value);
   Layout lies = composition(memory.layout(), elements);
   const int64_t together = size(elements[1]) / accesses_;
   for (int t = 0; t < threads_; ++t)
