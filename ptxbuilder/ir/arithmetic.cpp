@@ -13,10 +13,10 @@ bool is_float(Class cls) {
 
 bool is_signed(Class cls) { return cls == Class::s16 || cls == Class::s32 || cls == Class::s64; }
 
-Builder::State& ours(std::initializer_list<llvm::Value*> values, Where where = {}) {
-  Builder::State& s = Builder::current(where).state();
+Builder::State& ours(std::initializer_list<llvm::Value*> values) {
+  Builder::State& s = Builder::current({}).state();
   s.function_or_create();
-  for (llvm::Value* v : values) check_is_ours(s, v, s.line);
+  for (llvm::Value* v : values) check_is_ours(s, v);
   return s;
 }
 
@@ -35,7 +35,7 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
     case Arithmetic::max:
       return s.ir.CreateMaxNum(a, b);
     default:
-      throw Error(s.line, "this operator is for integers");
+      throw Error(s.nearest_line(), "this operator is for integers");
   }
 }
 
@@ -44,7 +44,7 @@ void check_constant(Builder::State& s, Arithmetic op, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
   auto made = s.constants.find(constant);  // operators know no line, but the constant does
-  Where where = made == s.constants.end() ? s.line : made->second;
+  Where where = made == s.constants.end() ? s.nearest_line() : made->second;
   bool divides = op == Arithmetic::div || op == Arithmetic::rem;
   if (divides && constant->isZero()) throw Error(where, "division by the constant 0");
   bool shifts = op == Arithmetic::shl || op == Arithmetic::shr;
@@ -121,13 +121,12 @@ llvm::Value* convert(Class from, Class to, llvm::Value* a) {
   return s.ir.CreateIntCast(a, type, is_signed(from));
 }
 
-llvm::Value* bit_cast(Class to, llvm::Value* a, Where where) {
-  Builder::State& s = ours({a}, where);
+llvm::Value* bit_cast(Class to, llvm::Value* a) {
+  Builder::State& s = ours({a});
   llvm::Type* type = type_of(to, s.context);
   if (s.module->getDataLayout().getTypeSizeInBits(type) !=
       s.module->getDataLayout().getTypeSizeInBits(a->getType()))
-    throw Error(where,
-                fmt::format("bit_cast: {} and {} differ in width", describe(a->getType()), describe(type)));
+    throw Error(fmt::format("bit_cast: {} and {} differ in width", describe(a->getType()), describe(type)));
   return s.ir.CreateBitCast(a, type);
 }
 
@@ -141,7 +140,8 @@ llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c) {
 }
 
 llvm::Value* integer_constant(Class cls, uint64_t bits, Where where) {
-  Builder::State& s = ours({}, where);
+  CallersLine line(where);
+  Builder::State& s = ours({});
   auto* type = llvm::cast<llvm::IntegerType>(type_of(cls, s.context));
   llvm::Value* value = llvm::ConstantInt::get(type, llvm::APInt(64, bits).trunc(type->getBitWidth()));
   s.constants[value] = where;
@@ -149,7 +149,8 @@ llvm::Value* integer_constant(Class cls, uint64_t bits, Where where) {
 }
 
 llvm::Value* float_constant(Class cls, double value, Where where) {
-  return llvm::ConstantFP::get(type_of(cls, ours({}, where).context), value);
+  CallersLine line(where);
+  return llvm::ConstantFP::get(type_of(cls, ours({}).context), value);
 }
 
 llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes) {

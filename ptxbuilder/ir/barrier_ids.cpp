@@ -29,11 +29,11 @@ int barrier_operand(std::string_view word) {
 
 }  // namespace
 
-int BarrierIds::take(const std::string& holder, Where where) {
+int BarrierIds::take(const std::string& holder) {
   auto try_take = [&](int id) {
     Entry& entry = entries_[static_cast<size_t>(id)];
     if (!entry.holder.empty()) return false;
-    entry = {holder, where};
+    entry = {holder, Where::here()};
     return true;
   };
   for (int id = kLastWarpgroups + 1; id < static_cast<int>(entries_.size()); ++id)
@@ -44,32 +44,29 @@ int BarrierIds::take(const std::string& holder, Where where) {
   for (size_t id = 1; id < entries_.size(); ++id)
     all += fmt::format("{}{} {} ({})", id == 1 ? "" : ", ", id, entries_[id].holder,
                        to_string(entries_[id].where));
-  throw Error(where,
-              fmt::format("{}: all 15 barriers that a CTA has beside that of sync_threads() are held: {}",
+  throw Error(fmt::format("{}: all 15 barriers that a CTA has beside that of sync_threads() are held: {}",
                           holder, all));
 }
 
-void BarrierIds::take(int id, const std::string& holder, Where where) {
+void BarrierIds::take(int id, const std::string& holder) {
   Entry& entry = entries_[static_cast<size_t>(id)];
-  if (entry.holder.empty()) entry = {holder, where};
+  if (entry.holder.empty()) entry = {holder, Where::here()};
   if (entry.holder != holder)
-    throw Error(where,
-                fmt::format("barrier {}: needed for {}, but held by {} ({}); let named_barrier() choose", id,
+    throw Error(fmt::format("barrier {}: needed for {}, but held by {} ({}); let named_barrier() choose", id,
                             holder, entry.holder, to_string(entry.where)));
 }
 
-void BarrierIds::check_number(int id, std::string_view instruction, Where where) {
+void BarrierIds::check_number(int id, std::string_view instruction) {
   if (id <= 0 || id >= static_cast<int>(entries_.size())) return;  // the CTA's, or ptxas' to refuse
   Entry& entry = entries_[static_cast<size_t>(id)];
   constexpr std::string_view kNumber = "an instruction that names it";
-  if (entry.holder.empty()) entry = {std::string(kNumber), where};
+  if (entry.holder.empty()) entry = {std::string(kNumber), Where::here()};
   if (entry.holder != kNumber)
-    throw Error(where,
-                fmt::format("{}: barrier {} is held by {} ({}); named_barrier() gives one that is free",
+    throw Error(fmt::format("{}: barrier {} is held by {} ({}); named_barrier() gives one that is free",
                             instruction, id, entry.holder, to_string(entry.where)));
 }
 
-void BarrierIds::check_text(std::string_view text, Where where) {
+void BarrierIds::check_text(std::string_view text) {
   if (holders_) return;
   for (size_t at = text.find("bar"); at != std::string_view::npos; at = text.find("bar", at + 1)) {
     if (at > 0 && continues_word(text[at - 1])) continue;  // mbarrier
@@ -86,7 +83,7 @@ void BarrierIds::check_text(std::string_view text, Where where) {
     const size_t begin = rest.find_first_not_of(" \t\n");
     if (begin == std::string_view::npos || rest[begin] < '0' || rest[begin] > '9') continue;
     const std::string number(rest.substr(begin, rest.find_first_of(", \t\n", begin) - begin));
-    check_number(static_cast<int>(std::strtol(number.c_str(), nullptr, 0)), instruction, where);
+    check_number(static_cast<int>(std::strtol(number.c_str(), nullptr, 0)), instruction);
   }
 }
 

@@ -15,13 +15,13 @@ class BarrierIds {
  public:
   // A free one for `holder`. Throws Error that lists the holders when there is none. The last half comes
   // first: the numbers of warpgroups begin with 1.
-  int take(const std::string& holder, Where where = Where::here());
+  int take(const std::string& holder);
 
   // Number `id` for `holder`, who may hold it already. Throws Error when another does.
-  void take(int id, const std::string& holder, Where where = Where::here());
+  void take(int id, const std::string& holder);
 
   // Looks for barriers that `text`, of instructions, names by number. Throws Error when one is held.
-  void check_text(std::string_view text, Where where = Where::here());
+  void check_text(std::string_view text);
 
   // While it lives the instructions that are emitted are a holder's.
   class Holders {
@@ -39,7 +39,7 @@ class BarrierIds {
     std::string holder;  // empty: free
     Where where;
   };
-  void check_number(int id, std::string_view instruction, Where where = Where::here());
+  void check_number(int id, std::string_view instruction);
 
   std::array<Entry, 16> entries_;
   bool holders_ = false;

@@ -41,14 +41,14 @@ bool is_identifier(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-void check_names(std::string_view what, const std::vector<Parameter>& parameters, Where where) {
+void check_names(std::string_view what, const std::vector<Parameter>& parameters) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].name;
     if (!is_identifier(name))
-      throw Error(where, fmt::format("{} {}: the name '{}' must be a C identifier", what, i, name));
+      throw Error(fmt::format("{} {}: the name '{}' must be a C identifier", what, i, name));
     for (size_t j = 0; j < i; ++j)
       if (name == parameters[j].name)
-        throw Error(where, fmt::format("{} {}: the name '{}' is taken", what, i, name));
+        throw Error(fmt::format("{} {}: the name '{}' is taken", what, i, name));
   }
 }
 
@@ -112,7 +112,7 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
     : module(std::make_unique<llvm::Module>(name, context)),
       ir(context),
       options(options),
-      target(isa::target(options.target, where)),
+      target(isa::target(options.target)),
       begun(where),
       line(where) {
   signature.kernel = std::move(name);
@@ -205,10 +205,10 @@ void Builder::State::set_line(Where where) {
   ir.SetCurrentDebugLocation(llvm::DILocation::get(context, where.line, 0, file.scope));
 }
 
-void Builder::State::require(int ptx_version, isa::Sm sm, std::string_view instruction, Where where) {
+void Builder::State::require(int ptx_version, isa::Sm sm, std::string_view instruction) {
   if (!isa::runs_on(sm, target.sm))
-    throw Error(where, fmt::format("{}: needs {}, but the kernel's target is {}", instruction,
-                                   isa::target(sm).name, target.name));
+    throw Error(fmt::format("{}: needs {}, but the kernel's target is {}", instruction, isa::target(sm).name,
+                            target.name));
   signature.ptx_version = std::max(signature.ptx_version, ptx_version);
 }
 
@@ -239,8 +239,8 @@ llvm::BasicBlock* Builder::State::new_block(const char* name) {
 }
 
 Builder::Builder(std::string name, BuilderOptions options, Where where) {
-  if (!is_identifier(name))
-    throw Error(where, fmt::format("kernel: the name '{}' must be a C identifier", name));
+  CallersLine line(where);
+  if (!is_identifier(name)) throw Error(fmt::format("kernel: the name '{}' must be a C identifier", name));
   state_ = std::make_unique<State>(std::move(name), options, where);
   state_->open = std::make_shared<State::Open>(this);
   current_builder();  // forgets those that are gone
@@ -260,38 +260,43 @@ Builder& Builder::operator=(Builder&& other) noexcept {
 Builder::~Builder() = default;
 
 Builder& Builder::current(Where where) {
+  CallersLine line(where);
   Builder* builder = current_builder();
-  if (!builder) throw Error(where, "no kernel is being built on this thread: make a Kernel first");
+  if (!builder) throw Error("no kernel is being built on this thread: make a Kernel first");
   return *builder;
 }
 
-Builder::State& Builder::state(Where where) const {
-  if (!state_) throw Error(where, "kernel: used after it was moved from");
+Builder::State& Builder::state() const {
+  if (!state_) throw Error("kernel: used after it was moved from");
   return *state_;
 }
 
-Signature& Builder::signature(Where where) { return state(where).signature; }
-const Signature& Builder::signature(Where where) const { return state(where).signature; }
+Signature& Builder::signature() { return state().signature; }
+const Signature& Builder::signature() const { return state().signature; }
 
-void Builder::check_current(Where where) const {
-  const State& s = state(where);
+void Builder::check_current() const {
+  const State& s = state();
   if (s.refusal) throw *s.refusal;
-  if (s.finished) throw Error(where, fmt::format("{}: used after it was finished", s.signature.kernel));
-  const State& other = current(where).state();
+  if (s.finished) throw Error(fmt::format("{}: used after it was finished", s.signature.kernel));
+  const State& other = current().state();
   if (&other != &s)
-    throw Error(where, fmt::format("{}: not the kernel that is being built on this thread, which is {}, "
-                                   "begun at {}: finish or destroy that one first",
-                                   s.signature.kernel, other.signature.kernel, to_string(other.begun)));
+    throw Error(
+        fmt::format("{}: not the kernel that is being built on this thread, which is {}, "
+                    "begun at {}: finish or destroy that one first",
+                    s.signature.kernel, other.signature.kernel, to_string(other.begun)));
 }
 
-void Builder::run_body(std::string_view construct, const std::function<void()>& body, Where where) {
-  State& s = state(where);
+void Builder::run_body(std::string_view construct, const CallersLine& line,
+                       const std::function<void()>& body) {
+  State& s = state();
   auto refuse = [&](std::string_view what) {
     if (s.refusal) return;  // by the innermost body
-    s.refusal.emplace(where, fmt::format("{}: left unfinished by an exception out of the body of this {}: {}",
-                                         s.signature.kernel, construct, what));
+    s.refusal.emplace(fmt::format("{}: left unfinished by an exception out of the body of this {}: {}",
+                                  s.signature.kernel, construct, what));
   };
   try {
+    std::optional<AuthorsCode> authors;
+    if (line.opens()) authors.emplace();
     body();
   } catch (const std::exception& e) {
     refuse(e.what());
@@ -302,8 +307,8 @@ void Builder::run_body(std::string_view construct, const std::function<void()>& 
   }
 }
 
-void Builder::require(int ptx_version, isa::Sm sm, std::string_view what, Where where) {
-  state(where).require(ptx_version, sm, what, where);
+void Builder::require(int ptx_version, isa::Sm sm, std::string_view what) {
+  state().require(ptx_version, sm, what);
 }
 
 std::optional<Builder::Constant> Builder::constant(Value value) const {
@@ -314,13 +319,14 @@ std::optional<Builder::Constant> Builder::constant(Value value) const {
 }
 
 std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters, Where where) {
-  check_current(where);
+  CallersLine line(where);
+  check_current();
   if (state_->function)
-    throw Error(where, fmt::format("{}: parameters are declared once, before the first instruction",
-                                   signature().kernel));
-  check_names("parameter", parameters, where);
+    throw Error(
+        fmt::format("{}: parameters are declared once, before the first instruction", signature().kernel));
+  check_names("parameter", parameters);
   for (const Parameter& p : parameters)
-    if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields, where);
+    if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields);
   signature().parameters = std::move(parameters);
   state_->line = state_->parameters_where = where;
   state_->create_function();
@@ -335,17 +341,17 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
 
 Where Builder::parameters_where() const { return state_->parameters_where; }
 
-size_t Builder::parameter_index(TensorMap map, Where where) const {
+size_t Builder::parameter_index(TensorMap map) const {
   auto* argument = llvm::dyn_cast<llvm::Argument>(map.handle());
   if (!argument || argument->getParent() != state_->function)
-    throw Error(where, fmt::format("{}: the tensor map is no parameter of this kernel", signature().kernel));
+    throw Error(fmt::format("{}: the tensor map is no parameter of this kernel", signature().kernel));
   return argument->getArgNo();
 }
 
 Registers Builder::declare_registers(Class cls, int count) {
   // A named asm statement in the entry block prints at function scope, so every later instruction may name
   // the registers. The names differ, since a function may not declare one twice.
-  State& s = state({});
+  State& s = state();
   s.function_or_create();
   std::string base = fmt::format("acc{}_", s.register_files++);
   std::string text = fmt::format(".reg {} {}<{}>;", isa::register_type(cls), base, count);
@@ -358,7 +364,7 @@ Registers Builder::declare_registers(Class cls, int count) {
 }
 
 smem Builder::shared_base() {
-  State& s = state({});
+  State& s = state();
   if (!s.shared) {
     auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), 0);
     s.shared = new llvm::GlobalVariable(*s.module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
@@ -369,10 +375,10 @@ smem Builder::shared_base() {
   return smem(s.shared);
 }
 
-BarrierIds& Builder::barrier_ids() { return state({}).barrier_ids; }
+BarrierIds& Builder::barrier_ids() { return state().barrier_ids; }
 
 gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
-  State& s = state({});
+  State& s = state();
   auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), bytes);
   // External, since instructions in inline assembly, which LLVM does not look into, order accesses to it.
   auto* global = new llvm::GlobalVariable(
@@ -382,9 +388,8 @@ gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
   return gmem(global);
 }
 
-uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment,
-                                  Where where) {
-  check_current(where);
+uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment) {
+  check_current();
   constexpr uint32_t kLimit = hopper::shared_bytes;
   std::vector<SharedObject>& objects = signature().shared;
   auto taken = [&](const std::string& wanted) {
@@ -408,15 +413,15 @@ uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, 
       plan += fmt::format("{}{} {}", plan.empty() ? "" : ", ", o.name, uint64_t{o.bytes} * o.stages);
       if (sum > end) plan += fmt::format(" at {}", o.offset);
     }
-    throw Error(where, fmt::format("shared memory: {} bytes exceed the {} that a CTA may have ({})", end,
-                                   kLimit, plan));
+    throw Error(
+        fmt::format("shared memory: {} bytes exceed the {} that a CTA may have ({})", end, kLimit, plan));
   }
   total = static_cast<uint32_t>(end);
   return static_cast<uint32_t>(offset);
 }
 
 void Builder::emit_at_entry(const std::function<void()>& emission) {
-  State& s = state({});
+  State& s = state();
   s.function_or_create();
   llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
   s.ir.SetInsertPoint(s.entry_end);
@@ -424,7 +429,7 @@ void Builder::emit_at_entry(const std::function<void()>& emission) {
 }
 
 Builder::Place Builder::remember_place() {
-  State& s = state({});
+  State& s = state();
   s.function_or_create();
   // An instruction of no effect marks the place; emit_at puts others before it and removes it.
   auto* marker =
@@ -433,7 +438,7 @@ Builder::Place Builder::remember_place() {
 }
 
 void Builder::emit_at(const Place& place, const std::function<void()>& emission) {
-  State& s = state({});
+  State& s = state();
   auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
   llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
   s.ir.SetInsertPoint(marker);
@@ -445,22 +450,20 @@ bool Builder::known_at(Value value, const Place& place) const {
   auto* instruction = llvm::dyn_cast<llvm::Instruction>(value.handle());
   if (!instruction) return true;
   const auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
-  return llvm::DominatorTree(*state({}).function).dominates(instruction, marker);
+  return llvm::DominatorTree(*state().function).dominates(instruction, marker);
 }
 
-void Builder::on_loop(std::function<void(bool)> observer) { state({}).on_loop = std::move(observer); }
+void Builder::on_loop(std::function<void(bool)> observer) { state().on_loop = std::move(observer); }
 
-void Builder::waive(std::string advisory, Where where) {
-  state(where).waivers.push_back(std::move(advisory));
-}
-const std::vector<std::string>& Builder::waivers() const { return state({}).waivers; }
+void Builder::waive(std::string advisory) { state().waivers.push_back(std::move(advisory)); }
+const std::vector<std::string>& Builder::waivers() const { return state().waivers; }
 
-std::shared_ptr<void>& Builder::attachment() { return state({}).attachment; }
+std::shared_ptr<void>& Builder::attachment() { return state().attachment; }
 
-void Builder::on_finish(std::function<void()> check) { state({}).checks.push_back(std::move(check)); }
+void Builder::on_finish(std::function<void()> check) { state().checks.push_back(std::move(check)); }
 
 void Builder::finish() {
-  State& s = state({});
+  State& s = state();
   if (s.refusal) throw *s.refusal;
   if (s.finished) return;
   CurrentScope scope(*this);
@@ -505,9 +508,9 @@ std::string Builder::llvm_ir() {
   return text;
 }
 
-AtLine::AtLine(Where where) : line_(where) {
-  if (!line_.opens()) return;
-  if (Builder* builder = current_builder()) builder->state(where).set_line(where);
+AtLine::AtLine(Where where) : CallersLine(where) {
+  if (!opens()) return;
+  if (Builder* builder = current_builder()) builder->state().set_line(where);
 }
 
 }  // namespace ptxbuilder

@@ -40,21 +40,21 @@ class Builder {
   static Builder& current(Where where = Where::here());
 
   // What the launch must know. The tile layer adds threads, cluster and shared memory before finish().
-  Signature& signature(Where where = Where::here());
-  const Signature& signature(Where where = Where::here()) const;
+  Signature& signature();
+  const Signature& signature() const;
 
   // Declares the parameters, in order and once, before any instruction. Yields their values, of a struct
   // those of its fields; 8-bit integers have 32 bits there.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // the line that declared them
   // The index of the parameter that a tensor map is; its recipe is in signature().parameters.
-  size_t parameter_index(TensorMap map, Where where = Where::here()) const;
+  size_t parameter_index(TensorMap map) const;
 
   // Throws Error unless this kernel is the one that is being built on this thread, when it is finished, and
   // when an exception has left it unfinished.
-  void check_current(Where where = Where::here()) const;
+  void check_current() const;
   // Raises the least .version, and throws Error when the target is below `sm`.
-  void require(int ptx_version, isa::Sm sm, std::string_view what, Where where = Where::here());
+  void require(int ptx_version, isa::Sm sm, std::string_view what);
 
   // What a value is, where that is a host integer, and the line where it turned into a device value.
   struct Constant {
@@ -76,8 +76,7 @@ class Builder {
   // The start of dynamic shared memory, aligned to 1024 bytes, and `stages` times `bytes` more of it, which
   // yields the offset. Reports and the sidecar call it `name`, with a number where that is taken.
   smem shared_base();
-  uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment,
-                           Where where = Where::here());
+  uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment);
 
   // Who holds which barrier of threads.
   BarrierIds& barrier_ids();
@@ -91,16 +90,14 @@ class Builder {
   void store_variable(llvm::Value* variable, llvm::Value* value);
 
   void if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
-           Where where = Where::here());
-  void while_(const std::function<pred()>& condition, const std::function<void()>& body,
-              Where where = Where::here());
+           Where where);
+  void while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where);
   // Counts from `from` while below `to`.
-  void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body,
-            Where where = Where::here());
+  void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
 
-  // Runs the author's `body` of a `construct`, as "if_". An exception that leaves it leaves the kernel
-  // unfinished too: any further use throws an Error that says so.
-  void run_body(std::string_view construct, const std::function<void()>& body, Where where = Where::here());
+  // Runs the `body` of a `construct`, as "if_", which is the author's if the call at `line` is. An exception
+  // that leaves it leaves the kernel unfinished too: any further use throws an Error that says so.
+  void run_body(std::string_view construct, const CallersLine& line, const std::function<void()>& body);
 
   // Emits at the top of the kernel, before all else, what every thread needs once.
   void emit_at_entry(const std::function<void()>& emission);
@@ -115,7 +112,7 @@ class Builder {
   void on_loop(std::function<void(bool begins)> observer);
 
   // Lets one of ptxas' advisories through: a code as "C7510", "spills" or "stack".
-  void waive(std::string advisory, Where where = Where::here());
+  void waive(std::string advisory);
   const std::vector<std::string>& waivers() const;
 
   // What the layer above keeps with the kernel in the making.
@@ -132,7 +129,7 @@ class Builder {
   std::string llvm_ir();
 
   struct State;  // ir/state.h, for the folder itself and code generation
-  State& state(Where where = Where::here()) const;
+  State& state() const;
 
  private:
   std::unique_ptr<State> state_;
@@ -140,12 +137,9 @@ class Builder {
 
 // Opens the caller's line, and makes it the line of all that is emitted meanwhile: an instruction bears the
 // line of the author's call, not of the library's code below it.
-class AtLine {
+class AtLine : public CallersLine {
  public:
   explicit AtLine(Where where);
-
- private:
-  CallersLine line_;
 };
 
 }  // namespace ptxbuilder

@@ -6,7 +6,7 @@
 namespace ptxbuilder {
 
 llvm::Value* Builder::declare_variable(Class cls) {
-  State& s = state({});
+  State& s = state();
   s.function_or_create();
   // In the entry block and used by loads and stores alone: finish() turns it into registers.
   auto* cell = new llvm::AllocaInst(type_of(cls, s.context), s.module->getDataLayout().getAllocaAddrSpace(),
@@ -16,56 +16,51 @@ llvm::Value* Builder::declare_variable(Class cls) {
 }
 
 llvm::Value* Builder::load_variable(llvm::Value* variable, Class cls) {
-  check_is_ours(*state_, variable, state_->line);
+  check_is_ours(*state_, variable);
   return state_->ir.CreateLoad(type_of(cls, state_->context), variable);
 }
 
 void Builder::store_variable(llvm::Value* variable, llvm::Value* value) {
-  check_is_ours(*state_, variable, state_->line);
-  check_is_ours(*state_, value, state_->line);
+  check_is_ours(*state_, variable);
+  check_is_ours(*state_, value);
   state_->ir.CreateStore(value, variable);
 }
 
 void Builder::if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
                   Where where) {
-  State& s = state({});
-  check_is_ours(s, condition.handle(), where);
+  AtLine line(where);
+  State& s = state();
+  check_is_ours(s, condition.handle());
   llvm::BasicBlock* then_block = s.new_block("then");
   llvm::BasicBlock* else_block = otherwise ? s.new_block("else") : nullptr;
   llvm::BasicBlock* end = s.new_block("end");
-  {
-    AtLine line(where);
-    s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
-  }
+  s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
   s.ir.SetInsertPoint(then_block);
-  run_body("if_", then, where);
+  run_body("if_", line, then);
   s.ir.CreateBr(end);
   if (otherwise) {
     s.ir.SetInsertPoint(else_block);
-    run_body("if_", otherwise, where);
+    run_body("if_", line, otherwise);
     s.ir.CreateBr(end);
   }
   s.ir.SetInsertPoint(end);
 }
 
 void Builder::while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where) {
-  State& s = state({});
+  AtLine line(where);
+  State& s = state();
   llvm::BasicBlock* head = s.new_block("while");
   llvm::BasicBlock* round = s.new_block("round");
   llvm::BasicBlock* end = s.new_block("end");
-  {
-    AtLine line(where);
-    s.ir.CreateBr(head);
-  }
+  s.ir.CreateBr(head);
   s.on_loop(true);
   s.ir.SetInsertPoint(head);
   std::optional<pred> again;
-  run_body(
-      "while_", [&] { again = condition(); }, where);
-  check_is_ours(s, again->handle(), where);
+  run_body("while_", line, [&] { again = condition(); });
+  check_is_ours(s, again->handle());
   s.ir.CreateCondBr(again->handle(), round, end);
   s.ir.SetInsertPoint(round);
-  run_body("while_", body, where);
+  run_body("while_", line, body);
   s.on_loop(false);
   s.ir.CreateBr(head);
   s.ir.SetInsertPoint(end);
@@ -73,29 +68,25 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
 
 void Builder::for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body,
                    Where where) {
-  State& s = state({});
-  for (Value v : {from, to, step}) check_is_ours(s, v.handle(), where);
+  AtLine line(where);
+  State& s = state();
+  for (Value v : {from, to, step}) check_is_ours(s, v.handle());
   if (auto known = constant(step); known && llvm::cast<llvm::ConstantInt>(step.handle())->isZero())
-    throw Error(where, "for_: a step of 0 never ends");
+    throw Error("for_: a step of 0 never ends");
   llvm::BasicBlock* head = s.new_block("for");
   llvm::BasicBlock* round = s.new_block("round");
   llvm::BasicBlock* end = s.new_block("end");
   llvm::BasicBlock* before = s.ir.GetInsertBlock();
-  llvm::PHINode* index;
-  {
-    AtLine line(where);
-    s.ir.CreateBr(head);
-    s.ir.SetInsertPoint(head);
-    index = s.ir.CreatePHI(type_of(cls, s.context), 2);
-    index->addIncoming(from.handle(), before);
-    s.ir.CreateCondBr(detail::comparison(detail::Comparison::lt, cls, index, to.handle()), round, end);
-  }
+  s.ir.CreateBr(head);
+  s.ir.SetInsertPoint(head);
+  llvm::PHINode* index = s.ir.CreatePHI(type_of(cls, s.context), 2);
+  index->addIncoming(from.handle(), before);
+  s.ir.CreateCondBr(detail::comparison(detail::Comparison::lt, cls, index, to.handle()), round, end);
   s.ir.SetInsertPoint(round);
   s.on_loop(true);
-  run_body(
-      "for_", [&] { body(Value(index)); }, where);
+  run_body("for_", line, [&] { body(Value(index)); });
   s.on_loop(false);
-  AtLine line(where);
+  if (line.opens()) s.set_line(where);  // the body's lines are over
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());
   index->addIncoming(next, s.ir.GetInsertBlock());
   s.ir.CreateBr(head);

@@ -218,9 +218,10 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
   return call.emit();
 }
 
-void check_is_ours(const Builder::State& state, llvm::Value* value, Where where) {
+void check_is_ours(const Builder::State& state, llvm::Value* value) {
   if (&value->getContext() != &state.context)
-    throw Error(where, fmt::format("{}: a value of another kernel was used", state.signature.kernel));
+    throw Error(state.nearest_line(),
+                fmt::format("{}: a value of another kernel was used", state.signature.kernel));
 }
 
 std::string describe(llvm::Type* type) {
@@ -245,27 +246,28 @@ std::string describe(llvm::Type* type) {
 
 std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> arguments,
                                  std::optional<pred> guard, Where where) {
-  check_current(where);
+  CallersLine line(where);
+  check_current();
   State& s = *state_;
-  s.function_or_create();
-  AtLine line(where);
-  s.require(row.ptx_version, row.sm, row.name, s.line);
+  s.function_or_create();  // ahead of the instruction's line, which is not the kernel's
+  if (line.opens()) s.set_line(where);
+  s.require(row.ptx_version, row.sm, row.name);
   for (const Argument& argument : arguments) {
-    if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle(), s.line);
+    if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle());
     if (auto* list = std::get_if<std::vector<Value>>(&argument))
-      for (Value value : *list) check_is_ours(s, value.handle(), s.line);
+      for (Value value : *list) check_is_ours(s, value.handle());
   }
-  if (guard) check_is_ours(s, guard->handle(), s.line);
+  if (guard) check_is_ours(s, guard->handle());
   AsmCall call(s.ir, row, arguments, guard ? guard->handle() : nullptr);
   if (!row.intrinsic.empty()) return {Value(call_intrinsic(s.ir, row))};
-  s.barrier_ids.check_text(call.text(), s.line);
+  s.barrier_ids.check_text(call.text());
   const std::vector<llvm::Value*> results = call.emit();
   return {results.begin(), results.end()};
 }
 
 void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Where where) {
-  Builder& builder = Builder::current(where);
   AtLine line(where);
+  Builder& builder = Builder::current();
   Row row;
   row.name = "ptx";
   row.syntax = text;
@@ -280,31 +282,31 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
   for (const Operand& o : row.operands) holes += fmt::format("{}{}", holes.empty() ? "" : ", ", o.name);
   for (const PtxBinding& b : bindings)
     if (find(b.hole_) != &b)
-      throw Error(where, fmt::format("ptx: the hole '{}' is bound twice in \"{}\"", b.hole_, text));
+      throw Error(fmt::format("ptx: the hole '{}' is bound twice in \"{}\"", b.hole_, text));
   for (const PtxBinding& b : bindings)
     if (std::none_of(row.operands.begin(), row.operands.end(),
                      [&](const Operand& o) { return o.name == b.hole_; }))
       throw Error(
-          where, fmt::format("ptx: no hole is named '{}' in \"{}\"; its holes are {}", b.hole_, text, holes));
+          fmt::format("ptx: no hole is named '{}' in \"{}\"; its holes are {}", b.hole_, text, holes));
 
   llvm::LLVMContext& context = builder.state().context;
   std::vector<Argument> arguments;
   std::vector<std::pair<llvm::Value*, llvm::Type*>> targets;  // of the written values, in order
   for (const Operand& o : row.operands) {
     const PtxBinding* b = find(o.name);
-    if (!b) throw Error(where, fmt::format("ptx: the hole '{}' is not bound in \"{}\"", o.name, text));
+    if (!b) throw Error(fmt::format("ptx: the hole '{}' is not bound in \"{}\"", o.name, text));
     if (o.writes()) {
       auto is_var = [](const PtxRegister& r) { return r.variable_ != nullptr; };
       if (b->immediate_ || !std::ranges::all_of(b->registers_, is_var))
-        throw Error(where, fmt::format("ptx: the hole '{}' is written and needs a Var", o.name));
+        throw Error(fmt::format("ptx: the hole '{}' is written and needs a Var", o.name));
       if (b->registers_.size() != static_cast<size_t>(o.count))
-        throw Error(where, fmt::format("ptx: the hole '{}' is {} registers, but {} Vars were given in \"{}\"",
-                                       o.name, o.count, b->registers_.size(), text));
+        throw Error(fmt::format("ptx: the hole '{}' is {} registers, but {} Vars were given in \"{}\"",
+                                o.name, o.count, b->registers_.size(), text));
       for (const PtxRegister& r : b->registers_) {
         llvm::Type* type = type_of(r.cls_, context);
         if (!accepts(o.cls, type, context))
-          throw Error(where, fmt::format("ptx: the hole '{}' is {}, but its Var is {}", o.name, name(o.cls),
-                                         name(r.cls_)));
+          throw Error(
+              fmt::format("ptx: the hole '{}' is {}, but its Var is {}", o.name, name(o.cls), name(r.cls_)));
         targets.emplace_back(r.variable_, type);
       }
     }
@@ -321,7 +323,7 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
     else
       arguments.emplace_back(std::move(values));
   }
-  std::vector<Value> results = builder.emit(row, arguments, std::nullopt, where);
+  std::vector<Value> results = builder.emit(row, arguments, std::nullopt);
   for (size_t i = 0; i < results.size(); ++i) {
     llvm::Value* value = results[i].handle();
     if (value->getType() != targets[i].second)

@@ -81,7 +81,7 @@ struct Dimension {
 
 std::vector<Dimension> dimensions(std::span<const Index> shape, std::span<const Stride> strides);
 std::vector<Dimension> packed_dimensions(std::span<const Index> shape);
-void promise_multiples(std::vector<Dimension>& dimensions, int elements, Where where = Where::here());
+void promise_multiples(std::vector<Dimension>& dimensions, int elements);
 // The address at the coordinates that are given.
 llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
                             std::span<const std::optional<TensorCoordinate>> at);
@@ -118,8 +118,9 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   // of stride 1, are multiples of `elements`, a power of two: accesses of tiles may be as wide, up to 16
   // bytes. Throws Error where one that is known is not.
   GlobalTensor multiples_of(int elements, Where where = Where::here()) const {
+    CallersLine line(where);
     GlobalTensor x = *this;
-    detail::promise_multiples(x.dimensions_, elements, where);
+    detail::promise_multiples(x.dimensions_, elements);
     return x;
   }
 

@@ -28,10 +28,11 @@ Index::Index(u32 value) {
 }
 
 u32 Index::value(Where where) const {
+  CallersLine line(where);
   if (!known_) return *device_;
   if (*known_ < INT32_MIN || *known_ > UINT32_MAX)
-    throw Error(where, fmt::format("the index {} does not fit the 32 bits of a device value", *known_));
-  return u32(static_cast<uint32_t>(*known_), where);
+    throw Error(fmt::format("the index {} does not fit the 32 bits of a device value", *known_));
+  return u32(static_cast<uint32_t>(*known_));
 }
 
 void Index::out_of_range(const std::string& value) {

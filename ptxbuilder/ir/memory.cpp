@@ -13,7 +13,7 @@ struct Conversion {
   bool wide;
 };
 
-std::vector<Conversion> conversions(std::string_view format, Where where) {
+std::vector<Conversion> conversions(std::string_view format) {
   std::vector<Conversion> found;
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') continue;
@@ -25,7 +25,6 @@ std::vector<Conversion> conversions(std::string_view format, Where where) {
     if (i == format.size() || std::string_view("diuxXocfeEgGp").find(format[i]) == std::string_view::npos ||
         longs == 1)
       throw Error(
-          where,
           fmt::format("print: the conversion at column {} of \"{}\" is not one of %d %i %u %x %o %c %f %e "
                       "%g %p, or with ll",
                       i, format));
@@ -35,9 +34,9 @@ std::vector<Conversion> conversions(std::string_view format, Where where) {
 }
 
 // A value as C's default promotions pass it to a variadic function.
-llvm::Value* promote(Builder::State& s, Value value, Conversion to, std::string_view format, Where where) {
+llvm::Value* promote(Builder::State& s, Value value, Conversion to, std::string_view format) {
   llvm::Value* v = value.handle();
-  check_is_ours(s, v, where);
+  check_is_ours(s, v);
   llvm::Type* type = v->getType();
   bool is_float = std::string_view("feEgG").find(to.letter) != std::string_view::npos;
   if (is_float && type->isFloatingPointTy()) return s.ir.CreateFPCast(v, s.ir.getDoubleTy());
@@ -45,18 +44,17 @@ llvm::Value* promote(Builder::State& s, Value value, Conversion to, std::string_
   if (!is_float && type->isIntegerTy() && (type->getIntegerBitWidth() == 64) == to.wide)
     return s.ir.CreateIntCast(v, to.wide ? s.ir.getInt64Ty() : s.ir.getInt32Ty(),
                               (to.letter == 'd' || to.letter == 'i') && !type->isIntegerTy(1));
-  throw Error(where, fmt::format("print: %{}{} in \"{}\" does not print a value that is {}",
-                                 to.wide ? "ll" : "", to.letter, format, describe(type)));
+  throw Error(fmt::format("print: %{}{} in \"{}\" does not print a value that is {}", to.wide ? "ll" : "",
+                          to.letter, format, describe(type)));
 }
 
 }  // namespace
 
 namespace detail {
 
-llvm::Value* load(llvm::Value* address, Class cls, int count, Where where) {
-  AtLine line(where);
-  Builder::State& s = Builder::current(where).state();
-  check_is_ours(s, address, where);
+llvm::Value* load(llvm::Value* address, Class cls, int count) {
+  Builder::State& s = Builder::current().state();
+  check_is_ours(s, address);
   llvm::Type* type = type_of(cls, s.context);
   if (count > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(count));
   llvm::Align alignment(s.module->getDataLayout().getTypeStoreSize(type).getFixedValue());
@@ -68,11 +66,10 @@ llvm::Value* element(llvm::Value* vector, int i) {
   return Builder::current().state().ir.CreateExtractElement(vector, static_cast<uint64_t>(i));
 }
 
-void store(llvm::Value* address, std::span<const Value> values, Where where) {
-  AtLine line(where);
-  Builder::State& s = Builder::current(where).state();
-  check_is_ours(s, address, where);
-  for (Value v : values) check_is_ours(s, v.handle(), where);
+void store(llvm::Value* address, std::span<const Value> values) {
+  Builder::State& s = Builder::current().state();
+  check_is_ours(s, address);
+  for (Value v : values) check_is_ours(s, v.handle());
   llvm::Value* stored = values[0].handle();
   if (values.size() > 1) {
     auto* type = llvm::FixedVectorType::get(stored->getType(), static_cast<unsigned>(values.size()));
@@ -87,19 +84,19 @@ void store(llvm::Value* address, std::span<const Value> values, Where where) {
 }  // namespace detail
 
 void print(std::string_view format, std::initializer_list<Value> values, Where where) {
-  Builder& builder = Builder::current(where);
   AtLine line(where);
+  Builder& builder = Builder::current();
   Builder::State& s = builder.state();
   s.function_or_create();
-  std::vector<Conversion> wanted = conversions(format, where);
+  std::vector<Conversion> wanted = conversions(format);
   if (wanted.size() != values.size() || values.size() > 32)
-    throw Error(where, fmt::format("print: \"{}\" converts {} values, but {} were given (32 at most)", format,
-                                   wanted.size(), values.size()));
+    throw Error(fmt::format("print: \"{}\" converts {} values, but {} were given (32 at most)", format,
+                            wanted.size(), values.size()));
   std::vector<llvm::Value*> fields;
   std::vector<llvm::Type*> types;
   size_t i = 0;
   for (Value v : values) {
-    fields.push_back(promote(s, v, wanted[i++], format, where));
+    fields.push_back(promote(s, v, wanted[i++], format));
     types.push_back(fields.back()->getType());
   }
 

@@ -10,9 +10,9 @@
 namespace ptxbuilder {
 
 namespace detail {
-llvm::Value* load(llvm::Value* address, Class cls, int count, Where where = Where::here());
+llvm::Value* load(llvm::Value* address, Class cls, int count);
 llvm::Value* element(llvm::Value* vector, int i);
-void store(llvm::Value* address, std::span<const Value> values, Where where = Where::here());
+void store(llvm::Value* address, std::span<const Value> values);
 }  // namespace detail
 
 // Stands for the element behind a pointer: reads as its value, writes when assigned.
@@ -21,12 +21,18 @@ class Element {
  public:
   using Operand = T;  // of += and its kin
 
-  Element(llvm::Value* address, Where where = Where::here()) : address_(address), where_(where) {}
+  Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
   Element(const Element&) = default;
 
   operator T() const { return value(); }  // NOLINT: reads as its value
-  T value() const { return T(detail::load(address_, T::cls, 1, where_)); }
-  void operator=(T value) const { detail::store(address_, std::array<Value, 1>{value}, where_); }
+  T value() const {
+    AtLine line(where_);
+    return T(detail::load(address_, T::cls, 1));
+  }
+  void operator=(T value) const {
+    AtLine line(where_);
+    detail::store(address_, std::array<Value, 1>{value});
+  }
   void operator=(const Element& other) const { *this = other.value(); }
 
  private:
@@ -54,7 +60,7 @@ class Pointer : public Value {
 
    private:
     static u32 device_index(u32 i, Where) { return i; }
-    static u32 device_index(detail::HostInteger auto i, Where where = Where::here()) { return u32(i, where); }
+    static u32 device_index(detail::HostInteger auto i, Where where) { return u32(i, where); }
   };
 
   Element<T> operator[](Index i) const {
@@ -74,7 +80,8 @@ using sptr = Pointer<T, smem>;
 template <int count, class T, class Address>
 std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here()) {
   static_assert(std::has_single_bit(static_cast<unsigned>(count)), "1, 2, 4, ... elements in one access");
-  llvm::Value* vector = detail::load(from.handle(), T::cls, count, where);
+  AtLine line(where);
+  llvm::Value* vector = detail::load(from.handle(), T::cls, count);
   return [&]<size_t... i>(std::index_sequence<i...>) {
     return std::array<T, count>{T(detail::element(vector, static_cast<int>(i)))...};
   }
@@ -84,7 +91,8 @@ std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here())
 template <class T, class Address, size_t count>
 void store(Pointer<T, Address> to, const std::array<T, count>& values, Where where = Where::here()) {
   static_assert(std::has_single_bit(count), "1, 2, 4, ... elements in one access");
-  detail::store(to.handle(), std::vector<Value>(values.begin(), values.end()), where);
+  AtLine line(where);
+  detail::store(to.handle(), std::vector<Value>(values.begin(), values.end()));
 }
 
 // CUDA's device printf: `format` as in C, with %u %d %llu %lld %f %c %p matching the values, at most 32 of

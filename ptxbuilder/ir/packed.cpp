@@ -10,7 +10,7 @@ namespace {
 Builder::State& ours(std::initializer_list<llvm::Value*> values) {
   Builder::State& s = Builder::current().state();
   s.function_or_create();
-  for (llvm::Value* v : values) check_is_ours(s, v, s.line);
+  for (llvm::Value* v : values) check_is_ours(s, v);
   return s;
 }
 
@@ -64,16 +64,14 @@ llvm::Value* pack(DType type, llvm::Value* low, llvm::Value* high) {
   return as_word(s, s.ir.CreateInsertElement(pair, high, uint64_t{1}));
 }
 
-llvm::Value* load_narrow(llvm::Value* address, int bytes, Where where) {
-  AtLine line(where);
+llvm::Value* load_narrow(llvm::Value* address, int bytes) {
   Builder::State& s = ours({address});
   llvm::Type* type = s.ir.getIntNTy(static_cast<unsigned>(8 * bytes));
   llvm::Value* loaded = s.ir.CreateAlignedLoad(type, address, llvm::Align(static_cast<uint64_t>(bytes)));
   return s.ir.CreateZExt(loaded, s.ir.getInt32Ty());
 }
 
-void store_narrow(llvm::Value* address, int bytes, llvm::Value* word, Where where) {
-  AtLine line(where);
+void store_narrow(llvm::Value* address, int bytes, llvm::Value* word) {
   Builder::State& s = ours({address, word});
   llvm::Value* low = s.ir.CreateTrunc(word, s.ir.getIntNTy(static_cast<unsigned>(8 * bytes)));
   s.ir.CreateAlignedStore(low, address, llvm::Align(static_cast<uint64_t>(bytes)));

@@ -21,7 +21,7 @@ llvm::Value* unpack(DType type, llvm::Value* word, int half);
 llvm::Value* pack(DType type, llvm::Value* low, llvm::Value* high);
 
 // 1 or 2 bytes in the low bits of a 32-bit register, the others 0; stores take the low bits.
-llvm::Value* load_narrow(llvm::Value* address, int bytes, Where where = Where::here());
-void store_narrow(llvm::Value* address, int bytes, llvm::Value* word, Where where = Where::here());
+llvm::Value* load_narrow(llvm::Value* address, int bytes);
+void store_narrow(llvm::Value* address, int bytes, llvm::Value* word);
 
 }  // namespace ptxbuilder::detail

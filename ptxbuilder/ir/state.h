@@ -32,8 +32,10 @@ struct Builder::State {
   // Appends what the kernel computes with: the parameter, or a struct's fields.
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
-  void require(int ptx_version, isa::Sm sm, std::string_view instruction, Where where);
+  void require(int ptx_version, isa::Sm sm, std::string_view instruction);
   llvm::BasicBlock* new_block(const char* name);
+  // The open line or, for operators, which know none, the last that was open.
+  Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
   Where where_of(const llvm::Instruction& instruction) const;
   void check_dominance(const llvm::DominatorTree& tree) const;
 
@@ -77,7 +79,7 @@ llvm::Type* type_of(Class cls, llvm::LLVMContext& context);
 llvm::Type* type_of(DType type, llvm::LLVMContext& context);
 
 // Throws Error unless the value was made by the kernel that is being built: LLVM would crash on a stranger's.
-void check_is_ours(const Builder::State& state, llvm::Value* value, Where where);
+void check_is_ours(const Builder::State& state, llvm::Value* value);
 
 // "u32", "smem", "tensor map": a value's type in the author's words.
 std::string describe(llvm::Type* type);

@@ -43,14 +43,14 @@ llvm::Value* negate(Class cls, llvm::Value* a);
 llvm::Value* complement(llvm::Value* a);
 llvm::Value* comparison(Comparison op, Class cls, llvm::Value* a, llvm::Value* b);
 llvm::Value* convert(Class from, Class to, llvm::Value* a);
-llvm::Value* bit_cast(Class to, llvm::Value* a, Where where = Where::here());
+llvm::Value* bit_cast(Class to, llvm::Value* a);
 llvm::Value* select(llvm::Value* condition, llvm::Value* a, llvm::Value* b);
 llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
-llvm::Value* integer_constant(Class cls, uint64_t bits, Where where = Where::here());
-llvm::Value* float_constant(Class cls, double value, Where where = Where::here());
+llvm::Value* integer_constant(Class cls, uint64_t bits, Where where);
+llvm::Value* float_constant(Class cls, double value, Where where);
 llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes);
 llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* index);
-[[noreturn]] void constant_out_of_range(Class cls, const std::string& value, Where where = Where::here());
+[[noreturn]] void constant_out_of_range(Class cls, const std::string& value, Where where);
 
 template <class T>
 inline constexpr bool always_false = false;
@@ -136,7 +136,7 @@ concept HostNumber = HostInteger<T> || std::floating_point<T>;
 
 // A constant of a host integer that must fit Host, the host type of the device type's width and sign.
 template <class Host, HostInteger I>
-llvm::Value* checked_constant(Class cls, I value, Where where = Where::here()) {
+llvm::Value* checked_constant(Class cls, I value, Where where) {
   // + makes an int of a char, which in_range does not take.
   if (!std::in_range<Host>(+value)) constant_out_of_range(cls, std::to_string(value), where);
   return integer_constant(cls, static_cast<uint64_t>(static_cast<Host>(value)), where);
@@ -270,7 +270,8 @@ inline f32 fma(f32 a, f32 b, f32 c) { return f32(detail::fma(a.handle(), b.handl
 // The same bits as another type of the same width: bit_cast<u32>(x).
 template <class To, class From>
 To bit_cast(From from, Where where = Where::here()) {
-  return To(detail::bit_cast(To::cls, from.handle(), where));
+  CallersLine line(where);
+  return To(detail::bit_cast(To::cls, from.handle()));
 }
 
 // The least number of blocks of b that hold a. On u32, a + b - 1 must not wrap.

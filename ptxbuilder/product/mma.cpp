@@ -173,10 +173,7 @@ void wgmma_group(const std::function<void()>& body, Where where) {
   AtLine line(where);
   detail::ProductGroups& products = TileContext::of(Builder::current()).products;
   products.open();
-  {
-    AuthorsCode authors;
-    Builder::current().run_body("wgmma_group", body, where);
-  }
+  Builder::current().run_body("wgmma_group", line, body);
   products.fence();
   wgmma_commit_group();
   products.commit();

@@ -12,7 +12,7 @@ bool is_wide_integer(DType type) { return type == DType::s32 || type == DType::u
 bool is_tile_integer(DType type) { return is_int8(type) || is_wide_integer(type); }
 
 Value emitted(const isa::Row& row, const std::vector<Argument>& arguments) {
-  return Builder::current().emit(row, arguments, std::nullopt, {})[0];
+  return Builder::current().emit(row, arguments, std::nullopt)[0];
 }
 
 // Calls pair(i, i + 1) for the indices of elements below `count`, the last with itself where it is alone.

@@ -107,7 +107,7 @@ Parameter parameter(std::string_view name) {
 // Turns the values that declare_parameters() returns into the parameters, one after the other.
 class ParameterValues {
  public:
-  ParameterValues(std::vector<Value> values, Where where) : values_(std::move(values)), where_(where) {}
+  explicit ParameterValues(std::vector<Value> values) : values_(std::move(values)) {}
 
   template <class T>
   typename ParameterValue<T>::type take() {
@@ -128,7 +128,6 @@ class ParameterValues {
   [[noreturn]] void out_of_order(std::string_view field) const;
 
   std::vector<Value> values_;
-  Where where_;
   size_t next_ = 0;
 };
 
@@ -172,7 +171,7 @@ class Kernel {
   template <class... T>
   auto params(detail::NameOf<T>... names, Where where = Where::here()) {
     AtLine line(where);
-    detail::ParameterValues values(builder_.declare_parameters({detail::parameter<T>(names)...}), where);
+    detail::ParameterValues values(builder_.declare_parameters({detail::parameter<T>(names)...}));
     return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
 

@@ -12,7 +12,7 @@ constexpr int kWarpgroup = 128;  // threads
 }  // namespace
 
 NamedBarrier::NamedBarrier(Builder& builder, int threads, Where where)
-    : owner_(&builder.state(where)), threads_(threads) {
+    : owner_(&builder.state()), threads_(threads) {
   AtLine line(where);
   builder.check_current();
   if (threads < 32 || threads > 1024 || threads % 32 != 0)

@@ -21,7 +21,7 @@ u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
                        std::string name, Where where)
-    : owner_(&builder.state(where)),
+    : owner_(&builder.state()),
       dtype_(dtype),
       shape_(shape),
       swizzle_(swizzle),
