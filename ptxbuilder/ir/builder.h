@@ -18,7 +18,7 @@
 
 namespace ptxbuilder {
 
-// What stands in a hole: a value, the values of a list, named registers in their place, or an immediate.
+// What fills a hole: a value, the values of a list, named registers instead of values, or an immediate.
 using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;
 
 struct BuilderOptions {
@@ -26,9 +26,9 @@ struct BuilderOptions {
   bool line_info = true;  // `.loc` lines that lead from PTX back to the author's C++
 };
 
-// Owns its LLVMContext, so kernels build on many threads at once. A Builder is the current one of the thread
-// that made it, moved values included, until it is finished or destroyed; while a later one of the thread is
-// neither, that one is. What was moved from throws Error.
+// Owns its LLVMContext, so that many threads can build kernels at once. A thread's current Builder is the
+// last one that it made and that is neither finished nor destroyed; moving a Builder does not change that.
+// Using a moved-from Builder throws Error.
 class Builder {
  public:
   explicit Builder(std::string name, BuilderOptions options = {}, Where where = Where::here());
@@ -36,52 +36,55 @@ class Builder {
   Builder& operator=(Builder&&) noexcept;
   ~Builder();
 
-  // The builder of this thread. Throws Error when no kernel is being built, or all are finished.
+  // The current Builder of this thread. Throws Error when no kernel is being built, or all are finished.
   static Builder& current(Where where = Where::here());
 
   // What the launch must know. The tile layer adds threads, cluster and shared memory before finish().
   Signature& signature();
   const Signature& signature() const;
 
-  // Declares the parameters, in order and once, before any instruction. Yields their values, of a struct
-  // those of its fields; 8-bit integers have 32 bits there.
+  // Declares the parameters, in order. Call it once, before any instruction. Returns the parameters'
+  // values, where a struct yields the values of its fields, and an 8-bit integer is 32 bits wide.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // the line that declared them
-  // The index of the parameter that a tensor map is; its recipe is in signature().parameters.
+  // The index of the parameter that is this tensor map; its recipe is in signature().parameters.
   size_t parameter_index(TensorMap map) const;
 
-  // Throws Error unless this kernel is the one that is being built on this thread, when it is finished, and
-  // when an exception has left it unfinished.
+  // Throws Error if this kernel is not the one that is being built on this thread, if it is finished, or if
+  // an exception has left it unfinished.
   void check_current() const;
-  // Raises the least .version, and throws Error when the target is below `sm`.
+  // Raises the kernel's .version to `ptx_version` if it is lower, and throws Error if code for `sm` does
+  // not run on the target.
   void require(int ptx_version, isa::Sm sm, std::string_view what);
 
-  // What a value is, where that is a host integer, and the line where it turned into a device value.
+  // The host integer that a value is, and the line where it became a device value. constant() returns none
+  // for a value that only the device knows.
   struct Constant {
     uint64_t value;
     Where where;
   };
   std::optional<Constant> constant(Value value) const;
 
-  // Emits one instruction of a row: checks count, class, width and immediates against the row, and the target
-  // against the row's floor. `arguments` fill the holes that read, in order. Yields the values of the holes
-  // that write, lists flattened; a hole filled with named registers yields none. Throws Error that names row,
-  // operand, value and line.
+  // Emits one instruction of a row: checks count, class, width and immediates against the row, and the
+  // target against the row's floor. `arguments` fill the holes that are read, in order. Returns the values
+  // of the holes that are written, lists flattened; a hole filled with named registers yields none. Throws
+  // Error that names the row, the operand, the value and the line.
   std::vector<Value> emit(const isa::Row& row, std::span<const Argument> arguments, std::optional<pred> guard,
                           Where where = Where::here());
 
   // Declares named registers at the top of the kernel.
   Registers declare_registers(Class cls, int count);
 
-  // The start of dynamic shared memory, aligned to 1024 bytes, and `stages` times `bytes` more of it, which
-  // yields the offset. Reports and the sidecar call it `name`, with a number where that is taken.
+  // shared_base() is the start of dynamic shared memory, aligned to 1024 bytes. allocate_shared() allocates
+  // `stages` times `bytes` of it and returns the offset. Reports and the sidecar call the allocation
+  // `name`, with a number added if that name is taken.
   smem shared_base();
   uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment);
 
-  // Who holds which barrier of threads.
+  // Who holds which of the CTA's 16 barriers for threads (PTX ISA, bar).
   BarrierIds& barrier_ids();
 
-  // Global memory of the module's own, zero when it is loaded, aligned to 16 bytes.
+  // Global memory that belongs to the module, aligned to 16 bytes. It is zero when the module is loaded.
   gmem zeroed_global(const std::string& name, uint64_t bytes);
 
   // A mutable cell; promoted to registers when the kernel is finished.
@@ -101,31 +104,34 @@ class Builder {
 
   // Emits at the top of the kernel, before all else, what every thread needs once.
   void emit_at_entry(const std::function<void()>& emission);
-  // Remembers this place in the code, and later emits there, once.
+  // remember_place() remembers this place in the code; emit_at() can later emit there, once.
   using Place = std::shared_ptr<void>;
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
   // Whether what is emitted at the place may use the value.
   bool known_at(Value value, const Place& place) const;
 
-  // Told when the body of a loop begins, and when it ends: of for_ and while_, its condition included.
+  // `observer` is told when the body of a for_ or while_ loop begins, and when it ends. The condition of a
+  // while_ counts as part of the body.
   void on_loop(std::function<void(bool begins)> observer);
 
-  // Lets one of ptxas' advisories through: a code as "C7510", "spills" or "stack".
+  // Lets one of ptxas's advisories through: a code such as "C7510", or "spills" or "stack".
   void waive(std::string advisory);
   const std::vector<std::string>& waivers() const;
 
   // What the layer above keeps with the kernel in the making.
   std::shared_ptr<void>& attachment();
 
-  // Runs when the kernel is finished, before it is verified: what must be matched is checked here.
+  // `check` runs when the kernel is finished, before the module is verified. It is for rules about the
+  // whole kernel, for example that every stage of a pipeline is released.
   void on_finish(std::function<void()> check);
 
-  // Ends the kernel: runs the checks, verifies the module, and promotes variables. Once; more calls do
-  // nothing, or throw the same Error again. The thread's current builder is the one before it afterwards.
+  // Ends the kernel: runs the checks, verifies the module, and promotes variables. Further calls do
+  // nothing, or throw the same Error again. Afterwards an earlier Builder of the thread is current again,
+  // if one is still unfinished.
   void finish();
 
-  // Serializes the LLVM module as text; finishes first.
+  // Finishes the kernel, and returns the LLVM module as text.
   std::string llvm_ir();
 
   struct State;  // ir/state.h, for the folder itself and code generation

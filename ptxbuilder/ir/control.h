@@ -44,8 +44,8 @@ inline void if_(pred condition, const std::function<void()>& then, const std::fu
   Builder::current(where).if_(condition, then, otherwise, where);
 }
 
-// body(i) for i = from, from + step, ... below `to`, whose type is the index' and decides the sign of the
-// comparison.
+// Runs body(i) for i = from, from + step, ... while i is below `to`. The type of `to` is also the type of
+// i, and decides whether the comparison is signed.
 template <class T>
 requires(T::cls == Class::u32 || T::cls == Class::s32 || T::cls == Class::u64 ||
          T::cls == Class::s64) void for_(std::type_identity_t<T> from, T to, std::type_identity_t<T> step,

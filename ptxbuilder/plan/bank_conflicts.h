@@ -17,23 +17,25 @@ struct AccessCost {
   int conflicts() const { return wavefronts - phases; }
 };
 AccessCost access_cost(const TiledCopy& copy);
-// The same of accesses by all threads, each of `bytes`, or by warps of so many matrices.
+// The same for accesses in which each thread moves `bytes` bytes or, if `matrices` is not 0, each warp
+// moves that many matrices.
 AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices = 0);
 
-// The same accesses of `bytes` with the exchange that leaves the fewest wavefronts; as they are where none
-// has fewer.
+// The same accesses, of `bytes` bytes each, with the exchange that leaves the fewest wavefronts. They are
+// returned unchanged if no exchange leaves fewer.
 ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes);
 
-// Throws Error that names the worst phase where a copy has conflicts.
+// Throws Error that names the worst phase if a copy has conflicts.
 void check_conflict_free(const TiledCopy& copy, Where where = Where::here());
 
 struct TransferPlan {
   TiledCopy copy;
   AccessCost cost;
 };
-// The instruction by which threads that hold `thread_value` in their registers write a tile to shared memory,
-// or read it: the fewest wavefronts, then the fewest instructions. Tried are stmatrix or ldmatrix of 4, 2 and
-// 1 matrices, and vectors of 16 bytes down to one element. Throws Error where none fits.
+// Chooses the instruction by which threads that hold `thread_value` in their registers write a tile to
+// shared memory, or read it: the one with the fewest wavefronts and, among those, the fewest instructions.
+// The choice is among stmatrix or ldmatrix of 4, 2 and 1 matrices, and vectors of 16 bytes down to one
+// element. Throws Error if none fits.
 TransferPlan plan_store(DType type, const Layout& thread_value, const ComposedLayout& memory,
                         Where where = Where::here());
 TransferPlan plan_load(DType type, const Layout& thread_value, const ComposedLayout& memory,

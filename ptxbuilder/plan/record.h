@@ -11,7 +11,8 @@
 
 namespace ptxbuilder {
 
-// A tile in shared memory; offsets are from the start of dynamic shared memory, a multiple of 1024.
+// A tile in shared memory. Its offset is from the start of dynamic shared memory, which is aligned to 1024
+// bytes.
 struct TileRecord {
   std::string text;  // "bf16 128x64 tile, 128 B swizzle"
   DType dtype = DType::bf16;
@@ -49,8 +50,8 @@ struct CopyRecord {
   TensorMapRecipe recipe;
 
   TmaBoxes boxes;  // of the view, an instruction each
-  // How many rows and columns of the view one index along each dimension of the tensor map moves, innermost
-  // first.
+  // How far one step along each dimension of the tensor map goes in the view, in rows and in columns;
+  // innermost dimension first.
   struct Step {
     int rows = 0, cols = 0;
   };
@@ -64,7 +65,7 @@ struct CopyRecord {
 // One operand of a product in shared memory: a view, and the parts of its instructions' descriptors.
 struct OperandRecord {
   ViewRecord view;
-  bool transposed = false;             // the view: its rows are k, and its columns m or n
+  bool transposed = false;             // the view's rows are k, and its columns m or n
   bool mn_major = false;               // the trans operand of the instructions
   uint64_t descriptor = 0;             // without the start address, which is the view's plus `start`
   std::vector<int> along_mn, along_k;  // bytes, by block and by step
@@ -74,8 +75,9 @@ struct OperandRecord {
   }
 };
 
-// A register that a copy by threads has loaded: number `word` of the thread's registers, access after
-// access. A `copy` of -1 means that nothing is known about the register.
+// A register that a copy by threads has loaded: number `word` of the registers that each thread gets from
+// thread_copies[copy], counted over all its accesses. A `copy` of -1 means that nothing is known about the
+// register.
 struct LoadedWord {
   int copy = -1, word = 0;
 };
@@ -86,7 +88,7 @@ struct MmaRecord {
   int m = 0, n = 0, k = 0;
   std::optional<OperandRecord> a;  // none where A is in registers
   OperandRecord b;
-  std::vector<LoadedWord> a_words;  // A's registers: four for each step, and these for each block
+  std::vector<LoadedWord> a_words;  // A's registers: for each block, four for each step
   Where where = Where::here();
 };
 
@@ -99,9 +101,9 @@ struct ThreadCopyRecord {
   ViewRecord view;
   DType dtype = DType::bf16;
   int threads = 0;
-  int bytes = 0;       // that an address leads to
-  int matrices = 0;    // of an ldmatrix or stmatrix; 0 for accesses of each thread by itself
-  bool trans = false;  // it exchanges rows and columns
+  int bytes = 0;       // that lie together at an address
+  int matrices = 0;    // of an ldmatrix or stmatrix; 0 if each thread makes accesses of its own
+  bool trans = false;  // the instruction exchanges rows and columns
   // The address of each access, in bytes from the view's start.
   std::vector<int> addresses;
   // Which elements of the view the thread's registers hold, low bits first; for a copy from global memory,
@@ -109,8 +111,9 @@ struct ThreadCopyRecord {
   std::vector<ElementRecord> elements;
   Where where = Where::here();
 
-  bool transposed = false;  // the view: rows and columns of `elements` are its columns and rows
-  // `addresses` and `elements` are in the order in which a thread makes its accesses.
+  bool transposed = false;  // the register tile's rows are the columns of `elements`
+  // The exchange of accesses, if there is one. `addresses` and `elements` are in the order in which a
+  // thread makes its accesses, that is, after the exchange.
   std::optional<Exchange> exchange;
 
   int values() const {  // of a thread in an access
@@ -121,14 +124,14 @@ struct ThreadCopyRecord {
   int value(int thread, int access, int i) const {
     return (exchange ? exchange->made(thread, access) : access) * values() + i;
   }
-  // Of an access, in the list of addresses.
+  // The index of an access of a thread in `addresses`.
   size_t index(int access, int thread) const {
     return static_cast<size_t>(access) * static_cast<size_t>(threads) + static_cast<size_t>(thread);
   }
   const ElementRecord& element(int access, int thread, int i) const {
     return elements[index(access, thread) * static_cast<size_t>(values()) + static_cast<size_t>(i)];
   }
-  // The element that a thread has as value `v` of all its accesses.
+  // The element that a thread holds as value `v`, counted over all its accesses.
   const ElementRecord& held(int thread, int v) const {
     const int made = v / values();
     return element(exchange ? exchange->made(thread, made) : made, thread, v % values());
@@ -148,7 +151,7 @@ struct WarpMmaRecord {
 // tile, and TMA stores boxes of the buffer.
 struct StoreRecord {
   int tile = 0;
-  std::vector<int> stages;  // that the buffer may be
+  std::vector<int> stages;  // of the buffers, one for each warpgroup
   bool transposed = false;  // the tensor's rows are the register tile's columns
   int first_col = 0, cols = 0;
   ThreadCopyRecord written;  // its view is the buffer
@@ -170,7 +173,7 @@ struct KernelRecord {
   std::vector<WarpMmaRecord> warp_mmas;
   std::vector<StoreRecord> stores;
 
-  // The number of a tile, which is added where it is new.
+  // The number of a tile, which is its index in `tiles`. Adds the tile if it is new.
   int number(const TileRecord& tile) {
     for (size_t i = 0; i < tiles.size(); ++i)
       if (tiles[i] == tile) return static_cast<int>(i);

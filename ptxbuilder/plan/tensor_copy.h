@@ -11,7 +11,7 @@
 
 namespace ptxbuilder {
 
-// What to do with an extent that is greater than its tile and no multiple of it.
+// What to do with an extent that is greater than its tile but not a multiple of it.
 enum class Rounding : uint8_t { refuse, down, up };
 
 // Cuts the last dimensions into tiles, which become dimensions of their own: (5,128,128) by {64,32} is
@@ -24,13 +24,13 @@ struct TileTransform {
 struct TransposeTransform {
   std::vector<int> permutation;
 };
-// Merges the leading dimensions into one, as many as there are strides, so that a tensor map has fewer of
-// them. A copy takes one element along each. The strides are the tensor's, in elements; the stride of the
-// new dimension is their greatest common divisor.
+// Merges as many leading dimensions as there are strides into one, so that the tensor map has fewer
+// dimensions. A copy takes one element along each merged dimension. The strides are the tensor's, in
+// elements; the stride of the new dimension is their greatest common divisor.
 struct CollapseLeading {
   std::vector<int64_t> strides;
 };
-// Leaves out dimensions, which have one element in the tensor.
+// Leaves out dimensions that have only one element in the tensor.
 struct DropUnit {
   std::vector<int> dimensions;
 };
@@ -42,7 +42,8 @@ struct TensorMode {
   int64_t extent;
   int dimension;
   int64_t step;
-  // For collapsed dimensions, in place of `dimension`: how many steps one index along each of them is.
+  // For collapsed dimensions, used instead of `dimension`: how many steps of the new dimension one index
+  // along each of them is.
   struct Part {
     int dimension;
     int64_t steps;
@@ -51,8 +52,8 @@ struct TensorMode {
   std::vector<Part> parts = {};
   bool operator==(const TensorMode&) const = default;
 };
-// The dimensions of a tensor, outermost first, through transforms in their order. Throws Error that names the
-// transform and the extent that it does not fit.
+// The dimensions of a tensor, outermost first, after the transforms have been applied in order. Throws
+// Error that names the transform and the extent that it does not fit.
 std::vector<TensorMode> transform(const std::vector<int64_t>& extents,
                                   const std::vector<CopyTransform>& transforms, Where where = Where::here());
 
@@ -74,18 +75,19 @@ class TensorCopy {
   const std::vector<int64_t>& extents() const { return extents_; }
   int bytes() const;  // of the tile: what a barrier has to expect
 
-  // The tensor map's: innermost first, as signature.h has it.
+  // How the tensor map is to be encoded, innermost dimension first (signature.h).
   TensorMapRecipe recipe() const;
   int map_rank() const { return static_cast<int>(map_.size()); }
   int box_bytes() const;
-  // The boxes, of one part or of as many as the copy was divided into.
+  // The boxes, in one part unless divided() made more.
   const TmaBoxes& boxes() const { return boxes_; }
 
-  // The same copy in `parts` of equally many boxes, for as many CTAs to fetch. Throws Error when it cannot be
-  // cut so.
+  // The same copy, divided into `parts` parts of equally many boxes, one part for each CTA to fetch. Throws
+  // Error when it cannot be divided like that.
   TensorCopy divided(int parts, Where where = Where::here()) const;
 
-  // Element (i, j, ...) of the tile to where it lies: one mode for each dimension, inner parts first.
+  // Maps element (i, j, ...) of the tile to its place in shared memory, in elements. There is one mode for
+  // each dimension, with the inner parts first.
   ComposedLayout shared_layout() const;
 
   // What the launch passes for a tensor of `extents` and `strides`, which are in elements and
@@ -112,10 +114,10 @@ class TensorCopy {
   Swizzle swizzle_ = Swizzle::none;
   std::vector<int64_t> extents_;
   std::vector<CopyTransform> transforms_;
-  std::vector<TensorMode> lies_;  // in shared memory, outermost first
-  std::vector<TensorMode> map_;   // of the tensor map, outermost first
-  std::vector<int64_t> pieces_;   // as lies_: of a box
-  std::vector<int64_t> box_;      // outermost first, as map_
+  std::vector<TensorMode> lies_;  // the tile's dimensions in shared memory, outermost first
+  std::vector<TensorMode> map_;   // the tensor map's dimensions, outermost first
+  std::vector<int64_t> pieces_;   // extents of a box along lies_
+  std::vector<int64_t> box_;      // extents of a box along map_
   TmaBoxes boxes_;
 };
 

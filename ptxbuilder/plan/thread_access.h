@@ -1,5 +1,5 @@
-// Where each access of a thread to shared memory begins, as a plan: one composed layout, and what of it the
-// thread adds and what the access.
+// A plan of where each access of a thread to shared memory begins. It consists of one composed layout, and
+// of what the thread and the access each contribute to the address.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace ptxbuilder {
 
-// A layout of elements as one of bytes.
+// Converts a layout that counts elements to one that counts bytes.
 ComposedLayout in_bytes(const ComposedLayout& elements, int element_bytes);
 
-// Threads of which the bit `thread_bit` is set take their accesses that differ in the bit `access_bit` in
-// exchanged order. Both are numbers of one bit.
+// Changes the order of accesses in some threads: each thread whose number has the bit `thread_bit` set
+// exchanges accesses i and i ^ access_bit. Both members have exactly one bit set.
 struct Exchange {
   int thread_bit, access_bit;
 
@@ -24,8 +24,9 @@ struct Exchange {
 
 class ThreadAccess {
  public:
-  // `memory` is (row, column) -> element, from a start that is aligned to the swizzle's pattern. What
-  // `threads` gives for a thread and `accesses` for an access add up to an element, counted down the columns.
+  // `memory` maps (row, column) to an element, counted from a start that is aligned to the swizzle's
+  // pattern. Access i of thread t begins at element threads(t) + accesses[i] of the tile, counted down its
+  // columns.
   ThreadAccess(const ComposedLayout& memory, int element_bytes, const Layout& threads,
                std::vector<int64_t> accesses);
 
@@ -34,16 +35,18 @@ class ThreadAccess {
   // Of the i-th access that a thread makes, in bytes from the start.
   int64_t address(int thread, int i) const;
 
-  // The same with an exchange; none where an exclusive or with a constant does not do it, or there is one
-  // already.
+  // The same accesses with an exchange. None if an exclusive or with a constant cannot bring it about, or
+  // if there is an exchange already.
   std::optional<ThreadAccess> exchanged(Exchange exchange) const;
   const std::optional<Exchange>& exchange() const { return exchange_; }
 
-  // How thread and access take part in an address, for those who emit it. With a split, it is
-  //   swizzle(of_thread + inside[i]) + outside[i],
-  // of_thread being the sum of bits[b] where the thread's bit b is set, or without bits what memory() has for
-  // the thread; and where no bit meets another, `apart`, swizzle(of_thread) ^ swizzle(inside[i]) in place of
-  // the swizzle of the sum. `taken` are the bits that swizzle(of_thread) has in any thread.
+  // How the thread and the access make up an address, for code that emits it. With a split, the address is
+  //   swizzle(of_thread + inside[i]) + outside[i].
+  // of_thread is the sum of bits[b] over all bits b that are set in the thread's number or, without `bits`,
+  // the offset that memory().layout() gives for the thread's element. If `apart`, of_thread and inside[i]
+  // have no bit in common (before any exchange), and swizzle(of_thread) ^ swizzle(inside[i]) takes the
+  // place of the swizzle of the sum. `taken` has the bits that are set in swizzle(of_thread) for any
+  // thread.
   struct Split {
     std::optional<std::vector<int>> bits;
     std::vector<int64_t> inside, outside;

@@ -1,5 +1,5 @@
-// By which boxes TMA copies a tile, and which CTAs of a cluster share them. Emission evaluates both on device
-// values, and the proof the same on host integers.
+// The boxes in which TMA copies a tile, and the CTAs of a cluster that share them. Emission evaluates both
+// on device values, and the proof evaluates them on host integers.
 #pragma once
 
 #include <array>
@@ -10,17 +10,17 @@
 
 namespace ptxbuilder {
 
-// Boxes of one size: where each lies in shared memory, and where it begins in the tensor. Both are sums over
-// the digits of the box's number.
+// Boxes of one size: where each lies in shared memory, and where it begins in the tensor. A box's number is
+// written in mixed radix, and both places are sums over its digits.
 struct TmaBoxes {
-  // A box lies `bytes` further, and begins `step` further along a dimension of the tensor map, which counts
-  // from the innermost, for each 1 of the digit. A digit is below `count`.
+  // A digit from 0 to count - 1. Each increment moves the box by `bytes` in shared memory, and by `step`
+  // along `dimension` of the tensor map, where dimension 0 is the innermost.
   struct Digit {
     int count, dimension, step, bytes;
   };
-  std::vector<Digit> digits;  // of the numbers 0, 1, 2, ...: the first is the fastest
+  std::vector<Digit> digits;  // of a box's number; the first changes fastest
   int rank = 1;               // dimensions of the tensor map
-  int parts = 1;              // CTAs that fetch as many boxes each, one after the other; it divides count()
+  int parts = 1;              // CTAs that fetch count() / parts consecutive boxes each; divides count()
 
   int count() const {
     int all = 1;
@@ -29,7 +29,8 @@ struct TmaBoxes {
   }
   int boxes_of_part() const { return count() / parts; }
 
-  // From the first byte of the tile, and from the first coordinate of each dimension, innermost first.
+  // Where a box lies, in bytes from the first byte of the tile, and where it begins, in coordinates
+  // relative to the tile's, innermost first.
   template <class I>
   struct Box {
     I bytes;
@@ -45,7 +46,8 @@ struct TmaBoxes {
       start = N::add(start, N::multiply(by, I(digit.step)));
       box.bytes = N::add(box.bytes, N::multiply(by, I(digit.bytes)));
     };
-    // Digits that run through all their values within a part are known; the others are those of the rest.
+    // Digits that run through all their values within a part depend on i alone, so the host knows them. The
+    // others are the digits of `rest`, which depends on the part too.
     int each = boxes_of_part();
     size_t next = 0;
     for (; next < digits.size() && each % digits[next].count == 0; ++next) {
@@ -64,13 +66,13 @@ struct TmaBoxes {
   }
 };
 
-// The CTAs of a cluster that share a load: a group are those that differ along some axes alone. The CTA at
-// (x, y, z) has rank x + extents[0] (y + extents[1] z).
+// The groups of CTAs of a cluster that share a load. The CTAs of a group differ only along `axes`. The CTA
+// at (x, y, z) has rank x + extents[0] * (y + extents[1] * z).
 struct MulticastGroups {
   std::array<int, 3> extents = {1, 1, 1};  // of the cluster
   std::array<bool, 3> axes = {};           // x, y, z
-  // The ranks of the CTAs in the group of rank 0, a bit for each. Others have the same, shifted by the rank
-  // of their first CTA.
+  // The ranks of the CTAs in the group that rank 0 belongs to, one bit for each. The mask of any other
+  // group is this one, shifted by the rank of that group's first CTA.
   uint32_t first_mask = 1;
 
   static MulticastGroups along(const std::array<int, 3>& extents, const std::array<bool, 3>& axes) {
@@ -90,14 +92,14 @@ struct MulticastGroups {
       if (axes[i]) all *= extents[i];
     return all;
   }
-  // From the rank of a CTA to the next along an axis.
+  // By how much the rank grows from one CTA to the next along an axis.
   int rank_step(size_t axis) const {
     int step = 1;
     for (size_t i = 0; i < axis; ++i) step *= extents[i];
     return step;
   }
-  // Of the CTA at (x, y, z): the rank of its group's first, and its own place there, the first axis
-  // innermost.
+  // For the CTA at (x, y, z): the rank of the first CTA of its group, and its own place in the group, with
+  // the first axis innermost.
   template <class I>
   I first_rank(const std::array<I, 3>& at) const {
     using N = LayoutInteger<I>;
