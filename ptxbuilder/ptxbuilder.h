@@ -1,6 +1,7 @@
 // All of the library: what writes, proves and compiles kernels. runtime/runtime.h launches them.
 #pragma once
 
+#include "ptxbuilder/compile/certify.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/compile/ptxas.h"
 #include "ptxbuilder/ir/control.h"

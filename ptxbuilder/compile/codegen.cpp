@@ -293,7 +293,7 @@ std::string generate_ptx(Builder& builder) {
 }
 
 std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options, Where where) {
-  AtLine line(where);
+  CallersLine line(where);
   const std::string name = module.getName().str();
   return in_child(name, options.time_limit,
                   [&] { return ptx_of(*llvm::CloneModule(module), name, options); });
@@ -301,7 +301,7 @@ std::string generate_ptx(const llvm::Module& module, const ModuleOptions& option
 
 std::string ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options,
                       Where where) {
-  AtLine line(where);
+  CallersLine line(where);
   return in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;

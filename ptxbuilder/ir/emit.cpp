@@ -207,7 +207,7 @@ llvm::Value* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
 
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard, Where where) {
-  AtLine line(where);
+  CallersLine line(where);
   check_place(ir, row);
   const std::vector<Argument> given(arguments.begin(), arguments.end());
   AsmCall call(ir, row, given, guard);

@@ -110,6 +110,17 @@ using CallOf = Call<row, std::make_index_sequence<count_operands(row, false)>,
 #undef PTX_ROW
 #undef PTX_INTRINSIC
 
+// A row of the author's own, by the line that isa/rows.def has for each of the library's: declares its typed
+// call `name`, and the row itself as `name_row`. compile/certify.h asks ptxas whether syntax and floor are
+// right.
+//
+//   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
+//   u32 reversed = brev(x);
+#define PTXBUILDER_ROW(name, syntax, effect, ptx_version, sm)                                             \
+  inline constexpr ::ptxbuilder::isa::Row name##_row = {#name, syntax, ::ptxbuilder::isa::Effect::effect, \
+                                                        ptx_version, ::ptxbuilder::isa::Sm::sm};          \
+  inline constexpr ::ptxbuilder::detail::CallOf<name##_row> name{};
+
 // Text of the author's own, with the holes of isa/row.h bound by name; {name} mentions an operand once more.
 // A hole that writes or reads and writes is bound to a Var, one that reads to a value or, for an immediate,
 // to a host integer; a list, as f32x4, to as many in braces or in a vector or array. Several statements may

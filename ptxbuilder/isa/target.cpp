@@ -1,5 +1,6 @@
 #include "ptxbuilder/isa/target.h"
 
+#include <algorithm>
 #include <array>
 
 namespace ptxbuilder::isa {
@@ -27,6 +28,21 @@ const Target& target(Sm sm) {
   for (const Target& t : kTargets)
     if (t.sm == sm) return t;
   throw Error("target: no such Sm value");
+}
+
+const Target* target_before(Sm sm) {
+  const Target* before = nullptr;
+  for (const Target& t : targets())
+    if (t.sm < sm) before = &t;
+  return before;
+}
+
+std::optional<int> version_before(int ptx_version) {
+  constexpr std::array known = {63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77,
+                                78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90};
+  auto at = std::find(known.begin(), known.end(), ptx_version);
+  if (at == known.end()) throw Error("no .version " + version_text(ptx_version) + " is known");
+  return at == known.begin() ? std::nullopt : std::optional(*(at - 1));
 }
 
 std::string version_text(int ptx_version) {

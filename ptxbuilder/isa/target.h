@@ -1,6 +1,7 @@
 // The GPU targets that code is generated for, and what they ask of the PTX version.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ constexpr bool runs_on(Sm needed, Sm sm) {
   bool specific = static_cast<int>(needed) % 10 != 0;
   return specific ? needed == sm : static_cast<int>(needed) <= static_cast<int>(sm);
 }
+
+// The target below; null below the first.
+const Target* target_before(Sm sm);
+
+// The .version before one, ten times; nothing before the first that is known here (PTX ISA, Release Notes).
+// Throws Error for a version that is not known.
+std::optional<int> version_before(int ptx_version);
 
 // "8.0" for 80.
 std::string version_text(int ptx_version);

@@ -129,7 +129,8 @@ MatrixDescriptor TiledMma::descriptor_a(int i, int k, uint32_t start_address, Wh
   return a().part(atom_.m()).descriptor(start_address + offset);
 }
 
-MatrixDescriptor TiledMma::descriptor_b(int j, int k, uint32_t start_address) const {
+MatrixDescriptor TiledMma::descriptor_b(int j, int k, uint32_t start_address, Where where) const {
+  CallersLine line(where);
   uint32_t offset = static_cast<uint32_t>(b_.linear_offset(j * atom_.n(), k * atom_.k()));
   return b_.part(atom_.n()).descriptor(start_address + offset);
 }
@@ -137,6 +138,11 @@ MatrixDescriptor TiledMma::descriptor_b(int j, int k, uint32_t start_address) co
 std::vector<int> TiledMma::advances_m(Where where) const {
   CallersLine line(where);
   return a().advances_mn(atom_.m());
+}
+
+std::vector<int> TiledMma::advances_n(Where where) const {
+  CallersLine line(where);
+  return b_.advances_mn(atom_.n());
 }
 
 std::vector<int> TiledMma::advances_k_a(Where where) const {

@@ -79,11 +79,11 @@ class TiledMma {
   // The descriptors of the instructions at (i, k) and (j, k), in units of instructions, for matrices that
   // start at the given address. A's throws Error when A is in registers.
   MatrixDescriptor descriptor_a(int i, int k, uint32_t start_address = 0, Where where = Where::here()) const;
-  MatrixDescriptor descriptor_b(int j, int k, uint32_t start_address = 0) const;
+  MatrixDescriptor descriptor_b(int j, int k, uint32_t start_address = 0, Where where = Where::here()) const;
 
   // Bytes by which a descriptor's start moves on: along k, along m for A and along n for B, from the first.
   std::vector<int> advances_m(Where where = Where::here()) const;
-  std::vector<int> advances_n() const { return b_.advances_mn(atom_.n()); }
+  std::vector<int> advances_n(Where where = Where::here()) const;
   std::vector<int> advances_k_a(Where where = Where::here()) const;
   std::vector<int> advances_k_b() const { return b_.advances_k(); }
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "ptxas_kit.h"
+#include "ptxbuilder/compile/certify.h"
 #include "ptxbuilder/isa/rows.h"
 
 using namespace ptxbuilder;
@@ -105,11 +106,6 @@ void check_accepted(const Ptxas& ptxas, std::vector<Entry> entries) {
   for (const std::string& failure : failures) CHECK_MESSAGE(failure.empty(), failure);
 }
 
-// Whether the message is about what a target or a version lacks, not about a mistake in the test's text.
-bool names_a_floor(std::string_view message) {
-  return message.find("requires") != std::string::npos || message.find("not supported") != std::string::npos;
-}
-
 // Assembles all, many to a module, in which ptxas names what it refuses in each; one that it does not name is
 // asked about alone.
 void check_refused_for_floor(const Ptxas& ptxas, std::vector<Entry> entries) {
@@ -129,22 +125,6 @@ void check_refused_for_floor(const Ptxas& ptxas, std::vector<Entry> entries) {
     return failure;
   });
   for (const std::string& failure : failures) CHECK_MESSAGE(failure.empty(), failure);
-}
-
-// The .version before; nullopt before the first that is known here (PTX ISA, Release Notes).
-std::optional<int> version_before(int version) {
-  constexpr std::array known = {63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77,
-                                78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90};
-  auto at = std::find(known.begin(), known.end(), version);
-  REQUIRE(at != known.end());
-  return at == known.begin() ? std::nullopt : std::optional(*(at - 1));
-}
-
-const isa::Target* target_before(isa::Sm sm) {
-  const isa::Target* before = nullptr;
-  for (const isa::Target& t : isa::targets())
-    if (t.sm < sm) before = &t;
-  return before;
 }
 
 bool is_scalar_integer(const isa::Operand& o) {
@@ -193,11 +173,11 @@ TEST_CASE("every row is refused one target and one PTX version below its floor")
     auto add = [&](const isa::Target& of, int version) {
       below.push_back({std::string(row.name), standalone_module(row, of, version), &of, version});
     };
-    if (const isa::Target* before = target_before(row.sm))
+    if (const isa::Target* before = isa::target_before(row.sm))
       add(*before, row.ptx_version);
     else
       ++no_target;
-    std::optional<int> version = version_before(row.ptx_version);
+    std::optional<int> version = isa::version_before(row.ptx_version);
     if (version && *version >= target.ptx_version)  // else the target itself asks for as much
       add(target, *version);
     else

@@ -1,0 +1,19 @@
+// Whether ptxas agrees with a row of somebody's own: that it assembles at its floor, and not below.
+#pragma once
+
+#include <string_view>
+
+#include "ptxbuilder/compile/ptxas.h"
+#include "ptxbuilder/isa/row.h"
+
+namespace ptxbuilder {
+
+// Assembles the row alone for its least target and .version, and for one target and one .version less, which
+// ptxas must refuse because of the floor. Throws Error that names the row and what to change: the syntax,
+// with what ptxas says of it, or a floor that is too low or too high.
+void certify(const Ptxas& ptxas, const isa::Row& row, Where where = Where::here());
+
+// Whether what ptxas says is about what a target or a .version lacks, and not about the text.
+bool names_a_floor(std::string_view message);
+
+}  // namespace ptxbuilder

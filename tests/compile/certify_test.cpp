@@ -1,0 +1,72 @@
+// Rows of somebody's own: declared by one line, called with types, and certified by ptxas.
+#include "ptxbuilder/compile/certify.h"
+
+#include <doctest/doctest.h>
+
+#include "library_kit.h"
+#include "ptxas_kit.h"
+#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/isa/rows.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace somebody {
+
+PTXBUILDER_ROW(bit_reverse, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
+PTXBUILDER_ROW(nap, "nanosleep.u32 {ns:imm<0..1000000>};", memory, 63, sm_75)
+PTXBUILDER_ROW(cluster_rank, "mov.u32 {d:=u32}, %cluster_ctarank;", pure, 78, sm_90)
+
+}  // namespace somebody
+
+TEST_CASE("a row of somebody's own is a typed call") {
+  Kernel k("k", {.line_info = false});
+  auto [to] = k.params<gptr<u32>>("to");
+  u32 reversed = somebody::bit_reverse(tid_x());
+  somebody::nap.when(reversed == 0)(100);
+  to[tid_x()] = reversed;
+  const std::string ptx = squeezed(ptx_of(k));
+  CHECK(contains(ptx, "brev.b32 %r"));
+  CHECK(contains(ptx, "nanosleep.u32 100;"));
+  static_assert(!std::is_invocable_v<decltype(somebody::bit_reverse), f32>);
+  Kernel bad("bad");
+  CHECK(contains(error_of([] { somebody::nap(2000000); }),
+                 "nap: operand 'ns' must be from 0 to 1000000, but is 2000000"));
+  Kernel old("old", {.target = "sm_80"});
+  CHECK(contains(error_of([] { somebody::cluster_rank(); }),
+                 "cluster_rank: needs sm_90, but the kernel's target is sm_80"));
+}
+
+TEST_CASE("ptxas certifies rows, and says what is wrong with others") {
+  const Ptxas* ptxas = real_ptxas();
+  if (!ptxas) return;
+  for (const isa::Row* row : {&somebody::bit_reverse_row, &somebody::nap_row, &somebody::cluster_rank_row,
+                              &isa::rows_def::mbarrier_init, &isa::rows_def::fence_mbarrier_init})
+    CHECK(error_of([&] { certify(*ptxas, *row); }).empty());
+
+  struct Wrong {
+    isa::Row row;
+    const char* words;
+  };
+  using isa::Effect, isa::Sm;
+  const Wrong wrong[] = {
+      {{"typo", "brev.b23 {d:=u32}, {a:u32};", Effect::pure, 63, Sm::sm_75},
+       "mend the syntax line or a class"},
+      {{"wide", "brev.b32 {d:=u64}, {a:u64};", Effect::pure, 63, Sm::sm_75},
+       "mend the syntax line or a class"},
+      {{"low", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 78, Sm::sm_80}, "raise the floor"},
+      {{"low_version", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 70, Sm::sm_90},
+       "row low_version: ptxas refuses it"},
+      {{"high", "brev.b32 {d:=u32}, {a:u32};", Effect::pure, 80, Sm::sm_90}, "takes it; lower the target"},
+      {{"high_version", "brev.b32 {d:=u32}, {a:u32};", Effect::pure, 80, Sm::sm_75},
+       "takes it; lower the .version"},
+  };
+  for (const Wrong& w : wrong) {
+    Where line;
+    const std::string text = error_of([&] { line = Where::here(), certify(*ptxas, w.row); });
+    CAPTURE(text);
+    CHECK(contains(text, std::string("row ").append(w.row.name) + ":"));
+    CHECK(contains(text, w.words));
+    CHECK(text.ends_with("(" + to_string(line) + ")"));
+  }
+}
