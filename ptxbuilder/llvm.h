@@ -15,7 +15,7 @@ namespace ptxbuilder {
 // What fills a hole that the instruction reads: a value, the values of a list, named registers instead of
 // values, or a number.
 struct LlvmArgument : Argument {
-  LlvmArgument(llvm::Value* value) : Argument(Value(value)) {}  // NOLINT: each of them is an argument
+  LlvmArgument(llvm::Value* value) : Argument(Value(value)) {}  // NOLINT: an implicit conversion
   LlvmArgument(const std::vector<llvm::Value*>& list)           // NOLINT
       : Argument(std::vector<Value>(list.begin(), list.end())) {}
   LlvmArgument(Registers registers) : Argument(std::move(registers)) {}         // NOLINT
@@ -44,11 +44,13 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                Where where = Where::here());
 
 // The PTX of a module, which stays as it is. Its triple is empty or nvptx64's; its data layout is empty,
-// NVPTX's own, or that with 32-bit shared pointers. Functions of libdevice (__nv_expf, ...) that it declares
-// are linked from the CUDA toolkit's. LLVM's options are as the process has them; none is set.
+// NVPTX's own, or that with 32-bit shared pointers. The libdevice functions (__nv_expf, ...) that it declares
+// are linked from the CUDA toolkit's libdevice.10.bc. LLVM's options are as the process has them; none is
+// set.
 //
 // Throws Error with LLVM's diagnostics: for a module that LLVM's verifier refuses, IR that NVPTX cannot
-// select, rows above the target, another triple or layout, and a function of libdevice where there is none.
+// select, rows that need a higher target, another triple or layout, and a libdevice function that is not
+// found.
 std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options = {},
                          Where where = Where::here());
 

@@ -10,8 +10,8 @@
 namespace ptxbuilder::kernels {
 
 // How many clusters of `ctas` CTAs (1 to 8) run at once on a GPU of `multiprocessors` SMs, if each CTA has
-// an SM to itself. A cluster lies within one GPC, so of clusters of more than two CTAs, fewer fit than
-// there are SMs for: 30 clusters of four on an H100 (cuOccupancyMaxActiveClusters).
+// an SM to itself. A cluster lies within one GPC, so with more than two CTAs, fewer clusters may fit than
+// multiprocessors / ctas: 30 clusters of four on an H100 (cuOccupancyMaxActiveClusters).
 int active_clusters(int ctas, int multiprocessors);
 
 // The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no
@@ -26,7 +26,7 @@ GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, 
 
 // What a CTA does next: a tile, or some of its stages.
 struct Work {
-  u32 x, y;  // where the tile begins: wgmma's rows and columns of the output
+  u32 x, y;  // where the tile begins in the output: x along wgmma's rows, y along its columns
   std::optional<u32> batch;
   u32 first, last;  // the tile's stages from `first` to `last` - 1; a share of a tile may have none
   u32 tile;         // if tiles are divided: the tile's number in the order of all tiles
@@ -61,7 +61,7 @@ class TileScheduler {
   struct Axis {
     u32 extent;
     int length;  // of a tile
-    int unit;    // a tile that is moved inside begins at a multiple of it
+    int unit;    // a tile that is moved back into the output begins at a multiple of this
 
     u32 begin(u32 tile, bool inside) const;
   };

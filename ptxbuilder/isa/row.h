@@ -99,8 +99,8 @@ struct Operands {
 };
 
 // Finds the holes of a syntax line. Throws a `const char*` that says what is wrong. Rows are parsed while
-// the library is compiled, so in a row that is a compile error; text that is known only at run time goes
-// through parse_at.
+// the library is compiled, so a mistake in a row is a compile error; text that is known only at run time
+// goes through parse_at.
 constexpr Operands parse(std::string_view syntax);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 

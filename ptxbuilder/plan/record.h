@@ -49,7 +49,7 @@ struct CopyRecord {
   std::string map;  // the parameter's name
   TensorMapRecipe recipe;
 
-  TmaBoxes boxes;  // of the view, an instruction each
+  TmaBoxes boxes;  // of the view; one instruction copies each
   // How far one step along each dimension of the tensor map goes in the view, in rows and in columns;
   // innermost dimension first.
   struct Step {
@@ -92,8 +92,8 @@ struct MmaRecord {
   Where where = Where::here();
 };
 
-// A copy by threads between a view and their registers, or from global memory to a view. Lists go through
-// the accesses and, within an access, through the threads.
+// A copy by threads between a view and their registers, or from global memory to a view. Its lists are
+// ordered by access and, within an access, by thread.
 struct ThreadCopyRecord {
   enum class Kind : uint8_t { from_global, to_registers, from_registers };
   Kind kind = Kind::from_global;

@@ -15,7 +15,7 @@ namespace ptxbuilder {
 enum class Rounding : uint8_t { refuse, down, up };
 
 // Cuts the last dimensions into tiles, which become dimensions of their own: (5,128,128) by {64,32} is
-// (5,2,4,64,32). A dimension is smaller than its tile, a multiple of it, or rounded to one.
+// (5,2,4,64,32). A dimension is smaller than its tile, a multiple of it, or rounded to a multiple.
 struct TileTransform {
   std::vector<int64_t> tiling;
   Rounding rounding = Rounding::refuse;
@@ -42,8 +42,8 @@ struct TensorMode {
   int64_t extent;
   int dimension;
   int64_t step;
-  // For collapsed dimensions, used instead of `dimension`: how many steps of the new dimension one index
-  // along each of them is.
+  // For collapsed dimensions, used instead of TensorMode::dimension: one element along `dimension` of the
+  // tensor is `steps` steps along the new dimension.
   struct Part {
     int dimension;
     int64_t steps;

@@ -32,11 +32,11 @@ class ThreadAccess {
 
   int threads() const { return static_cast<int>(of_thread_.size()); }
   int accesses() const { return static_cast<int>(accesses_.size()); }
-  // Of the i-th access that a thread makes, in bytes from the start.
+  // Where the i-th access that a thread makes begins, in bytes from the start.
   int64_t address(int thread, int i) const;
 
-  // The same accesses with an exchange. None if an exclusive or with a constant cannot bring it about, or
-  // if there is an exchange already.
+  // The same accesses with an exchange. Returns nullopt if XOR with a constant cannot bring the exchange
+  // about, or if there is one already.
   std::optional<ThreadAccess> exchanged(Exchange exchange) const;
   const std::optional<Exchange>& exchange() const { return exchange_; }
 

@@ -15,8 +15,8 @@ struct StoreOptions {
   std::optional<u32> batch = {};
 };
 
-// Where the first element of a panel lies in the output: the coordinates that the store was given and the
-// panel's place in the tile, before transposition.
+// Where the first element of a panel lies in the output: the coordinates that the store was given, plus the
+// panel's place in the tile. With `transposed`, `row` is a column of the output, and `col` a row.
 struct PanelPlace {
   u32 row, col;
   std::optional<u32> batch;
@@ -100,7 +100,7 @@ class DeferredStore {
   // Takes a tile that is to be stored to the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
-  // Call it between two calls of take(), after all steps: the steps that follow do nothing.
+  // Call it in place of take(), after all steps: the steps until the next take() do nothing.
   void skip(Where where = Where::here());
   // Runs all steps of the last tile.
   void finish(Where where = Where::here());

@@ -28,7 +28,7 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 
 // Loads and stores a view of a tile in shared memory, which has the register tile's type and extent.
 // Without a layout, load() takes `strided` with the widest vectors or, for a transposed view of 16-bit
-// elements whose rows are multiples of 64 and columns of 8, wgmma_layout. Elements of 16 bits go by
+// elements with a multiple of 64 rows and a multiple of 8 columns, wgmma_layout. Elements of 16 bits go by
 // ldmatrix and stmatrix if the layout has rows of their matrices, all others by vectors. Where vectors
 // would have bank conflicts, some threads make their accesses in another order, if that helps. The bytes
 // must have arrived: after a barrier's wait, or after sync_threads() if threads wrote them. If several
@@ -49,8 +49,9 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
   detail::store_view(to, detail::values_of(x));
 }
 
-// Loads and stores a tile of a tensor in global memory. It starts at the tile's corner and is as large as
-// the layout. Elements outside the tensor are not accessed; in registers they are `fill`, 0 by default.
+// Loads and stores a tile of a tensor in global memory. The register layout says how many rows and columns
+// are copied, from the tile's corner on. Elements outside the tensor are not accessed; in registers they are
+// `fill`, 0 by default.
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {

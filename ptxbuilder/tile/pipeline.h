@@ -79,7 +79,7 @@ class Consumer {
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
   std::optional<Var<pred>> seen_full_;  // whether peek() has found the next stage full
-  std::optional<Var<s32>> refills_;     // stages, from the next one on, to be filled again; needs `total`
+  std::optional<Var<s32>> refills_;     // how many stages from the next one on are refilled; needs `total`
   u32 peer_;                            // the CTA that this lane releases to
   std::shared_ptr<bool> late_;          // whether release_last() was called
 };
@@ -94,9 +94,10 @@ enum class Producers : uint8_t { own, cluster };
 class Pipeline {
  public:
   // Each of `tiles` has `stages` stages, and `consumers` warpgroups read every stage. Each stage gets two
-  // barriers. Full completes when the CTA's producer has arrived and all bytes have. At empty, every warp
-  // of the consumers arrives: the consumers of the CTA or, with Producers::cluster, of all CTAs in line
-  // with it, since a producer may only write into a peer's stage when the peer has released it.
+  // barriers, full and empty. The full barrier completes when the CTA's producer and all bytes have arrived.
+  // Every warp of the consumers arrives at the empty barrier: the consumers of the CTA or, with
+  // Producers::cluster, of all CTAs in line with it, since a producer may only write into a peer's stage
+  // when the peer has released it.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
   // CTAs fill stages together only along `axes`; Producers::cluster means all axes of the cluster. Every
@@ -149,7 +150,7 @@ class Turns {
   WarpgroupTurn of(u32 warpgroup) const { return {turns_, warpgroup}; }
 
  private:
-  Barriers turns_;  // one for each warpgroup: it completes when the warpgroup before passes
+  Barriers turns_;  // one for each warpgroup, completed by pass() of the warpgroup before it
 };
 
 }  // namespace ptxbuilder

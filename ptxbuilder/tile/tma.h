@@ -81,7 +81,7 @@ void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});
 }
 // The same for a list of coordinates, whose length is known when the kernel is built. A negative
-// coordinate is given by its bits.
+// coordinate is given in two's complement.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates) {
   detail::emit_load(to, from, coordinates);
 }

@@ -282,6 +282,7 @@ void Decoder::decode_one(uint32_t pc) {
     std::string_view rest = name.substr(found->first.size());
     if (!rest.empty()) decode.modifiers = ptx::split_opcode(rest.substr(1));
     found->second(decode);
+    if (!out.execute) throw Refused{"its decoder names no handler"};  // a mistake in the decoder
     uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes),
                  std::move(decode.passed)};
     jumps_[pc] = std::move(decode.jump);

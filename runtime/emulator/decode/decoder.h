@@ -131,7 +131,7 @@ class Decode {
   }
   Decoder& decoder;
   const size_t scope;
-  // Says that these registers, which have been read, go into the result unchanged.
+  // Says that the values of these sources go into the result unchanged: moves them from `reads` to `passed`.
   void passes(Flow flow, const std::vector<Register>& registers);
 
   std::vector<Register> reads, writes;

@@ -37,7 +37,7 @@ void ternary(Warp& w, const Ternary& x, Lanes lanes) {
   each_lane(lanes, Op{}, w.at<D>(x.d), w.at<A>(x.a), w.at<B>(x.b), w.at<C>(x.c));
 }
 
-// wait_group N: until at most the last n groups are not done.
+// wait_group N: waits until at most the last n groups are unfinished.
 struct WaitGroup {
   int64_t n;
 };
@@ -71,7 +71,7 @@ void with_integer(Decode& d, Type type, F f) {
   }
 }
 
-// Take the operands, all of which have the type `type`. Refuse modifiers that are left, and another number
+// Take the operands, all of which have the type `type`. Refuse modifiers that are left, and a wrong number
 // of operands.
 inline Unary unary_operands(Decode& d, Type type) {
   d.done();

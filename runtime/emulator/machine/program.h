@@ -53,8 +53,8 @@ struct RegisterList {
   uint32_t first = 0, size = 0;
 };
 
-// The type of a handler's operands: X for void handler(Warp&, const X&, Lanes), and void for void
-// handler(Warp&, Lanes).
+// The type of a handler's operands: `X` for `void handler(Warp&, const X&, Lanes)`, and `void` for
+// `void handler(Warp&, Lanes)`.
 template <class F>
 struct HandlerOperands;
 template <class X>
@@ -200,7 +200,7 @@ struct MatrixUse {
 // What an instruction does with registers that may be undefined when it is executed.
 enum class Flow : uint8_t {
   uses,        // it needs all that it reads
-  copies,      // mov, also to and from parts, prmt, bfi: the result is undefined if all values passed on are
+  copies,      // mov (packs and unpacks too), prmt, bfi: the result is undefined if all values passed on are
   selects,     // selp: the result is the one of two values that the deciding predicate chooses
   shuffles,    // shfl: the result may be any lane's value
   accumulates  // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true
