@@ -86,8 +86,9 @@ class TensorCopy {
   // Error when it cannot be divided like that.
   TensorCopy divided(int parts, Where where = Where::here()) const;
 
-  // Maps element (i, j, ...) of the tile to its place in shared memory, in elements. There is one mode for
-  // each dimension, with the inner parts first.
+  // Maps element (i, j, ...) of the tile to its place in shared memory, in elements. The layout has one
+  // mode for each dimension of the tile. If transforms or panels split a dimension, its mode has several
+  // parts, the innermost first.
   ComposedLayout shared_layout() const;
 
   // What the launch passes for a tensor of `extents` and `strides`, which are in elements and

@@ -30,8 +30,8 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
 }
 
 // The same with A in registers, in the layout of its type: wgmma_a(type, m, k). A may be computed in the
-// call itself: `mma(o, astype<f16>(p), v)`. Registers are written before the products of a group, so it is
-// an Error to compute, after the group's first product, what a later product of the group takes.
+// call itself: `mma(o, astype<f16>(p), v)`. For a later product of a group, A must be computed before the
+// group's first product, since registers are written ahead of all products. Otherwise Error is thrown.
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here()) {

@@ -89,7 +89,7 @@ void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOpti
 //   out.finish();
 class DeferredStore {
  public:
-  // `options.batch` says only whether there is one.
+  // Set `options.batch`, to any value, if the tensor has batches; take() gives the batch of each tile.
   DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
                 Where where = Where::here());
 

@@ -28,11 +28,11 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 
 // Loads and stores a view of a tile in shared memory, which has the register tile's type and extent.
 // Without a layout, load() takes `strided` with the widest vectors or, for a transposed view of 16-bit
-// elements with a multiple of 64 rows and a multiple of 8 columns, wgmma_layout. Elements of 16 bits go by
-// ldmatrix and stmatrix if the layout has rows of their matrices, all others by vectors. Where vectors
-// would have bank conflicts, some threads make their accesses in another order, if that helps. The bytes
-// must have arrived: after a barrier's wait, or after sync_threads() if threads wrote them. If several
-// threads hold the same element, one of them stores it.
+// elements with a multiple of 64 rows and a multiple of 8 columns, wgmma_layout. From sm_90 on, ldmatrix and
+// stmatrix take the place of vectors below 16 bytes if the layout gives each thread the elements that these
+// instructions give it. Where vectors would have bank conflicts, some threads make their accesses in another
+// order, if that helps. The bytes must have arrived: after a barrier's wait, or after sync_threads() if
+// threads wrote them. If several threads hold the same element, one of them stores it.
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);

@@ -19,8 +19,8 @@ struct Destination {
   Where where;
 };
 
-// Coordinates are signed, since a box may begin before its tensor. Errors about a host integer name the
-// caller's line, not this header's.
+// Coordinates are signed, since a box may begin before its tensor. If a host integer is out of range, the
+// Error names the caller's line, not this header's.
 inline u32 coordinate(u32 c, Where) { return c; }
 inline u32 coordinate(s32 c, Where) { return u32(c); }
 inline u32 coordinate(HostInteger auto c, Where where) { return u32(s32(c, where)); }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ptxbuilder/dtype.h"
+#include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
 using namespace ptxbuilder;
@@ -554,4 +555,38 @@ TEST_CASE("element types: what is too great is infinite, but the greatest where 
   CHECK(std::isnan(decode(DType::e5m2, 0x7d)));
   CHECK(decode(DType::s16, 0xfffe) == -2);
   CHECK(decode(DType::u64, ~uint64_t{0}) == 0x1p64);
+}
+
+TEST_CASE("a tool asks what a row takes, what it touches and where it runs") {
+  using isa::Filling, isa::ValueCount;
+  const isa::Row& init = isa::rows_def::mbarrier_init;
+  const isa::Row& arrive = isa::rows_def::fence_mbarrier_init;
+  CHECK(isa::validate(init, std::vector<Filling>{ValueCount{}, int64_t{3}}).empty());
+  CHECK(isa::validate(init, std::vector<Filling>{ValueCount{}}) ==
+        fmt::format("mbarrier_init: takes 2 operands, but 1 were given, in \"{}\"", init.syntax));
+  CHECK(isa::validate(init, std::vector<Filling>{int64_t{64}, int64_t{3}})
+            .starts_with("mbarrier_init: operand 'bar' is a smem register, but the number 64 was given"));
+  for (const isa::Row& row : isa::rows()) {
+    const isa::RowUse use = isa::uses(row);
+    REQUIRE(use.operands.size() == row.operands.size());
+    CHECK(use.stays == (row.effect == isa::Effect::memory));
+    for (const isa::OperandUse& o : use.operands) {
+      const isa::Operand& operand = row.operands[o.operand];
+      CHECK((o.reads || o.writes));
+      CHECK(o.reads == operand.reads());
+      CHECK(o.writes == operand.writes());
+      if (o.is_address) CHECK(operand.cls != isa::Class::imm);
+    }
+    CHECK(isa::refusal(row, isa::target(row.sm), row.ptx_version).empty());
+    if (const isa::Target* before = isa::target_before(row.sm))
+      CHECK(isa::refusal(row, *before, row.ptx_version).ends_with("raise the target"));
+    CHECK(isa::refusal(row, isa::target(row.sm), row.ptx_version - 1).ends_with("raise it"));
+  }
+  const isa::RowUse use = isa::uses(init);
+  CHECK(use.operands[0].is_address);
+  CHECK_FALSE(use.operands[1].is_address);
+  CHECK(isa::refusal(arrive, isa::target("sm_80"), 80) ==
+        "fence_mbarrier_init: needs sm_90, but the target is sm_80: raise the target");
+  CHECK(isa::refusal(arrive, isa::target("sm_90a"), 78) ==
+        "fence_mbarrier_init: needs PTX 8.0, but the module's .version is 7.8: raise it");
 }

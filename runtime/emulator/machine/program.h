@@ -124,7 +124,7 @@ struct Call {
 
 struct SourceLine {
   uint32_t ptx = 0;   // line of the PTX text
-  uint16_t file = 0;  // index in Kernel::files; not below its size if unknown
+  uint16_t file = 0;  // index in Kernel::files; files.size() or more if the file is unknown
   uint32_t line = 0;  // of .loc
 };
 
@@ -200,7 +200,7 @@ struct MatrixUse {
 // What an instruction does with registers that may be undefined when it is executed.
 enum class Flow : uint8_t {
   uses,        // it needs all that it reads
-  copies,      // mov (packs and unpacks too), prmt, bfi: the result is undefined if all values passed on are
+  copies,      // mov (packs and unpacks too), prmt, bfi: if all passed values are undefined, so is the result
   selects,     // selp: the result is the one of two values that the deciding predicate chooses
   shuffles,    // shfl: the result may be any lane's value
   accumulates  // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true

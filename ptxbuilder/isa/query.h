@@ -1,0 +1,33 @@
+// Three questions that a tool can ask of any row: are these operands legal, what does the instruction read
+// and write, and where does it run.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/isa/lower.h"
+
+namespace ptxbuilder::isa {
+
+// What is wrong with the operands, as lower() would say it; empty if nothing is.
+std::string validate(const Row& row, std::span<const Filling> fillings, bool guarded = false);
+
+// What the instruction does with one operand of the row.
+struct OperandUse {
+  size_t operand;      // its number in the row
+  bool reads, writes;  // its registers
+  bool is_address;     // the registers name memory: shared, global or generic, or a tensor map
+};
+struct RowUse {
+  std::vector<OperandUse> operands;  // in the row's order
+  bool stays;  // it synchronizes or touches memory, so it keeps its place; otherwise it may be moved or
+               // dropped
+};
+RowUse uses(const Row& row);
+
+// Why the instruction does not run on a target, in a module of a .version (ten times): which of the two to
+// raise, and to what. Empty if it runs.
+std::string refusal(const Row& row, const Target& target, int ptx_version);
+
+}  // namespace ptxbuilder::isa
