@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "kernels/command/command_line.h"
@@ -21,6 +22,9 @@ struct Command {
 struct CommandRegistration {
   explicit CommandRegistration(Command (*add)(const Arguments& ptxb));
 };
+
+// The bytes of a file. Throws Error where it cannot be read.
+std::string read_file(const std::string& path);
 
 // Adds all that are registered, by file.
 std::vector<Command> add_commands(const Arguments& ptxb);

@@ -23,14 +23,6 @@ struct Options {
   bool ptx_alone = false, no_cache = false, json = false;
 };
 
-std::string read(const std::string& path) {
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw Error(fmt::format("{}: cannot be read", path));
-  return text;
-}
-
 std::string write(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -40,7 +32,9 @@ std::string write(const fs::path& path, const std::string& text) {
 }
 
 int run(const Options& o) {
-  const std::string ir = read(o.file), name = o.file == "-" ? "stdin" : o.file,
+  const std::string ir = o.file == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
+                                       : read_file(o.file),
+                    name = o.file == "-" ? "stdin" : o.file,
                     stem = o.file == "-" ? "stdin" : fs::path(o.file).stem().string();
   std::optional<Ptxas> ptxas;
   if (!o.ptx_alone) ptxas.emplace(PtxasSearch::from_environment(o.ptxas));

@@ -1,8 +1,6 @@
 // `ptxb sim`: any PTX file on the emulator.
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -24,13 +22,6 @@ struct Options {
   double time_limit_seconds = 60;
   bool json = false;
 };
-
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw Error(fmt::format("{}: cannot be read", path));
-  return text;
-}
 
 void print(const Simulation& s, const Options& o) {
   fmt::print("{}: {} schedules from seed {}, {} CTAs, {} warp instructions, {} asynchronous operations\n",
@@ -67,8 +58,8 @@ Json to_json(const Simulation& s) {
 }
 
 int run(const Options& o) {
-  const LaunchFile file = launch_from_json(read(o.launch), o.launch);
-  const std::string ptx = read(o.ptx);
+  const LaunchFile file = launch_from_json(read_file(o.launch), o.launch);
+  const std::string ptx = read_file(o.ptx);
   Json json = {{"ptx", o.ptx}, {"launch", o.launch}, {"seed", o.simulate.emulator.seed}};
   Outcome outcome = Outcome::good;
   try {

@@ -184,12 +184,6 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
                                                 : "without a word"));
 }
 
-// The least .version and target that the module's rows need: see emit() in llvm.h.
-uint64_t flag(const llvm::Module& module, const char* key) {
-  auto* value = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(key));
-  return value ? value->getZExtValue() : 0;
-}
-
 // Sets triple and layout where they are empty, and refuses others than NVPTX's.
 void adopt(llvm::Module& module, const llvm::TargetMachine& machine, std::string_view name) {
   const llvm::Triple& triple = module.getTargetTriple();
@@ -253,11 +247,11 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
 // Of a module that is this call's own.
 std::string ptx_of(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
   const isa::Target& target = isa::target(options.target);
-  if (const auto needed = static_cast<isa::Sm>(flag(module, "ptxbuilder.sm"));
+  if (const auto needed = static_cast<isa::Sm>(module_flag(module, kSmFlag));
       static_cast<int>(needed) != 0 && !isa::runs_on(needed, target.sm))
     throw Error(fmt::format("{}: its instructions need {}, but the target is {}", name,
                             isa::target(needed).name, target.name));
-  const int least = std::max(target.ptx_version, static_cast<int>(flag(module, "ptxbuilder.ptx")));
+  const int least = std::max(target.ptx_version, static_cast<int>(module_flag(module, kPtxFlag)));
   if (options.ptx_version != 0 && options.ptx_version < least)
     throw Error(fmt::format("{}: .version {} is wanted, but target and instructions need {}", name,
                             isa::version_text(options.ptx_version), isa::version_text(least)));

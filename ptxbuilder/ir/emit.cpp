@@ -34,8 +34,8 @@ bool accepts(Class cls, llvm::Type* type, llvm::LLVMContext& context) {
   }
 }
 
-// A name for a value of a front end's in errors: "%sum of f".
-std::string place_of(const llvm::Function* function) {
+// A front end's function in errors.
+std::string name_of(const llvm::Function* function) {
   return function->hasName() ? fmt::format("'{}'", std::string_view(function->getName()))
                              : "one without a name";
 }
@@ -129,7 +129,7 @@ class AsmCall {
     if (there && there != here)
       isa::refuse_operand(row_, o,
                           fmt::format("is a value of the function {}, but the IRBuilder stands in {}",
-                                      place_of(there), place_of(here)));
+                                      name_of(there), name_of(here)));
   }
 
   void check_guard() const {
@@ -176,9 +176,7 @@ class AsmCall {
 
 // Raises a module flag, of which linking takes the higher.
 void raise_flag(llvm::Module& module, const char* key, uint32_t value) {
-  auto* known = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(key));
-  if (known && known->getZExtValue() >= value) return;
-  module.setModuleFlag(llvm::Module::Max, key, value);
+  if (module_flag(module, key) < value) module.setModuleFlag(llvm::Module::Max, key, value);
 }
 
 // Where a front end's IRBuilder may emit.
@@ -212,8 +210,8 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
   const std::vector<Argument> given(arguments.begin(), arguments.end());
   AsmCall call(ir, row, given, guard);
   llvm::Module& module = *ir.GetInsertBlock()->getModule();
-  raise_flag(module, "ptxbuilder.ptx", static_cast<uint32_t>(row.ptx_version));
-  raise_flag(module, "ptxbuilder.sm", static_cast<uint32_t>(row.sm));
+  raise_flag(module, kPtxFlag, static_cast<uint32_t>(row.ptx_version));
+  raise_flag(module, kSmFlag, static_cast<uint32_t>(row.sm));
   if (!row.intrinsic.empty()) return {call_intrinsic(ir, row)};
   return call.emit();
 }
@@ -222,6 +220,11 @@ void check_is_ours(const Builder::State& state, llvm::Value* value) {
   if (&value->getContext() != &state.context)
     throw Error(state.nearest_line(),
                 fmt::format("{}: a value of another kernel was used", state.signature.kernel));
+}
+
+uint64_t module_flag(const llvm::Module& module, const char* key) {
+  auto* value = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(key));
+  return value ? value->getZExtValue() : 0;
 }
 
 std::string describe(llvm::Type* type) {

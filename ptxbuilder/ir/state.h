@@ -89,6 +89,11 @@ std::string describe(llvm::Type* type);
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 
+// The flags of a module that hold the least .version and target of its rows (see emit() in llvm.h), and what
+// one of them is; 0 where it is not set.
+inline constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kSmFlag = "ptxbuilder.sm";
+uint64_t module_flag(const llvm::Module& module, const char* key);
+
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").
 inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3, kSharedClusterSpace = 7;
 
