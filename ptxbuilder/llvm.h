@@ -23,8 +23,8 @@ struct LlvmArgument : Argument {
 };
 
 // Emits one instruction at the IRBuilder's insertion point, and returns its results in the row's order,
-// lists flattened. The row is one of isa/rows.h, or the caller's own. With `guard`, an i1, the instruction
-// runs only where the guard is true. A row with an operand that is only written takes no guard.
+// lists flattened. The row is one of those in isa/rows.h, or the caller's own. With `guard`, an i1, the
+// instruction runs only where the guard is true. A row with an operand that is only written takes no guard.
 //
 // Values have the LLVM type of the operand's class: i1 for pred; i16, i32 or i64 for an integer; half,
 // bfloat, float or double for a floating-point number; ptr addrspace(3) for smem, addrspace(7) for cluster,
@@ -43,13 +43,13 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard = nullptr,
                                Where where = Where::here());
 
-// The PTX of a module, which stays as it is. Its triple is empty or nvptx64's; its data layout is empty,
-// NVPTX's own, or that with 32-bit shared pointers. The libdevice functions (__nv_expf, ...) that it declares
-// are linked from the CUDA toolkit's libdevice.10.bc. LLVM's options are as the process has them; none is
-// set.
+// Returns the PTX of a module, and leaves the module unchanged. The module's triple is empty or nvptx64's;
+// its data layout is empty, NVPTX's own, or that with 32-bit shared pointers. The libdevice functions
+// (__nv_expf, ...) that it declares are linked from the CUDA toolkit's libdevice.10.bc. LLVM's options stay
+// as the process has set them; this function sets none.
 //
-// Throws Error with LLVM's diagnostics: for a module that LLVM's verifier refuses, IR that NVPTX cannot
-// select, rows that need a higher target, another triple or layout, and a libdevice function that is not
+// Throws Error with LLVM's diagnostics: for a module with another triple or layout, one that LLVM's verifier
+// refuses, IR that NVPTX cannot select, rows that need a higher target, and a libdevice function that is not
 // found.
 std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options = {},
                          Where where = Where::here());

@@ -75,7 +75,7 @@ class TileScheduler {
   GemmTile tile_;
   Axis x_, y_;
   bool batched_;
-  u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ is of all batches
+  u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ covers all batches
   u32 depth_ = 0;
   u32 divided_ = 0;  // with stream-K: how many tiles, from the first on, are divided
   u64 shared_ = 0;   // and the stages of these tiles, which the CTAs share equally

@@ -61,7 +61,7 @@ struct InlineAsm {
 // bounds, a number where the row takes only a register, and a guard where a result would be undefined.
 InlineAsm lower(const Row& row, std::span<const Filling> fillings, bool guarded = false);
 
-// "mbarrier_init: operand 'bar' WHAT, in "mbarrier.init...""
+// Throws Error with this text: mbarrier_init: operand 'bar' WHAT, in "mbarrier.init..."
 [[noreturn]] void refuse_operand(const Row& row, const Operand& operand, std::string_view what);
 
 }  // namespace ptxbuilder::isa

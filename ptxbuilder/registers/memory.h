@@ -31,8 +31,8 @@ GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& lay
 // elements with a multiple of 64 rows and a multiple of 8 columns, wgmma_layout. From sm_90 on, ldmatrix and
 // stmatrix take the place of vectors below 16 bytes if the layout gives each thread the elements that these
 // instructions give it. Where vectors would have bank conflicts, some threads make their accesses in another
-// order, if that helps. The bytes must have arrived: after a barrier's wait, or after sync_threads() if
-// threads wrote them. If several threads hold the same element, one of them stores it.
+// order, if that helps. The bytes must have arrived before load() is called: wait on their barrier first, or
+// call sync_threads() if threads wrote them. If several threads hold the same element, one of them stores it.
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);

@@ -97,7 +97,7 @@ class Decode {
   bool take(std::string_view modifier);
   bool take_any(std::initializer_list<std::string_view> any);  // takes all that are there; true if any was
   std::string_view take_one(std::initializer_list<std::string_view> any);  // empty where there is none
-  Type take_type();  // the first modifier that is one; refuses where there is none
+  Type take_type();  // the first modifier that is a type; refuses where there is none
   Type take_type_or(Type otherwise);
   void done();                             // refuses what is left
   void expect(size_t least, size_t most);  // operands
@@ -179,9 +179,9 @@ class Decoder {
   // Allocations made for the module's variables, which the program owns.
   std::vector<Address> allocations;
 
-  // The size in bytes of a declared name, which is 0 if an extent is left open, and its alignment. They
-  // throw Error "ptx LINE:COLUMN: ..." for an extent that is not a number of elements, and for an alignment
-  // that is not a power of two.
+  // The size in bytes of a declared name, which is 0 if an extent is left open, and its alignment. Both
+  // functions throw Error "ptx LINE:COLUMN: ...": for an extent that is not a number of elements, and for an
+  // alignment that is not a power of two.
   static uint64_t size_of(const ptx::Declaration& d, const ptx::Declarator& name);
   static uint32_t align_of(const ptx::Declaration& d, const ptx::Declarator& name);
 
@@ -304,7 +304,7 @@ struct Block {
 std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<Jump>& jumps,
                                 uint32_t from, uint32_t to);
 
-// Where the sides of each branch of kernel.code[from, to) meet again: fills Kernel::reconvergence.
+// Fills Kernel::reconvergence: where the sides of each branch of kernel.code[from, to) meet again.
 void find_reconvergence(Kernel& kernel, const std::vector<Jump>& jumps, uint32_t from, uint32_t to);
 
 }  // namespace ptxbuilder::runtime::emulator
