@@ -276,8 +276,13 @@ std::string ptx_of(llvm::Module& module, const std::string& name, const ModuleOp
 }  // namespace
 
 std::string generate_ptx(Builder& builder) {
-  builder.finish();
   Builder::State& s = builder.state();
+  if (s.is_hosted())
+    throw Error(s.begun,
+                fmt::format("{}: its module is the front end's; compile that, by generate_ptx(module) of "
+                            "ptxbuilder/llvm.h",
+                            s.signature.kernel));
+  builder.finish();
   std::shared_lock inside(inside_llvm());
   auto machine = machine_for(s.signature.target, s.signature.ptx_version);
   Diagnostics diagnostics(s.context);

@@ -164,6 +164,14 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
   return s.ir.CreateGEP(type_of(element, s.context), base, s.ir.CreateZExtOrTrunc(index, width));
 }
 
+llvm::Value* of_class(Class cls, llvm::Value* handle, Where where) {
+  CallersLine line(where);
+  if (!handle) throw Error(fmt::format("{}: a null pointer is no value", isa::name(cls)));
+  if (handle->getType() != type_of(cls, handle->getContext()))
+    throw Error(fmt::format("{}: the llvm::Value is {}", isa::name(cls), describe(handle->getType())));
+  return handle;
+}
+
 void constant_out_of_range(Class cls, const std::string& value, Where where) {
   throw Error(where, fmt::format("the constant {} does not fit {}", value, isa::name(cls)));
 }

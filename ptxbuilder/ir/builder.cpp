@@ -22,25 +22,6 @@ Builder* current_builder() {
   return open_builders.empty() ? nullptr : open_builders.back()->load();
 }
 
-// Makes a builder the current one, on whichever thread it is finished.
-class CurrentScope {
- public:
-  explicit CurrentScope(Builder& builder) : open_(std::make_shared<Builder::State::Open>(&builder)) {
-    open_builders.push_back(open_);
-  }
-  ~CurrentScope() { *open_ = nullptr; }
-  CurrentScope(const CurrentScope&) = delete;
-
- private:
-  std::shared_ptr<Builder::State::Open> open_;
-};
-
-bool is_identifier(std::string_view name) {
-  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  if (name.empty() || !letter(name[0])) return false;
-  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
 void check_names(std::string_view what, const std::vector<Parameter>& parameters) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].name;
@@ -53,6 +34,16 @@ void check_names(std::string_view what, const std::vector<Parameter>& parameters
 }
 
 }  // namespace
+
+CurrentScope::CurrentScope(Builder& builder) : open_(std::make_shared<Builder::State::Open>(&builder)) {
+  open_builders.push_back(open_);
+}
+
+bool is_identifier(std::string_view name) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (name.empty() || !letter(name[0])) return false;
+  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
 
 llvm::Type* type_of(Class cls, llvm::LLVMContext& context) {
   switch (cls) {
@@ -109,7 +100,10 @@ llvm::Type* type_of(DType type, llvm::LLVMContext& context) {
 }
 
 Builder::State::State(std::string name, const BuilderOptions& options, Where where)
-    : module(std::make_unique<llvm::Module>(name, context)),
+    : own_context(std::make_unique<llvm::LLVMContext>()),
+      context(*own_context),
+      own_module(std::make_unique<llvm::Module>(name, context)),
+      module(own_module.get()),
       ir(context),
       options(options),
       target(isa::target(options.target)),
@@ -149,18 +143,7 @@ void Builder::State::create_function() {
   function->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function->addFnAttr(llvm::Attribute::Convergent);
   function->addFnAttr(llvm::Attribute::NoUnwind);
-  for (size_t i = 0; i < signature.parameters.size(); ++i) {
-    const Parameter& p = signature.parameters[i];
-    if (p.kind != Parameter::Kind::tensor_map && p.kind != Parameter::Kind::structure) continue;
-    // `.param .align 64 .b8 map[128]`, left in place: without the attributes LLVM copies the map to the
-    // stack.
-    auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), static_cast<uint64_t>(p.size_bytes()));
-    const llvm::Align alignment(static_cast<uint64_t>(p.alignment()));
-    unsigned n = static_cast<unsigned>(i);
-    function->addParamAttr(n, llvm::Attribute::getWithByValType(context, bytes));
-    function->addParamAttr(n, llvm::Attribute::getWithAlignment(context, alignment));
-    function->addParamAttr(n, llvm::Attribute::get(context, "nvvm.grid_constant"));
-  }
+  set_parameter_attributes();
   if (debug) {
     llvm::DIFile* file = debug->createFile(line.file, "");
     auto* signature_type = debug->createSubroutineType(debug->getOrCreateTypeArray({}));
@@ -178,6 +161,21 @@ void Builder::State::create_function() {
   set_line(line);
 }
 
+void Builder::State::set_parameter_attributes() {
+  for (size_t i = 0; i < signature.parameters.size(); ++i) {
+    const Parameter& p = signature.parameters[i];
+    if (p.kind != Parameter::Kind::tensor_map && p.kind != Parameter::Kind::structure) continue;
+    // `.param .align 64 .b8 map[128]`, left in place: without the attributes LLVM copies the map to the
+    // stack.
+    auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), static_cast<uint64_t>(p.size_bytes()));
+    const llvm::Align alignment(static_cast<uint64_t>(p.alignment()));
+    unsigned n = static_cast<unsigned>(i);
+    function->addParamAttr(n, llvm::Attribute::getWithByValType(context, bytes));
+    function->addParamAttr(n, llvm::Attribute::getWithAlignment(context, alignment));
+    function->addParamAttr(n, llvm::Attribute::get(context, "nvvm.grid_constant"));
+  }
+}
+
 void Builder::State::append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values) {
   if (p.kind == Parameter::Kind::structure) {
     const std::vector<int> offsets = p.field_offsets();
@@ -193,6 +191,8 @@ void Builder::State::append_parameter(const Parameter& p, llvm::Value* given, st
   }
   if (p.kind == Parameter::Kind::scalar && size_of(p.dtype) == 1)  // no register is that narrow
     given = ir.CreateIntCast(given, ir.getInt32Ty(), p.dtype == DType::s8);
+  if (p.kind == Parameter::Kind::pointer && given->getType() != type_of(Class::gmem, context))
+    given = ir.CreateAddrSpaceCast(given, type_of(Class::gmem, context));
   values.emplace_back(given);
 }
 
@@ -210,6 +210,35 @@ void Builder::State::require(int ptx_version, isa::Sm sm, std::string_view instr
     throw Error(fmt::format("{}: needs {}, but the kernel's target is {}", instruction, isa::target(sm).name,
                             target.name));
   signature.ptx_version = std::max(signature.ptx_version, ptx_version);
+  if (!is_hosted()) return;
+  raise_flag(*module, kPtxFlag, static_cast<uint32_t>(ptx_version));
+  raise_flag(*module, kSmFlag, static_cast<uint32_t>(sm));
+}
+
+void Builder::check_is_kernel(std::string_view what) const {
+  if (state().is_kernel) return;
+  throw Error(
+      fmt::format("{}: '{}' is a device function, but that belongs to kernels; move it to the kernel, "
+                  "and hand the device function what it needs",
+                  what, signature().kernel));
+}
+
+llvm::GlobalVariable* Builder::State::new_global(const std::string& name, uint64_t bytes, bool zeroed,
+                                                 unsigned space, uint64_t alignment) {
+  const std::string whole = signature.kernel + "_" + name;
+  if (module->getNamedValue(whole))
+    throw Error(nearest_line(),
+
+                fmt::format("{}: the module has a '{}' already, which is what the kernel's own is called; "
+                            "rename one of function and variable",
+                            signature.kernel, whole));
+  auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), bytes);
+  // External, since instructions in inline assembly, which LLVM does not look into, order accesses to it.
+  auto* global = new llvm::GlobalVariable(*module, type, false, llvm::GlobalValue::ExternalLinkage,
+                                          zeroed ? llvm::ConstantAggregateZero::get(type) : nullptr, whole,
+                                          nullptr, llvm::GlobalValue::NotThreadLocal, space);
+  global->setAlignment(llvm::Align(alignment));
+  return global;
 }
 
 Where Builder::State::where_of(const llvm::Instruction& instruction) const {
@@ -278,6 +307,12 @@ void Builder::check_current() const {
   const State& s = state();
   if (s.refusal) throw *s.refusal;
   if (s.finished) throw Error(fmt::format("{}: used after it was finished", s.signature.kernel));
+  const Builder* builder = current_builder();
+  if (s.is_hosted() && (!builder || &builder->state() != &s))
+    throw Error(
+        fmt::format("{}: used outside of its insert_at(), which says where in the front end's "
+                    "function the code goes",
+                    s.signature.kernel));
   const State& other = current().state();
   if (&other != &s)
     throw Error(
@@ -321,15 +356,21 @@ std::optional<Builder::Constant> Builder::constant(Value value) const {
 std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters, Where where) {
   CallersLine line(where);
   check_current();
-  if (state_->function)
+  if (state_->is_hosted() ? bool(state_->parameters_where) : state_->function != nullptr)
     throw Error(
         fmt::format("{}: parameters are declared once, before the first instruction", signature().kernel));
+  check_is_kernel("params");
   check_names("parameter", parameters);
   for (const Parameter& p : parameters)
     if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields);
   signature().parameters = std::move(parameters);
   state_->line = state_->parameters_where = where;
-  state_->create_function();
+  if (state_->is_hosted()) {
+    state_->check_parameters();
+    state_->set_parameter_attributes();
+  } else {
+    state_->create_function();
+  }
   std::vector<Value> values;
   emit_at_entry([&] {
     for (size_t i = 0; i < signature().parameters.size(); ++i)
@@ -353,6 +394,12 @@ Registers Builder::declare_registers(Class cls, int count) {
   // the registers. The names differ, since a function may not declare one twice.
   State& s = state();
   s.function_or_create();
+  if (!s.is_kernel)
+    throw Error(
+        fmt::format("named registers: '{}' is a device function, where they would be declared twice if "
+                    "it is inlined twice, and would serialize wgmma (C7510) if it is not; make the "
+                    "product in the kernel, or emit the row of wgmma with values for its registers",
+                    s.signature.kernel));
   std::string base = fmt::format("acc{}_", s.register_files++);
   std::string text = fmt::format(".reg {} {}<{}>;", isa::register_type(cls), base, count);
   auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(s.context), false);
@@ -360,36 +407,26 @@ Registers Builder::declare_registers(Class cls, int count) {
                                       s.entry_end->getIterator());
   call->addFnAttr(llvm::Attribute::Convergent);
   call->addFnAttr(llvm::Attribute::NoUnwind);
+  call->addFnAttr(llvm::Attribute::NoDuplicate);
   return {base, 0, count};
 }
 
 smem Builder::shared_base() {
   State& s = state();
-  if (!s.shared) {
-    auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), 0);
-    s.shared = new llvm::GlobalVariable(*s.module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
-                                        signature().kernel + "_smem", nullptr,
-                                        llvm::GlobalValue::NotThreadLocal, kSharedSpace);
-    s.shared->setAlignment(llvm::Align(1024));  // the period of the 128-byte swizzle
-  }
+  constexpr uint64_t kSwizzlePeriod = 1024;  // bytes, of the 128-byte swizzle
+  if (!s.shared) s.shared = s.new_global("smem", 0, false, kSharedSpace, kSwizzlePeriod);
   return smem(s.shared);
 }
 
 BarrierIds& Builder::barrier_ids() { return state().barrier_ids; }
 
 gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
-  State& s = state();
-  auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), bytes);
-  // External, since instructions in inline assembly, which LLVM does not look into, order accesses to it.
-  auto* global = new llvm::GlobalVariable(
-      *s.module, type, false, llvm::GlobalValue::ExternalLinkage, llvm::ConstantAggregateZero::get(type),
-      signature().kernel + "_" + name, nullptr, llvm::GlobalValue::NotThreadLocal, kGlobalSpace);
-  global->setAlignment(llvm::Align(16));
-  return gmem(global);
+  return gmem(state().new_global(name, bytes, true, kGlobalSpace, 16));
 }
 
 uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment) {
   check_current();
+  check_is_kernel("shared memory");
   constexpr uint32_t kLimit = hopper::shared_bytes;
   std::vector<SharedObject>& objects = signature().shared;
   auto taken = [&](const std::string& wanted) {
@@ -460,6 +497,8 @@ const std::vector<std::string>& Builder::waivers() const { return state().waiver
 
 std::shared_ptr<void>& Builder::attachment() { return state().attachment; }
 
+void Builder::on_end(std::function<void()> emission) { state().ends.push_back(std::move(emission)); }
+
 void Builder::on_finish(std::function<void()> check) { state().checks.push_back(std::move(check)); }
 
 void Builder::finish() {
@@ -479,24 +518,37 @@ void Builder::finish() {
 }
 
 void Builder::State::finish() {
+  if (!is_hosted())
+    for (const auto& end : ends) end();
   for (const auto& check : checks) check();
   function_or_create();
-  ir.CreateRetVoid();
+  if (is_hosted()) {
+    check_host();
+    entry_end->eraseFromParent();
+  } else {
+    ir.CreateRetVoid();
+  }
 
-  // minctasm beside maxntid: without a bound on CTAs ptxas cannot tell the registers at entry and ignores
-  // setmaxnreg.
-  function->addFnAttr("nvvm.maxntid", std::to_string(signature.threads));
-  function->addFnAttr("nvvm.minctasm", "1");
-  if (signature.cluster != std::array<uint32_t, 3>{1, 1, 1})
-    function->addFnAttr("nvvm.cluster_dim", fmt::format("{}", fmt::join(signature.cluster, ",")));
+  auto add_attribute = [&](const char* key, const std::string& value) {
+    if (!function->hasFnAttribute(key)) function->addFnAttr(key, value);
+  };
+  if (is_kernel) {
+    // minctasm beside maxntid: without a bound on CTAs ptxas cannot tell the registers at entry and ignores
+    // setmaxnreg.
+    add_attribute(kThreadsAttribute, std::to_string(signature.threads));
+    add_attribute("nvvm.minctasm", "1");
+    if (signature.cluster != std::array<uint32_t, 3>{1, 1, 1})
+      add_attribute(kClusterAttribute, fmt::format("{}", fmt::join(signature.cluster, ",")));
+  }
   if (debug) debug->finalize();
 
   llvm::DominatorTree tree(*function);
   check_dominance(tree);
   std::string message;
   llvm::raw_string_ostream out(message);
-  if (llvm::verifyModule(*module, &out))
-    throw Error(line, fmt::format("{}: LLVM refuses the module: {}", signature.kernel, message));
+  if (is_hosted() ? llvm::verifyFunction(*function, &out) : llvm::verifyModule(*module, &out))
+    throw Error(line, fmt::format("{}: LLVM refuses the {}: {}", signature.kernel,
+                                  is_hosted() ? "function" : "module", message));
   llvm::PromoteMemToReg(variables, tree);
 }
 

@@ -32,9 +32,17 @@ struct BuilderOptions {
 class Builder {
  public:
   explicit Builder(std::string name, BuilderOptions options = {}, Where where = Where::here());
+  // On a function that another front end has begun, in a module that stays its own. See insert_at().
+  explicit Builder(llvm::Function& function, BuilderOptions options = {}, Where where = Where::here());
   Builder(Builder&&) noexcept;
   Builder& operator=(Builder&&) noexcept;
   ~Builder();
+
+  // Of a front end's function: runs `body`, whose code goes to the insertion point of `ir`. Afterwards `ir`
+  // stands behind that code, as a rule in another block, and goes on with what stood behind it before. May be
+  // called again. Throws Error where `ir` stands in another function, or where no instruction can be added;
+  // an exception out of `body` leaves the function unfinished.
+  void insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& body, Where where = Where::here());
 
   // The current Builder of this thread. Throws Error when no kernel is being built, or all are finished.
   static Builder& current(Where where = Where::here());
@@ -84,6 +92,9 @@ class Builder {
   // Who holds which of the CTA's 16 barriers for threads (PTX ISA, bar).
   BarrierIds& barrier_ids();
 
+  // Throws Error on a front end's device function, for `what`, which belongs to kernels alone.
+  void check_is_kernel(std::string_view what) const;
+
   // Global memory that belongs to the module, aligned to 16 bytes. It is zero when the module is loaded.
   gmem zeroed_global(const std::string& name, uint64_t bytes);
 
@@ -122,6 +133,8 @@ class Builder {
   // What the layer above keeps with the kernel in the making.
   std::shared_ptr<void>& attachment();
 
+  // `emission` runs where the kernel's code ends: when it is finished, or at the end of each insert_at().
+  void on_end(std::function<void()> emission);
   // `check` runs when the kernel is finished, before the module is verified. It is for rules about the
   // whole kernel, for example that every stage of a pipeline is released.
   void on_finish(std::function<void()> check);

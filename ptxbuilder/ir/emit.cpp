@@ -34,19 +34,6 @@ bool accepts(Class cls, llvm::Type* type, llvm::LLVMContext& context) {
   }
 }
 
-// A front end's function in errors.
-std::string name_of(const llvm::Function* function) {
-  return function->hasName() ? fmt::format("'{}'", std::string_view(function->getName()))
-                             : "one without a name";
-}
-
-// The function that a value belongs to; null for constants and globals.
-const llvm::Function* function_of(const llvm::Value* value) {
-  if (auto* argument = llvm::dyn_cast<llvm::Argument>(value)) return argument->getParent();
-  auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-  return instruction && instruction->getParent() ? instruction->getFunction() : nullptr;
-}
-
 // One call of inline asm in LLVM's terms: what isa::lower says, with values of an IR in it.
 class AsmCall {
  public:
@@ -174,20 +161,9 @@ class AsmCall {
   isa::InlineAsm call_;
 };
 
-// Raises a module flag, of which linking takes the higher.
-void raise_flag(llvm::Module& module, const char* key, uint32_t value) {
-  if (module_flag(module, key) < value) module.setModuleFlag(llvm::Module::Max, key, value);
-}
-
-// Where a front end's IRBuilder may emit.
-void check_place(const llvm::IRBuilderBase& ir, const Row& row) {
-  const llvm::BasicBlock* block = ir.GetInsertBlock();
-  if (!block || !block->getParent() || !block->getModule())
-    throw Error(fmt::format("{}: the IRBuilder stands in no function of a module; give it an insertion point",
-                            row.name));
-  if (ir.GetInsertPoint() == block->end() && block->getTerminator())
-    throw Error(fmt::format("{}: the IRBuilder stands behind the terminator of its block", row.name));
-  const llvm::Attribute cpu = block->getParent()->getFnAttribute("target-cpu");
+// Throws Error if the function's target is below the row's.
+void check_target(const llvm::Function& function, const Row& row) {
+  const llvm::Attribute cpu = function.getFnAttribute("target-cpu");
   if (!cpu.isValid()) return;
   const isa::Target& target = isa::target(std::string_view(cpu.getValueAsString()));
   if (!isa::runs_on(row.sm, target.sm))
@@ -206,7 +182,8 @@ llvm::Value* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard, Where where) {
   CallersLine line(where);
-  check_place(ir, row);
+  check_insertion_point(ir, row.name);
+  check_target(*ir.GetInsertBlock()->getParent(), row);
   const std::vector<Argument> given(arguments.begin(), arguments.end());
   AsmCall call(ir, row, given, guard);
   llvm::Module& module = *ir.GetInsertBlock()->getModule();
@@ -217,9 +194,39 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
 }
 
 void check_is_ours(const Builder::State& state, llvm::Value* value) {
-  if (&value->getContext() != &state.context)
+  const llvm::Function* its = state.is_hosted() ? function_of(value) : nullptr;
+  if (&value->getContext() != &state.context || (its && its != state.function))
     throw Error(state.nearest_line(),
                 fmt::format("{}: a value of another kernel was used", state.signature.kernel));
+}
+
+void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what) {
+  const llvm::BasicBlock* block = ir.GetInsertBlock();
+  if (!block || !block->getParent() || !block->getModule())
+    throw Error(
+        fmt::format("{}: the IRBuilder stands in no function of a module; give it an insertion point", what));
+  if (ir.GetInsertPoint() == block->end()) {
+    if (block->getTerminator())
+      throw Error(fmt::format("{}: the IRBuilder stands behind the terminator of its block", what));
+  } else if (llvm::isa<llvm::PHINode>(*ir.GetInsertPoint())) {
+    throw Error(
+        fmt::format("{}: the IRBuilder stands before a phi, which must come first in its block", what));
+  }
+}
+
+std::string name_of(const llvm::Function* function) {
+  return function->hasName() ? fmt::format("'{}'", std::string_view(function->getName()))
+                             : "one without a name";
+}
+
+const llvm::Function* function_of(const llvm::Value* value) {
+  if (auto* argument = llvm::dyn_cast<llvm::Argument>(value)) return argument->getParent();
+  auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+  return instruction && instruction->getParent() ? instruction->getFunction() : nullptr;
+}
+
+void raise_flag(llvm::Module& module, const char* key, uint32_t value) {
+  if (module_flag(module, key) < value) module.setModuleFlag(llvm::Module::Max, key, value);
 }
 
 uint64_t module_flag(const llvm::Module& module, const char* key) {

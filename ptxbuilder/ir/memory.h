@@ -46,7 +46,8 @@ class Pointer : public Value {
  public:
   static constexpr Class cls = Address::cls;
   using element_type = T;
-  explicit Pointer(llvm::Value* handle) : Value(handle) {}
+  explicit Pointer(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
   explicit Pointer(Address address) : Value(address) {}
 
   operator Address() const { return Address(handle()); }  // NOLINT: forgets the element type

@@ -17,14 +17,26 @@ namespace ptxbuilder {
 
 struct Builder::State {
   State(std::string name, const BuilderOptions& options, Where where);
+  State(llvm::Function& function, const BuilderOptions& options, Where where);
   ~State();
+
+  // Whether the function is a front end's, which has a module and an IRBuilder of its own.
+  bool is_hosted() const { return !own_module; }
 
   // Where the Builder is, as its thread's list of kernels in the making knows it; null when the kernel is
   // finished or gone, which may be on another thread.
   using Open = std::atomic<Builder*>;
 
   void create_function();
+  // Gives the function's parameters what their declarations ask for: a tensor map and a struct lie in the
+  // parameter space, in place.
+  void set_parameter_attributes();
   void finish();
+  // Of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are the declared
+  // ones, its shared memory and attributes agree with the signature, and all its blocks end.
+  void check_parameters() const;
+  void check_host();
+  void check_shared();
   llvm::Function* function_or_create() {
     if (!function) create_function();
     return function;
@@ -33,18 +45,24 @@ struct Builder::State {
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
   void require(int ptx_version, isa::Sm sm, std::string_view instruction);
+  // A variable of the module that other modules may see.
+  llvm::GlobalVariable* new_global(const std::string& name, uint64_t bytes, bool zeroed, unsigned space,
+                                   uint64_t alignment);
   llvm::BasicBlock* new_block(const char* name);
   // The open line or, for operators, which know none, the last that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
   Where where_of(const llvm::Instruction& instruction) const;
   void check_dominance(const llvm::DominatorTree& tree) const;
 
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> module;
+  std::unique_ptr<llvm::LLVMContext> own_context;
+  llvm::LLVMContext& context;
+  std::unique_ptr<llvm::Module> own_module;
+  llvm::Module* module;
   llvm::IRBuilder<> ir;
   llvm::Function* function = nullptr;
-  llvm::Instruction* entry_end =
-      nullptr;  // declarations and variables stand before it, at the top of the kernel
+  bool is_kernel = true;  // and not a device function
+  // Declarations and variables stand before it, at the top of the function.
+  llvm::Instruction* entry_end = nullptr;
   llvm::GlobalVariable* shared = nullptr;
   std::vector<llvm::AllocaInst*> variables;
 
@@ -53,11 +71,12 @@ struct Builder::State {
   Signature signature;
   BarrierIds barrier_ids;
   std::vector<std::string> waivers;
-  std::vector<std::function<void()>> checks;
+  std::vector<std::function<void()>> ends, checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
   std::shared_ptr<void> attachment;
   int register_files = 0;
   bool finished = false;
+  bool is_inside = false;        // insert_at()
   std::optional<Error> refusal;  // why the kernel can be no longer used or finished
   std::shared_ptr<Open> open;
 
@@ -73,6 +92,30 @@ struct Builder::State {
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
 };
+
+// Makes a builder the current one of its thread, on whichever thread it is.
+class CurrentScope {
+ public:
+  explicit CurrentScope(Builder& builder);
+  ~CurrentScope() { *open_ = nullptr; }
+  CurrentScope(const CurrentScope&) = delete;
+
+ private:
+  std::shared_ptr<Builder::State::Open> open_;
+};
+
+// Of a kernel, and of what C calls a variable.
+bool is_identifier(std::string_view name);
+
+// Throws Error unless `ir` stands where instructions can be added.
+void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what);
+
+// Raises a module flag, of which linking takes the higher.
+void raise_flag(llvm::Module& module, const char* key, uint32_t value);
+
+// The function that a value belongs to; null for constants and globals. A front end's function in errors.
+const llvm::Function* function_of(const llvm::Value* value);
+std::string name_of(const llvm::Function* function);
 
 // The LLVM type of a register of this class.
 llvm::Type* type_of(Class cls, llvm::LLVMContext& context);
@@ -93,6 +136,9 @@ inline constexpr const char* kDataLayout =
 // one of them is; 0 where it is not set.
 inline constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kSmFlag = "ptxbuilder.sm";
 uint64_t module_flag(const llvm::Module& module, const char* key);
+
+// How a kernel says its threads and its cluster (NVPTX usage guide, "Kernel Metadata").
+inline constexpr const char *kThreadsAttribute = "nvvm.maxntid", *kClusterAttribute = "nvvm.cluster_dim";
 
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").
 inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3, kSharedClusterSpace = 7;

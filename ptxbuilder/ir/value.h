@@ -14,8 +14,10 @@
 #include "ptxbuilder/isa/row.h"
 
 namespace llvm {
+class Function;
+class IRBuilderBase;
 class Value;
-}
+}  // namespace llvm
 
 namespace ptxbuilder {
 
@@ -47,6 +49,8 @@ llvm::Value* bit_cast(Class to, llvm::Value* a);
 llvm::Value* select(llvm::Value* condition, llvm::Value* a, llvm::Value* b);
 llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
 llvm::Value* integer_constant(Class cls, uint64_t bits, Where where);
+// The handle itself. Throws Error unless its LLVM type is that of the class.
+llvm::Value* of_class(Class cls, llvm::Value* handle, Where where);
 llvm::Value* float_constant(Class cls, double value, Where where);
 llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes);
 llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* index);
@@ -64,7 +68,8 @@ inline constexpr bool always_false = false;
 class pred : public Value {
  public:
   static constexpr Class cls = Class::pred;
-  using Value::Value;
+  explicit pred(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
   explicit pred(bool value, Where where = Where::here())
       : Value(detail::integer_constant(cls, value, where)) {}
 
@@ -149,7 +154,8 @@ llvm::Value* checked_constant(Class cls, I value, Where where) {
    public:                                                                                                  \
     static constexpr Class cls = Class::Name;                                                               \
     static constexpr DType dtype = DType::Name;                                                             \
-    explicit Name(llvm::Value* handle) : Value(handle) {}                                                   \
+    explicit Name(llvm::Value* handle, Where where = Where::here())                                         \
+        : Value(detail::of_class(cls, handle, where)) {}                                                    \
     template <detail::HostInteger I>                                                                        \
     Name(I value, Where where = Where::here()) /* NOLINT: host integers are constants */                    \
         : Value(detail::checked_constant<Host>(cls, value, where)) {}                                       \
@@ -173,7 +179,8 @@ PTXBUILDER_INTEGER(s64, int64_t)
    public:                                                                                              \
     static constexpr Class cls = Class::Name;                                                           \
     static constexpr DType dtype = DType::Name;                                                         \
-    explicit Name(llvm::Value* handle) : Value(handle) {}                                               \
+    explicit Name(llvm::Value* handle, Where where = Where::here())                                     \
+        : Value(detail::of_class(cls, handle, where)) {}                                                \
     template <detail::HostNumber F>                                                                     \
     Name(F value,                                                                                       \
          Where where = Where::here()) /* NOLINT: host numbers are constants, rounded to nearest even */ \
@@ -194,7 +201,8 @@ PTXBUILDER_FLOAT(f64)
 class smem : public Value {
  public:
   static constexpr Class cls = Class::smem;
-  using Value::Value;
+  explicit smem(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
   friend smem operator+(smem a, u32 bytes) { return smem(detail::address_add(a.handle(), bytes.handle())); }
   explicit operator u32() const { return u32(detail::convert(cls, Class::u32, handle())); }
 };
@@ -203,14 +211,16 @@ class smem : public Value {
 class cluster_smem : public Value {
  public:
   static constexpr Class cls = Class::cluster;
-  using Value::Value;
+  explicit cluster_smem(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
 };
 
 // A byte address in global memory (`.global`, 64 bits).
 class gmem : public Value {
  public:
   static constexpr Class cls = Class::gmem;
-  using Value::Value;
+  explicit gmem(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
   friend gmem operator+(gmem a, u64 bytes) { return gmem(detail::address_add(a.handle(), bytes.handle())); }
 };
 
@@ -218,7 +228,8 @@ class gmem : public Value {
 class TensorMap : public Value {
  public:
   static constexpr Class cls = Class::tmap;
-  using Value::Value;
+  explicit TensorMap(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
 };
 
 namespace detail {

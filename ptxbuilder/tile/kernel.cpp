@@ -122,13 +122,30 @@ int warpgroups_in_role() {
 
 Kernel::Kernel(std::string name, BuilderOptions options, Where where)
     : builder_(std::move(name), std::move(options), where) {
+  begin(where);
+}
+
+Kernel::Kernel(llvm::Function& function, BuilderOptions options, Where where)
+    : builder_(function, std::move(options), where) {
+  begin(where);
+}
+
+void Kernel::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& body, Where where) {
+  builder_.insert_at(ir, body, where);
+}
+
+void Kernel::finish(Where where) {
+  CallersLine line(where);
+  builder_.finish();
+}
+
+void Kernel::begin(Where where) {
   AtLine line(where);
   builder_.on_loop([&products = TileContext::of(builder_).products](bool begins) {
     begins ? products.begin_loop() : products.end_loop();
   });
-  builder_.on_finish([] {
-    Builder& builder = Builder::current();
-    TileContext& context = TileContext::of(builder);
+  builder_.on_end([] {
+    TileContext& context = TileContext::of(Builder::current());
     if (context.unpublished_barriers)
       throw Error(
           context.barrier_where,
@@ -137,7 +154,11 @@ Kernel::Kernel(std::string name, BuilderOptions options, Where where)
     if (context.meet_at_end) {
       AtLine line(context.barrier_where);
       detail::meet_cluster();
+      context.meet_at_end = false;
     }
+  });
+  builder_.on_finish([] {
+    Builder& builder = Builder::current();
     check_tensor_maps(builder);
     finish_roles(builder);
   });
@@ -187,6 +208,7 @@ void Kernel::threads(uint32_t count, Where where) {
 void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
   AtLine line(where);
   builder_.check_current();
+  builder_.check_is_kernel("cluster");
   if (TileContext::of(builder_).cluster_is_used)
     throw Error(
         fmt::format("cluster: {} x {} x {} CTAs, after roles or barriers were made for {}; call it before", x,
@@ -202,6 +224,7 @@ void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
 void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, Where where) {
   AtLine line(where);
   builder_.check_current();
+  builder_.check_is_kernel("roles");
   TileContext& context = TileContext::of(builder_);
   if (context.role >= 0) throw Error("warpgroups: a role inside a role");
   if (count < 1) throw Error(fmt::format("warpgroups: a role has at least one, not {}", count));

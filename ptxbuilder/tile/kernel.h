@@ -161,6 +161,14 @@ class Kernel {
  public:
   // `name` names the .entry. Throws Error when it is not an identifier or the target is unknown.
   explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
+  // On a function that another front end has begun, a kernel or a device function, in a module that stays its
+  // own. The code goes where insert_at() says; when the function is complete, finish() it, and compile the
+  // module (ptxbuilder/llvm.h). There is one Kernel for each function.
+  //
+  // A device function has typed values, control flow, register tiles, and shared memory that it is handed;
+  // parameters, shared memory of its own, roles, clusters, barriers for threads, and named accumulator
+  // registers belong to kernels.
+  explicit Kernel(llvm::Function& function, BuilderOptions options = {}, Where where = Where::here());
   Kernel(Kernel&&) = default;
   Kernel& operator=(Kernel&&) = default;
 
@@ -174,6 +182,20 @@ class Kernel {
     detail::ParameterValues values(builder_.declare_parameters({detail::parameter<T>(names)...}));
     return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
+
+  // Of a front end's function: runs `body`, whose code goes to the insertion point of `ir`. Values cross in
+  // both directions: f32(llvm_value) is a typed value, and x.handle() is LLVM's. Afterwards `ir` stands
+  // behind that code, as a rule in another block, and goes on with what stood behind it before. May be called
+  // again.
+  //
+  //   Kernel k(*function);
+  //   k.insert_at(ir, [&] { product = (f32(a) * f32(b)).handle(); });
+  //   ir.CreateRetVoid();
+  //   k.finish();
+  void insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& body, Where where = Where::here());
+
+  // Ends the kernel, with all checks; further calls do nothing. Compiling finishes a kernel that is not.
+  void finish(Where where = Where::here());
 
   // Sets how many bytes L2 fetches at once for loads through `map`; the default is 256. The copies that use
   // the map set the rest of its recipe.
@@ -255,6 +277,8 @@ class Kernel {
   const KernelRecord& record(Where where = Where::here());
 
  private:
+  void begin(Where where);
+
   Builder builder_;
 };
 

@@ -15,6 +15,7 @@ NamedBarrier::NamedBarrier(Builder& builder, int threads, Where where)
     : owner_(&builder.state()), threads_(threads) {
   AtLine line(where);
   builder.check_current();
+  builder.check_is_kernel("named_barrier");
   if (threads < 32 || threads > 1024 || threads % 32 != 0)
     throw Error(fmt::format("named_barrier: {} threads; whole warps meet, of 32 to 1024 threads", threads));
   id_ = builder.barrier_ids().take("named_barrier");

@@ -1,0 +1,246 @@
+// A Builder on a function that another front end has begun: where it comes in and leaves again, and what its
+// kernel shares with that front end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder {
+namespace {
+
+// On a function that has a Builder, or had one.
+constexpr const char* kAttribute = "ptxbuilder";
+
+// The numbers of an attribute such as "128,1,1"; empty where the function has none.
+std::vector<uint32_t> numbers_of(const llvm::Function& function, const char* attribute) {
+  std::vector<uint32_t> numbers;
+  llvm::StringRef text = function.getFnAttribute(attribute).getValueAsString();
+  while (!text.empty()) {
+    uint32_t number = 0;
+    if (text.consumeInteger(10, number)) break;
+    numbers.push_back(number);
+    text.consume_front(",");
+  }
+  return numbers;
+}
+
+uint32_t product(const std::vector<uint32_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 1u, std::multiplies<>());
+}
+
+llvm::StringRef target_of(const llvm::Function& function, const BuilderOptions& options) {
+  const llvm::Attribute cpu = function.getFnAttribute("target-cpu");
+  return cpu.isValid() ? cpu.getValueAsString() : llvm::StringRef(options.target);
+}
+
+// The functions whose instructions use a value, also by way of constants.
+void find_users(const llvm::Value& value, std::vector<const llvm::Function*>& users) {
+  for (const llvm::User* user : value.users())
+    if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(user))
+      users.push_back(instruction->getFunction());
+    else
+      find_users(*user, users);
+}
+
+bool is_entry(const llvm::Function& function) {
+  return function.getCallingConv() == llvm::CallingConv::PTX_Kernel;
+}
+
+// Whether code of a kernel, or a device function that it may call, uses a variable.
+bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable) {
+  std::vector<const llvm::Function*> users;
+  find_users(variable, users);
+  return std::any_of(users.begin(), users.end(),
+                     [&](const llvm::Function* f) { return f == &kernel || !is_entry(*f); });
+}
+
+}  // namespace
+
+Builder::State::State(llvm::Function& function, const BuilderOptions& options, Where where)
+    : context(function.getContext()),
+      module(function.getParent()),
+      ir(context),
+      function(&function),
+      is_kernel(is_entry(function)),
+      options(options),
+      target(isa::target(target_of(function, options))),
+      begun(where),
+      line(where) {
+  signature.kernel = function.getName().str();
+  signature.target = std::string(target.name);
+  signature.ptx_version = target.ptx_version;
+  if (const auto numbers = numbers_of(function, kThreadsAttribute); !numbers.empty())
+    signature.threads = product(numbers);
+  const auto numbers = numbers_of(function, kClusterAttribute);
+  std::copy_n(numbers.begin(), std::min<size_t>(numbers.size(), 3), signature.cluster.begin());
+  subprogram = options.line_info ? function.getSubprogram() : nullptr;
+  if (subprogram) debug = std::make_unique<llvm::DIBuilder>(*module, true, subprogram->getUnit());
+
+  llvm::BasicBlock& entry = function.getEntryBlock();
+  entry_end = new llvm::FreezeInst(llvm::PoisonValue::get(ir.getInt1Ty()), "ptxbuilder");  // emits nothing
+  entry_end->insertInto(&entry, entry.getFirstNonPHIOrDbgOrAlloca());
+}
+
+Builder::Builder(llvm::Function& function, BuilderOptions options, Where where) {
+  CallersLine line(where);
+  const std::string name = function.getName().str();
+  if (!is_identifier(name))
+    throw Error(fmt::format("kernel: the function's name '{}' must be a C identifier", name));
+  if (!function.getParent()) throw Error(fmt::format("{}: the function is in no module", name));
+  const llvm::Triple& triple = function.getParent()->getTargetTriple();
+  if (!triple.str().empty() && triple.getArch() != llvm::Triple::nvptx64)
+    throw Error(
+        fmt::format("{}: its module's target triple is {}, which is not nvptx64's", name, triple.str()));
+  if (function.empty())
+    throw Error(fmt::format("{}: the function has no entry block; begin it, then make the Kernel", name));
+  if (is_entry(function) && !function.getReturnType()->isVoidTy())
+    throw Error(fmt::format("{}: a kernel returns nothing; make the function's type void", name));
+  if (const auto n = numbers_of(function, kThreadsAttribute); n.size() > 1 && product(n) != n[0])
+    throw Error(
+        fmt::format("{}: its CTAs have {} threads, but the library counts them along x alone; launch "
+                    "{}",
+                    name, fmt::join(n, " x "), product(n)));
+  if (function.hasFnAttribute(kAttribute))
+    throw Error(
+        fmt::format("{}: the function has a Kernel already, and there is one for each function; "
+                    "come back to it by its insert_at()",
+                    name));
+  state_ = std::make_unique<State>(function, options, where);
+  state_->open = std::make_shared<State::Open>(nullptr);  // but inside insert_at()
+  function.addFnAttr(kAttribute);
+}
+
+void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& body, Where where) {
+  CallersLine line(where);
+  State& s = state();
+  const std::string_view name = s.signature.kernel;
+  if (!s.is_hosted())
+    throw Error(
+        fmt::format("insert_at: {} is a function of the library's own; make the Kernel on the "
+                    "llvm::Function of the IRBuilder",
+                    name));
+  if (s.refusal) throw *s.refusal;
+  if (s.finished) throw Error(fmt::format("insert_at: {} is finished", name));
+  if (s.is_inside) throw Error(fmt::format("insert_at: inside insert_at() of {}", name));
+  check_insertion_point(ir, "insert_at");
+  llvm::BasicBlock* block = ir.GetInsertBlock();
+  if (block->getParent() != s.function)
+    throw Error(fmt::format("insert_at: the IRBuilder stands in the function {}, but the Kernel's is '{}'",
+                            name_of(block->getParent()), name));
+
+  // What stands behind the insertion point waits in a block of its own, and follows the last block of the
+  // body. The entry's variables, and the place for the library's, stay in the entry block.
+  llvm::BasicBlock* rest = llvm::BasicBlock::Create(s.context, "rest", s.function);
+  for (auto at = ir.GetInsertPoint(); at != block->end();) {
+    llvm::Instruction& next = *at++;
+    auto* variable = llvm::dyn_cast<llvm::AllocaInst>(&next);
+    if (&next == s.entry_end || (variable && variable->isStaticAlloca())) continue;
+    next.moveBefore(*rest, rest->end());
+  }
+  rest->replaceSuccessorsPhiUsesWith(block, rest);
+  const llvm::DebugLoc location = ir.getCurrentDebugLocation();
+  auto leave = [&] {
+    llvm::BasicBlock* last = s.ir.GetInsertBlock();
+    llvm::Instruction* first = rest->empty() ? nullptr : &rest->front();
+    rest->replaceSuccessorsPhiUsesWith(rest, last);
+    last->splice(last->end(), rest);
+    rest->eraseFromParent();
+    s.is_inside = false;
+    ir.SetInsertPoint(last, first ? first->getIterator() : last->end());
+    ir.SetCurrentDebugLocation(location);
+  };
+
+  s.ir.SetInsertPoint(block);
+  s.ir.SetCurrentDebugLocation(location);
+  s.set_line(where);
+  s.is_inside = true;
+  const CurrentScope current(*this);
+  try {
+    run_body("insert_at", line, body);
+    run_body("insert_at", CallersLine({}), [&] {
+      for (const auto& end : s.ends) end();
+    });
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+}
+
+void Builder::State::check_parameters() const {
+  auto refuse = [&](std::string_view why) {
+    throw Error(fmt::format("{}: params: {}", signature.kernel, why));
+  };
+  if (function->arg_size() != signature.parameters.size())
+    refuse(fmt::format("{} are declared, but the function has {}", signature.parameters.size(),
+                       function->arg_size()));
+  for (const llvm::Argument& given : function->args()) {
+    const Parameter& p = signature.parameters[given.getArgNo()];
+    const bool in_place = p.kind == Parameter::Kind::tensor_map || p.kind == Parameter::Kind::structure;
+    llvm::Type* wanted = p.kind == Parameter::Kind::pointer ? type_of(Class::gmem, context)
+                         : in_place                         ? type_of(Class::generic, context)
+                                                            : type_of(p.dtype, context);
+    const bool generic_pointer =
+        p.kind == Parameter::Kind::pointer && given.getType() == type_of(Class::generic, context);
+    if (given.getType() != wanted && !generic_pointer)
+      refuse(fmt::format("'{}' is {}, but the function's is {}", p.name, describe(wanted),
+                         describe(given.getType())));
+    llvm::Type* bytes = given.getParamByValType();
+    if (bytes && !in_place)
+      refuse(fmt::format("'{}' is a pointer, but the function's is a struct byval", p.name));
+    if (bytes && module->getDataLayout().getTypeAllocSize(bytes) != static_cast<uint64_t>(p.size_bytes()))
+      refuse(fmt::format("'{}' has {} bytes, but the function's byval type has {}", p.name, p.size_bytes(),
+                         module->getDataLayout().getTypeAllocSize(bytes).getFixedValue()));
+  }
+}
+
+void Builder::State::check_host() {
+  for (const llvm::BasicBlock& block : *function)
+    if (!block.getTerminator())
+      throw Error(begun, fmt::format("{}: the block '{}' has no terminator; end it before finish()",
+                                     signature.kernel, std::string_view(block.getName())));
+  auto disagree = [&](const char* attribute, std::string_view ours) {
+    throw Error(begun,
+                fmt::format("{}: the function's attribute {} is {}, but the kernel was built for {}",
+                            signature.kernel, attribute,
+                            std::string_view(function->getFnAttribute(attribute).getValueAsString()), ours));
+  };
+  const auto threads = numbers_of(*function, kThreadsAttribute);
+  if (!threads.empty() && product(threads) != signature.threads)
+    disagree(kThreadsAttribute, fmt::format("{} threads", signature.threads));
+  auto cluster = numbers_of(*function, kClusterAttribute);
+  cluster.resize(cluster.empty() ? 0 : 3, 1);
+  if (!cluster.empty() && !std::equal(cluster.begin(), cluster.end(), signature.cluster.begin()))
+    disagree(kClusterAttribute, fmt::format("{}", fmt::join(signature.cluster, ",")));
+  check_shared();
+}
+
+// Dynamic shared memory begins at one address for all who declare it, and the module's own variables lie
+// before it.
+void Builder::State::check_shared() {
+  uint64_t before = 0;
+  for (const llvm::GlobalVariable& variable : module->globals()) {
+    if (variable.getAddressSpace() != kSharedSpace || &variable == shared || !may_use(*function, variable))
+      continue;
+    if (!variable.isDeclaration())
+      before += module->getDataLayout().getTypeAllocSize(variable.getValueType());
+    else if (shared)
+      throw Error(begun, fmt::format("{}: the module's '{}' and the kernel's own shared memory of {} bytes "
+                                     "are both dynamic, so they begin at the same address; give '{}' a size, "
+                                     "or let a tile of the kernel stand for it",
+                                     signature.kernel, std::string_view(variable.getName()),
+                                     signature.dynamic_shared_bytes, std::string_view(variable.getName())));
+  }
+  signature.static_shared_bytes = static_cast<uint32_t>(before);
+  if (before + signature.dynamic_shared_bytes > hopper::shared_bytes)
+    throw Error(begun,
+                fmt::format("{}: the module's variables take {} bytes of shared memory and the kernel "
+                            "{}, but a CTA may have {}",
+                            signature.kernel, before, signature.dynamic_shared_bytes, hopper::shared_bytes));
+}
+
+}  // namespace ptxbuilder
