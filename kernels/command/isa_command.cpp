@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/commands.h"
+#include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
 namespace ptxbuilder::command {
@@ -17,8 +18,7 @@ int list(bool json) {
     std::string_view target = isa::target(row.sm).name;
     std::string_view effect = row.effect == isa::Effect::pure ? "pure" : "memory";
     if (!json) {
-      fmt::print("{:46} PTX {:4} {:7} {:7} {}\n", row.name, isa::version_text(row.ptx_version), target,
-                 effect, row.syntax);
+      fmt::print("{}\n", isa::listing(row));
       continue;
     }
     Json operands = Json::array();

@@ -35,4 +35,9 @@ std::string refusal(const Row& row, const Target& target, int ptx_version) {
   return "";
 }
 
+std::string listing(const Row& row) {
+  return fmt::format("{:46} PTX {:4} {:7} {:7} {}", row.name, version_text(row.ptx_version),
+                     target(row.sm).name, row.effect == Effect::pure ? "pure" : "memory", row.syntax);
+}
+
 }  // namespace ptxbuilder::isa

@@ -1,5 +1,5 @@
-// Three questions that a tool can ask of any row: are these operands legal, what does the instruction read
-// and write, and where does it run.
+// What a tool can ask of any row, the library's or the caller's own: are these operands legal, what does the
+// instruction read and write, where does it run, and how is it listed.
 #pragma once
 
 #include <span>
@@ -29,5 +29,8 @@ RowUse uses(const Row& row);
 // Why the instruction does not run on a target, in a module of a .version (ten times): which of the two to
 // raise, and to what. Empty if it runs.
 std::string refusal(const Row& row, const Target& target, int ptx_version);
+
+// One line without its end, as `ptxb isa` lists the row: name, floor, effect and syntax.
+std::string listing(const Row& row);
 
 }  // namespace ptxbuilder::isa

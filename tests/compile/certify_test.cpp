@@ -6,6 +6,7 @@
 #include "library_kit.h"
 #include "ptxas_kit.h"
 #include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
 using namespace ptxbuilder;
@@ -29,6 +30,8 @@ TEST_CASE("a row of somebody's own is a typed call") {
   CHECK(contains(ptx, "brev.b32 %r"));
   CHECK(contains(ptx, "nanosleep.u32 100;"));
   static_assert(!std::is_invocable_v<decltype(somebody::bit_reverse), f32>);
+  CHECK(squeezed(isa::listing(somebody::bit_reverse_row)) ==
+        "bit_reverse PTX 6.3 sm_75 pure brev.b32 {d:=u32}, {a:u32};");
   Kernel bad("bad");
   CHECK(contains(error_of([] { somebody::nap(2000000); }),
                  "nap: operand 'ns' must be from 0 to 1000000, but is 2000000"));
