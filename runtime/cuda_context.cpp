@@ -18,12 +18,19 @@ int compute_capability_of(const cu::Driver& driver, cu::Ordinal ordinal) {
 
 }  // namespace
 
-CudaContext::CudaContext(const std::string& target, const std::string& library) : driver_(library) {
+CudaContext::CudaContext(const std::string& target, const std::string& library,
+                         std::optional<cu::Ordinal> ordinal)
+    : driver_(library) {
   driver_.init(0);
   int count = 0;
   driver_.device_get_count(&count);
+  if (ordinal && (*ordinal < 0 || *ordinal >= count))
+    throw Error(fmt::format("there is no GPU {}: the driver lists {}", *ordinal,
+                            count == 0   ? "none"
+                            : count == 1 ? "GPU 0 alone"
+                                         : fmt::format("GPUs 0 to {}", count - 1)));
   std::string found;
-  for (int i = 0; i < count && !context_; ++i) {
+  for (int i = ordinal.value_or(0); i < (ordinal ? *ordinal + 1 : count) && !context_; ++i) {
     driver_.device_get(&ordinal_, i);
     compute_capability_ = compute_capability_of(driver_, ordinal_);
     if (runs_on(target, compute_capability_))
@@ -39,7 +46,24 @@ CudaContext::CudaContext(const std::string& target, const std::string& library) 
 
 CudaContext::~CudaContext() {
   // A failing release leaves nothing to do: the process's end releases the context too.
-  if (context_) (void)driver_.device_primary_ctx_release.status(ordinal_);
+  if (!abandoned_) (void)driver_.device_primary_ctx_release.status(ordinal_);
+}
+
+CudaContext::Scope::Scope(const CudaContext& context, For what) : context_(context) {
+  const cu::Driver& driver = context.driver_;
+  driver.ctx_get_current(&before_);
+  if (before_ == context.context_) return;
+  if (what == For::launch && before_) {
+    cu::Ordinal ordinal = -1;
+    driver.ctx_get_device(&ordinal);
+    if (ordinal == context.ordinal_) return;
+  }
+  driver.ctx_set_current(context.context_);
+  changed_ = true;
+}
+
+CudaContext::Scope::~Scope() {
+  if (changed_) (void)context_.driver_.ctx_set_current.status(before_);
 }
 
 int CudaContext::attribute(cu::DeviceAttribute attribute) const {

@@ -1,6 +1,7 @@
 // A GPU's primary context, which all CUDA code of a process shares.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runtime/driver.h"
@@ -9,9 +10,10 @@ namespace ptxbuilder::runtime {
 
 class CudaContext {
  public:
-  // Takes the first GPU that runs code for `target`. Throws Error when there is no driver, no GPU, or none of
-  // that kind.
-  explicit CudaContext(const std::string& target, const std::string& library = "libcuda.so.1");
+  // Takes GPU `ordinal`, or the first that runs code for `target`. Throws Error when there is no driver, no
+  // such GPU, or none of that kind.
+  explicit CudaContext(const std::string& target, const std::string& library = "libcuda.so.1",
+                       std::optional<cu::Ordinal> ordinal = std::nullopt);
   ~CudaContext();
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;
@@ -21,17 +23,37 @@ class CudaContext {
   int compute_capability() const { return compute_capability_; }
   int attribute(cu::DeviceAttribute attribute) const;
 
-  // Makes it the calling thread's context, as nearly every call of the driver needs.
-  void activate() const { driver_.ctx_set_current(context_); }
+  // Makes it the calling thread's context.
+  void make_current() const { driver_.ctx_set_current(context_); }
+
+  // While it lives, the context is the calling thread's, as nearly every call of the driver needs; then the
+  // one is again that was before.
+  class Scope {
+   public:
+    enum class For : uint8_t {
+      memory,  // which belongs to this context
+      launch,  // for which any context of the same GPU will do, such as the one of the caller's stream
+    };
+    explicit Scope(const CudaContext& context, For what = For::memory);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const CudaContext& context_;
+    cu::Context before_ = nullptr;
+    bool changed_ = false;
+  };
 
   // Leaves the context to the end of the process: releasing it would wait for a kernel that does not end.
-  void abandon() { context_ = nullptr; }
+  void abandon() { abandoned_ = true; }
 
  private:
   cu::Driver driver_;
   cu::Ordinal ordinal_ = 0;
   int compute_capability_ = 0;
   cu::Context context_ = nullptr;
+  bool abandoned_ = false;
 };
 
 // The buffers for the log of the driver's PTX compiler and the options that hand them over. Line numbers are

@@ -14,27 +14,40 @@ using std::chrono::milliseconds;
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const std::string& target, const std::string& library)
-      : context_(target, library), queue_(context_), properties_(read_properties()) {}
+  CudaDevice(const std::string& target, const std::string& library, std::optional<int> ordinal)
+      : context_(target, library, ordinal), queue_(context_), properties_(read_properties()) {}
 
   DeviceProperties properties() const override { return properties_; }
 
   Address allocate(size_t bytes) override;
   void release(Address address) noexcept override {
-    if (address != 0 && queue_.settle()) (void)driver().mem_free.status(address);
+    if (address == 0 || !queue_.settle()) return;
+    try {
+      const CudaContext::Scope scope(context_);
+      (void)driver().mem_free.status(address);
+    } catch (const Error&) {  // the driver has ended, and the memory with it
+    }
   }
   void copy_in(Address to, const void* from, size_t bytes) override;
   void copy_out(void* to, Address from, size_t bytes) override;
-  void fill(Address to, uint8_t value, size_t bytes) override;
+  void fill(Address to, uint8_t value, size_t bytes) override { queue_fill(to, value, bytes, {}); }
+  void queue_copy_in(Address to, const void* from, size_t bytes, Stream stream) override;
+  void queue_copy_out(void* to, Address from, size_t bytes, Stream stream) override;
+  void queue_fill(Address to, uint8_t value, size_t bytes, Stream stream) override;
 
   std::unique_ptr<Program> load(const std::string& image, const Signature& signature) override {
-    queue_.activate();
+    queue_.check_usable();
     return std::make_unique<CudaProgram>(queue_, image, signature);
   }
   TensorMap encode(const TensorMapArguments& arguments) override;
   void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) override;
   void* stream() const override { return queue_.stream(); }
+  void make_current() override { context_.make_current(); }
+  std::unique_ptr<OwnedStream> create_stream() override;
+  std::unique_ptr<Event> create_event() override;
+  std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work) override;
   void synchronize(milliseconds limit) override { queue_.wait(limit); }
+  void synchronize(Stream stream, milliseconds limit) override { queue_.wait(limit, stream); }
   std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) override;
 
  private:
@@ -64,7 +77,8 @@ DeviceProperties CudaDevice::read_properties() const {
 
 Address CudaDevice::allocate(size_t bytes) {
   if (bytes == 0) throw Error("allocate: 0 bytes of device memory");
-  queue_.activate();
+  queue_.check_usable();
+  const CudaContext::Scope scope(context_);
   cu::DevicePtr address = 0;
   Status status = driver().mem_alloc.status(&address, bytes);
   if (status == Status::out_of_memory) {
@@ -82,21 +96,38 @@ Address CudaDevice::allocate(size_t bytes) {
 void CudaDevice::copy_in(Address to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   queue_.wait();
-  queue_.expect(driver().memcpy_htod_async.status(to, from, bytes, queue_.stream()), "cuMemcpyHtoDAsync");
+  queue_copy_in(to, from, bytes, {});
   queue_.wait();
 }
 
 void CudaDevice::copy_out(void* to, Address from, size_t bytes) {
   if (bytes == 0) return;
   queue_.wait();
-  queue_.expect(driver().memcpy_dtoh_async.status(to, from, bytes, queue_.stream()), "cuMemcpyDtoHAsync");
+  queue_copy_out(to, from, bytes, {});
   queue_.wait();
 }
 
-void CudaDevice::fill(Address to, uint8_t value, size_t bytes) {
+void CudaDevice::queue_copy_in(Address to, const void* from, size_t bytes, Stream stream) {
   if (bytes == 0) return;
-  queue_.activate();
-  queue_.expect(driver().memset_d8_async.status(to, value, bytes, queue_.stream()), "cuMemsetD8Async");
+  queue_.check_usable();
+  const CudaContext::Scope scope(context_);
+  queue_.expect(driver().memcpy_htod_async.status(to, from, bytes, queue_.handle(stream)),
+                "cuMemcpyHtoDAsync");
+}
+
+void CudaDevice::queue_copy_out(void* to, Address from, size_t bytes, Stream stream) {
+  if (bytes == 0) return;
+  queue_.check_usable();
+  const CudaContext::Scope scope(context_);
+  queue_.expect(driver().memcpy_dtoh_async.status(to, from, bytes, queue_.handle(stream)),
+                "cuMemcpyDtoHAsync");
+}
+
+void CudaDevice::queue_fill(Address to, uint8_t value, size_t bytes, Stream stream) {
+  if (bytes == 0) return;
+  queue_.check_usable();
+  const CudaContext::Scope scope(context_);
+  queue_.expect(driver().memset_d8_async.status(to, value, bytes, queue_.handle(stream)), "cuMemsetD8Async");
 }
 
 cu::TensorMapDataType data_type(DType type) {
@@ -134,7 +165,6 @@ cu::TensorMapDataType data_type(DType type) {
 
 TensorMap CudaDevice::encode(const TensorMapArguments& a) {
   check(a);
-  queue_.activate();
   TensorMap map;
   const uint64_t no_stride = 0;  // for rank 1: the driver wants an address even where it reads nothing
   const TensorMapRecipe& recipe = a.recipe;
@@ -156,7 +186,7 @@ TensorMap CudaDevice::encode(const TensorMapArguments& a) {
 }
 
 void CudaDevice::launch(Program& program, const Launch& launch, std::span<const void* const> parameters) {
-  queue_.activate();
+  queue_.check_usable();
   auto* cuda_program = dynamic_cast<CudaProgram*>(&program);
   if (!cuda_program) throw Error("launch: the program was loaded by another kind of device");
   const Signature& signature = cuda_program->signature();
@@ -182,20 +212,119 @@ void CudaDevice::launch(Program& program, const Launch& launch, std::span<const 
                                    launch.block.y,
                                    launch.block.z,
                                    launch.dynamic_shared_bytes,
-                                   queue_.stream(),
+                                   queue_.handle(launch.stream),
                                    attributes,
                                    count};
+  const CudaContext::Scope scope(context_, CudaContext::Scope::For::launch);
   Status status = driver().launch_kernel_ex.status(&config, cuda_program->function(),
                                                    const_cast<void**>(parameters.data()), nullptr);
   if (status != Status::success)
     queue_.expect(status, fmt::format("cuLaunchKernelEx of kernel '{}'", signature.kernel));
-  queue_.note_launch(signature.kernel);
+  queue_.note_launch(cuda_program->name());
+}
+
+class CudaStream final : public OwnedStream {
+ public:
+  explicit CudaStream(CudaQueue& queue) : queue_(queue) {
+    queue.check_usable();
+    const CudaContext::Scope scope(queue.context());
+    cu::Stream stream = nullptr;
+    queue.driver().stream_create(&stream, cu::kStreamNonBlocking);
+    stream_ = Stream(stream);
+  }
+  // The driver destroys it when its work is done.
+  ~CudaStream() override { (void)queue_.driver().stream_destroy.status(queue_.handle(stream_)); }
+
+ private:
+  CudaQueue& queue_;
+};
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(CudaQueue& queue) : queue_(queue) {
+    queue.check_usable();
+    const CudaContext::Scope scope(queue.context());
+    queue.driver().event_create(&event_, cu::kEventDisableTiming);
+  }
+  ~CudaEvent() override { (void)queue_.driver().event_destroy.status(event_); }
+
+  void record(Stream stream) override {
+    queue_.check_usable();
+    const CudaContext::Scope scope(queue_.context());  // whose default stream nullptr is
+    queue_.expect(queue_.driver().event_record.status(event_, queue_.handle(stream)), "cuEventRecord");
+  }
+  void hold(Stream stream) override {
+    queue_.check_usable();
+    const CudaContext::Scope scope(queue_.context());
+    queue_.expect(queue_.driver().stream_wait_event.status(queue_.handle(stream), event_, 0),
+                  "cuStreamWaitEvent");
+  }
+  bool is_done() override {
+    queue_.check_usable();
+    const Status status = queue_.driver().event_query.status(event_);
+    if (status == Status::not_ready) return false;
+    queue_.expect(status, "cuEventQuery");
+    return true;
+  }
+  void wait(milliseconds limit) override { queue_.wait(event_, limit); }
+
+ private:
+  CudaQueue& queue_;
+  cu::Event event_ = nullptr;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(CudaQueue& queue, const std::function<void(Stream)>& work) : queue_(queue) {
+    const CudaStream stream(queue);
+    const CudaContext::Scope scope(queue.context());
+    const cu::Stream handle = queue.handle(stream);
+    cu::Graph graph = nullptr;
+    // Relaxed, so that a kernel can be loaded meanwhile, whatever the driver.
+    driver().stream_begin_capture(handle, cu::CaptureMode::relaxed);
+    try {
+      work(stream);
+    } catch (...) {  // the stream must leave the capture, whose graph nobody wants
+      if (driver().stream_end_capture.status(handle, &graph) == Status::success && graph)
+        (void)driver().graph_destroy.status(graph);
+      throw;
+    }
+    driver().stream_end_capture(handle, &graph);
+    const Status status = driver().graph_instantiate.status(&exec_, graph, 0);
+    (void)driver().graph_destroy.status(graph);
+    if (status != Status::success) driver().loaded.fail("cuGraphInstantiateWithFlags", status);
+    driver().graph_upload(exec_, queue.stream());
+  }
+  // The driver frees it when its launches are done.
+  ~CudaGraph() override {
+    if (exec_) (void)driver().graph_exec_destroy.status(exec_);
+  }
+
+  void launch(Stream stream) override {
+    queue_.check_usable();
+    const CudaContext::Scope scope(queue_.context(), CudaContext::Scope::For::launch);
+    queue_.expect(driver().graph_launch.status(exec_, queue_.handle(stream)), "cuGraphLaunch");
+  }
+
+ private:
+  const cu::Driver& driver() const { return queue_.driver(); }
+
+  CudaQueue& queue_;
+  cu::GraphExec exec_ = nullptr;
+};
+
+std::unique_ptr<OwnedStream> CudaDevice::create_stream() { return std::make_unique<CudaStream>(queue_); }
+std::unique_ptr<Event> CudaDevice::create_event() { return std::make_unique<CudaEvent>(queue_); }
+std::unique_ptr<Graph> CudaDevice::capture(const std::function<void(Stream)>& work) {
+  queue_.check_usable();
+  return std::make_unique<CudaGraph>(queue_, work);
 }
 
 // Events that mark times in the stream. Those of a device that hangs are left to the end of the process.
 class Events {
  public:
   Events(CudaQueue& queue, size_t count) : queue_(queue), events_(count) {
+    const CudaContext::Scope scope(queue.context());
     for (cu::Event& event : events_) queue_.driver().event_create(&event, cu::kEventDefault);
   }
   ~Events() {
@@ -214,7 +343,8 @@ class Events {
 
 std::vector<double> CudaDevice::time(int warm_up, int count, const std::function<void()>& queue) {
   if (warm_up < 0 || count < 1) throw Error(fmt::format("time: {} warm-up calls, {} calls", warm_up, count));
-  queue_.activate();
+  queue_.check_usable();
+  const CudaContext::Scope scope(context_);
   // The driver's queue is finite, and a full one blocks the host: a kernel that hangs must show before the
   // queue is full.
   if (warm_up > 0) {
@@ -240,8 +370,9 @@ std::vector<double> CudaDevice::time(int warm_up, int count, const std::function
 
 }  // namespace
 
-std::unique_ptr<Device> open_cuda_device(const std::string& target, const std::string& library) {
-  return std::make_unique<CudaDevice>(target, library);
+std::unique_ptr<Device> open_cuda_device(const std::string& target, const std::string& library,
+                                         std::optional<int> ordinal) {
+  return std::make_unique<CudaDevice>(target, library, ordinal);
 }
 
 }  // namespace ptxbuilder::runtime

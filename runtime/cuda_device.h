@@ -2,15 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/device.h"
 
 namespace ptxbuilder::runtime {
 
-// Opens the first GPU that runs code for `target`; CUDA_VISIBLE_DEVICES chooses among several. Throws Error
-// that says why there is none. `library` is the driver's file.
+// Opens GPU `ordinal`, as the driver counts those that CUDA_VISIBLE_DEVICES leaves, or the first that runs
+// code for `target`. Throws Error that says why there is none. `library` is the driver's file.
 std::unique_ptr<Device> open_cuda_device(const std::string& target = "sm_90a",
-                                         const std::string& library = "libcuda.so.1");
+                                         const std::string& library = "libcuda.so.1",
+                                         std::optional<int> ordinal = std::nullopt);
 
 }  // namespace ptxbuilder::runtime

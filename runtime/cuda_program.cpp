@@ -11,25 +11,16 @@ using cu::FunctionAttribute;
 using cu::Status;
 
 CudaProgram::CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature)
-    : queue_(queue), driver_(queue.driver()), signature_(signature) {
+    : queue_(queue), driver_(queue.driver()), signature_(signature), name_(queue.intern(signature.kernel)) {
   if (!runs_on(signature.target, queue.context().compute_capability()))
     throw Error(fmt::format("kernel '{}' is compiled for {}, this GPU has compute capability {}",
                             signature.kernel, signature.target, queue.context().compute_capability()));
+  const CudaContext::Scope scope(queue.context());
   load(image);
-  try {
-    find_function();
-    check_parameters();
-    check_threads();
-    reserve_shared_memory();
-    check_cluster();
-  } catch (...) {
-    (void)driver_.module_unload.status(module_);
-    throw;
-  }
-}
-
-CudaProgram::~CudaProgram() {
-  if (queue_.settle()) (void)driver_.module_unload.status(module_);
+  check_parameters();
+  check_threads();
+  reserve_shared_memory();
+  check_cluster();
 }
 
 void CudaProgram::load(const std::string& image) {
@@ -38,37 +29,43 @@ void CudaProgram::load(const std::string& image) {
   if (!cubin && image.find(".version") == std::string::npos)
     throw Error(fmt::format("the image of kernel '{}', {} B, is neither a cubin nor PTX text",
                             signature_.kernel, image.size()));
-  JitLog log;
-  Status status =
-      driver_.module_load_data_ex.status(&module_, image.c_str(), log.count(), log.options(), log.values());
-  if (!cubin) log_ = log.information();
+  // Never freed for PTX: the library stays loaded, and the driver writes to the log whenever it compiles the
+  // text, which is once for each context.
+  auto log = std::make_unique<JitLog>();
+  cu::Library library = nullptr;
+  Status status = driver_.library_load_data.status(&library, image.c_str(), log->options(), log->values(),
+                                                   log->count(), nullptr, nullptr, 0);
+  if (status == Status::success) {
+    status = driver_.library_get_kernel.status(&kernel_, library, signature_.kernel.c_str());
+    if (status == Status::not_found)
+      throw Error(fmt::format("the image has no kernel '{}': the sidecar belongs to another image",
+                              signature_.kernel));
+  }
+  // Brings it into the device's own context now, rather than at the first launch.
+  cu::Function loaded = nullptr;
+  if (status == Status::success) status = driver_.kernel_get_function.status(&loaded, kernel_);
+  if (!cubin) log_ = log->information();
+  const std::string errors = log->errors();
+  if (!cubin) (void)log.release();
   if (status == Status::success) return;
   throw Error(fmt::format("the driver refused the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
-                          signature_.kernel, driver_.loaded.describe(status),
-                          log.errors().empty() ? "" : "\n", log.errors()));
-}
-
-void CudaProgram::find_function() {
-  Status status = driver_.module_get_function.status(&function_, module_, signature_.kernel.c_str());
-  if (status == Status::not_found)
-    throw Error(
-        fmt::format("the image has no kernel '{}': the sidecar belongs to another image", signature_.kernel));
-  if (status != Status::success) driver_.loaded.fail("cuModuleGetFunction", status);
+                          signature_.kernel, driver_.loaded.describe(status), errors.empty() ? "" : "\n",
+                          errors));
 }
 
 // The sidecar's parameters against those the image was compiled with, where the driver tells them.
 void CudaProgram::check_parameters() const {
-  if (!driver_.func_get_param_info.available()) return;
+  if (!driver_.kernel_get_param_info.available()) return;
   size_t offset = 0, size = 0;
   const std::vector<Parameter>& parameters = signature_.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (driver_.func_get_param_info.status(function_, i, &offset, &size) != Status::success)
+    if (driver_.kernel_get_param_info.status(kernel_, i, &offset, &size) != Status::success)
       mismatch(fmt::format("the image takes {} parameters, the sidecar has {}", i, parameters.size()));
     if (size != static_cast<size_t>(parameters[i].size_bytes()))
       mismatch(fmt::format("parameter {} '{}' is {} B in the image, {} B in the sidecar", i,
                            parameters[i].name, size, parameters[i].size_bytes()));
   }
-  if (driver_.func_get_param_info.status(function_, parameters.size(), &offset, &size) == Status::success)
+  if (driver_.kernel_get_param_info.status(kernel_, parameters.size(), &offset, &size) == Status::success)
     mismatch(fmt::format("the image takes more than the sidecar's {} parameters", parameters.size()));
 }
 
@@ -89,8 +86,9 @@ void CudaProgram::reserve_shared_memory() const {
         "kernel '{}' uses {} B static + {} B dynamic shared memory, {} B over this GPU's {} B per CTA",
         signature_.kernel, fixed, signature_.dynamic_shared_bytes,
         fixed + signature_.dynamic_shared_bytes - limit, limit));
-  driver_.func_set_attribute(function_, FunctionAttribute::max_dynamic_shared_size_bytes,
-                             static_cast<int>(signature_.dynamic_shared_bytes));
+  driver_.kernel_set_attribute(FunctionAttribute::max_dynamic_shared_size_bytes,
+                               static_cast<int>(signature_.dynamic_shared_bytes), kernel_,
+                               queue_.context().ordinal());
 }
 
 void CudaProgram::check_cluster() const {
@@ -105,11 +103,12 @@ void CudaProgram::check_cluster() const {
   const uint64_t ctas = uint64_t{x} * y * z;
   if (ctas <= 1) return;
   if (ctas > 8)
-    driver_.func_set_attribute(function_, FunctionAttribute::non_portable_cluster_size_allowed, 1);
+    driver_.kernel_set_attribute(FunctionAttribute::non_portable_cluster_size_allowed, 1, kernel_,
+                                 queue_.context().ordinal());
   const cu::LaunchConfig config = {
       x, y, z, signature_.threads, 1, 1, signature_.dynamic_shared_bytes, nullptr, nullptr, 0};
   int most = 0;
-  driver_.occupancy_max_potential_cluster_size(&most, function_, &config);
+  driver_.occupancy_max_potential_cluster_size(&most, function(), &config);
   if (ctas > static_cast<uint64_t>(most))
     throw Error(fmt::format(
         "kernel '{}' has clusters of {} x {} x {} = {} CTAs; with {} threads and {} B of dynamic shared "
@@ -119,7 +118,7 @@ void CudaProgram::check_cluster() const {
 
 int CudaProgram::attribute(FunctionAttribute attribute) const {
   int value = 0;
-  driver_.func_get_attribute(&value, attribute, function_);
+  driver_.kernel_get_attribute(&value, attribute, kernel_, queue_.context().ordinal());
   return value;
 }
 

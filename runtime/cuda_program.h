@@ -11,17 +11,15 @@ class CudaProgram final : public Program {
   // Throws Error when the driver refuses the image, when image and sidecar do not belong together, and when
   // the GPU cannot hold the kernel's threads, shared memory or cluster.
   CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature);
-  ~CudaProgram() override;
-  CudaProgram(const CudaProgram&) = delete;
-  CudaProgram& operator=(const CudaProgram&) = delete;
 
   std::string log() const override { return log_; }
   const Signature& signature() const { return signature_; }
-  cu::Function function() const { return function_; }
+  // What launches take for a function; it serves every context of the GPU.
+  cu::Function function() const { return reinterpret_cast<cu::Function>(kernel_); }
+  const std::string* name() const { return name_; }  // lasts as long as the queue
 
  private:
   void load(const std::string& image);
-  void find_function();
   void check_parameters() const;
   void check_threads() const;
   void reserve_shared_memory() const;
@@ -32,9 +30,9 @@ class CudaProgram final : public Program {
   CudaQueue& queue_;
   const cu::Driver& driver_;
   Signature signature_;
+  const std::string* name_;
   std::string log_;
-  cu::Module module_ = nullptr;
-  cu::Function function_ = nullptr;
+  cu::Kernel kernel_ = nullptr;
 };
 
 }  // namespace ptxbuilder::runtime

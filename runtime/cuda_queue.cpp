@@ -50,7 +50,7 @@ bool ends_context(Status status) {
 }  // namespace
 
 CudaQueue::CudaQueue(CudaContext& context) : context_(context) {
-  context_.activate();
+  const CudaContext::Scope scope(context_);
   driver().stream_create(&stream_, cu::kStreamNonBlocking);
 }
 
@@ -58,39 +58,57 @@ CudaQueue::~CudaQueue() {
   if (settle()) (void)driver().stream_destroy.status(stream_);
 }
 
-void CudaQueue::activate() const {
-  if (!failure_.empty()) throw Error("the device cannot be used again after: " + failure_);
-  context_.activate();
+void CudaQueue::check_usable() const {
+  if (!failed_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(mutex_);
+  throw Error("the device cannot be used again after: " + failure_);
+}
+
+const std::string* CudaQueue::intern(const std::string& kernel) {
+  const std::lock_guard lock(mutex_);
+  return &*names_.insert(kernel).first;
+}
+
+std::string CudaQueue::last_kernel() const {
+  const std::string* name = last_kernel_.load(std::memory_order_relaxed);
+  return name ? *name : "";
+}
+
+// Keeps the first failure, which caused the others.
+std::string CudaQueue::fail(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!failed_.load(std::memory_order_relaxed)) failure_ = why;
+  failed_.store(true, std::memory_order_release);
+  return why;
 }
 
 void CudaQueue::expect(Status status, std::string_view call) {
   if (status == Status::success) return;
   if (!ends_context(status)) driver().loaded.fail(call, status);
-  failure_ = fmt::format("kernel '{}' or one queued before it failed, as {} reported: {}", last_kernel_, call,
-                         driver().loaded.explain(status));
-  throw Error(failure_);
+  throw Error(fail(fmt::format("kernel '{}' or one queued before it failed, as {} reported: {}",
+                               last_kernel(), call, driver().loaded.explain(status))));
 }
 
 void CudaQueue::finish(Status status, milliseconds limit) {
   if (status != Status::not_ready) return expect(status, "waiting for the stream");
   context_.abandon();
-  failure_ = fmt::format(
+  throw TimeoutError(fail(fmt::format(
       "kernel '{}' was not done after {} ms: it may wait for an mbarrier or a grid dependency that nothing "
-      "completes; only "
-      "the end of this process stops it",
-      last_kernel_, limit.count());
-  throw TimeoutError(failure_);
+      "completes; only the end of this process stops it",
+      last_kernel(), limit.count())));
 }
 
-void CudaQueue::wait(milliseconds limit) {
-  activate();
-  finish(poll([&] { return driver().stream_query.status(stream_); }, limit), limit);
+void CudaQueue::wait(milliseconds limit, Stream stream) {
+  check_usable();
+  const CudaContext::Scope scope(context_);
+  finish(poll([&] { return driver().stream_query.status(handle(stream)); }, limit), limit);
   // Returns at once, since the stream is done; makes the driver print what kernels have printed.
-  finish(driver().ctx_synchronize.status(), limit);
+  finish(driver().stream_synchronize.status(handle(stream)), limit);
 }
 
 void CudaQueue::wait(cu::Event event, milliseconds limit) {
-  activate();
+  check_usable();
+  const CudaContext::Scope scope(context_);
   finish(poll([&] { return driver().event_query.status(event); }, limit), limit);
 }
 

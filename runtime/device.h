@@ -28,12 +28,64 @@ class TimeoutError : public Error {
   using Error::Error;
 };
 
+// A queue of launches and copies, which run one after the other; those of two streams may run at once. One
+// that is not named is the device's own. Every CUstream of the caller's will do: nullptr is CUDA's default
+// stream, and 2 that of the calling thread (cuda.h, CU_STREAM_PER_THREAD). A device without streams, such as
+// the emulator, has one queue for all of them.
+class Stream {
+ public:
+  Stream() = default;
+  Stream(void* handle) : handle_(handle), is_own_(false) {}  // NOLINT: a CUstream is a stream
+
+  bool is_own() const { return is_own_; }
+  void* handle() const { return handle_; }  // of one that is not the device's own
+
+ private:
+  void* handle_ = nullptr;
+  bool is_own_ = true;
+};
+
+// A stream that somebody made by Device::create_stream(). It must not outlive its device.
+class OwnedStream {
+ public:
+  OwnedStream() = default;
+  virtual ~OwnedStream() = default;
+  OwnedStream(const OwnedStream&) = delete;
+  OwnedStream& operator=(const OwnedStream&) = delete;
+
+  operator Stream() const { return stream_; }  // NOLINT: meant to be implicit
+
+ protected:
+  Stream stream_;
+};
+
+// A point in a stream, that other streams and the host can wait for. It must not outlive its device.
+class Event {
+ public:
+  virtual ~Event() = default;
+
+  virtual void record(Stream stream = {}) = 0;  // behind what is queued there so far
+  virtual void hold(Stream stream) = 0;         // what is queued there from now on waits for the event
+  virtual bool is_done() = 0;
+  // Throws Error when a kernel failed, and TimeoutError after `limit`.
+  virtual void wait(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
+};
+
+// Launches and copies that were recorded once and are queued again as a whole. It must not outlive its
+// device, nor what it launches, reads and writes.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch(Stream stream = {}) = 0;
+};
+
 // The shape of one launch (CUDA driver API, cuLaunchKernelEx).
 struct Launch {
   Dim3 grid = {0, 0, 0};  // required: a launch without a grid is refused
   Dim3 block, cluster;
   uint32_t dynamic_shared_bytes = 0;
   bool programmatic_dependent_launch = false;  // may start before the launch ahead of it has finished
+  Stream stream = {};
 };
 
 // An encoded tensor map, as the kernel's `__grid_constant__` parameter holds it.
@@ -58,7 +110,8 @@ struct DeviceProperties {
   std::string driver;             // "CUDA 13.0" for the driver, "emulator" for the emulator
 };
 
-// A kernel that was loaded onto a device. Whoever loaded it owns it, and it must not outlive its device.
+// A kernel that was loaded onto a device. Whoever loaded it owns it, and it must not outlive its device. The
+// driver keeps its code to the end of the process: unloading it would break graphs, and captures under way.
 class Program {
  public:
   virtual ~Program() = default;
@@ -67,6 +120,8 @@ class Program {
   virtual std::string log() const { return ""; }
 };
 
+// Any thread may use it at any time, also several at once. What a thread has as its current CUDA context is
+// the same behind every call as before.
 class Device {
  public:
   Device() = default;
@@ -82,12 +137,18 @@ class Device {
   // Whether load() wants PTX text even where there is a cubin.
   virtual bool wants_ptx() const { return false; }
 
-  // Memory. Sizes are bytes; an allocation is aligned to 256 bytes.
+  // Memory. Sizes are bytes; an allocation is aligned to 256 bytes. Copies wait until the device's own stream
+  // has done what was queued there; fill() is queued there, like a launch.
   virtual Address allocate(size_t bytes) = 0;
   virtual void release(Address address) noexcept = 0;
   virtual void copy_in(Address to, const void* from, size_t bytes) = 0;
   virtual void copy_out(void* to, Address from, size_t bytes) = 0;
   virtual void fill(Address to, uint8_t value, size_t bytes) = 0;
+
+  // The same on a stream. They return at once, and the host's memory must stay as it is until they are done.
+  virtual void queue_copy_in(Address to, const void* from, size_t bytes, Stream) { copy_in(to, from, bytes); }
+  virtual void queue_copy_out(void* to, Address from, size_t bytes, Stream) { copy_out(to, from, bytes); }
+  virtual void queue_fill(Address to, uint8_t value, size_t bytes, Stream) { fill(to, value, bytes); }
 
   // Loads the entry `signature.kernel` of a cubin or of PTX text (which the driver compiles, and the emulator
   // reads). Throws Error with the driver's log when the image is refused.
@@ -96,16 +157,29 @@ class Device {
   // Checks every rule of the tensor map and encodes it; Error names the rule and the numbers.
   virtual TensorMap encode(const TensorMapArguments& arguments) = 0;
 
-  // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied.
+  // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied. It
+  // neither waits, nor asks the driver for memory, so it may stand in a capture of the caller's.
   virtual void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) = 0;
 
-  // The CUstream on which launches and copies are queued, for libraries that queue work of their own there;
-  // null on a device without streams.
+  // The CUstream of the device's own stream, for libraries that queue work of their own there; null on a
+  // device without streams.
   virtual void* stream() const { return nullptr; }
+  // Makes the device's CUDA context the calling thread's, for libraries that ask for one.
+  virtual void make_current() {}
 
-  // Waits for all work that was queued. Throws Error when a kernel failed, and TimeoutError when the work
-  // was not done after `limit`. After either, this process cannot use the device again.
+  virtual std::unique_ptr<OwnedStream> create_stream() { return std::make_unique<OwnedStream>(); }
+  virtual std::unique_ptr<Event> create_event();
+  // Records what `work` queues on the stream that it is given; nothing runs yet. Throws Error on a device
+  // that cannot, and passes on what `work` throws.
+  virtual std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work);
+
+  // Waits for all work that was queued on the device's own stream, or on another. Throws Error when a kernel
+  // failed, and TimeoutError when the work was not done after `limit`. After either, this process cannot use
+  // the device again.
   virtual void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
+  virtual void synchronize(Stream, std::chrono::milliseconds limit = std::chrono::seconds(30)) {
+    synchronize(limit);
+  }
 
   // Calls `queue` `warm_up` times uncounted, then `count` times, and returns the device time of each of
   // these in microseconds. Throws Error on a device whose clock says nothing about speed.

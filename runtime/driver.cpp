@@ -11,6 +11,12 @@ const char* advice(Status status) {
   switch (status) {
     case Status::no_device:
       return "the driver is installed but sees no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES";
+    case Status::not_initialized:
+      return "this process is a fork of one that used CUDA, which CUDA does not allow: fork first, or start "
+             "a "
+             "new process";
+    case Status::deinitialized:
+      return "the process is ending, and CUDA has ended before";
     case Status::stub_library:
       return "the libcuda found is the toolkit's stub: put the driver's folder before it";
     case Status::system_driver_mismatch:
@@ -40,7 +46,7 @@ const char* advice(Status status) {
 
 }  // namespace
 
-Library::Library(const std::string& path)
+SharedLibrary::SharedLibrary(const std::string& path)
     : path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (!handle_) {
     const char* reason = dlerror();
@@ -49,14 +55,14 @@ Library::Library(const std::string& path)
   }
 }
 
-void* Library::find(const char* symbol) const { return dlsym(handle_, symbol); }
+void* SharedLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
 
-void* Library::symbol(const char* symbol) const {
+void* SharedLibrary::symbol(const char* symbol) const {
   if (void* address = find(symbol)) return address;
   throw Error(fmt::format("{} has no {}: the driver is older than CUDA 12.0, update it", path_, symbol));
 }
 
-std::string Library::describe(Status status) const {
+std::string SharedLibrary::describe(Status status) const {
   using Describe = Status (*)(Status, const char**);
   auto look_up = [&](const char* entry) {
     auto function = reinterpret_cast<Describe>(find(entry));
@@ -68,12 +74,12 @@ std::string Library::describe(Status status) const {
                      look_up("cuGetErrorString"));
 }
 
-std::string Library::explain(Status status) const {
+std::string SharedLibrary::explain(Status status) const {
   const char* hint = advice(status);
   return describe(status) + (*hint ? "; " : "") + hint;
 }
 
-void Library::fail(std::string_view call, Status status) const {
+void SharedLibrary::fail(std::string_view call, Status status) const {
   throw Error(fmt::format("{} failed: {}", call, explain(status)));
 }
 

@@ -48,14 +48,18 @@ enum class Status : int {
 using DevicePtr = uint64_t;
 using Ordinal = int;  // CUdevice
 using Context = struct ContextHandle*;
-using Module = struct ModuleHandle*;
+using Library = struct LibraryHandle*;
+using Kernel = struct KernelHandle*;
 using Function = struct FunctionHandle*;
 using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
+using Graph = struct GraphHandle*;
+using GraphExec = struct GraphExecHandle*;
 using LinkState = struct LinkHandle*;
 
 enum class DeviceAttribute : int {
   multiprocessor_count = 16,
+  l2_cache_size = 38,
   compute_capability_major = 75,
   compute_capability_minor = 76,
   max_shared_memory_per_block_optin = 97,
@@ -121,14 +125,15 @@ struct LaunchConfig {
 };
 
 constexpr unsigned kStreamNonBlocking = 1;
-constexpr unsigned kEventDefault = 0;
+constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
+enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
-// libcuda, opened; it stays open until the process ends, since the driver's threads outlive every object
-// here.
-class Library {
+// A shared library, such as libcuda, opened; it stays open until the process ends, since the driver's threads
+// outlive every object here.
+class SharedLibrary {
  public:
   // Throws Error with the loader's reason when there is no such library.
-  explicit Library(const std::string& path);
+  explicit SharedLibrary(const std::string& path);
 
   void* find(const char* symbol) const;    // null when the driver does not have it
   void* symbol(const char* symbol) const;  // throws Error that says which CUDA version brought it
@@ -148,7 +153,7 @@ class Entry {
  public:
   enum class Need : uint8_t { required, optional };
 
-  Entry(const Library& library, const char* name, Need need = Need::required)
+  Entry(const SharedLibrary& library, const char* name, Need need = Need::required)
       : library_(&library),
         name_(name),
         function_(
@@ -166,7 +171,7 @@ class Entry {
  private:
   using Pointer = Status (*)(Args...);
 
-  const Library* library_;
+  const SharedLibrary* library_;
   const char* name_;
   Pointer function_;
 };
@@ -178,7 +183,7 @@ struct Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  Library loaded;
+  SharedLibrary loaded;
 
   Entry<unsigned> init{loaded, "cuInit"};
   Entry<int*> driver_get_version{loaded, "cuDriverGetVersion"};
@@ -190,7 +195,8 @@ struct Driver {
   Entry<Context*, Ordinal> device_primary_ctx_retain{loaded, "cuDevicePrimaryCtxRetain"};
   Entry<Ordinal> device_primary_ctx_release{loaded, "cuDevicePrimaryCtxRelease_v2"};
   Entry<Context> ctx_set_current{loaded, "cuCtxSetCurrent"};
-  Entry<> ctx_synchronize{loaded, "cuCtxSynchronize"};
+  Entry<Context*> ctx_get_current{loaded, "cuCtxGetCurrent"};
+  Entry<Ordinal*> ctx_get_device{loaded, "cuCtxGetDevice"};
 
   Entry<size_t*, size_t*> mem_get_info{loaded, "cuMemGetInfo_v2"};
   Entry<DevicePtr*, size_t> mem_alloc{loaded, "cuMemAlloc_v2"};
@@ -201,21 +207,33 @@ struct Driver {
 
   Entry<Stream*, unsigned> stream_create{loaded, "cuStreamCreate"};
   Entry<Stream> stream_query{loaded, "cuStreamQuery"};
+  Entry<Stream> stream_synchronize{loaded, "cuStreamSynchronize"};
   Entry<Stream> stream_destroy{loaded, "cuStreamDestroy_v2"};
   Entry<Event*, unsigned> event_create{loaded, "cuEventCreate"};
   Entry<Event, Stream> event_record{loaded, "cuEventRecord"};
+  Entry<Stream, Event, unsigned> stream_wait_event{loaded, "cuStreamWaitEvent"};
+  Entry<Stream, CaptureMode> stream_begin_capture{loaded, "cuStreamBeginCapture_v2"};
+  Entry<Stream, Graph*> stream_end_capture{loaded, "cuStreamEndCapture"};
+  Entry<GraphExec*, Graph, unsigned long long /*flags*/> graph_instantiate{loaded,
+                                                                           "cuGraphInstantiateWithFlags"};
+  Entry<GraphExec, Stream> graph_upload{loaded, "cuGraphUpload"};
+  Entry<GraphExec, Stream> graph_launch{loaded, "cuGraphLaunch"};
+  Entry<GraphExec> graph_exec_destroy{loaded, "cuGraphExecDestroy"};
+  Entry<Graph> graph_destroy{loaded, "cuGraphDestroy"};
   Entry<Event> event_query{loaded, "cuEventQuery"};
   Entry<float*, Event, Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
   Entry<Event> event_destroy{loaded, "cuEventDestroy_v2"};
 
-  Entry<Module*, const void*, unsigned, JitOption*, void**> module_load_data_ex{loaded, "cuModuleLoadDataEx"};
-  Entry<Module> module_unload{loaded, "cuModuleUnload"};
-  Entry<Function*, Module, const char*> module_get_function{loaded, "cuModuleGetFunction"};
-  Entry<int*, FunctionAttribute, Function> func_get_attribute{loaded, "cuFuncGetAttribute"};
-  Entry<Function, FunctionAttribute, int> func_set_attribute{loaded, "cuFuncSetAttribute"};
+  // Kernels of a library belong to no context: the driver loads them into each where they are launched.
+  Entry<Library*, const void*, JitOption*, void**, unsigned, int* /*library options*/, void**, unsigned>
+      library_load_data{loaded, "cuLibraryLoadData"};
+  Entry<Kernel*, Library, const char*> library_get_kernel{loaded, "cuLibraryGetKernel"};
+  Entry<Function*, Kernel> kernel_get_function{loaded, "cuKernelGetFunction"};
+  Entry<int*, FunctionAttribute, Kernel, Ordinal> kernel_get_attribute{loaded, "cuKernelGetAttribute"};
+  Entry<FunctionAttribute, int, Kernel, Ordinal> kernel_set_attribute{loaded, "cuKernelSetAttribute"};
   // Since CUDA 12.4.
-  Entry<Function, size_t, size_t*, size_t*> func_get_param_info{
-      loaded, "cuFuncGetParamInfo", Entry<Function, size_t, size_t*, size_t*>::Need::optional};
+  Entry<Kernel, size_t, size_t*, size_t*> kernel_get_param_info{
+      loaded, "cuKernelGetParamInfo", Entry<Kernel, size_t, size_t*, size_t*>::Need::optional};
   Entry<const LaunchConfig*, Function, void**, void**> launch_kernel_ex{loaded, "cuLaunchKernelEx"};
   Entry<int*, Function, const LaunchConfig*> occupancy_max_potential_cluster_size{
       loaded, "cuOccupancyMaxPotentialClusterSize"};

@@ -48,7 +48,7 @@ class Linker {
 JitResult assemble_with_driver(const std::string& ptx, const std::string& target,
                                const std::string& library) {
   CudaContext context(target, library);
-  context.activate();
+  const CudaContext::Scope scope(context);
   JitLog log;
   Linker linker(context.driver(), log);
   linker.add(ptx);

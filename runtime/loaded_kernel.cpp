@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory_resource>
 
 #include "runtime/launch_check.h"
 #include "runtime/tensor_map.h"
@@ -12,7 +13,9 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-constexpr size_t kCachedTensors = 16;  // for each parameter
+// What a launch has on the stack: beyond it, it takes memory from the heap. A kernel's parameters have 4 KB,
+// or since PTX 8.1 some 32 KB.
+constexpr size_t kStackBytes = 8192;
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -33,11 +36,6 @@ const char* name(Parameter::Kind kind) {
       return "struct";
   }
   return "";
-}
-
-bool same_tensor(const Argument& a, const Argument& b) {
-  return a.memory.address == b.memory.address && a.memory.bytes == b.memory.bytes && a.rank == b.rank &&
-         a.shape == b.shape && a.strides == b.strides;
 }
 
 std::string names(std::span<const Parameter> parameters) {
@@ -69,42 +67,71 @@ std::optional<std::string> breach(const Parameter& parameter, const Argument& ar
 
 }  // namespace
 
-LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature signature)
+LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature signature, Where where)
     : device_(&device), signature_(std::move(signature)) {
+  CallersLine line(where);
   check(signature_);
   program_ = device.load(image, signature_);
-  caches_.resize(signature_.parameters.size());
-  structures_.resize(signature_.parameters.size());
-  values_.resize(signature_.parameters.size());
-}
-
-LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path) {
-  const std::filesystem::path sidecar = std::filesystem::path(path).replace_extension(".json");
-  Signature signature = signature_from_json(read_file(sidecar), sidecar.string());
-  try {
-    return LoadedKernel(device, read_file(path), std::move(signature));
-  } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", path, e.what()));
+  for (const Parameter& p : signature_.parameters) {
+    offsets_.push_back(bytes_);
+    field_offsets_.push_back(p.field_offsets());
+    if (p.kind == Parameter::Kind::tensor_map || p.kind == Parameter::Kind::structure)
+      bytes_ += (static_cast<size_t>(p.size_bytes()) + alignof(TensorMap) - 1) / alignof(TensorMap) *
+                alignof(TensorMap);
   }
 }
 
-void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument> arguments) {
+LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, Where where) {
+  namespace fs = std::filesystem;
+  CallersLine line(where);
+  const fs::path given(path);
+  const bool is_image = given.extension() == ".cubin" || given.extension() == ".ptx";
+  fs::path name = given;
+  if (is_image || given.extension() == ".json") name.replace_extension();
+  auto with = [&](const char* extension) { return fs::path(name.string() + extension); };
+  const fs::path sidecar = with(".json"), cubin = with(".cubin"), ptx = with(".ptx");
+  Signature signature = signature_from_json(read_file(sidecar), sidecar.string());
+  const bool wants_ptx = device.wants_ptx();
+  const fs::path image = is_image ? given : !wants_ptx && fs::exists(cubin) ? cubin : ptx;
+  if (wants_ptx && image == cubin)
+    throw Error(fmt::format("{}: this device runs PTX text, not cubins: {}", cubin.string(),
+                            fs::exists(ptx) ? fmt::format("give {}, or {} alone", ptx.string(), name.string())
+                                            : fmt::format("{} would serve, but is not there", ptx.string())));
+  if (!fs::exists(image))
+    throw Error(wants_ptx && fs::exists(cubin)
+                    ? fmt::format("{} is not there, and this device runs PTX text, not {}", ptx.string(),
+                                  cubin.string())
+                    : fmt::format("there is neither {} nor {}", cubin.string(), ptx.string()));
+  try {
+    return LoadedKernel(device, read_file(image), std::move(signature));
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", image.string(), e.what()));
+  }
+}
+
+void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument> arguments, Where where) {
+  CallersLine line(where);
   check_count(arguments);
+  alignas(TensorMap) std::byte stack[kStackBytes];
+  std::pmr::monotonic_buffer_resource memory(stack, sizeof stack);
+  auto* bytes = static_cast<std::byte*>(memory.allocate(bytes_, alignof(TensorMap)));
+  std::pmr::vector<const void*> values(arguments.size(), &memory);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& argument = arguments[i];
     check_type(i, argument);
     switch (argument.kind) {
       case Parameter::Kind::scalar:
-        values_[i] = &argument.bits;
+        values[i] = &argument.bits;
         break;
       case Parameter::Kind::pointer:
-        values_[i] = &argument.memory.address;
+        values[i] = &argument.memory.address;
         break;
       case Parameter::Kind::tensor_map:
-        values_[i] = &encoded(i, argument);
+        values[i] = new (bytes + offsets_[i]) TensorMap(encode(i, argument));
         break;
       case Parameter::Kind::structure:
-        values_[i] = laid_out(i, argument).data();
+        lay_out(i, argument, bytes + offsets_[i]);
+        values[i] = bytes + offsets_[i];
         break;
     }
   }
@@ -113,8 +140,9 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
                          .block = {signature_.threads, 1, 1},
                          .cluster = {cluster[0], cluster[1], cluster[2]},
                          .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
-                         .programmatic_dependent_launch = options.programmatic_dependent_launch};
-  device_->launch(*program_, launch, values_);
+                         .programmatic_dependent_launch = options.programmatic_dependent_launch,
+                         .stream = options.stream};
+  device_->launch(*program_, launch, values);
 }
 
 void LoadedKernel::check_count(std::span<const Argument> arguments) const {
@@ -136,36 +164,23 @@ void LoadedKernel::check_type(size_t i, const Argument& argument) const {
       refuse(i, fmt::format("field {} '{}': {}", f, parameter.fields[f].name, *what));
 }
 
-const std::vector<std::byte>& LoadedKernel::laid_out(size_t i, const Argument& structure) {
+void LoadedKernel::lay_out(size_t i, const Argument& structure, std::byte* bytes) const {
   const Parameter& parameter = signature_.parameters[i];
-  const std::vector<int> offsets = parameter.field_offsets();
-  std::vector<std::byte>& bytes = structures_[i];
-  bytes.assign(static_cast<size_t>(parameter.size_bytes()), std::byte{0});
+  const std::vector<int>& offsets = field_offsets_[i];
+  std::fill_n(bytes, parameter.size_bytes(), std::byte{0});
   for (size_t f = 0; f < offsets.size(); ++f)
-    std::memcpy(&bytes[static_cast<size_t>(offsets[f])], &(*structure.fields)[f].bits,
+    std::memcpy(bytes + offsets[f], &(*structure.fields)[f].bits,
                 static_cast<size_t>(parameter.fields[f].size_bytes()));
-  return bytes;
 }
 
-const TensorMap& LoadedKernel::encoded(size_t i, const Argument& tensor) {
-  Cache& cache = caches_[i];
-  for (const auto& known : cache.tensors)
-    if (same_tensor(known->tensor, tensor)) return known->map;
-  auto fresh = std::make_unique<EncodedTensor>(EncodedTensor{tensor, encode(i, tensor)});
-  if (cache.tensors.size() < kCachedTensors) return cache.tensors.emplace_back(std::move(fresh))->map;
-  auto& replaced = cache.tensors[cache.oldest];
-  cache.oldest = (cache.oldest + 1) % kCachedTensors;
-  replaced = std::move(fresh);
-  return replaced->map;
-}
-
-TensorMap LoadedKernel::encode(size_t i, const Argument& tensor) {
-  const auto shape = tensor.shape.begin(), strides = tensor.strides.begin();
-  const auto rank = static_cast<std::ptrdiff_t>(tensor.rank);
-  const TensorMapArguments map = {.recipe = signature_.parameters[i].tensor_map,
-                                  .address = tensor.memory.address,
-                                  .shape = {shape, shape + rank},
-                                  .strides = {strides, strides + rank - 1}};
+TensorMap LoadedKernel::encode(size_t i, const Argument& tensor) const {
+  // The lists keep their memory, so that a launch takes none.
+  static thread_local TensorMapArguments map;
+  map.recipe = signature_.parameters[i].tensor_map;
+  map.address = tensor.memory.address;
+  map.shape.assign(tensor.shape.begin(), tensor.shape.begin() + static_cast<std::ptrdiff_t>(tensor.rank));
+  map.strides.assign(tensor.strides.begin(),
+                     tensor.strides.begin() + static_cast<std::ptrdiff_t>(tensor.rank) - 1);
   try {
     check(map);
     if (uint64_t extent = extent_bytes(map); extent > tensor.memory.bytes)

@@ -16,56 +16,49 @@ namespace ptxbuilder::runtime {
 struct LaunchOptions {
   Dim3 grid = {0, 0, 0};  // CTAs; required: a launch without a grid is refused
   bool programmatic_dependent_launch = false;
+  Stream stream = {};  // the device's own unless said
 };
 
-// It must not outlive its device, and two threads must not launch it at once.
+// It must not outlive its device. Any thread may launch it at any time, also several at once.
 class LoadedKernel {
  public:
   // `image` is a cubin or PTX text. Throws Error when the signature is not a kernel's, or when the
   // device refuses the image.
-  LoadedKernel(Device& device, const std::string& image, Signature signature);
+  LoadedKernel(Device& device, const std::string& image, Signature signature, Where where = Where::here());
 
-  // Reads an image, NAME.cubin or NAME.ptx, and the NAME.json beside it.
-  static LoadedKernel from_file(Device& device, const std::string& path);
+  // Reads NAME.json and the image beside it: NAME.ptx where the device wants PTX, else NAME.cubin or, without
+  // one, NAME.ptx. `path` is NAME, or one of these files, of which an image is taken as it is.
+  static LoadedKernel from_file(Device& device, const std::string& path, Where where = Where::here());
 
   const Signature& signature() const { return signature_; }
 
   // What the driver's compiler said of PTX text; empty for a cubin.
   std::string log() const { return program_->log(); }
 
-  // Queues one launch. Tensor maps are encoded once for each address, shape and strides. Throws Error that
-  // names the parameter when the arguments do not match the parameters in number, kind, type, rank or (if
-  // given) name, and when a tensor breaks a rule of its tensor map or leaves its memory. Throws Error also
-  // when the grid is missing or is not a multiple of the cluster.
-  void launch(const LaunchOptions& options, std::span<const Argument> arguments);
-  void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments) {
-    launch(options, std::span(arguments.begin(), arguments.size()));
+  // Queues one launch, for which tensor maps are encoded. Throws Error that names the parameter when the
+  // arguments do not match the parameters in number, kind, type, rank or (if given) name, and when a tensor
+  // breaks a rule of its tensor map or leaves its memory. Throws Error also when the grid is missing or is
+  // not a multiple of the cluster.
+  void launch(const LaunchOptions& options, std::span<const Argument> arguments, Where where = Where::here());
+  void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments,
+              Where where = Where::here()) {
+    launch(options, std::span(arguments.begin(), arguments.size()), where);
   }
 
  private:
-  struct EncodedTensor {
-    Argument tensor;
-    TensorMap map;
-  };
-  // The latest tensors of one parameter. The oldest is the next to be replaced.
-  struct Cache {
-    std::vector<std::unique_ptr<EncodedTensor>> tensors;
-    size_t oldest = 0;
-  };
-
   void check_count(std::span<const Argument> arguments) const;
   void check_type(size_t i, const Argument& argument) const;
-  const std::vector<std::byte>& laid_out(size_t i, const Argument& structure);
-  const TensorMap& encoded(size_t i, const Argument& tensor);
-  TensorMap encode(size_t i, const Argument& tensor);
+  void lay_out(size_t i, const Argument& structure, std::byte* bytes) const;
+  TensorMap encode(size_t i, const Argument& tensor) const;
   [[noreturn]] void refuse(size_t i, const std::string& what) const;
 
   Device* device_;
   Signature signature_;
   std::unique_ptr<Program> program_;
-  std::vector<Cache> caches_;                       // one for each parameter
-  std::vector<std::vector<std::byte>> structures_;  // of the launch under way, as the values
-  std::vector<const void*> values_;
+  // By parameter: of tensor maps and structs in the bytes of a launch, and of a struct's fields in it.
+  std::vector<size_t> offsets_;
+  std::vector<std::vector<int>> field_offsets_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace ptxbuilder::runtime

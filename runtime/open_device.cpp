@@ -2,19 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "runtime/cuda_device.h"
 
 namespace ptxbuilder::runtime {
 
 std::unique_ptr<Device> open_device(const std::string& name, const std::string& target,
-                                    const EmulatorOptions& emulator) {
+                                    const EmulatorOptions& emulator, Where where) {
+  CallersLine line(where);
   if (name == "emulator") return open_emulator(emulator);
-  if (name != "cuda" && name != "auto")
-    throw Error(fmt::format("device '{}' is not one of cuda, emulator, auto", name));
+  std::optional<int> ordinal;
+  if (constexpr std::string_view prefix = "cuda:"; name.starts_with(prefix)) {
+    const char *first = name.data() + prefix.size(), *last = name.data() + name.size();
+    int number = -1;
+    const auto [rest, problem] = std::from_chars(first, last, number);
+    if (problem == std::errc{} && rest == last && number >= 0) ordinal = number;
+  }
+  if (name != "cuda" && name != "auto" && !ordinal)
+    throw Error(fmt::format("device '{}' is not one of cuda, cuda:0, cuda:1, ..., emulator, auto", name));
   try {
-    return open_cuda_device(target);
+    return open_cuda_device(target, "libcuda.so.1", ordinal);
   } catch (const Error& e) {
-    if (name == "cuda") throw Error(fmt::format("device 'cuda': {}", e.what()));
+    if (name != "auto") throw Error(fmt::format("device '{}': {}", name, e.what()));
     return open_emulator(emulator);
   }
 }

@@ -43,11 +43,11 @@ class EventPair {
 }  // namespace
 
 Gpu::Gpu(const std::string& library) : device_(open(library)), driver_(library) {
-  device_->synchronize();  // makes the device's context the current one
+  device_->make_current();
   runtime::cu::Ordinal ordinal = 0;
   driver_.ctx_get_device(&ordinal);
   int bytes = 0;
-  driver_.device_get_attribute(&bytes, kAttributeL2CacheSize, ordinal);
+  driver_.device_get_attribute(&bytes, runtime::cu::DeviceAttribute::l2_cache_size, ordinal);
   l2_bytes_ = static_cast<size_t>(bytes);
   char text[32] = {};
   driver_.device_get_pci_bus_id(text, sizeof text, ordinal);
@@ -72,8 +72,8 @@ double Gpu::milliseconds(const std::function<void()>& queue, const std::function
 
 Graph::Graph(const Gpu& gpu, const std::function<void()>& record) : gpu_(gpu) {
   const TimingDriver& driver = gpu.driver();
-  GraphHandle graph = nullptr;
-  driver.stream_begin_capture(gpu.stream(), kCaptureRelaxed);
+  runtime::cu::Graph graph = nullptr;
+  driver.stream_begin_capture(gpu.stream(), runtime::cu::CaptureMode::relaxed);
   try {
     record();
   } catch (...) {  // the stream must leave the capture, whose graph nobody wants

@@ -1,5 +1,5 @@
-// The GPU of a benchmark: a device of the runtime, with the driver's graphs, events and copies that only
-// timing takes.
+// The GPU of a benchmark: a device of the runtime, with the driver's events and copies that only timing
+// takes.
 #pragma once
 
 #include <functional>
@@ -11,42 +11,14 @@
 
 namespace ptxbuilder::bench {
 
-using GraphHandle = struct GraphHandleTag*;
-using GraphExecHandle = struct GraphExecHandleTag*;
+// The driver with what timing takes beyond the runtime, under its names in the manual.
+struct TimingDriver : runtime::cu::Driver {
+  using Driver::Driver;
 
-// Entry points of libcuda beyond those of the runtime, under their names in the manual.
-struct TimingDriver {
-  explicit TimingDriver(const std::string& path) : loaded(path) {}
-  TimingDriver(const TimingDriver&) = delete;
-  TimingDriver& operator=(const TimingDriver&) = delete;
-
-  template <class... Args>
-  using Entry = runtime::cu::Entry<Args...>;
-  using Stream = runtime::cu::Stream;
-
-  runtime::cu::Library loaded;
-
-  Entry<runtime::cu::Ordinal*> ctx_get_device{loaded, "cuCtxGetDevice"};
-  Entry<int*, int /*attribute*/, runtime::cu::Ordinal> device_get_attribute{loaded, "cuDeviceGetAttribute"};
-  Entry<char*, int, runtime::cu::Ordinal> device_get_pci_bus_id{loaded, "cuDeviceGetPCIBusId"};
-  Entry<runtime::cu::DevicePtr, runtime::cu::DevicePtr, size_t, Stream> memcpy_dtod_async{
-      loaded, "cuMemcpyDtoDAsync_v2"};
-  Entry<Stream, int /*mode*/> stream_begin_capture{loaded, "cuStreamBeginCapture_v2"};
-  Entry<Stream, GraphHandle*> stream_end_capture{loaded, "cuStreamEndCapture"};
-  Entry<GraphExecHandle*, GraphHandle, unsigned long long /*flags*/> graph_instantiate{
-      loaded, "cuGraphInstantiateWithFlags"};
-  Entry<GraphExecHandle, Stream> graph_upload{loaded, "cuGraphUpload"};
-  Entry<GraphExecHandle, Stream> graph_launch{loaded, "cuGraphLaunch"};
-  Entry<GraphExecHandle> graph_exec_destroy{loaded, "cuGraphExecDestroy"};
-  Entry<GraphHandle> graph_destroy{loaded, "cuGraphDestroy"};
-  Entry<runtime::cu::Event*, unsigned> event_create{loaded, "cuEventCreate"};
-  Entry<runtime::cu::Event, Stream> event_record{loaded, "cuEventRecord"};
-  Entry<float*, runtime::cu::Event, runtime::cu::Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
-  Entry<runtime::cu::Event> event_destroy{loaded, "cuEventDestroy_v2"};
+  runtime::cu::Entry<char*, int, runtime::cu::Ordinal> device_get_pci_bus_id{loaded, "cuDeviceGetPCIBusId"};
+  runtime::cu::Entry<runtime::cu::DevicePtr, runtime::cu::DevicePtr, size_t, runtime::cu::Stream>
+      memcpy_dtod_async{loaded, "cuMemcpyDtoDAsync_v2"};
 };
-
-constexpr int kAttributeL2CacheSize = 38;  // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
-constexpr int kCaptureRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
 
 class Gpu {
  public:
@@ -88,7 +60,7 @@ class Graph {
 
  private:
   const Gpu& gpu_;
-  GraphExecHandle exec_ = nullptr;
+  runtime::cu::GraphExec exec_ = nullptr;
 };
 
 }  // namespace ptxbuilder::bench

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "runtime/emulator/decode/decoder.h"
@@ -43,14 +45,14 @@ const char* name(Fault fault) {
 namespace emulator {
 namespace {
 
-struct EmulatedProgram : Program {
-  EmulatedProgram(GlobalMemory& the_memory, const Signature& the_signature)
-      : memory(the_memory), signature(the_signature) {}
-  ~EmulatedProgram() override {
-    for (Address a : allocations) memory.release(a);
-  }
+class EmulatorDevice;
 
-  GlobalMemory& memory;
+struct EmulatedProgram : Program {
+  EmulatedProgram(EmulatorDevice& the_device, const Signature& the_signature)
+      : device(the_device), signature(the_signature) {}
+  ~EmulatedProgram() override;
+
+  EmulatorDevice& device;
   Signature signature;
   Kernel kernel;
   std::vector<Address> allocations;
@@ -77,9 +79,13 @@ class EmulatorDevice : public Emulator {
             "emulator"};
   }
 
-  Address allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  Address allocate(size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    return memory_.allocate(bytes);
+  }
 
   void release(Address address) noexcept override {
+    const std::lock_guard lock(mutex_);
     try {
       drain(far());
     } catch (const Error&) {
@@ -89,26 +95,42 @@ class EmulatorDevice : public Emulator {
   }
 
   void copy_in(Address to, const void* from, size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     drain(far());
     if (bytes) std::memcpy(memory_.host(to, bytes, "copy_in"), from, bytes);
   }
 
   void copy_out(void* to, Address from, size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     drain(far());
     if (bytes) std::memcpy(to, memory_.host(from, bytes, "copy_out"), bytes);
   }
 
   void fill(Address to, uint8_t value, size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     drain(far());
     if (bytes) std::memset(memory_.host(to, bytes, "fill"), value, bytes);
   }
+
+  void queue_copy_in(Address to, const void* from, size_t bytes, Stream stream) override {
+    do_or_record(stream, [=, this] { copy_in(to, from, bytes); });
+  }
+  void queue_copy_out(void* to, Address from, size_t bytes, Stream stream) override {
+    do_or_record(stream, [=, this] { copy_out(to, from, bytes); });
+  }
+  void queue_fill(Address to, uint8_t value, size_t bytes, Stream stream) override {
+    do_or_record(stream, [=, this] { fill(to, value, bytes); });
+  }
+
+  std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work) override;
 
   std::unique_ptr<Program> load(const std::string& image, const Signature& signature) override {
     if (image.starts_with("\x7f"
                           "ELF"))
       throw Error("the emulator runs PTX text; this image is a cubin");
-    auto program = std::make_unique<EmulatedProgram>(memory_, signature);
+    auto program = std::make_unique<EmulatedProgram>(*this, signature);
     ptx::Module module = ptx::parse(std::string_view(image).substr(0, image.find('\0')));
+    const std::lock_guard lock(mutex_);
     Decoder decoder(module, signature.kernel, memory_);
     try {
       program->kernel = decoder.run();
@@ -126,6 +148,7 @@ class EmulatorDevice : public Emulator {
     uint64_t bytes = arguments.shape[0] * static_cast<uint64_t>(size_of(arguments.recipe.dtype));
     for (size_t d = 1; d < arguments.shape.size(); ++d)
       bytes += (arguments.shape[d] - 1) * arguments.strides[d - 1];
+    const std::lock_guard lock(mutex_);
     memory_.host(arguments.address, bytes, "tensor map");
     return map;
   }
@@ -154,10 +177,14 @@ class EmulatorDevice : public Emulator {
     for (size_t i = 0; i < parameters.size(); ++i)
       std::memcpy(queued.parameters.data() + kernel.parameters[i].offset, parameters[i],
                   kernel.parameters[i].bytes);
-    queue_.push_back(std::move(queued));
+    do_or_record(launch.stream, [this, queued = std::move(queued)] {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(queued);
+    });
   }
 
   void synchronize(std::chrono::milliseconds limit) override {
+    const std::lock_guard lock(mutex_);
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
     drain(std::chrono::steady_clock::now() + limit);
   }
@@ -166,12 +193,35 @@ class EmulatorDevice : public Emulator {
     throw Error("the emulator has no clock worth reading: times are the GPU's alone");
   }
 
-  EmulatorStatistics statistics() const override { return statistics_; }
-  void seed(uint64_t seed) override { options_.seed = seed; }
+  EmulatorStatistics statistics() const override {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+  void seed(uint64_t seed) override {
+    const std::lock_guard lock(mutex_);
+    options_.seed = seed;
+  }
+  void release_all(const std::vector<Address>& addresses) {
+    const std::lock_guard lock(mutex_);
+    for (Address a : addresses) memory_.release(a);
+  }
 
  private:
   static std::chrono::steady_clock::time_point far() {
     return std::chrono::steady_clock::now() + std::chrono::hours(24);
+  }
+
+  // What a capture has recorded on its stream, and how to do it.
+  using Actions = std::vector<std::function<void()>>;
+  class RecordedGraph;
+
+  void do_or_record(Stream stream, std::function<void()> action) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto capture = stream.is_own() ? captures_.end() : captures_.find(stream.handle());
+      if (capture != captures_.end()) return capture->second.push_back(std::move(action));
+    }
+    action();
   }
 
   // A launch copies as many bytes as the PTX says from where the caller says.
@@ -223,6 +273,8 @@ class EmulatorDevice : public Emulator {
     run_grid(grid, deadline, statistics_);
   }
 
+  mutable std::recursive_mutex mutex_;  // of all that follows
+  std::map<void*, Actions> captures_;   // under way, by stream
   EmulatorOptions options_;
   GlobalMemory memory_;
   std::deque<Queued> queue_;
@@ -231,6 +283,42 @@ class EmulatorDevice : public Emulator {
   std::unique_ptr<Trace> trace_;
   uint32_t launches_ = 0;
 };
+
+class EmulatorDevice::RecordedGraph final : public Graph {
+ public:
+  RecordedGraph(EmulatorDevice& device, Actions actions) : device_(device), actions_(std::move(actions)) {}
+
+  void launch(Stream stream) override {
+    device_.do_or_record(stream, [actions = actions_] {
+      for (const auto& action : actions) action();
+    });
+  }
+
+ private:
+  EmulatorDevice& device_;
+  Actions actions_;
+};
+
+std::unique_ptr<Graph> EmulatorDevice::capture(const std::function<void(Stream)>& work) {
+  char stream = 0;  // whose address is no other stream's meanwhile
+  auto end = [&] {
+    const std::lock_guard lock(mutex_);
+    return captures_.extract(&stream);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    captures_[&stream];
+  }
+  try {
+    work(Stream(&stream));
+  } catch (...) {
+    end();
+    throw;
+  }
+  return std::make_unique<RecordedGraph>(*this, std::move(end().mapped()));
+}
+
+EmulatedProgram::~EmulatedProgram() { device.release_all(allocations); }
 
 }  // namespace
 }  // namespace emulator

@@ -253,8 +253,8 @@ TEST_CASE_FIXTURE(Fixture,
     CHECK_ERROR(cublaslt.prepare(problem(), std::span(&set, 1)), "CUBLAS_STATUS_NOT_SUPPORTED (15)");
   }
   CHECK(mock.descriptors == 0);
-  CHECK(mock.graphs == 0);
-  CHECK(mock.graph_execs == 0);
+  CHECK(driver.captured_graphs == 0);
+  CHECK(driver.graphs == 0);
   CHECK_ERROR(CublasLt(gpu, "/nowhere/libcublasLt.so"), "--cublaslt FILE");
 }
 
@@ -347,13 +347,13 @@ TEST_CASE_FIXTURE(Fixture, "large outputs are sampled by rows, the first and the
 TEST_CASE_FIXTURE(Fixture, "a recording that fails leaves the capture") {
   const Gpu gpu(kMock);
   CHECK_ERROR(Graph(gpu, [] { throw Error("no launch today"); }), "no launch today");
-  CHECK(mock.captures == 1);
-  CHECK(mock.graphs == 0);
+  CHECK(driver.captures == 1);
+  CHECK(driver.captured_graphs == 0);
   {
     const Graph graph(gpu, [] {});
   }
-  CHECK(mock.graphs == 0);
-  CHECK(mock.graph_execs == 0);
+  CHECK(driver.captured_graphs == 0);
+  CHECK(driver.graphs == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "without a GPU it says that one is needed") {

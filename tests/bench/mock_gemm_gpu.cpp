@@ -1,5 +1,5 @@
-// Beside mock_libcuda, in one library: graphs and events of libcuda, libcublasLt that multiplies on the CPU,
-// and NVML. A graph remembers nothing; what is recorded runs at once.
+// Beside mock_libcuda, in one library: libcublasLt that multiplies on the CPU, and NVML. A graph remembers
+// nothing; what is recorded runs at once.
 #include "mock_gemm_gpu.h"
 
 #include <algorithm>
@@ -81,10 +81,6 @@ extern "C" {
 
 MockGemmGpu* mock_gemm_gpu() { return &mock; }
 
-Cuda cuCtxGetDevice(runtime::cu::Ordinal* ordinal) {
-  *ordinal = 0;
-  return Cuda::success;
-}
 Cuda cuDeviceGetPCIBusId(char* text, int bytes, runtime::cu::Ordinal) {
   std::snprintf(text, static_cast<size_t>(bytes), "0000:1B:00.0");
   return Cuda::success;
@@ -93,34 +89,6 @@ Cuda cuMemcpyDtoDAsync_v2(runtime::cu::DevicePtr to, runtime::cu::DevicePtr from
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return Cuda::success;
 }
-Cuda cuStreamBeginCapture_v2(Stream, int) {
-  ++mock.captures;
-  return Cuda::success;
-}
-Cuda cuStreamEndCapture(Stream, GraphHandle* graph) {
-  ++mock.graphs;
-  *graph = nullptr;
-  return Cuda::success;
-}
-Cuda cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle, unsigned long long) {
-  ++mock.graph_execs;
-  *exec = reinterpret_cast<GraphExecHandle>(uintptr_t{7});
-  return Cuda::success;
-}
-Cuda cuGraphUpload(GraphExecHandle, Stream) { return Cuda::success; }
-Cuda cuGraphLaunch(GraphExecHandle, Stream) {
-  ++mock.graph_launches;
-  return Cuda::success;
-}
-Cuda cuGraphExecDestroy(GraphExecHandle) {
-  --mock.graph_execs;
-  return Cuda::success;
-}
-Cuda cuGraphDestroy(GraphHandle) {
-  --mock.graphs;
-  return Cuda::success;
-}
-
 size_t cublasLtGetVersion() { return 130100; }
 const char* cublasLtGetStatusName(lt::Status status) {
   return status == lt::Status::not_supported ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_OF_MOCK";

@@ -11,8 +11,8 @@ struct MockGemmGpu {
   double error = 0;            // added to each element of D
 
   // What was asked.
-  int captures = 0, graph_launches = 0, matmuls = 0;
-  int graphs = 0, graph_execs = 0, descriptors = 0;  // alive
+  int matmuls = 0;
+  int descriptors = 0;  // alive
   int compute_type = 0, fast_accumulation = -1;
   size_t workspace_bytes = 0, workspace_given = 0;
 };

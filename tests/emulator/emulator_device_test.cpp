@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "emulator_kit.h"
+#include "runtime/loaded_kernel.h"
 
 namespace ptxbuilder::runtime {
 namespace {
@@ -342,6 +345,86 @@ TEST_CASE("emulator: a vector of another length, and a wait for fewer than no gr
     const std::string what = report(around(c.body));
     CHECK_MESSAGE(what.find(c.says) != std::string::npos, std::string(c.body) << what);
   }
+}
+
+// p[tid] += n
+const char* const adds = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry adds(.param .u64 p, .param .u32 n) {
+.reg .b32 %r<4>; .reg .b64 %rd<4>;
+ld.param.u64 %rd1, [p];
+ld.param.u32 %r1, [n];
+mov.u32 %r2, %tid.x;
+mul.wide.u32 %rd2, %r2, 4;
+add.u64 %rd3, %rd1, %rd2;
+ld.global.u32 %r3, [%rd3];
+add.u32 %r3, %r3, %r1;
+st.global.u32 [%rd3], %r3;
+ret;
+})";
+
+Signature adds_signature() {
+  Signature s;
+  s.kernel = "adds";
+  s.threads = 32;
+  s.parameters = {{.name = "p", .kind = Parameter::Kind::pointer, .dtype = DType::u32},
+                  {.name = "n", .kind = Parameter::Kind::scalar, .dtype = DType::u32}};
+  return s;
+}
+
+TEST_CASE("emulator: sixteen threads launch one kernel on one device") {
+  auto device = open_emulator({});
+  LoadedKernel kernel(*device, adds, adds_signature());
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < 16; ++i)
+    threads.emplace_back([&, i] {
+      Buffer mine = Buffer::of(*device, std::vector<uint32_t>(32, i));
+      for (uint32_t round = 0; round < 5; ++round)
+        kernel.launch({.grid = {1}}, {pointer(mine, DType::u32), scalar(100 * i)});
+      device->synchronize();
+      wrong += mine.copy_out<uint32_t>() != std::vector<uint32_t>(32, i + 500 * i);
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("emulator: a graph runs what was recorded, as often as it is launched") {
+  auto device = open_emulator({});
+  LoadedKernel kernel(*device, adds, adds_signature());
+  Buffer values = Buffer::of(*device, std::vector<uint32_t>(32, 7));
+  std::vector<uint32_t> result(32, 0xdeadbeef);
+  auto add = [&](Stream stream, uint32_t n) {
+    kernel.launch({.grid = {1}, .stream = stream}, {pointer(values, DType::u32), scalar(n)});
+  };
+  auto graph = device->capture([&](Stream stream) {
+    device->queue_fill(values.address(), 0, values.bytes(), stream);
+    add(stream, 5);
+    add(stream, 6);
+    add({}, 1000);  // to the device's own stream, and so not part of the graph
+    device->queue_copy_out(result.data(), values.address(), values.bytes(), stream);
+  });
+  CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 1007));
+  CHECK(result == std::vector<uint32_t>(32, 0xdeadbeef));
+  for (int round = 0; round < 2; ++round) {
+    graph->launch();
+    device->synchronize();
+    CHECK(result == std::vector<uint32_t>(32, 11));
+    add({}, 1);
+  }
+  CHECK_THROWS_WITH(device->capture([](Stream) { throw std::runtime_error("their own"); }), "their own");
+  add({}, 1);
+  CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 13));
+
+  // One queue serves all streams, so an event has come when it is asked for.
+  auto stream = device->create_stream();
+  auto event = device->create_event();
+  add(*stream, 2);
+  event->record(*stream);
+  event->hold({});
+  CHECK(event->is_done());
+  CHECK(values.copy_out<uint32_t>() == std::vector<uint32_t>(32, 15));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 using namespace ptxbuilder::runtime::cu;
@@ -9,6 +10,7 @@ using namespace ptxbuilder::runtime::cu;
 namespace {
 
 MockDriver mock;
+thread_local Context current = nullptr;
 
 // Handles are small numbers: nothing reads through them.
 template <class Handle>
@@ -65,11 +67,10 @@ Status cuDeviceGetName(char* name, int bytes, Ordinal) {
   return Status::success;
 }
 Status cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Ordinal) {
-  if (static_cast<int>(attribute) == 38) {  // the L2's bytes, which the benchmark alone asks for
-    *value = 1 << 13;
-    return Status::success;
-  }
   switch (attribute) {
+    case DeviceAttribute::l2_cache_size:
+      *value = 1 << 13;
+      break;
     case DeviceAttribute::multiprocessor_count:
       *value = 132;
       break;
@@ -91,19 +92,28 @@ Status cuDeviceTotalMem_v2(size_t* bytes, Ordinal) {
   *bytes = 1000;
   return Status::success;
 }
-Status cuDevicePrimaryCtxRetain(Context* context, Ordinal) {
+Status cuDevicePrimaryCtxRetain(Context* context, Ordinal ordinal) {
   ++mock.context_retains;
-  *context = handle<Context>(1);
+  *context = handle<Context>(1 + static_cast<uintptr_t>(ordinal));
   return Status::success;
 }
 Status cuDevicePrimaryCtxRelease_v2(Ordinal) {
   ++mock.context_releases;
   return Status::success;
 }
-Status cuCtxSetCurrent(Context) { return Status::success; }
-Status cuCtxSynchronize() {
-  ++mock.context_synchronizes;
+Status cuCtxSetCurrent(Context context) {
+  current = context;
   return Status::success;
+}
+Status cuCtxGetCurrent(Context* context) {
+  *context = current;
+  return Status::success;
+}
+// A context of the caller's is number 100 and more, of GPU 0 and more.
+Status cuCtxGetDevice(Ordinal* ordinal) {
+  const auto number = reinterpret_cast<uintptr_t>(current);
+  *ordinal = static_cast<Ordinal>(number >= 100 ? number - 100 : number - 1);
+  return current ? Status::success : static_cast<Status>(201);
 }
 
 Status cuMemGetInfo_v2(size_t* free, size_t* total) {
@@ -143,7 +153,41 @@ Status cuStreamCreate(Stream* stream, unsigned) {
   *stream = handle<Stream>(2);
   return Status::success;
 }
-Status cuStreamQuery(Stream) { return answer_query(); }
+Status cuStreamQuery(Stream) { return mock.capturing ? static_cast<Status>(900) : answer_query(); }
+Status cuStreamSynchronize(Stream) {
+  ++mock.stream_synchronizes;
+  return Status::success;
+}
+Status cuStreamWaitEvent(Stream, Event, unsigned) { return Status::success; }
+Status cuStreamBeginCapture_v2(Stream, CaptureMode) {
+  mock.capturing = true;
+  ++mock.captures;
+  return Status::success;
+}
+Status cuStreamEndCapture(Stream, Graph* graph) {
+  mock.capturing = false;
+  ++mock.captured_graphs;
+  *graph = handle<Graph>(6);
+  return Status::success;
+}
+Status cuGraphInstantiateWithFlags(GraphExec* exec, Graph, unsigned long long) {
+  ++mock.graphs;
+  *exec = handle<GraphExec>(7);
+  return Status::success;
+}
+Status cuGraphUpload(GraphExec, Stream) { return Status::success; }
+Status cuGraphLaunch(GraphExec, Stream stream) {
+  mock.graph_launches.push_back(stream);
+  return Status::success;
+}
+Status cuGraphExecDestroy(GraphExec) {
+  --mock.graphs;
+  return Status::success;
+}
+Status cuGraphDestroy(Graph) {
+  --mock.captured_graphs;
+  return Status::success;
+}
 Status cuStreamDestroy_v2(Stream) {
   --mock.streams;
   return Status::success;
@@ -166,22 +210,23 @@ Status cuEventDestroy_v2(Event) {
   return Status::success;
 }
 
-Status cuModuleLoadDataEx(Module* module, const void*, unsigned count, JitOption* options, void** values) {
+Status cuLibraryLoadData(Library* library, const void*, JitOption* options, void** values, unsigned count,
+                         int*, void**, unsigned) {
   write_log(mock.jit_errors, count, options, values);
   if (mock.load != Status::success) return mock.load;
-  ++mock.modules;
-  *module = handle<Module>(3);
+  ++mock.libraries;
+  *library = handle<Library>(3);
   return Status::success;
 }
-Status cuModuleUnload(Module) {
-  --mock.modules;
-  return Status::success;
-}
-Status cuModuleGetFunction(Function* function, Module, const char*) {
-  *function = handle<Function>(4);
+Status cuLibraryGetKernel(Kernel* kernel, Library, const char*) {
+  *kernel = handle<Kernel>(4);
   return mock.get_function;
 }
-Status cuFuncGetAttribute(int* value, FunctionAttribute attribute, Function) {
+Status cuKernelGetFunction(Function* function, Kernel) {
+  *function = handle<Function>(4);
+  return Status::success;
+}
+Status cuKernelGetAttribute(int* value, FunctionAttribute attribute, Kernel, Ordinal) {
   switch (attribute) {
     case FunctionAttribute::max_threads_per_block:
       *value = mock.max_threads;
@@ -203,7 +248,7 @@ Status cuFuncGetAttribute(int* value, FunctionAttribute attribute, Function) {
   }
   return Status::success;
 }
-Status cuFuncSetAttribute(Function, FunctionAttribute attribute, int value) {
+Status cuKernelSetAttribute(FunctionAttribute attribute, int value, Kernel, Ordinal) {
   if (attribute == FunctionAttribute::max_dynamic_shared_size_bytes)
     mock.max_dynamic_shared = value;
   else if (attribute == FunctionAttribute::non_portable_cluster_size_allowed)
@@ -212,15 +257,18 @@ Status cuFuncSetAttribute(Function, FunctionAttribute attribute, int value) {
     return Status::invalid_value;
   return Status::success;
 }
-Status cuFuncGetParamInfo(Function, size_t i, size_t* offset, size_t* size) {
+Status cuKernelGetParamInfo(Kernel, size_t i, size_t* offset, size_t* size) {
   if (i >= mock.parameter_sizes.size()) return Status::invalid_value;
   *offset = 0;
   *size = mock.parameter_sizes[i];
   return Status::success;
 }
 Status cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, void**) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   if (mock.launch != Status::success) return mock.launch;
   ++mock.launches;
+  mock.launch_context = current;
   mock.config = *config;
   mock.attributes.assign(config->attributes, config->attributes + config->attribute_count);
   mock.parameters.clear();
@@ -228,6 +276,12 @@ Status cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters,
     uint64_t value = 0;
     std::memcpy(&value, parameters[i], std::min<size_t>(8, mock.parameter_sizes[i]));
     mock.parameters.push_back(value);
+  }
+  if (mock.parameters.size() == 2 && mock.parameter_sizes[0] == 128) {
+    static const uint64_t first = mock.parameters[0] - 128 * mock.parameters[1];
+    const auto stream = reinterpret_cast<uintptr_t>(config->stream);
+    mock.mixed_launches +=
+        stream != mock.parameters[1] + 16 || mock.parameters[0] != first + 128 * (stream - 16);
   }
   return Status::success;
 }
@@ -252,11 +306,15 @@ Status cuLinkComplete(LinkState, void** cubin, size_t* bytes) {
 }
 Status cuLinkDestroy(LinkState) { return Status::success; }
 
-Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void*, const uint64_t*,
+// The map's first bytes are the tensor's address.
+Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void* address, const uint64_t*,
                               const uint64_t*, const uint32_t* box, const uint32_t*, int, int, int, int) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   ++mock.encodes;
   mock.box.assign(box, box + rank);
   std::memset(map, 0xff, 128);
+  std::memcpy(map, &address, sizeof address);
   return mock.encode;
 }
 

@@ -27,12 +27,20 @@ struct MockDriver {
   int required_cluster[3] = {0, 0, 0};
 
   // What it was asked.
-  int context_retains = 0, context_releases = 0, context_synchronizes = 0;
-  int streams = 0, events = 0, modules = 0;  // alive
-  int allocations = 0;                       // alive
+  int context_retains = 0, context_releases = 0, stream_synchronizes = 0;
+  int streams = 0, events = 0, captured_graphs = 0, graphs = 0;  // alive; graphs that can be launched
+  int libraries = 0;                        // loaded
+  int allocations = 0;                      // alive
   int launches = 0, records = 0, encodes = 0;
   int max_dynamic_shared = -1, non_portable = 0;
   ptxbuilder::runtime::cu::LaunchConfig config = {};
+  ptxbuilder::runtime::cu::Context launch_context = nullptr;  // the current one at the last launch
+  // Launches whose stream, tensor and number are not of one thread: stream 16 + n, the tensor 128 n bytes
+  // behind the first, the number n.
+  int mixed_launches = 0;
+  bool capturing = false;
+  int captures = 0;
+  std::vector<ptxbuilder::runtime::cu::Stream> graph_launches;
   std::vector<ptxbuilder::runtime::cu::LaunchAttribute> attributes;
   std::vector<uint64_t> parameters;  // the first 8 bytes of each, of the last launch
   std::vector<uint32_t> box;         // of the last map

@@ -51,6 +51,7 @@ static_assert(same(cu::Status::invalid_cluster_size, CUDA_ERROR_INVALID_CLUSTER_
 static_assert(same(cu::Status::unknown, CUDA_ERROR_UNKNOWN));
 
 static_assert(same(cu::DeviceAttribute::multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+static_assert(same(cu::DeviceAttribute::l2_cache_size, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
 static_assert(same(cu::DeviceAttribute::compute_capability_major,
                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
 static_assert(same(cu::DeviceAttribute::compute_capability_minor,
@@ -112,6 +113,10 @@ static_assert(same(cu::LaunchAttributeId::cluster_dimension, CU_LAUNCH_ATTRIBUTE
 static_assert(same(cu::LaunchAttributeId::programmatic_stream_serialization,
                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION));
 static_assert(same(cu::kStreamNonBlocking, CU_STREAM_NON_BLOCKING));
+static_assert(same(cu::kEventDisableTiming, CU_EVENT_DISABLE_TIMING));
+static_assert(same(cu::CaptureMode::global, CU_STREAM_CAPTURE_MODE_GLOBAL));
+static_assert(same(cu::CaptureMode::thread_local_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+static_assert(same(cu::CaptureMode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
 static_assert(same(cu::kEventDefault, CU_EVENT_DEFAULT));
 static_assert(same(cu::DevicePtr{}, CUdeviceptr{}) && same(cu::Ordinal{}, CUdevice{}));
 
@@ -167,7 +172,8 @@ TEST_CASE("every entry point has the name and arguments of cuda.h") {
   CHECK_ENTRY(device_primary_ctx_retain, cuDevicePrimaryCtxRetain);
   CHECK_ENTRY(device_primary_ctx_release, cuDevicePrimaryCtxRelease);
   CHECK_ENTRY(ctx_set_current, cuCtxSetCurrent);
-  CHECK_ENTRY(ctx_synchronize, cuCtxSynchronize);
+  CHECK_ENTRY(ctx_get_current, cuCtxGetCurrent);
+  CHECK_ENTRY(ctx_get_device, cuCtxGetDevice);
   CHECK_ENTRY(mem_get_info, cuMemGetInfo);
   CHECK_ENTRY(mem_alloc, cuMemAlloc);
   CHECK_ENTRY(mem_free, cuMemFree);
@@ -176,18 +182,27 @@ TEST_CASE("every entry point has the name and arguments of cuda.h") {
   CHECK_ENTRY(memset_d8_async, cuMemsetD8Async);
   CHECK_ENTRY(stream_create, cuStreamCreate);
   CHECK_ENTRY(stream_query, cuStreamQuery);
+  CHECK_ENTRY(stream_synchronize, cuStreamSynchronize);
+  CHECK_ENTRY(stream_wait_event, cuStreamWaitEvent);
+  CHECK_ENTRY(stream_begin_capture, cuStreamBeginCapture);
+  CHECK_ENTRY(stream_end_capture, cuStreamEndCapture);
+  CHECK_ENTRY(graph_instantiate, cuGraphInstantiateWithFlags);
+  CHECK_ENTRY(graph_upload, cuGraphUpload);
+  CHECK_ENTRY(graph_launch, cuGraphLaunch);
+  CHECK_ENTRY(graph_exec_destroy, cuGraphExecDestroy);
+  CHECK_ENTRY(graph_destroy, cuGraphDestroy);
   CHECK_ENTRY(stream_destroy, cuStreamDestroy);
   CHECK_ENTRY(event_create, cuEventCreate);
   CHECK_ENTRY(event_record, cuEventRecord);
   CHECK_ENTRY(event_query, cuEventQuery);
   CHECK_ENTRY(event_destroy, cuEventDestroy);
-  CHECK_ENTRY(module_load_data_ex, cuModuleLoadDataEx);
-  CHECK_ENTRY(module_unload, cuModuleUnload);
-  CHECK_ENTRY(module_get_function, cuModuleGetFunction);
-  CHECK_ENTRY(func_get_attribute, cuFuncGetAttribute);
-  CHECK_ENTRY(func_set_attribute, cuFuncSetAttribute);
+  CHECK_ENTRY(library_load_data, cuLibraryLoadData);
+  CHECK_ENTRY(library_get_kernel, cuLibraryGetKernel);
+  CHECK_ENTRY(kernel_get_function, cuKernelGetFunction);
+  CHECK_ENTRY(kernel_get_attribute, cuKernelGetAttribute);
+  CHECK_ENTRY(kernel_set_attribute, cuKernelSetAttribute);
 #if CUDA_VERSION >= 12040
-  CHECK_ENTRY(func_get_param_info, cuFuncGetParamInfo);
+  CHECK_ENTRY(kernel_get_param_info, cuKernelGetParamInfo);
 #endif
   CHECK_ENTRY(launch_kernel_ex, cuLaunchKernelEx);
   CHECK_ENTRY(occupancy_max_potential_cluster_size, cuOccupancyMaxPotentialClusterSize);

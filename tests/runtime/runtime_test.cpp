@@ -42,6 +42,7 @@ class FakeDevice : public Device {
   }
   std::unique_ptr<Program> load(const std::string& image, const Signature& signature) override {
     if (image == "corrupt") throw Error("corrupt image");
+    this->image = image;
     signature_ = signature;
     return std::make_unique<FakeProgram>();
   }
@@ -70,6 +71,10 @@ class FakeDevice : public Device {
 
   size_t alive() const { return memory_.size(); }
 
+  bool wants_ptx() const override { return reads_ptx; }
+
+  bool reads_ptx = false;
+  std::string image;  // the last that was loaded
   Launch last;
   int launches = 0;
   std::vector<uint64_t> values;  // the first 8 bytes of each parameter of the last launch
@@ -280,36 +285,38 @@ TEST_CASE("each C++ type is the scalar of its width") {
   CHECK(scalar(int16_t{-1}).bits == 0xffff);
 }
 
-TEST_CASE("tensor maps are encoded once for each address, shape and strides") {
+TEST_CASE("tensor maps are encoded for each launch, and hold its tensors") {
   Example e;
-  for (int i = 0; i < 3; ++i) e.launch();
-  CHECK(e.device.encoded.size() == 1);
-  e.arguments[0] = tensor(e.a, DType::bf16, {128, 95});
-  e.launch();
-  CHECK(e.device.encoded.size() == 2);
-  e.arguments[0] = tensor(e.a.part(256, 256 * 95), DType::bf16, {128, 95});
-  e.launch();
-  CHECK(e.device.encoded.size() == 3);
-  CHECK(e.device.values[0] == e.a.address() + 256);
-  e.arguments[0] = tensor(e.a, DType::bf16, {128, 96});
-  e.launch();
-  CHECK(e.device.encoded.size() == 3);
-  CHECK(e.device.values[0] == e.a.address());
+  for (uint64_t row = 0; row < 40; ++row) {
+    e.arguments[0] = tensor(e.a.part(256 * row, 256), DType::bf16, {128, 1});
+    e.launch();
+    CHECK(e.device.values[0] == e.a.address() + 256 * row);
+  }
+  CHECK(e.device.encoded.size() == 40);
   e.arguments[0] = tensor(e.a, DType::bf16, {64, 48}, {512});
   e.launch();
-  e.arguments[0] = tensor(e.a, DType::bf16, {64, 48}, {256});
-  e.launch();
-  CHECK(e.device.encoded.size() == 5);
-  // A known tensor whose memory has become smaller is looked at again.
+  CHECK(e.device.encoded.back().strides == std::vector<uint64_t>{512});
+  // A tensor that was good whose memory has become smaller.
   e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
   CHECK_ERROR(e.launch(), "its memory has 64 B");
-  // More tensors than are kept: the values stay right.
-  for (uint64_t round = 0; round < 2; ++round)
-    for (uint64_t row = 0; row < 40; ++row) {
-      e.arguments[0] = tensor(e.a.part(256 * row, 256), DType::bf16, {128, 1});
-      e.launch();
-      CHECK(e.device.values[0] == e.a.address() + 256 * row);
-    }
+}
+
+TEST_CASE("a launch of many parameters, beyond what a stack holds") {
+  FakeDevice device;
+  Signature s;
+  s.kernel = "many";
+  for (int i = 0; i < 200; ++i) {
+    Parameter p = example().parameters[0];
+    p.name = "t" + std::to_string(i);
+    s.parameters.push_back(p);
+  }
+  Buffer memory(device, 256 * 200);
+  LoadedKernel kernel(device, "image", s);
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < 200; ++i)
+    arguments.push_back(tensor(memory.part(256 * i, 256), DType::bf16, {128, 1}));
+  kernel.launch({.grid = {1}}, arguments);
+  for (size_t i = 0; i < 200; ++i) CHECK(device.values[i] == memory.address() + 256 * i);
 }
 
 TEST_CASE("a repeated launch costs less than 5 us of the host's time") {
@@ -585,6 +592,27 @@ TEST_CASE("kernels are read from files, with the file named in errors") {
   CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.json: cannot be read");
   write("scale.json", to_json(example()));
   std::filesystem::remove(image);
-  CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.cubin: cannot be read");
+  CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.cubin nor ");
+  const std::string name = (folder / "scale").string();
+  CHECK_ERROR(LoadedKernel::from_file(device, name),
+              "there is neither " + name + ".cubin nor " + name + ".ptx");
+  device.reads_ptx = true;
+  write("scale.cubin", "image");
+  CHECK_ERROR(LoadedKernel::from_file(device, name),
+              name + ".ptx is not there, and this device runs PTX text, not " + name + ".cubin");
+  CHECK_ERROR(LoadedKernel::from_file(device, image), image + ": this device runs PTX text, not cubins: " +
+                                                          name + ".ptx would serve, but is not there");
+  write("scale.ptx", "text");
+  CHECK_ERROR(
+      LoadedKernel::from_file(device, image),
+      image + ": this device runs PTX text, not cubins: give " + name + ".ptx, or " + name + " alone");
+  CHECK(LoadedKernel::from_file(device, name).signature() == example());
+  CHECK(device.image == "text");
+  CHECK(LoadedKernel::from_file(device, name + ".json").signature() == example());
+  device.reads_ptx = false;
+  LoadedKernel::from_file(device, name);
+  CHECK(device.image == "image");
+  LoadedKernel::from_file(device, name + ".ptx");
+  CHECK(device.image == "text");
   std::filesystem::remove_all(folder);
 }

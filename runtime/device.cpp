@@ -1,0 +1,32 @@
+// What a device without streams has: one queue, in which everything runs in order.
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime {
+namespace {
+
+// Whoever comes later in the one queue comes behind the event.
+class InOrderEvent final : public Event {
+ public:
+  explicit InOrderEvent(Device& device) : device_(device) {}
+
+  void record(Stream) override {}
+  void hold(Stream) override {}
+  bool is_done() override {
+    wait(std::chrono::hours(24));
+    return true;
+  }
+  void wait(std::chrono::milliseconds limit) override { device_.synchronize(limit); }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Event> Device::create_event() { return std::make_unique<InOrderEvent>(*this); }
+
+std::unique_ptr<Graph> Device::capture(const std::function<void(Stream)>&) {
+  throw Error("capture: this device records no graphs");
+}
+
+}  // namespace ptxbuilder::runtime
