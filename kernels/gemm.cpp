@@ -76,7 +76,14 @@ void run(const command::Fields& f, command::Run& run) {
   }
   if (o.bias) arguments.push_back(bias.pointer());
   if (o.batched) arguments.push_back(u32_of(batches));
-  const GemmGrid grid = gemm_grid(checked(o, tile(f)), f["m"], f["n"], f["batches"], f.small("sms"));
+  const GemmTile chosen = checked(o, tile(f));
+  const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], f.small("sms"));
+  std::optional<command::Tensor> workspace;
+  if (const size_t bytes = gemm_workspace_bytes(chosen, grid)) {
+    workspace.emplace(run.output(DType::f32, {bytes / 4}));
+    workspace->poison();
+    arguments.push_back(workspace->pointer());
+  }
   run.launch({.grid = {grid.x, grid.y}}, arguments);
 
   run.check(d, static_cast<double>(k), [&](size_t i) {

@@ -103,7 +103,8 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, Wh
                                   cubin.string())
                     : fmt::format("there is neither {} nor {}", cubin.string(), ptx.string()));
   try {
-    return LoadedKernel(device, read_file(image), std::move(signature));
+    const AuthorsCode no_line;  // the message below ends with it
+    return LoadedKernel(device, read_file(image), std::move(signature), {});
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", image.string(), e.what()));
   }
@@ -182,6 +183,7 @@ TensorMap LoadedKernel::encode(size_t i, const Argument& tensor) const {
   map.strides.assign(tensor.strides.begin(),
                      tensor.strides.begin() + static_cast<std::ptrdiff_t>(tensor.rank) - 1);
   try {
+    const AuthorsCode no_line;  // refuse() names it
     check(map);
     if (uint64_t extent = extent_bytes(map); extent > tensor.memory.bytes)
       throw Error(fmt::format("the tensor [{}] of {} with strides [{}] B takes {} B, its memory has {} B",

@@ -22,6 +22,7 @@ std::unique_ptr<Device> open_device(const std::string& name, const std::string& 
   if (name != "cuda" && name != "auto" && !ordinal)
     throw Error(fmt::format("device '{}' is not one of cuda, cuda:0, cuda:1, ..., emulator, auto", name));
   try {
+    const AuthorsCode no_line;  // the message below ends with it
     return open_cuda_device(target, "libcuda.so.1", ordinal);
   } catch (const Error& e) {
     if (name != "auto") throw Error(fmt::format("device '{}': {}", name, e.what()));

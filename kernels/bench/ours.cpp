@@ -64,14 +64,23 @@ class OurGemm final : public Contender {
     sets_.assign(sets.begin(), sets.end());
     const kernels::GemmGrid grid = kernels::gemm_grid(tile, problem.m, problem.n, 1, multiprocessors());
     grid_ = {grid.x, grid.y};
+    const size_t bytes = kernels::gemm_workspace_bytes(tile, grid);
+    workspace_ = bytes ? runtime::Buffer(gpu_.device(), bytes) : runtime::Buffer();
   }
 
   void launch(size_t set) override {
     const BufferSet& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
+    const std::array<runtime::Argument, 7> arguments = {
+        tensor_a(problem_, s),
+        tensor_b(problem_, s),
+        tensor_d(problem_, s),
+        extent(problem_.m),
+        extent(problem_.n),
+        extent(problem_.k),
+        tile_.stream_k ? runtime::pointer(workspace_, DType::f32) : runtime::Argument{}};
     kernel_->launch({.grid = grid_, .programmatic_dependent_launch = overlaps_ && tile_.overlaps},
-                    {tensor_a(problem_, s), tensor_b(problem_, s), tensor_d(problem_, s), extent(problem_.m),
-                     extent(problem_.n), extent(problem_.k)});
+                    std::span(arguments).first(tile_.stream_k ? 7 : 6));
   }
 
   std::string configuration() const override {
@@ -94,6 +103,7 @@ class OurGemm final : public Contender {
   GemmTile tile_;
   GemmOperation operation_;
   std::unique_ptr<runtime::LoadedKernel> kernel_;
+  runtime::Buffer workspace_;
   GemmProblem problem_;
   runtime::Dim3 grid_;
   std::vector<BufferSet> sets_;

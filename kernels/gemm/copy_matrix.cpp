@@ -69,26 +69,34 @@ Kernel copy_matrix(int element_bytes) {
   return k;
 }
 
+runtime::LoadedKernel& MatrixCopy::kernel(int element_bytes) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<runtime::LoadedKernel>& kernel = kernels_[element_bytes];
+  if (!kernel)
+    kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, copy_matrix(element_bytes)));
+  return *kernel;
+}
+
+void MatrixCopy::prepare(int element_bytes) { kernel(element_bytes); }
+
 void MatrixCopy::operator()(const MatrixShape& shape, int element_bytes, const MatrixPlace& from,
-                            const MatrixPlace& to) {
+                            const MatrixPlace& to, runtime::Stream stream) {
   const int64_t count = blocks(shape);
   if (count >= int64_t{1} << 31)
     throw Error(
         fmt::format("copy of {} matrices of {} x {}: {} blocks of {} x {}; less than 2^31 are taken at once",
                     shape.batches, shape.rows, shape.columns, count, kRows, kColumns));
-  std::unique_ptr<runtime::LoadedKernel>& kernel = kernels_[element_bytes];
-  if (!kernel)
-    kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, copy_matrix(element_bytes)));
   auto bytes = [&](int64_t elements) {
     return runtime::scalar(static_cast<uint64_t>(elements * element_bytes));
   };
   auto number = [](int64_t n) { return runtime::scalar(static_cast<uint32_t>(n)); };
-  const int64_t resident = int64_t{kCtasPerSm} * device_.properties().multiprocessors;
+  const int64_t resident = int64_t{kCtasPerSm} * multiprocessors_;
   const auto grid = static_cast<uint32_t>(std::min(count, resident));
-  kernel->launch({.grid = {grid}},
-                 {runtime::pointer(from.memory, DType::u32), runtime::pointer(to.memory, DType::u32),
-                  bytes(from.stride), bytes(to.stride), bytes(from.batch_stride), bytes(to.batch_stride),
-                  number(shape.rows), number(shape.columns), number(shape.batches)});
+  kernel(element_bytes)
+      .launch({.grid = {grid}, .stream = stream},
+              {runtime::pointer(from.memory, DType::u32), runtime::pointer(to.memory, DType::u32),
+               bytes(from.stride), bytes(to.stride), bytes(from.batch_stride), bytes(to.batch_stride),
+               number(shape.rows), number(shape.columns), number(shape.batches)});
 }
 
 }  // namespace ptxbuilder::kernels

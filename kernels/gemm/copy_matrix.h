@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "runtime/compile/load.h"
 
@@ -23,18 +24,26 @@ struct MatrixPlace {
 Kernel copy_matrix(int element_bytes);
 
 // Loads the kernel when it is first needed, and keeps it. Reads and writes each element once, 32 lanes side
-// by side; nothing between the rows is touched.
+// by side; nothing between the rows is touched. Any thread may call it at any time.
 class MatrixCopy {
  public:
-  MatrixCopy(runtime::Device& device, const Compiler& compiler) : device_(device), compiler_(compiler) {}
+  MatrixCopy(runtime::Device& device, const Compiler& compiler)
+      : device_(device), compiler_(compiler), multiprocessors_(device.properties().multiprocessors) {}
 
-  // Queued on the device. Throws Error for more than 2^31 blocks of 8 x 512 elements.
-  void operator()(const MatrixShape& shape, int element_bytes, const MatrixPlace& from,
-                  const MatrixPlace& to);
+  // Loads the kernel for elements of this size.
+  void prepare(int element_bytes);
+
+  // Queued. Throws Error for more than 2^31 blocks of 8 x 512 elements.
+  void operator()(const MatrixShape& shape, int element_bytes, const MatrixPlace& from, const MatrixPlace& to,
+                  runtime::Stream stream);
 
  private:
   runtime::Device& device_;
   const Compiler& compiler_;
+  int multiprocessors_;
+  runtime::LoadedKernel& kernel(int element_bytes);
+
+  std::mutex mutex_;
   std::map<int, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // by bytes of an element
 };
 

@@ -61,9 +61,9 @@ bool defers_store(const GemmOperation& o, const GemmTile& t) {
 
 }  // namespace
 
-SharedSums::SharedSums(Kernel& k, const GemmTile& t) {
+SharedSums::SharedSums(Kernel& k, const GemmTile& t, const GemmParameters& p) {
   if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
-  if (t.stream_k) stream.emplace(k, t.warpgroup_rows(), t.bn, t.consumers, kStreamCtas);
+  if (t.stream_k) stream.emplace(t.warpgroup_rows(), t.bn, t.consumers, p.get<gptr<f32>>("workspace"));
 }
 
 GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const GemmParameters& p,

@@ -15,7 +15,7 @@ struct SharedSums {
   std::optional<ClusterSum> cluster;  // split k
   std::optional<StreamSum> stream;    // stream-K
 
-  SharedSums(Kernel& kernel, const GemmTile& tile);
+  SharedSums(Kernel& kernel, const GemmTile& tile, const GemmParameters& parameters);
 };
 
 class GemmEpilogue {

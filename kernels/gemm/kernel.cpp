@@ -14,7 +14,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   Kernel k("gemm_" + text(t));
   k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
             static_cast<uint32_t>(t.cluster_n));
-  const GemmParameters p(k, o, where);
+  const GemmParameters p(k, o, t, where);
   TensorMap A = p.get<TensorMap>("A"), B = p.get<TensorMap>("B"), D = p.get<TensorMap>("D");
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;
@@ -34,7 +34,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
                 t.split_k > 1 ? Producers::own : Producers::cluster);
   std::optional<Turns> turns;
   if (t.pingpong) turns.emplace(k, t.consumers);
-  const SharedSums shared(k, t);
+  const SharedSums shared(k, t, p);
   const TileScheduler scheduler(o, t, M, N, K, batches);
 
   // CTAs that share an SM have what the launch gives them.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -15,7 +17,8 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr size_t kMostPlans = 1 << 16;           // then all are forgotten: their kernels stay
-constexpr size_t kAlignment = 256;               // bytes, of a matrix in the workspace
+constexpr int64_t kAlignment = 256;              // bytes, of each part of the workspace
+constexpr size_t kWorkspaceAlignment = 16;       // bytes, as TMA wants
 constexpr int64_t kTilesEnd = int64_t{1} << 31;  // of a kernel's indices
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -104,125 +107,179 @@ class Matmul::State {
         multiprocessors_(options_.multiprocessors > 0 ? options_.multiprocessors
                                                       : device.properties().multiprocessors),
         compiler_(compiler_for(device, options_.compiler)),
-        copy_(device, compiler_) {}
+        copy_(device, compiler_),
+        zeros_(runtime::Buffer::of(device, std::array<uint8_t, 32>{})) {}
 
   void operator()(const MatmulArguments& arguments, Where where);
-  size_t workspace_bytes() const { return workspace_.bytes(); }
+  size_t workspace_bytes(const MatmulArguments& arguments, Where where);
 
  private:
+  // What was found for a product that is known.
   struct Plan {
     runtime::LoadedKernel* kernel;
     runtime::Dim3 grid;
-    bool overlaps;  // see GemmTile
+    bool overlaps;           // see GemmTile
+    size_t workspace_bytes;  // the kernel's
   };
   struct Known {
     GemmOperation operation;
     GemmTile tile;
+    std::once_flag loaded;
     std::unique_ptr<runtime::LoadedKernel> kernel;
   };
+  // A product as it was asked for: all that is known before anything is queued.
+  struct Request {
+    PlacedMatrices operands;
+    PlanKey key;
+    Plan plan;
+    bool is_empty = false;
+    size_t bytes = 0;  // of workspace
+  };
 
-  const Plan& plan(const PlanKey& key, Where where);
+  Request request(const MatmulArguments& arguments, Where where);
+  Plan plan(const PlanKey& key, Where where);
   runtime::LoadedKernel& kernel(const GemmOperation& operation, const GemmTile& tile);
-  PlacedMatrices placed(PlacedMatrices operands);
-  void launch(const Plan& plan, const PlanKey& key, const PlacedMatrices& operands,
-              const MatmulArguments& arguments);
-  const runtime::Buffer& zeros();
+  PlacedMatrices placed(PlacedMatrices operands, runtime::Address workspace, runtime::Stream stream);
+  void launch(const Request& request, const PlacedMatrices& operands, const MatmulArguments& arguments);
 
   runtime::Device& device_;
   MatmulOptions options_;
   int multiprocessors_;
   Compiler compiler_;
   MatrixCopy copy_;
-  std::vector<Known> kernels_;
+  runtime::Buffer zeros_;
+  std::mutex choosing_;
+  std::shared_mutex mutex_;  // of the rest
+  std::vector<std::unique_ptr<Known>> kernels_;
   std::unordered_map<PlanKey, Plan, PlanKeyHash> plans_;
-  runtime::Buffer workspace_, zeros_;
 };
 
-void Matmul::State::operator()(const MatmulArguments& p, Where where) {
-  const PlacedMatrices operands = checked(p, where);
-  PlanKey key = {operation_of(p), {p.m, p.n, p.k, p.batches}};
-  if (p.m == 0 || p.n == 0 || p.batches == 0) return check_operation(key.operation, where);
-  if (!operands.has_product) key.size.k = 1;  // one step over zeros
-  const Plan& chosen = plan(key, where);
-  const PlacedMatrices near = placed(operands);
-  launch(chosen, key, near, p);
-  if (near.d.place.memory.address != operands.d.place.memory.address)
-    copy_(operands.d.shape, operands.d.element_bytes(), near.d.place, operands.d.place);
+// The matrices that a kernel cannot take where they lie. In the workspace they lie one behind the other,
+// behind what is the kernel's.
+std::vector<PlacedMatrix*> moved(PlacedMatrices& o) {
+  std::vector<PlacedMatrix*> all;
+  if (o.has_product)
+    for (PlacedMatrix* operand : {&o.a, &o.b})
+      if (!operand->aligned_for_tma()) all.push_back(operand);
+  if (o.c.place.memory.address != 0 && !batches_touch(o.c)) all.push_back(&o.c);
+  if (!o.d.stored_by_tma()) all.push_back(&o.d);
+  return all;
 }
 
-const Matmul::State::Plan& Matmul::State::plan(const PlanKey& key, Where where) {
-  if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+size_t workspace_bytes(const PlacedMatrix& operand) {
+  return static_cast<size_t>(round_up(static_cast<int64_t>(padded(operand).memory.bytes), kAlignment));
+}
+
+Matmul::State::Request Matmul::State::request(const MatmulArguments& p, Where where) {
+  Request r{checked(p, where), {operation_of(p), {p.m, p.n, p.k, p.batches}}, {}};
+  r.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
+  if (r.is_empty) {
+    check_operation(r.key.operation, where);
+    return r;
+  }
+  if (!r.operands.has_product) r.key.size.k = 1;  // one step over zeros
+  r.plan = plan(r.key, where);
+  r.bytes = r.plan.workspace_bytes;
+  for (const PlacedMatrix* operand : moved(r.operands)) r.bytes += kernels::workspace_bytes(*operand);
+  return r;
+}
+
+size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where where) {
+  Request r = request(arguments, where);
+  for (const PlacedMatrix* operand : moved(r.operands)) copy_.prepare(operand->element_bytes());
+  return r.bytes;
+}
+
+void Matmul::State::operator()(const MatmulArguments& p, Where where) {
+  const Request r = request(p, where);
+  if (r.is_empty) return;
+  if (p.workspace.bytes < r.bytes || p.workspace.address % kWorkspaceAlignment != 0)
+    throw Error(
+        fmt::format("matmul: this product takes a workspace of {} B at a multiple of {}, and is given {} "
+                    "B at {:#x}: set MatmulArguments::workspace to as many as workspace_bytes() says",
+                    r.bytes, kWorkspaceAlignment, p.workspace.bytes, p.workspace.address));
+  const PlacedMatrices near = placed(r.operands, p.workspace.address + r.plan.workspace_bytes, p.stream);
+  launch(r, near, p);
+  if (near.d.place.memory.address != r.operands.d.place.memory.address)
+    copy_(r.operands.d.shape, r.operands.d.element_bytes(), near.d.place, r.operands.d.place, p.stream);
+}
+
+Matmul::State::Plan Matmul::State::plan(const PlanKey& key, Where where) {
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+  }
   const auto& [operation, size] = key;
   check_operation(operation, where);
-  const GemmTile tile = checked(operation, options_.choose(operation, size, multiprocessors_), where);
+  GemmTile tile;
+  {
+    const std::lock_guard lock(choosing_);
+    tile = checked(operation, options_.choose(operation, size, multiprocessors_), where);
+  }
   check_tiles(tile, size, where);
   const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
+  const auto bytes =
+      round_up(static_cast<int64_t>(gemm_workspace_bytes(tile, grid)), static_cast<int64_t>(kAlignment));
+  const Plan found = {&kernel(operation, tile), {grid.x, grid.y}, tile.overlaps, static_cast<size_t>(bytes)};
+  const std::lock_guard lock(mutex_);
   if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(key, Plan{&kernel(operation, tile), {grid.x, grid.y}, tile.overlaps}).first->second;
+  return plans_.emplace(key, found).first->second;
 }
 
 runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, const GemmTile& tile) {
-  for (const Known& k : kernels_)
-    if (k.operation == operation && k.tile == tile) return *k.kernel;
-  std::unique_ptr<runtime::LoadedKernel> fresh;
-  if (options_.load) {
-    fresh = options_.load(operation, tile);
-  } else {
+  Known* known = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& k : kernels_)
+      if (k->operation == operation && k->tile == tile) known = k.get();
+    if (!known) {
+      known = kernels_.emplace_back(std::make_unique<Known>()).get();
+      known->operation = operation;
+      known->tile = tile;
+    }
+  }
+  // Those who want this kernel wait for the one who makes it, and others do not.
+  std::call_once(known->loaded, [&] {
+    if (options_.load) {
+      known->kernel = options_.load(operation, tile);
+      return;
+    }
     Kernel made = gemm(operation, tile);
     // A tile that suits the plain product may want more registers than there are beside an epilogue: a slower
     // result is better than none.
     waive_lack_of_registers(made);
-    fresh = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, std::move(made)));
-  }
-  return *kernels_.emplace_back(Known{operation, tile, std::move(fresh)}).kernel;
+    known->kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, std::move(made)));
+  });
+  return *known->kernel;
 }
 
 // The matrices where a kernel takes them, with copies queued for those that lie elsewhere.
-PlacedMatrices Matmul::State::placed(PlacedMatrices o) {
-  std::array<PlacedMatrix*, 4> moved = {};
-  size_t count = 0, bytes = 0;
-  auto move_if = [&](bool needed, PlacedMatrix& operand) {
-    if (!needed) return;
-    moved[count++] = &operand;
-    bytes += static_cast<size_t>(round_up(static_cast<int64_t>(padded(operand).memory.bytes), kAlignment));
-  };
-  if (o.has_product) {
-    move_if(!o.a.aligned_for_tma(), o.a);
-    move_if(!o.b.aligned_for_tma(), o.b);
-  }
-  move_if(o.c.place.memory.address != 0 && !batches_touch(o.c), o.c);
-  move_if(!o.d.stored_by_tma(), o.d);
-  if (workspace_.bytes() < bytes) {
-    workspace_ = {};  // first: both may not fit
-    workspace_ = runtime::Buffer(device_, bytes);
-  }
-  size_t offset = 0;
-  for (PlacedMatrix* operand : std::span(moved).first(count)) {
+PlacedMatrices Matmul::State::placed(PlacedMatrices o, runtime::Address workspace, runtime::Stream stream) {
+  for (PlacedMatrix* operand : moved(o)) {
     MatrixPlace near = padded(*operand);
-    near.memory = workspace_.part(offset, near.memory.bytes);
-    offset += static_cast<size_t>(round_up(static_cast<int64_t>(near.memory.bytes), kAlignment));
-    if (operand != &o.d) copy_(operand->shape, operand->element_bytes(), operand->place, near);
+    near.memory.address = workspace;
+    workspace += kernels::workspace_bytes(*operand);
+    if (operand != &o.d) copy_(operand->shape, operand->element_bytes(), operand->place, near, stream);
     operand->place = near;
   }
   if (!o.has_product)
     for (PlacedMatrix* operand : {&o.a, &o.b}) {
       // All but one element lie outside, where TMA reads zeros.
       operand->shape = {1, 1, o.d.shape.batches > 1 ? 2 : 1};
-      operand->place.memory = zeros();
+      operand->place.memory = zeros_;
       operand->place.batch_stride = 16 / operand->element_bytes();
     }
   return o;
 }
 
-void Matmul::State::launch(const Plan& plan, const PlanKey& key, const PlacedMatrices& o,
-                           const MatmulArguments& p) {
-  std::array<runtime::Argument, 12> arguments;
+void Matmul::State::launch(const Request& r, const PlacedMatrices& o, const MatmulArguments& p) {
+  std::array<runtime::Argument, 13> arguments;
   size_t count = 0;
   auto add = [&](const runtime::Argument& argument) { arguments[count++] = argument; };
   auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
   for (const PlacedMatrix* operand : {&o.a, &o.b, &o.d}) add(tensor(*operand));
-  for (int64_t extent : {p.m, p.n, key.size.k}) add(number(extent));
-  const GemmOperation& operation = key.operation;
+  for (int64_t extent : {p.m, p.n, r.key.size.k}) add(number(extent));
+  const GemmOperation& operation = r.key.operation;
   if (operation.alpha) add(runtime::scalar(p.alpha));
   if (operation.beta) {
     add(runtime::scalar(p.beta));
@@ -231,17 +288,11 @@ void Matmul::State::launch(const Plan& plan, const PlanKey& key, const PlacedMat
   }
   if (operation.bias) add(runtime::pointer(p.bias, operation.d));
   if (operation.batched) add(number(p.batches));
+  if (r.plan.workspace_bytes > 0) add(runtime::pointer(p.workspace, DType::f32));
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
-  plan.kernel->launch({.grid = plan.grid, .programmatic_dependent_launch = plan.overlaps},
-                      std::span(arguments).first(count));
-}
-
-const runtime::Buffer& Matmul::State::zeros() {
-  if (zeros_.bytes() == 0) {
-    zeros_ = runtime::Buffer(device_, 32);
-    zeros_.fill(0);
-  }
-  return zeros_;
+  r.plan.kernel->launch(
+      {.grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream},
+      std::span(arguments).first(count));
 }
 
 Matmul::Matmul(runtime::Device& device, MatmulOptions options)
@@ -250,7 +301,13 @@ Matmul::~Matmul() = default;
 Matmul::Matmul(Matmul&&) noexcept = default;
 Matmul& Matmul::operator=(Matmul&&) noexcept = default;
 
-void Matmul::operator()(const MatmulArguments& arguments, Where where) { (*state_)(arguments, where); }
-size_t Matmul::workspace_bytes() const { return state_->workspace_bytes(); }
+void Matmul::operator()(const MatmulArguments& arguments, Where where) {
+  CallersLine line(where);
+  (*state_)(arguments, where);
+}
+size_t Matmul::workspace_bytes(const MatmulArguments& arguments, Where where) {
+  CallersLine line(where);
+  return state_->workspace_bytes(arguments, where);
+}
 
 }  // namespace ptxbuilder::kernels

@@ -7,8 +7,9 @@
 //   p.a = {.memory = a, .type = DType::bf16};  // runtime::Buffers, or a View of anybody's memory
 //   p.b = {.memory = b, .type = DType::bf16};
 //   p.d = {.memory = d, .type = DType::bf16};
-//   matmul(p);              // queued on the device's stream
-//   device->synchronize();
+//   if (size_t bytes = matmul.workspace_bytes(p)) p.workspace = workspace = runtime::Buffer(*device, bytes);
+//   p.stream = stream;      // a CUstream; without it, the device's own
+//   matmul(p);              // queued
 #pragma once
 
 #include <functional>
@@ -39,9 +40,12 @@ struct DeviceMatrix {
 // Placement: any stride and address that is a multiple of the element's size. TMA wants addresses, strides of
 // rows and strides of batches that are multiples of 16 bytes (a stride counts where there is more than one
 // row or batch), and rows of D that end at one, since it stores whole units: an operand that is not so placed
-// is copied into a workspace first, or from it behind the product, which costs its bytes twice (read and
+// is copied into the workspace first, or from it behind the product, which costs its bytes twice (read and
 // written) in the GPU's memory, and a launch of some 3 us. C is copied only where its batches do not lie m
 // strides apart.
+//
+// Workspace: as many bytes as workspace_bytes() says, at a multiple of 16, which may hold anything. It is the
+// product's until that is done: products that may run at once need one each.
 //
 // Aliasing: D may be C itself (same address and strides). Every other overlap of D is an error; A, B, C and
 // bias may overlap as they like.
@@ -55,22 +59,25 @@ struct MatmulArguments {
   Activation activation = Activation::none;
   // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it.
   bool fast_accumulation = true;
+  runtime::View workspace = {};
+  runtime::Stream stream = {};  // the device's own unless said
 };
 
 struct MatmulOptions {
   LoadOptions compiler = {};
   int multiprocessors = 0;  // that a launch may take; 0: all of the device
-  // The tile of a product that comes for the first time.
+  // The tile of a product that comes for the first time. One call at a time.
   std::function<GemmTile(const GemmOperation&, const GemmSize&, int multiprocessors)> choose =
       kernels::choose;
-  // Where kernels come from; compiled here unless given.
+  // Where kernels come from; compiled here unless given. Several calls may come at once, for several kernels.
   std::function<std::unique_ptr<runtime::LoadedKernel>(const GemmOperation&, const GemmTile&)> load = nullptr;
 };
 
-// Keeps kernels and what was chosen for each product. The first call of a product takes milliseconds to
-// choose, and some 0.2 s where its kernel is in no cache; those that follow take microseconds. A kernel that
-// spills registers beside an epilogue is taken all the same. Not to outlive its device, and not to be called
-// by two threads at once.
+// Keeps kernels and what was chosen for each product. The first call of a product, or of workspace_bytes()
+// for it, takes milliseconds to choose, and some 0.2 s where its kernel is in no cache; those that follow
+// take microseconds, ask the device for no memory, and wait for nothing, so that they may stand in a capture.
+// A kernel that spills registers beside an epilogue is taken all the same. Not to outlive its device. Any
+// thread may call it at any time, also several at once.
 class Matmul {
  public:
   // Throws Error when a ptxas is named that is not there.
@@ -81,11 +88,13 @@ class Matmul {
 
   // Queues one product on the device. Throws Error that names the operand, the rule and the value: types and
   // storage that do not go together, sizes and strides beyond what a tensor map holds (2^31 - 4096 elements,
-  // 2^40 bytes), a matrix that leaves its memory or is not aligned to its elements, D over what is read.
+  // 2^40 bytes), a matrix that leaves its memory or is not aligned to its elements, D over what is read, too
+  // small a workspace.
   void operator()(const MatmulArguments& arguments, Where where = Where::here());
 
-  // Bytes of device memory that are kept for copies of operands, as many as a call has needed so far.
-  size_t workspace_bytes() const;
+  // The bytes of workspace that the product takes; 0 for most whose operands TMA takes where they lie. Throws
+  // Error as the product does.
+  size_t workspace_bytes(const MatmulArguments& arguments, Where where = Where::here());
 
  private:
   class State;

@@ -2,7 +2,7 @@
 
 namespace ptxbuilder::kernels {
 
-GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, Where where) {
+GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile& t, Where where) {
   std::vector<Parameter> all;
   auto add = [&](const char* name, Parameter::Kind kind, DType type) {
     index_[name] = all.size();
@@ -22,6 +22,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, Where where) {
   }
   if (o.bias) add("bias", Parameter::Kind::pointer, o.d);
   if (o.batched) add("batches", Parameter::Kind::scalar, DType::u32);
+  if (t.stream_k) add("workspace", Parameter::Kind::pointer, DType::f32);
   values_ = k.builder().declare_parameters(std::move(all), where);
 }
 

@@ -10,8 +10,8 @@ namespace ptxbuilder::kernels {
 
 class GemmParameters {
  public:
-  // Declares those that the operation has.
-  GemmParameters(Kernel& kernel, const GemmOperation& operation, Where where);
+  // Declares those that the operation has, and behind them the workspace of a tile that needs one.
+  GemmParameters(Kernel& kernel, const GemmOperation& operation, const GemmTile& tile, Where where);
 
   // The value of one of them, as what it was declared.
   template <class T>

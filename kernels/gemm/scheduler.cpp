@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/product/stream_sum.h"
+
 namespace ptxbuilder::kernels {
 
 int active_clusters(int ctas, int multiprocessors) {
@@ -21,6 +23,10 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
   const int64_t clusters =
       std::min<int64_t>(x * y, active_clusters(t.cluster_m * t.cluster_n, multiprocessors) * t.ctas_per_sm);
   return {static_cast<uint32_t>(clusters * t.cluster_m), static_cast<uint32_t>(t.cluster_n)};
+}
+
+size_t gemm_workspace_bytes(const GemmTile& t, const GemmGrid& grid) {
+  return t.stream_k ? StreamSum::bytes(t.warpgroup_rows(), t.bn, t.consumers, static_cast<int>(grid.x)) : 0;
 }
 
 // Copies move units of 16 bytes along the innermost dimension of their tensor.

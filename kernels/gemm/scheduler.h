@@ -24,6 +24,10 @@ struct GemmGrid {
 };
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors);
 
+// Bytes of the kernel's parameter "workspace", which with stream-K is where CTAs leave sums for each other; 0
+// without. They may hold anything. Launches that overlap need one each.
+size_t gemm_workspace_bytes(const GemmTile& tile, const GemmGrid& grid);
+
 // What a CTA does next: a tile, or some of its stages.
 struct Work {
   u32 x, y;  // where the tile begins in the output: x along wgmma's rows, y along its columns

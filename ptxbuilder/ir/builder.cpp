@@ -223,24 +223,6 @@ void Builder::check_is_kernel(std::string_view what) const {
                   what, signature().kernel));
 }
 
-llvm::GlobalVariable* Builder::State::new_global(const std::string& name, uint64_t bytes, bool zeroed,
-                                                 unsigned space, uint64_t alignment) {
-  const std::string whole = signature.kernel + "_" + name;
-  if (module->getNamedValue(whole))
-    throw Error(nearest_line(),
-
-                fmt::format("{}: the module has a '{}' already, which is what the kernel's own is called; "
-                            "rename one of function and variable",
-                            signature.kernel, whole));
-  auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), bytes);
-  // External, since instructions in inline assembly, which LLVM does not look into, order accesses to it.
-  auto* global = new llvm::GlobalVariable(*module, type, false, llvm::GlobalValue::ExternalLinkage,
-                                          zeroed ? llvm::ConstantAggregateZero::get(type) : nullptr, whole,
-                                          nullptr, llvm::GlobalValue::NotThreadLocal, space);
-  global->setAlignment(llvm::Align(alignment));
-  return global;
-}
-
 Where Builder::State::where_of(const llvm::Instruction& instruction) const {
   const llvm::DILocation* location = instruction.getDebugLoc().get();
   if (!location) return {};
@@ -413,16 +395,22 @@ Registers Builder::declare_registers(Class cls, int count) {
 
 smem Builder::shared_base() {
   State& s = state();
-  constexpr uint64_t kSwizzlePeriod = 1024;  // bytes, of the 128-byte swizzle
-  if (!s.shared) s.shared = s.new_global("smem", 0, false, kSharedSpace, kSwizzlePeriod);
+  if (s.shared) return smem(s.shared);
+  const std::string name = signature().kernel + "_smem";
+  if (s.module->getNamedValue(name))
+    throw Error(
+        s.nearest_line(),
+        fmt::format("{}: the module has a '{}' already, which is what the kernel's own is called; rename "
+                    "one of function and variable",
+                    signature().kernel, name));
+  auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(s.context), 0);
+  s.shared = new llvm::GlobalVariable(*s.module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr,
+                                      name, nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+  s.shared->setAlignment(llvm::Align(1024));  // the period of the 128-byte swizzle
   return smem(s.shared);
 }
 
 BarrierIds& Builder::barrier_ids() { return state().barrier_ids; }
-
-gmem Builder::zeroed_global(const std::string& name, uint64_t bytes) {
-  return gmem(state().new_global(name, bytes, true, kGlobalSpace, 16));
-}
 
 uint32_t Builder::allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment) {
   check_current();

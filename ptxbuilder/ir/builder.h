@@ -95,9 +95,6 @@ class Builder {
   // Throws Error on a front end's device function, for `what`, which belongs to kernels alone.
   void check_is_kernel(std::string_view what) const;
 
-  // Global memory that belongs to the module, aligned to 16 bytes. It is zero when the module is loaded.
-  gmem zeroed_global(const std::string& name, uint64_t bytes);
-
   // A mutable cell; promoted to registers when the kernel is finished.
   llvm::Value* declare_variable(Class cls);
   llvm::Value* load_variable(llvm::Value* variable, Class cls);

@@ -45,9 +45,6 @@ struct Builder::State {
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
   void require(int ptx_version, isa::Sm sm, std::string_view instruction);
-  // A variable of the module that other modules may see.
-  llvm::GlobalVariable* new_global(const std::string& name, uint64_t bytes, bool zeroed, unsigned space,
-                                   uint64_t alignment);
   llvm::BasicBlock* new_block(const char* name);
   // The open line or, for operators, which know none, the last that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }

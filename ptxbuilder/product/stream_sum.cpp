@@ -11,22 +11,24 @@ constexpr int kVector = 4;                      // elements of an access
 constexpr int kInFlight = 8;                    // accesses
 constexpr int kGroupBytes = 128 * kVector * 4;  // of one access of a warpgroup: thread after thread
 
-uint64_t checked_places(int m, int n, int consumers, int ctas, Where where) {
-  if (m < 1 || n < 1 || consumers < 1 || ctas < 1)
-    throw Error(where, fmt::format("stream sum: {} x {} sums of {} warpgroups in {} CTAs; at least one each",
-                                   m, n, consumers, ctas));
-  return static_cast<uint64_t>(consumers) * static_cast<uint64_t>(ctas);
-}
+// What says that a place holds sums of this launch. Any number would do that is found nowhere else.
+constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
+constexpr int kMarkBytes = 16;  // keeps the next place at a multiple of an access
+
+int place_bytes(int m, int n) { return 4 * m * n + kMarkBytes; }
 
 }  // namespace
 
-StreamSum::StreamSum(Kernel& kernel, int m, int n, int consumers, int ctas, Where where)
-    : m_(m),
-      n_(n),
-      consumers_(consumers),
-      sums_(kernel.builder().zeroed_global(
-          "partial_sums", checked_places(m, n, consumers, ctas, where) * static_cast<uint64_t>(4 * m * n))),
-      given_(kernel.builder().zeroed_global("given", checked_places(m, n, consumers, ctas, where) * 4)) {}
+StreamSum::StreamSum(int m, int n, int consumers, gptr<f32> memory, Where where)
+    : m_(m), n_(n), consumers_(consumers), memory_(memory) {
+  if (m < 1 || n < 1 || consumers < 1)
+    throw Error(where,
+                fmt::format("stream sum: {} x {} sums of {} warpgroups; at least one each", m, n, consumers));
+}
+
+size_t StreamSum::bytes(int m, int n, int consumers, int ctas) {
+  return static_cast<size_t>(place_bytes(m, n)) * static_cast<size_t>(consumers) * static_cast<size_t>(ctas);
+}
 
 void StreamSum::check(const Accumulator& acc) const {
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
@@ -34,19 +36,20 @@ void StreamSum::check(const Accumulator& acc) const {
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
 }
 
-u64 StreamSum::slot(u32 cta) const {
-  return u64(cta * consumers_ + (detail::warpgroup_in_cta() - detail::first_warpgroup_of_role()));
+gmem StreamSum::place(u32 cta) const {
+  const u64 number(cta * consumers_ + (detail::warpgroup_in_cta() - detail::first_warpgroup_of_role()));
+  return memory_ + number * static_cast<uint64_t>(place_bytes(m_, n_));
 }
 
-Semaphore StreamSum::given(u64 slot) const { return Semaphore(gptr<u32>(given_ + slot * uint64_t{4})); }
+gmem StreamSum::mark(gmem place) const { return place + static_cast<uint64_t>(4 * m_ * n_); }
 
 void StreamSum::give(const Accumulator& acc, Where where) const {
   AtLine line(where);
   check(acc);
   const int groups = n_ / 8;  // of a block: kVector elements of a thread are of 8 columns
   u32 thread = tid_x() & 127;
-  u64 mine = slot(ctaid_x());
-  gmem to = sums_ + (mine * static_cast<uint64_t>(4 * m_ * n_) + u64(thread * (4 * kVector)));
+  const gmem mine = place(ctaid_x());
+  gmem to = mine + u64(thread * (4 * kVector));
   for (int block = 0; block < m_ / 64; ++block)
     for (int i = 0; i < groups; ++i) {
       const RegisterTile<f32> part = load<f32>(acc, {64 * block, 8 * i, 64, 8});
@@ -54,7 +57,7 @@ void StreamSum::give(const Accumulator& acc, Where where) const {
       ptxbuilder::store(gptr<f32>(to + static_cast<uint64_t>((block * groups + i) * kGroupBytes)), values);
     }
   detail::sync_warpgroup();
-  if_(thread == 0, [&] { given(mine).signal(); });
+  if_(thread == 0, [&] { st_release_gpu_global_u64(mark(mine), u64(kMark)); });
 }
 
 void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
@@ -62,9 +65,12 @@ void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
   check(acc);
   const int groups = n_ / 8;
   u32 thread = tid_x() & 127;
-  u64 theirs = slot(from);
-  gmem at = sums_ + (theirs * static_cast<uint64_t>(4 * m_ * n_) + u64(thread * (4 * kVector)));
-  if_(thread == 0, [&] { given(theirs).take(); });
+  const gmem theirs = place(from);
+  gmem at = theirs + u64(thread * (4 * kVector));
+  if_(thread == 0, [&] {
+    while_([&] { return ld_acquire_gpu_global_u64(mark(theirs)) != u64(kMark); }, [] {});
+    gptr<u64>(mark(theirs))[0] = u64(0);
+  });
   detail::sync_warpgroup();
   // Several loads in flight at a time; the accumulators lie in between as instructions that none may pass.
   const int total = m_ / 64 * groups;

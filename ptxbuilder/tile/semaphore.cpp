@@ -42,8 +42,6 @@ void Semaphore::take(u32 count, Where where) const {
          });
 }
 
-GridBarrier::GridBarrier(Kernel& kernel) : arrived_(kernel.builder().zeroed_global("grid_barrier", 4)) {}
-
 // Each CTA adds 1, and one of them what is missing to 2^31: when all have come, the top bit has changed, and
 // the bits below are as they were.
 void GridBarrier::sync(Where where) const {

@@ -45,10 +45,11 @@ class Semaphore {
 };
 
 // A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once. Its
-// memory belongs to the module, so two launches of one loaded kernel must not overlap.
+// counter, 4 bytes of global memory, is zero before the first launch, and then left to the barrier; launches
+// that overlap need one each.
 class GridBarrier {
  public:
-  explicit GridBarrier(Kernel& kernel);
+  explicit GridBarrier(gptr<u32> counter) : arrived_(counter) {}
 
   // All threads of all CTAs call it. Afterwards they all see what any of them wrote to global memory
   // before. Throws Error inside a role.

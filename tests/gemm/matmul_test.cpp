@@ -150,10 +150,9 @@ TEST_CASE("strides and addresses that TMA does not take are copied, those that i
   }();
   auto check_fresh = [&](const MatmulCase& c, bool copies) {
     CAPTURE(text(c));
-    const size_t before = fresh.workspace_bytes();
     MatmulTrial trial(device(), c);
     CHECK(trial.wrong(trial.run(fresh)) == "");
-    CHECK((fresh.workspace_bytes() > before) == copies);
+    CHECK((fresh.workspace_bytes(trial.arguments()) > 0) == copies);
   };
   MatmulCase c = plain;
   c.a_lie.gap = c.b_lie.gap = c.d_lie.gap = 16;
@@ -173,10 +172,9 @@ TEST_CASE("strides and addresses that TMA does not take are copied, those that i
   check_fresh(c, true);
   c.d_lie = {.offset = 5, .gap = 9};
   check_fresh(c, true);
-  check_fresh(c, false);  // into the same workspace
   c.beta = 2;
   c.in_place = true;
-  check_fresh(c, false);
+  check_fresh(c, true);
 }
 
 TEST_CASE("long rows and many rows are copied whole") {
@@ -365,6 +363,7 @@ class IdleDevice final : public runtime::Device {
   runtime::DeviceProperties properties() const override { return {"idle", 90, 132, 1 << 30, 232448, "none"}; }
   bool wants_ptx() const override { return reads_ptx; }
   runtime::Address allocate(size_t bytes) override {
+    ++allocations;
     return std::exchange(next_, next_ + (bytes + 255) / 256 * 256);
   }
   void release(runtime::Address) noexcept override {}
@@ -379,14 +378,16 @@ class IdleDevice final : public runtime::Device {
     ++encoded;
     return {};
   }
-  void launch(runtime::Program&, const runtime::Launch&, std::span<const void* const>) override {
+  void launch(runtime::Program&, const runtime::Launch& launch, std::span<const void* const>) override {
     ++launches;
+    if (streams.size() < 10) streams.push_back(launch.stream.handle());
   }
   void synchronize(std::chrono::milliseconds) override {}
   std::vector<double> time(int, int, const std::function<void()>&) override { return {}; }
 
   bool reads_ptx = true;
-  int loads = 0, encoded = 0, launches = 0;
+  int loads = 0, encoded = 0, launches = 0, allocations = 0;
+  std::vector<void*> streams;  // of the first launches; null for the device's own
 
  private:
   runtime::Address next_ = 4096;
@@ -420,8 +421,8 @@ TEST_CASE("a product that is known takes the host less than 20 us, and loads not
   CHECK(idle.launches == 5001);
   c.a_lie.offset = c.b_lie.offset = c.d_lie.offset = 1;
   MatmulTrial moved(idle, c);
-  product(moved.arguments());
-  const double copied = microseconds_of_call(idle, product, moved.arguments());
+  product(moved.arguments(product));
+  const double copied = microseconds_of_call(idle, product, moved.arguments(product));
   CHECK(idle.launches == 5001 + 4 * 5001);
   MESSAGE(fmt::format("before the launch: {:.2f} us, with three copies {:.2f} us", aligned, copied));
   CHECK(aligned < 20);
@@ -436,7 +437,7 @@ TEST_CASE("products of other sizes share a kernel; other tiles and operations ha
   auto loads_of = [&](const MatmulCase& c) {
     const int before = idle.loads;
     MatmulTrial trial(idle, c);
-    product(trial.arguments());
+    product(trial.arguments(product));
     return idle.loads - before;
   };
   CHECK(loads_of(sized(64, 64, 64)) == 1);
@@ -483,4 +484,109 @@ TEST_CASE("the host's part of a call on this device") {
   trial.run(product);
   MESSAGE(fmt::format("from the call to behind the launch: {:.2f} us",
                       microseconds_of_call(device(), product, trial.arguments())));
+}
+
+TEST_CASE("a workspace that is too small, or missing, or not aligned, is refused with its size") {
+  MatmulCase c = sized(40, 72, 48);
+  c.a_lie.offset = 1;
+  MatmulTrial trial(device(), c);
+  kernels::MatmulArguments p = trial.arguments(matmul());
+  const size_t bytes = p.workspace.bytes;
+  CHECK(bytes == (40 * 48 * 2 + 255) / 256 * 256);
+  CHECK_ERROR(
+      matmul()(trial.arguments()),
+      fmt::format("matmul: this product takes a workspace of {} B at a multiple of 16, and is given 0 B",
+                  bytes));
+  p.workspace.bytes -= 1;
+  CHECK_ERROR(matmul()(p), fmt::format("and is given {} B at", bytes - 1));
+  p.workspace.bytes += 1;
+  p.workspace.address += 8;
+  CHECK_ERROR(matmul()(p), fmt::format("is given {} B at {:#x}: set MatmulArguments::workspace", bytes,
+                                       p.workspace.address));
+}
+
+TEST_CASE("a product goes to the caller's stream, with the copies of its operands") {
+  IdleDevice idle;
+  Matmul product(idle);
+  MatmulCase c = sized(64, 64, 64);
+  c.a_lie.offset = c.d_lie.offset = 1;
+  MatmulTrial trial(idle, c);
+  kernels::MatmulArguments p = trial.arguments(product);
+  const int allocations = idle.allocations;
+  product(p);
+  CHECK(idle.streams == std::vector<void*>{nullptr, nullptr, nullptr});
+  idle.streams.clear();
+  p.stream = reinterpret_cast<void*>(0x55);
+  product(p);
+  CHECK(idle.streams == std::vector<void*>(3, reinterpret_cast<void*>(0x55)));
+  CHECK(idle.allocations == allocations);  // the workspace is the caller's
+}
+
+TEST_CASE("sixteen threads multiply with one Matmul, of several products, each for the first time") {
+  MatmulOptions options;
+  options.choose = small_tile;
+  Matmul shared(device(), options);
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (uint64_t i = 0; i < 16; ++i)
+    threads.emplace_back([&, i] {
+      MatmulCase c = sized(40 + 8 * static_cast<int64_t>(i % 3), 64, 64);
+      c.seed = i;
+      if (i % 2) c.a_lie.offset = c.d_lie.offset = 1;
+      MatmulTrial trial(device(), c);
+      wrong += !trial.wrong(trial.run(shared)).empty();
+    });
+  threads.clear();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("stream-K leaves its sums in the workspace, whatever it held, and two launches have two") {
+  MatmulOptions options;
+  options.multiprocessors = 5;
+  options.choose = [](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+    kernels::GemmTile t;
+    t.bm = t.bn = 64;
+    t.consumers = 1;
+    t.stream_k = true;
+    return t;
+  };
+  Matmul product(device(), options);
+  const MatmulCase c = sized(128, 192, 512);
+  MatmulTrial first(device(), c), second(device(), c);
+  CHECK(product.workspace_bytes(first.arguments()) > size_t{5} * 64 * 64 * 4);
+  for (int round = 0; round < 3; ++round) CHECK(first.wrong(first.run(product)) == "");
+  second.poison();
+  // Both are queued before either runs; on a GPU they may run at once.
+  auto a = device().create_stream(), b = device().create_stream();
+  kernels::MatmulArguments p = first.arguments(product), q = second.arguments(product);
+  p.stream = *a, q.stream = *b;
+  device().synchronize();
+  for (int round = 0; round < 10; ++round) product(p), product(q);
+  device().synchronize(*a);
+  device().synchronize(*b);
+  CHECK(first.wrong(first.result()) == "");
+  CHECK(second.wrong(second.result()) == "");
+}
+
+TEST_CASE("a product can be captured, and its graph runs as often as it is launched") {
+  Matmul product(device(), [] {
+    MatmulOptions options;
+    options.choose = small_tile;
+    return options;
+  }());
+  MatmulCase c = sized(70, 40, 72);
+  c.a_lie.offset = 1;
+  MatmulTrial trial(device(), c);
+  kernels::MatmulArguments p = trial.arguments(product);
+  auto graph = device().capture([&](runtime::Stream stream) {
+    p.stream = stream;
+    product(p);
+  });
+  device().synchronize();
+  for (int round = 0; round < 3; ++round) {
+    trial.poison();
+    graph->launch();
+    device().synchronize();
+    CHECK(trial.wrong(trial.result()) == "");
+  }
 }

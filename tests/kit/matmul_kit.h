@@ -150,14 +150,27 @@ class MatmulTrial {
     return p;
   }
 
+  // The same with as much workspace as the product takes, poisoned.
+  kernels::MatmulArguments arguments(kernels::Matmul& matmul) {
+    kernels::MatmulArguments p = arguments();
+    const size_t bytes = matmul.workspace_bytes(p);
+    if (bytes > workspace_.bytes()) workspace_ = runtime::Buffer(device_, bytes);
+    if (bytes == 0) return p;
+    p.workspace = workspace_.part(0, bytes);
+    workspace_.fill(0xff);
+    return p;
+  }
+
   // The bytes of D's buffer after one product on poisoned D.
   std::vector<std::byte> run(kernels::Matmul& matmul) {
     GuardedMatrix& out = case_.in_place ? c_ : d_;
     out.to_device();
-    matmul(arguments());
+    matmul(arguments(matmul));
     device_.synchronize();
-    return out.from_device();
+    return result();
   }
+  std::vector<std::byte> result() const { return (case_.in_place ? c_ : d_).from_device(); }
+  void poison() { (case_.in_place ? c_ : d_).to_device(); }
 
   // What is wrong with what run() gave; "" when nothing is. Takes all processors.
   std::string wrong(const std::vector<std::byte>& got) const {
@@ -222,6 +235,7 @@ class MatmulTrial {
   runtime::Device& device_;
   MatmulCase case_;
   GuardedMatrix a_, b_, c_, d_, bias_;
+  runtime::Buffer workspace_;
 };
 
 inline std::string text(const Lie& lie) {

@@ -29,8 +29,8 @@ struct MockDriver {
   // What it was asked.
   int context_retains = 0, context_releases = 0, stream_synchronizes = 0;
   int streams = 0, events = 0, captured_graphs = 0, graphs = 0;  // alive; graphs that can be launched
-  int libraries = 0;                        // loaded
-  int allocations = 0;                      // alive
+  int libraries = 0;                                             // loaded
+  int allocations = 0;                                           // alive
   int launches = 0, records = 0, encodes = 0;
   int max_dynamic_shared = -1, non_portable = 0;
   ptxbuilder::runtime::cu::LaunchConfig config = {};

@@ -339,18 +339,20 @@ TEST_CASE("an exception out of a group") {
 
 TEST_CASE("sums over CTAs, and the order of tiles") {
   check_cases({
-      {"a stream sum of no CTA",
-       {"stream sum: 64 x 64 sums of 1 warpgroups in 0 CTAs; at least one each"},
+      {"a stream sum of no warpgroup",
+       {"stream sum: 64 x 64 sums of 0 warpgroups; at least one each"},
        [](bool bad) {
          Kernel k("k");
-         HERE StreamSum sum(k, 64, 64, 1, bad ? 0 : 132);
+         auto [memory] = k.params<gptr<f32>>("memory");
+         HERE StreamSum sum(64, 64, bad ? 0 : 1, memory);
          done(k);
        }},
       {"a stream sum of other accumulators",
        {"stream sum: an accumulator of 64 x 128 f32 where 64 x 64 f32 was declared"},
        [](bool bad) {
          Kernel k("k");
-         StreamSum sum(k, 64, 64, 1, 4);
+         auto [memory] = k.params<gptr<f32>>("memory");
+         StreamSum sum(64, 64, 1, memory);
          Accumulator acc(64, bad ? 128 : 64);
          store(acc, RegisterTile<f32>(0, acc.layout()));
          HERE sum.give(acc);
@@ -360,7 +362,8 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
        {"stream sum: an accumulator of 64 x 64 s32 where 64 x 64 f32 was declared"},
        [](bool bad) {
          Kernel k("k");
-         StreamSum sum(k, 64, 64, 1, 4);
+         auto [memory] = k.params<gptr<f32>>("memory");
+         StreamSum sum(64, 64, 1, memory);
          Accumulator acc(64, 64, bad ? DType::s32 : DType::f32);
          if (!bad) store(acc, RegisterTile<f32>(0, acc.layout()));
          HERE sum.take(acc, 1);

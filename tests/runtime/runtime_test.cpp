@@ -585,7 +585,7 @@ TEST_CASE("kernels are read from files, with the file named in errors") {
   write("scale.json", to_json(example()));
   CHECK(LoadedKernel::from_file(device, image).signature() == example());
   write("scale.cubin", "corrupt");
-  CHECK_ERROR(LoadedKernel::from_file(device, image), image + ": corrupt image");
+  CHECK_ERROR(LoadedKernel::from_file(device, image), image + ": corrupt image (runtime_test.cpp:");
   write("scale.json", "{");
   CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.json: not JSON");
   std::filesystem::remove(folder / "scale.json");

@@ -453,7 +453,8 @@ TEST_CASE("slices") {
        {"grid barrier: inside a role"},
        [](bool bad) {
          Kernel k("k");
-         GridBarrier all(k);
+         auto [counter] = k.params<gptr<u32>>("counter");
+         GridBarrier all(counter);
          if (!bad) all.sync();
          k.warpgroups(1, 0, [&](u32) { HERE if (bad) all.sync(); });
          done(k);

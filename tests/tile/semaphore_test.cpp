@@ -52,8 +52,8 @@ Kernel taking(Scope scope) {
 // Rounds of a row of numbers, each of which becomes the sum of its neighbours'.
 Kernel neighbours(uint32_t rounds) {
   Kernel k("neighbours");
-  auto [a, b] = k.params<gptr<u32>, gptr<u32>>("a", "b");
-  GridBarrier all(k);
+  auto [a, b, counter] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("a", "b", "counter");
+  GridBarrier all(counter);
   u32 i = ctaid_y() * nctaid_x() + ctaid_x(), thread = tid_x(), last = nctaid_x() * nctaid_y() - 1;
   u32 left = select(i == 0, last, i - 1), right = select(i == last, u32(0), i + 1);
   gptr<u32> from = a, to = b;
@@ -112,9 +112,12 @@ TEST_CASE("a grid meets, again and again") {
   std::vector<uint32_t> values(kCtas * 128);
   for (uint32_t i = 0; i < values.size(); ++i) values[i] = i * 2654435761u >> 8;
   runtime::Buffer a = runtime::Buffer::of(*running.device, values), b(*running.device, 4 * values.size());
+  runtime::Buffer counter(*running.device, 4);
   b.fill(0xff);
+  counter.fill(0);
   for (runtime::Dim3 grid : {runtime::Dim3{kCtas}, runtime::Dim3{4, 3}}) {
-    kernel.launch({.grid = grid}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32)});
+    kernel.launch({.grid = grid}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32),
+                                   runtime::pointer(counter, DType::u32)});
     running.device->synchronize();
     for (uint32_t round = 0; round < kRounds; ++round) {
       std::vector<uint32_t> next(values.size());
