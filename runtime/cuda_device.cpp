@@ -165,6 +165,7 @@ cu::TensorMapDataType data_type(DType type) {
 
 TensorMap CudaDevice::encode(const TensorMapArguments& a) {
   check(a);
+  const CudaContext::Scope scope(context_, CudaContext::Scope::For::launch);
   TensorMap map;
   const uint64_t no_stride = 0;  // for rank 1: the driver wants an address even where it reads nothing
   const TensorMapRecipe& recipe = a.recipe;

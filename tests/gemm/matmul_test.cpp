@@ -590,3 +590,23 @@ TEST_CASE("a product can be captured, and its graph runs as often as it is launc
     CHECK(trial.wrong(trial.result()) == "");
   }
 }
+
+TEST_CASE("the first call of a product may stand in a capture") {
+  Matmul product(device(), [] {
+    MatmulOptions options;
+    options.choose = small_tile;
+    return options;
+  }());
+  MatmulTrial trial(device(), sized(64, 96, 128));
+  auto graph = device().capture([&](runtime::Stream stream) {
+    kernels::MatmulArguments p = trial.arguments();
+    p.stream = stream;
+    product(p);  // loads its kernel
+  });
+  MatmulTrial larger(device(), sized(300, 200, 100));
+  CHECK(larger.wrong(larger.run(product)) == "");
+  trial.poison();
+  graph->launch();
+  device().synchronize();
+  CHECK(trial.wrong(trial.result()) == "");
+}

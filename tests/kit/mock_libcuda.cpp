@@ -11,6 +11,7 @@ namespace {
 
 MockDriver mock;
 thread_local Context current = nullptr;
+constexpr auto kNoContext = static_cast<Status>(201);  // CUDA_ERROR_INVALID_CONTEXT
 
 // Handles are small numbers: nothing reads through them.
 template <class Handle>
@@ -113,15 +114,17 @@ Status cuCtxGetCurrent(Context* context) {
 Status cuCtxGetDevice(Ordinal* ordinal) {
   const auto number = reinterpret_cast<uintptr_t>(current);
   *ordinal = static_cast<Ordinal>(number >= 100 ? number - 100 : number - 1);
-  return current ? Status::success : static_cast<Status>(201);
+  return current ? Status::success : kNoContext;
 }
 
 Status cuMemGetInfo_v2(size_t* free, size_t* total) {
+  if (!current) return kNoContext;
   *free = 600;
   *total = 1000;
   return Status::success;
 }
 Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
+  if (!current) return kNoContext;
   static auto& all =
       *new std::vector<void*>;  // keeps what a lost context leaves behind in sight of leak checkers
   if (mock.alloc != Status::success) return mock.alloc;
@@ -131,24 +134,29 @@ Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
   return Status::success;
 }
 Status cuMemFree_v2(DevicePtr address) {
+  if (!current) return kNoContext;
   --mock.allocations;
   std::free(reinterpret_cast<void*>(address));
   return Status::success;
 }
 Status cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, size_t bytes, Stream) {
+  if (!current) return kNoContext;
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return Status::success;
 }
 Status cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, size_t bytes, Stream) {
+  if (!current) return kNoContext;
   std::memcpy(to, reinterpret_cast<void*>(from), bytes);
   return Status::success;
 }
 Status cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, Stream) {
+  if (!current) return kNoContext;
   std::memset(reinterpret_cast<void*>(to), value, bytes);
   return Status::success;
 }
 
 Status cuStreamCreate(Stream* stream, unsigned) {
+  if (!current) return kNoContext;
   ++mock.streams;
   *stream = handle<Stream>(2);
   return Status::success;
@@ -158,7 +166,10 @@ Status cuStreamSynchronize(Stream) {
   ++mock.stream_synchronizes;
   return Status::success;
 }
-Status cuStreamWaitEvent(Stream, Event, unsigned) { return Status::success; }
+Status cuStreamWaitEvent(Stream, Event, unsigned) {
+  if (!current) return kNoContext;
+  return Status::success;
+}
 Status cuStreamBeginCapture_v2(Stream, CaptureMode) {
   mock.capturing = true;
   ++mock.captures;
@@ -177,6 +188,7 @@ Status cuGraphInstantiateWithFlags(GraphExec* exec, Graph, unsigned long long) {
 }
 Status cuGraphUpload(GraphExec, Stream) { return Status::success; }
 Status cuGraphLaunch(GraphExec, Stream stream) {
+  if (!current) return kNoContext;
   mock.graph_launches.push_back(stream);
   return Status::success;
 }
@@ -193,10 +205,12 @@ Status cuStreamDestroy_v2(Stream) {
   return Status::success;
 }
 Status cuEventCreate(Event* event, unsigned) {
+  if (!current) return kNoContext;
   *event = handle<Event>(static_cast<uintptr_t>(++mock.events));
   return Status::success;
 }
 Status cuEventRecord(Event, Stream) {
+  if (!current) return kNoContext;
   ++mock.records;
   return Status::success;
 }
@@ -223,6 +237,7 @@ Status cuLibraryGetKernel(Kernel* kernel, Library, const char*) {
   return mock.get_function;
 }
 Status cuKernelGetFunction(Function* function, Kernel) {
+  if (!current) return kNoContext;
   *function = handle<Function>(4);
   return Status::success;
 }
@@ -264,6 +279,7 @@ Status cuKernelGetParamInfo(Kernel, size_t i, size_t* offset, size_t* size) {
   return Status::success;
 }
 Status cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, void**) {
+  if (!current) return kNoContext;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (mock.launch != Status::success) return mock.launch;
@@ -286,6 +302,7 @@ Status cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters,
   return Status::success;
 }
 Status cuOccupancyMaxPotentialClusterSize(int* size, Function, const LaunchConfig*) {
+  if (!current) return kNoContext;
   *size = mock.non_portable ? mock.max_cluster : std::min(mock.max_cluster, 8);
   return Status::success;
 }
@@ -309,6 +326,7 @@ Status cuLinkDestroy(LinkState) { return Status::success; }
 // The map's first bytes are the tensor's address.
 Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void* address, const uint64_t*,
                               const uint64_t*, const uint32_t* box, const uint32_t*, int, int, int, int) {
+  if (!current) return kNoContext;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   ++mock.encodes;
