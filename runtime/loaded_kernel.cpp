@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory_resource>
 
+#include "ptxbuilder/sidecar.h"
 #include "runtime/launch_check.h"
 #include "runtime/tensor_map.h"
 
@@ -81,7 +82,8 @@ LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature s
   }
 }
 
-LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, Where where) {
+LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, const std::string& kernel,
+                                     Where where) {
   namespace fs = std::filesystem;
   CallersLine line(where);
   const fs::path given(path);
@@ -89,8 +91,8 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, Wh
   fs::path name = given;
   if (is_image || given.extension() == ".json") name.replace_extension();
   auto with = [&](const char* extension) { return fs::path(name.string() + extension); };
-  const fs::path sidecar = with(".json"), cubin = with(".cubin"), ptx = with(".ptx");
-  Signature signature = signature_from_json(read_file(sidecar), sidecar.string());
+  const fs::path cubin = with(".cubin"), ptx = with(".ptx");
+  Signature signature = read_sidecar(name.string(), kernel);
   const bool wants_ptx = device.wants_ptx();
   const fs::path image = is_image ? given : !wants_ptx && fs::exists(cubin) ? cubin : ptx;
   if (wants_ptx && image == cubin)

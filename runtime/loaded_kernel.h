@@ -27,8 +27,10 @@ class LoadedKernel {
   LoadedKernel(Device& device, const std::string& image, Signature signature, Where where = Where::here());
 
   // Reads NAME.json and the image beside it: NAME.ptx where the device wants PTX, else NAME.cubin or, without
-  // one, NAME.ptx. `path` is NAME, or one of these files, of which an image is taken as it is.
-  static LoadedKernel from_file(Device& device, const std::string& path, Where where = Where::here());
+  // one, NAME.ptx. `path` is NAME, or one of these files, of which an image is taken as it is. Of an image
+  // with several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
+  static LoadedKernel from_file(Device& device, const std::string& path, const std::string& kernel = "",
+                                Where where = Where::here());
 
   const Signature& signature() const { return signature_; }
 

@@ -16,8 +16,10 @@ namespace ptxbuilder::command {
 
 const char* const launch_file_help =
     R"(FILE.json, in which lists of extents run from the innermost dimension outwards and // begins a comment:
-  "entry": the kernel, where there are several         "dynamic_shared_bytes": 0 unless given
-  "grid", "block", "cluster": a number or a list of up to 3; block and cluster default to what the PTX requires
+  "entry": the kernel, where there are several         "dynamic_shared_bytes": of the launch
+  "grid", "block", "cluster": a number or a list of up to 3
+      What is missing is taken from the sidecar beside the PTX, else block and cluster from what the PTX requires;
+      dynamic_shared_bytes is 0 then.
   "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
       "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
       for all, a list of numbers, or {"file": "raw bytes"}

@@ -63,8 +63,8 @@ struct LaunchFile {
   std::string name;   // of the file
   std::string entry;  // "" for the only one
   runtime::Dim3 grid = {0, 0, 0};
-  std::optional<runtime::Dim3> block, cluster;  // else what the PTX requires
-  uint32_t dynamic_shared_bytes = 0;
+  std::optional<runtime::Dim3> block, cluster;   // else what a sidecar says, or the PTX requires
+  std::optional<uint32_t> dynamic_shared_bytes;  // else what a sidecar says, or 0
   std::vector<LaunchBuffer> buffers;
   std::vector<LaunchParameter> parameters;
   std::vector<LaunchOutput> outputs;

@@ -1,12 +1,14 @@
 // `ptxb sim`: any PTX file on the emulator.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
 #include "kernels/command/simulate.h"
+#include "ptxbuilder/sidecar.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -65,6 +67,8 @@ int run(const Options& o) {
   try {
     SimulateOptions options = o.simulate;
     options.ptx_name = o.ptx;
+    const std::string name = std::filesystem::path(o.ptx).replace_extension().string();
+    options.sidecar = [&](const std::string& kernel) { return find_sidecar(name, kernel); };
     const Simulation s = simulate(ptx, file, options);
     if (!s.right()) outcome = Outcome::wrong_result;
     json["entry"] = s.entry;

@@ -46,14 +46,25 @@ Dim3 agreed(const LaunchFile& file, const char* member, std::optional<Dim3> said
   return said ? *said : required ? *required : Dim3{};
 }
 
+// What a launch file leaves out, by the kernel's sidecar.
+LaunchFile completed(LaunchFile file, const std::optional<Signature>& sidecar) {
+  if (!sidecar) return file;
+  const auto& [x, y, z] = sidecar->cluster;
+  if (!file.block) file.block = Dim3{sidecar->threads, 1, 1};
+  if (!file.cluster) file.cluster = Dim3{x, y, z};
+  if (!file.dynamic_shared_bytes) file.dynamic_shared_bytes = sidecar->dynamic_shared_bytes;
+  if (file.shared.empty()) file.shared = sidecar->shared;
+  return file;
+}
+
 runtime::Launch launch_of(const LaunchFile& file, const Entry& entry) {
   runtime::Launch launch;
   launch.grid = file.grid;
   if (!file.block && !entry.block)
-    refuse(file, "block: it is missing, and the PTX has no .reqntid that would say it");
+    refuse(file, "block: it is missing, and the PTX has neither .reqntid nor a sidecar that would say it");
   launch.block = agreed(file, "block", file.block, entry.block);
   launch.cluster = agreed(file, "cluster", file.cluster, entry.cluster);
-  launch.dynamic_shared_bytes = file.dynamic_shared_bytes;
+  launch.dynamic_shared_bytes = file.dynamic_shared_bytes.value_or(0);
   return launch;
 }
 
@@ -135,17 +146,17 @@ auto of_ptx(const SimulateOptions& options, F f) {
 class Bench {
  public:
   Bench(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options)
-      : file_(file),
-        entry_(of_ptx(options, [&] { return chosen_entry(ptx, file); })),
-        launch_(launch_of(file, entry_)),
+      : entry_(of_ptx(options, [&] { return chosen_entry(ptx, file); })),
+        file_(completed(file, options.sidecar ? options.sidecar(entry_.name) : std::nullopt)),
+        launch_(launch_of(file_, entry_)),
         device_(runtime::open_emulator(options.emulator)) {
-    check_parameters(file, entry_);
+    check_parameters(file_, entry_);
     Signature signature;
     signature.kernel = entry_.name;
     signature.threads = launch_.block.x * launch_.block.y * launch_.block.z;
     signature.cluster = {launch_.cluster.x, launch_.cluster.y, launch_.cluster.z};
-    signature.dynamic_shared_bytes = file.dynamic_shared_bytes;
-    signature.shared = file.shared;
+    signature.dynamic_shared_bytes = launch_.dynamic_shared_bytes;
+    signature.shared = file_.shared;
     program_ = of_ptx(options, [&] { return device_->load(ptx, signature); });
     for (size_t i = 0; i < file.buffers.size(); ++i) {
       const LaunchBuffer& b = file.buffers[i];
@@ -200,8 +211,8 @@ class Bench {
     return bytes;
   }
 
-  const LaunchFile& file_;
   Entry entry_;
+  LaunchFile file_;
   runtime::Launch launch_;
   std::unique_ptr<runtime::Emulator> device_;
   std::unique_ptr<runtime::Program> program_;

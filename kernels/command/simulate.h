@@ -11,7 +11,9 @@
 namespace ptxbuilder::command {
 
 struct SimulateOptions {
-  std::string ptx_name = {};          // of the PTX text, for what is wrong in it
+  std::string ptx_name = {};  // of the PTX text, for what is wrong in it
+  // The sidecar of a kernel, for what the launch file leaves out; may be empty, and find nothing.
+  std::function<std::optional<Signature>(const std::string& kernel)> sidecar = {};
   runtime::EmulatorOptions emulator;  // its seed is that of the first schedule and of the random buffers
   int schedules = 1;
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);

@@ -136,7 +136,8 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
        "", "launch.json: parameters: 3 are given, 'add' takes 4; the next is 'rest'"},
       {"\"scalar\": \"s32\"", "\"scalar\": \"s64\"",
        "launch.json: parameters[2]: it has 8 B, the parameter 'add' of the PTX has 4 B"},
-      {", \"block\": [4, 2]", "", "launch.json: block: it is missing, and the PTX has no .reqntid"},
+      {", \"block\": [4, 2]", "",
+       "launch.json: block: it is missing, and the PTX has neither .reqntid nor a sidecar"},
   };
   CHECK_NOTHROW(run(good));
   for (const Case& c : cases) {
