@@ -54,4 +54,19 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
 std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options = {},
                          Where where = Where::here());
 
+// The kernels of a module in their order, each with what a launch must know of it, or why that is not known.
+// Nothing is guessed:
+// - threads: nvvm.reqntid, else nvvm.maxntid, along x alone. Cluster: nvvm.cluster_dim, none without.
+// - parameters: i1 to i64, which are u8 to u64, half, bfloat, float, double, and pointers, to global memory
+//   in bytes (u8), by the names of the arguments or arg0, arg1, ...
+// - shared memory: the module's variables that kernel or device functions use. If one of them is a
+//   declaration, the launch chooses its size, and the signature is not known.
+// - what a Kernel on the function knew (tile/kernel.h), such as tensor maps and dynamic shared memory, is in
+//   the function's metadata !ptxbuilder.signature since finish(), and stays there when a module is written
+//   and read.
+// The least .version of target and rows is the signature's, unless the options say it. Throws Error for rows
+// that need a higher target or .version than the options name.
+std::vector<ModuleKernel> signatures_of(const llvm::Module& module, const ModuleOptions& options = {},
+                                        Where where = Where::here());
+
 }  // namespace ptxbuilder

@@ -29,6 +29,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "ptxbuilder/ir/kernel_function.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/llvm.h"
 
@@ -244,8 +245,9 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
       throw Error(fmt::format("{}: it calls {}, which {} does not have", name, f.getName().str(), found));
 }
 
-// Of a module that is this call's own.
-std::string ptx_of(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
+// What a module is compiled for: the options' target, and their .version or the least that serves.
+std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
+                                                      const ModuleOptions& options) {
   const isa::Target& target = isa::target(options.target);
   if (const auto needed = static_cast<isa::Sm>(module_flag(module, kSmFlag));
       static_cast<int>(needed) != 0 && !isa::runs_on(needed, target.sm))
@@ -255,11 +257,30 @@ std::string ptx_of(llvm::Module& module, const std::string& name, const ModuleOp
   if (options.ptx_version != 0 && options.ptx_version < least)
     throw Error(fmt::format("{}: .version {} is wanted, but target and instructions need {}", name,
                             isa::version_text(options.ptx_version), isa::version_text(least)));
-  const int version = options.ptx_version != 0 ? options.ptx_version : least;
-  auto machine = machine_for(target.name, version);
+  return {&target, options.ptx_version != 0 ? options.ptx_version : least};
+}
+
+std::vector<ModuleKernel> kernels_of(const llvm::Module& module, const llvm::DataLayout& layout,
+                                     const isa::Target& target, int version) {
+  std::vector<ModuleKernel> kernels;
+  for (const llvm::Function& f : module) {
+    if (f.isDeclaration() || !is_entry(f)) continue;
+    std::optional<Signature>& signature = kernels.emplace_back(describe_kernel(f, layout)).signature;
+    if (!signature) continue;
+    signature->target = std::string(target.name);
+    signature->ptx_version = version;
+  }
+  return kernels;
+}
+
+// Of a module that is this call's own.
+ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
+  const auto [target, version] = target_and_version(module, name, options);
+  auto machine = machine_for(target->name, version);
   const auto features = machine->getMCSubtargetInfo()->getAllProcessorFeatures();
-  if (std::none_of(features.begin(), features.end(),
-                   [&](const llvm::SubtargetFeatureKV& f) { return f.Key == fmt::format("ptx{}", version); }))
+  if (std::none_of(features.begin(), features.end(), [version = version](const llvm::SubtargetFeatureKV& f) {
+        return f.Key == fmt::format("ptx{}", version);
+      }))
     throw Error(fmt::format("{}: this LLVM has no .version {}", name, isa::version_text(version)));
   adopt(module, *machine, name);
   Diagnostics diagnostics(module.getContext());
@@ -267,10 +288,27 @@ std::string ptx_of(llvm::Module& module, const std::string& name, const ModuleOp
   llvm::raw_string_ostream out(refused);
   if (llvm::verifyModule(module, &out))
     throw Error(fmt::format("{}: LLVM refuses the module: {}", name, refused));
+  ModulePtx result{.ptx = {}, .kernels = kernels_of(module, module.getDataLayout(), *target, version)};
   link_libdevice(module, options.libdevice, name);
-  std::string text = print_ptx(*machine, module);
+  result.ptx = print_ptx(*machine, module);
   diagnostics.check(name);
-  return text;
+  return result;
+}
+
+// Several texts as one, each behind its length.
+std::string joined(const std::vector<std::string>& parts) {
+  std::string all;
+  for (const std::string& part : parts) all += fmt::format("{}:", part.size()) + part;
+  return all;
+}
+std::vector<std::string> parted(std::string_view all) {
+  std::vector<std::string> parts;
+  while (!all.empty()) {
+    const size_t colon = all.find(':'), size = std::stoull(std::string(all.substr(0, colon)));
+    parts.emplace_back(all.substr(colon + 1, size));
+    all.remove_prefix(colon + 1 + size);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -295,13 +333,21 @@ std::string generate_ptx(const llvm::Module& module, const ModuleOptions& option
   CallersLine line(where);
   const std::string name = module.getName().str();
   return in_child(name, options.time_limit,
-                  [&] { return ptx_of(*llvm::CloneModule(module), name, options); });
+                  [&] { return compiled(*llvm::CloneModule(module), name, options).ptx; });
 }
 
-std::string ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options,
-                      Where where) {
+std::vector<ModuleKernel> signatures_of(const llvm::Module& module, const ModuleOptions& options,
+                                        Where where) {
   CallersLine line(where);
-  return in_child(name, options.time_limit, [&] {
+  const auto [target, version] = target_and_version(module, module.getName().str(), options);
+  if (!module.getDataLayoutStr().empty()) return kernels_of(module, module.getDataLayout(), *target, version);
+  std::shared_lock inside(inside_llvm());
+  return kernels_of(module, machine_for(target->name, version)->createDataLayout(), *target, version);
+}
+
+ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options, Where where) {
+  CallersLine line(where);
+  const std::vector<std::string> parts = parted(in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;
     const llvm::MemoryBufferRef buffer(llvm::StringRef(ir.data(), ir.size()), name);
@@ -311,8 +357,20 @@ std::string ptx_of_ir(std::string_view ir, const std::string& name, const Module
                                                         problem.getColumnNo() + 1, problem.getMessage().str(),
                                                         problem.getLineContents().str())
                                           : fmt::format("{}: {}", name, problem.getMessage().str()));
-    return ptx_of(*module, name, options);
-  });
+    const ModulePtx result = compiled(*module, name, options);
+    std::vector<std::string> found = {result.ptx};
+    for (const ModuleKernel& k : result.kernels)
+      found.insert(found.end(), {k.name, k.signature ? to_json(*k.signature) : "", k.why_unknown});
+    return joined(found);
+  }));
+  ModulePtx result{.ptx = parts[0], .kernels = {}};
+  for (size_t i = 1; i < parts.size(); i += 3) {
+    ModuleKernel& k = result.kernels.emplace_back();
+    k.name = parts[i];
+    if (!parts[i + 1].empty()) k.signature = signature_from_json(parts[i + 1], name);
+    k.why_unknown = parts[i + 2];
+  }
+  return result;
 }
 
 std::string llvm_version() { return LLVM_VERSION_STRING; }

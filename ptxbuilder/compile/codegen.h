@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ptxbuilder/ir/builder.h"
+#include "ptxbuilder/sidecar.h"
 
 namespace ptxbuilder {
 
@@ -25,10 +26,17 @@ struct ModuleOptions {
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
-// The PTX of a module in LLVM's IR, text (.ll) or bitcode; `name` is what errors call it. Throws Error: with
-// line and column for text that does not parse, and as generate_ptx(llvm::Module&) of ptxbuilder/llvm.h does.
-std::string ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
-                      Where where = Where::here());
+// What a module becomes: PTX, and its kernels in their order, with the signatures that are known.
+struct ModulePtx {
+  std::string ptx;
+  std::vector<ModuleKernel> kernels;
+};
+
+// Of a module in LLVM's IR, text (.ll) or bitcode; `name` is what errors call it. Throws Error: with line and
+// column for text that does not parse, and as generate_ptx(llvm::Module&) of ptxbuilder/llvm.h does. The
+// signatures are those of signatures_of(), there too.
+ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
+                    Where where = Where::here());
 
 // "22.1.8"
 std::string llvm_version();

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "ptxbuilder/compile/codegen.h"
+#include "ptxbuilder/llvm.h"
 
 namespace ptxbuilder {
 namespace {
@@ -17,10 +17,36 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-void write_file(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream out(path, std::ios::binary);
-  out << content;
-  if (!out.flush()) throw Error(fmt::format("{}: cannot be written", path.string()));
+// Files in a folder, which it makes if need be.
+class Writer {
+ public:
+  explicit Writer(const std::string& folder) : folder_(folder) {
+    std::error_code problem;
+    std::filesystem::create_directories(folder_, problem);
+    if (problem) throw Error(fmt::format("{}: the folder cannot be made: {}", folder, problem.message()));
+  }
+
+  void write(const std::string& name, const std::string& content) {
+    if (content.empty()) return;
+    const std::string path = (folder_ / name).string();
+    std::ofstream out(path, std::ios::binary);
+    out << content;
+    if (!out.flush()) throw Error(fmt::format("{}: cannot be written", path));
+    written.push_back(path);
+  }
+
+  std::vector<std::string> written;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// What ptxas said of one entry, and of the device functions that it may call.
+void fill_in(Signature& signature, Notes notes) {
+  std::erase_if(notes.functions, [&](const FunctionUse& f) { return f.entry && f.name != signature.kernel; });
+  signature.registers = notes.registers();
+  signature.spill_bytes = notes.spill_bytes();
+  signature.stack_bytes = notes.stack_bytes();
 }
 
 }  // namespace
@@ -49,11 +75,34 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   start = std::chrono::steady_clock::now();
   result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, builder.waivers()});
   result.cubin = result.assembled.cubin;
-  result.signature.registers = result.assembled.registers;
-  result.signature.spill_bytes = result.assembled.spill_bytes;
-  result.signature.stack_bytes = result.assembled.stack_bytes;
+  fill_in(result.signature, result.assembled.notes);
   result.milliseconds.cubin = milliseconds_since(start);
   return result;
+}
+
+CompiledModule Compiler::assembled(ModulePtx generated, const std::vector<std::string>& waived) const {
+  CompiledModule result;
+  result.ptx = std::move(generated.ptx);
+  result.kernels = std::move(generated.kernels);
+  if (!ptxas_) return result;
+  result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, waived});
+  result.cubin = result.assembled.cubin;
+  for (ModuleKernel& k : result.kernels)
+    if (k.signature) fill_in(*k.signature, result.assembled.notes);
+  return result;
+}
+
+CompiledModule Compiler::compile_ir(std::string_view ir, const std::string& name,
+                                    const ModuleOptions& options, const std::vector<std::string>& waived,
+                                    Where where) const {
+  CallersLine line(where);
+  return assembled(ptx_of_ir(ir, name, options), waived);
+}
+
+CompiledModule Compiler::compile(const llvm::Module& module, const ModuleOptions& options,
+                                 const std::vector<std::string>& waived, Where where) const {
+  CallersLine line(where);
+  return assembled({generate_ptx(module, options), signatures_of(module, options)}, waived);
 }
 
 std::vector<Compiled> Compiler::compile_all(const std::vector<std::function<Kernel()>>& builders,
@@ -81,22 +130,35 @@ std::vector<Compiled> Compiler::compile_all(const std::vector<std::function<Kern
 }
 
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder) {
+  Writer files(folder);
+  const std::string& name = compiled.signature.kernel;
+  files.write(name + ".ll", compiled.ir);
+  files.write(name + ".ptx", compiled.ptx);
+  files.write(name + ".cubin", compiled.cubin);
+  files.write(name + ".json", to_json(compiled.signature));
+  return files.written;
+}
+
+std::vector<std::string> write_files(const CompiledModule& compiled, const std::string& name,
+                                     const std::string& folder) {
   namespace fs = std::filesystem;
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  if (problem) throw Error(fmt::format("{}: the folder cannot be made: {}", folder, problem.message()));
-  std::vector<std::string> written;
-  auto write = [&](const char* extension, const std::string& content) {
-    if (content.empty()) return;
-    fs::path path = fs::path(folder) / (compiled.signature.kernel + extension);
-    write_file(path, content);
-    written.push_back(path.string());
-  };
-  write(".ll", compiled.ir);
-  write(".ptx", compiled.ptx);
-  write(".cubin", compiled.cubin);
-  write(".json", to_json(compiled.signature));
-  return written;
+  const std::string path = (fs::path(folder) / name).string();
+  const bool one = compiled.kernels.size() == 1;
+  std::vector<std::string> before = {sidecar_path(path)};
+  for (const ModuleKernel& k : compiled.kernels) before.push_back(sidecar_path(path, k.name));
+  for (const std::string& file : before)
+    if (fs::exists(file) && !is_sidecar(file))
+      throw Error(
+          fmt::format("{}: is no sidecar, but is where one would be written; move it, or choose "
+                      "another folder",
+                      file));
+  Writer files(folder);
+  for (const std::string& file : before) fs::remove(file);
+  files.write(name + ".ptx", compiled.ptx);
+  files.write(name + ".cubin", compiled.cubin);
+  for (const ModuleKernel& k : compiled.kernels)
+    if (k.signature) files.write(sidecar_path(name, one ? "" : k.name), to_json(*k.signature));
+  return files.written;
 }
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// The whole way from a kernel to what is launched: PTX, a cubin, and the sidecar NAME.json.
+// The whole way from a kernel, or a module, to what is launched: PTX, a cubin, and sidecars.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,12 @@
 #include <vector>
 
 #include "ptxbuilder/compile/assemble.h"
+#include "ptxbuilder/compile/codegen.h"
 #include "ptxbuilder/tile/kernel.h"
+
+namespace llvm {
+class Module;
+}
 
 namespace ptxbuilder {
 
@@ -33,6 +38,14 @@ struct Compiled {
   } milliseconds;
 };
 
+// A module that others wrote.
+struct CompiledModule {
+  std::string ptx;
+  std::string cubin;                  // empty when not assembled
+  std::vector<ModuleKernel> kernels;  // with what ptxas said, where a signature is known
+  Assembled assembled;
+};
+
 // Holds the tools for compiling, which are found once. Many threads may use it at once.
 class Compiler {
  public:
@@ -42,6 +55,14 @@ class Compiler {
   // Finishes the kernel. Throws Error from its checks, from LLVM, and from ptxas, whose advisories, spills
   // and stack are errors unless the kernel waives them.
   Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
+
+  // A module of somebody else's, in LLVM's IR; `name` is what errors call it. Throws Error as ptx_of_ir()
+  // does, and from ptxas as above, unless `waived` names it.
+  CompiledModule compile_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
+                            const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
+  // The same of a module in memory, which stays as it is; its kernels are those of signatures_of().
+  CompiledModule compile(const llvm::Module& module, const ModuleOptions& options = {},
+                         const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
 
   // Builds and compiles on `threads` threads (0: as many as the machine has). The results are in the order
   // of the builders. Throws one Error that lists every failure.
@@ -55,6 +76,8 @@ class Compiler {
   Cache* cache() const { return cache_.get(); }
 
  private:
+  CompiledModule assembled(ModulePtx generated, const std::vector<std::string>& waived) const;
+
   CompilerOptions options_;
   std::unique_ptr<Cache> cache_;
   std::optional<Ptxas> ptxas_;
@@ -64,5 +87,11 @@ class Compiler {
 // Writes NAME.ptx and NAME.json, and NAME.cubin and NAME.ll if there are such, into a folder, which it
 // makes if need be. Returns the names of the files. Throws Error when one cannot be written.
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder);
+
+// The same of a module: NAME.ptx, NAME.cubin, and the sidecars that are known, under the names of
+// ptxbuilder/sidecar.h. Removes the module's sidecars of before that are known no longer. Throws Error also
+// where a file that is no sidecar has such a name.
+std::vector<std::string> write_files(const CompiledModule& compiled, const std::string& name,
+                                     const std::string& folder);
 
 }  // namespace ptxbuilder

@@ -7,6 +7,7 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
+#include "ptxbuilder/ir/kernel_function.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/isa/hopper.h"
 
@@ -521,9 +522,11 @@ void Builder::State::finish() {
     if (!function->hasFnAttribute(key)) function->addFnAttr(key, value);
   };
   if (is_kernel) {
+    if (is_hosted()) leave_signature(*function, signature);
     // minctasm beside maxntid: without a bound on CTAs ptxas cannot tell the registers at entry and ignores
     // setmaxnreg.
-    add_attribute(kThreadsAttribute, std::to_string(signature.threads));
+    if (thread_extents(*function).empty())
+      add_attribute(kThreadsAttribute, std::to_string(signature.threads));
     add_attribute("nvvm.minctasm", "1");
     if (signature.cluster != std::array<uint32_t, 3>{1, 1, 1})
       add_attribute(kClusterAttribute, fmt::format("{}", fmt::join(signature.cluster, ",")));

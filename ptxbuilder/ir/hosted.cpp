@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
+#include "ptxbuilder/ir/kernel_function.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/isa/hopper.h"
 
@@ -15,47 +14,9 @@ namespace {
 // On a function that has a Builder, or had one.
 constexpr const char* kAttribute = "ptxbuilder";
 
-// The numbers of an attribute such as "128,1,1"; empty where the function has none.
-std::vector<uint32_t> numbers_of(const llvm::Function& function, const char* attribute) {
-  std::vector<uint32_t> numbers;
-  llvm::StringRef text = function.getFnAttribute(attribute).getValueAsString();
-  while (!text.empty()) {
-    uint32_t number = 0;
-    if (text.consumeInteger(10, number)) break;
-    numbers.push_back(number);
-    text.consume_front(",");
-  }
-  return numbers;
-}
-
-uint32_t product(const std::vector<uint32_t>& numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), 1u, std::multiplies<>());
-}
-
 llvm::StringRef target_of(const llvm::Function& function, const BuilderOptions& options) {
   const llvm::Attribute cpu = function.getFnAttribute("target-cpu");
   return cpu.isValid() ? cpu.getValueAsString() : llvm::StringRef(options.target);
-}
-
-// The functions whose instructions use a value, also by way of constants.
-void find_users(const llvm::Value& value, std::vector<const llvm::Function*>& users) {
-  for (const llvm::User* user : value.users())
-    if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(user))
-      users.push_back(instruction->getFunction());
-    else
-      find_users(*user, users);
-}
-
-bool is_entry(const llvm::Function& function) {
-  return function.getCallingConv() == llvm::CallingConv::PTX_Kernel;
-}
-
-// Whether code of a kernel, or a device function that it may call, uses a variable.
-bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable) {
-  std::vector<const llvm::Function*> users;
-  find_users(variable, users);
-  return std::any_of(users.begin(), users.end(),
-                     [&](const llvm::Function* f) { return f == &kernel || !is_entry(*f); });
 }
 
 }  // namespace
@@ -73,9 +34,8 @@ Builder::State::State(llvm::Function& function, const BuilderOptions& options, W
   signature.kernel = function.getName().str();
   signature.target = std::string(target.name);
   signature.ptx_version = target.ptx_version;
-  if (const auto numbers = numbers_of(function, kThreadsAttribute); !numbers.empty())
-    signature.threads = product(numbers);
-  const auto numbers = numbers_of(function, kClusterAttribute);
+  if (const auto extents = thread_extents(function); !extents.empty()) signature.threads = product(extents);
+  const auto numbers = cluster_extents(function);
   std::copy_n(numbers.begin(), std::min<size_t>(numbers.size(), 3), signature.cluster.begin());
   subprogram = options.line_info ? function.getSubprogram() : nullptr;
   if (subprogram) debug = std::make_unique<llvm::DIBuilder>(*module, true, subprogram->getUnit());
@@ -99,7 +59,7 @@ Builder::Builder(llvm::Function& function, BuilderOptions options, Where where) 
     throw Error(fmt::format("{}: the function has no entry block; begin it, then make the Kernel", name));
   if (is_entry(function) && !function.getReturnType()->isVoidTy())
     throw Error(fmt::format("{}: a kernel returns nothing; make the function's type void", name));
-  if (const auto n = numbers_of(function, kThreadsAttribute); n.size() > 1 && product(n) != n[0])
+  if (const auto n = thread_extents(function); n.size() > 1 && product(n) != n[0])
     throw Error(
         fmt::format("{}: its CTAs have {} threads, but the library counts them along x alone; launch "
                     "{}",
@@ -209,10 +169,10 @@ void Builder::State::check_host() {
                             signature.kernel, attribute,
                             std::string_view(function->getFnAttribute(attribute).getValueAsString()), ours));
   };
-  const auto threads = numbers_of(*function, kThreadsAttribute);
+  const auto threads = thread_extents(*function);
   if (!threads.empty() && product(threads) != signature.threads)
-    disagree(kThreadsAttribute, fmt::format("{} threads", signature.threads));
-  auto cluster = numbers_of(*function, kClusterAttribute);
+    disagree(thread_attribute(*function), fmt::format("{} threads", signature.threads));
+  auto cluster = cluster_extents(*function);
   cluster.resize(cluster.empty() ? 0 : 3, 1);
   if (!cluster.empty() && !std::equal(cluster.begin(), cluster.end(), signature.cluster.begin()))
     disagree(kClusterAttribute, fmt::format("{}", fmt::join(signature.cluster, ",")));
@@ -222,25 +182,20 @@ void Builder::State::check_host() {
 // Dynamic shared memory begins at one address for all who declare it, and the module's own variables lie
 // before it.
 void Builder::State::check_shared() {
-  uint64_t before = 0;
-  for (const llvm::GlobalVariable& variable : module->globals()) {
-    if (variable.getAddressSpace() != kSharedSpace || &variable == shared || !may_use(*function, variable))
-      continue;
-    if (!variable.isDeclaration())
-      before += module->getDataLayout().getTypeAllocSize(variable.getValueType());
-    else if (shared)
+  const SharedUse use = shared_use(*function, module->getDataLayout());
+  for (const llvm::GlobalVariable* variable : use.dynamic)
+    if (shared && variable != shared)
       throw Error(begun, fmt::format("{}: the module's '{}' and the kernel's own shared memory of {} bytes "
                                      "are both dynamic, so they begin at the same address; give '{}' a size, "
                                      "or let a tile of the kernel stand for it",
-                                     signature.kernel, std::string_view(variable.getName()),
-                                     signature.dynamic_shared_bytes, std::string_view(variable.getName())));
-  }
-  signature.static_shared_bytes = static_cast<uint32_t>(before);
-  if (before + signature.dynamic_shared_bytes > hopper::shared_bytes)
-    throw Error(begun,
-                fmt::format("{}: the module's variables take {} bytes of shared memory and the kernel "
-                            "{}, but a CTA may have {}",
-                            signature.kernel, before, signature.dynamic_shared_bytes, hopper::shared_bytes));
+                                     signature.kernel, std::string_view(variable->getName()),
+                                     signature.dynamic_shared_bytes, std::string_view(variable->getName())));
+  signature.static_shared_bytes = static_cast<uint32_t>(use.static_bytes);
+  if (use.static_bytes + signature.dynamic_shared_bytes > hopper::shared_bytes)
+    throw Error(begun, fmt::format("{}: the module's variables take {} bytes of shared memory and the kernel "
+                                   "{}, but a CTA may have {}",
+                                   signature.kernel, use.static_bytes, signature.dynamic_shared_bytes,
+                                   hopper::shared_bytes));
 }
 
 }  // namespace ptxbuilder

@@ -2,9 +2,12 @@
 // ones.
 #include <unistd.h>
 
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "command_kit.h"
 #include "options.h"
@@ -128,6 +131,84 @@ TEST_CASE("compile: a module of LLVM's IR from a file or standard input") {
   CHECK(contains(refused, "bad.ll:2:20: '%p' defined with type 'ptr' but expected 'i32'"));
   CHECK(run("ptxb compile").code == 2);
   CHECK(contains(run("ptxb compile nowhere.ll"), "nowhere.ll: cannot be read"));
+}
+
+TEST_CASE("compile: what it writes runs by sim, and what has no sidecar is said") {
+  Folder folder;
+  auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
+  const std::string attributes = "attributes #0 = { \"nvvm.maxntid\"=\"64\" }\n";
+  const std::string kernel = R"(
+@tile = external addrspace(3) global [0 x i8], align 16
+define ptx_kernel void @saxpy(ptr %d, ptr addrspace(1) %x, float %a, i32 %n) #0 {
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %inside = icmp slt i32 %tid, %n
+  br i1 %inside, label %then, label %end
+then:
+  %from = getelementptr float, ptr addrspace(1) %x, i32 %tid
+  %to = getelementptr float, ptr %d, i32 %tid
+  %v = load float, ptr addrspace(1) %from
+  %product = fmul float %a, %v
+  store float %product, ptr %to
+  br label %end
+end:
+  ret void
+}
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+)";
+  const std::string other = "define ptx_kernel void @other(ptr byval([16 x i8]) %s) #0 {\n  ret void\n}\n";
+  write("saxpy.ll", kernel + attributes);
+  write("two.ll", kernel + other + attributes);
+  write("threads.ll", kernel + "attributes #0 = { nounwind }\n");
+  const std::string out = folder.str("out");
+  Ran one = run(fmt::format("ptxb compile {} --ptx -o {}", folder.str("saxpy.ll"), out));
+  CHECK(one.code == 0);
+  CHECK(one.output == fmt::format("wrote {0}/saxpy.ptx\nwrote {0}/saxpy.json\n", out));
+  Ran two = run(fmt::format("ptxb compile {} --ptx -o {}", folder.str("two.ll"), out));
+  CHECK(two.code == 0);
+  CHECK(fs::exists(out + "/two.saxpy.json"));
+  CHECK_FALSE(fs::exists(out + "/two.other.json"));
+  CHECK(contains(two, "two.ll: no sidecar of the kernel 'other': parameter 0 's' is [16 x i8] byval"));
+  Ran none = run(fmt::format("ptxb compile {} --ptx --json -o {}", folder.str("threads.ll"), out));
+  CHECK(none.code == 0);
+  auto json = nlohmann::json::parse(none.output);
+  CHECK(json["files"].size() == 1);
+  CHECK(json["no_sidecar"][0]["kernel"] == "saxpy");
+  CHECK(json["no_sidecar"][0]["why"].get<std::string>().starts_with("its number of threads is not known"));
+
+  // Fresh data, and right = 2 x where n lets it; the rest keeps its poison, which is no number.
+  std::mt19937 engine(std::random_device{}());
+  std::normal_distribution<float> normal;
+  std::vector<float> x(64), right(64);
+  std::memset(right.data(), 0xff, 4 * right.size());
+  for (size_t i = 0; i < 64; ++i) {
+    x[i] = normal(engine);
+    if (i < 50) right[i] = 2 * x[i];
+  }
+  for (auto [name, values] : {std::pair("x.bin", &x), std::pair("right.bin", &right)})
+    write(name, std::string(reinterpret_cast<const char*>(values->data()), 4 * values->size()));
+  const std::string launch = R"({"entry": "saxpy", "grid": 1, "buffers": [
+      {"name": "d", "dtype": "f32", "shape": [64], "init": "poison"},
+      {"name": "x", "dtype": "f32", "shape": [64], "init": {"file": "x.bin"}}],
+    "parameters": [{"pointer": "d"}, {"pointer": "x"}, {"scalar": "f32", "value": 2}, {"scalar": "s32", "value": 50}],
+    "outputs": [{"buffer": "d", "equals": {"file": "right.bin"}}])";
+  write("launch.json", launch + "}");
+  auto sim = [&](const char* name) {
+    return run(fmt::format("ptxb sim {}/{} --launch {} --seeds 3", out, name, folder.str("launch.json")));
+  };
+  CHECK(contains(sim("saxpy.ptx"), "d: all 64 elements are right"));  // 64 threads, as the sidecar says
+  CHECK(contains(sim("two.ptx"), "d: all 64 elements are right"));
+  CHECK(contains(sim("threads.ptx"), "block: it is missing, and the PTX has neither .reqntid nor a sidecar"));
+  write("launch.json", launch + R"(, "block": 32})");  // the launch file goes before the sidecar
+  CHECK(contains(sim("saxpy.ptx"), "d: WRONG, 18 of 64 elements"));
+  write("launch.json", launch + "}");
+  fs::remove(out + "/saxpy.json");
+  CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
+
+  write("out/saxpy.json", launch + "}");  // a launch file beside the PTX is not read as a sidecar, and stays
+  CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
+  Ran refused = run(fmt::format("ptxb compile {} --ptx -o {}", folder.str("saxpy.ll"), out));
+  CHECK(refused.code == 1);
+  CHECK(contains(refused, "saxpy.json: is no sidecar, but is where one would be written; move it"));
 }
 
 TEST_CASE("an unknown device is refused") {

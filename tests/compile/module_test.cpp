@@ -2,11 +2,18 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <random>
 #include <thread>
 
+#include "folder_kit.h"
 #include "library_kit.h"
 #include "options.h"
+#include "ptxas_kit.h"
+#include "ptxbuilder/compile/compile.h"
 #include "runtime/emulator/emulator.h"
+#include "runtime/loaded_kernel.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -73,7 +80,7 @@ std::vector<float> run(const std::string& ptx, const char* kernel, std::vector<f
 }  // namespace
 
 TEST_CASE("a module of LLVM's IR becomes PTX and runs") {
-  const std::string ptx = ptx_of_ir(saxpy, "saxpy.ll");
+  const std::string ptx = ptx_of_ir(saxpy, "saxpy.ll").ptx;
   CHECK(contains(ptx, ".target sm_90a"));
   CHECK(contains(ptx, ".visible .entry saxpy("));
   std::vector<float> d(32), x(32), wanted(32);
@@ -83,13 +90,13 @@ TEST_CASE("a module of LLVM's IR becomes PTX and runs") {
     wanted[i] = i < 20 ? 2 * x[i] + d[i] : d[i];
   }
   CHECK(run(ptx, "saxpy", d, x, 2.0f, int32_t{20}) == wanted);
-  CHECK(contains(ptx_of_ir(saxpy, "saxpy.ll", {.target = "sm_80", .ptx_version = 72}),
+  CHECK(contains(ptx_of_ir(saxpy, "saxpy.ll", {.target = "sm_80", .ptx_version = 72}).ptx,
                  ".version 7.2\n.target sm_80"));
 }
 
 TEST_CASE("functions of libdevice are linked") {
   std::string ptx;
-  const std::string text = error_of([&] { ptx = ptx_of_ir(exponential, "exponential.ll"); });
+  const std::string text = error_of([&] { ptx = ptx_of_ir(exponential, "exponential.ll").ptx; });
   if (contains(text, "no libdevice.10.bc is in CUDA_PATH or /usr/local/cuda"))
     return skip("no CUDA toolkit with libdevice.10.bc");
   REQUIRE_MESSAGE(text.empty(), text);
@@ -172,14 +179,14 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
 }
 
 TEST_CASE("modules and kernels compile side by side") {
-  const std::string wanted = ptx_of_ir(saxpy, "saxpy.ll");
+  const std::string wanted = ptx_of_ir(saxpy, "saxpy.ll").ptx;
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < 25; ++i) {
         if (t % 2 == 0) {
-          wrong += ptx_of_ir(saxpy, "saxpy.ll") != wanted;
+          wrong += ptx_of_ir(saxpy, "saxpy.ll").ptx != wanted;
           continue;
         }
         Kernel k("k", {.line_info = false});
@@ -190,4 +197,284 @@ TEST_CASE("modules and kernels compile side by side") {
     });
   for (std::thread& t : threads) t.join();
   CHECK(wrong == 0);
+}
+
+namespace {
+
+// scaled[i] = a * x[i]; out[i] = x[i] + y[i] for i < n, by way of shared memory; and nothing.
+const std::string three_kernels = R"(
+@tile = internal addrspace(3) global [64 x float] undef, align 16
+define ptx_kernel void @scale(ptr %scaled, ptr addrspace(1) %x, float %a) #0 {
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %from = getelementptr float, ptr addrspace(1) %x, i32 %tid
+  %to = getelementptr float, ptr %scaled, i32 %tid
+  %v = load float, ptr addrspace(1) %from
+  %product = fmul float %a, %v
+  store float %product, ptr %to
+  ret void
+}
+define ptx_kernel void @add(ptr addrspace(1), ptr addrspace(1), ptr addrspace(1), i32 %n) #1 {
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %px = getelementptr float, ptr addrspace(1) %1, i32 %tid
+  %py = getelementptr float, ptr addrspace(1) %2, i32 %tid
+  %po = getelementptr float, ptr addrspace(1) %0, i32 %tid
+  %place = getelementptr float, ptr addrspace(3) @tile, i32 %tid
+  %x = load float, ptr addrspace(1) %px
+  store volatile float %x, ptr addrspace(3) %place
+  %inside = icmp ult i32 %tid, %n
+  br i1 %inside, label %then, label %end
+then:
+  %again = load volatile float, ptr addrspace(3) %place
+  %y = load float, ptr addrspace(1) %py
+  %sum = fadd float %again, %y
+  store float %sum, ptr addrspace(1) %po
+  br label %end
+end:
+  ret void
+}
+define ptx_kernel void @nothing() #0 {
+  ret void
+}
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+attributes #0 = { "nvvm.maxntid"="64" }
+attributes #1 = { "nvvm.reqntid"="64,1,1" }
+)";
+
+CompilerOptions options_of(const Ptxas* ptxas) {
+  CompilerOptions options;
+  options.assemble = ptxas != nullptr;
+  options.cache = false;
+  return options;
+}
+
+Parameter scalar(const char* name, DType type) { return {.name = name, .dtype = type}; }
+Parameter pointer(const char* name) {
+  return {.name = name, .kind = Parameter::Kind::pointer, .dtype = DType::u8};
+}
+
+}  // namespace
+
+TEST_CASE("a module's PTX and sidecars are launched from their files") {
+  const Ptxas* ptxas = real_ptxas();
+  const CompiledModule compiled = Compiler(options_of(ptxas)).compile_ir(three_kernels, "m.ll");
+  Folder folder;
+  const std::vector<std::string> files = write_files(compiled, "m", folder.path(""));
+  std::vector<std::string> wanted = {folder.path("m.ptx"), folder.path("m.scale.json"),
+                                     folder.path("m.add.json"), folder.path("m.nothing.json")};
+  if (ptxas) wanted.insert(wanted.begin() + 1, folder.path("m.cubin"));
+  CHECK(files == wanted);
+  for (const ModuleKernel& k : compiled.kernels) {
+    REQUIRE_MESSAGE(k.signature, k.why_unknown);
+    CHECK(k.signature->registers.has_value() == (ptxas != nullptr));
+    if (ptxas) CHECK(k.signature->spill_bytes == 0u);
+    if (ptxas) CHECK(k.signature->stack_bytes == 0u);
+  }
+  if (ptxas) {
+    const uint32_t scale = *compiled.kernels[0].signature->registers,
+                   add = *compiled.kernels[1].signature->registers,
+                   nothing = *compiled.kernels[2].signature->registers;
+    CHECK(std::max(scale, add) == compiled.assembled.registers);
+    CHECK(nothing < std::min(scale, add));  // each has its own
+  }
+
+  auto device = runtime::open_emulator({});
+  const std::string image = folder.path("m");
+  auto scale = runtime::LoadedKernel::from_file(*device, image, "scale");
+  auto add = runtime::LoadedKernel::from_file(*device, image, "add");
+  std::mt19937 engine(std::random_device{}());
+  std::normal_distribution<float> normal;
+  std::vector<float> x(64), poison(64, std::nanf(""));
+  for (float& v : x) v = normal(engine);
+  auto dx = runtime::Buffer::of(*device, x), scaled = runtime::Buffer::of(*device, poison),
+       sum = runtime::Buffer::of(*device, poison);
+  const float a = normal(engine);
+  scale.launch({.grid = {1}}, {runtime::pointer(scaled, DType::u8).named("scaled"),
+                               runtime::pointer(dx, DType::u8).named("x"), runtime::scalar(a).named("a")});
+  add.launch({.grid = {1}},
+             {runtime::pointer(sum, DType::u8).named("arg0"), runtime::pointer(scaled, DType::u8),
+              runtime::pointer(dx, DType::u8), runtime::scalar(50u).named("n")});
+  device->synchronize(std::chrono::seconds(60));
+  const std::vector<float> found = sum.copy_out<float>();
+  for (size_t i = 0; i < 64; ++i) {
+    CAPTURE(i);
+    if (i < 50)
+      CHECK(found[i] == a * x[i] + x[i]);
+    else
+      CHECK(std::isnan(found[i]));
+  }
+  // Checked launches, as of the library's own kernels.
+  CHECK(contains(error_of([&] { add.launch({.grid = {1}}, {runtime::scalar(a)}); }),
+                 "takes 4 arguments (arg0, arg1, arg2, n), 1 are given"));
+  CHECK(contains(error_of([&] {
+                   scale.launch({.grid = {1}}, {runtime::pointer(scaled, DType::u8),
+                                                runtime::pointer(dx, DType::u8), runtime::scalar(1u)});
+                 }),
+                 "takes a scalar of f32, one of u32 is given"));
+  // A kernel is named where there are several.
+  CHECK(contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image); }),
+                 "m.json: cannot be read; " + image + " has sidecars of the kernels add, nothing, scale"));
+  CHECK(
+      contains(error_of([&] { runtime::LoadedKernel::from_file(*device, image, "sub"); }),
+               "m.sub.json: cannot be read; " + image + " has sidecars of the kernels add, nothing, scale"));
+}
+
+TEST_CASE("sidecars that a module has no longer are removed, and other files are not") {
+  namespace fs = std::filesystem;
+  Folder folder;
+  const Compiler compiler(options_of(nullptr));
+  auto compile = [&](const std::string& ir) {
+    return write_files(compiler.compile_ir(ir, "m.ll"), "m", folder.path(""));
+  };
+  const std::string of_scale = three_kernels.substr(0, three_kernels.find("define ptx_kernel void @add")) +
+                               three_kernels.substr(three_kernels.find("declare"));
+  compile(of_scale);
+  CHECK(fs::exists(folder.path("m.json")));
+  CHECK(read_sidecar(folder.path("m"), "scale") == read_sidecar(folder.path("m")));
+  CHECK_FALSE(find_sidecar(folder.path("m"), "add"));
+  compile(three_kernels);
+  CHECK_FALSE(fs::exists(folder.path("m.json")));
+  CHECK(read_sidecar(folder.path("m"), "add").kernel == "add");
+  compile(saxpy);  // whose threads are not known
+  CHECK(fs::exists(folder.path("m.ptx")));
+  CHECK_FALSE(fs::exists(folder.path("m.json")));
+  CHECK(fs::exists(folder.path("m.add.json")));  // of another module, as far as this one knows
+
+  std::ofstream(folder.path("m.json")) << R"({"grid": 1})";
+  CHECK(contains(error_of([&] { compile(of_scale); }), "m.json: is no sidecar, but is where one would be"));
+  CHECK(contains(error_of([&] { compile(saxpy); }), "m.json: is no sidecar"));
+  CHECK(fs::exists(folder.path("m.json")));
+}
+
+TEST_CASE("a signature holds what the module says of a launch") {
+  const std::string ir = R"(
+@a = internal addrspace(3) global [3 x i8] undef
+@b = internal addrspace(3) global [100 x float] undef, align 16
+@c = internal addrspace(3) global [2 x { i32, i64 }] undef
+@of_another = internal addrspace(3) global [999 x i8] undef
+@unused = external addrspace(3) global [0 x i8]
+define internal void @device(ptr addrspace(3) %p) {
+  store i8 1, ptr addrspace(3) @a
+  ret void
+}
+define ptx_kernel void @k(i1 %flag, i8 %b, i16, i32 %n, i64 %l, half %h, bfloat %"odd name", float %f, double %d,
+                          ptr %p, ptr addrspace(1) %"q.coerce", i32 %arg2) #0 {
+  call void @device(ptr addrspace(3) @b)
+  store i8 1, ptr addrspace(3) @c
+  ret void
+}
+define ptx_kernel void @another() #1 {
+  store i8 1, ptr addrspace(3) @of_another
+  ret void
+}
+attributes #0 = { "nvvm.reqntid"="96" "nvvm.cluster_dim"="2,4" }
+attributes #1 = { "nvvm.maxntid"="32,1,1" "nvvm.maxclusterrank"="8" "nvvm.cluster_dim"="2" }
+)";
+  const std::vector<ModuleKernel> kernels =
+      ptx_of_ir(ir, "k.ll", {.target = "sm_90", .ptx_version = 83}).kernels;
+  REQUIRE(kernels.size() == 2);
+  REQUIRE_MESSAGE(kernels[0].signature, kernels[0].why_unknown);
+  Signature wanted;
+  wanted.kernel = "k";
+  wanted.target = "sm_90";
+  wanted.ptx_version = 83;
+  wanted.threads = 96;
+  wanted.cluster = {2, 4, 1};
+  wanted.static_shared_bytes = 448;  // 3, 400 from 16 on, and 32
+  wanted.parameters = {scalar("flag", DType::u8),   scalar("b", DType::u8),
+                       scalar("arg2_", DType::u16), scalar("n", DType::u32),
+                       scalar("l", DType::u64),     scalar("h", DType::f16),
+                       scalar("arg6", DType::bf16), scalar("f", DType::f32),
+                       scalar("d", DType::f64),     pointer("p"),
+                       pointer("q.coerce"),         scalar("arg2", DType::u32)};
+  CHECK(to_json(*kernels[0].signature) == to_json(wanted));
+  REQUIRE_MESSAGE(kernels[1].signature, kernels[1].why_unknown);
+  CHECK(kernels[1].signature->threads == 32);
+  CHECK(kernels[1].signature->static_shared_bytes == 999 + 3);  // the device function may be called
+}
+
+TEST_CASE("what the module does not say is not guessed") {
+  struct Gap {
+    const char *parameters, *attributes, *body, *why;  // why: "" for none
+  };
+  const std::string globals = R"(
+@dynamic = external addrspace(3) global [0 x i8], align 16
+@elsewhere = external addrspace(3) global [64 x i8]
+@plain = internal addrspace(3) global [64 x i8] undef
+)";
+  const char* good = R"("nvvm.maxntid"="128")";
+  const std::vector<Gap> gaps = {
+      {"ptr %p, i32 %n", good, "", ""},
+      {"", "nounwind", "",
+       "its number of threads is not known; give the function the attribute nvvm.reqntid or nvvm.maxntid"},
+      {"", R"("nvvm.maxntid"="128,1,1")", "", ""},
+      {"", R"("nvvm.maxntid"="16,8,1")", "",
+       "its CTAs have 16 x 8 x 1 threads, but a sidecar counts them along x alone; launch 128"},
+      {"", R"("nvvm.reqntid"="1,128")", "", "its CTAs have 1 x 128 threads"},
+      {"", R"("nvvm.maxntid"="2048")", "", "its 2048 threads are not in 1 to 1024"},
+      {"ptr byval([128 x i8]) align 64 %map", good, "",
+       "parameter 0 'map' is [128 x i8] byval, and LLVM does not tell a tensor map from a struct"},
+      {"i32 %n, <4 x float> %v", good, "", "parameter 1 'v' is <4 x float>; a sidecar has"},
+      {"i128 %n", good, "", "parameter 0 'n' is i128; a sidecar has"},
+      {"{ float, i32 } %s", good, "", "parameter 0 's' is { float, i32 }; a sidecar has"},
+      {"ptr addrspace(3) %s", good, "", "parameter 0 's' is a pointer to address space 3, and a launch"},
+      {"", good, "  store i8 1, ptr addrspace(3) @plain\n", ""},
+      {"", good, "  store i8 1, ptr addrspace(3) @dynamic\n",
+       "the launch chooses the size of its dynamic shared memory 'dynamic'"},
+      {"", good, "  store i8 1, ptr addrspace(3) @elsewhere\n",
+       "the launch chooses the size of its dynamic shared memory 'elsewhere'"},
+      {"", R"("nvvm.maxntid"="128" "nvvm.maxclusterrank"="8")", "",
+       "the launch chooses its cluster, up to nvvm.maxclusterrank; give the function nvvm.cluster_dim"},
+      {"", R"("nvvm.reqntid"="128" "nvvm.cluster_dim"="2" "nvvm.blocksareclusters")", "",
+       "its grid counts clusters (nvvm.blocksareclusters)"},
+      {"", R"("nvvm.reqntid"="128" "nvvm.cluster_dim"="2")", "", ""},
+  };
+  for (const Gap& gap : gaps) {
+    const std::string ir =
+        fmt::format("{}define ptx_kernel void @k({}) #0 {{\n{}  ret void\n}}\nattributes #0 = {{ {} }}\n",
+                    globals, gap.parameters, gap.body, gap.attributes);
+    CAPTURE(ir);
+    const ModulePtx compiled = ptx_of_ir(ir, "m.ll", {.ptx_version = 90});
+    REQUIRE(compiled.kernels.size() == 1);
+    const ModuleKernel& k = compiled.kernels[0];
+    CAPTURE(k.why_unknown);
+    CHECK(contains(compiled.ptx, ".entry k("));
+    CHECK(k.name == "k");
+    CHECK(k.signature.has_value() == std::string_view(gap.why).empty());
+    CHECK(k.why_unknown.starts_with(gap.why));
+    CHECK(k.why_unknown.empty() == k.signature.has_value());
+  }
+}
+
+TEST_CASE("metadata that a Kernel left is read as far as it fits the function") {
+  Signature left;
+  left.kernel = "k";
+  left.threads = 64;
+  left.dynamic_shared_bytes = 512;
+  left.parameters = {scalar("count", DType::s32), pointer("to")};
+  left.parameters[1].dtype = DType::f32;
+  auto of = [](const std::string& text, const char* parameters) {
+    std::string quoted;
+    for (char c : text) quoted += c == '"' ? "\\22" : c == '\n' ? " " : std::string(1, c);
+    return ptx_of_ir(fmt::format("@k_smem = external addrspace(3) global [0 x i8], align 16\n"
+                                 "define ptx_kernel void @renamed({}) #0 !ptxbuilder.signature !0 {{\n"
+                                 "  store i8 1, ptr addrspace(3) @k_smem\n  ret void\n}}\n"
+                                 "attributes #0 = {{ \"nvvm.maxntid\"=\"64\" }}\n!0 = !{{!\"{}\"}}\n",
+                                 parameters, quoted),
+                     "m.ll")
+        .kernels[0];
+  };
+  const ModuleKernel good = of(to_json(left), "i32, ptr addrspace(1)");
+  REQUIRE_MESSAGE(good.signature, good.why_unknown);
+  Signature wanted = left;
+  wanted.kernel = "renamed";
+  CHECK(*good.signature == wanted);
+  CHECK(of(to_json(left), "i32").why_unknown ==
+        "its metadata !ptxbuilder.signature has 2 parameters, but the function has 1");
+  CHECK(of(to_json(left), "i64, ptr").why_unknown ==
+        "parameter 0 'count' has 4 bytes in its metadata !ptxbuilder.signature, but 8 in the function");
+  CHECK(contains(of("no JSON", "i32, ptr").why_unknown,
+                 "its metadata is broken: !ptxbuilder.signature: not JSON"));
+  left.dynamic_shared_bytes = 0;
+  CHECK(of(to_json(left), "i32, ptr").why_unknown ==
+        "the launch chooses the size of its dynamic shared memory 'k_smem'");
 }

@@ -4,9 +4,11 @@
 
 #include <random>
 
+#include "folder_kit.h"
 #include "host_llvm_kit.h"
 #include "library_kit.h"
 #include "ptxas_kit.h"
+#include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/llvm.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/registers/memory.h"
@@ -149,6 +151,20 @@ TEST_CASE("a product of tiles, with barriers and TMA, in the middle of a front e
 
     const std::string ptx = generate_ptx(host.module);
     check_assembles(ptx);
+    const std::vector<ModuleKernel> kernels = signatures_of(host.module);
+    REQUIRE(kernels.size() == 1);
+    REQUIRE_MESSAGE(kernels[0].signature, kernels[0].why_unknown);
+    CHECK(to_json(*kernels[0].signature) == to_json(k.signature()));
+    const CompiledModule compiled = Compiler({.assemble = false}).compile(host.module);
+    CHECK(compiled.ptx == ptx);
+    CHECK(compiled.kernels[0].signature == kernels[0].signature);
+    // It stays with the module when that is written, and read again.
+    std::string text;
+    llvm::raw_string_ostream written(text);
+    host.module.print(written, nullptr);
+    Folder folder;
+    write_files(Compiler({.assemble = false}).compile_ir(text, "scaled.ll"), "scaled", folder.path(""));
+    CHECK(to_json(read_sidecar(folder.path("scaled"))) == to_json(k.signature()));
     std::mt19937 random(4);
     std::vector<uint16_t> x(M * K), y(N * K);
     std::vector<float> product(M * N), wanted(M * N);
@@ -169,7 +185,7 @@ TEST_CASE("a product of tiles, with barriers and TMA, in the middle of a front e
     auto device = runtime::open_device("emulator");
     auto dx = runtime::Buffer::of(*device, x), dy = runtime::Buffer::of(*device, y);
     auto dout = runtime::Buffer::of(*device, product);
-    runtime::LoadedKernel kernel(*device, ptx, k.signature());
+    auto kernel = runtime::LoadedKernel::from_file(*device, folder.path("scaled.ptx"));
     kernel.launch({.grid = {1}},
                   {runtime::tensor(dx, DType::bf16, {K, M}), runtime::tensor(dy, DType::bf16, {K, N}),
                    runtime::pointer(dout, DType::f32), runtime::scalar(1.5f)});
@@ -524,4 +540,49 @@ TEST_CASE("the front end's shared memory stands beside the library's") {
   std::vector<uint32_t> wanted(128);
   for (uint32_t i = 0; i < 128; ++i) wanted[i] = 127 - i + 5 + 1;
   CHECK(run(generate_ptx(s.module), k.signature(), 0) == wanted);
+}
+
+TEST_CASE("a kernel whose threads the front end requires keeps them") {
+  for (const char* attribute : {"nvvm.reqntid", "nvvm.maxntid"}) {
+    HostModule host;
+    host.kernel->addFnAttr(attribute, "64,1,1");
+    Kernel k(*host.kernel);
+    k.insert_at(host.ir, [&] { gptr<u32>(host.kernel->getArg(0))[tid_x()] = tid_x() * 3; });
+    host.ir.CreateRetVoid();
+    k.finish();
+    CHECK(k.signature().threads == 64);
+    const std::string ptx = generate_ptx(host.module);
+    CHECK(count(ptx, "ntid 64") == 1);  // ptxas refuses .maxntid beside .reqntid
+    check_assembles(ptx);
+    // The parameters were not declared to the Kernel, so they are the function's.
+    const std::vector<ModuleKernel> kernels = signatures_of(host.module, {.ptx_version = 82});
+    REQUIRE_MESSAGE(kernels[0].signature, kernels[0].why_unknown);
+    Signature wanted = k.signature();
+    wanted.ptx_version = 82;
+    wanted.parameters = {{.name = "arg0", .kind = Parameter::Kind::pointer, .dtype = DType::u8},
+                         {.name = "arg1", .dtype = DType::u32}};
+    CHECK(to_json(*kernels[0].signature) == to_json(wanted));
+    std::vector<uint32_t> values(64);
+    for (uint32_t i = 0; i < 64; ++i) values[i] = 3 * i;
+    CHECK(run(ptx, *kernels[0].signature, 0) == values);
+  }
+}
+
+TEST_CASE("a module without a layout gets NVPTX's for its shared variables") {
+  HostModule host;
+  llvm::IRBuilder<>& ir = host.ir;
+  // 16 bytes by NVPTX's layout, 12 by LLVM's default.
+  auto* type = llvm::StructType::get(ir.getInt32Ty(), ir.getInt64Ty());
+  auto* pair = new llvm::GlobalVariable(host.module, type, false, llvm::GlobalVariable::InternalLinkage,
+                                        llvm::PoisonValue::get(type), "pair", nullptr,
+                                        llvm::GlobalValue::NotThreadLocal, 3);
+  ir.CreateStore(ir.getInt32(1), pair);
+  ir.CreateRetVoid();
+  host.kernel->addFnAttr("nvvm.maxntid", "32");
+  for (const bool empty : {false, true}) {
+    if (empty) host.module.setDataLayout("");
+    const std::vector<ModuleKernel> kernels = signatures_of(host.module);
+    REQUIRE_MESSAGE(kernels[0].signature, kernels[0].why_unknown);
+    CHECK(kernels[0].signature->static_shared_bytes == 16);
+  }
 }

@@ -1,0 +1,248 @@
+#include "ptxbuilder/ir/kernel_function.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <llvm/IR/Function.h>
+#include <llvm/IR/GlobalVariable.h>
+#include <llvm/IR/Metadata.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <numeric>
+
+#include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder {
+namespace {
+
+constexpr const char *kMetadata = "ptxbuilder.signature", *kExactThreadsAttribute = "nvvm.reqntid";
+
+// The numbers of an attribute such as "128,1,1"; empty where the function has none.
+std::vector<uint32_t> numbers_of(const llvm::Function& function, const char* attribute) {
+  std::vector<uint32_t> numbers;
+  llvm::StringRef text = function.getFnAttribute(attribute).getValueAsString();
+  while (!text.empty()) {
+    uint32_t number = 0;
+    if (text.consumeInteger(10, number)) break;
+    numbers.push_back(number);
+    text.consume_front(",");
+  }
+  return numbers;
+}
+
+// The functions whose instructions use a value, also by way of constants.
+void find_users(const llvm::Value& value, std::vector<const llvm::Function*>& users) {
+  for (const llvm::User* user : value.users())
+    if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(user))
+      users.push_back(instruction->getFunction());
+    else
+      find_users(*user, users);
+}
+
+// Whether code of a kernel, or a device function that it may call, uses a variable.
+bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable) {
+  std::vector<const llvm::Function*> users;
+  find_users(variable, users);
+  return std::any_of(users.begin(), users.end(),
+                     [&](const llvm::Function* f) { return f == &kernel || !is_entry(*f); });
+}
+
+// Why a signature is not known.
+struct Unknown {
+  std::string why;
+};
+template <class... T>
+[[noreturn]] void unknown(fmt::format_string<T...> format, T&&... values) {
+  throw Unknown{fmt::format(format, std::forward<T>(values)...)};
+}
+
+bool prints(llvm::StringRef name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(),
+                                      [](char c) { return std::isgraph(static_cast<unsigned char>(c)); });
+}
+
+// The name in the module, where it has one that can be printed; else arg0, arg1, ...
+std::string name_of(const llvm::Argument& argument) {
+  if (prints(argument.getName())) return argument.getName().str();
+  std::string name = fmt::format("arg{}", argument.getArgNo());
+  const auto others = argument.getParent()->args();
+  while (std::any_of(others.begin(), others.end(),
+                     [&](const llvm::Argument& other) { return other.getName() == name; }))
+    name += "_";
+  return name;
+}
+
+std::string in_words(const llvm::Type& type) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  type.print(out);
+  return text;
+}
+
+std::optional<DType> scalar_of(const llvm::Type& type) {
+  if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes a byte for both
+  if (type.isIntegerTy(16)) return DType::u16;
+  if (type.isIntegerTy(32)) return DType::u32;
+  if (type.isIntegerTy(64)) return DType::u64;
+  if (type.isHalfTy()) return DType::f16;
+  if (type.isBFloatTy()) return DType::bf16;
+  if (type.isFloatTy()) return DType::f32;
+  if (type.isDoubleTy()) return DType::f64;
+  return std::nullopt;
+}
+
+// LLVM does not tell signed integers from unsigned ones, nor what a pointer points to: unsigned, and bytes.
+Parameter parameter_of(const llvm::Argument& argument) {
+  const llvm::Type& type = *argument.getType();
+  Parameter p;
+  p.name = name_of(argument);
+  const std::string which = fmt::format("parameter {} '{}'", argument.getArgNo(), p.name);
+  if (const llvm::Type* bytes = argument.getParamByValType())
+    unknown("{} is {} byval, and LLVM does not tell a tensor map from a struct, nor a struct's fields", which,
+            in_words(*bytes));
+  if (type.isPointerTy()) {
+    if (const unsigned space = type.getPointerAddressSpace(); space != 0 && space != kGlobalSpace)
+      unknown("{} is a pointer to address space {}, and a launch passes pointers to global memory alone",
+              which, space);
+    p.kind = Parameter::Kind::pointer;
+    p.dtype = DType::u8;
+    return p;
+  }
+  const std::optional<DType> scalar = scalar_of(type);
+  if (!scalar)
+    unknown(
+        "{} is {}; a sidecar has integers of 1, 8, 16, 32 and 64 bits, half, bfloat, float, double and "
+        "pointers",
+        which, in_words(type));
+  p.dtype = *scalar;
+  return p;
+}
+
+// Bytes in the parameter space.
+uint64_t size_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
+  llvm::Type* bytes = argument.getParamByValType();
+  return layout.getTypeAllocSize(bytes ? bytes : argument.getType());
+}
+
+// What a Kernel left, if one did and the function is still as it was then.
+std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm::DataLayout& layout) {
+  const llvm::MDNode* node = kernel.getMetadata(kMetadata);
+  if (!node) return std::nullopt;
+  auto* text = node->getNumOperands() == 1 ? llvm::dyn_cast<llvm::MDString>(node->getOperand(0)) : nullptr;
+  if (!text) unknown("its metadata !{} is no text", kMetadata);
+  Signature left;
+  try {
+    left = signature_from_json(text->getString().str(), fmt::format("!{}", kMetadata));
+  } catch (const Error& e) {
+    unknown("its metadata is broken: {}", e.what());
+  }
+  if (left.parameters.empty()) return left;  // they were not declared to the Kernel
+  if (left.parameters.size() != kernel.arg_size())
+    unknown("its metadata !{} has {} parameters, but the function has {}", kMetadata, left.parameters.size(),
+            kernel.arg_size());
+  for (const llvm::Argument& argument : kernel.args()) {
+    const Parameter& p = left.parameters[argument.getArgNo()];
+    if (static_cast<uint64_t>(p.size_bytes()) != size_of(argument, layout))
+      unknown("parameter {} '{}' has {} bytes in its metadata !{}, but {} in the function",
+              argument.getArgNo(), p.name, p.size_bytes(), kMetadata, size_of(argument, layout));
+  }
+  return left;
+}
+
+Signature signature_of(const llvm::Function& kernel, const llvm::DataLayout& layout) {
+  Signature s;
+  s.kernel = kernel.getName().str();
+  const std::optional<Signature> left = left_signature(kernel, layout);
+
+  const std::vector<uint32_t> threads = thread_extents(kernel);
+  if (threads.empty())
+    unknown("its number of threads is not known; give the function the attribute {} or {}",
+            kExactThreadsAttribute, kThreadsAttribute);
+  s.threads = product(threads);
+  if (s.threads != threads[0])
+    unknown("its CTAs have {} threads, but a sidecar counts them along x alone; launch {}",
+            fmt::join(threads, " x "), s.threads);
+  if (s.threads == 0 || s.threads > hopper::cta_threads)
+    unknown("its {} threads are not in 1 to {}", s.threads, hopper::cta_threads);
+  const std::vector<uint32_t> cluster = cluster_extents(kernel);
+  if (cluster.size() > 3)
+    unknown("its {} has {} extents, and there are 3", kClusterAttribute, cluster.size());
+  std::copy(cluster.begin(), cluster.end(), s.cluster.begin());
+  if (cluster.empty() && kernel.hasFnAttribute("nvvm.maxclusterrank"))
+    unknown("the launch chooses its cluster, up to nvvm.maxclusterrank; give the function {}",
+            kClusterAttribute);
+  if (kernel.hasFnAttribute("nvvm.blocksareclusters"))
+    unknown("its grid counts clusters (nvvm.blocksareclusters), but a launch by a sidecar counts CTAs");
+
+  const SharedUse shared = shared_use(kernel, layout);
+  s.static_shared_bytes = static_cast<uint32_t>(shared.static_bytes);
+  if (left) s.dynamic_shared_bytes = left->dynamic_shared_bytes, s.shared = left->shared;
+  if (shared.dynamic.size() > (s.dynamic_shared_bytes > 0 ? 1u : 0u))
+    unknown("the launch chooses the size of its dynamic shared memory '{}'",
+            std::string_view(shared.dynamic.back()->getName()));
+
+  if (left && !left->parameters.empty())
+    s.parameters = left->parameters;
+  else
+    for (const llvm::Argument& argument : kernel.args()) s.parameters.push_back(parameter_of(argument));
+  return s;
+}
+
+}  // namespace
+
+bool is_entry(const llvm::Function& function) {
+  return function.getCallingConv() == llvm::CallingConv::PTX_Kernel;
+}
+
+const char* thread_attribute(const llvm::Function& function) {
+  return function.hasFnAttribute(kExactThreadsAttribute) ? kExactThreadsAttribute : kThreadsAttribute;
+}
+
+std::vector<uint32_t> thread_extents(const llvm::Function& function) {
+  return numbers_of(function, thread_attribute(function));
+}
+
+std::vector<uint32_t> cluster_extents(const llvm::Function& function) {
+  return numbers_of(function, kClusterAttribute);
+}
+
+uint32_t product(const std::vector<uint32_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 1u, std::multiplies<>());
+}
+
+SharedUse shared_use(const llvm::Function& kernel, const llvm::DataLayout& layout) {
+  SharedUse use;
+  for (const llvm::GlobalVariable& variable : kernel.getParent()->globals()) {
+    if (variable.getAddressSpace() != kSharedSpace || !may_use(kernel, variable)) continue;
+    llvm::Type* type = variable.getValueType();
+    if (variable.isDeclaration()) {
+      use.dynamic.push_back(&variable);
+      continue;
+    }
+    const llvm::Align alignment =
+        variable.getAlign().value_or(layout.getPrefTypeAlign(type));  // as NVPTX prints it
+    use.static_bytes = llvm::alignTo(use.static_bytes, alignment) + layout.getTypeAllocSize(type);
+  }
+  return use;
+}
+
+void leave_signature(llvm::Function& kernel, const Signature& signature) {
+  llvm::LLVMContext& context = kernel.getContext();
+  kernel.setMetadata(kMetadata, llvm::MDNode::get(context, llvm::MDString::get(context, to_json(signature))));
+}
+
+ModuleKernel describe_kernel(const llvm::Function& kernel, const llvm::DataLayout& layout) {
+  ModuleKernel described{.name = kernel.getName().str()};
+  try {
+    described.signature = signature_of(kernel, layout);
+  } catch (const Unknown& u) {
+    described.why_unknown = u.why;
+  }
+  return described;
+}
+
+}  // namespace ptxbuilder
