@@ -270,6 +270,50 @@ TEST_CASE("every element type takes values and gives them back") {
   }
 }
 
+TEST_CASE("what a launch file leaves out is the sidecar's, and what it says is not") {
+  // Each CTA writes its threads, its dynamic shared memory and its cluster's CTAs.
+  const std::string ptx = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out) {
+.reg .b32 %r<4>; .reg .b64 %rd<2>;
+ld.param.u64 %rd0, [out]; mov.u32 %r0, %ntid.x; mov.u32 %r1, %dynamic_smem_size; mov.u32 %r2, %cluster_nctaid.x;
+st.global.u32 [%rd0], %r0; st.global.u32 [%rd0+4], %r1; st.global.u32 [%rd0+8], %r2;
+ret;
+}
+)";
+  SimulateOptions options;
+  auto ran = [&](const std::string& more) {
+    return simulate(
+               ptx,
+               launch_from_json(
+                   R"({"grid": 4, "buffers": [{"name": "d", "dtype": "u32", "shape": [3], "init": "poison"}],
+               "parameters": [{"pointer": "d"}], "outputs": [{"buffer": "d", "print": 3}])" +
+                       more + "}",
+                   "l.json"),
+               options)
+        .printed[0]
+        .second;
+  };
+  CHECK_ERROR(ran(""), "l.json: block: it is missing");
+  options.sidecar = [](const std::string& kernel) -> std::optional<Signature> {
+    if (kernel != "k") return std::nullopt;
+    Signature signature;
+    signature.kernel = kernel;
+    signature.threads = 64;
+    signature.cluster = {2, 1, 1};
+    signature.dynamic_shared_bytes = 512;
+    return signature;
+  };
+  CHECK(ran("") == "64 512 2");
+  CHECK(ran(R"(, "block": 32)") == "32 512 2");
+  CHECK(ran(R"(, "cluster": 4)") == "64 512 4");
+  CHECK(ran(R"(, "dynamic_shared_bytes": 0)") == "64 0 2");
+  options.sidecar = [](const std::string&) { return std::nullopt; };
+  CHECK_ERROR(ran(""), "l.json: block: it is missing");
+  CHECK(ran(R"(, "block": 32)") == "32 0 1");
+}
+
 TEST_CASE("what the PTX requires of block and cluster is taken from there, and not contradicted") {
   const char* ptx =
       ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 32, 2 .reqnctapercluster "
