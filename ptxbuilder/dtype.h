@@ -2,6 +2,7 @@
 // on the host.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -11,12 +12,20 @@ namespace ptxbuilder {
 enum class DType : uint8_t { u8, s8, u16, s16, u32, s32, u64, s64, f16, bf16, tf32, e4m3, e5m2, f32, f64 };
 
 // The PTX spelling, which is also the spelling in sidecars and on command lines: "bf16", "e4m3", "u32".
-std::string_view name(DType type);
+constexpr std::string_view name(DType type) {
+  constexpr std::array<std::string_view, 15> names = {"u8",   "s8",   "u16",  "s16", "u32",
+                                                      "s32",  "u64",  "s64",  "f16", "bf16",
+                                                      "tf32", "e4m3", "e5m2", "f32", "f64"};
+  return names[static_cast<size_t>(type)];
+}
 
 // Bytes of one element: 1, 2, 4 or 8. tf32 is stored as 4.
-int size_of(DType type);
+constexpr int size_of(DType type) {
+  constexpr std::array bytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 1, 1, 4, 8};
+  return bytes[static_cast<size_t>(type)];
+}
 
-std::optional<DType> dtype_from_name(std::string_view name);
+std::optional<DType> dtype_from_name(std::string_view text);
 
 constexpr bool is_float(DType type) { return type >= DType::f16; }
 constexpr bool is_integer(DType type) { return !is_float(type); }

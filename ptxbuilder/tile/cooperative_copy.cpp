@@ -179,7 +179,7 @@ std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread
       continue;
     }
     std::vector<Argument> arguments = {address[access]};
-    const isa::Row& row = isa::ldmatrix(copy.atom().matrices(), copy.atom().transposed());
+    const isa::Row& row = isa::ldmatrix({copy.atom().matrices(), copy.atom().transposed()});
     for (Value v : Builder::current().emit(row, arguments, std::nullopt)) registers.emplace_back(v.handle());
   }
   if (from.view) remember(registers);
@@ -210,7 +210,7 @@ void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::
       continue;
     }
     std::vector<Argument> arguments = {address[access], std::vector<Value>(from, from + each)};
-    const isa::Row& row = isa::stmatrix(copy.atom().matrices(), copy.atom().transposed());
+    const isa::Row& row = isa::stmatrix({copy.atom().matrices(), copy.atom().transposed()});
     Builder::current().emit(row, arguments, std::nullopt);
   }
 }

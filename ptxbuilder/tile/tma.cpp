@@ -117,12 +117,12 @@ std::optional<u64> cache_policy(const std::optional<Eviction>& eviction) {
 }
 
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation) {
-  const std::vector<DType> types = isa::types_of(reduction);
+  const std::span<const DType> types = isa::types_of(reduction);
   if (std::find(types.begin(), types.end(), type) != types.end()) return;
   std::vector<std::string_view> has, takes;
   for (DType t : types) takes.push_back(name(t));
   for (CopyReduction other : isa::kCopyReductions) {
-    const std::vector<DType> others = isa::types_of(other);
+    const std::span<const DType> others = isa::types_of(other);
     if (std::find(others.begin(), others.end(), type) != others.end()) has.push_back(isa::name(other));
   }
   throw Error(fmt::format("{}: {} of {}; {} has {}, and {} takes {}", operation, isa::name(reduction),
@@ -232,12 +232,17 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
                                      coordinates, std::nullopt, "tma_prefetch");
   Index part = 0;
   if (prefetched.groups.count() > 1) part = group_member(prefetched.groups).place;
-  const isa::Row& row = isa::cp_async_bulk_tensor_prefetch(static_cast<int>(coordinates.size()));
+  const isa::Row& row = isa::cp_async_bulk_tensor_prefetch({static_cast<int>(coordinates.size())});
   each_box(prefetched.boxes, part, place.address(), coordinates, [&](smem, const std::vector<Argument>& at) {
     std::vector<Argument> arguments = {from};
     arguments.insert(arguments.end(), at.begin(), at.end());
     builder.emit(row, arguments, to.view.condition());
   });
+}
+
+const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reduction, bool cache_hint) {
+  if (reduction) return isa::cp_reduce_async_bulk_tensor({rank, *reduction, cache_hint});
+  return isa::cp_async_bulk_tensor_store({rank, cache_hint});
 }
 
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& view,
@@ -249,8 +254,7 @@ CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reducti
   if (reduction) check_reduction(*reduction, from.tile().dtype(), operation);
   CopyRecord record = plan(true, to.map, from, {}, coordinates, std::nullopt, operation);
   const std::optional<u64> policy = cache_policy(view.eviction());
-  const isa::Row& row =
-      isa::cp_async_bulk_tensor_store({static_cast<int>(coordinates.size()), reduction, policy.has_value()});
+  const isa::Row& row = tensor_store_row(static_cast<int>(coordinates.size()), reduction, policy.has_value());
   each_box(record.boxes, 0, from.address(), coordinates, [&](smem address, const std::vector<Argument>& at) {
     std::vector<Argument> arguments = {to.map};
     arguments.insert(arguments.end(), at.begin(), at.end());

@@ -36,6 +36,8 @@ struct MapArgument {
 
 void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
+// The instruction that stores a box, or adds it to what is there by `reduction`.
+const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reduction, bool cache_hint);
 // Returns what it has recorded.
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
                      const std::vector<u32>& coordinates);

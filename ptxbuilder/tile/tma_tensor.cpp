@@ -111,7 +111,7 @@ void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy,
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   check_slices(copy, slices, operation);
   detail::bind_tensor_map(to, copy.recipe(), std::nullopt, copy.describe(), operation);
-  const isa::Row& row = isa::cp_async_bulk_tensor_store({copy.map_rank(), reduction, policy.has_value()});
+  const isa::Row& row = detail::tensor_store_row(copy.map_rank(), reduction, policy.has_value());
   detail::each_box(copy.boxes(), 0, from, coordinates(copy, slices),
                    [&](smem address, const std::vector<Argument>& at) {
                      std::vector<Argument> arguments = {to};

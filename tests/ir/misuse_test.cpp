@@ -243,7 +243,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          Kernel k("k");
          smem to = k.builder().shared_base();
          std::vector<Value> list(bad ? 3 : 4, tid_x());
-         HERE emit(k, isa::stmatrix(4, false), {to, list});
+         HERE emit(k, isa::stmatrix({.matrices = 4}), {to, list});
          done(k);
        }},
       {"named registers of another number",

@@ -275,7 +275,7 @@ TEST_CASE("wgmma: every n of every type, and no other") {
   CHECK(refused > 1000);
   for (int n : kIntegerWidths)
     for (bool a_in_registers : {false, true}) {
-      const Row& row = wgmma_mma_async_bits(n, a_in_registers);
+      const Row& row = wgmma_mma_async_bits({n, a_in_registers});
       CHECK(row.mnemonic() ==
             "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k256.s32.b1.b1.and.popc");
       CHECK(row.operands.size() == 4);
@@ -299,7 +299,7 @@ TEST_CASE("wgmma: what is refused, and why") {
                    wgmma_mma_async({s32, s8, u8, 40});
                  }),
                  "s32 += s8 x u8: n = 40 must be a multiple of 8 from 8 to 256, and from 32 on of 16"));
-  CHECK(contains(error_of([] { wgmma_mma_async_bits(40, true); }), "8, 24 or a multiple of 16"));
+  CHECK(contains(error_of([] { wgmma_mma_async_bits({40, true}); }), "8, 24 or a multiple of 16"));
   CHECK(contains(error_of([] { wgmma_mma_async({.d = f32, .a = f16, .b = f16, .n = 8, .satfinite = true}); }),
                  ".satfinite is for s8 and u8"));
   for (DType d : {f16, bf16, f32, s32, u32})
@@ -386,14 +386,14 @@ TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
         CHECK(contains(row.syntax, "policy") == hint);
         CHECK(row.sm == Sm::sm_90);
       }
-    const Row& prefetch = cp_async_bulk_tensor_prefetch(rank);
+    const Row& prefetch = cp_async_bulk_tensor_prefetch({rank});
     CHECK(prefetch.operands.size() == 1 + coordinates);
     CHECK(prefetch.mnemonic() == fmt::format("cp.async.bulk.prefetch.tensor.{}d.L2.global", rank));
     for (bool hint : {false, true}) {
       const Row& store = cp_async_bulk_tensor_store({.rank = rank, .cache_hint = hint});
       CHECK(store.operands.size() == 2 + coordinates + hint);
       for (CopyReduction reduction : kCopyReductions) {
-        const Row& row = cp_async_bulk_tensor_store({rank, reduction, hint});
+        const Row& row = cp_reduce_async_bulk_tensor({rank, reduction, hint});
         CHECK(row.operands.size() == 2 + coordinates + hint);
         CHECK(contains(row.mnemonic(), "cp.reduce.async.bulk.tensor"));
         CHECK(contains(row.syntax, fmt::format("shared::cta.{}.bulk_group", name(reduction))));
@@ -405,7 +405,7 @@ TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
     std::string load = error_of([&] { cp_async_bulk_tensor_load({.rank = rank}); });
     CHECK(contains(load, here(__LINE__ - 1)));
     CHECK(contains(load, "rank 1 to 5"));
-    std::string prefetch = error_of([&] { cp_async_bulk_tensor_prefetch(rank); });
+    std::string prefetch = error_of([&] { cp_async_bulk_tensor_prefetch({rank}); });
     CHECK(contains(prefetch, here(__LINE__ - 1)));
     CHECK(contains(prefetch, "rank 1 to 5"));
     std::string store = error_of([&] { cp_async_bulk_tensor_store({rank}); });
@@ -417,19 +417,19 @@ TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
 TEST_CASE("matrix moves and conversions") {
   for (int matrices : {1, 2, 4})
     for (bool transposed : {false, true}) {
-      const Row& load = ldmatrix(matrices, transposed);
+      const Row& load = ldmatrix({matrices, transposed});
       CHECK(load.operands[0].count == matrices);
       CHECK(load.operands[0].access == Access::write);
       CHECK(contains(load.mnemonic(), ".trans") == transposed);
-      const Row& store = stmatrix(matrices, transposed);
+      const Row& store = stmatrix({matrices, transposed});
       CHECK(store.operands[1].count == matrices);
       CHECK(store.operands[1].access == Access::read);
       CHECK(contains(store.mnemonic(), ".trans") == transposed);
     }
   for (int matrices : {0, 3, 8}) {
     CAPTURE(matrices);
-    CHECK(contains(error_of([&] { ldmatrix(matrices, false); }), "1, 2 or 4 matrices"));
-    std::string text = error_of([&] { stmatrix(matrices, true); });
+    CHECK(contains(error_of([&] { ldmatrix({matrices}); }), "1, 2 or 4 matrices"));
+    std::string text = error_of([&] { stmatrix({matrices, true}); });
     CHECK(contains(text, "1, 2 or 4 matrices"));
     CHECK(contains(text, here(__LINE__ - 2)));
   }
@@ -450,7 +450,7 @@ TEST_CASE("a row alone in a module") {
   CHECK(contains(text, ".reg .pred done_<1>;"));
   CHECK(contains(text, ".reg .b32 bar_<1>;"));
   CHECK(contains(text, "mbarrier.try_wait.parity.shared::cta.b64 done_0, [bar_0], parity_0;"));
-  text = standalone_module(stmatrix(2, false), sm_90, 80);
+  text = standalone_module(stmatrix({.matrices = 2}), sm_90, 80);
   CHECK(contains(text, "[address_0], {s_0, s_1};"));
   text = standalone_module(*find("setmaxnreg_inc"), target("sm_90a"), 80);
   CHECK(contains(text, "setmaxnreg.inc.sync.aligned.u32 24;"));
