@@ -56,8 +56,8 @@ namespace detail {
 
 // The class of an operand with `elements` of a D fragment a thread: f16 lies two to a register.
 constexpr Text fragment(DType d, int elements) {
-  if (d == DType::f16) return {"b32x", elements / 2};
-  return {name(d), "x", elements};
+  if (d == DType::f16) return {"b32x$", {elements / 2}};
+  return {"$x$", {name(d), elements}};
 }
 
 // s8, u8 and b1 have fewer widths than the floating types.
@@ -66,15 +66,8 @@ constexpr bool is_integer_width(int n) { return n >= 8 && n <= 256 && (n == 8 ||
 // `shape_and_types` as "m64n8k16.f32.bf16.bf16".
 constexpr Text wgmma_syntax(const Text& shape_and_types, const Text& d, bool a_in_registers,
                             const Text& modifiers) {
-  return {"wgmma.mma_async.sync.aligned.",
-          shape_and_types,
-          " {d:+",
-          d,
-          "}, {a:",
-          a_in_registers ? "b32x4" : "b64",
-          "}, {b:b64}, {scale_d:pred}",
-          modifiers,
-          ";"};
+  return {"wgmma.mma_async.sync.aligned.$ {d:+$}, {a:$}, {b:b64}, {scale_d:pred}$;",
+          {shape_and_types, d, a_in_registers ? "b32x4" : "b64", modifiers}};
 }
 
 }  // namespace detail
@@ -104,13 +97,15 @@ constexpr bool exists(const WgmmaForm& f) {
 constexpr MadeRow wgmma_mma_async_row(const WgmmaForm& f) {
   const bool integer = f.d == DType::s32, of_16_bits = size_of(f.a) == 2;
   const int k = wgmma_depth(f.a);
-  const Text types = {
-      "m64n", f.n, "k", k, ".", name(f.d), ".", name(f.a), ".", name(f.b), f.satfinite ? ".satfinite" : ""};
-  const Text modifiers = {integer ? "" : ", {scale_a:imm<-1..1/2>}, {scale_b:imm<-1..1/2>}",
-                          of_16_bits && !f.a_in_registers ? ", {trans_a:imm<0..1>}" : "",
-                          of_16_bits ? ", {trans_b:imm<0..1>}" : ""};
-  return {{"wgmma_mma_async_m64n", f.n, "k", k, "_", name(f.d), "_", name(f.a), "_", name(f.b),
-           f.satfinite ? "_satfinite" : "", f.a_in_registers ? "_rs" : "_ss"},
+  const Text types = {"m64n$k$.$.$.$$",
+                      {f.n, k, name(f.d), name(f.a), name(f.b), f.satfinite ? ".satfinite" : ""}};
+  const Text modifiers = {"$$$",
+                          {integer ? "" : ", {scale_a:imm<-1..1/2>}, {scale_b:imm<-1..1/2>}",
+                           of_16_bits && !f.a_in_registers ? ", {trans_a:imm<0..1>}" : "",
+                           of_16_bits ? ", {trans_b:imm<0..1>}" : ""}};
+  return {{"wgmma_mma_async_m64n$k$_$_$_$$_$",
+           {f.n, k, name(f.d), name(f.a), name(f.b), f.satfinite ? "_satfinite" : "",
+            f.a_in_registers ? "rs" : "ss"}},
           detail::wgmma_syntax(types, detail::fragment(f.d, f.n / 2), f.a_in_registers, modifiers),
           Effect::memory,
           integer && f.a != f.b ? 84 : 80,
@@ -135,8 +130,8 @@ struct WgmmaBitsForm {
 constexpr bool exists(const WgmmaBitsForm& f) { return wgmma_has_width(DType::s32, f.n); }
 
 constexpr MadeRow wgmma_mma_async_bits_row(const WgmmaBitsForm& f) {
-  const Text types = {"m64n", f.n, "k256.s32.b1.b1.and.popc"};
-  return {{"wgmma_mma_async_m64n", f.n, "k256_s32_b1_b1_and_popc", f.a_in_registers ? "_rs" : "_ss"},
+  const Text types = {"m64n$k256.s32.b1.b1.and.popc", {f.n}};
+  return {{"wgmma_mma_async_m64n$k256_s32_b1_b1_and_popc_$", {f.n, f.a_in_registers ? "rs" : "ss"}},
           detail::wgmma_syntax(types, detail::fragment(DType::s32, f.n / 2), f.a_in_registers, {}),
           Effect::memory,
           80,
@@ -171,32 +166,14 @@ constexpr MadeRow mma_sync_row(const MmaForm& f) {
   Sm sm = Sm::sm_80;
   if (is_fp8(f.a)) version = f.d == DType::f32 && halves == 2 ? 84 : 87, sm = Sm::sm_89;
   if (f.a == DType::f16 && halves == 1) version = 65, sm = Sm::sm_75;
-  return {{"mma_sync_m16n8k", f.k, "_", name(f.d), "_", name(f.a), "_", name(f.b),
-           f.satfinite ? "_satfinite" : ""},
-          {"mma.sync.aligned.m16n8k",
-           f.k,
-           ".row.col",
-           f.satfinite ? ".satfinite" : "",
-           ".",
-           name(f.d),
-           ".",
-           name(f.a),
-           ".",
-           name(f.b),
-           ".",
-           name(f.d),
-           " {d:=",
-           c,
-           "}, {a:b32x",
-           2 * halves,
-           "}, {b:b32x",
-           halves,
-           "}, {c:",
-           c,
-           "};"},
-          Effect::memory,
-          version,
-          sm};
+  return {
+      {"mma_sync_m16n8k$_$_$_$$", {f.k, name(f.d), name(f.a), name(f.b), f.satfinite ? "_satfinite" : ""}},
+      {"mma.sync.aligned.m16n8k$.row.col$.$.$.$.$ {d:=$}, {a:b32x$}, {b:b32x$}, {c:$};",
+       {f.k, f.satfinite ? ".satfinite" : "", name(f.d), name(f.a), name(f.b), name(f.d), c, 2 * halves,
+        halves, c}},
+      Effect::memory,
+      version,
+      sm};
 }
 
 template <MmaForm form>
@@ -217,11 +194,16 @@ constexpr bool is_tensor_rank(int rank) { return rank >= 1 && rank <= 5; }
 
 // "[{map:tmap}, {{{c0:s32}, {c1:s32}}}]"
 constexpr Text tensor_at(int rank) {
-  Text text = {"[{map:tmap}, {{"};
-  for (int i = 0; i < rank; ++i) text.add({i ? ", " : "", "{c", i, ":s32}"});
-  text.add({"}}]"});
+  Text text("[{map:tmap}, {{", {});
+  for (int i = 0; i < rank; ++i) text.add("${c$:s32}", {i ? ", " : "", i});
+  text.add("}}]", {});
   return text;
 }
+
+// What a cache hint adds to the name, the mnemonic and the operands.
+constexpr std::string_view hint_name(bool hint) { return hint ? "_cache_hint" : ""; }
+constexpr std::string_view hint_modifier(bool hint) { return hint ? ".L2::cache_hint" : ""; }
+constexpr std::string_view hint_operand(bool hint) { return hint ? ", {policy:b64}" : ""; }
 
 }  // namespace detail
 
@@ -235,12 +217,13 @@ struct TensorLoadForm {
 constexpr bool exists(const TensorLoadForm& f) { return detail::is_tensor_rank(f.rank); }
 
 constexpr MadeRow cp_async_bulk_tensor_load_row(const TensorLoadForm& f) {
-  return {{"cp_async_bulk_tensor_", f.rank, "d_load", f.multicast ? "_multicast" : "",
-           f.cache_hint ? "_cache_hint" : ""},
-          {"cp.async.bulk.tensor.", f.rank, "d.shared::cluster.global.mbarrier::complete_tx::bytes",
-           f.multicast ? ".multicast::cluster" : "", f.cache_hint ? ".L2::cache_hint" : "", " [{dst:smem}], ",
-           detail::tensor_at(f.rank), ", [{bar:smem}]", f.multicast ? ", {cta_mask:b16}" : "",
-           f.cache_hint ? ", {policy:b64}" : "", ";"},
+  return {{"cp_async_bulk_tensor_$d_load$$",
+           {f.rank, f.multicast ? "_multicast" : "", detail::hint_name(f.cache_hint)}},
+          {"cp.async.bulk.tensor.$d.shared::cluster.global.mbarrier::complete_tx::bytes$$ [{dst:smem}], $, "
+           "[{bar:smem}]$$;",
+           {f.rank, f.multicast ? ".multicast::cluster" : "", detail::hint_modifier(f.cache_hint),
+            detail::tensor_at(f.rank), f.multicast ? ", {cta_mask:b16}" : "",
+            detail::hint_operand(f.cache_hint)}},
           Effect::memory,
           80,
           Sm::sm_90};
@@ -260,8 +243,8 @@ struct TensorPrefetchForm {
 constexpr bool exists(const TensorPrefetchForm& f) { return detail::is_tensor_rank(f.rank); }
 
 constexpr MadeRow cp_async_bulk_tensor_prefetch_row(const TensorPrefetchForm& f) {
-  return {{"cp_async_bulk_tensor_", f.rank, "d_prefetch"},
-          {"cp.async.bulk.prefetch.tensor.", f.rank, "d.L2.global ", detail::tensor_at(f.rank), ";"},
+  return {{"cp_async_bulk_tensor_$d_prefetch", {f.rank}},
+          {"cp.async.bulk.prefetch.tensor.$d.L2.global $;", {f.rank, detail::tensor_at(f.rank)}},
           Effect::memory,
           80,
           Sm::sm_90};
@@ -281,10 +264,10 @@ struct TensorStoreForm {
 constexpr bool exists(const TensorStoreForm& f) { return detail::is_tensor_rank(f.rank); }
 
 constexpr MadeRow cp_async_bulk_tensor_store_row(const TensorStoreForm& f) {
-  return {{"cp_async_bulk_tensor_", f.rank, "d_store", f.cache_hint ? "_cache_hint" : ""},
-          {"cp.async.bulk.tensor.", f.rank, "d.global.shared::cta.bulk_group",
-           f.cache_hint ? ".L2::cache_hint" : "", " ", detail::tensor_at(f.rank), ", [{src:smem}]",
-           f.cache_hint ? ", {policy:b64}" : "", ";"},
+  return {{"cp_async_bulk_tensor_$d_store$", {f.rank, detail::hint_name(f.cache_hint)}},
+          {"cp.async.bulk.tensor.$d.global.shared::cta.bulk_group$ $, [{src:smem}]$;",
+           {f.rank, detail::hint_modifier(f.cache_hint), detail::tensor_at(f.rank),
+            detail::hint_operand(f.cache_hint)}},
           Effect::memory,
           80,
           Sm::sm_90};
@@ -348,14 +331,13 @@ struct TensorReductionForm {
 constexpr bool exists(const TensorReductionForm& f) { return detail::is_tensor_rank(f.rank); }
 
 constexpr MadeRow cp_reduce_async_bulk_tensor_row(const TensorReductionForm& f) {
-  return {
-      {"cp_reduce_async_bulk_tensor_", f.rank, "d_", name(f.reduction), f.cache_hint ? "_cache_hint" : ""},
-      {"cp.reduce.async.bulk.tensor.", f.rank, "d.global.shared::cta.", name(f.reduction), ".bulk_group",
-       f.cache_hint ? ".L2::cache_hint" : "", " ", detail::tensor_at(f.rank), ", [{src:smem}]",
-       f.cache_hint ? ", {policy:b64}" : "", ";"},
-      Effect::memory,
-      80,
-      Sm::sm_90};
+  return {{"cp_reduce_async_bulk_tensor_$d_$$", {f.rank, name(f.reduction), detail::hint_name(f.cache_hint)}},
+          {"cp.reduce.async.bulk.tensor.$d.global.shared::cta.$.bulk_group$ $, [{src:smem}]$;",
+           {f.rank, name(f.reduction), detail::hint_modifier(f.cache_hint), detail::tensor_at(f.rank),
+            detail::hint_operand(f.cache_hint)}},
+          Effect::memory,
+          80,
+          Sm::sm_90};
 }
 
 template <TensorReductionForm form>
@@ -382,16 +364,17 @@ constexpr MadeRow cp_reduce_async_bulk_row(const BulkReductionForm& f) {
   const bool of_bits = f.reduction >= CopyReduction::bit_and;
   const DType type = of_bits && f.type == DType::s32 ? DType::u32 : f.type;
   const bool rounds = f.reduction == CopyReduction::add && size_of(type) == 2;
-  return {{"cp_reduce_async_bulk_", name(f.reduction), "_", name(type), f.cache_hint ? "_cache_hint" : ""},
-          {"cp.reduce.async.bulk.global.shared::cta.bulk_group", f.cache_hint ? ".L2::cache_hint" : "", ".",
-           name(f.reduction), rounds ? ".noftz" : "", ".",
-           !of_bits             ? name(type)
-           : size_of(type) == 8 ? "b64"
-                                : "b32",
-           " [{dst:gmem}], [{src:smem}], {bytes:u32}", f.cache_hint ? ", {policy:b64}" : "", ";"},
-          Effect::memory,
-          80,
-          Sm::sm_90};
+  return {
+      {"cp_reduce_async_bulk_$_$$", {name(f.reduction), name(type), detail::hint_name(f.cache_hint)}},
+      {"cp.reduce.async.bulk.global.shared::cta.bulk_group$.$$.$ [{dst:gmem}], [{src:smem}], {bytes:u32}$;",
+       {detail::hint_modifier(f.cache_hint), name(f.reduction), rounds ? ".noftz" : "",
+        !of_bits             ? name(type)
+        : size_of(type) == 8 ? "b64"
+                             : "b32",
+        detail::hint_operand(f.cache_hint)}},
+      Effect::memory,
+      80,
+      Sm::sm_90};
 }
 
 template <BulkReductionForm form>
@@ -416,18 +399,18 @@ struct MatrixForm {
 constexpr bool exists(const MatrixForm& f) { return f.matrices == 1 || f.matrices == 2 || f.matrices == 4; }
 
 constexpr MadeRow ldmatrix_row(const MatrixForm& f) {
-  return {{"ldmatrix_x", f.matrices, f.transposed ? "_trans" : ""},
-          {"ldmatrix.sync.aligned.m8n8.x", f.matrices, f.transposed ? ".trans" : "",
-           ".shared::cta.b16 {d:=b32x", f.matrices, "}, [{address:smem}];"},
+  return {{"ldmatrix_x$$", {f.matrices, f.transposed ? "_trans" : ""}},
+          {"ldmatrix.sync.aligned.m8n8.x$$.shared::cta.b16 {d:=b32x$}, [{address:smem}];",
+           {f.matrices, f.transposed ? ".trans" : "", f.matrices}},
           Effect::memory,
           78,
           Sm::sm_75};
 }
 
 constexpr MadeRow stmatrix_row(const MatrixForm& f) {
-  return {{"stmatrix_x", f.matrices, f.transposed ? "_trans" : ""},
-          {"stmatrix.sync.aligned.m8n8.x", f.matrices, f.transposed ? ".trans" : "",
-           ".shared::cta.b16 [{address:smem}], {s:b32x", f.matrices, "};"},
+  return {{"stmatrix_x$$", {f.matrices, f.transposed ? "_trans" : ""}},
+          {"stmatrix.sync.aligned.m8n8.x$$.shared::cta.b16 [{address:smem}], {s:b32x$};",
+           {f.matrices, f.transposed ? ".trans" : "", f.matrices}},
           Effect::memory,
           78,
           Sm::sm_90};
@@ -456,9 +439,9 @@ constexpr bool packs(DType to) { return is_half(to) || is_fp8(to); }
 
 constexpr MadeRow cvt_pack_row(DType to) {
   const bool clamps = is_fp8(to);
-  return {{"cvt_rn_", clamps ? "satfinite_" : "", name(to), "x2_f32"},
-          {"cvt.rn.", clamps ? "satfinite." : "", name(to), "x2.f32 {d:=", clamps ? "b16" : "b32",
-           "}, {high:f32}, {low:f32};"},
+  return {{"cvt_rn_$$x2_f32", {clamps ? "satfinite_" : "", name(to)}},
+          {"cvt.rn.$$x2.f32 {d:=$}, {high:f32}, {low:f32};",
+           {clamps ? "satfinite." : "", name(to), clamps ? "b16" : "b32"}},
           Effect::pure,
           clamps ? 78 : 70,
           clamps ? Sm::sm_90 : Sm::sm_80};
@@ -473,8 +456,8 @@ constexpr const Row& cvt_pack() {
 // PTX ISA, cvt.pack: two s32, `high` and `low`, clamped to s8 or u8, in the low half of a b32 whose high half
 // is the low half of `above`.
 constexpr MadeRow cvt_pack_integer_row(DType to) {
-  return {{"cvt_pack_sat_", name(to), "_s32"},
-          {"cvt.pack.sat.", name(to), ".s32.b32 {d:=b32}, {high:s32}, {low:s32}, {above:b32};"},
+  return {{"cvt_pack_sat_$_s32", {name(to)}},
+          {"cvt.pack.sat.$.s32.b32 {d:=b32}, {high:s32}, {low:s32}, {above:b32};", {name(to)}},
           Effect::pure,
           65,
           Sm::sm_75};

@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::isa {
 
-// Text that is put together from strings and numbers.
+// A pattern, in which each `$` stands for the next of the pieces, strings or numbers.
 class Text {
  public:
   struct Piece {
@@ -20,30 +20,40 @@ class Text {
     bool is_number = false;
   };
 
-  constexpr Text(std::initializer_list<Piece> pieces) { add(pieces); }
-  constexpr void add(std::initializer_list<Piece> pieces) {
-    for (const Piece& piece : pieces) {
-      if (piece.is_number) {
-        add(piece.number);
+  constexpr Text() = default;
+  constexpr Text(std::string_view pattern, std::initializer_list<Piece> pieces) { add(pattern, pieces); }
+  constexpr void add(std::string_view pattern, std::initializer_list<Piece> pieces) {
+    const Piece* next = pieces.begin();
+    const char* from = pattern.data();
+    for (const char* end = from + pattern.size(); from < end; ++from) {
+      if (*from != '$') {
+        put(from, 1);
         continue;
       }
-      const char* from = piece.text.data();
-      const size_t end = size_ + piece.text.size();
-      if (end > kCapacity) throw "the text of a row is too long for isa::Text";
-      while (size_ < end) characters_[size_++] = *from++;
+      if (next == pieces.end()) throw "a pattern of isa::Text has more `$` than there are pieces";
+      if (next->is_number)
+        put(next->number);
+      else
+        put(next->text.data(), next->text.size());
+      ++next;
     }
+    if (next != pieces.end()) throw "a pattern of isa::Text has fewer `$` than there are pieces";
   }
   constexpr std::string_view view() const { return {characters_, size_}; }
 
  private:
   static constexpr size_t kCapacity = 256;
 
-  constexpr void add(int number) {
-    if (number < 0) add({"-"});
-    if (const int rest = number / 10) add(rest < 0 ? -rest : rest);
+  constexpr void put(const char* from, size_t count) {
+    if (count > kCapacity - size_) throw "the text of a row is too long for isa::Text";
+    for (const size_t end = size_ + count; size_ < end;) characters_[size_++] = *from++;
+  }
+  constexpr void put(int number) {
+    if (number < 0) put("-", 1);
+    if (const int rest = number / 10) put(rest < 0 ? -rest : rest);
     const int digit = number % 10;
     const char character = static_cast<char>('0' + (digit < 0 ? -digit : digit));
-    add({std::string_view(&character, 1)});
+    put(&character, 1);
   }
 
   char characters_[kCapacity] = {};
