@@ -1,10 +1,20 @@
-// Every row of isa/rows.def as a typed call: operand count, class and direction are checked by the C++
-// compiler.
+// Every row as a typed call: operand count, class, direction and the lengths of lists are checked by the C++
+// compiler. A row of isa/rows.def is a call of its name; a family (isa/families.h) is one call whose form, a
+// template argument, names the row.
 //
 //   pred done = mbarrier_try_wait_parity(bar, parity);
 //   mbarrier_arrive.when(lane == 0u)(bar);
+//   std::array<u32, 4> fragment = ldmatrix<MatrixForm{.matrices = 4}>(address);
+//
+// A list is a std::array, or as many values in braces. One that is read may be named registers instead; one
+// that is read and written, as wgmma's accumulators, is then no result.
+//
+//   constexpr WgmmaForm form = {.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 8};
+//   std::array<f32, 4> d = wgmma_mma_async<form>({0, 0, 0, 0}, a, b, pred(true), 1, 1, 0, 0);
+//   wgmma_mma_async<form>(acc.registers(0), a, b, pred(true), 1, 1, 0, 0);
 #pragma once
 
+#include <array>
 #include <ranges>
 #include <tuple>
 #include <utility>
@@ -12,6 +22,17 @@
 #include "ptxbuilder/ir/builder.h"
 
 namespace ptxbuilder {
+
+using isa::BulkReductionForm;
+using isa::CopyReduction;
+using isa::MatrixForm;
+using isa::MmaForm;
+using isa::TensorLoadForm;
+using isa::TensorPrefetchForm;
+using isa::TensorReductionForm;
+using isa::TensorStoreForm;
+using isa::WgmmaBitsForm;
+using isa::WgmmaForm;
 
 namespace detail {
 
@@ -40,67 +61,182 @@ PTXBUILDER_TYPE(f64, f64)
 PTXBUILDER_TYPE(smem, smem)
 PTXBUILDER_TYPE(cluster, cluster_smem)
 PTXBUILDER_TYPE(gmem, gmem)
+PTXBUILDER_TYPE(generic, generic_address)
 PTXBUILDER_TYPE(tmap, TensorMap)
 PTXBUILDER_TYPE(imm, int64_t)
 #undef PTXBUILDER_TYPE
 
-constexpr size_t count_operands(const isa::Row& row, bool written) {
+// The registers that fill a list: as many values as it has, or named registers.
+template <class T, size_t length>
+class ListOf {
+ public:
+  ListOf(const std::array<T, length>& values)  // NOLINT: an array of values fills it
+      : filling_(std::vector<Value>(values.begin(), values.end())) {}
+  template <class... V>
+  requires(sizeof...(V) == length && (std::convertible_to<V, T> && ...)) ListOf(V... values)  // NOLINT
+      : ListOf(std::array<T, length>{T(values)...}) {}
+  ListOf(Registers registers) : filling_(std::move(registers)) {}  // NOLINT: and so do named registers
+
+  operator Argument() const { return filling_; }  // NOLINT
+
+ private:
+  Argument filling_;
+};
+
+// Named registers for a list that is read and written. Values in braces never turn into them.
+class NamedList {
+ public:
+  template <std::same_as<Registers> R>
+  NamedList(R registers) : registers_(std::move(registers)) {}  // NOLINT
+  operator Argument() const { return registers_; }              // NOLINT
+
+ private:
+  Registers registers_;
+};
+
+// What decides how C++ sees an operand. `length` is 0 if it is no list.
+struct Slot {
+  Class cls;
+  isa::Access access;
+  size_t length;
+};
+
+// Whether a call may be given named registers for the operand in place of values, and then does not yield it.
+constexpr bool is_accumulator(const isa::Operand& o) { return o.list && o.reads() && o.writes(); }
+
+// Whether the operand is among the inputs of a call or, if `written`, among its results. Accumulators are
+// values, or all are `named` registers.
+constexpr bool is_among(const isa::Operand& o, bool written, bool named) {
+  return written ? o.writes() && !(named && is_accumulator(o)) : o.reads();
+}
+
+constexpr size_t count_operands(const isa::Row& row, bool written, bool named) {
   size_t n = 0;
-  for (const isa::Operand& o : row.operands) n += written ? o.writes() : o.reads();
+  for (const isa::Operand& o : row.operands) n += is_among(o, written, named);
   return n;
 }
 
-constexpr Class nth_class(const isa::Row& row, bool written, size_t n) {
+constexpr Slot nth_slot(const isa::Row& row, bool written, bool named, size_t n) {
   for (const isa::Operand& o : row.operands)
-    if (written ? o.writes() : o.reads())
-      if (n-- == 0) return o.cls;
-  return Class::imm;
+    if (is_among(o, written, named) && n-- == 0)
+      return {o.cls, o.access, o.list ? static_cast<size_t>(o.count) : 0};
+  return {};
 }
 
-template <const isa::Row& row, size_t i>
-using InputOf = typename TypeOf<nth_class(row, false, i)>::type;
-template <const isa::Row& row, size_t i>
-using OutputOf = typename TypeOf<nth_class(row, true, i)>::type;
+template <Slot slot>
+struct OutputType {
+  using type = std::array<typename TypeOf<slot.cls>::type, slot.length>;
+};
+template <Slot slot>
+requires(slot.length == 0) struct OutputType<slot> : TypeOf<slot.cls> {
+};
 
-template <const isa::Row& row, class Inputs, class Outputs>
+template <Slot slot, bool named>
+struct InputType {
+  using type = std::conditional_t<slot.access == isa::Access::read,
+                                  ListOf<typename TypeOf<slot.cls>::type, slot.length>,
+                                  std::conditional_t<named, NamedList, typename OutputType<slot>::type>>;
+};
+template <Slot slot, bool named>
+requires(slot.length == 0) struct InputType<slot, named> : TypeOf<slot.cls> {
+};
+
+template <const isa::Row& row, bool named, size_t i>
+using InputOf = typename InputType<nth_slot(row, false, named, i), named>::type;
+template <const isa::Row& row, bool named, size_t i>
+using OutputOf = typename OutputType<nth_slot(row, true, named, i)>::type;
+
+template <class T>
+Argument argument(const T& input) {
+  if constexpr (requires { input.begin(); })
+    return std::vector<Value>(input.begin(), input.end());
+  else
+    return input;
+}
+
+// The next of the results as a value or, for an array, as many as it holds.
+template <class T>
+T next_result(const Value*& next) {
+  if constexpr (requires { std::tuple_size<T>::value; }) {
+    auto list = [&]<size_t... i>(std::index_sequence<i...>) {
+      return T{(static_cast<void>(i), next_result<typename T::value_type>(next))...};
+    };
+    return list(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    return T((next++)->handle());
+  }
+}
+
+// A guard leaves what is written alone undefined where it is false.
+constexpr bool can_be_guarded(const isa::Row& row) {
+  for (const isa::Operand& o : row.operands)
+    if (!o.reads()) return false;
+  return true;
+}
+
+template <const isa::Row& row, bool named, class Inputs, class Outputs>
 struct Call;
 
-template <const isa::Row& row, size_t... in, size_t... out>
-struct Call<row, std::index_sequence<in...>, std::index_sequence<out...>> {
-  using Result = std::tuple<OutputOf<row, out>...>;
-
-  static auto emit(std::optional<pred> guard, Where where, InputOf<row, in>... inputs) {
-    std::vector<Argument> arguments{Argument(inputs)...};
+template <const isa::Row& row, bool named, size_t... in, size_t... out>
+struct Call<row, named, std::index_sequence<in...>, std::index_sequence<out...>> {
+  static auto emit(std::optional<pred> guard, Where where, const InputOf<row, named, in>&... inputs) {
+    std::vector<Argument> arguments{argument(inputs)...};
     std::vector<Value> results = Builder::current(where).emit(row, arguments, guard, where);
-    if constexpr (sizeof...(out) == 1)
-      return std::get<0>(Result(OutputOf<row, out>(results[out].handle())...));
-    if constexpr (sizeof...(out) > 1) return Result(OutputOf<row, out>(results[out].handle())...);
+    [[maybe_unused]] const Value* next = results.data();
+    if constexpr (sizeof...(out) == 1) return next_result<OutputOf<row, named, out>...>(next);
+    if constexpr (sizeof...(out) > 1)
+      return std::tuple<OutputOf<row, named, out>...>{next_result<OutputOf<row, named, out>>(next)...};
   }
 
   // The same call under a predicate: a thread whose `guard` is false does nothing.
   struct Guarded {
     pred guard;
-    void operator()(InputOf<row, in>... inputs, Where where = Where::here()) const {
-      emit(guard, where, inputs...);
+    auto operator()(InputOf<row, named, in>... inputs, Where where = Where::here()) const {
+      return emit(guard, where, inputs...);
     }
   };
 
-  auto operator()(InputOf<row, in>... inputs, Where where = Where::here()) const {
+  auto operator()(InputOf<row, named, in>... inputs, Where where = Where::here()) const {
     return emit(std::nullopt, where, inputs...);
   }
 
   template <std::same_as<pred> Guard>
   Guarded when(Guard guard) const {
-    static_assert(sizeof...(out) == 0 || detail::always_false<Guard>,
+    static_assert(can_be_guarded(row) || detail::always_false<Guard>,
                   "an instruction with a result cannot be guarded: where the predicate is false the result "
                   "is undefined");
     return {guard};
   }
 };
 
+template <const isa::Row& row, bool named>
+using CallWith = Call<row, named, std::make_index_sequence<count_operands(row, false, named)>,
+                      std::make_index_sequence<count_operands(row, true, named)>>;
+
+// A row with accumulators, which takes them either way.
 template <const isa::Row& row>
-using CallOf = Call<row, std::make_index_sequence<count_operands(row, false)>,
-                    std::make_index_sequence<count_operands(row, true)>>;
+struct AccumulatingCall : CallWith<row, false>, CallWith<row, true> {
+  using CallWith<row, false>::operator();
+  using CallWith<row, true>::operator();
+
+  struct Guarded : CallWith<row, false>::Guarded, CallWith<row, true>::Guarded {
+    using CallWith<row, false>::Guarded::operator();
+    using CallWith<row, true>::Guarded::operator();
+  };
+  template <std::same_as<pred> Guard>
+  Guarded when(Guard guard) const {
+    return {CallWith<row, false>::when(guard), CallWith<row, true>::when(guard)};
+  }
+};
+
+constexpr bool has_accumulators(const isa::Row& row) {
+  for (const isa::Operand& o : row.operands)
+    if (is_accumulator(o)) return true;
+  return false;
+}
+
+template <const isa::Row& row>
+using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, CallWith<row, false>>;
 
 }  // namespace detail
 
@@ -109,6 +245,24 @@ using CallOf = Call<row, std::make_index_sequence<count_operands(row, false)>,
 #include "ptxbuilder/isa/rows.def"
 #undef PTX_ROW
 #undef PTX_INTRINSIC
+
+// The families of isa/families.h, which says what each does and which operands it has.
+#define PTXBUILDER_FAMILY(name, Form) \
+  template <Form form>                \
+  inline constexpr detail::CallOf<isa::name<form>()> name{};
+PTXBUILDER_FAMILY(wgmma_mma_async, WgmmaForm)
+PTXBUILDER_FAMILY(wgmma_mma_async_bits, WgmmaBitsForm)
+PTXBUILDER_FAMILY(mma_sync, MmaForm)
+PTXBUILDER_FAMILY(cp_async_bulk_tensor_load, TensorLoadForm)
+PTXBUILDER_FAMILY(cp_async_bulk_tensor_prefetch, TensorPrefetchForm)
+PTXBUILDER_FAMILY(cp_async_bulk_tensor_store, TensorStoreForm)
+PTXBUILDER_FAMILY(cp_reduce_async_bulk_tensor, TensorReductionForm)
+PTXBUILDER_FAMILY(cp_reduce_async_bulk, BulkReductionForm)
+PTXBUILDER_FAMILY(ldmatrix, MatrixForm)
+PTXBUILDER_FAMILY(stmatrix, MatrixForm)
+PTXBUILDER_FAMILY(cvt_pack, DType)
+PTXBUILDER_FAMILY(cvt_pack_integer, DType)
+#undef PTXBUILDER_FAMILY
 
 // A row of the author's own, by the line that isa/rows.def has for each of the library's: declares its typed
 // call `name`, and the row itself as `name_row`. compile/certify.h asks ptxas whether syntax and floor are

@@ -224,6 +224,19 @@ class gmem : public Value {
   friend gmem operator+(gmem a, u64 bytes) { return gmem(detail::address_add(a.handle(), bytes.handle())); }
 };
 
+// A generic byte address (64 bits): an instruction without a state space finds out which memory it is in. One
+// of shared memory is made by cvta.shared.
+class generic_address : public Value {
+ public:
+  static constexpr Class cls = Class::generic;
+  explicit generic_address(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
+  explicit generic_address(gmem a) : Value(detail::convert(gmem::cls, cls, a.handle())) {}
+  friend generic_address operator+(generic_address a, u64 bytes) {
+    return generic_address(detail::address_add(a.handle(), bytes.handle()));
+  }
+};
+
 // The address of a 128-byte tensor map that is a `__grid_constant__` parameter.
 class TensorMap : public Value {
  public:

@@ -37,6 +37,8 @@ struct Short {
   static constexpr auto fields() { return std::tuple{field("y", &Short::y)}; }
 };
 
+PTXBUILDER_ROW(ld_generic, "ld.u32 {d:=u32}, [{a:generic}];", memory, 63, sm_75)
+
 void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, smem shared, cluster_smem remote,
             gptr<u32> global, gptr<f32> reals, TensorMap map, TileView view, Accumulator& acc,
             const RegisterTile<f32>& tile, const TensorCopy& copy, const TiledCopy& tiled) {
@@ -263,5 +265,75 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 #if IS(54)
   // CASE 54: no matching function|no match
   store(GlobalTensor(ONE_OF(global, reals), {narrow, narrow}).tile(0, 0), tile);
+#endif
+
+  // The form of a family, and the operands that it has.
+  const std::array<u32, 2> two = {narrow, narrow};
+  const std::array<u32, 4> four = {narrow, narrow, narrow, narrow};
+  const std::array<f32, 4> sums = {real, real, real, real};
+  (void)two, (void)four, (void)sums;
+#if IS(55)
+  // CASE 55: static assertion failed.*wgmma: types may be f16, bf16, tf32|static_assert failed.*wgmma: types may be
+  (void)wgmma_mma_async<WgmmaForm{DType::f32, DType::bf16, ONE_OF(DType::f16, DType::bf16), 8}>;
+#endif
+#if IS(56)
+  // CASE 56: wgmma: n must be a multiple of 8 from 8 to 256
+  (void)wgmma_mma_async<WgmmaForm{DType::f32, DType::bf16, DType::bf16, ONE_OF(12, 16)}>;
+#endif
+#if IS(57)
+  // CASE 57: wgmma: .satfinite is for s8 and u8
+  (void)wgmma_mma_async<WgmmaForm{.d = DType::f32, .a = DType::f16, .b = DType::f16, .n = 8, .satfinite = ONE_OF(true, false)}>;
+#endif
+#if IS(58)
+  // CASE 58: wgmma: n must be 8, 24 or a multiple of 16 up to 256
+  (void)wgmma_mma_async_bits<WgmmaBitsForm{.n = ONE_OF(40, 48)}>;
+#endif
+#if IS(59)
+  // CASE 59: mma.sync: k must be 16 or 32 bytes of the type of A
+  (void)mma_sync<MmaForm{DType::f32, DType::bf16, DType::bf16, ONE_OF(32, 16)}>;
+#endif
+#if IS(60)
+  // CASE 60: cp.async.bulk.tensor: a tensor map has rank 1 to 5
+  (void)cp_async_bulk_tensor_load<TensorLoadForm{.rank = ONE_OF(6, 5), .multicast = true}>;
+#endif
+#if IS(61)
+  // CASE 61: cp.reduce.async.bulk: .*inc and dec take u32
+  (void)cp_reduce_async_bulk<BulkReductionForm{CopyReduction::inc, ONE_OF(DType::f32, DType::u32)}>;
+#endif
+#if IS(62)
+  // CASE 62: ldmatrix: it moves 1, 2 or 4 matrices
+  (void)ldmatrix<MatrixForm{.matrices = ONE_OF(3, 4)}>;
+#endif
+#if IS(63)
+  // CASE 63: cvt: two f32 pack into f16, bf16, e4m3 or e5m2
+  (void)cvt_pack<ONE_OF(DType::f32, DType::f16)>;
+#endif
+#if IS(64)
+  // CASE 64: no known conversion.*array<.*2>.*ListOf<.*4>
+  stmatrix<MatrixForm{.matrices = 4}>(shared, ONE_OF(two, four));
+#endif
+#if IS(65)
+  // CASE 65: no known conversion.*u32, 4>.*f32, 4>
+  mma_sync<MmaForm{DType::f32, DType::bf16, DType::bf16, 16}>(four, two, ONE_OF(four, sums));
+#endif
+#if IS(66)
+  // CASE 66: no match for call|no matching function|too few arguments
+  mma_sync<MmaForm{DType::f32, DType::bf16, DType::bf16, 16}>ONE_OF((four, two), (four, two, sums));
+#endif
+#if IS(67)
+  // CASE 67: an instruction with a result cannot be guarded
+  ONE_OF(ldmatrix<MatrixForm{.matrices = 1}>, mbarrier_inval).when(p)(shared);
+#endif
+#if IS(68)
+  // CASE 68: (conversion from|no viable conversion|could not convert).*array
+  std::array<u32, ONE_OF(2, 4)> matrices = ldmatrix<MatrixForm{.matrices = 4}>(shared);
+#endif
+#if IS(69)
+  // CASE 69: no match for call|no matching function
+  wgmma_mma_async<WgmmaForm{DType::f32, DType::bf16, DType::bf16, 8}>(ONE_OF(four, sums), wide, wide, p, 1, 1, 0, 0);
+#endif
+#if IS(70)
+  // CASE 70: no known conversion.*(gptr|Pointer).*generic_address
+  ld_generic(ONE_OF(global, generic_address(global)));
 #endif
 }

@@ -1,0 +1,286 @@
+// Every row of the table has a typed call, which emits what Builder::emit does with the row that the table
+// has.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "library_kit.h"
+#include "ptxbuilder/ir/instructions.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+// The forms among those that `each` calls a function with.
+template <class Form, auto each>
+constexpr auto forms() {
+  constexpr size_t count = [] {
+    size_t n = 0;
+    each([&](const Form&) { ++n; });
+    return n;
+  }();
+  std::array<Form, count> all = {};
+  size_t n = 0;
+  each([&](const Form& form) { all[n++] = form; });
+  return all;
+}
+
+// The forms of each family, from axes that this test spells out.
+constexpr std::array kOfTensorCores = {DType::f16, DType::bf16, DType::tf32, DType::e4m3, DType::e5m2,
+                                       DType::s8,  DType::u8,   DType::f32,  DType::s32};
+
+constexpr auto each_types = [](auto body) {
+  for (DType d : {DType::f16, DType::f32, DType::s32})
+    for (DType a : kOfTensorCores)
+      for (DType b : kOfTensorCores)
+        if (isa::has_types({d, a, b})) body(d, a, b);
+};
+constexpr auto kWgmma = forms<WgmmaForm, [](auto add) {
+  each_types([&](DType d, DType a, DType b) {
+    for (int n = 0; n <= 264; n += 8)
+      for (bool a_in_registers : {false, true})
+        for (bool satfinite : {false, true})
+          if (WgmmaForm form = {d, a, b, n, a_in_registers, satfinite}; isa::exists(form)) add(form);
+  });
+}>();
+constexpr auto kWgmmaBits = forms<WgmmaBitsForm, [](auto add) {
+  for (int n = 0; n <= 264; n += 8)
+    for (bool a_in_registers : {false, true})
+      if (WgmmaBitsForm form = {n, a_in_registers}; isa::exists(form)) add(form);
+}>();
+constexpr auto kMma = forms<MmaForm, [](auto add) {
+  each_types([&](DType d, DType a, DType b) {
+    for (int k : {2, 4, 8, 16, 32, 64})
+      for (bool satfinite : {false, true})
+        if (MmaForm form = {d, a, b, k, satfinite}; isa::exists(form)) add(form);
+  });
+}>();
+constexpr auto kLoads = forms<TensorLoadForm, [](auto add) {
+  for (int rank : {1, 2, 3, 4, 5})
+    for (bool multicast : {false, true})
+      for (bool hint : {false, true}) add({rank, multicast, hint});
+}>();
+constexpr auto kPrefetches = forms<TensorPrefetchForm, [](auto add) {
+  for (int rank : {1, 2, 3, 4, 5}) add({rank});
+}>();
+constexpr auto kStores = forms<TensorStoreForm, [](auto add) {
+  for (int rank : {1, 2, 3, 4, 5})
+    for (bool hint : {false, true}) add({rank, hint});
+}>();
+constexpr auto kTensorReductions = forms<TensorReductionForm, [](auto add) {
+  for (int rank : {1, 2, 3, 4, 5})
+    for (CopyReduction reduction : isa::kCopyReductions)
+      for (bool hint : {false, true}) add({rank, reduction, hint});
+}>();
+constexpr auto kBulkReductions = forms<BulkReductionForm, [](auto add) {
+  for (CopyReduction reduction : isa::kCopyReductions)
+    for (DType type :
+         {DType::u8, DType::s8, DType::u16, DType::s16, DType::u32, DType::s32, DType::u64, DType::s64,
+          DType::f16, DType::bf16, DType::tf32, DType::e4m3, DType::e5m2, DType::f32, DType::f64})
+      for (bool hint : {false, true})
+        if (BulkReductionForm form = {reduction, type, hint}; isa::exists(form)) add(form);
+}>();
+constexpr auto kMatrices = forms<MatrixForm, [](auto add) {
+  for (int matrices : {1, 2, 4})
+    for (bool transposed : {false, true}) add({matrices, transposed});
+}>();
+constexpr std::array kPacked = {DType::f16, DType::bf16, DType::e4m3, DType::e5m2};
+constexpr std::array kPackedIntegers = {DType::s8, DType::u8};
+
+// A kernel with a value for each class of operand.
+class Samples {
+ public:
+  Samples() : kernel_("samples", {.line_info = false}) {
+    auto [global, map] = kernel_.params<gptr<u32>, TensorMap>("global", "map");
+    kernel_.encode(map, {.dtype = DType::u32, .box = {32}, .element_strides = {1}});
+    const u32 x = tid_x();
+    const smem shared = kernel_.builder().shared_base();
+    add(x == 0, u16(x), s16(x), f16(x), bf16(x), x, s32(x), f32(x), u64(x), s64(x), f64(x), shared,
+        mapa(shared, x), gmem(global), generic_address(gmem(global)), map);
+  }
+
+  Builder& builder() { return kernel_.builder(); }
+
+  Value of(Class cls) const {
+    if (cls == Class::b16) cls = Class::u16;
+    if (cls == Class::b32) cls = Class::u32;
+    if (cls == Class::b64) cls = Class::u64;
+    return values_.at(cls);
+  }
+  // The same ones each time.
+  Registers registers(const isa::Operand& o) {
+    auto [place, is_new] = registers_.try_emplace({o.cls, o.count});
+    if (is_new) place->second = builder().declare_registers(o.cls, o.count);
+    return place->second;
+  }
+
+ private:
+  template <class... T>
+  void add(T... value) {
+    (values_.emplace(T::cls, value), ...);
+  }
+
+  Kernel kernel_;
+  std::map<Class, Value> values_;
+  std::map<std::pair<Class, int>, Registers> registers_;
+};
+
+// What a typed call takes.
+template <class T>
+struct Sample {
+  static T of(Samples& samples, const isa::Operand&) { return T(samples.of(T::cls).handle()); }
+};
+template <>
+struct Sample<int64_t> {
+  static int64_t of(Samples&, const isa::Operand& o) { return o.least; }
+};
+template <class T, size_t length>
+struct Sample<std::array<T, length>> {
+  static std::array<T, length> of(Samples& samples, const isa::Operand& o) {
+    CHECK(static_cast<size_t>(o.count) == length);
+    return [&]<size_t... i>(std::index_sequence<i...>) {
+      return std::array<T, length>{(static_cast<void>(i), Sample<T>::of(samples, o))...};
+    }
+    (std::make_index_sequence<length>());
+  }
+};
+template <class T, size_t length>
+struct Sample<detail::ListOf<T, length>> {
+  static detail::ListOf<T, length> of(Samples& samples, const isa::Operand& o) {
+    return Sample<std::array<T, length>>::of(samples, o);
+  }
+};
+template <>
+struct Sample<detail::NamedList> {
+  static detail::NamedList of(Samples& samples, const isa::Operand& o) { return samples.registers(o); }
+};
+
+const isa::Operand& nth_read(const isa::Row& row, size_t n) {
+  size_t i = 0;
+  while (!row.operands[i].reads() || n-- > 0) ++i;
+  return row.operands[i];
+}
+
+// A typed call's row, and a function that makes the call.
+struct TypedCall {
+  const isa::Row* row;
+  bool named;              // whether accumulators are named registers
+  void (*emit)(Samples&);  // none if this would take the compiler long, for the sake of a longer list alone
+};
+
+template <class Call>
+struct Emission;
+template <const isa::Row& row, bool named, size_t... in, size_t... out>
+struct Emission<detail::Call<row, named, std::index_sequence<in...>, std::index_sequence<out...>>> {
+  using Call = detail::Call<row, named, std::index_sequence<in...>, std::index_sequence<out...>>;
+  static void run(Samples& samples) {
+    Call()(Sample<detail::InputOf<row, named, in>>::of(samples, nth_read(row, in))...);
+  }
+  static void add_to(std::vector<TypedCall>& calls) {
+    if constexpr (((detail::nth_slot(row, false, named, in).length <= 4) && ...))
+      calls.push_back({&row, named, run});
+    else
+      calls.push_back({&row, named, nullptr});
+  }
+};
+template <const isa::Row& row>
+struct Emission<detail::AccumulatingCall<row>> {
+  static void add_to(std::vector<TypedCall>& calls) {
+    Emission<detail::CallWith<row, false>>::add_to(calls);
+    Emission<detail::CallWith<row, true>>::add_to(calls);
+  }
+};
+
+template <class Call>
+void add(std::vector<TypedCall>& calls, const Call&) {
+  Emission<Call>::add_to(calls);
+}
+
+#define FAMILY(name, all)                                                          \
+  [&]<size_t... i>(std::index_sequence<i...>) { (add(calls, name<all[i]>), ...); } \
+  (std::make_index_sequence<all.size()>())
+
+std::vector<TypedCall> typed_calls() {
+  std::vector<TypedCall> calls;
+#define PTX_ROW(name, ...) add(calls, ptxbuilder::name);  // time.h has a clock() too
+#define PTX_INTRINSIC(name, ...) add(calls, ptxbuilder::name);
+#include "ptxbuilder/isa/rows.def"
+#undef PTX_ROW
+#undef PTX_INTRINSIC
+  FAMILY(wgmma_mma_async, kWgmma);
+  FAMILY(wgmma_mma_async_bits, kWgmmaBits);
+  FAMILY(mma_sync, kMma);
+  FAMILY(cp_async_bulk_tensor_load, kLoads);
+  FAMILY(cp_async_bulk_tensor_prefetch, kPrefetches);
+  FAMILY(cp_async_bulk_tensor_store, kStores);
+  FAMILY(cp_reduce_async_bulk_tensor, kTensorReductions);
+  FAMILY(cp_reduce_async_bulk, kBulkReductions);
+  FAMILY(ldmatrix, kMatrices);
+  FAMILY(stmatrix, kMatrices);
+  FAMILY(cvt_pack, kPacked);
+  FAMILY(cvt_pack_integer, kPackedIntegers);
+  return calls;
+}
+
+void emit_from_table(Samples& samples, const isa::Row& row, bool named) {
+  std::vector<Argument> arguments;
+  for (const isa::Operand& o : row.operands) {
+    if (!o.reads()) continue;
+    if (o.cls == Class::imm)
+      arguments.emplace_back(o.least);
+    else if (named && o.list && o.writes())
+      arguments.emplace_back(samples.registers(o));
+    else if (o.list)
+      arguments.emplace_back(std::vector<Value>(static_cast<size_t>(o.count), samples.of(o.cls)));
+    else
+      arguments.emplace_back(samples.of(o.cls));
+  }
+  samples.builder().emit(row, arguments, std::nullopt);
+}
+
+}  // namespace
+
+TEST_CASE("every row of the table has a typed call of the same text, and no call has a row of its own") {
+  std::set<std::string_view> called;
+  std::string unknown, differs, without;
+  for (const TypedCall& call : typed_calls()) {
+    const isa::Row &typed = *call.row, *row = isa::find(typed.name);
+    called.insert(typed.name);
+    if (!row)
+      unknown += std::string(typed.name) + " ";
+    else if (typed.syntax != row->syntax || typed.effect != row->effect || typed.sm != row->sm ||
+             typed.ptx_version != row->ptx_version || typed.intrinsic != row->intrinsic)
+      differs += std::string(typed.name) + " ";
+  }
+  for (const isa::Row& row : isa::rows())
+    if (!called.count(row.name)) without += std::string(row.name) + " ";
+  CHECK(unknown == "");
+  CHECK(differs == "");
+  CHECK(without == "");
+  CHECK(called.size() == isa::rows().size());
+}
+
+TEST_CASE("typed calls emit what the rows of the table say") {
+  Samples samples;
+  size_t instructions = 0;
+  for (const TypedCall& call : typed_calls()) {
+    if (!call.emit) continue;
+    call.emit(samples);
+    emit_from_table(samples, *isa::find(call.row->name), call.named);
+    instructions += call.row->intrinsic.empty();
+  }
+  CHECK(instructions > 400);
+  std::istringstream ir(samples.builder().llvm_ir());
+  std::vector<std::string> emitted;  // text, constraints and values
+  for (std::string line; std::getline(ir, line);)
+    if (const size_t at = line.find(" asm "); at != std::string::npos && !contains(line, "\".reg "))
+      emitted.push_back(line.substr(at, line.rfind(')') - at));
+  REQUIRE(emitted.size() == 2 * instructions + 1);  // one to make the samples
+  std::string differs;
+  for (size_t i = 1; i + 1 < emitted.size(); i += 2)
+    if (emitted[i] != emitted[i + 1]) differs += emitted[i] + "\n" + emitted[i + 1] + "\n";
+  CHECK(differs == "");
+}
