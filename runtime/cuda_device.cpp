@@ -72,7 +72,8 @@ DeviceProperties CudaDevice::read_properties() const {
           .memory_bytes = memory,
           .shared_bytes_per_cta = static_cast<uint32_t>(
               context_.attribute(cu::DeviceAttribute::max_shared_memory_per_block_optin)),
-          .driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10)};
+          .driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10),
+          .ordinal = context_.ordinal()};
 }
 
 Address CudaDevice::allocate(size_t bytes) {

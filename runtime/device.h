@@ -108,6 +108,7 @@ struct DeviceProperties {
   size_t memory_bytes;
   uint32_t shared_bytes_per_cta;  // the opt-in limit: 232448 on Hopper
   std::string driver;             // "CUDA 13.0" for the driver, "emulator" for the emulator
+  int ordinal = -1;               // the GPU's number; none for what is no GPU
 };
 
 // A kernel that was loaded onto a device. Whoever loaded it owns it, and it must not outlive its device. The

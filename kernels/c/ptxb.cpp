@@ -1,0 +1,409 @@
+// The C interface: every function turns what C has into the library's own types, and an exception into a
+// status.
+#include "kernels/c/ptxb.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "kernels/gemm/matmul.h"
+#include "ptxbuilder/sidecar.h"
+#include "runtime/open_device.h"
+
+using namespace ptxbuilder;
+
+// Shared by the handle of the device and those of its kernels.
+struct Opened {
+  explicit Opened(const char* name) : device(runtime::open_device(name)) {}
+
+  std::unique_ptr<runtime::Device> device;
+  std::once_flag made;
+  std::optional<kernels::Matmul> matmul;
+
+  kernels::Matmul& product() {
+    std::call_once(made, [&] { matmul.emplace(*device); });
+    return *matmul;
+  }
+};
+
+struct ptxb_device {
+  std::shared_ptr<Opened> opened;
+};
+
+struct ptxb_kernel {
+  std::shared_ptr<Opened> opened;
+  runtime::LoadedKernel kernel;
+  std::string sidecar;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+// The errors below name what is wrong; the caller's line in C is not known.
+template <class Body>
+int status_of(Body&& body) noexcept {
+  try {
+    last_error.clear();
+    const AuthorsCode no_line;
+    body();
+    return PTXB_OK;
+  } catch (const runtime::TimeoutError& e) {
+    last_error = e.what();
+    return PTXB_TIMEOUT;
+  } catch (const std::exception& e) {
+    last_error = e.what();
+  } catch (...) {
+    last_error = "an exception that is no std::exception";
+  }
+  return PTXB_ERROR;
+}
+
+template <class T>
+T& given(T* pointer, const char* what) {
+  if (!pointer) throw Error(fmt::format("{} is NULL", what));
+  return *pointer;
+}
+
+runtime::Stream stream_of(void* stream) {
+  return stream == PTXB_OWN_STREAM ? runtime::Stream() : runtime::Stream(stream);
+}
+
+runtime::Address address_of(const void* pointer) { return reinterpret_cast<runtime::Address>(pointer); }
+
+std::string text(ptxb_dtype t) { return fmt::format("code {}, {} bits, {} lanes", t.code, t.bits, t.lanes); }
+
+DType dtype_of(ptxb_dtype t, const char* name) {
+  if (t.lanes == 1)
+    for (DType type :
+         {DType::u8, DType::s8, DType::u16, DType::s16, DType::u32, DType::s32, DType::u64, DType::s64,
+          DType::f16, DType::bf16, DType::f32, DType::f64, DType::e4m3, DType::e5m2}) {
+      const bool is_signed =
+          type == DType::s8 || type == DType::s16 || type == DType::s32 || type == DType::s64;
+      const int code = type == DType::e4m3   ? PTXB_E4M3
+                       : type == DType::e5m2 ? PTXB_E5M2
+                       : type == DType::bf16 ? PTXB_BFLOAT
+                       : is_float(type)      ? PTXB_FLOAT
+                       : is_signed           ? PTXB_INT
+                                             : PTXB_UINT;
+      if (t.code == code && t.bits == 8 * size_of(type)) return type;
+    }
+  throw Error(fmt::format("{}: a tensor of a type that is not supported: {}", name, text(t)));
+}
+
+// A tensor with its strides, which C may leave out.
+struct Placed {
+  const char* name;
+  const ptxb_tensor& tensor;
+  DType type;
+  std::vector<int64_t> strides;  // elements
+
+  Placed(const char* the_name, const ptxb_tensor* the_tensor, const runtime::Device& device)
+      : name(the_name), tensor(given(the_tensor, the_name)), type(dtype_of(tensor.dtype, name)) {
+    const int32_t place = tensor.device.type, number = device.properties().ordinal;
+    constexpr int32_t kCuda = 2, kCudaManaged = 13;  // DLDeviceType
+    if (place != 0 && number < 0)
+      throw Error(
+          fmt::format("{}: its memory is on a device of type {}, but the emulator has memory of its own: "
+                      "ptxb_allocate() and ptxb_copy_in()",
+                      name, place));
+    if (place != 0 && ((place != kCuda && place != kCudaManaged) || tensor.device.id != number))
+      throw Error(fmt::format(
+          "{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)", name,
+          tensor.device.id, place, number));
+    if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
+      throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
+    strides.resize(static_cast<size_t>(tensor.ndim));
+    int64_t compact = 1;
+    for (size_t i = strides.size(); i-- > 0;) {
+      strides[i] = tensor.strides ? tensor.strides[i] : compact;
+      if (tensor.shape[i] < 0 || strides[i] < 0)
+        throw Error(fmt::format("{}: dimension {} has {} elements and stride {}; neither may be negative",
+                                name, i, tensor.shape[i], strides[i]));
+      compact *= tensor.shape[i];
+    }
+  }
+
+  size_t rank() const { return strides.size(); }
+  int64_t extent(size_t i) const { return tensor.shape[i]; }
+
+  // From the first element to the last.
+  runtime::View memory() const {
+    unsigned __int128 last = 0;
+    for (size_t i = 0; i < rank(); ++i) {
+      if (extent(i) == 0) return {address_of(tensor.data) + tensor.byte_offset, 0};
+      last += static_cast<unsigned __int128>(extent(i) - 1) * static_cast<uint64_t>(strides[i]);
+    }
+    const auto bytes = (last + 1) * static_cast<unsigned>(size_of(type));
+    if (bytes >> 48) throw Error(fmt::format("{}: it spans more than 2^48 bytes", name));
+    return {address_of(tensor.data) + tensor.byte_offset, static_cast<size_t>(bytes)};
+  }
+};
+
+// A matrix of a product: its dimensions behind those of batches, which are one or none.
+struct Matrix : Placed {
+  Matrix(const char* the_name, const ptxb_tensor* the_tensor, const runtime::Device& device)
+      : Placed(the_name, the_tensor, device) {
+    if (rank() != 2 && rank() != 3)
+      throw Error(fmt::format("{}: {} dimensions; a matrix has 2, or 3 with batches in front", name, rank()));
+  }
+
+  int64_t batches() const { return rank() == 3 ? extent(0) : 1; }
+  int64_t rows() const { return extent(rank() - 2); }
+  int64_t columns() const { return extent(rank() - 1); }
+
+  // As lines that lie along the columns or along the rows: the stride from a line to the next.
+  bool lies_along(size_t dimension) const { return extent(dimension) <= 1 || strides[dimension] == 1; }
+  bool along_columns() const { return lies_along(rank() - 1); }
+  bool along_rows() const { return lies_along(rank() - 2); }
+
+  kernels::DeviceMatrix as_lines(bool of_rows) const {
+    const size_t line = rank() - (of_rows ? 2 : 1), element = rank() - (of_rows ? 1 : 2);
+    kernels::DeviceMatrix m{.memory = memory(), .type = type};
+    auto stride = [&](size_t dimension, int64_t least, const char* what) {
+      if (extent(dimension) <= 1) return int64_t{0};
+      if (strides[dimension] < least)
+        throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name, what,
+                                strides[dimension], least));
+      return strides[dimension];
+    };
+    m.stride = stride(line, extent(element), of_rows ? "rows" : "columns");
+    if (rank() == 3) m.batch_stride = stride(0, 1, "batches");
+    return m;
+  }
+};
+
+kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product) {
+  const ptxb_matmul& p = given(product, "the product");
+  if (p.size != sizeof(ptxb_matmul))
+    throw Error(
+        fmt::format("a ptxb_matmul of {} bytes, but this library's has {}: set its size by "
+                    "PTXB_MATMUL_INIT, and build with the header of version {}",
+                    p.size, sizeof(ptxb_matmul), ptxb_version()));
+  const runtime::Device& device = *opened.device;
+  const Matrix a("A", p.a, device), b("B", p.b, device), d("D", p.d, device);
+  kernels::MatmulArguments q;
+  q.m = d.rows(), q.n = d.columns(), q.k = a.columns(), q.batches = d.batches();
+  auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names) {
+    if (x.rows() != rows || x.columns() != columns || x.batches() != q.batches)
+      throw Error(fmt::format("{}: {} batches of {} x {}, but D and A make {} {} of {} x {}", x.name,
+                              x.batches(), x.rows(), x.columns(), names, q.batches, rows, columns));
+  };
+  expect(a, q.m, q.k, "[m,k]");
+  expect(b, q.k, q.n, "[k,n]");
+  q.a_k_major = a.along_columns();
+  q.b_k_major = b.along_rows();
+  for (const Matrix* x : {&a, &b})
+    if (!x->along_columns() && !x->along_rows())
+      throw Error(fmt::format("{}: its strides are {} and {}, and one of them has to be 1", x->name,
+                              x->strides[x->rank() - 2], x->strides[x->rank() - 1]));
+  q.a = a.as_lines(q.a_k_major);
+  q.b = b.as_lines(!q.b_k_major);
+  auto output = [&](const Matrix& x) {
+    if (!x.along_columns())
+      throw Error(
+          fmt::format("{}: its columns are {} elements apart, and have to be 1: compute the transposed "
+                      "product, B^T A^T",
+                      x.name, x.strides[x.rank() - 1]));
+    return x.as_lines(true);
+  };
+  q.d = output(d);
+  if (p.c) {
+    const Matrix c("C", p.c, device);
+    expect(c, q.m, q.n, "[m,n]");
+    q.c = output(c);
+  } else if (p.beta != 0) {
+    throw Error(fmt::format("beta is {}, but C is NULL", p.beta));
+  }
+  if (p.bias) {
+    const Placed bias("bias", p.bias, device);
+    if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.strides[0] != 1) || bias.type != d.type)
+      throw Error(fmt::format("bias: one dimension of n = {} elements without gaps, of D's type {}", q.n,
+                              name(d.type)));
+    q.bias = bias.memory();
+  }
+  for (kernels::DeviceMatrix* x : {&q.a, &q.b})
+    if (x->type == DType::f32) {
+      if (!p.tf32)
+        throw Error("A and B of f32 are rounded to tf32 on the tensor cores: set `tf32` to allow it");
+      x->type = DType::tf32;
+    }
+  if (p.activation < PTXB_NONE || p.activation > PTXB_SILU)
+    throw Error(fmt::format("activation {} is none of ptxb_activation", p.activation));
+  q.alpha = p.alpha, q.beta = p.beta;
+  q.activation = static_cast<kernels::Activation>(p.activation);
+  q.fast_accumulation = !p.precise;
+  return q;
+}
+
+static_assert(static_cast<int>(kernels::Activation::none) == PTXB_NONE &&
+              static_cast<int>(kernels::Activation::relu) == PTXB_RELU &&
+              static_cast<int>(kernels::Activation::gelu) == PTXB_GELU &&
+              static_cast<int>(kernels::Activation::silu) == PTXB_SILU);
+static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
+
+runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& from,
+                              const runtime::Device& device) {
+  runtime::Argument to;
+  if (parameter.kind == Parameter::Kind::structure)
+    throw Error(
+        fmt::format("parameter '{}' is a struct, which this interface does not pass", parameter.name));
+  if (parameter.kind == Parameter::Kind::scalar) {
+    if (from.tensor)
+      throw Error(fmt::format("parameter '{}' is a scalar, and is given a tensor", parameter.name));
+    to.dtype = parameter.dtype;
+    to.bits = from.bits;
+  } else {
+    if (!from.tensor)
+      throw Error(fmt::format("parameter '{}' takes a tensor, and is given a scalar", parameter.name));
+    const Placed t(parameter.name.c_str(), from.tensor, device);
+    if (parameter.kind == Parameter::Kind::pointer) {
+      // A module of LLVM's does not say what its pointers point to: bytes.
+      to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);
+    } else {
+      std::vector<uint64_t> shape, strides;  // innermost first
+      for (size_t i = t.rank(); i-- > 0;) {
+        shape.push_back(static_cast<uint64_t>(t.extent(i)));
+        if (i + 1 < t.rank()) strides.push_back(static_cast<uint64_t>(t.strides[i] * size_of(t.type)));
+      }
+      if (!t.strides.empty() && t.extent(t.rank() - 1) > 1 && t.strides.back() != 1)
+        throw Error(fmt::format("parameter '{}': a tensor map's innermost dimension has stride 1, not {}",
+                                parameter.name, t.strides.back()));
+      const bool is_tf32 = parameter.dtype == DType::tf32 && t.type == DType::f32;  // as f32 in memory
+      to = runtime::tensor(t.memory(), is_tf32 ? DType::tf32 : t.type, shape, strides);
+    }
+  }
+  if (from.name) to.name = from.name;
+  return to;
+}
+
+ptxb_kernel* made(const std::shared_ptr<Opened>& opened, runtime::LoadedKernel kernel) {
+  std::string sidecar = to_json(kernel.signature());
+  return new ptxb_kernel{opened, std::move(kernel), std::move(sidecar)};
+}
+
+}  // namespace
+
+extern "C" {
+
+int ptxb_version(void) { return PTXB_VERSION; }
+const char* ptxb_error(void) { return last_error.c_str(); }
+
+int ptxb_open(const char* name, ptxb_device** device) {
+  return status_of([&] {
+    given(device, "where to put the device");
+    *device = new ptxb_device{std::make_shared<Opened>(&given(name, "the device's name"))};
+  });
+}
+void ptxb_close(ptxb_device* device) { delete device; }
+
+int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds) {
+  return status_of([&] {
+    given(device, "the device")
+        .opened->device->synchronize(stream_of(stream), std::chrono::milliseconds(milliseconds));
+  });
+}
+
+int ptxb_allocate(ptxb_device* device, size_t bytes, void** address) {
+  return status_of([&] {
+    given(address, "where to put the address");
+    *address = reinterpret_cast<void*>(given(device, "the device").opened->device->allocate(bytes));
+  });
+}
+int ptxb_free(ptxb_device* device, void* address) {
+  return status_of([&] { given(device, "the device").opened->device->release(address_of(address)); });
+}
+int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes) {
+  return status_of([&] { given(device, "the device").opened->device->copy_in(address_of(to), from, bytes); });
+}
+int ptxb_copy_out(ptxb_device* device, void* to, const void* from, size_t bytes) {
+  return status_of(
+      [&] { given(device, "the device").opened->device->copy_out(to, address_of(from), bytes); });
+}
+
+int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_t* bytes) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    given(bytes, "where to put the bytes");
+    *bytes = opened.product().workspace_bytes(arguments_of(opened, product), Where{});
+  });
+}
+
+int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* workspace, size_t workspace_bytes,
+                    void* stream) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    kernels::MatmulArguments p = arguments_of(opened, product);
+    p.workspace = {address_of(workspace), workspace_bytes};
+    p.stream = stream_of(stream);
+    opened.product()(p, Where{});
+  });
+}
+
+int ptxb_load(ptxb_device* device, const char* path, const char* kernel, ptxb_kernel** loaded) {
+  return status_of([&] {
+    const auto& opened = given(device, "the device").opened;
+    given(loaded, "where to put the kernel");
+    *loaded = made(opened, runtime::LoadedKernel::from_file(*opened->device, &given(path, "the path"),
+                                                            kernel ? kernel : "", Where{}));
+  });
+}
+
+int ptxb_load_image(ptxb_device* device, const void* image, size_t bytes, const char* sidecar,
+                    ptxb_kernel** loaded) {
+  return status_of([&] {
+    const auto& opened = given(device, "the device").opened;
+    given(loaded, "where to put the kernel");
+    const auto* start = static_cast<const char*>(image);
+    Signature signature = signature_from_json(&given(sidecar, "the sidecar"), "the sidecar");
+    *loaded =
+        made(opened, runtime::LoadedKernel(*opened->device, std::string(&given(start, "the image"), bytes),
+                                           std::move(signature), Where{}));
+  });
+}
+
+int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
+                 ptxb_kernel** loaded) {
+  return status_of([&] {
+    const auto& opened = given(device, "the device").opened;
+    given(loaded, "where to put the kernel");
+    const auto* start = static_cast<const char*>(ir);
+    const CompiledModule module =
+        compiler_for(*opened->device).compile_ir({&given(start, "the IR"), bytes}, "the IR", {}, {}, Where{});
+    std::string names;
+    for (const ModuleKernel& k : module.kernels) {
+      names += (names.empty() ? "" : ", ") + k.name;
+      if (kernel ? k.name != kernel : module.kernels.size() != 1) continue;
+      if (!k.signature) throw Error(fmt::format("kernel '{}': {}", k.name, k.why_unknown));
+      *loaded = made(opened,
+                     runtime::LoadedKernel(*opened->device, module.cubin.empty() ? module.ptx : module.cubin,
+                                           *k.signature, Where{}));
+      return;
+    }
+    throw Error(kernel ? fmt::format("the IR has no kernel '{}'; it has: {}", kernel, names)
+                       : fmt::format("the IR has {} kernels, and one has to be named: {}",
+                                     module.kernels.size(), names));
+  });
+}
+
+void ptxb_kernel_free(ptxb_kernel* kernel) { delete kernel; }
+const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel) { return kernel ? kernel->sidecar.c_str() : ""; }
+
+int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments, size_t count,
+                void* stream) {
+  return status_of([&] {
+    ptxb_kernel& k = given(kernel, "the kernel");
+    given(grid, "the grid");
+    const Signature& signature = k.kernel.signature();
+    if (count != signature.parameters.size())
+      throw Error(fmt::format("kernel '{}' takes {} arguments, {} are given", signature.kernel,
+                              signature.parameters.size(), count));
+    if (count > 0) given(arguments, "the list of arguments");
+    std::vector<runtime::Argument> all;
+    for (size_t i = 0; i < count; ++i)
+      all.push_back(argument_of(signature.parameters[i], arguments[i], *k.opened->device));
+    k.kernel.launch({.grid = {grid[0], grid[1], grid[2]}, .stream = stream_of(stream)}, all, Where{});
+  });
+}
+
+}  // extern "C"

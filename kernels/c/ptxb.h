@@ -1,0 +1,192 @@
+/* ptxbuilder from C: devices, matrix products, and launches of any kernel that has a sidecar.
+ *
+ *   ptxb_device* device;
+ *   if (ptxb_open("cuda:0", &device)) return fail(ptxb_error());
+ *   ptxb_matmul p = PTXB_MATMUL_INIT;
+ *   p.a = &a, p.b = &b, p.d = &d;                       // DLTensors: D[m,n] = A[m,k] B[k,n]
+ *   size_t bytes;
+ *   if (ptxb_matmul_workspace(device, &p, &bytes)) ...
+ *   if (ptxb_matmul_run(device, &p, workspace, bytes, stream)) ...
+ *
+ * Every function that returns an int gives PTXB_OK or another ptxb_status; then ptxb_error() says why, in
+ * words. Any thread may call any function at any time, but for ptxb_close() and ptxb_kernel_free() of what
+ * another thread is using. What a thread has as its current CUDA context stays as it is. C11 and C++ alike.
+ */
+#ifndef PTXB_H
+#define PTXB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PTXB_API __attribute__((visibility("default")))
+
+/* 10000 times the major version, 100 times the minor one, and the patch. Within a major version, functions
+ * and structs are only added to. */
+#define PTXB_VERSION 100
+PTXB_API int ptxb_version(void);
+
+typedef enum ptxb_status {
+  PTXB_OK = 0,
+  PTXB_ERROR = 1,  /* refused or failed; what was asked for has not been done */
+  PTXB_TIMEOUT = 2 /* a kernel did not end: this process cannot use the device again */
+} ptxb_status;
+
+/* What the calling thread's last call that failed said, and "" before one. Valid until the thread's next
+ * call. */
+PTXB_API const char* ptxb_error(void);
+
+/* ---- Tensors: laid out as DLPack's DLTensor, so that a pointer to one can be cast to a pointer to the other
+ * ---- */
+
+typedef struct ptxb_dtype {
+  uint8_t code; /* ptxb_dtype_code, as DLDataTypeCode */
+  uint8_t bits;
+  uint16_t lanes; /* 1 */
+} ptxb_dtype;
+
+typedef enum ptxb_dtype_code {
+  PTXB_INT = 0,    /* 8, 16, 32, 64 */
+  PTXB_UINT = 1,   /* 8, 16, 32, 64 */
+  PTXB_FLOAT = 2,  /* 16, 32, 64 */
+  PTXB_BFLOAT = 4, /* 16 */
+  PTXB_E4M3 = 10,  /* 8, kDLFloat8_e4m3fn */
+  PTXB_E5M2 = 12   /* 8, kDLFloat8_e5m2 */
+} ptxb_dtype_code;
+
+typedef struct ptxb_tensor {
+  void* data; /* on the device: of the emulator, what ptxb_allocate() gave */
+  struct {
+    int32_t type; /* 2 for CUDA; 0: not said */
+    int32_t id;   /* the GPU's number */
+  } device;
+  int32_t ndim;
+  ptxb_dtype dtype;
+  int64_t* shape;       /* elements, outermost first */
+  int64_t* strides;     /* elements; NULL: no gaps */
+  uint64_t byte_offset; /* of the first element from `data` */
+} ptxb_tensor;
+
+/* ---- Devices ---- */
+
+typedef struct ptxb_device ptxb_device;
+
+/* "cuda": the first GPU that runs sm_90a; "cuda:1"; "emulator", on the CPU; "auto": a GPU, else the emulator.
+ */
+PTXB_API int ptxb_open(const char* name, ptxb_device** device);
+/* Kernels that are still loaded keep what they need of it. NULL does nothing. */
+PTXB_API void ptxb_close(ptxb_device* device);
+
+/* A stream is a CUstream, where NULL is CUDA's default one; or the device's own. The emulator has one queue.
+ */
+#define PTXB_OWN_STREAM ((void*)(intptr_t)-1)
+
+/* Waits for what was queued on a stream. PTXB_ERROR when a kernel failed, PTXB_TIMEOUT after `milliseconds`.
+ */
+PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
+
+/* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. For programs that have
+ * no memory of their own there, as those on the emulator. */
+PTXB_API int ptxb_allocate(ptxb_device* device, size_t bytes, void** address);
+PTXB_API int ptxb_free(ptxb_device* device, void* address);
+PTXB_API int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes);
+PTXB_API int ptxb_copy_out(ptxb_device* device, void* to, const void* from, size_t bytes);
+
+/* ---- The matrix product ---- */
+
+typedef enum ptxb_activation { PTXB_NONE = 0, PTXB_RELU = 1, PTXB_GELU = 2, PTXB_SILU = 3 } ptxb_activation;
+
+/* D = activation(alpha A B + beta C + bias), rounded once. A is [m,k], B [k,n], C and D [m,n], each with the
+ * same number of batches in front or none; bias is [n].
+ *
+ * A and B of f16, bf16 or f32, both of e4m3 or e5m2, or both of int8 or uint8, into D of f16, bf16 or f32;
+ * integers also into int32, without alpha, beta, bias and activation. C and bias have D's type. f32 is
+ * rounded to tf32 on the tensor cores, which `tf32` has to allow.
+ *
+ * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C and D lie
+ * along n. Other strides and addresses are any, but not negative and not 0: where TMA does not take an
+ * operand as it lies, it is copied through the workspace. D may be C itself; every other overlap of D is
+ * refused. */
+typedef struct ptxb_matmul {
+  size_t size; /* sizeof(ptxb_matmul) */
+  const ptxb_tensor *a, *b, *d;
+  const ptxb_tensor *c, *bias; /* or NULL */
+  float alpha, beta;
+  int32_t activation; /* ptxb_activation */
+  int32_t tf32;       /* nonzero: f32 operands may be rounded to tf32 */
+  int32_t precise;    /* nonzero: sums of 8-bit floats are promoted to f32 every 128 of k */
+} ptxb_matmul;
+
+#define PTXB_MATMUL_INIT \
+  { sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0 }
+
+/* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel
+ * (some 0.2 s, if no cache has it); call it before a capture, and before what is timed. */
+PTXB_API int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_t* bytes);
+
+/* Queues the product. The workspace holds anything, is a multiple of 16, and is the product's until that is
+ * done. */
+PTXB_API int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* workspace,
+                             size_t workspace_bytes, void* stream);
+
+/* ---- Kernels of anybody's ---- */
+
+typedef struct ptxb_kernel ptxb_kernel;
+
+/* NAME.json with NAME.cubin or NAME.ptx, whichever the device takes; of a module with several kernels
+ * NAME.KERNEL.json, where `kernel` chooses. `kernel` may be NULL where there is one. */
+PTXB_API int ptxb_load(ptxb_device* device, const char* path, const char* kernel, ptxb_kernel** loaded);
+/* A cubin or PTX text in memory, and its sidecar's JSON. */
+PTXB_API int ptxb_load_image(ptxb_device* device, const void* image, size_t bytes, const char* sidecar,
+                             ptxb_kernel** loaded);
+/* A module in LLVM's IR, as text or bitcode: compiled for the device, and one of its kernels loaded. */
+PTXB_API int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
+                          ptxb_kernel** loaded);
+/* NULL does nothing. Its code stays with the driver to the end of the process. */
+PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
+/* The sidecar as JSON: parameters with names and types, threads, shared memory. Valid as long as the kernel.
+ */
+PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
+
+/* What fills a parameter: a tensor, for a pointer or a tensor map; or else the bits of a scalar, in its low
+ * bytes. */
+typedef struct ptxb_argument {
+  const char* name;          /* the parameter's, to be sure, or NULL */
+  const ptxb_tensor* tensor; /* NULL: a scalar */
+  uint64_t bits;
+} ptxb_argument;
+
+static inline ptxb_argument ptxb_of_tensor(const ptxb_tensor* tensor) {
+  ptxb_argument argument = {NULL, NULL, 0};
+  argument.tensor = tensor;
+  return argument;
+}
+static inline ptxb_argument ptxb_of_integer(int64_t value) {
+  ptxb_argument argument = {NULL, NULL, 0};
+  argument.bits = (uint64_t)value;
+  return argument;
+}
+static inline ptxb_argument ptxb_of_float(float value) {
+  union {
+    float value;
+    uint32_t bits;
+  } same;
+  ptxb_argument argument = {NULL, NULL, 0};
+  same.value = value;
+  argument.bits = same.bits;
+  return argument;
+}
+
+/* Queues one launch, checked against the sidecar: number, names, types, ranks, and the rules of tensor maps.
+ */
+PTXB_API int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments,
+                         size_t count, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

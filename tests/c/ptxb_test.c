@@ -1,0 +1,295 @@
+/* The C interface, from C11: products of strided tensors, kernels from LLVM's IR and from an image with its
+ * sidecar, several threads, and what is said of mistakes. `ptxb_test [DEVICE]`, the emulator unless said. */
+#include "kernels/c/ptxb.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define CHECK(condition)                                                                       \
+  do {                                                                                         \
+    if (!(condition)) {                                                                        \
+      printf("%s:%d: %s is false; error: %s\n", __FILE__, __LINE__, #condition, ptxb_error()); \
+      ++failures;                                                                              \
+    }                                                                                          \
+  } while (0)
+#define OK(call) CHECK((call) == PTXB_OK)
+#define REFUSED(call, words)                                                                                \
+  do {                                                                                                      \
+    const int got = (call);                                                                                 \
+    if (got != PTXB_ERROR || !strstr(ptxb_error(), words)) {                                                \
+      printf("%s:%d: status %d, \"%s\" instead of \"%s\"\n", __FILE__, __LINE__, got, ptxb_error(), words); \
+      ++failures;                                                                                           \
+    }                                                                                                       \
+  } while (0)
+
+static ptxb_device* device;
+
+static uint16_t bf16_of(float value) { /* small integers, which it holds exactly */
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+static float f32_of(uint16_t bits) {
+  const uint32_t wide = (uint32_t)bits << 16;
+  float value;
+  memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+/* A tensor of two dimensions in device memory of its own, with its values on the host. */
+typedef struct Matrix {
+  ptxb_tensor tensor;
+  int64_t shape[2], strides[2];
+  size_t bytes;
+  void* host;
+} Matrix;
+
+static void make(Matrix* m, ptxb_dtype type, int64_t rows, int64_t columns, int64_t row_stride,
+                 int64_t column_stride, uint64_t offset) {
+  const size_t size = type.bits / 8;
+  memset(m, 0, sizeof *m);
+  m->shape[0] = rows, m->shape[1] = columns;
+  m->strides[0] = row_stride, m->strides[1] = column_stride;
+  m->bytes = offset + size * (size_t)((rows - 1) * row_stride + (columns - 1) * column_stride + 1);
+  m->host = malloc(m->bytes);
+  memset(m->host, 0xff, m->bytes);
+  m->tensor.ndim = 2;
+  m->tensor.dtype = type;
+  m->tensor.shape = m->shape;
+  m->tensor.strides = m->strides;
+  m->tensor.byte_offset = offset;
+  OK(ptxb_allocate(device, m->bytes, &m->tensor.data));
+}
+static void* at(const Matrix* m, int64_t i, int64_t j) {
+  return (char*)m->host + m->tensor.byte_offset +
+         (size_t)(i * m->strides[0] + j * m->strides[1]) * (m->tensor.dtype.bits / 8u);
+}
+static void fill(Matrix* m, unsigned* seed) {
+  for (int64_t i = 0; i < m->shape[0]; ++i)
+    for (int64_t j = 0; j < m->shape[1]; ++j) {
+      *seed = *seed * 1664525u + 1013904223u;
+      const float value = (float)((int)(*seed >> 24) % 9 - 4);
+      const uint16_t bits = bf16_of(value);
+      if (m->tensor.dtype.bits == 16)
+        memcpy(at(m, i, j), &bits, sizeof bits);
+      else
+        memcpy(at(m, i, j), &value, sizeof value);
+    }
+  OK(ptxb_copy_in(device, m->tensor.data, m->host, m->bytes));
+}
+static float value(const Matrix* m, int64_t i, int64_t j) {
+  float wide;
+  uint16_t narrow;
+  if (m->tensor.dtype.bits == 16) {
+    memcpy(&narrow, at(m, i, j), sizeof narrow);
+    return f32_of(narrow);
+  }
+  memcpy(&wide, at(m, i, j), sizeof wide);
+  return wide;
+}
+static void discard(Matrix* m) {
+  OK(ptxb_free(device, m->tensor.data));
+  free(m->host);
+}
+
+static const ptxb_dtype bf16 = {PTXB_BFLOAT, 16, 1}, f32 = {PTXB_FLOAT, 32, 1};
+
+/* Wrong elements of one product, of A and B as their strides say, through poisoned D and workspace. */
+static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_n, uint64_t offset,
+                    int epilogue, unsigned seed) {
+  Matrix a, b, c, d, bias;
+  int wrong = 0;
+  make(&a, bf16, m, k, a_along_m ? 1 : k + 8, a_along_m ? m + 8 : 1, offset);
+  make(&b, bf16, k, n, b_along_n ? n + 8 : 1, b_along_n ? 1 : k + 8, 0);
+  make(&c, f32, m, n, n + 3, 1, 0);
+  make(&d, f32, m, n, n + 4, 1, 0);
+  make(&bias, f32, 1, n, n, 1, 0);
+  Matrix* inputs[] = {&a, &b, &c, &bias};
+  for (int i = 0; i < 4; ++i) fill(inputs[i], &seed);
+  OK(ptxb_copy_in(device, d.tensor.data, d.host, d.bytes));
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  p.a = &a.tensor, p.b = &b.tensor, p.d = &d.tensor;
+  if (epilogue) {
+    p.c = &c.tensor, p.beta = 2, p.alpha = 0.5f;
+    bias.tensor.ndim = 1, bias.tensor.shape = &bias.shape[1], bias.tensor.strides = NULL;
+    p.bias = &bias.tensor;
+    p.activation = PTXB_RELU;
+  }
+  size_t bytes = 0;
+  void* workspace = NULL;
+  OK(ptxb_matmul_workspace(device, &p, &bytes));
+  CHECK((bytes > 0) == (offset % 16 != 0));
+  if (bytes) {
+    OK(ptxb_allocate(device, bytes, &workspace));
+    REFUSED(ptxb_matmul_run(device, &p, workspace, bytes - 1, PTXB_OWN_STREAM), "takes a workspace of");
+  }
+  OK(ptxb_matmul_run(device, &p, workspace, bytes, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l) sum += (double)value(&a, i, l) * value(&b, l, j);
+      if (epilogue) {
+        sum = 0.5 * sum + 2 * value(&c, i, j) + value(&bias, 0, j);
+        if (sum < 0) sum = 0;
+      }
+      wrong += !((double)value(&d, i, j) == sum);
+    }
+  if (workspace) OK(ptxb_free(device, workspace));
+  discard(&a), discard(&b), discard(&c), discard(&d), discard(&bias);
+  return wrong;
+}
+
+static void* in_thread(void* number) {
+  const unsigned i = (unsigned)(uintptr_t)number;
+  return (void*)(uintptr_t)wrong_of(40 + 8 * (i % 3), 48, 64, 0, 0, 0, 0, i);
+}
+
+/* d[i] = a x[i] + d[i] */
+static const char saxpy[] =
+    "define ptx_kernel void @saxpy(ptr addrspace(1) %d, ptr addrspace(1) %x, float %a) "
+    "\"nvvm.maxntid\"=\"64\" {\n"
+    "  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+    "  %px = getelementptr float, ptr addrspace(1) %x, i32 %i\n"
+    "  %pd = getelementptr float, ptr addrspace(1) %d, i32 %i\n"
+    "  %vx = load float, ptr addrspace(1) %px\n"
+    "  %vd = load float, ptr addrspace(1) %pd\n"
+    "  %ax = fmul float %a, %vx\n"
+    "  %sum = fadd float %ax, %vd\n"
+    "  store float %sum, ptr addrspace(1) %pd\n"
+    "  ret void\n"
+    "}\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n";
+
+static void check_kernels(void) {
+  ptxb_kernel *kernel = NULL, *none = NULL;
+  OK(ptxb_load_ir(device, saxpy, sizeof saxpy - 1, NULL, &kernel));
+  CHECK(strstr(ptxb_kernel_sidecar(kernel), "\"saxpy\""));
+  Matrix d, x;
+  unsigned seed = 5;
+  make(&d, f32, 1, 64, 64, 1, 0);
+  make(&x, f32, 1, 64, 64, 1, 0);
+  fill(&d, &seed), fill(&x, &seed);
+  const uint32_t grid[3] = {1, 1, 1}, no_grid[3] = {0, 0, 0};
+  ptxb_argument arguments[] = {ptxb_of_tensor(&d.tensor), ptxb_of_tensor(&x.tensor), ptxb_of_float(3)};
+  arguments[2].name = "a";
+  OK(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM));
+  float wanted[64], got[64];
+  for (int i = 0; i < 64; ++i) wanted[i] = 3 * value(&x, 0, i) + value(&d, 0, i);
+  OK(ptxb_copy_out(device, got, d.tensor.data, sizeof got));
+  CHECK(memcmp(got, wanted, sizeof got) == 0);
+
+  REFUSED(ptxb_launch(kernel, no_grid, arguments, 3, PTXB_OWN_STREAM), "the grid is missing");
+  REFUSED(ptxb_launch(kernel, grid, arguments, 2, PTXB_OWN_STREAM),
+          "kernel 'saxpy' takes 3 arguments, 2 are given");
+  arguments[2].name = "b";
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "the argument is named 'b'");
+  arguments[2] = ptxb_of_tensor(&x.tensor);
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
+          "parameter 'a' is a scalar, and is given a tensor");
+  arguments[0] = ptxb_of_integer(1);
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "parameter 'd' takes a tensor");
+  REFUSED(ptxb_load_ir(device, saxpy, sizeof saxpy - 1, "other", &none),
+          "the IR has no kernel 'other'; it has: saxpy");
+  REFUSED(ptxb_load_ir(device, "nonsense", 8, NULL, &none), "the IR:1:1: ");
+  REFUSED(ptxb_load(device, "/nowhere/saxpy", NULL, &none), "/nowhere/saxpy");
+  REFUSED(ptxb_load_image(device, "neither", 7, ptxb_kernel_sidecar(kernel), &none), "");
+  REFUSED(ptxb_load_image(device, "x", 1, "{", &none), "the sidecar: not JSON");
+  CHECK(none == NULL);
+  ptxb_kernel_free(kernel);
+  ptxb_kernel_free(NULL);
+  discard(&d), discard(&x);
+}
+
+static void check_mistakes(void) {
+  Matrix a, b, d;
+  unsigned seed = 1;
+  size_t bytes;
+  make(&a, bf16, 32, 64, 64, 1, 0);
+  make(&b, bf16, 64, 48, 48, 1, 0);
+  make(&d, f32, 32, 48, 48, 1, 0);
+  fill(&a, &seed), fill(&b, &seed);
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A is NULL");
+  p.a = &a.tensor, p.b = &b.tensor, p.d = &d.tensor;
+  OK(ptxb_matmul_workspace(device, &p, &bytes));
+  REFUSED(ptxb_matmul_workspace(device, &p, NULL), "where to put the bytes is NULL");
+  REFUSED(ptxb_matmul_workspace(NULL, &p, &bytes), "the device is NULL");
+  REFUSED(ptxb_matmul_workspace(device, NULL, &bytes), "the product is NULL");
+  p.size = 8;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "a ptxb_matmul of 8 bytes, but this library's has");
+  p.size = sizeof p;
+  p.beta = 1;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "beta is 1, but C is NULL");
+  p.beta = 0, p.activation = 9;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "activation 9 is none of ptxb_activation");
+  p.activation = PTXB_NONE;
+  b.shape[0] = 32;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "B: 1 batches of 32 x 48, but D and A make [k,n] 1 of 64 x 48");
+  b.shape[0] = 64, b.strides[0] = 96, b.strides[1] = 2;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "B: its strides are 96 and 2, and one of them has to be 1");
+  b.strides[0] = 0, b.strides[1] = 1; /* as `expand` makes it */
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "B: rows are 0 elements apart, but have 48: make it contiguous");
+  b.strides[0] = -48;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "B: dimension 0 has 64 elements and stride -48");
+  b.strides[0] = 48, d.strides[0] = 1, d.strides[1] = 32;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "D: its columns are 32 elements apart, and have to be 1");
+  d.strides[0] = 48, d.strides[1] = 1;
+  a.tensor.dtype.lanes = 2;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "A: a tensor of a type that is not supported: code 4, 16 bits, 2");
+  a.tensor.dtype.lanes = 1, a.tensor.ndim = 4;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "A: 4 dimensions; a matrix has 2, or 3 with batches in front");
+  a.tensor.ndim = 2, a.tensor.device.type = 1;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: its memory is on");
+  a.tensor.device.type = 0, a.tensor.dtype = b.tensor.dtype = f32;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "set `tf32` to allow it");
+  a.tensor.dtype = b.tensor.dtype = bf16;
+  p.d = &a.tensor;
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "B: 1 batches of 64 x 48, but D and A make [k,n] 1 of 64 x 64");
+  discard(&a), discard(&b), discard(&d);
+}
+
+int main(int count, char** words) {
+  ptxb_device* none = NULL;
+  CHECK(ptxb_version() == PTXB_VERSION);
+  CHECK(strcmp(ptxb_error(), "") == 0);
+  REFUSED(ptxb_open("gpu", &none), "device 'gpu' is not one of cuda");
+  REFUSED(ptxb_open(NULL, &none), "the device's name is NULL");
+  REFUSED(ptxb_open("emulator", NULL), "where to put the device is NULL");
+  CHECK(none == NULL);
+  if (ptxb_open(count > 1 ? words[1] : "emulator", &device) != PTXB_OK) {
+    printf("%s\n", ptxb_error());
+    return 1;
+  }
+  const unsigned seed = (unsigned)(uintptr_t)&seed;
+  printf("seed %u\n", seed);
+  CHECK(wrong_of(64, 64, 64, 0, 0, 0, 0, seed) == 0);
+  CHECK(wrong_of(72, 56, 96, 1, 1, 0, 0, seed) == 0);
+  CHECK(wrong_of(40, 64, 72, 0, 1, 2, 1, seed) == 0);
+  CHECK(wrong_of(33, 20, 16, 0, 0, 0, 1, seed) == 0);
+  check_mistakes();
+  check_kernels();
+  pthread_t threads[8];
+  for (uintptr_t i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, in_thread, (void*)i);
+  for (int i = 0; i < 8; ++i) {
+    void* wrong = NULL;
+    pthread_join(threads[i], &wrong);
+    CHECK(wrong == NULL);
+  }
+  ptxb_close(device);
+  ptxb_close(NULL);
+  printf("%d failures\n", failures);
+  return failures != 0;
+}
