@@ -1,16 +1,16 @@
-// Every row as a typed call: operand count, class, direction and the lengths of lists are checked by the C++
-// compiler. A row of isa/rows.def is a call of its name; a family (isa/families.h) is one call whose form, a
-// template argument, names the row.
+// Every row as a typed call, whose operands C++ checks: count, class, direction and length of lists. A row of
+// isa/rows.def is called by its name, one of a family (isa/families.h) by name and form.
 //
 //   pred done = mbarrier_try_wait_parity(bar, parity);
 //   mbarrier_arrive.when(lane == 0u)(bar);
 //   std::array<u32, 4> fragment = ldmatrix<MatrixForm{.matrices = 4}>(address);
 //
 // A list is a std::array, or as many values in braces. One that is read may be named registers instead; one
-// that is read and written, as wgmma's accumulators, is then no result.
+// that is read and written, as wgmma's accumulators, is then no result. Accumulators are written ahead of
+// wgmma_fence(), but constants where they are used: d below does not begin as a constant.
 //
 //   constexpr WgmmaForm form = {.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 8};
-//   std::array<f32, 4> d = wgmma_mma_async<form>({0, 0, 0, 0}, a, b, pred(true), 1, 1, 0, 0);
+//   d = wgmma_mma_async<form>(d, a, b, pred(true), 1, 1, 0, 0);  // d is a std::array<f32, 4>
 //   wgmma_mma_async<form>(acc.registers(0), a, b, pred(true), 1, 1, 0, 0);
 #pragma once
 
