@@ -5,6 +5,7 @@
 #include <array>
 #include <deque>
 #include <unordered_map>
+#include <vector>
 
 #include "ptxbuilder/isa/rows.h"
 
