@@ -296,6 +296,7 @@ TEST_CASE("streams, events and graphs") {
   CHECK(mock.events == 0);
   CHECK_ERROR(first = device->create_stream(), "the device cannot be used again");
   mock.not_ready_answers = 0;
+  first.reset(), second.reset(), program.reset();
 
   device = open();
   program = device->load(kPtx, signature());
