@@ -14,7 +14,7 @@ using namespace ptxbuilder;
 
 // Shared by the handle of the device and those of its kernels.
 struct Opened {
-  explicit Opened(const char* name) : device(runtime::open_device(name)) {}
+  explicit Opened(const char* name) : device(runtime::open_device(name, "sm_90a", {}, Where{})) {}
 
   std::unique_ptr<runtime::Device> device;
   std::once_flag made;

@@ -266,6 +266,7 @@ int main(int count, char** words) {
   CHECK(ptxb_version() == PTXB_VERSION);
   CHECK(strcmp(ptxb_error(), "") == 0);
   REFUSED(ptxb_open("gpu", &none), "device 'gpu' is not one of cuda");
+  CHECK(!strchr(ptxb_error(), '(')); /* no line of the library's own C++ */
   REFUSED(ptxb_open(NULL, &none), "the device's name is NULL");
   REFUSED(ptxb_open("emulator", NULL), "where to put the device is NULL");
   CHECK(none == NULL);
