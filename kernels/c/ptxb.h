@@ -10,8 +10,7 @@
  *
  * Every function that returns an int gives PTXB_OK or another ptxb_status; then ptxb_error() says why, in
  * words. Any thread may call any function at any time, but for ptxb_close() and ptxb_kernel_free() of what
- * another thread is using. What a thread has as its current CUDA context stays as it is. C11 and C++ alike.
- */
+ * another thread is using. A thread's current CUDA context stays as it is. C11 and C++ alike. */
 #ifndef PTXB_H
 #define PTXB_H
 
@@ -35,12 +34,12 @@ typedef enum ptxb_status {
   PTXB_TIMEOUT = 2 /* a kernel did not end: this process cannot use the device again */
 } ptxb_status;
 
-/* What the calling thread's last call that failed said, and "" before one. Valid until the thread's next
- * call. */
+/* What the thread's last call said if it failed, else "". Valid until the thread's next call. */
 PTXB_API const char* ptxb_error(void);
 
-/* ---- Tensors: laid out as DLPack's DLTensor, so that a pointer to one can be cast to a pointer to the other
- * ---- */
+/* ---- Tensors ---- */
+
+/* Laid out as DLPack's DLTensor, so that a pointer to one can be cast to a pointer to the other. */
 
 typedef struct ptxb_dtype {
   uint8_t code; /* ptxb_dtype_code, as DLDataTypeCode */
@@ -74,18 +73,15 @@ typedef struct ptxb_tensor {
 
 typedef struct ptxb_device ptxb_device;
 
-/* "cuda": the first GPU that runs sm_90a; "cuda:1"; "emulator", on the CPU; "auto": a GPU, else the emulator.
- */
+/* "cuda": the first GPU that runs sm_90a; "cuda:1"; "emulator"; "auto": a GPU, else the emulator. */
 PTXB_API int ptxb_open(const char* name, ptxb_device** device);
 /* Kernels that are still loaded keep what they need of it. NULL does nothing. */
 PTXB_API void ptxb_close(ptxb_device* device);
 
-/* A stream is a CUstream, where NULL is CUDA's default one; or the device's own. The emulator has one queue.
- */
+/* A stream is a CUstream, NULL for CUDA's default one, or the device's own. The emulator has one queue. */
 #define PTXB_OWN_STREAM ((void*)(intptr_t)-1)
 
-/* Waits for what was queued on a stream. PTXB_ERROR when a kernel failed, PTXB_TIMEOUT after `milliseconds`.
- */
+/* Waits for a stream's work. PTXB_ERROR when a kernel failed, PTXB_TIMEOUT after `milliseconds`. */
 PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
 
 /* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. For programs that have
@@ -147,8 +143,7 @@ PTXB_API int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, con
                           ptxb_kernel** loaded);
 /* NULL does nothing. Its code stays with the driver to the end of the process. */
 PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
-/* The sidecar as JSON: parameters with names and types, threads, shared memory. Valid as long as the kernel.
- */
+/* The sidecar as JSON: parameters, threads, shared memory. Valid as long as the kernel. */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
 /* What fills a parameter: a tensor, for a pointer or a tensor map; or else the bits of a scalar, in its low
@@ -180,8 +175,7 @@ static inline ptxb_argument ptxb_of_float(float value) {
   return argument;
 }
 
-/* Queues one launch, checked against the sidecar: number, names, types, ranks, and the rules of tensor maps.
- */
+/* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. */
 PTXB_API int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments,
                          size_t count, void* stream);
 
