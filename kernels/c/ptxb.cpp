@@ -14,9 +14,11 @@ using namespace ptxbuilder;
 
 // Shared by the handle of the device and those of its kernels.
 struct Opened {
-  explicit Opened(const char* name) : device(runtime::open_device(name, "sm_90a", {}, Where{})) {}
+  explicit Opened(const char* name)
+      : device(runtime::open_device(name, "sm_90a", {}, Where{})), ordinal(device->properties().ordinal) {}
 
   std::unique_ptr<runtime::Device> device;
+  int ordinal;  // of the GPU; below 0 for the emulator
   std::once_flag made;
   std::optional<kernels::Matmul> matmul;
 
@@ -98,9 +100,9 @@ struct Placed {
   DType type;
   std::vector<int64_t> strides;  // elements
 
-  Placed(const char* the_name, const ptxb_tensor* the_tensor, const runtime::Device& device)
+  Placed(const char* the_name, const ptxb_tensor* the_tensor, const Opened& opened)
       : name(the_name), tensor(given(the_tensor, the_name)), type(dtype_of(tensor.dtype, name)) {
-    const int32_t place = tensor.device.type, number = device.properties().ordinal;
+    const int32_t place = tensor.device.type, number = opened.ordinal;
     constexpr int32_t kCuda = 2, kCudaManaged = 13;  // DLDeviceType
     if (place != 0 && number < 0)
       throw Error(
@@ -142,8 +144,8 @@ struct Placed {
 
 // A matrix of a product: its dimensions behind those of batches, which are one or none.
 struct Matrix : Placed {
-  Matrix(const char* the_name, const ptxb_tensor* the_tensor, const runtime::Device& device)
-      : Placed(the_name, the_tensor, device) {
+  Matrix(const char* the_name, const ptxb_tensor* the_tensor, const Opened& opened)
+      : Placed(the_name, the_tensor, opened) {
     if (rank() != 2 && rank() != 3)
       throw Error(fmt::format("{}: {} dimensions; a matrix has 2, or 3 with batches in front", name, rank()));
   }
@@ -180,8 +182,7 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
         fmt::format("a ptxb_matmul of {} bytes, but this library's has {}: set its size by "
                     "PTXB_MATMUL_INIT, and build with the header of version {}",
                     p.size, sizeof(ptxb_matmul), ptxb_version()));
-  const runtime::Device& device = *opened.device;
-  const Matrix a("A", p.a, device), b("B", p.b, device), d("D", p.d, device);
+  const Matrix a("A", p.a, opened), b("B", p.b, opened), d("D", p.d, opened);
   kernels::MatmulArguments q;
   q.m = d.rows(), q.n = d.columns(), q.k = a.columns(), q.batches = d.batches();
   auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names) {
@@ -209,14 +210,14 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
   };
   q.d = output(d);
   if (p.c) {
-    const Matrix c("C", p.c, device);
+    const Matrix c("C", p.c, opened);
     expect(c, q.m, q.n, "[m,n]");
     q.c = output(c);
   } else if (p.beta != 0) {
     throw Error(fmt::format("beta is {}, but C is NULL", p.beta));
   }
   if (p.bias) {
-    const Placed bias("bias", p.bias, device);
+    const Placed bias("bias", p.bias, opened);
     if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.strides[0] != 1) || bias.type != d.type)
       throw Error(fmt::format("bias: one dimension of n = {} elements without gaps, of D's type {}", q.n,
                               name(d.type)));
@@ -242,8 +243,7 @@ static_assert(static_cast<int>(kernels::Activation::none) == PTXB_NONE &&
               static_cast<int>(kernels::Activation::silu) == PTXB_SILU);
 static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
 
-runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& from,
-                              const runtime::Device& device) {
+runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& from, const Opened& opened) {
   runtime::Argument to;
   if (parameter.kind == Parameter::Kind::structure)
     throw Error(
@@ -256,7 +256,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
   } else {
     if (!from.tensor)
       throw Error(fmt::format("parameter '{}' takes a tensor, and is given a scalar", parameter.name));
-    const Placed t(parameter.name.c_str(), from.tensor, device);
+    const Placed t(parameter.name.c_str(), from.tensor, opened);
     if (parameter.kind == Parameter::Kind::pointer) {
       // A module of LLVM's does not say what its pointers point to: bytes.
       to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);
@@ -277,9 +277,16 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
   return to;
 }
 
-ptxb_kernel* made(const std::shared_ptr<Opened>& opened, runtime::LoadedKernel kernel) {
-  std::string sidecar = to_json(kernel.signature());
-  return new ptxb_kernel{opened, std::move(kernel), std::move(sidecar)};
+// What the functions that load a kernel have in common; `load` takes it to the device.
+template <class Load>
+int loaded_by(ptxb_device* device, ptxb_kernel** loaded, Load&& load) {
+  return status_of([&] {
+    const auto& opened = given(device, "the device").opened;
+    given(loaded, "where to put the kernel");
+    runtime::LoadedKernel kernel = load(*opened->device);
+    std::string sidecar = to_json(kernel.signature());
+    *loaded = new ptxb_kernel{opened, std::move(kernel), std::move(sidecar)};
+  });
 }
 
 }  // namespace
@@ -341,44 +348,34 @@ int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* works
 }
 
 int ptxb_load(ptxb_device* device, const char* path, const char* kernel, ptxb_kernel** loaded) {
-  return status_of([&] {
-    const auto& opened = given(device, "the device").opened;
-    given(loaded, "where to put the kernel");
-    *loaded = made(opened, runtime::LoadedKernel::from_file(*opened->device, &given(path, "the path"),
-                                                            kernel ? kernel : "", Where{}));
+  return loaded_by(device, loaded, [&](runtime::Device& on) {
+    return runtime::LoadedKernel::from_file(on, &given(path, "the path"), kernel ? kernel : "", Where{});
   });
 }
 
 int ptxb_load_image(ptxb_device* device, const void* image, size_t bytes, const char* sidecar,
                     ptxb_kernel** loaded) {
-  return status_of([&] {
-    const auto& opened = given(device, "the device").opened;
-    given(loaded, "where to put the kernel");
+  return loaded_by(device, loaded, [&](runtime::Device& on) {
     const auto* start = static_cast<const char*>(image);
     Signature signature = signature_from_json(&given(sidecar, "the sidecar"), "the sidecar");
-    *loaded =
-        made(opened, runtime::LoadedKernel(*opened->device, std::string(&given(start, "the image"), bytes),
-                                           std::move(signature), Where{}));
+    return runtime::LoadedKernel(on, std::string(&given(start, "the image"), bytes), std::move(signature),
+                                 Where{});
   });
 }
 
 int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                  ptxb_kernel** loaded) {
-  return status_of([&] {
-    const auto& opened = given(device, "the device").opened;
-    given(loaded, "where to put the kernel");
+  return loaded_by(device, loaded, [&](runtime::Device& on) {
     const auto* start = static_cast<const char*>(ir);
     const CompiledModule module =
-        compiler_for(*opened->device).compile_ir({&given(start, "the IR"), bytes}, "the IR", {}, {}, Where{});
+        compiler_for(on).compile_ir({&given(start, "the IR"), bytes}, "the IR", {}, {}, Where{});
     std::string names;
     for (const ModuleKernel& k : module.kernels) {
       names += (names.empty() ? "" : ", ") + k.name;
       if (kernel ? k.name != kernel : module.kernels.size() != 1) continue;
       if (!k.signature) throw Error(fmt::format("kernel '{}': {}", k.name, k.why_unknown));
-      *loaded = made(opened,
-                     runtime::LoadedKernel(*opened->device, module.cubin.empty() ? module.ptx : module.cubin,
-                                           *k.signature, Where{}));
-      return;
+      return runtime::LoadedKernel(on, module.cubin.empty() ? module.ptx : module.cubin, *k.signature,
+                                   Where{});
     }
     throw Error(kernel ? fmt::format("the IR has no kernel '{}'; it has: {}", kernel, names)
                        : fmt::format("the IR has {} kernels, and one has to be named: {}",
@@ -401,7 +398,7 @@ int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument
     if (count > 0) given(arguments, "the list of arguments");
     std::vector<runtime::Argument> all;
     for (size_t i = 0; i < count; ++i)
-      all.push_back(argument_of(signature.parameters[i], arguments[i], *k.opened->device));
+      all.push_back(argument_of(signature.parameters[i], arguments[i], *k.opened));
     k.kernel.launch({.grid = {grid[0], grid[1], grid[2]}, .stream = stream_of(stream)}, all, Where{});
   });
 }

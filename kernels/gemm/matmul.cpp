@@ -218,8 +218,7 @@ Matmul::State::Plan Matmul::State::plan(const PlanKey& key, Where where) {
   }
   check_tiles(tile, size, where);
   const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
-  const auto bytes =
-      round_up(static_cast<int64_t>(gemm_workspace_bytes(tile, grid)), static_cast<int64_t>(kAlignment));
+  const int64_t bytes = round_up(static_cast<int64_t>(gemm_workspace_bytes(tile, grid)), kAlignment);
   const Plan found = {&kernel(operation, tile), {grid.x, grid.y}, tile.overlaps, static_cast<size_t>(bytes)};
   const std::lock_guard lock(mutex_);
   if (plans_.size() >= kMostPlans) plans_.clear();
