@@ -36,3 +36,4 @@
 #include "ptxbuilder/tile/semaphore.h"
 #include "ptxbuilder/tile/tma.h"
 #include "ptxbuilder/tile/tma_tensor.h"
+#include "ptxbuilder/version.h"

@@ -8,10 +8,17 @@
 
 namespace ptxbuilder::runtime {
 
+// A library of its own, which a program may leave out: ptxbuilder::emulator has the linker take it.
+[[gnu::weak]] std::unique_ptr<Emulator> open_emulator(const EmulatorOptions&);
+
 std::unique_ptr<Device> open_device(const std::string& name, const std::string& target,
                                     const EmulatorOptions& emulator, Where where) {
   CallersLine line(where);
-  if (name == "emulator") return open_emulator(emulator);
+  if (name == "emulator") {
+    if (!open_emulator)
+      throw Error("device 'emulator': this program is linked without it; link ptxbuilder::emulator too");
+    return open_emulator(emulator);
+  }
   std::optional<int> ordinal;
   if (constexpr std::string_view prefix = "cuda:"; name.starts_with(prefix)) {
     const char *first = name.data() + prefix.size(), *last = name.data() + name.size();
@@ -25,7 +32,7 @@ std::unique_ptr<Device> open_device(const std::string& name, const std::string& 
     const AuthorsCode no_line;  // the message below ends with it
     return open_cuda_device(target, "libcuda.so.1", ordinal);
   } catch (const Error& e) {
-    if (name != "auto") throw Error(fmt::format("device '{}': {}", name, e.what()));
+    if (name != "auto" || !open_emulator) throw Error(fmt::format("device '{}': {}", name, e.what()));
     return open_emulator(emulator);
   }
 }

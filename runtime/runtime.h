@@ -2,6 +2,7 @@
 // compiles a kernel for a device.
 #pragma once
 
+#include "ptxbuilder/version.h"
 #include "runtime/argument.h"
 #include "runtime/buffer.h"
 #include "runtime/device.h"

@@ -8,6 +8,7 @@
 
 #include "kernels/gemm/matmul.h"
 #include "ptxbuilder/sidecar.h"
+#include "ptxbuilder/version.h"
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
@@ -241,6 +242,7 @@ static_assert(static_cast<int>(kernels::Activation::none) == PTXB_NONE &&
               static_cast<int>(kernels::Activation::relu) == PTXB_RELU &&
               static_cast<int>(kernels::Activation::gelu) == PTXB_GELU &&
               static_cast<int>(kernels::Activation::silu) == PTXB_SILU);
+static_assert(PTXB_VERSION == PTXBUILDER_VERSION);
 static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
 
 runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& from, const Opened& opened) {

@@ -1,4 +1,4 @@
-// The executable of one kernel, whose name the build gives.
+// The executable of the kernels that are linked with it.
 #include "kernels/command/main.h"
 
-int main(int argc, char** argv) { return ptxbuilder::command::kernel_main(PTXBUILDER_KERNEL, argc, argv); }
+int main(int argc, char** argv) { return ptxbuilder::command::kernel_main(argc, argv); }

@@ -9,6 +9,7 @@
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
 #include "kernels/command/field_options.h"
+#include "kernels/command/prove.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -89,6 +90,9 @@ int guarded(const std::function<int()>& body) {
   }
 }
 
+constexpr const char* kProves =
+    "follow every element from the tensor through shared memory to the matrix instruction";
+
 int list(bool json) {
   Json all = Json::array();
   for (const Family& f : families()) {
@@ -107,20 +111,26 @@ int list(bool json) {
 
 }  // namespace
 
-int kernel_main(const char* kernel, int argc, char** argv) {
+int kernel_main(int argc, char** argv) {
+  if (families().size() != 1) return ptxb_main(argc, argv);
   return guarded([&] {
-    const Family& family = command::family(kernel);
+    const Family& family = families().front();
     Words words;
+    bool lists = false, proves = false;
     const CommandLine line(family.summary, family.name);
     const Arguments app = line.arguments();
     add_fields(app, family, words.fields);
     app.flag("--verify", words.verify, "compare with a float64 reference on random data; the default");
     app.flag("--bench", words.bench, "time launches by events");
     app.option("--emit", words.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
+    app.flag("--prove", proves, kProves);
+    app.flag("--list", lists, "print name and fields");
     add_run_options(app, words);
     add_compile_options(app, words);
     line.parse({argv + 1, argv + argc});
     settle(words);
+    if (lists) return list(words.options.json);
+    if (proves) return prove_family(family, chosen_fields(app, family, words.fields), words.options.json);
     words.options.run.bench = words.bench;
     words.options.run.verify = words.verify || (!words.bench && words.options.emit.empty());
     return static_cast<int>(execute(family, chosen_fields(app, family, words.fields), words.options));
@@ -138,12 +148,13 @@ int ptxb_main(int argc, char** argv) {
     struct Verb {
       const char* name;
       const char* help;
-      bool runs, verify, bench;
+      bool compiles, runs, verify, bench;
     };
     constexpr Verb verbs[] = {
-        {"emit", "write PTX, cubin, LLVM IR and sidecar of a kernel", false, false, false},
-        {"run", "run a kernel and verify it against float64", true, true, false},
-        {"bench", "time a kernel", true, false, true}};
+        {"emit", "write PTX, cubin, LLVM IR and sidecar of a kernel", true, false, false, false},
+        {"run", "run a kernel and verify it against float64", true, true, true, false},
+        {"bench", "time a kernel", true, true, false, true},
+        {"prove", kProves, false, false, false, false}};
     struct Chosen {
       const Family* family;
       Arguments arguments;
@@ -156,13 +167,17 @@ int ptxb_main(int argc, char** argv) {
       for (const Family& f : families()) {
         const Arguments app = verb_arguments.command(f.name, f.summary);
         add_fields(app, f, words.fields);
+        choices.push_back({&f, app, verb});
+        if (!verb.compiles) {
+          app.flag("--json", words.options.json, "as JSON");
+          continue;
+        }
         const Option folder =
             app.option("-o,--emit", words.options.emit, "the folder for the files").shown_as("DIR");
         if (!verb.runs) folder.required();
         if (verb.runs) add_run_options(app, words);
         if (verb.bench) app.flag("--verify", words.verify, "verify as well");
         add_compile_options(app, words);
-        choices.push_back({&f, app, verb});
       }
     }
     const Arguments list_arguments = ptxb.command("list", "the kernels");
@@ -176,10 +191,11 @@ int ptxb_main(int argc, char** argv) {
       if (c.arguments.chosen()) return c.run();
     for (const Chosen& c : choices) {
       if (!c.arguments.chosen()) continue;
+      const Fields fields = chosen_fields(c.arguments, *c.family, words.fields);
+      if (!c.verb.compiles) return prove_family(*c.family, fields, words.options.json);
       words.options.run.verify = c.verb.verify || words.verify;
       words.options.run.bench = c.verb.bench;
-      return static_cast<int>(
-          execute(*c.family, chosen_fields(c.arguments, *c.family, words.fields), words.options));
+      return static_cast<int>(execute(*c.family, fields, words.options));
     }
     return static_cast<int>(Outcome::usage);
   });

@@ -6,6 +6,7 @@
 #include "kernels/command/commands.h"
 #include "ptxbuilder/compile/codegen.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/version.h"
 #include "runtime/open_device.h"
 
 namespace ptxbuilder::command {
@@ -13,15 +14,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kVersion = PTXBUILDER_VERSION;
-
 struct Options {
   std::string device = "auto", ptxas;
   bool json = false;
 };
 
 int run(const Options& o) {
-  Json json = {{"ptxbuilder", kVersion}, {"llvm", llvm_version()}};
+  Json json = {{"ptxbuilder", fmt::format("{}.{}.{}", PTXBUILDER_VERSION_MAJOR, PTXBUILDER_VERSION_MINOR,
+                                          PTXBUILDER_VERSION_PATCH)},
+               {"llvm", llvm_version()}};
   std::vector<std::string> defects;
   try {
     Ptxas ptxas(PtxasSearch::from_environment(o.ptxas));

@@ -1,5 +1,5 @@
 /* A program in C that opens a device by the installed library, and is told what it did wrong. */
-#include <ptxb.h>
+#include <ptxbuilder/ptxb.h>
 #include <stdio.h>
 
 int main(void) {

@@ -11,7 +11,7 @@
 
 #include "ptxbuilder/llvm.h"
 #include "ptxbuilder/ptxbuilder.h"
-#include "runtime/runtime.h"
+#include "ptxbuilder/runtime/runtime.h"
 
 using namespace ptxbuilder;
 namespace rows = isa::rows_def;

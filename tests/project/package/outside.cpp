@@ -2,10 +2,10 @@
 // and multiplies.
 #include <iostream>
 
-#include "kernels/gemm/matmul.h"
+#include "ptxbuilder/kernels/gemm/matmul.h"
 #include "ptxbuilder/ptxbuilder.h"
-#include "runtime/compile/load.h"
-#include "runtime/runtime.h"
+#include "ptxbuilder/runtime/compile/load.h"
+#include "ptxbuilder/runtime/runtime.h"
 
 using namespace ptxbuilder;
 

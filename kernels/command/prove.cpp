@@ -1,24 +1,16 @@
-// `ptxb prove`: whether matrix instructions and stores of a kernel find in shared memory what copies and
-// registers have put there.
+#include "kernels/command/prove.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/commands.h"
-#include "kernels/command/field_options.h"
+#include "kernels/command/execute.h"
 #include "ptxbuilder/proof/proof.h"
 
 namespace ptxbuilder::command {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct Words {
-  std::map<std::string, int64_t> fields;
-  bool json = false;
-};
-
-constexpr int kWrong = 3;  // the exit code of a wrong result
 
 Json to_json(const Counterexample& wrong) {
   auto element = [](const std::optional<Counterexample::Element>& e) {
@@ -60,36 +52,18 @@ void print(const KernelRecord& record, const Fields& fields, const Proof& proof)
     fmt::print("proved: {} elements are where they are looked for\n", proof.elements());
 }
 
-int prove_family(const Family& family, const Words& words, const Arguments& app) {
-  const Fields fields = chosen_fields(app, family, words.fields);
+}  // namespace
+
+int prove_family(const Family& family, const Fields& fields, bool json) {
   Kernel kernel = family.build(fields);
   kernel.builder().finish();  // what it checks at the end is to hold as well
   const KernelRecord& record = kernel.record();
   const Proof proof = prove(record);
-  if (words.json)
+  if (json)
     fmt::print("{}\n", to_json(record, fields, proof).dump(2));
   else
     print(record, fields, proof);
-  return proof ? 0 : kWrong;
+  return static_cast<int>(proof ? Outcome::good : Outcome::wrong_result);
 }
 
-Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command(
-      "prove", "follow every element from the tensor through shared memory to the matrix instruction");
-  app.needs_command();
-  auto words = std::make_shared<Words>();
-  for (const Family& family : families()) {
-    const Arguments sub = app.command(family.name, family.summary);
-    add_fields(sub, family, words->fields);
-    sub.flag("--json", words->json, "as JSON");
-  }
-  return {app, [app, words] {
-            const Arguments chosen = app.chosen_command();
-            return prove_family(family(chosen.name()), *words, chosen);
-          }};
-}
-
-const CommandRegistration registration(add);
-
-}  // namespace
 }  // namespace ptxbuilder::command

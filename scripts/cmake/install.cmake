@@ -1,0 +1,91 @@
+# What is installed, by component: see ptxbuilder-config.cmake.in. `tools` is ptxb. Kernels' own executables are not.
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" up ${up})
+
+# ptxbuilder_component(NAME TEXT LIBRARIES target... [HEADERS file...] [AFTER name] [LINK word...]): what pkg-config says is made
+# of the text, the libraries in the order of linking, the component before, and what else is to be linked.
+function(ptxbuilder_component name text)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "AFTER" "LIBRARIES;HEADERS;LINK")
+  set(pc_libs "")
+  foreach(library ${arg_LIBRARIES})
+    get_target_property(export_name ${library} EXPORT_NAME)
+    if(NOT export_name)
+      string(REPLACE ptxbuilder_ "" export_name ${library})
+      set_target_properties(${library} PROPERTIES EXPORT_NAME ${export_name})
+    endif()
+    add_library(ptxbuilder::${export_name} ALIAS ${library})
+    get_target_property(type ${library} TYPE)
+    if(type STREQUAL SHARED_LIBRARY)
+      get_target_property(shared ${library} OUTPUT_NAME)
+      string(APPEND pc_libs " -l${shared}")
+    else()
+      string(APPEND pc_libs " -l:lib${library}.a")  # libptxbuilder has a shared one of this name beside it
+    endif()
+  endforeach()
+  install(TARGETS ${arg_LIBRARIES} EXPORT ptxbuilder-${name}
+          ARCHIVE COMPONENT ${name} LIBRARY COMPONENT ${name} NAMELINK_COMPONENT ${name})
+  install(EXPORT ptxbuilder-${name} NAMESPACE ptxbuilder:: DESTINATION ${package_folder}
+          FILE ptxbuilder-${name}-targets.cmake COMPONENT ${name})
+  foreach(file ptxbuilder-config.cmake ptxbuilder-config-version.cmake)
+    install(FILES ${PROJECT_BINARY_DIR}/${file} DESTINATION ${package_folder} COMPONENT ${name})
+  endforeach()
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${name})
+  if(arg_HEADERS)
+    install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
+set(WORK \"${PROJECT_BINARY_DIR}/headers/${name}\")
+set(ROOTS ${arg_HEADERS})
+set(DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")
+include(\"${PROJECT_SOURCE_DIR}/scripts/cmake/headers.cmake\")" COMPONENT ${name})
+  endif()
+
+  set(pc_name ptxbuilder-${name})
+  set(pc_description ${text})
+  set(pc_requires "")
+  if(arg_AFTER)
+    set(pc_requires ptxbuilder-${arg_AFTER})
+  endif()
+  list(JOIN arg_LINK " " link)
+  string(APPEND pc_libs " ${link}")
+  string(STRIP "${pc_libs}" pc_libs)
+  configure_file(${PROJECT_SOURCE_DIR}/scripts/cmake/ptxbuilder.pc.in ${pc_name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${name})
+endfunction()
+
+set_target_properties(ptxbuilder PROPERTIES EXPORT_NAME builder)
+set_target_properties(ptxbuilder_matmul PROPERTIES EXPORT_NAME kernels)
+ptxbuilder_component(runtime "Launches compiled kernels on NVIDIA Hopper"
+  LIBRARIES ptxbuilder_runtime ptxbuilder_base HEADERS runtime/runtime.h LINK -pthread -l${CMAKE_DL_LIBS})
+get_target_property(emulator_options ptxbuilder_emulator INTERFACE_LINK_OPTIONS)
+string(REPLACE "LINKER:" "-Wl," emulator_options "${emulator_options}")
+ptxbuilder_component(emulator "Runs NVIDIA's PTX on the CPU" AFTER runtime
+  LIBRARIES ptxbuilder_emulator ptxbuilder_ptx HEADERS runtime/emulator/emulator.h LINK ${emulator_options})
+ptxbuilder_component(builder "Writes and compiles NVIDIA Hopper kernels" AFTER emulator
+  LIBRARIES ptxbuilder_load ptxbuilder ptxbuilder_plan ptxbuilder_layout ptxbuilder_assemble
+  HEADERS ptxbuilder/ptxbuilder.h ptxbuilder/llvm.h runtime/compile/load.h
+  LINK -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
+ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command line for kernels" AFTER builder
+  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_command_line ptxbuilder_simulate ptxbuilder_matmul
+            ptxbuilder_gemm
+  HEADERS kernels/gemm/matmul.h kernels/command/family.h kernels/command/run.h)
+ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
+install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilder COMPONENT c)
+install(FILES scripts/cmake/ptxbuilder-kernel.cmake DESTINATION ${package_folder} COMPONENT kernels)
+install(TARGETS ptxb COMPONENT tools)
+
+configure_package_config_file(scripts/cmake/ptxbuilder-config.cmake.in ptxbuilder-config.cmake
+                              INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(ptxbuilder-config-version.cmake COMPATIBILITY SameMinorVersion)
+
+# scripts/package: one .deb and one .tar.gz of all components.
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_PACKAGE_VENDOR "the authors of ptxbuilder")
+set(CPACK_PACKAGE_CONTACT "the authors of ptxbuilder")
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.36)")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "llvm-${LLVM_VERSION_MAJOR}-dev, nvidia-cuda-toolkit")
+include(CPack)

@@ -1,0 +1,161 @@
+"""The project as its users get it: installed, installed in part, and as a package in an empty root.
+
+  package_test.py BUILD SOURCE WORK CXX
+
+Builds the outside projects of tests/project/package against what the build installs, and runs them.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+LIMIT_OF_RUNTIME = 3 << 20  # bytes
+PRIVATE = ["ir/state.h", "runtime/driver.h", "runtime/emulator/machine/machine.h", "kernels/command/execute.h"]
+# What a Debian package may expect to find: the files of libc6.
+LIBC = ["/lib64/ld-linux-x86-64.so.2", *(f"/lib/x86_64-linux-gnu/lib{x}" for x in
+                                        ["c.so.6", "m.so.6", "dl.so.2", "pthread.so.0", "rt.so.1"])]
+
+
+def run(*command, code=0, **options):
+    ran = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         errors="replace", **options)
+    if ran.returncode != code:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {ran.returncode}, expected {code}\n{ran.stdout}")
+    return ran.stdout
+
+
+def expect(output, *texts):
+    for text in texts:
+        if text not in output:
+            sys.exit(f"there is no '{text}' in:\n{output}")
+
+
+def files_of(folder):
+    return [path for path in glob.glob(folder + "/**", recursive=True, include_hidden=True)
+            if os.path.isfile(path) and not os.path.islink(path)]
+
+
+def build(source, folder, prefix, cxx, *options, code=0):
+    configured = run("cmake", "-S", source, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+                     f"-DCMAKE_CXX_COMPILER={cxx}", *options, code=code)
+    if code == 0:
+        run("cmake", "--build", folder)
+    return configured
+
+
+def check_files(prefix, build_folder, source):
+    """No private header, no path of the build, no fmt by its own name, no executable but ptxb."""
+    for header in PRIVATE:
+        if os.path.exists(f"{prefix}/include/ptxbuilder/{header}"):
+            sys.exit(f"{header} is installed, and is not public")
+    outside = set(os.listdir(f"{prefix}/include")) - {"ptxbuilder"}
+    if outside or os.listdir(f"{prefix}/bin") != ["ptxb"]:
+        sys.exit(f"include has {outside} beside ptxbuilder, bin has {os.listdir(prefix + '/bin')}")
+    for path in files_of(prefix):
+        with open(path, "rb") as file:
+            content = file.read()
+        for folder in (build_folder, source):
+            if folder.encode() + b"/" in content:
+                sys.exit(f"{path} has a path of the build in it, {folder}")
+        if path.endswith(".a"):
+            names = run("nm", "-C", path)
+            if re.search(r" [TWVu] .*\bfmt::v\d+::", names):
+                sys.exit(f"{path} defines fmt's functions by fmt's names")
+
+
+def check_outside(folder, prefix, source, cxx):
+    build(source, folder, prefix, cxx)
+    expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90a", "add.rn.f32", "twice: 42 42",
+           "product: right")
+    expect(run(f"{folder}/front_end"), ".visible .entry statement(", "cp.async.bulk.shared::cluster",
+           "mbarrier.try_wait.parity", "wgmma.mma_async.sync.aligned.m64n16k16", "front end: 0 of 2048 wrong")
+    expect(run(f"{folder}/from_c"), "from C: version 100, \"A is NULL\"")
+    scale = f"{folder}/scale"
+    expect(run(scale, "--list"), "scale", "y = alpha x")
+    expect(run(scale, "--device", "emulator", "--n", "777", "--assembler", "none"), "verified: 777 of 777 elements")
+    expect(run(scale, "--prove"), "nothing to prove")
+    expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
+    expect(run(scale, "--bench", "--device", "emulator", "--assembler", "none", code=1), "times are the GPU")
+    expect(run(scale, "--n", "0", code=1), "field n = 0: it must be at least 1")
+
+
+def check_launcher(work, prefix, source, cxx, build_folder):
+    """The runtime alone, without LLVM, beside the package of another one."""
+    alone = f"{work}/runtime"
+    run("cmake", "--install", build_folder, "--prefix", alone, "--component", "runtime")
+    size = sum(os.path.getsize(path) for path in files_of(alone))
+    if size > LIMIT_OF_RUNTIME:
+        sys.exit(f"the runtime alone takes {size} bytes, more than {LIMIT_OF_RUNTIME}")
+    launcher = source + "/launcher"
+    build(launcher, f"{work}/launcher", alone, cxx, "-DCOMPONENTS=runtime")
+    expect(run(f"{work}/launcher/launcher"), "version 100", "this program is linked without it; link ptxbuilder::emulator")
+    if "LLVM" in run("ldd", f"{work}/launcher/launcher"):
+        sys.exit("the runtime links LLVM")
+    expect(build(launcher, f"{work}/refused", alone, cxx, "-DCOMPONENTS=kernels", code=1),
+           "no component 'kernels' is installed")
+    build(launcher, f"{work}/emits", prefix, cxx, "-DCOMPONENTS=builder")
+    expect(run(f"{work}/emits/emits"), ".visible .entry nothing")
+
+
+def check_pkg_config(work, prefix, source, cxx):
+    environment = {**os.environ, "PKG_CONFIG_PATH": glob.glob(f"{prefix}/lib*/**/pkgconfig", recursive=True)[0]}
+
+    def flags(package):
+        return run("pkg-config", "--cflags", "--libs", package, env=environment).split()
+
+    program = f"{work}/by_pkg_config"
+    run(cxx, "-std=c++20", f"{source}/outside.cpp", "-o", program, *flags("ptxbuilder-kernels"))
+    expect(run(program), "twice: 42 42", "product: right")
+    run(cxx, "-std=c++20", f"{source}/launcher/launcher.cpp", "-o", program, *flags("ptxbuilder-runtime"))
+    expect(run(program), "this program is linked without it")
+    run("cc", f"{source}/from_c.c", "-o", program, *flags("ptxbuilder-c"), f"-Wl,-rpath,{prefix}/lib")
+    print(f"pkg-config: {run('pkg-config', '--modversion', 'ptxbuilder-c', env=environment).strip()}")
+
+
+def check_package(work, source, cxx, build_folder):
+    """The .deb in a root that has nothing else but libc."""
+    packages = f"{work}/packages"
+    run(f"{source}/../../../scripts/package", build_folder, packages)
+    (deb,), (archive,) = glob.glob(packages + "/*.deb"), glob.glob(packages + "/*.tar.gz")
+    root = f"{work}/root"
+    run("dpkg-deb", "-x", deb, root)
+    names = run("tar", "-tzf", archive)
+    expect(names, "/bin/ptxb", "/include/ptxbuilder/ptxb.h", "/ptxbuilder-config.cmake")
+    for path in LIBC:
+        if os.path.exists(path):
+            os.makedirs(root + os.path.dirname(path), exist_ok=True)
+            shutil.copy(path, root + path)
+    library = os.path.dirname(glob.glob(root + "/usr/lib/**/libptxbuilder.so", recursive=True)[0])
+    run("cc", f"-I{root}/usr/include", f"{source}/from_c.c", "-o", f"{root}/usr/bin/from_c",
+        f"-L{library}", "-lptxbuilder", f"-Wl,-rpath,{library[len(root):]}")
+    shutil.copy(f"{work}/launcher/launcher", f"{root}/usr/bin/launcher")
+    enter = ["chroot", root] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--root", root]
+    if subprocess.run([*enter, "/usr/bin/ptxb", "list"], capture_output=True).returncode != 0:
+        tried = subprocess.run([*enter, "/usr/bin/ptxb", "list"], capture_output=True, text=True)
+        if "peration not permitted" in tried.stderr:
+            print("left out: the package in an empty root, since chroot is not permitted here")
+            return
+        sys.exit(f"ptxb in an empty root: {tried.returncode}\n{tried.stdout}{tried.stderr}")
+    expect(run(*enter, "/usr/bin/ptxb", "run", "saxpy", "--device", "emulator", "--no-cache"), "verified")
+    expect(run(*enter, "/usr/bin/from_c"), "from C: version 100, \"A is NULL\"")
+    expect(run(*enter, "/usr/bin/launcher"), "this program is linked without it")
+    print(f"{os.path.basename(deb)}, {os.path.getsize(deb) >> 10} KiB, runs in an empty root")
+
+
+def main(build_folder, source, work, cxx):
+    shutil.rmtree(work, ignore_errors=True)
+    run("cmake", "--install", build_folder, "--prefix", f"{work}/prefix")
+    prefix = f"{work}/moved"
+    os.rename(f"{work}/prefix", prefix)
+    check_files(prefix, build_folder, os.path.abspath(source + "/../../.."))
+    check_outside(f"{work}/outside", prefix, source, cxx)
+    check_launcher(work, prefix, source, cxx, build_folder)
+    check_pkg_config(work, prefix, source, cxx)
+    check_package(work, source, cxx, build_folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
