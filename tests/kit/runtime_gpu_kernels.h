@@ -135,6 +135,28 @@ AGAIN:
 }
 )";
 
+// After `wait` nanoseconds, value[0] = 3 x value[0] + add.
+inline const std::string kLate = PTX_HEADER R"(
+.visible .entry late(.param .u64 value, .param .u32 add, .param .u64 wait) {
+  .reg .pred %p;
+  .reg .b32 %v, %d;
+  .reg .b64 %a, %w, %s, %t;
+  ld.param.u64 %a, [value];
+  ld.param.u32 %d, [add];
+  ld.param.u64 %w, [wait];
+  mov.u64 %s, %globaltimer;
+AGAIN:
+  mov.u64 %t, %globaltimer;
+  sub.u64 %t, %t, %s;
+  setp.lt.u64 %p, %t, %w;
+  @%p bra AGAIN;
+  ld.global.u32 %v, [%a];
+  mad.lo.u32 %v, %v, 3, %d;
+  st.global.u32 [%a], %v;
+  ret;
+}
+)";
+
 inline const std::string kTrap = PTX_HEADER R"(
 .visible .entry fail() {
   trap;

@@ -350,7 +350,108 @@ TEST_CASE("a launch costs less than 5 us of the host's time") {
   CHECK(best < 5.0);
 }
 
+namespace {
+
+constexpr uint64_t kLongWait = 200'000'000;  // nanoseconds
+
+LoadedKernel late_kernel(Device& device) {
+  return LoadedKernel(
+      device, kLate,
+      signature("late", 1,
+                {pointer_to("value", DType::u32), value("add", DType::u32), value("wait", DType::u64)}));
+}
+
+void launch_late(LoadedKernel& kernel, const Buffer& value, uint32_t add, uint64_t wait, Stream stream) {
+  kernel.launch({.grid = {1}, .stream = stream}, {pointer(value, DType::u32), scalar(add), scalar(wait)});
+}
+
+}  // namespace
+
+TEST_CASE("two streams, each with a long kernel ahead, keep their own order and do not wait for each other") {
+  NEED_GPU;
+  LoadedKernel kernel = late_kernel(device);
+  auto a = device.create_stream(), b = device.create_stream();
+  Buffer in_a = Buffer::of(device, std::vector<uint32_t>{0}),
+         in_b = Buffer::of(device, std::vector<uint32_t>{0});
+  auto a_is_done = device.create_event(), b_is_done = device.create_event();
+  launch_late(kernel, in_a, 1, 2 * kLongWait, *a);
+  launch_late(kernel, in_b, 1, kLongWait / 2, *b);
+  for (uint32_t add : {2u, 3u}) {
+    launch_late(kernel, in_a, add, 0, *a);
+    launch_late(kernel, in_b, add, 0, *b);
+  }
+  a_is_done->record(*a);
+  b_is_done->record(*b);
+  b_is_done->wait();
+  CHECK_FALSE(a_is_done->is_done());
+  a_is_done->wait();
+  for (const Buffer* result : {&in_a, &in_b}) CHECK(result->copy_out<uint32_t>()[0] == (1 * 3 + 2) * 3 + 3);
+}
+
+TEST_CASE("an event holds another stream back") {
+  NEED_GPU;
+  LoadedKernel kernel = late_kernel(device);
+  auto a = device.create_stream(), b = device.create_stream();
+  Buffer value = Buffer::of(device, std::vector<uint32_t>{0});
+  auto event = device.create_event();
+  launch_late(kernel, value, 1, kLongWait, *a);
+  event->record(*a);
+  event->hold(*b);
+  launch_late(kernel, value, 2, 0, *b);
+  device.synchronize(*b);
+  CHECK(value.copy_out<uint32_t>()[0] == 5);
+}
+
 // The tests below end a context, or look at output: each runs in a process of its own.
+
+TEST_CASE("child: work is queued" * doctest::skip()) {
+  static auto device = open_device("cuda");  // destroyed after main()
+  static LoadedKernel kernel = late_kernel(*device);
+  static Buffer value = Buffer::of(*device, std::vector<uint32_t>{0});
+  static auto stream = device->create_stream();
+  launch_late(kernel, value, 1, kLongWait, *stream);
+  launch_late(kernel, value, 1, kLongWait, {});
+  say("queued");
+}
+
+TEST_CASE("a process that ends with work queued ends with 0") {
+  NEED_GPU;
+  (void)device;
+  const ChildResult child = run_child("child: work is queued", 60s);
+  CAPTURE(child.output);
+  CHECK(child.output.find("queued") != std::string::npos);
+  CHECK(child.ended);
+  CHECK(child.status == 0);
+}
+
+TEST_CASE("child: fork" * doctest::skip()) {
+  auto device = open_device("cuda");
+  Buffer value = Buffer::of(*device, std::vector<uint32_t>{7});
+  const pid_t fork_of_this = fork();
+  if (fork_of_this == 0) {
+    say(error_of([&] { Buffer(*device, 16); }));
+    say(error_of([&] { open_device("cuda"); }));
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(fork_of_this, &status, 0);
+  say(status == 0 ? "the fork returned" : "the fork failed");
+  say("the parent reads " + std::to_string(value.copy_out<uint32_t>()[0]));
+}
+
+TEST_CASE("a fork of a process that uses the GPU is told so, and the process goes on") {
+  NEED_GPU;
+  (void)device;
+  const ChildResult child = run_child("child: fork", 60s);
+  CAPTURE(child.output);
+  const std::string words = "this process is a fork of one that used CUDA";
+  const size_t first = child.output.find(words);
+  REQUIRE(first != std::string::npos);
+  CHECK(child.output.find(words, first + 1) != std::string::npos);
+  CHECK(child.output.find("the fork returned") != std::string::npos);
+  CHECK(child.output.find("the parent reads 7") != std::string::npos);
+  CHECK(child.status == 0);
+}
 
 TEST_CASE("child: spin" * doctest::skip()) {
   {
