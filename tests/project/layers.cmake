@@ -1,7 +1,7 @@
 # cmake -DSOURCE=... -P layers.cmake: a folder includes only what stands above it in this list, and no public header
 # pulls LLVM, fmt or JSON into its users.
 cmake_policy(SET CMP0057 NEW)
-set(layers ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
+set(layers ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime runtime/compile runtime/emulator/machine runtime/emulator/decode runtime/emulator/instructions runtime/emulator
     kernels/gemm kernels/c kernels kernels/command kernels/bench/peers kernels/bench tests)
@@ -13,6 +13,7 @@ set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuild
 set(allowed_runtime/emulator/instructions ${allowed_runtime/emulator/decode} runtime/emulator/instructions)
 set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
+set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/compile)
 set(allowed_kernels ${layers})
 set(allowed_kernels/bench/peers ptxbuilder runtime kernels/bench kernels/bench/peers)
@@ -35,7 +36,7 @@ foreach(file ${files})
     list(FIND layers ${folder} index)
     math(EXPR count "${index} + 1")
     list(SUBLIST layers 0 ${count} allowed)
-    list(REMOVE_ITEM allowed ptxbuilder/ptx)
+    list(REMOVE_ITEM allowed ptxbuilder/ptx ptxbuilder/analysis)
   endif()
   file(STRINGS ${SOURCE}/${file} includes REGEX "^#include [\"<]")
   foreach(line ${includes})

@@ -1,0 +1,309 @@
+#include "ptxbuilder/analysis/code.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+using ptx::Statement;
+
+// What writes no register, though its first operand may be one. Others write their first operand where that
+// is a register, a list of them, or _.
+constexpr std::array kWithoutResult = {"bra",
+                                       "brx",
+                                       "ret",
+                                       "exit",
+                                       "trap",
+                                       "brkpt",
+                                       "bar",
+                                       "barrier",
+                                       "fence",
+                                       "membar",
+                                       "st",
+                                       "red",
+                                       "cp",
+                                       "prefetch",
+                                       "prefetchu",
+                                       "setmaxnreg",
+                                       "wgmma",
+                                       "discard",
+                                       "stmatrix",
+                                       "nanosleep",
+                                       "pmevent",
+                                       "tensormap",
+                                       "griddepcontrol",
+                                       "applypriority",
+                                       "stackrestore"};
+
+bool writes_first(const Operation& o) {
+  if (o.operands.empty()) return false;
+  using enum Value::Kind;
+  const Value::Kind first = o.operands[0].kind;
+  if (first != reg && first != vector && first != sink) return false;
+  if (o.is("wgmma")) return o.has("mma_async");
+  if (o.is("bar") || o.is("barrier")) return o.has("red");
+  if (o.is("call")) return o.operands.size() > 1 && o.operands[0].kind == vector;
+  return std::find(kWithoutResult.begin(), kWithoutResult.end(), o.words[0]) == kWithoutResult.end();
+}
+
+void collect(const Value& v, std::vector<int>& registers) {
+  if (v.kind == Value::Kind::reg) registers.push_back(v.number);
+  for (const Value& part : v.parts) collect(part, registers);
+}
+
+std::optional<int64_t> whole(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+// Flattens a function's body, block by block.
+class Flattening {
+ public:
+  explicit Flattening(Code& code) : code_(code) {}
+
+  void run() {
+    block(code_.function->body);
+    for (Operation& o : code_.operations)
+      for (int& target : o.targets) target = labels_[static_cast<size_t>(target)];
+  }
+
+ private:
+  struct Scope {
+    std::map<std::string, int, std::less<>> registers;  // by name, those that were met
+    std::map<std::string, std::pair<int64_t, std::string>, std::less<>>
+        ranges;                                              // %r<12>: how many, and the type
+    std::map<std::string, std::string, std::less<>> single;  // the type
+    std::map<std::string, int, std::less<>> labels;          // by name, the place in labels_
+    std::map<std::string, std::vector<std::string>, std::less<>> target_lists;  // .branchtargets
+  };
+
+  void block(const std::vector<Statement>& statements) {
+    scopes_.emplace_back();
+    for (size_t i = 0; i < statements.size(); ++i) {
+      const Statement& s = statements[i];
+      if (s.kind == Statement::Kind::declaration) declare(s.declaration);
+      if (s.kind != Statement::Kind::label) continue;
+      scopes_.back().labels.emplace(s.label, static_cast<int>(labels_.size()));
+      labels_.push_back(kNone);
+      if (i + 1 < statements.size() && statements[i + 1].kind == Statement::Kind::directive)
+        if (const auto& tokens = statements[i + 1].directive.tokens; tokens[0] == ".branchtargets")
+          for (size_t t = 1; t < tokens.size(); ++t)
+            if (tokens[t] != ",") scopes_.back().target_lists[s.label].push_back(tokens[t]);
+    }
+    for (const Statement& s : statements) {
+      if (s.kind == Statement::Kind::label)
+        labels_[static_cast<size_t>(scopes_.back().labels[s.label])] =
+            static_cast<int>(code_.operations.size());
+      if (s.kind == Statement::Kind::block) block(s.block);
+      if (s.kind == Statement::Kind::instruction) operation(s);
+    }
+    scopes_.pop_back();
+  }
+
+  void declare(const ptx::Declaration& d) {
+    if (!d.has(".reg")) return;
+    const std::string& type = d.qualifiers.back();
+    for (const ptx::Declarator& name : d.names) {
+      if (name.count.empty())
+        scopes_.back().single.emplace(name.name, type);
+      else
+        scopes_.back().ranges.emplace(name.name, std::pair(whole(name.count).value_or(0), type));
+    }
+  }
+
+  // The register's number in the innermost scope that has it.
+  std::optional<int> register_of(std::string_view name) {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (const auto met = scope->registers.find(name); met != scope->registers.end()) return met->second;
+      std::optional<std::string> type;
+      if (const auto single = scope->single.find(name); single != scope->single.end()) type = single->second;
+      const size_t digits = name.find_last_not_of("0123456789") + 1;
+      if (const auto range = scope->ranges.find(name.substr(0, digits));
+          !type && digits < name.size() && range != scope->ranges.end())
+        if (const auto index = whole(name.substr(digits)); index && *index < range->second.first)
+          type = range->second.second;
+      if (!type) continue;
+      const int number = static_cast<int>(code_.registers.size());
+      code_.registers.push_back({std::string(name), *type});
+      scope->registers.emplace(name, number);
+      return number;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<int> label_of(std::string_view name) const {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+      if (const auto label = scope->labels.find(name); label != scope->labels.end()) return label->second;
+    return std::nullopt;
+  }
+
+  Value name(const ptx::Operand& o) {
+    if (o.text == "_") return {};
+    if (const auto reg = register_of(o.text))
+      return {.kind = Value::Kind::reg, .number = *reg, .text = o.text};
+    if (o.text[0] == '%') return {.kind = Value::Kind::special, .text = o.text};
+    return {.kind = Value::Kind::symbol, .text = o.text};
+  }
+
+  Value parts(Value::Kind kind, const ptx::Operand& o) {
+    Value v{.kind = kind, .text = o.text};
+    for (const ptx::Operand& part : o.parts) v.parts.push_back(value(part));
+    return v;
+  }
+
+  Value value(const ptx::Operand& o) {
+    using Kind = ptx::Operand::Kind;
+    if (const auto integer = ptx::integer_value(o))
+      return {.kind = Value::Kind::integer, .value = *integer, .text = o.text};
+    switch (o.kind) {
+      case Kind::name:
+        return name(o);
+      case Kind::vector:
+      case Kind::list:
+        return parts(Value::Kind::vector, o);
+      case Kind::address: {
+        Value v = parts(Value::Kind::address, o);
+        if (!o.parts.empty()) {
+          const ptx::Operand& base = o.parts[0];
+          const bool sum = base.kind == Kind::binary && (base.text == "+" || base.text == "-");
+          if (const auto offset = sum ? ptx::integer_value(base.parts[1]) : std::nullopt) {
+            v.parts[0] = value(base.parts[0]);
+            v.value = base.text == "+" ? *offset : -*offset;
+          }
+        }
+        return v;
+      }
+      case Kind::binary:  // p|q, and sums of a symbol and a constant
+        if (o.text == "|") return parts(Value::Kind::vector, o);
+        if (const auto offset = o.text == "+" ? ptx::integer_value(o.parts[1]) : std::nullopt) {
+          Value v = value(o.parts[0]);
+          v.value += *offset;
+          return v;
+        }
+        return parts(Value::Kind::text, o);
+      case Kind::unary:  // !p
+        return o.text == "!" ? parts(Value::Kind::vector, o) : parts(Value::Kind::text, o);
+      case Kind::call:
+        return o.parts.size() == 1 && o.text == "generic" ? value(o.parts[0]) : parts(Value::Kind::text, o);
+      default:
+        return {.kind = Value::Kind::text, .text = o.text};
+    }
+  }
+
+  void operation(const Statement& s) {
+    const ptx::Instruction& text = s.instruction;
+    Operation o{.text = &text, .at = s.at, .words = ptx::split_opcode(text.opcode)};
+    if (text.guard) {
+      const auto reg = register_of(text.guard->predicate);
+      if (!reg) ptx::fail(s.at, fmt::format("the predicate '{}' is not declared", text.guard->predicate));
+      o.guard = *reg;
+      o.negated = text.guard->negated;
+    }
+    const bool branches = o.is("bra") || o.is("brx");
+    if (branches) {
+      branch(s, o);
+    } else {
+      for (const ptx::Operand& operand : text.operands) o.operands.push_back(value(operand));
+    }
+    o.results = writes_first(o) ? 1 : 0;
+    o.updates = o.is("wgmma") && o.results > 0;
+    for (size_t i = 0; i < o.operands.size(); ++i) {
+      if (i < o.results) collect(o.operands[i], o.writes);
+      if (i >= o.results || o.updates) collect(o.operands[i], o.reads);
+    }
+    const bool ends = o.is("ret") || o.is("exit") || o.is("trap") || branches;
+    o.falls_through = !ends || o.guard != kNone;
+    code_.operations.push_back(std::move(o));
+  }
+
+  void branch(const Statement& s, Operation& o) {
+    std::vector<std::string> names;
+    const auto& operands = s.instruction.operands;
+    if (o.is("brx")) {
+      if (!operands.empty()) o.operands.push_back(value(operands[0]));
+      if (operands.size() > 1)
+        for (const Scope& scope : scopes_)
+          if (const auto list = scope.target_lists.find(operands[1].text); list != scope.target_lists.end())
+            names = list->second;
+    } else if (!operands.empty()) {
+      names = {operands[0].text};
+    }
+    if (names.empty()) ptx::fail(s.at, "a branch without a target");
+    for (const std::string& name : names) {
+      const auto label = label_of(name);
+      if (!label) ptx::fail(s.at, fmt::format("the label '{}' is not there", name));
+      o.targets.push_back(*label);
+    }
+  }
+
+  Code& code_;
+  std::vector<Scope> scopes_;
+  std::vector<int> labels_;  // the instruction behind each
+};
+
+bool is_kernel(const Statement& s) {
+  return s.kind == Statement::Kind::function && s.function[0].entry && s.function[0].has_body;
+}
+
+// .shared, .const and .global variables, of the module or of a body.
+void collect_variables(const std::vector<Statement>& statements, std::vector<Variable>& all) {
+  for (const Statement& s : statements) {
+    if (s.kind == Statement::Kind::block) collect_variables(s.block, all);
+    if (s.kind != Statement::Kind::declaration) continue;
+    for (const char* space : {".shared", ".const", ".global", ".local"}) {
+      if (!s.declaration.has(space)) continue;
+      for (const ptx::Declarator& name : s.declaration.names) {
+        Variable v{.name = name.name, .space = space};
+        v.align = whole(s.declaration.after(".align")).value_or(1);
+        const std::string& type = s.declaration.qualifiers.back();
+        const size_t digits = type.find_first_of("0123456789");
+        v.bytes = digits == std::string::npos ? 1 : whole(type.substr(digits)).value_or(8) / 8;
+        for (const std::string& extent : name.extents) v.bytes *= whole(extent).value_or(0);
+        all.push_back(v);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool Operation::has(std::string_view word) const {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<std::string> kernels_of(const ptx::Module& module) {
+  std::vector<std::string> names;
+  for (const Statement& s : module.statements)
+    if (is_kernel(s)) names.push_back(s.function[0].name);
+  return names;
+}
+
+Code Code::of(const ptx::Module& module, std::string_view name) {
+  Code code;
+  const std::vector<std::string> names = kernels_of(module);
+  for (const Statement& s : module.statements)
+    if (is_kernel(s) && (name.empty() ? names.size() == 1 : s.function[0].name == name))
+      code.function = &s.function[0];
+  if (!code.function)
+    throw Error(name.empty()
+                    ? fmt::format("the module has {} kernels, and one has to be named: {}", names.size(),
+                                  fmt::join(names, ", "))
+                    : fmt::format("the module has no kernel '{}'; it has: {}", name, fmt::join(names, ", ")));
+  code.name = code.function->name;
+  collect_variables(module.statements, code.variables);
+  collect_variables(code.function->body, code.variables);
+  Flattening(code).run();
+  return code;
+}
+
+}  // namespace ptxbuilder::analysis

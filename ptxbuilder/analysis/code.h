@@ -1,0 +1,82 @@
+// The instructions of one PTX kernel in a row: blocks and their scopes are resolved, registers and labels
+// have numbers, and each instruction says what it reads, what it writes and where it may go.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/ptx/ptx.h"
+
+namespace ptxbuilder::analysis {
+
+inline constexpr int kNone = -1;
+
+// An operand whose names are resolved.
+struct Value {
+  enum class Kind : uint8_t {
+    reg,      // a register: number
+    integer,  // a constant: value
+    text,     // another constant, such as 0f3F800000: text
+    special,  // a special register: text, "%tid.x"
+    symbol,   // a variable, parameter or function: text; number of a label's instruction where it is one
+    vector,   // {a, b}: parts
+    address,  // [a+4], [map, {x, y}]: parts, and the offset of the first one in value
+    sink      // _
+  };
+
+  Kind kind = Kind::sink;
+  int number = kNone;
+  int64_t value = 0;
+  std::string_view text = {};
+  std::vector<Value> parts = {};
+};
+
+struct Operation {
+  const ptx::Instruction* text = nullptr;
+  ptx::Position at = {};
+  std::vector<std::string_view> words = {};  // "wgmma", "mma_async", "sync", ...
+  int guard = kNone;                         // the predicate's register
+  bool negated = false;
+  std::vector<Value> operands = {};          // with those that are written first
+  size_t results = 0;                        // how many of them are written, as a whole
+  bool updates = false;                      // and read as well: the accumulators of wgmma
+  std::vector<int> reads = {}, writes = {};  // registers; the guard is not among them
+  std::vector<int> targets = {};             // of a branch: instructions
+  bool falls_through = true;
+
+  bool is(std::string_view first) const { return words[0] == first; }
+  // Whether `word` is one of the mnemonic's parts.
+  bool has(std::string_view word) const;
+};
+
+struct RegisterName {
+  std::string name;
+  std::string type;  // ".b32"
+};
+
+// A variable in a state space, of the kernel or of the module.
+struct Variable {
+  std::string name;
+  std::string space;  // ".shared", ".const"
+  int64_t bytes = 0;  // 0 where the host says how many
+  int64_t align = 1;
+};
+
+// Refers to the module that it was made of.
+struct Code {
+  std::string name;
+  const ptx::Function* function = nullptr;
+  std::vector<Operation> operations;
+  std::vector<RegisterName> registers;
+  std::vector<Variable> variables;
+
+  // The kernel `name`, or the module's only one where it is empty. Throws Error that lists the kernels where
+  // there is no such one, and Error "ptx LINE:COLUMN: ..." for a register or a label that is not declared.
+  static Code of(const ptx::Module& module, std::string_view name = "");
+};
+
+// The kernels of a module that have a body, in its order.
+std::vector<std::string> kernels_of(const ptx::Module& module);
+
+}  // namespace ptxbuilder::analysis

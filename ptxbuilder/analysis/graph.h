@@ -1,0 +1,41 @@
+// The control flow of a kernel: basic blocks, dominators, loops.
+#pragma once
+
+#include <vector>
+
+#include "ptxbuilder/analysis/code.h"
+
+namespace ptxbuilder::analysis {
+
+struct Block {
+  int first = 0, last = 0;  // instructions, from the first up to but not including the last
+  std::vector<int> successors = {}, predecessors = {};
+  int dominator = kNone;  // the immediate one; none of the entry, and of a block that cannot be reached
+  int loop = kNone;       // the innermost one around it
+};
+
+// A natural loop: all blocks from which its header is reached without leaving it.
+struct Loop {
+  int header = kNone;
+  std::vector<int> blocks = {};   // ascending, with those of inner loops
+  std::vector<int> latches = {};  // blocks that go back to the header
+  int parent = kNone;             // the loop around it
+  int depth = 1;
+
+  bool contains(int block) const;
+};
+
+struct Graph {
+  std::vector<Block> blocks;
+  std::vector<int> order;     // the blocks that can be reached, each behind those that dominate it
+  std::vector<Loop> loops;    // each behind the one around it
+  std::vector<int> block_of;  // by instruction
+
+  static Graph of(const Code& code);
+  bool reaches(int block) const {
+    return block == 0 || blocks[static_cast<size_t>(block)].dominator != kNone;
+  }
+  bool dominates(int above, int block) const;
+};
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,495 @@
+#include "ptxbuilder/analysis/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace ptxbuilder::analysis {
+namespace {
+
+size_t at(int i) { return static_cast<size_t>(i); }
+int64_t wrap(uint64_t x) { return static_cast<int64_t>(x); }
+uint64_t bits(int64_t x) { return static_cast<uint64_t>(x); }
+
+Sum constant(int64_t value) { return {.constant = value}; }
+
+Sum plus(const Sum& a, const Sum& b) {
+  Sum sum{.constant = wrap(bits(a.constant) + bits(b.constant))};
+  auto i = a.terms.begin(), j = b.terms.begin();
+  while (i != a.terms.end() || j != b.terms.end()) {
+    if (j == b.terms.end() || (i != a.terms.end() && i->first < j->first))
+      sum.terms.push_back(*i++);
+    else if (i == a.terms.end() || j->first < i->first)
+      sum.terms.push_back(*j++);
+    else {
+      if (const int64_t factor = wrap(bits(i->second) + bits(j->second)))
+        sum.terms.emplace_back(i->first, factor);
+      ++i, ++j;
+    }
+  }
+  return sum;
+}
+
+Sum times(const Sum& a, int64_t factor) {
+  Sum product{.constant = wrap(bits(a.constant) * bits(factor))};
+  for (const auto& [atom, f] : a.terms)
+    if (const int64_t scaled = wrap(bits(f) * bits(factor))) product.terms.emplace_back(atom, scaled);
+  return product;
+}
+
+// A mixing step of splitmix64 (Steele, Lea, Flood 2014).
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  hash += value + 0x9e3779b97f4a7c15;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
+  return hash ^ (hash >> 31);
+}
+uint64_t hash_of(std::string_view text) {
+  uint64_t hash = text.size();
+  for (char c : text) hash = mixed(hash, static_cast<unsigned char>(c));
+  return hash;
+}
+
+bool is_memory_read(const Operation& o) {
+  return o.is("ld") || o.is("ldu") || o.is("ldmatrix") || o.is("atom") || o.is("call") || o.is("tld4") ||
+         o.is("tex");
+}
+
+// The mnemonic without what changes nothing of the integers computed: .b32 and .u32 are one.
+std::string plain_name(const Operation& o) {
+  std::string name(o.words[0]);
+  for (size_t i = 1; i < o.words.size(); ++i) {
+    std::string_view word = o.words[i];
+    if (word == "u32" || word == "s32" || word == "b32") {
+      const bool sign_counts =
+          o.is("shr") || o.is("setp") || o.is("max") || o.is("min") || o.is("div") || o.is("rem");
+      word = sign_counts && word == "s32" ? "s32" : "32";
+    }
+    name += fmt::format(".{}", word);
+  }
+  return name;
+}
+
+}  // namespace
+
+Values::Values(const Code& code, const Graph& graph)
+    : code_(code), graph_(graph), writers_(code.registers.size()) {
+  for (int i = 0; at(i) < code.operations.size(); ++i)
+    for (int reg : code.operations[at(i)].writes)
+      if (writers_[at(reg)].empty() || writers_[at(reg)].back() != i) writers_[at(reg)].push_back(i);
+  do {
+    atoms_.clear();
+    by_key_.clear();
+    results_.clear();
+    meets_.clear();
+    made_.clear();
+    evaluate();
+  } while (find_copies());
+  find_hashes();
+}
+
+void Values::evaluate() {
+  // In an order in which each finds its inputs known, but for those of meets, which are filled in behind.
+  for (int block : graph_.order)
+    for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
+      const Operation& o = code_.operations[at(i)];
+      if (o.guard != kNone) before(i, o.guard);
+      for (const Value& operand : o.operands) of(i, operand);
+      for (int reg : o.writes) after(i, reg);
+    }
+  for (size_t i = 0; i < made_.size(); ++i) fill(static_cast<int>(i));
+}
+
+// A meet is a copy where it, and the meets that it is made of in a circle, have one input from outside:
+// values that a loop only hands on.
+bool Values::find_copies() {
+  std::map<int, size_t> place;  // of a meet, by its atom
+  for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].number, i);
+  auto meet_in = [&](const Sum& sum) -> std::optional<size_t> {
+    if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return std::nullopt;
+    const auto found = place.find(sum.terms[0].first);
+    return found == place.end() || atom(found->first).kind != Atom::Kind::meet ? std::nullopt
+                                                                               : std::optional(found->second);
+  };
+  // Tarjan, Depth-first search and linear graph algorithms (1972), with a stack of its own.
+  std::vector<int> index(made_.size(), kNone), low(made_.size(), 0);
+  std::vector<bool> open(made_.size(), false);
+  std::vector<size_t> stack;
+  int count = 0;
+  bool found = false;
+  struct Frame {
+    size_t meet, next;
+  };
+  for (size_t root = 0; root < made_.size(); ++root) {
+    if (index[root] != kNone || atom(made_[root].number).kind != Atom::Kind::meet) continue;
+    std::vector<Frame> frames = {{root, 0}};
+    while (!frames.empty()) {
+      Frame& f = frames.back();
+      const size_t m = f.meet;
+      if (f.next == 0) {
+        index[m] = low[m] = count++;
+        stack.push_back(m);
+        open[m] = true;
+      }
+      const std::vector<Sum>& inputs = atom(made_[m].number).inputs;
+      bool deeper = false;
+      while (f.next < inputs.size() && !deeper) {
+        const auto other = meet_in(inputs[f.next++]);
+        if (!other) continue;
+        if (index[*other] == kNone) {
+          frames.push_back({*other, 0});
+          deeper = true;
+        } else if (open[*other]) {
+          low[m] = std::min(low[m], index[*other]);
+        }
+      }
+      if (deeper) continue;
+      if (inputs.empty()) f.next = 1;
+      frames.pop_back();
+      if (!frames.empty()) low[frames.back().meet] = std::min(low[frames.back().meet], low[m]);
+      if (low[m] != index[m]) continue;
+      std::vector<size_t> circle;
+      for (size_t member = made_.size(); member != m;) {
+        member = stack.back();
+        stack.pop_back();
+        open[member] = false;
+        circle.push_back(member);
+      }
+      std::optional<Sum> only;
+      Source source = {};
+      bool is_copy = true;
+      for (size_t member : circle) {
+        const Meet& made = made_[member];
+        const std::vector<Sum>& all = atom(made.number).inputs;
+        for (size_t i = 0; i < all.size(); ++i) {
+          const auto other = meet_in(all[i]);
+          if (other && std::find(circle.begin(), circle.end(), *other) != circle.end()) continue;
+          if (only && !(all[i] == *only)) is_copy = false;
+          if (!only) source = {made.predecessors[i], made.reg};
+          only = all[i];
+        }
+      }
+      if (!is_copy || !only) continue;
+      for (size_t member : circle) copies_.emplace(std::pair(made_[member].block, made_[member].reg), source);
+      found = true;
+    }
+  }
+  return found;
+}
+
+Values::Reaching Values::reaching(int operation, int block, int reg) {
+  const std::vector<int>& writers = writers_[at(reg)];
+  for (;;) {
+    const Block& b = graph_.blocks[at(block)];
+    const auto behind = std::lower_bound(writers.begin(), writers.end(), operation);
+    if (behind != writers.begin() && *(behind - 1) >= b.first) return {Reaching::Kind::result, *(behind - 1)};
+    if (writers.empty() || b.predecessors.size() != 1) return at_start(block, reg);
+    block = b.predecessors[0];
+    operation = graph_.blocks[at(block)].last;
+  }
+}
+
+// Braun and others, Simple and Efficient Construction of Static Single Assignment Form (2013): a meet that
+// finds one value alone is that value.
+Values::Reaching Values::at_start(int block, int reg) {
+  const Block& b = graph_.blocks[at(block)];
+  if (writers_[at(reg)].empty() || b.predecessors.empty()) return {};
+  const std::pair key(block, reg);
+  if (const auto known = starts_.find(key); known != starts_.end()) return known->second;
+  const Reaching itself = {Reaching::Kind::meet, block};
+  starts_.emplace(key, itself);
+  std::optional<Reaching> only;
+  for (int predecessor : b.predecessors) {
+    if (!graph_.reaches(predecessor)) continue;
+    const Reaching from = reaching(graph_.blocks[at(predecessor)].last, predecessor, reg);
+    if (from == itself || (only && from == *only)) continue;
+    if (only) return itself;
+    only = from;
+  }
+  return starts_[key] = only.value_or(Reaching{});
+}
+
+Sum Values::before(int operation, int reg) {
+  return sum_of(reaching(operation, graph_.block_of[at(operation)], reg), reg);
+}
+Sum Values::after(int operation, int reg) {
+  return sum_of(reaching(operation + 1, graph_.block_of[at(operation)], reg), reg);
+}
+
+Sum Values::sum_of(const Reaching& from, int reg) {
+  if (from.kind == Reaching::Kind::result) return result(from.number, reg);
+  if (from.kind == Reaching::Kind::meet) return meet(from.number, reg);
+  return atom_of({.name = "unwritten"});
+}
+
+Sum Values::of(int operation, const Value& operand) {
+  using enum Value::Kind;
+  switch (operand.kind) {
+    case reg:
+      return plus(before(operation, operand.number), constant(operand.value));
+    case integer:
+      return constant(operand.value);
+    case special:
+      return atom_of({.kind = Atom::Kind::special, .name = std::string(operand.text)});
+    case symbol: {
+      const auto& parameters = code_.function->parameters;
+      for (size_t i = 0; i < parameters.size(); ++i)
+        if (!parameters[i].names.empty() && parameters[i].names[0].name == operand.text)
+          return plus(atom_of({.kind = Atom::Kind::parameter,
+                               .name = "parameter",
+                               .inputs = {constant(static_cast<int64_t>(i))}}),
+                      constant(operand.value));
+      // Of variables the place among those of their space: names are the front end's.
+      for (const Variable& v : code_.variables)
+        if (v.name == operand.text)
+          return plus(atom_of({.kind = Atom::Kind::address, .name = v.space.substr(1)}),
+                      constant(operand.value));
+      return plus(atom_of({.kind = Atom::Kind::address, .name = std::string(operand.text)}),
+                  constant(operand.value));
+    }
+    case address:
+      if (operand.parts.empty()) return {};
+      return plus(of(operation, operand.parts[0]), constant(operand.value));
+    case vector: {
+      std::vector<Sum> parts;
+      for (const Value& part : operand.parts) parts.push_back(of(operation, part));
+      return function("vector", std::move(parts), operation);
+    }
+    default:
+      return atom_of({.kind = Atom::Kind::function, .name = std::string(operand.text)});
+  }
+}
+
+Sum Values::result(int operation, int reg) {
+  const std::pair key(operation, reg);
+  if (const auto known = results_.find(key); known != results_.end()) return known->second;
+  const Operation& o = code_.operations[at(operation)];
+  // In a cycle without a meet, which code that cannot be reached may have.
+  results_[key] = atom_of({.name = "cycle", .operation = operation});
+  Sum sum = computed(operation, reg);
+  if (o.guard != kNone) {
+    const Sum old = before(operation, reg), predicate = before(operation, o.guard);
+    sum = function(o.negated ? "unless" : "if", {predicate, std::move(sum), old}, operation);
+  }
+  return results_[key] = std::move(sum);
+}
+
+Sum Values::computed(int operation, int reg) {
+  const Operation& o = code_.operations[at(operation)];
+  auto input = [&](size_t i) { return i < o.operands.size() ? of(operation, o.operands[i]) : Sum{}; };
+  auto whole = [&](const Sum& s) { return s.is_constant(); };
+  const bool simple = o.operands.size() >= 2 && o.operands[0].kind == Value::Kind::reg;
+  const bool is_float = o.has("f32") || o.has("f64") || o.has("f16") || o.has("bf16") || o.has("f16x2");
+  if (simple && !is_float) {
+    if (o.is("mov") || o.is("cvta")) {
+      const Value& from = o.operands[1];
+      if (from.kind == Value::Kind::vector) {  // mov.b64 d, {low, high}
+        std::vector<Sum> parts;
+        for (const Value& part : from.parts) parts.push_back(of(operation, part));
+        if (parts.size() == 2 && whole(parts[0]) && whole(parts[1]) && o.has("b64"))
+          return constant(wrap((bits(parts[1].constant) << 32) | (bits(parts[0].constant) & 0xffffffff)));
+        return function("pack", std::move(parts), operation);
+      }
+      return input(1);
+    }
+    if (o.is("cvt") && o.words.size() == 3) {
+      const std::string_view to = o.words[1], from = o.words[2];
+      const bool narrows = to.ends_with("32") ? from.ends_with("64") : !to.ends_with("64");
+      if (!narrows) return input(1);
+      if (to.ends_with("32") && whole(input(1))) return constant(input(1).constant & 0xffffffff);
+    }
+    if (o.is("add") && !o.has("cc")) return plus(input(1), input(2));
+    if (o.is("sub") && !o.has("cc")) return plus(input(1), times(input(2), -1));
+    if (o.is("neg")) return times(input(1), -1);
+    const Sum a = input(1), b = input(2);
+    if (o.is("mul") && !o.has("hi") && (whole(a) || whole(b)))
+      return whole(a) ? times(b, a.constant) : times(a, b.constant);
+    if (o.is("mad") && !o.has("hi") && !o.has("cc") && (whole(a) || whole(b)))
+      return plus(whole(a) ? times(b, a.constant) : times(a, b.constant), input(3));
+    if (o.is("shl") && whole(b) && b.constant >= 0 && b.constant < 63)
+      return times(a, int64_t{1} << b.constant);
+    if (whole(a) && whole(b)) {
+      if (o.is("and")) return constant(a.constant & b.constant);
+      if (o.is("or")) return constant(a.constant | b.constant);
+      if (o.is("xor")) return constant(a.constant ^ b.constant);
+      if (o.is("shr") && b.constant >= 0 && b.constant < 64 && a.constant >= 0)
+        return constant(a.constant >> b.constant);
+    }
+    // The fields of a descriptor are put together by `or`: of bits that are not in both, the sum.
+    if (o.is("or") && whole(b) && a.terms.size() == 1 && a.constant == 0 && a.terms[0].second == 1) {
+      const Atom& mask = atom(a.terms[0].first);
+      if (mask.name.starts_with("and") && mask.inputs.size() == 2 && mask.inputs[1].is_constant() &&
+          (mask.inputs[1].constant & b.constant) == 0)
+        return plus(a, b);
+    }
+  }
+  // mov.b64 {low, high}, d: halves of what was packed.
+  std::string name = plain_name(o);
+  if (o.is("mov") && !o.operands.empty() && o.operands[0].kind == Value::Kind::vector) {
+    const auto& parts = o.operands[0].parts;
+    const Sum packed = input(1);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].kind != Value::Kind::reg || parts[i].number != reg) continue;
+      if (packed.is_constant() && parts.size() == 2)
+        return constant((packed.constant >> (32 * i)) & 0xffffffff);
+      if (packed.terms.size() == 1 && packed.constant == 0 && packed.terms[0].second == 1)
+        if (const Atom& a = atom(packed.terms[0].first); a.name == "pack" && a.inputs.size() == parts.size())
+          return a.inputs[i];
+      return function("part", {packed, constant(static_cast<int64_t>(i))}, operation);
+    }
+  }
+  if (o.is("ld") && o.has("param")) {
+    Atom loaded{.kind = Atom::Kind::parameter, .name = "ld", .inputs = {input(1)}, .operation = operation};
+    return atom_of(std::move(loaded));
+  }
+  // A lane's value that all lanes share: what counts warps.
+  if (o.is("shfl") && o.has("idx") && o.operands.size() > 2) {
+    const Sum a = input(1), lane = input(2);
+    const bool counts_warps = std::all_of(a.terms.begin(), a.terms.end(), [&](const auto& term) {
+      const Atom& x = atom(term.first);
+      return x.name.starts_with("shr") && x.inputs.size() == 2 && x.inputs[1].is_constant() &&
+             x.inputs[1].constant >= 5;
+    });
+    if (lane.is_constant() && counts_warps) return a;
+    return function("shfl.sync.idx", {a, lane}, operation);
+  }
+  std::vector<Sum> inputs;
+  for (size_t i = o.updates ? 0 : o.results; i < o.operands.size(); ++i) {
+    if (o.updates && i == 0) continue;  // an accumulator is known by the instructions that write it
+    inputs.push_back(of(operation, o.operands[i]));
+  }
+  if (o.writes.size() > 1) {
+    const auto place = std::find(o.writes.begin(), o.writes.end(), reg) - o.writes.begin();
+    inputs.push_back(constant(place));
+  }
+  if (is_memory_read(o) || o.updates) {
+    // What memory holds is another value each time.
+    return atom_of({.kind = Atom::Kind::unknown,
+                    .name = std::move(name),
+                    .inputs = std::move(inputs),
+                    .operation = operation});
+  }
+  return function(std::move(name), std::move(inputs), operation);
+}
+
+Sum Values::meet(int block, int reg) {
+  const std::pair key(block, reg);
+  if (const auto copy = copies_.find(key); copy != copies_.end()) {
+    const auto [predecessor, from] = copy->second;
+    return sum_of(reaching(graph_.blocks[at(predecessor)].last, predecessor, from), from);
+  }
+  if (const auto known = meets_.find(key); known != meets_.end()) return known->second;
+  made_.push_back({static_cast<int>(atoms_.size()), block, reg});
+  atoms_.push_back({.kind = Atom::Kind::meet, .name = "meet", .block = block});
+  return meets_[key] = {.terms = {{made_.back().number, 1}}};
+}
+
+void Values::fill(int index) {
+  const auto [number, block, reg, none] = made_[at(index)];
+  std::vector<Sum> first, again;  // from ahead of the loop, and from its latches
+  std::vector<int> from_first, from_again;
+  for (int predecessor : graph_.blocks[at(block)].predecessors) {
+    if (!graph_.reaches(predecessor)) continue;
+    const bool latch = graph_.dominates(block, predecessor);
+    Sum sum = sum_of(reaching(graph_.blocks[at(predecessor)].last, predecessor, reg), reg);
+    (latch ? again : first).push_back(std::move(sum));
+    (latch ? from_again : from_first).push_back(predecessor);
+  }
+  Atom& made = atoms_[at(number)];
+  if (first.size() == 1 && again.size() == 1)
+    if (Sum step = plus(again[0], times({.terms = {{number, 1}}}, -1));
+        step.is_constant() && step.constant != 0) {
+      made.kind = Atom::Kind::counter;
+      made.name = "counter";
+      made.inputs = {std::move(first[0]), std::move(step)};
+      return;
+    }
+  made.inputs = std::move(first);
+  made.inputs.insert(made.inputs.end(), again.begin(), again.end());
+  from_first.insert(from_first.end(), from_again.begin(), from_again.end());
+  made_[at(index)].predecessors = std::move(from_first);
+}
+
+Sum Values::function(std::string name, std::vector<Sum> inputs, int operation) {
+  return atom_of({.kind = Atom::Kind::function,
+                  .name = std::move(name),
+                  .inputs = std::move(inputs),
+                  .operation = operation});
+}
+
+Sum Values::atom_of(Atom made) {
+  // What an instruction reads from memory is its own; all else is the same wherever it is computed.
+  const bool own = made.kind == Atom::Kind::unknown && made.operation != kNone;
+  std::string key =
+      fmt::format("{} {} {}", static_cast<int>(made.kind), made.name, own ? made.operation : kNone);
+  for (const Sum& input : made.inputs) {
+    key += fmt::format(",{}", input.constant);
+    for (const auto& [number, factor] : input.terms) key += fmt::format("+{}*{}", factor, number);
+  }
+  const auto [known, is_new] = by_key_.emplace(std::move(key), static_cast<int>(atoms_.size()));
+  if (is_new) atoms_.push_back(std::move(made));
+  return {.terms = {{known->second, 1}}};
+}
+
+// Atoms are a graph with cycles. Its nodes get the hashes of what they are made of, round after round, so
+// that those differ that are made of different things some rounds below.
+void Values::find_hashes() {
+  constexpr int kRounds = 12;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<uint64_t> hashes;
+    for (const Atom& a : atoms_) {
+      uint64_t hash = mixed(static_cast<uint64_t>(a.kind), hash_of(a.name));
+      if (a.kind == Atom::Kind::meet) {
+        uint64_t any_order = 0;  // that of the predecessors is the layout's
+        for (const Sum& input : a.inputs) any_order += mixed(0, this->hash(input));
+        hash = mixed(hash, any_order);
+      } else {
+        for (const Sum& input : a.inputs) hash = mixed(hash, this->hash(input));
+      }
+      if (a.kind == Atom::Kind::counter)
+        hash = mixed(hash, bits(graph_.loops[at(graph_.blocks[at(a.block)].loop)].depth));
+      hashes.push_back(hash);
+    }
+    for (size_t i = 0; i < atoms_.size(); ++i) atoms_[i].hash = hashes[i];
+  }
+}
+
+uint64_t Values::hash(const Sum& sum) const {
+  uint64_t terms = 0;  // in any order
+  for (const auto& [number, factor] : sum.terms) terms += mixed(atom(number).hash, bits(factor));
+  return mixed(terms, bits(sum.constant));
+}
+
+std::string Values::text(const Sum& sum, int depth) const {
+  auto atom_text = [&](const Atom& a) -> std::string {
+    switch (a.kind) {
+      case Atom::Kind::special:
+      case Atom::Kind::address:
+        return a.name;
+      case Atom::Kind::parameter:
+        if (a.name == "parameter") return fmt::format("parameter {}", a.inputs[0].constant);
+        break;
+      case Atom::Kind::counter:
+        return depth > 0 ? fmt::format("counter({}, +{})", text(a.inputs[0], depth - 1), a.inputs[1].constant)
+                         : "counter";
+      default:
+        break;
+    }
+    if (a.inputs.empty()) return a.name;
+    if (depth <= 0) return a.name + "(...)";
+    std::vector<std::string> inputs;
+    for (const Sum& input : a.inputs) inputs.push_back(text(input, depth - 1));
+    return fmt::format("{}({})", a.name, fmt::join(inputs, ", "));
+  };
+  std::vector<std::string> parts;
+  for (const auto& [number, factor] : sum.terms) {
+    const std::string a = atom_text(atom(number));
+    parts.push_back(factor == 1 ? a : fmt::format("{} {}", factor, a));
+  }
+  std::sort(parts.begin(), parts.end());
+  if (sum.constant != 0 || parts.empty()) parts.push_back(fmt::format("{}", sum.constant));
+  return fmt::format("{}", fmt::join(parts, " + "));
+}
+
+}  // namespace ptxbuilder::analysis

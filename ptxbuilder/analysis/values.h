@@ -1,0 +1,104 @@
+// What is in a kernel's registers: each value is a sum of constants times atoms, where an atom is a special
+// register, a parameter, a variable's address, or what an instruction makes of other values. Registers' names
+// and the order of independent instructions do not matter: equal values of two kernels have equal hashes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ptxbuilder/analysis/graph.h"
+
+namespace ptxbuilder::analysis {
+
+// constant + the sum of factor times atom, modulo 2^64. Widening conversions and address spaces are left out:
+// a value and its conversion are the same sum.
+struct Sum {
+  int64_t constant = 0;
+  std::vector<std::pair<int, int64_t>> terms = {};  // atoms by number, ascending, with factors that are not 0
+
+  bool is_constant() const { return terms.empty(); }
+  bool operator==(const Sum&) const = default;
+};
+
+// What a sum is made of.
+struct Atom {
+  enum class Kind : uint8_t {
+    special,    // %tid.x: name
+    parameter,  // of the kernel, in its parameter space: name "param", index and offset as inputs
+    address,    // of a variable: name
+    function,   // of an instruction's operation on its inputs: name is the mnemonic
+    counter,    // of a loop: inputs are its first value and its step
+    meet,       // one of several values, where paths meet
+    unknown     // a register that nothing has written, or a value that a call or a load left
+  };
+
+  Kind kind = Kind::unknown;
+  std::string name = {};
+  std::vector<Sum> inputs = {};
+  int operation = kNone;  // that made it, where one did
+  int block = kNone;      // of a counter and a meet
+  uint64_t hash = 0;  // the same in every kernel that computes the same, whatever its registers are called
+};
+
+class Values {
+ public:
+  // Both have to live as long as this does.
+  Values(const Code& code, const Graph& graph);
+
+  // A register as an instruction finds it, and as it leaves it.
+  Sum before(int operation, int reg);
+  Sum after(int operation, int reg);
+  // An operand as an instruction reads it: of an address its first part with the offset.
+  Sum of(int operation, const Value& operand);
+
+  const Atom& atom(int number) const { return atoms_[static_cast<size_t>(number)]; }
+  uint64_t hash(const Sum& sum) const;
+  // "smem + 16384 stage + 32"; deeper than `depth` functions an atom is "...".
+  std::string text(const Sum& sum, int depth = 4) const;
+
+ private:
+  // Of a register: the instruction whose result it is, or the block at whose start it is a meet.
+  struct Reaching {
+    enum class Kind : uint8_t { unwritten, result, meet };
+    Kind kind = Kind::unwritten;
+    int number = kNone;
+    auto operator<=>(const Reaching&) const = default;
+  };
+  // What `reg` holds before `operation`, of `block` or behind its last one.
+  Reaching reaching(int operation, int block, int reg);
+  Reaching at_start(int block, int reg);
+
+  Sum sum_of(const Reaching& from, int reg);
+  Sum result(int operation, int reg);
+  Sum computed(int operation, int reg);
+  Sum meet(int block, int reg);
+  void evaluate();
+  void fill(int number);
+  bool find_copies();
+  Sum atom_of(Atom atom);
+  void find_hashes();
+  Sum function(std::string name, std::vector<Sum> inputs, int operation);
+
+  const Code& code_;
+  const Graph& graph_;
+  std::vector<std::vector<int>> writers_;  // by register, ascending
+  std::vector<Atom> atoms_;
+  std::map<std::string, int> by_key_;               // atoms that are the same wherever they are computed
+  std::map<std::pair<int, int>, Reaching> starts_;  // by block and register
+  std::map<std::pair<int, int>, Sum> results_, meets_;
+  struct Meet {
+    int number, block, reg;              // the atom's
+    std::vector<int> predecessors = {};  // of each input
+  };
+  std::vector<Meet> made_;  // in the order in which they are filled
+  // Meets that turned out to be the value that comes from one predecessor, perhaps of another meet.
+  struct Source {
+    int predecessor, reg;
+  };
+  std::map<std::pair<int, int>, Source> copies_;
+};
+
+}  // namespace ptxbuilder::analysis
