@@ -275,6 +275,23 @@ Sum Values::result(int operation, int reg) {
   return results_[key] = std::move(sum);
 }
 
+const Atom* Values::only_atom(const Sum& sum, std::string_view name) const {
+  if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return nullptr;
+  const Atom& a = atom(sum.terms[0].first);
+  return a.name.starts_with(name) ? &a : nullptr;
+}
+
+// The bits that may be set.
+int64_t Values::bits_of(const Sum& sum) const {
+  if (sum.is_constant()) return sum.constant;
+  if (const Atom* a = only_atom(sum, "and"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
+    return a->inputs[1].constant;
+  if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
+    if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
+      return (int64_t{1} << width) - 1;
+  return -1;
+}
+
 Sum Values::computed(int operation, int reg) {
   const Operation& o = code_.operations[at(operation)];
   auto input = [&](size_t i) { return i < o.operands.size() ? of(operation, o.operands[i]) : Sum{}; };
@@ -289,6 +306,14 @@ Sum Values::computed(int operation, int reg) {
         for (const Value& part : from.parts) parts.push_back(of(operation, part));
         if (parts.size() == 2 && whole(parts[0]) && whole(parts[1]) && o.has("b64"))
           return constant(wrap((bits(parts[1].constant) << 32) | (bits(parts[0].constant) & 0xffffffff)));
+        // A descriptor's low half, moved on, beside its high one.
+        if (parts.size() == 2)
+          if (const Atom* high = only_atom(parts[1], "part"); high && high->inputs[1] == constant(1))
+            for (const auto& [number, factor] : parts[0].terms)
+              if (const Atom& low = atom(number); factor == 1 && low.name == "part" &&
+                                                  low.inputs[0] == high->inputs[0] &&
+                                                  low.inputs[1] == constant(0))
+                return plus(low.inputs[0], plus(parts[0], {.terms = {{number, -1}}}));
         return function("pack", std::move(parts), operation);
       }
       return input(1);
@@ -317,12 +342,7 @@ Sum Values::computed(int operation, int reg) {
         return constant(a.constant >> b.constant);
     }
     // The fields of a descriptor are put together by `or`: of bits that are not in both, the sum.
-    if (o.is("or") && whole(b) && a.terms.size() == 1 && a.constant == 0 && a.terms[0].second == 1) {
-      const Atom& mask = atom(a.terms[0].first);
-      if (mask.name.starts_with("and") && mask.inputs.size() == 2 && mask.inputs[1].is_constant() &&
-          (mask.inputs[1].constant & b.constant) == 0)
-        return plus(a, b);
-    }
+    if (o.is("or") && whole(b) && a.constant == 0 && (bits_of(a) & b.constant) == 0) return plus(a, b);
   }
   // mov.b64 {low, high}, d: halves of what was packed.
   std::string name = plain_name(o);
@@ -333,9 +353,8 @@ Sum Values::computed(int operation, int reg) {
       if (parts[i].kind != Value::Kind::reg || parts[i].number != reg) continue;
       if (packed.is_constant() && parts.size() == 2)
         return constant((packed.constant >> (32 * i)) & 0xffffffff);
-      if (packed.terms.size() == 1 && packed.constant == 0 && packed.terms[0].second == 1)
-        if (const Atom& a = atom(packed.terms[0].first); a.name == "pack" && a.inputs.size() == parts.size())
-          return a.inputs[i];
+      if (const Atom* a = only_atom(packed, "pack"); a && a->inputs.size() == parts.size())
+        return a->inputs[i];
       return function("part", {packed, constant(static_cast<int64_t>(i))}, operation);
     }
   }
@@ -385,6 +404,21 @@ Sum Values::meet(int block, int reg) {
   return meets_[key] = {.terms = {{made_.back().number, 1}}};
 }
 
+// Whether `next` is x + 1, but 0 where that is a constant: which?
+std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
+  const Sum one_more = plus(x, constant(1));
+  const Atom* choice = only_atom(next, "selp");
+  if (!choice || choice->inputs.size() != 3) return std::nullopt;
+  const Atom* equal = only_atom(choice->inputs[2], "setp.eq");
+  const Atom* unequal = only_atom(choice->inputs[2], "setp.ne");
+  const Atom* test = equal ? equal : unequal;
+  if (!test || test->inputs.size() != 2 || !(test->inputs[0] == one_more) || !test->inputs[1].is_constant())
+    return std::nullopt;
+  const Sum &wrapped = choice->inputs[equal ? 0 : 1], &other = choice->inputs[equal ? 1 : 0];
+  if (!(wrapped == constant(0)) || !(other == one_more)) return std::nullopt;
+  return test->inputs[1].constant;
+}
+
 void Values::fill(int index) {
   const auto [number, block, reg, none] = made_[at(index)];
   std::vector<Sum> first, again;  // from ahead of the loop, and from its latches
@@ -403,6 +437,13 @@ void Values::fill(int index) {
       made.kind = Atom::Kind::counter;
       made.name = "counter";
       made.inputs = {std::move(first[0]), std::move(step)};
+      return;
+    }
+  if (first.size() == 1 && again.size() == 1)
+    if (const auto stages = ring_of({.terms = {{number, 1}}}, again[0])) {
+      made.kind = Atom::Kind::stage;
+      made.name = "stage";
+      made.inputs = {std::move(first[0]), constant(*stages)};
       return;
     }
   made.inputs = std::move(first);
@@ -447,7 +488,7 @@ void Values::find_hashes() {
       } else {
         for (const Sum& input : a.inputs) hash = mixed(hash, this->hash(input));
       }
-      if (a.kind == Atom::Kind::counter)
+      if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage)
         hash = mixed(hash, bits(graph_.loops[at(graph_.blocks[at(a.block)].loop)].depth));
       hashes.push_back(hash);
     }
@@ -470,6 +511,8 @@ std::string Values::text(const Sum& sum, int depth) const {
       case Atom::Kind::parameter:
         if (a.name == "parameter") return fmt::format("parameter {}", a.inputs[0].constant);
         break;
+      case Atom::Kind::stage:
+        return fmt::format("stage({})", a.inputs[1].constant);
       case Atom::Kind::counter:
         return depth > 0 ? fmt::format("counter({}, +{})", text(a.inputs[0], depth - 1), a.inputs[1].constant)
                          : "counter";

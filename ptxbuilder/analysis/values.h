@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ struct Atom {
     address,    // of a variable: name
     function,   // of an instruction's operation on its inputs: name is the mnemonic
     counter,    // of a loop: inputs are its first value and its step
+    stage,      // of a ring, 0 again behind the last one: inputs are its first value and how many there are
     meet,       // one of several values, where paths meet
     unknown     // a register that nothing has written, or a value that a call or a load left
   };
@@ -55,6 +57,8 @@ class Values {
   Sum of(int operation, const Value& operand);
 
   const Atom& atom(int number) const { return atoms_[static_cast<size_t>(number)]; }
+  // The atom that alone is the sum, if its name begins so; else null.
+  const Atom* only_atom(const Sum& sum, std::string_view name) const;
   uint64_t hash(const Sum& sum) const;
   // "smem + 16384 stage + 32"; deeper than `depth` functions an atom is "...".
   std::string text(const Sum& sum, int depth = 4) const;
@@ -76,10 +80,12 @@ class Values {
   Sum computed(int operation, int reg);
   Sum meet(int block, int reg);
   void evaluate();
-  void fill(int number);
+  void fill(int index);
+  std::optional<int64_t> ring_of(const Sum& x, const Sum& next) const;
   bool find_copies();
   Sum atom_of(Atom atom);
   void find_hashes();
+  int64_t bits_of(const Sum& sum) const;
   Sum function(std::string name, std::vector<Sum> inputs, int operation);
 
   const Code& code_;

@@ -16,6 +16,7 @@ set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
 set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/compile)
 set(allowed_kernels ${layers})
+set(allowed_kernels/command ${layers})
 set(allowed_kernels/bench/peers ptxbuilder runtime kernels/bench kernels/bench/peers)
 set(private_headers ptxbuilder/ir/state.h)
 set(umbrella ptxbuilder/ptxbuilder.h)  # includes all, and none of them includes it

@@ -1,0 +1,87 @@
+// `ptxb explain`: what a kernel's PTX does, on a page.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "kernels/command/ptx_source.h"
+#include "ptxbuilder/analysis/portrait.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using namespace analysis;
+
+struct Options {
+  std::string from, kernel;
+  std::vector<std::string> fields;
+  bool json = false;
+};
+
+Json to_json(const Portrait& p, const Code& code, const Values& values) {
+  auto role = [&](int number) {
+    return number == kNone ? Json() : Json(p.roles[static_cast<size_t>(number)].name);
+  };
+  auto line = [&](int operation) { return code.operations[static_cast<size_t>(operation)].at.line; };
+  Json json = {
+      {"kernel", p.kernel}, {"threads", p.threads}, {"roles", Json::array()}, {"barriers", Json::array()}};
+  for (const Role& r : p.roles)
+    json["roles"].push_back(
+        {{"name", r.name}, {"warps", r.warps}, {"registers", r.registers ? Json(*r.registers) : Json()}});
+  for (const BarrierArray& b : p.barriers) {
+    Json uses = Json::array();
+    for (const BarrierUse& use : b.uses) {
+      constexpr const char* kinds[] = {"arrives", "expects", "copies", "waits"};
+      uses.push_back({{"role", role(use.role)},
+                      {"does", kinds[static_cast<int>(use.kind)]},
+                      {"line", line(use.operation)},
+                      {"remote", use.remote}});
+      if (use.kind == BarrierUse::Kind::expects) uses.back()["bytes"] = values.text(use.amount);
+    }
+    json["barriers"].push_back({{"at", values.text(b.base)},
+                                {"count", b.count},
+                                {"arrivals", b.arrivals ? Json(*b.arrivals) : Json()},
+                                {"uses", uses}});
+  }
+  for (const Mainloop& loop : p.loops) {
+    Json steps = Json::array();
+    for (const Step& step : loop.steps)
+      steps.push_back({{"text", step.text}, {"times", step.times}, {"line", line(step.first)}});
+    json["loops"].push_back({{"role", role(loop.role)},
+                             {"first_line", loop.first_line},
+                             {"last_line", loop.last_line},
+                             {"steps", steps}});
+  }
+  json["unknown"] = p.unknowns;
+  return json;
+}
+
+int run(const Options& o) {
+  const std::string source = ptx_source(o.from, o.fields);
+  const ptx::Module module = ptx::parse(source);
+  const Code code = Code::of(module, o.kernel);
+  const Graph graph = Graph::of(code);
+  Values values(code, graph);
+  const Portrait p = portrait(code, graph, values);
+  if (o.json)
+    fmt::print("{}\n", to_json(p, code, values).dump(2));
+  else
+    fmt::print("{}", text(p, code, values));
+  return 0;
+}
+
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("explain", "who does what in a kernel's PTX: roles, barriers, loops");
+  auto o = std::make_shared<Options>();
+  app.option("from", o->from, "a PTX file, - for standard input, or kernel:NAME of this program").required();
+  app.option("--kernel", o->kernel, "of a file that has several").shown_as("NAME");
+  app.option("--field", o->fields, "of kernel:NAME, such as bm=128; may be repeated").shown_as("NAME=VALUE");
+  app.flag("--json", o->json, "as JSON");
+  return {app, [o] { return run(*o); }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command

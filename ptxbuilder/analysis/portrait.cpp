@@ -1,0 +1,548 @@
+#include "ptxbuilder/analysis/portrait.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int64_t kBarrierBytes = 8;
+
+size_t at(int i) { return static_cast<size_t>(i); }
+
+// What a value is in one thread, where that follows from the thread's number.
+class OfThread {
+ public:
+  OfThread(const Values& values, int64_t thread) : values_(values), thread_(thread) {}
+
+  std::optional<int64_t> operator()(const Sum& sum) {
+    int64_t total = sum.constant;
+    for (const auto& [number, factor] : sum.terms) {
+      const std::optional<int64_t> value = atom(number);
+      if (!value) return std::nullopt;
+      total += *value * factor;
+    }
+    return total;
+  }
+
+ private:
+  std::optional<int64_t> atom(int number) {
+    const auto [known, is_new] = atoms_.emplace(number, std::nullopt);  // in a circle: unknown
+    if (!is_new) return known->second;
+    return atoms_[number] = computed(values_.atom(number));
+  }
+
+  std::optional<int64_t> computed(const Atom& a) {
+    if (a.kind == Atom::Kind::special) {
+      if (a.name == "%tid.x") return thread_;
+      if (a.name == "%tid.y" || a.name == "%tid.z") return 0;
+      if (a.name == "%laneid") return thread_ % kWarp;
+      return std::nullopt;
+    }
+    if (a.kind != Atom::Kind::function) return std::nullopt;
+    std::vector<std::optional<int64_t>> x;
+    for (const Sum& input : a.inputs) x.push_back((*this)(input));
+    const std::vector<std::string_view> words = ptx::split_opcode(a.name);
+    const std::string_view name = words[0];
+    // One input that decides is enough.
+    if (words.back() == "pred" && x.size() == 2) {
+      if (name == "and" && ((x[0] && !*x[0]) || (x[1] && !*x[1]))) return 0;
+      if (name == "or" && ((x[0] && *x[0]) || (x[1] && *x[1]))) return 1;
+    }
+    if (name == "selp" && x.size() == 3 && x[2]) return *x[2] ? x[0] : x[1];
+    for (const auto& value : x)
+      if (!value) return std::nullopt;
+    const auto u = [&](size_t i) { return static_cast<uint64_t>(*x[i]) & 0xffffffff; };
+    if (x.size() == 1) {
+      if (name == "not") return words.back() == "pred" ? !*x[0] : ~*x[0];
+      return std::nullopt;
+    }
+    if (name == "shfl") return x[0];  // lanes that agree
+    if (x.size() != 2) return std::nullopt;
+    if (name == "and") return *x[0] & *x[1];
+    if (name == "or") return *x[0] | *x[1];
+    if (name == "xor") return *x[0] ^ *x[1];
+    if (name == "shr" && *x[1] >= 0 && *x[1] < 32) return static_cast<int64_t>(u(0) >> *x[1]);
+    if (name == "div" && *x[1] > 0 && *x[0] >= 0) return *x[0] / *x[1];
+    if (name == "rem" && *x[1] > 0 && *x[0] >= 0) return *x[0] % *x[1];
+    if (name == "setp" && words.size() == 3) {
+      const std::string_view compare = words[1];
+      if (compare == "eq") return u(0) == u(1);
+      if (compare == "ne") return u(0) != u(1);
+      const bool is_signed = words[2].starts_with("s");
+      const int64_t l = is_signed ? static_cast<int32_t>(*x[0]) : static_cast<int64_t>(u(0)),
+                    r = is_signed ? static_cast<int32_t>(*x[1]) : static_cast<int64_t>(u(1));
+      if (compare == "lt" || compare == "lo") return l < r;
+      if (compare == "le" || compare == "ls") return l <= r;
+      if (compare == "gt" || compare == "hi") return l > r;
+      if (compare == "ge" || compare == "hs") return l >= r;
+    }
+    return std::nullopt;
+  }
+
+  const Values& values_;
+  int64_t thread_;
+  std::map<int, std::optional<int64_t>> atoms_;
+};
+
+std::string ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", numbers[i]);
+    if (last > i) text += fmt::format("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+bool is_tensor_core(const Operation& o) {
+  return (o.is("wgmma") && o.has("mma_async")) || (o.is("mma") && o.has("sync"));
+}
+bool is_bulk_load(const Operation& o) {
+  return o.is("cp") && o.has("bulk") && o.has("mbarrier::complete_tx::bytes");
+}
+
+class Painter {
+ public:
+  Painter(const Code& code, const Graph& graph, Values& values)
+      : code_(code), graph_(graph), values_(values) {}
+
+  Portrait run() {
+    p_.kernel = code_.name;
+    find_threads();
+    find_roles();
+    find_barriers();
+    find_loops();
+    return std::move(p_);
+  }
+
+ private:
+  const Operation& operation(int i) const { return code_.operations[at(i)]; }
+  Sum operand(int i, size_t n) {
+    return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
+  }
+
+  void find_threads() {
+    for (const ptx::Directive& d : code_.function->directives) {
+      if (d.tokens[0] != ".maxntid" && d.tokens[0] != ".reqntid") continue;
+      int64_t threads = 1;
+      for (const std::string& token : d.tokens) {
+        int64_t value = 0;
+        if (std::from_chars(token.data(), token.data() + token.size(), value).ec == std::errc())
+          threads *= value;
+      }
+      p_.threads = threads;
+    }
+    if (p_.threads == 0)
+      p_.unknowns.push_back("the kernel says neither .maxntid nor .reqntid: its roles are not known");
+    if (p_.threads > 1024) p_.threads = 0, p_.unknowns.push_back("more than 1024 threads");
+  }
+
+  // The blocks that a warp may reach, whatever its other values are.
+  std::vector<int> reached(int warp) {
+    std::vector<OfThread> lanes;
+    for (int lane = 0; lane < kWarp; ++lane) lanes.emplace_back(values_, warp * kWarp + lane);
+    std::vector<bool> met(graph_.blocks.size(), false);
+    std::vector<int> waiting = {0};
+    met[0] = true;
+    while (!waiting.empty()) {
+      const int block = waiting.back();
+      waiting.pop_back();
+      for (int next : next_of(block, lanes))
+        if (!met[at(next)]) met[at(next)] = true, waiting.push_back(next);
+    }
+    std::vector<int> blocks;
+    for (size_t b = 0; b < met.size(); ++b)
+      if (met[b]) blocks.push_back(static_cast<int>(b));
+    return blocks;
+  }
+
+  std::vector<int> next_of(int block, std::vector<OfThread>& lanes) {
+    const Block& b = graph_.blocks[at(block)];
+    if (b.first == b.last) return {};
+    const int last = b.last - 1;
+    const Operation& o = operation(last);
+    if (o.guard == kNone || o.targets.size() != 1) return b.successors;
+    const Sum predicate = values_.before(last, o.guard);
+    bool taken = false, passed = false;
+    for (OfThread& lane : lanes) {
+      const std::optional<int64_t> value = lane(predicate);
+      if (!value) return b.successors;
+      ((*value != 0) != o.negated ? taken : passed) = true;
+    }
+    std::vector<int> next;
+    for (int successor : b.successors) {
+      const bool is_target = graph_.blocks[at(successor)].first == o.targets[0];
+      if (is_target ? taken : passed) next.push_back(successor);
+    }
+    return next;
+  }
+
+  // Warps that load, multiply or do neither with as many registers are one role, though some of them may
+  // store.
+  void find_roles() {
+    std::map<std::vector<int>, std::vector<int>> warps_of;  // by the blocks that they reach
+    for (int warp = 0; warp < p_.threads / kWarp; ++warp) warps_of[reached(warp)].push_back(warp);
+    for (const auto& [blocks, warps] : warps_of) {
+      Role role{.name = "", .warps = warps, .blocks = blocks};
+      bool multiplies = false, loads = false;
+      for (int b : blocks)
+        for (int i = graph_.blocks[at(b)].first; i < graph_.blocks[at(b)].last; ++i) {
+          multiplies |= is_tensor_core(operation(i));
+          loads |= is_bulk_load(operation(i));
+          if (const Sum registers = operand(i, 0); operation(i).is("setmaxnreg") && registers.is_constant())
+            role.registers = registers.constant;
+        }
+      role.name = multiplies && loads ? "all" : multiplies ? "consumer" : loads ? "producer" : "other";
+      const auto same = std::find_if(p_.roles.begin(), p_.roles.end(), [&](const Role& r) {
+        return r.name == role.name && r.registers == role.registers;
+      });
+      if (same == p_.roles.end()) {
+        p_.roles.push_back(std::move(role));
+        continue;
+      }
+      std::vector<int> both;
+      std::set_union(same->blocks.begin(), same->blocks.end(), blocks.begin(), blocks.end(),
+                     std::back_inserter(both));
+      same->blocks = std::move(both);
+      same->warps.insert(same->warps.end(), warps.begin(), warps.end());
+      std::sort(same->warps.begin(), same->warps.end());
+    }
+    std::sort(p_.roles.begin(), p_.roles.end(),
+              [](const Role& x, const Role& y) { return x.warps < y.warps; });
+    // Of each, what not all others reach too.
+    std::vector<size_t> roles_of(graph_.blocks.size(), 0);
+    for (const Role& role : p_.roles)
+      for (int b : role.blocks) ++roles_of[at(b)];
+    for (Role& role : p_.roles)
+      std::erase_if(role.blocks, [&](int b) { return roles_of[at(b)] == p_.roles.size(); });
+  }
+
+  // The role that alone reaches a block.
+  int role_of(int block) const {
+    int found = kNone;
+    for (int r = 0; at(r) < p_.roles.size(); ++r) {
+      const std::vector<int>& blocks = p_.roles[at(r)].blocks;
+      if (!std::binary_search(blocks.begin(), blocks.end(), block)) continue;
+      if (found != kNone) return kNone;
+      found = r;
+    }
+    return p_.roles.size() == 1 ? 0 : found;
+  }
+
+  std::string line_of(int i) const { return fmt::format("line {}", operation(i).at.line); }
+
+  // An mbarrier's address as the first of an array's and how many there are.
+  struct Reached {
+    Sum base;
+    int64_t count = 1;  // 0: one of several, which are not counted
+    bool remote = false;
+  };
+  Reached barriers_at(Sum address) const {
+    Reached reached;
+    if (const Atom* mapped = values_.only_atom(address, "mapa")) {
+      reached.remote = true;
+      address = mapped->inputs[0];
+    }
+    for (const auto& [number, factor] : address.terms) {
+      const Atom& a = values_.atom(number);
+      const bool masked = factor == 1 && a.name.starts_with("and") && a.inputs.size() == 2 &&
+                          a.inputs[1].is_constant() &&
+                          a.inputs[1].constant % kBarrierBytes == 0;  // such as & 24
+      if (a.kind == Atom::Kind::stage && factor == kBarrierBytes)
+        reached.count = a.inputs[1].constant;
+      else if (factor == kBarrierBytes || masked)
+        reached.count = 0;
+      else
+        reached.base.terms.emplace_back(number, factor);
+    }
+    reached.base.constant = address.constant;
+    return reached;
+  }
+
+  // The same where the address follows from the thread's number: of all the role's warps.
+  std::optional<Reached> barriers_of_warps(Sum address, int role) const {
+    Reached reached;
+    if (const Atom* mapped = values_.only_atom(address, "mapa")) {
+      reached.remote = true;
+      address = mapped->inputs[0];
+    }
+    Sum rest{.constant = address.constant};
+    for (const auto& term : address.terms)
+      (values_.atom(term.first).kind == Atom::Kind::address ? reached.base : rest).terms.push_back(term);
+    std::optional<int64_t> least, greatest;
+    for (int warp : role == kNone ? all_warps() : p_.roles[at(role)].warps) {
+      const std::optional<int64_t> offset = OfThread(values_, warp * kWarp)(rest);
+      if (!offset) return std::nullopt;
+      least = std::min(least.value_or(*offset), *offset);
+      greatest = std::max(greatest.value_or(*offset), *offset);
+    }
+    if (!least) return std::nullopt;
+    reached.base.constant = *least;
+    reached.count = (*greatest - *least) / kBarrierBytes + 1;
+    return reached;
+  }
+  std::vector<int> all_warps() const {
+    std::vector<int> warps;
+    for (int warp = 0; warp < p_.threads / kWarp; ++warp) warps.push_back(warp);
+    return warps;
+  }
+
+  void find_barriers() {
+    struct Found {
+      Reached reached;
+      BarrierUse use;
+    };
+    std::vector<Found> uses;
+    std::map<std::pair<std::vector<std::pair<int, int64_t>>, int64_t>, std::optional<int64_t>> arrivals;
+    for (int block : graph_.order)
+      for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
+        const Operation& o = operation(i);
+        const bool loads = is_bulk_load(o);
+        if (!o.is("mbarrier") && !loads) continue;
+        std::vector<size_t> addresses;
+        for (size_t n = 0; n < o.operands.size(); ++n)
+          if (o.operands[n].kind == Value::Kind::address) addresses.push_back(n);
+        if (addresses.empty()) continue;
+        const size_t place = loads ? addresses.back() : addresses[0];
+        Reached reached = barriers_at(operand(i, place));
+        if (reached.count == 0)
+          if (auto of_warps = barriers_of_warps(operand(i, place), role_of(block)))
+            reached = std::move(*of_warps);
+        if (o.has("init")) {
+          const Sum count = operand(i, place + 1);
+          arrivals[{reached.base.terms, reached.base.constant}] =
+              count.is_constant() ? std::optional(count.constant) : std::nullopt;
+          continue;
+        }
+        if (o.has("inval")) continue;
+        using enum BarrierUse::Kind;
+        BarrierUse use{.kind = loads                                     ? copies
+                               : o.has("try_wait") || o.has("test_wait") ? waits
+                               : o.has("expect_tx")                      ? expects
+                                                                         : arrives,
+                       .role = role_of(block),
+                       .operation = i,
+                       .amount = {},
+                       .remote = reached.remote};
+        if (use.kind == expects) use.amount = operand(i, place + 1);
+        uses.push_back({reached, use});
+      }
+    // Arrays by the stages of rings first, then single barriers.
+    std::stable_sort(uses.begin(), uses.end(),
+                     [](const Found& a, const Found& b) { return a.reached.count > b.reached.count; });
+    for (const Found& f : uses) {
+      const auto inside = [&](const BarrierArray& array) {
+        const int64_t offset = f.reached.base.constant - array.base.constant;
+        return array.base.terms == f.reached.base.terms && offset >= 0 &&
+               (f.reached.count > 0 ? offset < array.count * kBarrierBytes : offset == 0);
+      };
+      auto array = std::find_if(p_.barriers.begin(), p_.barriers.end(), inside);
+      if (array == p_.barriers.end()) {
+        const auto known = arrivals.find({f.reached.base.terms, f.reached.base.constant});
+        if (known == arrivals.end() || f.reached.count == 0) {
+          p_.unknowns.push_back(fmt::format("which barrier {} reaches at {}: {}",
+                                            operation(f.use.operation).text->opcode, line_of(f.use.operation),
+                                            values_.text(f.reached.base)));
+          continue;
+        }
+        p_.barriers.push_back({.base = f.reached.base, .count = f.reached.count, .arrivals = known->second});
+        array = p_.barriers.end() - 1;
+      }
+      array->uses.push_back(f.use);
+    }
+    std::sort(p_.barriers.begin(), p_.barriers.end(),
+              [](const BarrierArray& a, const BarrierArray& b) { return a.base.constant < b.base.constant; });
+  }
+
+  std::string short_name(const Operation& o) const {
+    std::string name;
+    for (std::string_view word : o.words)
+      if (word != "sync" && word != "aligned") name += fmt::format("{}{}", name.empty() ? "" : ".", word);
+    return name;
+  }
+
+  // What an instruction does, but for an address that moves on from one to the next.
+  std::string step(int i) {
+    const Operation& o = operation(i);
+    if (is_tensor_core(o) && o.is("wgmma")) {
+      std::string text = fmt::format("wgmma {}", o.text->opcode.substr(o.text->opcode.find(".m64") + 1));
+      for (size_t n = 1; n < 3; ++n) {
+        const char* name = n == 1 ? "A" : "B";
+        if (o.operands.size() > n && o.operands[n].kind == Value::Kind::vector) {
+          text += fmt::format(", {} in registers", name);
+          continue;
+        }
+        const auto d = decode_descriptor(values_, operand(i, n));
+        constexpr const char* layouts[] = {"no swizzle", "swizzle 128", "swizzle 64", "swizzle 32"};
+        text += d ? fmt::format(", {} {} stride {} leading {}", name, layouts[d->layout], d->stride_bytes,
+                                d->leading_bytes)
+                  : fmt::format(", {} by an unknown descriptor", name);
+      }
+      return text;
+    }
+    return short_name(o);
+  }
+
+  // Where the step's operands are, with `from` as the first of several.
+  std::string places(int i, int last) {
+    const Operation& o = operation(i);
+    std::string text;
+    if (o.is("wgmma") && o.has("mma_async")) {
+      for (size_t n = 1; n < 3; ++n) {
+        if (o.operands[n].kind == Value::Kind::vector) continue;
+        const auto first = decode_descriptor(values_, operand(i, n)),
+                   end = decode_descriptor(values_, operand(last, n));
+        if (!first) continue;
+        text += fmt::format("; {} at [{}]", n == 1 ? "A" : "B", values_.text(first->address, 2));
+        if (last != i && end && end->address.terms == first->address.terms)
+          text += fmt::format(" to +{} B", end->address.constant - first->address.constant);
+      }
+      return text;
+    }
+    for (const Value& v : o.operands) {
+      if (v.kind == Value::Kind::sink || v.kind == Value::Kind::reg) {
+        if (v.kind == Value::Kind::reg && &v != &o.operands[0])
+          text += fmt::format(" {}", values_.text(values_.of(i, v), 1));
+        continue;
+      }
+      text += v.kind == Value::Kind::address ? fmt::format(" [{}]", values_.text(values_.of(i, v), 2))
+                                             : fmt::format(" {}", values_.text(values_.of(i, v), 1));
+    }
+    return text;
+  }
+
+  void find_loops() {
+    for (int l = 0; at(l) < graph_.loops.size(); ++l) {
+      const Loop& loop = graph_.loops[at(l)];
+      // Those whose inner loops only wait.
+      std::vector<int> events;
+      bool works = false, inner_works = false;
+      for (int block : graph_.order) {
+        if (!loop.contains(block)) continue;
+        for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
+          const Operation& o = operation(i);
+          const bool work = is_tensor_core(o) || is_bulk_load(o);
+          (graph_.blocks[at(block)].loop == l ? works : inner_works) |= work;
+          if (o.is("mbarrier") || o.is("cp") || o.is("wgmma") || o.is("fence") || o.is("bar") ||
+              o.is("barrier") || work)
+            events.push_back(i);
+        }
+      }
+      if (!works || inner_works) continue;
+      Mainloop m{.loop = l, .role = role_of(loop.header)};
+      std::vector<int> firsts, lasts;
+      for (int i : events) {
+        const std::string text = step(i);
+        if (!m.steps.empty() && is_tensor_core(operation(i)) && m.steps.back().text == text) {
+          ++m.steps.back().times;
+          lasts.back() = i;
+        } else {
+          m.steps.push_back({.text = text, .first = i});
+          firsts.push_back(i), lasts.push_back(i);
+        }
+        m.first_line = m.first_line ? std::min(m.first_line, operation(i).at.line) : operation(i).at.line;
+        m.last_line = std::max(m.last_line, operation(i).at.line);
+      }
+      for (size_t s = 0; s < m.steps.size(); ++s) m.steps[s].text += places(firsts[s], lasts[s]);
+      p_.loops.push_back(std::move(m));
+    }
+  }
+
+  const Code& code_;
+  const Graph& graph_;
+  Values& values_;
+  Portrait p_;
+};
+
+}  // namespace
+
+std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor) {
+  // The field of the address is bits 4 to 17 of it; other terms are steps in units of 16 bytes.
+  MatrixDescriptor d;
+  bool has_address = false;
+  Sum steps;
+  for (const auto& [number, factor] : descriptor.terms) {
+    const Atom& a = values.atom(number);
+    const auto is = [](const Sum& sum, int64_t value) { return sum.is_constant() && sum.constant == value; };
+    if (!has_address && factor == 1 && a.name.starts_with("bfe") && a.inputs.size() == 3 &&
+        is(a.inputs[1], 4) && is(a.inputs[2], 14)) {
+      d.address = a.inputs[0];
+      has_address = true;
+    } else if (const Atom* shifted = !has_address && factor == 1 && a.name.starts_with("and") &&
+                                             a.inputs.size() == 2 && is(a.inputs[1], 0x3fff)
+                                         ? values.only_atom(a.inputs[0], "shr")
+                                         : nullptr;
+               shifted && shifted->inputs.size() == 2 && is(shifted->inputs[1], 4)) {
+      d.address = shifted->inputs[0];
+      has_address = true;
+    } else {
+      steps.terms.emplace_back(number, factor * 16);
+    }
+  }
+  if (!has_address) return std::nullopt;
+  const auto bits = static_cast<uint64_t>(descriptor.constant);
+  d.address.constant += static_cast<int64_t>(bits & 0x3fff) * 16;
+  for (const auto& term : steps.terms) {
+    const auto place = std::lower_bound(d.address.terms.begin(), d.address.terms.end(), term);
+    if (place != d.address.terms.end() && place->first == term.first)
+      place->second += term.second;
+    else
+      d.address.terms.insert(place, term);
+  }
+  d.leading_bytes = static_cast<int64_t>((bits >> 16) & 0x3fff) * 16;
+  d.stride_bytes = static_cast<int64_t>((bits >> 32) & 0x3fff) * 16;
+  d.base_offset = static_cast<int64_t>((bits >> 49) & 7);
+  d.layout = static_cast<int>(bits >> 62);
+  return d;
+}
+
+Portrait portrait(const Code& code, const Graph& graph, Values& values) {
+  return Painter(code, graph, values).run();
+}
+
+std::string text(const Portrait& p, const Code& code, const Values& values) {
+  std::string page = p.kernel + (p.threads ? fmt::format(": {} threads\n", p.threads) : "\n");
+  auto role_name = [&](int role) {
+    return role == kNone ? std::string("several roles") : p.roles[at(role)].name;
+  };
+  page += "\nroles\n";
+  for (const Role& role : p.roles) {
+    page += fmt::format("  {:12} warps {}", role.name, ranges(role.warps));
+    if (role.registers) page += fmt::format(", {} registers a thread", *role.registers);
+    page += "\n";
+  }
+  page += "\nbarriers\n";
+  for (const BarrierArray& array : p.barriers) {
+    page += fmt::format("  [{}] {} of {} arrivals\n", values.text(array.base), array.count,
+                        array.arrivals ? std::to_string(*array.arrivals) : "unknown");
+    for (const BarrierUse& use : array.uses) {
+      constexpr const char* kinds[] = {"arrives", "expects", "copies", "waits"};
+      page += fmt::format(
+          "    {:12} {}{}{} (line {})\n", role_name(use.role), kinds[static_cast<int>(use.kind)],
+          use.kind == BarrierUse::Kind::expects ? fmt::format(" {} B", values.text(use.amount, 1)) : "",
+          use.remote ? " in the cluster" : "", code.operations[at(use.operation)].at.line);
+    }
+  }
+  for (const Mainloop& loop : p.loops) {
+    page += fmt::format("\nloop of {}, lines {}-{}\n", role_name(loop.role), loop.first_line, loop.last_line);
+    for (const Step& step : loop.steps)
+      page += step.times > 1 ? fmt::format("  {} x {}\n", step.times, step.text)
+                             : fmt::format("  {}\n", step.text);
+  }
+  if (!p.unknowns.empty()) page += "\nunknown\n";
+  for (const std::string& what : p.unknowns) page += fmt::format("  {}\n", what);
+  return page;
+}
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,76 @@
+// One kernel as its author would describe it: which warps do what, how they wait for each other, and what its
+// loops copy and multiply.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/analysis/values.h"
+
+namespace ptxbuilder::analysis {
+
+// A matrix descriptor of wgmma (PTX ISA, "Matrix Descriptor Format"), of whose address the form is known.
+struct MatrixDescriptor {
+  Sum address;  // bytes, in shared memory
+  int64_t leading_bytes = 0, stride_bytes = 0, base_offset = 0;
+  int layout = 0;  // 0 none, 1 128 B, 2 64 B, 3 32 B
+
+  bool operator==(const MatrixDescriptor&) const = default;
+};
+std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor);
+
+// Warps that take the same branches.
+struct Role {
+  std::string name;                       // "producer", "consumer", "warps 0-3"
+  std::vector<int> warps;                 // ascending
+  std::optional<int64_t> registers = {};  // of setmaxnreg
+  std::vector<int> blocks = {};           // that they can reach and not all others do
+};
+
+// What a role does with the barriers of an array.
+struct BarrierUse {
+  enum class Kind : uint8_t { arrives, expects, copies, waits };
+  Kind kind;
+  int role;  // kNone: of no role alone
+  int operation;
+  Sum amount = {};      // bytes that are expected, or arrivals
+  bool remote = false;  // of another CTA of the cluster
+};
+
+// Mbarriers side by side that one instruction reaches, by the stage of a ring.
+struct BarrierArray {
+  Sum base;  // of its first barrier: bytes in shared memory
+  int64_t count = 1;
+  std::optional<int64_t> arrivals = {};  // that a phase expects, from mbarrier.init
+  std::vector<BarrierUse> uses = {};
+};
+
+// Instructions of a loop that follow each other and differ by their addresses alone.
+struct Step {
+  std::string text;
+  int first = kNone;  // the first instruction
+  int times = 1;
+};
+
+struct Mainloop {
+  int loop = kNone, role = kNone;
+  uint32_t first_line = 0, last_line = 0;  // of the PTX
+  std::vector<Step> steps = {};
+};
+
+struct Portrait {
+  std::string kernel;
+  int64_t threads = 0;  // 0: the kernel does not say
+  std::vector<Role> roles;
+  std::vector<BarrierArray> barriers;
+  std::vector<Mainloop> loops;        // innermost ones that copy or multiply asynchronously
+  std::vector<std::string> unknowns;  // what could not be followed, each with its line
+};
+
+Portrait portrait(const Code& code, const Graph& graph, Values& values);
+
+// On a page; the analysis is that of the portrait.
+std::string text(const Portrait& portrait, const Code& code, const Values& values);
+
+}  // namespace ptxbuilder::analysis

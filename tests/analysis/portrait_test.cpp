@@ -1,0 +1,142 @@
+// Portraits of the golden kernels: roles, barriers and loops as their authors wrote them.
+#include "ptxbuilder/analysis/portrait.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/kit/error_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::analysis;
+
+namespace {
+
+struct Painted {
+  explicit Painted(const std::string& text)
+      : module(ptx::parse(text)),
+        code(Code::of(module)),
+        graph(Graph::of(code)),
+        values(code, graph),
+        portrait(analysis::portrait(code, graph, values)) {}
+  Painted(const Painted&) = delete;
+
+  const BarrierArray& barrier(size_t i) const { return portrait.barriers.at(i); }
+  // "producer expects 49152, consumer waits"
+  std::string uses(size_t i) const {
+    constexpr const char* kinds[] = {"arrives", "expects", "copies", "waits"};
+    std::string all;
+    for (const BarrierUse& use : barrier(i).uses) {
+      all += all.empty() ? "" : ", ";
+      all += use.role == kNone ? "?" : portrait.roles[static_cast<size_t>(use.role)].name;
+      all += std::string(" ") + kinds[static_cast<int>(use.kind)];
+      if (use.kind == BarrierUse::Kind::expects) all += " " + values.text(use.amount);
+    }
+    return all;
+  }
+
+  ptx::Module module;
+  Code code;
+  Graph graph;
+  Values values;
+  Portrait portrait;
+};
+
+std::string golden(const std::string& name) {
+  std::ifstream file(PTXBUILDER_TEST_DIR "/golden/" + name + ".ptx");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::vector<int> warps(int first, int last) {
+  std::vector<int> all;
+  for (int i = first; i <= last; ++i) all.push_back(i);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a producer, its idle warps, and consumers") {
+  const Painted p(golden("gemm_warp_specialized"));
+  REQUIRE(p.portrait.roles.size() == 3);
+  CHECK(p.portrait.roles[0].name == "producer");
+  CHECK(p.portrait.roles[0].warps == warps(0, 0));
+  CHECK(p.portrait.roles[0].registers == 40);
+  CHECK(p.portrait.roles[1].warps == warps(1, 3));
+  CHECK(p.portrait.roles[2].name == "consumer");
+  CHECK(p.portrait.roles[2].warps == warps(4, 11));
+  CHECK(p.portrait.roles[2].registers == 232);
+
+  REQUIRE(p.portrait.barriers.size() == 2);
+  CHECK(p.values.text(p.barrier(0).base) == "shared + 196608");
+  CHECK(p.barrier(0).count == 4);
+  CHECK(p.barrier(0).arrivals == 1);
+  CHECK(p.uses(0) == "producer expects 49152, producer copies, producer copies, consumer waits");
+  CHECK(p.barrier(1).arrivals == 8);
+  CHECK(p.uses(1) == "producer waits, consumer arrives");
+
+  REQUIRE(p.portrait.loops.size() == 2);
+  const Mainloop& multiplies = p.portrait.loops[1];
+  CHECK(multiplies.role == 2);
+  REQUIRE(multiplies.steps.size() == 6);
+  CHECK(multiplies.steps[2].times == 4);
+  CHECK(
+      multiplies.steps[2].text.starts_with("wgmma m64n256k16.f32.bf16.bf16, A swizzle 128 stride 1024 "
+                                           "leading 16, B swizzle 128 stride 1024 leading 16; A at ["));
+  CHECK(multiplies.steps[2].text.ends_with("B at [32768 stage(4) + shared + 65536] to +96 B"));
+  CHECK(multiplies.steps[4].text == "wgmma.wait_group 0");
+  CHECK(p.portrait.unknowns.empty());
+}
+
+TEST_CASE("barriers by warpgroup") {
+  const Painted p(golden("gemm_pingpong"));
+  REQUIRE(p.portrait.barriers.size() == 3);
+  CHECK(p.barrier(2).count == 2);
+  CHECK(p.uses(2) == "consumer waits, consumer arrives");
+}
+
+TEST_CASE("what is changed is seen") {
+  const std::string text = golden("gemm_warp_specialized");
+  CHECK(Painted(replaced(text, "], 49152", "], 49136")).uses(0).find("expects 49136") != std::string::npos);
+  CHECK(Painted(replaced(text, "], 8;", "], 7;")).barrier(1).arrivals != Painted(text).barrier(1).arrivals);
+  CHECK(Painted(replaced(text, "232;", "240;")).portrait.roles[2].registers == 240);
+  CHECK(Painted(replaced(text, ".maxntid 384", ".maxntid 256")).portrait.roles[2].warps == warps(4, 7));
+  const Painted nameless(replaced(text, ".maxntid 384", ""));
+  CHECK(nameless.portrait.roles.empty());
+  CHECK(nameless.portrait.unknowns[0].find("neither .maxntid nor .reqntid") != std::string::npos);
+}
+
+TEST_CASE("descriptors are decoded where their address is known") {
+  const Painted p(golden("wgmma_block"));
+  int decoded = 0;
+  for (int i = 0; i < static_cast<int>(p.code.operations.size()); ++i) {
+    const Operation& o = p.code.operations[static_cast<size_t>(i)];
+    if (!o.is("wgmma") || !o.has("mma_async")) continue;
+    Values values(p.code, p.graph);
+    const auto b = decode_descriptor(values, values.of(i, o.operands[2]));
+    REQUIRE(b);
+    CHECK(b->layout == 1);
+    CHECK(b->stride_bytes == 1024);
+    ++decoded;
+  }
+  CHECK(decoded > 0);
+  Values values(p.code, p.graph);
+  CHECK_FALSE(decode_descriptor(values, {.constant = 5}));
+}
+
+TEST_CASE("every golden kernel has a portrait without anything unknown") {
+  for (const auto& entry : std::filesystem::directory_iterator(PTXBUILDER_TEST_DIR "/golden")) {
+    if (entry.path().extension() != ".ptx") continue;
+    CAPTURE(entry.path());
+    const Painted p(golden(entry.path().stem()));
+    CHECK(p.portrait.unknowns == std::vector<std::string>{});
+    CHECK(text(p.portrait, p.code, p.values).find("\nroles\n") != std::string::npos);
+  }
+}
