@@ -15,7 +15,6 @@ using namespace analysis;
 
 struct Options {
   std::string from, kernel;
-  std::vector<std::string> fields;
   bool json = false;
 };
 
@@ -58,7 +57,7 @@ Json to_json(const Portrait& p, const Code& code, const Values& values) {
 }
 
 int run(const Options& o) {
-  const std::string source = ptx_source(o.from, o.fields);
+  const std::string source = ptx_source(o.from);
   const ptx::Module module = ptx::parse(source);
   const Code code = Code::of(module, o.kernel);
   const Graph graph = Graph::of(code);
@@ -74,9 +73,8 @@ int run(const Options& o) {
 Command add(const Arguments& ptxb) {
   const Arguments app = ptxb.command("explain", "who does what in a kernel's PTX: roles, barriers, loops");
   auto o = std::make_shared<Options>();
-  app.option("from", o->from, "a PTX file, - for standard input, or kernel:NAME of this program").required();
+  app.option("from", o->from, ptx_source_help).required();
   app.option("--kernel", o->kernel, "of a file that has several").shown_as("NAME");
-  app.option("--field", o->fields, "of kernel:NAME, such as bm=128; may be repeated").shown_as("NAME=VALUE");
   app.flag("--json", o->json, "as JSON");
   return {app, [o] { return run(*o); }};
 }

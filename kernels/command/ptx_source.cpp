@@ -7,6 +7,7 @@
 #include <charconv>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 
 #include "kernels/command/commands.h"
 #include "kernels/command/family.h"
@@ -36,17 +37,21 @@ void set(Fields& fields, const std::string& assignment) {
 
 }  // namespace
 
-std::string ptx_source(const std::string& from, const std::vector<std::string>& assignments) {
+const char* const ptx_source_help =
+    "a PTX file, - for standard input, or a kernel of this program: \"kernel:gemm bm=128 bn=64\"";
+
+std::string ptx_source(const std::string& from) {
   constexpr std::string_view prefix = "kernel:";
   if (!from.starts_with(prefix)) {
-    if (!assignments.empty())
-      throw Error(fmt::format("--field is for kernel:NAME, and '{}' is a file", from));
     if (from == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
     return read_file(from);
   }
-  const Family& chosen = family(from.substr(prefix.size()));
+  std::istringstream words(from.substr(prefix.size()));
+  std::string word;
+  words >> word;
+  const Family& chosen = family(word);
   Fields fields(chosen.fields);
-  for (const std::string& assignment : assignments) set(fields, assignment);
+  while (words >> word) set(fields, word);
   CompilerOptions options;
   options.assemble = false;
   return Compiler(options).compile(chosen.build(fields)).ptx;

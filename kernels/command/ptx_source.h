@@ -2,12 +2,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace ptxbuilder::command {
 
-// `from` is a file, "-" for standard input, or "kernel:NAME", which is built with `fields` such as "bm=128".
-// Throws Error where the file cannot be read, and for a kernel or field that is not there.
-std::string ptx_source(const std::string& from, const std::vector<std::string>& fields);
+// `from` is a file, "-" for standard input, or "kernel:NAME bm=128 ...", a kernel with fields. Throws Error
+// where the file cannot be read, and for a kernel, field or value that is not there.
+std::string ptx_source(const std::string& from);
+
+// How the help of a command calls it.
+extern const char* const ptx_source_help;
 
 }  // namespace ptxbuilder::command

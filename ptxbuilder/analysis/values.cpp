@@ -289,7 +289,10 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
-  return -1;
+  // All from the lowest on that a factor or the constant has.
+  uint64_t any = bits(sum.constant);
+  for (const auto& [number, factor] : sum.terms) any |= bits(factor);
+  return wrap(~((any & (~any + 1)) - 1));
 }
 
 Sum Values::computed(int operation, int reg) {
@@ -342,7 +345,7 @@ Sum Values::computed(int operation, int reg) {
         return constant(a.constant >> b.constant);
     }
     // The fields of a descriptor are put together by `or`: of bits that are not in both, the sum.
-    if (o.is("or") && whole(b) && a.constant == 0 && (bits_of(a) & b.constant) == 0) return plus(a, b);
+    if (o.is("or") && (bits_of(a) & bits_of(b)) == 0) return plus(a, b);
   }
   // mov.b64 {low, high}, d: halves of what was packed.
   std::string name = plain_name(o);
@@ -375,7 +378,7 @@ Sum Values::computed(int operation, int reg) {
   }
   std::vector<Sum> inputs;
   for (size_t i = o.updates ? 0 : o.results; i < o.operands.size(); ++i) {
-    if (o.updates && i == 0) continue;  // an accumulator is known by the instructions that write it
+    if (o.updates) continue;  // an accumulator is known by the instructions that write it
     inputs.push_back(of(operation, o.operands[i]));
   }
   if (o.writes.size() > 1) {
@@ -523,6 +526,7 @@ std::string Values::text(const Sum& sum, int depth) const {
     if (depth <= 0) return a.name + "(...)";
     std::vector<std::string> inputs;
     for (const Sum& input : a.inputs) inputs.push_back(text(input, depth - 1));
+    if (a.kind == Atom::Kind::meet) std::sort(inputs.begin(), inputs.end());
     return fmt::format("{}({})", a.name, fmt::join(inputs, ", "));
   };
   std::vector<std::string> parts;

@@ -1,18 +1,16 @@
 // Control flow and values of PTX: small kernels whose answers are known, and every golden kernel under new
 // names and another order of its instructions.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <random>
-#include <set>
 
 #include "ptxbuilder/analysis/values.h"
 #include "tests/kit/error_kit.h"
+#include "tests/kit/ptx_disguise.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::analysis;
@@ -76,97 +74,6 @@ std::string read(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-// Gives registers and labels of a kernel random names, and swaps neighbours that do not depend on each other.
-class Disguise {
- public:
-  explicit Disguise(uint64_t seed) : random_(seed) {}
-
-  std::string operator()(const std::string& text) {
-    ptx::Module module = ptx::parse(text);
-    for (ptx::Statement& s : module.statements)
-      if (s.kind == ptx::Statement::Kind::function && s.function[0].has_body) {
-        shuffle(s.function[0].body);
-        rename(s.function[0].body);
-      }
-    return ptx::print(module);
-  }
-
- private:
-  static bool is_pure(const ptx::Statement& s) {
-    static const std::set<std::string_view> pure = {"mov", "add",  "sub", "mul", "mad",  "shl",
-                                                    "shr", "and",  "or",  "xor", "setp", "selp",
-                                                    "cvt", "cvta", "bfe", "neg", "min",  "max"};
-    return s.kind == ptx::Statement::Kind::instruction && !s.instruction.guard &&
-           pure.contains(ptx::split_opcode(s.instruction.opcode)[0]);
-  }
-  static void names(const ptx::Operand& o, std::set<std::string>& into) {
-    if (o.kind == ptx::Operand::Kind::name) into.insert(o.text);
-    for (const ptx::Operand& part : o.parts) names(part, into);
-  }
-  void shuffle(std::vector<ptx::Statement>& body) {
-    for (int round = 0; round < 3; ++round)
-      for (size_t i = 0; i + 1 < body.size(); ++i) {
-        if (!is_pure(body[i]) || !is_pure(body[i + 1]) || random_() % 2 == 0) continue;
-        std::set<std::string> first, second, written_first, written_second;
-        for (const ptx::Operand& o : body[i].instruction.operands) names(o, first);
-        for (const ptx::Operand& o : body[i + 1].instruction.operands) names(o, second);
-        names(body[i].instruction.operands[0], written_first);
-        names(body[i + 1].instruction.operands[0], written_second);
-        const bool apart = std::none_of(written_first.begin(), written_first.end(),
-                                        [&](const auto& n) { return second.contains(n); }) &&
-                           std::none_of(written_second.begin(), written_second.end(),
-                                        [&](const auto& n) { return first.contains(n); });
-        if (apart) std::swap(body[i], body[i + 1]);
-      }
-  }
-
-  std::string& name_of(const std::string& old) {
-    std::string& name = names_[old];
-    if (name.empty())
-      name = fmt::format("{}{}_{}", old[0] == '%' ? "%" : "", "qzwv"[random_() % 4], names_.size());
-    return name;
-  }
-  void rename(std::vector<ptx::Statement>& body) {
-    std::vector<ptx::Statement> renamed;
-    for (ptx::Statement s : body) {
-      if (s.kind == ptx::Statement::Kind::declaration && s.declaration.has(".reg")) {
-        // A range becomes names of their own.
-        std::vector<ptx::Declarator> all;
-        for (const ptx::Declarator& d : s.declaration.names)
-          for (int i = 0; i < (d.count.empty() ? 1 : std::stoi(d.count)); ++i)
-            all.push_back({.name = name_of(d.count.empty() ? d.name : d.name + std::to_string(i)),
-                           .count = {},
-                           .extents = {},
-                           .initializer = {},
-                           .at = {}});
-        s.declaration.names = all;
-      }
-      renamed.push_back(std::move(s));
-    }
-    for (ptx::Statement& s : renamed) {
-      if (s.kind == ptx::Statement::Kind::label) s.label = name_of(s.label);
-      if (s.kind == ptx::Statement::Kind::block) rename(s.block);
-    }
-    for (ptx::Statement& s : renamed) {
-      if (s.kind != ptx::Statement::Kind::instruction) continue;
-      if (s.instruction.guard) s.instruction.guard->predicate = known(s.instruction.guard->predicate);
-      for (ptx::Operand& o : s.instruction.operands) rename(o);
-    }
-    body = std::move(renamed);
-  }
-  void rename(ptx::Operand& o) {
-    if (o.kind == ptx::Operand::Kind::name) o.text = known(o.text);
-    for (ptx::Operand& part : o.parts) rename(part);
-  }
-  std::string known(const std::string& old) const {
-    const auto found = names_.find(old);
-    return found == names_.end() ? old : found->second;
-  }
-
-  std::mt19937_64 random_;
-  std::map<std::string, std::string> names_;
-};
 
 }  // namespace
 
@@ -327,7 +234,7 @@ TEST_CASE("every golden kernel means the same under new names and in another ord
     for (int draw = 0; draw < 25; ++draw) {
       CAPTURE(file.filename());
       CAPTURE(++seed);
-      const std::string disguised = Disguise(seed)(text);
+      const std::string disguised = test::Disguise(seed)(text);
       changed += disguised != text;
       REQUIRE(meaning(disguised) == expected);
     }

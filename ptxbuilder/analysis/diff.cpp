@@ -1,0 +1,583 @@
+#include "ptxbuilder/analysis/diff.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace ptxbuilder::analysis {
+namespace {
+
+size_t at(int i) { return static_cast<size_t>(i); }
+using Attributes = std::vector<Event::Attribute>;
+
+bool is_wgmma(const Operation& o) { return o.is("wgmma") && o.has("mma_async"); }
+bool is_copy_in(const Operation& o) {
+  return o.is("cp") && o.has("bulk") && o.has("mbarrier::complete_tx::bytes");
+}
+
+// What computes without an effect: noise, but for what becomes of it.
+bool is_silent(const Operation& o) {
+  if (o.is("ld") && (o.has("param") || o.has("const"))) return true;
+  // Of conversions those that round.
+  if (o.is("cvt") && !o.has("rn") && !o.has("rna") && !o.has("rz") && !o.has("rni") && !o.has("rzi"))
+    return true;
+  if (o.is("bra") || o.is("brx") || o.is("ret") || o.is("exit") || o.is("nop")) return true;
+  const bool has_effect = o.is("ld") || o.is("atom") || o.is("shfl") || o.is("vote") || o.is("match") ||
+                          o.is("elect") || o.is("mbarrier") || o.is("ldmatrix") || o.is("mma") ||
+                          o.is("call") || o.is("bar") || o.is("barrier") || o.is("redux") ||
+                          o.is("activemask") || o.is("cvt") || o.is("wgmma");
+  return !o.writes.empty() && !has_effect;
+}
+
+class Teller {
+ public:
+  Teller(const Portrait& portrait, const Code& code, const Graph& graph, Values& values)
+      : p_(portrait), code_(code), graph_(graph), values_(values) {
+    name_barriers();
+    find_tiles();
+  }
+
+  std::vector<Region> run() {
+    std::vector<Region> all = {entry(), barriers(), tiles(), unknowns()};
+    for (const Role& role : p_.roles) all.push_back(role_region(role));
+    std::map<std::string, int> named;
+    std::set<int> in_loops;
+    for (const Mainloop& loop : p_.loops) {
+      Region r{.name = fmt::format("loop of {}", role_name(loop.role)), .events = {}};
+      if (const int n = ++named[r.name]; n > 1) r.name += fmt::format(" {}", n);
+      for (int block : graph_.order)
+        if (graph_.loops[at(loop.loop)].contains(block)) add_block(block, r), in_loops.insert(block);
+      add_conversions(r);
+      all.push_back(std::move(r));
+    }
+    std::map<std::string, Region> outside;
+    for (int block : graph_.order) {
+      if (in_loops.contains(block)) continue;
+      std::string name = fmt::format("{} outside of its loops", roles_of(block));
+      Region& r = outside[name];
+      r.name = name;
+      add_block(block, r);
+    }
+    for (auto& [name, region] : outside) {
+      add_conversions(region);
+      all.push_back(std::move(region));
+    }
+    return all;
+  }
+
+ private:
+  const Operation& operation(int i) const { return code_.operations[at(i)]; }
+  Sum operand(int i, size_t n) {
+    return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
+  }
+  // A value that is more than a sum of what every kernel has is told apart by its hash.
+  std::string text_of(const Sum& sum) const {
+    const bool is_plain = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+      const Atom::Kind kind = values_.atom(term.first).kind;
+      return kind == Atom::Kind::special || kind == Atom::Kind::address || kind == Atom::Kind::stage ||
+             kind == Atom::Kind::parameter;
+    });
+    return values_.text(sum, 1) + (is_plain ? "" : fmt::format(" #{:08x}", values_.hash(sum) >> 32));
+  }
+
+  std::string role_name(int role) const { return role == kNone ? "several roles" : p_.roles[at(role)].name; }
+  std::string roles_of(int block) const {
+    std::vector<std::string> names;
+    for (const Role& role : p_.roles)
+      if (std::binary_search(role.blocks.begin(), role.blocks.end(), block)) names.push_back(role.name);
+    return names.empty() ? "all roles" : fmt::format("{}", fmt::join(names, " and "));
+  }
+
+  // A barrier is what signals it: "full" where copies do, "empty" where the producer waits for it.
+  void name_barriers() {
+    std::map<std::string, int> named;
+    for (const BarrierArray& array : p_.barriers) {
+      bool copies = false, producer_waits = false;
+      for (const BarrierUse& use : array.uses) {
+        copies |= use.kind == BarrierUse::Kind::copies;
+        producer_waits |= use.kind == BarrierUse::Kind::waits && role_name(use.role).starts_with("producer");
+      }
+      std::string name = copies ? "full" : producer_waits ? "empty" : "other";
+      if (const int n = ++named[name]; n > 1) name += fmt::format(" {}", n);
+      names_.push_back(name);
+      for (const BarrierUse& use : array.uses) barrier_of_[use.operation] = names_.back();
+    }
+  }
+  std::string barrier(int i) const {
+    const auto found = barrier_of_.find(i);
+    return found == barrier_of_.end() ? "a barrier that is not known" : found->second;
+  }
+
+  // What copies fill: a ring of tiles, or one. Other addresses are told from the tile that they lie in.
+  struct Tile {
+    std::string name = {};
+    Sum base = {}, added = {};  // of the start of shared memory, and what threads or CTAs add
+    std::optional<std::pair<int64_t, int64_t>>
+        ring;  // bytes from a stage to the next, and how many there are
+  };
+
+  Tile tile_at(const Sum& address) const {
+    Tile tile;
+    tile.base.constant = address.constant;
+    for (const auto& [number, factor] : address.terms) {
+      const Atom& a = values_.atom(number);
+      if (a.kind == Atom::Kind::stage && !tile.ring)
+        tile.ring = {factor, a.inputs[1].constant};
+      else
+        (a.kind == Atom::Kind::address ? tile.base : tile.added).terms.emplace_back(number, factor);
+    }
+    return tile;
+  }
+
+  // The rings that loads fill, and what stores read: of that one tile, from its least address on.
+  void find_tiles() {
+    std::optional<Tile> stored;
+    for (int i = 0; at(i) < code_.operations.size(); ++i) {
+      const Operation& o = operation(i);
+      if (is_copy_in(o)) {
+        Tile tile = tile_at(operand(i, 0));
+        if (std::none_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.base == tile.base; }))
+          tiles_.push_back(std::move(tile));
+      } else if (o.is("cp") && o.has("bulk_group") && o.operands.size() > 1) {
+        Tile tile = tile_at(operand(i, 1));
+        if (!stored || tile.base.constant < stored->base.constant) stored = std::move(tile);
+      }
+    }
+    std::sort(tiles_.begin(), tiles_.end(),
+              [](const Tile& x, const Tile& y) { return x.base.constant < y.base.constant; });
+    for (size_t t = 0; t < tiles_.size(); ++t) tiles_[t].name = fmt::format("tile {}", t);
+    if (stored &&
+        std::none_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.base == stored->base; })) {
+      stored->name = "staging";
+      const auto place = std::find_if(tiles_.begin(), tiles_.end(),
+                                      [&](const Tile& t) { return t.base.constant > stored->base.constant; });
+      tiles_.insert(place, std::move(*stored));
+    }
+  }
+
+  // "tile 1 + 32": a place in what is copied; else the address.
+  std::string place_of(const Sum& address) const {
+    Tile here = tile_at(address);
+    for (size_t t = tiles_.size(); t-- > 0;) {
+      const Tile& tile = tiles_[t];
+      if (tile.base.terms != here.base.terms || tile.ring.has_value() != here.ring.has_value()) continue;
+      here.added.constant = here.base.constant - tile.base.constant;
+      if (here.added.constant < 0 && t > 0 && here.added.is_constant()) continue;
+      // What a thread adds may begin below 0: such a place is the nearest tile's.
+      const bool is_near = here.added.constant >= 0 || t == 0 || here.added.constant > -(int64_t{1} << 14);
+      if (!is_near) continue;
+      const std::string added = text_of(here.added);
+      return tile.name + (added == "0" ? "" : " + " + added);
+    }
+    return text_of(address);
+  }
+
+  Region tiles() const {
+    Region r{.name = "tiles", .events = {}};
+    for (const Tile& tile : tiles_) {
+      Event e{.kind = tile.name, .weight = Weight::result};
+      e.attributes.push_back({Weight::detail, "at", text_of(tile.base), "another map of shared memory"});
+      if (tile.ring) {
+        e.attributes.push_back({Weight::result, "bytes of a stage", std::to_string(tile.ring->first),
+                                "tiles that overlap, or gaps"});
+        e.attributes.push_back({Weight::pipeline, "stages", std::to_string(tile.ring->second),
+                                "how many loads are ahead of the products"});
+      }
+      r.events.push_back(std::move(e));
+    }
+    return r;
+  }
+
+  std::string barrier_at(const Sum& address) const {
+    for (size_t i = 0; i < p_.barriers.size(); ++i) {
+      const BarrierArray& array = p_.barriers[i];
+      const int64_t offset = address.constant - array.base.constant;
+      if (array.base.terms == address.terms && offset >= 0 && offset < 8 * array.count)
+        return fmt::format("{} {}", names_[i], offset / 8);
+    }
+    return text_of(address);
+  }
+
+  Region entry() const {
+    Region r{.name = "entry", .events = {}};
+    auto add = [&](Weight weight, const std::string& kind, const std::string& value,
+                   const std::string& effect) {
+      r.events.push_back({.kind = kind, .weight = weight, .attributes = {{weight, "value", value, effect}}});
+    };
+    add(Weight::resources, "threads", std::to_string(p_.threads), "other roles, or registers for them");
+    for (const char* name : {".minnctapersm", ".reqnctapercluster", ".maxnreg"}) {
+      std::string value;
+      for (const ptx::Directive& d : code_.function->directives)
+        if (d.tokens[0] == name)
+          value = fmt::format("{}", fmt::join(d.tokens.begin() + 1, d.tokens.end(), ""));
+      if (!value.empty())
+        add(Weight::resources, name, value, "another limit of registers, or another cluster");
+    }
+    int64_t bytes = 0;
+    for (const Variable& v : code_.variables)
+      if (v.space == ".shared") bytes += v.bytes;
+    if (bytes > 0)
+      add(Weight::resources, "static shared memory", std::to_string(bytes), "fewer CTAs or stages");
+    return r;
+  }
+
+  Region role_region(const Role& role) const {
+    Region r{.name = fmt::format("role {}", role.name), .events = {}};
+    r.events.push_back({.kind = "warps",
+                        .weight = Weight::resources,
+                        .attributes = {{Weight::resources, "number", std::to_string(role.warps.size()),
+                                        "another share of the work"}}});
+    r.events.push_back(
+        {.kind = "setmaxnreg",
+         .weight = Weight::resources,
+         .attributes = {{Weight::resources, "registers",
+                         role.registers ? std::to_string(*role.registers) : "as launched",
+                         "spills where there are too few, and other warps lack what is too much"}}});
+    return r;
+  }
+
+  Region barriers() const {
+    Region r{.name = "barriers", .events = {}};
+    for (size_t i = 0; i < p_.barriers.size(); ++i) {
+      const BarrierArray& a = p_.barriers[i];
+      r.events.push_back({.kind = names_[i],
+                          .weight = Weight::protocol,
+                          .attributes = {{Weight::protocol, "arrivals of a phase",
+                                          a.arrivals ? std::to_string(*a.arrivals) : "unknown",
+                                          "a phase that ends too early, or never"},
+                                         {Weight::pipeline, "stages", std::to_string(a.count),
+                                          "how many loads are ahead of the products"}}});
+    }
+    return r;
+  }
+
+  // What could not be decided counts as a difference, unless the other kernel has as many of the same.
+  Region unknowns() const {
+    Region r{.name = "unknown", .events = {}};
+    std::map<std::string, int> counts;
+    for (const std::string& what : p_.unknowns) ++counts[what.substr(0, what.find(" at line"))];
+    for (const auto& [what, count] : counts)
+      r.events.push_back({.kind = what,
+                          .weight = Weight::protocol,
+                          .attributes = {{Weight::protocol, "number", std::to_string(count),
+                                          "what it does could not be decided"}}});
+    return r;
+  }
+
+  std::string parity(const Sum& sum) {
+    if (sum.is_constant()) return std::to_string(sum.constant & 1);
+    // Of a value that flips, the first one.
+    Sum now = sum;
+    for (int depth = 0; depth < 8; ++depth) {
+      const Atom* meet = values_.only_atom(now, "meet");
+      if (!meet) break;
+      const auto first = std::find_if(meet->inputs.begin(), meet->inputs.end(),
+                                      [](const Sum& s) { return s.is_constant(); });
+      if (first != meet->inputs.end()) return fmt::format("flips, {} at first", first->constant & 1);
+      now = meet->inputs[0];
+    }
+    return fmt::format("#{:016x}", values_.hash(sum));
+  }
+
+  std::string matrix(int i, size_t n) {
+    const Operation& o = operation(i);
+    if (o.operands[n].kind == Value::Kind::vector) return "registers";
+    const auto d = decode_descriptor(values_, operand(i, n));
+    if (!d) return fmt::format("unknown descriptor #{:016x}", values_.hash(operand(i, n)));
+    constexpr const char* layouts[] = {"no swizzle", "swizzle 128", "swizzle 64", "swizzle 32"};
+    return fmt::format("{}, stride {} B, leading {} B{}", layouts[d->layout], d->stride_bytes,
+                       d->leading_bytes,
+                       d->base_offset ? fmt::format(", base offset {}", d->base_offset) : "");
+  }
+  // Where a matrix lies; what is added to the start of shared memory.
+  std::string place(int i, size_t n) {
+    const auto d = decode_descriptor(values_, operand(i, n));
+    return d ? place_of(d->address) : "unknown";
+  }
+
+  void add_wgmma(int i, Region& r) {
+    const Operation& o = operation(i);
+    const std::string shape = o.text->opcode.substr(o.text->opcode.find(".m64") + 1);
+    std::string immediates;
+    for (size_t n = 4; n < o.operands.size(); ++n)
+      immediates += fmt::format("{}{}", n > 4 ? ", " : "", text_of(operand(i, n)));
+    const Sum scale = operand(i, 3);
+    r.events.push_back(
+        {.kind = "wgmma",
+         .weight = Weight::result,
+         .attributes =
+             {{Weight::result, "shape and types", shape,
+               "another product, or more instructions for the same"},
+              {Weight::result, "A", matrix(i, 1), "operands read from elsewhere, or bank conflicts"},
+              {Weight::result, "B", matrix(i, 2), "operands read from elsewhere, or bank conflicts"},
+              {Weight::result, "A at", place(i, 1), "operands read from elsewhere"},
+              {Weight::result, "B at", place(i, 2), "operands read from elsewhere"},
+              {Weight::result, "scales and transposes", immediates, "a negated or transposed operand"},
+              {Weight::result, "adds to the accumulator",
+               scale.is_constant() ? (scale.constant ? "yes" : "no") : "by a predicate",
+               "sums that begin anew, or do not"}},
+         .line = o.at.line});
+  }
+
+  void add_copy(int i, Region& r, bool in) {
+    const Operation& o = operation(i);
+    std::string dimensions = "bulk";
+    for (std::string_view word : o.words)
+      if (word.size() == 2 && word[1] == 'd') dimensions = word;
+    std::vector<Sum> addresses;
+    std::string coordinates, rest;
+    for (size_t n = 0; n < o.operands.size(); ++n) {
+      if (o.operands[n].kind != Value::Kind::address) {
+        rest += (rest.empty() ? "" : ", ") + text_of(operand(i, n));
+        continue;
+      }
+      addresses.push_back(operand(i, n));
+      if (o.operands[n].parts.size() > 1)
+        coordinates = fmt::format("#{:016x}", values_.hash(values_.of(i, o.operands[n].parts[1])));
+    }
+    Attributes all = {
+        {Weight::result, "dimensions", dimensions, "another box"},
+        {Weight::result, "multicast", o.has("multicast::cluster") ? "yes" : "no",
+         "L2 is read once for each CTA"},
+        {Weight::detail, "cache hint", o.has("L2::cache_hint") ? "yes" : "no", "what L2 keeps"},
+        {Weight::result, "coordinates", coordinates, "another part of the tensor"},
+        {Weight::result, "bytes, masks and hints", rest, "other CTAs, or another cache policy"}};
+    if (!addresses.empty())
+      all.push_back({Weight::result, in ? "into" : "to", place_of(addresses[0]), "another place in memory"});
+    if (addresses.size() > 1)
+      all.push_back({Weight::result, "from", place_of(addresses[1]),
+                     "another tensor, or another place in shared memory"});
+    if (in) all.push_back({Weight::protocol, "signals", barrier(i), "who waits may read too early"});
+    r.events.push_back({.kind = in ? "copy in" : "copy out",
+                        .weight = Weight::result,
+                        .attributes = std::move(all),
+                        .line = o.at.line});
+  }
+
+  void add_mbarrier(int i, Region& r) {
+    const Operation& o = operation(i);
+    size_t place = 0;
+    while (place < o.operands.size() && o.operands[place].kind != Value::Kind::address) ++place;
+    Event e{.kind = "", .weight = Weight::protocol, .line = o.at.line};
+    if (o.has("init")) {
+      e.kind = "mbarrier.init";
+      e.attributes = {{Weight::protocol, "barrier", barrier_at(operand(i, place)), "another barrier"},
+                      {Weight::protocol, "arrivals", text_of(operand(i, place + 1)),
+                       "a phase that ends too early, or never"}};
+    } else if (o.has("try_wait") || o.has("test_wait")) {
+      e.kind = "wait";
+      e.attributes = {
+          {Weight::protocol, "barrier", barrier(i), "data that is not there yet"},
+          {Weight::protocol, "parity", parity(operand(i, place + 1)), "a wait that passes at once, or never"},
+          {Weight::detail, "form", o.text->opcode, "how long a thread sleeps, or what it sees"}};
+    } else {
+      e.kind = o.has("expect_tx") ? "expect" : o.has("inval") ? "mbarrier.inval" : "arrive";
+      e.attributes = {{Weight::protocol, "barrier", barrier(i), "a stage that is freed too early, or never"},
+                      {Weight::protocol, "form", o.text->opcode, "the scope of what the barrier orders"}};
+      if (o.operands.size() > place + 1)
+        e.attributes.push_back({Weight::protocol, o.has("expect_tx") ? "bytes" : "count",
+                                text_of(operand(i, place + 1)), "a phase that ends too early, or never"});
+    }
+    if (o.guard != kNone)
+      e.attributes.push_back({Weight::protocol, "predicate", predicate(i), "other threads arrive"});
+    r.events.push_back(std::move(e));
+  }
+
+  std::string predicate(int i) {
+    return fmt::format("#{:016x}{}", values_.hash(values_.before(i, operation(i).guard)),
+                       operation(i).negated ? " not" : "");
+  }
+
+  void add_block(int block, Region& r) {
+    for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
+      const Operation& o = operation(i);
+      if (is_wgmma(o)) {
+        add_wgmma(i, r);
+      } else if (is_copy_in(o)) {
+        add_copy(i, r, true);
+      } else if (o.is("cp") && o.has("bulk") && o.has("bulk_group")) {
+        add_copy(i, r, false);
+      } else if (o.is("mbarrier")) {
+        add_mbarrier(i, r);
+      } else if (o.is("cvt") && !is_silent(o)) {
+        auto& [number, values] = conversions_[r.name][o.text->opcode];
+        ++number;
+        values += values_.hash(operand(i, 1)) ^ values_.hash(operand(i, 2));
+      } else if (!is_silent(o)) {
+        add_other(i, r);
+      }
+    }
+  }
+
+  // In whatever order they stand.
+  void add_conversions(Region& r) {
+    for (const auto& [opcode, found] : conversions_[r.name])
+      r.events.push_back(
+          {.kind = opcode,
+           .weight = Weight::result,
+           .attributes = {
+               {Weight::detail, "number", std::to_string(found.first), "another rounding, or more of it"},
+               {Weight::detail, "values", fmt::format("#{:08x}", found.second >> 32), "other values"}}});
+  }
+
+  void add_other(int i, Region& r) {
+    const Operation& o = operation(i);
+    const bool orders = o.is("fence") || o.is("bar") || o.is("barrier") || o.is("wgmma") || o.is("cp") ||
+                        o.is("griddepcontrol");
+    const Weight weight = orders ? Weight::result : Weight::detail;
+    // A group's number, a barrier's, a store's address: all that the instruction reads.
+    std::string operands;
+    for (size_t n = o.updates ? 1 : o.results; n < o.operands.size(); ++n) {
+      const Sum value = operand(i, n);
+      const bool is_place = o.operands[n].kind == Value::Kind::address;
+      operands += fmt::format("{}{}", operands.empty() ? "" : ", ",
+                              is_place ? place_of(value)
+                              : orders ? text_of(value)
+                                       : fmt::format("#{:08x}", values_.hash(value) >> 32));
+    }
+    Event e{.kind = o.text->opcode, .weight = weight, .line = o.at.line};
+    if (!operands.empty()) {
+      const bool groups = o.text->opcode.find("wait_group") != std::string::npos;
+      e.attributes.push_back({groups ? Weight::result : weight, groups ? "groups left" : "operands", operands,
+                              groups   ? "registers or memory read before they are done, or less under way"
+                              : orders ? "other threads meet"
+                                       : "other values or addresses"});
+    }
+    if (o.guard != kNone && !o.writes.empty())
+      e.attributes.push_back({weight, "predicate", predicate(i), "other threads do so"});
+    r.events.push_back(std::move(e));
+  }
+
+  const Portrait& p_;
+  const Code& code_;
+  const Graph& graph_;
+  Values& values_;
+  std::vector<Tile> tiles_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::map<std::string, std::pair<int, uint64_t>>>
+      conversions_;  // by region and mnemonic
+  std::map<int, std::string> barrier_of_;
+};
+
+// The longest common subsequence of kinds: pairs of places. Quadratic, so of long regions what is equal at
+// both ends is paired first.
+std::vector<std::pair<size_t, size_t>> aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
+  auto same = [](const Event& x, const Event& y) {
+    return x.kind == y.kind && x.attributes.size() == y.attributes.size() &&
+           std::equal(x.attributes.begin(), x.attributes.end(), y.attributes.begin(),
+                      [](const auto& p, const auto& q) { return p.value == q.value; });
+  };
+  std::vector<std::pair<size_t, size_t>> head, tail;
+  size_t first = 0, end_a = a.size(), end_b = b.size();
+  while (first < end_a && first < end_b && same(a[first], b[first])) head.emplace_back(first, first), ++first;
+  while (end_a > first && end_b > first && same(a[end_a - 1], b[end_b - 1]))
+    tail.emplace_back(--end_a, --end_b);
+  const size_t rows = end_a - first, columns = end_b - first;
+  // Equal kinds count 2, equal in all 3, so that of several the equal one is taken.
+  std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));
+  auto worth = [&](size_t i, size_t j) -> uint32_t {
+    const Event &x = a[first + i], &y = b[first + j];
+    return x.kind != y.kind ? 0 : same(x, y) ? 3 : 2;
+  };
+  for (size_t i = rows; i-- > 0;)
+    for (size_t j = columns; j-- > 0;) {
+      best[i][j] = std::max(best[i + 1][j], best[i][j + 1]);
+      if (const uint32_t w = worth(i, j)) best[i][j] = std::max(best[i][j], best[i + 1][j + 1] + w);
+    }
+  for (size_t i = 0, j = 0; i < rows && j < columns;) {
+    const uint32_t w = worth(i, j);
+    if (w && best[i][j] == best[i + 1][j + 1] + w)
+      head.emplace_back(first + i++, first + j++);
+    else if (best[i][j] == best[i + 1][j])
+      ++i;
+    else
+      ++j;
+  }
+  head.insert(head.end(), tail.rbegin(), tail.rend());
+  return head;
+}
+
+std::string all_of(const Event& e) {
+  std::string text;
+  for (const Event::Attribute& attribute : e.attributes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", attribute.name, attribute.value);
+  return text.empty() ? "one" : text;
+}
+
+void compare(const std::string& region, const Event& a, const Event& b,
+             std::vector<Difference>& differences) {
+  auto value_in = [](const Event& e, const std::string& name) -> std::optional<std::string> {
+    for (const Event::Attribute& attribute : e.attributes)
+      if (attribute.name == name) return attribute.value;
+    return std::nullopt;
+  };
+  for (const Event::Attribute& x : a.attributes)
+    if (const auto other = value_in(b, x.name); other != x.value)
+      differences.push_back(
+          {x.weight, region, a.kind, x.name, x.value, other.value_or(""), x.effect, a.line, b.line});
+  for (const Event::Attribute& y : b.attributes)
+    if (!value_in(a, y.name))
+      differences.push_back({y.weight, region, a.kind, y.name, "", y.value, y.effect, a.line, b.line});
+}
+
+}  // namespace
+
+std::string_view name(Weight weight) {
+  constexpr std::string_view names[] = {"result", "protocol", "pipeline", "resources", "detail"};
+  return names[static_cast<size_t>(weight)];
+}
+
+std::vector<Region> regions(const Portrait& portrait, const Code& code, const Graph& graph, Values& values) {
+  return Teller(portrait, code, graph, values).run();
+}
+
+std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Region>& b) {
+  std::vector<Difference> differences;
+  auto region_in = [](const std::vector<Region>& all, const std::string& name) -> const Region* {
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Region& r) { return r.name == name; });
+    return found == all.end() ? nullptr : &*found;
+  };
+  const Region nothing;
+  std::vector<std::string> names;
+  for (const auto* all : {&a, &b})
+    for (const Region& r : *all)
+      if (std::find(names.begin(), names.end(), r.name) == names.end()) names.push_back(r.name);
+  for (const std::string& name : names) {
+    const Region *in_a = region_in(a, name), *in_b = region_in(b, name);
+    const std::vector<Event>&x = (in_a ? *in_a : nothing).events, &y = (in_b ? *in_b : nothing).events;
+    size_t i = 0, j = 0;
+    auto lone = [&](const Event& e, bool of_a) {
+      differences.push_back({e.weight, name, e.kind, "", of_a ? all_of(e) : "", of_a ? "" : all_of(e), "",
+                             of_a ? e.line : 0, of_a ? 0 : e.line});
+    };
+    for (const auto& [p, q] : aligned(x, y)) {
+      for (; i < p; ++i) lone(x[i], true);
+      for (; j < q; ++j) lone(y[j], false);
+      compare(name, x[p], y[q], differences);
+      ++i, ++j;
+    }
+    for (; i < x.size(); ++i) lone(x[i], true);
+    for (; j < y.size(); ++j) lone(y[j], false);
+  }
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const Difference& p, const Difference& q) { return p.weight < q.weight; });
+  return differences;
+}
+
+std::string text(const Difference& d) {
+  auto side = [](const char* which, const std::string& value, uint32_t line) {
+    return fmt::format("{} in {}{}", value.empty() ? "nothing" : value, which,
+                       line ? fmt::format(" (line {})", line) : "");
+  };
+  std::string words =
+      fmt::format("{}: {}{}: {}, {}", d.region, d.event, d.attribute.empty() ? "" : ", " + d.attribute,
+                  side("A", d.a, d.line_a), side("B", d.b, d.line_b));
+  if (!d.effect.empty()) words += fmt::format("; may mean {}", d.effect);
+  return words;
+}
+
+}  // namespace ptxbuilder::analysis
