@@ -19,11 +19,11 @@ constexpr std::string_view name(DType type) {
   return names[static_cast<size_t>(type)];
 }
 
+// By DType. Outside of size_of(), where each call would lay it on the stack.
+inline constexpr std::array kElementBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 1, 1, 4, 8};
+
 // Bytes of one element: 1, 2, 4 or 8. tf32 is stored as 4.
-constexpr int size_of(DType type) {
-  constexpr std::array bytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 1, 1, 4, 8};
-  return bytes[static_cast<size_t>(type)];
-}
+constexpr int size_of(DType type) { return kElementBytes[static_cast<size_t>(type)]; }
 
 std::optional<DType> dtype_from_name(std::string_view text);
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "runtime/tensor_map.h"
 
 namespace ptxbuilder::runtime {
@@ -23,19 +21,23 @@ Argument structure(std::vector<Argument> fields) {
   return argument;
 }
 
+void check_rank(size_t rank) {
+  if (rank == 0 || rank > Argument::kMaxRank)
+    throw Error(fmt::format("tensor: rank {} is not in 1 to {}", rank, Argument::kMaxRank));
+}
+
 Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides) {
-  if (shape.empty() || shape.size() > Argument::kMaxRank)
-    throw Error(fmt::format("tensor: rank {} is not in 1 to {}", shape.size(), Argument::kMaxRank));
+  check_rank(shape.size());
   if (!strides.empty() && strides.size() != shape.size() - 1)
     throw Error(fmt::format("tensor: {} strides for rank {}; give {}, or none for a tensor without gaps",
                             strides.size(), shape.size(), shape.size() - 1));
   Argument argument{
       .kind = Parameter::Kind::tensor_map, .dtype = dtype, .name = {}, .bits = 0, .memory = memory};
   argument.rank = shape.size();
-  std::ranges::copy(shape, argument.shape.begin());
-  argument.strides = packed_strides(dtype, shape);
-  std::ranges::copy(strides, argument.strides.begin());
+  for (size_t i = 0; i < shape.size(); ++i) argument.shape[i] = shape[i];
+  if (strides.empty()) argument.strides = packed_strides(dtype, shape);
+  for (size_t i = 0; i < strides.size(); ++i) argument.strides[i] = strides[i];
   return argument;
 }
 

@@ -36,6 +36,35 @@ struct Argument {
   }
 };
 
+// Arguments that are made where they lie: on the stack, but for those of a long list.
+class ArgumentList {
+ public:
+  explicit ArgumentList(size_t most) : heap_(most > kOnStack ? most : 0) {}
+  ~ArgumentList() { std::destroy_n(all(), count_); }
+  ArgumentList(const ArgumentList&) = delete;
+  ArgumentList& operator=(const ArgumentList&) = delete;
+
+  // Adds what `make` returns. No more than `most`.
+  template <class Make>
+  void add(Make&& make) {
+    new (all() + count_) Argument(make());
+    ++count_;
+  }
+  operator std::span<const Argument>() { return {all(), count_}; }  // NOLINT: meant to be implicit
+
+ private:
+  static constexpr size_t kOnStack = 16;
+  struct Room {
+    alignas(Argument) std::byte bytes[sizeof(Argument)];
+  };
+
+  Argument* all() { return reinterpret_cast<Argument*>(heap_.empty() ? stack_ : heap_.data()); }
+
+  Room stack_[kOnStack];
+  std::vector<Room> heap_;
+  size_t count_ = 0;
+};
+
 template <class T>
 concept Scalar =
     (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
@@ -69,6 +98,9 @@ Argument pointer(View memory, DType dtype);
 //   runtime::structure({runtime::scalar(2.0f).named("alpha"), runtime::pointer(bias,
 //   DType::f32).named("bias")})
 Argument structure(std::vector<Argument> fields);
+
+// Throws Error when a tensor map has no such rank: it is not 1 to 5.
+void check_rank(size_t rank);
 
 // `shape` is in elements and `strides` in bytes, of dimensions 1 to rank - 1; both innermost dimension first.
 // Without strides the tensor has no gaps. Throw Error when the rank is not 1 to 5 or the strides are not rank

@@ -49,21 +49,17 @@ CudaContext::~CudaContext() {
   if (!abandoned_) (void)driver_.device_primary_ctx_release.status(ordinal_);
 }
 
-CudaContext::Scope::Scope(const CudaContext& context, For what) : context_(context) {
-  const cu::Driver& driver = context.driver_;
-  driver.ctx_get_current(&before_);
-  if (before_ == context.context_) return;
-  if (what == For::launch && before_) {
+std::optional<cu::Context> CudaContext::enter(For what) const {
+  cu::Context before = nullptr;
+  driver_.ctx_get_current(&before);
+  if (before == context_) return std::nullopt;
+  if (what == For::launch && before) {
     cu::Ordinal ordinal = -1;
-    driver.ctx_get_device(&ordinal);
-    if (ordinal == context.ordinal_) return;
+    driver_.ctx_get_device(&ordinal);
+    if (ordinal == ordinal_) return std::nullopt;
   }
-  driver.ctx_set_current(context.context_);
-  changed_ = true;
-}
-
-CudaContext::Scope::~Scope() {
-  if (changed_) (void)context_.driver_.ctx_set_current.status(before_);
+  make_current();
+  return before;
 }
 
 int CudaContext::attribute(cu::DeviceAttribute attribute) const {

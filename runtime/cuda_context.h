@@ -26,23 +26,29 @@ class CudaContext {
   // Makes it the calling thread's context.
   void make_current() const { driver_.ctx_set_current(context_); }
 
+  enum class For : uint8_t {
+    memory,  // which belongs to this context
+    launch,  // for which any context of the same GPU will do, such as the one of the caller's stream
+  };
+  // The same where the thread's will not do; gives the one of before, for leave().
+  std::optional<cu::Context> enter(For what) const;
+  void leave(cu::Context before) const noexcept { (void)driver_.ctx_set_current.status(before); }
+
   // While it lives, the context is the calling thread's, as nearly every call of the driver needs; then the
   // one is again that was before.
   class Scope {
    public:
-    enum class For : uint8_t {
-      memory,  // which belongs to this context
-      launch,  // for which any context of the same GPU will do, such as the one of the caller's stream
-    };
-    explicit Scope(const CudaContext& context, For what = For::memory);
-    ~Scope();
+    explicit Scope(const CudaContext& context, For what = For::memory)
+        : context_(context), before_(context.enter(what)) {}
+    ~Scope() {
+      if (before_) context_.leave(*before_);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     const CudaContext& context_;
-    cu::Context before_ = nullptr;
-    bool changed_ = false;
+    std::optional<cu::Context> before_;
   };
 
   // Leaves the context to the end of the process: releasing it would wait for a kernel that does not end.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <typeinfo>
+
 #include "runtime/cuda_program.h"
 #include "runtime/launch_check.h"
 #include "runtime/tensor_map.h"
@@ -39,8 +41,6 @@ class CudaDevice final : public Device {
     queue_.check_usable();
     return std::make_unique<CudaProgram>(queue_, image, signature);
   }
-  TensorMap encode(const TensorMapArguments& arguments) override;
-  void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) override;
   void* stream() const override { return queue_.stream(); }
   void make_current() override { context_.make_current(); }
   std::unique_ptr<OwnedStream> create_stream() override;
@@ -49,6 +49,13 @@ class CudaDevice final : public Device {
   void synchronize(milliseconds limit) override { queue_.wait(limit); }
   void synchronize(Stream stream, milliseconds limit) override { queue_.wait(limit, stream); }
   std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) override;
+
+ protected:
+  TensorMap encode_in_scope(const TensorMapView& map) override;
+  void launch_in_scope(Program& program, const Launch& launch,
+                       std::span<const void* const> parameters) override;
+  std::optional<void*> enter() override { return context_.enter(CudaContext::For::launch); }
+  void leave(void* before) noexcept override { context_.leave(static_cast<cu::Context>(before)); }
 
  private:
   const cu::Driver& driver() const { return context_.driver(); }
@@ -164,9 +171,7 @@ cu::TensorMapDataType data_type(DType type) {
   throw Error("data_type: not a DType");
 }
 
-TensorMap CudaDevice::encode(const TensorMapArguments& a) {
-  check(a);
-  const CudaContext::Scope scope(context_, CudaContext::Scope::For::launch);
+TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   TensorMap map;
   const uint64_t no_stride = 0;  // for rank 1: the driver wants an address even where it reads nothing
   const TensorMapRecipe& recipe = a.recipe;
@@ -187,11 +192,13 @@ TensorMap CudaDevice::encode(const TensorMapArguments& a) {
   return map;
 }
 
-void CudaDevice::launch(Program& program, const Launch& launch, std::span<const void* const> parameters) {
+void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
+                                 std::span<const void* const> parameters) {
   queue_.check_usable();
-  auto* cuda_program = dynamic_cast<CudaProgram*>(&program);
-  if (!cuda_program) throw Error("launch: the program was loaded by another kind of device");
-  const Signature& signature = cuda_program->signature();
+  if (typeid(program) != typeid(CudaProgram))
+    throw Error("launch: the program was loaded by another kind of device");
+  const auto& cuda_program = static_cast<const CudaProgram&>(program);
+  const Signature& signature = cuda_program.signature();
   check(launch, signature, properties_.shared_bytes_per_cta);
   if (parameters.size() != signature.parameters.size())
     throw Error(fmt::format("launch of '{}': {} parameters, the kernel takes {}", signature.kernel,
@@ -217,12 +224,11 @@ void CudaDevice::launch(Program& program, const Launch& launch, std::span<const 
                                    queue_.handle(launch.stream),
                                    attributes,
                                    count};
-  const CudaContext::Scope scope(context_, CudaContext::Scope::For::launch);
-  Status status = driver().launch_kernel_ex.status(&config, cuda_program->function(),
+  Status status = driver().launch_kernel_ex.status(&config, cuda_program.function(),
                                                    const_cast<void**>(parameters.data()), nullptr);
   if (status != Status::success)
     queue_.expect(status, fmt::format("cuLaunchKernelEx of kernel '{}'", signature.kernel));
-  queue_.note_launch(cuda_program->name());
+  queue_.note_launch(cuda_program.name());
 }
 
 class CudaStream final : public OwnedStream {
@@ -304,7 +310,7 @@ class CudaGraph final : public Graph {
 
   void launch(Stream stream) override {
     queue_.check_usable();
-    const CudaContext::Scope scope(queue_.context(), CudaContext::Scope::For::launch);
+    const CudaContext::Scope scope(queue_.context(), CudaContext::For::launch);
     queue_.expect(driver().graph_launch.status(exec_, queue_.handle(stream)), "cuGraphLaunch");
   }
 

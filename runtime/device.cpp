@@ -1,6 +1,8 @@
 // What a device without streams has: one queue, in which everything runs in order.
 #include "runtime/device.h"
 
+#include "runtime/tensor_map.h"
+
 namespace ptxbuilder::runtime {
 namespace {
 
@@ -22,6 +24,17 @@ class InOrderEvent final : public Event {
 };
 
 }  // namespace
+
+TensorMap Device::encode(const TensorMapView& map) {
+  check(map);
+  const Scope scope(*this);
+  return encode_in_scope(map);
+}
+
+void Device::launch(Program& program, const Launch& launch, std::span<const void* const> parameters) {
+  const Scope scope(*this);
+  launch_in_scope(program, launch, parameters);
+}
 
 std::unique_ptr<Event> Device::create_event() { return std::make_unique<InOrderEvent>(*this); }
 

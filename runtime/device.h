@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder::runtime {
+
+class LoadedKernel;
 
 using Address = uint64_t;  // of device global memory, in bytes
 
@@ -93,12 +96,22 @@ struct alignas(64) TensorMap {
   std::array<std::byte, 128> bytes = {};
 };
 
-// What cuTensorMapEncodeTiled takes. Lists run from the innermost dimension outwards.
+// What cuTensorMapEncodeTiled takes, where it lies. Lists run from the innermost dimension outwards.
+struct TensorMapView {
+  const TensorMapRecipe& recipe;
+  Address address;
+  std::span<const uint64_t> shape;    // elements
+  std::span<const uint64_t> strides;  // bytes; of dimensions 1 to rank - 1, since dimension 0 is contiguous
+};
+
+// The same with lists of its own.
 struct TensorMapArguments {
   TensorMapRecipe recipe;
   Address address = 0;
-  std::vector<uint64_t> shape;    // elements
-  std::vector<uint64_t> strides;  // bytes; of dimensions 1 to rank - 1, since dimension 0 is contiguous
+  std::vector<uint64_t> shape, strides;
+
+  // NOLINTNEXTLINE: meant to be implicit
+  operator TensorMapView() const { return {recipe, address, shape, strides}; }
 };
 
 struct DeviceProperties {
@@ -156,11 +169,11 @@ class Device {
   virtual std::unique_ptr<Program> load(const std::string& image, const Signature& signature) = 0;
 
   // Checks every rule of the tensor map and encodes it; Error names the rule and the numbers.
-  virtual TensorMap encode(const TensorMapArguments& arguments) = 0;
+  TensorMap encode(const TensorMapView& map);
 
   // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied. It
   // neither waits, nor asks the driver for memory, so it may stand in a capture of the caller's.
-  virtual void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) = 0;
+  void launch(Program& program, const Launch& launch, std::span<const void* const> parameters);
 
   // The CUstream of the device's own stream, for libraries that queue work of their own there; null on a
   // device without streams.
@@ -185,6 +198,33 @@ class Device {
   // Calls `queue` `warm_up` times uncounted, then `count` times, and returns the device time of each of
   // these in microseconds. Throws Error on a device whose clock says nothing about speed.
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
+
+ protected:
+  friend class LoadedKernel;  // which encodes several maps and launches, all in one scope
+
+  // While it lives, the device's CUDA context is the calling thread's; only the library's own code runs.
+  class Scope {
+   public:
+    explicit Scope(Device& device) : device_(device), before_(device.enter()) {}
+    ~Scope() {
+      if (before_) device_.leave(*before_);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Device& device_;
+    std::optional<void*> before_;
+  };
+
+  // What encode() and launch() do in a scope, with a map that check(map) has passed.
+  virtual TensorMap encode_in_scope(const TensorMapView& map) = 0;
+  virtual void launch_in_scope(Program& program, const Launch& launch,
+                               std::span<const void* const> parameters) = 0;
+
+  // Of a scope: enter() gives the thread's context of before if it was another, to which leave() goes back.
+  virtual std::optional<void*> enter() { return std::nullopt; }
+  virtual void leave(void* /*before*/) noexcept {}
 
  private:
   std::shared_ptr<const void> alive_ = std::make_shared<char>();

@@ -45,25 +45,25 @@ std::string names(std::span<const Parameter> parameters) {
   return text;
 }
 
-// What is wrong with an argument for `parameter`, one of `all`: of a kernel's parameters, or of a struct's
-// fields.
-std::optional<std::string> breach(const Parameter& parameter, const Argument& argument, const char* all_are,
-                                  std::span<const Parameter> all) {
+// Calls `refuse` with what is wrong with an argument for `parameter`, one of `all`: of a kernel's parameters,
+// or of a struct's fields.
+template <class Refuse>
+void check_argument(const Parameter& parameter, const Argument& argument, const char* all_are,
+                    std::span<const Parameter> all, Refuse&& refuse) {
   if (!argument.name.empty() && argument.name != parameter.name)
-    return fmt::format("the argument is named '{}'; {} are {}", argument.name, all_are, names(all));
+    refuse(fmt::format("the argument is named '{}'; {} are {}", argument.name, all_are, names(all)));
   if (argument.kind != parameter.kind)
-    return fmt::format("takes a {}, a {} is given", name(parameter.kind), name(argument.kind));
+    refuse(fmt::format("takes a {}, a {} is given", name(parameter.kind), name(argument.kind)));
   if (argument.dtype != parameter.dtype)
-    return fmt::format("takes a {} of {}, one of {} is given", name(parameter.kind),
-                       ptxbuilder::name(parameter.dtype), ptxbuilder::name(argument.dtype));
+    refuse(fmt::format("takes a {} of {}, one of {} is given", name(parameter.kind),
+                       ptxbuilder::name(parameter.dtype), ptxbuilder::name(argument.dtype)));
   if (argument.kind == Parameter::Kind::tensor_map &&
       static_cast<int>(argument.rank) != parameter.tensor_map.rank())
-    return fmt::format("takes a tensor of rank {}, one of rank {} is given", parameter.tensor_map.rank(),
-                       argument.rank);
+    refuse(fmt::format("takes a tensor of rank {}, one of rank {} is given", parameter.tensor_map.rank(),
+                       argument.rank));
   if (argument.kind == Parameter::Kind::structure && argument.fields->size() != parameter.fields.size())
-    return fmt::format("takes a struct of {} fields ({}), {} are given", parameter.fields.size(),
-                       names(parameter.fields), argument.fields->size());
-  return std::nullopt;
+    refuse(fmt::format("takes a struct of {} fields ({}), {} are given", parameter.fields.size(),
+                       names(parameter.fields), argument.fields->size()));
 }
 
 }  // namespace
@@ -115,28 +115,19 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
 void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument> arguments, Where where) {
   CallersLine line(where);
   check_count(arguments);
+  for (size_t i = 0; i < arguments.size(); ++i) check_type(i, arguments[i]);
   alignas(TensorMap) std::byte stack[kStackBytes];
   std::pmr::monotonic_buffer_resource memory(stack, sizeof stack);
-  auto* bytes = static_cast<std::byte*>(memory.allocate(bytes_, alignof(TensorMap)));
-  std::pmr::vector<const void*> values(arguments.size(), &memory);
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const Argument& argument = arguments[i];
-    check_type(i, argument);
-    switch (argument.kind) {
-      case Parameter::Kind::scalar:
-        values[i] = &argument.bits;
-        break;
-      case Parameter::Kind::pointer:
-        values[i] = &argument.memory.address;
-        break;
-      case Parameter::Kind::tensor_map:
-        values[i] = new (bytes + offsets_[i]) TensorMap(encode(i, argument));
-        break;
-      case Parameter::Kind::structure:
-        lay_out(i, argument, bytes + offsets_[i]);
-        values[i] = bytes + offsets_[i];
-        break;
-    }
+  const size_t count = arguments.size();
+  auto* bytes = static_cast<std::byte*>(memory.allocate(bytes_ + count * sizeof(void*), alignof(TensorMap)));
+  auto** values = reinterpret_cast<const void**>(bytes + bytes_);
+  const Device::Scope scope(*device_);
+  size_t i = 0;
+  try {
+    const AuthorsCode no_line;  // refuse() names it
+    for (; i < count; ++i) values[i] = value(i, arguments[i], bytes + offsets_[i]);
+  } catch (const Error& e) {
+    refuse(i, e.what());
   }
   const auto& cluster = signature_.cluster;
   const Launch launch = {.grid = options.grid,
@@ -145,7 +136,7 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
                          .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
                          .programmatic_dependent_launch = options.programmatic_dependent_launch,
                          .stream = options.stream};
-  device_->launch(*program_, launch, values);
+  device_->launch_in_scope(*program_, launch, {values, count});
 }
 
 void LoadedKernel::check_count(std::span<const Argument> arguments) const {
@@ -161,10 +152,30 @@ void LoadedKernel::check_count(std::span<const Argument> arguments) const {
 
 void LoadedKernel::check_type(size_t i, const Argument& argument) const {
   const Parameter& parameter = signature_.parameters[i];
-  if (auto what = breach(parameter, argument, "parameters", signature_.parameters)) refuse(i, *what);
-  for (size_t f = 0; f < parameter.fields.size(); ++f)
-    if (auto what = breach(parameter.fields[f], (*argument.fields)[f], "fields", parameter.fields))
-      refuse(i, fmt::format("field {} '{}': {}", f, parameter.fields[f].name, *what));
+  check_argument(parameter, argument, "parameters", signature_.parameters,
+                 [&](const std::string& what) { refuse(i, what); });
+  size_t f = 0;
+  for (const Parameter& field : parameter.fields) {
+    check_argument(field, (*argument.fields)[f], "fields", parameter.fields, [&](const std::string& what) {
+      refuse(i, fmt::format("field {} '{}': {}", f, field.name, what));
+    });
+    ++f;
+  }
+}
+
+const void* LoadedKernel::value(size_t i, const Argument& argument, std::byte* bytes) const {
+  switch (argument.kind) {
+    case Parameter::Kind::scalar:
+      return &argument.bits;
+    case Parameter::Kind::pointer:
+      return &argument.memory.address;
+    case Parameter::Kind::tensor_map:
+      return new (bytes) TensorMap(encode(i, argument));
+    case Parameter::Kind::structure:
+      lay_out(i, argument, bytes);
+      return bytes;
+  }
+  return nullptr;
 }
 
 void LoadedKernel::lay_out(size_t i, const Argument& structure, std::byte* bytes) const {
@@ -177,24 +188,15 @@ void LoadedKernel::lay_out(size_t i, const Argument& structure, std::byte* bytes
 }
 
 TensorMap LoadedKernel::encode(size_t i, const Argument& tensor) const {
-  // The lists keep their memory, so that a launch takes none.
-  static thread_local TensorMapArguments map;
-  map.recipe = signature_.parameters[i].tensor_map;
-  map.address = tensor.memory.address;
-  map.shape.assign(tensor.shape.begin(), tensor.shape.begin() + static_cast<std::ptrdiff_t>(tensor.rank));
-  map.strides.assign(tensor.strides.begin(),
-                     tensor.strides.begin() + static_cast<std::ptrdiff_t>(tensor.rank) - 1);
-  try {
-    const AuthorsCode no_line;  // refuse() names it
-    check(map);
-    if (uint64_t extent = extent_bytes(map); extent > tensor.memory.bytes)
-      throw Error(fmt::format("the tensor [{}] of {} with strides [{}] B takes {} B, its memory has {} B",
-                              fmt::join(map.shape, ", "), ptxbuilder::name(tensor.dtype),
-                              fmt::join(map.strides, ", "), extent, tensor.memory.bytes));
-    return device_->encode(map);
-  } catch (const Error& e) {
-    refuse(i, e.what());
-  }
+  const TensorMapView map = {signature_.parameters[i].tensor_map, tensor.memory.address,
+                             std::span(tensor.shape).first(tensor.rank),
+                             std::span(tensor.strides).first(tensor.rank - 1)};
+  check_placed(map);
+  if (uint64_t extent = extent_bytes(map); extent > tensor.memory.bytes)
+    throw Error(fmt::format("the tensor [{}] of {} with strides [{}] B takes {} B, its memory has {} B",
+                            fmt::join(map.shape, ", "), ptxbuilder::name(tensor.dtype),
+                            fmt::join(map.strides, ", "), extent, tensor.memory.bytes));
+  return device_->encode_in_scope(map);
 }
 
 void LoadedKernel::refuse(size_t i, const std::string& what) const {

@@ -50,6 +50,7 @@ class LoadedKernel {
  private:
   void check_count(std::span<const Argument> arguments) const;
   void check_type(size_t i, const Argument& argument) const;
+  const void* value(size_t i, const Argument& argument, std::byte* bytes) const;
   void lay_out(size_t i, const Argument& structure, std::byte* bytes) const;
   TensorMap encode(size_t i, const Argument& tensor) const;
   [[noreturn]] void refuse(size_t i, const std::string& what) const;

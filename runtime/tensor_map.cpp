@@ -24,6 +24,9 @@ Breach breaks(const char* member, int index, std::vector<uint64_t> nearest,
   return TensorMapBreach{member, index, std::move(nearest), fmt::format(format, std::forward<Args>(args)...)};
 }
 
+// Of a power of two, without a division: every launch asks it of each address and stride.
+bool is_multiple(uint64_t value, uint64_t of) { return (value & (of - 1)) == 0; }
+
 uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
@@ -87,7 +90,7 @@ Breach element_strides_breach(const TensorMapRecipe& recipe) {
   return {};
 }
 
-Breach strides_breach(const TensorMapArguments& a) {
+Breach strides_breach(const TensorMapView& a) {
   const uint64_t align = alignment(a.recipe),
                  row = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));
   for (size_t k = 0; k < a.strides.size(); ++k) {
@@ -104,7 +107,7 @@ Breach strides_breach(const TensorMapArguments& a) {
       return breaks("strides", i, {round_up(row, align)},
                     "the stride of dimension {}, {} B, is less than a row of {} x {} = {} B; at least {} B",
                     i + 1, stride, a.shape[0], name(a.recipe.dtype), row, round_up(row, align));
-    if (stride % align != 0) {
+    if (!is_multiple(stride, align)) {
       const bool below = round_down(stride, align) >= std::max(least, align);
       const uint64_t above = round_up(stride, align);
       return breaks("strides", i, below ? multiples(stride, align) : std::vector<uint64_t>{above},
@@ -114,6 +117,26 @@ Breach strides_breach(const TensorMapArguments& a) {
     }
   }
   return {};
+}
+
+Breach placed_breach(const TensorMapView& a) {
+  const auto rank = static_cast<size_t>(a.recipe.rank());
+  if (a.shape.size() != rank)
+    return breaks("shape", -1, {}, "the tensor has rank {}, the box has rank {}", a.shape.size(), rank);
+  if (a.strides.size() != rank - 1)
+    return breaks("strides", -1, {}, "{} strides for rank {}; give {}, of dimensions 1 to {}",
+                  a.strides.size(), rank, rank - 1, rank - 1);
+  if (uint64_t align = alignment(a.recipe); !is_multiple(a.address, align))
+    return breaks("address", -1, {round_down(a.address, align)},
+                  "the address {:#x} is not a multiple of {} B{}; nearest: {:#x}", a.address, align,
+                  alignment_reason(a.recipe), round_down(a.address, align));
+  for (size_t i = 0; i < rank; ++i)
+    if (a.shape[i] == 0 || a.shape[i] > kMaxExtent) {
+      const uint64_t nearest = std::clamp(a.shape[i], uint64_t{1}, kMaxExtent);
+      return breaks("shape", static_cast<int>(i), {nearest},
+                    "shape[{}] = {} is not in 1 to 2^32 elements; nearest: {}", i, a.shape[i], nearest);
+    }
+  return strides_breach(a);
 }
 
 void throw_if(const Breach& broken) {
@@ -144,25 +167,9 @@ std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe) {
   return element_strides_breach(recipe);
 }
 
-std::optional<TensorMapBreach> breach(const TensorMapArguments& a) {
+std::optional<TensorMapBreach> breach(const TensorMapView& a) {
   if (Breach broken = breach(a.recipe)) return broken;
-  const auto rank = static_cast<size_t>(a.recipe.rank());
-  if (a.shape.size() != rank)
-    return breaks("shape", -1, {}, "the tensor has rank {}, the box has rank {}", a.shape.size(), rank);
-  if (a.strides.size() != rank - 1)
-    return breaks("strides", -1, {}, "{} strides for rank {}; give {}, of dimensions 1 to {}",
-                  a.strides.size(), rank, rank - 1, rank - 1);
-  if (uint64_t align = alignment(a.recipe); a.address % align != 0)
-    return breaks("address", -1, {round_down(a.address, align)},
-                  "the address {:#x} is not a multiple of {} B{}; nearest: {:#x}", a.address, align,
-                  alignment_reason(a.recipe), round_down(a.address, align));
-  for (size_t i = 0; i < rank; ++i)
-    if (a.shape[i] == 0 || a.shape[i] > kMaxExtent) {
-      const uint64_t nearest = std::clamp(a.shape[i], uint64_t{1}, kMaxExtent);
-      return breaks("shape", static_cast<int>(i), {nearest},
-                    "shape[{}] = {} is not in 1 to 2^32 elements; nearest: {}", i, a.shape[i], nearest);
-    }
-  return strides_breach(a);
+  return placed_breach(a);
 }
 
 std::optional<TensorMapArguments> nearest_legal(TensorMapArguments a,
@@ -189,9 +196,11 @@ std::optional<TensorMapArguments> nearest_legal(TensorMapArguments a,
 
 void check(const TensorMapRecipe& recipe) { throw_if(breach(recipe)); }
 
-void check(const TensorMapArguments& a) { throw_if(breach(a)); }
+void check(const TensorMapView& a) { throw_if(breach(a)); }
 
-uint64_t extent_bytes(const TensorMapArguments& a) {
+void check_placed(const TensorMapView& a) { throw_if(placed_breach(a)); }
+
+uint64_t extent_bytes(const TensorMapView& a) {
   unsigned __int128 bytes = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));
   for (size_t i = 0; i < a.strides.size(); ++i)
     bytes += static_cast<unsigned __int128>(a.shape[i + 1] - 1) * a.strides[i];
@@ -209,12 +218,12 @@ std::array<uint64_t, 4> packed_strides(DType dtype, std::span<const uint64_t> sh
   return strides;
 }
 
-void correct_small_map(TensorMap& map, const TensorMapArguments& a, int compute_capability) {
+void correct_small_map(TensorMap& encoded, const TensorMapView& a, int compute_capability) {
   const bool blackwell = compute_capability >= 100 && compute_capability < 130;
+  if (!blackwell || extent_bytes(a) >= kSmallMemory) return;
   const std::array packed = packed_strides(a.recipe.dtype, a.shape);
-  const bool dense = std::equal(a.strides.begin(), a.strides.end(), packed.begin());
-  if (!blackwell || dense || extent_bytes(a) >= kSmallMemory) return;
-  map.bytes[85 / 8] &= ~(std::byte{1} << (85 % 8));
+  if (std::equal(a.strides.begin(), a.strides.end(), packed.begin())) return;  // dense
+  encoded.bytes[85 / 8] &= ~(std::byte{1} << (85 % 8));
 }
 
 }  // namespace ptxbuilder::runtime

@@ -14,6 +14,7 @@
 #include "runtime/emulator/machine/launch.h"
 #include "runtime/emulator/machine/trace.h"
 #include "runtime/launch_check.h"
+#include "runtime/tensor_map.h"
 
 namespace ptxbuilder::runtime {
 
@@ -143,17 +144,15 @@ class EmulatorDevice : public Emulator {
     return program;
   }
 
-  TensorMap encode(const TensorMapArguments& arguments) override {
-    TensorMap map = encode_map(arguments);
-    uint64_t bytes = arguments.shape[0] * static_cast<uint64_t>(size_of(arguments.recipe.dtype));
-    for (size_t d = 1; d < arguments.shape.size(); ++d)
-      bytes += (arguments.shape[d] - 1) * arguments.strides[d - 1];
+  TensorMap encode_in_scope(const TensorMapView& map) override {
+    const TensorMap encoded = encode_map(map);
     const std::lock_guard lock(mutex_);
-    memory_.host(arguments.address, bytes, "tensor map");
-    return map;
+    memory_.host(map.address, extent_bytes(map), "tensor map");
+    return encoded;
   }
 
-  void launch(Program& program, const Launch& launch, std::span<const void* const> parameters) override {
+  void launch_in_scope(Program& program, const Launch& launch,
+                       std::span<const void* const> parameters) override {
     auto& emulated = dynamic_cast<EmulatedProgram&>(program);
     const Kernel& kernel = emulated.kernel;
     // PTX text says how many threads there are, at most: any block of as many will do.

@@ -374,11 +374,12 @@ class IdleDevice final : public runtime::Device {
     ++loads;
     return std::make_unique<IdleProgram>();
   }
-  runtime::TensorMap encode(const runtime::TensorMapArguments&) override {
+  runtime::TensorMap encode_in_scope(const runtime::TensorMapView&) override {
     ++encoded;
     return {};
   }
-  void launch(runtime::Program&, const runtime::Launch& launch, std::span<const void* const>) override {
+  void launch_in_scope(runtime::Program&, const runtime::Launch& launch,
+                       std::span<const void* const>) override {
     ++launches;
     if (streams.size() < 10) streams.push_back(launch.stream.handle());
   }

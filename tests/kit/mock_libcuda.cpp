@@ -1,5 +1,6 @@
 #include "mock_libcuda.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -103,10 +104,12 @@ Status cuDevicePrimaryCtxRelease_v2(Ordinal) {
   return Status::success;
 }
 Status cuCtxSetCurrent(Context context) {
+  ++std::atomic_ref(mock.context_changes);
   current = context;
   return Status::success;
 }
 Status cuCtxGetCurrent(Context* context) {
+  ++std::atomic_ref(mock.context_questions);
   *context = current;
   return Status::success;
 }

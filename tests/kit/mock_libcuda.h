@@ -28,6 +28,7 @@ struct MockDriver {
 
   // What it was asked.
   int context_retains = 0, context_releases = 0, stream_synchronizes = 0;
+  int context_questions = 0, context_changes = 0;
   int streams = 0, events = 0, captured_graphs = 0, graphs = 0;  // alive; graphs that can be launched
   int libraries = 0;                                             // loaded
   int allocations = 0;                                           // alive

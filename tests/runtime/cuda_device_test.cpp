@@ -318,6 +318,35 @@ TEST_CASE("streams, events and graphs") {
   CHECK(mock.graphs == 0);
 }
 
+TEST_CASE("a launch asks the driver for the current context once, however many maps it encodes") {
+  MockDriver& mock = fresh_mock();
+  Signature s = signature();
+  s.parameters = {3,
+                  {.name = "",
+                   .kind = Parameter::Kind::tensor_map,
+                   .dtype = DType::f32,
+                   .tensor_map = {.dtype = DType::f32, .box = {32}, .element_strides = {1}}}};
+  for (int i = 0; i < 3; ++i) s.parameters[static_cast<size_t>(i)].name = std::string(1, "abc"[i]);
+  mock.parameter_sizes = {128, 128, 128};
+  auto device = open();
+  LoadedKernel kernel(*device, kPtx, s);
+  Buffer memory(*device, 128);
+  const Argument t = tensor(memory, DType::f32, {32});
+  auto launch = [&] {
+    mock.context_questions = mock.context_changes = mock.encodes = 0;
+    kernel.launch({.grid = {1}}, {t, t, t});
+    CHECK(mock.encodes == 3);
+    CHECK(mock.context_questions == 1);
+  };
+  launch();
+  CHECK(mock.context_changes == 2);  // there and back
+  std::thread([&] {
+    device->make_current();
+    launch();
+    CHECK(mock.context_changes == 0);
+  }).join();
+}
+
 TEST_CASE("sixteen threads launch one kernel on the driver, each with its own arguments") {
   MockDriver& mock = fresh_mock();
   Signature s = signature();

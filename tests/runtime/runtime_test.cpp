@@ -46,13 +46,16 @@ class FakeDevice : public Device {
     signature_ = signature;
     return std::make_unique<FakeProgram>();
   }
-  TensorMap encode(const TensorMapArguments& arguments) override {
-    encoded.push_back(arguments);
-    TensorMap map;
-    std::memcpy(map.bytes.data(), &arguments.address, sizeof arguments.address);
-    return map;
+  TensorMap encode_in_scope(const TensorMapView& map) override {
+    encoded.push_back({map.recipe,
+                       map.address,
+                       {map.shape.begin(), map.shape.end()},
+                       {map.strides.begin(), map.strides.end()}});
+    TensorMap bytes;
+    std::memcpy(bytes.bytes.data(), &map.address, sizeof map.address);
+    return bytes;
   }
-  void launch(Program&, const Launch& launch, std::span<const void* const> parameters) override {
+  void launch_in_scope(Program&, const Launch& launch, std::span<const void* const> parameters) override {
     check(launch, signature_, properties().shared_bytes_per_cta);
     last = launch;
     ++launches;
@@ -299,6 +302,23 @@ TEST_CASE("tensor maps are encoded for each launch, and hold its tensors") {
   // A tensor that was good whose memory has become smaller.
   e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
   CHECK_ERROR(e.launch(), "its memory has 64 B");
+}
+
+TEST_CASE("a list of arguments keeps what is made in it, as long as it lives, on the stack and beyond") {
+  const Argument with_memory = structure({scalar(1u)});
+  for (uint32_t most : {0u, 1u, 16u, 17u, 100u}) {
+    CAPTURE(most);
+    {
+      ArgumentList list(most);
+      for (uint32_t i = 0; i + 1 < most; ++i) list.add([&] { return scalar(i); });
+      if (most > 0) list.add([&] { return with_memory; });
+      const std::span<const Argument> all = list;
+      REQUIRE(all.size() == most);
+      for (uint32_t i = 0; i + 1 < most; ++i) CHECK(all[i].bits == i);
+      CHECK(with_memory.fields.use_count() == (most > 0 ? 2 : 1));
+    }
+    CHECK(with_memory.fields.use_count() == 1);
+  }
 }
 
 TEST_CASE("a launch of many parameters, beyond what a stack holds") {

@@ -4,8 +4,6 @@
 
 #include <cstring>
 
-#include "runtime/tensor_map.h"
-
 namespace ptxbuilder::runtime::emulator {
 
 uint32_t MapContents::box_bytes() const {
@@ -45,8 +43,7 @@ Type MapContents::type() const {
   }
 }
 
-TensorMap encode_map(const TensorMapArguments& a) {
-  check(a);
+TensorMap encode_map(const TensorMapView& a) {
   if (a.recipe.interleave != Interleave::none)
     throw Error("tensor map: the emulator does not run interleaved maps");
   MapContents m;

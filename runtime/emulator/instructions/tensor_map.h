@@ -28,8 +28,8 @@ struct MapContents {
   Type type() const;  // of the elements, for reducing copies
 };
 
-// Throws Error for what runtime/tensor_map.h refuses, and for interleaved maps.
-TensorMap encode_map(const TensorMapArguments& arguments);
+// Of a map that runtime/tensor_map.h does not refuse. Throws Error for interleaved ones.
+TensorMap encode_map(const TensorMapView& map);
 
 // The contents of 128 bytes; magic is not `map_magic` where they are no map.
 MapContents map_contents(const std::byte* bytes);
