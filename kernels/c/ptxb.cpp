@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 
 #include "kernels/gemm/matmul.h"
@@ -77,29 +78,45 @@ runtime::Address address_of(const void* pointer) { return reinterpret_cast<runti
 std::string text(ptxb_dtype t) { return fmt::format("code {}, {} bits, {} lanes", t.code, t.bits, t.lanes); }
 
 DType dtype_of(ptxb_dtype t, const char* name) {
-  if (t.lanes == 1)
-    for (DType type :
-         {DType::u8, DType::s8, DType::u16, DType::s16, DType::u32, DType::s32, DType::u64, DType::s64,
-          DType::f16, DType::bf16, DType::f32, DType::f64, DType::e4m3, DType::e5m2}) {
-      const bool is_signed =
-          type == DType::s8 || type == DType::s16 || type == DType::s32 || type == DType::s64;
-      const int code = type == DType::e4m3   ? PTXB_E4M3
-                       : type == DType::e5m2 ? PTXB_E5M2
-                       : type == DType::bf16 ? PTXB_BFLOAT
-                       : is_float(type)      ? PTXB_FLOAT
-                       : is_signed           ? PTXB_INT
-                                             : PTXB_UINT;
-      if (t.code == code && t.bits == 8 * size_of(type)) return type;
-    }
+  auto key = [](int code, int bits, int lanes = 1) { return lanes << 16 | bits << 8 | code; };
+  switch (key(t.code, t.bits, t.lanes)) {
+    case key(PTXB_UINT, 8):
+      return DType::u8;
+    case key(PTXB_INT, 8):
+      return DType::s8;
+    case key(PTXB_UINT, 16):
+      return DType::u16;
+    case key(PTXB_INT, 16):
+      return DType::s16;
+    case key(PTXB_UINT, 32):
+      return DType::u32;
+    case key(PTXB_INT, 32):
+      return DType::s32;
+    case key(PTXB_UINT, 64):
+      return DType::u64;
+    case key(PTXB_INT, 64):
+      return DType::s64;
+    case key(PTXB_FLOAT, 16):
+      return DType::f16;
+    case key(PTXB_BFLOAT, 16):
+      return DType::bf16;
+    case key(PTXB_FLOAT, 32):
+      return DType::f32;
+    case key(PTXB_FLOAT, 64):
+      return DType::f64;
+    case key(PTXB_E4M3, 8):
+      return DType::e4m3;
+    case key(PTXB_E5M2, 8):
+      return DType::e5m2;
+  }
   throw Error(fmt::format("{}: a tensor of a type that is not supported: {}", name, text(t)));
 }
 
-// A tensor with its strides, which C may leave out.
+// A tensor whose place and extents are sound.
 struct Placed {
   const char* name;
   const ptxb_tensor& tensor;
   DType type;
-  std::vector<int64_t> strides;  // elements
 
   Placed(const char* the_name, const ptxb_tensor* the_tensor, const Opened& opened)
       : name(the_name), tensor(given(the_tensor, the_name)), type(dtype_of(tensor.dtype, name)) {
@@ -116,26 +133,28 @@ struct Placed {
           tensor.device.id, place, number));
     if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
       throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
-    strides.resize(static_cast<size_t>(tensor.ndim));
-    int64_t compact = 1;
-    for (size_t i = strides.size(); i-- > 0;) {
-      strides[i] = tensor.strides ? tensor.strides[i] : compact;
-      if (tensor.shape[i] < 0 || strides[i] < 0)
+    for (size_t i = rank(); i-- > 0;)
+      if (extent(i) < 0 || stride(i) < 0)
         throw Error(fmt::format("{}: dimension {} has {} elements and stride {}; neither may be negative",
-                                name, i, tensor.shape[i], strides[i]));
-      compact *= tensor.shape[i];
-    }
+                                name, i, extent(i), stride(i)));
   }
 
-  size_t rank() const { return strides.size(); }
+  size_t rank() const { return static_cast<size_t>(tensor.ndim); }
   int64_t extent(size_t i) const { return tensor.shape[i]; }
+  // Elements. C may leave them out, and then there are no gaps.
+  int64_t stride(size_t i) const {
+    if (tensor.strides) return tensor.strides[i];
+    int64_t compact = 1;
+    for (size_t inner = rank(); --inner > i;) compact *= extent(inner);
+    return compact;
+  }
 
   // From the first element to the last.
   runtime::View memory() const {
     unsigned __int128 last = 0;
     for (size_t i = 0; i < rank(); ++i) {
       if (extent(i) == 0) return {address_of(tensor.data) + tensor.byte_offset, 0};
-      last += static_cast<unsigned __int128>(extent(i) - 1) * static_cast<uint64_t>(strides[i]);
+      last += static_cast<unsigned __int128>(extent(i) - 1) * static_cast<uint64_t>(stride(i));
     }
     const auto bytes = (last + 1) * static_cast<unsigned>(size_of(type));
     if (bytes >> 48) throw Error(fmt::format("{}: it spans more than 2^48 bytes", name));
@@ -156,22 +175,22 @@ struct Matrix : Placed {
   int64_t columns() const { return extent(rank() - 1); }
 
   // As lines that lie along the columns or along the rows: the stride from a line to the next.
-  bool lies_along(size_t dimension) const { return extent(dimension) <= 1 || strides[dimension] == 1; }
+  bool lies_along(size_t dimension) const { return extent(dimension) <= 1 || stride(dimension) == 1; }
   bool along_columns() const { return lies_along(rank() - 1); }
   bool along_rows() const { return lies_along(rank() - 2); }
 
   kernels::DeviceMatrix as_lines(bool of_rows) const {
     const size_t line = rank() - (of_rows ? 2 : 1), element = rank() - (of_rows ? 1 : 2);
     kernels::DeviceMatrix m{.memory = memory(), .type = type};
-    auto stride = [&](size_t dimension, int64_t least, const char* what) {
+    auto apart = [&](size_t dimension, int64_t least, const char* what) {
       if (extent(dimension) <= 1) return int64_t{0};
-      if (strides[dimension] < least)
+      if (stride(dimension) < least)
         throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name, what,
-                                strides[dimension], least));
-      return strides[dimension];
+                                stride(dimension), least));
+      return stride(dimension);
     };
-    m.stride = stride(line, extent(element), of_rows ? "rows" : "columns");
-    if (rank() == 3) m.batch_stride = stride(0, 1, "batches");
+    m.stride = apart(line, extent(element), of_rows ? "rows" : "columns");
+    if (rank() == 3) m.batch_stride = apart(0, 1, "batches");
     return m;
   }
 };
@@ -198,7 +217,7 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
   for (const Matrix* x : {&a, &b})
     if (!x->along_columns() && !x->along_rows())
       throw Error(fmt::format("{}: its strides are {} and {}, and one of them has to be 1", x->name,
-                              x->strides[x->rank() - 2], x->strides[x->rank() - 1]));
+                              x->stride(x->rank() - 2), x->stride(x->rank() - 1)));
   q.a = a.as_lines(q.a_k_major);
   q.b = b.as_lines(!q.b_k_major);
   auto output = [&](const Matrix& x) {
@@ -206,7 +225,7 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
       throw Error(
           fmt::format("{}: its columns are {} elements apart, and have to be 1: compute the transposed "
                       "product, B^T A^T",
-                      x.name, x.strides[x.rank() - 1]));
+                      x.name, x.stride(x.rank() - 1)));
     return x.as_lines(true);
   };
   q.d = output(d);
@@ -219,7 +238,7 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
   }
   if (p.bias) {
     const Placed bias("bias", p.bias, opened);
-    if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.strides[0] != 1) || bias.type != d.type)
+    if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.stride(0) != 1) || bias.type != d.type)
       throw Error(fmt::format("bias: one dimension of n = {} elements without gaps, of D's type {}", q.n,
                               name(d.type)));
     q.bias = bias.memory();
@@ -263,16 +282,21 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
       // A module of LLVM's does not say what its pointers point to: bytes.
       to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);
     } else {
-      std::vector<uint64_t> shape, strides;  // innermost first
-      for (size_t i = t.rank(); i-- > 0;) {
-        shape.push_back(static_cast<uint64_t>(t.extent(i)));
-        if (i + 1 < t.rank()) strides.push_back(static_cast<uint64_t>(t.strides[i] * size_of(t.type)));
-      }
-      if (!t.strides.empty() && t.extent(t.rank() - 1) > 1 && t.strides.back() != 1)
+      const size_t rank = t.rank();
+      if (rank > 0 && t.extent(rank - 1) > 1 && t.stride(rank - 1) != 1)
         throw Error(fmt::format("parameter '{}': a tensor map's innermost dimension has stride 1, not {}",
-                                parameter.name, t.strides.back()));
+                                parameter.name, t.stride(rank - 1)));
+      const runtime::View memory = t.memory();
+      runtime::check_rank(rank);
+      std::array<uint64_t, runtime::Argument::kMaxRank> shape, strides;  // innermost first
+      for (size_t i = 0; i < rank; ++i) {
+        const size_t from_outermost = rank - 1 - i;
+        shape[i] = static_cast<uint64_t>(t.extent(from_outermost));
+        if (i > 0) strides[i - 1] = static_cast<uint64_t>(t.stride(from_outermost) * size_of(t.type));
+      }
       const bool is_tf32 = parameter.dtype == DType::tf32 && t.type == DType::f32;  // as f32 in memory
-      to = runtime::tensor(t.memory(), is_tf32 ? DType::tf32 : t.type, shape, strides);
+      to = runtime::tensor(memory, is_tf32 ? DType::tf32 : t.type, std::span(shape).first(rank),
+                           std::span(strides).first(rank - 1));
     }
   }
   if (from.name) to.name = from.name;
@@ -398,9 +422,9 @@ int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument
       throw Error(fmt::format("kernel '{}' takes {} arguments, {} are given", signature.kernel,
                               signature.parameters.size(), count));
     if (count > 0) given(arguments, "the list of arguments");
-    std::vector<runtime::Argument> all;
+    runtime::ArgumentList all(count);
     for (size_t i = 0; i < count; ++i)
-      all.push_back(argument_of(signature.parameters[i], arguments[i], *k.opened));
+      all.add([&] { return argument_of(signature.parameters[i], arguments[i], *k.opened); });
     k.kernel.launch({.grid = {grid[0], grid[1], grid[2]}, .stream = stream_of(stream)}, all, Where{});
   });
 }

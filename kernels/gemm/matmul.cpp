@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -35,16 +36,15 @@ struct PlanKey {
 
 struct PlanKeyHash {
   size_t operator()(const PlanKey& p) const {
-    const GemmOperation& o = p.operation;
+    static_assert(std::has_unique_object_representations_v<GemmOperation>);
+    std::array<uint64_t, 2> operation = {};
+    std::memcpy(operation.data(), &p.operation, sizeof p.operation);
     uint64_t hash = 0;
-    auto add = [&](auto value) {  // the constant of Fibonacci hashing (Knuth, volume 3, 6.4)
-      hash = (hash ^ (hash >> 29) ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15;
+    auto add = [&](uint64_t value) {  // the constant of Fibonacci hashing (Knuth, volume 3, 6.4)
+      hash = (hash ^ (hash >> 29) ^ value) * 0x9e3779b97f4a7c15;
     };
-    for (int64_t extent : {p.size.m, p.size.n, p.size.k, p.size.batches}) add(extent);
-    for (DType type : {o.a, o.b, o.d}) add(type);
-    for (bool flag : {o.a_k_major, o.b_k_major, o.fast_accumulation, o.alpha, o.beta, o.bias, o.batched})
-      add(flag);
-    add(o.activation);
+    for (int64_t extent : {p.size.m, p.size.n, p.size.k, p.size.batches}) add(static_cast<uint64_t>(extent));
+    for (uint64_t bytes : operation) add(bytes);
     return hash ^ (hash >> 32);
   }
 };
@@ -139,8 +139,8 @@ class Matmul::State {
   Request request(const MatmulArguments& arguments, Where where);
   Plan plan(const PlanKey& key, Where where);
   runtime::LoadedKernel& kernel(const GemmOperation& operation, const GemmTile& tile);
-  PlacedMatrices placed(PlacedMatrices operands, runtime::Address workspace, runtime::Stream stream);
-  void launch(const Request& request, const PlacedMatrices& operands, const MatmulArguments& arguments);
+  void place(PlacedMatrices& operands, runtime::Address workspace, runtime::Stream stream);
+  void launch(const Request& request, const MatmulArguments& arguments, Where where);
 
   runtime::Device& device_;
   MatmulOptions options_;
@@ -154,16 +154,15 @@ class Matmul::State {
   std::unordered_map<PlanKey, Plan, PlanKeyHash> plans_;
 };
 
-// The matrices that a kernel cannot take where they lie. In the workspace they lie one behind the other,
-// behind what is the kernel's.
-std::vector<PlacedMatrix*> moved(PlacedMatrices& o) {
-  std::vector<PlacedMatrix*> all;
+// Calls `work` with the matrices that a kernel cannot take where they lie. In the workspace they lie one
+// behind the other, behind what is the kernel's.
+template <class Work>
+void for_each_moved(PlacedMatrices& o, Work&& work) {
   if (o.has_product)
     for (PlacedMatrix* operand : {&o.a, &o.b})
-      if (!operand->aligned_for_tma()) all.push_back(operand);
-  if (o.c.place.memory.address != 0 && !batches_touch(o.c)) all.push_back(&o.c);
-  if (!o.d.stored_by_tma()) all.push_back(&o.d);
-  return all;
+      if (!operand->aligned_for_tma()) work(*operand);
+  if (o.c.place.memory.address != 0 && !batches_touch(o.c)) work(o.c);
+  if (!o.d.stored_by_tma()) work(o.d);
 }
 
 size_t workspace_bytes(const PlacedMatrix& operand) {
@@ -180,28 +179,31 @@ Matmul::State::Request Matmul::State::request(const MatmulArguments& p, Where wh
   if (!r.operands.has_product) r.key.size.k = 1;  // one step over zeros
   r.plan = plan(r.key, where);
   r.bytes = r.plan.workspace_bytes;
-  for (const PlacedMatrix* operand : moved(r.operands)) r.bytes += kernels::workspace_bytes(*operand);
+  for_each_moved(r.operands,
+                 [&](const PlacedMatrix& operand) { r.bytes += kernels::workspace_bytes(operand); });
   return r;
 }
 
 size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where where) {
   Request r = request(arguments, where);
-  for (const PlacedMatrix* operand : moved(r.operands)) copy_.prepare(operand->element_bytes());
+  for_each_moved(r.operands, [&](const PlacedMatrix& operand) { copy_.prepare(operand.element_bytes()); });
   return r.bytes;
 }
 
 void Matmul::State::operator()(const MatmulArguments& p, Where where) {
-  const Request r = request(p, where);
+  Request r = request(p, where);
   if (r.is_empty) return;
   if (p.workspace.bytes < r.bytes || p.workspace.address % kWorkspaceAlignment != 0)
     throw Error(
         fmt::format("matmul: this product takes a workspace of {} B at a multiple of {}, and is given {} "
                     "B at {:#x}: set MatmulArguments::workspace to as many as workspace_bytes() says",
                     r.bytes, kWorkspaceAlignment, p.workspace.bytes, p.workspace.address));
-  const PlacedMatrices near = placed(r.operands, p.workspace.address + r.plan.workspace_bytes, p.stream);
-  launch(r, near, p);
-  if (near.d.place.memory.address != r.operands.d.place.memory.address)
-    copy_(r.operands.d.shape, r.operands.d.element_bytes(), near.d.place, r.operands.d.place, p.stream);
+  const PlacedMatrix d = r.operands.d;
+  place(r.operands, p.workspace.address + r.plan.workspace_bytes, p.stream);
+  launch(r, p, where);
+  const MatrixPlace& written = r.operands.d.place;
+  if (written.memory.address != d.place.memory.address)
+    copy_(d.shape, d.element_bytes(), written, d.place, p.stream);
 }
 
 Matmul::State::Plan Matmul::State::plan(const PlanKey& key, Where where) {
@@ -252,15 +254,15 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
   return *known->kernel;
 }
 
-// The matrices where a kernel takes them, with copies queued for those that lie elsewhere.
-PlacedMatrices Matmul::State::placed(PlacedMatrices o, runtime::Address workspace, runtime::Stream stream) {
-  for (PlacedMatrix* operand : moved(o)) {
-    MatrixPlace near = padded(*operand);
+// Brings the matrices where a kernel takes them, with copies queued for those that lie elsewhere.
+void Matmul::State::place(PlacedMatrices& o, runtime::Address workspace, runtime::Stream stream) {
+  for_each_moved(o, [&](PlacedMatrix& operand) {
+    MatrixPlace near = padded(operand);
     near.memory.address = workspace;
-    workspace += kernels::workspace_bytes(*operand);
-    if (operand != &o.d) copy_(operand->shape, operand->element_bytes(), operand->place, near, stream);
-    operand->place = near;
-  }
+    workspace += kernels::workspace_bytes(operand);
+    if (&operand != &o.d) copy_(operand.shape, operand.element_bytes(), operand.place, near, stream);
+    operand.place = near;
+  });
   if (!o.has_product)
     for (PlacedMatrix* operand : {&o.a, &o.b}) {
       // All but one element lie outside, where TMA reads zeros.
@@ -268,30 +270,34 @@ PlacedMatrices Matmul::State::placed(PlacedMatrices o, runtime::Address workspac
       operand->place.memory = zeros_;
       operand->place.batch_stride = 16 / operand->element_bytes();
     }
-  return o;
 }
 
-void Matmul::State::launch(const Request& r, const PlacedMatrices& o, const MatmulArguments& p) {
-  std::array<runtime::Argument, 13> arguments;
-  size_t count = 0;
-  auto add = [&](const runtime::Argument& argument) { arguments[count++] = argument; };
-  auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
-  for (const PlacedMatrix* operand : {&o.a, &o.b, &o.d}) add(tensor(*operand));
-  for (int64_t extent : {p.m, p.n, r.key.size.k}) add(number(extent));
+void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where where) {
+  const PlacedMatrices& o = r.operands;
+  runtime::ArgumentList arguments(13);
+  auto number = [&](int64_t value) {
+    arguments.add([&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+  };
+  auto real = [&](float value) { arguments.add([&] { return runtime::scalar(value); }); };
+  auto pointer = [&](runtime::View memory, DType type) {
+    arguments.add([&] { return runtime::pointer(memory, type); });
+  };
+  for (const PlacedMatrix* operand : {&o.a, &o.b, &o.d}) arguments.add([&] { return tensor(*operand); });
+  for (int64_t extent : {p.m, p.n, r.key.size.k}) number(extent);
   const GemmOperation& operation = r.key.operation;
-  if (operation.alpha) add(runtime::scalar(p.alpha));
+  if (operation.alpha) real(p.alpha);
   if (operation.beta) {
-    add(runtime::scalar(p.beta));
-    add(runtime::pointer(o.c.place.memory, o.c.type));
-    add(number(o.c.place.stride));
+    real(p.beta);
+    pointer(o.c.place.memory, o.c.type);
+    number(o.c.place.stride);
   }
-  if (operation.bias) add(runtime::pointer(p.bias, operation.d));
-  if (operation.batched) add(number(p.batches));
-  if (r.plan.workspace_bytes > 0) add(runtime::pointer(p.workspace, DType::f32));
+  if (operation.bias) pointer(p.bias, operation.d);
+  if (operation.batched) number(p.batches);
+  if (r.plan.workspace_bytes > 0) pointer(p.workspace, DType::f32);
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
   r.plan.kernel->launch(
-      {.grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream},
-      std::span(arguments).first(count));
+      {.grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream}, arguments,
+      where);
 }
 
 Matmul::Matmul(runtime::Device& device, MatmulOptions options)

@@ -41,7 +41,7 @@ void check_stride(const PlacedMatrix& o, const char* what, int64_t stride, int64
     refuse(where, o,
            fmt::format("a {} stride of {} elements for rows of {}; it must be at least as long", what, stride,
                        o.shape.columns));
-  if (stride >= kStrideEnd / o.element_bytes())
+  if (Wide{stride} * o.element_bytes() >= kStrideEnd)
     refuse(where, o,
            fmt::format("a {} stride of {} elements, {} B each; a tensor map holds less than 2^40 B: "
                        "copy the matrix closer together",
