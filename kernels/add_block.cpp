@@ -7,6 +7,8 @@ namespace {
 Kernel add_block() {
   Kernel k("add_block");
   auto [l, r, out] = k.params<gptr<f16>, gptr<f16>, gptr<f16>>("l", "r", "out");
+  k.grid("1");
+  describe_addition(k, "l", "r", "out");
   auto layout = strided(kBlock, 8);  // 16 bytes an access
   store(out, load(l, layout) + load(r, layout));
   return k;
@@ -17,7 +19,7 @@ const command::Registration registration({
     .summary = "l + r of one 128 x 128 block of f16, one CTA",
     .fields = {},
     .build = [](const command::Fields&) { return add_block(); },
-    .run = [](const command::Fields&, command::Run& run) { check_addition(run, 1, false, 128, 128); },
+    .run = [](const command::Fields&, command::Run& run) { check_addition(run, false, 128, 128); },
 });
 
 }  // namespace

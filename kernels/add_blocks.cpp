@@ -9,6 +9,8 @@ constexpr int kRows = 64;  // of a CTA
 Kernel add_blocks() {
   Kernel k("add_blocks");
   auto [l, r, out] = k.params<gptr<f16>, gptr<f16>, gptr<f16>>("l", "r", "out");
+  k.grid(std::to_string(kBlock.rows / kRows));
+  describe_addition(k, "l", "r", "out");
   auto layout = strided({kRows, kBlock.cols}, 8);
   auto mine = [](gptr<f16> block) {  // this CTA's rows
     return GlobalTensor(block, {kBlock.rows, kBlock.cols}).inner_tile(ctaid_x() * kRows, 0);
@@ -22,7 +24,7 @@ const command::Registration registration({
     .summary = "l + r of 128 x 128 f16, two CTAs of 64 rows each",
     .fields = {},
     .build = [](const command::Fields&) { return add_blocks(); },
-    .run = [](const command::Fields&, command::Run& run) { check_addition(run, 2, false, 128, 128); },
+    .run = [](const command::Fields&, command::Run& run) { check_addition(run, false, 128, 128); },
 });
 
 }  // namespace

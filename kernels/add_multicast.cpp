@@ -10,6 +10,8 @@ constexpr uint32_t kCtas = 2;
 Kernel add_multicast() {
   Kernel k("add_multicast");
   auto [L, R, Out] = k.params<TensorMap, TensorMap, TensorMap>("L", "R", "Out");
+  k.grid(std::to_string(kCtas));
+  describe_addition(k, "L", "R", "Out");
   k.cluster(kCtas);
   TileShape block = {kBlock.rows, kBlock.cols};
   auto sL = k.shared<f16>(block, Swizzle128B), sR = k.shared<f16>(block, Swizzle128B);
@@ -30,7 +32,7 @@ const command::Registration registration({
     .summary = "l + r of two CTAs that share l by multicast",
     .fields = {},
     .build = [](const command::Fields&) { return add_multicast(); },
-    .run = [](const command::Fields&, command::Run& run) { check_addition(run, kCtas, true, 2 * 128, 128); },
+    .run = [](const command::Fields&, command::Run& run) { check_addition(run, true, kCtas * 128, 128); },
 });
 
 }  // namespace

@@ -7,6 +7,8 @@ namespace {
 Kernel add_tma() {
   Kernel k("add_tma");
   auto [L, R, Out] = k.params<TensorMap, TensorMap, TensorMap>("L", "R", "Out");
+  k.grid("1");
+  describe_addition(k, "L", "R", "Out");
   TileShape block = {kBlock.rows, kBlock.cols};
   auto sL = k.shared<f16>(block), sR = k.shared<f16>(block), sOut = k.shared<f16>(block);
   Barriers loaded(k, {1});
@@ -23,7 +25,7 @@ const command::Registration registration({
     .summary = "l + r of one 128 x 128 block of f16, in and out by TMA",
     .fields = {},
     .build = [](const command::Fields&) { return add_tma(); },
-    .run = [](const command::Fields&, command::Run& run) { check_addition(run, 1, true, 128, 128); },
+    .run = [](const command::Fields&, command::Run& run) { check_addition(run, true, 128, 128); },
 });
 
 }  // namespace

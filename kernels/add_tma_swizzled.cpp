@@ -8,6 +8,8 @@ namespace {
 Kernel add_tma_swizzled() {
   Kernel k("add_tma_swizzled");
   auto [L, R, Out] = k.params<TensorMap, TensorMap, TensorMap>("L", "R", "Out");
+  k.grid("1");
+  describe_addition(k, "L", "R", "Out");
   TileShape block = {kBlock.rows, kBlock.cols};  // two panels of 64 columns, each a copy of its own
   auto sL = k.shared<f16>(block, Swizzle128B), sR = k.shared<f16>(block, Swizzle128B);
   auto sOut = k.shared<f16>(block, Swizzle128B);
@@ -26,7 +28,7 @@ const command::Registration registration({
     .summary = "l + r of one 128 x 128 block of f16, by TMA with 128-byte swizzle",
     .fields = {},
     .build = [](const command::Fields&) { return add_tma_swizzled(); },
-    .run = [](const command::Fields&, command::Run& run) { check_addition(run, 1, true, 128, 128); },
+    .run = [](const command::Fields&, command::Run& run) { check_addition(run, true, 128, 128); },
 });
 
 }  // namespace

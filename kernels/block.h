@@ -22,15 +22,19 @@ inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, co
   barrier_wait(loaded, 0);
 }
 
-// l + r of `rows` rows, of which l repeats every `l_rows`, by `ctas` CTAs: every element exact. Operands are
-// tensor maps or pointers.
-inline void check_addition(command::Run& run, uint32_t ctas, bool tensor_maps, uint64_t rows,
-                           uint64_t l_rows) {
+// What `l`, `r` and `out` are to who launches: blocks with rows of 128 f16.
+inline void describe_addition(Kernel& k, const char* l, const char* r, const char* out) {
+  k.describe({{l, "the left block: 128 columns"}, {r, "the right block"}, {out, "the sum"}});
+}
+
+// l + r of `rows` rows, of which l repeats every `l_rows`: every element exact. Operands are tensor maps or
+// pointers.
+inline void check_addition(command::Run& run, bool tensor_maps, uint64_t rows, uint64_t l_rows) {
   const uint64_t cols = static_cast<uint64_t>(kBlock.cols);
   command::Tensor l = run.normal(DType::f16, {cols, l_rows}), r = run.normal(DType::f16, {cols, rows});
   command::Tensor out = run.output(DType::f16, {cols, rows});
   auto argument = [&](const command::Tensor& t) { return tensor_maps ? t.tensor() : t.pointer(); };
-  run.launch({.grid = {ctas}}, {argument(l), argument(r), argument(out)});
+  run.launch({argument(l), argument(r), argument(out)});
   run.check(out, 1, [&](size_t i) {
     double sum = l[i % l.count()] + r[i];
     return command::Expected{decode(DType::f16, encode(DType::f16, sum)), 0};

@@ -48,6 +48,15 @@ GemmTile tile(const command::Fields& f) {
   return t;
 }
 
+Kernel build(const command::Fields& f) {
+  Kernel k = gemm(operation(f), tile(f));
+  if (f["sms"] == 0) return k;
+  const GemmGridRule grid =
+      gemm_grid_rule(checked(operation(f), tile(f)), operation(f).batched, f.word("sms"));
+  k.grid(grid.x, grid.y);
+  return k;
+}
+
 constexpr double kAlpha = 0.75, kBeta = -1.5;
 
 void run(const command::Fields& f, command::Run& run) {
@@ -77,14 +86,15 @@ void run(const command::Fields& f, command::Run& run) {
   if (o.bias) arguments.push_back(bias.pointer());
   if (o.batched) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
-  const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], f.small("sms"));
+  const int most = f["sms"] ? f.small("sms") : kStreamCtas;
+  const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], most);
   std::optional<command::Tensor> workspace;
   if (const size_t bytes = gemm_workspace_bytes(chosen, grid)) {
     workspace.emplace(run.output(DType::f32, {bytes / 4}));
     workspace->poison();
     arguments.push_back(workspace->pointer());
   }
-  run.launch({.grid = {grid.x, grid.y}}, arguments);
+  run.launch(arguments);
 
   run.check(d, static_cast<double>(k), [&](size_t i) {
     const size_t batch = i / (m * n), row = i / n % m, col = i % n;
@@ -132,8 +142,8 @@ const command::Registration registration({
                {"snake", 0, "every second group goes back", 1, 1, kSwitch},
                {"ctas_per_sm", 1, "CTAs that an SM holds"},
                {"inside", 0, "no tile hangs over the output", 1, 1, kSwitch},
-               {"sms", hopper::multiprocessors, "multiprocessors that the grid is for"}},
-    .build = [](const command::Fields& f) { return gemm(operation(f), tile(f)); },
+               {"sms", 0, "multiprocessors that the grid is for; 0 for the device's", 1, 0}},
+    .build = build,
     .run = run,
 });
 

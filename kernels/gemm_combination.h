@@ -12,17 +12,21 @@ inline std::vector<command::Field> combination_fields() {
           {"k", 256, "columns of A and B", 8}};
 }
 
-// D[m,n] = sum_k A[m,k] B[n,k] in bf16 by CTAs of bm x bn, checked and measured. `arguments` are the
-// kernel's.
+// States the grid and the meanings of a kernel with CTAs of bm x bn, where `m` and `n` are rules of D's
+// extents.
+inline void state_launch(Kernel& k, int bm, int bn, const std::string& m, const std::string& n) {
+  k.grid(ctas_along(n, bn), ctas_along(m, bm));
+  k.describe({{"A", "m rows of K"}, {"B", "n rows of K"}, {"D", "A B^T: m rows of n"}, {"K", "depth"}});
+}
+
+// D[m,n] = sum_k A[m,k] B[n,k] in bf16, checked and measured. `arguments` are the kernel's.
 using CombinationArguments = std::function<std::vector<runtime::Argument>(
     const command::Tensor& a, const command::Tensor& b, const command::Tensor& d)>;
-inline void run_combination(const command::Fields& f, command::Run& run, size_t bm, size_t bn,
+inline void run_combination(const command::Fields& f, command::Run& run,
                             const CombinationArguments& arguments) {
   size_t m = static_cast<size_t>(f["m"]), n = static_cast<size_t>(f["n"]), k = static_cast<size_t>(f["k"]);
-  runtime::Dim3 grid = {static_cast<uint32_t>((n + bn - 1) / bn), static_cast<uint32_t>((m + bm - 1) / bm)};
-  run_product(run, {m, n, k}, [&](const auto& a, const auto& b, const auto& d) {
-    run.launch({.grid = grid}, arguments(a, b, d));
-  });
+  run_product(run, {m, n, k},
+              [&](const auto& a, const auto& b, const auto& d) { run.launch(arguments(a, b, d)); });
 }
 
 inline runtime::Argument size_argument(const command::Fields& f, const std::string& name) {

@@ -17,6 +17,8 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k("gemm_cp_async_wgmma");
   auto [A, B, D, m, n, K] =
       k.params<gptr<bf16>, gptr<bf16>, TensorMap, u32, u32, u32>("A", "B", "D", "m", "n", "K");
+  state_launch(k, BM, BN, "m", "n");
+  k.describe({{"m", "rows of A and D"}, {"n", "rows of B, columns of D"}});
   GlobalTensor a(A, {m, K}), b(B, {n, K});
   auto sA = k.shared<bf16>({BM, BK}, Swizzle128B, kStages, "sA");
   auto sB = k.shared<bf16>({BN, BK}, Swizzle128B, kStages, "sB");
@@ -50,7 +52,7 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
 }
 
 void run(const command::Fields& f, command::Run& run) {
-  run_combination(f, run, BM, BN, [&](const auto& a, const auto& b, const auto& d) {
+  run_combination(f, run, [&](const auto& a, const auto& b, const auto& d) {
     return std::vector{a.pointer(),           b.pointer(),           d.tensor(),
                        size_argument(f, "m"), size_argument(f, "n"), size_argument(f, "k")};
   });

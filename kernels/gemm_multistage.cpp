@@ -69,7 +69,7 @@ const command::Registration registration({
                            {"bn", 128, "columns of a CTA's tile", 64},
                            {"bk", 64, "depth of a stage", 64},
                            {"stages", 7, "stages of the ring; 1 to load and multiply in turn"}}),
-    .build = [](const command::Fields& f) { return gemm_multistage(gemm_config(f)); },
+    .build = [](const command::Fields& f) { return step(gemm_multistage(gemm_config(f)), f); },
     .run = run_step,
 });
 

@@ -69,7 +69,7 @@ const command::Registration registration({
                                {"cluster_n", 1, "CTAs of a cluster along n, which share A"},
                                {"group", 16, "rows of tiles that are computed together"},
                                {"ctas", hopper::multiprocessors, "CTAs of the grid"}}),
-    .build = [](const command::Fields& f) { return gemm_persistent(config(f)); },
+    .build = [](const command::Fields& f) { return step(gemm_persistent(config(f)), f); },
     .run = run_step,
 });
 

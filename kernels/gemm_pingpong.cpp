@@ -65,7 +65,8 @@ const command::Registration registration({
                                {"stages", 6, "stages of the ring"},
                                {"group", 16, "rows of tiles that are computed together"},
                                {"ctas", hopper::multiprocessors, "CTAs of the grid"}}),
-    .build = [](const command::Fields& f) { return gemm_pingpong(gemm_config(f), f.small("group")); },
+    .build =
+        [](const command::Fields& f) { return step(gemm_pingpong(gemm_config(f), f.small("group")), f); },
     .run = run_step,
 });
 

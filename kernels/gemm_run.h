@@ -13,6 +13,11 @@ struct Product {
   bool b_k_major = true;
 };
 
+// The launch rule of the CTAs along an extent.
+inline std::string ctas_along(const std::string& extent, int64_t tile) {
+  return "ceil_div(" + extent + ", " + std::to_string(tile) + ")";
+}
+
 using LaunchProduct =
     std::function<void(const command::Tensor& a, const command::Tensor& b, const command::Tensor& d)>;
 

@@ -65,23 +65,29 @@ inline GemmConfig gemm_config(const command::Fields& f) {
           f.small("stages")};
 }
 
-// A CTA for each tile, and K behind A, B and D; or as many as the field "ctas" says, which take tiles in
-// turn, and M, N and K.
-struct StepLaunch {
-  runtime::Dim3 grid;
-  std::vector<runtime::Argument> arguments;
-};
-inline StepLaunch step_launch(const command::Fields& f, const runtime::Argument& a,
-                              const runtime::Argument& b, const runtime::Argument& d) {
-  auto u32_of = [&](const char* name) { return static_cast<uint32_t>(f[name]); };
-  auto tiles = [&](const char* extent, const char* tile) {
-    return (u32_of(extent) + u32_of(tile) - 1) / u32_of(tile);
-  };
-  auto size = [&](const char* name) { return runtime::scalar(u32_of(name)); };
-  if (!f.has("ctas")) return {{tiles("n", "bn"), tiles("m", "bm")}, {a, b, d, size("k")}};
-  const uint32_t x = f.has("cluster_m") ? u32_of("cluster_m") : 1;
-  const uint32_t y = f.has("cluster_n") ? u32_of("cluster_n") : 1;
-  return {{u32_of("ctas") / (x * y) * x, y}, {a, b, d, size("m"), size("n"), size("k")}};
+// The kernel of a step, with its grid and its meanings stated: a CTA for each tile, or as many as the field
+// "ctas" says, which take tiles in turn.
+inline Kernel step(Kernel k, const command::Fields& f) {
+  k.describe({{"A", "m rows of k"},
+              {"B", f.word("b_major") == "k" ? "n rows of k" : "k rows of n"},
+              {"D", "A B^T: m rows of n"},
+              {"K", "depth of the product"}});
+  if (!f.has("ctas")) {
+    k.grid(ctas_along("extent(D, 0)", f["bn"]), ctas_along("extent(D, 1)", f["bm"]));
+    return k;
+  }
+  k.describe({{"M", "rows of D"}, {"N", "columns of D"}});
+  const int64_t x = f.has("cluster_m") ? f["cluster_m"] : 1, y = f.has("cluster_n") ? f["cluster_n"] : 1;
+  k.grid(std::to_string(f["ctas"] / (x * y) * x), std::to_string(y));
+  return k;
+}
+
+// K behind A, B and D; or M, N and K, where CTAs take tiles in turn.
+inline std::vector<runtime::Argument> step_arguments(const command::Fields& f, const runtime::Argument& a,
+                                                     const runtime::Argument& b, const runtime::Argument& d) {
+  auto size = [&](const char* name) { return runtime::scalar(static_cast<uint32_t>(f[name])); };
+  if (!f.has("ctas")) return {a, b, d, size("k")};
+  return {a, b, d, size("m"), size("n"), size("k")};
 }
 
 inline void run_step(const command::Fields& f, command::Run& run) {
@@ -89,8 +95,7 @@ inline void run_step(const command::Fields& f, command::Run& run) {
   const GemmConfig c = gemm_config(f);
   run_product(run, {size("m"), size("n"), size("k"), c.input, c.output, c.b_k_major},
               [&](const auto& a, const auto& b, const auto& d) {
-                const StepLaunch launch = step_launch(f, a.tensor(), b.tensor(), d.tensor());
-                run.launch({.grid = launch.grid}, launch.arguments);
+                run.launch(step_arguments(f, a.tensor(), b.tensor(), d.tensor()));
               });
 }
 

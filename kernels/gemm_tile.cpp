@@ -15,6 +15,8 @@ constexpr int M = 128, N = 128, K = 64;
 Kernel gemm_tile() {
   Kernel k("gemm_tile");
   auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");
+  k.grid("1");
+  k.describe({{"A", "128 rows of 64"}, {"B", "64 rows of 128"}, {"D", "A B, 128 rows of 128"}});
   auto sA = k.shared<f16>({M, K}, Swizzle128B);
   auto sB = k.shared<f16>({K, N}, Swizzle128B);  // two panels of 64 columns, so two boxes
   Barriers loaded(k, {1});
@@ -37,7 +39,7 @@ Kernel gemm_tile() {
 void run(const command::Fields&, command::Run& run) {
   run_product(run, {M, N, K, DType::f16, DType::f32, false},
               [&](const auto& a, const auto& b, const auto& d) {
-                run.launch({.grid = {1}}, {a.tensor(), b.tensor(), d.tensor()});
+                run.launch({a.tensor(), b.tensor(), d.tensor()});
               });
 }
 

@@ -14,6 +14,7 @@ constexpr int BM = 128, BN = 128, BK = 64, kStages = 4;
 Kernel gemm_tma_register_a() {  // D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k("gemm_tma_register_a");
   auto [A, B, D, K] = k.params<TensorMap, TensorMap, TensorMap, u32>("A", "B", "D", "K");
+  state_launch(k, BM, BN, "extent(D, 1)", "extent(D, 0)");
   auto sA = k.shared<bf16>({BM, BK}, Swizzle128B, kStages, "sA");
   auto sB = k.shared<bf16>({BN, BK}, Swizzle128B, kStages, "sB");
   Pipeline pipe(k, kStages, {sA, sB}, BM / 64);
@@ -45,7 +46,7 @@ Kernel gemm_tma_register_a() {  // D[m,n] = sum_k A[m,k] B[n,k]
 }
 
 void run(const command::Fields& f, command::Run& run) {
-  run_combination(f, run, BM, BN, [&](const auto& a, const auto& b, const auto& d) {
+  run_combination(f, run, [&](const auto& a, const auto& b, const auto& d) {
     return std::vector{a.tensor(), b.tensor(), d.tensor(), size_argument(f, "k")};
   });
 }

@@ -49,7 +49,7 @@ const command::Registration registration({
                                {"bn", 256, "columns of a CTA's tile", 64},
                                {"bk", 64, "depth of a stage", 64},
                                {"stages", 4, "stages of the ring"}}),
-    .build = [](const command::Fields& f) { return gemm_warp_specialized(gemm_config(f)); },
+    .build = [](const command::Fields& f) { return step(gemm_warp_specialized(gemm_config(f)), f); },
     .run = run_step,
 });
 

@@ -1,4 +1,6 @@
 // saxpy: y = alpha x + y on an m x n matrix, one element a thread, by plain loads and stores.
+#include <fmt/format.h>
+
 #include "kernels/command/family.h"
 #include "kernels/command/run.h"
 
@@ -11,6 +13,11 @@ Kernel saxpy(uint32_t threads) {
   Kernel k("saxpy");
   auto [x, y, alpha, count] = k.params<gptr<f32>, gptr<f32>, f32, u32>("x", "y", "alpha", "count");
   k.threads(threads);
+  k.grid(fmt::format("ceil_div(count, {})", threads));
+  k.describe({{"x", "what is multiplied by alpha"},
+              {"y", "what it is added to, and the result"},
+              {"alpha", "a factor"},
+              {"count", "elements of x and of y"}});
   u32 i = ctaid_x() * threads + tid_x();
   if_(i < count, [&] { y[i] = fma(alpha, x[i], y[i]); });
   return k;
@@ -18,13 +25,11 @@ Kernel saxpy(uint32_t threads) {
 
 void run(const command::Fields& f, command::Run& run) {
   uint64_t m = static_cast<uint64_t>(f["m"]), n = static_cast<uint64_t>(f["n"]), count = m * n;
-  uint64_t threads = static_cast<uint64_t>(f["threads"]);
   if (count > UINT32_MAX) throw Error("saxpy: m n must be below 2^32");
   command::Tensor x = run.normal(DType::f32, {n, m}), y = run.normal(DType::f32, {n, m});
   std::vector<double> before(count);
   for (size_t i = 0; i < count; ++i) before[i] = y[i];
   run.launch(
-      {.grid = {static_cast<uint32_t>((count + threads - 1) / threads)}},
       {x.pointer(), y.pointer(), runtime::scalar(kAlpha), runtime::scalar(static_cast<uint32_t>(count))});
   // One rounding: exact to half a unit in the last place.
   run.check(

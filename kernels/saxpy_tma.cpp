@@ -14,6 +14,11 @@ Kernel saxpy_tma(int n) {
   Kernel k("saxpy_tma");
   auto [X, Y, y, alpha] = k.params<TensorMap, TensorMap, gptr<f32>, f32>("X", "Y", "y", "alpha");
   k.threads(static_cast<uint32_t>(n));
+  k.grid("extent(X, 1)");
+  k.describe({{"X", "what is multiplied by alpha, a row a CTA"},
+              {"Y", "what it is added to"},
+              {"y", "the result, at Y's address"},
+              {"alpha", "a factor"}});
   auto sX = k.shared<f32>({1, n}), sY = k.shared<f32>({1, n});
   Barriers loaded(k, {1});
   sync_threads();
@@ -37,8 +42,7 @@ void run(const command::Fields& f, command::Run& run) {
   command::Tensor x = run.normal(DType::f32, {n, m}), y = run.normal(DType::f32, {n, m});
   std::vector<double> before(m * n);
   for (size_t i = 0; i < m * n; ++i) before[i] = y[i];
-  run.launch({.grid = {static_cast<uint32_t>(m)}},
-             {x.tensor(), y.tensor(), y.pointer(), runtime::scalar(kAlpha)});
+  run.launch({x.tensor(), y.tensor(), y.pointer(), runtime::scalar(kAlpha)});
   run.check(
       y, 1,
       [&](size_t i) {

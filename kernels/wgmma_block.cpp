@@ -11,6 +11,8 @@ constexpr int M = 128, N = 128, K = 128;
 Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k("wgmma_block");
   auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");
+  k.grid("1");
+  k.describe({{"A", "128 rows of 128"}, {"B", "128 rows of 128"}, {"D", "A B^T, 128 rows of 128"}});
   auto sA = k.shared<f16>({M, K}, Swizzle128B), sB = k.shared<f16>({N, K}, Swizzle128B);
   auto sD = k.shared<f16>({M, N}, Swizzle128B);
   Barriers loaded(k, {1});
@@ -26,7 +28,7 @@ Kernel wgmma_block() {  // D[m,n] = sum_k A[m,k] B[n,k]
 
 void run(const command::Fields&, command::Run& run) {
   run_product(run, {M, N, K, DType::f16, DType::f16}, [&](const auto& a, const auto& b, const auto& d) {
-    run.launch({.grid = {1}}, {a.tensor(), b.tensor(), d.tensor()});
+    run.launch({a.tensor(), b.tensor(), d.tensor()});
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ptxbuilder/error.h"
@@ -24,6 +25,7 @@ int rounded_up(int value, int multiple) { return (value + multiple - 1) / multip
 
 Json write(const Parameter& p) {
   Json json = {{"name", p.name}, {"kind", kKinds[static_cast<size_t>(p.kind)]}};
+  if (!p.meaning.empty()) json["meaning"] = p.meaning;
   if (p.kind == Parameter::Kind::structure) {
     json["bytes"] = p.size_bytes();
     json["fields"] = Json::array();
@@ -143,6 +145,7 @@ Parameter read_parameter(const Json& json, const std::string& path) {
   Parameter p;
   p.name = in.get<std::string>("name");
   p.kind = in.get_enum<Parameter::Kind>("kind", kKinds);
+  if (json.contains("meaning")) p.meaning = in.get<std::string>("meaning");
   if (p.kind == Parameter::Kind::structure) {
     read_fields(in, path, p);
     return p;
@@ -161,7 +164,27 @@ Parameter read_parameter(const Json& json, const std::string& path) {
   return p;
 }
 
-// None where the member is missing.
+// None of these where the member is missing.
+
+std::optional<std::array<std::string, 3>> read_grid(const Json& json, const std::string& file_name) {
+  if (!json.contains("grid")) return std::nullopt;
+  const Json& list = json.at("grid");
+  const bool good = list.is_array() && list.size() == 3 &&
+                    std::all_of(list.begin(), list.end(), [](const Json& rule) { return rule.is_string(); });
+  if (!good) throw Error(fmt::format("{}.grid: expected 3 rules, found {}", file_name, list.dump()));
+  return list.get<std::array<std::string, 3>>();
+}
+
+std::vector<std::pair<std::string, std::string>> read_configuration(const Json& json,
+                                                                    const std::string& file_name) {
+  std::vector<std::pair<std::string, std::string>> all;
+  if (!json.contains("configuration")) return all;
+  const Reader in(json.at("configuration"), file_name + ".configuration");
+  for (const auto& [name, value] : json.at("configuration").items())
+    all.emplace_back(name, in.get<std::string>(name.c_str()));
+  return all;
+}
+
 std::vector<SharedObject> read_shared(const Json& json, const std::string& file_name) {
   std::vector<SharedObject> objects;
   if (!json.contains("shared")) return objects;
@@ -235,6 +258,9 @@ std::string to_json(const Signature& s) {
   for (const SharedObject& o : s.shared)
     json["shared"].push_back(
         {{"name", o.name}, {"offset", o.offset}, {"bytes", o.bytes}, {"stages", o.stages}});
+  if (s.grid) json["grid"] = *s.grid;
+  for (const auto& [name, value] : s.configuration) json["configuration"][name] = value;
+  if (s.overlaps) json["overlaps"] = true;
   if (s.registers) json["registers"] = *s.registers;
   if (s.spill_bytes) json["spill_bytes"] = *s.spill_bytes;
   if (s.stack_bytes) json["stack_bytes"] = *s.stack_bytes;
@@ -267,6 +293,9 @@ Signature signature_from_json(const std::string& text, const std::string& file_n
   for (size_t i = 0; i < parameters.size(); ++i)
     s.parameters.push_back(read_parameter(parameters[i], fmt::format("{}.parameters[{}]", file_name, i)));
   s.shared = read_shared(json, file_name);
+  s.grid = read_grid(json, file_name);
+  s.configuration = read_configuration(json, file_name);
+  if (json.contains("overlaps")) s.overlaps = in.get<bool>("overlaps");
   s.registers = in.get_optional_unsigned<uint32_t>("registers");
   s.spill_bytes = in.get_optional_unsigned<uint32_t>("spill_bytes");
   s.stack_bytes = in.get_optional_unsigned<uint32_t>("stack_bytes");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ptxbuilder/dtype.h"
@@ -56,7 +57,8 @@ struct Parameter {
   DType dtype = DType::u32;         // of the scalar, of the elements pointed to, or of the tensor
   TensorMapRecipe tensor_map = {};  // kind tensor_map only
   std::vector<Parameter> fields =
-      {};  // kind structure only, laid out as C does: scalars and pointers, in order
+      {};                    // kind structure only, laid out as C does: scalars and pointers, in order
+  std::string meaning = {};  // one line for who launches the kernel; may be empty
 
   // In the kernel's parameter space: 1 to 8, 128 for a tensor map, and for a struct its sizeof.
   int size_bytes() const;
@@ -86,6 +88,15 @@ struct Signature {
   std::vector<Parameter> parameters;
   std::vector<SharedObject> shared =
       {};  // by offset; some may share a place; may be empty, as for PTX that was written by hand
+
+  // What lets others launch it, all optional.
+  // The CTAs along x, y and z as rules over the arguments (launch_rule.h); else whoever launches says them.
+  std::optional<std::array<std::string, 3>> grid = {};
+  // What the kernel was generated with, as name and value: {"bm", "128"}.
+  std::vector<std::pair<std::string, std::string>> configuration = {};
+  // It waits by griddepcontrol.wait before it first reads or writes memory, so that it may be launched before
+  // the launch ahead of it has finished.
+  bool overlaps = false;
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/launch_rule.h"
 #include "runtime/tensor_map.h"
 
 namespace ptxbuilder::runtime {
@@ -24,7 +25,9 @@ std::string text(Dim3 d) { return fmt::format("{} x {} x {}", d.x, d.y, d.z); }
 void check_grid(const Launch& launch, const Signature& signature) {
   const Dim3 &grid = launch.grid, &cluster = launch.cluster;
   if (grid.x == 0 && grid.y == 0 && grid.z == 0)
-    refuse(signature, "the grid is missing: say how many CTAs there are, as in {{.grid = {{8}}}}");
+    refuse(signature,
+           "the grid is missing: say how many CTAs there are, as in {{.grid = {{8}}}}, or "
+           "let the kernel state its rule, as in k.grid(\"ceil_div(n, 128)\")");
   if (count(grid) == 0 || grid.x > hopper::grid_x || grid.y > hopper::grid_yz || grid.z > hopper::grid_yz)
     refuse(signature, "grid {}: x must be 1 to {}, y and z 1 to {}", text(grid), hopper::grid_x,
            hopper::grid_yz);
@@ -60,6 +63,11 @@ void check(const Signature& signature) {
   const Dim3 cluster = {signature.cluster[0], signature.cluster[1], signature.cluster[2]};
   if (count(cluster) == 0 || count(cluster) > hopper::largest_cluster)
     refuse(fmt::format("cluster {} is not 1 to {} CTAs", text(cluster), hopper::largest_cluster));
+  if (signature.grid) try {
+      const GridRule rule(signature);
+    } catch (const Error& e) {
+      refuse(e.what());
+    }
   std::set<std::string> names;
   for (const Parameter& p : signature.parameters) {
     if (p.name.empty()) refuse("a parameter has no name");

@@ -73,6 +73,10 @@ LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature s
   CallersLine line(where);
   check(signature_);
   program_ = device.load(image, signature_);
+  if (signature_.grid) {
+    grid_.emplace(signature_);
+    multiprocessors_ = device.properties().multiprocessors;
+  }
   for (const Parameter& p : signature_.parameters) {
     offsets_.push_back(bytes_);
     field_offsets_.push_back(p.field_offsets());
@@ -130,7 +134,8 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
     refuse(i, e.what());
   }
   const auto& cluster = signature_.cluster;
-  const Launch launch = {.grid = options.grid,
+  const bool by_rule = grid_ && options.grid.x == 0 && options.grid.y == 0 && options.grid.z == 0;
+  const Launch launch = {.grid = by_rule ? grid(arguments) : options.grid,
                          .block = {signature_.threads, 1, 1},
                          .cluster = {cluster[0], cluster[1], cluster[2]},
                          .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
@@ -197,6 +202,26 @@ TensorMap LoadedKernel::encode(size_t i, const Argument& tensor) const {
                             fmt::join(map.shape, ", "), ptxbuilder::name(tensor.dtype),
                             fmt::join(map.strides, ", "), extent, tensor.memory.bytes));
   return device_->encode_in_scope(map);
+}
+
+// The arguments have the parameters' types.
+Dim3 LoadedKernel::grid(std::span<const Argument> arguments) const {
+  struct Values final : RuleValues {
+    std::span<const Argument> arguments;
+    int64_t all;
+
+    Values(std::span<const Argument> a, int64_t m) : arguments(a), all(m) {}
+    uint64_t bits(size_t parameter) const override { return arguments[parameter].bits; }
+    uint64_t extent(size_t parameter, size_t d) const override { return arguments[parameter].shape[d]; }
+    int64_t multiprocessors() const override { return all; }
+  };
+  try {
+    const AuthorsCode no_line;  // the message below ends with it
+    const auto [x, y, z] = grid_->value(Values(arguments, multiprocessors_));
+    return {x, y, z};
+  } catch (const Error& e) {
+    throw Error(fmt::format("launch of '{}': {}", signature_.kernel, e.what()));
+  }
 }
 
 void LoadedKernel::refuse(size_t i, const std::string& what) const {

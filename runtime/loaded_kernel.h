@@ -3,10 +3,12 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ptxbuilder/launch_rule.h"
 #include "runtime/argument.h"
 #include "runtime/device.h"
 
@@ -14,7 +16,7 @@ namespace ptxbuilder::runtime {
 
 // What a launch may choose; block, cluster and shared memory are the kernel's own.
 struct LaunchOptions {
-  Dim3 grid = {0, 0, 0};  // CTAs; required: a launch without a grid is refused
+  Dim3 grid = {0, 0, 0};  // CTAs; unless said, by the kernel's rule (Kernel::grid)
   bool programmatic_dependent_launch = false;
   Stream stream = {};  // the device's own unless said
 };
@@ -39,8 +41,8 @@ class LoadedKernel {
 
   // Queues one launch, for which tensor maps are encoded. Throws Error that names the parameter when the
   // arguments do not match the parameters in number, kind, type, rank or (if given) name, and when a tensor
-  // breaks a rule of its tensor map or leaves its memory. Throws Error also when the grid is missing or is
-  // not a multiple of the cluster.
+  // breaks a rule of its tensor map or leaves its memory. Throws Error also when the grid is missing and the
+  // kernel has no rule for it, when the rule yields none, and when the grid is no multiple of the cluster.
   void launch(const LaunchOptions& options, std::span<const Argument> arguments, Where where = Where::here());
   void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments,
               Where where = Where::here()) {
@@ -53,6 +55,7 @@ class LoadedKernel {
   const void* value(size_t i, const Argument& argument, std::byte* bytes) const;
   void lay_out(size_t i, const Argument& structure, std::byte* bytes) const;
   TensorMap encode(size_t i, const Argument& tensor) const;
+  Dim3 grid(std::span<const Argument> arguments) const;
   [[noreturn]] void refuse(size_t i, const std::string& what) const;
 
   Device* device_;
@@ -62,6 +65,8 @@ class LoadedKernel {
   std::vector<size_t> offsets_;
   std::vector<std::vector<int>> field_offsets_;
   size_t bytes_ = 0;
+  std::optional<GridRule> grid_;
+  int multiprocessors_ = 0;  // of the device, where there is a rule
 };
 
 }  // namespace ptxbuilder::runtime

@@ -63,7 +63,6 @@ class OurGemm final : public Contender {
     problem_ = problem;
     sets_.assign(sets.begin(), sets.end());
     const kernels::GemmGrid grid = kernels::gemm_grid(tile, problem.m, problem.n, 1, multiprocessors());
-    grid_ = {grid.x, grid.y};
     const size_t bytes = kernels::gemm_workspace_bytes(tile, grid);
     workspace_ = bytes ? runtime::Buffer(gpu_.device(), bytes) : runtime::Buffer();
   }
@@ -79,7 +78,7 @@ class OurGemm final : public Contender {
         extent(problem_.n),
         extent(problem_.k),
         tile_.stream_k ? runtime::pointer(workspace_, DType::f32) : runtime::Argument{}};
-    kernel_->launch({.grid = grid_, .programmatic_dependent_launch = overlaps_ && tile_.overlaps},
+    kernel_->launch({.programmatic_dependent_launch = overlaps_ && tile_.overlaps},
                     std::span(arguments).first(tile_.stream_k ? 7 : 6));
   }
 
@@ -105,7 +104,6 @@ class OurGemm final : public Contender {
   std::unique_ptr<runtime::LoadedKernel> kernel_;
   runtime::Buffer workspace_;
   GemmProblem problem_;
-  runtime::Dim3 grid_;
   std::vector<BufferSet> sets_;
 };
 
@@ -146,9 +144,8 @@ class Step final : public Contender {
 
   void launch(size_t set) override {
     const BufferSet& s = sets_.at(set);
-    const kernels::StepLaunch step =
-        kernels::step_launch(fields_, tensor_a(problem_, s), tensor_b(problem_, s), tensor_d(problem_, s));
-    kernel_->launch({.grid = step.grid}, step.arguments);
+    kernel_->launch({}, kernels::step_arguments(fields_, tensor_a(problem_, s), tensor_b(problem_, s),
+                                                tensor_d(problem_, s)));
   }
 
   std::string configuration() const override {

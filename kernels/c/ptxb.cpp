@@ -416,7 +416,6 @@ int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument
                 void* stream) {
   return status_of([&] {
     ptxb_kernel& k = given(kernel, "the kernel");
-    given(grid, "the grid");
     const Signature& signature = k.kernel.signature();
     if (count != signature.parameters.size())
       throw Error(fmt::format("kernel '{}' takes {} arguments, {} are given", signature.kernel,
@@ -425,7 +424,8 @@ int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument
     runtime::ArgumentList all(count);
     for (size_t i = 0; i < count; ++i)
       all.add([&] { return argument_of(signature.parameters[i], arguments[i], *k.opened); });
-    k.kernel.launch({.grid = {grid[0], grid[1], grid[2]}, .stream = stream_of(stream)}, all, Where{});
+    const runtime::Dim3 ctas = grid ? runtime::Dim3{grid[0], grid[1], grid[2]} : runtime::Dim3{0, 0, 0};
+    k.kernel.launch({.grid = ctas, .stream = stream_of(stream)}, all, Where{});
   });
 }
 

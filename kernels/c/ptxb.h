@@ -175,7 +175,8 @@ static inline ptxb_argument ptxb_of_float(float value) {
   return argument;
 }
 
-/* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. */
+/* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. `grid`
+ * is CTAs along x, y and z; NULL for what the sidecar's rule says. */
 PTXB_API int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments,
                          size_t count, void* stream);
 

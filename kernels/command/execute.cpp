@@ -33,7 +33,7 @@ void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
 Built build(const Family& family, const Fields& fields, const ExecuteOptions& options, bool for_gpu) {
   Built built;
   auto start = Clock::now();
-  Kernel kernel = family.build(fields);
+  Kernel kernel = command::build(family, fields);
   built.build_milliseconds = milliseconds_since(start);
   built.waivers = kernel.builder().waivers();
 

@@ -46,12 +46,34 @@ bool Fields::has(const std::string& name) const {
   return std::any_of(fields_.begin(), fields_.end(), [&](const Field& f) { return f.name == name; });
 }
 
-int64_t Fields::operator[](const std::string& name) const { return find(name)->value; }
+int64_t Fields::operator[](const std::string& name) const {
+  used_.insert(name);
+  return find(name)->value;
+}
+
+std::string Fields::word(const std::string& name) const {
+  used_.insert(name);
+  return find(name)->text();
+}
+
+std::vector<Field> Fields::used() const {
+  std::vector<Field> used;
+  std::copy_if(fields_.begin(), fields_.end(), std::back_inserter(used),
+               [&](const Field& f) { return used_.contains(f.name); });
+  return used;
+}
 
 std::string Fields::text() const {
   std::string text;
   for (const Field& f : fields_) text += fmt::format("{}{}={}", text.empty() ? "" : " ", f.name, f.text());
   return text;
+}
+
+Kernel build(const Family& family, const Fields& fields) {
+  const Fields asked(fields.all());  // nobody has asked for any yet
+  Kernel kernel = family.build(asked);
+  for (const Field& f : asked.used()) kernel.configure(f.name, f.text());
+  return kernel;
 }
 
 const std::vector<Family>& families() { return registry(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,14 +34,17 @@ class Fields {
   bool has(const std::string& name) const;
   // The same as an int; for what is small by its nature.
   int small(const std::string& name) const { return static_cast<int>((*this)[name]); }
-  std::string word(const std::string& name) const { return find(name)->text(); }
+  std::string word(const std::string& name) const;
 
   const std::vector<Field>& all() const { return fields_; }
+  // Those that somebody has asked for: after a kernel was built, what it depends on.
+  std::vector<Field> used() const;
   std::string text() const;  // "m=4096 n=4096"
 
  private:
   const Field* find(const std::string& name) const;
   std::vector<Field> fields_;
+  mutable std::set<std::string> used_;
 };
 
 class Run;
@@ -53,6 +57,9 @@ struct Family {
   // Makes the inputs, launches, and says what is right: see run.h.
   std::function<void(const Fields&, Run&)> run;
 };
+
+// The family's kernel, with the fields that it depends on as its configuration.
+Kernel build(const Family& family, const Fields& fields);
 
 // Every family, by name.
 const std::vector<Family>& families();

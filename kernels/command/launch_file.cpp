@@ -18,8 +18,8 @@ const char* const launch_file_help =
     R"(FILE.json, in which lists of extents run from the innermost dimension outwards and // begins a comment:
   "entry": the kernel, where there are several         "dynamic_shared_bytes": of the launch
   "grid", "block", "cluster": a number or a list of up to 3
-      What is missing is taken from the sidecar beside the PTX, else block and cluster from what the PTX requires;
-      dynamic_shared_bytes is 0 then.
+      What is missing is taken from the sidecar beside the PTX (the grid from its rule), else block and cluster
+      from what the PTX requires; dynamic_shared_bytes is 0 then.
   "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
       "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
       for all, a list of numbers, or {"file": "raw bytes"}
@@ -186,7 +186,7 @@ class Reader {
     root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "buffers", "parameters",
                    "outputs", "shared"});
     if (auto node = root_.find("entry")) launch_.entry = node->text();
-    launch_.grid = extents(root_.at("grid"), hopper::grid_x);
+    if (auto node = root_.find("grid")) launch_.grid = extents(*node, hopper::grid_x);
     if (auto node = root_.find("block")) launch_.block = extents(*node, hopper::cta_threads);
     if (auto node = root_.find("cluster")) launch_.cluster = extents(*node, hopper::largest_cluster);
     if (auto node = root_.find("dynamic_shared_bytes"))

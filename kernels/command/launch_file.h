@@ -60,9 +60,9 @@ struct LaunchOutput {
 };
 
 struct LaunchFile {
-  std::string name;   // of the file
-  std::string entry;  // "" for the only one
-  runtime::Dim3 grid = {0, 0, 0};
+  std::string name;                              // of the file
+  std::string entry;                             // "" for the only one
+  std::optional<runtime::Dim3> grid;             // else what a sidecar's rule says
   std::optional<runtime::Dim3> block, cluster;   // else what a sidecar says, or the PTX requires
   std::optional<uint32_t> dynamic_shared_bytes;  // else what a sidecar says, or 0
   std::vector<LaunchBuffer> buffers;

@@ -125,8 +125,8 @@ Tensor Run::output(DType dtype, std::vector<uint64_t> shape) {
   return t;
 }
 
-void Run::launch(const runtime::LaunchOptions& options, std::vector<runtime::Argument> arguments) {
-  queue_ = [this, options, arguments = std::move(arguments)] { kernel_.launch(options, arguments); };
+void Run::launch(std::vector<runtime::Argument> arguments) {
+  queue_ = [this, arguments = std::move(arguments)] { kernel_.launch({}, arguments); };
 }
 
 void Run::check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,

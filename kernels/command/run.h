@@ -99,8 +99,8 @@ class Run {
   Tensor normal(DType dtype, std::vector<uint64_t> shape);
   Tensor output(DType dtype, std::vector<uint64_t> shape);
 
-  // What is launched, for checking and for measuring.
-  void launch(const runtime::LaunchOptions& options, std::vector<runtime::Argument> arguments);
+  // What is launched, on the grid of the kernel's rule, for checking and for measuring.
+  void launch(std::vector<runtime::Argument> arguments);
 
   // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`
   // operations: all elements where that takes seconds, else a random sample. It is called once for each, and

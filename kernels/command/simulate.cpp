@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kernels/command/elements.h"
+#include "ptxbuilder/launch_rule.h"
 #include "runtime/buffer.h"
 #include "runtime/emulator/entry.h"
 
@@ -57,9 +58,57 @@ LaunchFile completed(LaunchFile file, const std::optional<Signature>& sidecar) {
   return file;
 }
 
+// What the arguments of a file are to the rules of a sidecar.
+class FileValues final : public RuleValues {
+ public:
+  FileValues(const LaunchFile& file, const Signature& sidecar, int multiprocessors)
+      : file_(file), multiprocessors_(multiprocessors) {
+    const size_t given = file.parameters.size(), wanted = sidecar.parameters.size();
+    if (given != wanted)
+      refuse(file, fmt::format("parameters: {} are given, the sidecar has {}", given, wanted));
+  }
+
+  uint64_t bits(size_t parameter) const override {
+    const LaunchParameter& p = of_kind(parameter, LaunchParameter::Kind::scalar, "a scalar");
+    uint64_t bits = 0;
+    std::memcpy(&bits, p.value.data(), std::min(sizeof bits, p.value.size()));
+    return bits;
+  }
+  uint64_t extent(size_t parameter, size_t dimension) const override {
+    const LaunchParameter& p = of_kind(parameter, LaunchParameter::Kind::tensor_map, "a tensor map");
+    if (dimension >= p.map.shape.size())
+      refuse(file_, fmt::format("{}: it has {} dimensions, and the rule of the grid names dimension {}",
+                                p.path, p.map.shape.size(), dimension));
+    return p.map.shape[dimension];
+  }
+  int64_t multiprocessors() const override { return multiprocessors_; }
+
+ private:
+  const LaunchParameter& of_kind(size_t parameter, LaunchParameter::Kind kind, const char* what) const {
+    const LaunchParameter& p = file_.parameters[parameter];
+    if (p.kind != kind) refuse(file_, fmt::format("{}: the rule of the grid takes {} here", p.path, what));
+    return p;
+  }
+
+  const LaunchFile& file_;
+  int multiprocessors_;
+};
+
+Dim3 grid_of(const LaunchFile& file, const std::optional<Signature>& sidecar, int multiprocessors) {
+  if (file.grid) return *file.grid;
+  if (!sidecar || !sidecar->grid)
+    refuse(file, "grid: it is missing, and there is no sidecar with a rule that would say it");
+  try {
+    const auto [x, y, z] = GridRule(*sidecar).value(FileValues(file, *sidecar, multiprocessors));
+    return {x, y, z};
+  } catch (const Error& e) {
+    if (std::string_view(e.what()).starts_with(file.name)) throw;
+    refuse(file, e.what());
+  }
+}
+
 runtime::Launch launch_of(const LaunchFile& file, const Entry& entry) {
   runtime::Launch launch;
-  launch.grid = file.grid;
   if (!file.block && !entry.block)
     refuse(file, "block: it is missing, and the PTX has neither .reqntid nor a sidecar that would say it");
   launch.block = agreed(file, "block", file.block, entry.block);
@@ -147,10 +196,12 @@ class Bench {
  public:
   Bench(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options)
       : entry_(of_ptx(options, [&] { return chosen_entry(ptx, file); })),
-        file_(completed(file, options.sidecar ? options.sidecar(entry_.name) : std::nullopt)),
+        sidecar_(options.sidecar ? options.sidecar(entry_.name) : std::nullopt),
+        file_(completed(file, sidecar_)),
         launch_(launch_of(file_, entry_)),
         device_(runtime::open_emulator(options.emulator)) {
     check_parameters(file_, entry_);
+    launch_.grid = grid_of(file_, sidecar_, device_->properties().multiprocessors);
     Signature signature;
     signature.kernel = entry_.name;
     signature.threads = launch_.block.x * launch_.block.y * launch_.block.z;
@@ -212,6 +263,7 @@ class Bench {
   }
 
   Entry entry_;
+  std::optional<Signature> sidecar_;
   LaunchFile file_;
   runtime::Launch launch_;
   std::unique_ptr<runtime::Emulator> device_;

@@ -15,6 +15,10 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
             static_cast<uint32_t>(t.cluster_n));
   const GemmParameters p(k, o, t, where);
+  const GemmGridRule grid = gemm_grid_rule(t, o.batched);
+  k.grid(grid.x, grid.y);
+  k.configure("tile", text(t));
+  if (t.overlaps) k.overlaps();
   TensorMap A = p.get<TensorMap>("A"), B = p.get<TensorMap>("B"), D = p.get<TensorMap>("D");
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;

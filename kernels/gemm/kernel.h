@@ -8,7 +8,7 @@ namespace ptxbuilder::kernels {
 
 // Parameters, in order: tensor maps A, B and D (2-D, 3-D with batches; innermost dimension first); u32 M, N,
 // K; then, where the operation has them, f32 alpha, f32 beta, C (pointer) and u32 ldc (elements), bias
-// (pointer). With batches u32 batches at the end, and C's batches lie M ldc apart. The grid is gemm_grid's
+// (pointer). With batches u32 batches at the end, and C's batches lie M ldc apart. It states gemm_grid_rule()
 // (scheduler.h). Throws Error as checked() does.
 Kernel gemm(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 

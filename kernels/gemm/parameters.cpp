@@ -1,28 +1,42 @@
 #include "kernels/gemm/parameters.h"
 
+#include <fmt/format.h>
+
+#include "kernels/gemm/scheduler.h"
+
 namespace ptxbuilder::kernels {
 
 GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile& t, Where where) {
   std::vector<Parameter> all;
-  auto add = [&](const char* name, Parameter::Kind kind, DType type) {
+  auto add = [&](const char* name, Parameter::Kind kind, DType type, std::string meaning) {
     index_[name] = all.size();
     Parameter one;
     one.name = name;
     one.kind = kind;
     one.dtype = type;
+    one.meaning = std::move(meaning);
     all.push_back(std::move(one));
   };
-  for (const char* name : {"A", "B", "D"}) add(name, Parameter::Kind::tensor_map, DType::u32);
-  for (const char* name : {"M", "N", "K"}) add(name, Parameter::Kind::scalar, DType::u32);
-  if (o.alpha) add("alpha", Parameter::Kind::scalar, DType::f32);
+  using enum Parameter::Kind;
+  add("A", tensor_map, DType::u32, o.a_k_major ? "M rows of K" : "K rows of M");
+  add("B", tensor_map, DType::u32, o.b_k_major ? "N rows of K" : "K rows of N");
+  add("D", tensor_map, DType::u32, "the result: M rows of N");
+  add("M", scalar, DType::u32, "rows of D");
+  add("N", scalar, DType::u32, "columns of D");
+  add("K", scalar, DType::u32, "depth of the product");
+  if (o.alpha) add("alpha", scalar, DType::f32, "a factor of the product");
   if (o.beta) {
-    add("beta", Parameter::Kind::scalar, DType::f32);
-    add("C", Parameter::Kind::pointer, o.d);
-    add("ldc", Parameter::Kind::scalar, DType::u32);
+    add("beta", scalar, DType::f32, "a factor of C");
+    add("C", pointer, o.d, "what is added: M rows of N, for each batch");
+    add("ldc", scalar, DType::u32, "elements from a row of C to the next");
   }
-  if (o.bias) add("bias", Parameter::Kind::pointer, o.d);
-  if (o.batched) add("batches", Parameter::Kind::scalar, DType::u32);
-  if (t.stream_k) add("workspace", Parameter::Kind::pointer, DType::f32);
+  if (o.bias) add("bias", pointer, o.d, "added to each row: N elements");
+  if (o.batched) add("batches", scalar, DType::u32, "products");
+  if (t.stream_k)
+    add("workspace", pointer, DType::f32,
+        fmt::format(
+            "{} B, which may hold anything, for sums on their way from CTA to CTA; of this launch alone",
+            gemm_workspace_bytes(checked(o, t), {kStreamCtas, 1})));
   values_ = k.builder().declare_parameters(std::move(all), where);
 }
 

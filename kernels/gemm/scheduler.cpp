@@ -1,28 +1,80 @@
 #include "kernels/gemm/scheduler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 
 #include "ptxbuilder/product/stream_sum.h"
 
 namespace ptxbuilder::kernels {
 
+namespace {
+
+int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t least(int64_t a, int64_t b) { return std::min(a, b); }
+int64_t greatest(int64_t a, int64_t b) { return std::max(a, b); }
+
+// A number of a launch as a rule: a product or a quotient, a call, a name or a number.
+struct RuleText {
+  std::string text;
+
+  explicit RuleText(std::string rule) : text(std::move(rule)) {}
+  explicit RuleText(int64_t number) : text(std::to_string(number)) {}
+};
+RuleText operator*(const RuleText& a, const RuleText& b) {
+  return b.text == "1" ? a : a.text == "1" ? b : RuleText(fmt::format("{} * {}", a.text, b.text));
+}
+RuleText operator/(const RuleText& a, const RuleText& b) {
+  return RuleText(fmt::format("{} / {}", a.text, b.text));
+}
+RuleText quotient_up(const RuleText& a, const RuleText& b) {
+  return b.text == "1" ? a : RuleText(fmt::format("ceil_div({}, {})", a.text, b.text));
+}
+RuleText least(const RuleText& a, const RuleText& b) {
+  return RuleText(fmt::format("min({}, {})", a.text, b.text));
+}
+RuleText greatest(const RuleText& a, const RuleText& b) {
+  return RuleText(fmt::format("max({}, {})", a.text, b.text));
+}
+
+template <class Number>
+Number clusters_at_once(int ctas, const Number& multiprocessors) {
+  constexpr int64_t kMeasured[] = {hopper::multiprocessors, 66, 39, 30, 22, 17, 15, 15};
+  return greatest(Number(int64_t{1}),
+                  Number(kMeasured[ctas - 1]) * multiprocessors / Number(int64_t{hopper::multiprocessors}));
+}
+
+// Over numbers, or over the text of rules.
+template <class Number>
+std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& n, const Number& batches,
+                              const Number& multiprocessors) {
+  auto number = [](int64_t value) { return Number(value); };
+  const Number x = quotient_up(quotient_up(t.swapped ? n : m, number(t.bm)), number(t.cluster_m)) * batches;
+  const Number y = quotient_up(quotient_up(t.swapped ? m : n, number(t.bn)), number(t.cluster_n));
+  if (t.split_k > 1) return {x * y * number(t.split_k), number(1)};
+  if (t.stream_k)
+    return {least(x * y * number(kStreamShares), least(multiprocessors, number(kStreamCtas))), number(1)};
+  const Number clusters =
+      least(x * y, clusters_at_once(t.cluster_m * t.cluster_n, multiprocessors) * number(t.ctas_per_sm));
+  return {clusters * number(t.cluster_m), number(t.cluster_n)};
+}
+
+}  // namespace
+
 int active_clusters(int ctas, int multiprocessors) {
-  constexpr int kMeasured[] = {hopper::multiprocessors, 66, 39, 30, 22, 17, 15, 15};
-  return std::max(1, kMeasured[ctas - 1] * multiprocessors / hopper::multiprocessors);
+  return static_cast<int>(clusters_at_once(ctas, int64_t{multiprocessors}));
 }
 
 GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors) {
-  auto tiles = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
-  const int64_t x = tiles(tiles(t.swapped ? n : m, t.bm), t.cluster_m) * batches;
-  const int64_t y = tiles(tiles(t.swapped ? m : n, t.bn), t.cluster_n);
-  if (t.split_k > 1) return {static_cast<uint32_t>(x * y * t.split_k), 1};
-  if (t.stream_k)
-    return {static_cast<uint32_t>(
-                std::min<int64_t>(x * y * kStreamShares, std::min(multiprocessors, kStreamCtas))),
-            1};
-  const int64_t clusters =
-      std::min<int64_t>(x * y, active_clusters(t.cluster_m * t.cluster_n, multiprocessors) * t.ctas_per_sm);
-  return {static_cast<uint32_t>(clusters * t.cluster_m), static_cast<uint32_t>(t.cluster_n)};
+  const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors});
+  return {static_cast<uint32_t>(x), static_cast<uint32_t>(y)};
+}
+
+GemmGridRule gemm_grid_rule(const GemmTile& t, bool batched, const std::string& multiprocessors) {
+  const auto [x, y] = grid_of(t, RuleText("M"), RuleText("N"), RuleText(batched ? "batches" : "1"),
+                              RuleText(multiprocessors));
+  return {x.text, y.text};
 }
 
 size_t gemm_workspace_bytes(const GemmTile& t, const GemmGrid& grid) {

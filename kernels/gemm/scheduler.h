@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "kernels/gemm/config.h"
 #include "ptxbuilder/isa/hopper.h"
@@ -23,6 +24,13 @@ struct GemmGrid {
   uint32_t x, y;
 };
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors);
+
+// The same as rules over the parameters of gemm() (Kernel::grid). `multiprocessors` is a rule too.
+struct GemmGridRule {
+  std::string x, y;
+};
+GemmGridRule gemm_grid_rule(const GemmTile& tile, bool batched,
+                            const std::string& multiprocessors = "multiprocessors");
 
 // Bytes of the kernel's parameter "workspace", which with stream-K is where CTAs leave sums for each other; 0
 // without. They may hold anything. Launches that overlap need one each.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/launch_rule.h"
 
 namespace ptxbuilder {
 namespace {
@@ -55,6 +56,14 @@ void check_tensor_maps(Builder& builder) {
       throw Error(builder.parameters_where(),
                   fmt::format("{}: no copy uses the tensor map '{}', so its box is not known",
                               builder.signature().kernel, p.name));
+}
+
+// The rules of the grid, which name parameters, against these.
+void check_grid(Builder& builder) {
+  if (!builder.signature().grid) return;
+  const AuthorsCode finish_is_not_to_blame;
+  const CallersLine line(TileContext::of(builder).grid_where);
+  const GridRule check(builder.signature());
 }
 
 }  // namespace
@@ -160,6 +169,7 @@ void Kernel::begin(Where where) {
   builder_.on_finish([] {
     Builder& builder = Builder::current();
     check_tensor_maps(builder);
+    check_grid(builder);
     finish_roles(builder);
   });
 }
@@ -219,6 +229,49 @@ void Kernel::cluster(uint32_t x, uint32_t y, uint32_t z, Where where) {
     throw Error(fmt::format("cluster: {} x {} x {} CTAs; a cluster has 1 to {}", x, y, z, kMost));
   builder_.require(78, isa::Sm::sm_90, "cluster");
   builder_.signature().cluster = {x, y, z};
+}
+
+void Kernel::grid(std::string x, std::string y, std::string z, Where where) {
+  AtLine line(where);
+  builder_.check_current();
+  builder_.check_is_kernel("grid");
+  TileContext::of(builder_).grid_where = where;
+  builder_.signature().grid = {std::move(x), std::move(y), std::move(z)};
+}
+
+void Kernel::describe(const std::vector<std::pair<std::string, std::string>>& meanings, Where where) {
+  AtLine line(where);
+  builder_.check_current();
+  std::vector<Parameter>& parameters = builder_.signature().parameters;
+  for (const auto& [name, meaning] : meanings) {
+    const auto parameter = std::find_if(parameters.begin(), parameters.end(),
+                                        [&](const Parameter& p) { return p.name == name; });
+    if (parameter == parameters.end()) {
+      std::string names;
+      for (const Parameter& p : parameters) names += (names.empty() ? "" : ", ") + p.name;
+      throw Error(fmt::format("describe: no parameter is named '{}'; the parameters are {}", name, names));
+    }
+    parameter->meaning = meaning;
+  }
+}
+
+void Kernel::configure(std::string name, std::string value, Where where) {
+  AtLine line(where);
+  builder_.check_current();
+  auto& all = builder_.signature().configuration;
+  const auto known =
+      std::find_if(all.begin(), all.end(), [&](const auto& choice) { return choice.first == name; });
+  if (known == all.end())
+    all.emplace_back(std::move(name), std::move(value));
+  else
+    known->second = std::move(value);
+}
+
+void Kernel::overlaps(Where where) {
+  AtLine line(where);
+  builder_.check_current();
+  builder_.check_is_kernel("overlaps");
+  builder_.signature().overlaps = true;
 }
 
 void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, Where where) {

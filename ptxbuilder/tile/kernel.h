@@ -213,6 +213,26 @@ class Kernel {
   // it. Needs sm_90 or later.
   void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1, Where where = Where::here());
 
+  // States how many CTAs a launch has along x, y and z, as rules over the kernel's integer parameters and the
+  // extents of its tensors (launch_rule.h), for launches that do not say a grid and for the sidecar. The last
+  // call counts. finish() throws Error where a rule is none, or names what the kernel does not have.
+  //   k.grid("ceil_div(count, 128)");
+  void grid(std::string x, std::string y = "1", std::string z = "1", Where where = Where::here());
+
+  // One line of meaning for parameters, by name, for who reads the sidecar. Throws Error for a name that no
+  // parameter has.
+  //   k.describe({{"x", "elements to add"}, {"count", "how many"}});
+  void describe(const std::vector<std::pair<std::string, std::string>>& meanings,
+                Where where = Where::here());
+
+  // What the kernel is generated with, as name and value, for who reads the sidecar; a name's last value
+  // counts.
+  void configure(std::string name, std::string value, Where where = Where::here());
+
+  // Promises that each thread waits by griddepcontrol_wait() before it first reads or writes memory, so that
+  // the kernel may be launched before the launch ahead of it has finished.
+  void overlaps(Where where = Where::here());
+
   // Allocates `stages` tiles of `shape` elements of T in shared memory. The rows of a swizzled tile are cut
   // into panels as wide as the swizzle's span. Throws Error when a row is not a multiple of 16 bytes or of
   // the span, and when shared memory is used up. The emulator's reports call the tile `name`, or
@@ -325,6 +345,8 @@ struct TileContext {
   std::map<size_t, OobFill> fills;  // what loads by a tensor map, by number, find outside of it
   std::map<const llvm::Value*, LoadedWord> loaded_words;  // registers, and the copies that loaded them
   bool cluster_is_used = false;                           // barriers and roles depend on its size
+
+  Where grid_where;  // the line that stated it
 
   static TileContext& of(Builder& builder);
 };

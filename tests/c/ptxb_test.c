@@ -185,6 +185,7 @@ static void check_kernels(void) {
   CHECK(memcmp(got, wanted, sizeof got) == 0);
 
   REFUSED(ptxb_launch(kernel, no_grid, arguments, 3, PTXB_OWN_STREAM), "the grid is missing");
+  REFUSED(ptxb_launch(kernel, NULL, arguments, 3, PTXB_OWN_STREAM), "the grid is missing");
   REFUSED(ptxb_launch(kernel, grid, arguments, 2, PTXB_OWN_STREAM),
           "kernel 'saxpy' takes 3 arguments, 2 are given");
   arguments[2].name = "b";

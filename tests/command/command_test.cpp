@@ -44,6 +44,39 @@ TEST_CASE("help is everywhere") {
   }
 }
 
+TEST_CASE("a sidecar says how its kernel is launched, and ptxb sim launches it so") {
+  const Folder folder;
+  REQUIRE(run("ptxb emit saxpy --threads 64 --assembler none -o " + folder.str()).code == 0);
+  std::ifstream file(folder.str("saxpy.json"));
+  const auto sidecar = nlohmann::json::parse(file);
+  CHECK(sidecar["grid"] == nlohmann::json({"ceil_div(count, 64)", "1", "1"}));
+  CHECK(sidecar["configuration"] == nlohmann::json({{"threads", "64"}}));  // m and n are the run's
+  CHECK(sidecar["parameters"][3]["meaning"] == "elements of x and of y");
+  CHECK_FALSE(sidecar.contains("overlaps"));
+  std::ofstream(folder.str("launch.json")) << R"({
+    "buffers": [{"name": "x", "dtype": "f32", "shape": [100], "init": "iota"},
+                {"name": "y", "dtype": "f32", "shape": [100]}],
+    "parameters": [{"pointer": "x"}, {"pointer": "y"}, {"scalar": "f32", "value": 1},
+                   {"scalar": "u32", "value": 100}],
+    "outputs": [{"buffer": "y", "equals": {"buffer": "x"}}]})";
+  const Ran ran = run("ptxb sim " + folder.str("saxpy.ptx") + " --launch " + folder.str("launch.json"));
+  CHECK(ran.code == 0);
+  CHECK(contains(ran, "100"));
+
+  REQUIRE(run("ptxb emit gemm --assembler none --bm 64 --consumers 1 --sms 7 -o " + folder.str()).code == 0);
+  for (const auto& entry : fs::directory_iterator(folder.path)) {
+    if (entry.path().extension() != ".json" || !entry.path().stem().string().starts_with("gemm_")) continue;
+    std::ifstream gemm(entry.path());
+    const auto of_gemm = nlohmann::json::parse(gemm);
+    CHECK("gemm_" + std::string(of_gemm["configuration"]["tile"]) == entry.path().stem());
+    CHECK(of_gemm["configuration"]["b_major"] == "k");
+    CHECK(of_gemm["grid"][0] == "min(ceil_div(M, 64) * ceil_div(N, 256), max(1, 132 * 7 / 132))");
+    CHECK(of_gemm["overlaps"] == true);
+    return;
+  }
+  FAIL("gemm has no sidecar");
+}
+
 TEST_CASE("wrong words are refused with the legal ones") {
   Ran kernel = run("ptxb run gem");
   CHECK(kernel.code == 2);

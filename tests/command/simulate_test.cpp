@@ -94,7 +94,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
   const Case cases[] = {
       {"\"grid\": 1", "\"grid\": 1, \"gird\": 2",
        "launch.json: \"gird\" is no member; there are entry, grid"},
-      {"\"grid\": 1, ", "", "launch.json: the member \"grid\" is missing"},
+      {"\"grid\": 1, ", "", "launch.json: grid: it is missing, and there is no sidecar"},
       {"\"grid\": 1", "\"grid\": 0", "launch.json: grid: 0 is less than 1"},
       {"\"grid\": 1", "\"grid\": -1", "launch.json: grid: -1 is less than 1"},
       {"\"grid\": 1", "\"grid\": [1, 1.5]", "launch.json: grid[1]: expected a whole number, found 1.5"},
@@ -312,6 +312,36 @@ ret;
   options.sidecar = [](const std::string&) { return std::nullopt; };
   CHECK_ERROR(ran(""), "l.json: block: it is missing");
   CHECK(ran(R"(, "block": 32)") == "32 0 1");
+}
+
+TEST_CASE("the grid comes from the sidecar's rule where the file says none") {
+  const char* ptx =
+      ".version 8.0\n.target sm_90a\n.address_size 64\n"
+      ".visible .entry k(.param .u32 n, .param .align 64 .b8 a[128]) { ret; }";
+  SimulateOptions options;
+  Signature signature;
+  signature.threads = 32;
+  signature.parameters = {{.name = "n"}, {.name = "a", .kind = Parameter::Kind::tensor_map}};
+  signature.parameters[1].tensor_map.box = {8, 8};
+  signature.grid = {"ceil_div(n, 100)", "extent(a, 1)", "1"};
+  options.sidecar = [&](const std::string&) { return signature; };
+  auto ran = [&](int n, const char* grid = "") {
+    const std::string file = fmt::format(
+        R"({{{} "buffers": [{{"name": "a", "dtype": "f32", "shape": [16, 8]}}], "parameters": [
+            {{"scalar": "u32", "value": {}}}, {{"tensor_map": "a", "box": [8, 8]}}]}})",
+        grid, n);
+    return simulate(ptx, launch_from_json(file, "l.json"), options).statistics.ctas;
+  };
+  CHECK(ran(201) == 3 * 8);
+  CHECK(ran(201, "\"grid\": 5,") == 5);
+  CHECK_ERROR(ran(0), "l.json: grid.x = 'ceil_div(n, 100)': it is 0");
+  signature.grid = {"multiprocessors", "1", "1"};
+  CHECK(ran(1) == 132);
+  std::swap(signature.parameters[0], signature.parameters[1]);
+  signature.grid = {"n", "1", "1"};
+  CHECK_ERROR(ran(1), "l.json: parameters[1]: the rule of the grid takes a scalar here");
+  signature.grid = std::nullopt;
+  CHECK_ERROR(ran(1), "l.json: grid: it is missing, and there is no sidecar with a rule that would say it");
 }
 
 TEST_CASE("what the PTX requires of block and cluster is taken from there, and not contradicted") {

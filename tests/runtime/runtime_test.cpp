@@ -483,6 +483,27 @@ TEST_CASE("a buffer may outlive its device: it frees nothing then, and using it 
   CHECK(other.alive() == 1);
 }
 
+TEST_CASE("a launch without a grid goes by the kernel's rule") {
+  Example e;
+  Signature s = example();
+  s.grid = {"2 * ceil_div(n, 3)", "extent(a, 1) / 48", "multiprocessors"};
+  LoadedKernel kernel(e.device, "image", s);
+  kernel.launch({}, e.arguments);  // n = 7, a is 128 x 96, and the device has one multiprocessor
+  CHECK(e.device.last.grid.x == 6);
+  CHECK(e.device.last.grid.y == 2);
+  CHECK(e.device.last.grid.z == 1);
+  kernel.launch({.grid = {2, 1, 1}}, e.arguments);  // who says it is right
+  CHECK(e.device.last.grid.x == 2);
+  e.arguments[2] = scalar(0u);
+  CHECK_ERROR(kernel.launch({}, e.arguments),
+              "launch of 'scale': grid.x = '2 * ceil_div(n, 3)': it is 0, and a launch has at least 1 CTA "
+              "along each dimension, with n = 0");
+  CHECK_ERROR(e.kernel.launch({}, e.arguments), "or let the kernel state its rule, as in k.grid(");
+  s.grid->at(0) = "m";
+  CHECK_ERROR(LoadedKernel(e.device, "image", s),
+              "the sidecar of kernel 'scale': grid.x = 'm', column 1: there is no 'm'");
+}
+
 TEST_CASE("sidecars round-trip") {
   Signature s = example();
   CHECK(signature_from_json(to_json(s), "scale.json") == s);
@@ -492,7 +513,13 @@ TEST_CASE("sidecars round-trip") {
   s.parameters[0].tensor_map.oob_fill = OobFill::nan;
   s.parameters[0].tensor_map.l2_promotion = L2Promotion::b256;
   CHECK(signature_from_json(to_json(s), "scale.json") == s);
+  s.grid = {"ceil_div(n, 256)", "extent(a, 1)", "1"};
+  s.parameters[2].meaning = "elements of \"out\"";
+  s.configuration = {{"tile", "128x256"}, {"a", "bf16"}};
+  s.overlaps = true;
+  CHECK(signature_from_json(to_json(s), "scale.json") == s);
   s = with_struct();
+  s.parameters[0].fields[1].meaning = "where";
   CHECK(signature_from_json(to_json(s), "scale.json") == s);
   CHECK(s.parameters[0].size_bytes() == 32);
 }
@@ -554,6 +581,12 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   check_broken("\"shared\": [", "\"shared\": 3, \"x\": [", "scale.json.shared: expected a list");
   check_broken("\"stages\": 3", "\"stages\": -3", "scale.json.shared[0].stages: expected an unsigned");
   CHECK(broken("\"shared\"", "\"shadowed\"") == "no error");  // a sidecar may have none
+  check_broken("\"shared\": [", "\"grid\": [\"n\"], \"shared\": [",
+               "scale.json.grid: expected 3 rules, found [\"n\"]");
+  check_broken("\"shared\": [", "\"configuration\": {\"bm\": 64}, \"shared\": [",
+               "scale.json.configuration.bm: the value 64 has the wrong type");
+  check_broken("\"shared\": [", "\"configuration\": 1, \"shared\": [",
+               "scale.json.configuration: expected an object");
 }
 
 TEST_CASE("signatures that no kernel can have are refused when it is loaded") {

@@ -83,6 +83,18 @@ void two_rings(const std::function<void(Consumer&, Consumer&)>& consume) {
   done(k);
 }
 
+// A kernel that says how it is launched.
+void launched(const std::function<void(Kernel&)>& say) {
+  Kernel k("k");
+  auto [A, n, x] = k.params<TensorMap, u32, f32>("A", "n", "x");
+  SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B);
+  Barriers loaded(k, {1});
+  sync_threads();
+  tma_load(tile[0].on(loaded[0]), A, 0, 0);
+  say(k);
+  done(k);
+}
+
 void take_one(Consumer& consumer) { consumer.release(consumer.wait()); }
 
 // A stage that the CTAs of a cluster share along axes.
@@ -114,6 +126,25 @@ void load_box(int rows, Where where, C... coordinates) {
 }
 
 }  // namespace
+
+TEST_CASE("misuse: what a kernel says of its launch") {
+  check_cases({
+      {"a grid over a parameter that there is not",
+       {"grid.y = 'ceil_div(m, 8)', column 10: there is no 'm'; the names are extent(A, 0 to 1), n, "
+        "multiprocessors"},
+       [](bool bad) {
+         launched([&](Kernel& k) { HERE k.grid("1", bad ? "ceil_div(m, 8)" : "ceil_div(n, 8)"); });
+       }},
+      {"a grid over an extent beyond the tensor's rank",
+       {"grid.x = 'extent(A, 2)', column 1: there is no 'extent(A, 2)'"},
+       [](bool bad) { launched([&](Kernel& k) { HERE k.grid(bad ? "extent(A, 2)" : "extent(A, 1)"); }); }},
+      {"the meaning of a parameter that there is not",
+       {"describe: no parameter is named 'm'; the parameters are A, n, x"},
+       [](bool bad) {
+         launched([&](Kernel& k) { HERE k.describe({{"A", "rows"}, {bad ? "m" : "n", "how many"}}); });
+       }},
+  });
+}
 
 TEST_CASE("tiles and shared memory") {
   check_cases({
