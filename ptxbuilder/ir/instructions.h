@@ -23,10 +23,17 @@
 
 namespace ptxbuilder {
 
+using isa::AcquireForm;
+using isa::AsyncCopyForm;
+using isa::BulkLoadForm;
 using isa::BulkReductionForm;
+using isa::BulkStoreForm;
 using isa::CopyReduction;
+using isa::Eviction;
 using isa::MatrixForm;
 using isa::MmaForm;
+using isa::Scope;
+using isa::Space;
 using isa::TensorLoadForm;
 using isa::TensorPrefetchForm;
 using isa::TensorReductionForm;
@@ -253,6 +260,10 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 PTXBUILDER_FAMILY(wgmma_mma_async, WgmmaForm)
 PTXBUILDER_FAMILY(wgmma_mma_async_bits, WgmmaBitsForm)
 PTXBUILDER_FAMILY(mma_sync, MmaForm)
+PTXBUILDER_FAMILY(createpolicy_evict, Eviction)
+PTXBUILDER_FAMILY(cp_async, AsyncCopyForm)
+PTXBUILDER_FAMILY(cp_async_bulk_load, BulkLoadForm)
+PTXBUILDER_FAMILY(cp_async_bulk_store, BulkStoreForm)
 PTXBUILDER_FAMILY(cp_async_bulk_tensor_load, TensorLoadForm)
 PTXBUILDER_FAMILY(cp_async_bulk_tensor_prefetch, TensorPrefetchForm)
 PTXBUILDER_FAMILY(cp_async_bulk_tensor_store, TensorStoreForm)
@@ -262,6 +273,13 @@ PTXBUILDER_FAMILY(ldmatrix, MatrixForm)
 PTXBUILDER_FAMILY(stmatrix, MatrixForm)
 PTXBUILDER_FAMILY(cvt_pack, DType)
 PTXBUILDER_FAMILY(cvt_pack_integer, DType)
+PTXBUILDER_FAMILY(cvt_f16x2_from, DType)
+PTXBUILDER_FAMILY(cvt_f16x2_to, DType)
+PTXBUILDER_FAMILY(ld_acquire, AcquireForm)
+PTXBUILDER_FAMILY(red_release_add, Scope)
+PTXBUILDER_FAMILY(atom_acquire_cas, Scope)
+PTXBUILDER_FAMILY(fence_acq_rel, Scope)
+PTXBUILDER_FAMILY(fence_proxy_async, Space)
 #undef PTXBUILDER_FAMILY
 
 // A row of the author's own, by the line that isa/rows.def has for each of the library's: declares its typed

@@ -24,6 +24,8 @@ class Table {
 #undef PTX_INTRINSIC
          })
       rows_.push_back(row);
+    add_copies();
+    add_synchronization();
     add_wgmma();
     add_mma();
     add_tensor_copies();
@@ -47,6 +49,8 @@ class Table {
 
   std::string_view keep(std::string_view text) { return texts_.emplace_back(text); }
 
+  void add_copies();
+  void add_synchronization();
   void add_wgmma();
   void add_mma();
   void add_tensor_copies();
@@ -62,6 +66,26 @@ class Table {
 const Table& table() {
   static const Table t;
   return t;
+}
+
+void Table::add_copies() {
+  for (Eviction eviction : {Eviction::normal, Eviction::first, Eviction::last})
+    add(createpolicy_evict_row(eviction));
+  for (int bytes : {4, 8, 16})
+    for (bool zfill : {false, true}) add(cp_async_row({bytes, zfill}));
+  for (bool multicast : {false, true})
+    for (bool cache_hint : {false, true}) add(cp_async_bulk_load_row({multicast, cache_hint}));
+  for (bool cache_hint : {false, true}) add(cp_async_bulk_store_row({cache_hint}));
+}
+
+void Table::add_synchronization() {
+  for (Scope scope : {Scope::gpu, Scope::sys}) {
+    for (DType type : {DType::u32, DType::u64}) add(ld_acquire_row({scope, type}));
+    add(red_release_add_row(scope));
+    add(atom_acquire_cas_row(scope));
+  }
+  for (Scope scope : {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys}) add(fence_acq_rel_row(scope));
+  for (Space space : {Space::all, Space::shared, Space::global}) add(fence_proxy_async_row(space));
 }
 
 void Table::add_wgmma() {
@@ -116,13 +140,19 @@ void Table::add_matrix_moves() {
 void Table::add_conversions() {
   for (DType to : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2}) add(cvt_pack_row(to));
   for (DType to : {DType::s8, DType::u8}) add(cvt_pack_integer_row(to));
+  for (DType fp8 : {DType::e4m3, DType::e5m2}) {
+    add(cvt_f16x2_from_row(fp8));
+    add(cvt_f16x2_to_row(fp8));
+  }
 }
+
+const Row& row_of(const MadeRow& row) { return *find(row.name.view()); }
 
 // The row of a form that exists by `rule`.
 const Row& row_of(bool exists, const MadeRow& row, Where where, std::string_view operation,
                   std::string_view rule) {
   if (!exists) throw Error(where, fmt::format("{}: {}; there is no {}", operation, rule, row.name.view()));
-  return *find(row.name.view());
+  return row_of(row);
 }
 
 template <class Form>
@@ -159,6 +189,16 @@ const Row& mma_sync(const MmaForm& f, Where where) {
                 fmt::format("k = {} must be {} or {}, and .satfinite is for s8 and u8", f.k,
                             16 / size_of(f.a), 32 / size_of(f.a)));
 }
+
+const Row& createpolicy_evict(Eviction eviction) { return row_of(createpolicy_evict_row(eviction)); }
+
+const Row& cp_async(const AsyncCopyForm& f, Where where) {
+  return row_of(exists(f), cp_async_row(f), where, "cp.async", PTXBUILDER_ASYNC_COPY_BYTES);
+}
+
+const Row& cp_async_bulk_load(const BulkLoadForm& f) { return row_of(cp_async_bulk_load_row(f)); }
+
+const Row& cp_async_bulk_store(const BulkStoreForm& f) { return row_of(cp_async_bulk_store_row(f)); }
 
 const Row& cp_async_bulk_tensor_load(const TensorLoadForm& f, Where where) {
   return row_of(exists(f), cp_async_bulk_tensor_load_row(f), where, "cp.async.bulk.tensor",
@@ -202,5 +242,31 @@ const Row& cvt_pack(DType to, Where where) {
 const Row& cvt_pack_integer(DType to, Where where) {
   return row_of(is_int8(to), cvt_pack_integer_row(to), where, "cvt", PTXBUILDER_PACKED_INTEGERS);
 }
+
+const Row& cvt_f16x2_from(DType from, Where where) {
+  return row_of(is_fp8(from), cvt_f16x2_from_row(from), where, "cvt", PTXBUILDER_FP8);
+}
+
+const Row& cvt_f16x2_to(DType to, Where where) {
+  return row_of(is_fp8(to), cvt_f16x2_to_row(to), where, "cvt", PTXBUILDER_FP8);
+}
+
+const Row& ld_acquire(const AcquireForm& f, Where where) {
+  return row_of(exists(f), ld_acquire_row(f), where, "ld.acquire",
+                PTXBUILDER_GLOBAL_SCOPES ", and " PTXBUILDER_ACQUIRED);
+}
+
+const Row& red_release_add(Scope scope, Where where) {
+  return row_of(is_global(scope), red_release_add_row(scope), where, "red.release", PTXBUILDER_GLOBAL_SCOPES);
+}
+
+const Row& atom_acquire_cas(Scope scope, Where where) {
+  return row_of(is_global(scope), atom_acquire_cas_row(scope), where, "atom.acquire",
+                PTXBUILDER_GLOBAL_SCOPES);
+}
+
+const Row& fence_acq_rel(Scope scope) { return row_of(fence_acq_rel_row(scope)); }
+
+const Row& fence_proxy_async(Space space) { return row_of(fence_proxy_async_row(space)); }
 
 }  // namespace ptxbuilder::isa

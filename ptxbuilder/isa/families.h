@@ -1,16 +1,14 @@
 // Families: rows that differ along axes only. For each there are the form that names a member, the rules that
 // a form keeps, and one function that makes its row, at compile time for a typed call and at run time for the
-// table.
+// table. Those of copies are in copy_families.h.
 //
 //   isa::ldmatrix<MatrixForm{.matrices = 4}>()  the row, as a constant; a wrong form does not compile
 //   isa::ldmatrix({.matrices = 4})              the same of the table (rows.h); a wrong form throws Error
 #pragma once
 
 #include <array>
-#include <span>
 
-#include "ptxbuilder/dtype.h"
-#include "ptxbuilder/isa/made_row.h"
+#include "ptxbuilder/isa/copy_families.h"
 
 namespace ptxbuilder::isa {
 
@@ -184,207 +182,6 @@ constexpr const Row& mma_sync() {
   return detail::constant<mma_sync_row, form>;
 }
 
-// ---- Tensor copies ----
-
-#define PTXBUILDER_TENSOR_RANKS "a tensor map has rank 1 to 5"
-
-namespace detail {
-
-constexpr bool is_tensor_rank(int rank) { return rank >= 1 && rank <= 5; }
-
-// "[{map:tmap}, {{{c0:s32}, {c1:s32}}}]"
-constexpr Text tensor_at(int rank) {
-  Text text("[{map:tmap}, {{", {});
-  for (int i = 0; i < rank; ++i) text.add("${c$:s32}", {i ? ", " : "", i});
-  text.add("}}]", {});
-  return text;
-}
-
-// What a cache hint adds to the name, the mnemonic and the operands.
-constexpr std::string_view hint_name(bool hint) { return hint ? "_cache_hint" : ""; }
-constexpr std::string_view hint_modifier(bool hint) { return hint ? ".L2::cache_hint" : ""; }
-constexpr std::string_view hint_operand(bool hint) { return hint ? ", {policy:b64}" : ""; }
-
-}  // namespace detail
-
-// PTX ISA, cp.async.bulk.tensor, tile mode: rank 1 to 5. Loads have operands dst, map, c0.., bar, then
-// cta_mask when multicast and policy when a cache hint is given; stores have map, c0.., src, then policy.
-struct TensorLoadForm {
-  int rank;
-  bool multicast = false, cache_hint = false;
-};
-
-constexpr bool exists(const TensorLoadForm& f) { return detail::is_tensor_rank(f.rank); }
-
-constexpr MadeRow cp_async_bulk_tensor_load_row(const TensorLoadForm& f) {
-  return {{"cp_async_bulk_tensor_$d_load$$",
-           {f.rank, f.multicast ? "_multicast" : "", detail::hint_name(f.cache_hint)}},
-          {"cp.async.bulk.tensor.$d.shared::cluster.global.mbarrier::complete_tx::bytes$$ [{dst:smem}], $, "
-           "[{bar:smem}]$$;",
-           {f.rank, f.multicast ? ".multicast::cluster" : "", detail::hint_modifier(f.cache_hint),
-            detail::tensor_at(f.rank), f.multicast ? ", {cta_mask:b16}" : "",
-            detail::hint_operand(f.cache_hint)}},
-          Effect::memory,
-          80,
-          Sm::sm_90};
-}
-
-template <TensorLoadForm form>
-constexpr const Row& cp_async_bulk_tensor_load() {
-  static_assert(exists(form), "cp.async.bulk.tensor: " PTXBUILDER_TENSOR_RANKS);
-  return detail::constant<cp_async_bulk_tensor_load_row, form>;
-}
-
-// PTX ISA, cp.async.bulk.prefetch.tensor: the same box into L2 alone; operands map, c0...
-struct TensorPrefetchForm {
-  int rank;
-};
-
-constexpr bool exists(const TensorPrefetchForm& f) { return detail::is_tensor_rank(f.rank); }
-
-constexpr MadeRow cp_async_bulk_tensor_prefetch_row(const TensorPrefetchForm& f) {
-  return {{"cp_async_bulk_tensor_$d_prefetch", {f.rank}},
-          {"cp.async.bulk.prefetch.tensor.$d.L2.global $;", {f.rank, detail::tensor_at(f.rank)}},
-          Effect::memory,
-          80,
-          Sm::sm_90};
-}
-
-template <TensorPrefetchForm form>
-constexpr const Row& cp_async_bulk_tensor_prefetch() {
-  static_assert(exists(form), "cp.async.bulk.prefetch.tensor: " PTXBUILDER_TENSOR_RANKS);
-  return detail::constant<cp_async_bulk_tensor_prefetch_row, form>;
-}
-
-struct TensorStoreForm {
-  int rank;
-  bool cache_hint = false;
-};
-
-constexpr bool exists(const TensorStoreForm& f) { return detail::is_tensor_rank(f.rank); }
-
-constexpr MadeRow cp_async_bulk_tensor_store_row(const TensorStoreForm& f) {
-  return {{"cp_async_bulk_tensor_$d_store$", {f.rank, detail::hint_name(f.cache_hint)}},
-          {"cp.async.bulk.tensor.$d.global.shared::cta.bulk_group$ $, [{src:smem}]$;",
-           {f.rank, detail::hint_modifier(f.cache_hint), detail::tensor_at(f.rank),
-            detail::hint_operand(f.cache_hint)}},
-          Effect::memory,
-          80,
-          Sm::sm_90};
-}
-
-template <TensorStoreForm form>
-constexpr const Row& cp_async_bulk_tensor_store() {
-  static_assert(exists(form), "cp.async.bulk.tensor: " PTXBUILDER_TENSOR_RANKS);
-  return detail::constant<cp_async_bulk_tensor_store_row, form>;
-}
-
-// ---- Copies that reduce ----
-
-// What a reduction does with the element that is there: old + new, the least, the greatest, their bits, old +
-// 1 or 0 from new on (inc), old - 1 or new at 0 and above new (dec).
-enum class CopyReduction : uint8_t { add, min, max, inc, dec, bit_and, bit_or, bit_xor };
-inline constexpr std::array kCopyReductions = {
-    CopyReduction::add, CopyReduction::min,     CopyReduction::max,    CopyReduction::inc,
-    CopyReduction::dec, CopyReduction::bit_and, CopyReduction::bit_or, CopyReduction::bit_xor};
-
-constexpr std::string_view name(CopyReduction reduction) {  // "add", "and"
-  constexpr std::array<std::string_view, 8> names = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
-  return names[static_cast<size_t>(reduction)];
-}
-
-namespace detail {
-
-inline constexpr std::array kAdded = {DType::u32,  DType::s32, DType::u64, DType::f16,
-                                      DType::bf16, DType::f32, DType::f64};
-inline constexpr std::array kCompared = {DType::u32, DType::s32, DType::u64,
-                                         DType::s64, DType::f16, DType::bf16};
-inline constexpr std::array kCounted = {DType::u32};
-// PTX has the bits of s32 under the name of u32's; of s64 an H100 stops at them as illegal instructions.
-inline constexpr std::array kBits = {DType::u32, DType::s32, DType::u64};
-
-}  // namespace detail
-
-// That the reduction has.
-constexpr std::span<const DType> types_of(CopyReduction reduction) {
-  switch (reduction) {
-    case CopyReduction::add:
-      return detail::kAdded;
-    case CopyReduction::min:
-    case CopyReduction::max:
-      return detail::kCompared;
-    case CopyReduction::inc:
-    case CopyReduction::dec:
-      return detail::kCounted;
-    default:
-      return detail::kBits;
-  }
-}
-
-// PTX ISA, cp.reduce.async.bulk.tensor: a store that reduces; the tensor map knows the type.
-struct TensorReductionForm {
-  int rank;
-  CopyReduction reduction;
-  bool cache_hint = false;
-};
-
-constexpr bool exists(const TensorReductionForm& f) { return detail::is_tensor_rank(f.rank); }
-
-constexpr MadeRow cp_reduce_async_bulk_tensor_row(const TensorReductionForm& f) {
-  return {{"cp_reduce_async_bulk_tensor_$d_$$", {f.rank, name(f.reduction), detail::hint_name(f.cache_hint)}},
-          {"cp.reduce.async.bulk.tensor.$d.global.shared::cta.$.bulk_group$ $, [{src:smem}]$;",
-           {f.rank, name(f.reduction), detail::hint_modifier(f.cache_hint), detail::tensor_at(f.rank),
-            detail::hint_operand(f.cache_hint)}},
-          Effect::memory,
-          80,
-          Sm::sm_90};
-}
-
-template <TensorReductionForm form>
-constexpr const Row& cp_reduce_async_bulk_tensor() {
-  static_assert(exists(form), "cp.reduce.async.bulk.tensor: " PTXBUILDER_TENSOR_RANKS);
-  return detail::constant<cp_reduce_async_bulk_tensor_row, form>;
-}
-
-// PTX ISA, cp.reduce.async.bulk: contiguous elements into global memory; operands dst, src, bytes, then
-// policy.
-struct BulkReductionForm {
-  CopyReduction reduction;
-  DType type;
-  bool cache_hint = false;
-};
-
-constexpr bool exists(const BulkReductionForm& f) {
-  for (DType type : types_of(f.reduction))
-    if (type == f.type) return true;
-  return false;
-}
-
-constexpr MadeRow cp_reduce_async_bulk_row(const BulkReductionForm& f) {
-  const bool of_bits = f.reduction >= CopyReduction::bit_and;
-  const DType type = of_bits && f.type == DType::s32 ? DType::u32 : f.type;
-  const bool rounds = f.reduction == CopyReduction::add && size_of(type) == 2;
-  return {
-      {"cp_reduce_async_bulk_$_$$", {name(f.reduction), name(type), detail::hint_name(f.cache_hint)}},
-      {"cp.reduce.async.bulk.global.shared::cta.bulk_group$.$$.$ [{dst:gmem}], [{src:smem}], {bytes:u32}$;",
-       {detail::hint_modifier(f.cache_hint), name(f.reduction), rounds ? ".noftz" : "",
-        !of_bits             ? name(type)
-        : size_of(type) == 8 ? "b64"
-                             : "b32",
-        detail::hint_operand(f.cache_hint)}},
-      Effect::memory,
-      80,
-      Sm::sm_90};
-}
-
-template <BulkReductionForm form>
-constexpr const Row& cp_reduce_async_bulk() {
-  static_assert(exists(form),
-                "cp.reduce.async.bulk: add takes u32, s32, u64, f16, bf16, f32, f64; min and max take u32, "
-                "s32, u64, s64, f16, bf16; inc and dec take u32; and, or, xor take u32, s32, u64");
-  return detail::constant<cp_reduce_async_bulk_row, form>;
-}
-
 // ---- Matrices between shared memory and registers ----
 
 // PTX ISA, ldmatrix and stmatrix: 1, 2 or 4 8x8 matrices of 16-bit elements, d or s, in as many b32 registers
@@ -428,8 +225,9 @@ constexpr const Row& stmatrix() {
   return detail::constant<stmatrix_row, form>;
 }
 
-// ---- Conversions that pack ----
+// ---- Conversions of pairs ----
 
+#define PTXBUILDER_FP8 "two f16 convert to and from e4m3 or e5m2"
 #define PTXBUILDER_PACKED "two f32 pack into f16, bf16, e4m3 or e5m2"
 #define PTXBUILDER_PACKED_INTEGERS "two s32 pack into s8 or u8"
 
@@ -467,6 +265,143 @@ template <DType to>
 constexpr const Row& cvt_pack_integer() {
   static_assert(is_int8(to), "cvt.pack: " PTXBUILDER_PACKED_INTEGERS);
   return detail::constant<cvt_pack_integer_row, to>;
+}
+
+// PTX ISA, cvt: two fp8 of a b16 to the two f16 of a b32 that hold them exactly, and two f16 to the nearest
+// fp8, ties to even, which clamp at their greatest value.
+constexpr MadeRow cvt_f16x2_from_row(DType from) {
+  return {{"cvt_rn_f16x2_$x2", {name(from)}},
+          {"cvt.rn.f16x2.$x2 {d:=b32}, {a:b16};", {name(from)}},
+          Effect::pure,
+          78,
+          Sm::sm_90};
+}
+
+constexpr MadeRow cvt_f16x2_to_row(DType to) {
+  return {{"cvt_rn_satfinite_$x2_f16x2", {name(to)}},
+          {"cvt.rn.satfinite.$x2.f16x2 {d:=b16}, {a:b32};", {name(to)}},
+          Effect::pure,
+          78,
+          Sm::sm_90};
+}
+
+template <DType from>
+constexpr const Row& cvt_f16x2_from() {
+  static_assert(is_fp8(from), "cvt: " PTXBUILDER_FP8);
+  return detail::constant<cvt_f16x2_from_row, from>;
+}
+
+template <DType to>
+constexpr const Row& cvt_f16x2_to() {
+  static_assert(is_fp8(to), "cvt: " PTXBUILDER_FP8);
+  return detail::constant<cvt_f16x2_to_row, to>;
+}
+
+// ---- Synchronization ----
+
+// Which threads synchronize (PTX ISA, "Memory Consistency Model", scope): those of the CTA, the cluster, the
+// GPU, or the system with its host and other GPUs.
+enum class Scope : uint8_t { cta, cluster, gpu, sys };
+
+constexpr std::string_view name(Scope scope) {
+  constexpr std::array<std::string_view, 4> names = {"cta", "cluster", "gpu", "sys"};
+  return names[static_cast<size_t>(scope)];
+}
+
+#define PTXBUILDER_GLOBAL_SCOPES "in global memory the scope is gpu or sys"
+#define PTXBUILDER_ACQUIRED "it loads u32 or u64"
+
+constexpr bool is_global(Scope scope) { return scope == Scope::gpu || scope == Scope::sys; }
+
+// PTX ISA, ld.acquire, of u32 or u64 in global memory; operands d, a.
+struct AcquireForm {
+  Scope scope;
+  DType type;
+};
+
+constexpr bool is_acquired(DType type) { return type == DType::u32 || type == DType::u64; }
+
+constexpr bool exists(const AcquireForm& f) { return is_global(f.scope) && is_acquired(f.type); }
+
+constexpr MadeRow ld_acquire_row(const AcquireForm& f) {
+  return {{"ld_acquire_$_global_$", {name(f.scope), name(f.type)}},
+          {"ld.acquire.$.global.$ {d:=$}, [{a:gmem}];", {name(f.scope), name(f.type), name(f.type)}},
+          Effect::memory,
+          63,
+          Sm::sm_75};
+}
+
+template <AcquireForm form>
+constexpr const Row& ld_acquire() {
+  static_assert(is_global(form.scope), "ld.acquire: " PTXBUILDER_GLOBAL_SCOPES);
+  static_assert(is_acquired(form.type), "ld.acquire: " PTXBUILDER_ACQUIRED);
+  return detail::constant<ld_acquire_row, form>;
+}
+
+// PTX ISA, red.release: adds v to a u32 in global memory; operands a, v.
+constexpr MadeRow red_release_add_row(Scope scope) {
+  return {{"red_release_$_global_add_u32", {name(scope)}},
+          {"red.release.$.global.add.u32 [{a:gmem}], {v:u32};", {name(scope)}},
+          Effect::memory,
+          63,
+          Sm::sm_75};
+}
+
+template <Scope scope>
+constexpr const Row& red_release_add() {
+  static_assert(is_global(scope), "red.release: " PTXBUILDER_GLOBAL_SCOPES);
+  return detail::constant<red_release_add_row, scope>;
+}
+
+// PTX ISA, atom.acquire: writes v where a b32 in global memory is as expected; operands d, what was there, a,
+// expected, v.
+constexpr MadeRow atom_acquire_cas_row(Scope scope) {
+  return {{"atom_acquire_$_global_cas_b32", {name(scope)}},
+          {"atom.acquire.$.global.cas.b32 {d:=b32}, [{a:gmem}], {expected:b32}, {v:b32};", {name(scope)}},
+          Effect::memory,
+          63,
+          Sm::sm_75};
+}
+
+template <Scope scope>
+constexpr const Row& atom_acquire_cas() {
+  static_assert(is_global(scope), "atom.acquire: " PTXBUILDER_GLOBAL_SCOPES);
+  return detail::constant<atom_acquire_cas_row, scope>;
+}
+
+// PTX ISA, fence.acq_rel, of each scope.
+constexpr MadeRow fence_acq_rel_row(Scope scope) {
+  const bool cluster = scope == Scope::cluster;
+  return {{"fence_acq_rel_$", {name(scope)}},
+          {"fence.acq_rel.$;", {name(scope)}},
+          Effect::memory,
+          cluster ? 78 : 63,
+          cluster ? Sm::sm_90 : Sm::sm_75};
+}
+
+template <Scope scope>
+constexpr const Row& fence_acq_rel() {
+  return detail::constant<fence_acq_rel_row, scope>;
+}
+
+// PTX ISA, fence.proxy.async: orders what the generic proxy and the async proxy (TMA, wgmma) do in one state
+// space, or in all.
+enum class Space : uint8_t { all, shared, global };
+
+constexpr MadeRow fence_proxy_async_row(Space space) {
+  constexpr std::array<std::string_view, 3> names = {"", "_shared", "_global"};
+  constexpr std::array<std::string_view, 3> modifiers = {"", ".shared::cta", ".global"};
+  const auto i = static_cast<size_t>(space);
+  return {{"fence_proxy_async$", {names[i]}},
+          {"fence.proxy.async$;", {modifiers[i]}},
+          Effect::memory,
+          80,
+          Sm::sm_90};
+}
+
+template <Space space>
+constexpr const Row& fence_proxy_async() {
+  return detail::constant<fence_proxy_async_row, space>;
 }
 
 }  // namespace ptxbuilder::isa

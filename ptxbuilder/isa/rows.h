@@ -27,11 +27,15 @@ namespace rows_def {
 
 // ---- Families ----
 // The row of a form; families.h says what each family does and which operands it has. Each throws Error that
-// names the legal values when there is no such member.
+// names the legal values when there is no such member; those without `where` have a row for every form.
 
 const Row& wgmma_mma_async(const WgmmaForm& form, Where where = Where::here());
 const Row& wgmma_mma_async_bits(const WgmmaBitsForm& form, Where where = Where::here());
 const Row& mma_sync(const MmaForm& form, Where where = Where::here());
+const Row& createpolicy_evict(Eviction eviction);
+const Row& cp_async(const AsyncCopyForm& form, Where where = Where::here());
+const Row& cp_async_bulk_load(const BulkLoadForm& form);
+const Row& cp_async_bulk_store(const BulkStoreForm& form);
 const Row& cp_async_bulk_tensor_load(const TensorLoadForm& form, Where where = Where::here());
 const Row& cp_async_bulk_tensor_prefetch(const TensorPrefetchForm& form, Where where = Where::here());
 const Row& cp_async_bulk_tensor_store(const TensorStoreForm& form, Where where = Where::here());
@@ -41,5 +45,12 @@ const Row& ldmatrix(const MatrixForm& form, Where where = Where::here());
 const Row& stmatrix(const MatrixForm& form, Where where = Where::here());
 const Row& cvt_pack(DType to, Where where = Where::here());
 const Row& cvt_pack_integer(DType to, Where where = Where::here());
+const Row& cvt_f16x2_from(DType from, Where where = Where::here());
+const Row& cvt_f16x2_to(DType to, Where where = Where::here());
+const Row& ld_acquire(const AcquireForm& form, Where where = Where::here());
+const Row& red_release_add(Scope scope, Where where = Where::here());
+const Row& atom_acquire_cas(Scope scope, Where where = Where::here());
+const Row& fence_acq_rel(Scope scope);
+const Row& fence_proxy_async(Space space);
 
 }  // namespace ptxbuilder::isa

@@ -68,7 +68,8 @@ void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
   const gmem theirs = place(from);
   gmem at = theirs + u64(thread * (4 * kVector));
   if_(thread == 0, [&] {
-    while_([&] { return ld_acquire_gpu_global_u64(mark(theirs)) != u64(kMark); }, [] {});
+    constexpr AcquireForm form = {Scope::gpu, DType::u64};
+    while_([&] { return ld_acquire<form>(mark(theirs)) != u64(kMark); }, [] {});
     gptr<u64>(mark(theirs))[0] = u64(0);
   });
   detail::sync_warpgroup();

@@ -34,18 +34,14 @@ std::vector<Value> halves_of_fp8(const TileValues& x) {
   size_t count = static_cast<size_t>(x.layout.values() + 1) / 2;
   for (size_t i = 0; i < count; ++i) {
     u16 pair(u32(x.words[i / 2].handle()) >> static_cast<uint32_t>(16 * (i % 2)));
-    words.push_back(x.dtype == DType::e4m3 ? cvt_rn_f16x2_e4m3x2(pair) : cvt_rn_f16x2_e5m2x2(pair));
+    words.push_back(emitted(isa::cvt_f16x2_from(*x.dtype), {pair}));
   }
   return words;
 }
 
 std::vector<Value> fp8_of_halves(DType to, const std::vector<Value>& words) {
   std::vector<u32> halves;
-  for (Value v : words) {
-    u32 word(v.handle());
-    halves.emplace_back(to == DType::e4m3 ? cvt_rn_satfinite_e4m3x2_f16x2(word)
-                                          : cvt_rn_satfinite_e5m2x2_f16x2(word));
-  }
+  for (const Value& v : words) halves.emplace_back(u16(emitted(isa::cvt_f16x2_to(to), {v}).handle()));
   return join_halves(halves);
 }
 

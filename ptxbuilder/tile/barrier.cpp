@@ -58,7 +58,7 @@ Barriers::Barriers(Kernel& kernel, int count, const std::vector<std::string>& na
   if_(tid_x() == 0, [&] {
     initialize(*this);
     fence_mbarrier_init();
-    fence_proxy_async_shared();  // TMA completes barriers through the async proxy
+    fence_proxy_async<Space::shared>();  // TMA completes barriers through the async proxy
   });
   TileContext& context = TileContext::of(builder);
   context.unpublished_barriers = true;

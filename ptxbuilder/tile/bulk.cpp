@@ -38,7 +38,6 @@ gmem element_of(gmem base, DType type, u32 index) {
 namespace detail {
 
 void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
-  namespace rows = isa::rows_def;
   const MulticastGroups groups = multicast_groups(to.multicast_axes());
   const int count = groups.count();
   const uint32_t bytes = bulk_bytes(to.place(), type, start, count, "bulk_load");
@@ -60,16 +59,12 @@ void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
   std::vector<Argument> arguments = {place, source, u32(bytes), *to.barrier()};
   if (mask) arguments.emplace_back(*mask);
   if (policy) arguments.emplace_back(*policy);
-  const isa::Row& row =
-      mask     ? policy ? rows::cp_async_bulk_load_multicast_cache_hint : rows::cp_async_bulk_load_multicast
-      : policy ? rows::cp_async_bulk_load_cache_hint
-               : rows::cp_async_bulk_load;
+  const isa::Row& row = isa::cp_async_bulk_load({mask.has_value(), policy.has_value()});
   Builder::current().emit(row, arguments, to.condition());
 }
 
 void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32 start,
                 const CopyView& from) {
-  namespace rows = isa::rows_def;
   const std::string_view operation = reduction ? "bulk_reduce" : "bulk_store";
   const uint32_t bytes = bulk_bytes(from.place(), type, start, 1, operation);
   check_upright(from.place(), operation);
@@ -78,8 +73,7 @@ void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32
   std::vector<Argument> arguments = {element_of(to, type, start), from.place().address(), u32(bytes)};
   if (policy) arguments.emplace_back(*policy);
   const isa::Row& row = reduction ? isa::cp_reduce_async_bulk({*reduction, type, policy.has_value()})
-                        : policy  ? rows::cp_async_bulk_store_cache_hint
-                                  : rows::cp_async_bulk_store;
+                                  : isa::cp_async_bulk_store({policy.has_value()});
   Builder::current().emit(row, arguments, from.condition());
 }
 

@@ -37,7 +37,7 @@ void wait_stores_read(int pending) { cp_async_bulk_wait_group_read.when(issues_s
 
 void commit_smem(Where where) {
   AtLine line(where);
-  fence_proxy_async_shared();
+  fence_proxy_async<Space::shared>();
   meet();
 }
 

@@ -267,17 +267,9 @@ void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& 
   const int bytes = copy.atom().bytes();
   for (int access = 0; access < copy.accesses(); ++access) {
     auto [source, inside] = place(access);
-    smem destination = address[access];
-    if (inside) {
-      u32 taken = select(*inside, u32(bytes), 0);
-      if (bytes == 4) cp_async_4_zfill(destination, source, taken);
-      if (bytes == 8) cp_async_8_zfill(destination, source, taken);
-      if (bytes == 16) cp_async_16_zfill(destination, source, taken);
-    } else {
-      if (bytes == 4) cp_async_4(destination, source);
-      if (bytes == 8) cp_async_8(destination, source);
-      if (bytes == 16) cp_async_16(destination, source);
-    }
+    std::vector<Argument> arguments = {address[access], source};
+    if (inside) arguments.emplace_back(select(*inside, u32(bytes), 0));
+    Builder::current().emit(isa::cp_async({bytes, inside.has_value()}), arguments, std::nullopt);
   }
 }
 

@@ -28,7 +28,8 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
            Where where = Where::here());
 
 // cp.async of a tile from global to shared memory; what lies outside arrives as zeros. The caller commits the
-// group, waits for it, and before the async proxy (wgmma, TMA) reads, executes fence_proxy_async_shared.
+// group, waits for it, and executes fence_proxy_async<Space::shared> before the async proxy (wgmma, TMA)
+// reads.
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
 

@@ -1,18 +1,23 @@
 #include "ptxbuilder/tile/semaphore.h"
 
 namespace ptxbuilder {
+namespace {
+
+u32 result_of(const isa::Row& row, const std::vector<Argument>& arguments) {
+  return u32(Builder::current().emit(row, arguments, std::nullopt)[0].handle());
+}
+
+}  // namespace
 
 void Semaphore::signal(u32 count, Where where) const {
   AtLine line(where);
-  if (scope_ == Scope::gpu)
-    red_release_gpu_global_add_u32(counter_, count);
-  else
-    red_release_sys_global_add_u32(counter_, count);
+  const std::array<Argument, 2> arguments = {counter_, count};
+  Builder::current().emit(isa::red_release_add(scope_), arguments, std::nullopt);
 }
 
 u32 Semaphore::read(Where where) const {
   AtLine line(where);
-  return scope_ == Scope::gpu ? ld_acquire_gpu_global_u32(counter_) : ld_acquire_sys_global_u32(counter_);
+  return result_of(isa::ld_acquire({scope_, DType::u32}), {counter_});
 }
 
 void Semaphore::wait(u32 count, Where where) const {
@@ -25,8 +30,7 @@ void Semaphore::take(u32 count, Where where) const {
   Var<u32> seen(read());
   auto exchange = [&] {
     const u32 expected = seen, rest = expected - count;
-    return scope_ == Scope::gpu ? atom_acquire_gpu_global_cas_b32(counter_, expected, rest)
-                                : atom_acquire_sys_global_cas_b32(counter_, expected, rest);
+    return result_of(isa::atom_acquire_cas(scope_), {counter_, expected, rest});
   };
   Var<pred> taken(pred(false));
   while_([&] { return !pred(taken); },
@@ -53,7 +57,8 @@ void GridBarrier::sync(Where where) const {
     u32 ctas = nctaid_x() * nctaid_y() * nctaid_z();
     const pred first = (ctaid_x() | ctaid_y() | ctaid_z()) == 0;
     const u32 before = atom_acq_rel_gpu_global_add_u32(arrived_, select(first, 0x80000001u - ctas, u32(1)));
-    while_([&] { return ((ld_acquire_gpu_global_u32(arrived_) ^ before) >> 31) == 0; }, [] {});
+    constexpr AcquireForm form = {Scope::gpu, DType::u32};
+    while_([&] { return ((ld_acquire<form>(arrived_) ^ before) >> 31) == 0; }, [] {});
   });
   sync_threads();
 }

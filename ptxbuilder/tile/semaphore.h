@@ -5,13 +5,11 @@
 
 namespace ptxbuilder {
 
-// Which threads see the signals: only those of this GPU, or also those of other GPUs and the host.
-enum class Scope : uint8_t { gpu, sys };
-
 // A count of signals, in 4 bytes of global memory that are zero before the first launch. One thread calls
 // each function, for itself; a barrier of threads passes on what that thread has seen (PTX ISA, "Memory
 // Consistency Model", causality order). Threads that wait must run at the same time as those that signal,
-// so the grid must not have more CTAs than fit on the GPU.
+// so the grid must not have more CTAs than fit on the GPU. At Scope::gpu the threads of this GPU see the
+// signals, at Scope::sys also those of other GPUs and the host; each function throws Error at a lesser scope.
 class Semaphore {
  public:
   explicit Semaphore(gptr<u32> counter, Scope scope = Scope::gpu) : counter_(counter), scope_(scope) {}

@@ -40,10 +40,6 @@ class ClusterAxes {
 };
 constexpr ClusterAxes operator|(ClusterAxis a, ClusterAxis b) { return ClusterAxes(a) | ClusterAxes(b); }
 
-// When the L2 cache evicts the lines that a copy touches (PTX ISA, createpolicy): in the normal order;
-// first, for data that nobody reads again; or last, for data that many read.
-enum class Eviction : uint8_t { normal, first, last };
-
 class SharedTile;
 class Stage;
 class CopyView;

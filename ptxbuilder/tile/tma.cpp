@@ -106,14 +106,7 @@ void begin_load(const LoadView& to, std::string_view operation) {
 
 std::optional<u64> cache_policy(const std::optional<Eviction>& eviction) {
   if (!eviction) return std::nullopt;
-  switch (*eviction) {
-    case Eviction::first:
-      return createpolicy_evict_first();
-    case Eviction::last:
-      return createpolicy_evict_last();
-    default:
-      return createpolicy_evict_normal();
-  }
+  return u64(Builder::current().emit(isa::createpolicy_evict(*eviction), {}, std::nullopt)[0].handle());
 }
 
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation) {

@@ -101,8 +101,9 @@ inline void tma_prefetch(detail::Destination like, TensorMap from, const std::ve
 }
 
 // Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls
-// this, or all call it and `.when()` names one. Before that, all writers execute fence_proxy_async_shared
-// and meet at a barrier. Afterwards the thread commits the store by cp_async_bulk_commit_group.
+// this, or all call it and `.when()` names one. Before that, all writers execute
+// fence_proxy_async<Space::shared> and meet at a barrier. Afterwards the thread commits the store by
+// cp_async_bulk_commit_group.
 template <detail::Coordinate... C>
 void tma_store(detail::MapArgument to, const CopyView& from, C... coordinates) {
   detail::tma_store(to, std::nullopt, from, {detail::coordinate(coordinates, to.where)...});

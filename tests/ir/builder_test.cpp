@@ -349,7 +349,7 @@ TEST_CASE("the PTX version is the least that the target and the instructions nee
   CHECK(contains(head("sm_80", nothing), ".version 7.0"));
   CHECK(contains(head("sm_80", [] { mbarrier_inval(Builder::current().shared_base()); }), ".version 7.8"));
   CHECK(contains(head("sm_90", [] { cluster_ctarank(); }), ".version 7.8"));
-  CHECK(contains(head("sm_90", [] { fence_proxy_async(); }), ".version 8.0"));
+  CHECK(contains(head("sm_90", [] { fence_proxy_async<Space::all>(); }), ".version 8.0"));
 }
 
 TEST_CASE(".loc lines are the author's, never those of the library") {

@@ -149,7 +149,7 @@ TEST_CASE("wgmma into values and into named registers") {
     sptr<u32> sb = shared_words(k, 64);
     if_(tid_x() < 64, [&] { sb[word_of(tid_x() / 8, tid_x() % 8)] = words_of(pb)[tid_x()]; });
     const std::array<u32, 4> fragment = fragment_of(words_of(pa));
-    fence_proxy_async_shared();
+    fence_proxy_async<Space::shared>();
     sync_threads();
     const u64 descriptor = descriptor_of(smem(sb));
     std::array<f32, 4> d = {ahead_of_fence<f32>(), ahead_of_fence<f32>(), ahead_of_fence<f32>(),
@@ -188,7 +188,7 @@ TEST_CASE("wgmma of single bits") {
   sptr<u32> sb = shared_words(k, 64);
   if_(tid_x() < 64, [&] { sb[word_of(tid_x() / 8, tid_x() % 8)] = pb[tid_x()]; });
   const std::array<u32, 4> fragment = fragment_of(pa);
-  fence_proxy_async_shared();
+  fence_proxy_async<Space::shared>();
   sync_threads();
   const std::array<s32, 4> zeros = {ahead_of_fence<s32>(), ahead_of_fence<s32>(), ahead_of_fence<s32>(),
                                     ahead_of_fence<s32>()};
@@ -230,7 +230,7 @@ TEST_CASE("tensor copies: prefetched, loaded, stored and added") {
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group(0);
     constexpr TensorReductionForm add = {.rank = 2, .reduction = CopyReduction::add, .cache_hint = true};
-    cp_reduce_async_bulk_tensor<add>(Out, 0, 0, tile[0].address(), createpolicy_evict_last());
+    cp_reduce_async_bulk_tensor<add>(Out, 0, 0, tile[0].address(), createpolicy_evict<Eviction::last>());
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group(0);
   });
@@ -247,7 +247,7 @@ TEST_CASE("a bulk copy that keeps the least") {
   auto [px, out] = k.params<gptr<u32>, gptr<u32>>("x", "out");
   sptr<u32> words = shared_words(k, 32);
   words[laneid()] = px[laneid()];
-  fence_proxy_async_shared();
+  fence_proxy_async<Space::shared>();
   bar_warp_sync(kAllLanes);
   constexpr BulkReductionForm least = {CopyReduction::min, DType::u32};
   cp_reduce_async_bulk<least>.when(laneid() == 0)(out, words, 128);  // `out` holds the greatest before

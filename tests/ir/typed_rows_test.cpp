@@ -83,11 +83,29 @@ constexpr auto kBulkReductions = forms<BulkReductionForm, [](auto add) {
       for (bool hint : {false, true})
         if (BulkReductionForm form = {reduction, type, hint}; isa::exists(form)) add(form);
 }>();
+constexpr std::array kEvictions = {Eviction::normal, Eviction::first, Eviction::last};
+constexpr auto kAsyncCopies = forms<AsyncCopyForm, [](auto add) {
+  for (int bytes : {4, 8, 16})
+    for (bool zfill : {false, true}) add({bytes, zfill});
+}>();
+constexpr auto kBulkLoads = forms<BulkLoadForm, [](auto add) {
+  for (bool multicast : {false, true})
+    for (bool hint : {false, true}) add({multicast, hint});
+}>();
+constexpr std::array kBulkStores = {BulkStoreForm{.cache_hint = false}, BulkStoreForm{.cache_hint = true}};
+constexpr auto kAcquires = forms<AcquireForm, [](auto add) {
+  for (Scope scope : {Scope::gpu, Scope::sys})
+    for (DType type : {DType::u32, DType::u64}) add({scope, type});
+}>();
+constexpr std::array kGlobalScopes = {Scope::gpu, Scope::sys};
+constexpr std::array kScopes = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
+constexpr std::array kSpaces = {Space::all, Space::shared, Space::global};
 constexpr auto kMatrices = forms<MatrixForm, [](auto add) {
   for (int matrices : {1, 2, 4})
     for (bool transposed : {false, true}) add({matrices, transposed});
 }>();
 constexpr std::array kPacked = {DType::f16, DType::bf16, DType::e4m3, DType::e5m2};
+constexpr std::array kFp8 = {DType::e4m3, DType::e5m2};
 constexpr std::array kPackedIntegers = {DType::s8, DType::u8};
 
 // A kernel with a value for each class of operand.
@@ -213,6 +231,10 @@ std::vector<TypedCall> typed_calls() {
   FAMILY(wgmma_mma_async, kWgmma);
   FAMILY(wgmma_mma_async_bits, kWgmmaBits);
   FAMILY(mma_sync, kMma);
+  FAMILY(createpolicy_evict, kEvictions);
+  FAMILY(cp_async, kAsyncCopies);
+  FAMILY(cp_async_bulk_load, kBulkLoads);
+  FAMILY(cp_async_bulk_store, kBulkStores);
   FAMILY(cp_async_bulk_tensor_load, kLoads);
   FAMILY(cp_async_bulk_tensor_prefetch, kPrefetches);
   FAMILY(cp_async_bulk_tensor_store, kStores);
@@ -222,6 +244,13 @@ std::vector<TypedCall> typed_calls() {
   FAMILY(stmatrix, kMatrices);
   FAMILY(cvt_pack, kPacked);
   FAMILY(cvt_pack_integer, kPackedIntegers);
+  FAMILY(cvt_f16x2_from, kFp8);
+  FAMILY(cvt_f16x2_to, kFp8);
+  FAMILY(ld_acquire, kAcquires);
+  FAMILY(red_release_add, kGlobalScopes);
+  FAMILY(atom_acquire_cas, kGlobalScopes);
+  FAMILY(fence_acq_rel, kScopes);
+  FAMILY(fence_proxy_async, kSpaces);
   return calls;
 }
 

@@ -441,6 +441,73 @@ TEST_CASE("matrix moves and conversions") {
   CHECK(cvt_pack_integer(DType::u8).mnemonic() == "cvt.pack.sat.u8.s32.b32");
   CHECK(contains(error_of([] { cvt_pack(DType::f32); }), "pack into f16, bf16, e4m3 or e5m2"));
   CHECK(contains(error_of([] { cvt_pack_integer(DType::f16); }), "pack into s8 or u8"));
+  CHECK(cvt_f16x2_from(DType::e4m3).mnemonic() == "cvt.rn.f16x2.e4m3x2");
+  CHECK(cvt_f16x2_from(DType::e5m2).operands[0].cls == Class::b32);
+  CHECK(cvt_f16x2_to(DType::e4m3).mnemonic() == "cvt.rn.satfinite.e4m3x2.f16x2");
+  CHECK(cvt_f16x2_to(DType::e5m2).operands[0].cls == Class::b16);
+  CHECK(contains(error_of([] { cvt_f16x2_from(DType::bf16); }), "to and from e4m3 or e5m2"));
+  CHECK(contains(error_of([] { cvt_f16x2_to(DType::f16); }), "to and from e4m3 or e5m2"));
+}
+
+TEST_CASE("copies of contiguous bytes: width and zfill, multicast and hint, policies") {
+  for (int bytes : {4, 8, 16})
+    for (bool zfill : {false, true}) {
+      const Row& row = cp_async({bytes, zfill});
+      CAPTURE(row.name);
+      CHECK(row.operands.size() == 2u + zfill);
+      CHECK(contains(row.mnemonic(), bytes == 16 ? "cp.async.cg." : "cp.async.ca."));
+      CHECK(contains(row.syntax, fmt::format("], {}{}", bytes, zfill ? ", {bytes:u32};" : ";")));
+    }
+  for (int bytes : {0, 1, 2, 12, 32}) {
+    CAPTURE(bytes);
+    const std::string text = error_of([&] { cp_async({bytes, true}); });
+    CHECK(contains(text, here(__LINE__ - 1)));
+    CHECK(contains(text, fmt::format("4, 8 or 16 bytes; there is no cp_async_{}_zfill", bytes)));
+  }
+  for (bool hint : {false, true}) {
+    for (bool multicast : {false, true}) {
+      const Row& load = cp_async_bulk_load({multicast, hint});
+      CHECK(load.operands.size() == 4u + multicast + hint);
+      CHECK(contains(load.mnemonic(), ".multicast::cluster") == multicast);
+      CHECK(contains(load.mnemonic(), ".L2::cache_hint") == hint);
+    }
+    const Row& store = cp_async_bulk_store({hint});
+    CHECK(store.operands.size() == 3u + hint);
+    CHECK(store.operands[0].cls == Class::gmem);
+    CHECK(contains(store.mnemonic(), ".L2::cache_hint") == hint);
+  }
+  CHECK(createpolicy_evict(Eviction::normal).mnemonic() == "createpolicy.fractional.L2::evict_normal.b64");
+  CHECK(createpolicy_evict(Eviction::first).mnemonic() == "createpolicy.fractional.L2::evict_first.b64");
+  CHECK(createpolicy_evict(Eviction::last).mnemonic() == "createpolicy.fractional.L2::evict_last.b64");
+}
+
+TEST_CASE("synchronization: scopes, and the spaces of a proxy fence") {
+  for (Scope scope : {Scope::gpu, Scope::sys}) {
+    for (DType type : {DType::u32, DType::u64}) {
+      const Row& row = ld_acquire({scope, type});
+      CHECK(row.mnemonic() == fmt::format("ld.acquire.{}.global.{}", name(scope), name(type)));
+      CHECK(name(row.operands[0].cls) == name(type));
+    }
+    CHECK(red_release_add(scope).mnemonic() == fmt::format("red.release.{}.global.add.u32", name(scope)));
+    CHECK(atom_acquire_cas(scope).mnemonic() == fmt::format("atom.acquire.{}.global.cas.b32", name(scope)));
+  }
+  for (Scope scope : {Scope::cta, Scope::cluster}) {
+    CAPTURE(name(scope));
+    CHECK(contains(error_of([&] { ld_acquire({scope, DType::u32}); }), "the scope is gpu or sys"));
+    CHECK(contains(error_of([&] { red_release_add(scope); }), "the scope is gpu or sys"));
+    const std::string text = error_of([&] { atom_acquire_cas(scope); });
+    CHECK(contains(text, "the scope is gpu or sys"));
+    CHECK(contains(text, here(__LINE__ - 2)));
+  }
+  CHECK(contains(error_of([] { ld_acquire({Scope::gpu, DType::f32}); }), "it loads u32 or u64"));
+  for (Scope scope : {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys}) {
+    const Row& row = fence_acq_rel(scope);
+    CHECK(row.mnemonic() == fmt::format("fence.acq_rel.{}", name(scope)));
+    CHECK(row.sm == (scope == Scope::cluster ? Sm::sm_90 : Sm::sm_75));
+  }
+  CHECK(fence_proxy_async(Space::all).mnemonic() == "fence.proxy.async");
+  CHECK(fence_proxy_async(Space::shared).mnemonic() == "fence.proxy.async.shared::cta");
+  CHECK(fence_proxy_async(Space::global).mnemonic() == "fence.proxy.async.global");
 }
 
 TEST_CASE("a row alone in a module") {

@@ -294,7 +294,7 @@ void check_product() {
   auto [from, right, out] = k.params<gptr<T>, gptr<T>, gptr<D>>("a", "b", "out");
   auto sB = k.shared<T>({n, depth}, Swizzle128B);
   store(sB[0], load(right, strided({n, depth}, 4)));
-  fence_proxy_async_shared();
+  fence_proxy_async<Space::shared>();
   sync_threads();
   RegisterTile<T> x = load(from, wgmma_layout(64, depth));
   auto in_registers = layout_cast(x, wgmma_a(T::dtype, 64, depth));
@@ -382,7 +382,7 @@ TEST_CASE("a packed conversion takes a number that is known from a register") {
   auto build = [] {
     Kernel k("known");
     auto [out] = k.params<gptr<u32>>("out");
-    out[0] = cvt_rn_f16x2_e4m3x2(u16(0x3830));  // 1 and 0.5
+    out[0] = cvt_f16x2_from<DType::e4m3>(u16(0x3830));  // 1 and 0.5
     return k;
   };
   Kernel k = build();

@@ -86,7 +86,7 @@ TEST_CASE("bulk copies that threads do where a condition holds") {
       sync_threads();
       sptr<u32> words(tile[0].address());
       words[tid_x()] = 0xabcd;
-      fence_proxy_async_shared();
+      fence_proxy_async<Space::shared>();
       sync_threads();
       const pred first = tid_x() == 0;
       bulk_load(tile[0].expecting(bar[0]).when(first & (does_load == 1)), in, 128);

@@ -459,6 +459,22 @@ TEST_CASE("slices") {
          k.warpgroups(1, 0, [&](u32) { HERE if (bad) all.sync(); });
          done(k);
        }},
+      {"a semaphore that only a CTA sees",
+       {"red.release: in global memory the scope is gpu or sys; there is no red_release_cta_global_add_u32"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [counter] = k.params<gptr<u32>>("counter");
+         HERE Semaphore(counter, bad ? Scope::cta : Scope::gpu).signal();
+         done(k);
+       }},
+      {"a wait at a semaphore that only a cluster sees",
+       {"ld.acquire: in global memory the scope is gpu or sys", "there is no ld_acquire_cluster_global_u32"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [counter] = k.params<gptr<u32>>("counter");
+         HERE Semaphore(counter, bad ? Scope::cluster : Scope::sys).wait(u32(1));
+         done(k);
+       }},
       {"a bulk copy that CTAs cannot share",
        {"bulk_load: 32 B by 4 CTAs", "a multiple of 16 B"},
        [](bool bad) {

@@ -184,7 +184,7 @@ Kernel conditional(DType type, Form form, OobFill fill) {
   TiledCopy bytes(CopyAtom::vector(4), type, threads_along_rows(16, 64, 128, 4 / size_of(type)),
                   tile[0].layout());
   store(bytes, tile[0].address(), tid_x(), std::vector<u32>(static_cast<size_t>(2 * size_of(type)), u32(0)));
-  fence_proxy_async_shared();
+  fence_proxy_async<Space::shared>();
   sync_threads();
   const pred first = tid_x() == 0, load = first & (loads == 1), keep = first & (stores == 1);
   const std::vector<Slice> from = {ds(u32(s32(-8)), 16), ds(u32(s32(-8)), 64)}, to = {ds(0, 16), ds(0, 64)};
@@ -453,7 +453,7 @@ TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
   elect([&] { tma_prefetch(shared, A, 0, -8); });
   gptr<u32> seen(gmem(out) + u64(cluster_ctarank()) * 32768);
   for (uint32_t i = 0; i < 64 * 128 / 2; i += 128) seen[i + tid_x()] = words[i + tid_x()].value();
-  fence_proxy_async_shared();
+  fence_proxy_async<Space::shared>();
   sync_threads();
   sync_cluster();
   elect([&] { tma_load(shared.expecting(bar[0]), A, 0, -8); });

@@ -457,7 +457,7 @@ TEST_CASE("bulk copies, and bytes one by one") {
   for (u32& b : own) b = b ^ 0xff;
   sync_threads();
   store(bytes, tile[0].address(), tid_x(), own);
-  fence_proxy_async_shared();
+  fence_proxy_async<Space::shared>();
   sync_threads();
   elect([&] {
     bulk_store(out, start, tile[0]);

@@ -336,4 +336,20 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   // CASE 70: no known conversion.*(gptr|Pointer).*generic_address
   ld_generic(ONE_OF(global, generic_address(global)));
 #endif
+#if IS(71)
+  // CASE 71: cp.async: it copies 4, 8 or 16 bytes
+  (void)cp_async<AsyncCopyForm{.bytes = ONE_OF(12, 16)}>;
+#endif
+#if IS(72)
+  // CASE 72: red.release: in global memory the scope is gpu or sys
+  (void)red_release_add<ONE_OF(Scope::cta, Scope::gpu)>;
+#endif
+#if IS(73)
+  // CASE 73: ld.acquire: it loads u32 or u64
+  (void)ld_acquire<AcquireForm{Scope::gpu, ONE_OF(DType::f32, DType::u64)}>;
+#endif
+#if IS(74)
+  // CASE 74: cvt: two f16 convert to and from e4m3 or e5m2
+  (void)cvt_f16x2_to<ONE_OF(DType::bf16, DType::e4m3)>;
+#endif
 }

@@ -56,7 +56,7 @@ class FrontEnd {
       if (name == target) continue;
       staged_[name] = shared(kBytes);
       llvm::Value* from = element(values_[name], start);
-      emit(ir_, rows::cp_async_bulk_load, {staged_[name], from, kBytes, bar}, first);
+      emit(ir_, isa::cp_async_bulk_load({}), {staged_[name], from, kBytes, bar}, first);
     }
     llvm::BasicBlock *wait = new_block(), *compute = new_block(), *round = new_block(), *end = new_block();
     ir_.CreateBr(wait);
