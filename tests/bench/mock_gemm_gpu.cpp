@@ -77,6 +77,7 @@ double operand(const MockLayout& layout, lt::Operation operation, const void* me
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 MockGemmGpu* mock_gemm_gpu() { return &mock; }
@@ -217,3 +218,4 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* reasons
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

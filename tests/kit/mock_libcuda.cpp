@@ -36,6 +36,7 @@ void write_log(const char* text, unsigned count, JitOption* options, void** valu
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 MockDriver* mock_driver() { return &mock; }
@@ -340,3 +341,4 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void*
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
