@@ -1,5 +1,6 @@
 // gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
 #include "kernels/command/family.h"
+#include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/scheduler.h"
 #include "kernels/gemm_reference.h"
@@ -45,7 +46,41 @@ GemmTile tile(const command::Fields& f) {
   t.raster = {f.small("group"), f.word("raster") == "columns", f["snake"] != 0};
   t.ctas_per_sm = f.small("ctas_per_sm");
   t.inside = f["inside"] != 0;
+  t.overlaps = f["overlaps"] != 0;
   return t;
+}
+
+// The fields of a tile whose bk and stages are chosen.
+void set_tile(command::Fields& f, const GemmTile& t) {
+  f.set("bm", t.bm);
+  f.set("bn", t.bn);
+  f.set("bk", t.bk);
+  f.set("stages", t.stages);
+  f.set("consumers", t.consumers);
+  f.set("pingpong", t.pingpong);
+  f.set("swapped", t.swapped);
+  f.set("cluster_m", t.cluster_m);
+  f.set("cluster_n", t.cluster_n);
+  f.set("split_k", t.split_k);
+  f.set("stream_k", t.stream_k);
+  f.set("group", t.raster.group);
+  f.set("raster", t.raster.columns);
+  f.set("snake", t.raster.snake);
+  f.set("ctas_per_sm", t.ctas_per_sm);
+  f.set("inside", t.inside);
+  f.set("overlaps", t.overlaps);
+}
+
+// The tile of a size, but none of stream-K, whose kernel has a parameter that the others lack.
+void choose_tile(command::Fields& f) {
+  const GemmOperation o = operation(f);
+  const GemmSize size = {f["m"], f["n"], f["k"], f["batches"]};
+  GemmTile chosen = choose(o, size, hopper::multiprocessors);
+  if (chosen.stream_k) {
+    const std::vector<Candidate> all = candidates(o, size, hopper::multiprocessors);
+    chosen = std::find_if(all.begin(), all.end(), [](const Candidate& c) { return !c.tile.stream_k; })->tile;
+  }
+  set_tile(f, checked(o, chosen));
 }
 
 Kernel build(const command::Fields& f) {
@@ -142,9 +177,11 @@ const command::Registration registration({
                {"snake", 0, "every second group goes back", 1, 1, kSwitch},
                {"ctas_per_sm", 1, "CTAs that an SM holds"},
                {"inside", 0, "no tile hangs over the output", 1, 1, kSwitch},
+               {"overlaps", 1, "may begin before the launch ahead of it has ended", 1, 1, kSwitch},
                {"sms", 0, "multiprocessors that the grid is for; 0 for the device's", 1, 0}},
     .build = build,
     .run = run,
+    .choice = {.axes = {{"m", "M"}, {"n", "N"}, {"k", "K"}}, .choose = choose_tile},
 });
 
 }  // namespace

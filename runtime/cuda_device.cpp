@@ -138,48 +138,16 @@ void CudaDevice::queue_fill(Address to, uint8_t value, size_t bytes, Stream stre
   queue_.expect(driver().memset_d8_async.status(to, value, bytes, queue_.handle(stream)), "cuMemsetD8Async");
 }
 
-cu::TensorMapDataType data_type(DType type) {
-  using enum cu::TensorMapDataType;
-  switch (type) {
-    case DType::u8:
-    case DType::s8:
-    case DType::e4m3:
-    case DType::e5m2:
-      return uint8;
-    case DType::u16:
-    case DType::s16:
-      return uint16;
-    case DType::u32:
-      return uint32;
-    case DType::s32:
-      return int32;
-    case DType::u64:
-      return uint64;
-    case DType::s64:
-      return int64;
-    case DType::f16:
-      return float16;
-    case DType::bf16:
-      return bfloat16;
-    case DType::tf32:
-      return tfloat32;
-    case DType::f32:
-      return float32;
-    case DType::f64:
-      return float64;
-  }
-  throw Error("data_type: not a DType");
-}
-
 TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   TensorMap map;
   const uint64_t no_stride = 0;  // for rank 1: the driver wants an address even where it reads nothing
   const TensorMapRecipe& recipe = a.recipe;
   Status status = driver().tensor_map_encode_tiled.status(
-      &map, data_type(recipe.dtype), static_cast<uint32_t>(recipe.rank()), reinterpret_cast<void*>(a.address),
-      a.shape.data(), a.strides.empty() ? &no_stride : a.strides.data(), recipe.box.data(),
-      recipe.element_strides.data(), static_cast<int>(recipe.interleave), static_cast<int>(recipe.swizzle),
-      static_cast<int>(recipe.l2_promotion), static_cast<int>(recipe.oob_fill));
+      &map, cu::data_type(recipe.dtype), static_cast<uint32_t>(recipe.rank()),
+      reinterpret_cast<void*>(a.address), a.shape.data(), a.strides.empty() ? &no_stride : a.strides.data(),
+      recipe.box.data(), recipe.element_strides.data(), static_cast<int>(recipe.interleave),
+      static_cast<int>(recipe.swizzle), static_cast<int>(recipe.l2_promotion),
+      static_cast<int>(recipe.oob_fill));
   if (status != Status::success)
     throw Error(fmt::format(
         "cuTensorMapEncodeTiled failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], "

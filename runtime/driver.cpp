@@ -46,6 +46,39 @@ const char* advice(Status status) {
 
 }  // namespace
 
+TensorMapDataType data_type(DType type) {
+  using enum TensorMapDataType;
+  switch (type) {
+    case DType::u8:
+    case DType::s8:
+    case DType::e4m3:
+    case DType::e5m2:
+      return uint8;
+    case DType::u16:
+    case DType::s16:
+      return uint16;
+    case DType::u32:
+      return uint32;
+    case DType::s32:
+      return int32;
+    case DType::u64:
+      return uint64;
+    case DType::s64:
+      return int64;
+    case DType::f16:
+      return float16;
+    case DType::bf16:
+      return bfloat16;
+    case DType::tf32:
+      return tfloat32;
+    case DType::f32:
+      return float32;
+    case DType::f64:
+      return float64;
+  }
+  throw Error("data_type: not a DType");
+}
+
 SharedLibrary::SharedLibrary(const std::string& path)
     : path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (!handle_) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 
 // The CUDA driver API's types and values, as far as they are used here, under the names of its manual without
@@ -127,6 +128,9 @@ struct LaunchConfig {
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
+
+// As what a tensor map takes elements of a type: 8-bit floats travel as bytes.
+TensorMapDataType data_type(DType type);
 
 // A shared library, such as libcuda, opened; it stays open until the process ends, since the driver's threads
 // outlive every object here.

@@ -1,8 +1,10 @@
 #include "kernels/command/family.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace ptxbuilder::command {
 namespace {
@@ -40,6 +42,21 @@ void Fields::set(const std::string& name, int64_t value) {
         field->multiple == 1 ? "" : fmt::format(" and a multiple of {}", field->multiple)));
   if (value > INT32_MAX) throw Error(fmt::format("field {} = {}: it must be below 2^31", name, value));
   field->value = value;
+}
+
+void Fields::set(const std::string& name, const std::string& text) {
+  const Field* field = find(name);
+  if (!field->words.empty()) {
+    const auto word = std::find(field->words.begin(), field->words.end(), text);
+    if (word == field->words.end())
+      throw Error(fmt::format("field {} = {}: it is one of {}", name, text, fmt::join(field->words, ", ")));
+    return set(name, word - field->words.begin());
+  }
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(fmt::format("field {} = {}: it is a number", name, text));
+  set(name, value);
 }
 
 bool Fields::has(const std::string& name) const {

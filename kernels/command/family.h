@@ -30,6 +30,7 @@ class Fields {
 
   // Throws Error that lists the names when there is no such field, or the value breaks the field's rule.
   void set(const std::string& name, int64_t value);
+  void set(const std::string& name, const std::string& text);  // a number or one of its words
   int64_t operator[](const std::string& name) const;
   bool has(const std::string& name) const;
   // The same as an int; for what is small by its nature.
@@ -49,6 +50,13 @@ class Fields {
 
 class Run;
 
+// How a family that can tell configures its kernel for a size of the problem.
+struct Choice {
+  // The fields of the size, and beside each the launch rule (launch_rule.h) that yields it from arguments.
+  std::vector<std::pair<std::string, std::string>> axes = {};
+  std::function<void(Fields&)> choose = nullptr;  // sets the kernel's fields by those of the size
+};
+
 struct Family {
   std::string name;
   std::string summary;  // one line
@@ -56,6 +64,7 @@ struct Family {
   std::function<Kernel(const Fields&)> build;
   // Makes the inputs, launches, and says what is right: see run.h.
   std::function<void(const Fields&, Run&)> run;
+  Choice choice = {};  // of most families none
 };
 
 // The family's kernel, with the fields that it depends on as its configuration.

@@ -1,10 +1,7 @@
 #include "kernels/command/ptx_source.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <charconv>
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -14,29 +11,6 @@
 #include "ptxbuilder/compile/compile.h"
 
 namespace ptxbuilder::command {
-namespace {
-
-void set(Fields& fields, const std::string& assignment) {
-  const size_t equals = assignment.find('=');
-  if (equals == std::string::npos)
-    throw Error(fmt::format("'{}' is no field's value: write name=value", assignment));
-  const std::string name = assignment.substr(0, equals), text = assignment.substr(equals + 1);
-  for (const Field& f : fields.all()) {
-    if (f.name != name || f.words.empty()) continue;
-    const auto word = std::find(f.words.begin(), f.words.end(), text);
-    if (word == f.words.end())
-      throw Error(fmt::format("field {}: '{}' is none of {}", name, text, fmt::join(f.words, ", ")));
-    return fields.set(name, word - f.words.begin());
-  }
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw Error(fmt::format("field {}: '{}' is no number", name, text));
-  fields.set(name, value);
-}
-
-}  // namespace
-
 const char* const ptx_source_help =
     "a PTX file, - for standard input, or a kernel of this program: \"kernel:gemm bm=128 bn=64\"";
 
@@ -51,7 +25,12 @@ std::string ptx_source(const std::string& from) {
   words >> word;
   const Family& chosen = family(word);
   Fields fields(chosen.fields);
-  while (words >> word) set(fields, word);
+  while (words >> word) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos)
+      throw Error(fmt::format("'{}' is no field's value: write name=value", word));
+    fields.set(word.substr(0, equals), word.substr(equals + 1));
+  }
   CompilerOptions options;
   options.assemble = false;
   return Compiler(options).compile(chosen.build(fields)).ptx;

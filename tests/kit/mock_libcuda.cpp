@@ -121,6 +121,11 @@ Status cuCtxGetDevice(Ordinal* ordinal) {
   return current ? Status::success : kNoContext;
 }
 
+Status cuStreamGetCtx(Stream, Context* context) {
+  *context = mock.stream_context;
+  return Status::success;
+}
+
 Status cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (!current) return kNoContext;
   *free = 600;

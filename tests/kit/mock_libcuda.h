@@ -22,6 +22,7 @@ struct MockDriver {
   Status get_function = Status::success;
   Status launch = Status::success;
   Status encode = Status::success;
+  ptxbuilder::runtime::cu::Context stream_context = nullptr;  // of every stream
   std::vector<size_t> parameter_sizes;
   int max_threads = 1024, static_shared = 0, max_cluster = 8;
   int required_cluster[3] = {0, 0, 0};

@@ -1,0 +1,226 @@
+// `ptxb export`: kernels as C, to be shipped in a program that has neither LLVM nor this library.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "kernels/command/export.h"
+#include "kernels/command/family.h"
+#include "kernels/command/field_options.h"
+#include "ptxbuilder/compile/compile.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::map<std::string, int64_t> fields;
+  std::string folder, name, shapes;
+  std::vector<std::string> configurations;
+  CompilerOptions compiler;
+  bool ptx = false, no_cache = false, json = false;
+};
+
+// The parts between any of the separators, without those that are empty.
+std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find_first_of(separators, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+// "bm=64,bn=128 if extent(A, 1) <= 64": fields, and the condition.
+struct Configuration {
+  Fields fields;
+  std::string condition;
+};
+Configuration configuration(const Fields& base, const std::string& text) {
+  const std::string between = " if ", words = " " + text;  // there may be no fields
+  const size_t at = words.find(between);
+  Configuration c{base, at == std::string::npos ? "" : words.substr(at + between.size())};
+  if (at != std::string::npos && c.condition.empty())
+    throw Error(fmt::format("--config \"{}\": there is no condition behind 'if'", text));
+  for (const std::string& setting : parts_of(words.substr(0, at), ", ")) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos)
+      throw Error(fmt::format("--config \"{}\": '{}' is not FIELD=VALUE", text, setting));
+    c.fields.set(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return c;
+}
+
+// "4096x4096x8192", one number for each axis.
+std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
+  std::vector<uint64_t> size;
+  for (const std::string& word : parts_of(text, "x")) {
+    uint64_t extent = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), extent);
+    if (error != std::errc() || end != word.data() + word.size() || extent == 0 || extent > INT32_MAX)
+      throw Error(fmt::format("--shapes: '{}' in '{}' is not a number from 1 to 2^31 - 1", word, text));
+    size.push_back(extent);
+  }
+  if (size.size() != axes)
+    throw Error(
+        fmt::format("--shapes: '{}' has {} numbers, and a shape here has {}", text, size.size(), axes));
+  return size;
+}
+
+// Between commas or on lines; # begins a comment in a file.
+std::vector<std::string> shapes_of(const std::string& words) {
+  if (!fs::exists(words)) return parts_of(words, ", ");
+  std::vector<std::string> all;
+  for (const std::string& line : parts_of(read_file(words), "\n"))
+    for (const std::string& shape : parts_of(line.substr(0, line.find('#')), ", \t\r")) all.push_back(shape);
+  return all;
+}
+
+class Exporter {
+ public:
+  Exporter(const Family& family, const Fields& fields, const Options& o)
+      : family_(family), fields_(fields), options_(o), compiler_(compiler_options(o)) {
+    export_.name = o.name.empty() ? family.name : o.name;
+    export_.summary = family.summary;
+  }
+
+  Export made() {
+    if (!options_.shapes.empty()) {
+      by_shapes();
+    } else if (options_.configurations.empty()) {
+      export_.kernels.push_back(compiled(fields_));
+    } else {
+      for (const std::string& text : options_.configurations) {
+        const Configuration c = configuration(fields_, text);
+        export_.kernels.push_back(compiled(c.fields));
+        export_.kernels.back().condition = c.condition;
+      }
+    }
+    return std::move(export_);
+  }
+
+ private:
+  static CompilerOptions compiler_options(const Options& o) {
+    CompilerOptions c = o.compiler;
+    c.assemble = !o.ptx;
+    c.cache = !o.no_cache;
+    return c;
+  }
+
+  ExportedKernel compiled(const Fields& fields) const {
+    Compiled c = compiler_.compile(build(family_, fields), false, Where{});
+    return {std::move(c.signature), options_.ptx ? std::move(c.ptx) : std::move(c.cubin)};
+  }
+
+  // A kernel for each configuration that the family chooses for a shape.
+  void by_shapes() {
+    const Choice& choice = family_.choice;
+    for (const auto& [field, rule] : choice.axes) export_.axes.push_back(rule);
+    std::vector<std::string> known;  // the configurations of the kernels so far
+    for (const std::string& shape : shapes_of(options_.shapes)) {
+      const std::vector<uint64_t> size = size_of_shape(shape, choice.axes.size());
+      Fields chosen = fields_;
+      for (size_t i = 0; i < size.size(); ++i)
+        chosen.set(choice.axes[i].first, static_cast<int64_t>(size[i]));
+      choice.choose(chosen);
+      for (const auto& [field, rule] : choice.axes) chosen.set(field, fields_[field]);  // what is left counts
+      const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
+      if (place == std::ssize(known)) {
+        known.push_back(chosen.text());
+        export_.kernels.push_back(compiled(chosen));
+      }
+      export_.shapes.push_back({size, static_cast<size_t>(place)});
+    }
+    if (export_.shapes.empty()) throw Error(fmt::format("--shapes: '{}' names no shape", options_.shapes));
+  }
+
+  const Family& family_;
+  const Fields& fields_;
+  const Options& options_;
+  Compiler compiler_;
+  Export export_;
+};
+
+std::string write(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw Error(fmt::format("{}: cannot be written", path.string()));
+  return path.string();
+}
+
+int run(const Family& family, const Fields& fields, const Options& o) {
+  const Export e = Exporter(family, fields, o).made();
+  const ExportedFiles made = export_to_c(e);
+  fs::create_directories(o.folder);
+  const std::string path = (fs::path(o.folder) / e.name).string();
+  const std::vector<std::string> files = {write(path + ".h", made.header), write(path + ".c", made.source)};
+  if (!o.json) {
+    for (const std::string& file : files) fmt::print("wrote {}\n", file);
+    return 0;
+  }
+  nlohmann::ordered_json json = {{"kernel", family.name}, {"name", e.name}, {"files", files}};
+  for (const ExportedKernel& k : e.kernels) json["kernels"].push_back(k.signature.kernel);
+  for (const ExportedShape& s : e.shapes) json["shapes"].push_back({{"size", s.size}, {"kernel", s.kernel}});
+  fmt::print("{}\n", json.dump());
+  return 0;
+}
+
+const char* const help =
+    R"(Writes NAME.h and NAME.c, C11 that is C++ too, with the compiled kernel inside. They need no CUDA header and no
+library but libdl: libcuda.so.1 is looked for when the first launch is made. NAME_launch() takes the parameters by
+name, a grid or NULL for the kernel's rule, and a CUstream; NAME_load() loads beforehand; NAME_error() says what was
+wrong.
+Several configurations: --config "FIELD=VALUE,... if CONDITION", the first whose condition holds is launched, and the
+last has none. A condition is a rule over the kernel's integer parameters, extent(TENSOR, DIMENSION) from the
+innermost dimension outwards, multiprocessors, integers, + - * / % < <= > >= == != ( ), ceil_div, min and max.
+Examples:
+  ptxb export saxpy --threads 256 -o out
+  ptxb export gemm_warp_specialized --config "bm=64,bn=128 if extent(A, 1) <= 64" --config "bm=128" -o out
+  ptxb export gemm --shapes 4096x4096x4096,16x4096x7168 --name product -o out
+)";
+
+void add_options(const Arguments& kernel, const Family& family, Options& o) {
+  add_fields(kernel, family, o.fields);
+  kernel.option("-o,--output", o.folder, "the folder for NAME.h and NAME.c").shown_as("DIR").required();
+  kernel.option("--name", o.name, "of the files and functions; the kernel's unless given").shown_as("NAME");
+  const Option configurations =
+      kernel.option("--config", o.configurations, "fields and a condition; may be given again")
+          .shown_as("TEXT");
+  if (family.choice.choose)
+    kernel
+        .option(
+            "--shapes", o.shapes,
+            "sizes as 4096x4096x8192, or a file of them: each gets the configuration that suits it, and a "
+            "launch takes that of the nearest")
+        .shown_as("LIST|FILE")
+        .excludes(configurations);
+  kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
+  kernel.option("--ptxas", o.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+      .shown_as("FILE");
+  kernel.flag("--no-cache", o.no_cache, "assemble anew, and keep nothing");
+  kernel.option("--cache-dir", o.compiler.cache_options.directory, "where cubins are kept").shown_as("DIR");
+  kernel.flag("--json", o.json, "print one JSON object");
+  kernel.footer(help);
+}
+
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("export", "write a kernel as C that loads and launches it");
+  app.needs_command();
+  app.footer(help);
+  auto o = std::make_shared<Options>();
+  for (const Family& f : families()) add_options(app.command(f.name, f.summary), f, *o);
+  return {app, [app, o] {
+            const Arguments kernel = app.chosen_command();
+            const Family& chosen = family(kernel.name());
+            return run(chosen, chosen_fields(kernel, chosen, o->fields), *o);
+          }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command
