@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/command/commands.h"
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder::command {
@@ -40,6 +41,9 @@ struct ExportedFiles {
 // Throws Error where the name is no identifier, kernels have different parameters, a condition is missing,
 // too many or no rule, or an image is not for sm_90a.
 ExportedFiles export_to_c(const Export& what);
+
+// The command: of `ptxb`, and of every executable that has kernels.
+Command export_command(const Arguments& ptxb);
 
 // What does not depend on the kernel: the driver's calls, tensor maps, the nearest shape, and the launch.
 extern const char *const exported_driver, *const exported_maps, *const exported_nearest,

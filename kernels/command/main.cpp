@@ -8,6 +8,7 @@
 #include "kernels/command/command_line.h"
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
+#include "kernels/command/export.h"
 #include "kernels/command/field_options.h"
 #include "kernels/command/prove.h"
 
@@ -112,7 +113,8 @@ int list(bool json) {
 }  // namespace
 
 int kernel_main(int argc, char** argv) {
-  if (families().size() != 1) return ptxb_main(argc, argv);
+  const bool exports = argc > 1 && std::string_view(argv[1]) == "export";
+  if (families().size() != 1 || exports) return ptxb_main(argc, argv);
   return guarded([&] {
     const Family& family = families().front();
     Words words;
@@ -125,6 +127,7 @@ int kernel_main(int argc, char** argv) {
     app.option("--emit", words.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
     app.flag("--prove", proves, kProves);
     app.flag("--list", lists, "print name and fields");
+    app.footer(fmt::format("`{} export {} -o DIR` writes it as C, see there --help.", argv[0], family.name));
     add_run_options(app, words);
     add_compile_options(app, words);
     line.parse({argv + 1, argv + argc});
@@ -182,7 +185,8 @@ int ptxb_main(int argc, char** argv) {
     }
     const Arguments list_arguments = ptxb.command("list", "the kernels");
     list_arguments.flag("--json", words.options.json, "with their fields, as JSON");
-    const std::vector<Command> commands = add_commands(ptxb);
+    std::vector<Command> commands = add_commands(ptxb);
+    commands.push_back(export_command(ptxb));
 
     line.parse({argv + 1, argv + argc});
     settle(words);

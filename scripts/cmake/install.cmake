@@ -1,4 +1,4 @@
-# What is installed, by component: see ptxbuilder-config.cmake.in. `tools` is ptxb. Kernels' own executables are not.
+# What is installed, by component: see ptxbuilder-config.cmake.in. Kernels' own executables are not.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
@@ -71,8 +71,13 @@ ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command li
   HEADERS kernels/gemm/matmul.h kernels/command/family.h kernels/command/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
 install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilder COMPONENT c)
-install(FILES scripts/cmake/ptxbuilder-kernel.cmake DESTINATION ${package_folder} COMPONENT kernels)
-install(TARGETS ptxb COMPONENT tools)
+foreach(component kernels tools)
+  install(FILES scripts/cmake/ptxbuilder-kernel.cmake DESTINATION ${package_folder} COMPONENT ${component})
+endforeach()
+add_executable(ptxbuilder::ptxb ALIAS ptxb)
+install(TARGETS ptxb EXPORT ptxbuilder-tools COMPONENT tools)
+install(EXPORT ptxbuilder-tools NAMESPACE ptxbuilder:: DESTINATION ${package_folder} FILE ptxbuilder-tools-targets.cmake
+        COMPONENT tools)
 
 configure_package_config_file(scripts/cmake/ptxbuilder-config.cmake.in ptxbuilder-config.cmake
                               INSTALL_DESTINATION ${package_folder})

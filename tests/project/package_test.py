@@ -79,6 +79,8 @@ def check_outside(folder, prefix, source, cxx):
     expect(run(scale, "--prove"), "nothing to prove")
     expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
     expect(run(scale, "--bench", "--device", "emulator", "--assembler", "none", code=1), "times are the GPU")
+    if not os.path.exists("/dev/nvidiactl"):
+        expect(run(f"{folder}/exported"), "saxpy: ", "libcuda.so.1", "scale: the same")
     expect(run(scale, "--n", "0", code=1), "field n = 0: it must be at least 1")
 
 

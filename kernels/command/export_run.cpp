@@ -1,4 +1,4 @@
-// `ptxb export`: kernels as C, to be shipped in a program that has neither LLVM nor this library.
+// The command `export`: kernels as C, to be shipped in a program that has neither LLVM nor this library.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -207,7 +207,9 @@ void add_options(const Arguments& kernel, const Family& family, Options& o) {
   kernel.footer(help);
 }
 
-Command add(const Arguments& ptxb) {
+}  // namespace
+
+Command export_command(const Arguments& ptxb) {
   const Arguments app = ptxb.command("export", "write a kernel as C that loads and launches it");
   app.needs_command();
   app.footer(help);
@@ -220,7 +222,4 @@ Command add(const Arguments& ptxb) {
           }};
 }
 
-const CommandRegistration registration(add);
-
-}  // namespace
 }  // namespace ptxbuilder::command
