@@ -265,18 +265,26 @@ static_assert(PTXB_VERSION == PTXBUILDER_VERSION);
 static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
 
 runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& from, const Opened& opened) {
+  const char* given = from.fields ? "a struct" : from.tensor ? "a tensor" : "a scalar";
   runtime::Argument to;
-  if (parameter.kind == Parameter::Kind::structure)
-    throw Error(
-        fmt::format("parameter '{}' is a struct, which this interface does not pass", parameter.name));
-  if (parameter.kind == Parameter::Kind::scalar) {
-    if (from.tensor)
-      throw Error(fmt::format("parameter '{}' is a scalar, and is given a tensor", parameter.name));
+  if (parameter.kind == Parameter::Kind::structure) {
+    if (!from.fields)
+      throw Error(fmt::format("parameter '{}' takes a struct, and is given {}", parameter.name, given));
+    if (from.field_count != parameter.fields.size())
+      throw Error(fmt::format("parameter '{}' takes a struct of {} fields, {} are given", parameter.name,
+                              parameter.fields.size(), from.field_count));
+    std::vector<runtime::Argument> fields;
+    for (size_t i = 0; i < from.field_count; ++i)
+      fields.push_back(argument_of(parameter.fields[i], from.fields[i], opened));
+    to = runtime::structure(std::move(fields));
+  } else if (parameter.kind == Parameter::Kind::scalar) {
+    if (from.fields || from.tensor)
+      throw Error(fmt::format("parameter '{}' is a scalar, and is given {}", parameter.name, given));
     to.dtype = parameter.dtype;
     to.bits = from.bits;
   } else {
-    if (!from.tensor)
-      throw Error(fmt::format("parameter '{}' takes a tensor, and is given a scalar", parameter.name));
+    if (from.fields || !from.tensor)
+      throw Error(fmt::format("parameter '{}' takes a tensor, and is given {}", parameter.name, given));
     const Placed t(parameter.name.c_str(), from.tensor, opened);
     if (parameter.kind == Parameter::Kind::pointer) {
       // A module of LLVM's does not say what its pointers point to: bytes.

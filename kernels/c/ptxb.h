@@ -146,21 +146,29 @@ PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
 /* The sidecar as JSON: parameters, threads, shared memory. Valid as long as the kernel. */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
-/* What fills a parameter: a tensor, for a pointer or a tensor map; or else the bits of a scalar, in its low
- * bytes. */
+/* What fills a parameter: a tensor, for a pointer or a tensor map; the fields of a struct, pointers and scalars in
+ * order; or else the bits of a scalar, in its low bytes. */
 typedef struct ptxb_argument {
-  const char* name;          /* the parameter's, to be sure, or NULL */
-  const ptxb_tensor* tensor; /* NULL: a scalar */
-  uint64_t bits;
+  const char* name;                   /* the parameter's or field's, to be sure, or NULL */
+  const ptxb_tensor* tensor;          /* NULL: none */
+  uint64_t bits;                      /* of a scalar */
+  const struct ptxb_argument* fields; /* NULL: no struct */
+  size_t field_count;
 } ptxb_argument;
 
 static inline ptxb_argument ptxb_of_tensor(const ptxb_tensor* tensor) {
-  ptxb_argument argument = {NULL, NULL, 0};
+  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
   argument.tensor = tensor;
   return argument;
 }
+static inline ptxb_argument ptxb_of_struct(const ptxb_argument* fields, size_t count) {
+  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
+  argument.fields = fields;
+  argument.field_count = count;
+  return argument;
+}
 static inline ptxb_argument ptxb_of_integer(int64_t value) {
-  ptxb_argument argument = {NULL, NULL, 0};
+  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
   argument.bits = (uint64_t)value;
   return argument;
 }
@@ -169,7 +177,7 @@ static inline ptxb_argument ptxb_of_float(float value) {
     float value;
     uint32_t bits;
   } same;
-  ptxb_argument argument = {NULL, NULL, 0};
+  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
   same.value = value;
   argument.bits = same.bits;
   return argument;

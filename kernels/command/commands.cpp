@@ -1,5 +1,6 @@
 #include "kernels/command/commands.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -17,6 +18,7 @@ CommandRegistration::CommandRegistration(Command (*add)(const Arguments&)) { reg
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  if (std::filesystem::is_directory(path)) throw Error(path + ": cannot be read: it is a folder");
   std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file) throw Error(path + ": cannot be read");
   return text;

@@ -21,8 +21,8 @@ struct Options {
 };
 
 std::vector<Region> regions_of(const std::string& from, const std::string& kernel) {
+  const std::string source = ptx_source(from);
   try {
-    const std::string source = ptx_source(from);
     const ptx::Module module = ptx::parse(source);
     const Code code = Code::of(module, kernel);
     const Graph graph = Graph::of(code);

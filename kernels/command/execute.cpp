@@ -157,6 +157,8 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     Run run(*device, loaded, run_options);
     std::fflush(stdout);
     family.run(fields, run);
+    if (options.run.verify && !run.verdict())
+      throw Error(fmt::format("nothing was verified: the run() of '{}' does not call check()", family.name));
     json["seed"] = options.run.seed;
     if (emulator) {
       runtime::EmulatorStatistics counted = emulator->statistics();

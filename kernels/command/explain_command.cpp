@@ -56,8 +56,7 @@ Json to_json(const Portrait& p, const Code& code, const Values& values) {
   return json;
 }
 
-int run(const Options& o) {
-  const std::string source = ptx_source(o.from);
+int explain(const std::string& source, const Options& o) {
   const ptx::Module module = ptx::parse(source);
   const Code code = Code::of(module, o.kernel);
   const Graph graph = Graph::of(code);
@@ -68,6 +67,15 @@ int run(const Options& o) {
   else
     fmt::print("{}", text(p, code, values));
   return 0;
+}
+
+int run(const Options& o) {
+  const std::string source = ptx_source(o.from);
+  try {
+    return explain(source, o);
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", o.from, e.what()));
+  }
 }
 
 Command add(const Arguments& ptxb) {

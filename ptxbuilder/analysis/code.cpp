@@ -294,6 +294,7 @@ Code Code::of(const ptx::Module& module, std::string_view name) {
   for (const Statement& s : module.statements)
     if (is_kernel(s) && (name.empty() ? names.size() == 1 : s.function[0].name == name))
       code.function = &s.function[0];
+  if (names.empty()) throw Error("there is no kernel in it: no .entry with a body");
   if (!code.function)
     throw Error(name.empty()
                     ? fmt::format("the module has {} kernels, and one has to be named: {}", names.size(),

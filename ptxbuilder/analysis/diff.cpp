@@ -107,9 +107,16 @@ class Teller {
       for (const BarrierUse& use : array.uses) barrier_of_[use.operation] = names_.back();
     }
   }
-  std::string barrier(int i) const {
+  // The barrier that an instruction reaches, by the stage of its ring.
+  std::string barrier(int i, size_t place) {
     const auto found = barrier_of_.find(i);
-    return found == barrier_of_.end() ? "a barrier that is not known" : found->second;
+    const Sum address = operand(i, place);
+    if (found == barrier_of_.end()) return fmt::format("unknown #{:08x}", values_.hash(address) >> 32);
+    std::string name = barrier_at(address);
+    for (const auto& [number, factor] : address.terms)
+      if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage)
+        name += fmt::format(" of {} {} B apart", a.inputs[1].constant, factor);
+    return name + first_of(address);
   }
 
   // What copies fill: a ring of tiles, or one. Other addresses are told from the tile that they lie in.
@@ -159,6 +166,19 @@ class Teller {
     }
   }
 
+  static std::string ring_text(const Tile& tile) {
+    return tile.ring ? fmt::format("{} stages of {} B", tile.ring->second, tile.ring->first) : "no stage";
+  }
+  // Of a ring's stage what it is at first, where that is not 0.
+  std::string first_of(const Sum& address) const {
+    for (const auto& [number, factor] : address.terms)
+      if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage && !(a.inputs[0] == Sum{}))
+        return fmt::format(" from stage {}", a.inputs[0].is_constant()
+                                                 ? values_.text(a.inputs[0])
+                                                 : fmt::format("#{:08x}", values_.hash(a.inputs[0]) >> 32));
+    return "";
+  }
+
   // "tile 1 + 32": a place in what is copied; else the address.
   std::string place_of(const Sum& address) const {
     Tile here = tile_at(address);
@@ -171,7 +191,8 @@ class Teller {
       const bool is_near = here.added.constant >= 0 || t == 0 || here.added.constant > -(int64_t{1} << 14);
       if (!is_near) continue;
       const std::string added = text_of(here.added);
-      return tile.name + (added == "0" ? "" : " + " + added);
+      return tile.name + (here.ring == tile.ring ? "" : " of " + ring_text(here)) + first_of(address) +
+             (added == "0" ? "" : " + " + added);
     }
     return text_of(address);
   }
@@ -192,14 +213,23 @@ class Teller {
     return r;
   }
 
+  // "full", "full + 8 B": from the first of its array on.
   std::string barrier_at(const Sum& address) const {
+    const Sum shared = plain(address);
     for (size_t i = 0; i < p_.barriers.size(); ++i) {
       const BarrierArray& array = p_.barriers[i];
-      const int64_t offset = address.constant - array.base.constant;
-      if (array.base.terms == address.terms && offset >= 0 && offset < 8 * array.count)
-        return fmt::format("{} {}", names_[i], offset / 8);
+      const int64_t offset = shared.constant - array.base.constant;
+      if (array.base.terms != shared.terms || offset < 0 || offset >= 8 * array.count) continue;
+      return names_[i] + (offset ? fmt::format(" + {} B", offset) : "");
     }
     return text_of(address);
+  }
+  // Without what is added by stages and by threads, and the CTA of a cluster.
+  Sum plain(Sum address) const {
+    if (const Atom* mapped = values_.only_atom(address, "mapa")) address = mapped->inputs[0];
+    std::erase_if(address.terms,
+                  [&](const auto& t) { return values_.atom(t.first).kind != Atom::Kind::address; });
+    return address;
   }
 
   Region entry() const {
@@ -277,7 +307,8 @@ class Teller {
       if (!meet) break;
       const auto first = std::find_if(meet->inputs.begin(), meet->inputs.end(),
                                       [](const Sum& s) { return s.is_constant(); });
-      if (first != meet->inputs.end()) return fmt::format("flips, {} at first", first->constant & 1);
+      if (first != meet->inputs.end())
+        return fmt::format("flips, {} at first #{:08x}", first->constant & 1, values_.hash(sum) >> 32);
       now = meet->inputs[0];
     }
     return fmt::format("#{:016x}", values_.hash(sum));
@@ -318,7 +349,8 @@ class Teller {
               {Weight::result, "B at", place(i, 2), "operands read from elsewhere"},
               {Weight::result, "scales and transposes", immediates, "a negated or transposed operand"},
               {Weight::result, "adds to the accumulator",
-               scale.is_constant() ? (scale.constant ? "yes" : "no") : "by a predicate",
+               scale.is_constant() ? (scale.constant ? "yes" : "no")
+                                   : fmt::format("by a predicate #{:08x}", values_.hash(scale) >> 32),
                "sums that begin anew, or do not"}},
          .line = o.at.line});
   }
@@ -330,12 +362,14 @@ class Teller {
       if (word.size() == 2 && word[1] == 'd') dimensions = word;
     std::vector<Sum> addresses;
     std::string coordinates, rest;
+    size_t barrier_place = 0;
     for (size_t n = 0; n < o.operands.size(); ++n) {
       if (o.operands[n].kind != Value::Kind::address) {
         rest += (rest.empty() ? "" : ", ") + text_of(operand(i, n));
         continue;
       }
       addresses.push_back(operand(i, n));
+      barrier_place = n;
       if (o.operands[n].parts.size() > 1)
         coordinates = fmt::format("#{:016x}", values_.hash(values_.of(i, o.operands[n].parts[1])));
     }
@@ -351,7 +385,8 @@ class Teller {
     if (addresses.size() > 1)
       all.push_back({Weight::result, "from", place_of(addresses[1]),
                      "another tensor, or another place in shared memory"});
-    if (in) all.push_back({Weight::protocol, "signals", barrier(i), "who waits may read too early"});
+    if (in)
+      all.push_back({Weight::protocol, "signals", barrier(i, barrier_place), "who waits may read too early"});
     r.events.push_back({.kind = in ? "copy in" : "copy out",
                         .weight = Weight::result,
                         .attributes = std::move(all),
@@ -371,13 +406,14 @@ class Teller {
     } else if (o.has("try_wait") || o.has("test_wait")) {
       e.kind = "wait";
       e.attributes = {
-          {Weight::protocol, "barrier", barrier(i), "data that is not there yet"},
+          {Weight::protocol, "barrier", barrier(i, place), "data that is not there yet"},
           {Weight::protocol, "parity", parity(operand(i, place + 1)), "a wait that passes at once, or never"},
-          {Weight::detail, "form", o.text->opcode, "how long a thread sleeps, or what it sees"}};
+          {Weight::protocol, "form", o.text->opcode, "how long a thread sleeps, or what it sees"}};
     } else {
       e.kind = o.has("expect_tx") ? "expect" : o.has("inval") ? "mbarrier.inval" : "arrive";
-      e.attributes = {{Weight::protocol, "barrier", barrier(i), "a stage that is freed too early, or never"},
-                      {Weight::protocol, "form", o.text->opcode, "the scope of what the barrier orders"}};
+      e.attributes = {
+          {Weight::protocol, "barrier", barrier(i, place), "a stage that is freed too early, or never"},
+          {Weight::protocol, "form", o.text->opcode, "the scope of what the barrier orders"}};
       if (o.operands.size() > place + 1)
         e.attributes.push_back({Weight::protocol, o.has("expect_tx") ? "bytes" : "count",
                                 text_of(operand(i, place + 1)), "a phase that ends too early, or never"});
@@ -403,6 +439,11 @@ class Teller {
         add_copy(i, r, false);
       } else if (o.is("mbarrier")) {
         add_mbarrier(i, r);
+      } else if (!o.targets.empty() && o.guard != kNone) {
+        auto& [number, values] = conditions_[r.name];
+        ++number;
+        values += (values_.hash(values_.before(i, o.guard)) ^ (o.negated ? 0x9e3779b97f4a7c15 : 0)) *
+                  0xbf58476d1ce4e5b9;
       } else if (o.is("cvt") && !is_silent(o)) {
         auto& [number, values] = conversions_[r.name][o.text->opcode];
         ++number;
@@ -415,6 +456,14 @@ class Teller {
 
   // In whatever order they stand.
   void add_conversions(Region& r) {
+    if (const auto& [number, values] = conditions_[r.name]; number > 0)
+      r.events.push_back(
+          {.kind = "branches",
+           .weight = Weight::protocol,
+           .attributes = {{Weight::protocol, "number", std::to_string(number),
+                           "another number of steps, or other threads"},
+                          {Weight::protocol, "conditions", fmt::format("#{:08x}", values >> 32),
+                           "another number of steps, or other threads"}}});
     for (const auto& [opcode, found] : conversions_[r.name])
       r.events.push_back(
           {.kind = opcode,
@@ -459,7 +508,8 @@ class Teller {
   std::vector<Tile> tiles_;
   std::vector<std::string> names_;
   std::map<std::string, std::map<std::string, std::pair<int, uint64_t>>>
-      conversions_;  // by region and mnemonic
+      conversions_;                                             // by region and mnemonic
+  std::map<std::string, std::pair<int, uint64_t>> conditions_;  // of branches, by region
   std::map<int, std::string> barrier_of_;
 };
 
@@ -477,6 +527,18 @@ std::vector<std::pair<size_t, size_t>> aligned(const std::vector<Event>& a, cons
   while (end_a > first && end_b > first && same(a[end_a - 1], b[end_b - 1]))
     tail.emplace_back(--end_a, --end_b);
   const size_t rows = end_a - first, columns = end_b - first;
+  constexpr size_t kMostCells = 1 << 24;
+  if (rows > 0 && columns > kMostCells / rows) {
+    for (size_t i = first, j = first; i < end_a; ++i)
+      for (size_t other = j; other < std::min(end_b, j + 64); ++other)
+        if (a[i].kind == b[other].kind) {
+          head.emplace_back(i, other);
+          j = other + 1;
+          break;
+        }
+    head.insert(head.end(), tail.rbegin(), tail.rend());
+    return head;
+  }
   // Equal kinds count 2, equal in all 3, so that of several the equal one is taken.
   std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));
   auto worth = [&](size_t i, size_t j) -> uint32_t {

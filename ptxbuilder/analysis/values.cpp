@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace ptxbuilder::analysis {
@@ -51,6 +52,16 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
+// Whether the modifiers are those of plain integers, so that the first word says what is computed.
+bool is_integer(const Operation& o) {
+  constexpr std::array known = {"b16",    "u16",    "s16",   "b32",   "u32",     "s32", "b64",
+                                "u64",    "s64",    "pred",  "lo",    "wide",    "to",  "param",
+                                "global", "shared", "local", "const", "volatile"};
+  return std::all_of(o.words.begin() + 1, o.words.end(), [&](std::string_view word) {
+    return std::find(known.begin(), known.end(), word) != known.end();
+  });
+}
+
 bool is_memory_read(const Operation& o) {
   return o.is("ld") || o.is("ldu") || o.is("ldmatrix") || o.is("atom") || o.is("call") || o.is("tld4") ||
          o.is("tex");
@@ -95,7 +106,10 @@ void Values::evaluate() {
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = code_.operations[at(i)];
       if (o.guard != kNone) before(i, o.guard);
-      for (const Value& operand : o.operands) of(i, operand);
+      for (const Value& operand : o.operands) {
+        of(i, operand);
+        for (const Value& part : operand.parts) of(i, part);  // of an address the coordinates
+      }
       for (int reg : o.writes) after(i, reg);
     }
   for (size_t i = 0; i < made_.size(); ++i) fill(static_cast<int>(i));
@@ -300,8 +314,7 @@ Sum Values::computed(int operation, int reg) {
   auto input = [&](size_t i) { return i < o.operands.size() ? of(operation, o.operands[i]) : Sum{}; };
   auto whole = [&](const Sum& s) { return s.is_constant(); };
   const bool simple = o.operands.size() >= 2 && o.operands[0].kind == Value::Kind::reg;
-  const bool is_float = o.has("f32") || o.has("f64") || o.has("f16") || o.has("bf16") || o.has("f16x2");
-  if (simple && !is_float) {
+  if (simple && is_integer(o)) {
     if (o.is("mov") || o.is("cvta")) {
       const Value& from = o.operands[1];
       if (from.kind == Value::Kind::vector) {  // mov.b64 d, {low, high}
@@ -472,8 +485,24 @@ Sum Values::atom_of(Atom made) {
     for (const auto& [number, factor] : input.terms) key += fmt::format("+{}*{}", factor, number);
   }
   const auto [known, is_new] = by_key_.emplace(std::move(key), static_cast<int>(atoms_.size()));
-  if (is_new) atoms_.push_back(std::move(made));
+  if (is_new) {
+    if (has_hashes_) made.hash = hash_of(made);
+    atoms_.push_back(std::move(made));
+  }
   return {.terms = {{known->second, 1}}};
+}
+
+uint64_t Values::hash_of(const Atom& a) const {
+  uint64_t hash = mixed(static_cast<uint64_t>(a.kind), analysis::hash_of(a.name));
+  if (a.kind == Atom::Kind::meet) {
+    uint64_t any_order = 0;  // that of the predecessors is the layout's
+    for (const Sum& input : a.inputs) any_order += mixed(0, this->hash(input));
+    return mixed(hash, any_order);
+  }
+  for (const Sum& input : a.inputs) hash = mixed(hash, this->hash(input));
+  if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage)
+    hash = mixed(hash, bits(graph_.loops[at(graph_.blocks[at(a.block)].loop)].depth));
+  return hash;
 }
 
 // Atoms are a graph with cycles. Its nodes get the hashes of what they are made of, round after round, so
@@ -482,21 +511,10 @@ void Values::find_hashes() {
   constexpr int kRounds = 12;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<uint64_t> hashes;
-    for (const Atom& a : atoms_) {
-      uint64_t hash = mixed(static_cast<uint64_t>(a.kind), hash_of(a.name));
-      if (a.kind == Atom::Kind::meet) {
-        uint64_t any_order = 0;  // that of the predecessors is the layout's
-        for (const Sum& input : a.inputs) any_order += mixed(0, this->hash(input));
-        hash = mixed(hash, any_order);
-      } else {
-        for (const Sum& input : a.inputs) hash = mixed(hash, this->hash(input));
-      }
-      if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage)
-        hash = mixed(hash, bits(graph_.loops[at(graph_.blocks[at(a.block)].loop)].depth));
-      hashes.push_back(hash);
-    }
+    for (const Atom& a : atoms_) hashes.push_back(hash_of(a));
     for (size_t i = 0; i < atoms_.size(); ++i) atoms_[i].hash = hashes[i];
   }
+  has_hashes_ = true;
 }
 
 uint64_t Values::hash(const Sum& sum) const {

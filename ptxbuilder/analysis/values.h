@@ -85,6 +85,7 @@ class Values {
   bool find_copies();
   Sum atom_of(Atom atom);
   void find_hashes();
+  uint64_t hash_of(const Atom& atom) const;
   int64_t bits_of(const Sum& sum) const;
   Sum function(std::string name, std::vector<Sum> inputs, int operation);
 
@@ -92,6 +93,7 @@ class Values {
   const Graph& graph_;
   std::vector<std::vector<int>> writers_;  // by register, ascending
   std::vector<Atom> atoms_;
+  bool has_hashes_ = false;
   std::map<std::string, int> by_key_;               // atoms that are the same wherever they are computed
   std::map<std::pair<int, int>, Reaching> starts_;  // by block and register
   std::map<std::pair<int, int>, Sum> results_, meets_;

@@ -13,6 +13,10 @@ function(ptxbuilder_export name kernel)
   if(NOT arg_BY)
     set(arg_BY ptxbuilder::ptxb)
   endif()
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT C IN_LIST languages)
+    message(FATAL_ERROR "ptxbuilder_export(${name}) makes C: add it to the languages of project()")
+  endif()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name}_export)
   add_custom_command(OUTPUT ${folder}/${name}.c ${folder}/${name}.h
     COMMAND ${arg_BY} export ${kernel} ${arg_UNPARSED_ARGUMENTS} --name ${name} -o ${folder}

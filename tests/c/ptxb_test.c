@@ -207,6 +207,49 @@ static void check_kernels(void) {
   discard(&d), discard(&x);
 }
 
+/* s.d[i] = s.a i */
+static const char scaled[] =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n"
+    ".visible .entry scaled(.param .align 8 .b8 s[16])\n.maxntid 64\n{\n"
+    ".reg .b32 %i;\n.reg .f32 %a, %f;\n.reg .b64 %d, %o;\n"
+    "ld.param.u64 %d, [s];\nld.param.f32 %a, [s+8];\nmov.u32 %i, %tid.x;\n"
+    "cvt.rn.f32.u32 %f, %i;\nmul.f32 %f, %f, %a;\nmul.wide.u32 %o, %i, 4;\nadd.s64 %d, %d, %o;\n"
+    "st.global.f32 [%d], %f;\nret;\n}\n";
+static const char scaled_sidecar[] =
+    "{\"format\": 1, \"kernel\": \"scaled\", \"target\": \"sm_90a\", \"ptx_version\": 80, \"threads\": 64,"
+    "\"cluster\": [1, 1, 1], \"static_shared_bytes\": 0, \"dynamic_shared_bytes\": 0, \"parameters\": ["
+    "{\"name\": \"s\", \"kind\": \"struct\", \"bytes\": 16, \"fields\": ["
+    "{\"name\": \"d\", \"kind\": \"pointer\", \"dtype\": \"f32\", \"offset\": 0},"
+    "{\"name\": \"a\", \"kind\": \"scalar\", \"dtype\": \"f32\", \"offset\": 8}]}], \"grid\": [\"1\", \"1\", \"1\"]}";
+
+static void check_structs(void) {
+  ptxb_kernel* kernel = NULL;
+  OK(ptxb_load_image(device, scaled, sizeof scaled - 1, scaled_sidecar, &kernel));
+  if (!kernel) return;
+  Matrix d;
+  unsigned seed = 6;
+  make(&d, f32, 1, 64, 64, 1, 0);
+  fill(&d, &seed);
+  ptxb_argument fields[] = {ptxb_of_tensor(&d.tensor), ptxb_of_float(0.5f)};
+  fields[1].name = "a";
+  ptxb_argument all = ptxb_of_struct(fields, 2);
+  OK(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM));
+  float got[64];
+  OK(ptxb_copy_out(device, got, d.tensor.data, sizeof got));
+  for (int i = 0; i < 64; ++i) CHECK(got[i] == 0.5f * (float)i);
+
+  fields[1].name = "b";
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "field 1 'a': the argument is named 'b'");
+  fields[1] = fields[0];
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'a' is a scalar, and is given a tensor");
+  all.field_count = 1;
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct of 2 fields, 1 are given");
+  all = ptxb_of_integer(1);
+  REFUSED(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM), "'s' takes a struct, and is given a scalar");
+  ptxb_kernel_free(kernel);
+  discard(&d);
+}
+
 static void check_mistakes(void) {
   Matrix a, b, d;
   unsigned seed = 1;
@@ -283,6 +326,7 @@ int main(int count, char** words) {
   CHECK(wrong_of(33, 20, 16, 0, 0, 0, 1, seed) == 0);
   check_mistakes();
   check_kernels();
+  check_structs();
   pthread_t threads[8];
   for (uintptr_t i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, in_thread, (void*)i);
   for (int i = 0; i < 8; ++i) {
