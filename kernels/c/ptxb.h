@@ -146,8 +146,8 @@ PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
 /* The sidecar as JSON: parameters, threads, shared memory. Valid as long as the kernel. */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
-/* What fills a parameter: a tensor, for a pointer or a tensor map; the fields of a struct, pointers and scalars in
- * order; or else the bits of a scalar, in its low bytes. */
+/* What fills a parameter: a tensor, for a pointer or a tensor map; the fields of a struct, pointers and
+ * scalars in order; or else the bits of a scalar, in its low bytes. */
 typedef struct ptxb_argument {
   const char* name;                   /* the parameter's or field's, to be sure, or NULL */
   const ptxb_tensor* tensor;          /* NULL: none */
