@@ -74,6 +74,9 @@ install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilde
 foreach(component kernels tools)
   install(FILES scripts/cmake/ptxbuilder-kernel.cmake DESTINATION ${package_folder} COMPONENT ${component})
 endforeach()
+install(FILES tests/project/package/scale.cpp DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT kernels)
+install(FILES scripts/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME installed.md COMPONENT kernels)
+install(FILES kernels/command/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME commands.md COMPONENT tools)
 add_executable(ptxbuilder::ptxb ALIAS ptxb)
 install(TARGETS ptxb EXPORT ptxbuilder-tools COMPONENT tools)
 install(EXPORT ptxbuilder-tools NAMESPACE ptxbuilder:: DESTINATION ${package_folder} FILE ptxbuilder-tools-targets.cmake
