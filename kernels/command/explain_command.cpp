@@ -31,9 +31,8 @@ Json to_json(const Portrait& p, const Code& code, const Values& values) {
   for (const BarrierArray& b : p.barriers) {
     Json uses = Json::array();
     for (const BarrierUse& use : b.uses) {
-      constexpr const char* kinds[] = {"arrives", "expects", "copies", "waits"};
       uses.push_back({{"role", role(use.role)},
-                      {"does", kinds[static_cast<int>(use.kind)]},
+                      {"does", name(use.kind)},
                       {"line", line(use.operation)},
                       {"remote", use.remote}});
       if (use.kind == BarrierUse::Kind::expects) uses.back()["bytes"] = values.text(use.amount);
@@ -52,6 +51,8 @@ Json to_json(const Portrait& p, const Code& code, const Values& values) {
                              {"last_line", loop.last_line},
                              {"steps", steps}});
   }
+  json["products_outside"] = Json::array();
+  for (int operation : p.products_outside) json["products_outside"].push_back(line(operation));
   json["unknown"] = p.unknowns;
   return json;
 }

@@ -46,6 +46,9 @@ struct Operation {
   bool falls_through = true;
 
   bool is(std::string_view first) const { return words[0] == first; }
+  bool is_wgmma() const { return is("wgmma") && has("mma_async"); }
+  // A copy into shared memory that an mbarrier counts.
+  bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
   // Whether `word` is one of the mnemonic's parts.
   bool has(std::string_view word) const;
 };
@@ -75,6 +78,8 @@ struct Code {
   // there is no such one, and Error "ptx LINE:COLUMN: ..." for a register or a label that is not declared.
   static Code of(const ptx::Module& module, std::string_view name = "");
 };
+
+constexpr size_t at(int number) { return static_cast<size_t>(number); }  // of a list
 
 // The kernels of a module that have a body, in its order.
 std::vector<std::string> kernels_of(const ptx::Module& module);

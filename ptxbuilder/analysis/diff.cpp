@@ -11,13 +11,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
 using Attributes = std::vector<Event::Attribute>;
-
-bool is_wgmma(const Operation& o) { return o.is("wgmma") && o.has("mma_async"); }
-bool is_copy_in(const Operation& o) {
-  return o.is("cp") && o.has("bulk") && o.has("mbarrier::complete_tx::bytes");
-}
 
 // What computes without an effect: noise, but for what becomes of it.
 bool is_silent(const Operation& o) {
@@ -145,7 +139,7 @@ class Teller {
     std::optional<Tile> stored;
     for (int i = 0; at(i) < code_.operations.size(); ++i) {
       const Operation& o = operation(i);
-      if (is_copy_in(o)) {
+      if (o.is_bulk_load()) {
         Tile tile = tile_at(operand(i, 0));
         if (std::none_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.base == tile.base; }))
           tiles_.push_back(std::move(tile));
@@ -319,9 +313,7 @@ class Teller {
     if (o.operands[n].kind == Value::Kind::vector) return "registers";
     const auto d = decode_descriptor(values_, operand(i, n));
     if (!d) return fmt::format("unknown descriptor #{:016x}", values_.hash(operand(i, n)));
-    constexpr const char* layouts[] = {"no swizzle", "swizzle 128", "swizzle 64", "swizzle 32"};
-    return fmt::format("{}, stride {} B, leading {} B{}", layouts[d->layout], d->stride_bytes,
-                       d->leading_bytes,
+    return fmt::format("{}, stride {} B, leading {} B{}", layout_name(*d), d->stride_bytes, d->leading_bytes,
                        d->base_offset ? fmt::format(", base offset {}", d->base_offset) : "");
   }
   // Where a matrix lies; what is added to the start of shared memory.
@@ -431,9 +423,9 @@ class Teller {
   void add_block(int block, Region& r) {
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = operation(i);
-      if (is_wgmma(o)) {
+      if (o.is_wgmma()) {
         add_wgmma(i, r);
-      } else if (is_copy_in(o)) {
+      } else if (o.is_bulk_load()) {
         add_copy(i, r, true);
       } else if (o.is("cp") && o.has("bulk") && o.has("bulk_group")) {
         add_copy(i, r, false);

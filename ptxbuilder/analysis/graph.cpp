@@ -5,8 +5,6 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
 void make_blocks(const Code& code, Graph& graph) {
   const size_t count = code.operations.size();
   std::vector<bool> begins(count + 1, false);

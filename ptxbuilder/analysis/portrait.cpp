@@ -16,8 +16,6 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int64_t kBarrierBytes = 8;
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
 // What a value is in one thread, where that follows from the thread's number.
 class OfThread {
  public:
@@ -105,12 +103,7 @@ std::string ranges(const std::vector<int>& numbers) {
   return text;
 }
 
-bool is_tensor_core(const Operation& o) {
-  return (o.is("wgmma") && o.has("mma_async")) || (o.is("mma") && o.has("sync"));
-}
-bool is_bulk_load(const Operation& o) {
-  return o.is("cp") && o.has("bulk") && o.has("mbarrier::complete_tx::bytes");
-}
+bool is_tensor_core(const Operation& o) { return o.is_wgmma() || (o.is("mma") && o.has("sync")); }
 
 class Painter {
  public:
@@ -199,7 +192,7 @@ class Painter {
       for (int b : blocks)
         for (int i = graph_.blocks[at(b)].first; i < graph_.blocks[at(b)].last; ++i) {
           multiplies |= is_tensor_core(operation(i));
-          loads |= is_bulk_load(operation(i));
+          loads |= operation(i).is_bulk_load();
           if (const Sum registers = operand(i, 0); operation(i).is("setmaxnreg") && registers.is_constant())
             role.registers = registers.constant;
         }
@@ -308,7 +301,7 @@ class Painter {
     for (int block : graph_.order)
       for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
         const Operation& o = operation(i);
-        const bool loads = is_bulk_load(o);
+        const bool loads = o.is_bulk_load();
         if (!o.is("mbarrier") && !loads) continue;
         std::vector<size_t> addresses;
         for (size_t n = 0; n < o.operands.size(); ++n)
@@ -384,8 +377,7 @@ class Painter {
           continue;
         }
         const auto d = decode_descriptor(values_, operand(i, n));
-        constexpr const char* layouts[] = {"no swizzle", "swizzle 128", "swizzle 64", "swizzle 32"};
-        text += d ? fmt::format(", {} {} stride {} leading {}", name, layouts[d->layout], d->stride_bytes,
+        text += d ? fmt::format(", {} {} stride {} leading {}", name, layout_name(*d), d->stride_bytes,
                                 d->leading_bytes)
                   : fmt::format(", {} by an unknown descriptor", name);
       }
@@ -394,11 +386,11 @@ class Painter {
     return short_name(o);
   }
 
-  // Where the step's operands are, with `from` as the first of several.
+  // Where the operands of a step are: of several instructions those of the first, and how far the last is.
   std::string places(int i, int last) {
     const Operation& o = operation(i);
     std::string text;
-    if (o.is("wgmma") && o.has("mma_async")) {
+    if (o.is_wgmma()) {
       for (size_t n = 1; n < 3; ++n) {
         if (o.operands[n].kind == Value::Kind::vector) continue;
         const auto first = decode_descriptor(values_, operand(i, n)),
@@ -432,7 +424,7 @@ class Painter {
         if (!loop.contains(block)) continue;
         for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
           const Operation& o = operation(i);
-          const bool work = is_tensor_core(o) || is_bulk_load(o);
+          const bool work = is_tensor_core(o) || o.is_bulk_load();
           (graph_.blocks[at(block)].loop == l ? works : inner_works) |= work;
           if (o.is("mbarrier") || o.is("cp") || o.is("wgmma") || o.is("fence") || o.is("bar") ||
               o.is("barrier") || work)
@@ -457,6 +449,13 @@ class Painter {
       for (size_t s = 0; s < m.steps.size(); ++s) m.steps[s].text += places(firsts[s], lasts[s]);
       p_.loops.push_back(std::move(m));
     }
+    for (int i = 0; at(i) < code_.operations.size(); ++i) {
+      const int block = graph_.block_of[at(i)];
+      const bool inside = std::any_of(p_.loops.begin(), p_.loops.end(), [&](const Mainloop& m) {
+        return graph_.loops[at(m.loop)].contains(block);
+      });
+      if (is_tensor_core(operation(i)) && !inside) p_.products_outside.push_back(i);
+    }
   }
 
   const Code& code_;
@@ -466,6 +465,16 @@ class Painter {
 };
 
 }  // namespace
+
+std::string_view name(BarrierUse::Kind kind) {
+  constexpr std::string_view names[] = {"arrives", "expects", "copies", "waits"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::string_view layout_name(const MatrixDescriptor& d) {
+  constexpr std::string_view names[] = {"no swizzle", "swizzle 128", "swizzle 64", "swizzle 32"};
+  return names[at(d.layout)];
+}
 
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor) {
   // The field of the address is bits 4 to 17 of it; other terms are steps in units of 16 bytes.
@@ -522,14 +531,13 @@ std::string text(const Portrait& p, const Code& code, const Values& values) {
     if (role.registers) page += fmt::format(", {} registers a thread", *role.registers);
     page += "\n";
   }
-  page += "\nbarriers\n";
+  if (!p.barriers.empty()) page += "\nbarriers\n";
   for (const BarrierArray& array : p.barriers) {
     page += fmt::format("  [{}] {} of {} arrivals\n", values.text(array.base), array.count,
                         array.arrivals ? std::to_string(*array.arrivals) : "unknown");
     for (const BarrierUse& use : array.uses) {
-      constexpr const char* kinds[] = {"arrives", "expects", "copies", "waits"};
       page += fmt::format(
-          "    {:12} {}{}{} (line {})\n", role_name(use.role), kinds[static_cast<int>(use.kind)],
+          "    {:12} {}{}{} (line {})\n", role_name(use.role), name(use.kind),
           use.kind == BarrierUse::Kind::expects ? fmt::format(" {} B", values.text(use.amount, 1)) : "",
           use.remote ? " in the cluster" : "", code.operations[at(use.operation)].at.line);
     }
@@ -540,6 +548,11 @@ std::string text(const Portrait& p, const Code& code, const Values& values) {
       page += step.times > 1 ? fmt::format("  {} x {}\n", step.times, step.text)
                              : fmt::format("  {}\n", step.text);
   }
+  if (const auto& products = p.products_outside; !products.empty())
+    page += fmt::format("\noutside of {}loops: {} matrix instructions, lines {}-{}\n",
+                        p.loops.empty() ? "" : "these ", products.size(),
+                        code.operations[at(products.front())].at.line,
+                        code.operations[at(products.back())].at.line);
   if (!p.unknowns.empty()) page += "\nunknown\n";
   for (const std::string& what : p.unknowns) page += fmt::format("  {}\n", what);
   return page;

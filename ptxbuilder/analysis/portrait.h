@@ -18,6 +18,7 @@ struct MatrixDescriptor {
 
   bool operator==(const MatrixDescriptor&) const = default;
 };
+std::string_view layout_name(const MatrixDescriptor& descriptor);  // "swizzle 128"
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor);
 
 // Warps that take the same branches.
@@ -37,6 +38,8 @@ struct BarrierUse {
   Sum amount = {};      // bytes that are expected, or arrivals
   bool remote = false;  // of another CTA of the cluster
 };
+
+std::string_view name(BarrierUse::Kind kind);  // "arrives"
 
 // Mbarriers side by side that one instruction reaches, by the stage of a ring.
 struct BarrierArray {
@@ -65,6 +68,7 @@ struct Portrait {
   std::vector<Role> roles;
   std::vector<BarrierArray> barriers;
   std::vector<Mainloop> loops;        // innermost ones that copy or multiply asynchronously
+  std::vector<int> products_outside;  // the matrix instructions that are in none of them
   std::vector<std::string> unknowns;  // what could not be followed, each with its line
 };
 

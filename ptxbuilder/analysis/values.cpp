@@ -9,7 +9,6 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
 int64_t wrap(uint64_t x) { return static_cast<int64_t>(x); }
 uint64_t bits(int64_t x) { return static_cast<uint64_t>(x); }
 

@@ -26,12 +26,11 @@ struct Painted {
   const BarrierArray& barrier(size_t i) const { return portrait.barriers.at(i); }
   // "producer expects 49152, consumer waits"
   std::string uses(size_t i) const {
-    constexpr const char* kinds[] = {"arrives", "expects", "copies", "waits"};
     std::string all;
     for (const BarrierUse& use : barrier(i).uses) {
       all += all.empty() ? "" : ", ";
       all += use.role == kNone ? "?" : portrait.roles[static_cast<size_t>(use.role)].name;
-      all += std::string(" ") + kinds[static_cast<int>(use.kind)];
+      all += " " + std::string(name(use.kind));
       if (use.kind == BarrierUse::Kind::expects) all += " " + values.text(use.amount);
     }
     return all;
@@ -111,6 +110,14 @@ TEST_CASE("what is changed is seen") {
   const Painted nameless(replaced(text, ".maxntid 384", ""));
   CHECK(nameless.portrait.roles.empty());
   CHECK(nameless.portrait.unknowns[0].find("neither .maxntid nor .reqntid") != std::string::npos);
+}
+
+TEST_CASE("matrix instructions outside of loops are told") {
+  const Painted p(golden("wgmma_block"));
+  CHECK(p.portrait.products_outside.size() == 16);
+  CHECK(text(p.portrait, p.code, p.values).find("outside of loops: 16 matrix instructions") !=
+        std::string::npos);
+  CHECK(Painted(golden("gemm_warp_specialized")).portrait.products_outside.empty());
 }
 
 TEST_CASE("descriptors are decoded where their address is known") {

@@ -121,11 +121,12 @@ TEST_CASE("a peer that hangs is ended and asked no more") {
   for (const std::string& why : left_out(at_each("hangs", {"start", "problem", "launch", "fifth"}), 0.5))
     CHECK(contains(why, "has not answered within 0.5 s"));
   CHECK(Clock::now() - start < std::chrono::seconds(60));
-  Run run({fake("hangs:problem")}, 1);
+  constexpr int kLimit = 4;  // seconds, and more than the second call needs on a loaded machine
+  Run run({fake("hangs:problem")}, kLimit);
   run.measure();
   const auto again = Clock::now();
-  CHECK(contains(run.measure()[0].left_out, "has not answered within 1 s"));
-  CHECK(Clock::now() - again < std::chrono::milliseconds(900));
+  CHECK(contains(run.measure()[0].left_out, "has not answered within 4 s"));
+  CHECK(Clock::now() - again < std::chrono::seconds(kLimit));
 }
 
 TEST_CASE("what a peer began ends with it") {
