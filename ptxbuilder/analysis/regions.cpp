@@ -1,0 +1,520 @@
+#include "ptxbuilder/analysis/regions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace ptxbuilder::analysis {
+namespace {
+
+using Attributes = std::vector<Event::Attribute>;
+
+// What computes without an effect: noise, but for what becomes of it.
+bool is_silent(const Operation& o) {
+  if (o.is("ld") && (o.has("param") || o.has("const"))) return true;
+  // Of conversions those that round.
+  if (o.is("cvt") && !o.has("rn") && !o.has("rna") && !o.has("rz") && !o.has("rni") && !o.has("rzi"))
+    return true;
+  if (o.is("bra") || o.is("brx") || o.is("ret") || o.is("exit") || o.is("nop")) return true;
+  const bool has_effect = o.is("ld") || o.is("atom") || o.is("shfl") || o.is("vote") || o.is("match") ||
+                          o.is("elect") || o.is("mbarrier") || o.is("ldmatrix") || o.is("mma") ||
+                          o.is("call") || o.is("bar") || o.is("barrier") || o.is("redux") ||
+                          o.is("activemask") || o.is("cvt") || o.is("wgmma");
+  return !o.writes.empty() && !has_effect;
+}
+
+class Teller {
+ public:
+  Teller(const Portrait& portrait, const Code& code, const Graph& graph, Values& values)
+      : p_(portrait), code_(code), graph_(graph), values_(values) {
+    name_barriers();
+    find_tiles();
+  }
+
+  std::vector<Region> run() {
+    std::vector<Region> all = {entry(), barriers(), tiles(), unknowns()};
+    for (const Role& role : p_.roles) all.push_back(role_region(role));
+    std::map<std::string, int> named;
+    std::set<int> in_loops;
+    for (const Mainloop& loop : p_.loops) {
+      Region r{.name = fmt::format("loop of {}", role_name(loop.role)), .events = {}};
+      if (const int n = ++named[r.name]; n > 1) r.name += fmt::format(" {}", n);
+      for (int block : graph_.order)
+        if (graph_.loops[at(loop.loop)].contains(block)) add_block(block, r), in_loops.insert(block);
+      add_conversions(r);
+      all.push_back(std::move(r));
+    }
+    std::map<std::string, Region> outside;
+    for (int block : graph_.order) {
+      if (in_loops.contains(block)) continue;
+      std::string name = fmt::format("{} outside of its loops", roles_of(block));
+      Region& r = outside[name];
+      r.name = name;
+      add_block(block, r);
+    }
+    for (auto& [name, region] : outside) {
+      add_conversions(region);
+      all.push_back(std::move(region));
+    }
+    return all;
+  }
+
+ private:
+  const Operation& operation(int i) const { return code_.operations[at(i)]; }
+  Sum operand(int i, size_t n) {
+    return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
+  }
+  // A value that is more than a sum of what every kernel has is told apart by its hash.
+  std::string text_of(const Sum& sum) const {
+    const bool is_plain = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+      const Atom::Kind kind = values_.atom(term.first).kind;
+      return kind == Atom::Kind::special || kind == Atom::Kind::address || kind == Atom::Kind::stage ||
+             kind == Atom::Kind::parameter;
+    });
+    return values_.text(sum, 1) + (is_plain ? "" : fmt::format(" #{:08x}", values_.hash(sum) >> 32));
+  }
+
+  std::string role_name(int role) const { return role == kNone ? "several roles" : p_.roles[at(role)].name; }
+  std::string roles_of(int block) const {
+    std::vector<std::string> names;
+    for (const Role& role : p_.roles)
+      if (std::binary_search(role.blocks.begin(), role.blocks.end(), block)) names.push_back(role.name);
+    return names.empty() ? "all roles" : fmt::format("{}", fmt::join(names, " and "));
+  }
+
+  // A barrier is what signals it: "full" where copies do, "empty" where the producer waits for it.
+  void name_barriers() {
+    std::map<std::string, int> named;
+    for (const BarrierArray& array : p_.barriers) {
+      bool copies = false, producer_waits = false;
+      for (const BarrierUse& use : array.uses) {
+        copies |= use.kind == BarrierUse::Kind::copies;
+        producer_waits |= use.kind == BarrierUse::Kind::waits && role_name(use.role).starts_with("producer");
+      }
+      std::string name = copies ? "full" : producer_waits ? "empty" : "other";
+      if (const int n = ++named[name]; n > 1) name += fmt::format(" {}", n);
+      names_.push_back(name);
+      for (const BarrierUse& use : array.uses) barrier_of_[use.operation] = names_.back();
+    }
+  }
+  // The barrier that an instruction reaches, by the stage of its ring.
+  std::string barrier(int i, size_t place) {
+    const auto found = barrier_of_.find(i);
+    const Sum address = operand(i, place);
+    if (found == barrier_of_.end()) return fmt::format("unknown #{:08x}", values_.hash(address) >> 32);
+    std::string name = barrier_at(address);
+    for (const auto& [number, factor] : address.terms)
+      if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage)
+        name += fmt::format(" of {} {} B apart", a.inputs[1].constant, factor);
+    return name + first_of(address);
+  }
+
+  // What copies fill: a ring of tiles, or one. Other addresses are told from the tile that they lie in.
+  struct Tile {
+    std::string name = {};
+    Sum base = {}, added = {};  // of the start of shared memory, and what threads or CTAs add
+    std::optional<std::pair<int64_t, int64_t>>
+        ring;  // bytes from a stage to the next, and how many there are
+  };
+
+  Tile tile_at(const Sum& address) const {
+    Tile tile;
+    tile.base.constant = address.constant;
+    for (const auto& [number, factor] : address.terms) {
+      const Atom& a = values_.atom(number);
+      if (a.kind == Atom::Kind::stage && !tile.ring)
+        tile.ring = {factor, a.inputs[1].constant};
+      else
+        (a.kind == Atom::Kind::address ? tile.base : tile.added).terms.emplace_back(number, factor);
+    }
+    return tile;
+  }
+
+  // The rings that loads fill, and what stores read: of that one tile, from its least address on.
+  void find_tiles() {
+    std::optional<Tile> stored;
+    for (int i = 0; at(i) < code_.operations.size(); ++i) {
+      const Operation& o = operation(i);
+      if (o.is_bulk_load()) {
+        Tile tile = tile_at(operand(i, 0));
+        if (std::none_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.base == tile.base; }))
+          tiles_.push_back(std::move(tile));
+      } else if (o.is("cp") && o.has("bulk_group") && o.operands.size() > 1) {
+        Tile tile = tile_at(operand(i, 1));
+        if (!stored || tile.base.constant < stored->base.constant) stored = std::move(tile);
+      }
+    }
+    std::sort(tiles_.begin(), tiles_.end(),
+              [](const Tile& x, const Tile& y) { return x.base.constant < y.base.constant; });
+    for (size_t t = 0; t < tiles_.size(); ++t) tiles_[t].name = fmt::format("tile {}", t);
+    if (stored &&
+        std::none_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.base == stored->base; })) {
+      stored->name = "staging";
+      const auto place = std::find_if(tiles_.begin(), tiles_.end(),
+                                      [&](const Tile& t) { return t.base.constant > stored->base.constant; });
+      tiles_.insert(place, std::move(*stored));
+    }
+  }
+
+  static std::string ring_text(const Tile& tile) {
+    return tile.ring ? fmt::format("{} stages of {} B", tile.ring->second, tile.ring->first) : "no stage";
+  }
+  // Of a ring's stage what it is at first, where that is not 0.
+  std::string first_of(const Sum& address) const {
+    for (const auto& [number, factor] : address.terms)
+      if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage && !(a.inputs[0] == Sum{}))
+        return fmt::format(" from stage {}", a.inputs[0].is_constant()
+                                                 ? values_.text(a.inputs[0])
+                                                 : fmt::format("#{:08x}", values_.hash(a.inputs[0]) >> 32));
+    return "";
+  }
+
+  // "tile 1 + 32": a place in what is copied; else the address.
+  std::string place_of(const Sum& address) const {
+    Tile here = tile_at(address);
+    for (size_t t = tiles_.size(); t-- > 0;) {
+      const Tile& tile = tiles_[t];
+      if (tile.base.terms != here.base.terms || tile.ring.has_value() != here.ring.has_value()) continue;
+      here.added.constant = here.base.constant - tile.base.constant;
+      if (here.added.constant < 0 && t > 0 && here.added.is_constant()) continue;
+      // What a thread adds may begin below 0: such a place is the nearest tile's.
+      const bool is_near = here.added.constant >= 0 || t == 0 || here.added.constant > -(int64_t{1} << 14);
+      if (!is_near) continue;
+      const std::string added = text_of(here.added);
+      return tile.name + (here.ring == tile.ring ? "" : " of " + ring_text(here)) + first_of(address) +
+             (added == "0" ? "" : " + " + added);
+    }
+    return text_of(address);
+  }
+
+  Region tiles() const {
+    Region r{.name = "tiles", .events = {}};
+    for (const Tile& tile : tiles_) {
+      Event e{.kind = tile.name, .weight = Weight::result};
+      e.attributes.push_back({Weight::detail, "at", text_of(tile.base), "another map of shared memory"});
+      if (tile.ring) {
+        e.attributes.push_back({Weight::result, "bytes of a stage", std::to_string(tile.ring->first),
+                                "tiles that overlap, or gaps"});
+        e.attributes.push_back({Weight::pipeline, "stages", std::to_string(tile.ring->second),
+                                "how many loads are ahead of the products"});
+      }
+      r.events.push_back(std::move(e));
+    }
+    return r;
+  }
+
+  // "full", "full + 8 B": from the first of its array on.
+  std::string barrier_at(const Sum& address) const {
+    const Sum shared = plain(address);
+    for (size_t i = 0; i < p_.barriers.size(); ++i) {
+      const BarrierArray& array = p_.barriers[i];
+      const int64_t offset = shared.constant - array.base.constant;
+      if (array.base.terms != shared.terms || offset < 0 || offset >= 8 * array.count) continue;
+      return names_[i] + (offset ? fmt::format(" + {} B", offset) : "");
+    }
+    return text_of(address);
+  }
+  // Without what is added by stages and by threads, and the CTA of a cluster.
+  Sum plain(Sum address) const {
+    if (const Atom* mapped = values_.only_atom(address, "mapa")) address = mapped->inputs[0];
+    std::erase_if(address.terms,
+                  [&](const auto& t) { return values_.atom(t.first).kind != Atom::Kind::address; });
+    return address;
+  }
+
+  Region entry() const {
+    Region r{.name = "entry", .events = {}};
+    auto add = [&](Weight weight, const std::string& kind, const std::string& value,
+                   const std::string& effect) {
+      r.events.push_back({.kind = kind, .weight = weight, .attributes = {{weight, "value", value, effect}}});
+    };
+    add(Weight::resources, "threads", std::to_string(p_.threads), "other roles, or registers for them");
+    for (const char* name : {".minnctapersm", ".reqnctapercluster", ".maxnreg"}) {
+      std::string value;
+      for (const ptx::Directive& d : code_.function->directives)
+        if (d.tokens[0] == name)
+          value = fmt::format("{}", fmt::join(d.tokens.begin() + 1, d.tokens.end(), ""));
+      if (!value.empty())
+        add(Weight::resources, name, value, "another limit of registers, or another cluster");
+    }
+    int64_t bytes = 0;
+    for (const Variable& v : code_.variables)
+      if (v.space == ".shared") bytes += v.bytes;
+    if (bytes > 0)
+      add(Weight::resources, "static shared memory", std::to_string(bytes), "fewer CTAs or stages");
+    return r;
+  }
+
+  Region role_region(const Role& role) const {
+    Region r{.name = fmt::format("role {}", role.name), .events = {}};
+    r.events.push_back({.kind = "warps",
+                        .weight = Weight::resources,
+                        .attributes = {{Weight::resources, "number", std::to_string(role.warps.size()),
+                                        "another share of the work"}}});
+    r.events.push_back(
+        {.kind = "setmaxnreg",
+         .weight = Weight::resources,
+         .attributes = {{Weight::resources, "registers",
+                         role.registers ? std::to_string(*role.registers) : "as launched",
+                         "spills where there are too few, and other warps lack what is too much"}}});
+    return r;
+  }
+
+  Region barriers() const {
+    Region r{.name = "barriers", .events = {}};
+    for (size_t i = 0; i < p_.barriers.size(); ++i) {
+      const BarrierArray& a = p_.barriers[i];
+      r.events.push_back({.kind = names_[i],
+                          .weight = Weight::protocol,
+                          .attributes = {{Weight::protocol, "arrivals of a phase",
+                                          a.arrivals ? std::to_string(*a.arrivals) : "unknown",
+                                          "a phase that ends too early, or never"},
+                                         {Weight::pipeline, "stages", std::to_string(a.count),
+                                          "how many loads are ahead of the products"}}});
+    }
+    return r;
+  }
+
+  // What could not be decided counts as a difference, unless the other kernel has as many of the same.
+  Region unknowns() const {
+    Region r{.name = "unknown", .events = {}};
+    std::map<std::string, int> counts;
+    for (const std::string& what : p_.unknowns) ++counts[what.substr(0, what.find(" at line"))];
+    for (const auto& [what, count] : counts)
+      r.events.push_back({.kind = what,
+                          .weight = Weight::protocol,
+                          .attributes = {{Weight::protocol, "number", std::to_string(count),
+                                          "what it does could not be decided"}}});
+    return r;
+  }
+
+  std::string parity(const Sum& sum) {
+    if (sum.is_constant()) return std::to_string(sum.constant & 1);
+    // Of a value that flips, the first one.
+    Sum now = sum;
+    for (int depth = 0; depth < 8; ++depth) {
+      const Atom* meet = values_.only_atom(now, "meet");
+      if (!meet) break;
+      const auto first = std::find_if(meet->inputs.begin(), meet->inputs.end(),
+                                      [](const Sum& s) { return s.is_constant(); });
+      if (first != meet->inputs.end())
+        return fmt::format("flips, {} at first #{:08x}", first->constant & 1, values_.hash(sum) >> 32);
+      now = meet->inputs[0];
+    }
+    return fmt::format("#{:016x}", values_.hash(sum));
+  }
+
+  std::string matrix(int i, size_t n) {
+    const Operation& o = operation(i);
+    if (o.operands[n].kind == Value::Kind::vector) return "registers";
+    const auto d = decode_descriptor(values_, operand(i, n));
+    if (!d) return fmt::format("unknown descriptor #{:016x}", values_.hash(operand(i, n)));
+    return fmt::format("{}, stride {} B, leading {} B{}", layout_name(*d), d->stride_bytes, d->leading_bytes,
+                       d->base_offset ? fmt::format(", base offset {}", d->base_offset) : "");
+  }
+  // Where a matrix lies; what is added to the start of shared memory.
+  std::string place(int i, size_t n) {
+    const auto d = decode_descriptor(values_, operand(i, n));
+    return d ? place_of(d->address) : "unknown";
+  }
+
+  void add_wgmma(int i, Region& r) {
+    const Operation& o = operation(i);
+    const std::string shape = o.text->opcode.substr(o.text->opcode.find(".m64") + 1);
+    std::string immediates;
+    for (size_t n = 4; n < o.operands.size(); ++n)
+      immediates += fmt::format("{}{}", n > 4 ? ", " : "", text_of(operand(i, n)));
+    const Sum scale = operand(i, 3);
+    r.events.push_back(
+        {.kind = "wgmma",
+         .weight = Weight::result,
+         .attributes =
+             {{Weight::result, "shape and types", shape,
+               "another product, or more instructions for the same"},
+              {Weight::result, "A", matrix(i, 1), "operands read from elsewhere, or bank conflicts"},
+              {Weight::result, "B", matrix(i, 2), "operands read from elsewhere, or bank conflicts"},
+              {Weight::result, "A at", place(i, 1), "operands read from elsewhere"},
+              {Weight::result, "B at", place(i, 2), "operands read from elsewhere"},
+              {Weight::result, "scales and transposes", immediates, "a negated or transposed operand"},
+              {Weight::result, "adds to the accumulator",
+               scale.is_constant() ? (scale.constant ? "yes" : "no")
+                                   : fmt::format("by a predicate #{:08x}", values_.hash(scale) >> 32),
+               "sums that begin anew, or do not"}},
+         .line = o.at.line});
+  }
+
+  void add_copy(int i, Region& r, bool in) {
+    const Operation& o = operation(i);
+    std::string dimensions = "bulk";
+    for (std::string_view word : o.words)
+      if (word.size() == 2 && word[1] == 'd') dimensions = word;
+    std::vector<Sum> addresses;
+    std::string coordinates, rest;
+    size_t barrier_place = 0;
+    for (size_t n = 0; n < o.operands.size(); ++n) {
+      if (o.operands[n].kind != Value::Kind::address) {
+        rest += (rest.empty() ? "" : ", ") + text_of(operand(i, n));
+        continue;
+      }
+      addresses.push_back(operand(i, n));
+      barrier_place = n;
+      if (o.operands[n].parts.size() > 1)
+        coordinates = fmt::format("#{:016x}", values_.hash(values_.of(i, o.operands[n].parts[1])));
+    }
+    Attributes all = {
+        {Weight::result, "dimensions", dimensions, "another box"},
+        {Weight::result, "multicast", o.has("multicast::cluster") ? "yes" : "no",
+         "L2 is read once for each CTA"},
+        {Weight::detail, "cache hint", o.has("L2::cache_hint") ? "yes" : "no", "what L2 keeps"},
+        {Weight::result, "coordinates", coordinates, "another part of the tensor"},
+        {Weight::result, "bytes, masks and hints", rest, "other CTAs, or another cache policy"}};
+    if (!addresses.empty())
+      all.push_back({Weight::result, in ? "into" : "to", place_of(addresses[0]), "another place in memory"});
+    if (addresses.size() > 1)
+      all.push_back({Weight::result, "from", place_of(addresses[1]),
+                     "another tensor, or another place in shared memory"});
+    if (in)
+      all.push_back({Weight::protocol, "signals", barrier(i, barrier_place), "who waits may read too early"});
+    r.events.push_back({.kind = in ? "copy in" : "copy out",
+                        .weight = Weight::result,
+                        .attributes = std::move(all),
+                        .line = o.at.line});
+  }
+
+  void add_mbarrier(int i, Region& r) {
+    const Operation& o = operation(i);
+    size_t place = 0;
+    while (place < o.operands.size() && o.operands[place].kind != Value::Kind::address) ++place;
+    Event e{.kind = "", .weight = Weight::protocol, .line = o.at.line};
+    if (o.has("init")) {
+      e.kind = "mbarrier.init";
+      e.attributes = {{Weight::protocol, "barrier", barrier_at(operand(i, place)), "another barrier"},
+                      {Weight::protocol, "arrivals", text_of(operand(i, place + 1)),
+                       "a phase that ends too early, or never"}};
+    } else if (o.has("try_wait") || o.has("test_wait")) {
+      e.kind = "wait";
+      e.attributes = {
+          {Weight::protocol, "barrier", barrier(i, place), "data that is not there yet"},
+          {Weight::protocol, "parity", parity(operand(i, place + 1)), "a wait that passes at once, or never"},
+          {Weight::protocol, "form", o.text->opcode, "how long a thread sleeps, or what it sees"}};
+    } else {
+      e.kind = o.has("expect_tx") ? "expect" : o.has("inval") ? "mbarrier.inval" : "arrive";
+      e.attributes = {
+          {Weight::protocol, "barrier", barrier(i, place), "a stage that is freed too early, or never"},
+          {Weight::protocol, "form", o.text->opcode, "the scope of what the barrier orders"}};
+      if (o.operands.size() > place + 1)
+        e.attributes.push_back({Weight::protocol, o.has("expect_tx") ? "bytes" : "count",
+                                text_of(operand(i, place + 1)), "a phase that ends too early, or never"});
+    }
+    if (o.guard != kNone)
+      e.attributes.push_back({Weight::protocol, "predicate", predicate(i), "other threads arrive"});
+    r.events.push_back(std::move(e));
+  }
+
+  std::string predicate(int i) {
+    return fmt::format("#{:016x}{}", values_.hash(values_.before(i, operation(i).guard)),
+                       operation(i).negated ? " not" : "");
+  }
+
+  void add_block(int block, Region& r) {
+    for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
+      const Operation& o = operation(i);
+      if (o.is_wgmma()) {
+        add_wgmma(i, r);
+      } else if (o.is_bulk_load()) {
+        add_copy(i, r, true);
+      } else if (o.is("cp") && o.has("bulk") && o.has("bulk_group")) {
+        add_copy(i, r, false);
+      } else if (o.is("mbarrier")) {
+        add_mbarrier(i, r);
+      } else if (!o.targets.empty() && o.guard != kNone) {
+        auto& [number, values] = conditions_[r.name];
+        ++number;
+        values += (values_.hash(values_.before(i, o.guard)) ^ (o.negated ? 0x9e3779b97f4a7c15 : 0)) *
+                  0xbf58476d1ce4e5b9;
+      } else if (o.is("cvt") && !is_silent(o)) {
+        auto& [number, values] = conversions_[r.name][o.text->opcode];
+        ++number;
+        values += values_.hash(operand(i, 1)) ^ values_.hash(operand(i, 2));
+      } else if (!is_silent(o)) {
+        add_other(i, r);
+      }
+    }
+  }
+
+  // In whatever order they stand.
+  void add_conversions(Region& r) {
+    if (const auto& [number, values] = conditions_[r.name]; number > 0)
+      r.events.push_back(
+          {.kind = "branches",
+           .weight = Weight::protocol,
+           .attributes = {{Weight::protocol, "number", std::to_string(number),
+                           "another number of steps, or other threads"},
+                          {Weight::protocol, "conditions", fmt::format("#{:08x}", values >> 32),
+                           "another number of steps, or other threads"}}});
+    for (const auto& [opcode, found] : conversions_[r.name])
+      r.events.push_back(
+          {.kind = opcode,
+           .weight = Weight::result,
+           .attributes = {
+               {Weight::detail, "number", std::to_string(found.first), "another rounding, or more of it"},
+               {Weight::detail, "values", fmt::format("#{:08x}", found.second >> 32), "other values"}}});
+  }
+
+  void add_other(int i, Region& r) {
+    const Operation& o = operation(i);
+    const bool orders = o.is("fence") || o.is("bar") || o.is("barrier") || o.is("wgmma") || o.is("cp") ||
+                        o.is("griddepcontrol");
+    const Weight weight = orders ? Weight::result : Weight::detail;
+    // A group's number, a barrier's, a store's address: all that the instruction reads.
+    std::string operands;
+    for (size_t n = o.updates ? 1 : o.results; n < o.operands.size(); ++n) {
+      const Sum value = operand(i, n);
+      const bool is_place = o.operands[n].kind == Value::Kind::address;
+      operands += fmt::format("{}{}", operands.empty() ? "" : ", ",
+                              is_place ? place_of(value)
+                              : orders ? text_of(value)
+                                       : fmt::format("#{:08x}", values_.hash(value) >> 32));
+    }
+    Event e{.kind = o.text->opcode, .weight = weight, .line = o.at.line};
+    if (!operands.empty()) {
+      const bool groups = o.text->opcode.find("wait_group") != std::string::npos;
+      e.attributes.push_back({groups ? Weight::result : weight, groups ? "groups left" : "operands", operands,
+                              groups   ? "registers or memory read before they are done, or less under way"
+                              : orders ? "other threads meet"
+                                       : "other values or addresses"});
+    }
+    if (o.guard != kNone && !o.writes.empty())
+      e.attributes.push_back({weight, "predicate", predicate(i), "other threads do so"});
+    r.events.push_back(std::move(e));
+  }
+
+  const Portrait& p_;
+  const Code& code_;
+  const Graph& graph_;
+  Values& values_;
+  std::vector<Tile> tiles_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::map<std::string, std::pair<int, uint64_t>>>
+      conversions_;                                             // by region and mnemonic
+  std::map<std::string, std::pair<int, uint64_t>> conditions_;  // of branches, by region
+  std::map<int, std::string> barrier_of_;
+};
+
+}  // namespace
+
+std::string_view name(Weight weight) {
+  constexpr std::string_view names[] = {"result", "protocol", "pipeline", "resources", "detail"};
+  return names[static_cast<size_t>(weight)];
+}
+
+std::vector<Region> regions(const Portrait& portrait, const Code& code, const Graph& graph, Values& values) {
+  return Teller(portrait, code, graph, values).run();
+}
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,44 @@
+// What a kernel does, region by region, in a form in which two kernels can be held against each other.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/analysis/portrait.h"
+
+namespace ptxbuilder::analysis {
+
+// What another kernel may do otherwise, the gravest first.
+enum class Weight : uint8_t {
+  result,     // what is computed, or whether it may be read yet
+  protocol,   // who waits for whom
+  pipeline,   // how much is under way at once
+  resources,  // registers, threads, shared memory
+  detail      // instructions outside of the loops
+};
+std::string_view name(Weight weight);
+
+// Something that a region does, by its kind ("wgmma", "wait") and what else is to be said of it.
+struct Event {
+  struct Attribute {
+    Weight weight;
+    std::string name, value;  // "bytes", "49152"
+    std::string effect = {};  // of another value
+  };
+  std::string kind;
+  Weight weight;  // of the whole, where the other kernel has none
+  std::vector<Attribute> attributes = {};
+  uint32_t line = 0;  // of the PTX; 0: none
+};
+
+// A role's loop, a role outside of its loops, the entry, the barriers: what stands in it in order.
+struct Region {
+  std::string name;
+  std::vector<Event> events;
+};
+
+// All of a kernel, without names of registers, labels and parameters.
+std::vector<Region> regions(const Portrait& portrait, const Code& code, const Graph& graph, Values& values);
+
+}  // namespace ptxbuilder::analysis
