@@ -25,6 +25,8 @@ std::string read_file(const std::filesystem::path& path) {
   return text;
 }
 
+bool is_missing(Dim3 grid) { return grid.x == 0 && grid.y == 0 && grid.z == 0; }
+
 const char* name(Parameter::Kind kind) {
   switch (kind) {
     case Parameter::Kind::scalar:
@@ -116,43 +118,111 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
   }
 }
 
+// The values of a launch's parameters: pointers to them, as the driver takes them, and the bytes of those
+// that an argument does not hold itself.
+class LoadedKernel::Values {
+ public:
+  explicit Values(const LoadedKernel& kernel) : kernel_(kernel), count_(kernel.offsets_.size()) {
+    bytes_ =
+        static_cast<std::byte*>(memory_.allocate(kernel.bytes_ + count_ * sizeof(void*), alignof(TensorMap)));
+    values_ = reinterpret_cast<const void**>(bytes_ + kernel.bytes_);
+  }
+
+  // Calls `value` with each parameter's number and bytes, for a pointer to its value.
+  template <class Value>
+  std::span<const void* const> fill(Value&& value) {
+    size_t i = 0;
+    try {
+      const AuthorsCode no_line;  // refuse() names it
+      for (; i < count_; ++i) values_[i] = value(i, bytes_ + kernel_.offsets_[i]);
+    } catch (const Error& e) {
+      kernel_.refuse(i, e.what());
+    }
+    return {values_, count_};
+  }
+
+ private:
+  const LoadedKernel& kernel_;
+  size_t count_;
+  alignas(TensorMap) std::byte stack_[kStackBytes];
+  std::pmr::monotonic_buffer_resource memory_{stack_, sizeof stack_};
+  std::byte* bytes_;
+  const void** values_;
+};
+
 void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument> arguments, Where where) {
   CallersLine line(where);
-  check_count(arguments);
+  check_count(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) check_type(i, arguments[i]);
-  alignas(TensorMap) std::byte stack[kStackBytes];
-  std::pmr::monotonic_buffer_resource memory(stack, sizeof stack);
-  const size_t count = arguments.size();
-  auto* bytes = static_cast<std::byte*>(memory.allocate(bytes_ + count * sizeof(void*), alignof(TensorMap)));
-  auto** values = reinterpret_cast<const void**>(bytes + bytes_);
+  Values values(*this);
   const Device::Scope scope(*device_);
-  size_t i = 0;
-  try {
-    const AuthorsCode no_line;  // refuse() names it
-    for (; i < count; ++i) values[i] = value(i, arguments[i], bytes + offsets_[i]);
-  } catch (const Error& e) {
-    refuse(i, e.what());
-  }
+  const auto filled = values.fill([&](size_t i, std::byte* bytes) { return value(i, arguments[i], bytes); });
+  queue(options, grid_ && is_missing(options.grid) ? grid(arguments) : options.grid, filled);
+}
+
+void LoadedKernel::queue(const LaunchOptions& options, Dim3 grid, std::span<const void* const> values) const {
   const auto& cluster = signature_.cluster;
-  const bool by_rule = grid_ && options.grid.x == 0 && options.grid.y == 0 && options.grid.z == 0;
-  const Launch launch = {.grid = by_rule ? grid(arguments) : options.grid,
+  const Launch launch = {.grid = grid,
                          .block = {signature_.threads, 1, 1},
                          .cluster = {cluster[0], cluster[1], cluster[2]},
                          .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
                          .programmatic_dependent_launch = options.programmatic_dependent_launch,
                          .stream = options.stream};
-  device_->launch_in_scope(*program_, launch, {values, count});
+  device_->launch_in_scope(*program_, launch, values);
 }
 
-void LoadedKernel::check_count(std::span<const Argument> arguments) const {
+PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<const Argument> arguments,
+                                     Where where) const {
+  CallersLine line(where);
+  if (is_missing(options.grid))
+    throw Error(
+        fmt::format("launch of '{}': a prepared launch takes a grid that is given", signature_.kernel));
+  check_count(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    check_type(i, arguments[i]);
+    if (arguments[i].kind == Parameter::Kind::structure)
+      refuse(i, "a prepared launch takes no struct: launch with all arguments");
+    if (arguments[i].kind == Parameter::Kind::tensor_map) try {
+        const AuthorsCode no_line;  // refuse() names it
+        (void)checked_map(i, arguments[i]);
+      } catch (const Error& e) {
+        refuse(i, e.what());
+      }
+  }
+  return {*this, options, arguments};
+}
+
+void PreparedLaunch::operator()(std::span<const uint64_t> values, Stream stream, Where where) const {
+  CallersLine line(where);
+  LaunchOptions options = options_;
+  options.stream = stream;
+  kernel_->launch_prepared(options, arguments_, values);
+}
+
+// `prepared` has passed all checks; of its addresses and scalars, `values` have the place.
+void LoadedKernel::launch_prepared(const LaunchOptions& options, std::span<const Argument> prepared,
+                                   std::span<const uint64_t> values) const {
+  check_count(values.size());
+  Values filled(*this);
+  const Device::Scope scope(*device_);
+  const auto all = filled.fill([&](size_t i, std::byte* bytes) -> const void* {
+    if (prepared[i].kind != Parameter::Kind::tensor_map) return &values[i];
+    TensorMapView map = this->map(i, prepared[i]);
+    map.address = values[i];
+    check_address(map);
+    return new (bytes) TensorMap(device_->encode_in_scope(map));
+  });
+  queue(options, options.grid, all);
+}
+
+void LoadedKernel::check_count(size_t given) const {
   const std::span<const Parameter> parameters = signature_.parameters;
-  if (arguments.size() == parameters.size()) return;
-  const std::string counts =
-      fmt::format("kernel '{}' takes {} arguments ({}), {} are given", signature_.kernel, parameters.size(),
-                  names(parameters), arguments.size());
-  if (arguments.size() < parameters.size())
-    throw Error(fmt::format("{}; missing: {}", counts, names(parameters.subspan(arguments.size()))));
-  throw Error(fmt::format("{}; the last {} are too many", counts, arguments.size() - parameters.size()));
+  if (given == parameters.size()) return;
+  const std::string counts = fmt::format("kernel '{}' takes {} arguments ({}), {} are given",
+                                         signature_.kernel, parameters.size(), names(parameters), given);
+  if (given < parameters.size())
+    throw Error(fmt::format("{}; missing: {}", counts, names(parameters.subspan(given))));
+  throw Error(fmt::format("{}; the last {} are too many", counts, given - parameters.size()));
 }
 
 void LoadedKernel::check_type(size_t i, const Argument& argument) const {
@@ -175,7 +245,7 @@ const void* LoadedKernel::value(size_t i, const Argument& argument, std::byte* b
     case Parameter::Kind::pointer:
       return &argument.memory.address;
     case Parameter::Kind::tensor_map:
-      return new (bytes) TensorMap(encode(i, argument));
+      return new (bytes) TensorMap(device_->encode_in_scope(checked_map(i, argument)));
     case Parameter::Kind::structure:
       lay_out(i, argument, bytes);
       return bytes;
@@ -192,16 +262,19 @@ void LoadedKernel::lay_out(size_t i, const Argument& structure, std::byte* bytes
                 static_cast<size_t>(parameter.fields[f].size_bytes()));
 }
 
-TensorMap LoadedKernel::encode(size_t i, const Argument& tensor) const {
-  const TensorMapView map = {signature_.parameters[i].tensor_map, tensor.memory.address,
-                             std::span(tensor.shape).first(tensor.rank),
-                             std::span(tensor.strides).first(tensor.rank - 1)};
+TensorMapView LoadedKernel::map(size_t i, const Argument& tensor) const {
+  return {signature_.parameters[i].tensor_map, tensor.memory.address,
+          std::span(tensor.shape).first(tensor.rank), std::span(tensor.strides).first(tensor.rank - 1)};
+}
+
+TensorMapView LoadedKernel::checked_map(size_t i, const Argument& tensor) const {
+  const TensorMapView map = this->map(i, tensor);
   check_placed(map);
   if (uint64_t extent = extent_bytes(map); extent > tensor.memory.bytes)
     throw Error(fmt::format("the tensor [{}] of {} with strides [{}] B takes {} B, its memory has {} B",
                             fmt::join(map.shape, ", "), ptxbuilder::name(tensor.dtype),
                             fmt::join(map.strides, ", "), extent, tensor.memory.bytes));
-  return device_->encode_in_scope(map);
+  return map;
 }
 
 // The arguments have the parameters' types.

@@ -21,6 +21,29 @@ struct LaunchOptions {
   Stream stream = {};  // the device's own unless said
 };
 
+class LoadedKernel;
+
+// A launch whose arguments were checked, for launches that differ from it in addresses, in the values of
+// scalars and in the stream alone: they take a fraction of the host's time. Made by LoadedKernel::prepare();
+// it must not outlive its kernel, nor a move of that. Any thread may launch it at any time.
+class PreparedLaunch {
+ public:
+  // Queues one launch. `values` are a scalar's bits, or the address of a pointer or tensor, by parameter; an
+  // address has as much memory behind it as the one of the arguments that were checked. Throws Error when
+  // there is not one for each parameter, and when a tensor's is not aligned as its tensor map wants it.
+  void operator()(std::span<const uint64_t> values, Stream stream, Where where = Where::here()) const;
+
+ private:
+  friend class LoadedKernel;
+  PreparedLaunch(const LoadedKernel& kernel, const LaunchOptions& options,
+                 std::span<const Argument> arguments)
+      : kernel_(&kernel), options_(options), arguments_(arguments.begin(), arguments.end()) {}
+
+  const LoadedKernel* kernel_;
+  LaunchOptions options_;
+  std::vector<Argument> arguments_;
+};
+
 // It must not outlive its device. Any thread may launch it at any time, also several at once.
 class LoadedKernel {
  public:
@@ -49,12 +72,25 @@ class LoadedKernel {
     launch(options, std::span(arguments.begin(), arguments.size()), where);
   }
 
+  // What launch() checks of arguments and grid, done once for many launches. Throws Error as it does; and
+  // when the grid is not given, since a kernel's rule may want another for other scalars, or a parameter is a
+  // struct.
+  PreparedLaunch prepare(const LaunchOptions& options, std::span<const Argument> arguments,
+                         Where where = Where::here()) const;
+
  private:
-  void check_count(std::span<const Argument> arguments) const;
+  friend class PreparedLaunch;
+  class Values;
+
+  void launch_prepared(const LaunchOptions& options, std::span<const Argument> prepared,
+                       std::span<const uint64_t> values) const;
+  void check_count(size_t given) const;
   void check_type(size_t i, const Argument& argument) const;
   const void* value(size_t i, const Argument& argument, std::byte* bytes) const;
   void lay_out(size_t i, const Argument& structure, std::byte* bytes) const;
-  TensorMap encode(size_t i, const Argument& tensor) const;
+  TensorMapView map(size_t i, const Argument& tensor) const;
+  TensorMapView checked_map(size_t i, const Argument& tensor) const;
+  void queue(const LaunchOptions& options, Dim3 grid, std::span<const void* const> values) const;
   Dim3 grid(std::span<const Argument> arguments) const;
   [[noreturn]] void refuse(size_t i, const std::string& what) const;
 

@@ -119,6 +119,14 @@ Breach strides_breach(const TensorMapView& a) {
   return {};
 }
 
+Breach address_breach(const TensorMapView& a) {
+  const uint64_t align = alignment(a.recipe);
+  if (is_multiple(a.address, align)) return {};
+  return breaks("address", -1, {round_down(a.address, align)},
+                "the address {:#x} is not a multiple of {} B{}; nearest: {:#x}", a.address, align,
+                alignment_reason(a.recipe), round_down(a.address, align));
+}
+
 Breach placed_breach(const TensorMapView& a) {
   const auto rank = static_cast<size_t>(a.recipe.rank());
   if (a.shape.size() != rank)
@@ -126,10 +134,7 @@ Breach placed_breach(const TensorMapView& a) {
   if (a.strides.size() != rank - 1)
     return breaks("strides", -1, {}, "{} strides for rank {}; give {}, of dimensions 1 to {}",
                   a.strides.size(), rank, rank - 1, rank - 1);
-  if (uint64_t align = alignment(a.recipe); !is_multiple(a.address, align))
-    return breaks("address", -1, {round_down(a.address, align)},
-                  "the address {:#x} is not a multiple of {} B{}; nearest: {:#x}", a.address, align,
-                  alignment_reason(a.recipe), round_down(a.address, align));
+  if (Breach broken = address_breach(a)) return broken;
   for (size_t i = 0; i < rank; ++i)
     if (a.shape[i] == 0 || a.shape[i] > kMaxExtent) {
       const uint64_t nearest = std::clamp(a.shape[i], uint64_t{1}, kMaxExtent);
@@ -199,6 +204,8 @@ void check(const TensorMapRecipe& recipe) { throw_if(breach(recipe)); }
 void check(const TensorMapView& a) { throw_if(breach(a)); }
 
 void check_placed(const TensorMapView& a) { throw_if(placed_breach(a)); }
+
+void check_address(const TensorMapView& a) { throw_if(address_breach(a)); }
 
 uint64_t extent_bytes(const TensorMapView& a) {
   unsigned __int128 bytes = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));

@@ -29,7 +29,8 @@ std::optional<TensorMapArguments> nearest_legal(TensorMapArguments arguments,
 // Throw Error with the text of the first rule broken.
 void check(const TensorMapRecipe& recipe);
 void check(const TensorMapView& map);
-void check_placed(const TensorMapView& map);  // whose recipe has passed
+void check_placed(const TensorMapView& map);   // whose recipe has passed
+void check_address(const TensorMapView& map);  // of which all but the address has passed
 
 // Bytes from the tensor's address to behind its last element; 2^64 - 1 where that does not fit.
 uint64_t extent_bytes(const TensorMapView& map);

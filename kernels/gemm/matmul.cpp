@@ -12,6 +12,7 @@
 
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/matmul_check.h"
+#include "kernels/gemm/prepared_products.h"
 #include "kernels/gemm/scheduler.h"
 
 namespace ptxbuilder::kernels {
@@ -37,15 +38,11 @@ struct PlanKey {
 struct PlanKeyHash {
   size_t operator()(const PlanKey& p) const {
     static_assert(std::has_unique_object_representations_v<GemmOperation>);
-    std::array<uint64_t, 2> operation = {};
-    std::memcpy(operation.data(), &p.operation, sizeof p.operation);
-    uint64_t hash = 0;
-    auto add = [&](uint64_t value) {  // the constant of Fibonacci hashing (Knuth, volume 3, 6.4)
-      hash = (hash ^ (hash >> 29) ^ value) * 0x9e3779b97f4a7c15;
-    };
-    for (int64_t extent : {p.size.m, p.size.n, p.size.k, p.size.batches}) add(static_cast<uint64_t>(extent));
-    for (uint64_t bytes : operation) add(bytes);
-    return hash ^ (hash >> 32);
+    std::array<uint64_t, 6> words = {static_cast<uint64_t>(p.size.m), static_cast<uint64_t>(p.size.n),
+                                     static_cast<uint64_t>(p.size.k), static_cast<uint64_t>(p.size.batches)};
+    static_assert(sizeof p.operation <= 2 * sizeof words[0]);
+    std::memcpy(&words[4], &p.operation, sizeof p.operation);
+    return WordsHash{}(words);
   }
 };
 
@@ -148,6 +145,7 @@ class Matmul::State {
   Compiler compiler_;
   MatrixCopy copy_;
   runtime::Buffer zeros_;
+  PreparedProducts prepared_;
   std::mutex choosing_;
   std::shared_mutex mutex_;  // of the rest
   std::vector<std::unique_ptr<Known>> kernels_;
@@ -191,6 +189,7 @@ size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where wh
 }
 
 void Matmul::State::operator()(const MatmulArguments& p, Where where) {
+  if (prepared_.launch(p)) return;
   Request r = request(p, where);
   if (r.is_empty) return;
   if (p.workspace.bytes < r.bytes || p.workspace.address % kWorkspaceAlignment != 0)
@@ -274,30 +273,38 @@ void Matmul::State::place(PlacedMatrices& o, runtime::Address workspace, runtime
 
 void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where where) {
   const PlacedMatrices& o = r.operands;
-  runtime::ArgumentList arguments(13);
+  using enum ProductArguments::From;
+  ProductArguments arguments;
   auto number = [&](int64_t value) {
-    arguments.add([&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+    arguments.add(size, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
   };
-  auto real = [&](float value) { arguments.add([&] { return runtime::scalar(value); }); };
-  auto pointer = [&](runtime::View memory, DType type) {
-    arguments.add([&] { return runtime::pointer(memory, type); });
+  auto real = [&](ProductArguments::From from, float value) {
+    arguments.add(from, [&] { return runtime::scalar(value); });
   };
-  for (const PlacedMatrix* operand : {&o.a, &o.b, &o.d}) arguments.add([&] { return tensor(*operand); });
+  auto pointer = [&](ProductArguments::From from, runtime::View memory, DType type) {
+    arguments.add(from, [&] { return runtime::pointer(memory, type); });
+  };
+  arguments.add(a, [&] { return tensor(o.a); });
+  arguments.add(b, [&] { return tensor(o.b); });
+  arguments.add(d, [&] { return tensor(o.d); });
   for (int64_t extent : {p.m, p.n, r.key.size.k}) number(extent);
   const GemmOperation& operation = r.key.operation;
-  if (operation.alpha) real(p.alpha);
+  if (operation.alpha) real(alpha, p.alpha);
   if (operation.beta) {
-    real(p.beta);
-    pointer(o.c.place.memory, o.c.type);
+    real(beta, p.beta);
+    pointer(c, o.c.place.memory, o.c.type);
     number(o.c.place.stride);
   }
-  if (operation.bias) pointer(p.bias, operation.d);
+  if (operation.bias) pointer(bias, p.bias, operation.d);
   if (operation.batched) number(p.batches);
-  if (r.plan.workspace_bytes > 0) pointer(p.workspace, DType::f32);
+  if (r.plan.workspace_bytes > 0) pointer(workspace, p.workspace, DType::f32);
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
-  r.plan.kernel->launch(
-      {.grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream}, arguments,
-      where);
+  const runtime::LaunchOptions options = {
+      .grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream};
+  r.plan.kernel->launch(options, arguments.list(), where);
+  const bool nothing_moved = r.bytes == r.plan.workspace_bytes;
+  if (o.has_product && nothing_moved)
+    prepared_.add(p, r.plan.kernel->prepare(options, arguments.list(), where), arguments);
 }
 
 Matmul::Matmul(runtime::Device& device, MatmulOptions options)

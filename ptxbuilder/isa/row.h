@@ -151,6 +151,13 @@ inline constexpr std::array kClasses = {
     ClassName{"tmap", Class::tmap}, ClassName{"imm", Class::imm},
 };
 
+// std::string_view's own compares a pointer to null, which of text in an inline variable is no constant under
+// GCC's -fsanitize=undefined.
+constexpr size_t find(std::string_view text, char c, size_t from = 0) {
+  while (from < text.size() && text[from] != c) ++from;
+  return from < text.size() ? from : std::string_view::npos;
+}
+
 constexpr int64_t parse_integer(std::string_view text) {
   bool negative = text.starts_with('-');
   std::string_view digits = text.substr(negative);
@@ -165,10 +172,10 @@ constexpr int64_t parse_integer(std::string_view text) {
 
 // "24..256/8"
 constexpr void parse_bounds(std::string_view text, Operand& operand) {
-  size_t dots = text.find("..");
-  if (dots == std::string_view::npos)
+  size_t dots = find(text, '.');
+  if (dots == std::string_view::npos || !text.substr(dots).starts_with(".."))
     throw "an immediate needs bounds: imm<least..greatest> or imm<least..greatest/step>";
-  size_t slash = text.find('/');
+  size_t slash = find(text, '/');
   operand.least = parse_integer(text.substr(0, dots));
   operand.greatest =
       parse_integer(text.substr(dots + 2, slash == std::string_view::npos ? slash : slash - dots - 2));
@@ -179,7 +186,7 @@ constexpr void parse_bounds(std::string_view text, Operand& operand) {
 
 constexpr Operand parse_hole(std::string_view hole) {
   Operand operand;
-  size_t colon = hole.find(':');
+  size_t colon = find(hole, ':');
   if (colon == std::string_view::npos || colon == 0)
     throw "a hole needs a name and, the first time, a class: {name:class}";
   operand.name = hole.substr(0, colon);
@@ -220,7 +227,7 @@ constexpr Operands parse(std::string_view syntax) {
       continue;
     }
     if (c == '}') throw "a '}' closes no hole: write }} for a brace";
-    size_t close = syntax.find('}', i);
+    size_t close = detail::find(syntax, '}', i);
     if (close == std::string_view::npos) throw "a hole is not closed: write {{ for a brace";
     std::string_view text = syntax.substr(i + 1, close - i - 1);
     size_t number = operands.find(text);

@@ -1,5 +1,6 @@
 // LLVM's IR of somebody else's, to PTX: what it becomes, and what is said of what does not compile.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <cmath>

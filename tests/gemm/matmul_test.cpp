@@ -430,6 +430,36 @@ TEST_CASE("a product that is known takes the host less than 20 us, and loads not
   CHECK(copied < 20);
 }
 
+TEST_CASE("a product that is known takes other matrices and scalars, and is checked where it has to be") {
+  MatmulCase c = sized(48, 40, 72, 2);
+  c.bias = true;
+  for (const auto& [alpha, beta] :
+       {std::pair(0.25F, 2.0F), {-1.5F, 0.5F}, {1.0F, 0.5F}, {0.0F, 1.0F}, {3.0F, 0.0F}}) {
+    c.alpha = alpha, c.beta = beta;
+    for (bool in_place : {false, true, false}) {
+      c.in_place = in_place && beta != 0;
+      ++c.seed;
+      check_case(c);
+    }
+  }
+  c.alpha = 2, c.beta = 1;
+  MatmulTrial trial(device(), c);
+  MatmulArguments p = trial.arguments();
+  matmul()(p);
+  matmul()(p);
+  MatmulArguments q = p;
+  q.d = p.a, q.d.stride = p.d.stride, q.d.batch_stride = p.d.batch_stride;
+  CHECK_ERROR(matmul()(q), "matmul: D overlaps A");
+  q = p, q.bias = p.d.memory;
+  CHECK_ERROR(matmul()(q), "matmul: D overlaps the bias");
+  q = p, q.c.memory.address = p.d.memory.address + 16;
+  CHECK_ERROR(matmul()(q), "matmul: ");
+  q = p, q.a.memory.address += 2;
+  CHECK_ERROR(matmul()(q), "this product takes a workspace");
+  q = p, q.bias.address += 1;
+  CHECK_ERROR(matmul()(q), "matmul: a bias");
+}
+
 TEST_CASE("products of other sizes share a kernel; other tiles and operations have their own") {
   IdleDevice idle;
   MatmulOptions options;

@@ -304,6 +304,30 @@ TEST_CASE("tensor maps are encoded for each launch, and hold its tensors") {
   CHECK_ERROR(e.launch(), "its memory has 64 B");
 }
 
+TEST_CASE("a prepared launch takes other addresses, scalars and streams, and all else as it was checked") {
+  Example e;
+  const PreparedLaunch prepared = e.kernel.prepare(e.options, e.arguments);
+  CHECK(e.device.launches == 0);
+  const Buffer other(e.device, 128 * 96 * 2);
+  auto* stream = reinterpret_cast<void*>(0x55);
+  prepared({{other.address(), e.a.address(), 9, 0x40000000}}, stream);
+  CHECK(e.device.values == std::vector<uint64_t>{other.address(), e.a.address(), 9, 0x40000000});
+  CHECK(e.device.encoded.back().shape == std::vector<uint64_t>{128, 96});
+  CHECK(e.device.encoded.back().strides == std::vector<uint64_t>{256});
+  CHECK(e.device.last.grid.x == 4);
+  CHECK(e.device.last.stream.handle() == stream);
+
+  CHECK_ERROR(prepared({{other.address() + 8, 0, 0, 0}}, {}), "parameter 0 'a': tensor map: the address");
+  CHECK_ERROR(prepared({{other.address()}}, {}), "takes 4 arguments (a, out, n, alpha), 1 are given");
+  CHECK(e.device.launches == 1);
+
+  CHECK_ERROR(e.kernel.prepare({}, e.arguments), "a prepared launch takes a grid that is given");
+  e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
+  CHECK_ERROR(e.kernel.prepare(e.options, e.arguments), "parameter 0 'a': the tensor [128, 96]");
+  e.arguments[0] = scalar(1u);
+  CHECK_ERROR(e.kernel.prepare(e.options, e.arguments), "takes a tensor, a scalar is given");
+}
+
 TEST_CASE("a list of arguments keeps what is made in it, as long as it lives, on the stack and beyond") {
   const Argument with_memory = structure({scalar(1u)});
   for (uint32_t most : {0u, 1u, 16u, 17u, 100u}) {

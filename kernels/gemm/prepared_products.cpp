@@ -1,0 +1,87 @@
+#include "kernels/gemm/prepared_products.h"
+
+#include <bit>
+#include <mutex>
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr size_t kMostKnown = 1 << 16;  // then all are forgotten
+constexpr uint64_t kTma = 16;           // bytes, of which addresses are multiples
+
+bool apart(const runtime::View& x, const runtime::View& y) {
+  return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
+}
+
+bool same_place(const DeviceMatrix& x, const DeviceMatrix& y) {
+  return x.memory.address == y.memory.address && x.stride == y.stride && x.batch_stride == y.batch_stride;
+}
+
+}  // namespace
+
+PreparedProducts::Form PreparedProducts::form_of(const MatmulArguments& p) {
+  Form form;
+  size_t at = 0;
+  auto add = [&](auto value) { form[at++] = static_cast<uint64_t>(value); };
+  for (int64_t extent : {p.m, p.n, p.k, p.batches}) add(extent);
+  for (const DeviceMatrix* x : {&p.a, &p.b, &p.c, &p.d}) {
+    add(x->memory.bytes);
+    add(x->stride);
+    add(x->batch_stride);
+  }
+  add(p.bias.bytes);
+  add(p.workspace.bytes);
+  uint64_t small = 0;
+  auto pack = [&](auto value) { small = small << 8 | static_cast<uint8_t>(value); };
+  for (DType type : {p.a.type, p.b.type, p.c.type, p.d.type}) pack(type);
+  pack(p.activation);
+  pack(p.a_k_major | p.b_k_major << 1 | p.fast_accumulation << 2);
+  pack((p.alpha == 1) | (p.alpha == 0) << 1 | (p.beta == 0) << 2);  // what the kernel has, as operation_of()
+  pack((p.c.memory.address == 0) | (p.bias.address == 0) << 1);
+  add(small);
+  return form;
+}
+
+bool PreparedProducts::launch(const MatmulArguments& p) {
+  const uint64_t sources[] = {0,
+                              p.a.memory.address,
+                              p.b.memory.address,
+                              p.c.memory.address,
+                              p.d.memory.address,
+                              p.bias.address,
+                              p.workspace.address,
+                              std::bit_cast<uint32_t>(p.alpha),
+                              std::bit_cast<uint32_t>(p.beta)};  // by ProductArguments::From
+  const uint64_t addresses = sources[1] | sources[2] | sources[3] | sources[4] | sources[5] | sources[6];
+  const bool plain = addresses % kTma == 0 && apart(p.d.memory, p.a.memory) &&
+                     apart(p.d.memory, p.b.memory) && apart(p.d.memory, p.bias) &&
+                     (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
+  if (!plain) return false;
+  std::shared_ptr<const Known> known;
+  {
+    const Form form = form_of(p);
+    const std::shared_lock lock(mutex_);
+    const auto found = known_.find(form);
+    if (found == known_.end()) return false;
+    known = found->second;
+  }
+  uint64_t values[ProductArguments::kMost];
+  const size_t count = known->from.size();
+  for (size_t i = 0; i < count; ++i)
+    values[i] = known->from[i] == ProductArguments::From::size ? known->sizes[i]
+                                                               : sources[static_cast<size_t>(known->from[i])];
+  known->launch({values, count}, p.stream);
+  return true;
+}
+
+void PreparedProducts::add(const MatmulArguments& p, runtime::PreparedLaunch launch,
+                           ProductArguments& arguments) {
+  const auto from = arguments.from();
+  auto known = std::make_shared<Known>(Known{std::move(launch), {from.begin(), from.end()}, {}});
+  for (const runtime::Argument& argument : arguments.list()) known->sizes.push_back(argument.bits);
+  const std::lock_guard lock(mutex_);
+  if (known_.size() >= kMostKnown) known_.clear();
+  known_.emplace(form_of(p), std::move(known));
+}
+
+}  // namespace ptxbuilder::kernels

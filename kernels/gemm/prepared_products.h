@@ -1,0 +1,60 @@
+// Products that were launched before: a call that differs from one of them in addresses, in the values of
+// alpha and beta and in the stream alone skips the checks that these do not change, which take most of the
+// host's time.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "kernels/gemm/matmul.h"
+#include "kernels/gemm/words_hash.h"
+
+namespace ptxbuilder::kernels {
+
+// The arguments of a product's kernel, and where the value of each comes from.
+class ProductArguments {
+ public:
+  enum class From : uint8_t { size, a, b, c, d, bias, workspace, alpha, beta };
+  static constexpr size_t kMost = 13;
+
+  template <class Make>
+  void add(From from, Make&& make) {
+    from_[count_++] = from;
+    list_.add(std::forward<Make>(make));
+  }
+  std::span<const runtime::Argument> list() { return list_; }
+  std::span<const From> from() const { return std::span(from_).first(count_); }
+
+ private:
+  runtime::ArgumentList list_{kMost};
+  std::array<From, kMost> from_ = {};
+  size_t count_ = 0;
+};
+
+// Any thread may call both functions at any time.
+class PreparedProducts {
+ public:
+  // Queues a product that is known, where its addresses leave no doubt: all are multiples of 16 bytes, and
+  // D's memory lies apart from what is read, or D is C. False: nothing was done, and all has to be checked.
+  bool launch(const MatmulArguments& p);
+
+  // A product that was checked, whose kernel takes all operands where they lie.
+  void add(const MatmulArguments& p, runtime::PreparedLaunch launch, ProductArguments& arguments);
+
+ private:
+  // All of a product but its addresses, the stream, and the values of alpha and beta beyond 0 and 1.
+  using Form = std::array<uint64_t, 19>;
+  struct Known {
+    runtime::PreparedLaunch launch;
+    std::vector<ProductArguments::From> from;
+    std::vector<uint64_t> sizes;  // at the places of sizes
+  };
+
+  static Form form_of(const MatmulArguments& p);
+
+  std::shared_mutex mutex_;
+  std::unordered_map<Form, std::shared_ptr<const Known>, WordsHash> known_;
+};
+
+}  // namespace ptxbuilder::kernels
