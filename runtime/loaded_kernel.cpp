@@ -68,6 +68,20 @@ void check_argument(const Parameter& parameter, const Argument& argument, const 
                        names(parameter.fields), argument.fields->size()));
 }
 
+// Takes a flag that nobody has, and gives it back.
+struct Taken {
+  explicit Taken(std::atomic_flag& the_flag)
+      : flag(the_flag), is_mine(!flag.test_and_set(std::memory_order_acquire)) {}
+  ~Taken() {
+    if (is_mine) flag.clear(std::memory_order_release);
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+
+  std::atomic_flag& flag;
+  const bool is_mine;
+};
+
 }  // namespace
 
 LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature signature, Where where)
@@ -194,24 +208,32 @@ PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<con
 
 void PreparedLaunch::operator()(std::span<const uint64_t> values, Stream stream, Where where) const {
   CallersLine line(where);
-  LaunchOptions options = options_;
-  options.stream = stream;
-  kernel_->launch_prepared(options, arguments_, values);
+  kernel_->launch_prepared(*this, values, stream);
 }
 
-// `prepared` has passed all checks; of its addresses and scalars, `values` have the place.
-void LoadedKernel::launch_prepared(const LaunchOptions& options, std::span<const Argument> prepared,
-                                   std::span<const uint64_t> values) const {
+void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<const uint64_t> values,
+                                   Stream stream) const {
   check_count(values.size());
   Values filled(*this);
   const Device::Scope scope(*device_);
-  const auto all = filled.fill([&](size_t i, std::byte* bytes) -> const void* {
-    if (prepared[i].kind != Parameter::Kind::tensor_map) return &values[i];
-    TensorMapView map = this->map(i, prepared[i]);
-    map.address = values[i];
-    check_address(map);
-    return new (bytes) TensorMap(device_->encode_in_scope(map));
-  });
+  std::span<const void* const> all;
+  {
+    const Taken last(prepared.last_->taken);
+    all = filled.fill([&](size_t i, std::byte* bytes) -> const void* {
+      const Argument& argument = prepared.arguments_[i];
+      if (argument.kind != Parameter::Kind::tensor_map) return &values[i];
+      auto& known = prepared.last_->maps[i];
+      if (last.is_mine && known.address == values[i]) return new (bytes) TensorMap(known.encoded);
+      TensorMapView map = this->map(i, argument);
+      map.address = values[i];
+      check_address(map);
+      const auto* encoded = new (bytes) TensorMap(device_->encode_in_scope(map));
+      if (last.is_mine) known = {values[i], *encoded};
+      return encoded;
+    });
+  }
+  LaunchOptions options = prepared.options_;
+  options.stream = stream;
   queue(options, options.grid, all);
 }
 

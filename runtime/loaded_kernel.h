@@ -1,6 +1,7 @@
 // A compiled kernel on a device, launched with arguments that are checked against its sidecar.
 #pragma once
 
+#include <atomic>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -37,11 +38,28 @@ class PreparedLaunch {
   friend class LoadedKernel;
   PreparedLaunch(const LoadedKernel& kernel, const LaunchOptions& options,
                  std::span<const Argument> arguments)
-      : kernel_(&kernel), options_(options), arguments_(arguments.begin(), arguments.end()) {}
+      : kernel_(&kernel),
+        options_(options),
+        arguments_(arguments.begin(), arguments.end()),
+        last_(std::make_unique<LastMaps>()) {
+    last_->maps.resize(arguments.size());
+  }
+
+  // The tensor maps of the last launch, by parameter, for the next one with the same addresses. Who finds
+  // them taken by another thread encodes maps of its own.
+  struct LastMaps {
+    struct Map {
+      std::optional<Address> address = {};
+      TensorMap encoded = {};
+    };
+    std::atomic_flag taken = ATOMIC_FLAG_INIT;
+    std::vector<Map> maps;
+  };
 
   const LoadedKernel* kernel_;
   LaunchOptions options_;
   std::vector<Argument> arguments_;
+  std::unique_ptr<LastMaps> last_;
 };
 
 // It must not outlive its device. Any thread may launch it at any time, also several at once.
@@ -82,8 +100,7 @@ class LoadedKernel {
   friend class PreparedLaunch;
   class Values;
 
-  void launch_prepared(const LaunchOptions& options, std::span<const Argument> prepared,
-                       std::span<const uint64_t> values) const;
+  void launch_prepared(const PreparedLaunch& prepared, std::span<const uint64_t> values, Stream stream) const;
   void check_count(size_t given) const;
   void check_type(size_t i, const Argument& argument) const;
   const void* value(size_t i, const Argument& argument, std::byte* bytes) const;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "kernels/gemm/matmul.h"
@@ -23,9 +24,11 @@ struct Opened {
   int ordinal;  // of the GPU; below 0 for the emulator
   std::once_flag made;
   std::optional<kernels::Matmul> matmul;
+  std::atomic<kernels::Matmul*> ready = nullptr;  // std::call_once alone takes some 20 ns each time
 
   kernels::Matmul& product() {
-    std::call_once(made, [&] { matmul.emplace(*device); });
+    if (kernels::Matmul* known = ready.load(std::memory_order_acquire)) return *known;
+    std::call_once(made, [&] { ready.store(&matmul.emplace(*device), std::memory_order_release); });
     return *matmul;
   }
 };
@@ -151,47 +154,61 @@ struct Placed {
 
   // From the first element to the last.
   runtime::View memory() const {
-    unsigned __int128 last = 0;
+    Wide last = 0;
     for (size_t i = 0; i < rank(); ++i) {
-      if (extent(i) == 0) return {address_of(tensor.data) + tensor.byte_offset, 0};
-      last += static_cast<unsigned __int128>(extent(i) - 1) * static_cast<uint64_t>(stride(i));
+      if (extent(i) == 0) return {address(), 0};
+      last += Wide{extent(i) - 1} * stride(i);
     }
-    const auto bytes = (last + 1) * static_cast<unsigned>(size_of(type));
+    return up_to(last);
+  }
+
+ protected:
+  using Wide = __int128;  // of products of extents and strides
+  runtime::Address address() const { return address_of(tensor.data) + tensor.byte_offset; }
+  runtime::View up_to(Wide last_element) const {
+    const Wide bytes = (last_element + 1) * size_of(type);
     if (bytes >> 48) throw Error(fmt::format("{}: it spans more than 2^48 bytes", name));
-    return {address_of(tensor.data) + tensor.byte_offset, static_cast<size_t>(bytes)};
+    return {address(), static_cast<size_t>(bytes)};
   }
 };
 
-// A matrix of a product: its dimensions behind those of batches, which are one or none.
+// A matrix of a product: its dimensions behind those of batches, which are one or none. A dimension of one
+// element has no stride.
 struct Matrix : Placed {
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, const Opened& opened)
       : Placed(the_name, the_tensor, opened) {
-    if (rank() != 2 && rank() != 3)
-      throw Error(fmt::format("{}: {} dimensions; a matrix has 2, or 3 with batches in front", name, rank()));
+    const size_t all = rank();
+    if (all != 2 && all != 3)
+      throw Error(fmt::format("{}: {} dimensions; a matrix has 2, or 3 with batches in front", name, all));
+    rows = extent(all - 2), columns = extent(all - 1);
+    row_stride = rows > 1 ? stride(all - 2) : 0, column_stride = columns > 1 ? stride(all - 1) : 0;
+    if (all == 3) batches = extent(0), batch_stride = batches > 1 ? stride(0) : 0;
   }
 
-  int64_t batches() const { return rank() == 3 ? extent(0) : 1; }
-  int64_t rows() const { return extent(rank() - 2); }
-  int64_t columns() const { return extent(rank() - 1); }
+  int64_t batches = 1, rows, columns;
+  int64_t batch_stride = 0, row_stride, column_stride;
 
-  // As lines that lie along the columns or along the rows: the stride from a line to the next.
-  bool lies_along(size_t dimension) const { return extent(dimension) <= 1 || stride(dimension) == 1; }
-  bool along_columns() const { return lies_along(rank() - 1); }
-  bool along_rows() const { return lies_along(rank() - 2); }
+  // As lines that lie along the columns or along the rows: whether they do.
+  bool along_columns() const { return columns <= 1 || column_stride == 1; }
+  bool along_rows() const { return rows <= 1 || row_stride == 1; }
 
   kernels::DeviceMatrix as_lines(bool of_rows) const {
-    const size_t line = rank() - (of_rows ? 2 : 1), element = rank() - (of_rows ? 1 : 2);
-    kernels::DeviceMatrix m{.memory = memory(), .type = type};
-    auto apart = [&](size_t dimension, int64_t least, const char* what) {
-      if (extent(dimension) <= 1) return int64_t{0};
-      if (stride(dimension) < least)
-        throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name, what,
-                                stride(dimension), least));
-      return stride(dimension);
-    };
-    m.stride = apart(line, extent(element), of_rows ? "rows" : "columns");
-    if (rank() == 3) m.batch_stride = apart(0, 1, "batches");
-    return m;
+    const int64_t apart = of_rows ? row_stride : column_stride, lines = of_rows ? rows : columns,
+                  length = of_rows ? columns : rows;
+    if (lines > 1 && apart < length)
+      throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name,
+                              of_rows ? "rows" : "columns", apart, length));
+    if (batches > 1 && batch_stride < 1)
+      throw Error(fmt::format("{}: batches are {} elements apart, but have 1: make it contiguous", name,
+                              batch_stride));
+    return {.memory = memory(), .type = type, .stride = apart, .batch_stride = batch_stride};
+  }
+
+ private:
+  runtime::View memory() const {
+    if (rows == 0 || columns == 0 || batches == 0) return {address(), 0};
+    return up_to(Wide{rows - 1} * row_stride + Wide{columns - 1} * column_stride +
+                 Wide{batches - 1} * batch_stride);
   }
 };
 
@@ -204,11 +221,11 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
                     p.size, sizeof(ptxb_matmul), ptxb_version()));
   const Matrix a("A", p.a, opened), b("B", p.b, opened), d("D", p.d, opened);
   kernels::MatmulArguments q;
-  q.m = d.rows(), q.n = d.columns(), q.k = a.columns(), q.batches = d.batches();
+  q.m = d.rows, q.n = d.columns, q.k = a.columns, q.batches = d.batches;
   auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names) {
-    if (x.rows() != rows || x.columns() != columns || x.batches() != q.batches)
+    if (x.rows != rows || x.columns != columns || x.batches != q.batches)
       throw Error(fmt::format("{}: {} batches of {} x {}, but D and A make {} {} of {} x {}", x.name,
-                              x.batches(), x.rows(), x.columns(), names, q.batches, rows, columns));
+                              x.batches, x.rows, x.columns, names, q.batches, rows, columns));
   };
   expect(a, q.m, q.k, "[m,k]");
   expect(b, q.k, q.n, "[k,n]");
@@ -217,7 +234,7 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
   for (const Matrix* x : {&a, &b})
     if (!x->along_columns() && !x->along_rows())
       throw Error(fmt::format("{}: its strides are {} and {}, and one of them has to be 1", x->name,
-                              x->stride(x->rank() - 2), x->stride(x->rank() - 1)));
+                              x->row_stride, x->column_stride));
   q.a = a.as_lines(q.a_k_major);
   q.b = b.as_lines(!q.b_k_major);
   auto output = [&](const Matrix& x) {
@@ -225,7 +242,7 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
       throw Error(
           fmt::format("{}: its columns are {} elements apart, and have to be 1: compute the transposed "
                       "product, B^T A^T",
-                      x.name, x.stride(x.rank() - 1)));
+                      x.name, x.column_stride));
     return x.as_lines(true);
   };
   q.d = output(d);

@@ -418,7 +418,7 @@ TEST_CASE("a product that is known takes the host less than 20 us, and loads not
   const int loads = idle.loads, encoded = idle.encoded;
   const double aligned = microseconds_of_call(idle, product, trial.arguments());
   CHECK(idle.loads == loads);
-  CHECK(idle.encoded == encoded + 3 * 5000);
+  CHECK(idle.encoded == encoded + 3);  // once for the form that is kept, whose addresses stay
   CHECK(idle.launches == 5001);
   c.a_lie.offset = c.b_lie.offset = c.d_lie.offset = 1;
   MatmulTrial moved(idle, c);

@@ -368,6 +368,21 @@ TEST_CASE("sixteen threads launch one kernel on the driver, each with its own ar
   for (std::thread& thread : threads) thread.join();
   CHECK(mock.launches == 1600);
   CHECK(mock.mixed_launches == 0);
+
+  // And one that was prepared, whose last tensor map they share where they have the same address.
+  const std::vector<Argument> first = {tensor(memory.part(0, 128), DType::f32, {32}), scalar(0u)};
+  const PreparedLaunch prepared = kernel.prepare({.grid = {1}}, first);
+  threads.clear();
+  for (uint32_t i = 0; i < 16; ++i)
+    threads.emplace_back([&, i] {
+      for (uint32_t round = 0; round < 100; ++round) {
+        const uint32_t which = round % 2 ? i : 3;
+        prepared({{memory.address() + 128 * which, which}}, reinterpret_cast<void*>(uintptr_t{which} + 16));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(mock.launches == 3200);
+  CHECK(mock.mixed_launches == 0);
 }
 
 TEST_CASE("a fork of a process that used the driver is told so") {

@@ -321,6 +321,15 @@ TEST_CASE("a prepared launch takes other addresses, scalars and streams, and all
   CHECK_ERROR(prepared({{other.address()}}, {}), "takes 4 arguments (a, out, n, alpha), 1 are given");
   CHECK(e.device.launches == 1);
 
+  // Maps are encoded where the address is another than the last time.
+  const size_t encoded = e.device.encoded.size();
+  prepared({{other.address(), 0, 1, 2}}, {});
+  CHECK(e.device.encoded.size() == encoded);
+  CHECK(e.device.values == std::vector<uint64_t>{other.address(), 0, 1, 2});
+  prepared({{e.a.address(), 0, 1, 2}}, {});
+  CHECK(e.device.encoded.size() == encoded + 1);
+  CHECK(e.device.values[0] == e.a.address());
+
   CHECK_ERROR(e.kernel.prepare({}, e.arguments), "a prepared launch takes a grid that is given");
   e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
   CHECK_ERROR(e.kernel.prepare(e.options, e.arguments), "parameter 0 'a': the tensor [128, 96]");
