@@ -17,7 +17,7 @@ constexpr int kDifferent = 1, kFailed = 2;
 
 struct Options {
   std::string a, b, kernel_a, kernel_b;
-  bool json = false;
+  bool json = false, all = false;
 };
 
 std::vector<Region> regions_of(const std::string& from, const std::string& kernel) {
@@ -44,15 +44,11 @@ int run(const Options& o) try {
   const std::vector<Difference> differences =
       diff(regions_of(o.a, o.kernel_a), regions_of(o.b, o.kernel_b.empty() ? o.kernel_a : o.kernel_b));
   if (o.json) {
-    Json all = Json::array();
-    for (const Difference& d : differences) all.push_back(to_json(d));
-    fmt::print("{}\n", Json{{"a", o.a}, {"b", o.b}, {"differences", all}}.dump(2));
+    Json facts = Json::array(), others = Json::array();
+    for (const Difference& d : differences) (d.is_fact ? facts : others).push_back(to_json(d));
+    fmt::print("{}\n", Json{{"a", o.a}, {"b", o.b}, {"facts", facts}, {"differences", others}}.dump(2));
   } else {
-    for (size_t i = 0; i < differences.size(); ++i) {
-      if (i == 0 || differences[i].weight != differences[i - 1].weight)
-        fmt::print("{}{}\n", i ? "\n" : "", name(differences[i].weight));
-      fmt::print("  {}\n", text(differences[i]));
-    }
+    fmt::print("{}", report(differences, o.all));
     if (differences.empty()) fmt::print("no difference of meaning\n");
   }
   return differences.empty() ? 0 : kDifferent;
@@ -68,6 +64,7 @@ Command add(const Arguments& ptxb) {
   app.option("b", o->b, "the same").required();
   app.option("--kernel", o->kernel_a, "of files that have several").shown_as("NAME");
   app.option("--kernel-b", o->kernel_b, "of B, where it is called otherwise").shown_as("NAME");
+  app.flag("--all", o->all, "each difference, where many of a kind or of a region would be counted");
   app.flag("--json", o->json, "as JSON");
   app.footer("Exit code 0: no difference of meaning was found; 1: there is one; 2: an error.");
   return {app, [o] { return run(*o); }};

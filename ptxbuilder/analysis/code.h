@@ -49,6 +49,8 @@ struct Operation {
   bool is_wgmma() const { return is("wgmma") && has("mma_async"); }
   // A copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
+  // Whether the mnemonic's first word is one of PTX 9.0's.
+  bool is_known() const;
   // Whether `word` is one of the mnemonic's parts.
   bool has(std::string_view word) const;
 };

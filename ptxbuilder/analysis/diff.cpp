@@ -1,9 +1,13 @@
 #include "ptxbuilder/analysis/diff.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace ptxbuilder::analysis {
@@ -62,24 +66,29 @@ std::vector<std::pair<size_t, size_t>> aligned(const std::vector<Event>& a, cons
 std::string all_of(const Event& e) {
   std::string text;
   for (const Event::Attribute& attribute : e.attributes)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", attribute.name, attribute.value);
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", attribute.name,
+                        attribute.name.empty() ? "" : " ", attribute.value);
   return text.empty() ? "one" : text;
 }
 
-void compare(const std::string& region, const Event& a, const Event& b,
-             std::vector<Difference>& differences) {
-  auto value_in = [](const Event& e, const std::string& name) -> std::optional<std::string> {
-    for (const Event::Attribute& attribute : e.attributes)
-      if (attribute.name == name) return attribute.value;
-    return std::nullopt;
+void compare(const Region& region, const Event& a, const Event& b, std::vector<Difference>& differences) {
+  auto attribute_in = [](const Event& e, const std::string& name) -> const Event::Attribute* {
+    const auto found = std::find_if(e.attributes.begin(), e.attributes.end(),
+                                    [&](const Event::Attribute& x) { return x.name == name; });
+    return found == e.attributes.end() ? nullptr : &*found;
   };
-  for (const Event::Attribute& x : a.attributes)
-    if (const auto other = value_in(b, x.name); other != x.value)
-      differences.push_back(
-          {x.weight, region, a.kind, x.name, x.value, other.value_or(""), x.effect, a.line, b.line});
+  for (const Event::Attribute& x : a.attributes) {
+    const Event::Attribute* y = attribute_in(b, x.name);
+    if (y && y->value == x.value) continue;
+    // Of two weights the lighter one, with what it says.
+    const Event::Attribute& lighter = y && y->weight > x.weight ? *y : x;
+    differences.push_back({lighter.weight, region.name, a.kind, x.name, x.value, y ? y->value : "",
+                           lighter.effect, a.line, b.line, region.is_fact});
+  }
   for (const Event::Attribute& y : b.attributes)
-    if (!value_in(a, y.name))
-      differences.push_back({y.weight, region, a.kind, y.name, "", y.value, y.effect, a.line, b.line});
+    if (!attribute_in(a, y.name))
+      differences.push_back(
+          {y.weight, region.name, a.kind, y.name, "", y.value, y.effect, a.line, b.line, region.is_fact});
 }
 
 }  // namespace
@@ -97,23 +106,25 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
       if (std::find(names.begin(), names.end(), r.name) == names.end()) names.push_back(r.name);
   for (const std::string& name : names) {
     const Region *in_a = region_in(a, name), *in_b = region_in(b, name);
+    const Region& either = in_a ? *in_a : *in_b;
     const std::vector<Event>&x = (in_a ? *in_a : nothing).events, &y = (in_b ? *in_b : nothing).events;
     size_t i = 0, j = 0;
     auto lone = [&](const Event& e, bool of_a) {
-      differences.push_back({e.weight, name, e.kind, "", of_a ? all_of(e) : "", of_a ? "" : all_of(e), "",
-                             of_a ? e.line : 0, of_a ? 0 : e.line});
+      differences.push_back({e.weight, name, e.kind, "", of_a ? all_of(e) : "", of_a ? "" : all_of(e),
+                             e.effect, of_a ? e.line : 0, of_a ? 0 : e.line, either.is_fact});
     };
     for (const auto& [p, q] : aligned(x, y)) {
       for (; i < p; ++i) lone(x[i], true);
       for (; j < q; ++j) lone(y[j], false);
-      compare(name, x[p], y[q], differences);
+      compare(either, x[p], y[q], differences);
       ++i, ++j;
     }
     for (; i < x.size(); ++i) lone(x[i], true);
     for (; j < y.size(); ++j) lone(y[j], false);
   }
-  std::stable_sort(differences.begin(), differences.end(),
-                   [](const Difference& p, const Difference& q) { return p.weight < q.weight; });
+  std::stable_sort(differences.begin(), differences.end(), [](const Difference& p, const Difference& q) {
+    return std::pair(p.weight, !p.is_fact) < std::pair(q.weight, !q.is_fact);
+  });
   return differences;
 }
 
@@ -127,6 +138,42 @@ std::string text(const Difference& d) {
                   side("A", d.a, d.line_a), side("B", d.b, d.line_b));
   if (!d.effect.empty()) words += fmt::format("; may mean {}", d.effect);
   return words;
+}
+
+std::string report(const std::vector<Difference>& differences, bool all) {
+  // Of those that differ in the same way, the first is told.
+  using Way = std::tuple<Weight, std::string, std::string, std::string>;
+  std::map<Way, size_t> ways;
+  std::map<std::string, std::map<std::string, size_t>> by_region;  // and event
+  size_t facts = 0;
+  for (const Difference& d : differences) {
+    facts += d.is_fact;
+    if (d.is_fact) continue;
+    ++ways[{d.weight, d.region, d.event, d.attribute}];
+    ++by_region[d.region][d.event];
+  }
+  constexpr size_t kMostWays = 16;
+  const bool counts_only = !all && facts > 0 && ways.size() > kMostWays;
+  std::string page;
+  std::optional<Weight> weight;
+  std::set<Way> told;
+  for (const Difference& d : differences) {
+    const Way way = {d.weight, d.region, d.event, d.attribute};
+    if (!d.is_fact && !all && (counts_only || !told.insert(way).second)) continue;
+    if (weight != d.weight) page += fmt::format("{}{}\n", page.empty() ? "" : "\n", name(d.weight));
+    weight = d.weight;
+    const size_t more = d.is_fact || all ? 0 : ways[way] - 1;
+    page += fmt::format("  {}{}\n", text(d), more ? fmt::format("; and {} more such", more) : "");
+  }
+  if (counts_only) {
+    page += fmt::format("\nin detail: {} more, which --all tells\n", differences.size() - facts);
+    for (const auto& [region, events] : by_region) {
+      std::vector<std::string> words;
+      for (const auto& [event, times] : events) words.push_back(fmt::format("{} {}", times, event));
+      page += fmt::format("  {}: {}\n", region, fmt::join(words, ", "));
+    }
+  }
+  return page;
 }
 
 }  // namespace ptxbuilder::analysis

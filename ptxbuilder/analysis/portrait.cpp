@@ -7,89 +7,15 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <set>
 
+#include "ptxbuilder/analysis/of_thread.h"
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int64_t kBarrierBytes = 8;
-
-// What a value is in one thread, where that follows from the thread's number.
-class OfThread {
- public:
-  OfThread(const Values& values, int64_t thread) : values_(values), thread_(thread) {}
-
-  std::optional<int64_t> operator()(const Sum& sum) {
-    int64_t total = sum.constant;
-    for (const auto& [number, factor] : sum.terms) {
-      const std::optional<int64_t> value = atom(number);
-      if (!value) return std::nullopt;
-      total += *value * factor;
-    }
-    return total;
-  }
-
- private:
-  std::optional<int64_t> atom(int number) {
-    const auto [known, is_new] = atoms_.emplace(number, std::nullopt);  // in a circle: unknown
-    if (!is_new) return known->second;
-    return atoms_[number] = computed(values_.atom(number));
-  }
-
-  std::optional<int64_t> computed(const Atom& a) {
-    if (a.kind == Atom::Kind::special) {
-      if (a.name == "%tid.x") return thread_;
-      if (a.name == "%tid.y" || a.name == "%tid.z") return 0;
-      if (a.name == "%laneid") return thread_ % kWarp;
-      return std::nullopt;
-    }
-    if (a.kind != Atom::Kind::function) return std::nullopt;
-    std::vector<std::optional<int64_t>> x;
-    for (const Sum& input : a.inputs) x.push_back((*this)(input));
-    const std::vector<std::string_view> words = ptx::split_opcode(a.name);
-    const std::string_view name = words[0];
-    // One input that decides is enough.
-    if (words.back() == "pred" && x.size() == 2) {
-      if (name == "and" && ((x[0] && !*x[0]) || (x[1] && !*x[1]))) return 0;
-      if (name == "or" && ((x[0] && *x[0]) || (x[1] && *x[1]))) return 1;
-    }
-    if (name == "selp" && x.size() == 3 && x[2]) return *x[2] ? x[0] : x[1];
-    for (const auto& value : x)
-      if (!value) return std::nullopt;
-    const auto u = [&](size_t i) { return static_cast<uint64_t>(*x[i]) & 0xffffffff; };
-    if (x.size() == 1) {
-      if (name == "not") return words.back() == "pred" ? !*x[0] : ~*x[0];
-      return std::nullopt;
-    }
-    if (name == "shfl") return x[0];  // lanes that agree
-    if (x.size() != 2) return std::nullopt;
-    if (name == "and") return *x[0] & *x[1];
-    if (name == "or") return *x[0] | *x[1];
-    if (name == "xor") return *x[0] ^ *x[1];
-    if (name == "shr" && *x[1] >= 0 && *x[1] < 32) return static_cast<int64_t>(u(0) >> *x[1]);
-    if (name == "div" && *x[1] > 0 && *x[0] >= 0) return *x[0] / *x[1];
-    if (name == "rem" && *x[1] > 0 && *x[0] >= 0) return *x[0] % *x[1];
-    if (name == "setp" && words.size() == 3) {
-      const std::string_view compare = words[1];
-      if (compare == "eq") return u(0) == u(1);
-      if (compare == "ne") return u(0) != u(1);
-      const bool is_signed = words[2].starts_with("s");
-      const int64_t l = is_signed ? static_cast<int32_t>(*x[0]) : static_cast<int64_t>(u(0)),
-                    r = is_signed ? static_cast<int32_t>(*x[1]) : static_cast<int64_t>(u(1));
-      if (compare == "lt" || compare == "lo") return l < r;
-      if (compare == "le" || compare == "ls") return l <= r;
-      if (compare == "gt" || compare == "hi") return l > r;
-      if (compare == "ge" || compare == "hs") return l >= r;
-    }
-    return std::nullopt;
-  }
-
-  const Values& values_;
-  int64_t thread_;
-  std::map<int, std::optional<int64_t>> atoms_;
-};
 
 std::string ranges(const std::vector<int>& numbers) {
   std::string text;
@@ -116,6 +42,7 @@ class Painter {
     find_roles();
     find_barriers();
     find_loops();
+    find_unknown_instructions();
     return std::move(p_);
   }
 
@@ -254,13 +181,19 @@ class Painter {
                           a.inputs[1].constant % kBarrierBytes == 0;  // such as & 24
       if (a.kind == Atom::Kind::stage && factor == kBarrierBytes)
         reached.count = a.inputs[1].constant;
-      else if (factor == kBarrierBytes || masked)
-        reached.count = 0;
+      else if (factor % kBarrierBytes == 0 || masked)
+        reached.count = 0, reached.base.constant += is_stage_ahead(a) ? factor : 0;
       else
         reached.base.terms.emplace_back(number, factor);
     }
-    reached.base.constant = address.constant;
+    reached.base.constant += address.constant;
     return reached;
+  }
+
+  // selp(stages, stage, stage == 0): the number of the stage ahead of a stage, and 1.
+  bool is_stage_ahead(const Atom& a) const {
+    return a.name.starts_with("selp") && a.inputs.size() == 3 && a.inputs[0].is_constant() &&
+           a.inputs[0].constant > 1 && !a.inputs[1].is_constant();
   }
 
   // The same where the address follows from the thread's number: of all the role's warps.
@@ -309,7 +242,10 @@ class Painter {
         if (addresses.empty()) continue;
         const size_t place = loads ? addresses.back() : addresses[0];
         Reached reached = barriers_at(operand(i, place));
-        if (reached.count == 0)
+        const bool is_plain = std::all_of(
+            reached.base.terms.begin(), reached.base.terms.end(),
+            [&](const auto& term) { return values_.atom(term.first).kind == Atom::Kind::address; });
+        if (reached.count == 0 || !is_plain)
           if (auto of_warps = barriers_of_warps(operand(i, place), role_of(block)))
             reached = std::move(*of_warps);
         if (o.has("init")) {
@@ -356,6 +292,17 @@ class Painter {
     }
     std::sort(p_.barriers.begin(), p_.barriers.end(),
               [](const BarrierArray& a, const BarrierArray& b) { return a.base.constant < b.base.constant; });
+    std::map<std::string, int> named;
+    for (BarrierArray& array : p_.barriers) {
+      bool copies = false, producer_waits = false;
+      for (const BarrierUse& use : array.uses) {
+        copies |= use.kind == BarrierUse::Kind::copies;
+        producer_waits |= use.kind == BarrierUse::Kind::waits && use.role != kNone &&
+                          p_.roles[at(use.role)].name.starts_with("producer");
+      }
+      array.name = copies ? "full" : producer_waits ? "empty" : "other";
+      if (const int n = ++named[array.name]; n > 1) array.name += fmt::format(" {}", n);
+    }
   }
 
   std::string short_name(const Operation& o) const {
@@ -412,6 +359,26 @@ class Painter {
                                              : fmt::format(" {}", values_.text(values_.of(i, v), 1));
     }
     return text;
+  }
+
+  // What reads and writes as other instructions do, for want of better knowledge; and registers that are
+  // given to or taken from warps that are not known.
+  void find_unknown_instructions() {
+    std::map<std::string, std::pair<int, uint32_t>> met;  // how often, and the first line
+    for (int block : graph_.order)
+      for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
+        const Operation& o = operation(i);
+        if (!o.is_known() && ++met[o.text->opcode].first == 1) met[o.text->opcode].second = o.at.line;
+        const bool reached = std::any_of(p_.roles.begin(), p_.roles.end(), [&](const Role& role) {
+          return p_.roles.size() == 1 || std::binary_search(role.blocks.begin(), role.blocks.end(), block);
+        });
+        if (o.is("setmaxnreg") && !reached)
+          p_.unknowns.push_back(fmt::format("which warps reach {} {} at {}", o.text->opcode,
+                                            values_.text(operand(i, 0)), line_of(i)));
+      }
+    for (const auto& [opcode, where] : met)
+      p_.unknowns.push_back(fmt::format("what {} does at line {}{}", opcode, where.second,
+                                        where.first > 1 ? fmt::format(" and {} more", where.first - 1) : ""));
   }
 
   void find_loops() {
@@ -533,8 +500,8 @@ std::string text(const Portrait& p, const Code& code, const Values& values) {
   }
   if (!p.barriers.empty()) page += "\nbarriers\n";
   for (const BarrierArray& array : p.barriers) {
-    page += fmt::format("  [{}] {} of {} arrivals\n", values.text(array.base), array.count,
-                        array.arrivals ? std::to_string(*array.arrivals) : "unknown");
+    page += fmt::format("  [{}] {} of {} arrivals, {}\n", values.text(array.base), array.count,
+                        array.arrivals ? std::to_string(*array.arrivals) : "unknown", array.name);
     for (const BarrierUse& use : array.uses) {
       page += fmt::format(
           "    {:12} {}{}{} (line {})\n", role_name(use.role), name(use.kind),

@@ -43,6 +43,8 @@ std::string_view name(BarrierUse::Kind kind);  // "arrives"
 
 // Mbarriers side by side that one instruction reaches, by the stage of a ring.
 struct BarrierArray {
+  // By what signals it: "full" where copies do, "empty" where the producer waits for it, else "other".
+  std::string name = {};
   Sum base;  // of its first barrier: bytes in shared memory
   int64_t count = 1;
   std::optional<int64_t> arrivals = {};  // that a phase expects, from mbarrier.init

@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "ptxbuilder/analysis/facts.h"
+
 namespace ptxbuilder::analysis {
 namespace {
 
@@ -32,13 +34,14 @@ class Teller {
  public:
   Teller(const Portrait& portrait, const Code& code, const Graph& graph, Values& values)
       : p_(portrait), code_(code), graph_(graph), values_(values) {
-    name_barriers();
+    for (const BarrierArray& array : p_.barriers)
+      for (const BarrierUse& use : array.uses) barrier_of_[use.operation] = array.name;
     find_tiles();
   }
 
   std::vector<Region> run() {
-    std::vector<Region> all = {entry(), barriers(), tiles(), unknowns()};
-    for (const Role& role : p_.roles) all.push_back(role_region(role));
+    std::vector<Region> all = facts(p_, code_, graph_, values_);
+    all.push_back(tiles());
     std::map<std::string, int> named;
     std::set<int> in_loops;
     for (const Mainloop& loop : p_.loops) {
@@ -79,6 +82,10 @@ class Teller {
     return values_.text(sum, 1) + (is_plain ? "" : fmt::format(" #{:08x}", values_.hash(sum) >> 32));
   }
 
+  std::string in_words(const Sum& sum) const {
+    return fmt::format("{} #{:08x}", values_.text(sum, 2), values_.hash(sum) >> 32);
+  }
+
   std::string role_name(int role) const { return role == kNone ? "several roles" : p_.roles[at(role)].name; }
   std::string roles_of(int block) const {
     std::vector<std::string> names;
@@ -87,21 +94,6 @@ class Teller {
     return names.empty() ? "all roles" : fmt::format("{}", fmt::join(names, " and "));
   }
 
-  // A barrier is what signals it: "full" where copies do, "empty" where the producer waits for it.
-  void name_barriers() {
-    std::map<std::string, int> named;
-    for (const BarrierArray& array : p_.barriers) {
-      bool copies = false, producer_waits = false;
-      for (const BarrierUse& use : array.uses) {
-        copies |= use.kind == BarrierUse::Kind::copies;
-        producer_waits |= use.kind == BarrierUse::Kind::waits && role_name(use.role).starts_with("producer");
-      }
-      std::string name = copies ? "full" : producer_waits ? "empty" : "other";
-      if (const int n = ++named[name]; n > 1) name += fmt::format(" {}", n);
-      names_.push_back(name);
-      for (const BarrierUse& use : array.uses) barrier_of_[use.operation] = names_.back();
-    }
-  }
   // The barrier that an instruction reaches, by the stage of its ring.
   std::string barrier(int i, size_t place) {
     const auto found = barrier_of_.find(i);
@@ -215,7 +207,7 @@ class Teller {
       const BarrierArray& array = p_.barriers[i];
       const int64_t offset = shared.constant - array.base.constant;
       if (array.base.terms != shared.terms || offset < 0 || offset >= 8 * array.count) continue;
-      return names_[i] + (offset ? fmt::format(" + {} B", offset) : "");
+      return array.name + (offset ? fmt::format(" + {} B", offset) : "");
     }
     return text_of(address);
   }
@@ -225,72 +217,6 @@ class Teller {
     std::erase_if(address.terms,
                   [&](const auto& t) { return values_.atom(t.first).kind != Atom::Kind::address; });
     return address;
-  }
-
-  Region entry() const {
-    Region r{.name = "entry", .events = {}};
-    auto add = [&](Weight weight, const std::string& kind, const std::string& value,
-                   const std::string& effect) {
-      r.events.push_back({.kind = kind, .weight = weight, .attributes = {{weight, "value", value, effect}}});
-    };
-    add(Weight::resources, "threads", std::to_string(p_.threads), "other roles, or registers for them");
-    for (const char* name : {".minnctapersm", ".reqnctapercluster", ".maxnreg"}) {
-      std::string value;
-      for (const ptx::Directive& d : code_.function->directives)
-        if (d.tokens[0] == name)
-          value = fmt::format("{}", fmt::join(d.tokens.begin() + 1, d.tokens.end(), ""));
-      if (!value.empty())
-        add(Weight::resources, name, value, "another limit of registers, or another cluster");
-    }
-    int64_t bytes = 0;
-    for (const Variable& v : code_.variables)
-      if (v.space == ".shared") bytes += v.bytes;
-    if (bytes > 0)
-      add(Weight::resources, "static shared memory", std::to_string(bytes), "fewer CTAs or stages");
-    return r;
-  }
-
-  Region role_region(const Role& role) const {
-    Region r{.name = fmt::format("role {}", role.name), .events = {}};
-    r.events.push_back({.kind = "warps",
-                        .weight = Weight::resources,
-                        .attributes = {{Weight::resources, "number", std::to_string(role.warps.size()),
-                                        "another share of the work"}}});
-    r.events.push_back(
-        {.kind = "setmaxnreg",
-         .weight = Weight::resources,
-         .attributes = {{Weight::resources, "registers",
-                         role.registers ? std::to_string(*role.registers) : "as launched",
-                         "spills where there are too few, and other warps lack what is too much"}}});
-    return r;
-  }
-
-  Region barriers() const {
-    Region r{.name = "barriers", .events = {}};
-    for (size_t i = 0; i < p_.barriers.size(); ++i) {
-      const BarrierArray& a = p_.barriers[i];
-      r.events.push_back({.kind = names_[i],
-                          .weight = Weight::protocol,
-                          .attributes = {{Weight::protocol, "arrivals of a phase",
-                                          a.arrivals ? std::to_string(*a.arrivals) : "unknown",
-                                          "a phase that ends too early, or never"},
-                                         {Weight::pipeline, "stages", std::to_string(a.count),
-                                          "how many loads are ahead of the products"}}});
-    }
-    return r;
-  }
-
-  // What could not be decided counts as a difference, unless the other kernel has as many of the same.
-  Region unknowns() const {
-    Region r{.name = "unknown", .events = {}};
-    std::map<std::string, int> counts;
-    for (const std::string& what : p_.unknowns) ++counts[what.substr(0, what.find(" at line"))];
-    for (const auto& [what, count] : counts)
-      r.events.push_back({.kind = what,
-                          .weight = Weight::protocol,
-                          .attributes = {{Weight::protocol, "number", std::to_string(count),
-                                          "what it does could not be decided"}}});
-    return r;
   }
 
   std::string parity(const Sum& sum) {
@@ -343,8 +269,9 @@ class Teller {
               {Weight::result, "scales and transposes", immediates, "a negated or transposed operand"},
               {Weight::result, "adds to the accumulator",
                scale.is_constant() ? (scale.constant ? "yes" : "no")
-                                   : fmt::format("by a predicate #{:08x}", values_.hash(scale) >> 32),
+                                   : fmt::format("where {}", in_words(scale)),
                "sums that begin anew, or do not"}},
+         .effect = "products that are missing, or more instructions for the same",
          .line = o.at.line});
   }
 
@@ -383,6 +310,8 @@ class Teller {
     r.events.push_back({.kind = in ? "copy in" : "copy out",
                         .weight = Weight::result,
                         .attributes = std::move(all),
+                        .effect = in ? "data that is not loaded, or more instructions for the same"
+                                     : "results that are not stored, or more instructions for the same",
                         .line = o.at.line});
   }
 
@@ -391,13 +320,16 @@ class Teller {
     size_t place = 0;
     while (place < o.operands.size() && o.operands[place].kind != Value::Kind::address) ++place;
     Event e{.kind = "", .weight = Weight::protocol, .line = o.at.line};
+    e.effect = "a phase that ends too early, or never";
     if (o.has("init")) {
       e.kind = "mbarrier.init";
+      e.effect = "a barrier that is not set up";
       e.attributes = {{Weight::protocol, "barrier", barrier_at(operand(i, place)), "another barrier"},
                       {Weight::protocol, "arrivals", text_of(operand(i, place + 1)),
                        "a phase that ends too early, or never"}};
     } else if (o.has("try_wait") || o.has("test_wait")) {
       e.kind = "wait";
+      e.effect = "data that is read before it is there, or overwritten while it is read";
       e.attributes = {
           {Weight::protocol, "barrier", barrier(i, place), "data that is not there yet"},
           {Weight::protocol, "parity", parity(operand(i, place + 1)), "a wait that passes at once, or never"},
@@ -417,8 +349,8 @@ class Teller {
   }
 
   std::string predicate(int i) {
-    return fmt::format("#{:016x}{}", values_.hash(values_.before(i, operation(i).guard)),
-                       operation(i).negated ? " not" : "");
+    return fmt::format("{}{}", operation(i).negated ? "not " : "",
+                       in_words(values_.before(i, operation(i).guard)));
   }
 
   void add_block(int block, Region& r) {
@@ -433,10 +365,7 @@ class Teller {
       } else if (o.is("mbarrier")) {
         add_mbarrier(i, r);
       } else if (!o.targets.empty() && o.guard != kNone) {
-        auto& [number, values] = conditions_[r.name];
-        ++number;
-        values += (values_.hash(values_.before(i, o.guard)) ^ (o.negated ? 0x9e3779b97f4a7c15 : 0)) *
-                  0xbf58476d1ce4e5b9;
+        conditions_[r.name].emplace(predicate(i), o.at.line);
       } else if (o.is("cvt") && !is_silent(o)) {
         auto& [number, values] = conversions_[r.name][o.text->opcode];
         ++number;
@@ -449,14 +378,13 @@ class Teller {
 
   // In whatever order they stand.
   void add_conversions(Region& r) {
-    if (const auto& [number, values] = conditions_[r.name]; number > 0)
-      r.events.push_back(
-          {.kind = "branches",
-           .weight = Weight::protocol,
-           .attributes = {{Weight::protocol, "number", std::to_string(number),
-                           "another number of steps, or other threads"},
-                          {Weight::protocol, "conditions", fmt::format("#{:08x}", values >> 32),
-                           "another number of steps, or other threads"}}});
+    for (const auto& [condition, line] : conditions_[r.name])
+      r.events.push_back({.kind = "branch",
+                          .weight = Weight::protocol,
+                          .attributes = {{Weight::protocol, "condition", condition,
+                                          "another number of steps, or other threads"}},
+                          .effect = "another number of steps, or other threads",
+                          .line = line});
     for (const auto& [opcode, found] : conversions_[r.name])
       r.events.push_back(
           {.kind = opcode,
@@ -464,6 +392,27 @@ class Teller {
            .attributes = {
                {Weight::detail, "number", std::to_string(found.first), "another rounding, or more of it"},
                {Weight::detail, "values", fmt::format("#{:08x}", found.second >> 32), "other values"}}});
+  }
+
+  // What a kernel may lack that has none of it.
+  static std::string effect_of(const Operation& o) {
+    if (o.is("wgmma") && o.has("fence")) return "registers of products that are written too late: wrong sums";
+    if (o.is("wgmma") && o.has("commit_group")) return "a wait that does not cover these products";
+    if (o.is("wgmma")) return "sums or stages that are used while products are under way";
+    if (o.has("mbarrier_init")) return "barriers that other threads and CTAs find not set up";
+    if (o.is("fence") && o.has("proxy")) return "copies that read shared memory before it is written";
+    if (o.is("fence") || o.is("membar")) return "other threads that read memory before it is written";
+    if (o.is("cp") && o.has("commit_group")) return "a wait that does not cover these copies";
+    if (o.is("cp") && o.has("wait_group")) return "shared memory that is overwritten while it is read";
+    if (o.is("barrier") && o.has("cluster"))
+      return "CTAs that are gone, or not there yet, when others reach into them";
+    if (o.is("bar") || o.is("barrier")) return "threads that run ahead of others";
+    if (o.is("griddepcontrol")) return "a launch that reads too early, or that waits for longer";
+    if (o.is("setmaxnreg")) return "spills, or other warps that lack registers";
+    if (o.is("prefetch")) return "a first access that waits for longer";
+    if (o.is("st") || o.is("stmatrix") || o.is("red") || o.is("atom"))
+      return "results that are not stored, or more instructions for the same";
+    return "";
   }
 
   void add_other(int i, Region& r) {
@@ -481,7 +430,7 @@ class Teller {
                               : orders ? text_of(value)
                                        : fmt::format("#{:08x}", values_.hash(value) >> 32));
     }
-    Event e{.kind = o.text->opcode, .weight = weight, .line = o.at.line};
+    Event e{.kind = o.text->opcode, .weight = weight, .effect = effect_of(o), .line = o.at.line};
     if (!operands.empty()) {
       const bool groups = o.text->opcode.find("wait_group") != std::string::npos;
       e.attributes.push_back({groups ? Weight::result : weight, groups ? "groups left" : "operands", operands,
@@ -499,10 +448,9 @@ class Teller {
   const Graph& graph_;
   Values& values_;
   std::vector<Tile> tiles_;
-  std::vector<std::string> names_;
   std::map<std::string, std::map<std::string, std::pair<int, uint64_t>>>
-      conversions_;                                             // by region and mnemonic
-  std::map<std::string, std::pair<int, uint64_t>> conditions_;  // of branches, by region
+      conversions_;                                                         // by region and mnemonic
+  std::map<std::string, std::multimap<std::string, uint32_t>> conditions_;  // of branches, by region
   std::map<int, std::string> barrier_of_;
 };
 

@@ -29,16 +29,18 @@ struct Event {
   std::string kind;
   Weight weight;  // of the whole, where the other kernel has none
   std::vector<Attribute> attributes = {};
-  uint32_t line = 0;  // of the PTX; 0: none
+  std::string effect = {};  // where the other kernel has none
+  uint32_t line = 0;        // of the PTX; 0: none
 };
 
-// A role's loop, a role outside of its loops, the entry, the barriers: what stands in it in order.
+// A role's loop, or a role outside of its loops: what stands in it in order. Or facts of one kind.
 struct Region {
   std::string name;
   std::vector<Event> events;
+  bool is_fact = false;
 };
 
-// All of a kernel, without names of registers, labels and parameters.
+// All of a kernel, its facts first, without names of registers, labels and parameters.
 std::vector<Region> regions(const Portrait& portrait, const Code& code, const Graph& graph, Values& values);
 
 }  // namespace ptxbuilder::analysis

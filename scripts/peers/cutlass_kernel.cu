@@ -10,6 +10,7 @@ namespace {
 
 using bf16 = cutlass::bfloat16_t;
 using f16 = cutlass::half_t;
+using e4m3 = cutlass::float_e4m3_t;
 
 #define PEER_TEXT_OF(x) #x
 #define PEER_TEXT(x) PEER_TEXT_OF(x)
@@ -30,6 +31,20 @@ struct Pingpong {
   using Epilogue = cutlass::epilogue::TmaWarpSpecialized;
   using Scheduler = cutlass::gemm::PersistentScheduler;
 };
+// Of 8-bit floats, sums that stay on the tensor cores; the others are added up in f32 every 128 of k.
+struct CooperativeFast : Cooperative {
+  using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8FastAccum;
+};
+struct PingpongFast : Pingpong {
+  using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedPingpongFP8FastAccum;
+};
+// A tile for each CTA, which one consumer warpgroup computes.
+struct WarpSpecialized {
+  static constexpr const char* kName = "warp-specialized";
+  using Mainloop = cutlass::gemm::KernelTmaWarpSpecialized;
+  using Epilogue = cutlass::epilogue::TmaWarpSpecialized;
+  using Scheduler = void;
+};
 
 using Input = PEER_INPUT;
 using Output = PEER_OUTPUT;
@@ -43,8 +58,10 @@ using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
     cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, cutlass::layout::RowMajor, kAlignedD,
     Output, cutlass::layout::RowMajor, kAlignedD, Schedule::Epilogue>::CollectiveOp;
-using Stages = cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(
-    sizeof(typename Epilogue::SharedStorage))>;
+using Stages = std::conditional_t<PEER_STAGES == 0,  // as many as fit
+                                  cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(
+                                      sizeof(typename Epilogue::SharedStorage))>,
+                                  cutlass::gemm::collective::StageCount<PEER_STAGES>>;
 using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Input, cutlass::layout::RowMajor, kAligned, Input,
     cutlass::layout::ColumnMajor, kAligned, float, Tile, Cluster, Stages, Schedule::Mainloop>::CollectiveOp;

@@ -1,0 +1,14 @@
+// A kernel's design as facts of which every kernel has the same ones: "stages", "groups under way". Kernels
+// of other origin differ in nearly every instruction, but in few facts.
+#pragma once
+
+#include <vector>
+
+#include "ptxbuilder/analysis/regions.h"
+
+namespace ptxbuilder::analysis {
+
+// Regions of events with one value each, in which no name and no hash is.
+std::vector<Region> facts(const Portrait& portrait, const Code& code, const Graph& graph, Values& values);
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,87 @@
+"""CUTLASS's kernels beside ours: the same tile, cluster, stages and schedule in both, built to PTX by nvcc and by ptxb.
+
+A kernel is named by words, as build_cutlass takes them: input, output, schedule, tile m n k, cluster m n, stages (0 or none
+for as many as fit).
+"""
+import datetime
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = "scripts/peers/build_cutlass"
+
+
+class Failure(Exception):
+    """A command that failed, with what it said."""
+
+
+def seconds(*command, **options):
+    """How long a command ran, from this folder's top."""
+    start = time.monotonic()
+    ran = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if ran.returncode != 0:
+        raise Failure(f"{' '.join(command)}: exit code {ran.returncode}\n{ran.stdout}")
+    return time.monotonic() - start
+
+
+def fields(words):
+    """Of our gemm, for the same kernel."""
+    a, d, schedule, m, n, k, cluster_m, cluster_n, stages = (words.split() + ["0"])[:9]
+    consumers = 2 if schedule.startswith("Pingpong") else 1 if schedule == "WarpSpecialized" else min(2, int(m) // 64)
+    values = {"a": a, "d": d, "bm": m, "bn": n, "bk": k, "cluster_m": cluster_m, "cluster_n": cluster_n, "stages": stages,
+              "consumers": str(consumers)}
+    if schedule.startswith("Pingpong"):
+        values["pingpong"] = "yes"
+    if schedule == "StreamK":
+        values["stream_k"] = "yes"
+    if a in ("e4m3", "e5m2") and not schedule.endswith("Fast"):
+        values["promote"] = "yes"
+    return values
+
+
+def options(words):
+    return [word for name, value in fields(words).items() for word in ("--" + name, value)]
+
+
+def ours(build, words, folder, *more):
+    """Emits ours into a folder, and returns the seconds."""
+    return seconds(f"{build}/bin/ptxb", "emit", "gemm", "-o", folder, *options(words), *more)
+
+
+def nvcc():
+    """nvcc's path, or None."""
+    known = os.environ.get("NVCC") or shutil.which("nvcc") or os.environ.get("CUDA_PATH", "/usr/local/cuda") + "/bin/nvcc"
+    return known if os.access(known, os.X_OK) else None
+
+
+def missing():
+    """Why CUTLASS's kernels cannot be built here; None where they can."""
+    if not nvcc():
+        return "no nvcc: set NVCC to that of a CUDA 12.3 toolkit or newer"
+    ran = subprocess.run([BUILD, "--headers"], cwd=TOP, capture_output=True, text=True)
+    return None if ran.returncode == 0 else ran.stderr.strip()
+
+
+def cutlass_ptx(words, fresh=False):
+    """CUTLASS's PTX of a kernel, which is kept under build/peers by what it is made of: its path, the seconds that nvcc took,
+    and when that was."""
+    headers = subprocess.run([BUILD, "--headers"], cwd=TOP, check=True, capture_output=True, text=True).stdout.strip()
+    made_of = hashlib.sha256(words.encode())
+    for path in (BUILD, "scripts/peers/cutlass_kernel.cu", "scripts/peers/cutlass_kernel.h", f"{headers}/cutlass/version.h"):
+        with open(os.path.join(TOP, path), "rb") as file:
+            made_of.update(file.read())
+    made_of.update(subprocess.run([nvcc(), "--version"], check=True, capture_output=True).stdout)
+    folder = os.path.join(TOP, "build/peers/ptx")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{words.replace(' ', '_')}-{made_of.hexdigest()[:12]}")
+    if fresh or not os.path.exists(path + ".json"):
+        took = seconds(BUILD, "--ptx", words, path + ".ptx")
+        with open(path + ".json", "w") as file:
+            json.dump({"seconds": took, "date": datetime.date.today().isoformat()}, file)
+    with open(path + ".json") as file:
+        made = json.load(file)
+    return path + ".ptx", made["seconds"], made["date"]
