@@ -247,6 +247,20 @@ class Facts {
     const BarrierArray *full = barrier("full"), *empty = barrier("empty");
     add(Weight::pipeline, "stages", full ? std::to_string(full->count) : "none",
         "how many loads are ahead of the products");
+    std::set<int64_t> of_loads, of_products;  // as many as each goes through
+    for (int i : loads_)
+      if (operation(i).is_bulk_load())
+        if (const Atom* stage = stage_in(operand(i, 0))) of_loads.insert(stage->inputs[1].constant);
+    for (int i : products_)
+      if (operation(i).is_wgmma())
+        if (const auto d = decode_descriptor(values_, operand(i, 2)))
+          if (const Atom* stage = stage_in(d->address)) of_products.insert(stage->inputs[1].constant);
+    add(Weight::result, "loads go through as many stages as products",
+        of_loads == of_products || of_products.empty()
+            ? "yes"
+            : fmt::format("no, {} of loads and {} of products", fmt::join(of_loads, " or "),
+                          fmt::join(of_products, " or ")),
+        "loads into other stages than are read");
     std::vector<std::string> bytes;
     for (int i : loads_)
       if (operation(i).is_bulk_load())

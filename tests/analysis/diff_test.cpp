@@ -84,7 +84,7 @@ constexpr Plant kPlants[] = {
     {"gemm_warp_specialized", "196640", "196704", ""},
     {"gemm_pingpong", "], 32768", "], 16384", "ring: bytes expected: 32768 B in A"},
     {"gemm_warp_specialized", "{%r311, %r9}", "{%r9, %r311}", "loop of producer: copy in, coordinates"},
-    {"gemm_warp_specialized", "%p20, %r294, 4", "%p20, %r294, 3", "of 3 stages"},
+    {"gemm_warp_specialized", "%p20, %r294, 4", "%p20, %r294, 3", "no, 4 of loads and 3 of products in B"},
     {"gemm_warp_specialized", ", 196608;", ", 196616;",
      "loop of consumer: wait, barrier: full of 4 8 B apart in A", 3},
     {"gemm_warp_specialized", "mov.pred \t%p24, 0", "mov.pred \t%p24, 1",

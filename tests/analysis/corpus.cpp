@@ -1,0 +1,93 @@
+// Reads PTX files of any origin, makes the round trip, and analyses each kernel: its portrait, its regions,
+// and its differences from itself in disguise, of which there shall be none. Prints a line for each file, and
+// exits with 1 where one fails.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+
+#include "ptxbuilder/analysis/diff.h"
+#include "ptxbuilder/error.h"
+#include "tests/kit/ptx_disguise.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::analysis;
+
+namespace {
+
+struct Counts {
+  size_t lines = 0, kernels = 0, unknown = 0;
+  double seconds = 0;
+};
+
+struct Analysed {
+  Analysed(const ptx::Module& module, const std::string& kernel)
+      : code(Code::of(module, kernel)),
+        graph(Graph::of(code)),
+        values(code, graph),
+        portrait(analysis::portrait(code, graph, values)),
+        regions(analysis::regions(portrait, code, graph, values)) {}
+  Code code;
+  Graph graph;
+  Values values;
+  Portrait portrait;
+  std::vector<Region> regions;
+};
+
+Counts analyse(const std::string& path, uint64_t seed, bool verbose) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("it cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto start = std::chrono::steady_clock::now();
+  const ptx::Module module = ptx::parse(text);
+  const std::string printed = ptx::print(module);
+  if (ptx::print(ptx::parse(printed)) != printed)
+    throw Error("what is printed of it parses to something else");
+  Counts counts;
+  counts.lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  std::chrono::duration<double> disguising{};
+  const auto disguised_at = std::chrono::steady_clock::now();
+  const ptx::Module other = ptx::parse(test::Disguise(seed)(text));
+  disguising = std::chrono::steady_clock::now() - disguised_at;
+  for (const std::string& kernel : kernels_of(module)) {
+    const Analysed a(module, kernel), b(other, kernel);
+    ++counts.kernels;
+    counts.unknown += a.portrait.unknowns.size();
+    if (verbose)
+      for (const std::string& what : a.portrait.unknowns) fmt::print("    {}\n", what);
+    if (const auto differences = diff(a.regions, b.regions); !differences.empty())
+      throw Error(fmt::format("{} differs from itself in disguise {}: {}", kernel, seed,
+                              analysis::text(differences[0])));
+  }
+  counts.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start - disguising).count();
+  return counts;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool verbose = argc > 1 && argv[1] == std::string_view("--unknown");
+  uint64_t seed = std::random_device()();
+  Counts all;
+  int files = 0, failed = 0;
+  for (int i = 1 + verbose; i < argc; ++i) {
+    const std::string path = argv[i], name = path.substr(path.find_last_of('/') + 1);
+    ++files;
+    try {
+      const Counts c = analyse(path, ++seed, verbose);
+      fmt::print("{:58} {:6} lines {:3} kernels {:3} unknown {:6.2f} s\n", name, c.lines, c.kernels,
+                 c.unknown, c.seconds);
+      all.lines += c.lines, all.kernels += c.kernels, all.unknown += c.unknown, all.seconds += c.seconds;
+    } catch (const Error& e) {
+      ++failed;
+      fmt::print("{:58} FAILED: {}\n", name, e.what());
+    }
+    std::fflush(stdout);
+  }
+  fmt::print("{} files, {} failed: {} lines, {} kernels, {} unknown, {:.1f} s\n", files, failed, all.lines,
+             all.kernels, all.unknown, all.seconds);
+  return failed || files == 0;
+}
