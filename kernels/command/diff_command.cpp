@@ -1,57 +1,202 @@
-// `ptxb diff`: how two kernels differ in what they do.
+// `ptxb diff`: how two kernels, or the kernels of two folders, differ in what they do.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/command/commands.h"
+#include "kernels/command/comparison.h"
 #include "kernels/command/ptx_source.h"
-#include "ptxbuilder/analysis/diff.h"
 
 namespace ptxbuilder::command {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using namespace analysis;
 
-constexpr int kDifferent = 1, kFailed = 2;
+constexpr int kSame = 0, kDifferent = 1, kFailed = 2;
 
 struct Options {
   std::string a, b, kernel_a, kernel_b;
   bool json = false, all = false;
 };
 
-std::vector<Region> regions_of(const std::string& from, const std::string& kernel) {
-  const std::string source = ptx_source(from);
-  try {
-    const ptx::Module module = ptx::parse(source);
-    const Code code = Code::of(module, kernel);
-    const Graph graph = Graph::of(code);
-    Values values(code, graph);
-    return regions(portrait(code, graph, values), code, graph, values);
-  } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", from, e.what()));
+// All code of a file.
+struct Source {
+  explicit Source(const std::string& where) : from(where), codes(code_source(where)) {}
+
+  KernelText text(const std::string& kernel) const {
+    try {
+      return {from, choose_code(codes, kernel, DeviceCode::Kind::ptx).code, kernel};
+    } catch (const Error& e) {
+      throw Error(fmt::format("{}: {}", from, e.what()));
+    }
   }
+  std::set<std::string> kernels() const {
+    std::set<std::string> names;
+    for (const DeviceCode& code : codes)
+      for (const std::string& name : code.kernels()) names.insert(name);
+    return names;
+  }
+
+  std::string from;
+  std::vector<DeviceCode> codes;
+};
+
+int diff_kernels(const Options& o) {
+  const KernelText a = Source(o.a).text(o.kernel_a);
+  const KernelText b = Source(o.b).text(o.kernel_b.empty() ? o.kernel_a : o.kernel_b);
+  const Comparison comparison = compare(a, b, o.all);
+  if (o.json) {
+    Json json = {{"a", o.a}, {"b", o.b}};
+    json.update(Json::parse(comparison.json));
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}", comparison.text);
+  }
+  return comparison.differences == 0 ? kSame : kDifferent;
 }
 
-Json to_json(const Difference& d) {
-  return {{"weight", name(d.weight)}, {"region", d.region}, {"event", d.event},
-          {"attribute", d.attribute}, {"a", d.a},           {"b", d.b},
-          {"effect", d.effect},       {"line_a", d.line_a}, {"line_b", d.line_b}};
+// --- Folders ---
+
+// The names of a folder's files that may hold device code.
+std::set<std::string> code_files(const std::string& folder) {
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    char begin[8] = {};
+    std::ifstream(entry.path(), std::ios::binary).read(begin, sizeof begin);
+    if (entry.path().extension() == ".ptx" || is_code_binary({begin, sizeof begin}))
+      names.insert(entry.path().filename());
+  }
+  return names;
 }
+
+// What there is to say of a file, or of one kernel of it.
+struct Entry {
+  std::string file, kernel = {};
+  char only_in = 0;  // 'A' or 'B'
+  std::string error = {};
+  Comparison comparison = {};
+
+  std::string title() const { return kernel.empty() ? file : fmt::format("{}, {}", file, kernel); }
+};
+
+class Folders {
+ public:
+  explicit Folders(const Options& o) : o_(o) {}
+
+  int diff() {
+    const std::set<std::string> a = code_files(o_.a), b = code_files(o_.b);
+    if (a.empty() && b.empty())
+      throw Error(fmt::format("neither {} nor {} has files with device code", o_.a, o_.b));
+    each(a, b, [&](const std::string& file, char only_in) {
+      if (only_in) return entries_.push_back({.file = file, .only_in = only_in});
+      try {
+        file_pair(file);
+      } catch (const Error& e) {
+        entries_.push_back({.file = file, .error = e.what()});
+      }
+    });
+    o_.json ? print_json() : print();
+    if (count([](const Entry& e) { return !e.error.empty(); })) return kFailed;
+    return count(is_same) == entries_.size() ? kSame : kDifferent;
+  }
+
+ private:
+  // Calls f(name, 0) for what both have, and f(name, 'A' or 'B') for what one has.
+  template <class F>
+  static void each(const std::set<std::string>& a, const std::set<std::string>& b, F f) {
+    std::set<std::string> all = a;
+    all.insert(b.begin(), b.end());
+    for (const std::string& name : all) f(name, !b.contains(name) ? 'A' : !a.contains(name) ? 'B' : '\0');
+  }
+
+  void file_pair(const std::string& file) {
+    const Source a((fs::path(o_.a) / file).string()), b((fs::path(o_.b) / file).string());
+    const std::set<std::string> in_a = a.kernels(), in_b = b.kernels();
+    if (in_a.empty() && in_b.empty() && a.codes.empty() && b.codes.empty()) return;  // programs without any
+    if (in_a.size() <= 1 && in_b.size() <= 1) return kernel_pair({.file = file}, a, b);
+    each(in_a, in_b, [&](const std::string& kernel, char only_in) {
+      if (!o_.kernel_a.empty() && kernel != o_.kernel_a) return;
+      if (only_in)
+        entries_.push_back({.file = file, .kernel = kernel, .only_in = only_in});
+      else
+        kernel_pair({.file = file, .kernel = kernel}, a, b);
+    });
+  }
+
+  void kernel_pair(Entry entry, const Source& a, const Source& b) {
+    try {
+      entry.comparison = compare(a.text(entry.kernel), b.text(entry.kernel), o_.all);
+    } catch (const Error& e) {
+      entry.error = e.what();
+    }
+    entries_.push_back(std::move(entry));
+  }
+
+  static bool is_same(const Entry& e) {
+    return !e.only_in && e.error.empty() && e.comparison.differences == 0;
+  }
+  template <class F>
+  size_t count(F f) const {
+    return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), f));
+  }
+
+  void print() const {
+    for (const Entry& e : entries_) {
+      if (e.only_in)
+        fmt::print("== {}: only in {}\n", e.title(), e.only_in);
+      else if (!e.error.empty())
+        fmt::print("== {}: {}\n", e.title(), e.error);
+      else if (e.comparison.differences == 0)
+        fmt::print("== {}: no difference of meaning\n", e.title());
+      else
+        fmt::print("== {}: {} difference{}\n{}", e.title(), e.comparison.differences,
+                   e.comparison.differences == 1 ? "" : "s", e.comparison.text);
+    }
+    const size_t failed = count([](const Entry& e) { return !e.error.empty(); });
+    const size_t in_a = count([](const Entry& e) { return e.only_in == 'A'; });
+    const size_t in_b = count([](const Entry& e) { return e.only_in == 'B'; });
+    fmt::print(
+        "{} kernels or files: {} the same, {} different, {} only in A, {} only in B, {} not compared\n",
+        entries_.size(), count(is_same), entries_.size() - count(is_same) - failed - in_a - in_b, in_a, in_b,
+        failed);
+  }
+
+  void print_json() const {
+    Json all = Json::array();
+    for (const Entry& e : entries_) {
+      Json json = {{"file", e.file}};
+      if (!e.kernel.empty()) json["kernel"] = e.kernel;
+      if (e.only_in)
+        json["only_in"] = e.only_in == 'A' ? "a" : "b";
+      else if (!e.error.empty())
+        json["error"] = e.error;
+      else
+        json.update(Json::parse(e.comparison.json));
+      all.push_back(std::move(json));
+    }
+    fmt::print(
+        "{}\n",
+        Json{{"a", o_.a}, {"b", o_.b}, {"same", count(is_same) == entries_.size()}, {"files", all}}.dump(2));
+  }
+
+  const Options& o_;
+  std::vector<Entry> entries_;
+};
 
 // 0: nothing of meaning differs, 1: something does, 2: an error.
 int run(const Options& o) try {
-  const std::vector<Difference> differences =
-      diff(regions_of(o.a, o.kernel_a), regions_of(o.b, o.kernel_b.empty() ? o.kernel_a : o.kernel_b));
-  if (o.json) {
-    Json facts = Json::array(), others = Json::array();
-    for (const Difference& d : differences) (d.is_fact ? facts : others).push_back(to_json(d));
-    fmt::print("{}\n", Json{{"a", o.a}, {"b", o.b}, {"facts", facts}, {"differences", others}}.dump(2));
-  } else {
-    fmt::print("{}", report(differences, o.all));
-    if (differences.empty()) fmt::print("no difference of meaning\n");
-  }
-  return differences.empty() ? 0 : kDifferent;
+  const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
+  if (folder_a && folder_b) return Folders(o).diff();
+  if (folder_a || folder_b)
+    throw Error(fmt::format("{} is a folder and {} is none: give two folders, or two files",
+                            folder_a ? o.a : o.b, folder_a ? o.b : o.a));
+  return diff_kernels(o);
 } catch (const Error& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return kFailed;
@@ -60,13 +205,17 @@ int run(const Options& o) try {
 Command add(const Arguments& ptxb) {
   const Arguments app = ptxb.command("diff", "how two kernels' PTX differs in what it does");
   auto o = std::make_shared<Options>();
-  app.option("a", o->a, ptx_source_help).required();
+  app.option("a", o->a, std::string(ptx_source_help) + "; or a folder of such files").required();
   app.option("b", o->b, "the same").required();
   app.option("--kernel", o->kernel_a, "of files that have several").shown_as("NAME");
   app.option("--kernel-b", o->kernel_b, "of B, where it is called otherwise").shown_as("NAME");
   app.flag("--all", o->all, "each difference, where many of a kind or of a region would be counted");
   app.flag("--json", o->json, "as JSON");
-  app.footer("Exit code 0: no difference of meaning was found; 1: there is one; 2: an error.");
+  app.footer(
+      "Of a file that holds a kernel for several architectures, the highest is taken. Two folders are "
+      "compared by "
+      "file, and by kernel where a file has several.\n"
+      "Exit code 0: no difference of meaning was found; 1: there is one; 2: an error.");
   return {app, [o] { return run(*o); }};
 }
 

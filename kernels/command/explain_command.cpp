@@ -71,7 +71,7 @@ int explain(const std::string& source, const Options& o) {
 }
 
 int run(const Options& o) {
-  const std::string source = ptx_source(o.from);
+  const std::string source = ptx_source(o.from, o.kernel);
   try {
     return explain(source, o);
   } catch (const Error& e) {

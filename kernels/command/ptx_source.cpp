@@ -2,25 +2,41 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <sstream>
 
-#include "kernels/command/commands.h"
 #include "kernels/command/family.h"
 #include "ptxbuilder/compile/compile.h"
 
 namespace ptxbuilder::command {
-const char* const ptx_source_help =
-    "a PTX file, - for standard input, or a kernel of this program: \"kernel:gemm bm=128 bn=64\"";
+namespace {
 
-std::string ptx_source(const std::string& from) {
-  constexpr std::string_view prefix = "kernel:";
-  if (!from.starts_with(prefix)) {
-    if (from == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-    return read_file(from);
-  }
-  std::istringstream words(from.substr(prefix.size()));
+namespace fs = std::filesystem;
+
+// All of a stream, which may be one that knows no size; no more than is read of a file, and a byte that
+// tells.
+std::string content(std::istream& in) {
+  std::string text;
+  std::string piece(1 << 20, '\0');
+  do {
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    text.append(piece, 0, static_cast<size_t>(in.gcount()));
+  } while (in && text.size() <= kMostCode);
+  return text;
+}
+
+std::string read_code(const std::string& path) {
+  if (path == "-") return content(std::cin);
+  if (fs::is_directory(path)) throw Error("it cannot be read: it is a folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("it cannot be read");
+  return content(file);
+}
+
+std::string ptx_of_kernel(const std::string& description) {
+  std::istringstream words(description);
   std::string word;
   words >> word;
   const Family& chosen = family(word);
@@ -34,6 +50,35 @@ std::string ptx_source(const std::string& from) {
   CompilerOptions options;
   options.assemble = false;
   return Compiler(options).compile(chosen.build(fields)).ptx;
+}
+
+}  // namespace
+
+const char* const ptx_source_help =
+    "PTX, a fatbin, a program or library that holds PTX, - for standard input, or a kernel of this program: "
+    "\"kernel:gemm bm=128 bn=64\"";
+
+std::vector<DeviceCode> code_source(const std::string& from) {
+  constexpr std::string_view prefix = "kernel:";
+  if (from.starts_with(prefix)) {
+    DeviceCode code;
+    code.code = ptx_of_kernel(from.substr(prefix.size()));
+    return {code};
+  }
+  try {
+    return device_code(read_code(from));
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", from, e.what()));
+  }
+}
+
+std::string ptx_source(const std::string& from, const std::string& kernel) {
+  const std::vector<DeviceCode> all = code_source(from);
+  try {
+    return choose_code(all, kernel, DeviceCode::Kind::ptx).code;
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", from, e.what()));
+  }
 }
 
 }  // namespace ptxbuilder::command

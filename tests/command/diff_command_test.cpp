@@ -1,0 +1,113 @@
+// `ptxb diff` as a user meets it: files, fatbins, folders, exit codes, JSON.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "command_kit.h"
+#include "folder_kit.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::string golden = PTXBUILDER_TEST_DIR "/golden/",
+                  fatbins = PTXBUILDER_TEST_DIR "/compile/device_code/";
+
+bool contains(const Ran& ran, const std::string& text) {
+  const bool found = ran.output.find(text) != std::string::npos;
+  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
+  return found;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A copy of a golden in which the first `from` is `to`.
+void plant(const std::string& name, const std::string& path, const std::string& from = "",
+           const std::string& to = "") {
+  std::string text = text_of(golden + name);
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  std::ofstream(path) << text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("diff and explain read PTX out of fatbins, by the kernel's name") {
+  const Ran same = run(fmt::format("ptxb diff {0}none.fatbin {0}size.fatbin --kernel add", fatbins));
+  CHECK(same.code == 0);
+  CHECK(same.output == "no difference of meaning\n");
+  const Ran other =
+      run(fmt::format("ptxb diff {0}none.fatbin {0}speed.fatbin --kernel add --kernel-b twice", fatbins));
+  CHECK(other.code == 1);
+  CHECK(contains(other, "st.global.f32"));
+  const Ran unnamed = run(fmt::format("ptxb diff {0}none.fatbin {0}speed.fatbin", fatbins));
+  CHECK(unnamed.code == 2);
+  CHECK(contains(unnamed, "none.fatbin: it holds 2 kernels, and one has to be named: add, twice"));
+  CHECK(contains(run(fmt::format("ptxb explain {}speed.fatbin --kernel twice", fatbins)), "twice"));
+}
+
+TEST_CASE("diff: what cannot be read is an error that names the file, and ends with 2") {
+  const Folder folder;
+  const std::string cut = folder.path("cut.fatbin"), bytes = folder.path("bytes.ptx");
+  std::ofstream(cut) << text_of(fatbins + "none.fatbin").substr(0, 1000);
+  std::ofstream(bytes) << "\x01\x02\x03";
+  for (const auto& [file, message] :
+       {std::pair<std::string, const char*>{cut,
+                                            "cut.fatbin: offset 0x0: a fatbin of 1888 B ends beyond 0x3e8"},
+        {bytes, "bytes.ptx: ptx 1:1: byte 0x01 begins no PTX token"},
+        {folder.path("none"), "none: it cannot be read"},
+        {"/dev/zero", "/dev/zero: it has more than 268435456 B"},
+        {folder.path(""), "is a folder and"},
+        {"/bin/ls", "/bin/ls: it holds no device code"}}) {
+    const Ran ran = run(fmt::format("ptxb diff {} {}saxpy.ptx", file, golden));
+    CHECK(ran.code == 2);
+    CHECK(contains(ran, message));
+  }
+}
+
+TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
+  const Folder folder;
+  const std::string a = folder.path("a"), b = folder.path("b");
+  for (const std::string& f : {a, b}) {
+    fs::create_directory(f);
+    plant("gemm_tile.ptx", f + "/same.ptx");
+    fs::copy(fatbins + "size.fatbin", f + "/two.fatbin");
+    std::ofstream(f + "/notes.txt") << f;  // no device code
+  }
+  const std::string both = fmt::format("ptxb diff {} {}", a, b);
+  Ran ran = run(both);
+  CHECK(ran.code == 0);
+  CHECK(contains(ran, "== same.ptx: no difference of meaning\n"));
+  CHECK(contains(ran, "== two.fatbin, twice: no difference of meaning\n"));
+  CHECK(contains(ran,
+                 "3 kernels or files: 3 the same, 0 different, 0 only in A, 0 only in B, 0 not compared\n"));
+
+  plant("saxpy.ptx", a + "/changed.ptx");
+  plant("saxpy.ptx", b + "/changed.ptx", "fma.rn", "fma.rz");
+  plant("hello.ptx", b + "/more.ptx");
+  ran = run(both);
+  CHECK(ran.code == 1);
+  CHECK(
+      contains(ran, "== changed.ptx: 1 difference\ndetail\n  all roles outside of its loops: st.global.b32"));
+  CHECK(contains(ran, "== more.ptx: only in B\n"));
+  CHECK(contains(ran,
+                 "5 kernels or files: 3 the same, 1 different, 0 only in A, 1 only in B, 0 not compared\n"));
+  const Json json = Json::parse(run(both + " --json").output);
+  CHECK(json["same"] == false);
+  REQUIRE(json["files"].size() == 5);
+  CHECK(json["files"][0]["file"] == "changed.ptx");
+  CHECK(json["files"][0]["differences"].size() == 1);
+  CHECK(json["files"][1]["only_in"] == "b");
+  CHECK(json["files"][3]["kernel"] == "add");
+
+  std::ofstream(b + "/same.ptx") << "no PTX";
+  ran = run(both);
+  CHECK(ran.code == 2);  // but all others are compared
+  CHECK(contains(ran, "/b/same.ptx: ptx 1:1: expected a directive"));
+  CHECK(contains(ran, "2 the same, 1 different, 0 only in A, 1 only in B, 1 not compared\n"));
+  CHECK(run(fmt::format("ptxb diff {0} {0}", folder.path("none"))).code == 2);
+}
