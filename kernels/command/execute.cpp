@@ -5,6 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/command/comparison.h"
+#include "runtime/compile/load.h"
+
 namespace ptxbuilder::command {
 namespace {
 
@@ -22,6 +25,13 @@ struct Built {
   std::vector<std::string> waivers;
 };
 
+CompilerOptions compiler_options(const ExecuteOptions& options) {
+  CompilerOptions compiler = options.compiler;
+  compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
+  compiler.else_ptx = options.assembler == Assembler::automatic;
+  return compiler;
+}
+
 // The driver compiled the PTX when it was loaded: its messages, checked as those of ptxas are.
 void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
   Compiled& c = built.compiled;
@@ -30,33 +40,43 @@ void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
   c.signature.registers = notes.registers();
 }
 
-Built build(const Family& family, const Fields& fields, const ExecuteOptions& options, bool for_gpu) {
+std::string assembler_in_words(const Compiler& tools, const Compiled& compiled, const ExecuteOptions& options,
+                               bool for_gpu) {
+  if (tools.ptxas())
+    return fmt::format("ptxas {}{}", to_string(tools.ptxas()->version()),
+                       compiled.assembled.from_cache ? ", cached" : "");
+  if (options.assembler == Assembler::driver || (options.assembler == Assembler::automatic && for_gpu))
+    return "the driver, when it loads";
+  return tools.why_no_ptxas().empty() ? "none"
+                                      : fmt::format("none, no cubin is made: {}", tools.why_no_ptxas());
+}
+
+Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
+            bool for_gpu) {
   Built built;
   auto start = Clock::now();
   Kernel kernel = command::build(family, fields);
   built.build_milliseconds = milliseconds_since(start);
   built.waivers = kernel.builder().waivers();
-
-  CompilerOptions compiler = options.compiler;
-  compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
-  compiler.else_ptx = options.assembler == Assembler::automatic;
-  const Compiler tools(compiler);
   built.compiled = tools.compile(std::move(kernel), !options.emit.empty());
-  if (tools.ptxas())
-    built.assembler = fmt::format("ptxas {}{}", to_string(tools.ptxas()->version()),
-                                  built.compiled.assembled.from_cache ? ", cached" : "");
-  else if (options.assembler == Assembler::driver || (options.assembler == Assembler::automatic && for_gpu))
-    built.assembler = "the driver, when it loads";
-  else
-    built.assembler = tools.why_no_ptxas().empty()
-                          ? "none"
-                          : fmt::format("none, no cubin is made: {}", tools.why_no_ptxas());
+  built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
   return built;
 }
 
-void print(const Built& b) {
+// The PTX of options.ptx_file in the kernel's place.
+Built edited(const Built& original, const Compiler& tools, const ExecuteOptions& options, bool for_gpu) {
+  Built built;
+  built.waivers = original.waivers;
+  built.waivers.insert(built.waivers.end(), options.waived.begin(), options.waived.end());
+  built.compiled = replaced(tools, original.compiled, options.ptx_file, built.waivers);
+  built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
+  return built;
+}
+
+// `before` is what was done ahead of the assembler, in words.
+void print(const Built& b, const std::string& before) {
   const Signature& s = b.compiled.signature;
-  fmt::print("  build {:.1f} ms, PTX {:.1f} ms", b.build_milliseconds, b.compiled.milliseconds.ptx);
+  fmt::print("  {}", before);
   if (s.registers)
     fmt::print(", cubin {:.1f} ms ({}): {} registers", b.compiled.milliseconds.cubin, b.assembler,
                *s.registers);
@@ -113,6 +133,83 @@ runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
   return emulator;
 }
 
+// What came of one run.
+struct Ran {
+  std::optional<Verdict> verdict;
+  std::optional<Timing> timing;
+};
+
+// Loads and runs what was built, prints, and adds to `json`.
+Ran run_built(Built& built, runtime::Device& device, const Family& family, const Fields& fields,
+              const ExecuteOptions& options, Json& json) {
+  const Compiled& compiled = built.compiled;
+  auto* emulator = dynamic_cast<runtime::Emulator*>(&device);
+  auto start = Clock::now();
+  runtime::LoadedKernel loaded(device,
+                               device.wants_ptx() || compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
+                               compiled.signature);
+  json["load_ms"] = milliseconds_since(start);
+  if (!loaded.log().empty()) {
+    check_driver_log(built, loaded);
+    if (!options.json)
+      fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
+                 *compiled.signature.registers);
+  }
+  RunOptions run_options = options.run;
+  if (emulator) run_options.choose_schedule = [emulator](uint64_t seed) { emulator->seed(seed); };
+  const runtime::EmulatorStatistics before =
+      emulator ? emulator->statistics() : runtime::EmulatorStatistics{};
+  Run run(device, loaded, run_options);
+  std::fflush(stdout);
+  family.run(fields, run);
+  if (options.run.verify && !run.verdict())
+    throw Error(fmt::format("nothing was verified: the run() of '{}' does not call check()", family.name));
+  json["seed"] = options.run.seed;
+  if (emulator) {
+    const runtime::EmulatorStatistics all = emulator->statistics();
+    const uint64_t launches = all.launches - before.launches,
+                   instructions = all.warp_instructions - before.warp_instructions;
+    json["emulator"] = {{"launches", launches}, {"warp_instructions", instructions}};
+    if (!options.json)
+      fmt::print("  {} launches on the emulator, {:.1f} million warp instructions\n", launches,
+                 static_cast<double>(instructions) * 1e-6);
+  }
+  if (run.verdict()) {
+    json["verify"] = to_json(*run.verdict());
+    if (!options.json) print(*run.verdict(), options.run.seed);
+  }
+  if (run.timing()) {
+    json["bench"] = to_json(*run.timing());
+    if (!options.json) print(*run.timing());
+  }
+  return {run.verdict(), run.timing()};
+}
+
+Outcome outcome_of(const Ran& ran) {
+  return ran.verdict && ran.verdict->wrong ? Outcome::wrong_result : Outcome::good;
+}
+
+// The file's PTX beside the kernel: what differs, and what that leads to.
+Outcome run_edited(Built built, const Built& original, const Ran& of_original, runtime::Device* device,
+                   const Family& family, const Fields& fields, const ExecuteOptions& options, Json& json) {
+  const std::string& kernel = original.compiled.signature.kernel;
+  const Comparison comparison =
+      compare({"the kernel", original.compiled.ptx, kernel}, {options.ptx_file, built.compiled.ptx, kernel});
+  json = {
+      {"file", options.ptx_file}, {"differences", Json::parse(comparison.json)}, {"compile", to_json(built)}};
+  if (!options.json) {
+    fmt::print("in its place {} (B; the kernel is A)\n{}", options.ptx_file, comparison.text);
+    print(built, "edited PTX");
+  }
+  if (!device) return Outcome::good;
+  const Ran ran = run_built(built, *device, family, fields, options, json);
+  if (ran.timing) {
+    json["speedup"] = of_original.timing->median / ran.timing->median;
+    if (!options.json) fmt::print("  {:.3f} times as fast as the kernel\n", json["speedup"].get<double>());
+  }
+  return outcome_of(ran);
+}
+
 }  // namespace
 
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
@@ -124,59 +221,33 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
 
   std::unique_ptr<runtime::Device> device;
   if (runs) device = runtime::open_device(options.device, "sm_90a", emulator_options(options));
-  auto* emulator = dynamic_cast<runtime::Emulator*>(device.get());
-  Built built = build(family, fields, options, runs && !emulator);
-  const Compiled& compiled = built.compiled;
+  const bool for_gpu = runs && !dynamic_cast<runtime::Emulator*>(device.get());
+  const Compiler tools(compiler_options(options));
+  Built built = build(family, fields, tools, options, for_gpu);
   json["compile"] = to_json(built);
-  if (!options.json) print(built);
+  if (!options.json)
+    print(built, fmt::format("build {:.1f} ms, PTX {:.1f} ms", built.build_milliseconds,
+                             built.compiled.milliseconds.ptx));
 
   if (!options.emit.empty())
-    for (const std::string& file : write_files(compiled, options.emit)) {
+    for (const std::string& file : write_files(built.compiled, options.emit)) {
       json["files"].push_back(file);
       if (!options.json) fmt::print("  wrote {}\n", file);
     }
+  // Before anything runs, so that an unfit file costs no time.
+  std::optional<Built> other;
+  if (!options.ptx_file.empty()) other = edited(built, tools, options, for_gpu);
 
-  Outcome outcome = Outcome::good;
+  Ran ran;
   if (runs) {
     runtime::DeviceProperties p = device->properties();
     json["device"] = {{"name", p.name}, {"driver", p.driver}};
     if (!options.json) fmt::print("  device {}, {}\n", p.name, p.driver);
-    auto start = Clock::now();
-    runtime::LoadedKernel loaded(
-        *device, device->wants_ptx() || compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
-        compiled.signature);
-    json["load_ms"] = milliseconds_since(start);
-    if (!loaded.log().empty()) {
-      check_driver_log(built, loaded);
-      if (!options.json)
-        fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
-                   *compiled.signature.registers);
-    }
-    RunOptions run_options = options.run;
-    if (emulator) run_options.choose_schedule = [emulator](uint64_t seed) { emulator->seed(seed); };
-    Run run(*device, loaded, run_options);
-    std::fflush(stdout);
-    family.run(fields, run);
-    if (options.run.verify && !run.verdict())
-      throw Error(fmt::format("nothing was verified: the run() of '{}' does not call check()", family.name));
-    json["seed"] = options.run.seed;
-    if (emulator) {
-      runtime::EmulatorStatistics counted = emulator->statistics();
-      json["emulator"] = {{"launches", counted.launches}, {"warp_instructions", counted.warp_instructions}};
-      if (!options.json)
-        fmt::print("  {} launches on the emulator, {:.1f} million warp instructions\n", counted.launches,
-                   static_cast<double>(counted.warp_instructions) * 1e-6);
-    }
-    if (run.verdict()) {
-      json["verify"] = to_json(*run.verdict());
-      if (!options.json) print(*run.verdict(), options.run.seed);
-      if (run.verdict()->wrong) outcome = Outcome::wrong_result;
-    }
-    if (run.timing()) {
-      json["bench"] = to_json(*run.timing());
-      if (!options.json) print(*run.timing());
-    }
+    ran = run_built(built, *device, family, fields, options, json);
   }
+  const Outcome outcome =
+      other ? run_edited(*std::move(other), built, ran, device.get(), family, fields, options, json["edited"])
+            : outcome_of(ran);
   if (options.json) fmt::print("{}\n", json.dump());
   return outcome;
 }

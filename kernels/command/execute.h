@@ -19,13 +19,16 @@ struct ExecuteOptions {
   Assembler assembler = Assembler::automatic;
   CompilerOptions compiler;
   RunOptions run;
-  std::string emit;  // the folder for the files; "" for none
+  std::string emit;                 // the folder for the files; "" for none
+  std::string ptx_file;             // PTX that runs as well, in the kernel's place; "" for none
+  std::vector<std::string> waived;  // what ptxas may say of it: see AssembleOptions
   bool json = false;
 };
 
 enum class Outcome : int { good = 0, failed = 1, usage = 2, wrong_result = 3, timed_out = 4 };
 
-// Prints a report, or one JSON object, to standard output. Throws Error.
+// Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
+// run on the same data, and their differences in meaning are told; the outcome is the file's. Throws Error.
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
 
 }  // namespace ptxbuilder::command

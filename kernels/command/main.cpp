@@ -58,6 +58,12 @@ void add_run_options(const Arguments& app, Words& words) {
   app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
       .shown_as("FILE");
   app.option("--launches", words.options.run.launches, "that are timed").from(1, 100000).shown_as("N");
+  app.option(
+         "--ptx", words.options.ptx_file,
+         "PTX that was edited by hand: it runs in the kernel's place and beside it, with their differences")
+      .shown_as("FILE");
+  app.option("--waive", words.options.waived, "let through what ptxas says of the edited PTX, as C7510")
+      .shown_as("CODE");
   app.option("--time-limit", words.time_limit_seconds, "seconds that one launch may take").shown_as("S");
 }
 

@@ -70,14 +70,26 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   result.ptx = generate_ptx(builder);
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);
-  if (!ptxas_) return result;
-
-  start = std::chrono::steady_clock::now();
-  result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, builder.waivers()});
-  result.cubin = result.assembled.cubin;
-  fill_in(result.signature, result.assembled.notes);
-  result.milliseconds.cubin = milliseconds_since(start);
+  assemble_into(result, builder.waivers());
   return result;
+}
+
+Compiled Compiler::replaced(const Compiled& original, std::string ptx,
+                            const std::vector<std::string>& waived) const {
+  Compiled result;
+  result.signature = original.signature;
+  result.ptx = std::move(ptx);
+  assemble_into(result, waived);
+  return result;
+}
+
+void Compiler::assemble_into(Compiled& kernel, const std::vector<std::string>& waived) const {
+  if (!ptxas_) return;
+  const auto start = std::chrono::steady_clock::now();
+  kernel.assembled = assemble(*ptxas_, cache_.get(), kernel.ptx, {options_.ptxas_options, waived});
+  kernel.cubin = kernel.assembled.cubin;
+  fill_in(kernel.signature, kernel.assembled.notes);
+  kernel.milliseconds.cubin = milliseconds_since(start);
 }
 
 CompiledModule Compiler::assembled(ModulePtx generated, const std::vector<std::string>& waived) const {

@@ -56,6 +56,11 @@ class Compiler {
   // and stack are errors unless the kernel waives them.
   Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
 
+  // The kernel of `original` by another PTX text, which has to ask the same of a launch; with what ptxas says
+  // of this text. Throws Error from ptxas as above, unless `waived` names it.
+  Compiled replaced(const Compiled& original, std::string ptx,
+                    const std::vector<std::string>& waived = {}) const;
+
   // A module of somebody else's, in LLVM's IR; `name` is what errors call it. Throws Error as ptx_of_ir()
   // does, and from ptxas as above, unless `waived` names it.
   CompiledModule compile_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
@@ -76,6 +81,7 @@ class Compiler {
   Cache* cache() const { return cache_.get(); }
 
  private:
+  void assemble_into(Compiled& kernel, const std::vector<std::string>& waived) const;
   CompiledModule assembled(ModulePtx generated, const std::vector<std::string>& waived) const;
 
   CompilerOptions options_;

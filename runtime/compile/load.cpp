@@ -1,11 +1,31 @@
 #include "runtime/compile/load.h"
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "ptxbuilder/compile/notes.h"
+#include "runtime/emulator/entry.h"
 
 namespace ptxbuilder {
 
 runtime::LoadedKernel load(runtime::Device& device, Kernel kernel, const LoadOptions& options) {
-  return load(device, compiler_for(device, options), std::move(kernel));
+  const Compiler compiler = compiler_for(device, options);
+  if (options.ptx_file.empty()) return load(device, compiler, std::move(kernel));
+  const std::vector<std::string> waivers = kernel.builder().waivers();
+  const Compiled original = compiler.compile(std::move(kernel));
+  return load(device, replaced(compiler, original, options.ptx_file, waivers), waivers);
+}
+
+Compiled replaced(const Compiler& compiler, const Compiled& original, const std::string& ptx_file,
+                  const std::vector<std::string>& waived) try {
+  std::ifstream file(ptx_file, std::ios::binary);
+  std::string ptx(std::istreambuf_iterator<char>(file), {});
+  if (!file || std::filesystem::is_directory(ptx_file)) throw Error("it cannot be read");
+  runtime::check_replaces(ptx, original.ptx, original.signature.kernel);
+  return compiler.replaced(original, std::move(ptx), waived);
+} catch (const Error& e) {
+  throw Error(ptx_file + ": " + e.what());
 }
 
 Compiler compiler_for(const runtime::Device& device, const LoadOptions& options) {

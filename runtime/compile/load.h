@@ -18,6 +18,7 @@ struct LoadOptions {
   std::string ptxas = {};         // a file; else PATH, CUDA_PATH and /usr/local are searched
   bool driver_assembles = false;  // though there is a ptxas
   bool cache = true;              // keep cubins on disk
+  std::string ptx_file = {};      // PTX that runs in the kernel's place: see replaced()
 };
 
 // Compiles and loads. Throws Error from the builder's checks, ptxas and the driver.
@@ -27,6 +28,12 @@ runtime::LoadedKernel load(runtime::Device& device, Kernel kernel, const LoadOpt
 // where the device reads PTX or no ptxas is found. Throws Error when `ptxas` is named and not there.
 Compiler compiler_for(const runtime::Device& device, const LoadOptions& options = {});
 runtime::LoadedKernel load(runtime::Device& device, const Compiler& compiler, Kernel kernel);
+
+// `original` by the PTX of a file, such as a copy of its own that was edited by hand; it is launched as the
+// original is. Throws Error that begins with the file's name where it cannot be read, does not ask the same
+// of a launch (check_replaces() of runtime/emulator/entry.h), or is refused by ptxas and not `waived`.
+Compiled replaced(const Compiler& compiler, const Compiled& original, const std::string& ptx_file,
+                  const std::vector<std::string>& waived = {});
 
 // Throws Error when the device refuses the kernel, and when its driver, having compiled PTX, reports what
 // costs speed and is not in `waivers` (see check(Notes)).
