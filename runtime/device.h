@@ -25,7 +25,7 @@ struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// A kernel did not finish in time. This process cannot use the device again, and should end.
+// A kernel did not finish in time. This process cannot use a GPU again, and should end.
 class TimeoutError : public Error {
  public:
   using Error::Error;

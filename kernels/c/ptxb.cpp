@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "kernels/gemm/matmul.h"
@@ -255,9 +256,11 @@ kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product
   }
   if (p.bias) {
     const Placed bias("bias", p.bias, opened);
-    if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.stride(0) != 1) || bias.type != d.type)
-      throw Error(fmt::format("bias: one dimension of n = {} elements without gaps, of D's type {}", q.n,
-                              name(d.type)));
+    if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.stride(0) != 1))
+      throw Error(fmt::format("bias: it has one dimension of n = {} elements without gaps", q.n));
+    if (bias.type != d.type)
+      throw Error(
+          fmt::format("bias: of {}, and D of {}; they must be of one type", name(bias.type), name(d.type)));
     q.bias = bias.memory();
   }
   for (kernels::DeviceMatrix* x : {&q.a, &q.b})
@@ -281,6 +284,31 @@ static_assert(static_cast<int>(kernels::Activation::none) == PTXB_NONE &&
 static_assert(PTXB_VERSION == PTXBUILDER_VERSION);
 static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
 
+// Of an integer or a float the bits that the scalar has in the parameter's type; else those that are given.
+uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
+  const DType type = parameter.dtype;
+  const int bits = 8 * size_of(type);
+  if (from.scalar == PTXB_INTEGER) {
+    const auto value = static_cast<int64_t>(from.bits);
+    const bool fits = is_integer(type) && (bits == 64        ? is_signed(type) || value >= 0
+                                           : is_signed(type) ? value >> (bits - 1) == value >> 63
+                                                             : value >> bits == 0);
+    if (!fits)
+      throw Error(fmt::format("parameter '{}' is a {}, and is given the integer {}: {}", parameter.name,
+                              name(type), value,
+                              is_integer(type) ? "it does not fit" : "ptxb_of_float(), or ptxb_of_bits()"));
+  }
+  if (from.scalar == PTXB_REAL) {
+    if (type != DType::f32 && type != DType::f64)
+      throw Error(fmt::format("parameter '{}' is a {}, and is given a float: {}", parameter.name, name(type),
+                              is_integer(type) ? "ptxb_of_integer()" : "ptxb_of_bits()"));
+    float value = 0;
+    std::memcpy(&value, &from.bits, sizeof value);
+    if (type == DType::f64) return std::bit_cast<uint64_t>(static_cast<double>(value));
+  }
+  return from.bits;
+}
+
 runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& from, const Opened& opened) {
   const char* given = from.fields ? "a struct" : from.tensor ? "a tensor" : "a scalar";
   runtime::Argument to;
@@ -298,7 +326,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
     if (from.fields || from.tensor)
       throw Error(fmt::format("parameter '{}' is a scalar, and is given {}", parameter.name, given));
     to.dtype = parameter.dtype;
-    to.bits = from.bits;
+    to.bits = bits_of(parameter, from);
   } else {
     if (from.fields || !from.tensor)
       throw Error(fmt::format("parameter '{}' takes a tensor, and is given {}", parameter.name, given));
@@ -357,6 +385,7 @@ void ptxb_close(ptxb_device* device) { delete device; }
 
 int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds) {
   return status_of([&] {
+    if (milliseconds < 0) throw Error(fmt::format("a wait of {} ms", milliseconds));
     given(device, "the device")
         .opened->device->synchronize(stream_of(stream), std::chrono::milliseconds(milliseconds));
   });
@@ -372,11 +401,16 @@ int ptxb_free(ptxb_device* device, void* address) {
   return status_of([&] { given(device, "the device").opened->device->release(address_of(address)); });
 }
 int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes) {
-  return status_of([&] { given(device, "the device").opened->device->copy_in(address_of(to), from, bytes); });
+  return status_of([&] {
+    if (bytes > 0) (void)given(static_cast<const char*>(from), "what is copied");
+    given(device, "the device").opened->device->copy_in(address_of(to), from, bytes);
+  });
 }
 int ptxb_copy_out(ptxb_device* device, void* to, const void* from, size_t bytes) {
-  return status_of(
-      [&] { given(device, "the device").opened->device->copy_out(to, address_of(from), bytes); });
+  return status_of([&] {
+    if (bytes > 0) (void)given(static_cast<char*>(to), "where to put the copy");
+    given(device, "the device").opened->device->copy_out(to, address_of(from), bytes);
+  });
 }
 
 int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_t* bytes) {

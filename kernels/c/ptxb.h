@@ -23,15 +23,17 @@ extern "C" {
 
 #define PTXB_API __attribute__((visibility("default")))
 
-/* 10000 times the major version, 100 times the minor one, and the patch. Within a major version, functions
- * and structs are only added to. */
+/* 10000 times the major version, 100 times the minor one, and the patch. Within a major version, and of major
+ * version 0 within a minor one, functions are only added. A program is built with the header of its library.
+ */
 #define PTXB_VERSION 100
 PTXB_API int ptxb_version(void);
 
 typedef enum ptxb_status {
   PTXB_OK = 0,
-  PTXB_ERROR = 1,  /* refused or failed; what was asked for has not been done */
-  PTXB_TIMEOUT = 2 /* a kernel did not end: this process cannot use the device again */
+  PTXB_ERROR = 1,  /* refused: nothing was queued; or of ptxb_wait(), a kernel failed: what was queued behind
+                      it is lost, and a GPU cannot be used by this process again */
+  PTXB_TIMEOUT = 2 /* a kernel did not end: this process cannot use a GPU again */
 } ptxb_status;
 
 /* What the thread's last call said if it failed, else "". Valid until the thread's next call. */
@@ -93,7 +95,12 @@ PTXB_API int ptxb_copy_out(ptxb_device* device, void* to, const void* from, size
 
 /* ---- The matrix product ---- */
 
-typedef enum ptxb_activation { PTXB_NONE = 0, PTXB_RELU = 1, PTXB_GELU = 2, PTXB_SILU = 3 } ptxb_activation;
+typedef enum ptxb_activation {
+  PTXB_NONE = 0,
+  PTXB_RELU = 1,
+  PTXB_GELU = 2, /* by tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+  PTXB_SILU = 3
+} ptxb_activation;
 
 /* D = activation(alpha A B + beta C + bias), rounded once. A is [m,k], B [k,n], C and D [m,n], each with the
  * same number of batches in front or none; bias is [n].
@@ -104,8 +111,8 @@ typedef enum ptxb_activation { PTXB_NONE = 0, PTXB_RELU = 1, PTXB_GELU = 2, PTXB
  *
  * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C and D lie
  * along n. Other strides and addresses are any, but not negative and not 0: where TMA does not take an
- * operand as it lies, it is copied through the workspace. D may be C itself; every other overlap of D is
- * refused. */
+ * operand as it lies, it is copied through the workspace. D may be C itself; every other overlap of D, and
+ * of the workspace, is refused. */
 typedef struct ptxb_matmul {
   size_t size; /* sizeof(ptxb_matmul) */
   const ptxb_tensor *a, *b, *d;
@@ -141,35 +148,48 @@ PTXB_API int ptxb_load_image(ptxb_device* device, const void* image, size_t byte
 /* A module in LLVM's IR, as text or bitcode: compiled for the device, and one of its kernels loaded. */
 PTXB_API int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                           ptxb_kernel** loaded);
-/* NULL does nothing. Its code stays with the driver to the end of the process. */
+/* NULL does nothing. Launches that are queued run: its code stays with the driver to the end of the process.
+ */
 PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
 /* The sidecar as JSON: parameters, threads, shared memory. Valid as long as the kernel. */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
-/* What fills a parameter: a tensor, for a pointer or a tensor map; the fields of a struct, pointers and
- * scalars in order; or else the bits of a scalar, in its low bytes. */
+typedef enum ptxb_scalar {
+  PTXB_BITS = 0,    /* of the parameter's type, whatever that is */
+  PTXB_INTEGER = 1, /* an int64_t, for a parameter of integers that holds it */
+  PTXB_REAL = 2     /* a float, for one of f32 or f64 */
+} ptxb_scalar;
+
+/* What fills a parameter: a tensor, for a pointer (all that is between its first element and its last) or a
+ * tensor map; the fields of a struct, pointers and scalars in order; or else a scalar, in the low bytes. */
 typedef struct ptxb_argument {
   const char* name;                   /* the parameter's or field's, to be sure, or NULL */
   const ptxb_tensor* tensor;          /* NULL: none */
   uint64_t bits;                      /* of a scalar */
   const struct ptxb_argument* fields; /* NULL: no struct */
   size_t field_count;
+  int32_t scalar; /* ptxb_scalar: what `bits` are */
 } ptxb_argument;
 
 static inline ptxb_argument ptxb_of_tensor(const ptxb_tensor* tensor) {
-  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
+  ptxb_argument argument = {NULL, NULL, 0, NULL, 0, PTXB_BITS};
   argument.tensor = tensor;
   return argument;
 }
 static inline ptxb_argument ptxb_of_struct(const ptxb_argument* fields, size_t count) {
-  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
+  ptxb_argument argument = {NULL, NULL, 0, NULL, 0, PTXB_BITS};
   argument.fields = fields;
   argument.field_count = count;
   return argument;
 }
+static inline ptxb_argument ptxb_of_bits(uint64_t bits) {
+  ptxb_argument argument = {NULL, NULL, 0, NULL, 0, PTXB_BITS};
+  argument.bits = bits;
+  return argument;
+}
 static inline ptxb_argument ptxb_of_integer(int64_t value) {
-  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
-  argument.bits = (uint64_t)value;
+  ptxb_argument argument = ptxb_of_bits((uint64_t)value);
+  argument.scalar = PTXB_INTEGER;
   return argument;
 }
 static inline ptxb_argument ptxb_of_float(float value) {
@@ -177,13 +197,15 @@ static inline ptxb_argument ptxb_of_float(float value) {
     float value;
     uint32_t bits;
   } same;
-  ptxb_argument argument = {NULL, NULL, 0, NULL, 0};
+  ptxb_argument argument = ptxb_of_bits(0);
   same.value = value;
   argument.bits = same.bits;
+  argument.scalar = PTXB_REAL;
   return argument;
 }
 
-/* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. `grid`
+/* Queues one launch, checked against the sidecar: names, types, ranks, and the rules of tensor maps. Of a
+ * pointer the type is checked; how far the kernel reaches from it is the kernel's. `grid`
  * is CTAs along x, y and z; NULL for what the sidecar's rule says. */
 PTXB_API int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments,
                          size_t count, void* stream);

@@ -195,8 +195,9 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
   const std::string& kernel = original.compiled.signature.kernel;
   const Comparison comparison =
       compare({"the kernel", original.compiled.ptx, kernel}, {options.ptx_file, built.compiled.ptx, kernel});
-  json = {
-      {"file", options.ptx_file}, {"differences", Json::parse(comparison.json)}, {"compile", to_json(built)}};
+  json = {{"file", options.ptx_file}};
+  json.update(Json::parse(comparison.json));
+  json["compile"] = to_json(built);
   if (!options.json) {
     fmt::print("in its place {} (B; the kernel is A)\n{}", options.ptx_file, comparison.text);
     print(built, "edited PTX");

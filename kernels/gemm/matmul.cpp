@@ -20,7 +20,6 @@ namespace {
 
 constexpr size_t kMostPlans = 1 << 16;           // then all are forgotten: their kernels stay
 constexpr int64_t kAlignment = 256;              // bytes, of each part of the workspace
-constexpr size_t kWorkspaceAlignment = 16;       // bytes, as TMA wants
 constexpr int64_t kTilesEnd = int64_t{1} << 31;  // of a kernel's indices
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -192,11 +191,7 @@ void Matmul::State::operator()(const MatmulArguments& p, Where where) {
   if (prepared_.launch(p)) return;
   Request r = request(p, where);
   if (r.is_empty) return;
-  if (p.workspace.bytes < r.bytes || p.workspace.address % kWorkspaceAlignment != 0)
-    throw Error(
-        fmt::format("matmul: this product takes a workspace of {} B at a multiple of {}, and is given {} "
-                    "B at {:#x}: set MatmulArguments::workspace to as many as workspace_bytes() says",
-                    r.bytes, kWorkspaceAlignment, p.workspace.bytes, p.workspace.address));
+  check_workspace(p, r.operands, r.bytes, where);
   const PlacedMatrix d = r.operands.d;
   place(r.operands, p.workspace.address + r.plan.workspace_bytes, p.stream);
   launch(r, p, where);

@@ -47,8 +47,8 @@ struct DeviceMatrix {
 // Workspace: as many bytes as workspace_bytes() says, at a multiple of 16, which may hold anything. It is the
 // product's until that is done: products that may run at once need one each.
 //
-// Aliasing: D may be C itself (same address and strides). Every other overlap of D is an error; A, B, C and
-// bias may overlap as they like.
+// Aliasing: D may be C itself (same address and strides). Every other overlap of D is an error, and every
+// overlap of the workspace; A, B, C and bias may overlap as they like.
 struct MatmulArguments {
   int64_t m = 0, n = 0, k = 0, batches = 1;
   DeviceMatrix a, b;                        // A as m rows of k, B as n rows of k,

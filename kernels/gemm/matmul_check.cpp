@@ -212,4 +212,28 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   return o;
 }
 
+void check_workspace(const MatmulArguments& p, const PlacedMatrices& o, size_t bytes, Where where) {
+  if (bytes == 0) return;
+  const runtime::View& w = p.workspace;
+  if (w.address == 0 || w.bytes < bytes || w.address % kTma != 0)
+    throw Error(
+        where,
+        fmt::format("matmul: this product takes a workspace of {} B at a multiple of {}, as "
+                    "workspace_bytes() says (ptxb_matmul_workspace() in C), and is given {} B at {:#x}",
+                    bytes, kTma, w.bytes, w.address));
+  PlacedMatrix taken = placed_matrix('W', {.memory = {w.address, bytes}, .type = DType::u8}, 1,
+                                     static_cast<int64_t>(bytes), 1);
+  auto refuse_over = [&](const PlacedMatrix& x, const char* name) {
+    if (x.place.memory.address != 0 && overlap(taken, x))
+      throw Error(where,
+                  fmt::format("matmul: the workspace, {} B at {:#x}, overlaps {}: give it memory of its own",
+                              bytes, w.address, name));
+  };
+  if (o.has_product) refuse_over(o.a, "A");
+  if (o.has_product) refuse_over(o.b, "B");
+  refuse_over(o.c, "C");
+  refuse_over(o.d, "D");
+  refuse_over(bias_row(p), "the bias");
+}
+
 }  // namespace ptxbuilder::kernels

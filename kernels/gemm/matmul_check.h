@@ -33,4 +33,9 @@ GemmOperation operation_of(const MatmulArguments& arguments);
 // Throws Error that names operand, rule and value. Types are left to checked().
 PlacedMatrices checked(const MatmulArguments& arguments, Where where);
 
+// Throws Error for a workspace of fewer than `bytes`, that is not aligned, or that overlaps a matrix or the
+// bias.
+void check_workspace(const MatmulArguments& arguments, const PlacedMatrices& placed, size_t bytes,
+                     Where where);
+
 }  // namespace ptxbuilder::kernels

@@ -53,9 +53,11 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
                               std::bit_cast<uint32_t>(p.alpha),
                               std::bit_cast<uint32_t>(p.beta)};  // by ProductArguments::From
   const uint64_t addresses = sources[1] | sources[2] | sources[3] | sources[4] | sources[5] | sources[6];
-  const bool plain = addresses % kTma == 0 && apart(p.d.memory, p.a.memory) &&
-                     apart(p.d.memory, p.b.memory) && apart(p.d.memory, p.bias) &&
-                     (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
+  bool plain = addresses % kTma == 0 && apart(p.d.memory, p.a.memory) && apart(p.d.memory, p.b.memory) &&
+               apart(p.d.memory, p.bias) && (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
+  if (p.workspace.bytes > 0)
+    for (const runtime::View* x : {&p.a.memory, &p.b.memory, &p.c.memory, &p.d.memory, &p.bias})
+      plain &= apart(p.workspace, *x);
   if (!plain) return false;
   std::shared_ptr<const Known> known;
   {

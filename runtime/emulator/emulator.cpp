@@ -48,10 +48,13 @@ namespace {
 
 class EmulatorDevice;
 
-struct EmulatedProgram : Program {
-  EmulatedProgram(EmulatorDevice& the_device, const Signature& the_signature)
+// What a program runs, which those of its launches own that are still queued.
+struct Loaded {
+  Loaded(EmulatorDevice& the_device, const Signature& the_signature)
       : device(the_device), signature(the_signature) {}
-  ~EmulatedProgram() override;
+  ~Loaded();
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
 
   EmulatorDevice& device;
   Signature signature;
@@ -59,8 +62,15 @@ struct EmulatedProgram : Program {
   std::vector<Address> allocations;
 };
 
+struct EmulatedProgram : Program {
+  EmulatedProgram(EmulatorDevice& device, const Signature& signature)
+      : loaded(std::make_shared<Loaded>(device, signature)) {}
+
+  std::shared_ptr<Loaded> loaded;
+};
+
 struct Queued {
-  EmulatedProgram* program;
+  std::shared_ptr<const Loaded> program;
   Launch launch;
   std::vector<std::byte> parameters;
 };
@@ -134,13 +144,13 @@ class EmulatorDevice : public Emulator {
     const std::lock_guard lock(mutex_);
     Decoder decoder(module, signature.kernel, memory_);
     try {
-      program->kernel = decoder.run();
+      program->loaded->kernel = decoder.run();
     } catch (...) {
-      program->allocations = decoder.allocations;
+      program->loaded->allocations = decoder.allocations;
       throw;
     }
-    program->allocations = decoder.allocations;
-    check_parameters(*program);
+    program->loaded->allocations = decoder.allocations;
+    check_parameters(*program->loaded);
     return program;
   }
 
@@ -153,15 +163,15 @@ class EmulatorDevice : public Emulator {
 
   void launch_in_scope(Program& program, const Launch& launch,
                        std::span<const void* const> parameters) override {
-    auto& emulated = dynamic_cast<EmulatedProgram&>(program);
-    const Kernel& kernel = emulated.kernel;
+    const std::shared_ptr<Loaded>& emulated = dynamic_cast<EmulatedProgram&>(program).loaded;
+    const Kernel& kernel = emulated->kernel;
     // PTX text says how many threads there are, at most: any block of as many will do.
     const uint64_t product = uint64_t{launch.block.x} * launch.block.y;
     const auto threads =
         static_cast<uint32_t>(std::min<uint64_t>(std::min<uint64_t>(product, ~0u) * launch.block.z, ~0u));
     Launch in_a_row = launch;
     in_a_row.block = {threads, 1, 1};
-    check(in_a_row, emulated.signature, shared_limit);
+    check(in_a_row, emulated->signature, shared_limit);
     if (parameters.size() != kernel.parameters.size())
       throw Error(fmt::format("launch of {}: {} parameters are given, the PTX has {}", kernel.name,
                               parameters.size(), kernel.parameters.size()));
@@ -172,7 +182,7 @@ class EmulatorDevice : public Emulator {
       throw Error(fmt::format("launch of {}: {} B of static and {} B of dynamic shared memory exceed {} B",
                               kernel.name, kernel.shared_bytes - shared_reserved, launch.dynamic_shared_bytes,
                               shared_limit));
-    Queued queued{&emulated, launch, std::vector<std::byte>(kernel.parameter_bytes)};
+    Queued queued{emulated, launch, std::vector<std::byte>(kernel.parameter_bytes)};
     for (size_t i = 0; i < parameters.size(); ++i)
       std::memcpy(queued.parameters.data() + kernel.parameters[i].offset, parameters[i],
                   kernel.parameters[i].bytes);
@@ -185,7 +195,12 @@ class EmulatorDevice : public Emulator {
   void synchronize(std::chrono::milliseconds limit) override {
     const std::lock_guard lock(mutex_);
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
-    drain(std::chrono::steady_clock::now() + limit);
+    try {
+      drain(std::chrono::steady_clock::now() + limit);
+    } catch (const EmulatorError& e) {
+      if (e.fault() == Fault::time_limit) throw TimeoutError(e.what());
+      throw;
+    }
   }
 
   std::vector<double> time(int, int, const std::function<void()>&) override {
@@ -224,7 +239,7 @@ class EmulatorDevice : public Emulator {
   }
 
   // A launch copies as many bytes as the PTX says from where the caller says.
-  static void check_parameters(const EmulatedProgram& program) {
+  static void check_parameters(const Loaded& program) {
     const std::vector<Parameter>& said = program.signature.parameters;
     const std::vector<Variable>& there = program.kernel.parameters;
     for (size_t i = 0; i < std::min(said.size(), there.size()); ++i)
@@ -241,9 +256,12 @@ class EmulatorDevice : public Emulator {
       try {
         run(queued, deadline);
       } catch (const EmulatorError& e) {
+        const std::string report = fmt::format(
+            "{}\n  seed {}{}", e.what(), options_.seed,
+            queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size()));
         queue_.clear();
         if (trace_) trace_->write();
-        throw EmulatorError(e.fault(), e.ptx_line(), fmt::format("{}\n  seed {}", e.what(), options_.seed));
+        throw EmulatorError(e.fault(), e.ptx_line(), report);
       }
     }
     if (trace_) trace_->write();
@@ -317,7 +335,7 @@ std::unique_ptr<Graph> EmulatorDevice::capture(const std::function<void(Stream)>
   return std::make_unique<RecordedGraph>(*this, std::move(end().mapped()));
 }
 
-EmulatedProgram::~EmulatedProgram() { device.release_all(allocations); }
+Loaded::~Loaded() { device.release_all(allocations); }
 
 }  // namespace
 }  // namespace emulator

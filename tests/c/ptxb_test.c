@@ -193,8 +193,13 @@ static void check_kernels(void) {
   arguments[2] = ptxb_of_tensor(&x.tensor);
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
           "parameter 'a' is a scalar, and is given a tensor");
+  arguments[2] = ptxb_of_integer(3);
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
+          "'a' is a f32, and is given the integer 3");
+  arguments[2] = ptxb_of_float(3);
   arguments[0] = ptxb_of_integer(1);
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "parameter 'd' takes a tensor");
+  arguments[0] = ptxb_of_tensor(&d.tensor);
   REFUSED(ptxb_load_ir(device, saxpy, sizeof saxpy - 1, "other", &none),
           "the IR has no kernel 'other'; it has: saxpy");
   REFUSED(ptxb_load_ir(device, "nonsense", 8, NULL, &none), "the IR:1:1: ");
@@ -202,9 +207,63 @@ static void check_kernels(void) {
   REFUSED(ptxb_load_image(device, "neither", 7, ptxb_kernel_sidecar(kernel), &none), "");
   REFUSED(ptxb_load_image(device, "x", 1, "{", &none), "the sidecar: not JSON");
   CHECK(none == NULL);
+  REFUSED(ptxb_copy_in(device, d.tensor.data, NULL, 8), "what is copied is NULL");
+  REFUSED(ptxb_copy_out(device, NULL, d.tensor.data, 8), "where to put the copy is NULL");
+  REFUSED(ptxb_wait(device, PTXB_OWN_STREAM, -5), "a wait of -5 ms");
+  /* A kernel may be freed while its launches are still queued. */
+  OK(ptxb_copy_in(device, d.tensor.data, got, sizeof got));
+  OK(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM));
   ptxb_kernel_free(kernel);
   ptxb_kernel_free(NULL);
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 10000));
+  for (int i = 0; i < 64; ++i) wanted[i] += 3 * value(&x, 0, i);
+  OK(ptxb_copy_out(device, got, d.tensor.data, sizeof got));
+  CHECK(memcmp(got, wanted, sizeof got) == 0);
   discard(&d), discard(&x);
+}
+
+/* d[0] = u + v */
+static const char sum[] =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n"
+    ".visible .entry sum(.param .u64 d, .param .s16 u, .param .f64 v)\n.maxntid 1\n{\n"
+    ".reg .b16 %u;\n.reg .b64 %d;\n.reg .f64 %v, %f;\n"
+    "ld.param.u64 %d, [d];\nld.param.s16 %u, [u];\nld.param.f64 %v, [v];\n"
+    "cvt.rn.f64.s16 %f, %u;\nadd.f64 %f, %f, %v;\nst.global.f64 [%d], %f;\nret;\n}\n";
+static const char sum_sidecar[] =
+    "{\"format\": 1, \"kernel\": \"sum\", \"target\": \"sm_90a\", \"ptx_version\": 80, \"threads\": 1,"
+    "\"cluster\": [1, 1, 1], \"static_shared_bytes\": 0, \"dynamic_shared_bytes\": 0, \"parameters\": ["
+    "{\"name\": \"d\", \"kind\": \"pointer\", \"dtype\": \"f64\"},"
+    "{\"name\": \"u\", \"kind\": \"scalar\", \"dtype\": \"s16\"},"
+    "{\"name\": \"v\", \"kind\": \"scalar\", \"dtype\": \"f64\"}], \"grid\": [\"1\", \"1\", \"1\"]}";
+
+static void check_scalars(int is_emulator) {
+  ptxb_kernel* kernel = NULL;
+  OK(ptxb_load_image(device, sum, sizeof sum - 1, sum_sidecar, &kernel));
+  if (!kernel) return;
+  Matrix d;
+  const ptxb_dtype f64 = {PTXB_FLOAT, 64, 1};
+  make(&d, f64, 1, 1, 1, 1, 0);
+  ptxb_argument all[] = {ptxb_of_tensor(&d.tensor), ptxb_of_integer(-32768), ptxb_of_float(0.25f)};
+  double got = 0;
+  OK(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, &got, d.tensor.data, sizeof got));
+  CHECK(got == -32767.75);
+  all[1] = ptxb_of_bits(0xffff);
+  OK(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, &got, d.tensor.data, sizeof got));
+  CHECK(got == -0.75);
+  all[1] = ptxb_of_integer(32768);
+  REFUSED(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM), "'u' is a s16, and is given the integer 32768");
+  all[1] = ptxb_of_float(1);
+  REFUSED(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM), "'u' is a s16, and is given a float");
+  if (is_emulator) { /* on which a million CTAs take longer than 20 ms */
+    const uint32_t many[3] = {1000000, 1, 1};
+    all[1] = ptxb_of_integer(0);
+    OK(ptxb_launch(kernel, many, all, 3, PTXB_OWN_STREAM));
+    CHECK(ptxb_wait(device, PTXB_OWN_STREAM, 20) == PTXB_TIMEOUT);
+  }
+  ptxb_kernel_free(kernel);
+  discard(&d);
 }
 
 /* s.d[i] = s.a i */
@@ -220,7 +279,8 @@ static const char scaled_sidecar[] =
     "\"cluster\": [1, 1, 1], \"static_shared_bytes\": 0, \"dynamic_shared_bytes\": 0, \"parameters\": ["
     "{\"name\": \"s\", \"kind\": \"struct\", \"bytes\": 16, \"fields\": ["
     "{\"name\": \"d\", \"kind\": \"pointer\", \"dtype\": \"f32\", \"offset\": 0},"
-    "{\"name\": \"a\", \"kind\": \"scalar\", \"dtype\": \"f32\", \"offset\": 8}]}], \"grid\": [\"1\", \"1\", \"1\"]}";
+    "{\"name\": \"a\", \"kind\": \"scalar\", \"dtype\": \"f32\", \"offset\": 8}]}], \"grid\": [\"1\", \"1\", "
+    "\"1\"]}";
 
 static void check_structs(void) {
   ptxb_kernel* kernel = NULL;
@@ -327,6 +387,7 @@ int main(int count, char** words) {
   check_mistakes();
   check_kernels();
   check_structs();
+  check_scalars(count < 2);
   pthread_t threads[8];
   for (uintptr_t i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, in_thread, (void*)i);
   for (int i = 0; i < 8; ++i) {

@@ -92,7 +92,8 @@ TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
   ran = run(both);
   CHECK(ran.code == 1);
   CHECK(
-      contains(ran, "== changed.ptx: 1 difference\ndetail\n  all roles outside of its loops: st.global.b32"));
+      contains(ran, "== changed.ptx: 2 differences\nresult\n  epilogue: arithmetic in f32: 1 x fma.rn.f32"));
+  CHECK(contains(ran, "detail\n  all roles outside of its loops: st.global.b32"));
   CHECK(contains(ran, "== more.ptx: only in B\n"));
   CHECK(contains(ran,
                  "5 kernels or files: 3 the same, 1 different, 0 only in A, 1 only in B, 0 not compared\n"));
@@ -100,6 +101,7 @@ TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
   CHECK(json["same"] == false);
   REQUIRE(json["files"].size() == 5);
   CHECK(json["files"][0]["file"] == "changed.ptx");
+  CHECK(json["files"][0]["facts"].size() == 1);
   CHECK(json["files"][0]["differences"].size() == 1);
   CHECK(json["files"][1]["only_in"] == "b");
   CHECK(json["files"][3]["kernel"] == "add");

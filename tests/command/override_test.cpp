@@ -31,7 +31,8 @@ struct Edited {
   }
   Ran verify(const std::string& more = "") const {
     return run(fmt::format(
-        "ptxb run saxpy --threads 64 --m 1 --n 5000 --device emulator --assembler none --ptx {} {}", file, more));
+        "ptxb run saxpy --threads 64 --m 1 --n 5000 --device emulator --assembler none --ptx {} {}", file,
+        more));
   }
 };
 
@@ -76,7 +77,7 @@ TEST_CASE("an edit at which the emulator finds a fault comes with the difference
   const Ran wide = run(fmt::format(
       "ptxb run saxpy --threads 64 --m 1 --n 5001 --device emulator --assembler none --ptx {}", e.file));
   CHECK(wide.code == 1);
-  CHECK(contains(wide, "branches, conditions"));
+  CHECK(contains(wide, "branch, condition: setp.ge.32"));
   CHECK(contains(wide, "access out of bounds"));
 }
 

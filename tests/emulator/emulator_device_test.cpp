@@ -112,11 +112,12 @@ TEST_CASE("emulator: a kernel that spins for ever is stopped at the limit, and t
   Bench bench(lines, 32);
   Address p = bench.upload(std::vector<uint32_t>(2048, 6));
   std::string what;
-  CHECK(fault_of(
-            [&] {
-              bench.run_for(std::chrono::milliseconds(200), {1, 1, 1}, 0, p);
-            },
-            &what) == Fault::time_limit);
+  try {
+    bench.run_for(std::chrono::milliseconds(200), {1, 1, 1}, 0, p);
+  } catch (const TimeoutError& e) {
+    what = e.what();
+  }
+  CHECK_MESSAGE(what.find("time limit: kernel k was not done in time") != std::string::npos, what);
   CHECK_MESSAGE(what.find("warp 0") != std::string::npos, what);
   bench.device().fill(p, 0, 4);
   const uint32_t seven = 7;

@@ -524,16 +524,48 @@ TEST_CASE("a workspace that is too small, or missing, or not aligned, is refused
   kernels::MatmulArguments p = trial.arguments(matmul());
   const size_t bytes = p.workspace.bytes;
   CHECK(bytes == (40 * 48 * 2 + 255) / 256 * 256);
-  CHECK_ERROR(
-      matmul()(trial.arguments()),
-      fmt::format("matmul: this product takes a workspace of {} B at a multiple of 16, and is given 0 B",
-                  bytes));
+  CHECK_ERROR(matmul()(trial.arguments()),
+              fmt::format("matmul: this product takes a workspace of {} B at a multiple of 16", bytes));
   p.workspace.bytes -= 1;
   CHECK_ERROR(matmul()(p), fmt::format("and is given {} B at", bytes - 1));
   p.workspace.bytes += 1;
   p.workspace.address += 8;
-  CHECK_ERROR(matmul()(p), fmt::format("is given {} B at {:#x}: set MatmulArguments::workspace", bytes,
-                                       p.workspace.address));
+  CHECK_ERROR(matmul()(p), fmt::format("is given {} B at {:#x}", bytes, p.workspace.address));
+  p.workspace.address = 0;
+  CHECK_ERROR(matmul()(p), "B at 0x0");
+}
+
+TEST_CASE("a workspace that is also a matrix is refused before anything is queued, known product or not") {
+  MatmulOptions options;
+  options.choose = [](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+    return kernels::parse_tile("64x64x64_3_w1_sk");
+  };
+  Matmul stream_k(device(), options);
+  for (bool moved : {false, true}) {
+    MatmulCase c = sized(320, 64, 512);
+    c.bias = true, c.beta = 1;
+    if (moved) c.a_lie.offset = 1;
+    MatmulTrial trial(device(), c);
+    const MatmulArguments good = trial.arguments(stream_k);
+    REQUIRE(good.workspace.bytes > 0);
+    for (int known = 0; known < 2; ++known) {
+      for (const auto& [name, memory] : {std::pair("A", good.a.memory),
+                                         {"B", good.b.memory},
+                                         {"C", good.c.memory},
+                                         {"D", good.d.memory},
+                                         {"the bias", good.bias}}) {
+        MatmulArguments p = good;
+        p.workspace.address = (memory.address + memory.bytes - 1) / 16 * 16;  // its end
+        CHECK_ERROR(stream_k(p), fmt::format("overlaps {}: give it memory of its own", name));
+        p.workspace.address = memory.address / 16 * 16 - p.workspace.bytes / 16 * 16 + 16;  // its beginning
+        CHECK_ERROR(stream_k(p), "give it memory of its own");
+      }
+      const std::string problem = trial.wrong(trial.run(stream_k));
+      CHECK_MESSAGE(problem.empty(), problem);
+      if (!moved) stream_k(good);  // from now on it is known
+    }
+  }
+  device().synchronize();
 }
 
 TEST_CASE("a product goes to the caller's stream, with the copies of its operands") {
