@@ -221,7 +221,8 @@ class Facts {
         }
       std::string words = fmt::format("{} warp{}", warps, warps == 1 ? "" : "s");
       // Idle warps beside the producer have what it has.
-      if (registers != of_producer) words += fmt::format(" of {}", fmt::join(registers, " or "));
+      if (*name != 'o' || registers != of_producer)
+        words += fmt::format(" of {}", fmt::join(registers, " or "));
       if (*name == 'p') of_producer = registers;
       add(Weight::resources, name, warps ? words : "none",
           "spills where there are too few, and other warps lack what is too much");
@@ -623,7 +624,9 @@ class Facts {
     add_kinds(
         Weight::result, "arithmetic in f32", epilogue_,
         [](const Operation& o) {
-          return (o.is("mul") || o.is("fma") || o.is("add")) && (o.has("f32") || o.has("f32x2"));
+          // Not what an integer division takes, which is LLVM's 2^32 less a little.
+          const bool divides = o.operands.size() > 2 && o.operands[2].text == "0f4F7FFFFE";
+          return !divides && (o.is("mul") || o.is("fma") || o.is("add")) && (o.has("f32") || o.has("f32x2"));
         },
         "a factor or a term that the other does not have, and issue slots");
     add_kinds(

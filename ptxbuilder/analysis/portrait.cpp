@@ -372,6 +372,11 @@ class Painter {
         const bool reached = std::any_of(p_.roles.begin(), p_.roles.end(), [&](const Role& role) {
           return p_.roles.size() == 1 || std::binary_search(role.blocks.begin(), role.blocks.end(), block);
         });
+        for (size_t n = 1; o.is_wgmma() && n < 3; ++n)
+          if (o.operands[n].kind != Value::Kind::vector && !decode_descriptor(values_, operand(i, n)))
+            p_.unknowns.push_back(fmt::format("what wgmma's descriptor of {} is at {}: {}",
+                                              n == 1 ? "A" : "B", line_of(i),
+                                              values_.text(operand(i, n), 2)));
         if (o.is("setmaxnreg") && !reached)
           p_.unknowns.push_back(fmt::format("which warps reach {} {} at {}", o.text->opcode,
                                             values_.text(operand(i, 0)), line_of(i)));
@@ -444,23 +449,37 @@ std::string_view layout_name(const MatrixDescriptor& d) {
 }
 
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor) {
-  // The field of the address is bits 4 to 17 of it; other terms are steps in units of 16 bytes.
+  // The field of the address is bits 4 to 17 of it, and some take bit 18 too, which is 0 in shared memory;
+  // other terms are steps in units of 16 bytes, inside of the field's mask or outside of it.
   MatrixDescriptor d;
   bool has_address = false;
   Sum steps;
+  const auto is = [](const Sum& sum, int64_t x, int64_t y) {
+    return sum.is_constant() && (sum.constant == x || sum.constant == y);
+  };
+  // x of shr(x, 4), which is one of the terms.
+  const auto shifted = [&](const Sum& sum) {
+    return std::find_if(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+      const Atom& a = values.atom(term.first);
+      return term.second == 1 && a.name.starts_with("shr") && a.inputs.size() == 2 && is(a.inputs[1], 4, 4);
+    });
+  };
+  const auto add_steps = [&](const Sum& sum, std::vector<std::pair<int, int64_t>>::const_iterator but) {
+    for (auto term = sum.terms.begin(); term != sum.terms.end(); ++term)
+      if (term != but) steps.terms.emplace_back(term->first, term->second * 16);
+  };
   for (const auto& [number, factor] : descriptor.terms) {
     const Atom& a = values.atom(number);
-    const auto is = [](const Sum& sum, int64_t value) { return sum.is_constant() && sum.constant == value; };
     if (!has_address && factor == 1 && a.name.starts_with("bfe") && a.inputs.size() == 3 &&
-        is(a.inputs[1], 4) && is(a.inputs[2], 14)) {
+        is(a.inputs[1], 4, 4) && is(a.inputs[2], 14, 15)) {
       d.address = a.inputs[0];
       has_address = true;
-    } else if (const Atom* shifted = !has_address && factor == 1 && a.name.starts_with("and") &&
-                                             a.inputs.size() == 2 && is(a.inputs[1], 0x3fff)
-                                         ? values.only_atom(a.inputs[0], "shr")
-                                         : nullptr;
-               shifted && shifted->inputs.size() == 2 && is(shifted->inputs[1], 4)) {
-      d.address = shifted->inputs[0];
+    } else if (!has_address && factor == 1 && a.name.starts_with("and") && a.inputs.size() == 2 &&
+               is(a.inputs[1], 0x3fff, 0x7fff) && shifted(a.inputs[0]) != a.inputs[0].terms.end()) {
+      const auto address = shifted(a.inputs[0]);
+      d.address = values.atom(address->first).inputs[0];
+      d.address.constant += 16 * a.inputs[0].constant;
+      add_steps(a.inputs[0], address);
       has_address = true;
     } else {
       steps.terms.emplace_back(number, factor * 16);

@@ -302,10 +302,23 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
-  // All from the lowest on that a factor or the constant has.
+  // All from the lowest on that a factor or the constant has, up to the highest that the greatest sum has.
   uint64_t any = bits(sum.constant);
   for (const auto& [number, factor] : sum.terms) any |= bits(factor);
-  return wrap(~((any & (~any + 1)) - 1));
+  const uint64_t from_lowest = ~((any & (~any + 1)) - 1);
+  int64_t greatest = sum.constant;
+  constexpr int64_t kMost = int64_t{1} << 31;
+  for (const auto& [number, factor] : sum.terms) {
+    const int64_t most =
+        sum.constant == 0 && factor == 1 && sum.terms.size() == 1 ? -1 : bits_of({.terms = {{number, 1}}});
+    const bool is_small =
+        greatest >= 0 && greatest < kMost && factor > 0 && factor < kMost && most >= 0 && most < kMost;
+    greatest = is_small ? greatest + factor * most : -1;
+  }
+  uint64_t below = ~uint64_t{0};
+  for (int shift = 1; greatest >= 0 && shift < 64; shift *= 2) greatest |= greatest >> shift;
+  if (greatest >= 0) below = bits(greatest);
+  return wrap(from_lowest & below);
 }
 
 Sum Values::computed(int operation, int reg) {
