@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "ptxbuilder/analysis/diff.h"
@@ -31,14 +33,38 @@ Json to_json(const Difference& d) {
           {"effect", d.effect},       {"line_a", d.line_a}, {"line_b", d.line_b}};
 }
 
+// How often each mnemonic stands in the regions of both: by region and mnemonic, in A and in B.
+using Counts = std::map<std::string, std::map<std::string, std::array<int, 2>>>;
+Counts counts_of(const std::vector<Region>& a, const std::vector<Region>& b) {
+  Counts counts;
+  for (size_t side : {size_t{0}, size_t{1}})
+    for (const Region& region : side == 0 ? a : b)
+      for (const auto& [mnemonic, times] : region.mnemonics) counts[region.name][mnemonic][side] = times;
+  return counts;
+}
+
+std::string text(const Counts& counts) {
+  std::string all;
+  for (const auto& [region, mnemonics] : counts) {
+    all += fmt::format("\n{}\n       A       B\n", region);
+    for (const auto& [mnemonic, times] : mnemonics)
+      all += fmt::format("{:8}{:8}  {}\n", times[0], times[1], mnemonic);
+  }
+  return all;
+}
+
 }  // namespace
 
-Comparison compare(const KernelText& a, const KernelText& b, bool all) {
-  const std::vector<Difference> differences = diff(regions_of(a), regions_of(b));
+Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling) {
+  const std::vector<Region> in_a = regions_of(a), in_b = regions_of(b);
+  const std::vector<Difference> differences = diff(in_a, in_b);
   Json facts = Json::array(), others = Json::array();
   for (const Difference& d : differences) (d.is_fact ? facts : others).push_back(to_json(d));
-  return {differences.size(), differences.empty() ? "no difference of meaning\n" : report(differences, all),
-          Json{{"facts", facts}, {"differences", others}}.dump()};
+  const Counts counts = counts_of(in_a, in_b);
+  return {differences.size(),
+          (differences.empty() ? "no difference of meaning\n" : report(differences, telling.all)) +
+              (telling.counts ? text(counts) : ""),
+          Json{{"facts", facts}, {"differences", others}, {"instructions", counts}}.dump()};
 }
 
 }  // namespace ptxbuilder::command

@@ -13,11 +13,17 @@ struct KernelText {
 struct Comparison {
   size_t differences = 0;
   std::string text;  // under headings by weight; or that there is none
-  std::string json;  // {"facts": [...], "differences": [...]}: of the design, and others
+  std::string
+      json;  // {"facts": [...], "differences": [...], "instructions": {...}}: of the design, others, counts
 };
 
-// `all`: each difference, where many of a kind would be counted. Throws Error that begins with the `from` of
-// the one that cannot be read.
-Comparison compare(const KernelText& a, const KernelText& b, bool all = false);
+// What the text has beyond the gravest differences.
+struct Telling {
+  bool all = false;     // each difference, where many of a kind would be counted
+  bool counts = false;  // how often each mnemonic stands in each region
+};
+
+// Throws Error that begins with the `from` of the one that cannot be read.
+Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling = {});
 
 }  // namespace ptxbuilder::command

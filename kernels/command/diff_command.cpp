@@ -21,7 +21,8 @@ constexpr int kSame = 0, kDifferent = 1, kFailed = 2;
 
 struct Options {
   std::string a, b, kernel_a, kernel_b;
-  bool json = false, all = false;
+  bool json = false;
+  Telling telling;
 };
 
 // All code of a file.
@@ -49,7 +50,7 @@ struct Source {
 int diff_kernels(const Options& o) {
   const KernelText a = Source(o.a).text(o.kernel_a);
   const KernelText b = Source(o.b).text(o.kernel_b.empty() ? o.kernel_a : o.kernel_b);
-  const Comparison comparison = compare(a, b, o.all);
+  const Comparison comparison = compare(a, b, o.telling);
   if (o.json) {
     Json json = {{"a", o.a}, {"b", o.b}};
     json.update(Json::parse(comparison.json));
@@ -131,7 +132,7 @@ class Folders {
 
   void kernel_pair(Entry entry, const Source& a, const Source& b) {
     try {
-      entry.comparison = compare(a.text(entry.kernel), b.text(entry.kernel), o_.all);
+      entry.comparison = compare(a.text(entry.kernel), b.text(entry.kernel), o_.telling);
     } catch (const Error& e) {
       entry.error = e.what();
     }
@@ -209,7 +210,8 @@ Command add(const Arguments& ptxb) {
   app.option("b", o->b, "the same").required();
   app.option("--kernel", o->kernel_a, "of files that have several").shown_as("NAME");
   app.option("--kernel-b", o->kernel_b, "of B, where it is called otherwise").shown_as("NAME");
-  app.flag("--all", o->all, "each difference, where many of a kind or of a region would be counted");
+  app.flag("--all", o->telling.all, "each difference, where many of a kind or of a region would be counted");
+  app.flag("--counts", o->telling.counts, "how often each mnemonic stands in each region as well");
   app.flag("--json", o->json, "as JSON");
   app.footer(
       "Of a file that holds a kernel for several architectures, the highest is taken. Two folders are "

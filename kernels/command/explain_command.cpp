@@ -5,7 +5,7 @@
 
 #include "kernels/command/commands.h"
 #include "kernels/command/ptx_source.h"
-#include "ptxbuilder/analysis/portrait.h"
+#include "ptxbuilder/analysis/facts.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -57,16 +57,29 @@ Json to_json(const Portrait& p, const Code& code, const Values& values) {
   return json;
 }
 
+std::string value_of(const Event& fact) { return fact.attributes[0].value; }
+
 int explain(const std::string& source, const Options& o) {
   const ptx::Module module = ptx::parse(source);
   const Code code = Code::of(module, o.kernel);
   const Graph graph = Graph::of(code);
   Values values(code, graph);
   const Portrait p = portrait(code, graph, values);
-  if (o.json)
-    fmt::print("{}\n", to_json(p, code, values).dump(2));
-  else
-    fmt::print("{}", text(p, code, values));
+  std::vector<Region> design = facts(p, code, graph, values);
+  std::erase_if(design,
+                [](const Region& region) { return region.name == "unknown"; });  // which the portrait lists
+  if (o.json) {
+    Json json = to_json(p, code, values);
+    for (const Region& region : design)
+      for (const Event& fact : region.events) json["facts"][region.name][fact.kind] = value_of(fact);
+    fmt::print("{}\n", json.dump(2));
+    return 0;
+  }
+  fmt::print("{}", text(p, code, values));
+  for (const Region& region : design) {
+    fmt::print("\n{}\n", region.name);
+    for (const Event& fact : region.events) fmt::print("  {}: {}\n", fact.kind, value_of(fact));
+  }
   return 0;
 }
 

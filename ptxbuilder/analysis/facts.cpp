@@ -163,7 +163,7 @@ class Facts {
     for (size_t i = 1; i < o.words.size(); ++i) {
       const std::string_view word = o.words[i];
       const bool is_default = (o.is("mul") || o.is("add")) && word == "rn";
-      const bool is_spelling = word == "sync" || word == "aligned" || word == "shared" ||
+      const bool is_spelling = (word == "sync" && !o.is("bar")) || word == "aligned" || word == "shared" ||
                                word == "shared::cta" || word == "b16" || word == "tile";
       if (is_default || is_spelling) continue;
       if ((o.is("stmatrix") || o.is("ldmatrix")) && word[0] == 'x')
@@ -621,12 +621,19 @@ class Facts {
         Weight::result, "conversions", all_,
         [](const Operation& o) { return o.is("cvt") && o.has("f32") && !o.has("u32") && !o.has("s32"); },
         "another rounding");
+    // Without that of integers, which are divided so.
+    Operations floats = epilogue_;
+    std::erase_if(floats, [&](int i) {
+      for (const Value& v : operation(i).operands)
+        if (const Atom* from = values_.only_atom(values_.of(i, v), "cvt");
+            from && from->name.ends_with(".32"))
+          return true;
+      return false;
+    });
     add_kinds(
-        Weight::result, "arithmetic in f32", epilogue_,
+        Weight::result, "arithmetic in f32", floats,
         [](const Operation& o) {
-          // Not what an integer division takes, which is LLVM's 2^32 less a little.
-          const bool divides = o.operands.size() > 2 && o.operands[2].text == "0f4F7FFFFE";
-          return !divides && (o.is("mul") || o.is("fma") || o.is("add")) && (o.has("f32") || o.has("f32x2"));
+          return (o.is("mul") || o.is("fma") || o.is("add")) && (o.has("f32") || o.has("f32x2"));
         },
         "a factor or a term that the other does not have, and issue slots");
     add_kinds(
@@ -645,8 +652,10 @@ class Facts {
                      "a wait that does not cover a store")}) {
       const size_t times = count(epilogue_, test);
       add(Weight::result, kind,
-          times == stores ? "one for each store" : fmt::format("{} for {} stores", times, stores), effect,
-          line(epilogue_, test));
+          stores == 0       ? std::to_string(times)
+          : times == stores ? "one for each store"
+                            : fmt::format("{} for {} stores", times, stores),
+          effect, line(epilogue_, test));
     }
     std::set<std::string> left;
     const Test waits = [](const Operation& o) { return o.is("cp") && o.has("wait_group"); };

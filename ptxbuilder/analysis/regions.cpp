@@ -334,6 +334,9 @@ class Teller {
           {Weight::protocol, "barrier", barrier(i, place), "data that is not there yet"},
           {Weight::protocol, "parity", parity(operand(i, place + 1)), "a wait that passes at once, or never"},
           {Weight::protocol, "form", o.text->opcode, "how long a thread sleeps, or what it sees"}};
+      if (o.operands.size() > place + 2)
+        e.attributes.push_back({Weight::detail, "nanoseconds at most", text_of(operand(i, place + 2)),
+                                "how long a thread sleeps between two looks"});
     } else {
       e.kind = o.has("expect_tx") ? "expect" : o.has("inval") ? "mbarrier.inval" : "arrive";
       e.attributes = {
@@ -348,14 +351,23 @@ class Teller {
     r.events.push_back(std::move(e));
   }
 
+  // Of a wait whether it has ended: which one it is, and for how long, is told of the wait.
   std::string predicate(int i) {
-    return fmt::format("{}{}", operation(i).negated ? "not " : "",
-                       in_words(values_.before(i, operation(i).guard)));
+    Sum sum = values_.before(i, operation(i).guard);
+    bool negated = operation(i).negated;
+    while (const Atom* opposite = values_.only_atom(sum, "not.pred")) {
+      sum = opposite->inputs[0];
+      negated = !negated;
+    }
+    for (const char* wait : {"mbarrier.try_wait", "mbarrier.test_wait"})
+      if (values_.only_atom(sum, wait)) return negated ? "a wait has not ended" : "a wait has ended";
+    return fmt::format("{}{}", negated ? "not " : "", in_words(sum));
   }
 
   void add_block(int block, Region& r) {
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = operation(i);
+      ++r.mnemonics[o.text->opcode];
       if (o.is_wgmma()) {
         add_wgmma(i, r);
       } else if (o.is_bulk_load()) {

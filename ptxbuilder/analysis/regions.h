@@ -1,6 +1,7 @@
 // What a kernel does, region by region, in a form in which two kernels can be held against each other.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,7 @@ struct Region {
   std::string name;
   std::vector<Event> events;
   bool is_fact = false;
+  std::map<std::string, int> mnemonics = {};  // how often each stands in it
 };
 
 // All of a kernel, its facts first, without names of registers, labels and parameters.

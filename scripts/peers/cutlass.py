@@ -28,6 +28,17 @@ def seconds(*command, **options):
     return time.monotonic() - start
 
 
+def cpu_seconds(run):
+    """What `run()` starts takes of the processors, which other work on the machine hardly changes; and what it returns."""
+    def spent():
+        times = os.times()
+        return times.children_user + times.children_system
+
+    before = spent()
+    result = run()
+    return spent() - before, result
+
+
 def fields(words):
     """Of our gemm, for the same kernel."""
     a, d, schedule, m, n, k, cluster_m, cluster_n, stages = (words.split() + ["0"])[:9]
@@ -67,10 +78,10 @@ def missing():
 
 
 def cutlass_ptx(words, fresh=False):
-    """CUTLASS's PTX of a kernel, which is kept under build/peers by what it is made of: its path, the seconds that nvcc took,
-    and when that was."""
+    """CUTLASS's PTX of a kernel, which is kept under build/peers by what it is made of: its path, the seconds of a processor
+    that nvcc took, and when that was."""
     headers = subprocess.run([BUILD, "--headers"], cwd=TOP, check=True, capture_output=True, text=True).stdout.strip()
-    made_of = hashlib.sha256(words.encode())
+    made_of = hashlib.sha256(f"2 {words}".encode())  # and the form of what is kept
     for path in (BUILD, "scripts/peers/cutlass_kernel.cu", "scripts/peers/cutlass_kernel.h", f"{headers}/cutlass/version.h"):
         with open(os.path.join(TOP, path), "rb") as file:
             made_of.update(file.read())
@@ -79,7 +90,7 @@ def cutlass_ptx(words, fresh=False):
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{words.replace(' ', '_')}-{made_of.hexdigest()[:12]}")
     if fresh or not os.path.exists(path + ".json"):
-        took = seconds(BUILD, "--ptx", words, path + ".ptx")
+        took, _ = cpu_seconds(lambda: seconds(BUILD, "--ptx", words, path + ".ptx"))
         with open(path + ".json", "w") as file:
             json.dump({"seconds": took, "date": datetime.date.today().isoformat()}, file)
     with open(path + ".json") as file:

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -34,6 +35,11 @@ struct Painted {
       if (use.kind == BarrierUse::Kind::expects) all += " " + values.text(use.amount);
     }
     return all;
+  }
+
+  bool lists(const std::string& unknown) const {
+    return std::any_of(portrait.unknowns.begin(), portrait.unknowns.end(),
+                       [&](const std::string& what) { return what.starts_with(unknown); });
   }
 
   ptx::Module module;
@@ -77,6 +83,8 @@ TEST_CASE("a producer, its idle warps, and consumers") {
   CHECK(p.values.text(p.barrier(0).base) == "shared + 196608");
   CHECK(p.barrier(0).count == 4);
   CHECK(p.barrier(0).arrivals == 1);
+  CHECK(p.barrier(0).name == "full");
+  CHECK(p.barrier(1).name == "empty");
   CHECK(p.uses(0) == "producer expects 49152, producer copies, producer copies, consumer waits");
   CHECK(p.barrier(1).arrivals == 8);
   CHECK(p.uses(1) == "producer waits, consumer arrives");
@@ -99,6 +107,7 @@ TEST_CASE("barriers by warpgroup") {
   REQUIRE(p.portrait.barriers.size() == 3);
   CHECK(p.barrier(2).count == 2);
   CHECK(p.uses(2) == "consumer waits, consumer arrives");
+  CHECK(p.barrier(2).name == "other");
 }
 
 TEST_CASE("what is changed is seen") {
@@ -110,6 +119,9 @@ TEST_CASE("what is changed is seen") {
   const Painted nameless(replaced(text, ".maxntid 384", ""));
   CHECK(nameless.portrait.roles.empty());
   CHECK(nameless.portrait.unknowns[0].find("neither .maxntid nor .reqntid") != std::string::npos);
+  CHECK(nameless.lists("which warps reach setmaxnreg.dec.sync.aligned.u32 40 at line"));
+  CHECK(Painted(replaced(text, "wgmma.fence", "frobnicate"))
+            .lists("what frobnicate.sync.aligned does at line"));
 }
 
 TEST_CASE("matrix instructions outside of loops are told") {
@@ -136,6 +148,52 @@ TEST_CASE("descriptors are decoded where their address is known") {
   CHECK(decoded > 0);
   Values values(p.code, p.graph);
   CHECK_FALSE(decode_descriptor(values, {.constant = 5}));
+}
+
+TEST_CASE("descriptors of other compilers") {
+  // The field with a bit more than it has, and steps inside of its mask and behind it.
+  const std::string text = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.shared .align 1024 .b8 tile[65536];
+.entry k(.param .u32 n) .maxntid 128 {
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<6>;
+  .reg .f32 %f<4>;
+  mov.u32 %r1, tile;
+  shr.u32 %r2, %r1, 4;
+  mov.u32 %r3, %tid.x;
+  and.b32 %r4, %r3, 64;
+  add.s32 %r5, %r2, %r4;
+  add.s32 %r5, %r5, 512;
+  and.b32 %r5, %r5, 32767;
+  add.s32 %r5, %r5, 2;
+  cvt.u64.u32 %rd1, %r5;
+  or.b64 %rd2, %rd1, 4611686293305294848;
+  bfe.u32 %r2, %r1, 4, 15;
+  or.b32 %r2, %r2, 33554432;
+  cvt.u64.u32 %rd3, %r2;
+  or.b64 %rd4, %rd3, 4611686293305294848;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd2, %rd4, 1, 1, 1, 0, 1;
+  cvt.u64.u32 %rd5, %r3;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd5, %rd4, 1, 1, 1, 0, 1;
+  ret;
+}
+)";
+  Painted p(text);
+  const int product = p.portrait.products_outside.at(0);
+  const auto& operands = p.code.operations[static_cast<size_t>(product)].operands;
+  const auto a = decode_descriptor(p.values, p.values.of(product, operands[1])),
+             b = decode_descriptor(p.values, p.values.of(product, operands[2]));
+  REQUIRE(a);
+  REQUIRE(b);
+  CHECK(p.values.text(a->address) == "16 and.32(%tid.x, 64) + shared + 8224");
+  CHECK(a->stride_bytes == 1024);
+  CHECK(a->layout == 1);
+  CHECK(b->leading_bytes == 8192);
+  CHECK(p.values.text(b->address) == "shared");
+  REQUIRE(p.portrait.unknowns.size() == 1);
+  CHECK(p.portrait.unknowns[0] == "what wgmma's descriptor of A is at line 25: %tid.x");
 }
 
 TEST_CASE("every golden kernel has a portrait without anything unknown") {
