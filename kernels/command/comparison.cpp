@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "kernels/command/sass.h"
 #include "ptxbuilder/analysis/diff.h"
 #include "ptxbuilder/error.h"
 
@@ -53,18 +54,55 @@ std::string text(const Counts& counts) {
   return all;
 }
 
+SassKernel disassembled(const KernelCubin& k, const std::string& nvdisasm) {
+  try {
+    return sass_of(k.cubin, k.kernel, nvdisasm);
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", k.from, e.what()));
+  }
+}
+
+Json to_json(const SassKernel& kernel) {
+  Json loops = Json::array();
+  for (const SassLoop& loop : mainloops(kernel))
+    loops.push_back({{"name", loop.name},
+                     {"instructions", loop.instructions.size()},
+                     {"histogram", histogram(kernel, loop)}});
+  return {{"kernel", kernel.name},
+          {"registers", kernel.registers},
+          {"stack_bytes", kernel.stack_bytes},
+          {"instructions", kernel.instructions.size()},
+          {"histogram", histogram(kernel)},
+          {"loops", loops}};
+}
+
+// `more`: what the JSON has beside the differences.
+Comparison told(const std::vector<Difference>& differences, const Telling& telling, const Json& more) {
+  Json facts = Json::array(), others = Json::array();
+  for (const Difference& d : differences) (d.is_fact ? facts : others).push_back(to_json(d));
+  Json json = {{"facts", facts}, {"differences", others}};
+  json.update(more);
+  return {differences.size(),
+          differences.empty() ? "no difference of meaning\n" : report(differences, telling.all), json.dump()};
+}
+
 }  // namespace
 
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling) {
   const std::vector<Region> in_a = regions_of(a), in_b = regions_of(b);
-  const std::vector<Difference> differences = diff(in_a, in_b);
-  Json facts = Json::array(), others = Json::array();
-  for (const Difference& d : differences) (d.is_fact ? facts : others).push_back(to_json(d));
   const Counts counts = counts_of(in_a, in_b);
-  return {differences.size(),
-          (differences.empty() ? "no difference of meaning\n" : report(differences, telling.all)) +
-              (telling.counts ? text(counts) : ""),
-          Json{{"facts", facts}, {"differences", others}, {"instructions", counts}}.dump()};
+  Comparison comparison = told(diff(in_a, in_b), telling, {{"instructions", counts}});
+  if (telling.counts) comparison.text += text(counts);
+  return comparison;
+}
+
+Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
+                        const Telling& telling) {
+  const SassKernel in_a = disassembled(a, nvdisasm), in_b = disassembled(b, nvdisasm);
+  Comparison comparison = told(diff(regions(in_a), regions(in_b)), telling,
+                               {{"sass", {{"a", to_json(in_a)}, {"b", to_json(in_b)}}}});
+  comparison.text = side_by_side(in_a, in_b) + "\n" + comparison.text;
+  return comparison;
 }
 
 }  // namespace ptxbuilder::command

@@ -10,11 +10,15 @@ struct KernelText {
   std::string from, ptx, kernel;
 };
 
+// A kernel in a cubin; an empty name means the only one.
+struct KernelCubin {
+  std::string from, cubin, kernel;
+};
+
 struct Comparison {
   size_t differences = 0;
   std::string text;  // under headings by weight; or that there is none
-  std::string
-      json;  // {"facts": [...], "differences": [...], "instructions": {...}}: of the design, others, counts
+  std::string json;  // an object: "facts" of the design, other "differences", and what there is of each
 };
 
 // What the text has beyond the gravest differences.
@@ -25,5 +29,10 @@ struct Telling {
 
 // Throws Error that begins with the `from` of the one that cannot be read.
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling = {});
+
+// The same of machine code, which is taken literally: the text begins with both in two columns. `nvdisasm` is
+// a file, or "" to look for it.
+Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
+                        const Telling& telling = {});
 
 }  // namespace ptxbuilder::command

@@ -10,6 +10,7 @@
 #include "kernels/command/commands.h"
 #include "kernels/command/comparison.h"
 #include "kernels/command/ptx_source.h"
+#include "ptxbuilder/compile/ptxas.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -20,8 +21,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kSame = 0, kDifferent = 1, kFailed = 2;
 
 struct Options {
-  std::string a, b, kernel_a, kernel_b;
-  bool json = false;
+  std::string a, b, kernel_a, kernel_b, nvdisasm;
+  bool json = false, sass = false;
   Telling telling;
 };
 
@@ -29,12 +30,25 @@ struct Options {
 struct Source {
   explicit Source(const std::string& where) : from(where), codes(code_source(where)) {}
 
-  KernelText text(const std::string& kernel) const {
+  // What has the kernel: PTX before cubins, or for SASS the other way.
+  const DeviceCode& code(const std::string& kernel, bool sass) const {
+    const bool has_cubin = std::any_of(codes.begin(), codes.end(),
+                                       [](const auto& c) { return c.kind == DeviceCode::Kind::cubin; });
     try {
-      return {from, choose_code(codes, kernel, DeviceCode::Kind::ptx).code, kernel};
+      return choose_code(codes, kernel,
+                         sass && has_cubin ? std::optional(DeviceCode::Kind::cubin) : std::nullopt);
     } catch (const Error& e) {
       throw Error(fmt::format("{}: {}", from, e.what()));
     }
+  }
+  bool is_cubin(const std::string& kernel) const {
+    return code(kernel, false).kind == DeviceCode::Kind::cubin;
+  }
+  KernelText ptx(const std::string& kernel) const { return {from, code(kernel, false).code, kernel}; }
+  KernelCubin cubin(const std::string& kernel) const {
+    const DeviceCode& chosen = code(kernel, true);
+    return {from, chosen.kind == DeviceCode::Kind::cubin ? chosen.code : Ptxas().assemble(chosen.code).cubin,
+            kernel};
   }
   std::set<std::string> kernels() const {
     std::set<std::string> names;
@@ -47,10 +61,18 @@ struct Source {
   std::vector<DeviceCode> codes;
 };
 
+// As SASS where that is asked for, and where one of them is a cubin.
+Comparison compare_codes(const Source& a, const std::string& kernel_a, const Source& b,
+                         const std::string& kernel_b, const Options& o) {
+  if (o.sass || a.is_cubin(kernel_a) || b.is_cubin(kernel_b))
+    return compare_sass(a.cubin(kernel_a), b.cubin(kernel_b), o.nvdisasm, o.telling);
+  return compare(a.ptx(kernel_a), b.ptx(kernel_b), o.telling);
+}
+
 int diff_kernels(const Options& o) {
-  const KernelText a = Source(o.a).text(o.kernel_a);
-  const KernelText b = Source(o.b).text(o.kernel_b.empty() ? o.kernel_a : o.kernel_b);
-  const Comparison comparison = compare(a, b, o.telling);
+  const Source a(o.a), b(o.b);
+  const Comparison comparison =
+      compare_codes(a, o.kernel_a, b, o.kernel_b.empty() ? o.kernel_a : o.kernel_b, o);
   if (o.json) {
     Json json = {{"a", o.a}, {"b", o.b}};
     json.update(Json::parse(comparison.json));
@@ -132,7 +154,7 @@ class Folders {
 
   void kernel_pair(Entry entry, const Source& a, const Source& b) {
     try {
-      entry.comparison = compare(a.text(entry.kernel), b.text(entry.kernel), o_.telling);
+      entry.comparison = compare_codes(a, entry.kernel, b, entry.kernel, o_);
     } catch (const Error& e) {
       entry.error = e.what();
     }
@@ -204,7 +226,7 @@ int run(const Options& o) try {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("diff", "how two kernels' PTX differs in what it does");
+  const Arguments app = ptxb.command("diff", "how two kernels differ in what they do: PTX, or machine code");
   auto o = std::make_shared<Options>();
   app.option("a", o->a, std::string(ptx_source_help) + "; or a folder of such files").required();
   app.option("b", o->b, "the same").required();
@@ -212,6 +234,10 @@ Command add(const Arguments& ptxb) {
   app.option("--kernel-b", o->kernel_b, "of B, where it is called otherwise").shown_as("NAME");
   app.flag("--all", o->telling.all, "each difference, where many of a kind or of a region would be counted");
   app.flag("--counts", o->telling.counts, "how often each mnemonic stands in each region as well");
+  app.flag("--sass", o->sass, "machine code: PTX is assembled by ptxas; cubins are always compared so");
+  app.option("--nvdisasm", o->nvdisasm,
+             "the disassembler; else PATH, CUDA_PATH, /usr/local, Python's packages")
+      .shown_as("FILE");
   app.flag("--json", o->json, "as JSON");
   app.footer(
       "Of a file that holds a kernel for several architectures, the highest is taken. Two folders are "

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kernels/command/annotate.h"
 #include "kernels/command/comparison.h"
+#include "ptxbuilder/compile/nvdisasm.h"
 #include "runtime/compile/load.h"
 
 namespace ptxbuilder::command {
@@ -133,6 +137,30 @@ runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
   return emulator;
 }
 
+std::string sass_of(const Built& built, const ExecuteOptions& options) {
+  if (built.compiled.cubin.empty())
+    throw Error(fmt::format("SASS is a cubin's, and there is none: assembler {}", built.assembler));
+  return Nvdisasm(PtxasSearch::from_environment(options.nvdisasm)).disassemble(built.compiled.cubin);
+}
+
+void print_sass(const Family& family, const Fields& fields, const ExecuteOptions& options) {
+  const Built built = build(family, fields, Compiler(compiler_options(options)), options, false);
+  const std::string sass = sass_of(built, options);
+  fmt::print("{}", options.json
+                       ? Json{{"kernel", built.compiled.signature.kernel}, {"sass", sass}}.dump() + "\n"
+                       : sass);
+}
+
+std::string write_sass(const Built& built, const ExecuteOptions& options) {
+  const std::string path =
+      (std::filesystem::path(options.emit) / (built.compiled.signature.kernel + ".sass")).string();
+  const std::string sass = sass_of(built, options);
+  std::ofstream file(path, std::ios::binary);
+  file << sass;
+  if (!file.flush()) throw Error(fmt::format("{}: cannot be written", path));
+  return path;
+}
+
 // What came of one run.
 struct Ran {
   std::optional<Verdict> verdict;
@@ -215,6 +243,10 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
 
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
   bool runs = options.run.verify || options.run.bench;
+  if (options.sass && options.emit.empty()) {
+    print_sass(family, fields, options);
+    return Outcome::good;
+  }
   Json json = {{"kernel", family.name}, {"fields", Json::object()}};
   for (const Field& f : fields.all())
     json["fields"][f.name] = f.words.empty() ? Json(f.value) : Json(f.text());
@@ -230,11 +262,14 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     print(built, fmt::format("build {:.1f} ms, PTX {:.1f} ms", built.build_milliseconds,
                              built.compiled.milliseconds.ptx));
 
-  if (!options.emit.empty())
-    for (const std::string& file : write_files(built.compiled, options.emit)) {
+  if (!options.emit.empty()) {
+    std::vector<std::string> files = write_files(built.compiled, options.emit);
+    if (options.sass) files.push_back(write_sass(built, options));
+    for (const std::string& file : files) {
       json["files"].push_back(file);
       if (!options.json) fmt::print("  wrote {}\n", file);
     }
+  }
   // Before anything runs, so that an unfit file costs no time.
   std::optional<Built> other;
   if (!options.ptx_file.empty()) other = edited(built, tools, options, for_gpu);
@@ -251,6 +286,29 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
             : outcome_of(ran);
   if (options.json) fmt::print("{}\n", json.dump());
   return outcome;
+}
+
+void annotate_kernel(const Family& family, const Fields& fields, const ExecuteOptions& options,
+                     const AnnotateOptions& more) {
+  const Built built = build(family, fields, Compiler(compiler_options(options)), options, false);
+  Annotation what = {.kernel = built.compiled.signature.kernel,
+                     .ptx = built.compiled.ptx,
+                     .cubin = built.compiled.cubin,
+                     .nvdisasm = options.nvdisasm,
+                     .folder = more.folder,
+                     .ncu = more.ncu,
+                     .json = options.json};
+  std::string missing = what.cubin.empty() ? fmt::format("no cubin: assembler {}", built.assembler) : "";
+  if (missing.empty() && options.nvdisasm.empty()) try {
+      what.nvdisasm = Nvdisasm().path();
+    } catch (const Error& e) {
+      missing = e.what();
+      what.cubin.clear();
+    }
+  if (!missing.empty() && !more.ncu.empty()) throw Error("a profile is of SASS: " + missing);
+  const std::string text = annotate(what);
+  if (!missing.empty()) fmt::print(stderr, "note: PTX alone: {}\n", missing);
+  fmt::print("{}", text);
 }
 
 }  // namespace ptxbuilder::command

@@ -22,7 +22,14 @@ struct ExecuteOptions {
   std::string emit;                 // the folder for the files; "" for none
   std::string ptx_file;             // PTX that runs as well, in the kernel's place; "" for none
   std::vector<std::string> waived;  // what ptxas may say of it: see AssembleOptions
+  bool sass = false;                // print SASS, or with `emit` write NAME.sass
+  std::string nvdisasm;             // the disassembler; "" to look for it
   bool json = false;
+};
+
+struct AnnotateOptions {
+  std::string folder;  // of the C++ files; "" for the working folder
+  std::string ncu;     // a profile's source page as CSV; "" for none
 };
 
 enum class Outcome : int { good = 0, failed = 1, usage = 2, wrong_result = 3, timed_out = 4 };
@@ -30,5 +37,10 @@ enum class Outcome : int { good = 0, failed = 1, usage = 2, wrong_result = 3, ti
 // Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
 // run on the same data, and their differences in meaning are told; the outcome is the file's. Throws Error.
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
+
+// Prints a kernel with the C++ in the margin of its PTX and SASS. Where there is no ptxas or no nvdisasm, a
+// note on standard error says so, and the PTX alone is printed. Throws Error.
+void annotate_kernel(const Family& family, const Fields& fields, const ExecuteOptions& options,
+                     const AnnotateOptions& more);
 
 }  // namespace ptxbuilder::command

@@ -23,6 +23,7 @@ struct Words {
   int64_t assembler = 0;  // an Assembler
   std::map<std::string, int64_t> fields;
   bool verify = false, bench = false, no_cache = false;
+  AnnotateOptions annotate;
   std::optional<uint64_t> seed;
   double time_limit_seconds = 60;
   uint64_t cache_megabytes = 1024;
@@ -65,6 +66,21 @@ void add_run_options(const Arguments& app, Words& words) {
   app.option("--waive", words.options.waived, "let through what ptxas says of the edited PTX, as C7510")
       .shown_as("CODE");
   app.option("--time-limit", words.time_limit_seconds, "seconds that one launch may take").shown_as("S");
+}
+
+void add_sass_options(const Arguments& app, Words& words) {
+  app.option("--nvdisasm", words.options.nvdisasm,
+             "the disassembler; else PATH, CUDA_PATH, /usr/local, Python's packages")
+      .shown_as("FILE");
+}
+
+void add_annotate_options(const Arguments& app, Words& words) {
+  app.option("--ncu", words.annotate.ncu,
+             "samples: what `ncu --page source --print-source sass --csv` printed")
+      .shown_as("FILE.csv");
+  app.option("--source", words.annotate.folder, "where the C++ files lie; else the working folder")
+      .shown_as("DIR");
+  add_sass_options(app, words);
 }
 
 void settle(Words& words) {
@@ -157,13 +173,14 @@ int ptxb_main(int argc, char** argv) {
     struct Verb {
       const char* name;
       const char* help;
-      bool compiles, runs, verify, bench;
+      bool compiles, runs, verify, bench, annotates;
     };
     constexpr Verb verbs[] = {
-        {"emit", "write PTX, cubin, LLVM IR and sidecar of a kernel", true, false, false, false},
-        {"run", "run a kernel and verify it against float64", true, true, true, false},
-        {"bench", "time a kernel", true, true, false, true},
-        {"prove", kProves, false, false, false, false}};
+        {"emit", "write PTX, cubin, LLVM IR and sidecar of a kernel", true, false, false, false, false},
+        {"run", "run a kernel and verify it against float64", true, true, true, false, false},
+        {"bench", "time a kernel", true, true, false, true, false},
+        {"annotate", "a kernel's SASS and PTX with the C++ beside it", true, false, false, false, true},
+        {"prove", kProves, false, false, false, false, false}};
     struct Chosen {
       const Family* family;
       Arguments arguments;
@@ -181,9 +198,21 @@ int ptxb_main(int argc, char** argv) {
           app.flag("--json", words.options.json, "as JSON");
           continue;
         }
-        const Option folder =
-            app.option("-o,--emit", words.options.emit, "the folder for the files").shown_as("DIR");
-        if (!verb.runs) folder.required();
+        if (verb.annotates) {
+          add_annotate_options(app, words);
+          add_compile_options(app, words);
+          continue;
+        }
+        app.option("-o,--emit", words.options.emit, "the folder for the files").shown_as("DIR");
+        if (!verb.runs) {
+          app.flag("--sass", words.options.sass,
+                   "SASS as well: NAME.sass in the folder, or printed without one");
+          add_sass_options(app, words);
+          app.check([&words] {
+            return words.options.emit.empty() && !words.options.sass ? "--emit DIR or --sass is required"
+                                                                     : "";
+          });
+        }
         if (verb.runs) add_run_options(app, words);
         if (verb.bench) app.flag("--verify", words.verify, "verify as well");
         add_compile_options(app, words);
@@ -203,6 +232,10 @@ int ptxb_main(int argc, char** argv) {
       if (!c.arguments.chosen()) continue;
       const Fields fields = chosen_fields(c.arguments, *c.family, words.fields);
       if (!c.verb.compiles) return prove_family(*c.family, fields, words.options.json);
+      if (c.verb.annotates) {
+        annotate_kernel(*c.family, fields, words.options, words.annotate);
+        return static_cast<int>(Outcome::good);
+      }
       words.options.run.verify = c.verb.verify || words.verify;
       words.options.run.bench = c.verb.bench;
       return static_cast<int>(execute(*c.family, fields, words.options));

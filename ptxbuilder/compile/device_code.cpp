@@ -6,10 +6,10 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <set>
 
+#include "ptxbuilder/compile/bytes.h"
+#include "ptxbuilder/compile/cubin.h"
 #include "ptxbuilder/compile/lz4.h"
 #include "ptxbuilder/error.h"
 
@@ -18,62 +18,6 @@ namespace {
 
 constexpr uint16_t kMachineCuda = 190;  // EM_CUDA
 constexpr std::string_view kMagic = "\x50\xed\x55\xba";
-
-[[noreturn]] void fail(size_t offset, const std::string& what) {
-  throw Error(fmt::format("offset {:#x}: {}", offset, what));
-}
-
-// A structure of the file at an offset; `what` is what it belongs to.
-template <class T>
-T read(std::string_view file, size_t offset, const char* what) {
-  if (offset > file.size() || sizeof(T) > file.size() - offset)
-    fail(offset, fmt::format("{} needs {} B, but the file ends at {:#x}", what, sizeof(T), file.size()));
-  T value;
-  std::memcpy(&value, file.data() + offset, sizeof value);
-  return value;
-}
-
-std::string_view part(std::string_view file, size_t offset, uint64_t bytes, const char* what) {
-  if (offset > file.size() || bytes > file.size() - offset)
-    fail(offset, fmt::format("{} of {} B ends beyond the file's {:#x} B", what, bytes, file.size()));
-  return file.substr(offset, bytes);
-}
-
-struct Section {
-  std::string_view name, content;
-  uint32_t info = 0;
-};
-
-// The sections of an ELF file of 64 bits that have content in it.
-std::vector<Section> sections_of(std::string_view file) {
-  const auto header = read<Elf64_Ehdr>(file, 0, "the ELF header");
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
-    fail(EI_CLASS, "an ELF file must be of 64 bits and little-endian to hold device code");
-  if (header.e_shnum == 0) return {};
-  if (header.e_shentsize != sizeof(Elf64_Shdr))
-    fail(offsetof(Elf64_Ehdr, e_shentsize),
-         fmt::format("a section header of {} B is not one of {}", header.e_shentsize, sizeof(Elf64_Shdr)));
-  auto section = [&](size_t i) {
-    return read<Elf64_Shdr>(file, header.e_shoff + i * sizeof(Elf64_Shdr), "a section header");
-  };
-  part(file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr), "the table of sections");
-  if (header.e_shstrndx >= header.e_shnum)
-    fail(offsetof(Elf64_Ehdr, e_shstrndx),
-         fmt::format("section {} has the names, but there are {}", header.e_shstrndx, header.e_shnum));
-  const Elf64_Shdr names = section(header.e_shstrndx);
-  const std::string_view text = part(file, names.sh_offset, names.sh_size, "the section of names");
-  std::vector<Section> all;
-  for (size_t i = 0; i < header.e_shnum; ++i) {
-    const Elf64_Shdr s = section(i);
-    if (s.sh_type == SHT_NOBITS || s.sh_type == SHT_NULL) continue;
-    if (s.sh_name >= text.size())
-      fail(header.e_shoff + i * sizeof s, "a section's name lies outside of the section of names");
-    const std::string_view name = text.substr(s.sh_name);
-    all.push_back(
-        {name.substr(0, name.find('\0')), part(file, s.sh_offset, s.sh_size, "a section"), s.sh_info});
-  }
-  return all;
-}
 
 // The header of a fatbin, and of each entry behind it. The fields that have no name here say nothing of how
 // to read it.
@@ -125,30 +69,31 @@ class Fatbins {
 
  private:
   size_t fatbin(size_t offset, size_t end) {
-    const auto header = read<Header>(file_, offset, "a fatbin's header");
+    const auto header = read_at<Header>(file_, offset, "a fatbin's header");
     if (!file_.substr(offset).starts_with(kMagic))
-      fail(offset, fmt::format("{:#010x} is no fatbin's magic number", header.magic));
+      fail_at(offset, fmt::format("{:#010x} is no fatbin's magic number", header.magic));
     if (header.version != 1)
-      fail(offset, fmt::format("a fatbin of version {}, and only version 1 is known", header.version));
+      fail_at(offset, fmt::format("a fatbin of version {}, and only version 1 is known", header.version));
     if (header.header_bytes < sizeof(Header))
-      fail(offset,
-           fmt::format("a fatbin's header of {} B has less than {}", header.header_bytes, sizeof(Header)));
+      fail_at(offset,
+              fmt::format("a fatbin's header of {} B has less than {}", header.header_bytes, sizeof(Header)));
     size_t at = offset + header.header_bytes;
     if (at > end || header.bytes > end - at)
-      fail(offset, fmt::format("a fatbin of {} B ends beyond {:#x}", header.bytes, end));
+      fail_at(offset, fmt::format("a fatbin of {} B ends beyond {:#x}", header.bytes, end));
     const size_t behind = at + header.bytes;
     while (at < behind) at = entry(at, behind);
     return behind;
   }
 
   size_t entry(size_t offset, size_t end) {
-    const auto header = read<EntryHeader>(file_, offset, "an entry's header");
+    const auto header = read_at<EntryHeader>(file_, offset, "an entry's header");
     if (header.header_bytes < sizeof header || header.header_bytes > end - offset)
-      fail(offset, fmt::format("an entry's header of {} B has less than {} or ends beyond {:#x}",
-                               header.header_bytes, sizeof header, end));
+      fail_at(offset, fmt::format("an entry's header of {} B has less than {} or ends beyond {:#x}",
+                                  header.header_bytes, sizeof header, end));
     const size_t at = offset + header.header_bytes;
     if (header.bytes > end - at)
-      fail(offset, fmt::format("an entry of {} B ends beyond its fatbin's end at {:#x}", header.bytes, end));
+      fail_at(offset,
+              fmt::format("an entry of {} B ends beyond its fatbin's end at {:#x}", header.bytes, end));
     if (header.kind == kPtx || header.kind == kCubin) {
       DeviceCode code;
       code.kind = header.kind == kPtx ? DeviceCode::Kind::ptx : DeviceCode::Kind::cubin;
@@ -164,17 +109,18 @@ class Fatbins {
     const bool packed = header.flags & (kLz4 | kZstd);
     const uint64_t bytes = packed ? header.unpacked_bytes : content.size();
     if (bytes > kMostCode - unpacked_)
-      fail(offset, fmt::format("{} B of code unpacked, and {} are the most that is read of a file",
-                               unpacked_ + bytes, kMostCode));
+      fail_at(offset, fmt::format("{} B of code unpacked, and {} are the most that is read of a file",
+                                  unpacked_ + bytes, kMostCode));
     unpacked_ += bytes;
     if (!packed) return std::string(content);
     if (header.packed_bytes > content.size())
-      fail(offset, fmt::format("{} B are packed, but the entry has {}", header.packed_bytes, content.size()));
+      fail_at(offset,
+              fmt::format("{} B are packed, but the entry has {}", header.packed_bytes, content.size()));
     content = content.substr(0, header.packed_bytes);
     try {
       return header.flags & kZstd ? unpack_zstd(content, bytes) : unpack_lz4(content, bytes);
     } catch (const Error& e) {
-      fail(offset, fmt::format("an entry cannot be unpacked: {}", e.what()));
+      fail_at(offset, fmt::format("an entry cannot be unpacked: {}", e.what()));
     }
   }
 
@@ -185,11 +131,11 @@ class Fatbins {
 bool is_elf(std::string_view file) { return file.starts_with(ELFMAG); }
 
 bool is_cubin(std::string_view file) {
-  return is_elf(file) && read<Elf64_Ehdr>(file, 0, "the ELF header").e_machine == kMachineCuda;
+  return is_elf(file) && read_at<Elf64_Ehdr>(file, 0, "the ELF header").e_machine == kMachineCuda;
 }
 
 uint32_t architecture_of_cubin(std::string_view file) {
-  const auto header = read<Elf64_Ehdr>(file, 0, "the ELF header");
+  const auto header = read_at<Elf64_Ehdr>(file, 0, "the ELF header");
   // Since ABI 8 in the second byte, before that in the first.
   return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
@@ -231,7 +177,7 @@ std::vector<DeviceCode> device_code(std::string_view file) {
   if (is_cubin(file)) return {{DeviceCode::Kind::cubin, architecture_of_cubin(file), std::string(file)}};
   Fatbins fatbins(file);
   if (is_elf(file)) {
-    for (const Section& s : sections_of(file))
+    for (const ElfSection& s : sections_of_elf(file))
       if (s.name == ".nv_fatbin" || s.name == "__nv_relfatbin") {
         const auto offset = static_cast<size_t>(s.content.data() - file.data());
         fatbins.read_all(offset, offset + s.content.size());
@@ -248,34 +194,9 @@ std::vector<std::string> DeviceCode::kernels() const {
   if (kind == Kind::ptx) return kernels_of_ptx(code);
   constexpr std::string_view prefix = ".text.";
   std::vector<std::string> names;
-  for (const Section& s : sections_of(code))
+  for (const ElfSection& s : sections_of_elf(code))
     if (s.name.starts_with(prefix)) names.emplace_back(s.name.substr(prefix.size()));
   return names;
-}
-
-CubinResources cubin_resources(std::string_view cubin, std::string_view kernel) {
-  constexpr uint8_t kSized = 4, kRegisters = 0x2f, kFrameBytes = 0x11;
-  const std::vector<Section> sections = sections_of(cubin);
-  CubinResources resources;
-  uint32_t symbol = 0;
-  for (const Section& s : sections)
-    if (s.name.starts_with(".text.") && s.name.substr(6) == kernel) symbol = s.info & 0xffffff;
-  for (const Section& s : sections) {
-    if (s.name != ".nv.info") continue;
-    // A format, an attribute, and two bytes: the value, or how many bytes of it follow.
-    const std::string_view info = s.content;
-    for (size_t at = 0; at < info.size();) {
-      const auto head = read<std::array<uint8_t, 4>>(info, at, "an attribute");
-      const size_t bytes = head[0] == kSized ? head[2] + 256 * size_t{head[3]} : 0;
-      at += sizeof head;
-      if (bytes == 8 && (head[1] == kRegisters || head[1] == kFrameBytes)) {
-        const auto [of, value] = read<std::array<uint32_t, 2>>(info, at, "an attribute's value");
-        if (of == symbol) (head[1] == kRegisters ? resources.registers : resources.stack_bytes) = value;
-      }
-      at += bytes;
-    }
-  }
-  return resources;
 }
 
 const DeviceCode& choose_code(const std::vector<DeviceCode>& all, std::string_view kernel,

@@ -32,15 +32,6 @@ bool is_code_binary(std::string_view file);
 // and anything else as PTX. Throws Error that names the offset and the rule where the file breaks one.
 std::vector<DeviceCode> device_code(std::string_view file);
 
-// What a thread of a kernel takes.
-struct CubinResources {
-  uint32_t registers = 0, stack_bytes = 0;
-};
-
-// Of a kernel in a cubin, as its section .nv.info says; zeros where it says nothing. Throws Error for a
-// broken cubin.
-CubinResources cubin_resources(std::string_view cubin, std::string_view kernel);
-
 // What of `all` has the kernel, or with an empty name the only one that there is: for the highest
 // architecture, and of a kind if one is given, else PTX before cubins. Throws Error that lists the kernels
 // where there is no such code, or no name though there are several kernels.

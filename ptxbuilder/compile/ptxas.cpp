@@ -76,21 +76,22 @@ PtxasSearch PtxasSearch::from_environment(std::string file) {
   search.file = std::move(file);
   search.path = variable("PATH");
   search.cuda_path = variable("CUDA_PATH");
+  if (search.cuda_path.empty()) search.cuda_path = variable("CUDA_HOME");
   return search;
 }
 
-std::vector<std::string> PtxasSearch::candidates() const {
+std::vector<std::string> PtxasSearch::candidates(const std::string& tool) const {
   if (!file.empty()) return {file};
   std::vector<std::string> files;
   std::string_view folders = path;
   while (!folders.empty()) {
     size_t end = std::min(folders.find(':'), folders.size());
-    if (end > 0) files.push_back(std::string(folders.substr(0, end)) + "/ptxas");
+    if (end > 0) files.push_back(std::string(folders.substr(0, end)) + "/" + tool);
     folders.remove_prefix(std::min(end + 1, folders.size()));
   }
-  if (!cuda_path.empty()) files.push_back(cuda_path + "/bin/ptxas");
+  if (!cuda_path.empty()) files.push_back(cuda_path + "/bin/" + tool);
   if (!install_folder.empty()) {
-    files.push_back(install_folder + "/cuda/bin/ptxas");
+    files.push_back(install_folder + "/cuda/bin/" + tool);
     std::vector<std::pair<PtxasVersion, std::string>> versioned;
     std::error_code error;
     for (fs::directory_iterator it(install_folder, error), end; !error && it != end; it.increment(error)) {
@@ -99,7 +100,7 @@ std::vector<std::string> PtxasSearch::candidates() const {
         versioned.emplace_back(parse_version(name.substr(5)), it->path().string());
     }
     std::sort(versioned.rbegin(), versioned.rend());
-    for (const auto& [version, folder] : versioned) files.push_back(folder + "/bin/ptxas");
+    for (const auto& [version, folder] : versioned) files.push_back(folder + "/bin/" + tool);
   }
   return files;
 }

@@ -11,15 +11,17 @@
 
 namespace ptxbuilder {
 
-// Where ptxas is looked for, in this order. Versions below 13.0 are passed over.
+// Where ptxas, or another tool of CUDA's, is looked for, in this order. Of ptxas, versions below 13.0 are
+// passed over.
 struct PtxasSearch {
   std::string file;                           // when set, this file and no other
   std::string path;                           // folders with colons between them, as in $PATH
-  std::string cuda_path;                      // a CUDA toolkit, as in $CUDA_PATH
+  std::string cuda_path;                      // a CUDA toolkit, as in $CUDA_PATH or else $CUDA_HOME
   std::string install_folder = "/usr/local";  // holds cuda and cuda-13.0, ...; the newest of these first
 
   static PtxasSearch from_environment(std::string file = "");
-  std::vector<std::string> candidates() const;  // the files to try, whether they exist or not
+  // The files to try, whether they exist or not.
+  std::vector<std::string> candidates(const std::string& tool = "ptxas") const;
 };
 
 struct PtxasOptions {

@@ -20,8 +20,8 @@ runtime::LoadedKernel load(runtime::Device& device, Kernel kernel, const LoadOpt
 Compiled replaced(const Compiler& compiler, const Compiled& original, const std::string& ptx_file,
                   const std::vector<std::string>& waived) try {
   std::ifstream file(ptx_file, std::ios::binary);
-  std::string ptx(std::istreambuf_iterator<char>(file), {});
   if (!file || std::filesystem::is_directory(ptx_file)) throw Error("it cannot be read");
+  std::string ptx(std::istreambuf_iterator<char>(file), {});
   runtime::check_replaces(ptx, original.ptx, original.signature.kernel);
   return compiler.replaced(original, std::move(ptx), waived);
 } catch (const Error& e) {

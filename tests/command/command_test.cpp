@@ -36,8 +36,8 @@ TEST_CASE("help is everywhere") {
   for (const char* words :
        {"ptxb --help", "ptxb run --help", "ptxb run gemm_warp_specialized --help", "ptxb emit hello --help",
         "ptxb cache --help", "ptxb compile --help", "ptxb export --help", "ptxb export saxpy --help",
-        "ptxb isa --help", "ptxb sim --help", "ptxb tma --help", "gemm_warp_specialized --help",
-        "saxpy --help"}) {
+        "ptxb isa --help", "ptxb sim --help", "ptxb diff --help", "ptxb explain --help",
+        "ptxb annotate saxpy --help", "ptxb tma --help", "gemm_warp_specialized --help", "saxpy --help"}) {
     CAPTURE(words);
     Ran ran = run(words);
     CHECK(ran.code == 0);

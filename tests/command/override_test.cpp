@@ -108,6 +108,7 @@ TEST_CASE("a file that asks for another launch is refused before anything runs")
     CHECK(contains(ran, c.message));
     CHECK_FALSE(ran.output.find("verified") != std::string::npos);
   }
-  CHECK(contains(run("ptxb run saxpy --device emulator --assembler none --ptx /nowhere/x.ptx"),
-                 "/nowhere/x.ptx: it cannot be read"));
+  for (const std::string file : {"/nowhere/x.ptx", "/tmp"})
+    CHECK(contains(run("ptxb run saxpy --device emulator --assembler none --ptx " + file),
+                   file + ": it cannot be read"));
 }

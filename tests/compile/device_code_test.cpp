@@ -112,8 +112,8 @@ TEST_CASE("a kernel is chosen by its name, of the highest architecture") {
 
 TEST_CASE("a broken file is refused with the offset and the rule") {
   const std::string good = fatbin("none");
-  CHECK(
-      refusal(good.substr(0, 12)).starts_with("offset 0x0: a fatbin's header needs 16 B, but the file ends"));
+  CHECK(refusal(good.substr(0, 12))
+            .starts_with("offset 0x0: a fatbin's header of 16 B ends beyond the file's 0xc B"));
   CHECK(refusal(good.substr(0, 1000)) == "offset 0x0: a fatbin of 1888 B ends beyond 0x3e8");
   std::string file = good;
   put<uint16_t>(file, 4, 7);
@@ -124,7 +124,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   file = good;
   put<uint32_t>(file, 16 + 4, 8);
   CHECK(refusal(file).starts_with("offset 0x10: an entry's header of 8 B has less than 64"));
-  CHECK(refusal(good + "more") == "offset 0x770: a fatbin's header needs 16 B, but the file ends at 0x774");
+  CHECK(refusal(good + "more") == "offset 0x770: a fatbin's header of 16 B ends beyond the file's 0x774 B");
   CHECK(refusal(good + std::string(32, 'x')) == "offset 0x770: 0x78787878 is no fatbin's magic number");
 
   file = fatbin("speed");
@@ -143,7 +143,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   CHECK(refusal(file).starts_with("offset 0x10: an entry cannot be unpacked: zstd: "));
 
   const std::string program = elf_with(".nv_fatbin", good);
-  CHECK(refusal(program.substr(0, 40)) == "offset 0x0: the ELF header needs 64 B, but the file ends at 0x28");
+  CHECK(refusal(program.substr(0, 40)) == "offset 0x0: the ELF header of 64 B ends beyond the file's 0x28 B");
   CHECK(refusal(program.substr(0, 600)).starts_with("offset 0x10c: a section of 1904 B ends beyond"));
   file = program;
   put<uint64_t>(file, offsetof(Elf64_Ehdr, e_shoff), ~uint64_t{0});

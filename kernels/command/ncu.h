@@ -1,0 +1,21 @@
+// What Nsight Compute says of a kernel's machine code: the source page of a profile as CSV.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptxbuilder::command {
+
+struct Sampled {
+  std::string instruction;  // as spelled there: "HGMMA.64x256x16.F32.BF16 R24, ..."
+  uint64_t samples = 0;     // in which the warp was at it
+};
+
+// The instructions of the first kernel, from the output of `ncu --page source --csv`: the rows under a header
+// with the columns "Source" and one whose name begins with "Warp Stall Sampling", "Sampling Data" or
+// "# Samples". Throws Error "line N: ..." where there is no such header, and where a row has fewer columns.
+std::vector<Sampled> parse_ncu(std::string_view csv);
+
+}  // namespace ptxbuilder::command
