@@ -3,27 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
+
+#include "ptxbuilder/isa/banks.h"
 
 namespace ptxbuilder {
 namespace {
 
-constexpr int kBanks = 32, kBankBytes = 4, kPhaseBytes = kBanks * kBankBytes, kWarp = 32;
+constexpr int kWarp = hopper::warp_threads;
 
-// Wavefronts of one phase: the most different words of a bank.
 int wavefronts_of(const ThreadAccess& access, int bytes, int first_thread, int lanes, int number) {
-  std::array<std::vector<int64_t>, kBanks> words;
-  size_t most = 0;
-  for (int lane = 0; lane < lanes; ++lane) {
-    const int64_t address = access.address(first_thread + lane, number);
-    for (int64_t word = address / kBankBytes; word * kBankBytes < address + bytes; ++word) {
-      std::vector<int64_t>& of_bank = words[static_cast<size_t>(word % kBanks)];
-      if (std::find(of_bank.begin(), of_bank.end(), word) == of_bank.end()) of_bank.push_back(word);
-      most = std::max(most, of_bank.size());
-    }
-  }
-  return static_cast<int>(most);
+  std::vector<int64_t> addresses;
+  for (int lane = 0; lane < lanes; ++lane) addresses.push_back(access.address(first_thread + lane, number));
+  return hopper::wavefronts(addresses, bytes);
 }
 
 TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value, const ComposedLayout& memory,
@@ -56,7 +48,7 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
 }  // namespace
 
 AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices) {
-  const int lanes = matrices > 0 ? 8 : std::min(kWarp, kPhaseBytes / bytes);
+  const int lanes = hopper::phase_lanes(matrices > 0 ? 16 : bytes);
   const int used = matrices > 0 ? 8 * matrices : kWarp;  // lanes whose addresses count
   AccessCost cost;
   for (int warp = 0; warp < access.threads(); warp += kWarp)

@@ -1,0 +1,33 @@
+// The banks of shared memory (CUDA C++ Programming Guide, "Shared Memory").
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::hopper {
+
+inline constexpr int banks = 32, bank_bytes = 4;
+
+// Lanes that are served together, in a phase of at most 128 bytes, where each accesses `bytes`: 8 of 16
+// bytes, 16 of 8, all 32 of 4 or fewer. A matrix of ldmatrix or stmatrix is a phase of 8 lanes of 16 bytes.
+constexpr int phase_lanes(int bytes) { return std::min(warp_threads, banks * bank_bytes / bytes); }
+
+// Wavefronts of one phase, whose lanes access `bytes` each: the most different words of a bank.
+inline int wavefronts(std::span<const int64_t> addresses, int bytes) {
+  std::array<std::vector<int64_t>, banks> words;
+  size_t most = 0;
+  for (const int64_t address : addresses)
+    for (int64_t word = address / bank_bytes; word * bank_bytes < address + bytes; ++word) {
+      std::vector<int64_t>& of_bank = words[static_cast<size_t>(word % banks)];
+      if (std::find(of_bank.begin(), of_bank.end(), word) == of_bank.end()) of_bank.push_back(word);
+      most = std::max(most, of_bank.size());
+    }
+  return static_cast<int>(most);
+}
+
+}  // namespace ptxbuilder::hopper
