@@ -295,10 +295,11 @@ void collect_variables(const std::vector<Statement>& statements, std::vector<Var
       if (!s.declaration.has(space)) continue;
       for (const ptx::Declarator& name : s.declaration.names) {
         Variable v{.name = name.name, .space = space};
-        v.align = whole(s.declaration.after(".align")).value_or(1);
         const std::string& type = s.declaration.qualifiers.back();
         const size_t digits = type.find_first_of("0123456789");
         v.bytes = digits == std::string::npos ? 1 : whole(type.substr(digits)).value_or(8) / 8;
+        v.bytes *= s.declaration.has(".v4") ? 4 : s.declaration.has(".v2") ? 2 : 1;
+        v.align = whole(s.declaration.after(".align")).value_or(v.bytes);
         for (const std::string& extent : name.extents) v.bytes *= whole(extent).value_or(0);
         all.push_back(v);
       }
@@ -314,6 +315,25 @@ bool Operation::is_known() const {
 
 bool Operation::has(std::string_view word) const {
   return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<int64_t> numbers_of(const ptx::Directive& directive) {
+  std::vector<int64_t> numbers;
+  for (const std::string& token : directive.tokens)
+    if (const auto number = whole(token)) numbers.push_back(*number);
+  return numbers;
+}
+
+std::array<int64_t, 3> Code::cta_shape() const {
+  for (const char* name : {".reqntid", ".maxntid"})
+    for (const ptx::Directive& d : function->directives) {
+      if (d.tokens[0] != name) continue;
+      std::array<int64_t, 3> shape = {1, 1, 1};
+      const std::vector<int64_t> numbers = numbers_of(d);
+      std::copy_n(numbers.begin(), std::min(numbers.size(), shape.size()), shape.begin());
+      return shape;
+    }
+  return {};
 }
 
 std::vector<std::string> kernels_of(const ptx::Module& module) {

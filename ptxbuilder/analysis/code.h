@@ -2,6 +2,7 @@
 // have numbers, and each instruction says what it reads, what it writes and where it may go.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,7 +66,7 @@ struct Variable {
   std::string name;
   std::string space;  // ".shared", ".const"
   int64_t bytes = 0;  // 0 where the host says how many
-  int64_t align = 1;
+  int64_t align = 1;  // what .align says, or the size of an element
 };
 
 // Refers to the module that it was made of.
@@ -76,10 +77,16 @@ struct Code {
   std::vector<RegisterName> registers;
   std::vector<Variable> variables;
 
+  // Threads of a CTA along x, y and z as .maxntid or .reqntid bounds them; 0 where neither does.
+  std::array<int64_t, 3> cta_shape() const;
+
   // The kernel `name`, or the module's only one where it is empty. Throws Error that lists the kernels where
   // there is no such one, and Error "ptx LINE:COLUMN: ..." for a register or a label that is not declared.
   static Code of(const ptx::Module& module, std::string_view name = "");
 };
+
+// The whole numbers of a directive, in its order: 384, 1, 1.
+std::vector<int64_t> numbers_of(const ptx::Directive& directive);
 
 constexpr size_t at(int number) { return static_cast<size_t>(number); }  // of a list
 

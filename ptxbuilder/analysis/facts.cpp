@@ -9,7 +9,8 @@
 #include <optional>
 #include <set>
 
-#include "ptxbuilder/analysis/of_thread.h"
+#include "ptxbuilder/analysis/thread_values.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::analysis {
 namespace {
@@ -442,7 +443,7 @@ class Facts {
     for (const Role& role : p_.roles)
       if (product_loop_->role == kNone || &role == &p_.roles[at(product_loop_->role)])
         for (int warp : role.warps) {
-          const std::optional<int64_t> offset = OfThread(values_, warp * kWarp)(added);
+          const std::optional<int64_t> offset = ThreadValues(values_, warp * hopper::warp_threads)(added);
           if (!offset) return "unknown";
           ++warps[*offset];
         }

@@ -4,17 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <set>
 
-#include "ptxbuilder/analysis/of_thread.h"
+#include "ptxbuilder/analysis/thread_values.h"
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::analysis {
 namespace {
 
+constexpr int kWarp = hopper::warp_threads;
 constexpr int64_t kBarrierBytes = 8;
 
 std::string ranges(const std::vector<int>& numbers) {
@@ -53,16 +54,8 @@ class Painter {
   }
 
   void find_threads() {
-    for (const ptx::Directive& d : code_.function->directives) {
-      if (d.tokens[0] != ".maxntid" && d.tokens[0] != ".reqntid") continue;
-      int64_t threads = 1;
-      for (const std::string& token : d.tokens) {
-        int64_t value = 0;
-        if (std::from_chars(token.data(), token.data() + token.size(), value).ec == std::errc())
-          threads *= value;
-      }
-      p_.threads = threads;
-    }
+    const std::array<int64_t, 3> shape = code_.cta_shape();
+    p_.threads = shape[0] * shape[1] * shape[2];
     if (p_.threads == 0)
       p_.unknowns.push_back("the kernel says neither .maxntid nor .reqntid: its roles are not known");
     if (p_.threads > 1024) p_.threads = 0, p_.unknowns.push_back("more than 1024 threads");
@@ -70,7 +63,7 @@ class Painter {
 
   // The blocks that a warp may reach, whatever its other values are.
   std::vector<int> reached(int warp) {
-    std::vector<OfThread> lanes;
+    std::vector<ThreadValues> lanes;
     for (int lane = 0; lane < kWarp; ++lane) lanes.emplace_back(values_, warp * kWarp + lane);
     std::vector<bool> met(graph_.blocks.size(), false);
     std::vector<int> waiting = {0};
@@ -87,7 +80,7 @@ class Painter {
     return blocks;
   }
 
-  std::vector<int> next_of(int block, std::vector<OfThread>& lanes) {
+  std::vector<int> next_of(int block, std::vector<ThreadValues>& lanes) {
     const Block& b = graph_.blocks[at(block)];
     if (b.first == b.last) return {};
     const int last = b.last - 1;
@@ -95,7 +88,7 @@ class Painter {
     if (o.guard == kNone || o.targets.size() != 1) return b.successors;
     const Sum predicate = values_.before(last, o.guard);
     bool taken = false, passed = false;
-    for (OfThread& lane : lanes) {
+    for (ThreadValues& lane : lanes) {
       const std::optional<int64_t> value = lane(predicate);
       if (!value) return b.successors;
       ((*value != 0) != o.negated ? taken : passed) = true;
@@ -208,7 +201,7 @@ class Painter {
       (values_.atom(term.first).kind == Atom::Kind::address ? reached.base : rest).terms.push_back(term);
     std::optional<int64_t> least, greatest;
     for (int warp : role == kNone ? all_warps() : p_.roles[at(role)].warps) {
-      const std::optional<int64_t> offset = OfThread(values_, warp * kWarp)(rest);
+      const std::optional<int64_t> offset = ThreadValues(values_, warp * kWarp)(rest);
       if (!offset) return std::nullopt;
       least = std::min(least.value_or(*offset), *offset);
       greatest = std::max(greatest.value_or(*offset), *offset);
@@ -470,12 +463,16 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
   };
   for (const auto& [number, factor] : descriptor.terms) {
     const Atom& a = values.atom(number);
+    // Bits that an aligned address does not have may be missing in the mask.
+    const auto masks = [](const Sum& sum) {
+      return sum.is_constant() && ((sum.constant | 0x3f) == 0x3fff || (sum.constant | 0x3f) == 0x7fff);
+    };
     if (!has_address && factor == 1 && a.name.starts_with("bfe") && a.inputs.size() == 3 &&
         is(a.inputs[1], 4, 4) && is(a.inputs[2], 14, 15)) {
       d.address = a.inputs[0];
       has_address = true;
     } else if (!has_address && factor == 1 && a.name.starts_with("and") && a.inputs.size() == 2 &&
-               is(a.inputs[1], 0x3fff, 0x7fff) && shifted(a.inputs[0]) != a.inputs[0].terms.end()) {
+               masks(a.inputs[1]) && shifted(a.inputs[0]) != a.inputs[0].terms.end()) {
       const auto address = shifted(a.inputs[0]);
       d.address = values.atom(address->first).inputs[0];
       d.address.constant += 16 * a.inputs[0].constant;

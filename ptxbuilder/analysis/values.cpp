@@ -94,6 +94,7 @@ Values::Values(const Code& code, const Graph& graph)
     results_.clear();
     meets_.clear();
     made_.clear();
+    register_of_.clear();
     evaluate();
   } while (find_copies());
   find_hashes();
@@ -294,6 +295,23 @@ const Atom* Values::only_atom(const Sum& sum, std::string_view name) const {
   return a.name.starts_with(name) ? &a : nullptr;
 }
 
+std::optional<Sum> Values::first(const Atom& a) const {
+  if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage) return a.inputs[0];
+  if (a.kind != Atom::Kind::meet) return std::nullopt;
+  size_t ahead = 0, latches = 0;  // those from ahead of the loop come first
+  for (int predecessor : graph_.blocks[at(a.block)].predecessors)
+    if (graph_.reaches(predecessor)) ++(graph_.dominates(a.block, predecessor) ? latches : ahead);
+  if (latches == 0 || ahead == 0 || a.inputs.size() != ahead + latches) return std::nullopt;
+  for (size_t i = 1; i < ahead; ++i)
+    if (!(a.inputs[i] == a.inputs[0])) return std::nullopt;
+  return a.inputs[0];
+}
+
+Sum Values::from(int atom, int predecessor) {
+  const int reg = register_of_.at(atom);
+  return sum_of(reaching(graph_.blocks[at(predecessor)].last, predecessor, reg), reg);
+}
+
 // The bits that may be set.
 int64_t Values::bits_of(const Sum& sum) const {
   if (sum.is_constant()) return sum.constant;
@@ -302,9 +320,14 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
-  // All from the lowest on that a factor or the constant has, up to the highest that the greatest sum has.
+  // All from the lowest on that the constant or a term has, up to the highest that the greatest sum has.
   uint64_t any = bits(sum.constant);
-  for (const auto& [number, factor] : sum.terms) any |= bits(factor);
+  for (const auto& [number, factor] : sum.terms) {
+    const Atom& a = atom(number);
+    const bool masked = a.name.starts_with("and") && a.inputs.size() == 2 && a.inputs[1].is_constant();
+    const uint64_t mask = masked ? bits(a.inputs[1].constant) : 1;
+    any |= bits(factor) * (mask & (~mask + 1));
+  }
   const uint64_t from_lowest = ~((any & (~any + 1)) - 1);
   int64_t greatest = sum.constant;
   constexpr int64_t kMost = int64_t{1} << 31;
@@ -428,6 +451,7 @@ Sum Values::meet(int block, int reg) {
   }
   if (const auto known = meets_.find(key); known != meets_.end()) return known->second;
   made_.push_back({static_cast<int>(atoms_.size()), block, reg});
+  register_of_[made_.back().number] = reg;
   atoms_.push_back({.kind = Atom::Kind::meet, .name = "meet", .block = block});
   return meets_[key] = {.terms = {{made_.back().number, 1}}};
 }

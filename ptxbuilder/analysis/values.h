@@ -56,9 +56,14 @@ class Values {
   // An operand as an instruction reads it: of an address its first part with the offset.
   Sum of(int operation, const Value& operand);
 
+  int atoms() const { return static_cast<int>(atoms_.size()); }
   const Atom& atom(int number) const { return atoms_[static_cast<size_t>(number)]; }
   // The atom that alone is the sum, if its name begins so; else null.
   const Atom* only_atom(const Sum& sum, std::string_view name) const;
+  // What a value of a loop is when the loop begins, where that is one value.
+  std::optional<Sum> first(const Atom& atom) const;
+  // What a value where paths meet is when it comes from a predecessor of its block.
+  Sum from(int atom, int predecessor);
   uint64_t hash(const Sum& sum) const;
   // "smem + 16384 stage + 32"; deeper than `depth` functions an atom is "...".
   std::string text(const Sum& sum, int depth = 4) const;
@@ -101,7 +106,8 @@ class Values {
     int number, block, reg;              // the atom's
     std::vector<int> predecessors = {};  // of each input
   };
-  std::vector<Meet> made_;  // in the order in which they are filled
+  std::vector<Meet> made_;          // in the order in which they are filled
+  std::map<int, int> register_of_;  // of a meet, by its atom
   // Meets that turned out to be the value that comes from one predecessor, perhaps of another meet.
   struct Source {
     int predecessor, reg;

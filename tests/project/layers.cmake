@@ -13,7 +13,7 @@ set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuild
 set(allowed_runtime/emulator/instructions ${allowed_runtime/emulator/decode} runtime/emulator/instructions)
 set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
-set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/ptx ptxbuilder/analysis)
+set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/emulator runtime/compile)
 set(allowed_kernels ${layers})
 set(allowed_kernels/command ${layers})
