@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "emulator_kit.h"
+#include "lint_kit.h"
 
 namespace ptxbuilder::runtime {
 namespace {
@@ -228,6 +229,20 @@ TEST_CASE("emulator: every mutant of the GEMM is reported with its cause") {
   }
   MESSAGE(table);
   CHECK(right == static_cast<int>(mutants().size()));
+}
+
+TEST_CASE("lint finds at least half of the mutants of the GEMM without a run") {
+  const std::string text = test_file("emulator/ptx/gemm_128x256x64_bf16.ptx");
+  CHECK(test::rules_that_find(text).empty());
+  std::string table = fmt::format("\n{:48} found by lint\n", "mutant");
+  size_t found = 0;
+  for (const Mutant& m : mutants()) {
+    const std::string rules = test::found_in_mutant(text, mutate(text, m));
+    found += !rules.empty();
+    table += fmt::format("{:48} {}\n", m.what, rules.empty() ? "-" : rules);
+  }
+  MESSAGE(table << found << " of " << mutants().size());
+  CHECK(2 * found >= mutants().size());
 }
 
 TEST_CASE("emulator: the unmutated GEMM is never reported") {

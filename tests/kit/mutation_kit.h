@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "lint_kit.h"
 #include "mutation_subject.h"
 #include "ptxbuilder/ptx/ptx.h"
 
@@ -98,24 +99,31 @@ inline std::string mutated(const std::string& text, const Mutant& m) {
   return ptx::print(module);
 }
 
-// Checks that the kernel is right on 200 schedules, and that each mutant is reported by one of the first 20.
+// Checks that the kernel is right on 200 schedules, that each mutant is reported by one of the first 20, and
+// that lint finds at least half of them without a run.
 inline void check_mutants(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 200, report);
   REQUIRE(report == "right");
   std::string table = fmt::format("\n{}\n", subject.name());
+  size_t found = 0;
   for (const Mutant& m : mutants) {
     const std::string text = mutated(subject.text(), m);
     std::optional<Fault> fault;
     for (uint64_t seed = 0; seed < 20 && !fault; ++seed) fault = subject.run(text, seed, 1, report);
-    table += fmt::format("  {:48} {}\n", m.what, report.substr(0, report.find('\n')));
+    const std::string rules = found_in_mutant(subject.text(), text);
+    found += !rules.empty();
+    table += fmt::format("  {:48} {}\n  {:48} lint: {}\n", m.what, report.substr(0, report.find('\n')), "",
+                         rules.empty() ? "-" : rules);
     const bool right = fault && std::find(m.causes.begin(), m.causes.end(), *fault) != m.causes.end() &&
                        report.find(m.says) != std::string::npos;
     const std::string shown = m.what + ": " + report;
     CHECK_MESSAGE(right, shown);
   }
+  table += fmt::format("  lint finds {} of {}\n", found, mutants.size());
   MESSAGE(table);
   CHECK(mutants.size() >= 12);
+  CHECK(2 * found >= mutants.size());
 }
 
 }  // namespace ptxbuilder::test

@@ -1,0 +1,94 @@
+// `ptxb lint`: what is wrong with a kernel's PTX, as far as can be seen without running it.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "kernels/command/commands.h"
+#include "kernels/command/ptx_source.h"
+#include "ptxbuilder/analysis/code.h"
+#include "ptxbuilder/analysis/lint.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using namespace analysis;
+
+constexpr int kFound = 1, kFailed = 2;
+
+struct Options {
+  std::string from, kernel, allowed;
+  bool json = false, rules = false;
+};
+
+Json to_json(const Finding& f) {
+  return {{"rule", f.rule},   {"line", f.line},   {"what", f.what},
+          {"lines", f.lines}, {"times", f.times}, {"cure", f.cure}};
+}
+
+int list_rules() {
+  for (const RuleText& rule : lint_rules())
+    fmt::print("{:20} {}.\n{:20} {}\n", rule.name, rule.finds, "", rule.cure);
+  return 0;
+}
+
+std::set<std::string, std::less<>> words_of(const std::string& list) {
+  std::istringstream text(list);
+  std::set<std::string, std::less<>> words;
+  for (std::string word; std::getline(text, word, ',');) words.insert(word);
+  return words;
+}
+
+int lint_kernels(const std::string& source, const Options& o) {
+  const ptx::Module module = ptx::parse(source);
+  const std::vector<std::string> kernels = o.kernel.empty() ? kernels_of(module) : std::vector{o.kernel};
+  if (kernels.empty()) throw Error("there is no kernel in it: no .entry with a body");
+  Json all = Json::array();
+  size_t found = 0;
+  for (const std::string& kernel : kernels) {
+    const std::vector<Finding> findings = lint(module, kernel, words_of(o.allowed));
+    found += findings.size();
+    Json of_kernel = Json::array();
+    for (const Finding& f : findings) of_kernel.push_back(to_json(f));
+    all.push_back({{"kernel", kernel}, {"findings", of_kernel}});
+    if (o.json) continue;
+    fmt::print("{}: {}\n", kernel,
+               findings.empty() ? "nothing found" : fmt::format("{} found", findings.size()));
+    for (const Finding& f : findings) fmt::print("  {}\n", text(f));
+  }
+  if (o.json) fmt::print("{}\n", all.dump(2));
+  return found > 0 ? kFound : 0;
+}
+
+// 0: nothing was found, 1: something was, 2: an error.
+int run(const Options& o) try {
+  if (o.rules) return list_rules();
+  if (o.from.empty()) throw Error("lint what? Name a PTX file or a kernel, or say --rules");
+  const std::string source = ptx_source(o.from);
+  try {
+    return lint_kernels(source, o);
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", o.from, e.what()));
+  }
+} catch (const Error& e) {
+  fmt::print(stderr, "error: {}\n", e.what());
+  return kFailed;
+}
+
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("lint", "what is wrong with a kernel's PTX, without running it");
+  auto o = std::make_shared<Options>();
+  app.option("from", o->from, ptx_source_help);
+  app.option("--kernel", o->kernel, "of a file that has several; else all of them").shown_as("NAME");
+  app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
+  app.flag("--rules", o->rules, "list the rules, and no more");
+  app.flag("--json", o->json, "as JSON");
+  app.footer("Exit code 0: nothing was found; 1: something was; 2: an error.");
+  return {app, [o] { return run(*o); }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command

@@ -1,0 +1,146 @@
+#include "ptxbuilder/analysis/lint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+// All rules. A new one is a row here, and its function.
+struct Rule {
+  RuleText text;
+  Check check;
+};
+
+constexpr Rule kRules[] = {
+    {{"wgmma-fence", "wgmma whose accumulators or A registers were touched since the last wgmma.fence",
+      "Put wgmma.fence.sync.aligned between what touches the registers and the first wgmma that uses them."},
+     check_wgmma_fence},
+    {{"wgmma-registers", "an accumulator touched, or A overwritten, while a wgmma may still use it",
+      "Wait by wgmma.wait_group for the group of the wgmma before the register is used."},
+     check_accumulators},
+    {{"wgmma-groups", "wgmma that is never committed, or never waited for",
+      "Commit each batch by wgmma.commit_group, and wait for the last one before the kernel ends."},
+     check_wgmma_groups},
+    {{"proxy-fence", "a bulk copy of what was written to shared memory without fence.proxy.async",
+      "Let each writing thread run fence.proxy.async.shared::cta between its writes and the barrier."},
+     check_proxy_fence},
+    {{"store-barrier", "a bulk copy of what other warps wrote, without a barrier",
+      "Put a barrier of the writing threads between their fence and the copy."},
+     check_store_order},
+    {{"staging-reuse", "shared memory written while a bulk copy may still read it",
+      "Let the thread that copies run cp.async.bulk.wait_group.read, and all threads a barrier, before the "
+      "next "
+      "write."},
+     check_staging},
+    {{"bulk-groups", "a bulk copy out of shared memory that is never committed, or never waited for",
+      "Commit by cp.async.bulk.commit_group, and wait by cp.async.bulk.wait_group before the kernel ends."},
+     check_bulk_groups},
+    {{"barrier-published", "an mbarrier used before its initialisation is fenced and known to others",
+      "Behind mbarrier.init run fence.mbarrier_init.release.cluster, then a barrier of the CTA, or of the "
+      "cluster "
+      "where its CTAs use it."},
+     check_barrier_published},
+    {{"barrier-initialised", "an mbarrier that is used and never initialised",
+      "Initialise each barrier of the array by mbarrier.init."},
+     check_barrier_initialised},
+    {{"arrival-count", "an mbarrier whose phase gets other arrivals than it was initialised for",
+      "Initialise it for as many arrivals as there are threads that arrive in a phase."},
+     check_arrivals},
+    {{"expected-bytes",
+      "expect_tx of bytes that the copies cannot bring, or copies that no expect_tx tells of",
+      "Expect the sum of the bytes of all copies that complete at the barrier in a phase."},
+     check_expected_bytes},
+    {{"wait", "an mbarrier that nobody waits for, or a wait whose outcome nothing depends on",
+      "Wait by a loop of mbarrier.try_wait before what the barrier guards."},
+     check_waits},
+    {{"parity", "a wait whose parity never turns in a loop, or which passes before the first copy",
+      "Begin with parity 0 where data is waited for, and turn it each time that the ring begins anew."},
+     check_parity},
+    {{"circular-wait", "first waits that need each other",
+      "Begin with parity 1 where a stage that nobody has filled is waited for."},
+     check_circular_wait},
+    {{"register-bound", "setmaxnreg in a kernel whose registers at entry are not bounded",
+      "Say .maxntid (or .reqntid) and .minnctapersm, or .maxnreg."},
+     check_register_bound},
+    {{"register-pool", "setmaxnreg.inc that waits for registers that no role gives back",
+      "Ask for fewer, or let another role give back more by setmaxnreg.dec."},
+     check_register_pool},
+    {{"divergent-aligned", "an .aligned instruction that some lanes of a warp do not run",
+      "Branch by warps around it, or guard what one lane does alone."},
+     check_aligned},
+    {{"named-barrier", "a barrier for more threads than come to it, or for a part of a warp",
+      "Give it the number of threads that run it or arrive at it."},
+     check_named_barriers},
+    {{"generic-address", "a generic access to a variable whose state space is known",
+      "Say the state space in the instruction."},
+     check_generic},
+    {{"misaligned", "an address that is no multiple of what its instruction needs",
+      "Align the variable and its offsets to the bytes of the access."},
+     check_alignment},
+    {{"bank-conflict", "lanes of a warp that meet in a bank of shared memory",
+      "Swizzle or pad the layout so that the lanes of a phase use different banks."},
+     check_bank_conflicts},
+    {{"version", "a .version or a .target that is higher than the instructions need",
+      "Lower it, so that more drivers and GPUs run the kernel."},
+     check_version},
+};
+
+// What is the same in several places is one finding, at the first of them.
+std::vector<Finding> joined(std::vector<Finding> all) {
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
+  std::vector<Finding> findings;
+  for (Finding& f : all) {
+    const auto same = std::find_if(findings.begin(), findings.end(), [&](const Finding& other) {
+      return other.rule == f.rule && other.what == f.what;
+    });
+    if (same == findings.end())
+      findings.push_back(std::move(f));
+    else
+      ++same->times;
+  }
+  return findings;
+}
+
+}  // namespace
+
+std::vector<RuleText> lint_rules() {
+  std::vector<RuleText> all;
+  for (const Rule& rule : kRules) all.push_back(rule.text);
+  return all;
+}
+
+std::vector<Finding> lint(const ptx::Module& module, std::string_view kernel,
+                          const std::set<std::string, std::less<>>& allowed) {
+  for (const std::string& name : allowed)
+    if (std::none_of(std::begin(kRules), std::end(kRules),
+                     [&](const Rule& r) { return r.text.name == name; }))
+      throw Error(fmt::format("there is no rule '{}': `ptxb lint --rules` lists them", name));
+  LintKernel subject(module, kernel);
+  std::vector<Finding> all;
+  for (const Rule& rule : kRules) {
+    if (allowed.contains(rule.text.name)) continue;
+    Report report(subject, rule.text.name, rule.text.cure);
+    rule.check(subject, report);
+    std::move(report.findings.begin(), report.findings.end(), std::back_inserter(all));
+  }
+  return joined(std::move(all));
+}
+
+std::string text(const Finding& f) {
+  std::string line = fmt::format("line {}: {}: {}", f.line, f.rule, f.what);
+  if (!f.lines.empty())
+    line += fmt::format(" ({} {})", f.lines.size() == 1 ? "line" : "lines", fmt::join(f.lines, ", "));
+  if (f.times > 1) line += fmt::format("; {} times", f.times);
+  return fmt::format("{}. {}", line, f.cure);
+}
+
+}  // namespace ptxbuilder::analysis

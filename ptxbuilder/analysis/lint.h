@@ -1,0 +1,38 @@
+// What is wrong with a kernel, or likely to be, as far as its PTX says so without being run. A rule is silent
+// where it does not know: a finding is about what some thread does on some way through the kernel.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/ptx/ptx.h"
+
+namespace ptxbuilder::analysis {
+
+struct Finding {
+  std::string_view rule;             // its name
+  uint32_t line = 0;                 // of the PTX
+  std::string what;                  // with the values that it is about
+  std::string_view cure;             // in a sentence
+  std::vector<uint32_t> lines = {};  // of the other instructions that have a part in it, ascending
+  int times = 1;                     // that it is so, the first one at `line`
+};
+
+struct RuleText {
+  std::string_view name, finds, cure;
+};
+std::vector<RuleText> lint_rules();
+
+// What the rules that are not in `allowed` find, by line. An empty name is the module's only kernel. Throws
+// Error for a kernel or a rule that is not there, and Error "ptx LINE:COLUMN: ..." for a register or a label
+// that is not declared.
+std::vector<Finding> lint(const ptx::Module& module, std::string_view kernel = "",
+                          const std::set<std::string, std::less<>>& allowed = {});
+
+// "line 12: wgmma-fence: ..., with line 4; 16 times. Cure: ..."
+std::string text(const Finding& finding);
+
+}  // namespace ptxbuilder::analysis

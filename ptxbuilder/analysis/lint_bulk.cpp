@@ -1,0 +1,219 @@
+// Rules of bulk copies out of shared memory (PTX ISA, "cp.async.bulk", "Async proxy"): what threads have
+// written is fenced and waited for before it is copied, and a buffer is written again only when it has been
+// read.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "ptxbuilder/analysis/lint_paths.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+bool is_bulk_store(const Operation& o) { return o.is("cp") && o.has("bulk") && o.has("bulk_group"); }
+
+// Into shared memory, by the generic proxy.
+bool is_shared_write(const Operation& o) {
+  const bool writes = o.is("st") || o.is("stmatrix") || o.is("red") || o.is("atom");
+  return writes && (o.has("shared") || o.has("shared::cta"));
+}
+
+bool is_barrier(const Operation& o) {
+  if (o.is("bar") || o.is("barrier")) return !o.has("arrive");
+  return o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
+}
+
+struct Write {
+  bool is_fenced = false, is_met = false;  // by fence.proxy.async, by a barrier since
+  bool operator==(const Write&) const = default;
+};
+
+constexpr int kOpen = 0, kOldest = 100;
+
+struct Store {
+  int age = kOpen;       // groups committed since, this one's included
+  bool is_read = false;  // a wait has seen that its source may be written, by this thread
+  bool operator==(const Store&) const = default;
+};
+
+// What a thread has written and has let copy, by instruction.
+struct State {
+  std::map<int, Write> writes = {};
+  std::map<int, Store> stores = {};
+
+  bool operator==(const State&) const = default;
+  bool join(const State& other) {
+    const State before = *this;
+    for (const auto& [i, theirs] : other.writes) {
+      auto [mine, is_new] = writes.emplace(i, theirs);
+      mine->second.is_fenced &= theirs.is_fenced;
+      mine->second.is_met &= theirs.is_met;
+    }
+    for (const auto& [i, theirs] : other.stores) {
+      auto [mine, is_new] = stores.emplace(i, theirs);
+      mine->second.age = std::min(mine->second.age, theirs.age);
+      mine->second.is_read &= theirs.is_read;
+    }
+    return !(*this == before);
+  }
+};
+
+struct Events {
+  // Of a store: what it copies was written by `write`, and is not fenced, or not met.
+  std::function<void(int store, int write)> unfenced = {}, unmet = {};
+  // Of a write: `store` may still read there, or this thread alone knows that it does not.
+  std::function<void(int write, int store, bool is_read)> reused = {};
+  std::function<void(int store, bool is_open)> left = {};
+};
+
+class Walk {
+ public:
+  Walk(LintKernel& kernel, Events events) : kernel_(kernel), events_(std::move(events)) {
+    for (int i = 0; i < kernel_.count(); ++i) {
+      const Operation& o = kernel_.operation(i);
+      const std::vector<Sum> addresses = kernel_.addresses(i);
+      if (!addresses.empty() && (is_bulk_store(o) || is_shared_write(o)))
+        place_[i] = kernel_.shared_offset(is_bulk_store(o) ? addresses.back() : addresses.front());
+    }
+  }
+
+  void run() {
+    for (const ThreadClass& c : kernel_.classes) {
+      bool stores = false;
+      for (const auto& [i, place] : place_)
+        stores |= is_bulk_store(kernel_.operation(i)) && c.runs[at(i)] != Runs::no;
+      if (!stores) continue;
+      in_ = &kernel_.values_in(c);
+      follow(kernel_, c, State{}, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
+    }
+  }
+
+ private:
+  // Bytes from what `store` copies to what `write` writes, in this thread.
+  std::optional<int64_t> distance(int store, int write) {
+    const std::optional<Sum>&from = place_.at(store), &to = place_.at(write);
+    if (!from || !to) return std::nullopt;
+    const Sum a = in_->rest(*from), b = in_->rest(*to);
+    return a.terms == b.terms ? std::optional(b.constant - a.constant) : std::nullopt;
+  }
+
+  // Whether what `write` writes is a part of what `store` copies, as far as the next store's source.
+  bool is_in(int write, int store) {
+    const std::optional<int64_t> from = distance(store, write);
+    if (!from || *from < 0) return false;
+    for (const auto& [other, place] : place_) {
+      if (other == store || !is_bulk_store(kernel_.operation(other))) continue;
+      const std::optional<int64_t> next = distance(store, other);
+      if (next && *next > 0 && *next <= *from) return false;
+    }
+    return true;
+  }
+
+  // Whether threads of other warps write as well.
+  bool is_shared_by_warps(int write) const {
+    std::set<int64_t> warps;
+    for (const ThreadClass& c : kernel_.classes)
+      if (c.runs[at(write)] != Runs::no)
+        for (int64_t t : c.threads) warps.insert(t / hopper::warp_threads);
+    return warps.size() > 1;
+  }
+
+  void step(State& s, int i, bool is_last) {
+    const Operation& o = kernel_.operation(i);
+    if (place_.contains(i)) return is_bulk_store(o) ? store(s, i, is_last) : write(s, i, is_last);
+    if (o.is("fence") && o.has("proxy") && o.has("async"))
+      for (auto& [number, w] : s.writes) w.is_fenced = true;
+    if (is_barrier(o)) {
+      for (auto& [number, w] : s.writes) w.is_met = true;
+      std::erase_if(s.stores, [](const auto& entry) { return entry.second.is_read; });
+    }
+    if (o.is("cp") && o.has("bulk") && o.has("commit_group"))
+      for (auto& [number, pending] : s.stores) pending.age = std::min(pending.age + 1, kOldest);
+    if (o.is("cp") && o.has("bulk") && o.has("wait_group") && !o.operands.empty())
+      for (auto& [number, pending] : s.stores)
+        if (pending.age > o.operands[0].value) pending.is_read = true;
+    if (kernel_.ends(i) && is_last && events_.left)
+      for (const auto& [number, pending] : s.stores)
+        if (!pending.is_read) events_.left(number, pending.age == kOpen);
+  }
+
+  void write(State& s, int i, bool is_last) {
+    constexpr int64_t kLeast = hopper::bulk_unit;  // that any copy reads
+    if (is_last && events_.reused)
+      for (const auto& [number, pending] : s.stores)
+        if (const auto from = distance(number, i);
+            from && *from >= 0 && *from < kLeast && (!pending.is_read || is_shared_by_warps(i)))
+          events_.reused(i, number, pending.is_read);
+    s.writes[i] = {};
+  }
+
+  void store(State& s, int i, bool is_last) {
+    if (is_last)
+      for (const auto& [number, w] : s.writes) {
+        const auto& event = !w.is_fenced ? events_.unfenced : events_.unmet;
+        if (event && !(w.is_fenced && w.is_met) && is_in(number, i) &&
+            (!w.is_fenced || is_shared_by_warps(number)))
+          event(i, number);
+      }
+    s.stores[i] = {};
+  }
+
+  LintKernel& kernel_;
+  Events events_;
+  std::map<int, std::optional<Sum>> place_;  // where a store reads, and where a write writes
+  ThreadValues* in_ = nullptr;
+};
+
+}  // namespace
+
+void check_proxy_fence(LintKernel& kernel, Report& report) {
+  std::map<int, std::set<int>> writes;
+  Walk(kernel, {.unfenced = [&](int store, int write) { writes[store].insert(write); }}).run();
+  for (const auto& [store, from] : writes)
+    report.add(
+        store,
+        fmt::format("{} copies what {} wrote, without fence.proxy.async between them",
+                    kernel.operation(store).text->opcode, kernel.operation(*from.begin()).text->opcode),
+        from);
+}
+
+void check_store_order(LintKernel& kernel, Report& report) {
+  std::map<int, std::set<int>> writes;
+  Walk(kernel, {.unmet = [&](int store, int write) { writes[store].insert(write); }}).run();
+  for (const auto& [store, from] : writes)
+    report.add(
+        store,
+        fmt::format("{} copies what other warps wrote by {}, without a barrier between them",
+                    kernel.operation(store).text->opcode, kernel.operation(*from.begin()).text->opcode),
+        from);
+}
+
+void check_staging(LintKernel& kernel, Report& report) {
+  Walk(kernel,
+       {.reused =
+            [&](int write, int store, bool is_read) {
+              report.add(write,
+                         fmt::format(
+                             "{} writes where {} {}", kernel.operation(write).text->opcode,
+                             kernel.operation(store).text->opcode,
+                             is_read ? "may still read for all that other warps know: no barrier follows the "
+                                       "wait of the thread that copies"
+                                     : "may still read: no cp.async.bulk.wait_group lies between them"),
+                         {store});
+            }})
+      .run();
+}
+
+void check_bulk_groups(LintKernel& kernel, Report& report) {
+  Walk(kernel, {.left =
+                    [&](int store, bool is_open) {
+                      report.add(
+                          store,
+                          is_open ? "this copy is not committed to a group before the kernel ends"
+                                  : "no cp.async.bulk.wait_group waits for this copy before the kernel ends");
+                    }})
+      .run();
+}
+
+}  // namespace ptxbuilder::analysis

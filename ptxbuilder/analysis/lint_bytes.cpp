@@ -1,0 +1,220 @@
+// The rule of expect_tx: the bytes that a phase of an mbarrier expects are those that copies bring.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/analysis/lint_protocol.h"
+#include "ptxbuilder/analysis/portrait.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+struct Range {
+  int64_t first = 0, bytes = 0;
+  auto operator<=>(const Range&) const = default;
+};
+
+// What copies bring, and what is read of it.
+class Bytes {
+ public:
+  explicit Bytes(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
+    for (const Use& use : protocol_.uses)
+      if (use.copies && !kernel.operation(use.operation).is("mbarrier")) find_destinations(use);
+    for (const auto& [operation, places] : destinations_) starts_.insert(places.begin(), places.end());
+    for (const auto& [cell, uses] : protocol_.by_cell) starts_.insert(cell);
+  }
+
+  const Protocol& protocol() const { return protocol_; }
+
+  // Bytes that a copy brings to each of `stages` barriers, at most: those up to whatever lies behind.
+  std::optional<int64_t> room(int copy, size_t stages) const {
+    const auto places = destinations_.find(copy);
+    if (places == destinations_.end() || places->second.size() % stages != 0) return std::nullopt;
+    std::optional<int64_t> least;
+    for (int64_t place : places->second) {
+      const auto next = starts_.upper_bound(place);
+      if (next != starts_.end()) least = std::min(least.value_or(*next - place), *next - place);
+    }
+    if (!least) return std::nullopt;
+    return *least * static_cast<int64_t>(places->second.size() / stages);
+  }
+
+  // The bytes that a bulk copy says.
+  std::optional<int64_t> said(int copy) {
+    const Operation& o = kernel_.operation(copy);
+    if (!o.is("cp") || o.has("tensor") || o.operands.size() < 4) return std::nullopt;
+    const Sum bytes = kernel_.operand(copy, 2);
+    return bytes.is_constant() ? std::optional(bytes.constant) : std::nullopt;
+  }
+
+  // Bytes that the kernel reads where a copy to the first of its stages goes, at least.
+  int64_t read(int copy, size_t stages) {
+    find_reads();
+    const auto room_of_copy = room(copy, stages);
+    if (!room_of_copy) return 0;
+    const int64_t first = *destinations_.at(copy).begin(), last = first + *room_of_copy;
+    int64_t by_products = 0, by_loads = 0;
+    for (const Range& r : products_)
+      if (r.first >= first && r.first < last) by_products += r.bytes;
+    for (int64_t word : words_)
+      if (word * kWord >= first && word * kWord < last) by_loads += kWord;
+    return std::max(by_products, by_loads);
+  }
+
+ private:
+  static constexpr int64_t kWord = 4;
+
+  void find_destinations(const Use& use) {
+    std::set<int64_t> all;
+    const auto to = kernel_.shared_offset(kernel_.addresses(use.operation).front());
+    if (!to) return;
+    for (const ThreadClass& c : kernel_.classes) {
+      if (c.runs[at(use.operation)] == Runs::no) continue;
+      const auto places = options(kernel_, kernel_.values_in(c), *to);
+      if (!places) return;
+      all.insert(places->begin(), places->end());
+    }
+    destinations_[use.operation] = std::move(all);
+  }
+
+  // At the first stage of each ring.
+  std::optional<int64_t> first_place(const std::optional<Sum>& offset, ThreadValues& in) {
+    if (!offset) return std::nullopt;
+    const auto places = options(kernel_, in, *offset);
+    return places ? std::optional(*places->begin()) : std::nullopt;
+  }
+
+  void find_reads() {
+    if (has_reads_) return;
+    has_reads_ = true;
+    for (int i = 0; i < kernel_.count(); ++i) {
+      const Operation& o = kernel_.operation(i);
+      const bool loads = o.is("ld") && (o.has("shared") || o.has("shared::cta"));
+      if (!o.is_wgmma() && !loads) continue;
+      for (const ThreadClass& c : kernel_.classes) {
+        if (c.runs[at(i)] == Runs::no) continue;
+        if (loads)
+          find_loads(i, c);
+        else
+          for (int64_t t : c.threads)
+            if (t % hopper::warpgroup_threads == 0) find_products(i, kernel_.values_in(t));
+      }
+    }
+  }
+
+  // Of wgmma: 64 rows of A and n of B, 32 bytes of each.
+  void find_products(int i, ThreadValues& in) {
+    const Operation& o = kernel_.operation(i);
+    constexpr int64_t kRows = 64, kBytesOfK = 32;
+    int64_t columns = 0;
+    for (std::string_view word : o.words)
+      if (word.starts_with("m64n"))
+        for (char digit : word.substr(4)) {
+          if (digit == 'k') break;
+          columns = columns * 10 + (digit - '0');
+        }
+    for (size_t n = 1; n < 3 && n < o.operands.size(); ++n) {
+      if (o.operands[n].kind == Value::Kind::vector) continue;
+      const auto descriptor = decode_descriptor(kernel_.values, kernel_.operand(i, n));
+      if (!descriptor) continue;
+      if (const auto place = first_place(kernel_.shared_offset(descriptor->address), in))
+        products_.insert({*place, (n == 1 ? kRows : columns) * kBytesOfK});
+    }
+  }
+
+  void find_loads(int i, const ThreadClass& c) {
+    const Operation& o = kernel_.operation(i);
+    const std::vector<Sum> addresses = kernel_.addresses(i);
+    if (addresses.empty()) return;
+    const auto offset = kernel_.shared_offset(addresses.front());
+    const int64_t bytes = access_bytes(o);
+    for (int64_t t : c.threads)
+      if (const auto place = first_place(offset, kernel_.values_in(t)))
+        for (int64_t word = *place / kWord; word * kWord < *place + bytes; ++word) words_.insert(word);
+  }
+
+  LintKernel& kernel_;
+  const Protocol& protocol_;
+  std::map<int, std::set<int64_t>> destinations_;
+  std::set<int64_t> starts_;  // of what lies in shared memory
+  std::set<Range> products_;
+  std::set<int64_t> words_;  // of 4 bytes, that are loaded
+  bool has_reads_ = false;
+};
+
+// Copies behind an expect_tx of the same barriers that no other one stands before.
+std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, size_t expect) {
+  std::vector<int> copies;
+  const int from = protocol.uses[expect].operation;
+  for (size_t u = 0; u < protocol.uses.size(); ++u) {
+    const Use& use = protocol.uses[u];
+    if (!use.copies || protocol.cells[u] != protocol.cells[expect]) continue;
+    if (!kernel.precedes(from, use.operation)) continue;
+    const bool is_nearest = std::none_of(protocol.uses.begin(), protocol.uses.end(), [&](const Use& other) {
+      const size_t o = static_cast<size_t>(&other - protocol.uses.data());
+      return other.expects && o != expect && protocol.cells[o] == protocol.cells[expect] &&
+             kernel.precedes(from, other.operation) && kernel.precedes(other.operation, use.operation);
+    });
+    if (is_nearest) copies.push_back(use.operation);
+  }
+  return copies;
+}
+
+void check_amount(LintKernel& kernel, Bytes& bytes, size_t expect, Report& report) {
+  const Protocol& protocol = bytes.protocol();
+  const Use& use = protocol.uses[expect];
+  const size_t stages = protocol.cells[expect].size();
+  const Operation& o = kernel.operation(use.operation);
+  const Sum amount = kernel.values.of(use.operation, o.operands.back());
+  if (!amount.is_constant() || stages == 0) return;
+  const std::vector<int> copies = copies_of(kernel, protocol, expect);
+  const int loop = kernel.graph.blocks[at(kernel.graph.block_of[at(use.operation)])].loop;
+  int64_t room = 0, read = 0, said = 0;
+  bool all_have_room = !copies.empty(), all_say = !copies.empty();
+  for (int copy : copies) {
+    if (kernel.graph.blocks[at(kernel.graph.block_of[at(copy)])].loop != loop) return;
+    const auto own = bytes.said(copy);
+    all_say = all_say && own;
+    said += own.value_or(0);
+    const auto most = own ? own : bytes.room(copy, stages);
+    all_have_room = all_have_room && most;
+    room += most.value_or(0);
+    read += own ? 0 : bytes.read(copy, stages);
+  }
+  const std::set<int> others(copies.begin(), copies.end());
+  if (all_say && said != amount.constant)
+    report.add(use.operation,
+               fmt::format("{} bytes are expected, and the copies bring {}", amount.constant, said), others);
+  else if (all_have_room && amount.constant > room)
+    report.add(use.operation,
+               fmt::format("{} bytes are expected, and there is room for {} where the copies go",
+                           amount.constant, room),
+               others);
+  else if (all_have_room && amount.constant < read)
+    report.add(
+        use.operation,
+        fmt::format("{} bytes are expected, and {} are read of what the copies bring", amount.constant, read),
+        others);
+}
+
+}  // namespace
+
+void check_expected_bytes(LintKernel& kernel, Report& report) {
+  Bytes bytes(kernel);
+  const Protocol& protocol = bytes.protocol();
+  if (!protocol.is_complete) return;
+  for (const auto& [cell, uses] : protocol.by_cell) {
+    const std::set<int> copies = protocol.operations(cell, &Use::copies),
+                        expects = protocol.operations(cell, &Use::expects);
+    if (expects.empty() && !copies.empty())
+      report.add(*copies.begin(),
+                 fmt::format("copies complete bytes at {}, which nobody tells to expect them", place(cell)),
+                 copies);
+    if (copies.empty() && !expects.empty())
+      report.add(*expects.begin(), fmt::format("{} expects bytes that no copy brings", place(cell)), expects);
+  }
+  for (size_t u = 0; u < protocol.uses.size(); ++u)
+    if (protocol.uses[u].expects) check_amount(kernel, bytes, u, report);
+}
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,228 @@
+#include "ptxbuilder/analysis/lint_kernel.h"
+
+#include <algorithm>
+
+namespace ptxbuilder::analysis {
+namespace {
+
+// Special registers that threads of a CTA have otherwise.
+bool is_own(std::string_view special) {
+  for (const char* name : {"%tid", "%laneid", "%warpid", "%lanemask", "%clock", "%globaltimer"})
+    if (special.starts_with(name)) return true;
+  return false;
+}
+
+}  // namespace
+
+LintKernel::LintKernel(const ptx::Module& m, std::string_view name)
+    : module(m), code(Code::of(m, name)), graph(Graph::of(code)), values(code, graph) {
+  find_uniform();
+  find_variables();
+  if (const auto shape = code.cta_shape(); shape[1] == 1 && shape[2] == 1 && shape[0] <= hopper::cta_threads)
+    threads = shape[0];
+  std::vector<Guard> guards;
+  for (int i = 0; i < count(); ++i)
+    if (operation(i).guard != kNone && graph.reaches(graph.block_of[at(i)]))
+      guards.push_back({i, values.before(i, operation(i).guard)});
+  std::map<std::vector<std::optional<bool>>, std::vector<int64_t>> by_decisions;
+  for (int64_t t = 0; t < threads; ++t) {
+    std::vector<std::optional<bool>> decisions;
+    ThreadValues& in = values_in(t);
+    for (const Guard& guard : guards) decisions.push_back(decided(guard, in));
+    by_decisions[std::move(decisions)].push_back(t);
+  }
+  if (threads == 0) {
+    std::vector<std::optional<bool>> decisions;
+    for (const Guard& guard : guards) decisions.push_back(decided(guard, values_in(kNone)));
+    classes.push_back(make_class(guards, decisions, values_in(kNone)));
+  }
+  for (const auto& [decisions, members] : by_decisions) {
+    classes.push_back(make_class(guards, decisions, values_in(members[0])));
+    classes.back().threads = members;
+  }
+}
+
+void LintKernel::find_variables() {
+  std::set<std::string_view> names;
+  std::vector<const Value*> waiting;
+  for (const Operation& o : code.operations)
+    for (const Value& v : o.operands) waiting.push_back(&v);
+  while (!waiting.empty()) {
+    const Value& v = *waiting.back();
+    waiting.pop_back();
+    if (v.kind == Value::Kind::symbol) names.insert(v.text);
+    for (const Value& part : v.parts) waiting.push_back(&part);
+  }
+  for (const Variable& v : code.variables)
+    if (names.contains(v.name)) variables.push_back(&v);
+}
+
+std::optional<bool> LintKernel::decided(const Guard& guard, ThreadValues& in) const {
+  const auto value = in(guard.predicate);
+  return value ? std::optional((*value != 0) != operation(guard.operation).negated) : std::nullopt;
+}
+
+ThreadClass LintKernel::make_class(const std::vector<Guard>& guards,
+                                   const std::vector<std::optional<bool>>& decisions, ThreadValues& in) {
+  ThreadClass c;
+  c.runs.assign(code.operations.size(), Runs::yes);
+  for (size_t g = 0; g < guards.size(); ++g)
+    c.runs[at(guards[g].operation)] = !decisions[g] ? Runs::maybe : *decisions[g] ? Runs::yes : Runs::no;
+  c.successors.resize(graph.blocks.size());
+  for (size_t b = 0; b < graph.blocks.size(); ++b) {
+    const Block& block = graph.blocks[b];
+    c.successors[b] = block.successors;
+    if (block.first == block.last) continue;
+    const Operation& last = operation(block.last - 1);
+    const Runs runs = c.runs[at(block.last - 1)];
+    const bool turns = !last.targets.empty() || ends(block.last - 1);
+    if (last.guard == kNone || runs == Runs::maybe || !turns) continue;
+    std::erase_if(c.successors[b], [&](int next) {
+      const int first = graph.blocks[at(next)].first;
+      const bool is_target = std::find(last.targets.begin(), last.targets.end(), first) != last.targets.end();
+      return runs == Runs::yes ? !is_target : first != block.last;
+    });
+  }
+  c.reached.assign(graph.blocks.size(), false);
+  for (std::vector<int> waiting = {0}; !waiting.empty();) {
+    const int b = waiting.back();
+    waiting.pop_back();
+    if (c.reached[at(b)]) continue;
+    c.reached[at(b)] = true;
+    for (int next : c.successors[at(b)]) waiting.push_back(next);
+  }
+  for (int i = 0; i < count(); ++i)
+    if (!c.reached[at(graph.block_of[at(i)])]) c.runs[at(i)] = Runs::no;
+  for (const Guard& guard : guards)
+    if (c.runs[at(guard.operation)] == Runs::maybe && !operation(guard.operation).targets.empty() &&
+        !is_uniform(undecided(guard.predicate, in)))
+      c.varying.push_back(graph.block_of[at(guard.operation)]);
+  return c;
+}
+
+std::vector<Sum> LintKernel::addresses(int i) {
+  std::vector<Sum> all;
+  for (const Value& v : operation(i).operands)
+    if (v.kind == Value::Kind::address) all.push_back(values.of(i, v));
+  return all;
+}
+
+bool LintKernel::precedes(int above, int below) const {
+  const int a = graph.block_of[at(above)], b = graph.block_of[at(below)];
+  return a == b ? above < below : graph.reaches(b) && graph.dominates(a, b);
+}
+
+bool LintKernel::runs(int i) const {
+  return std::any_of(classes.begin(), classes.end(),
+                     [&](const ThreadClass& c) { return c.runs[at(i)] != Runs::no; });
+}
+
+bool LintKernel::comes_as_one(const ThreadClass& c, int i) const {
+  const int target = graph.block_of[at(i)];
+  const auto reaches = [&](int from, int without) {
+    std::vector<bool> met(graph.blocks.size(), false);
+    std::vector<int> waiting = {from};
+    while (!waiting.empty()) {
+      const int b = waiting.back();
+      waiting.pop_back();
+      if (b == target) return true;
+      if (b == without || met[at(b)]) continue;
+      met[at(b)] = true;
+      waiting.insert(waiting.end(), c.successors[at(b)].begin(), c.successors[at(b)].end());
+    }
+    return false;
+  };
+  // A branch matters where the instruction lies behind one of its sides alone.
+  return std::all_of(c.varying.begin(), c.varying.end(), [&](int branch) {
+    const std::vector<int>& sides = c.successors[at(branch)];
+    const auto behind =
+        std::count_if(sides.begin(), sides.end(), [&](int side) { return reaches(side, branch); });
+    return behind == 0 || behind == static_cast<int64_t>(sides.size());
+  });
+}
+
+ThreadValues& LintKernel::values_in(int64_t thread) {
+  const auto number = thread == kNone ? std::nullopt : std::optional(thread);
+  return by_thread_.try_emplace(thread, values, number).first->second;
+}
+
+bool LintKernel::is_uniform(const Sum& sum) const {
+  return std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+    return at(term.first) < uniform_.size() && uniform_[at(term.first)];
+  });
+}
+
+void LintKernel::find_uniform() {
+  uniform_.assign(at(values.atoms()), true);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < values.atoms(); ++i) {
+      const Atom& a = values.atom(i);
+      bool uniform = a.kind != Atom::Kind::unknown && !a.name.starts_with("elect") &&
+                     !(a.kind == Atom::Kind::special && is_own(a.name));
+      // All threads behind a wait have seen it pass.
+      if (!a.name.starts_with("mbarrier.try_wait") && !a.name.starts_with("mbarrier.test_wait"))
+        for (const Sum& input : a.inputs) uniform = uniform && is_uniform(input);
+      if (uniform_[at(i)] != uniform) uniform_[at(i)] = uniform, changed = true;
+    }
+  }
+}
+
+Sum LintKernel::undecided(const Sum& predicate, ThreadValues& in) const {
+  const Sum* left = &predicate;
+  for (bool shorter = true; shorter;) {
+    shorter = false;
+    if (left->terms.size() != 1 || left->constant != 0) break;
+    const Atom& a = values.atom(left->terms[0].first);
+    if (a.name == "not.pred") {
+      left = &a.inputs[0];
+      shorter = true;
+    } else if (a.name == "and.pred" || a.name == "or.pred") {
+      for (size_t i = 0; i < 2 && !shorter; ++i)
+        if (in(a.inputs[i])) left = &a.inputs[1 - i], shorter = true;
+    }
+  }
+  return *left;
+}
+
+std::optional<Sum> LintKernel::shared_offset(const Sum& address) {
+  const auto is_shared_variable = [](const Variable* v) { return v->space == ".shared"; };
+  if (std::count_if(variables.begin(), variables.end(), is_shared_variable) != 1) return std::nullopt;
+  Sum offset{.constant = address.constant};
+  bool is_shared = false;
+  for (const auto& term : address.terms) {
+    const Atom& a = values.atom(term.first);
+    if (a.kind == Atom::Kind::address && a.name == "shared" && term.second == 1)
+      is_shared = true;
+    else
+      offset.terms.push_back(term);
+  }
+  return is_shared ? std::optional(offset) : std::nullopt;
+}
+
+int64_t access_bytes(const Operation& o) {
+  int64_t bytes = 0, count = 1;
+  for (std::string_view word : o.words) {
+    if (word == "v2" || word == "v4" || word == "v8") count = word[1] - '0';
+    for (const auto& [suffix, size] : {std::pair("8", 1), {"16", 2}, {"32", 4}, {"64", 8}, {"128", 16}})
+      if (word.size() > 1 && word.substr(1) == suffix &&
+          std::string_view("bsuf").find(word[0]) != std::string::npos)
+        bytes = size;
+  }
+  return bytes * count;
+}
+
+void Report::add(int operation, std::string what, const std::set<int>& others) {
+  if (!reported_.insert(operation).second) return;
+  add_line(kernel_.line(operation), std::move(what));
+  std::set<uint32_t> lines;
+  for (int other : others)
+    if (other != operation && other != kNone) lines.insert(kernel_.line(other));
+  findings.back().lines.assign(lines.begin(), lines.end());
+}
+
+void Report::add_line(uint32_t line, std::string what) {
+  findings.push_back({.rule = rule_, .line = line, .what = std::move(what), .cure = cure_});
+}
+
+}  // namespace ptxbuilder::analysis

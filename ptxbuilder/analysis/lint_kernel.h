@@ -1,0 +1,161 @@
+// What the rules of lint.h share: a kernel, and its threads by the way that they take.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/analysis/lint.h"
+#include "ptxbuilder/analysis/thread_values.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::analysis {
+
+class Paths;     // lint_paths.h
+class Protocol;  // lint_protocol.h
+
+enum class Runs : uint8_t { no, maybe, yes };
+
+// Threads for which the same branches are decided in the same way.
+struct ThreadClass {
+  std::vector<int64_t> threads = {};  // by number, ascending; none where the kernel does not bound them
+  std::vector<Runs> runs = {};        // by instruction
+  std::vector<std::vector<int>> successors = {};  // by block, those that can be taken
+  std::vector<bool> reached = {};                 // by block
+  std::vector<int> varying = {};  // blocks whose branch other threads of the class may take otherwise
+};
+
+class LintKernel {
+ public:
+  LintKernel(const ptx::Module& module, std::string_view name);
+  LintKernel(const LintKernel&) = delete;
+
+  const Operation& operation(int i) const { return code.operations[at(i)]; }
+  int count() const { return static_cast<int>(code.operations.size()); }
+  uint32_t line(int i) const { return operation(i).at.line; }
+  Sum operand(int i, size_t n) {
+    return n < operation(i).operands.size() ? values.of(i, operation(i).operands[n]) : Sum{};
+  }
+  // The operands that are addresses, in order.
+  std::vector<Sum> addresses(int i);
+  bool ends(int i) const { return operation(i).is("ret") || operation(i).is("exit"); }
+  // Whether the instruction at `above` comes before `below` on every way to it.
+  bool precedes(int above, int below) const;
+  bool runs(int i) const;  // in any thread
+  // Whether all threads of a class come to an instruction, or none, for all that is known.
+  bool comes_as_one(const ThreadClass& c, int i) const;
+  // The values of a thread, or of the first one of a class; kNone is one that is not known.
+  ThreadValues& values_in(int64_t thread);
+  ThreadValues& values_in(const ThreadClass& c) {
+    return values_in(c.threads.empty() ? kNone : c.threads[0]);
+  }
+  // Whether a value is the same in all threads of a CTA.
+  bool is_uniform(const Sum& sum) const;
+  // Of a predicate that a thread does not decide, what is left of it when what the thread decides is left
+  // out; it may be negated.
+  Sum undecided(const Sum& predicate, ThreadValues& in) const;
+  // Made when they are first asked for.
+  Paths& paths(const ThreadClass& c);
+  Protocol& protocol();
+  // The bytes of a shared address behind the start of shared memory, and terms that are not known; nothing
+  // where it is not said to be of shared memory, or of one of several variables.
+  std::optional<Sum> shared_offset(const Sum& address);
+
+  const ptx::Module& module;
+  const Code code;
+  const Graph graph;
+  Values values;
+  int64_t threads = 0;  // of a CTA; 0 where that is not known, or they do not stand along x
+  std::vector<ThreadClass> classes;
+  std::vector<const Variable*> variables;  // that its instructions name
+
+ private:
+  struct Guard {
+    int operation;
+    Sum predicate;
+  };
+  std::optional<bool> decided(const Guard& guard, ThreadValues& in) const;
+  ThreadClass make_class(const std::vector<Guard>& guards, const std::vector<std::optional<bool>>& decisions,
+                         ThreadValues& in);
+  void find_variables();
+  void find_uniform();
+
+  std::map<int64_t, ThreadValues> by_thread_;
+  std::vector<bool> uniform_;  // by atom
+  std::map<const ThreadClass*, std::shared_ptr<Paths>> paths_;
+  std::shared_ptr<Protocol> protocol_;
+};
+
+// Visits the atoms that a sum is made of, each once: `visit(number, atom)` says whether to go on to its
+// inputs.
+template <typename Visit>
+void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
+  std::set<int> met;
+  std::vector<int> waiting;
+  const auto add = [&](const Sum& some) {
+    for (const auto& term : some.terms)
+      if (met.insert(term.first).second) waiting.push_back(term.first);
+  };
+  add(sum);
+  while (!waiting.empty()) {
+    const int number = waiting.back();
+    waiting.pop_back();
+    const Atom& a = values.atom(number);
+    if (!visit(number, a)) continue;
+    for (const Sum& input : a.inputs) add(input);
+  }
+}
+
+// Bytes that a load or a store moves in a thread.
+int64_t access_bytes(const Operation& o);
+
+// What rules report to. One finding of a rule for an instruction.
+class Report {
+ public:
+  Report(const LintKernel& kernel, std::string_view rule, std::string_view cure)
+      : kernel_(kernel), rule_(rule), cure_(cure) {}
+
+  void add(int operation, std::string what, const std::set<int>& others = {});
+  void add_line(uint32_t line, std::string what);
+  std::vector<Finding> findings;
+
+ private:
+  const LintKernel& kernel_;
+  std::string_view rule_, cure_;
+  std::set<int> reported_;
+};
+
+using Check = void (*)(LintKernel&, Report&);
+
+// The rules, by the file that they are in.
+void check_wgmma_fence(LintKernel&, Report&);
+void check_accumulators(LintKernel&, Report&);
+void check_wgmma_groups(LintKernel&, Report&);
+
+void check_proxy_fence(LintKernel&, Report&);
+void check_store_order(LintKernel&, Report&);
+void check_staging(LintKernel&, Report&);
+void check_bulk_groups(LintKernel&, Report&);
+
+void check_barrier_published(LintKernel&, Report&);
+void check_barrier_initialised(LintKernel&, Report&);
+void check_arrivals(LintKernel&, Report&);
+void check_expected_bytes(LintKernel&, Report&);
+void check_waits(LintKernel&, Report&);
+void check_parity(LintKernel&, Report&);
+void check_circular_wait(LintKernel&, Report&);
+
+void check_alignment(LintKernel&, Report&);
+void check_bank_conflicts(LintKernel&, Report&);
+void check_generic(LintKernel&, Report&);
+
+void check_register_bound(LintKernel&, Report&);
+void check_register_pool(LintKernel&, Report&);
+void check_aligned(LintKernel&, Report&);
+void check_named_barriers(LintKernel&, Report&);
+void check_version(LintKernel&, Report&);
+
+}  // namespace ptxbuilder::analysis

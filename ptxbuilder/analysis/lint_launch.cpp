@@ -1,0 +1,253 @@
+// Rules of what a kernel asks for, and of instructions that all threads of a warp or of a barrier have to
+// run.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/isa/rows.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+using isa::Sm;
+
+// The number of a directive of the kernel; nothing where it has none.
+std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name) {
+  for (const ptx::Directive& d : kernel.code.function->directives)
+    if (const auto numbers = numbers_of(d); d.tokens[0] == name && !numbers.empty()) return numbers[0];
+  return std::nullopt;
+}
+
+int64_t floor_to(int64_t value, int64_t step) { return value / step * step; }
+
+// Registers of a thread when the kernel begins, as ptxas chooses them where setmaxnreg is used.
+int64_t registers_at_entry(const LintKernel& kernel) {
+  if (const auto bound = directive(kernel, ".maxnreg")) return *bound;
+  const int64_t ctas = std::max<int64_t>(1, directive(kernel, ".minnctapersm").value_or(1));
+  return std::min<int64_t>(floor_to(hopper::sm_registers / ctas / std::max<int64_t>(1, kernel.threads),
+                                    hopper::role_register_step),
+                           hopper::most_role_registers);
+}
+
+// Instructions that a warp runs as a whole, or not at all.
+bool is_aligned(const Operation& o) {
+  const bool is_old_barrier = o.is("bar") && !o.has("warp");
+  return o.has("aligned") || is_old_barrier;
+}
+
+// ---- Floors: the least .version and target ----
+
+struct Floor {
+  int version = 0;
+  Sm sm = Sm::sm_75;
+};
+
+// Words that every version and target known here has, in any instruction that has no others.
+bool is_old(const Operation& o) {
+  static const std::set<std::string_view> first = {
+      "mov",  "add",  "sub",   "mul",    "mad",   "div",   "rem",  "neg",  "abs",  "min",  "max",
+      "and",  "or",   "xor",   "not",    "shl",   "shr",   "setp", "selp", "cvt",  "cvta", "ld",
+      "st",   "bra",  "ret",   "exit",   "bar",   "bfe",   "bfi",  "popc", "clz",  "prmt", "fma",
+      "rcp",  "sqrt", "rsqrt", "membar", "shfl",  "vote",  "atom", "red",  "call", "trap", "brev",
+      "slct", "cnot", "bfind", "mul24",  "mad24", "brkpt", "sin",  "cos",  "lg2",  "ex2"};
+  static const std::set<std::string_view> more = {
+      "b8",     "b16",      "b32",   "b64",   "u8",    "u16",    "u32", "u64",  "s8",     "s16",  "s32",
+      "s64",    "f16",      "f32",   "f64",   "f16x2", "pred",   "lo",  "hi",   "wide",   "to",   "global",
+      "shared", "local",    "const", "param", "rn",    "rz",     "rm",  "rp",   "rni",    "rzi",  "rmi",
+      "rpi",    "ftz",      "sat",   "eq",    "ne",    "lt",     "le",  "gt",   "ge",     "lo",   "ls",
+      "hs",     "num",      "nan",   "equ",   "neu",   "ltu",    "leu", "gtu",  "geu",    "uni",  "sync",
+      "cc",     "volatile", "v2",    "v4",    "idx",   "bfly",   "up",  "down", "approx", "full", "cta",
+      "gl",     "sys",      "nc",    "all",   "any",   "ballot", "add", "min",  "max",    "and",  "or",
+      "xor",    "exch",     "cas",   "popc"};
+  if (!first.contains(o.words[0])) return false;
+  return std::all_of(o.words.begin() + 1, o.words.end(), [](std::string_view w) { return more.contains(w); });
+}
+
+// What the table of instructions says, by mnemonic and by special register.
+class Floors {
+ public:
+  Floors() {
+    for (const isa::Row& row : isa::rows()) {
+      const std::string_view syntax = row.syntax;
+      const size_t percent = syntax.find('%');
+      if (percent == std::string_view::npos)
+        lower(by_name_, row.mnemonic(), row);
+      else
+        lower(by_name_, syntax.substr(percent, syntax.find(';') - percent), row);
+    }
+  }
+
+  // Nothing where an instruction or a register of it is not known.
+  std::optional<Floor> of(const Operation& o) const {
+    Floor floor;
+    if (const auto found = by_name_.find(o.text->opcode); found != by_name_.end())
+      floor = found->second;
+    else if (o.is("cvta") && o.has("param"))
+      floor.version = 77;  // PTX ISA, "cvta"
+    else if (!is_old(o))
+      return std::nullopt;
+    for (const Value& v : o.operands) {
+      if (v.kind != Value::Kind::special) continue;
+      const auto found = by_name_.find(v.text);
+      if (found == by_name_.end()) return std::nullopt;
+      floor = greater(floor, found->second);
+    }
+    return floor;
+  }
+
+  static Floor greater(Floor a, Floor b) { return {std::max(a.version, b.version), std::max(a.sm, b.sm)}; }
+
+ private:
+  using Table = std::map<std::string, Floor, std::less<>>;
+  static void lower(Table& table, std::string_view name, const isa::Row& row) {
+    const auto [known, is_new] = table.emplace(std::string(name), Floor{row.ptx_version, row.sm});
+    if (is_new) return;
+    known->second.version = std::min(known->second.version, row.ptx_version);
+    known->second.sm = std::min(known->second.sm, row.sm);
+  }
+  Table by_name_;
+};
+
+// Of all kernels of a module; nothing where there is other code in it, or something unknown.
+std::optional<Floor> floor_of(const ptx::Module& module) {
+  static const Floors floors;
+  Floor all;
+  for (const ptx::Statement& s : module.statements) {
+    if (s.kind != ptx::Statement::Kind::function || !s.function[0].has_body) continue;
+    if (!s.function[0].entry) return std::nullopt;
+    for (const ptx::Directive& d : s.function[0].directives)
+      if (d.tokens[0].find("cluster") != std::string::npos) all = Floors::greater(all, {78, Sm::sm_90});
+    const Code code = Code::of(module, s.function[0].name);
+    for (const Operation& o : code.operations) {
+      const auto floor = floors.of(o);
+      if (!floor) return std::nullopt;
+      all = Floors::greater(all, *floor);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+// ptxas 13.0 says "unable to determine register count at entry" without these, and leaves setmaxnreg out.
+void check_register_bound(LintKernel& kernel, Report& report) {
+  const bool is_bounded =
+      directive(kernel, ".maxnreg") || (kernel.code.cta_shape()[0] > 0 && directive(kernel, ".minnctapersm"));
+  if (is_bounded) return;
+  for (int i = 0; i < kernel.count(); ++i)
+    if (kernel.operation(i).is("setmaxnreg")) {
+      report.add(i, "ptxas ignores setmaxnreg, since the registers at the kernel's entry are not bounded");
+      return;
+    }
+}
+
+void check_register_pool(LintKernel& kernel, Report& report) {
+  if (kernel.threads == 0) return;
+  const int64_t entry = registers_at_entry(kernel);
+  std::vector<int64_t> registers(at(static_cast<int>(kernel.threads)), entry);
+  int largest = kNone;
+  for (int i = 0; i < kernel.count(); ++i) {
+    if (!kernel.operation(i).is("setmaxnreg")) continue;
+    const Sum asked = kernel.operand(i, 0);
+    if (!asked.is_constant()) return;
+    for (const ThreadClass& c : kernel.classes) {
+      if (c.runs[at(i)] == Runs::no) continue;
+      for (int64_t t : c.threads) registers[static_cast<size_t>(t)] = asked.constant;
+    }
+    if (kernel.operation(i).has("inc") &&
+        (largest == kNone || asked.constant > kernel.operand(largest, 0).constant))
+      largest = i;
+  }
+  int64_t sum = 0;
+  for (int64_t of_thread : registers) sum += of_thread;
+  if (largest != kNone && sum > entry * kernel.threads)
+    report.add(largest,
+               fmt::format("the roles ask for {} registers together, and the CTA begins with {} ({} threads "
+                           "of {})",
+                           sum, entry * kernel.threads, kernel.threads, entry));
+}
+
+void check_aligned(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    if (!is_aligned(kernel.operation(i))) continue;
+    std::map<int64_t, int> lanes;  // that may run it, by warp
+    for (const ThreadClass& c : kernel.classes)
+      if (c.runs[at(i)] != Runs::no)
+        for (int64_t t : c.threads) ++lanes[t / hopper::warp_threads];
+    for (const auto& [warp, count] : lanes) {
+      const int64_t all =
+          std::min<int64_t>(hopper::warp_threads, kernel.threads - warp * hopper::warp_threads);
+      if (count < all)
+        report.add(i, fmt::format("{} runs in {} of the {} lanes of warp {}, and all of them have to",
+                                  kernel.operation(i).text->opcode, count, all, warp));
+    }
+  }
+}
+
+void check_named_barriers(LintKernel& kernel, Report& report) {
+  struct Meeting {
+    std::set<int64_t> threads;
+    std::set<int> operations;
+  };
+  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by the barrier's number and how many it is for
+  std::set<int64_t> unknown;                                // numbers of threads whose barrier is not known
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    if (!(o.is("bar") || o.is("barrier")) || o.has("cluster") || o.has("warp")) continue;
+    if (o.has("red")) return;  // its threads count too, and its operands are others
+    if (o.operands.size() < 2) continue;
+    const Sum count = kernel.operand(i, 1);
+    if (!count.is_constant()) return;
+    if (count.constant % hopper::warp_threads != 0)
+      report.add(
+          i, fmt::format("{} is for {} threads, which are not whole warps", o.text->opcode, count.constant));
+    for (const ThreadClass& c : kernel.classes) {
+      if (c.runs[at(i)] == Runs::no) continue;
+      if (c.threads.empty()) return;
+      for (int64_t t : c.threads) {
+        const auto number = kernel.values_in(t)(kernel.operand(i, 0));
+        if (!number) return;
+        Meeting& meeting = meetings[{*number, count.constant}];
+        meeting.threads.insert(t);
+        meeting.operations.insert(i);
+      }
+    }
+  }
+  for (const auto& [key, meeting] : meetings)
+    if (static_cast<int64_t>(meeting.threads.size()) < key.second)
+      report.add(*meeting.operations.begin(),
+                 fmt::format("barrier {} is for {} threads, and {} come to it", key.first, key.second,
+                             meeting.threads.size()),
+                 meeting.operations);
+}
+
+// Of the module, so that its first kernel reports it.
+void check_version(LintKernel& kernel, Report& report) {
+  if (kernel.code.name != kernels_of(kernel.module).front()) return;
+  const std::optional<Floor> floor = floor_of(kernel.module);
+  if (!floor) return;
+  for (const ptx::Statement& s : kernel.module.statements) {
+    if (s.kind != ptx::Statement::Kind::directive) continue;
+    const std::vector<std::string>& tokens = s.directive.tokens;
+    if (tokens.size() < 2) continue;
+    for (const isa::Target& target : isa::targets()) {
+      if (tokens[0] == ".target" && tokens[1] == target.name && target.sm > floor->sm)
+        report.add_line(s.at.line, fmt::format("the target is {}, and the instructions need {}", target.name,
+                                               isa::target(floor->sm).name));
+    }
+    if (tokens[0] != ".version") continue;
+    int needed = floor->version;
+    for (const ptx::Statement& other : kernel.module.statements)
+      if (other.kind == ptx::Statement::Kind::directive && other.directive.tokens[0] == ".target" &&
+          other.directive.tokens.size() > 1)
+        for (const isa::Target& target : isa::targets())
+          if (other.directive.tokens[1] == target.name) needed = std::max(needed, target.ptx_version);
+    const std::string& text = tokens[1];
+    if (text.size() == 3 && (text[0] - '0') * 10 + (text[2] - '0') > needed)
+      report.add_line(s.at.line, fmt::format("the version is {}, and the instructions and the target need {}",
+                                             text, isa::version_text(needed)));
+  }
+}
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,363 @@
+// Rules of mbarriers: each is initialised and made known before it is used, a phase gets the arrivals that it
+// expects, and somebody waits for it with a parity that turns.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/analysis/lint_paths.h"
+#include "ptxbuilder/analysis/lint_protocol.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+// ---- Published ----
+
+// Whether what a thread has initialised is fenced, and known to the threads that use it.
+struct Publication {
+  int unfenced = kNone;  // the mbarrier.init
+  bool is_unmet = true, is_unmet_in_cluster = true;
+
+  bool operator==(const Publication&) const = default;
+  bool join(const Publication& other) {
+    const bool grows = (unfenced == kNone && other.unfenced != kNone) || (!is_unmet && other.is_unmet) ||
+                       (!is_unmet_in_cluster && other.is_unmet_in_cluster);
+    if (unfenced == kNone) unfenced = other.unfenced;
+    is_unmet |= other.is_unmet;
+    is_unmet_in_cluster |= other.is_unmet_in_cluster;
+    return grows;
+  }
+};
+
+class PublicationWalk {
+ public:
+  PublicationWalk(LintKernel& kernel, Report& report)
+      : kernel_(kernel), report_(report), protocol_(kernel.protocol()) {
+    for (const Use& use : protocol_.uses) {
+      by_operation_.emplace(use.operation, &use);
+      if (use.inits) inits_.push_back(use.operation);
+      needs_fence_ |= use.works() && (use.copies || use.is_remote);
+      spans_cluster_ |= use.copies && use.is_remote;
+    }
+    for (int i = 0; i < kernel.count(); ++i)
+      spans_cluster_ |= kernel.operation(i).is("barrier") && kernel.operation(i).has("cluster");
+    for (const ptx::Directive& d : kernel.code.function->directives)
+      for (int64_t ctas : numbers_of(d)) spans_cluster_ |= d.tokens[0] == ".reqnctapercluster" && ctas > 1;
+  }
+
+  void run() {
+    if (inits_.empty()) return;
+    for (const ThreadClass& c : kernel_.classes) {
+      initialises_ =
+          std::any_of(inits_.begin(), inits_.end(), [&](int i) { return c.runs[at(i)] != Runs::no; });
+      follow(kernel_, c, Publication{.is_unmet = !initialises_},
+             [&](Publication& p, int i, bool is_last) { step(p, i, is_last); });
+    }
+  }
+
+ private:
+  bool is_behind_an_init(int i) const {
+    return std::none_of(inits_.begin(), inits_.end(), [&](int init) { return kernel_.precedes(i, init); });
+  }
+
+  void step(Publication& p, int i, bool is_last) {
+    const Operation& o = kernel_.operation(i);
+    if (o.is("fence") && (o.has("mbarrier_init") || o.has("proxy"))) p.unfenced = kNone;
+    if ((o.is("fence") && o.has("cluster")) || o.is("membar")) p.unfenced = kNone;
+    const bool meets = (o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp");
+    if (meets && is_behind_an_init(i)) {
+      p.is_unmet = false;
+      if (o.has("cluster")) p.is_unmet_in_cluster = false;
+    }
+    const auto found = by_operation_.find(i);
+    if (found == by_operation_.end()) return;
+    const Use& use = *found->second;
+    if (use.inits) p.unfenced = i;
+    if (!use.works() || !is_last) return;
+    if (p.unfenced != kNone && needs_fence_)
+      report_.add(p.unfenced,
+                  "no fence makes this mbarrier.init known to copies or to the cluster before its use", {i});
+    if (use.is_remote && spans_cluster_ && p.is_unmet_in_cluster)
+      report_.add(i,
+                  fmt::format("{} uses another CTA's mbarrier, and no cluster barrier lies between its "
+                              "mbarrier.init and this",
+                              o.text->opcode),
+                  {inits_.front()});
+    else if (p.is_unmet)
+      report_.add(i,
+                  fmt::format("{} uses an mbarrier that another thread initialises, and no barrier lies "
+                              "between its mbarrier.init and this",
+                              o.text->opcode),
+                  {inits_.front()});
+  }
+
+  LintKernel& kernel_;
+  Report& report_;
+  const Protocol& protocol_;
+  std::map<int, const Use*> by_operation_;
+  std::vector<int> inits_;
+  bool needs_fence_ = false, initialises_ = false;
+  bool spans_cluster_ = false;  // whether it says that its CTAs work together
+};
+
+// ---- Arrivals ----
+
+// How many threads arrive by an instruction; nothing where that is not known.
+std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Use& use, int64_t cell) {
+  const Operation& o = kernel.operation(use.operation);
+  if (o.has("arrive_drop")) return std::nullopt;  // later phases expect fewer
+  int64_t each = 1;
+  if (!o.has("expect_tx") && o.is("mbarrier"))
+    for (size_t n = 0; n + 1 < o.operands.size(); ++n)
+      if (o.operands[n].kind == Value::Kind::address) {
+        const Sum count = kernel.operand(use.operation, n + 1);
+        if (!count.is_constant()) return std::nullopt;
+        each = count.constant;
+      }
+  int64_t threads = 0;
+  std::optional<Sum> condition;  // of all of them
+  for (const ThreadClass& c : kernel.classes) {
+    const Runs runs = c.runs[at(use.operation)];
+    if (runs == Runs::no) continue;
+    if (c.threads.empty() || !kernel.comes_as_one(c, use.operation)) return std::nullopt;
+    if (runs == Runs::maybe) {
+      const Sum rest = kernel.undecided(kernel.values.before(use.operation, o.guard), kernel.values_in(c));
+      if (!kernel.is_uniform(rest) || (condition && !(*condition == rest))) return std::nullopt;
+      condition = rest;
+    }
+    for (int64_t t : c.threads) {
+      const auto cells = protocol.cells_of_thread(use, t);
+      if (!cells) return std::nullopt;
+      threads += cells->contains(cell);
+    }
+  }
+  return threads * each;
+}
+
+// Whether some of the counts add up to a sum.
+bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
+  std::set<int64_t> sums = {0};
+  for (int64_t count : counts) {
+    std::set<int64_t> more = sums;
+    for (int64_t s : sums) more.insert(s + count);
+    sums = std::move(more);
+    if (sums.size() > 4096) return true;
+  }
+  return sums.contains(sum);
+}
+
+// ---- Waits ----
+
+// Whether a loop does nothing but wait.
+bool only_waits(const LintKernel& kernel, const Loop& loop) {
+  for (int block : loop.blocks)
+    for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {
+      const Operation& o = kernel.operation(i);
+      const bool waits = o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
+      for (const char* other : {"st", "cp", "wgmma", "mma", "bar", "barrier", "red", "atom", "ldmatrix",
+                                "stmatrix", "fence", "mbarrier", "ld"})
+        if (o.is(other) && !waits) return false;
+    }
+  return true;
+}
+
+// The innermost loop around an instruction that does more than to wait.
+int working_loop(const LintKernel& kernel, int i) {
+  int loop = kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
+  while (loop != kNone && only_waits(kernel, kernel.graph.loops[at(loop)]))
+    loop = kernel.graph.loops[at(loop)].parent;
+  return loop;
+}
+
+// The atoms of a sum that change in a loop: those that are made where paths meet in it, and what is read
+// there.
+std::set<int> changing(const LintKernel& kernel, const Sum& sum, const Loop& loop) {
+  std::set<int> all;
+  visit_atoms(kernel.values, sum, [&](int number, const Atom& a) {
+    const bool meets = a.block != kNone;
+    const int block = meets ? a.block : a.operation != kNone ? kernel.graph.block_of[at(a.operation)] : kNone;
+    const bool changes = block != kNone && loop.contains(block) && (meets || a.kind == Atom::Kind::unknown);
+    if (changes) all.insert(number);
+    return !changes;
+  });
+  return all;
+}
+
+// The parity that an instruction waits for; nothing where it waits for a state.
+std::optional<Sum> parity_of(LintKernel& kernel, const Use& use) {
+  const Operation& o = kernel.operation(use.operation);
+  if (!use.waits || !o.has("parity") || o.operands.size() < 3) return std::nullopt;
+  return kernel.operand(use.operation, 2);
+}
+
+// The parity of the first wait of a class for the barrier where its loops begin, by the wait that comes
+// before its others.
+struct FirstWait {
+  size_t use;
+  int64_t parity;
+};
+std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c,
+                                    int64_t cell) {
+  std::vector<size_t> waits;
+  for (size_t u : protocol.by_cell.at(cell))
+    if (protocol.uses[u].waits && protocol.reaches(u, c, cell)) waits.push_back(u);
+  for (size_t u : waits) {
+    const bool is_first = std::all_of(waits.begin(), waits.end(), [&](size_t other) {
+      return other == u || kernel.precedes(protocol.uses[u].operation, protocol.uses[other].operation);
+    });
+    const auto parity = is_first ? parity_of(kernel, protocol.uses[u]) : std::nullopt;
+    if (!parity) continue;
+    ThreadValues in(kernel.values, c.threads.empty() ? std::nullopt : std::optional(c.threads[0]),
+                    ThreadValues::Loops::at_start);
+    const auto offset = kernel.shared_offset(protocol.uses[u].address);
+    const auto first = in(*parity);
+    if (first && offset && in(*offset) == cell) return FirstWait{u, *first & 1};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void check_barrier_published(LintKernel& kernel, Report& report) { PublicationWalk(kernel, report).run(); }
+
+void check_barrier_initialised(LintKernel& kernel, Report& report) {
+  const Protocol& protocol = kernel.protocol();
+  if (!protocol.is_complete) return;
+  for (const auto& [cell, uses] : protocol.by_cell)
+    if (!protocol.any(cell, &Use::inits))
+      report.add(protocol.uses[uses[0]].operation,
+                 fmt::format("{} is used and never initialised", place(cell)));
+}
+
+void check_arrivals(LintKernel& kernel, Report& report) {
+  Protocol& protocol = kernel.protocol();
+  if (!protocol.is_complete || kernel.threads == 0) return;
+  for (const auto& [cell, uses] : protocol.by_cell) {
+    std::optional<int64_t> expected;
+    int init = kNone;
+    std::vector<int64_t> counts;
+    std::set<int> arrivals;
+    bool known = true, is_waited_for = false;
+    for (size_t u : uses) {
+      const Use& use = protocol.uses[u];
+      is_waited_for |= use.waits || use.copies;
+      if (use.inits) {
+        const Sum count = kernel.values.of(use.operation, kernel.operation(use.operation).operands.back());
+        known = known && count.is_constant() && (!expected || *expected == count.constant);
+        expected = count.constant;
+        init = use.operation;
+      }
+      if (!use.arrives) continue;
+      arrivals.insert(use.operation);
+      const auto threads = arriving(kernel, protocol, use, cell);
+      known = known && threads;
+      counts.push_back(threads.value_or(0));
+    }
+    if (init == kNone || !is_waited_for) continue;
+    if (arrivals.empty())
+      report.add(init, fmt::format("no thread arrives at {}, which is waited for", place(cell)));
+    else if (known && !add_up(counts, *expected))
+      report.add(init,
+                 fmt::format("{} is initialised for {} arrivals, and {} threads arrive", place(cell),
+                             *expected, fmt::join(counts, " or ")),
+                 arrivals);
+  }
+}
+
+void check_waits(LintKernel& kernel, Report& report) {
+  const Protocol& protocol = kernel.protocol();
+  std::set<int> read;
+  for (const Operation& o : kernel.code.operations) {
+    read.insert(o.reads.begin(), o.reads.end());
+    if (o.guard != kNone) read.insert(o.guard);
+  }
+  for (const Use& use : protocol.uses) {
+    const std::vector<int>& results = kernel.operation(use.operation).writes;
+    if (use.waits &&
+        std::none_of(results.begin(), results.end(), [&](int reg) { return read.contains(reg); }))
+      report.add(use.operation, "nothing depends on whether this wait has passed");
+  }
+  if (!protocol.is_complete) return;
+  for (const auto& [cell, uses] : protocol.by_cell) {
+    if (protocol.any(cell, &Use::waits)) continue;
+    std::set<int> workers = protocol.operations(cell, &Use::copies);
+    if (workers.empty()) workers = protocol.operations(cell, &Use::arrives);
+    if (!workers.empty())
+      report.add(*workers.begin(), fmt::format("nobody waits for {}", place(cell)), workers);
+  }
+}
+
+void check_parity(LintKernel& kernel, Report& report) {
+  const Protocol& protocol = kernel.protocol();
+  for (const Use& use : protocol.uses) {
+    const auto parity = parity_of(kernel, use);
+    const int number = working_loop(kernel, use.operation);
+    if (!parity || number == kNone) continue;
+    const Loop& loop = kernel.graph.loops[at(number)];
+    const std::set<int> of_parity = changing(kernel, *parity, loop),
+                        of_address = changing(kernel, use.address, loop);
+    const auto is_stage = [&](int atom) { return kernel.values.atom(atom).kind == Atom::Kind::stage; };
+    if (std::all_of(of_address.begin(), of_address.end(), is_stage) &&
+        std::all_of(of_parity.begin(), of_parity.end(),
+                    [&](int atom) { return is_stage(atom) && of_address.contains(atom); }))
+      report.add(use.operation, fmt::format("a loop waits for the same barrier with parity {} each time",
+                                            kernel.values.text(*parity, 1)));
+  }
+  if (!protocol.is_complete) return;
+  for (const auto& [cell, uses] : protocol.by_cell) {
+    if (!protocol.any(cell, &Use::copies)) continue;
+    for (const ThreadClass& c : kernel.classes)
+      if (const auto first = first_wait(kernel, protocol, c, cell); first && first->parity == 1)
+        report.add(
+            protocol.uses[first->use].operation,
+            fmt::format("the first wait for {} is for parity 1, which passes before any copy", place(cell)));
+  }
+}
+
+// The first phase of a barrier may need that of another: where all who arrive have waited for it.
+void check_circular_wait(LintKernel& kernel, Report& report) {
+  const Protocol& protocol = kernel.protocol();
+  if (!protocol.is_complete || kernel.threads == 0) return;
+  std::map<int64_t, std::set<int64_t>> needs;
+  std::map<int64_t, int> waits;
+  for (const auto& [cell, uses] : protocol.by_cell) {
+    std::optional<std::set<int64_t>> all;  // that each arrival needs
+    for (size_t u : uses)
+      for (const ThreadClass& c : kernel.classes) {
+        const Use& use = protocol.uses[u];
+        if (!use.arrives || !protocol.reaches(u, c, cell)) continue;
+        std::set<int64_t> own;
+        for (const auto& [other, its_uses] : protocol.by_cell)
+          if (const auto first = first_wait(kernel, protocol, c, other);
+              first && first->parity == 0 &&
+              kernel.precedes(protocol.uses[first->use].operation, use.operation)) {
+            own.insert(other);
+            waits[other] = protocol.uses[first->use].operation;
+          }
+        if (!all) {
+          all = own;
+        } else {
+          std::erase_if(*all, [&](int64_t other) { return !own.contains(other); });
+        }
+      }
+    if (all) needs[cell] = *all;
+  }
+  for (const auto& [start, direct] : needs) {
+    std::set<int64_t> met;
+    std::vector<int64_t> waiting(direct.begin(), direct.end());
+    while (!waiting.empty()) {
+      const int64_t cell = waiting.back();
+      waiting.pop_back();
+      if (!met.insert(cell).second) continue;
+      if (const auto more = needs.find(cell); more != needs.end())
+        waiting.insert(waiting.end(), more->second.begin(), more->second.end());
+    }
+    if (met.contains(start) && waits.contains(start))
+      report.add(waits.at(start),
+                 fmt::format("the first wait for {} is for parity 0, and whoever arrives there "
+                             "waits for what comes behind it",
+                             place(start)));
+  }
+}
+
+}  // namespace ptxbuilder::analysis

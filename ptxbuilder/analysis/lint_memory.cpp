@@ -1,0 +1,200 @@
+// Rules of addresses: they are aligned, a warp's do not meet in a bank, and their state space is said.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/isa/banks.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+constexpr int kMatrixRow = 16;  // bytes, of ldmatrix and stmatrix
+
+bool is_shared(const Operation& o) { return o.has("shared") || o.has("shared::cta"); }
+bool is_matrix_move(const Operation& o) { return o.is("ldmatrix") || o.is("stmatrix"); }
+bool is_access(const Operation& o) { return o.is("ld") || o.is("st"); }
+
+int matrices_of(const Operation& o) { return o.has("x4") ? 4 : o.has("x2") ? 2 : 1; }
+
+// Lanes whose addresses count.
+int lanes_of(const Operation& o) { return is_matrix_move(o) ? 8 * matrices_of(o) : hopper::warp_threads; }
+
+// An address that has to be a multiple of some bytes.
+struct Aligned {
+  size_t place;  // among the operands that are addresses
+  int64_t bytes;
+};
+
+std::vector<Aligned> alignments(LintKernel& kernel, int i) {
+  const Operation& o = kernel.operation(i);
+  if (is_access(o)) return {{0, access_bytes(o)}};
+  if (is_matrix_move(o)) return {{0, kMatrixRow}};
+  if (o.is("mbarrier")) return {{0, 8}};
+  if (!o.is("cp") || !o.has("async")) return {};
+  if (o.has("tensor")) {
+    const bool loads = o.has("mbarrier::complete_tx::bytes");
+    if (loads) return {{0, hopper::tensor_shared_alignment}};
+    if (o.has("prefetch")) return {};
+    return {{1, hopper::tensor_shared_alignment}};
+  }
+  if (o.has("bulk") && o.has("prefetch")) return {};
+  if (o.has("bulk") && o.operands.size() >= 3) return {{0, hopper::bulk_unit}, {1, hopper::bulk_unit}};
+  if (const Sum bytes = kernel.operand(i, 2); o.operands.size() >= 3 && bytes.is_constant())
+    return {{0, bytes.constant}, {1, bytes.constant}};
+  return {};
+}
+
+// The greatest power of two that a value is a multiple of, whatever it is; 1 where nothing is known.
+int64_t least_alignment(const Values& values, int number) {
+  const Atom& a = values.atom(number);
+  const auto of_sum = [&](const Sum& sum) {
+    int64_t all = sum.constant;
+    for (const auto& [inner, factor] : sum.terms)
+      all = std::gcd(all, factor * least_alignment(values, inner));
+    return all & -all;
+  };
+  if (a.name.starts_with("and") && a.inputs.size() == 2 && a.inputs[1].is_constant())
+    return a.inputs[1].constant & -a.inputs[1].constant;
+  if (a.kind == Atom::Kind::counter)
+    return std::gcd(of_sum(a.inputs[0]), a.inputs[1].constant & -a.inputs[1].constant);
+  return 1;
+}
+
+// By how many bytes an address is behind a multiple of `bytes`, where all that is not known is such a
+// multiple.
+std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t bytes, ThreadValues& in) {
+  const Sum rest = in.rest(address);
+  for (const auto& [number, factor] : rest.terms) {
+    if (kernel.values.atom(number).kind == Atom::Kind::address) continue;
+    if (factor * least_alignment(kernel.values, number) % bytes != 0) return std::nullopt;
+  }
+  return ((rest.constant % bytes) + bytes) % bytes;
+}
+
+// The alignments of the variables that an address may begin with; nothing where it begins with none.
+struct BaseAlignment {
+  int64_t least, greatest;
+};
+std::optional<BaseAlignment> alignment_of_base(const LintKernel& kernel, const Sum& address) {
+  std::optional<BaseAlignment> base;
+  for (const auto& [number, factor] : address.terms) {
+    const Atom& a = kernel.values.atom(number);
+    if (a.kind != Atom::Kind::address || factor != 1) continue;
+    for (const Variable* v : kernel.variables)
+      if (v->space.substr(1) == a.name)
+        base = base ? BaseAlignment{std::min(base->least, v->align), std::max(base->greatest, v->align)}
+                    : BaseAlignment{v->align, v->align};
+  }
+  return base;
+}
+
+// Addresses of the lanes from the first one on, but for what is the same for all of them; none where one is
+// not known.
+std::vector<int64_t> lane_addresses(LintKernel& kernel, const Sum& address, int64_t first, int lanes) {
+  std::vector<int64_t> all;
+  std::vector<std::pair<int, int64_t>> same;
+  for (int64_t t = first; t < first + lanes; ++t) {
+    const Sum rest = kernel.values_in(t).rest(address);
+    if (!kernel.is_uniform(rest) || (t > first && rest.terms != same)) return {};
+    same = rest.terms;
+    all.push_back(rest.constant);
+  }
+  const int64_t least = all.empty() ? 0 : *std::min_element(all.begin(), all.end());
+  const int64_t bank_row = hopper::banks * hopper::bank_bytes;
+  const int64_t base = least - ((least % bank_row) + bank_row) % bank_row;
+  for (int64_t& a : all) a -= base;
+  return all;
+}
+
+// The most wavefronts that a phase of an access takes, in the first warp that runs it whole.
+struct Conflict {
+  int ways = 1;
+  int64_t first = 0;
+  int lanes = 0;
+};
+std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
+  const Operation& o = kernel.operation(i);
+  const int bytes = is_matrix_move(o) ? kMatrixRow : static_cast<int>(access_bytes(o));
+  const std::vector<Sum> addresses = kernel.addresses(i);
+  if (bytes <= 0 || bytes > kMatrixRow || addresses.empty()) return std::nullopt;
+  std::map<int64_t, int> lanes_that_run;  // by warp
+  for (const ThreadClass& c : kernel.classes)
+    if (c.runs[at(i)] != Runs::no)
+      for (int64_t t : c.threads) ++lanes_that_run[t / hopper::warp_threads];
+  std::optional<Conflict> worst;
+  for (const auto& [warp, lanes] : lanes_that_run) {
+    if (lanes < hopper::warp_threads) continue;
+    const int step = hopper::phase_lanes(bytes);
+    const int64_t first = warp * hopper::warp_threads;
+    const std::vector<int64_t> all = lane_addresses(kernel, addresses[0], first, lanes_of(o));
+    for (int lane = 0; lane < static_cast<int>(all.size()); lane += step) {
+      const int count = std::min(step, static_cast<int>(all.size()) - lane);
+      const int ways = hopper::wavefronts(std::span(all).subspan(at(lane), at(count)), bytes);
+      if (ways > (worst ? worst->ways : 1)) worst = Conflict{ways, first + lane, count};
+    }
+    if (worst) return worst;
+  }
+  return worst;
+}
+
+}  // namespace
+
+void check_alignment(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    const std::vector<Sum> addresses = kernel.addresses(i);
+    for (const auto& [place, bytes] : alignments(kernel, i)) {
+      if (place >= addresses.size() || bytes <= 1) continue;
+      const Sum& address = addresses[place];
+      const auto base = alignment_of_base(kernel, address);
+      if (!base) continue;
+      if (base->greatest < bytes)
+        report.add(
+            i, fmt::format("an address has to be a multiple of {} bytes, and its variable is aligned to {}",
+                           bytes, base->greatest));
+      if (base->least < bytes) continue;
+      for (const ThreadClass& c : kernel.classes) {
+        if (c.runs[at(i)] == Runs::no) continue;
+        const std::vector<int64_t> none = {kNone};
+        for (int64_t t : c.threads.empty() ? none : c.threads)
+          if (const auto off = off_by(kernel, address, bytes, kernel.values_in(t)); off && *off != 0)
+            report.add(i, fmt::format("{} needs a multiple of {} bytes, and {} is {} bytes behind one",
+                                      o.text->opcode, bytes, kernel.values.text(address, 2), *off));
+      }
+    }
+  }
+}
+
+void check_bank_conflicts(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    if (!(is_access(o) || is_matrix_move(o)) || !is_shared(o) || !kernel.runs(i)) continue;
+    if (const auto conflict = conflict_of(kernel, i))
+      report.add(i, fmt::format("{}: {} lanes from thread {} on need {} wavefronts instead of 1",
+                                o.text->opcode, conflict->lanes, conflict->first, conflict->ways));
+  }
+}
+
+void check_generic(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    if (!is_access(o) && !o.is("atom") && !o.is("red")) continue;
+    const bool is_said = std::any_of(o.words.begin(), o.words.end(), [](std::string_view word) {
+      for (const char* space : {"shared", "global", "local", "param", "const"})
+        if (word.starts_with(space)) return true;
+      return false;
+    });
+    const std::vector<Sum> addresses = kernel.addresses(i);
+    if (is_said || addresses.empty()) continue;
+    for (const auto& [number, factor] : addresses[0].terms)
+      if (const Atom& a = kernel.values.atom(number); a.kind == Atom::Kind::address && factor == 1)
+        for (const char* space : {"shared", "global", "local", "const"})
+          if (a.name == space)
+            report.add(i, fmt::format("{} has a generic address, which is of a .{} variable", o.text->opcode,
+                                      space));
+  }
+}
+
+}  // namespace ptxbuilder::analysis

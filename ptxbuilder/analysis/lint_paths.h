@@ -1,0 +1,116 @@
+// A walk along the ways that a class of threads can take. Ways on which the same undecided condition would
+// hold once and not another time are left out, and so are those that a flag excludes which was set on the
+// way.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ptxbuilder/analysis/lint_kernel.h"
+
+namespace ptxbuilder::analysis {
+
+using Known = std::map<int, int64_t>;  // what atoms are on a way, by number
+
+class Paths {
+ public:
+  // Both have to live as long as this does.
+  Paths(LintKernel& kernel, const ThreadClass& c);
+
+  // Whether an instruction runs, where `known` is what is known.
+  bool runs(int i, const Known& known);
+  // What is known behind an edge; nothing where the edge is not taken.
+  std::optional<Known> along(int block, int next, const Known& known);
+
+ private:
+  static constexpr int kDepth = 64;  // of the functions that are looked into
+  std::optional<int64_t> value(const Sum& sum, const Known& known, int depth = kDepth);
+  std::optional<int64_t> value(int atom, const Known& known, int depth);
+  void find_opposites();
+  int positive(int number) const;  // the comparison itself, or the one that it is the opposite of
+  void find_conditions();
+  void find_sensitive();
+  void find_live();
+  void add_cone(const Sum& sum, std::set<int>& to) const;
+  void assume(const Sum& predicate, bool holds, Known& known, int depth = kDepth) const;
+
+  LintKernel& kernel_;
+  const ThreadClass& class_;
+  ThreadValues& in_;
+  std::map<int, Sum> guards_;                // undecided ones, by instruction
+  std::map<int, int> opposite_;              // by atom
+  std::set<int> tracked_;                    // atoms of which Known may tell
+  std::map<int, std::set<int>> meets_;       // of those the meets, by block
+  std::map<int, std::set<int>> changed_in_;  // the tracked atoms that a block makes anew
+  std::set<int> sensitive_;                  // atoms that are made of tracked ones
+  std::vector<std::set<int>> live_;          // by block: the tracked atoms that matter from its start on
+};
+
+// `step(state, instruction, is_last)` for each instruction that runs, with is_last once all that can come
+// together has, on ways that are there for certain. A State has == and bool join(const State&), which says
+// whether it changed; it may only grow. Ways that come to a block in the same state are one, of which is
+// known what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program Verification in Polynomial
+// Time, 2002).
+template <typename State, typename Step>
+void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const Step& step) {
+  constexpr size_t kMostWays = 24;  // that are told apart at a block
+  struct Way {
+    Known known;
+    State state;
+    bool is_due = true;
+    bool is_blurred = false;  // of several ways that were not told apart, so that it may be none of them
+  };
+  const Graph& graph = kernel.graph;
+  Paths& paths = kernel.paths(c);
+  std::vector<std::vector<Way>> in(graph.blocks.size());
+  std::vector<bool> is_one(graph.blocks.size(), false);  // whether no ways are told apart any more
+  in[0].push_back({{}, start});
+  const auto through = [&](int block, const Way& way, bool is_last) {
+    State state = way.state;
+    for (int i = graph.blocks[at(block)].first; i < graph.blocks[at(block)].last; ++i)
+      if (c.runs[at(i)] != Runs::no && paths.runs(i, way.known)) step(state, i, is_last);
+    return state;
+  };
+  const auto unite = [](Way& into, const Way& other) {
+    const size_t forgotten = std::erase_if(into.known, [&](const auto& entry) {
+      const auto found = other.known.find(entry.first);
+      return found == other.known.end() || found->second != entry.second;
+    });
+    const bool clears = into.is_blurred && !other.is_blurred;
+    into.is_blurred &= other.is_blurred;
+    into.is_due |= into.state.join(other.state) || forgotten > 0 || clears;
+  };
+  const auto arrive = [&](int block, Way way) {
+    std::vector<Way>& ways = in[at(block)];
+    const auto same = std::find_if(ways.begin(), ways.end(), [&](const Way& other) {
+      return is_one[at(block)] || other.state == way.state;
+    });
+    way.is_blurred |= is_one[at(block)];
+    if (same != ways.end()) return unite(*same, way);
+    ways.push_back(std::move(way));
+    if (ways.size() <= kMostWays) return;
+    is_one[at(block)] = true;
+    for (size_t i = 1; i < ways.size(); ++i) unite(ways[0], ways[i]);
+    ways.erase(ways.begin() + 1, ways.end());
+    ways[0].is_due = ways[0].is_blurred = true;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int block : graph.order)
+      for (size_t w = 0; w < in[at(block)].size(); ++w) {
+        if (!in[at(block)][w].is_due) continue;
+        in[at(block)][w].is_due = false;
+        changed = true;
+        const Way way = in[at(block)][w];
+        const State state = through(block, way, false);
+        for (int next : c.successors[at(block)])
+          if (auto known = paths.along(block, next, way.known))
+            arrive(next, {std::move(*known), state, true, way.is_blurred});
+      }
+  }
+  for (int block : graph.order)
+    for (const Way& way : in[at(block)]) through(block, way, !way.is_blurred);
+}
+
+}  // namespace ptxbuilder::analysis

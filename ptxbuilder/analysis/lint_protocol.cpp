@@ -1,0 +1,258 @@
+#include "ptxbuilder/analysis/lint_protocol.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ptxbuilder::analysis {
+namespace {
+
+std::optional<Use> use_of(LintKernel& kernel, int i) {
+  const Operation& o = kernel.operation(i);
+  Use use{.operation = i};
+  if (o.is("mbarrier")) {
+    use.inits = o.has("init");
+    use.invalidates = o.has("inval");
+    use.arrives = o.has("arrive") || o.has("arrive_drop");
+    use.expects = o.has("expect_tx");
+    use.copies = o.has("complete_tx");
+    use.waits = o.has("try_wait") || o.has("test_wait");
+    if (!use.works() && !use.inits && !use.invalidates) return std::nullopt;
+  } else if (o.has("mbarrier::complete_tx::bytes")) {
+    use.copies = true;
+    use.is_remote = o.has("multicast::cluster");
+  } else if (o.is("cp") && o.has("mbarrier") && o.has("arrive")) {
+    use.arrives = o.has("noinc");
+  } else {
+    return std::nullopt;
+  }
+  const std::vector<Sum> addresses = kernel.addresses(i);
+  if (addresses.empty()) return std::nullopt;
+  use.address = use.copies && !o.is("mbarrier") ? addresses.back() : addresses.front();
+  if (const Atom* mapped = kernel.values.only_atom(use.address, "mapa")) {
+    use.is_remote = true;
+    use.address = mapped->inputs[0];
+  }
+  return use;
+}
+
+class Options {
+ public:
+  using Set = std::set<int64_t>;
+  Options(const LintKernel& kernel, ThreadValues& in) : kernel_(kernel), in_(in) {}
+
+  std::optional<Set> operator()(const Sum& sum) {
+    Sum rest = in_.rest(sum);
+    // What comes to a meet as more than a copy of it needs all that it may be, which is not known yet.
+    const bool is_copy = rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1;
+    const std::set<int> copied = copied_;
+    if (!is_copy) copied_.clear();
+    Set all = remainders(rest);
+    all = plus(all, {rest.constant}, 1);
+    bool known = true;
+    ++depth_;
+    for (const auto& [number, factor] : rest.terms) {
+      const std::optional<Set> of = known && depth_ < kDeepest ? atom(number) : std::nullopt;
+      known = of && of->size() * all.size() <= kMost;
+      if (known) all = plus(all, *of, factor);
+    }
+    --depth_;
+    copied_ = copied;
+    return known ? std::optional(all) : std::nullopt;
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+  static constexpr int kDeepest = 64;
+
+  static Set plus(const Set& a, const Set& b, int64_t factor) {
+    Set sums;
+    for (int64_t x : a)
+      for (int64_t y : b) sums.insert(x + y * factor);
+    return sums;
+  }
+
+  // x / n as a multiplication and a shift (Warren, Hacker's Delight, "Unsigned Division by Divisors").
+  struct Division {
+    Sum of;
+    int64_t by;
+  };
+  std::optional<Division> division(int number) const {
+    const Atom* a = &kernel_.values.atom(number);
+    int64_t shift = 32;
+    if (a->name.starts_with("shr") && a->inputs.size() == 2 && a->inputs[1].is_constant()) {
+      shift += a->inputs[1].constant;
+      a = kernel_.values.only_atom(a->inputs[0], "mul.hi");
+    }
+    if (!a || !a->name.starts_with("mul.hi") || a->inputs.size() != 2 || !a->inputs[1].is_constant() ||
+        shift > 62)
+      return std::nullopt;
+    const int64_t factor = a->inputs[1].constant & 0xffffffff, power = int64_t{1} << shift;
+    if (factor == 0) return std::nullopt;
+    const int64_t by = power / factor + 1;
+    if (by < 3 || by > static_cast<int64_t>(kMost) || (power + by - 1) / by != factor) return std::nullopt;
+    return Division{a->inputs[0], by};
+  }
+
+  // Takes terms f x - f n (x / n) out of a sum: what they may be together.
+  Set remainders(Sum& rest) const {
+    Set all = {0};
+    for (const auto& [number, factor] : Sum(rest).terms) {
+      const auto d = division(number);
+      if (!d || factor % d->by != 0) continue;
+      const int64_t times = -factor / d->by;
+      std::map<int, int64_t> terms(rest.terms.begin(), rest.terms.end());
+      terms.erase(number);
+      const bool is_there = std::all_of(d->of.terms.begin(), d->of.terms.end(), [&](const auto& term) {
+        const auto found = terms.find(term.first);
+        const bool same = found != terms.end() && found->second == times * term.second;
+        if (same) terms.erase(found);
+        return same;
+      });
+      if (!is_there) continue;
+      rest.constant -= times * d->of.constant;
+      rest.terms.assign(terms.begin(), terms.end());
+      all = plus(all, below(d->by), times);
+    }
+    return all;
+  }
+
+  static Set below(int64_t count) {
+    Set all;
+    for (int64_t i = 0; i < count; ++i) all.insert(i);
+    return all;
+  }
+  std::optional<Set> any_of(const Atom& a, size_t first, size_t last) {
+    Set all;
+    for (size_t i = first; i < last; ++i) {
+      const std::optional<Set> of = (*this)(a.inputs[i]);
+      if (!of) return std::nullopt;
+      all.insert(of->begin(), of->end());
+    }
+    return all;
+  }
+
+  std::optional<Set> atom(int number) {
+    const Atom& a = kernel_.values.atom(number);
+    const auto whole = [&](size_t i, int64_t most) {
+      return i < a.inputs.size() && a.inputs[i].is_constant() && a.inputs[i].constant > 0 &&
+             a.inputs[i].constant <= most;
+    };
+    if (a.kind == Atom::Kind::stage && whole(1, kMost)) return below(a.inputs[1].constant);
+    if (a.kind == Atom::Kind::meet) {
+      if (copied_.contains(number)) return Set{};  // adds nothing to what it is copied from
+      if (!open_.insert(number).second) return std::nullopt;
+      copied_.insert(number);
+      const std::optional<Set> all = any_of(a, 0, a.inputs.size());
+      open_.erase(number);
+      copied_.erase(number);
+      return all;
+    }
+    if (a.kind != Atom::Kind::function) return std::nullopt;
+    if (a.name.starts_with("and") && a.inputs.size() == 2)
+      for (size_t i : {size_t{0}, size_t{1}})
+        if (whole(i, INT32_MAX)) return masked(a.inputs[i].constant);
+    if (a.name.starts_with("bfe") && whole(2, 7)) return below(int64_t{1} << a.inputs[2].constant);
+    if (a.name.starts_with("rem") && whole(1, kMost)) return below(a.inputs[1].constant);
+    if (a.name.starts_with("selp") && a.inputs.size() == 3) {
+      if (const auto count = ring(a)) return below(*count);
+      return any_of(a, 0, 2);
+    }
+    if ((a.name == "if" || a.name == "unless") && a.inputs.size() == 3) return any_of(a, 1, 3);
+    return std::nullopt;
+  }
+
+  static std::optional<Set> masked(int64_t mask) {
+    if (__builtin_popcountll(static_cast<uint64_t>(mask)) > 6) return std::nullopt;
+    Set all;
+    for (int64_t some = mask;; some = (some - 1) & mask) {
+      all.insert(some);
+      if (some == 0) return all;
+    }
+  }
+
+  // x + 1, but 0 where that is a constant: which?
+  std::optional<int64_t> ring(const Atom& choice) const {
+    for (const char* compare : {"setp.eq", "setp.ne"}) {
+      const Atom* test = kernel_.values.only_atom(choice.inputs[2], compare);
+      if (!test || test->inputs.size() != 2 || !test->inputs[1].is_constant()) continue;
+      const bool equal = compare == std::string_view("setp.eq");
+      const int64_t count = test->inputs[1].constant;
+      if (choice.inputs[equal ? 0 : 1] == Sum{} && choice.inputs[equal ? 1 : 0] == test->inputs[0] &&
+          count > 0 && count <= static_cast<int64_t>(kMost))
+        return count;
+    }
+    return std::nullopt;
+  }
+
+  const LintKernel& kernel_;
+  ThreadValues& in_;
+  int depth_ = 0;
+  std::set<int> open_;    // meets whose options are being found
+  std::set<int> copied_;  // those of them that come here as they are
+};
+
+}  // namespace
+
+std::optional<std::set<int64_t>> options(const LintKernel& kernel, ThreadValues& in, const Sum& sum) {
+  return Options(kernel, in)(sum);
+}
+
+Protocol& LintKernel::protocol() {
+  if (!protocol_) protocol_ = std::make_shared<Protocol>(*this);
+  return *protocol_;
+}
+
+Protocol::Protocol(LintKernel& kernel) : kernel_(kernel) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    const std::optional<Use> use = kernel.runs(i) ? use_of(kernel, i) : std::nullopt;
+    if (!use || use->invalidates) continue;
+    Cells all;
+    bool known = true;
+    by_class_.emplace_back();
+    for (const ThreadClass& c : kernel.classes) {
+      const auto of = c.runs[at(i)] == Runs::no ? Cells{} : cells_of(*use, c);
+      known = known && of;
+      by_class_.back().push_back(of.value_or(Cells{}));
+      all.insert(by_class_.back().back().begin(), by_class_.back().back().end());
+    }
+    is_complete = is_complete && known;
+    if (!known) all.clear();
+    uses.push_back(*use);
+    for (int64_t cell : all) by_cell[cell].push_back(uses.size() - 1);
+    cells.push_back(std::move(all));
+  }
+}
+
+std::optional<Cells> Protocol::cells_of_thread(const Use& use, int64_t thread) {
+  const std::optional<Sum> offset = kernel_.shared_offset(use.address);
+  return offset ? options(kernel_, kernel_.values_in(thread), *offset) : std::nullopt;
+}
+
+std::optional<Cells> Protocol::cells_of(const Use& use, const ThreadClass& c) {
+  const bool one_tells = c.threads.empty() || kernel_.is_uniform(use.address);
+  if (one_tells) return cells_of_thread(use, c.threads.empty() ? kNone : c.threads[0]);
+  Cells all;
+  for (int64_t t : c.threads) {
+    const auto of = cells_of_thread(use, t);
+    if (!of) return std::nullopt;
+    all.insert(of->begin(), of->end());
+  }
+  return all;
+}
+
+std::set<int> Protocol::operations(int64_t cell, bool Use::*does) const {
+  std::set<int> all;
+  if (const auto found = by_cell.find(cell); found != by_cell.end())
+    for (size_t u : found->second)
+      if (uses[u].*does) all.insert(uses[u].operation);
+  return all;
+}
+
+bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
+  return by_class_[use][static_cast<size_t>(&c - kernel_.classes.data())].contains(cell);
+}
+
+std::string place(int64_t cell) { return fmt::format("the mbarrier at shared memory + {}", cell); }
+
+}  // namespace ptxbuilder::analysis

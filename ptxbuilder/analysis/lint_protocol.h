@@ -1,0 +1,52 @@
+// Which mbarriers the instructions of a kernel reach (PTX ISA, "mbarrier").
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "ptxbuilder/analysis/lint_kernel.h"
+
+namespace ptxbuilder::analysis {
+
+// What an instruction does with an mbarrier.
+struct Use {
+  int operation = kNone;
+  bool inits = false, arrives = false, expects = false, copies = false, waits = false, invalidates = false;
+  bool is_remote = false;  // in the cluster, by mapa or multicast
+  Sum address = {};
+
+  bool works() const { return arrives || expects || copies || waits; }
+};
+
+// The values that a sum may have, as rings and masks bound them; nothing where they do not.
+std::optional<std::set<int64_t>> options(const LintKernel& kernel, ThreadValues& in, const Sum& sum);
+
+using Cells = std::set<int64_t>;  // barriers, by their bytes behind the start of shared memory
+
+class Protocol {
+ public:
+  explicit Protocol(LintKernel& kernel);
+
+  // By one thread, or by all of a class; nothing where one is not known.
+  std::optional<Cells> cells_of_thread(const Use& use, int64_t thread);
+  std::optional<Cells> cells_of(const Use& use, const ThreadClass& c);
+
+  bool any(int64_t cell, bool Use::*does) const { return !operations(cell, does).empty(); }
+  std::set<int> operations(int64_t cell, bool Use::*does) const;
+  // Of each use the classes that reach a barrier by it.
+  bool reaches(size_t use, const ThreadClass& c, int64_t cell) const;
+
+  std::vector<Use> uses;
+  std::vector<Cells> cells;  // of each use; none where they are not known
+  std::map<int64_t, std::vector<size_t>> by_cell;
+  bool is_complete = true;  // whether all barriers are known
+
+ private:
+  LintKernel& kernel_;
+  std::vector<std::vector<Cells>> by_class_;  // of each use, by class
+};
+
+// "the mbarrier at shared memory + 64"
+std::string place(int64_t cell);
+
+}  // namespace ptxbuilder::analysis

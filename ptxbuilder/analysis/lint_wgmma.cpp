@@ -1,0 +1,195 @@
+// Rules of wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers may be touched
+// only behind a wait, and have to be fenced before the next one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "ptxbuilder/analysis/lint_paths.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+// How long ago a group of wgmma was committed: kOpen, not yet; kOpen + 1, the last group; and so on.
+constexpr uint8_t kDone = 0, kOpen = 1, kOldest = 250;
+// Since the last fence a register was touched by nothing, by another instruction, or by a wgmma of a shape.
+constexpr int kClean = 0, kTouched = 1, kByShape = 2;
+
+struct Register {
+  int touched = kTouched;  // before the first fence too
+  uint8_t age = kDone;     // of the youngest wgmma that may still use it
+  int user = kNone;        // that wgmma
+  bool is_result = false;  // of that wgmma
+
+  bool operator==(const Register&) const = default;
+};
+
+struct State {
+  std::vector<Register> registers;
+
+  bool operator==(const State&) const = default;
+  bool join(const State& other) {
+    bool changed = false;
+    for (size_t i = 0; i < registers.size(); ++i) {
+      Register& mine = registers[i];
+      const Register& theirs = other.registers[i];
+      Register both = mine;
+      if (theirs.touched != mine.touched)
+        both.touched = mine.touched == kClean     ? theirs.touched
+                       : theirs.touched == kClean ? mine.touched
+                                                  : kTouched;
+      if (theirs.age != kDone && (mine.age == kDone || theirs.age < mine.age)) {
+        both.age = theirs.age;
+        both.user = theirs.user;
+      }
+      both.is_result = mine.is_result || theirs.is_result;
+      changed |= !(both == mine);
+      mine = both;
+    }
+    return changed;
+  }
+};
+
+struct Events {
+  std::function<void(int operation, const std::string&what, int other)> unfenced = {}, in_flight = {},
+                                                                        left = {};
+};
+
+class Walk {
+ public:
+  Walk(LintKernel& kernel, Events events)
+      : kernel_(kernel), events_(std::move(events)), place_(kernel.code.registers.size(), kNone) {
+    for (int i = 0; i < kernel.count(); ++i) {
+      const Operation& o = kernel.operation(i);
+      if (!o.is_wgmma()) continue;
+      for (size_t n = 0; n < 2 && n < o.operands.size(); ++n)
+        for (const Value& part : o.operands[n].parts)
+          if (part.kind == Value::Kind::reg && place_[at(part.number)] == kNone)
+            place_[at(part.number)] = static_cast<int>(count_++);
+    }
+  }
+
+  void run() {
+    if (count_ == 0) return;
+    for (const ThreadClass& c : kernel_.classes) {
+      const auto multiplies = [&](int i) {
+        return c.runs[at(i)] != Runs::no && kernel_.operation(i).is_wgmma();
+      };
+      bool any = false;
+      for (int i = 0; i < kernel_.count() && !any; ++i) any = multiplies(i);
+      if (!any) continue;
+      State start;
+      start.registers.resize(count_);
+      follow(kernel_, c, start, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
+    }
+  }
+
+ private:
+  std::string name(int reg) const { return kernel_.code.registers[at(reg)].name; }
+
+  void step(State& s, int i, bool is_last) {
+    const Operation& o = kernel_.operation(i);
+    if (o.is_wgmma()) return multiply(s, i, is_last);
+    if (o.is("wgmma")) return synchronize(s, o);
+    if (kernel_.ends(i) && is_last) leave(s);
+    for (const auto* list : {&o.reads, &o.writes})
+      for (int reg : *list)
+        if (place_[at(reg)] != kNone) touch(s, i, reg, list == &o.writes, is_last);
+  }
+
+  void touch(State& s, int i, int reg, bool writes, bool is_last) {
+    Register& r = s.registers[at(place_[at(reg)])];
+    if (is_last && r.age != kDone && (r.is_result || writes) && events_.in_flight)
+      events_.in_flight(
+          i,
+          fmt::format("{} {} a register that wgmma may still be {}, of {}", kernel_.operation(i).text->opcode,
+                      writes ? "writes" : "reads", r.is_result ? "writing" : "reading",
+                      r.age == kOpen ? "a group that is not committed"
+                                     : fmt::format("the group committed {} before", ago(r.age))),
+          r.user);
+    r.touched = kTouched;
+  }
+  static std::string ago(uint8_t age) {
+    const int groups = age - kOpen - 1;
+    return groups == 0 ? "last" : groups == 1 ? "1 group" : fmt::format("{} groups", groups);
+  }
+
+  int shape_of(const Operation& o) {
+    return kByShape + shapes_.emplace(o.text->opcode, static_cast<int>(shapes_.size())).first->second;
+  }
+
+  void multiply(State& s, int i, bool is_last) {
+    const Operation& o = kernel_.operation(i);
+    const int shape = shape_of(o);
+    for (size_t n = 0; n < 2 && n < o.operands.size(); ++n)
+      for (const Value& part : o.operands[n].parts) {
+        if (part.kind != Value::Kind::reg) continue;
+        Register& r = s.registers[at(place_[at(part.number)])];
+        const bool is_result = n == 0;
+        const bool is_unfenced =
+            r.touched == kTouched || (is_result && r.touched != kClean && r.touched != shape);
+        if (is_last && is_unfenced && events_.unfenced)
+          events_.unfenced(i,
+                           fmt::format("{} uses registers {} without wgmma.fence since {}",
+                                       o.text->opcode.substr(0, o.text->opcode.find('.')),
+                                       is_result ? "for its accumulators" : "for A",
+                                       r.touched == kTouched ? "they were touched, or the kernel began"
+                                                             : "a wgmma of another shape"),
+                           kNone);
+        if (is_last && !is_result && r.age != kDone && r.is_result && events_.in_flight)
+          events_.in_flight(i, "wgmma reads A from registers that a wgmma before may still be writing",
+                            r.user);
+        if (is_result) r.touched = shape;
+        r.age = kOpen;
+        r.user = i;
+        r.is_result = is_result;
+      }
+  }
+
+  void synchronize(State& s, const Operation& o) {
+    if (o.has("fence"))
+      for (Register& r : s.registers) r.touched = kClean;
+    if (o.has("commit_group"))
+      for (Register& r : s.registers)
+        if (r.age != kDone && r.age < kOldest) ++r.age;
+    if (!o.has("wait_group") || o.operands.empty()) return;
+    const int64_t left = o.operands[0].value;
+    for (Register& r : s.registers)
+      if (r.age > kOpen && r.age - kOpen > left) r.age = kDone, r.user = kNone, r.is_result = false;
+  }
+
+  void leave(const State& s) {
+    if (!events_.left) return;
+    for (const Register& r : s.registers)
+      if (r.age != kDone)
+        events_.left(r.user,
+                     r.age == kOpen ? "this wgmma is not committed to a group before the kernel ends"
+                                    : "no wgmma.wait_group waits for this wgmma before the kernel ends",
+                     kNone);
+  }
+
+  LintKernel& kernel_;
+  Events events_;
+  std::vector<int> place_;  // of a register in State
+  size_t count_ = 0;
+  std::map<std::string, int> shapes_;
+};
+
+auto reporter(Report& report) {
+  return
+      [&report](int operation, const std::string& what, int other) { report.add(operation, what, {other}); };
+}
+
+}  // namespace
+
+void check_wgmma_fence(LintKernel& kernel, Report& report) {
+  Walk(kernel, {.unfenced = reporter(report)}).run();
+}
+void check_accumulators(LintKernel& kernel, Report& report) {
+  Walk(kernel, {.in_flight = reporter(report)}).run();
+}
+void check_wgmma_groups(LintKernel& kernel, Report& report) {
+  Walk(kernel, {.left = reporter(report)}).run();
+}
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,386 @@
+// Lint: each rule finds what is planted in a kernel that has nothing wrong, and finds nothing in that kernel,
+// in the library's own, or in what is right though it looks like a plant.
+#include "ptxbuilder/analysis/lint.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "tests/kit/error_kit.h"
+#include "tests/kit/lint_kit.h"
+#include "tests/kit/ptx_disguise.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::analysis;
+
+namespace {
+
+// A producer and four consumer warps over a ring of two stages; the consumers store twice from one buffer.
+constexpr const char* kKernel = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 smem[];
+.visible .entry k(.param .align 64 .b8 in[128], .param .align 64 .b8 out[128], .param .u32 n)
+.maxntid 256
+.minnctapersm 1
+{
+	.reg .pred %p<16>;
+	.reg .b32 %r<64>;
+	.reg .b64 %rd<16>;
+	.reg .f32 %f<8>;
+	mov.b64 %rd1, in;
+	cvta.param.u64 %rd2, %rd1;
+	mov.b64 %rd3, out;
+	cvta.param.u64 %rd4, %rd3;
+	ld.param.b32 %r1, [n];
+	mov.u32 %r2, %tid.x;
+	mov.b32 %r3, smem;
+	setp.ne.b32 %p1, %r2, 0;
+	@%p1 bra READY;
+	mbarrier.init.shared::cta.b64 [%r3+32768], 1;
+	mbarrier.init.shared::cta.b64 [%r3+32776], 1;
+	mbarrier.init.shared::cta.b64 [%r3+32784], 4;
+	mbarrier.init.shared::cta.b64 [%r3+32792], 4;
+	fence.mbarrier_init.release.cluster;
+READY:
+	bar.sync 0;
+	setp.lt.u32 %p2, %r2, 128;
+	@%p2 bra PRODUCER;
+	setmaxnreg.inc.sync.aligned.u32 232;
+	mov.b32 %r5, 0;
+	mov.b32 %r6, 0;
+	mov.b32 %r7, 0;
+LOOP:
+	setp.ge.u32 %p3, %r7, %r1;
+	@%p3 bra STORE;
+	shl.b32 %r8, %r5, 3;
+	add.s32 %r9, %r3, %r8;
+WAIT:
+	mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r9+32768], %r6;
+	@!%p4 bra WAIT;
+	shl.b32 %r10, %r5, 14;
+	add.s32 %r11, %r3, %r10;
+	bfe.u32 %r12, %r11, 4, 14;
+	cvt.u64.u32 %rd5, %r12;
+	or.b64 %rd6, %rd5, 4611686293305360384;
+	add.s32 %r13, %r11, 8192;
+	bfe.u32 %r14, %r13, 4, 14;
+	cvt.u64.u32 %rd7, %r14;
+	or.b64 %rd8, %rd7, 4611686293305360384;
+	wgmma.fence.sync.aligned;
+	wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd6, %rd8, 1, 1, 1, 0, 0;
+	wgmma.commit_group.sync.aligned;
+	wgmma.wait_group.sync.aligned 0;
+	mov.u32 %r15, %laneid;
+	setp.eq.b32 %p5, %r15, 0;
+	@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];
+	add.s32 %r16, %r5, 1;
+	setp.eq.b32 %p6, %r16, 2;
+	selp.b32 %r17, 1, 0, %p6;
+	selp.b32 %r5, 0, %r16, %p6;
+	xor.b32 %r6, %r6, %r17;
+	add.s32 %r7, %r7, 1;
+	bra.uni LOOP;
+STORE:
+	and.b32 %r20, %r2, 127;
+	shl.b32 %r21, %r20, 4;
+	add.s32 %r22, %r3, 33024;
+	add.s32 %r23, %r22, %r21;
+	setp.ne.b32 %p7, %r20, 0;
+	st.shared.v4.f32 [%r23], {%f0, %f1, %f2, %f3};
+	fence.proxy.async.shared::cta;
+	bar.sync 1, 128;
+	@%p7 bra STORED;
+	cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd4, {%r1, %r1}], [%r22];
+	cp.async.bulk.commit_group;
+	cp.async.bulk.wait_group.read 0;
+STORED:
+	bar.sync 2, 128;
+	st.shared.v4.f32 [%r23], {%f3, %f2, %f1, %f0};
+	fence.proxy.async.shared::cta;
+	bar.sync 1, 128;
+	@%p7 bra END;
+	cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd4, {%r1, %r1}], [%r22];
+	cp.async.bulk.commit_group;
+	cp.async.bulk.wait_group 0;
+END:
+	ret;
+PRODUCER:
+	setmaxnreg.dec.sync.aligned.u32 40;
+	@%p1 bra END;
+	mov.b32 %r30, 0;
+	mov.b32 %r31, 1;
+	mov.b32 %r32, 0;
+FILL:
+	setp.ge.u32 %p8, %r32, %r1;
+	@%p8 bra END;
+	shl.b32 %r33, %r30, 3;
+	add.s32 %r34, %r3, %r33;
+WAIT_EMPTY:
+	mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r34+32784], %r31;
+	@!%p9 bra WAIT_EMPTY;
+	mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;
+	shl.b32 %r35, %r30, 14;
+	add.s32 %r36, %r3, %r35;
+	cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r36], [%rd2, {%r32, %r32}], [%r34+32768];
+	cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r36+8192], [%rd2, {%r32, %r32}], [%r34+32768];
+	add.s32 %r37, %r30, 1;
+	setp.eq.b32 %p10, %r37, 2;
+	selp.b32 %r38, 1, 0, %p10;
+	selp.b32 %r30, 0, %r37, %p10;
+	xor.b32 %r31, %r31, %r38;
+	add.s32 %r32, %r32, 1;
+	bra.uni FILL;
+}
+)";
+
+std::vector<Finding> findings_of(const std::string& text,
+                                 const std::set<std::string, std::less<>>& allowed = {}) {
+  return lint(ptx::parse(text), "", allowed);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to, int place = 1) {
+  size_t at = std::string::npos;
+  for (int i = 0; i < place; ++i) at = text.find(from, at + 1);
+  CAPTURE(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string shown(const std::vector<Finding>& findings) {
+  std::string all;
+  for (const Finding& f : findings) all += text(f) + "\n";
+  return all;
+}
+
+// What is planted in kKernel: of the places that read `from`, the place'th, and what the rule has to say.
+struct Plant {
+  const char* rule;
+  const char* from;
+  const char* to;
+  const char* says = "";
+  int place = 1;
+};
+
+constexpr const char* kWait = "\tcp.async.bulk.wait_group.read 0;\n";
+
+const Plant kPlants[] = {
+    {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "", "the kernel began"},
+    {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "\twgmma.fence.sync.aligned;\n\tmov.f32 %f1, %f5;\n",
+     "for its accumulators"},
+    {"wgmma-registers", "wait_group.sync.aligned 0", "wait_group.sync.aligned 1",
+     "the group committed last before"},
+    {"wgmma-registers", "\twgmma.commit_group.sync.aligned;\n", "", "a group that is not committed"},
+    {"wgmma-groups", "\twgmma.commit_group.sync.aligned;\n", "", "is not committed"},
+    {"wgmma-groups", "\twgmma.wait_group.sync.aligned 0;\n", "", "no wgmma.wait_group waits"},
+    {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote"},
+    {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote", 2},
+    {"store-barrier", "\tbar.sync 1, 128;\n", "", "without a barrier between them", 2},
+    {"staging-reuse", kWait, "", "no cp.async.bulk.wait_group lies between them"},
+    {"staging-reuse", kWait, "\tcp.async.bulk.wait_group.read 1;\n", "may still read"},
+    {"staging-reuse", "\tbar.sync 2, 128;\n", "", "no barrier follows"},
+    {"bulk-groups", "\tcp.async.bulk.wait_group 0;\n", "", "no cp.async.bulk.wait_group waits"},
+    {"bulk-groups", "\tcp.async.bulk.commit_group;\n", "", "is not committed", 2},
+    {"barrier-published", "\tfence.mbarrier_init.release.cluster;\n", "", "no fence"},
+    {"barrier-published", "\tbar.sync 0;\n", "", "no barrier lies between"},
+    {"barrier-initialised", "\tmbarrier.init.shared::cta.b64 [%r3+32776], 1;\n", "",
+     "shared memory + 32776 is used and never initialised"},
+    {"arrival-count", "[%r3+32784], 4;", "[%r3+32784], 5;",
+     "initialised for 5 arrivals, and 4 threads arrive"},
+    {"arrival-count", "[%r3+32784], 4;", "[%r3+32784], 3;",
+     "initialised for 3 arrivals, and 4 threads arrive"},
+    {"arrival-count", "\t@%p5 mbarrier.arrive", "\tmbarrier.arrive", "and 128 threads arrive"},
+    {"arrival-count", "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];\n", "", "no thread arrives"},
+    {"expected-bytes", "], 9216;", "], 16400;", "16400 bytes are expected, and there is room for 16384"},
+    {"expected-bytes", "], 9216;", "], 2288;", "2288 bytes are expected, and 2304 are read"},
+    {"expected-bytes", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;",
+     "mbarrier.arrive.shared::cta.b64 _, [%r34+32768];", "nobody tells"},
+    {"wait", "\t@!%p4 bra WAIT;\n", "", "whether this wait has passed"},
+    {"wait", "mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r34+32784], %r31", "setp.eq.u32 %p9, 0, 0",
+     "nobody waits for the mbarrier at shared memory + 32784"},
+    {"parity", "\txor.b32 %r6, %r6, %r17;\n", "", "parity 0 each time"},
+    {"parity", "mov.b32 %r6, 0;", "mov.b32 %r6, 1;", "passes before any copy"},
+    {"circular-wait", "mov.b32 %r31, 1;", "mov.b32 %r31, 0;", "is for parity 0"},
+    {"register-bound", ".minnctapersm 1\n", "", "ptxas ignores setmaxnreg"},
+    {"register-pool", ".minnctapersm 1", ".minnctapersm 2",
+     "ask for 34816 registers together, and the CTA begins with 32768"},
+    {"divergent-aligned", "\tbar.sync 2, 128;\n", "\t@!%p7 bar.sync 2, 128;\n",
+     "1 of the 32 lanes of warp 4"},
+    {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 160;", "barrier 2 is for 160 threads, and 128 come"},
+    {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 100;", "not whole warps"},
+    {"generic-address", "st.shared.v4.f32", "st.v4.f32", "of a .shared variable", 2},
+    {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33032;", "is 8 bytes behind one"},
+    {"misaligned", ".align 1024", ".align 16", "aligned to 16"},
+    {"misaligned", "[%r36+8192]", "[%r36+8208]", "is 16 bytes behind one"},
+    {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 5;", "need 2 wavefronts instead of 1"},
+    {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 7;", "need 8 wavefronts instead of 1"},
+    {"version", ".version 8.0", ".version 8.6", "the version is 8.6"},
+};
+
+// What is right, though it looks like a plant.
+const Plant kTwins[] = {
+    {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "\tmov.f32 %f1, %f5;\n\twgmma.fence.sync.aligned;\n"},
+    {"wgmma-registers", "\twgmma.wait_group.sync.aligned 0;\n",
+     "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 1;\n"},
+    {"wgmma-groups", "\twgmma.wait_group.sync.aligned 0;\n",
+     "\twgmma.wait_group.sync.aligned 0;\n\twgmma.commit_group.sync.aligned;\n"},
+    {"proxy-fence", "\tst.shared.v4.f32 [%r23], {%f3, %f2, %f1, %f0};\n\tfence.proxy.async.shared::cta;\n",
+     "\tst.shared.v4.f32 [%r23+65536], {%f3, %f2, %f1, %f0};\n\tfence.proxy.async.shared::cta;\n"},
+    {"staging-reuse", "\tbar.sync 2, 128;\n\tst.shared.v4.f32 [%r23]",
+     "\tbar.sync 2, 128;\n\tst.shared.v4.f32 [%r23+4096]"},
+    {"bulk-groups", "\tcp.async.bulk.wait_group 0;\n", "\tcp.async.bulk.wait_group.read 0;\n"},
+    {"barrier-published", "\tfence.mbarrier_init.release.cluster;\n", "\tfence.proxy.async.shared::cta;\n"},
+    {"arrival-count", "_, [%r9+32784];", "_, [%r9+32784], 1;"},
+    {"expected-bytes", "], 9216;", "], 16384;"},
+    {"expected-bytes", "], 9216;", "], 2304;"},
+    {"register-bound", ".minnctapersm 1", ".maxnreg 168"},
+    {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
+    {"generic-address", "ld.param.b32 %r1, [n];",
+     "ld.param.b32 %r1, [n];\n\tld.param.b64 %rd9, [in];\n\tld.u32 %r40, [%rd9];"},
+    {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33152;"},
+    {"bank-conflict", "\tshl.b32 %r21, %r20, 4;\n", "\tshl.b32 %r40, %r20, 4;\n\txor.b32 %r21, %r40, 64;\n"},
+    {"version", ".version 8.0", ".version 7.8"},
+};
+
+std::string golden(const std::string& name) {
+  std::ifstream file(PTXBUILDER_TEST_DIR "/golden/" + name + ".ptx");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> golden_kernels() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(PTXBUILDER_TEST_DIR "/golden"))
+    if (entry.path().extension() == ".ptx") names.push_back(entry.path().stem());
+  return names;
+}
+
+// Findings without lines, which a disguise moves.
+std::vector<std::string> meanings(const std::vector<Finding>& findings) {
+  std::vector<std::string> all;
+  for (const Finding& f : findings) all.push_back(std::string(f.rule) + ": " + f.what);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("what is planted is found, and nothing is in the kernel itself") {
+  CHECK(shown(findings_of(kKernel)) == "");
+  std::set<std::string> planted;
+  for (const Plant& plant : kPlants) {
+    CAPTURE(std::string(plant.rule));
+    CAPTURE(std::string(plant.to));
+    planted.insert(plant.rule);
+    const std::vector<Finding> findings = findings_of(replaced(kKernel, plant.from, plant.to, plant.place));
+    CAPTURE(shown(findings));
+    CHECK(std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
+      return f.rule == plant.rule && f.what.find(plant.says) != std::string::npos && f.line > 0 &&
+             !f.cure.empty();
+    }));
+  }
+  for (const RuleText& rule : lint_rules()) {
+    CAPTURE(std::string(rule.name));
+    CHECK(planted.contains(std::string(rule.name)));
+  }
+}
+
+TEST_CASE("what is right is let pass") {
+  for (const Plant& twin : kTwins) {
+    CAPTURE(std::string(twin.rule));
+    CAPTURE(std::string(twin.to));
+    CHECK(shown(findings_of(replaced(kKernel, twin.from, twin.to))) == "");
+  }
+}
+
+TEST_CASE("a rule can be left out") {
+  const std::string text = replaced(kKernel, "\twgmma.fence.sync.aligned;\n", "");
+  CHECK(findings_of(text).size() == 1);
+  CHECK(findings_of(text, {"wgmma-fence"}).empty());
+  CHECK(error_of([&] { findings_of(text, {"wgmma"}); }).find("there is no rule 'wgmma'") !=
+        std::string::npos);
+}
+
+TEST_CASE("findings come by line, and the same one once with how often it is so") {
+  std::string text = replaced(kKernel, "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 5;");
+  text = replaced(text, "\twgmma.fence.sync.aligned;\n", "");
+  const std::vector<Finding> findings = findings_of(text);
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].rule == "wgmma-fence");
+  CHECK(findings[1].rule == "bank-conflict");
+  CHECK(findings[0].line < findings[1].line);
+  CHECK(findings[1].times == 2);
+}
+
+// The library's target is sm_90a unless it is told otherwise, and these would run on others too.
+TEST_CASE("nothing is found in the golden kernels but a target that some do not need") {
+  std::set<std::string> plain;
+  for (const std::string& name : golden_kernels()) {
+    CAPTURE(name);
+    const std::string text = golden(name);
+    CHECK(shown(findings_of(text, {"version"})) == "");
+    for (const Finding& f : findings_of(text)) {
+      CHECK(f.what.starts_with("the target is sm_90a, and the instructions need sm_"));
+      plain.insert(name);
+    }
+  }
+  CHECK(plain == std::set<std::string>{"add_block", "add_blocks", "add_multicast", "add_tma",
+                                       "add_tma_swizzled", "gemm_tma_mma_sync", "hello", "saxpy",
+                                       "saxpy_tma"});
+}
+
+TEST_CASE("a disguised kernel has the same findings") {
+  const uint64_t seed = std::random_device()();
+  CAPTURE(seed);
+  for (int draw = 0; draw < 20; ++draw) {
+    test::Disguise disguise(seed + static_cast<uint64_t>(draw));
+    for (const std::string& name : golden_kernels()) {
+      CAPTURE(name);
+      if (draw < 3)
+        CHECK(meanings(findings_of(disguise(golden(name)))) == meanings(findings_of(golden(name))));
+    }
+    for (const Plant& plant : kPlants) {
+      const std::string text = replaced(kKernel, plant.from, plant.to, plant.place);
+      CAPTURE(std::string(plant.to));
+      CHECK(meanings(findings_of(disguise(text))) == meanings(findings_of(text)));
+    }
+  }
+}
+
+TEST_CASE("what cannot be read says where") {
+  CHECK(error_of([] {
+          findings_of(".version 8.0\n.target sm_90a\n.visible .entry k() { add.u32 %r1, 1");
+        }).starts_with("ptx 3:"));
+  CHECK(error_of([] { findings_of(replaced(kKernel, "bra READY", "bra NOWHERE")); }) ==
+        "ptx 21:2: the label 'NOWHERE' is not there");
+  CHECK(error_of([] { findings_of(".version 8.0\n"); }) == "there is no kernel in it: no .entry with a body");
+}
+
+TEST_CASE("a GEMM takes less than half a second") {
+  const std::string text = golden("gemm");
+  const auto start = std::chrono::steady_clock::now();
+  findings_of(text);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::milliseconds(500));
+}
+
+TEST_CASE("of several shared variables the alignment is that of each") {
+  const auto kernel = [](const std::string& first, const std::string& second, const std::string& access) {
+    return findings_of(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() .maxntid 32\n{\n" + first +
+            second + "mov.u32 %r1, %tid.x;\n" + access + "ret;\n}\n",
+        {"version"});
+  };
+  const std::string registers = ".reg .b32 %r<4>;\n", barrier = ".shared .b64 full;\n";
+  const std::string use = "mov.b32 %r2, full;\nmbarrier.init.shared::cta.b64 [%r2], 1;\n";
+  CHECK(shown(kernel(registers, barrier, use)) == "");
+  CHECK(shown(kernel(registers, ".shared .b32 full[2];\n", use)).find("aligned to 4") != std::string::npos);
+  CHECK(shown(kernel(registers, ".shared .b32 other;\n" + barrier, use + "st.shared.b32 [other], %r1;\n")) ==
+        "");
+  CHECK(shown(kernel(registers, ".shared .b32 other;\n.shared .align 4 .b8 full[8];\n",
+                     use + "st.shared.b32 [other], %r1;\n"))
+            .find("a multiple of 8 bytes, and its variable is aligned to 4") != std::string::npos);
+}

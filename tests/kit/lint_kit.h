@@ -1,0 +1,32 @@
+// What lint finds in PTX text.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+#include <string>
+
+#include "ptxbuilder/analysis/code.h"
+#include "ptxbuilder/analysis/lint.h"
+
+namespace ptxbuilder::test {
+
+// The rules that find something in any of its kernels.
+inline std::set<std::string> rules_that_find(const std::string& text) {
+  const ptx::Module module = ptx::parse(text);
+  std::set<std::string> rules;
+  for (const std::string& kernel : analysis::kernels_of(module))
+    for (const analysis::Finding& f : analysis::lint(module, kernel)) rules.emplace(f.rule);
+  return rules;
+}
+
+// Those that find something in a mutant and nothing in what it was made of: "wait, parity"; "" where none
+// does.
+inline std::string found_in_mutant(const std::string& original, const std::string& mutant) {
+  std::set<std::string> rules = rules_that_find(mutant);
+  for (const std::string& rule : rules_that_find(original)) rules.erase(rule);
+  return fmt::format("{}", fmt::join(rules, ", "));
+}
+
+}  // namespace ptxbuilder::test
