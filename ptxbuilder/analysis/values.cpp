@@ -180,6 +180,7 @@ bool Values::find_copies() {
           const auto other = meet_in(all[i]);
           if (other && std::find(circle.begin(), circle.end(), *other) != circle.end()) continue;
           if (only && !(all[i] == *only)) is_copy = false;
+          if (made.predecessors[i] == kNone) is_copy = false;  // what nothing has written
           if (!only) source = {made.predecessors[i], made.reg};
           only = all[i];
         }
@@ -194,11 +195,12 @@ bool Values::find_copies() {
 
 Values::Reaching Values::reaching(int operation, int block, int reg) {
   const std::vector<int>& writers = writers_[at(reg)];
+  if (!graph_.reaches(block)) return {};  // nothing is known of what never runs
   for (;;) {
     const Block& b = graph_.blocks[at(block)];
     const auto behind = std::lower_bound(writers.begin(), writers.end(), operation);
     if (behind != writers.begin() && *(behind - 1) >= b.first) return {Reaching::Kind::result, *(behind - 1)};
-    if (writers.empty() || b.predecessors.size() != 1) return at_start(block, reg);
+    if (writers.empty() || b.predecessors.size() != 1 || block == 0) return at_start(block, reg);
     block = b.predecessors[0];
     operation = graph_.blocks[at(block)].last;
   }
@@ -214,6 +216,7 @@ Values::Reaching Values::at_start(int block, int reg) {
   const Reaching itself = {Reaching::Kind::meet, block};
   starts_.emplace(key, itself);
   std::optional<Reaching> only;
+  if (block == 0) only = Reaching{};  // the kernel begins there, besides those that branch back to it
   for (int predecessor : b.predecessors) {
     if (!graph_.reaches(predecessor)) continue;
     const Reaching from = reaching(graph_.blocks[at(predecessor)].last, predecessor, reg);
@@ -475,6 +478,10 @@ void Values::fill(int index) {
   const auto [number, block, reg, none] = made_[at(index)];
   std::vector<Sum> first, again;  // from ahead of the loop, and from its latches
   std::vector<int> from_first, from_again;
+  if (block == 0) {
+    first.push_back(sum_of({}, reg));
+    from_first.push_back(kNone);
+  }
   for (int predecessor : graph_.blocks[at(block)].predecessors) {
     if (!graph_.reaches(predecessor)) continue;
     const bool latch = graph_.dominates(block, predecessor);

@@ -225,6 +225,19 @@ TEST_CASE("a kernel without instructions") {
   CHECK(a.graph.loops.empty());
 }
 
+TEST_CASE("a kernel that branches back to its first instruction") {
+  Analysed a(
+      kernel("$L: add.u32 %r1, %r2, 1;\nmov.u32 %r2, %r1;\nst.shared.u32 [%r2], %r3;\n"
+             "setp.lt.u32 %p1, %r2, 9;\n@%p1 bra $L;\nret;"));
+  CHECK(a.address() == "counter(unwritten, +1) + 1");
+  Analysed kept(kernel("$L: st.shared.u32 [%r2], %r3;\nadd.u32 %r2, %r2, 0;\n@%p1 bra $L;\nret;"));
+  CHECK(kept.address().starts_with("meet("));
+  Analysed endless(kernel("$L: st.shared.u32 [%r2], %r3;\nbra $L;\nmov.u32 %r2, 1;\nret;"));
+  CHECK(endless.address() == "unwritten");
+  Analysed unreached(kernel("ret;\n$L: add.u32 %r1, %r2, 1;\nst.shared.u32 [%r2], %r3;\nbra $L;"));
+  CHECK(unreached.address() == "unwritten");
+}
+
 TEST_CASE("every golden kernel means the same under new names and in another order") {
   uint64_t seed = std::random_device()();
   int changed = 0;
