@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "ptxbuilder/analysis/lint_paths.h"
 
@@ -59,17 +58,18 @@ struct State {
   }
 };
 
-struct Events {
-  // Of a store: what it copies was written by `write`, and is not fenced, or not met.
-  std::function<void(int store, int write)> unfenced = {}, unmet = {};
-  // Of a write: `store` may still read there, or this thread alone knows that it does not.
-  std::function<void(int write, int store, bool is_read)> reused = {};
-  std::function<void(int store, bool is_open)> left = {};
+enum Kind : int {
+  kUnfenced,       // of a store: what it copies was written by the other, and is not fenced
+  kUnmet,          // or by other warps too, and no barrier follows
+  kReused,         // of a write: the other may still read there
+  kReusedByOther,  // or this thread alone knows that it does not
+  kOpenAtEnd,      // of a store: it is not committed
+  kLeft            // or nothing waits for it
 };
 
 class Walk {
  public:
-  Walk(LintKernel& kernel, Events events) : kernel_(kernel), events_(std::move(events)) {
+  explicit Walk(LintKernel& kernel) : kernel_(kernel) {
     for (int i = 0; i < kernel_.count(); ++i) {
       const Operation& o = kernel_.operation(i);
       const std::vector<Sum> addresses = kernel_.addresses(i);
@@ -78,7 +78,7 @@ class Walk {
     }
   }
 
-  void run() {
+  std::set<Event> run() {
     for (const ThreadClass& c : kernel_.classes) {
       bool stores = false;
       for (const auto& [i, place] : place_)
@@ -87,6 +87,7 @@ class Walk {
       in_ = &kernel_.values_in(c);
       follow(kernel_, c, State{}, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
     }
+    return std::move(events_);
   }
 
  private:
@@ -133,87 +134,88 @@ class Walk {
     if (o.is("cp") && o.has("bulk") && o.has("wait_group") && !o.operands.empty())
       for (auto& [number, pending] : s.stores)
         if (pending.age > o.operands[0].value) pending.is_read = true;
-    if (kernel_.ends(i) && is_last && events_.left)
+    if (kernel_.ends(i) && is_last)
       for (const auto& [number, pending] : s.stores)
-        if (!pending.is_read) events_.left(number, pending.age == kOpen);
+        if (!pending.is_read) events_.insert({pending.age == kOpen ? kOpenAtEnd : kLeft, number});
   }
 
   void write(State& s, int i, bool is_last) {
     constexpr int64_t kLeast = hopper::bulk_unit;  // that any copy reads
-    if (is_last && events_.reused)
+    if (is_last)
       for (const auto& [number, pending] : s.stores)
         if (const auto from = distance(number, i);
             from && *from >= 0 && *from < kLeast && (!pending.is_read || is_shared_by_warps(i)))
-          events_.reused(i, number, pending.is_read);
+          events_.insert({pending.is_read ? kReusedByOther : kReused, i, number});
     s.writes[i] = {};
   }
 
   void store(State& s, int i, bool is_last) {
     if (is_last)
       for (const auto& [number, w] : s.writes) {
-        const auto& event = !w.is_fenced ? events_.unfenced : events_.unmet;
-        if (event && !(w.is_fenced && w.is_met) && is_in(number, i) &&
-            (!w.is_fenced || is_shared_by_warps(number)))
-          event(i, number);
+        if (w.is_fenced && (w.is_met || !is_shared_by_warps(number))) continue;
+        if (is_in(number, i)) events_.insert({w.is_fenced ? kUnmet : kUnfenced, i, number});
       }
     s.stores[i] = {};
   }
 
   LintKernel& kernel_;
-  Events events_;
+  std::set<Event> events_;
   std::map<int, std::optional<Sum>> place_;  // where a store reads, and where a write writes
   ThreadValues* in_ = nullptr;
 };
 
+std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
+
+// Once for each instruction, with all others that have a part in it.
+template <typename Text>
+void report_all(LintKernel& kernel, Kind kind, Report& report, const Text& text) {
+  std::map<int, std::set<int>> others;
+  for (const Event& event : kernel.events(walk))
+    if (event.kind == kind) others[event.operation].insert(event.other);
+  for (const auto& [operation, all] : others) {
+    const int first = *all.begin();
+    report.add(operation,
+               text(kernel.operation(operation).text->opcode,
+                    first == kNone ? std::string() : kernel.operation(first).text->opcode),
+               all);
+  }
+}
+
 }  // namespace
 
 void check_proxy_fence(LintKernel& kernel, Report& report) {
-  std::map<int, std::set<int>> writes;
-  Walk(kernel, {.unfenced = [&](int store, int write) { writes[store].insert(write); }}).run();
-  for (const auto& [store, from] : writes)
-    report.add(
-        store,
-        fmt::format("{} copies what {} wrote, without fence.proxy.async between them",
-                    kernel.operation(store).text->opcode, kernel.operation(*from.begin()).text->opcode),
-        from);
+  report_all(kernel, kUnfenced, report, [](const std::string& store, const std::string& write) {
+    return fmt::format("{} copies what {} wrote, without fence.proxy.async between them", store, write);
+  });
 }
 
 void check_store_order(LintKernel& kernel, Report& report) {
-  std::map<int, std::set<int>> writes;
-  Walk(kernel, {.unmet = [&](int store, int write) { writes[store].insert(write); }}).run();
-  for (const auto& [store, from] : writes)
-    report.add(
-        store,
-        fmt::format("{} copies what other warps wrote by {}, without a barrier between them",
-                    kernel.operation(store).text->opcode, kernel.operation(*from.begin()).text->opcode),
-        from);
+  report_all(kernel, kUnmet, report, [](const std::string& store, const std::string& write) {
+    return fmt::format("{} copies what other warps wrote by {}, without a barrier between them", store,
+                       write);
+  });
 }
 
 void check_staging(LintKernel& kernel, Report& report) {
-  Walk(kernel,
-       {.reused =
-            [&](int write, int store, bool is_read) {
-              report.add(write,
-                         fmt::format(
-                             "{} writes where {} {}", kernel.operation(write).text->opcode,
-                             kernel.operation(store).text->opcode,
-                             is_read ? "may still read for all that other warps know: no barrier follows the "
-                                       "wait of the thread that copies"
-                                     : "may still read: no cp.async.bulk.wait_group lies between them"),
-                         {store});
-            }})
-      .run();
+  report_all(kernel, kReused, report, [](const std::string& write, const std::string& store) {
+    return fmt::format("{} writes where {} may still read: no cp.async.bulk.wait_group lies between them",
+                       write, store);
+  });
+  report_all(kernel, kReusedByOther, report, [](const std::string& write, const std::string& store) {
+    return fmt::format(
+        "{} writes where {} may still read for all that other warps know: no barrier follows the "
+        "wait of the thread that copies",
+        write, store);
+  });
 }
 
 void check_bulk_groups(LintKernel& kernel, Report& report) {
-  Walk(kernel, {.left =
-                    [&](int store, bool is_open) {
-                      report.add(
-                          store,
-                          is_open ? "this copy is not committed to a group before the kernel ends"
-                                  : "no cp.async.bulk.wait_group waits for this copy before the kernel ends");
-                    }})
-      .run();
+  report_all(kernel, kOpenAtEnd, report, [](const std::string&, const std::string&) {
+    return "this copy is not committed to a group before the kernel ends";
+  });
+  report_all(kernel, kLeft, report, [](const std::string&, const std::string&) {
+    return "no cp.async.bulk.wait_group waits for this copy before the kernel ends";
+  });
 }
 
 }  // namespace ptxbuilder::analysis

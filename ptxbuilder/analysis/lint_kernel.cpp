@@ -141,6 +141,11 @@ bool LintKernel::comes_as_one(const ThreadClass& c, int i) const {
   });
 }
 
+const std::set<Event>& LintKernel::events(Walk walk) {
+  const auto known = events_.find(walk);
+  return known != events_.end() ? known->second : events_.emplace(walk, walk(*this)).first->second;
+}
+
 ThreadValues& LintKernel::values_in(int64_t thread) {
   const auto number = thread == kNone ? std::nullopt : std::optional(thread);
   return by_thread_.try_emplace(thread, values, number).first->second;

@@ -19,6 +19,14 @@ class Protocol;  // lint_protocol.h
 
 enum class Runs : uint8_t { no, maybe, yes };
 
+// What a walk comes upon, for the rule that its kind is of.
+struct Event {
+  int kind = 0, operation = kNone, other = kNone;  // instructions
+  std::string what = {};
+
+  auto operator<=>(const Event&) const = default;
+};
+
 // Threads for which the same branches are decided in the same way.
 struct ThreadClass {
   std::vector<int64_t> threads = {};  // by number, ascending; none where the kernel does not bound them
@@ -60,6 +68,9 @@ class LintKernel {
   // Made when they are first asked for.
   Paths& paths(const ThreadClass& c);
   Protocol& protocol();
+  // Of a walk that several rules report from: `walk` makes them once.
+  using Walk = std::set<Event> (*)(LintKernel&);
+  const std::set<Event>& events(Walk walk);
   // The bytes of a shared address behind the start of shared memory, and terms that are not known; nothing
   // where it is not said to be of shared memory, or of one of several variables.
   std::optional<Sum> shared_offset(const Sum& address);
@@ -87,6 +98,7 @@ class LintKernel {
   std::vector<bool> uniform_;  // by atom
   std::map<const ThreadClass*, std::shared_ptr<Paths>> paths_;
   std::shared_ptr<Protocol> protocol_;
+  std::map<Walk, std::set<Event>> events_;
 };
 
 // Visits the atoms that a sum is made of, each once: `visit(number, atom)` says whether to go on to its

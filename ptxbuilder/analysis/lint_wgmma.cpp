@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "ptxbuilder/analysis/lint_paths.h"
 
@@ -50,15 +49,11 @@ struct State {
   }
 };
 
-struct Events {
-  std::function<void(int operation, const std::string&what, int other)> unfenced = {}, in_flight = {},
-                                                                        left = {};
-};
+enum Kind : int { kUnfenced, kInFlight, kLeft };
 
 class Walk {
  public:
-  Walk(LintKernel& kernel, Events events)
-      : kernel_(kernel), events_(std::move(events)), place_(kernel.code.registers.size(), kNone) {
+  explicit Walk(LintKernel& kernel) : kernel_(kernel), place_(kernel.code.registers.size(), kNone) {
     for (int i = 0; i < kernel.count(); ++i) {
       const Operation& o = kernel.operation(i);
       if (!o.is_wgmma()) continue;
@@ -69,8 +64,8 @@ class Walk {
     }
   }
 
-  void run() {
-    if (count_ == 0) return;
+  std::set<Event> run() {
+    if (count_ == 0) return {};
     for (const ThreadClass& c : kernel_.classes) {
       const auto multiplies = [&](int i) {
         return c.runs[at(i)] != Runs::no && kernel_.operation(i).is_wgmma();
@@ -82,9 +77,13 @@ class Walk {
       start.registers.resize(count_);
       follow(kernel_, c, start, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
     }
+    return std::move(events_);
   }
 
  private:
+  void add(Kind kind, int operation, std::string what, int other) {
+    events_.insert({kind, operation, other, std::move(what)});
+  }
   std::string name(int reg) const { return kernel_.code.registers[at(reg)].name; }
 
   void step(State& s, int i, bool is_last) {
@@ -99,9 +98,8 @@ class Walk {
 
   void touch(State& s, int i, int reg, bool writes, bool is_last) {
     Register& r = s.registers[at(place_[at(reg)])];
-    if (is_last && r.age != kDone && (r.is_result || writes) && events_.in_flight)
-      events_.in_flight(
-          i,
+    if (is_last && r.age != kDone && (r.is_result || writes))
+      add(kInFlight, i,
           fmt::format("{} {} a register that wgmma may still be {}, of {}", kernel_.operation(i).text->opcode,
                       writes ? "writes" : "reads", r.is_result ? "writing" : "reading",
                       r.age == kOpen ? "a group that is not committed"
@@ -128,17 +126,16 @@ class Walk {
         const bool is_result = n == 0;
         const bool is_unfenced =
             r.touched == kTouched || (is_result && r.touched != kClean && r.touched != shape);
-        if (is_last && is_unfenced && events_.unfenced)
-          events_.unfenced(i,
-                           fmt::format("{} uses registers {} without wgmma.fence since {}",
-                                       o.text->opcode.substr(0, o.text->opcode.find('.')),
-                                       is_result ? "for its accumulators" : "for A",
-                                       r.touched == kTouched ? "they were touched, or the kernel began"
-                                                             : "a wgmma of another shape"),
-                           kNone);
-        if (is_last && !is_result && r.age != kDone && r.is_result && events_.in_flight)
-          events_.in_flight(i, "wgmma reads A from registers that a wgmma before may still be writing",
-                            r.user);
+        if (is_last && is_unfenced)
+          add(kUnfenced, i,
+              fmt::format("{} uses registers {} without wgmma.fence since {}",
+                          o.text->opcode.substr(0, o.text->opcode.find('.')),
+                          is_result ? "for its accumulators" : "for A",
+                          r.touched == kTouched ? "they were touched, or the kernel began"
+                                                : "a wgmma of another shape"),
+              kNone);
+        if (is_last && !is_result && r.age != kDone && r.is_result)
+          add(kInFlight, i, "wgmma reads A from registers that a wgmma before may still be writing", r.user);
         if (is_result) r.touched = shape;
         r.age = kOpen;
         r.user = i;
@@ -159,37 +156,32 @@ class Walk {
   }
 
   void leave(const State& s) {
-    if (!events_.left) return;
     for (const Register& r : s.registers)
       if (r.age != kDone)
-        events_.left(r.user,
-                     r.age == kOpen ? "this wgmma is not committed to a group before the kernel ends"
-                                    : "no wgmma.wait_group waits for this wgmma before the kernel ends",
-                     kNone);
+        add(kLeft, r.user,
+            r.age == kOpen ? "this wgmma is not committed to a group before the kernel ends"
+                           : "no wgmma.wait_group waits for this wgmma before the kernel ends",
+            kNone);
   }
 
   LintKernel& kernel_;
-  Events events_;
+  std::set<Event> events_;
   std::vector<int> place_;  // of a register in State
   size_t count_ = 0;
   std::map<std::string, int> shapes_;
 };
 
-auto reporter(Report& report) {
-  return
-      [&report](int operation, const std::string& what, int other) { report.add(operation, what, {other}); };
+std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
+
+void report_all(LintKernel& kernel, Kind kind, Report& report) {
+  for (const Event& event : kernel.events(walk))
+    if (event.kind == kind) report.add(event.operation, event.what, {event.other});
 }
 
 }  // namespace
 
-void check_wgmma_fence(LintKernel& kernel, Report& report) {
-  Walk(kernel, {.unfenced = reporter(report)}).run();
-}
-void check_accumulators(LintKernel& kernel, Report& report) {
-  Walk(kernel, {.in_flight = reporter(report)}).run();
-}
-void check_wgmma_groups(LintKernel& kernel, Report& report) {
-  Walk(kernel, {.left = reporter(report)}).run();
-}
+void check_wgmma_fence(LintKernel& kernel, Report& report) { report_all(kernel, kUnfenced, report); }
+void check_accumulators(LintKernel& kernel, Report& report) { report_all(kernel, kInFlight, report); }
+void check_wgmma_groups(LintKernel& kernel, Report& report) { report_all(kernel, kLeft, report); }
 
 }  // namespace ptxbuilder::analysis
