@@ -4,8 +4,10 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "kernels/command/diff_page.h"
 #include "kernels/command/sass.h"
 #include "ptxbuilder/analysis/diff.h"
 #include "ptxbuilder/error.h"
@@ -16,13 +18,33 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace analysis;
 
-std::vector<Region> regions_of(const KernelText& kernel) {
+// A kernel as far as it is known without running it.
+struct Known {
+  explicit Known(const KernelText& kernel)
+      : text(kernel),
+        module(ptx::parse(kernel.ptx)),
+        code(Code::of(module, kernel.kernel)),
+        graph(Graph::of(code)),
+        values(code, graph),
+        portrait(analysis::portrait(code, graph, values)),
+        regions(analysis::regions(portrait, code, graph, values)) {}
+  Known(const Known&) = delete;
+  Known& operator=(const Known&) = delete;
+
+  PageSide side() const { return {text.from, text.ptx, code, graph, values, portrait}; }
+
+  const KernelText& text;
+  ptx::Module module;
+  Code code;
+  Graph graph;
+  Values values;
+  Portrait portrait;
+  std::vector<Region> regions;
+};
+
+std::unique_ptr<const Known> known(const KernelText& kernel) {
   try {
-    const ptx::Module module = ptx::parse(kernel.ptx);
-    const Code code = Code::of(module, kernel.kernel);
-    const Graph graph = Graph::of(code);
-    Values values(code, graph);
-    return regions(portrait(code, graph, values), code, graph, values);
+    return std::make_unique<Known>(kernel);
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", kernel.from, e.what()));
   }
@@ -83,16 +105,19 @@ Comparison told(const std::vector<Difference>& differences, const Telling& telli
   Json json = {{"facts", facts}, {"differences", others}};
   json.update(more);
   return {differences.size(),
-          differences.empty() ? "no difference of meaning\n" : report(differences, telling.all), json.dump()};
+          differences.empty() ? "no difference of meaning\n" : report(differences, telling.all), json.dump(),
+          {}};
 }
 
 }  // namespace
 
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling) {
-  const std::vector<Region> in_a = regions_of(a), in_b = regions_of(b);
-  const Counts counts = counts_of(in_a, in_b);
-  Comparison comparison = told(diff(in_a, in_b), telling, {{"instructions", counts}});
+  const auto in_a = known(a), in_b = known(b);
+  const Counts counts = counts_of(in_a->regions, in_b->regions);
+  const std::vector<Difference> differences = diff(in_a->regions, in_b->regions);
+  Comparison comparison = told(differences, telling, {{"instructions", counts}});
   if (telling.counts) comparison.text += text(counts);
+  if (telling.page) comparison.page = diff_page(in_a->side(), in_b->side(), differences);
   return comparison;
 }
 

@@ -19,12 +19,14 @@ struct Comparison {
   size_t differences = 0;
   std::string text;  // under headings by weight; or that there is none
   std::string json;  // an object: "facts" of the design, other "differences", and what there is of each
+  std::string page;  // of HTML, where it was asked for
 };
 
 // What the text has beyond the gravest differences.
 struct Telling {
   bool all = false;     // each difference, where many of a kind would be counted
   bool counts = false;  // how often each mnemonic stands in each region
+  bool page = false;    // both as a page of HTML; not of machine code
 };
 
 // Throws Error that begins with the `from` of the one that cannot be read.

@@ -22,6 +22,7 @@ constexpr int kSame = 0, kDifferent = 1, kFailed = 2;
 
 struct Options {
   std::string a, b, kernel_a, kernel_b, nvdisasm;
+  std::string page;  // a file
   bool json = false, sass = false;
   Telling telling;
 };
@@ -69,6 +70,12 @@ Comparison compare_codes(const Source& a, const std::string& kernel_a, const Sou
   return compare(a.ptx(kernel_a), b.ptx(kernel_b), o.telling);
 }
 
+void write_page(const std::string& path, const std::string& page) {
+  if (page.empty()) throw Error("--html shows PTX, and this is machine code");
+  std::ofstream file(path);
+  if (!(file << page << std::flush)) throw Error(fmt::format("{}: it cannot be written", path));
+}
+
 int diff_kernels(const Options& o) {
   const Source a(o.a), b(o.b);
   const Comparison comparison =
@@ -80,6 +87,7 @@ int diff_kernels(const Options& o) {
   } else {
     fmt::print("{}", comparison.text);
   }
+  if (o.telling.page) write_page(o.page, comparison.page);
   return comparison.differences == 0 ? kSame : kDifferent;
 }
 
@@ -215,7 +223,10 @@ class Folders {
 // 0: nothing of meaning differs, 1: something does, 2: an error.
 int run(const Options& o) try {
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
-  if (folder_a && folder_b) return Folders(o).diff();
+  if (folder_a && folder_b) {
+    if (o.telling.page) throw Error("--html shows two kernels, and these are folders");
+    return Folders(o).diff();
+  }
   if (folder_a || folder_b)
     throw Error(fmt::format("{} is a folder and {} is none: give two folders, or two files",
                             folder_a ? o.a : o.b, folder_a ? o.b : o.a));
@@ -238,13 +249,17 @@ Command add(const Arguments& ptxb) {
   app.option("--nvdisasm", o->nvdisasm,
              "the disassembler; else PATH, CUDA_PATH, /usr/local, Python's packages")
       .shown_as("FILE");
+  app.option("--html", o->page, "write a page with both, to look at").shown_as("FILE");
   app.flag("--json", o->json, "as JSON");
   app.footer(
       "Of a file that holds a kernel for several architectures, the highest is taken. Two folders are "
       "compared by "
       "file, and by kernel where a file has several.\n"
       "Exit code 0: no difference of meaning was found; 1: there is one; 2: an error.");
-  return {app, [o] { return run(*o); }};
+  return {app, [o] {
+            o->telling.page = !o->page.empty();
+            return run(*o);
+          }};
 }
 
 const CommandRegistration registration(add);

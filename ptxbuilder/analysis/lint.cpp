@@ -89,7 +89,7 @@ constexpr Rule kRules[] = {
       "Swizzle or pad the layout so that the lanes of a phase use different banks."},
      check_bank_conflicts},
     {{"version", "a .version or a .target that is higher than the instructions need",
-      "Lower it, so that more drivers and GPUs run the kernel."},
+      "Lower it, so that more drivers and GPUs run the kernel.", true},
      check_version},
 };
 
@@ -130,13 +130,14 @@ std::vector<Finding> lint(const ptx::Module& module, std::string_view kernel,
     if (allowed.contains(rule.text.name)) continue;
     Report report(subject, rule.text.name, rule.text.cure);
     rule.check(subject, report);
+    for (Finding& finding : report.findings) finding.is_advice = rule.text.is_advice;
     std::move(report.findings.begin(), report.findings.end(), std::back_inserter(all));
   }
   return joined(std::move(all));
 }
 
 std::string text(const Finding& f) {
-  std::string line = fmt::format("line {}: {}: {}", f.line, f.rule, f.what);
+  std::string line = fmt::format("line {}: {}{}: {}", f.line, f.rule, f.is_advice ? " (advice)" : "", f.what);
   if (!f.lines.empty())
     line += fmt::format(" ({} {})", f.lines.size() == 1 ? "line" : "lines", fmt::join(f.lines, ", "));
   if (f.times > 1) line += fmt::format("; {} times", f.times);

@@ -19,10 +19,12 @@ struct Finding {
   std::string_view cure;             // in a sentence
   std::vector<uint32_t> lines = {};  // of the other instructions that have a part in it, ascending
   int times = 1;                     // that it is so, the first one at `line`
+  bool is_advice = false;            // nothing is wrong, but it could be better for others
 };
 
 struct RuleText {
   std::string_view name, finds, cure;
+  bool is_advice = false;
 };
 std::vector<RuleText> lint_rules();
 
