@@ -105,7 +105,8 @@ Comparison told(const std::vector<Difference>& differences, const Telling& telli
   Json json = {{"facts", facts}, {"differences", others}};
   json.update(more);
   return {differences.size(),
-          differences.empty() ? "no difference of meaning\n" : report(differences, telling.all), json.dump(),
+          differences.empty() ? "no difference of meaning\n" : report(differences, telling.all),
+          json.dump(),
           {}};
 }
 

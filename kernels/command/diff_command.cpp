@@ -27,47 +27,44 @@ struct Options {
   Telling telling;
 };
 
-// All code of a file.
 struct Source {
-  explicit Source(const std::string& where) : from(where), codes(code_source(where)) {}
+  explicit Source(const std::string& where) : from(where), code(code_source(where)) {}
 
   // What has the kernel: PTX before cubins, or for SASS the other way.
-  const DeviceCode& code(const std::string& kernel, bool sass) const {
-    const bool has_cubin = std::any_of(codes.begin(), codes.end(),
-                                       [](const auto& c) { return c.kind == DeviceCode::Kind::cubin; });
+  const DeviceCode& choose(const std::string& kernel, bool sass) const {
+    const bool has_cubin = std::any_of(code.all.begin(), code.all.end(), is_cubin);
     try {
-      return choose_code(codes, kernel,
+      return choose_code(code.all, kernel,
                          sass && has_cubin ? std::optional(DeviceCode::Kind::cubin) : std::nullopt);
     } catch (const Error& e) {
       throw Error(fmt::format("{}: {}", from, e.what()));
     }
   }
-  bool is_cubin(const std::string& kernel) const {
-    return code(kernel, false).kind == DeviceCode::Kind::cubin;
-  }
-  KernelText ptx(const std::string& kernel) const { return {from, code(kernel, false).code, kernel}; }
+  static bool is_cubin(const DeviceCode& code) { return code.kind == DeviceCode::Kind::cubin; }
   KernelCubin cubin(const std::string& kernel) const {
-    const DeviceCode& chosen = code(kernel, true);
-    return {from, chosen.kind == DeviceCode::Kind::cubin ? chosen.code : Ptxas().assemble(chosen.code).cubin,
-            kernel};
+    const DeviceCode& chosen = choose(kernel, true);
+    return {from, is_cubin(chosen) ? chosen.code() : Ptxas().assemble(chosen.code()).cubin, kernel};
   }
   std::set<std::string> kernels() const {
     std::set<std::string> names;
-    for (const DeviceCode& code : codes)
-      for (const std::string& name : code.kernels()) names.insert(name);
+    for (const DeviceCode& c : code.all)
+      for (const std::string& name : c.kernels()) names.insert(name);
     return names;
   }
 
   std::string from;
-  std::vector<DeviceCode> codes;
+  CodeSource code;
 };
 
 // As SASS where that is asked for, and where one of them is a cubin.
 Comparison compare_codes(const Source& a, const std::string& kernel_a, const Source& b,
                          const std::string& kernel_b, const Options& o) {
-  if (o.sass || a.is_cubin(kernel_a) || b.is_cubin(kernel_b))
-    return compare_sass(a.cubin(kernel_a), b.cubin(kernel_b), o.nvdisasm, o.telling);
-  return compare(a.ptx(kernel_a), b.ptx(kernel_b), o.telling);
+  if (!o.sass) {
+    const DeviceCode &in_a = a.choose(kernel_a, false), &in_b = b.choose(kernel_b, false);
+    if (!Source::is_cubin(in_a) && !Source::is_cubin(in_b))
+      return compare({a.from, in_a.code(), kernel_a}, {b.from, in_b.code(), kernel_b}, o.telling);
+  }
+  return compare_sass(a.cubin(kernel_a), b.cubin(kernel_b), o.nvdisasm, o.telling);
 }
 
 void write_page(const std::string& path, const std::string& page) {
@@ -149,7 +146,8 @@ class Folders {
   void file_pair(const std::string& file) {
     const Source a((fs::path(o_.a) / file).string()), b((fs::path(o_.b) / file).string());
     const std::set<std::string> in_a = a.kernels(), in_b = b.kernels();
-    if (in_a.empty() && in_b.empty() && a.codes.empty() && b.codes.empty()) return;  // programs without any
+    if (in_a.empty() && in_b.empty() && a.code.all.empty() && b.code.all.empty())
+      return;  // programs without any
     if (in_a.size() <= 1 && in_b.size() <= 1) return kernel_pair({.file = file}, a, b);
     each(in_a, in_b, [&](const std::string& kernel, char only_in) {
       if (!o_.kernel_a.empty() && kernel != o_.kernel_a) return;

@@ -54,8 +54,7 @@ for (const line of document.querySelectorAll('[data-pair]')) {
 
 std::string escaped(std::string_view text) {
   std::string all;
-  for (char c : text)
-    switch (c) {
+  for (char c : text) switch (c) {
       case '<':
         all += "&lt;";
         break;
@@ -79,9 +78,11 @@ std::string_view class_of(const Operation& o) {
   if (o.is_wgmma() || o.is("mma")) return "tensor";
   if (o.is("cp")) return "copy";
   if (o.is("mbarrier")) return "barrier";
-  if (o.is("wgmma") || o.is("fence") || o.is("bar") || o.is("barrier") || o.is("griddepcontrol") || o.is("setmaxnreg"))
+  if (o.is("wgmma") || o.is("fence") || o.is("bar") || o.is("barrier") || o.is("griddepcontrol") ||
+      o.is("setmaxnreg"))
     return "order";
-  if (o.is("ld") || o.is("st") || o.is("ldmatrix") || o.is("stmatrix") || o.is("atom") || o.is("red")) return "memory";
+  if (o.is("ld") || o.is("st") || o.is("ldmatrix") || o.is("stmatrix") || o.is("atom") || o.is("red"))
+    return "memory";
   return "";
 }
 
@@ -94,7 +95,8 @@ std::string cell(char side, const std::string& value, uint32_t line) {
 
 std::string told(const Difference& d) {
   return fmt::format(
-      "<div class=\"difference {}\"><b>{}: {}{}</b> <span class=dim>{}</span><div class=sides>{}{}</div>{}</div>\n",
+      "<div class=\"difference {}\"><b>{}: {}{}</b> <span class=dim>{}</span><div "
+      "class=sides>{}{}</div>{}</div>\n",
       name(d.weight), escaped(d.region), escaped(d.event),
       d.attribute.empty() ? "" : ", " + escaped(d.attribute), name(d.weight), cell('A', d.a, d.line_a),
       cell('B', d.b, d.line_b),
@@ -114,8 +116,8 @@ std::string words(const std::vector<Difference>& differences) {
   }
   if (!others.empty()) facts += "<h3>Instruction by instruction</h3>\n";
   for (const auto& [region, all] : others)
-    facts += fmt::format("<details{}><summary>{}: {}</summary>{}</details>\n", differences.size() <= 12 ? " open" : "",
-                         escaped(region), numbers[region], all);
+    facts += fmt::format("<details{}><summary>{}: {}</summary>{}</details>\n",
+                         differences.size() <= 12 ? " open" : "", escaped(region), numbers[region], all);
   return facts;
 }
 
@@ -126,26 +128,31 @@ std::string drawing(const PageSide& side) {
   constexpr int kColumn = 170, kRow = 44, kTop = 64, kLeft = 130;
   const auto& roles = side.portrait.roles;
   const int columns = std::max(1, static_cast<int>(roles.size()));
-  const int width = kLeft + columns * kColumn, height = kTop + kRow * static_cast<int>(side.portrait.barriers.size()) + 10;
+  const int width = kLeft + columns * kColumn,
+            height = kTop + kRow * static_cast<int>(side.portrait.barriers.size()) + 10;
   auto x = [&](int role) { return kLeft + role * kColumn + kColumn / 2; };
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" width={} height={} role=img aria-label=\"roles and barriers\">\n",
-                                width, height, width, height);
+  std::string svg = fmt::format(
+      "<svg viewBox=\"0 0 {} {}\" width={} height={} role=img aria-label=\"roles and barriers\">\n", width,
+      height, width, height);
   for (int r = 0; at(r) < roles.size(); ++r) {
     const Role& role = roles[at(r)];
     std::string more = role.registers ? fmt::format("{} registers", *role.registers) : "";
     svg += fmt::format(
         "<rect x={} y=6 width={} height=40 rx=6 fill=none stroke=\"var(--line)\"/>"
-        "<text x={} y=23 text-anchor=middle>{}, {} warp{}</text><text x={} y=39 text-anchor=middle class=dim>{}</text>"
+        "<text x={} y=23 text-anchor=middle>{}, {} warp{}</text><text x={} y=39 text-anchor=middle "
+        "class=dim>{}</text>"
         "<line x1={} y1=46 x2={} y2={} stroke=\"var(--line)\"/>\n",
-        x(r) - 78, 156, x(r), escaped(role.name), role.warps.size(), role.warps.size() == 1 ? "" : "s", x(r), more, x(r),
-        x(r), height - 4);
+        x(r) - 78, 156, x(r), escaped(role.name), role.warps.size(), role.warps.size() == 1 ? "" : "s", x(r),
+        more, x(r), x(r), height - 4);
   }
   int y = kTop + 14;
   for (const BarrierArray& barrier : side.portrait.barriers) {
-    svg += fmt::format("<text x=4 y={}>{} barrier{}</text><text x=4 y={} class=dim>{} arrival{}</text>\n", y, barrier.count,
-                       barrier.count == 1 ? "" : "s", y + 14,
-                       barrier.arrivals ? fmt::format("{}", *barrier.arrivals) : "? ", barrier.arrivals == 1 ? "" : "s");
-    std::map<int, std::pair<std::string, bool>> fill;  // by role: what it does, and whether across the cluster
+    svg += fmt::format("<text x=4 y={}>{} barrier{}</text><text x=4 y={} class=dim>{} arrival{}</text>\n", y,
+                       barrier.count, barrier.count == 1 ? "" : "s", y + 14,
+                       barrier.arrivals ? fmt::format("{}", *barrier.arrivals) : "? ",
+                       barrier.arrivals == 1 ? "" : "s");
+    std::map<int, std::pair<std::string, bool>>
+        fill;  // by role: what it does, and whether across the cluster
     std::map<int, bool> wait;
     for (const BarrierUse& use : barrier.uses) {
       if (use.role == kNone) continue;
@@ -155,22 +162,24 @@ std::string drawing(const PageSide& side) {
       }
       auto& [what, remote] = fill[use.role];
       remote |= use.remote;
-      const std::string word = use.kind == BarrierUse::Kind::expects ? side.values.text(use.amount, 1) + " B"
+      const std::string word = use.kind == BarrierUse::Kind::expects  ? side.values.text(use.amount, 1) + " B"
                                : use.kind == BarrierUse::Kind::copies ? "copies"
                                                                       : "arrives";
       if (what.find(word) == std::string::npos) what += (what.empty() ? "" : ", ") + word;
     }
     for (const auto& [role, done] : fill)
-      svg += fmt::format("<circle cx={} cy={} r=4 fill=\"var(--barrier)\"/><text x={} y={} text-anchor=middle class=dim>{}{}</text>\n",
-                         x(role), y, x(role), y - 8, escaped(done.first.substr(0, 26)), done.second ? ", remote" : "");
+      svg += fmt::format(
+          "<circle cx={} cy={} r=4 fill=\"var(--barrier)\"/><text x={} y={} text-anchor=middle "
+          "class=dim>{}{}</text>\n",
+          x(role), y, x(role), y - 8, escaped(done.first.substr(0, 26)), done.second ? ", remote" : "");
     for (const auto& [role, is] : wait) {
       svg += fmt::format("<rect x={} y={} width=9 height=9 fill=\"var(--copy)\"/>\n", x(role) - 4, y - 4);
       for (const auto& [from, done] : fill) {
         if (from == role) continue;
         const int sign = x(role) > x(from) ? 1 : -1, end = x(role) - 7 * sign;
-        svg += fmt::format(
-            "<path d=\"M{} {}H{}m{} -4l{} 4l{} 4\" fill=none stroke=\"var(--barrier)\"{}/>\n", x(from) + 5 * sign, y, end,
-            -6 * sign, 6 * sign, -6 * sign, done.second ? " stroke-dasharray=\"5 3\"" : "");
+        svg += fmt::format("<path d=\"M{} {}H{}m{} -4l{} 4l{} 4\" fill=none stroke=\"var(--barrier)\"{}/>\n",
+                           x(from) + 5 * sign, y, end, -6 * sign, 6 * sign, -6 * sign,
+                           done.second ? " stroke-dasharray=\"5 3\"" : "");
       }
     }
     y += kRow;
@@ -212,7 +221,8 @@ std::vector<std::pair<int, int>> pairs(const PageSide& a, const std::vector<int>
 }
 
 // The PTX of a loop. `pair_of` numbers the operations that have a partner.
-std::string lines(const PageSide& side, char letter, const Mainloop& loop, const std::map<int, int>& pair_of) {
+std::string lines(const PageSide& side, char letter, const Mainloop& loop,
+                  const std::map<int, int>& pair_of) {
   std::map<uint32_t, int> by_line;  // the operation that begins there
   for (int i : marked(side, loop)) by_line.emplace(side.code.operations[at(i)].at.line, i);
   std::istringstream text(side.ptx);
@@ -229,7 +239,8 @@ std::string lines(const PageSide& side, char letter, const Mainloop& loop, const
                                pair == pair_of.end() ? " alone" : "");
       if (pair != pair_of.end()) attributes += fmt::format(" data-pair={}", pair->second);
     }
-    all += fmt::format("<div id={}{}{}><span class=dim>{}</span>{}</div>", letter, number, attributes, number, escaped(line));
+    all += fmt::format("<div id={}{}{}><span class=dim>{}</span>{}</div>", letter, number, attributes, number,
+                       escaped(line));
   }
   return fmt::format("<div class=ptx>{}</div>", all);
 }
@@ -253,34 +264,41 @@ std::string loops(const PageSide& a, const PageSide& b) {
       for (const auto& [p, q] : pairs(a, marked(a, x), b, marked(b, y))) of_a[p] = of_b[q] = ++number;
       other = lines(b, 'B', y, of_b);
     }
-    all += fmt::format("<h3>Loop of {}</h3><div class=sides><div>{}</div><div>{}</div></div>\n", escaped(role_of(a, x)),
-                       lines(a, 'A', x, of_a), other);
+    all += fmt::format("<h3>Loop of {}</h3><div class=sides><div>{}</div><div>{}</div></div>\n",
+                       escaped(role_of(a, x)), lines(a, 'A', x, of_a), other);
   }
   for (size_t j = 0; j < met.size(); ++j)
     if (!met[j])
-      all += fmt::format("<h3>Loop of {}</h3><div class=sides><p class=dim>A has no such loop.</p><div>{}</div></div>\n",
-                         escaped(role_of(b, b.portrait.loops[j])), lines(b, 'B', b.portrait.loops[j], {}));
+      all += fmt::format(
+          "<h3>Loop of {}</h3><div class=sides><p class=dim>A has no such loop.</p><div>{}</div></div>\n",
+          escaped(role_of(b, b.portrait.loops[j])), lines(b, 'B', b.portrait.loops[j], {}));
   return all.empty() ? "<p class=dim>Neither has a loop that copies or multiplies.</p>" : all;
 }
 
 std::string title(const PageSide& side, char letter) {
-  return fmt::format("<div><b>{}</b> {}<br><code>{}</code></div>", letter, escaped(side.from), escaped(side.code.name));
+  return fmt::format("<div><b>{}</b> {}<br><code>{}</code></div>", letter, escaped(side.from),
+                     escaped(side.code.name));
 }
 
 }  // namespace
 
 std::string diff_page(const PageSide& a, const PageSide& b, const std::vector<Difference>& differences) {
   return fmt::format(
-      "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width, "
-      "initial-scale=1\">\n<title>{} and {}</title>\n<style>{}</style></head>\n<body>\n<h1>How two kernels differ</h1>\n"
+      "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width, "
+      "initial-scale=1\">\n<title>{} and {}</title>\n<style>{}</style></head>\n<body>\n<h1>How two kernels "
+      "differ</h1>\n"
       "<div class=sides>{}{}</div>\n<h2>What differs</h2>\n{}<h2>Roles and barriers</h2>\n"
-      "<p class=dim>An arrow runs from who fills a phase (round) to who waits for it (square); across the cluster it is "
-      "dashed.</p>\n<div class=sides>{}{}</div>\n<h2>Loops</h2>\n<p class=dim><span class=tensor>tensor core</span> "
+      "<p class=dim>An arrow runs from who fills a phase (round) to who waits for it (square); across the "
+      "cluster it is "
+      "dashed.</p>\n<div class=sides>{}{}</div>\n<h2>Loops</h2>\n<p class=dim><span class=tensor>tensor "
+      "core</span> "
       "<span class=copy>copy</span> <span class=barrier>mbarrier</span> <span class=order>order</span> "
-      "<span class=memory>memory</span>. A dot marks what has no partner on the other side; a tap on any other line shows "
+      "<span class=memory>memory</span>. A dot marks what has no partner on the other side; a tap on any "
+      "other line shows "
       "its partner.</p>\n{}\n<script>{}</script>\n</body></html>\n",
-      escaped(a.code.name), escaped(b.code.name), kStyle, title(a, 'A'), title(b, 'B'), words(differences), drawing(a),
-      drawing(b), loops(a, b), kScript);
+      escaped(a.code.name), escaped(b.code.name), kStyle, title(a, 'A'), title(b, 'B'), words(differences),
+      drawing(a), drawing(b), loops(a, b), kScript);
 }
 
 }  // namespace ptxbuilder::command

@@ -24,8 +24,8 @@ struct Options {
 };
 
 Json to_json(const Finding& f) {
-  return {{"rule", f.rule},   {"line", f.line},   {"what", f.what},
-          {"lines", f.lines}, {"times", f.times}, {"cure", f.cure}, {"advice", f.is_advice}};
+  return {{"rule", f.rule},   {"line", f.line}, {"what", f.what},       {"lines", f.lines},
+          {"times", f.times}, {"cure", f.cure}, {"advice", f.is_advice}};
 }
 
 int list_rules() {
@@ -49,8 +49,8 @@ int lint_kernels(const std::string& source, const Options& o) {
   size_t found = 0;
   for (const std::string& kernel : kernels) {
     const std::vector<Finding> findings = lint(module, kernel, words_of(o.allowed));
-    found += static_cast<size_t>(std::count_if(findings.begin(), findings.end(),
-                                               [](const Finding& f) { return !f.is_advice; }));
+    found += static_cast<size_t>(
+        std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return !f.is_advice; }));
     Json of_kernel = Json::array();
     for (const Finding& f : findings) of_kernel.push_back(to_json(f));
     all.push_back({{"kernel", kernel}, {"findings", of_kernel}});

@@ -23,7 +23,7 @@ std::string content(std::istream& in) {
   do {
     in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     text.append(piece, 0, static_cast<size_t>(in.gcount()));
-  } while (in && text.size() <= kMostCode);
+  } while (in && text.size() <= (is_code_binary(text) ? kMostFile : kMostCode));
   return text;
 }
 
@@ -58,24 +58,21 @@ const char* const ptx_source_help =
     "PTX, a fatbin, a program or library that holds PTX, - for standard input, or a kernel of this program: "
     "\"kernel:gemm bm=128 bn=64\"";
 
-std::vector<DeviceCode> code_source(const std::string& from) {
+CodeSource code_source(const std::string& from) try {
   constexpr std::string_view prefix = "kernel:";
-  if (from.starts_with(prefix)) {
-    DeviceCode code;
-    code.code = ptx_of_kernel(from.substr(prefix.size()));
-    return {code};
-  }
-  try {
-    return device_code(read_code(from));
-  } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", from, e.what()));
-  }
+  CodeSource source;
+  source.file = std::make_shared<const std::string>(
+      from.starts_with(prefix) ? ptx_of_kernel(from.substr(prefix.size())) : read_code(from));
+  source.all = device_code(*source.file);
+  return source;
+} catch (const Error& e) {
+  throw Error(fmt::format("{}: {}", from, e.what()));
 }
 
 std::string ptx_source(const std::string& from, const std::string& kernel) {
-  const std::vector<DeviceCode> all = code_source(from);
+  const CodeSource source = code_source(from);
   try {
-    return choose_code(all, kernel, DeviceCode::Kind::ptx).code;
+    return choose_code(source.all, kernel, DeviceCode::Kind::ptx).code();
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", from, e.what()));
   }

@@ -94,38 +94,28 @@ class Fatbins {
     if (header.bytes > end - at)
       fail_at(offset,
               fmt::format("an entry of {} B ends beyond its fatbin's end at {:#x}", header.bytes, end));
-    if (header.kind == kPtx || header.kind == kCubin) {
-      DeviceCode code;
-      code.kind = header.kind == kPtx ? DeviceCode::Kind::ptx : DeviceCode::Kind::cubin;
-      code.architecture = header.architecture;
-      code.code = unpacked(offset, header, file_.substr(at, header.bytes));
-      if (code.kind == DeviceCode::Kind::ptx) code.code.erase(code.code.find_last_not_of('\0') + 1);
-      all.push_back(std::move(code));
-    }
+    if (header.kind == kPtx || header.kind == kCubin)
+      all.push_back(code_of(offset, header, file_.substr(at, header.bytes)));
     return at + header.bytes;
   }
 
-  std::string unpacked(size_t offset, const EntryHeader& header, std::string_view content) {
-    const bool packed = header.flags & (kLz4 | kZstd);
-    const uint64_t bytes = packed ? header.unpacked_bytes : content.size();
-    if (bytes > kMostCode - unpacked_)
-      fail_at(offset, fmt::format("{} B of code unpacked, and {} are the most that is read of a file",
-                                  unpacked_ + bytes, kMostCode));
-    unpacked_ += bytes;
-    if (!packed) return std::string(content);
+  static DeviceCode code_of(size_t offset, const EntryHeader& header, std::string_view content) {
+    DeviceCode code;
+    code.kind = header.kind == kPtx ? DeviceCode::Kind::ptx : DeviceCode::Kind::cubin;
+    code.architecture = header.architecture;
+    code.offset = offset;
+    code.content = content;
+    if (!(header.flags & (kLz4 | kZstd))) return code;
+    code.packing = header.flags & kZstd ? DeviceCode::Packing::zstd : DeviceCode::Packing::lz4;
     if (header.packed_bytes > content.size())
       fail_at(offset,
               fmt::format("{} B are packed, but the entry has {}", header.packed_bytes, content.size()));
-    content = content.substr(0, header.packed_bytes);
-    try {
-      return header.flags & kZstd ? unpack_zstd(content, bytes) : unpack_lz4(content, bytes);
-    } catch (const Error& e) {
-      fail_at(offset, fmt::format("an entry cannot be unpacked: {}", e.what()));
-    }
+    code.content = content.substr(0, header.packed_bytes);
+    code.unpacked_bytes = header.unpacked_bytes;
+    return code;
   }
 
   std::string_view file_;
-  size_t unpacked_ = 0;
 };
 
 bool is_elf(std::string_view file) { return file.starts_with(ELFMAG); }
@@ -167,64 +157,101 @@ std::string listed(const std::set<std::string>& names) {
                      names.size() > most ? fmt::format(" and {} more", names.size() - most) : "");
 }
 
+bool has_kernel(const DeviceCode& code, std::string_view kernel) {
+  const std::vector<std::string> names = code.kernels();
+  return std::find(names.begin(), names.end(), kernel) != names.end();
+}
+
+// Where a kernel is among the code of a kind.
+struct Found {
+  const DeviceCode* best = nullptr;  // null: nowhere, or in several, of which none is named
+  size_t count = 0;                  // of the code
+  std::set<std::string> names;       // of all kernels, where there are several codes
+
+  Found(const std::vector<DeviceCode>& all, std::string_view kernel, DeviceCode::Kind kind) {
+    const DeviceCode* only = nullptr;
+    for (const DeviceCode& code : all)
+      if (code.kind == kind) ++count, only = &code;
+    if (count == 1) best = only;
+    for (const DeviceCode& code : all) {
+      if (count < 2 || code.kind != kind) continue;
+      bool has = kernel.empty();
+      for (std::string& name : code.kernels()) {
+        has |= name == kernel;
+        names.insert(std::move(name));
+      }
+      if (has && (!best || code.architecture > best->architecture)) best = &code;
+    }
+    if (kernel.empty() && names.size() > 1) best = nullptr;
+  }
+};
+
 }  // namespace
 
 bool is_code_binary(std::string_view file) { return is_elf(file) || file.starts_with(kMagic); }
 
 std::vector<DeviceCode> device_code(std::string_view file) {
-  if (file.size() > kMostCode)
-    throw Error(fmt::format("it has more than {} B, the most that is read of a file", kMostCode));
-  if (is_cubin(file)) return {{DeviceCode::Kind::cubin, architecture_of_cubin(file), std::string(file)}};
+  const size_t most = is_code_binary(file) ? kMostFile : kMostCode;
+  if (file.size() > most)
+    throw Error(fmt::format("it has more than {} B, the most that is read of such a file", most));
+  DeviceCode whole;
+  whole.content = file;
+  if (is_cubin(file)) {
+    whole.kind = DeviceCode::Kind::cubin;
+    whole.architecture = architecture_of_cubin(file);
+    return {whole};
+  }
+  if (file.starts_with("!<arch>"))
+    throw Error("it is an archive: `ar x` takes its objects out, of which each can be read");
+  if (!is_code_binary(file)) return {whole};
   Fatbins fatbins(file);
-  if (is_elf(file)) {
+  if (!is_elf(file)) fatbins.read_all(0, file.size());
+  if (is_elf(file))
     for (const ElfSection& s : sections_of_elf(file))
       if (s.name == ".nv_fatbin" || s.name == "__nv_relfatbin") {
         const auto offset = static_cast<size_t>(s.content.data() - file.data());
         fatbins.read_all(offset, offset + s.content.size());
       }
-  } else if (file.starts_with(kMagic)) {
-    fatbins.read_all(0, file.size());
-  } else {
-    return {{DeviceCode::Kind::ptx, 0, std::string(file)}};
-  }
   return std::move(fatbins.all);
 }
 
+std::string DeviceCode::code() const try {
+  const uint64_t bytes = packing == Packing::none ? content.size() : unpacked_bytes;
+  if (bytes > kMostCode) throw Error(fmt::format("it has {} B, and {} are the most", bytes, kMostCode));
+  std::string text = packing == Packing::none   ? std::string(content)
+                     : packing == Packing::zstd ? unpack_zstd(content, bytes)
+                                                : unpack_lz4(content, bytes);
+  if (kind == Kind::ptx) text.erase(text.find_last_not_of('\0') + 1);
+  return text;
+} catch (const Error& e) {
+  fail_at(offset, fmt::format("an entry cannot be unpacked: {}", e.what()));
+}
+
 std::vector<std::string> DeviceCode::kernels() const {
-  if (kind == Kind::ptx) return kernels_of_ptx(code);
+  const std::string text = code();
+  if (kind == Kind::ptx) return kernels_of_ptx(text);
   constexpr std::string_view prefix = ".text.";
   std::vector<std::string> names;
-  for (const ElfSection& s : sections_of_elf(code))
+  for (const ElfSection& s : sections_of_elf(text))
     if (s.name.starts_with(prefix)) names.emplace_back(s.name.substr(prefix.size()));
   return names;
 }
 
 const DeviceCode& choose_code(const std::vector<DeviceCode>& all, std::string_view kernel,
                               std::optional<DeviceCode::Kind> kind) {
-  if (!kind)
-    kind = std::any_of(all.begin(), all.end(), [](const auto& c) { return c.kind == DeviceCode::Kind::ptx; })
-               ? DeviceCode::Kind::ptx
-               : DeviceCode::Kind::cubin;
-  std::set<std::string> names;
-  const DeviceCode *best = nullptr, *only = nullptr;
-  size_t count = 0;
-  for (const DeviceCode& code : all) {
-    if (code.kind != *kind) continue;
-    ++count;
-    only = &code;
-    bool has = kernel.empty();
-    for (std::string& name : code.kernels()) {
-      has |= name == kernel;
-      names.insert(std::move(name));
-    }
-    if (has && (!best || code.architecture > best->architecture)) best = &code;
+  Found found(all, kernel, kind.value_or(DeviceCode::Kind::ptx));
+  if (!found.best && !kind) {
+    Found cubins(all, kernel, DeviceCode::Kind::cubin);
+    if (found.count == 0 || (cubins.best && has_kernel(*cubins.best, kernel))) found = std::move(cubins);
   }
-  if (count == 0) throw Error(fmt::format("it holds no {}", all.empty() ? "device code" : name(*kind)));
-  if (count == 1) return *only;
-  if (kernel.empty() && names.size() > 1)
-    throw Error(fmt::format("it holds {} kernels, and one has to be named: {}", names.size(), listed(names)));
-  if (!best) throw Error(fmt::format("it holds no kernel '{}', but {}", kernel, listed(names)));
-  return *best;
+  if (found.best) return *found.best;
+  if (found.count == 0)
+    throw Error(fmt::format("it holds no {}",
+                            all.empty() ? "device code" : name(kind.value_or(DeviceCode::Kind::ptx))));
+  if (kernel.empty())
+    throw Error(fmt::format("it holds {} kernels, and one has to be named: {}", found.names.size(),
+                            listed(found.names)));
+  throw Error(fmt::format("it holds no kernel '{}', but {}", kernel, listed(found.names)));
 }
 
 }  // namespace ptxbuilder

@@ -58,30 +58,34 @@ std::string elf_with(const std::string& name, const std::string& content) {
 }
 
 std::string refusal(const std::string& file) {
-  return error_of([&] { (void)device_code(file); });
+  return error_of([&] {
+    for (const DeviceCode& code : device_code(file)) (void)code.code();
+  });
 }
 
 }  // namespace
 
 TEST_CASE("what is packed by LZ4 or zstd is what was not packed") {
-  const std::vector<DeviceCode> plain = device_code(fatbin("none"));
+  const std::string files[] = {fatbin("none"), fatbin("speed"), fatbin("size")};  // to which the code refers
+  const std::vector<DeviceCode> plain = device_code(files[0]);
   REQUIRE(plain.size() == 2);
   CHECK(plain[0].architecture == 90);
   CHECK(plain[1].architecture == 80);
-  CHECK(plain[0].code.find(".target sm_90a\n") != std::string::npos);
-  CHECK(plain[0].code.ends_with("}\n\n"));
-  const std::vector<DeviceCode> lz4 = device_code(fatbin("speed")), zstd = device_code(fatbin("size"));
+  CHECK(plain[0].code().find(".target sm_90a\n") != std::string::npos);
+  CHECK(plain[0].code().ends_with("}\n\n"));
+  const std::vector<DeviceCode> lz4 = device_code(files[1]), zstd = device_code(files[2]);
   REQUIRE(lz4.size() == 2);
   REQUIRE(zstd.size() == 3);
   for (size_t i = 0; i < 2; ++i) {
-    CHECK(lz4[i].code == plain[i].code);
-    CHECK(zstd[i + 1].code == plain[i].code);
+    CHECK(lz4[i].code() == plain[i].code());
+    CHECK(zstd[i + 1].code() == plain[i].code());
   }
   CHECK(zstd[0].kind == DeviceCode::Kind::cubin);
-  CHECK(zstd[0].code.starts_with(ELFMAG));
+  CHECK(zstd[0].code().starts_with(ELFMAG));
   CHECK(zstd[0].kernels() == std::vector<std::string>{"add", "twice"});
   CHECK(plain[0].kernels() == std::vector<std::string>{"twice", "add"});
-  const std::vector<DeviceCode> cubin = device_code(zstd[0].code);  // a file of its own
+  const std::string file = zstd[0].code();  // a file of its own
+  const std::vector<DeviceCode> cubin = device_code(file);
   REQUIRE(cubin.size() == 1);
   CHECK(cubin[0].kind == DeviceCode::Kind::cubin);
   CHECK(cubin[0].architecture == 90);
@@ -96,7 +100,8 @@ TEST_CASE("programs hold fatbins in a section, one behind the other") {
 }
 
 TEST_CASE("a kernel is chosen by its name, of the highest architecture") {
-  const std::vector<DeviceCode> all = device_code(fatbin("size"));
+  const std::string file = fatbin("size");
+  const std::vector<DeviceCode> all = device_code(file);
   CHECK(&choose_code(all, "add") == &all[1]);  // PTX goes before cubins
   CHECK(&choose_code(all, "add", DeviceCode::Kind::cubin) == &all[0]);
   const std::vector<DeviceCode> turned = {all[2], all[1]};
@@ -105,9 +110,14 @@ TEST_CASE("a kernel is chosen by its name, of the highest architecture") {
   CHECK(error_of([&] { choose_code(all, "thrice"); }) == "it holds no kernel 'thrice', but add, twice");
   CHECK(error_of([&] { choose_code({all[0]}, "", DeviceCode::Kind::ptx); }) == "it holds no PTX");
   CHECK(error_of([&] { choose_code({}, ""); }) == "it holds no device code");
-  DeviceCode one = {DeviceCode::Kind::ptx, 90, ".entry one() {}"},
-             other = {DeviceCode::Kind::ptx, 80, one.code};
-  CHECK(choose_code({other, one}, "").architecture == 90);
+  DeviceCode one, other;
+  one.content = other.content = ".entry one() {}";
+  one.architecture = 90, other.architecture = 80;
+  const std::vector<DeviceCode> two = {other, one};
+  CHECK(choose_code(two, "").architecture == 90);
+  DeviceCode only_cubin = all[0];  // a kernel that is in a cubin alone is found there
+  const std::vector<DeviceCode> mixed = {other, one, only_cubin};
+  CHECK(&choose_code(mixed, "add") == &mixed[2]);
 }
 
 TEST_CASE("a broken file is refused with the offset and the rule") {
@@ -130,7 +140,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   file = fatbin("speed");
   put<uint64_t>(file, 16 + 56, uint64_t{1} << 40);
   CHECK(refusal(file) ==
-        "offset 0x10: 1099511627776 B of code unpacked, and 268435456 are the most that is read of a file");
+        "offset 0x10: an entry cannot be unpacked: it has 1099511627776 B, and 268435456 are the most");
   put<uint64_t>(file, 16 + 56, 861);
   CHECK(refusal(file).starts_with("offset 0x10: an entry cannot be unpacked: LZ4 block, byte "));
   put<uint64_t>(file, 16 + 56, 863);
@@ -149,6 +159,7 @@ TEST_CASE("a broken file is refused with the offset and the rule") {
   put<uint64_t>(file, offsetof(Elf64_Ehdr, e_shoff), ~uint64_t{0});
   CHECK(refusal(file).find("the table of sections") != std::string::npos);
   file = program;
+  CHECK(refusal("!<arch>\n").starts_with("it is an archive"));
   file[EI_CLASS] = ELFCLASS32;
   CHECK(refusal(file) == "offset 0x4: an ELF file must be of 64 bits and little-endian to hold device code");
 }
@@ -187,7 +198,7 @@ TEST_CASE("LZ4: literals, matches that repeat themselves, long lengths, and bloc
 TEST_CASE("no file makes it crash: what is cut and what is changed is read or refused") {
   std::vector<std::string> seeds = {fatbin("none"), fatbin("speed"), fatbin("size")};
   seeds.push_back(elf_with(".nv_fatbin", seeds[1]));
-  seeds.push_back(device_code(seeds[2])[0].code);
+  seeds.push_back(device_code(seeds[2])[0].code());
   std::mt19937 random(7);
   size_t read = 0, refused = 0;
   for (int draw = 0; draw < 20000; ++draw) {
