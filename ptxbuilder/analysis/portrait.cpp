@@ -450,6 +450,11 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
   const auto is = [](const Sum& sum, int64_t x, int64_t y) {
     return sum.is_constant() && (sum.constant == x || sum.constant == y);
   };
+  // The mask of bits 0 to 13 or 14, perhaps without the lowest ones, which are 0 where a tile is aligned.
+  const auto is_field = [](const Sum& sum) {
+    const int64_t lowest = sum.constant & -sum.constant, above = sum.constant + lowest;
+    return sum.is_constant() && (above == 0x4000 || above == 0x8000);
+  };
   // x of shr(x, 4), which is one of the terms.
   const auto shifted = [&](const Sum& sum) {
     return std::find_if(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
@@ -463,16 +468,12 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
   };
   for (const auto& [number, factor] : descriptor.terms) {
     const Atom& a = values.atom(number);
-    // Bits that an aligned address does not have may be missing in the mask.
-    const auto masks = [](const Sum& sum) {
-      return sum.is_constant() && ((sum.constant | 0x3f) == 0x3fff || (sum.constant | 0x3f) == 0x7fff);
-    };
     if (!has_address && factor == 1 && a.name.starts_with("bfe") && a.inputs.size() == 3 &&
         is(a.inputs[1], 4, 4) && is(a.inputs[2], 14, 15)) {
       d.address = a.inputs[0];
       has_address = true;
     } else if (!has_address && factor == 1 && a.name.starts_with("and") && a.inputs.size() == 2 &&
-               masks(a.inputs[1]) && shifted(a.inputs[0]) != a.inputs[0].terms.end()) {
+               is_field(a.inputs[1]) && shifted(a.inputs[0]) != a.inputs[0].terms.end()) {
       const auto address = shifted(a.inputs[0]);
       d.address = values.atom(address->first).inputs[0];
       d.address.constant += 16 * a.inputs[0].constant;

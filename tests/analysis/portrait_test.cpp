@@ -175,6 +175,11 @@ TEST_CASE("descriptors of other compilers") {
   cvt.u64.u32 %rd3, %r2;
   or.b64 %rd4, %rd3, 4611686293305294848;
   wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd2, %rd4, 1, 1, 1, 0, 1;
+  shr.u32 %r2, %r1, 4;
+  and.b32 %r2, %r2, 16320;
+  cvt.u64.u32 %rd5, %r2;
+  or.b64 %rd5, %rd5, 4611686293305294848;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd5, %rd4, 1, 1, 1, 0, 1;
   cvt.u64.u32 %rd5, %r3;
   wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd5, %rd4, 1, 1, 1, 0, 1;
   ret;
@@ -193,7 +198,7 @@ TEST_CASE("descriptors of other compilers") {
   CHECK(b->leading_bytes == 8192);
   CHECK(p.values.text(b->address) == "shared");
   REQUIRE(p.portrait.unknowns.size() == 1);
-  CHECK(p.portrait.unknowns[0] == "what wgmma's descriptor of A is at line 25: %tid.x");
+  CHECK(p.portrait.unknowns[0] == "what wgmma's descriptor of A is at line 30: %tid.x");
 }
 
 TEST_CASE("every golden kernel has a portrait without anything unknown") {

@@ -34,7 +34,7 @@ class Disguise {
                                                     "shr", "and",  "or",  "xor", "setp", "selp",
                                                     "cvt", "cvta", "bfe", "neg", "min",  "max"};
     return s.kind == ptx::Statement::Kind::instruction && !s.instruction.guard &&
-           pure.contains(ptx::split_opcode(s.instruction.opcode)[0]);
+           !s.instruction.operands.empty() && pure.contains(ptx::split_opcode(s.instruction.opcode)[0]);
   }
   static void names(const ptx::Operand& o, std::set<std::string>& into) {
     if (o.kind == ptx::Operand::Kind::name) into.insert(o.text);
