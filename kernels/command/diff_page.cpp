@@ -21,7 +21,8 @@ constexpr std::string_view kStyle = R"(
 body { margin: 0 auto; padding: 1rem; max-width: 90rem; background: var(--paper); color: var(--ink);
   font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; margin: 1rem 0 .3rem; }
-code, pre, .ptx { font-family: ui-monospace, monospace; font-size: 12.5px; }
+code { overflow-wrap: anywhere; }
+code, .ptx { font-family: ui-monospace, monospace; font-size: 12.5px; }
 .sides { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
 .sides > * { min-width: 0; }
 .difference { border-left: 4px solid var(--line); padding: .2rem .7rem; margin: .5rem 0; }
@@ -33,7 +34,7 @@ code, pre, .ptx { font-family: ui-monospace, monospace; font-size: 12.5px; }
 .ptx div { padding: 0 .6rem; width: max-content; min-width: 100%; } .ptx .dim { display: inline-block; min-width: 3.5rem; user-select: none; }
 .tensor { color: var(--tensor); } .copy { color: var(--copy); } .barrier { color: var(--barrier); } .order { color: var(--order); }
 .memory { color: var(--memory); }
-[data-pair] { cursor: pointer; } .alone::before { content: "\25cf "; } .marked, :target { background: var(--mark); }
+[data-pair] { cursor: pointer; } .alone .dim::after { content: " \25cf"; } .marked, :target { background: var(--mark); }
 figure { margin: 0; overflow-x: auto; } svg { max-width: 100%; height: auto; } svg text { fill: currentColor; font: 12px system-ui, sans-serif; }
 summary { cursor: pointer; } a { color: var(--copy); }
 @media (max-width: 50rem) { .sides { grid-template-columns: 1fr; } .ptx { max-height: 60vh; } }
@@ -123,6 +124,10 @@ std::string words(const std::vector<Difference>& differences) {
 
 // --- Roles and barriers ---
 
+std::string expected(const Sum& bytes) {
+  return bytes.is_constant() ? fmt::format("{} B", bytes.constant) : "expects bytes";
+}
+
 // A line for each role, and for each array of barriers an arrow from who fills a phase to who waits for it.
 std::string drawing(const PageSide& side) {
   constexpr int kColumn = 170, kRow = 44, kTop = 64, kLeft = 130;
@@ -147,12 +152,11 @@ std::string drawing(const PageSide& side) {
   }
   int y = kTop + 14;
   for (const BarrierArray& barrier : side.portrait.barriers) {
-    svg += fmt::format("<text x=4 y={}>{} barrier{}</text><text x=4 y={} class=dim>{} arrival{}</text>\n", y,
-                       barrier.count, barrier.count == 1 ? "" : "s", y + 14,
-                       barrier.arrivals ? fmt::format("{}", *barrier.arrivals) : "? ",
+    svg += fmt::format("<text x=4 y={}>{} {}</text><text x=4 y={} class=dim>{} arrival{}</text>\n", y,
+                       barrier.count, escaped(barrier.name), y + 14,
+                       barrier.arrivals ? fmt::format("{}", *barrier.arrivals) : "?",
                        barrier.arrivals == 1 ? "" : "s");
-    std::map<int, std::pair<std::string, bool>>
-        fill;  // by role: what it does, and whether across the cluster
+    std::map<int, std::pair<std::string, bool>> fill;  // by role: what it does; whether across the cluster
     std::map<int, bool> wait;
     for (const BarrierUse& use : barrier.uses) {
       if (use.role == kNone) continue;
@@ -162,7 +166,7 @@ std::string drawing(const PageSide& side) {
       }
       auto& [what, remote] = fill[use.role];
       remote |= use.remote;
-      const std::string word = use.kind == BarrierUse::Kind::expects  ? side.values.text(use.amount, 1) + " B"
+      const std::string word = use.kind == BarrierUse::Kind::expects  ? expected(use.amount)
                                : use.kind == BarrierUse::Kind::copies ? "copies"
                                                                       : "arrives";
       if (what.find(word) == std::string::npos) what += (what.empty() ? "" : ", ") + word;
@@ -198,11 +202,13 @@ std::vector<int> marked(const PageSide& side, const Mainloop& loop) {
   return all;
 }
 
-// Pairs of operations with the same mnemonic, in the order of both: the longest common subsequence.
+// Pairs of operations whose mnemonics begin alike, such as try_wait, in the order of both: the longest common
+// subsequence.
 std::vector<std::pair<int, int>> pairs(const PageSide& a, const std::vector<int>& x, const PageSide& b,
                                        const std::vector<int>& y) {
   auto same = [&](size_t i, size_t j) {
-    return a.code.operations[at(x[i])].words == b.code.operations[at(y[j])].words;
+    const auto &p = a.code.operations[at(x[i])].words, &q = b.code.operations[at(y[j])].words;
+    return p[0] == q[0] && (p.size() < 2 || q.size() < 2 || p[1] == q[1]);
   };
   std::vector<std::vector<int>> best(x.size() + 1, std::vector<int>(y.size() + 1, 0));
   for (size_t i = x.size(); i-- > 0;)

@@ -69,6 +69,26 @@ TEST_CASE("diff: what cannot be read is an error that names the file, and ends w
   }
 }
 
+TEST_CASE("a page shows both loops, with partners, and needs nothing else") {
+  const Folder folder;
+  const std::string page = folder.path("page.html");
+  plant("gemm_persistent.ptx", folder.path("other.ptx"), "], 49152;", "], 49136;");
+  const std::string both =
+      fmt::format("ptxb diff {}gemm_persistent.ptx {}", golden, folder.path("other.ptx"));
+  CHECK(run(fmt::format("{} --html {}", both, page)).code == 1);
+  std::ifstream file(page);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  for (const char* part : {"<h3>Loop of producer</h3>", "<h3>Loop of consumer</h3>", "49136 B", "href=\"#A",
+                           "id=A", "data-pair=1", "<svg ", "prefers-color-scheme: dark", "gemm_persistent",
+                           "shared::cluster", "</html>"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+  for (const char* part : {"http:", "https:", "src=", " alone\""})  // all lines have a partner
+    CHECK_MESSAGE(text.find(part) == std::string::npos, part);
+  CHECK(contains(run(both + " --html /nowhere/page.html"), "/nowhere/page.html: it cannot be written"));
+  const std::string folders = fmt::format("ptxb diff {0} {0} --html {1}", golden, page);
+  CHECK(contains(run(folders), "--html shows two kernels, and these are folders"));
+}
+
 TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
   const Folder folder;
   const std::string a = folder.path("a"), b = folder.path("b");
