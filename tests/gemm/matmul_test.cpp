@@ -549,14 +549,12 @@ TEST_CASE("a workspace that is also a matrix is refused before anything is queue
     const MatmulArguments good = trial.arguments(stream_k);
     REQUIRE(good.workspace.bytes > 0);
     for (int known = 0; known < 2; ++known) {
-      for (const auto& [name, memory] : {std::pair("A", good.a.memory),
-                                         {"B", good.b.memory},
-                                         {"C", good.c.memory},
-                                         {"D", good.d.memory},
-                                         {"the bias", good.bias}}) {
+      // Which of the others lie behind or ahead of it is the device's choice.
+      for (const runtime::View& memory :
+           {good.a.memory, good.b.memory, good.c.memory, good.d.memory, good.bias}) {
         MatmulArguments p = good;
         p.workspace.address = (memory.address + memory.bytes - 1) / 16 * 16;  // its end
-        CHECK_ERROR(stream_k(p), fmt::format("overlaps {}: give it memory of its own", name));
+        CHECK_ERROR(stream_k(p), "give it memory of its own");
         p.workspace.address = memory.address / 16 * 16 - p.workspace.bytes / 16 * 16 + 16;  // its beginning
         CHECK_ERROR(stream_k(p), "give it memory of its own");
       }
