@@ -201,7 +201,7 @@ class Facts {
           std::tuple("launch_dependents", "lets the next launch begin",
                      "a next launch whose start is not hidden behind this one's end")}) {
       std::set<std::string> who;
-      const Test test = [&](const Operation& o) { return o.is("griddepcontrol") && o.has(word); };
+      const Test test = [&, name = word](const Operation& o) { return o.is("griddepcontrol") && o.has(name); };
       for (int i : all_)
         if (test(operation(i))) who.insert(role_of(graph_.block_of[at(i)]));
       add(Weight::pipeline, kind, joined({who.begin(), who.end()}), effect, line(all_, test));
