@@ -1,6 +1,11 @@
 // The one exception of the library, and the source location that every public call takes.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "ptxbuilder needs C++20: compile with -std=c++20"
+#include <-std=c++20>  // is no file: behind an #error, compilers go on and bury it
+#endif
+
 #include <stdexcept>
 #include <string>
 #include <utility>

@@ -114,6 +114,12 @@ def check_pkg_config(work, prefix, source, cxx):
     run(cxx, "-std=c++20", f"{source}/launcher/launcher.cpp", "-o", program, *flags("ptxbuilder-runtime"))
     expect(run(program), "this program is linked without it")
     run("cc", f"{source}/from_c.c", "-o", program, *flags("ptxbuilder-c"), f"-Wl,-rpath,{prefix}/lib")
+    for header in ["ptxbuilder.h", "runtime/runtime.h", "kernels/command/run.h", "kernels/gemm/matmul.h"]:
+        said = run(cxx, "-std=c++17", "-fsyntax-only", f"-I{prefix}/include", "-include", f"ptxbuilder/{header}", "-x", "c++",
+                   "/dev/null", code=1)
+        expect(said, "ptxbuilder needs C++20: compile with -std=c++20")
+        if said.count("error: ") > 2:
+            sys.exit(f"C++17 leads to more than one error:\n{said}")
     print(f"pkg-config: {run('pkg-config', '--modversion', 'ptxbuilder-c', env=environment).strip()}")
 
 
