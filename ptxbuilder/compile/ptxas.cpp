@@ -132,8 +132,7 @@ Ptxas::Ptxas(const PtxasSearch& search, Cache* cache) {
   if (tried.empty()) tried = "\n  (PATH and CUDA_PATH are empty)";
   throw Error(
       fmt::format("no ptxas of version {}.{} or newer. Put one on PATH, or set CUDA_PATH to a CUDA toolkit; "
-                  "scripts/setup "
-                  "downloads one, which scripts/demo and scripts/test put on PATH. Looked at:{}",
+                  "PyPI's wheel nvidia-cuda-nvcc has one too, as nvidia/cu13/bin/ptxas. Looked at:{}",
                   oldest.major, oldest.minor, tried));
 }
 

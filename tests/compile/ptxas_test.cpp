@@ -140,7 +140,7 @@ TEST_CASE("without a ptxas the error says where it looked and how to get one") {
   search.install_folder = "";
   std::string text = error_of([&] { Ptxas ptxas(search); });
   CHECK(contains(text, "PATH and CUDA_PATH are empty"));
-  CHECK(contains(text, "scripts/setup"));
+  CHECK(contains(text, "PyPI's wheel nvidia-cuda-nvcc"));
   CHECK(contains(text, "CUDA_PATH"));
 
   std::ofstream(folder.path("ptxas")) << "not executable";
