@@ -30,18 +30,17 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 // The word that stands where a command or a kernel is wanted and is none, with the names nearest to it; empty
-// where something else is wrong.
+// where something else is wrong, such as an option, behind which a word is its value.
 std::string unknown_name(const CLI::App& app, const CLI::App& used) {
   std::vector<std::string> names = command_names(used);
   const std::vector<std::string> left = app.remaining(true);
-  const auto word =
-      std::find_if(left.begin(), left.end(), [](const std::string& w) { return !w.starts_with("-"); });
-  if (names.empty() || word == left.end()) return {};
+  if (names.empty() || left.empty() || left[0].starts_with("-")) return {};
+  const std::string& word = left[0];
   std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return edits(*word, a) < edits(*word, b);
+    return edits(word, a) < edits(word, b);
   });
   names.resize(std::min<size_t>(names.size(), 3));
-  return fmt::format("there is no {} '{}'; the nearest are {}", &used == &app ? "command" : "kernel", *word,
+  return fmt::format("there is no {} '{}'; the nearest are {}", &used == &app ? "command" : "kernel", word,
                      fmt::join(names, ", "));
 }
 
@@ -106,7 +105,16 @@ Option Arguments::flag(const std::string& names, bool& to, const std::string& he
 
 Option Arguments::choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                          const std::string& help) const {
-  return Option(app_->add_option(names, to, help)->transform(CLI::CheckedTransformer(words)));
+  auto read = [&to, words, names](const std::string& word) {
+    const auto place = words.find(word);
+    if (place == words.end()) {
+      std::vector<std::string> legal;
+      for (const auto& [known, number] : words) legal.push_back(known);
+      throw CLI::ValidationError(names, fmt::format("'{}' is none of {}", word, fmt::join(legal, ", ")));
+    }
+    to = place->second;
+  };
+  return Option(app_->add_option_function<std::string>(names, read, help));
 }
 
 Arguments Arguments::command(const std::string& name, const std::string& help) const {

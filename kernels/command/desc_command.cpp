@@ -48,7 +48,7 @@ int decode(const Words& w, bool major_given) {
   auto [end, failed] =
       std::from_chars(digits.data(), digits.data() + digits.size(), bits, hexadecimal ? 16 : 10);
   if (failed != std::errc() || end != digits.data() + digits.size() || digits.empty())
-    throw Error(fmt::format("desc: '{}' is no number of 64 bits, as 0x4000004000010000", w.bits));
+    throw UsageError(fmt::format("desc: '{}' is no number of 64 bits, as 0x4000004000010000", w.bits));
   MatrixDescriptor d = MatrixDescriptor::decode(bits, Where{});
   if (w.json) {
     Json json = to_json(d);
@@ -68,13 +68,13 @@ std::pair<int, int> extents(const std::string& tile) {
   bool x = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
   auto second = x ? std::from_chars(first.ptr + 1, end, k) : first;
   if (!x || second.ec != std::errc() || second.ptr != end || mn > 1 << 16 || k > 1 << 16)
-    throw Error(fmt::format("desc: --tile '{}' is not MNxK in elements, as 128x64", tile));
+    throw UsageError(fmt::format("desc: --tile '{}' is not MNxK in elements, as 128x64", tile));
   return {mn, k};
 }
 
 int make(const Words& w) {
   auto dtype = dtype_from_name(w.dtype);
-  if (!dtype) throw Error(fmt::format("desc: --dtype '{}' is no element type", w.dtype));
+  if (!dtype) throw UsageError(fmt::format("desc: --dtype '{}' is no element type", w.dtype));
   auto [mn, k] = extents(w.tile);
   Major major = major_of(w.major);
   AtomOrder order = default_order(major);
@@ -123,7 +123,7 @@ Command add(const Arguments& ptxb) {
   return {app, [words, bits, tile, major] {
             if (bits.given()) return decode(*words, major.given());
             if (tile.given()) return make(*words);
-            throw Error("desc: give a descriptor to explain, or --tile and what is in it");
+            throw UsageError("desc: give a descriptor to explain, or --tile and what is in it");
           }};
 }
 

@@ -117,7 +117,7 @@ void check_parameters(const Export& e) {
       auto found = [&](const auto& all) {
         return i < all.size() ? in_words(all[i]) : std::string("nothing");
       };
-      throw Error(
+      throw UsageError(
           fmt::format("export: the configurations 1 and {} have different parameters, and one launch serves "
                       "all: number {} is {} and {}",
                       k + 1, i + 1, found(first), found(other)));
@@ -129,12 +129,12 @@ void check_condition(const Export& e, size_t k) {
   const std::string& condition = e.kernels[k].condition;
   const bool is_last = k + 1 == e.kernels.size();
   if (is_last && !condition.empty())
-    throw Error(
+    throw UsageError(
         fmt::format("export: the last configuration has the condition '{}', but has to serve what no other "
                     "does: add one without a condition",
                     condition));
   if (!is_last && condition.empty())
-    throw Error(
+    throw UsageError(
         fmt::format("export: configuration {} has no condition, so none behind it would be launched: end it "
                     "with ' if CONDITION'",
                     k + 1));
@@ -143,7 +143,7 @@ void check_condition(const Export& e, size_t k) {
 void check(const Export& e) {
   if (e.kernels.empty()) throw Error("export: there is no kernel");
   if (e.name.empty() || identifier(e.name) != e.name)
-    throw Error(fmt::format("export: the name '{}' is not one of a function in C", e.name));
+    throw UsageError(fmt::format("export: the name '{}' is not one of a function in C", e.name));
   for (size_t k = 0; k < e.kernels.size(); ++k) {
     const auto& [signature, image, condition] = e.kernels[k];
     runtime::check(signature);
@@ -200,8 +200,7 @@ class Writer {
     }
     for (size_t k = 0; k < e.kernels.size(); ++k) {
       const auto& [signature, image, condition] = e.kernels[k];
-      if (!condition.empty())
-        conditions_.emplace_back(fmt::format("condition {}", k + 1), condition, parameters_);
+      if (!condition.empty()) conditions_.push_back(rule_of_words(k, condition));
       grids_.push_back(signature.grid ? std::optional(GridRule(signature)) : std::nullopt);
     }
     for (const std::string& axis : e.axes) axes_.emplace_back("axis", axis, parameters_);
@@ -263,6 +262,15 @@ class Writer {
 
  private:
   // What the rules name, each once.
+  // Of the command line.
+  LaunchRule rule_of_words(size_t k, const std::string& condition) const {
+    try {
+      return {fmt::format("condition {}", k + 1), condition, parameters_};
+    } catch (const Error& e) {
+      throw UsageError(e.what());
+    }
+  }
+
   void note(const LaunchRule& rule) {
     for (const RuleName& name : rule.names())
       if (std::none_of(values_.begin(), values_.end(),

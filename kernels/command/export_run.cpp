@@ -45,11 +45,11 @@ Configuration configuration(const Fields& base, const std::string& text) {
   const size_t at = words.find(between);
   Configuration c{base, at == std::string::npos ? "" : words.substr(at + between.size())};
   if (at != std::string::npos && c.condition.empty())
-    throw Error(fmt::format("--config \"{}\": there is no condition behind 'if'", text));
+    throw UsageError(fmt::format("--config \"{}\": there is no condition behind 'if'", text));
   for (const std::string& setting : parts_of(words.substr(0, at), ", ")) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos)
-      throw Error(fmt::format("--config \"{}\": '{}' is not FIELD=VALUE", text, setting));
+      throw UsageError(fmt::format("--config \"{}\": '{}' is not FIELD=VALUE", text, setting));
     c.fields.set(setting.substr(0, equals), setting.substr(equals + 1));
   }
   return c;
@@ -62,11 +62,11 @@ std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
     uint64_t extent = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), extent);
     if (error != std::errc() || end != word.data() + word.size() || extent == 0 || extent > INT32_MAX)
-      throw Error(fmt::format("--shapes: '{}' in '{}' is not a number from 1 to 2^31 - 1", word, text));
+      throw UsageError(fmt::format("--shapes: '{}' in '{}' is not a number from 1 to 2^31 - 1", word, text));
     size.push_back(extent);
   }
   if (size.size() != axes)
-    throw Error(
+    throw UsageError(
         fmt::format("--shapes: '{}' has {} numbers, and a shape here has {}", text, size.size(), axes));
   return size;
 }
@@ -135,7 +135,8 @@ class Exporter {
       }
       export_.shapes.push_back({size, static_cast<size_t>(place)});
     }
-    if (export_.shapes.empty()) throw Error(fmt::format("--shapes: '{}' names no shape", options_.shapes));
+    if (export_.shapes.empty())
+      throw UsageError(fmt::format("--shapes: '{}' names no shape", options_.shapes));
   }
 
   const Family& family_;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "kernels/command/command_line.h"
+
 namespace ptxbuilder::command {
 namespace {
 
@@ -25,22 +27,22 @@ const Field* Fields::find(const std::string& name) const {
     if (f.name == name) return &f;
   std::string known;
   for (const Field& f : fields_) known += (known.empty() ? "" : ", ") + f.name;
-  throw Error(fmt::format("no field is named '{}'; the fields are {}", name, known));
+  throw UsageError(fmt::format("no field is named '{}'; the fields are {}", name, known));
 }
 
 void Fields::set(const std::string& name, int64_t value) {
   auto* field = const_cast<Field*>(find(name));
   if (!field->words.empty()) {
     if (value < 0 || value >= static_cast<int64_t>(field->words.size()))
-      throw Error(fmt::format("field {}: {} is none of its {} words", name, value, field->words.size()));
+      throw UsageError(fmt::format("field {}: {} is none of its {} words", name, value, field->words.size()));
     field->value = value;
     return;
   }
   if (value < field->least || value % field->multiple != 0)
-    throw Error(fmt::format(
+    throw UsageError(fmt::format(
         "field {} = {}: it must be at least {}{}", name, value, std::max(field->least, field->multiple),
         field->multiple == 1 ? "" : fmt::format(" and a multiple of {}", field->multiple)));
-  if (value > INT32_MAX) throw Error(fmt::format("field {} = {}: it must be below 2^31", name, value));
+  if (value > INT32_MAX) throw UsageError(fmt::format("field {} = {}: it must be below 2^31", name, value));
   field->value = value;
 }
 
@@ -49,13 +51,14 @@ void Fields::set(const std::string& name, const std::string& text) {
   if (!field->words.empty()) {
     const auto word = std::find(field->words.begin(), field->words.end(), text);
     if (word == field->words.end())
-      throw Error(fmt::format("field {} = {}: it is one of {}", name, text, fmt::join(field->words, ", ")));
+      throw UsageError(
+          fmt::format("field {} = {}: it is one of {}", name, text, fmt::join(field->words, ", ")));
     return set(name, word - field->words.begin());
   }
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    throw Error(fmt::format("field {} = {}: it is a number", name, text));
+    throw UsageError(fmt::format("field {} = {}: it is a number", name, text));
   set(name, value);
 }
 

@@ -28,7 +28,8 @@ class Fields {
  public:
   explicit Fields(std::vector<Field> fields) : fields_(std::move(fields)) {}
 
-  // Throws Error that lists the names when there is no such field, or the value breaks the field's rule.
+  // Throws UsageError (command_line.h) that lists the names when there is no such field, or says which rule
+  // of the field the value breaks.
   void set(const std::string& name, int64_t value);
   void set(const std::string& name, const std::string& text);  // a number or one of its words
   int64_t operator[](const std::string& name) const;

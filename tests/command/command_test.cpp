@@ -89,8 +89,12 @@ TEST_CASE("wrong words are refused with the legal ones") {
   CHECK(contains(field, "--m --n --k --bm --bn --bk --stages"));
 
   Ran value = run("gemm_warp_specialized --assembler none --m 12 --emit /tmp");
-  CHECK(value.code == 1);
+  CHECK(value.code == 2);
   CHECK(contains(value, "field m = 12: it must be at least 8 and a multiple of 8"));
+  CHECK(run("gemm_warp_specialized --assembler none --m 16 --emit /proc/none").code == 1);
+  Ran choice = run("ptxb emit gemm --a f32 -o /tmp");
+  CHECK(choice.code == 2);
+  CHECK(contains(choice, "--a: 'f32' is none of bf16, e4m3, e5m2, f16, s8, tf32, u8\n"));
 
   CHECK(run("gemm_warp_specialized --m many").code == 2);
   Ran command = run("ptxb frobnicate");

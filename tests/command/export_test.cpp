@@ -222,7 +222,7 @@ TEST_CASE("what cannot be exported is refused") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
   auto refused = [&](const std::string& words, const std::string& text) {
     const Ran ran = w.exported(words + " --ptx");
-    CHECK(ran.code == 1);
+    CHECK(ran.code == 2);
     CHECK(contains(ran, text));
   };
   refused("saxpy --name 2x", "the name '2x' is not one of a function in C");

@@ -40,7 +40,7 @@ TEST_CASE("JSON, with fields of the kernel") {
 
 TEST_CASE("wrong words") {
   Ran ran = prove("gemm_warp_specialized --bn 100");
-  CHECK(ran.code == 1);
+  CHECK(ran.code == 2);
   CHECK(ran.output.find("field bn = 100") != std::string::npos);
   CHECK(prove("gemm_warp_specialized --bn 64").code == 0);
   CHECK(prove("no_such_kernel").code == 2);

@@ -81,7 +81,7 @@ def check_outside(folder, prefix, source, cxx):
     expect(run(scale, "--bench", "--device", "emulator", "--assembler", "none", code=1), "times are the GPU")
     if not os.path.exists("/dev/nvidiactl"):
         expect(run(f"{folder}/exported"), "saxpy: ", "libcuda.so.1", "scale: the same")
-    expect(run(scale, "--n", "0", code=1), "field n = 0: it must be at least 1")
+    expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
 
 
 def check_launcher(work, prefix, source, cxx, build_folder):
