@@ -1,6 +1,7 @@
 #include "kernels/command/main.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
@@ -116,7 +117,17 @@ int guarded(const std::function<int()>& body) {
 constexpr const char* kProves =
     "follow every element from the tensor through shared memory to the matrix instruction";
 
-int list(bool json) {
+// One line for each field.
+void print_fields(const Family& family) {
+  for (const Field& f : family.fields) {
+    const std::string legal =
+        f.words.empty() ? std::string() : fmt::format(", one of {}", fmt::join(f.words, " "));
+    const std::string multiple = f.multiple == 1 ? "" : fmt::format(", a multiple of {}", f.multiple);
+    fmt::print("  --{:18} {} (default {}{}{})\n", f.name, f.help, f.text(), legal, multiple);
+  }
+}
+
+int list(bool json, bool with_fields) {
   Json all = Json::array();
   for (const Family& f : families()) {
     Json fields = Json::array();
@@ -126,19 +137,40 @@ int list(bool json) {
                         {"help", field.help},
                         {"multiple", field.multiple}});
     all.push_back({{"name", f.name}, {"summary", f.summary}, {"fields", fields}});
-    if (!json) fmt::print("{:22} {}\n", f.name, f.summary);
+    if (json) continue;
+    fmt::print("{:22} {}\n", f.name, f.summary);
+    if (with_fields) print_fields(f);
   }
   if (json) fmt::print("{}\n", all.dump(2));
   return 0;
 }
 
+// Of an executable with one kernel, whose commands but for `export` are options.
+void check_command(const std::string& executable, const std::string& word) {
+  if (word.starts_with("-") || word == "export") return;
+  const std::map<std::string, std::string> options = {{"list", "--list"},
+                                                      {"run", "--verify"},
+                                                      {"bench", "--bench"},
+                                                      {"emit", "--emit DIR"},
+                                                      {"prove", "--prove"}};
+  const auto option = options.find(word);
+  if (option != options.end())
+    throw UsageError(
+        fmt::format("there is no command '{}' here, but an option: {} {}", word, executable, option->second));
+  throw UsageError(fmt::format(
+      "there is no command '{}' here: {} takes --list, --verify, --bench, --emit DIR, --prove and what its "
+      "--help names, and the command export; the other commands are those of ptxb",
+      word, executable));
+}
+
 }  // namespace
 
 int kernel_main(int argc, char** argv) {
-  const bool exports = argc > 1 && std::string_view(argv[1]) == "export";
-  if (families().size() != 1 || exports) return ptxb_main(argc, argv);
+  if (families().size() != 1) return ptxb_main(argc, argv);
   return guarded([&] {
     const Family& family = families().front();
+    const std::string first = argc > 1 ? argv[1] : "--verify";
+    check_command(argv[0], first);
     Words words;
     bool lists = false, proves = false;
     const CommandLine line(family.summary, family.name);
@@ -148,13 +180,19 @@ int kernel_main(int argc, char** argv) {
     app.flag("--bench", words.bench, "time launches by events");
     app.option("--emit", words.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
     app.flag("--prove", proves, kProves);
-    app.flag("--list", lists, "print name and fields");
+    app.flag("--list", lists, "print name and fields, each with its default");
     app.footer(fmt::format("`{} export {} -o DIR` writes it as C, see there --help.", argv[0], family.name));
     add_run_options(app, words);
     add_compile_options(app, words);
+    const Command exports = export_command(app);
     line.parse({argv + 1, argv + argc});
+    if (exports.arguments.chosen()) {
+      if (first != "export")
+        throw UsageError("export stands first, and its options behind the kernel's name");
+      return exports.run();
+    }
     settle(words);
-    if (lists) return list(words.options.json);
+    if (lists) return list(words.options.json, true);
     if (proves) return prove_family(family, chosen_fields(app, family, words.fields), words.options.json);
     words.options.run.bench = words.bench;
     words.options.run.verify = words.verify || (!words.bench && words.options.emit.empty());
@@ -225,7 +263,7 @@ int ptxb_main(int argc, char** argv) {
 
     line.parse({argv + 1, argv + argc});
     settle(words);
-    if (list_arguments.chosen()) return list(words.options.json);
+    if (list_arguments.chosen()) return list(words.options.json, false);
     for (const Command& c : commands)
       if (c.arguments.chosen()) return c.run();
     for (const Chosen& c : choices) {

@@ -31,6 +31,7 @@ def expect(output, *texts):
     for text in texts:
         if text not in output:
             sys.exit(f"there is no '{text}' in:\n{output}")
+    return output
 
 
 def files_of(folder):
@@ -74,11 +75,15 @@ def check_outside(folder, prefix, source, cxx):
            "mbarrier.try_wait.parity", "wgmma.mma_async.sync.aligned.m64n16k16", "front end: 0 of 2048 wrong")
     expect(run(f"{folder}/from_c"), "from C: version 100, \"A is NULL\"")
     scale = f"{folder}/scale"
-    expect(run(scale, "--list"), "scale", "y = alpha x")
+    expect(run(scale, "--list"), "scale", "y = alpha x", "--n ", "elements (default 1000)")
     expect(run(scale, "--device", "emulator", "--n", "777", "--assembler", "none"), "verified: 777 of 777 elements")
     expect(run(scale, "--prove"), "nothing to prove")
     expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
     expect(run(scale, "--bench", "--device", "emulator", "--assembler", "none", code=1), "times are the GPU")
+    for command, hint in {"run": "--verify", "list": "--list", "sim": "the other commands are those of ptxb"}.items():
+        expect(run(scale, command, code=2), f"there is no command '{command}' here", hint)
+    expect(run(scale, "--number", "1", code=2), "known here: ", " export")
+    expect(run(scale, "--n", "10", "export", "scale", "-o", folder, code=2), "export stands first")
     if not os.path.exists("/dev/nvidiactl"):
         expect(run(f"{folder}/exported"), "saxpy: ", "libcuda.so.1", "scale: the same")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
