@@ -62,7 +62,7 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   Kernel kernel = command::build(family, fields);
   built.build_milliseconds = milliseconds_since(start);
   built.waivers = kernel.builder().waivers();
-  built.compiled = tools.compile(std::move(kernel), !options.emit.empty());
+  built.compiled = tools.compile(std::move(kernel), !options.emit.empty(), Where{});
   built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
   return built;
 }
@@ -175,7 +175,7 @@ Ran run_built(Built& built, runtime::Device& device, const Family& family, const
   auto start = Clock::now();
   runtime::LoadedKernel loaded(device,
                                device.wants_ptx() || compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
-                               compiled.signature);
+                               compiled.signature, Where{});
   json["load_ms"] = milliseconds_since(start);
   if (!loaded.log().empty()) {
     check_driver_log(built, loaded);
@@ -239,22 +239,33 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
   return outcome_of(ran);
 }
 
+// On the emulator: all else that was asked for is done, and then the times are refused.
+Outcome execute_untimed(const Family& family, const Fields& fields, ExecuteOptions options) {
+  options.run.bench = false;
+  if (options.run.verify || !options.emit.empty())
+    if (const Outcome outcome = execute(family, fields, options); outcome != Outcome::good) return outcome;
+  throw Error(
+      "times are the GPU's alone, and this device is the emulator: take a GPU (--device cuda says what it "
+      "lacks), or leave the benchmark away");
+}
+
 }  // namespace
 
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
-  bool runs = options.run.verify || options.run.bench;
   if (options.sass && options.emit.empty()) {
     print_sass(family, fields, options);
     return Outcome::good;
   }
+  const bool runs = options.run.verify || options.run.bench;
+  std::unique_ptr<runtime::Device> device;
+  if (runs) device = runtime::open_device(options.device, "sm_90a", emulator_options(options), Where{});
+  const bool for_gpu = runs && !dynamic_cast<runtime::Emulator*>(device.get());
+  if (options.run.bench && !for_gpu) return execute_untimed(family, fields, options);
   Json json = {{"kernel", family.name}, {"fields", Json::object()}};
   for (const Field& f : fields.all())
     json["fields"][f.name] = f.words.empty() ? Json(f.value) : Json(f.text());
   if (!options.json) fmt::print("{} {}\n", family.name, fields.text());
 
-  std::unique_ptr<runtime::Device> device;
-  if (runs) device = runtime::open_device(options.device, "sm_90a", emulator_options(options));
-  const bool for_gpu = runs && !dynamic_cast<runtime::Emulator*>(device.get());
   const Compiler tools(compiler_options(options));
   Built built = build(family, fields, tools, options, for_gpu);
   json["compile"] = to_json(built);

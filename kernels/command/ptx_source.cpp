@@ -49,7 +49,7 @@ std::string ptx_of_kernel(const std::string& description) {
   }
   CompilerOptions options;
   options.assemble = false;
-  return Compiler(options).compile(chosen.build(fields)).ptx;
+  return Compiler(options).compile(chosen.build(fields), false, Where{}).ptx;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "kernels/command/run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <mutex>
 #include <numbers>
 #include <thread>
+
+#include "runtime/emulator/emulator.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -109,8 +112,25 @@ std::string Timing::rate() const {
   return fmt::format("{:.1f} GB/s", bytes / seconds * 1e-9);
 }
 
-Tensor Run::normal(DType dtype, std::vector<uint64_t> shape) {
-  Tensor t(device_, dtype, std::move(shape));
+Tensor Run::tensor(DType dtype, std::vector<uint64_t> shape) {
+  double bytes = size_of(dtype);
+  for (uint64_t extent : shape) bytes *= static_cast<double>(extent);
+  const bool emulated = dynamic_cast<runtime::Emulator*>(&device_) != nullptr;
+  host_bytes_ += emulated ? 2 * bytes : bytes;
+  const double machine =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  if (host_bytes_ > machine)
+    throw Error(fmt::format(
+        "a tensor of {} {} takes {:.1f} GB, with which those of the run take {:.1f} GB{}, and "
+        "the machine has {:.1f} GB: take a smaller size",
+        fmt::join(shape, " x "), name(dtype), bytes * 1e-9, host_bytes_ * 1e-9,
+        emulated ? ", once on the host and once on the emulator" : " on the host", machine * 1e-9));
+  return Tensor(device_, dtype, std::move(shape));
+}
+
+Tensor Run::normal(DType dtype, std::vector<uint64_t> shape, Where where) {
+  const CallersLine line(where);
+  Tensor t = tensor(dtype, std::move(shape));
   uint64_t stream = random_bits(options_.seed, streams_++);
   const double scale = is_int8(dtype) ? 16 : 1;
   parallel_for(t.count(), 1 << 16, "random data",
@@ -119,14 +139,15 @@ Tensor Run::normal(DType dtype, std::vector<uint64_t> shape) {
   return t;
 }
 
-Tensor Run::output(DType dtype, std::vector<uint64_t> shape) {
-  Tensor t(device_, dtype, std::move(shape));
+Tensor Run::output(DType dtype, std::vector<uint64_t> shape, Where where) {
+  const CallersLine line(where);
+  Tensor t = tensor(dtype, std::move(shape));
   t.poison();
   return t;
 }
 
-void Run::launch(std::vector<runtime::Argument> arguments) {
-  queue_ = [this, arguments = std::move(arguments)] { kernel_.launch({}, arguments); };
+void Run::launch(std::vector<runtime::Argument> arguments, Where where) {
+  queue_ = [this, arguments = std::move(arguments), where] { kernel_.launch({}, arguments, where); };
 }
 
 void Run::check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,

@@ -95,12 +95,13 @@ class Run {
       : device_(device), kernel_(kernel), options_(options) {}
 
   // Fresh N(0,1) data (integers 16 times that, rounded), the n-th tensor of a run from the n-th stream of the
-  // seed; and an output that is yet to be written.
-  Tensor normal(DType dtype, std::vector<uint64_t> shape);
-  Tensor output(DType dtype, std::vector<uint64_t> shape);
+  // seed; and an output that is yet to be written. Throws Error where the tensors of the run are more than
+  // the machine's memory.
+  Tensor normal(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
+  Tensor output(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
 
   // What is launched, on the grid of the kernel's rule, for checking and for measuring.
-  void launch(std::vector<runtime::Argument> arguments);
+  void launch(std::vector<runtime::Argument> arguments, Where where = Where::here());
 
   // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`
   // operations: all elements where that takes seconds, else a random sample. It is called once for each, and
@@ -116,12 +117,14 @@ class Run {
   const std::optional<Timing>& timing() const { return timing_; }
 
  private:
+  Tensor tensor(DType dtype, std::vector<uint64_t> shape);
   Verdict compare(const Tensor& output, double cost, const std::function<Expected(size_t)>& expected);
 
   runtime::Device& device_;
   runtime::LoadedKernel& kernel_;
   RunOptions options_;
   uint64_t streams_ = 0;
+  double host_bytes_ = 0;  // of the tensors so far
   std::function<void()> queue_;
   std::vector<Expected> references_;  // of the elements that are checked, where several schedules are
   std::optional<Verdict> verdict_;

@@ -33,7 +33,7 @@ int run(const Options& o) {
     json["ptxas"] = fmt::format("none: {}", e.what());
   }
   try {
-    runtime::DeviceProperties p = runtime::open_device(o.device)->properties();
+    runtime::DeviceProperties p = runtime::open_device(o.device, "sm_90a", {}, Where{})->properties();
     json["device"] = fmt::format("{}, {} SMs, {:.1f} GiB, {}", p.name, p.multiprocessors,
                                  static_cast<double>(p.memory_bytes) * 0x1p-30, p.driver);
   } catch (const Error& e) {

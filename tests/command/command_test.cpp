@@ -253,6 +253,43 @@ TEST_CASE("an unknown device is refused") {
   Ran ran = run("saxpy --device fpga");
   CHECK(ran.code == 1);
   CHECK(contains(ran, "device 'fpga' is not one of"));
+  CHECK(ran.output.find("execute.cpp") == std::string::npos);  // the words are the user's, no line of ours
+}
+
+TEST_CASE("tensors beyond the machine's memory are refused before they are filled") {
+  Ran ran = run("ptxb run gemm --device emulator --assembler none --m 2000000000 --k 2000000000");
+  CHECK(ran.code == 1);
+  CHECK(
+      contains(ran,
+               "a tensor of 2000000000 x 2000000000 bf16 takes 8000000000.0 GB, with which those of the run "
+               "take 16000000000.0 GB, once on the host and once on the emulator, and the machine has "));
+  CHECK(contains(ran, "(gemm.cpp:"));
+  CHECK(run("saxpy --device emulator --assembler none --m 100").code == 0);
+}
+
+TEST_CASE("on the emulator, what is verified beside times that it refuses is verified first") {
+  for (const char* words : {"saxpy --verify --bench", "ptxb bench saxpy --verify"}) {
+    CAPTURE(words);
+    Ran ran = run(fmt::format("{} --device emulator --assembler none", words));
+    CHECK(ran.code == 1);
+    CHECK(contains(ran, "verified: 8192 of 8192 elements"));
+    CHECK(contains(ran, "error: times are the GPU's alone"));
+  }
+  Ran times = run("ptxb bench saxpy --device emulator --assembler none");
+  CHECK(times.code == 1);
+  CHECK(times.output.find("verified") == std::string::npos);
+}
+
+TEST_CASE("an executable of one kernel says what it takes") {
+  Ran list = run("saxpy --list");
+  CHECK(list.code == 0);
+  CHECK(contains(list, "--threads            threads of a CTA (default 32)"));
+  CHECK(contains(run("gemm_warp_specialized --list"), "(default bf16, one of bf16 f16)"));
+  CHECK(contains(run("saxpy list"), "there is no command 'list' here, but an option: "));
+  Ran other = run("saxpy explain saxpy.ptx");
+  CHECK(other.code == 2);
+  CHECK(contains(other, "the command export; the other commands are those of ptxb"));
+  CHECK(contains(run("saxpy --row 1"), " export\n"));
 }
 
 TEST_CASE("listings are complete, and their JSON is JSON") {

@@ -79,7 +79,10 @@ def check_outside(folder, prefix, source, cxx):
     expect(run(scale, "--device", "emulator", "--n", "777", "--assembler", "none"), "verified: 777 of 777 elements")
     expect(run(scale, "--prove"), "nothing to prove")
     expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
-    expect(run(scale, "--bench", "--device", "emulator", "--assembler", "none", code=1), "times are the GPU")
+    emulated = ["--device", "emulator", "--assembler", "none"]
+    if "verified" in expect(run(scale, "--bench", *emulated, code=1), "times are the GPU's alone", "--device cuda"):
+        sys.exit("--bench verifies, and was not asked to")
+    expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "times are the GPU's alone")
     for command, hint in {"run": "--verify", "list": "--list", "sim": "the other commands are those of ptxb"}.items():
         expect(run(scale, command, code=2), f"there is no command '{command}' here", hint)
     expect(run(scale, "--number", "1", code=2), "known here: ", " export")
