@@ -59,9 +59,18 @@ Json to_json(const Simulation& s) {
   return json;
 }
 
+std::string ptx_of(const std::string& path) {
+  std::string text = read_file(path);
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    throw Error(
+        fmt::format("{}: is a cubin, which GPUs alone run: give the PTX that it was assembled from", path));
+  return text;
+}
+
 int run(const Options& o) {
   const LaunchFile file = launch_from_json(read_file(o.launch), o.launch);
-  const std::string ptx = read_file(o.ptx);
+  const std::string ptx = ptx_of(o.ptx);
   Json json = {{"ptx", o.ptx}, {"launch", o.launch}, {"seed", o.simulate.emulator.seed}};
   Outcome outcome = Outcome::good;
   try {

@@ -349,6 +349,13 @@ TEST_CASE("sim: exit codes say whether the kernel was right, wrong, at fault or 
   CHECK(broken.code == 1);
   CHECK(contains(broken, "l.json: line 2, column 18: no JSON"));
   CHECK(run("ptxb sim nowhere.ptx").code == 2);  // no launch file
+
+  write("l.json", launch);
+  write("k.ptx",
+        "\x7f"
+        "ELF\x02");
+  CHECK(
+      contains(sim(""), "k.ptx: is a cubin, which GPUs alone run: give the PTX that it was assembled from"));
 }
 
 TEST_CASE("tma: exit codes say whether a map is legal") {
