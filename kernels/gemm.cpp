@@ -1,4 +1,6 @@
 // gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
+#include <fmt/format.h>
+
 #include "kernels/command/family.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
@@ -81,6 +83,22 @@ void choose_tile(command::Fields& f) {
     chosen = std::find_if(all.begin(), all.end(), [](const Candidate& c) { return !c.tile.stream_k; })->tile;
   }
   set_tile(f, checked(o, chosen));
+}
+
+// Names the matrices whose rows no tensor map takes where they lie without gaps.
+std::string rows_that_need_gaps(const command::Fields& f) {
+  const GemmOperation o = operation(f);
+  std::string text;
+  auto add = [&](const char* matrix, const char* row, DType type) {
+    if (const int64_t bytes = f[row] * size_of(type); bytes % hopper::bulk_unit != 0)
+      text += fmt::format("{}{} of {} B in {}", text.empty() ? "" : ", ", row, bytes, matrix);
+  };
+  add("A", o.a_k_major ? "k" : "m", o.a);
+  add("B", o.b_k_major ? "k" : "n", o.b);
+  add("D", "n", o.d);
+  if (text.empty()) return "";
+  return fmt::format("rows ({}) are no multiples of {} B: a launch needs gaps behind them, by stride_bytes",
+                     text, hopper::bulk_unit);
 }
 
 Kernel build(const command::Fields& f) {
@@ -181,7 +199,9 @@ const command::Registration registration({
                {"sms", 0, "multiprocessors that the grid is for; 0 for the device's", 1, 0}},
     .build = build,
     .run = run,
-    .choice = {.axes = {{"m", "M"}, {"n", "N"}, {"k", "K"}}, .choose = choose_tile},
+    .choice = {.axes = {{"m", "M"}, {"n", "N"}, {"k", "K"}},
+               .choose = choose_tile,
+               .caution = rows_that_need_gaps},
 });
 
 }  // namespace

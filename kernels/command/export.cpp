@@ -226,6 +226,7 @@ class Writer {
         "none is, the stream's or, for\n * the default stream, the primary one of device 0. What was current "
         "is so afterwards.\n",
         e_.name);
+    text += shapes_have_to_agree();
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const std::string& meaning = parameters_[i].meaning;
       text += fmt::format(" *   {}: {}{}{}\n", names_[i], kind_in_comment(parameters_[i]),
@@ -261,7 +262,6 @@ class Writer {
   }
 
  private:
-  // What the rules name, each once.
   // Of the command line.
   LaunchRule rule_of_words(size_t k, const std::string& condition) const {
     try {
@@ -271,6 +271,7 @@ class Writer {
     }
   }
 
+  // What the rules name, each once.
   void note(const LaunchRule& rule) {
     for (const RuleName& name : rule.names())
       if (std::none_of(values_.begin(), values_.end(),
@@ -320,6 +321,13 @@ class Writer {
     return text + " */\n";
   }
 
+  std::string shapes_have_to_agree() const {
+    if (maps() == 0 || parameters_.size() == 1) return "";
+    return " * A kernel does not see the shape of a tensor, at which copies end: shapes have to agree with "
+           "each other\n"
+           " * and with the numbers, as said here:\n";
+  }
+
   // The type of a parameter that needs one of its own.
   std::string type_of(size_t i) const {
     const Parameter& p = parameters_[i];
@@ -331,14 +339,35 @@ class Writer {
       return text + fmt::format("}} {}_{}_struct;\n\n", e_.name, names_[i]);
     }
     if (p.kind != Kind::tensor_map) return "";
-    const int rank = p.tensor_map.rank();
-    std::string text = fmt::format("typedef struct {}_{}_tensor {{\n  void* data; /* {} on the device */\n",
-                                   e_.name, names_[i], name(p.dtype));
-    text += fmt::format("  uint64_t shape[{}]; /* elements, innermost dimension first */\n", rank);
+    return tensor_type(p, fmt::format("{}_{}_tensor", e_.name, names_[i]), alignment_of(i));
+  }
+
+  // Bytes of which the address and the strides of a tensor are multiples, for all kernels.
+  int alignment_of(size_t i) const {
+    const bool wide = std::any_of(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& k) {
+      return k.signature.parameters[i].tensor_map.interleave == Interleave::b32;
+    });
+    return wide ? 2 * hopper::bulk_unit : hopper::bulk_unit;
+  }
+
+  // cuTensorMapEncodeTiled's rules, as far as they are the caller's.
+  static std::string tensor_type(const Parameter& p, const std::string& type, int alignment) {
+    const int rank = p.tensor_map.rank(), bytes = size_of(p.dtype);
+    std::string text =
+        fmt::format("typedef struct {} {{\n  void* data; /* {} on the device, at a multiple of {} B */\n",
+                    type, name(p.dtype), alignment);
+    text += fmt::format("  uint64_t shape[{}]; /* elements, innermost dimension first{} */\n", rank,
+                        rank == 2 ? ": {C, R} for R rows of C" : "");
+    const std::string from =
+        rank == 2 ? std::string("a row to the next: a multiple")
+                  : fmt::format("an element to the next of dimensions 1 to {}: multiples", rank - 1);
     if (rank > 1)
-      text += fmt::format("  uint64_t stride_bytes[{}]; /* of dimension{}; dimension 0 has no gaps */\n",
-                          rank - 1, rank == 2 ? " 1" : fmt::format("s 1 to {}", rank - 1));
-    return text + fmt::format("}} {}_{}_tensor;\n\n", e_.name, names_[i]);
+      text += fmt::format(
+          "  /* Bytes from {} of {}, no less than shape[0] * {}.\n"
+          "   * Rows lie without gaps only if shape[0] is a multiple of {}. */\n"
+          "  uint64_t stride_bytes[{}];\n",
+          from, alignment, bytes, alignment / bytes, rank - 1);
+    return text + fmt::format("}} {};\n\n", type);
   }
 
   std::string parameter(size_t i) const {

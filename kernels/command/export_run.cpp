@@ -88,6 +88,9 @@ class Exporter {
     export_.summary = family.summary;
   }
 
+  // What launches at the shapes have to mind. Call it after made().
+  const std::vector<std::string>& cautions() const { return cautions_; }
+
   Export made() {
     if (!options_.shapes.empty()) {
       by_shapes();
@@ -126,6 +129,8 @@ class Exporter {
       Fields chosen = fields_;
       for (size_t i = 0; i < size.size(); ++i)
         chosen.set(choice.axes[i].first, static_cast<int64_t>(size[i]));
+      if (const std::string text = choice.caution ? choice.caution(chosen) : ""; !text.empty())
+        cautions_.push_back(fmt::format("{}: {}", shape, text));
       choice.choose(chosen);
       for (const auto& [field, rule] : choice.axes) chosen.set(field, fields_[field]);  // what is left counts
       const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
@@ -144,6 +149,7 @@ class Exporter {
   const Options& options_;
   Compiler compiler_;
   Export export_;
+  std::vector<std::string> cautions_;
 };
 
 std::string write(const fs::path& path, const std::string& text) {
@@ -154,16 +160,19 @@ std::string write(const fs::path& path, const std::string& text) {
 }
 
 int run(const Family& family, const Fields& fields, const Options& o) {
-  const Export e = Exporter(family, fields, o).made();
+  Exporter exporter(family, fields, o);
+  const Export e = exporter.made();
   const ExportedFiles made = export_to_c(e);
   fs::create_directories(o.folder);
   const std::string path = (fs::path(o.folder) / e.name).string();
   const std::vector<std::string> files = {write(path + ".h", made.header), write(path + ".c", made.source)};
   if (!o.json) {
     for (const std::string& file : files) fmt::print("wrote {}\n", file);
+    for (const std::string& caution : exporter.cautions()) fmt::print(stderr, "warning: {}\n", caution);
     return 0;
   }
   nlohmann::ordered_json json = {{"kernel", family.name}, {"name", e.name}, {"files", files}};
+  if (!exporter.cautions().empty()) json["warnings"] = exporter.cautions();
   for (const ExportedKernel& k : e.kernels) json["kernels"].push_back(k.signature.kernel);
   for (const ExportedShape& s : e.shapes) json["shapes"].push_back({{"size", s.size}, {"kernel", s.kernel}});
   fmt::print("{}\n", json.dump());

@@ -103,6 +103,7 @@ TEST_CASE("an exported saxpy computes, and its header says how it is launched") 
   CAPTURE(words);
   CHECK(contains(w.launched(words), "saxpy: 1000 elements are right"));
   const std::string header = text_of(w.path("saxpy.h"));
+  CHECK(header.find("shape") == std::string::npos);  // there is no tensor
   for (const char* said :
        {"threads=64", "grid: ceil_div(count, 64) x 1 x 1", "count: u32; elements of x and of y",
         "int saxpy_launch(float* x, float* y, float alpha, uint32_t count, const uint32_t grid[3], void* "
@@ -246,6 +247,25 @@ TEST_CASE("what cannot be exported is refused") {
   CHECK(w.exported("saxpy --shapes 1x2x3").code == 2);
   CHECK(w.exported("gemm --shapes 1x2x3 --config bm=64").code == 2);
   CHECK(w.exported("saxpy --name right --ptx --config \"if count < 9\" --config threads=64").code == 0);
+}
+
+TEST_CASE("the header alone says how a tensor has to lie, and a shape whose rows need gaps is told") {
+  const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
+  const Ran even = good(w.exported("gemm --ptx --a e4m3 --shapes 512x512x256"));
+  CHECK(even.output.find("warning") == std::string::npos);
+  const std::string header = text_of(w.path("gemm.h"));
+  for (const char* said :
+       {"void* data; /* e4m3 on the device, at a multiple of 16 B */", "{C, R} for R rows of C",
+        "a multiple of 16, no less than shape[0] * 1.", "only if shape[0] is a multiple of 16. */",
+        "a multiple of 16, no less than shape[0] * 2.", "only if shape[0] is a multiple of 8. */",
+        "shapes have to agree with each other"})
+    CHECK_MESSAGE(header.find(said) != std::string::npos, said);
+  CHECK(contains(
+      good(w.exported("gemm --ptx --shapes 512x512x255,512x500x256")),
+      "warning: 512x512x255: rows (k of 510 B in A, k of 510 B in B) are no multiples of 16 B: a launch "
+      "needs gaps behind them, by stride_bytes\nwarning: 512x500x256: rows (n of 1000 B in D)"));
+  const Ran json = good(w.exported("gemm --ptx --json --shapes 512x512x255"));
+  CHECK(nlohmann::json::parse(json.output)["warnings"].size() == 1);
 }
 
 TEST_CASE("a kernel that adds up across CTAs says how much workspace it wants") {
