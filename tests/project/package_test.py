@@ -105,9 +105,33 @@ def check_launcher(work, prefix, source, cxx, build_folder):
     if "LLVM" in run("ldd", f"{work}/launcher/launcher"):
         sys.exit("the runtime links LLVM")
     expect(build(launcher, f"{work}/refused", alone, cxx, "-DCOMPONENTS=kernels", code=1),
-           "no component 'kernels' is installed")
+           "component 'kernels' is not installed")
     build(launcher, f"{work}/emits", prefix, cxx, "-DCOMPONENTS=builder")
     expect(run(f"{work}/emits/emits"), ".visible .entry nothing")
+
+
+def check_configuring(work, prefix, source, cxx):
+    """What is missing is said by CMake before anything is built."""
+    folder = f"{work}/configured"
+
+    def configure(components, lines="", before="", code=1):
+        shutil.rmtree(folder, ignore_errors=True)
+        # CMake wraps what it says.
+        return " ".join(build(source + "/configured", folder, prefix, cxx, f"-DCOMPONENTS={components}", f"-DCODE={lines}",
+                              f"-DBEFORE={before}", code=code).split())
+
+    kernels, tools = "find_package(ptxbuilder REQUIRED COMPONENTS kernels", "find_package(ptxbuilder REQUIRED COMPONENTS tools"
+    expect(configure("runtime", "ptxbuilder_export(a saxpy)"), "ptxbuilder_export(a saxpy) needs ptxbuilder::ptxb", tools)
+    expect(configure("runtime", "ptxbuilder_add_kernel(a a.cpp)"), "ptxbuilder_add_kernel(a) needs", kernels)
+    expect(configure("tools", "ptxbuilder_export(a sapxy)"), "ptxb has no kernel 'sapxy', but ", " saxpy ")
+    expect(configure("tools", "ptxbuilder_export(a own BY nothing)"), "BY nothing names no executable")
+    own = f"add_executable(own {source}/launcher/launcher.cpp)\nset_target_properties(own PROPERTIES EXCLUDE_FROM_ALL ON)"
+    configure("tools", f"ptxbuilder_export(a own BY own)\nset_target_properties(a PROPERTIES EXCLUDE_FROM_ALL ON)\n{own}",
+              code=0)
+    no_llvm = "set(CMAKE_FIND_LIBRARY_PREFIXES none)"
+    expect(configure("", "", no_llvm, code=0), "without component 'builder', which needs libLLVM-",
+           "without component 'kernels', which needs component 'builder'")
+    expect(configure("builder", "", no_llvm), "component 'builder' needs libLLVM-")
 
 
 def check_pkg_config(work, prefix, source, cxx):
@@ -169,6 +193,7 @@ def main(build_folder, source, work, cxx):
     check_files(prefix, build_folder, os.path.abspath(source + "/../../.."))
     check_outside(f"{work}/outside", prefix, source, cxx)
     check_launcher(work, prefix, source, cxx, build_folder)
+    check_configuring(work, prefix, source, cxx)
     check_pkg_config(work, prefix, source, cxx)
     check_package(work, source, cxx, build_folder)
 
