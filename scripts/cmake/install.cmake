@@ -4,6 +4,8 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" up ${up})
 
+configure_file(scripts/installed.md.in README.md @ONLY)  # the page to start from
+
 # ptxbuilder_component(NAME TEXT LIBRARIES target... [HEADERS file...] [AFTER name] [LINK word...]): what pkg-config says is made
 # of the text, the libraries in the order of linking, the component before, and what else is to be linked.
 function(ptxbuilder_component name text)
@@ -32,7 +34,8 @@ function(ptxbuilder_component name text)
           FILE ptxbuilder-${name}-targets.cmake COMPONENT ${name})
   install(FILES ${PROJECT_BINARY_DIR}/ptxbuilder-config.cmake ${PROJECT_BINARY_DIR}/ptxbuilder-config-version.cmake
           ${PROJECT_SOURCE_DIR}/scripts/cmake/ptxbuilder-kernel.cmake DESTINATION ${package_folder} COMPONENT ${name})
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${name})
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_BINARY_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+          COMPONENT ${name})
   if(arg_HEADERS)
     install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
 set(WORK \"${PROJECT_BINARY_DIR}/headers/${name}\")
@@ -72,9 +75,13 @@ ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command li
   HEADERS kernels/gemm/matmul.h kernels/command/family.h kernels/command/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
 install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilder COMPONENT c)
-install(FILES tests/project/package/scale.cpp DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT kernels)
-install(FILES scripts/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME installed.md COMPONENT kernels)
-install(FILES kernels/command/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME commands.md COMPONENT tools)
+foreach(example "kernels scale.cpp" "runtime launch.cpp" "c product.c")
+  separate_arguments(example)
+  list(GET example 0 component)
+  list(GET example 1 file)
+  install(FILES tests/project/package/${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT ${component})
+endforeach()
+install(FILES kernels/command/commands.md ${PROJECT_BINARY_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 add_executable(ptxbuilder::ptxb ALIAS ptxb)
 install(TARGETS ptxb EXPORT ptxbuilder-tools COMPONENT tools)
 install(EXPORT ptxbuilder-tools NAMESPACE ptxbuilder:: DESTINATION ${package_folder} FILE ptxbuilder-tools-targets.cmake

@@ -75,7 +75,8 @@ def check_outside(folder, prefix, source, cxx):
            "mbarrier.try_wait.parity", "wgmma.mma_async.sync.aligned.m64n16k16", "front end: 0 of 2048 wrong")
     expect(run(f"{folder}/from_c"), "from C: version 100, \"A is NULL\"")
     scale = f"{folder}/scale"
-    expect(run(scale, "--list"), "scale", "y = alpha x", "--n ", "elements (default 1000)")
+    expect(run(scale, "--list"), "scale", "y = alpha x", "--n ", "elements (default 1000)",
+           "threads of a CTA (default 128, a multiple of 32)")
     expect(run(scale, "--device", "emulator", "--n", "777", "--assembler", "none"), "verified: 777 of 777 elements")
     expect(run(scale, "--prove"), "nothing to prove")
     expect(run(scale, "--emit", f"{folder}/emitted", "--assembler", "none"), "scale.ptx")
@@ -85,11 +86,13 @@ def check_outside(folder, prefix, source, cxx):
     expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "times are the GPU's alone")
     for command, hint in {"run": "--verify", "list": "--list", "sim": "the other commands are those of ptxb"}.items():
         expect(run(scale, command, code=2), f"there is no command '{command}' here", hint)
-    expect(run(scale, "--number", "1", code=2), "known here: ", " export")
+    expect(run(scale, "--number", "1", code=2), "known here: ", " --threads ", " export")
     expect(run(scale, "--n", "10", "export", "scale", "-o", folder, code=2), "export stands first")
     if not os.path.exists("/dev/nvidiactl"):
         expect(run(f"{folder}/exported"), "saxpy: ", "libcuda.so.1", "scale: the same")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
+    with open(f"{folder}/scale_c_export/scale_c.h") as header:
+        expect(header.read(), "threads=64", "grid: ceil_div(n, 64) x 1 x 1")
 
 
 def check_launcher(work, prefix, source, cxx, build_folder):
@@ -134,6 +137,22 @@ def check_configuring(work, prefix, source, cxx):
     expect(configure("builder", "", no_llvm), "component 'builder' needs libLLVM-")
 
 
+def check_documents(prefix):
+    """The pages read well without the repository: what they name is there."""
+    folder = f"{prefix}/share/doc/ptxbuilder"
+    for page in ["README.md", "commands.md"]:
+        with open(f"{folder}/{page}") as file:
+            text = file.read()
+        for named in re.findall(r"`((?:ptxbuilder/)?[\w/]+\.h)`", text):
+            if not os.path.exists(f"{prefix}/include/ptxbuilder/{named.removeprefix('ptxbuilder/')}") and named != "NAME.h":
+                sys.exit(f"{page} names {named}, which is not installed")
+        for named in re.findall(r"`(examples/[\w.]+|[\w.]+\.md)`", text):
+            if not os.path.exists(f"{folder}/{named}"):
+                sys.exit(f"{page} names {named}, which is not installed")
+        for outside in re.findall(r"\b(?:build|scripts|tests)/\S*|--preset|@\w+@", text):
+            sys.exit(f"{page} names {outside}, which is the repository's")
+
+
 def check_pkg_config(work, prefix, source, cxx):
     environment = {**os.environ, "PKG_CONFIG_PATH": glob.glob(f"{prefix}/lib*/**/pkgconfig", recursive=True)[0]}
 
@@ -145,7 +164,12 @@ def check_pkg_config(work, prefix, source, cxx):
     expect(run(program), "twice: 42 42", "product: right")
     run(cxx, "-std=c++20", f"{source}/launcher/launcher.cpp", "-o", program, *flags("ptxbuilder-runtime"))
     expect(run(program), "this program is linked without it")
-    run("cc", f"{source}/from_c.c", "-o", program, *flags("ptxbuilder-c"), f"-Wl,-rpath,{prefix}/lib")
+    examples = f"{prefix}/share/doc/ptxbuilder/examples"
+    run("cc", f"{examples}/product.c", "-o", program, *flags("ptxbuilder-c"), f"-Wl,-rpath,{prefix}/lib")
+    expect(run(program), "D[0][0] = 128, D[99][39] = 128, expected 128")
+    run(f"{prefix}/bin/ptxb", "emit", "saxpy", "-o", f"{work}/emitted", "--assembler", "none")
+    run(cxx, "-std=c++20", f"{examples}/launch.cpp", "-o", program, *flags("ptxbuilder-emulator"))
+    expect(run(program, f"{work}/emitted/saxpy", "emulator"), "2 * 20 + 2 = 42, on ")
     for header in ["ptxbuilder.h", "runtime/runtime.h", "kernels/command/run.h", "kernels/gemm/matmul.h"]:
         said = run(cxx, "-std=c++17", "-fsyntax-only", f"-I{prefix}/include", "-include", f"ptxbuilder/{header}", "-x", "c++",
                    "/dev/null", code=1)
@@ -194,6 +218,7 @@ def main(build_folder, source, work, cxx):
     check_outside(f"{work}/outside", prefix, source, cxx)
     check_launcher(work, prefix, source, cxx, build_folder)
     check_configuring(work, prefix, source, cxx)
+    check_documents(prefix)
     check_pkg_config(work, prefix, source, cxx)
     check_package(work, source, cxx, build_folder)
 

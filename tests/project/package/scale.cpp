@@ -7,14 +7,15 @@ using namespace ptxbuilder;
 namespace {
 
 constexpr float kAlpha = 3;
-constexpr uint32_t kThreads = 128;  // of a CTA, unless a kernel says otherwise
 
-Kernel scale() {
+Kernel scale(const command::Fields& f) {
+  const auto threads = static_cast<uint32_t>(f["threads"]);
   Kernel k("scale");
   auto [x, y, alpha, n] = k.params<gptr<f32>, gptr<f32>, f32, u32>("x", "y", "alpha", "n");
-  u32 i = ctaid_x() * kThreads + tid_x();
+  k.threads(threads);
+  k.grid("ceil_div(n, " + f.word("threads") + ")");  // CTAs, by the value of the parameter n
+  u32 i = ctaid_x() * threads + tid_x();
   if_(i < n, [&] { y[i] = alpha * x[i]; });
-  k.grid("ceil_div(n, 128)");
   return k;
 }
 
@@ -32,8 +33,8 @@ void run(const command::Fields& f, command::Run& run) {
 const command::Registration registration({
     .name = "scale",
     .summary = "y = alpha x",
-    .fields = {{"n", 1000, "elements"}},
-    .build = [](const command::Fields&) { return scale(); },
+    .fields = {{"n", 1000, "elements"}, {"threads", 128, "threads of a CTA", 32}},  // multiples of 32
+    .build = scale,
     .run = run,
 });
 
