@@ -55,7 +55,7 @@ Nvdisasm::Nvdisasm(const PtxasSearch& search) {
     }
   throw Error(
       fmt::format("no nvdisasm, which reads cubins. Put one on PATH, set CUDA_PATH to a CUDA toolkit, or "
-                  "`pip install nvidia-cuda-nvdisasm`; scripts/setup downloads that. Looked at:\n  {}",
+                  "`pip install nvidia-cuda-nvdisasm`. Looked at:\n  {}",
                   fmt::join(candidates, "\n  ")));
 }
 
