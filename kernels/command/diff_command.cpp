@@ -122,13 +122,17 @@ class Folders {
     if (a.empty() && b.empty())
       throw Error(fmt::format("neither {} nor {} has files with device code", o_.a, o_.b));
     each(a, b, [&](const std::string& file, char only_in) {
-      if (only_in) return entries_.push_back({.file = file, .only_in = only_in});
       try {
-        file_pair(file);
+        if (only_in)
+          only_one(file, only_in);
+        else
+          file_pair(file);
       } catch (const Error& e) {
         entries_.push_back({.file = file, .error = e.what()});
       }
     });
+    if (entries_.empty() && !o_.kernel_a.empty())
+      throw Error(fmt::format("no file of {} or {} has a kernel '{}'", o_.a, o_.b, o_.kernel_a));
     o_.json ? print_json() : print();
     if (count([](const Entry& e) { return !e.error.empty(); })) return kFailed;
     return count(is_same) == entries_.size() ? kSame : kDifferent;
@@ -143,12 +147,18 @@ class Folders {
     for (const std::string& name : all) f(name, !b.contains(name) ? 'A' : !a.contains(name) ? 'B' : '\0');
   }
 
+  void only_one(const std::string& file, char only_in) {
+    const fs::path path = fs::path(only_in == 'A' ? o_.a : o_.b) / file;
+    if (o_.kernel_a.empty() || Source(path.string()).kernels().contains(o_.kernel_a))
+      entries_.push_back({.file = file, .only_in = only_in});
+  }
+
   void file_pair(const std::string& file) {
     const Source a((fs::path(o_.a) / file).string()), b((fs::path(o_.b) / file).string());
     const std::set<std::string> in_a = a.kernels(), in_b = b.kernels();
     if (in_a.empty() && in_b.empty() && a.code.all.empty() && b.code.all.empty())
       return;  // programs without any
-    if (in_a.size() <= 1 && in_b.size() <= 1) return kernel_pair({.file = file}, a, b);
+    if (o_.kernel_a.empty() && in_a.size() <= 1 && in_b.size() <= 1) return kernel_pair({.file = file}, a, b);
     each(in_a, in_b, [&](const std::string& kernel, char only_in) {
       if (!o_.kernel_a.empty() && kernel != o_.kernel_a) return;
       if (only_in)
@@ -223,6 +233,7 @@ int run(const Options& o) try {
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
   if (folder_a && folder_b) {
     if (o.telling.page) throw Error("--html shows two kernels, and these are folders");
+    if (!o.kernel_b.empty()) throw Error("--kernel-b names a kernel of B, and these are folders");
     return Folders(o).diff();
   }
   if (folder_a || folder_b)

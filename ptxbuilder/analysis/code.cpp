@@ -286,6 +286,12 @@ bool is_kernel(const Statement& s) {
   return s.kind == Statement::Kind::function && s.function[0].entry && s.function[0].has_body;
 }
 
+std::string written(const ptx::Operand& o) {
+  std::string text = o.text;
+  for (const ptx::Operand& part : o.parts) text.append(",").append(written(part));
+  return text;
+}
+
 // .shared, .const and .global variables, of the module or of a body.
 void collect_variables(const std::vector<Statement>& statements, std::vector<Variable>& all) {
   for (const Statement& s : statements) {
@@ -301,6 +307,7 @@ void collect_variables(const std::vector<Statement>& statements, std::vector<Var
         v.bytes *= s.declaration.has(".v4") ? 4 : s.declaration.has(".v2") ? 2 : 1;
         v.align = whole(s.declaration.after(".align")).value_or(v.bytes);
         for (const std::string& extent : name.extents) v.bytes *= whole(extent).value_or(0);
+        if (name.initializer) v.initializer = written(*name.initializer);
         all.push_back(v);
       }
     }
@@ -356,6 +363,10 @@ Code Code::of(const ptx::Module& module, std::string_view name) {
                                   fmt::join(names, ", "))
                     : fmt::format("the module has no kernel '{}'; it has: {}", name, fmt::join(names, ", ")));
   code.name = code.function->name;
+  for (const Statement& s : module.statements)
+    if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".target")
+      code.target =
+          fmt::format("{}", fmt::join(s.directive.tokens.begin() + 1, s.directive.tokens.end(), ""));
   collect_variables(module.statements, code.variables);
   collect_variables(code.function->body, code.variables);
   Flattening(code).run();

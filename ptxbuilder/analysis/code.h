@@ -64,15 +64,17 @@ struct RegisterName {
 // A variable in a state space, of the kernel or of the module.
 struct Variable {
   std::string name;
-  std::string space;  // ".shared", ".const"
-  int64_t bytes = 0;  // 0 where the host says how many
-  int64_t align = 1;  // what .align says, or the size of an element
+  std::string space;             // ".shared", ".const"
+  int64_t bytes = 0;             // 0 where the host says how many
+  int64_t align = 1;             // what .align says, or the size of an element
+  std::string initializer = {};  // as written, without spaces
 };
 
 // Refers to the module that it was made of.
 struct Code {
   std::string name;
   const ptx::Function* function = nullptr;
+  std::string target = {};  // "sm_90a"
   std::vector<Operation> operations;
   std::vector<RegisterName> registers;
   std::vector<Variable> variables;

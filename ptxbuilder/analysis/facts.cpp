@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -194,6 +195,7 @@ class Facts {
     for (const Variable& v : code_.variables)
       if (v.space == ".shared") bytes += v.bytes;
     add(Weight::resources, "static shared memory", fmt::format("{} B", bytes), "fewer CTAs or stages");
+    declarations();
     for (const auto& [word, kind, effect] :
          {std::tuple(
               "wait", "waits for the launch ahead",
@@ -201,11 +203,42 @@ class Facts {
           std::tuple("launch_dependents", "lets the next launch begin",
                      "a next launch whose start is not hidden behind this one's end")}) {
       std::set<std::string> who;
-      const Test test = [&, name = word](const Operation& o) { return o.is("griddepcontrol") && o.has(name); };
+      const Test test = [&, name = word](const Operation& o) {
+        return o.is("griddepcontrol") && o.has(name);
+      };
       for (int i : all_)
         if (test(operation(i))) who.insert(role_of(graph_.block_of[at(i)]));
       add(Weight::pipeline, kind, joined({who.begin(), who.end()}), effect, line(all_, test));
     }
+  }
+
+  // What stands ahead of the first instruction and is said by no other fact.
+  void declarations() {
+    int64_t align = 1;
+    std::string data;
+    for (const Variable& v : code_.variables) {
+      if (v.space == ".shared") align = std::max(align, v.align);
+      if (!v.initializer.empty()) data += fmt::format("{} {} {};", v.space, v.bytes, v.initializer);
+    }
+    add(Weight::result, "alignment of shared memory", fmt::format("{} B", align),
+        "tiles that lie otherwise than their swizzle or a descriptor says");
+    add(Weight::result, "data that the module brings",
+        data.empty() ? "none" : fmt::format("#{:016x}", std::hash<std::string>()(data)), "other constants");
+    std::vector<std::string> parameters, others;
+    for (const ptx::Declaration& d : code_.function->parameters) {
+      std::string text = d.qualifiers.empty() ? "" : d.qualifiers.back();
+      if (!d.names.empty())
+        for (const std::string& extent : d.names[0].extents) text += fmt::format("[{}]", extent);
+      parameters.push_back(text);
+    }
+    constexpr std::array told = {".minnctapersm", ".maxnreg", ".reqnctapercluster", ".maxntid", ".reqntid"};
+    for (const ptx::Directive& d : code_.function->directives)
+      if (std::find(told.begin(), told.end(), d.tokens[0]) == told.end())
+        others.push_back(fmt::format("{}", fmt::join(d.tokens, "")));
+    add(Weight::detail, "parameters", joined(parameters),
+        "arguments that the launch has to lay out otherwise");
+    add(Weight::detail, "other directives", joined(others), "another launch");
+    add(Weight::detail, "target", code_.target.empty() ? "not said" : code_.target, "other GPUs that run it");
   }
 
   void roles() {

@@ -307,6 +307,7 @@ class Teller {
                      "another tensor, or another place in shared memory"});
     if (in)
       all.push_back({Weight::protocol, "signals", barrier(i, barrier_place), "who waits may read too early"});
+    if (o.guard != kNone) all.push_back({Weight::protocol, "predicate", predicate(i), "other threads copy"});
     r.events.push_back({.kind = in ? "copy in" : "copy out",
                         .weight = Weight::result,
                         .attributes = std::move(all),
@@ -450,8 +451,7 @@ class Teller {
                               : orders ? "other threads meet"
                                        : "other values or addresses"});
     }
-    if (o.guard != kNone && !o.writes.empty())
-      e.attributes.push_back({weight, "predicate", predicate(i), "other threads do so"});
+    if (o.guard != kNone) e.attributes.push_back({weight, "predicate", predicate(i), "other threads do so"});
     r.events.push_back(std::move(e));
   }
 

@@ -68,14 +68,15 @@ bool is_memory_read(const Operation& o) {
 
 // The mnemonic without what changes nothing of the integers computed: .b32 and .u32 are one.
 std::string plain_name(const Operation& o) {
+  constexpr std::array without_sign = {"add", "sub", "mov", "selp", "and",  "or",   "xor",
+                                       "not", "shl", "ld",  "st",   "shfl", "popc", "brev"};
+  const bool sign_counts =
+      std::find(without_sign.begin(), without_sign.end(), o.words[0]) == without_sign.end() &&
+      !((o.is("mul") || o.is("mad")) && o.has("lo")) && !(o.is("setp") && (o.has("eq") || o.has("ne")));
   std::string name(o.words[0]);
   for (size_t i = 1; i < o.words.size(); ++i) {
     std::string_view word = o.words[i];
-    if (word == "u32" || word == "s32" || word == "b32") {
-      const bool sign_counts =
-          o.is("shr") || o.is("setp") || o.is("max") || o.is("min") || o.is("div") || o.is("rem");
-      word = sign_counts && word == "s32" ? "s32" : "32";
-    }
+    if (word == "u32" || word == "s32" || word == "b32") word = sign_counts && word == "s32" ? "s32" : "32";
     name += fmt::format(".{}", word);
   }
   return name;
@@ -148,7 +149,7 @@ bool Values::find_copies() {
       }
       const std::vector<Sum>& inputs = atom(made_[m].number).inputs;
       bool deeper = false;
-      while (f.next < inputs.size() && !deeper) {
+      while (!deeper && f.next < inputs.size()) {  // `f` is gone once it goes deeper
         const auto other = meet_in(inputs[f.next++]);
         if (!other) continue;
         if (index[*other] == kNone) {

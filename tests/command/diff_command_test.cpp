@@ -126,6 +126,11 @@ TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
   CHECK(json["files"][1]["only_in"] == "b");
   CHECK(json["files"][3]["kernel"] == "add");
 
+  ran = run(both + " --kernel add");
+  CHECK(contains(ran, "1 kernels or files: 1 the same"));
+  CHECK(contains(run(both + " --kernel nope"), "has a kernel 'nope'"));
+  CHECK(contains(run(both + " --kernel-b add"), "--kernel-b names a kernel of B"));
+
   std::ofstream(b + "/same.ptx") << "no PTX";
   ran = run(both);
   CHECK(ran.code == 2);  // but all others are compared

@@ -1,5 +1,5 @@
-// A libFuzzer target of the analysis: of every module that the parser takes, each kernel is read, compared with
-// itself and linted, or refused by an Error.
+// A libFuzzer target of the analysis: of every module that the parser takes, each kernel is read, compared
+// with itself and linted, or refused by an Error.
 #include <cstdlib>
 
 #include "ptxbuilder/analysis/diff.h"
