@@ -216,6 +216,15 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
   return std::nullopt;
 }
 
+// Whether so many arrive as one of several warpgroups would: in ping-pong, each frees the stages of its
+// tiles.
+bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, int64_t expected) {
+  for (int64_t warpgroups = 2; warpgroups <= kernel.threads / 128; ++warpgroups)
+    if (std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == warpgroups * expected; }))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 void check_barrier_published(LintKernel& kernel, Report& report) { PublicationWalk(kernel, report).run(); }
@@ -256,7 +265,7 @@ void check_arrivals(LintKernel& kernel, Report& report) {
     if (init == kNone || !is_waited_for) continue;
     if (arrivals.empty())
       report.add(init, fmt::format("no thread arrives at {}, which is waited for", place(cell)));
-    else if (known && !add_up(counts, *expected))
+    else if (known && !add_up(counts, *expected) && !take_turns(kernel, counts, *expected))
       report.add(init,
                  fmt::format("{} is initialised for {} arrivals, and {} threads arrive", place(cell),
                              *expected, fmt::join(counts, " or ")),
