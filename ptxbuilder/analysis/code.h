@@ -47,7 +47,8 @@ struct Operation {
   bool falls_through = true;
 
   bool is(std::string_view first) const { return words[0] == first; }
-  bool is_wgmma() const { return is("wgmma") && has("mma_async"); }
+  // One with too few operands is an instruction like any other.
+  bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
   // A copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
   // Whether the mnemonic's first word is one of PTX 9.0's.

@@ -210,3 +210,12 @@ TEST_CASE("every golden kernel has a portrait without anything unknown") {
     CHECK(text(p.portrait, p.code, p.values).find("\nroles\n") != std::string::npos);
   }
 }
+
+TEST_CASE("a product without its descriptors is an instruction like any other") {
+  const Painted p(
+      ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() .maxntid 128 {\n"
+      ".reg .f32 %f<4>; .reg .b64 %d;\nwgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+      "{%f0,%f1,%f2,%f3}, %d;\nret;\n}\n");
+  CHECK(p.portrait.products_outside.empty());
+  CHECK(!text(p.portrait, p.code, p.values).empty());
+}
