@@ -18,33 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace analysis;
 
-// A kernel as far as it is known without running it.
-struct Known {
-  explicit Known(const KernelText& kernel)
-      : text(kernel),
-        module(ptx::parse(kernel.ptx)),
-        code(Code::of(module, kernel.kernel)),
-        graph(Graph::of(code)),
-        values(code, graph),
-        portrait(analysis::portrait(code, graph, values)),
-        regions(analysis::regions(portrait, code, graph, values)) {}
-  Known(const Known&) = delete;
-  Known& operator=(const Known&) = delete;
-
-  PageSide side() const { return {text.from, text.ptx, code, graph, values, portrait}; }
-
-  const KernelText& text;
-  ptx::Module module;
-  Code code;
-  Graph graph;
-  Values values;
-  Portrait portrait;
-  std::vector<Region> regions;
-};
-
-std::unique_ptr<const Known> known(const KernelText& kernel) {
+std::unique_ptr<KernelAnalysis> analysed(const KernelText& kernel) {
   try {
-    return std::make_unique<Known>(kernel);
+    return std::make_unique<KernelAnalysis>(kernel.ptx, kernel.kernel);
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", kernel.from, e.what()));
   }
@@ -113,12 +89,13 @@ Comparison told(const std::vector<Difference>& differences, const Telling& telli
 }  // namespace
 
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling) {
-  const auto in_a = known(a), in_b = known(b);
-  const Counts counts = counts_of(in_a->regions, in_b->regions);
-  const std::vector<Difference> differences = diff(in_a->regions, in_b->regions);
+  const auto in_a = analysed(a), in_b = analysed(b);
+  const std::vector<Region> regions_a = regions(*in_a), regions_b = regions(*in_b);
+  const Counts counts = counts_of(regions_a, regions_b);
+  const std::vector<Difference> differences = diff(regions_a, regions_b);
   Comparison comparison = told(differences, telling, {{"instructions", counts}});
   if (telling.counts) comparison.text += text(counts);
-  if (telling.page) comparison.page = diff_page(in_a->side(), in_b->side(), differences);
+  if (telling.page) comparison.page = diff_page({a.from, a.ptx, *in_a}, {b.from, b.ptx, *in_b}, differences);
   return comparison;
 }
 

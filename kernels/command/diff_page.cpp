@@ -131,10 +131,10 @@ std::string expected(const Sum& bytes) {
 // A line for each role, and for each array of barriers an arrow from who fills a phase to who waits for it.
 std::string drawing(const PageSide& side) {
   constexpr int kColumn = 170, kRow = 44, kTop = 64, kLeft = 130;
-  const auto& roles = side.portrait.roles;
+  const auto& roles = side.kernel.portrait.roles;
   const int columns = std::max(1, static_cast<int>(roles.size()));
   const int width = kLeft + columns * kColumn,
-            height = kTop + kRow * static_cast<int>(side.portrait.barriers.size()) + 10;
+            height = kTop + kRow * static_cast<int>(side.kernel.portrait.barriers.size()) + 10;
   auto x = [&](int role) { return kLeft + role * kColumn + kColumn / 2; };
   std::string svg = fmt::format(
       "<svg viewBox=\"0 0 {} {}\" width={} height={} role=img aria-label=\"roles and barriers\">\n", width,
@@ -151,7 +151,7 @@ std::string drawing(const PageSide& side) {
         more, x(r), x(r), height - 4);
   }
   int y = kTop + 14;
-  for (const BarrierArray& barrier : side.portrait.barriers) {
+  for (const BarrierArray& barrier : side.kernel.portrait.barriers) {
     svg += fmt::format("<text x=4 y={}>{} {}</text><text x=4 y={} class=dim>{} arrival{}</text>\n", y,
                        barrier.count, escaped(barrier.name), y + 14,
                        barrier.arrivals ? fmt::format("{}", *barrier.arrivals) : "?",
@@ -196,9 +196,9 @@ std::string drawing(const PageSide& side) {
 // The operations of a loop that are more than arithmetic, in order.
 std::vector<int> marked(const PageSide& side, const Mainloop& loop) {
   std::vector<int> all;
-  for (int block : side.graph.loops[at(loop.loop)].blocks)
-    for (int i = side.graph.blocks[at(block)].first; i < side.graph.blocks[at(block)].last; ++i)
-      if (!class_of(side.code.operations[at(i)]).empty()) all.push_back(i);
+  for (int block : side.kernel.graph.loops[at(loop.loop)].blocks)
+    for (int i = side.kernel.graph.blocks[at(block)].first; i < side.kernel.graph.blocks[at(block)].last; ++i)
+      if (!class_of(side.kernel.code.operations[at(i)]).empty()) all.push_back(i);
   return all;
 }
 
@@ -207,7 +207,7 @@ std::vector<int> marked(const PageSide& side, const Mainloop& loop) {
 std::vector<std::pair<int, int>> pairs(const PageSide& a, const std::vector<int>& x, const PageSide& b,
                                        const std::vector<int>& y) {
   auto same = [&](size_t i, size_t j) {
-    const auto &p = a.code.operations[at(x[i])].words, &q = b.code.operations[at(y[j])].words;
+    const auto &p = a.kernel.code.operations[at(x[i])].words, &q = b.kernel.code.operations[at(y[j])].words;
     return p[0] == q[0] && (p.size() < 2 || q.size() < 2 || p[1] == q[1]);
   };
   std::vector<std::vector<int>> best(x.size() + 1, std::vector<int>(y.size() + 1, 0));
@@ -230,7 +230,7 @@ std::vector<std::pair<int, int>> pairs(const PageSide& a, const std::vector<int>
 std::string lines(const PageSide& side, char letter, const Mainloop& loop,
                   const std::map<int, int>& pair_of) {
   std::map<uint32_t, int> by_line;  // the operation that begins there
-  for (int i : marked(side, loop)) by_line.emplace(side.code.operations[at(i)].at.line, i);
+  for (int i : marked(side, loop)) by_line.emplace(side.kernel.code.operations[at(i)].at.line, i);
   std::istringstream text(side.ptx);
   std::string all;
   uint32_t number = 0;
@@ -241,7 +241,7 @@ std::string lines(const PageSide& side, char letter, const Mainloop& loop,
     std::string attributes;
     if (found != by_line.end()) {
       const auto pair = pair_of.find(found->second);
-      attributes = fmt::format(" class=\"{}{}\"", class_of(side.code.operations[at(found->second)]),
+      attributes = fmt::format(" class=\"{}{}\"", class_of(side.kernel.code.operations[at(found->second)]),
                                pair == pair_of.end() ? " alone" : "");
       if (pair != pair_of.end()) attributes += fmt::format(" data-pair={}", pair->second);
     }
@@ -252,21 +252,21 @@ std::string lines(const PageSide& side, char letter, const Mainloop& loop,
 }
 
 std::string role_of(const PageSide& side, const Mainloop& loop) {
-  return loop.role == kNone ? "all roles" : side.portrait.roles[at(loop.role)].name;
+  return loop.role == kNone ? "all roles" : side.kernel.portrait.roles[at(loop.role)].name;
 }
 
 std::string loops(const PageSide& a, const PageSide& b) {
   std::string all;
-  std::vector<bool> met(b.portrait.loops.size(), false);
+  std::vector<bool> met(b.kernel.portrait.loops.size(), false);
   int number = 0;
-  for (const Mainloop& x : a.portrait.loops) {
+  for (const Mainloop& x : a.kernel.portrait.loops) {
     size_t j = 0;
-    while (j < met.size() && (met[j] || role_of(b, b.portrait.loops[j]) != role_of(a, x))) ++j;
+    while (j < met.size() && (met[j] || role_of(b, b.kernel.portrait.loops[j]) != role_of(a, x))) ++j;
     std::map<int, int> of_a, of_b;
     std::string other = "<p class=dim>B has no such loop.</p>";
     if (j < met.size()) {
       met[j] = true;
-      const Mainloop& y = b.portrait.loops[j];
+      const Mainloop& y = b.kernel.portrait.loops[j];
       for (const auto& [p, q] : pairs(a, marked(a, x), b, marked(b, y))) of_a[p] = of_b[q] = ++number;
       other = lines(b, 'B', y, of_b);
     }
@@ -277,13 +277,13 @@ std::string loops(const PageSide& a, const PageSide& b) {
     if (!met[j])
       all += fmt::format(
           "<h3>Loop of {}</h3><div class=sides><p class=dim>A has no such loop.</p><div>{}</div></div>\n",
-          escaped(role_of(b, b.portrait.loops[j])), lines(b, 'B', b.portrait.loops[j], {}));
+          escaped(role_of(b, b.kernel.portrait.loops[j])), lines(b, 'B', b.kernel.portrait.loops[j], {}));
   return all.empty() ? "<p class=dim>Neither has a loop that copies or multiplies.</p>" : all;
 }
 
 std::string title(const PageSide& side, char letter) {
   return fmt::format("<div><b>{}</b> {}<br><code>{}</code></div>", letter, escaped(side.from),
-                     escaped(side.code.name));
+                     escaped(side.kernel.code.name));
 }
 
 }  // namespace
@@ -303,8 +303,8 @@ std::string diff_page(const PageSide& a, const PageSide& b, const std::vector<Di
       "<span class=memory>memory</span>. A dot marks what has no partner on the other side; a tap on any "
       "other line shows "
       "its partner.</p>\n{}\n<script>{}</script>\n</body></html>\n",
-      escaped(a.code.name), escaped(b.code.name), kStyle, title(a, 'A'), title(b, 'B'), words(differences),
-      drawing(a), drawing(b), loops(a, b), kScript);
+      escaped(a.kernel.code.name), escaped(b.kernel.code.name), kStyle, title(a, 'A'), title(b, 'B'),
+      words(differences), drawing(a), drawing(b), loops(a, b), kScript);
 }
 
 }  // namespace ptxbuilder::command

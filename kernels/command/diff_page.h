@@ -12,10 +12,7 @@ namespace ptxbuilder::command {
 struct PageSide {
   std::string from;  // as the user named it
   const std::string& ptx;
-  const analysis::Code& code;
-  const analysis::Graph& graph;
-  const analysis::Values& values;
-  const analysis::Portrait& portrait;
+  const analysis::KernelAnalysis& kernel;
 };
 
 std::string diff_page(const PageSide& a, const PageSide& b,

@@ -18,11 +18,13 @@ struct Options {
   bool json = false;
 };
 
-Json to_json(const Portrait& p, const Code& code, const Values& values) {
+Json to_json(const KernelAnalysis& kernel) {
+  const Portrait& p = kernel.portrait;
+  const Values& values = kernel.values;
   auto role = [&](int number) {
     return number == kNone ? Json() : Json(p.roles[static_cast<size_t>(number)].name);
   };
-  auto line = [&](int operation) { return code.operations[static_cast<size_t>(operation)].at.line; };
+  auto line = [&](int operation) { return kernel.code.operations[at(operation)].at.line; };
   Json json = {
       {"kernel", p.kernel}, {"threads", p.threads}, {"roles", Json::array()}, {"barriers", Json::array()}};
   for (const Role& r : p.roles)
@@ -60,22 +62,18 @@ Json to_json(const Portrait& p, const Code& code, const Values& values) {
 std::string value_of(const Event& fact) { return fact.attributes[0].value; }
 
 int explain(const std::string& source, const Options& o) {
-  const ptx::Module module = ptx::parse(source);
-  const Code code = Code::of(module, o.kernel);
-  const Graph graph = Graph::of(code);
-  Values values(code, graph);
-  const Portrait p = portrait(code, graph, values);
-  std::vector<Region> design = facts(p, code, graph, values);
+  KernelAnalysis kernel(source, o.kernel);
+  std::vector<Region> design = facts(kernel);
   std::erase_if(design,
                 [](const Region& region) { return region.name == "unknown"; });  // which the portrait lists
   if (o.json) {
-    Json json = to_json(p, code, values);
+    Json json = to_json(kernel);
     for (const Region& region : design)
       for (const Event& fact : region.events) json["facts"][region.name][fact.kind] = value_of(fact);
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
-  fmt::print("{}", text(p, code, values));
+  fmt::print("{}", text(kernel));
   for (const Region& region : design) {
     fmt::print("\n{}\n", region.name);
     for (const Event& fact : region.events) fmt::print("  {}: {}\n", fact.kind, value_of(fact));

@@ -9,6 +9,6 @@
 namespace ptxbuilder::analysis {
 
 // Regions of events with one value each, in which no name and no hash is.
-std::vector<Region> facts(const Portrait& portrait, const Code& code, const Graph& graph, Values& values);
+std::vector<Region> facts(KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

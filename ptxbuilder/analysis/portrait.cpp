@@ -504,7 +504,20 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values) {
   return Painter(code, graph, values).run();
 }
 
-std::string text(const Portrait& p, const Code& code, const Values& values) {
+KernelAnalysis::KernelAnalysis(std::shared_ptr<const ptx::Module> of, std::string_view kernel)
+    : module(std::move(of)),
+      code(Code::of(*module, kernel)),
+      graph(Graph::of(code)),
+      values(code, graph),
+      portrait(analysis::portrait(code, graph, values)) {}
+
+KernelAnalysis::KernelAnalysis(std::string_view ptx, std::string_view kernel)
+    : KernelAnalysis(std::make_shared<const ptx::Module>(ptx::parse(ptx)), kernel) {}
+
+std::string text(const KernelAnalysis& kernel) {
+  const Portrait& p = kernel.portrait;
+  const Code& code = kernel.code;
+  const Values& values = kernel.values;
   std::string page = p.kernel + (p.threads ? fmt::format(": {} threads\n", p.threads) : "\n");
   auto role_name = [&](int role) {
     return role == kNone ? std::string("several roles") : p.roles[at(role)].name;

@@ -2,6 +2,7 @@
 // loops copy and multiply.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -76,7 +77,22 @@ struct Portrait {
 
 Portrait portrait(const Code& code, const Graph& graph, Values& values);
 
-// On a page; the analysis is that of the portrait.
-std::string text(const Portrait& portrait, const Code& code, const Values& values);
+// A kernel with all that is known of it without running it.
+struct KernelAnalysis {
+  // An empty name is the module's only kernel. Throws as Code::of does.
+  explicit KernelAnalysis(std::shared_ptr<const ptx::Module> module, std::string_view kernel = "");
+  // Of PTX text; throws as ptx::parse does too.
+  explicit KernelAnalysis(std::string_view ptx, std::string_view kernel = "");
+  KernelAnalysis(const KernelAnalysis&) = delete;
+
+  const std::shared_ptr<const ptx::Module> module;
+  const Code code;
+  const Graph graph;
+  Values values;
+  const Portrait portrait;
+};
+
+// The portrait on a page.
+std::string text(const KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

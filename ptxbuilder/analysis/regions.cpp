@@ -32,15 +32,19 @@ bool is_silent(const Operation& o) {
 
 class Teller {
  public:
-  Teller(const Portrait& portrait, const Code& code, const Graph& graph, Values& values)
-      : p_(portrait), code_(code), graph_(graph), values_(values) {
+  explicit Teller(KernelAnalysis& kernel)
+      : kernel_(kernel),
+        p_(kernel.portrait),
+        code_(kernel.code),
+        graph_(kernel.graph),
+        values_(kernel.values) {
     for (const BarrierArray& array : p_.barriers)
       for (const BarrierUse& use : array.uses) barrier_of_[use.operation] = array.name;
     find_tiles();
   }
 
   std::vector<Region> run() {
-    std::vector<Region> all = facts(p_, code_, graph_, values_);
+    std::vector<Region> all = facts(kernel_);
     all.push_back(tiles());
     std::map<std::string, int> named;
     std::set<int> in_loops;
@@ -455,6 +459,7 @@ class Teller {
     r.events.push_back(std::move(e));
   }
 
+  KernelAnalysis& kernel_;
   const Portrait& p_;
   const Code& code_;
   const Graph& graph_;
@@ -473,8 +478,6 @@ std::string_view name(Weight weight) {
   return names[static_cast<size_t>(weight)];
 }
 
-std::vector<Region> regions(const Portrait& portrait, const Code& code, const Graph& graph, Values& values) {
-  return Teller(portrait, code, graph, values).run();
-}
+std::vector<Region> regions(KernelAnalysis& kernel) { return Teller(kernel).run(); }
 
 }  // namespace ptxbuilder::analysis

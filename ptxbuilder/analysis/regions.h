@@ -43,6 +43,6 @@ struct Region {
 };
 
 // All of a kernel, its facts first, without names of registers, labels and parameters.
-std::vector<Region> regions(const Portrait& portrait, const Code& code, const Graph& graph, Values& values);
+std::vector<Region> regions(KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

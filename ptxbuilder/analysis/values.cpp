@@ -45,11 +45,6 @@ uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
   return hash ^ (hash >> 31);
 }
-uint64_t hash_of(std::string_view text) {
-  uint64_t hash = text.size();
-  for (char c : text) hash = mixed(hash, static_cast<unsigned char>(c));
-  return hash;
-}
 
 // Whether the modifiers are those of plain integers, so that the first word says what is computed.
 bool is_integer(const Operation& o) {
@@ -83,6 +78,12 @@ std::string plain_name(const Operation& o) {
 }
 
 }  // namespace
+
+uint64_t hash_of(std::string_view text) {
+  uint64_t hash = text.size();
+  for (char c : text) hash = mixed(hash, static_cast<unsigned char>(c));
+  return hash;
+}
 
 Values::Values(const Code& code, const Graph& graph)
     : code_(code), graph_(graph), writers_(code.registers.size()) {

@@ -45,6 +45,9 @@ struct Atom {
   uint64_t hash = 0;  // the same in every kernel that computes the same, whatever its registers are called
 };
 
+// The same on every machine.
+uint64_t hash_of(std::string_view text);
+
 class Values {
  public:
   // Both have to live as long as this does.

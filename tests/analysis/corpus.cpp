@@ -22,42 +22,28 @@ struct Counts {
   double seconds = 0;
 };
 
-struct Analysed {
-  Analysed(const ptx::Module& module, const std::string& kernel)
-      : code(Code::of(module, kernel)),
-        graph(Graph::of(code)),
-        values(code, graph),
-        portrait(analysis::portrait(code, graph, values)),
-        regions(analysis::regions(portrait, code, graph, values)) {}
-  Code code;
-  Graph graph;
-  Values values;
-  Portrait portrait;
-  std::vector<Region> regions;
-};
-
 Counts analyse(const std::string& path, uint64_t seed, bool verbose) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("it cannot be read");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto start = std::chrono::steady_clock::now();
-  const ptx::Module module = ptx::parse(text);
-  const std::string printed = ptx::print(module);
+  const auto module = std::make_shared<const ptx::Module>(ptx::parse(text));
+  const std::string printed = ptx::print(*module);
   if (ptx::print(ptx::parse(printed)) != printed)
     throw Error("what is printed of it parses to something else");
   Counts counts;
   counts.lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
   std::chrono::duration<double> disguising{};
   const auto disguised_at = std::chrono::steady_clock::now();
-  const ptx::Module other = ptx::parse(test::Disguise(seed)(text));
+  const auto other = std::make_shared<const ptx::Module>(ptx::parse(test::Disguise(seed)(text)));
   disguising = std::chrono::steady_clock::now() - disguised_at;
-  for (const std::string& kernel : kernels_of(module)) {
-    const Analysed a(module, kernel), b(other, kernel);
+  for (const std::string& kernel : kernels_of(*module)) {
+    KernelAnalysis a(module, kernel), b(other, kernel);
     ++counts.kernels;
     counts.unknown += a.portrait.unknowns.size();
     if (verbose)
       for (const std::string& what : a.portrait.unknowns) fmt::print("    {}\n", what);
-    if (const auto differences = diff(a.regions, b.regions); !differences.empty())
+    if (const auto differences = diff(regions(a), regions(b)); !differences.empty())
       throw Error(fmt::format("{} differs from itself in disguise {}: {}", kernel, seed,
                               analysis::text(differences[0])));
   }

@@ -4,27 +4,19 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "tests/kit/golden_kit.h"
 #include "tests/kit/ptx_disguise.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::analysis;
+using test::golden;
 
 namespace {
 
 std::vector<Region> regions_of(const std::string& text) {
-  const ptx::Module module = ptx::parse(text);
-  const Code code = Code::of(module);
-  const Graph graph = Graph::of(code);
-  Values values(code, graph);
-  return regions(portrait(code, graph, values), code, graph, values);
-}
-
-std::string golden(const std::string& name) {
-  std::ifstream file(PTXBUILDER_TEST_DIR "/golden/" + name + ".ptx");
-  return {std::istreambuf_iterator<char>(file), {}};
+  KernelAnalysis kernel(text);
+  return regions(kernel);
 }
 
 // Something that is changed, and words of the first difference.

@@ -3,25 +3,17 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
-#include <iterator>
+#include "tests/kit/golden_kit.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::analysis;
+using test::golden;
 
 namespace {
 
 std::vector<Region> facts_of(const std::string& text) {
-  const ptx::Module module = ptx::parse(text);
-  const Code code = Code::of(module);
-  const Graph graph = Graph::of(code);
-  Values values(code, graph);
-  return facts(portrait(code, graph, values), code, graph, values);
-}
-
-std::string golden(const std::string& name) {
-  std::ifstream file(PTXBUILDER_TEST_DIR "/golden/" + name + ".ptx");
-  return {std::istreambuf_iterator<char>(file), {}};
+  KernelAnalysis kernel(text);
+  return facts(kernel);
 }
 
 struct Fact {

@@ -5,24 +5,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "tests/kit/error_kit.h"
+#include "tests/kit/golden_kit.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::analysis;
+using test::golden;
 
 namespace {
 
-struct Painted {
-  explicit Painted(const std::string& text)
-      : module(ptx::parse(text)),
-        code(Code::of(module)),
-        graph(Graph::of(code)),
-        values(code, graph),
-        portrait(analysis::portrait(code, graph, values)) {}
-  Painted(const Painted&) = delete;
+struct Painted : KernelAnalysis {
+  using KernelAnalysis::KernelAnalysis;
 
   const BarrierArray& barrier(size_t i) const { return portrait.barriers.at(i); }
   // "producer expects 49152, consumer waits"
@@ -41,18 +35,7 @@ struct Painted {
     return std::any_of(portrait.unknowns.begin(), portrait.unknowns.end(),
                        [&](const std::string& what) { return what.starts_with(unknown); });
   }
-
-  ptx::Module module;
-  Code code;
-  Graph graph;
-  Values values;
-  Portrait portrait;
 };
-
-std::string golden(const std::string& name) {
-  std::ifstream file(PTXBUILDER_TEST_DIR "/golden/" + name + ".ptx");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
@@ -127,8 +110,7 @@ TEST_CASE("what is changed is seen") {
 TEST_CASE("matrix instructions outside of loops are told") {
   const Painted p(golden("wgmma_block"));
   CHECK(p.portrait.products_outside.size() == 16);
-  CHECK(text(p.portrait, p.code, p.values).find("outside of loops: 16 matrix instructions") !=
-        std::string::npos);
+  CHECK(text(p).find("outside of loops: 16 matrix instructions") != std::string::npos);
   CHECK(Painted(golden("gemm_warp_specialized")).portrait.products_outside.empty());
 }
 
@@ -207,7 +189,7 @@ TEST_CASE("every golden kernel has a portrait without anything unknown") {
     CAPTURE(entry.path());
     const Painted p(golden(entry.path().stem()));
     CHECK(p.portrait.unknowns == std::vector<std::string>{});
-    CHECK(text(p.portrait, p.code, p.values).find("\nroles\n") != std::string::npos);
+    CHECK(text(p).find("\nroles\n") != std::string::npos);
   }
 }
 
@@ -217,5 +199,5 @@ TEST_CASE("a product without its descriptors is an instruction like any other") 
       ".reg .f32 %f<4>; .reg .b64 %d;\nwgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
       "{%f0,%f1,%f2,%f3}, %d;\nret;\n}\n");
   CHECK(p.portrait.products_outside.empty());
-  CHECK(!text(p.portrait, p.code, p.values).empty());
+  CHECK(!text(p).empty());
 }

@@ -10,16 +10,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ptxbuilder;
   using namespace ptxbuilder::analysis;
   try {
-    const ptx::Module module = ptx::parse({reinterpret_cast<const char*>(data), size});
-    for (const std::string& name : kernels_of(module)) {
-      const Code code = Code::of(module, name);
-      const Graph graph = Graph::of(code);
-      Values values(code, graph);
-      const Portrait told = portrait(code, graph, values);
-      (void)text(told, code, values);
-      const std::vector<Region> all = regions(told, code, graph, values);
+    const auto module =
+        std::make_shared<const ptx::Module>(ptx::parse({reinterpret_cast<const char*>(data), size}));
+    for (const std::string& name : kernels_of(*module)) {
+      KernelAnalysis kernel(module, name);
+      (void)text(kernel);
+      const std::vector<Region> all = regions(kernel);
       if (!diff(all, all).empty()) std::abort();
-      for (const Finding& finding : lint(module, name)) (void)text(finding);
+      for (const Finding& finding : lint(*module, name)) (void)text(finding);
     }
   } catch (const Error&) {
   }
