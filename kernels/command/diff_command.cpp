@@ -230,6 +230,7 @@ class Folders {
 
 // 0: nothing of meaning differs, 1: something does, 2: an error.
 int run(const Options& o) try {
+  if (o.a == "-" && o.b == "-") throw Error("standard input, -, can be one of the two and not both");
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
   if (folder_a && folder_b) {
     if (o.telling.page) throw Error("--html shows two kernels, and these are folders");

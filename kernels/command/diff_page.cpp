@@ -7,6 +7,8 @@
 #include <map>
 #include <sstream>
 
+#include "ptxbuilder/analysis/alignment.h"
+
 namespace ptxbuilder::command {
 namespace {
 
@@ -202,27 +204,15 @@ std::vector<int> marked(const PageSide& side, const Mainloop& loop) {
   return all;
 }
 
-// Pairs of operations whose mnemonics begin alike, such as try_wait, in the order of both: the longest common
-// subsequence.
+// Pairs of operations whose mnemonics begin alike, such as try_wait, in the order of both.
 std::vector<std::pair<int, int>> pairs(const PageSide& a, const std::vector<int>& x, const PageSide& b,
                                        const std::vector<int>& y) {
-  auto same = [&](size_t i, size_t j) {
+  auto same = [&](size_t i, size_t j) -> uint32_t {
     const auto &p = a.kernel.code.operations[at(x[i])].words, &q = b.kernel.code.operations[at(y[j])].words;
     return p[0] == q[0] && (p.size() < 2 || q.size() < 2 || p[1] == q[1]);
   };
-  std::vector<std::vector<int>> best(x.size() + 1, std::vector<int>(y.size() + 1, 0));
-  for (size_t i = x.size(); i-- > 0;)
-    for (size_t j = y.size(); j-- > 0;)
-      best[i][j] = same(i, j) ? best[i + 1][j + 1] + 1 : std::max(best[i + 1][j], best[i][j + 1]);
   std::vector<std::pair<int, int>> found;
-  for (size_t i = 0, j = 0; i < x.size() && j < y.size();) {
-    if (same(i, j))
-      found.emplace_back(x[i++], y[j++]);
-    else if (best[i + 1][j] >= best[i][j + 1])
-      ++i;
-    else
-      ++j;
-  }
+  for (const auto& [i, j] : align(x.size(), y.size(), same)) found.emplace_back(x[i], y[j]);
   return found;
 }
 

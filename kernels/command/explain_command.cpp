@@ -61,6 +61,11 @@ Json to_json(const KernelAnalysis& kernel) {
 
 std::string value_of(const Event& fact) { return fact.attributes[0].value; }
 
+// What the kernel has none of; --json has it too.
+bool is_nothing(const std::string& value) {
+  return value == "none" || value == "no" || value == "0" || value == "0 B" || value == "not said";
+}
+
 int explain(const std::string& source, const Options& o) {
   KernelAnalysis kernel(source, o.kernel);
   std::vector<Region> design = facts(kernel);
@@ -74,20 +79,25 @@ int explain(const std::string& source, const Options& o) {
     return 0;
   }
   fmt::print("{}", text(kernel));
-  for (const Region& region : design) {
-    fmt::print("\n{}\n", region.name);
+  for (Region& region : design) {
+    std::erase_if(region.events, [](const Event& fact) { return is_nothing(value_of(fact)); });
+    if (!region.events.empty()) fmt::print("\n{}\n", region.name);
     for (const Event& fact : region.events) fmt::print("  {}: {}\n", fact.kind, value_of(fact));
   }
   return 0;
 }
 
-int run(const Options& o) {
+// 0, or 2 for an error, as diff and lint have it.
+int run(const Options& o) try {
   const std::string source = ptx_source(o.from, o.kernel);
   try {
     return explain(source, o);
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", o.from, e.what()));
   }
+} catch (const Error& e) {
+  fmt::print(stderr, "error: {}\n", e.what());
+  return 2;
 }
 
 Command add(const Arguments& ptxb) {
@@ -95,7 +105,8 @@ Command add(const Arguments& ptxb) {
   auto o = std::make_shared<Options>();
   app.option("from", o->from, ptx_source_help).required();
   app.option("--kernel", o->kernel, "of a file that has several").shown_as("NAME");
-  app.flag("--json", o->json, "as JSON");
+  app.flag("--json", o->json, "as JSON, with what the kernel has none of");
+  app.footer("Exit code 0, or 2: an error.");
   return {app, [o] { return run(*o); }};
 }
 

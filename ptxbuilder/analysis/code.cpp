@@ -324,6 +324,23 @@ bool Operation::has(std::string_view word) const {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+std::vector<std::string_view> Operation::canonical_words() const {
+  const bool is_bar = is("bar") || (is("barrier") && !has("cluster") && has("aligned"));
+  const bool is_wait = has("try_wait") || has("test_wait");
+  std::vector<std::string_view> plain;
+  for (std::string_view word : words) {
+    if (is_bar && word == "barrier") word = "bar";
+    if (word == "shared" && !is("fence")) word = "shared::cta";
+    const bool is_default_of_bar = is_bar && (word == "cta" || word == "aligned");
+    const bool is_default_of_mbarrier =
+        is("mbarrier") && (word == "cta" || word == (is_wait ? "acquire" : "release"));
+    if (!is_default_of_bar && !is_default_of_mbarrier) plain.push_back(word);
+  }
+  return plain;
+}
+
+std::string Operation::canonical() const { return fmt::format("{}", fmt::join(canonical_words(), ".")); }
+
 std::vector<int64_t> numbers_of(const ptx::Directive& directive) {
   std::vector<int64_t> numbers;
   for (const std::string& token : directive.tokens)

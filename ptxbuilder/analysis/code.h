@@ -55,6 +55,10 @@ struct Operation {
   bool is_known() const;
   // Whether `word` is one of the mnemonic's parts.
   bool has(std::string_view word) const;
+  // The mnemonic's parts where of several spellings of one meaning there is one: bar.sync is
+  // barrier.cta.sync.aligned, and mbarrier.arrive is mbarrier.arrive.release.cta.
+  std::vector<std::string_view> canonical_words() const;
+  std::string canonical() const;  // with dots between them
 };
 
 struct RegisterName {

@@ -4,24 +4,30 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "ptxbuilder/analysis/alignment.h"
+
 namespace ptxbuilder::analysis {
 namespace {
 
-// The longest common subsequence of kinds: pairs of places. It is quadratic, so what is equal at both ends is
-// paired first, and of what is longer still, each event with the next one of its kind.
-std::vector<std::pair<size_t, size_t>> aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
-  auto same = [](const Event& x, const Event& y) {
-    return x.kind == y.kind && x.attributes.size() == y.attributes.size() &&
-           std::equal(x.attributes.begin(), x.attributes.end(), y.attributes.begin(),
-                      [](const auto& p, const auto& q) { return p.value == q.value; });
-  };
-  std::vector<std::pair<size_t, size_t>> head, tail;
+using Pairs = std::vector<std::pair<size_t, size_t>>;
+
+bool same(const Event& x, const Event& y) {
+  return x.kind == y.kind &&
+         std::equal(x.attributes.begin(), x.attributes.end(), y.attributes.begin(), y.attributes.end(),
+                    [](const auto& p, const auto& q) { return p.value == q.value; });
+}
+
+// Events of one kind in order, as many equal ones as there can be. It is quadratic, so what is equal at both
+// ends is paired first, and of what is longer still, each event with the next one of its kind.
+Pairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
+  Pairs head, tail;
   size_t first = 0, end_a = a.size(), end_b = b.size();
   while (first < end_a && first < end_b && same(a[first], b[first])) head.emplace_back(first, first), ++first;
   while (end_a > first && end_b > first && same(a[end_a - 1], b[end_b - 1]))
@@ -36,31 +42,36 @@ std::vector<std::pair<size_t, size_t>> aligned(const std::vector<Event>& a, cons
           j = other + 1;
           break;
         }
-    head.insert(head.end(), tail.rbegin(), tail.rend());
-    return head;
-  }
-  // Equal kinds count 2, equal in all 3, so that of several the equal one is taken.
-  std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));
-  auto worth = [&](size_t i, size_t j) -> uint32_t {
-    const Event &x = a[first + i], &y = b[first + j];
-    return x.kind != y.kind ? 0 : same(x, y) ? 3 : 2;
-  };
-  for (size_t i = rows; i-- > 0;)
-    for (size_t j = columns; j-- > 0;) {
-      best[i][j] = std::max(best[i + 1][j], best[i][j + 1]);
-      if (const uint32_t w = worth(i, j)) best[i][j] = std::max(best[i][j], best[i + 1][j + 1] + w);
-    }
-  for (size_t i = 0, j = 0; i < rows && j < columns;) {
-    const uint32_t w = worth(i, j);
-    if (w && best[i][j] == best[i + 1][j + 1] + w)
-      head.emplace_back(first + i++, first + j++);
-    else if (best[i][j] == best[i + 1][j])
-      ++i;
-    else
-      ++j;
+  } else {
+    // Equal kinds count 2, equal in all 3, so that of several the equal one is taken.
+    const auto worth = [&](size_t i, size_t j) -> uint32_t {
+      const Event &x = a[first + i], &y = b[first + j];
+      return x.kind != y.kind ? 0 : same(x, y) ? 3 : 2;
+    };
+    for (const auto& [i, j] : align(rows, columns, worth)) head.emplace_back(first + i, first + j);
   }
   head.insert(head.end(), tail.rbegin(), tail.rend());
   return head;
+}
+
+// The events around one that could as well stand in another order: from the first up to behind the last.
+std::pair<size_t, size_t> run_around(const std::vector<Event>& all, size_t i) {
+  std::pair run(i, i + 1);
+  if (all[i].any_order.empty()) return run;
+  while (run.first > 0 && all[run.first - 1].any_order == all[i].any_order) --run.first;
+  while (run.second < all.size() && all[run.second].any_order == all[i].any_order) ++run.second;
+  return run;
+}
+
+// Of a run in which the order does not matter, equal events are paired wherever they stand.
+void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, Pairs& pairs) {
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const size_t end_a = run_around(a, pairs[i].first).second, end_b = run_around(b, pairs[i].second).second;
+    for (size_t j = i + 1; j < pairs.size() && pairs[j].first < end_a && pairs[j].second < end_b &&
+                           !same(a[pairs[i].first], b[pairs[i].second]);
+         ++j)
+      if (same(a[pairs[i].first], b[pairs[j].second])) std::swap(pairs[i].second, pairs[j].second);
+  }
 }
 
 std::string all_of(const Event& e) {
@@ -91,6 +102,60 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
           {y.weight, region.name, a.kind, y.name, "", y.value, y.effect, a.line, b.line, region.is_fact});
 }
 
+// "behind wgmma.fence"
+std::string place_of(const std::vector<Event>& all, size_t i) {
+  return i == 0 ? "at the start" : fmt::format("behind {}", all[i - 1].kind);
+}
+
+// What has no partner. Equal events at other places are one difference, and none where the order does not
+// matter.
+void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
+               const Pairs& pairs, std::vector<Difference>& differences) {
+  std::vector<size_t> lone_a, lone_b;
+  std::set<size_t> paired_a, paired_b;
+  for (const auto& [p, q] : pairs) paired_a.insert(p), paired_b.insert(q);
+  for (size_t j = 0; j < b.size(); ++j)
+    if (!paired_b.contains(j)) lone_b.push_back(j);
+  const auto is_one_run = [&](size_t i, size_t j) {
+    const auto run_a = run_around(a, i), run_b = run_around(b, j);
+    const auto in = [](size_t place, const auto& run) { return place >= run.first && place < run.second; };
+    return std::any_of(pairs.begin(), pairs.end(),
+                       [&](const auto& pair) { return in(pair.first, run_a) && in(pair.second, run_b); });
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (paired_a.contains(i)) continue;
+    const auto moved = std::find_if(lone_b.begin(), lone_b.end(), [&](size_t j) { return same(a[i], b[j]); });
+    if (moved == lone_b.end()) {
+      lone_a.push_back(i);
+      continue;
+    }
+    if (!is_one_run(i, *moved))
+      differences.push_back({a[i].weight, region.name, a[i].kind, "place", place_of(a, i),
+                             place_of(b, *moved), "another order", a[i].line, b[*moved].line,
+                             region.is_fact});
+    lone_b.erase(moved);
+  }
+  for (size_t i : lone_a)
+    differences.push_back({a[i].weight, region.name, a[i].kind, "", all_of(a[i]), "", a[i].effect, a[i].line,
+                           0, region.is_fact});
+  for (size_t j : lone_b)
+    differences.push_back({b[j].weight, region.name, b[j].kind, "", "", all_of(b[j]), b[j].effect, 0,
+                           b[j].line, region.is_fact});
+}
+
+// Without hashes, where what is left tells two values apart.
+std::string without_hashes(std::string text) {
+  for (size_t at = 0; (at = text.find(" #", at)) != std::string::npos;) {
+    size_t end = at + 2;
+    while (end < text.size() && std::isxdigit(static_cast<unsigned char>(text[end]))) ++end;
+    if (end > at + 2)
+      text.erase(at, end - at);
+    else
+      ++at;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Region>& b) {
@@ -108,19 +173,10 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
     const Region *in_a = region_in(a, name), *in_b = region_in(b, name);
     const Region& either = in_a ? *in_a : *in_b;
     const std::vector<Event>&x = (in_a ? *in_a : nothing).events, &y = (in_b ? *in_b : nothing).events;
-    size_t i = 0, j = 0;
-    auto lone = [&](const Event& e, bool of_a) {
-      differences.push_back({e.weight, name, e.kind, "", of_a ? all_of(e) : "", of_a ? "" : all_of(e),
-                             e.effect, of_a ? e.line : 0, of_a ? 0 : e.line, either.is_fact});
-    };
-    for (const auto& [p, q] : aligned(x, y)) {
-      for (; i < p; ++i) lone(x[i], true);
-      for (; j < q; ++j) lone(y[j], false);
-      compare(either, x[p], y[q], differences);
-      ++i, ++j;
-    }
-    for (; i < x.size(); ++i) lone(x[i], true);
-    for (; j < y.size(); ++j) lone(y[j], false);
+    Pairs pairs = aligned(x, y);
+    pair_in_runs(x, y, pairs);
+    for (const auto& [p, q] : pairs) compare(either, x[p], y[q], differences);
+    find_lone(either, x, y, pairs, differences);
   }
   std::stable_sort(differences.begin(), differences.end(), [](const Difference& p, const Difference& q) {
     return std::pair(p.weight, !p.is_fact) < std::pair(q.weight, !q.is_fact);
@@ -133,9 +189,11 @@ std::string text(const Difference& d) {
     return fmt::format("{} in {}{}", value.empty() ? "nothing" : value, which,
                        line ? fmt::format(" (line {})", line) : "");
   };
+  std::string a = without_hashes(d.a), b = without_hashes(d.b);
+  if (a == b) a = d.a, b = d.b;
   std::string words =
       fmt::format("{}: {}{}: {}, {}", d.region, d.event, d.attribute.empty() ? "" : ", " + d.attribute,
-                  side("A", d.a, d.line_a), side("B", d.b, d.line_b));
+                  side("A", a, d.line_a), side("B", b, d.line_b));
   if (!d.effect.empty()) words += fmt::format("; may mean {}", d.effect);
   return words;
 }

@@ -141,11 +141,12 @@ void Facts::add_other_work(const char* kind, const Operations& loop) {
 }
 
 std::string Facts::plain(const Operation& o) {
-  std::string name(o.words[0]), count;
-  for (size_t i = 1; i < o.words.size(); ++i) {
-    const std::string_view word = o.words[i];
+  const std::vector<std::string_view> words = o.canonical_words();
+  std::string name(words[0]), count;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string_view word = words[i];
     const bool is_default = (o.is("mul") || o.is("add")) && word == "rn";
-    const bool is_spelling = (word == "sync" && !o.is("bar")) || word == "aligned" || word == "shared" ||
+    const bool is_spelling = (word == "sync" && words[0] != "bar") || word == "aligned" || word == "shared" ||
                              word == "shared::cta" || word == "b16" || word == "tile";
     if (is_default || is_spelling) continue;
     if ((o.is("stmatrix") || o.is("ldmatrix")) && word[0] == 'x')

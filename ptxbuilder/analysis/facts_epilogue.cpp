@@ -79,9 +79,9 @@ void Facts::epilogue() {
       },
       "a factor or a term that the other does not have, and issue slots");
   add_kinds(
-      Weight::detail, "into shared memory", epilogue_,
+      Weight::result, "into shared memory", epilogue_,
       [](const Operation& o) { return o.is("stmatrix") || (o.is("st") && o.has("shared")); },
-      "more instructions for the same, or bank conflicts");
+      "elements that lie otherwise, more instructions for the same, or bank conflicts");
   add_kinds(Weight::result, "out of shared memory", epilogue_, is_store, "other boxes, or more of them");
   // For each store, so that larger boxes are one difference.
   const size_t stores = count(epilogue_, is_store);

@@ -73,6 +73,8 @@ class Facts {
   // The constants that a parity may be at first: those that meet ahead of its loops.
   std::string first_parity(int i);
   void gather_constants(const Sum& sum, std::set<int64_t>& constants, std::set<int>& seen) const;
+  // Of the loop, by where they go: in which order they stand does not matter.
+  Operations find_bulk_loads();
   void copies();
   // How far coordinates go on in an iteration: the one that does.
   std::string step_of(int i, const Value& coordinates);

@@ -42,9 +42,9 @@ void Facts::ring() {
   add(Weight::pipeline, "stages", full ? std::to_string(full->count) : "none",
       "how many loads are ahead of the products");
   std::set<int64_t> of_loads, of_products;  // as many as each goes through
-  for (int i : loads_)
-    if (operation(i).is_bulk_load())
-      if (const Atom* stage = stage_in(operand(i, 0))) of_loads.insert(stage->inputs[1].constant);
+  const Operations bulk_loads = find_bulk_loads();
+  for (int i : bulk_loads)
+    if (const Atom* stage = stage_in(operand(i, 0))) of_loads.insert(stage->inputs[1].constant);
   for (int i : products_)
     if (operation(i).is_wgmma())
       if (const auto d = decode_descriptor(values_, operand(i, 2)))
@@ -56,10 +56,9 @@ void Facts::ring() {
                         fmt::join(of_products, " or ")),
       "loads into other stages than are read");
   std::vector<std::string> bytes;
-  for (int i : loads_)
-    if (operation(i).is_bulk_load())
-      for (const auto& [number, factor] : operand(i, 0).terms)
-        if (values_.atom(number).kind == Atom::Kind::stage) bytes.push_back(fmt::format("{} B", factor));
+  for (int i : bulk_loads)
+    for (const auto& [number, factor] : operand(i, 0).terms)
+      if (values_.atom(number).kind == Atom::Kind::stage) bytes.push_back(fmt::format("{} B", factor));
   add(Weight::result, "from a stage to the next", joined(bytes), "another tile",
       line(loads_, &Operation::is_bulk_load));
   std::vector<std::string> expected;
@@ -68,7 +67,6 @@ void Facts::ring() {
   if (full)
     for (const BarrierUse& use : full->uses)
       if (use.kind == BarrierUse::Kind::expects) {
-        by_parameter &= values_.only_atom(use.amount, "ld") != nullptr;
         by_parameter &= values_.only_atom(use.amount, "ld") != nullptr;
         expected.push_back(use.amount.is_constant()              ? fmt::format("{} B", use.amount.constant)
                            : values_.only_atom(use.amount, "ld") ? "what a parameter says"
@@ -132,12 +130,19 @@ void Facts::gather_constants(const Sum& sum, std::set<int64_t>& constants, std::
   for (const Sum& input : a->inputs) gather_constants(input, constants, seen);
 }
 
+Facts::Operations Facts::find_bulk_loads() {
+  Operations all = loads_;
+  std::erase_if(all, [&](int i) { return !operation(i).is_bulk_load(); });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](int x, int y) { return operand(x, 0).constant < operand(y, 0).constant; });
+  return all;
+}
+
 void Facts::copies() {
   region("copies in");
   std::vector<std::string> dimensions, masks, hints, steps;
-  for (int i : loads_) {
+  for (int i : find_bulk_loads()) {
     const Operation& o = operation(i);
-    if (!o.is_bulk_load()) continue;
     std::string dimension = "bulk", step = "?";
     for (std::string_view word : o.words)
       if (word.size() == 2 && word[1] == 'd') dimension = word;

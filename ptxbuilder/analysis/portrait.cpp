@@ -287,15 +287,22 @@ class Painter {
               [](const BarrierArray& a, const BarrierArray& b) { return a.base.constant < b.base.constant; });
     std::map<std::string, int> named;
     for (BarrierArray& array : p_.barriers) {
-      bool copies = false, producer_waits = false;
+      bool copies = false, loader_waits = false;
       for (const BarrierUse& use : array.uses) {
         copies |= use.kind == BarrierUse::Kind::copies;
-        producer_waits |= use.kind == BarrierUse::Kind::waits && use.role != kNone &&
-                          p_.roles[at(use.role)].name.starts_with("producer");
+        loader_waits |= use.kind == BarrierUse::Kind::waits && use.role != kNone && loads(use.role);
       }
-      array.name = copies ? "full" : producer_waits ? "empty" : "other";
+      array.name = copies ? "full" : loader_waits ? "empty" : "other";
       if (const int n = ++named[array.name]; n > 1) array.name += fmt::format(" {}", n);
     }
+  }
+
+  // Whether a role has copies that a barrier counts.
+  bool loads(int role) const {
+    for (const BarrierArray& array : p_.barriers)
+      for (const BarrierUse& use : array.uses)
+        if (use.kind == BarrierUse::Kind::copies && use.role == role) return true;
+    return false;
   }
 
   std::string short_name(const Operation& o) const {

@@ -295,7 +295,8 @@ class Teller {
       addresses.push_back(operand(i, n));
       barrier_place = n;
       if (o.operands[n].parts.size() > 1)
-        coordinates = fmt::format("#{:016x}", values_.hash(values_.of(i, o.operands[n].parts[1])));
+        for (const Value& part : o.operands[n].parts[1].parts)
+          coordinates += (coordinates.empty() ? "" : ", ") + in_words(values_.of(i, part));
     }
     Attributes all = {
         {Weight::result, "dimensions", dimensions, "another box"},
@@ -317,7 +318,8 @@ class Teller {
                         .attributes = std::move(all),
                         .effect = in ? "data that is not loaded, or more instructions for the same"
                                      : "results that are not stored, or more instructions for the same",
-                        .line = o.at.line});
+                        .line = o.at.line,
+                        .any_order = in ? "copies" : ""});
   }
 
   void add_mbarrier(int i, Region& r) {
@@ -328,6 +330,7 @@ class Teller {
     e.effect = "a phase that ends too early, or never";
     if (o.has("init")) {
       e.kind = "mbarrier.init";
+      e.any_order = "mbarrier.init";
       e.effect = "a barrier that is not set up";
       e.attributes = {{Weight::protocol, "barrier", barrier_at(operand(i, place)), "another barrier"},
                       {Weight::protocol, "arrivals", text_of(operand(i, place + 1)),
@@ -338,7 +341,7 @@ class Teller {
       e.attributes = {
           {Weight::protocol, "barrier", barrier(i, place), "data that is not there yet"},
           {Weight::protocol, "parity", parity(operand(i, place + 1)), "a wait that passes at once, or never"},
-          {Weight::protocol, "form", o.text->opcode, "how long a thread sleeps, or what it sees"}};
+          {Weight::protocol, "form", o.canonical(), "how long a thread sleeps, or what it sees"}};
       if (o.operands.size() > place + 2)
         e.attributes.push_back({Weight::detail, "nanoseconds at most", text_of(operand(i, place + 2)),
                                 "how long a thread sleeps between two looks"});
@@ -346,7 +349,7 @@ class Teller {
       e.kind = o.has("expect_tx") ? "expect" : o.has("inval") ? "mbarrier.inval" : "arrive";
       e.attributes = {
           {Weight::protocol, "barrier", barrier(i, place), "a stage that is freed too early, or never"},
-          {Weight::protocol, "form", o.text->opcode, "the scope of what the barrier orders"}};
+          {Weight::protocol, "form", o.canonical(), "the scope of what the barrier orders"}};
       if (o.operands.size() > place + 1)
         e.attributes.push_back({Weight::protocol, o.has("expect_tx") ? "bytes" : "count",
                                 text_of(operand(i, place + 1)), "a phase that ends too early, or never"});
@@ -366,6 +369,8 @@ class Teller {
     }
     for (const char* wait : {"mbarrier.try_wait", "mbarrier.test_wait"})
       if (values_.only_atom(sum, wait)) return negated ? "a wait has not ended" : "a wait has ended";
+    if (negated)
+      if (const auto opposite = values_.opposite(sum)) return in_words(*opposite);
     return fmt::format("{}{}", negated ? "not " : "", in_words(sum));
   }
 
@@ -384,7 +389,7 @@ class Teller {
       } else if (!o.targets.empty() && o.guard != kNone) {
         conditions_[r.name].emplace(predicate(i), o.at.line);
       } else if (o.is("cvt") && !is_silent(o)) {
-        auto& [number, values] = conversions_[r.name][o.text->opcode];
+        auto& [number, values] = conversions_[r.name][o.canonical()];
         ++number;
         values += values_.hash(operand(i, 1)) ^ values_.hash(operand(i, 2));
       } else if (!is_silent(o)) {
@@ -398,7 +403,7 @@ class Teller {
     for (const auto& [condition, line] : conditions_[r.name])
       r.events.push_back({.kind = "branch",
                           .weight = Weight::protocol,
-                          .attributes = {{Weight::protocol, "condition", condition,
+                          .attributes = {{Weight::result, "condition", condition,
                                           "another number of steps, or other threads"}},
                           .effect = "another number of steps, or other threads",
                           .line = line});
@@ -436,24 +441,26 @@ class Teller {
     const Operation& o = operation(i);
     const bool orders = o.is("fence") || o.is("bar") || o.is("barrier") || o.is("wgmma") || o.is("cp") ||
                         o.is("griddepcontrol");
-    const Weight weight = orders ? Weight::result : Weight::detail;
-    // A group's number, a barrier's, a store's address: all that the instruction reads.
-    std::string operands;
+    const bool stores = o.is("st") || o.is("stmatrix") || o.is("red") || o.is("atom");
+    const Weight weight = orders || stores ? Weight::result : Weight::detail;
+    // A group's number, a barrier's, a store's address and values: all that the instruction reads.
+    std::vector<std::string> places, values;
     for (size_t n = o.updates ? 1 : o.results; n < o.operands.size(); ++n) {
-      const Sum value = operand(i, n);
       const bool is_place = o.operands[n].kind == Value::Kind::address;
-      operands += fmt::format("{}{}", operands.empty() ? "" : ", ",
-                              is_place ? place_of(value)
-                              : orders ? text_of(value)
-                                       : fmt::format("#{:08x}", values_.hash(value) >> 32));
+      (is_place ? places : values).push_back(is_place ? place_of(operand(i, n)) : text_of(operand(i, n)));
     }
-    Event e{.kind = o.text->opcode, .weight = weight, .effect = effect_of(o), .line = o.at.line};
-    if (!operands.empty()) {
-      const bool groups = o.text->opcode.find("wait_group") != std::string::npos;
-      e.attributes.push_back({groups ? Weight::result : weight, groups ? "groups left" : "operands", operands,
+    Event e{.kind = o.canonical(), .weight = weight, .effect = effect_of(o), .line = o.at.line};
+    if (o.is("fence")) e.any_order = "fences";
+    if (!places.empty())
+      e.attributes.push_back(
+          {Weight::result, "at", fmt::format("{}", fmt::join(places, ", ")), "another place in memory"});
+    if (!values.empty()) {
+      const bool groups = o.has("wait_group");
+      e.attributes.push_back({weight, groups ? "groups left" : "operands",
+                              fmt::format("{}", fmt::join(values, ", ")),
                               groups   ? "registers or memory read before they are done, or less under way"
                               : orders ? "other threads meet"
-                                       : "other values or addresses"});
+                                       : "other values"});
     }
     if (o.guard != kNone) e.attributes.push_back({weight, "predicate", predicate(i), "other threads do so"});
     r.events.push_back(std::move(e));

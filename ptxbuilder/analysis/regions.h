@@ -30,8 +30,9 @@ struct Event {
   std::string kind;
   Weight weight;  // of the whole, where the other kernel has none
   std::vector<Attribute> attributes = {};
-  std::string effect = {};  // where the other kernel has none
-  uint32_t line = 0;        // of the PTX; 0: none
+  std::string effect = {};          // where the other kernel has none
+  uint32_t line = 0;                // of the PTX; 0: none
+  std::string_view any_order = {};  // of neighbours with the same word the order does not matter
 };
 
 // A role's loop, or a role outside of its loops: what stands in it in order. Or facts of one kind.

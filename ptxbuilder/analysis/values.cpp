@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 
 namespace ptxbuilder::analysis {
@@ -300,6 +301,28 @@ const Atom* Values::only_atom(const Sum& sum, std::string_view name) const {
   return a.name.starts_with(name) ? &a : nullptr;
 }
 
+std::optional<Sum> Values::opposite(const Sum& predicate) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> opposites = {{{"eq", "ne"},
+                                                                                        {"lt", "ge"},
+                                                                                        {"gt", "le"},
+                                                                                        {"lo", "hs"},
+                                                                                        {"hi", "ls"},
+                                                                                        {"ne", "eq"},
+                                                                                        {"ge", "lt"},
+                                                                                        {"le", "gt"},
+                                                                                        {"hs", "lo"},
+                                                                                        {"ls", "hi"}}};
+  constexpr std::string_view setp = "setp.";
+  const Atom* a = only_atom(predicate, setp);
+  if (!a || a->inputs.size() != 2 || a->name.find(".f") != std::string::npos) return std::nullopt;
+  const std::string_view name = a->name, type = name.substr(std::min(name.size(), setp.size() + 2));
+  for (const auto& [comparison, other] : opposites)
+    if (name.substr(setp.size()).starts_with(comparison) && type.starts_with('.') &&
+        type.find('.', 1) == type.npos)
+      return function(fmt::format("{}{}{}", setp, other, type), a->inputs, kNone);
+  return std::nullopt;
+}
+
 std::optional<Sum> Values::first(const Atom& a) const {
   if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage) return a.inputs[0];
   if (a.kind != Atom::Kind::meet) return std::nullopt;
@@ -388,6 +411,16 @@ Sum Values::computed(int operation, int reg) {
       return whole(a) ? times(b, a.constant) : times(a, b.constant);
     if (o.is("mad") && !o.has("hi") && !o.has("cc") && (whole(a) || whole(b)))
       return plus(whole(a) ? times(b, a.constant) : times(a, b.constant), input(3));
+    // By a power of two: what other compilers write as a mask and a shift.
+    const bool is_unsigned = o.has("u32") || o.has("u64");
+    if ((o.is("rem") || o.is("div")) && is_unsigned && whole(b) && b.constant > 0 &&
+        std::has_single_bit(bits(b.constant))) {
+      const bool is_wide = o.has("u64");
+      if (o.is("rem"))
+        return function(is_wide ? "and.b64" : "and.32", {a, constant(b.constant - 1)}, operation);
+      return function(is_wide ? "shr.u64" : "shr.32", {a, constant(std::countr_zero(bits(b.constant)))},
+                      operation);
+    }
     if (o.is("shl") && whole(b) && b.constant >= 0 && b.constant < 63)
       return times(a, int64_t{1} << b.constant);
     if (whole(a) && whole(b)) {

@@ -63,6 +63,8 @@ class Values {
   const Atom& atom(int number) const { return atoms_[static_cast<size_t>(number)]; }
   // The atom that alone is the sum, if its name begins so; else null.
   const Atom* only_atom(const Sum& sum, std::string_view name) const;
+  // The predicate that holds where this one does not, where that is another comparison of integers.
+  std::optional<Sum> opposite(const Sum& predicate);
   // What a value of a loop is when the loop begins, where that is one value.
   std::optional<Sum> first(const Atom& atom) const;
   // What a value where paths meet is when it comes from a predecessor of its block.

@@ -169,6 +169,73 @@ TEST_CASE("what differs often is told once, and much of it is counted, unless al
   for (const Difference& d : many) CHECK(whole.find(analysis::text(d)) != std::string::npos);
 }
 
+TEST_CASE("other spellings of the same are no difference") {
+  struct Spelling {
+    const char* kernel;
+    std::vector<std::pair<const char*, const char*>> edits;
+  };
+  const Spelling spellings[] = {
+      {"gemm_warp_specialized", {{"bar.sync 0;", "barrier.cta.sync.aligned 0;"}}},
+      {"gemm_warp_specialized",
+       {{"mbarrier.arrive.shared::cta.b64", "mbarrier.arrive.release.cta.shared::cta.b64"}}},
+      {"gemm_warp_specialized",
+       {{"mbarrier.try_wait.parity.shared::cta", "mbarrier.try_wait.parity.acquire.cta.shared::cta"}}},
+      {"gemm_warp_specialized",
+       {{"setp.eq.b32 \t%p19", "setp.ne.b32 \t%p19"}, {"@%p19 mbar", "@!%p19 mbar"}}},
+      {"saxpy", {{"setp.ge.u32", "setp.lt.u32"}, {"@%p1 bra", "@!%p1 bra"}}},
+      {"gemm_persistent", {{"and.b32 \t%r54, %r41, 3", "rem.u32 \t%r54, %r41, 4"}}},
+      {"gemm_persistent", {{"shr.u32 \t%r5, %r41, 2", "div.u32 \t%r5, %r41, 4"}}},
+  };
+  for (const Spelling& spelling : spellings) {
+    std::string text = golden(spelling.kernel);
+    const std::vector<Region> before = regions_of(text);
+    for (const auto& [from, to] : spelling.edits) {
+      CAPTURE(std::string(from));
+      const size_t at = text.find(from);
+      REQUIRE(at != std::string::npos);
+      text.replace(at, std::string(from).size(), to);
+    }
+    CAPTURE(std::string(spelling.edits[0].second));
+    CHECK(report(diff(before, regions_of(text))) == "");
+  }
+}
+
+TEST_CASE("order is told where it matters, as one difference") {
+  const std::string text = golden("gemm_warp_specialized");
+  const std::vector<Region> before = regions_of(text);
+  // The first line with `what`, moved behind the next one with `behind`.
+  const auto moved = [&](const char* what, const char* behind) {
+    const size_t begin = text.rfind('\n', text.find(what)) + 1, end = text.find('\n', begin) + 1;
+    const size_t to = text.find('\n', text.find(behind, end)) + 1;
+    REQUIRE(to > end);
+    return regions_of(text.substr(0, begin) + text.substr(end, to - end) + text.substr(begin, end - begin) +
+                      text.substr(to));
+  };
+  CHECK(report(diff(before, moved("mbarrier.init", "mbarrier.init"))) == "");
+  CHECK(report(diff(before, moved("fence.mbarrier_init", "fence.proxy"))) == "");
+  CHECK(report(diff(before, moved("cp.async.bulk.tensor", "cp.async.bulk.tensor"))) == "");
+  CHECK(report(diff(before, moved("mbarrier.init", "fence.mbarrier_init")))
+            .find("mbarrier.init, place: at the start in A (line 32), behind fence.mbarrier_init") !=
+        std::string::npos);
+  const std::string late = report(diff(before, moved("wgmma.fence", "wgmma.mma_async")));
+  CHECK(late.find("mainloop: order: wait for full, fence, products") != std::string::npos);
+  CHECK(late.find("wgmma.fence.sync.aligned, place: behind ") != std::string::npos);
+  CHECK(late.find("nothing in") == std::string::npos);
+}
+
+TEST_CASE("what is stored is a result, and told in words") {
+  const std::string text = golden("saxpy");
+  std::string other = text;
+  const size_t at = other.find("st.global.b32");
+  const size_t comma = other.find(',', at);
+  other.replace(comma, other.find(';', comma) - comma, ", %r6");
+  const std::vector<Difference> differences = diff(regions_of(text), regions_of(other));
+  REQUIRE_FALSE(differences.empty());
+  CHECK(differences[0].weight == Weight::result);
+  CHECK(report(differences).find("st.global.b32, operands: fma.rn.f32(") != std::string::npos);
+  CHECK(report(differences).find("#") == std::string::npos);
+}
+
 TEST_CASE("a missing instruction has an effect") {
   const std::string text = golden("gemm_warp_specialized");
   for (const char* gone :
