@@ -355,10 +355,27 @@ class Painter {
           text += fmt::format(" {}", values_.text(values_.of(i, v), 1));
         continue;
       }
-      text += v.kind == Value::Kind::address ? fmt::format(" [{}]", values_.text(values_.of(i, v), 2))
-                                             : fmt::format(" {}", values_.text(values_.of(i, v), 1));
+      if (v.kind != Value::Kind::address) {
+        text += fmt::format(" {}", values_.text(values_.of(i, v), 1));
+        continue;
+      }
+      const size_t place = static_cast<size_t>(&v - o.operands.data());
+      const Sum first = operand(i, place), end = operand(last, place);
+      text += fmt::format(" [{}{}]", values_.text(first, 1),
+                          end == first               ? ""
+                          : end.terms == first.terms ? fmt::format(" to +{} B", end.constant - first.constant)
+                                                     : " and others");
     }
     return text;
+  }
+
+  // Whether an instruction belongs to the step of one before, besides that both are told in the same way:
+  // products, and cp.async into one tile.
+  bool continues(int first, int i) {
+    const Operation& o = operation(i);
+    if (is_tensor_core(o)) return true;
+    return o.is("cp") && !o.has("bulk") && o.operands.size() > 1 &&
+           operand(first, 0).terms == operand(i, 0).terms;
   }
 
   // What reads and writes as other instructions do, for want of better knowledge; and registers that are
@@ -408,7 +425,7 @@ class Painter {
       std::vector<int> firsts, lasts;
       for (int i : events) {
         const std::string text = step(i);
-        if (!m.steps.empty() && is_tensor_core(operation(i)) && m.steps.back().text == text) {
+        if (!m.steps.empty() && m.steps.back().text == text && continues(firsts.back(), i)) {
           ++m.steps.back().times;
           lasts.back() = i;
         } else {

@@ -460,7 +460,11 @@ class Parser {
 
 }  // namespace
 
-Module parse(std::string_view source) { return Parser(source).module(); }
+Module parse(std::string_view source) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // which editors may put ahead of a text
+  if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
+  return Parser(source).module();
+}
 
 bool Declaration::has(std::string_view qualifier) const {
   return std::find(qualifiers.begin(), qualifiers.end(), qualifier) != qualifiers.end();

@@ -69,6 +69,20 @@ TEST_CASE("diff: what cannot be read is an error that names the file, and ends w
   }
 }
 
+TEST_CASE("explain leaves out what a kernel has none of, and ends with 2 where there is nothing to explain") {
+  const Ran told = run(fmt::format("ptxb explain {}gemm_cp_async_wgmma.ptx", golden));
+  CHECK(told.code == 0);
+  CHECK(contains(told, "\n  16 x cp.async.cg.shared::cta.global ["));
+  CHECK(told.output.find(": none\n") == std::string::npos);
+  CHECK(Json::parse(
+            run(fmt::format("ptxb explain --json {}saxpy.ptx", golden)).output)["facts"]["ring"]["stages"] ==
+        "none");
+  CHECK(run("ptxb explain nowhere.ptx").code == 2);
+  const Ran twice = run("ptxb diff - -");
+  CHECK(twice.code == 2);
+  CHECK(contains(twice, "standard input, -, can be one of the two and not both"));
+}
+
 TEST_CASE("a page shows both loops, with partners, and needs nothing else") {
   const Folder folder;
   const std::string page = folder.path("page.html");
@@ -113,7 +127,7 @@ TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
   CHECK(ran.code == 1);
   CHECK(
       contains(ran, "== changed.ptx: 2 differences\nresult\n  epilogue: arithmetic in f32: 1 x fma.rn.f32"));
-  CHECK(contains(ran, "detail\n  all roles outside of its loops: st.global.b32"));
+  CHECK(contains(ran, "\n  all roles outside of its loops: st.global.b32, operands: fma.rn.f32("));
   CHECK(contains(ran, "== more.ptx: only in B\n"));
   CHECK(contains(ran,
                  "5 kernels or files: 3 the same, 1 different, 0 only in A, 1 only in B, 0 not compared\n"));

@@ -100,6 +100,12 @@ TEST_CASE("ptx: what was printed parses to the same") {
   CHECK(integer_value(instruction_of("mov.u32 %r1, 7 % (2+2);").operands[1]) == 3);
 }
 
+TEST_CASE("ptx: a byte-order mark ahead of the text is none of it") {
+  const std::string text = body("mov.u32 %r1, 4;");
+  CHECK(print(parse("\xef\xbb\xbf" + text)) == print(parse(text)));
+  CHECK_THROWS(parse(text + "\xef\xbb\xbf"));
+}
+
 TEST_CASE("ptx: the tree says what the text says") {
   Instruction i = instruction_of("@!%p3 mad.lo.s32 %r1, %r2, (2+3)*4, -0x10;");
   REQUIRE(i.guard);
