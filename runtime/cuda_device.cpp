@@ -167,7 +167,7 @@ void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
     throw Error("launch: the program was loaded by another kind of device");
   const auto& cuda_program = static_cast<const CudaProgram&>(program);
   const Signature& signature = cuda_program.signature();
-  check(launch, signature, properties_.shared_bytes_per_cta);
+  if (!launch.is_checked) check(launch, signature, properties_.shared_bytes_per_cta);
   if (parameters.size() != signature.parameters.size())
     throw Error(fmt::format("launch of '{}': {} parameters, the kernel takes {}", signature.kernel,
                             parameters.size(), signature.parameters.size()));

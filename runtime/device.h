@@ -89,6 +89,7 @@ struct Launch {
   uint32_t dynamic_shared_bytes = 0;
   bool programmatic_dependent_launch = false;  // may start before the launch ahead of it has finished
   Stream stream = {};
+  bool is_checked = false;  // all of it but the stream, by check() against the kernel's signature
 };
 
 // An encoded tensor map, as the kernel's `__grid_constant__` parameter holds it.

@@ -171,18 +171,18 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
   Values values(*this);
   const Device::Scope scope(*device_);
   const auto filled = values.fill([&](size_t i, std::byte* bytes) { return value(i, arguments[i], bytes); });
-  queue(options, grid_ && is_missing(options.grid) ? grid(arguments) : options.grid, filled);
+  const Dim3 ctas = grid_ && is_missing(options.grid) ? grid(arguments) : options.grid;
+  device_->launch_in_scope(*program_, launch_of(options, ctas), filled);
 }
 
-void LoadedKernel::queue(const LaunchOptions& options, Dim3 grid, std::span<const void* const> values) const {
+Launch LoadedKernel::launch_of(const LaunchOptions& options, Dim3 grid) const {
   const auto& cluster = signature_.cluster;
-  const Launch launch = {.grid = grid,
-                         .block = {signature_.threads, 1, 1},
-                         .cluster = {cluster[0], cluster[1], cluster[2]},
-                         .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
-                         .programmatic_dependent_launch = options.programmatic_dependent_launch,
-                         .stream = options.stream};
-  device_->launch_in_scope(*program_, launch, values);
+  return {.grid = grid,
+          .block = {signature_.threads, 1, 1},
+          .cluster = {cluster[0], cluster[1], cluster[2]},
+          .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
+          .programmatic_dependent_launch = options.programmatic_dependent_launch,
+          .stream = options.stream};
 }
 
 PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<const Argument> arguments,
@@ -191,6 +191,9 @@ PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<con
   if (is_missing(options.grid))
     throw Error(
         fmt::format("launch of '{}': a prepared launch takes a grid that is given", signature_.kernel));
+  Launch launch = launch_of(options, options.grid);
+  check(launch, signature_, device_->properties().shared_bytes_per_cta);
+  launch.is_checked = true;
   check_count(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     check_type(i, arguments[i]);
@@ -203,7 +206,7 @@ PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<con
         refuse(i, e.what());
       }
   }
-  return {*this, options, arguments};
+  return {*this, launch, arguments};
 }
 
 void PreparedLaunch::operator()(std::span<const uint64_t> values, Stream stream, Where where) const {
@@ -232,9 +235,9 @@ void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<con
       return encoded;
     });
   }
-  LaunchOptions options = prepared.options_;
-  options.stream = stream;
-  queue(options, options.grid, all);
+  Launch launch = prepared.launch_;
+  launch.stream = stream;
+  device_->launch_in_scope(*program_, launch, all);
 }
 
 void LoadedKernel::check_count(size_t given) const {

@@ -36,10 +36,10 @@ class PreparedLaunch {
 
  private:
   friend class LoadedKernel;
-  PreparedLaunch(const LoadedKernel& kernel, const LaunchOptions& options,
-                 std::span<const Argument> arguments)
+  // `launch` is checked.
+  PreparedLaunch(const LoadedKernel& kernel, const Launch& launch, std::span<const Argument> arguments)
       : kernel_(&kernel),
-        options_(options),
+        launch_(launch),
         arguments_(arguments.begin(), arguments.end()),
         last_(std::make_unique<LastMaps>()) {
     last_->maps.resize(arguments.size());
@@ -57,7 +57,7 @@ class PreparedLaunch {
   };
 
   const LoadedKernel* kernel_;
-  LaunchOptions options_;
+  Launch launch_;
   std::vector<Argument> arguments_;
   std::unique_ptr<LastMaps> last_;
 };
@@ -107,7 +107,7 @@ class LoadedKernel {
   void lay_out(size_t i, const Argument& structure, std::byte* bytes) const;
   TensorMapView map(size_t i, const Argument& tensor) const;
   TensorMapView checked_map(size_t i, const Argument& tensor) const;
-  void queue(const LaunchOptions& options, Dim3 grid, std::span<const void* const> values) const;
+  Launch launch_of(const LaunchOptions& options, Dim3 grid) const;
   Dim3 grid(std::span<const Argument> arguments) const;
   [[noreturn]] void refuse(size_t i, const std::string& what) const;
 

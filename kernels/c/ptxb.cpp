@@ -9,20 +9,29 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/c/product.h"
+#include "kernels/c/tensor.h"
 #include "kernels/gemm/matmul.h"
 #include "ptxbuilder/sidecar.h"
 #include "ptxbuilder/version.h"
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
+using namespace ptxbuilder::c;
 
 // Shared by the handle of the device and those of its kernels.
 struct Opened {
   explicit Opened(const char* name)
       : device(runtime::open_device(name, "sm_90a", {}, Where{})), ordinal(device->properties().ordinal) {}
 
+  static uint64_t next_number() {
+    static std::atomic<uint64_t> last = 0;
+    return ++last;
+  }
+
   std::unique_ptr<runtime::Device> device;
-  int ordinal;  // of the GPU; below 0 for the emulator
+  const uint64_t number = next_number();  // no other has it, nor had it before
+  int ordinal;                            // of the GPU; below 0 for the emulator
   std::once_flag made;
   std::optional<kernels::Matmul> matmul;
   std::atomic<kernels::Matmul*> ready = nullptr;  // std::call_once alone takes some 20 ns each time
@@ -67,222 +76,17 @@ int status_of(Body&& body) noexcept {
   return PTXB_ERROR;
 }
 
-template <class T>
-T& given(T* pointer, const char* what) {
-  if (!pointer) throw Error(fmt::format("{} is NULL", what));
-  return *pointer;
-}
-
 runtime::Stream stream_of(void* stream) {
   return stream == PTXB_OWN_STREAM ? runtime::Stream() : runtime::Stream(stream);
 }
 
-runtime::Address address_of(const void* pointer) { return reinterpret_cast<runtime::Address>(pointer); }
-
-std::string text(ptxb_dtype t) { return fmt::format("code {}, {} bits, {} lanes", t.code, t.bits, t.lanes); }
-
-DType dtype_of(ptxb_dtype t, const char* name) {
-  auto key = [](int code, int bits, int lanes = 1) { return lanes << 16 | bits << 8 | code; };
-  switch (key(t.code, t.bits, t.lanes)) {
-    case key(PTXB_UINT, 8):
-      return DType::u8;
-    case key(PTXB_INT, 8):
-      return DType::s8;
-    case key(PTXB_UINT, 16):
-      return DType::u16;
-    case key(PTXB_INT, 16):
-      return DType::s16;
-    case key(PTXB_UINT, 32):
-      return DType::u32;
-    case key(PTXB_INT, 32):
-      return DType::s32;
-    case key(PTXB_UINT, 64):
-      return DType::u64;
-    case key(PTXB_INT, 64):
-      return DType::s64;
-    case key(PTXB_FLOAT, 16):
-      return DType::f16;
-    case key(PTXB_BFLOAT, 16):
-      return DType::bf16;
-    case key(PTXB_FLOAT, 32):
-      return DType::f32;
-    case key(PTXB_FLOAT, 64):
-      return DType::f64;
-    case key(PTXB_E4M3, 8):
-      return DType::e4m3;
-    case key(PTXB_E5M2, 8):
-      return DType::e5m2;
-  }
-  throw Error(fmt::format("{}: a tensor of a type that is not supported: {}", name, text(t)));
-}
-
-// A tensor whose place and extents are sound.
-struct Placed {
-  const char* name;
-  const ptxb_tensor& tensor;
-  DType type;
-
-  Placed(const char* the_name, const ptxb_tensor* the_tensor, const Opened& opened)
-      : name(the_name), tensor(given(the_tensor, the_name)), type(dtype_of(tensor.dtype, name)) {
-    const int32_t place = tensor.device.type, number = opened.ordinal;
-    constexpr int32_t kCuda = 2, kCudaManaged = 13;  // DLDeviceType
-    if (place != 0 && number < 0)
-      throw Error(
-          fmt::format("{}: its memory is on a device of type {}, but the emulator has memory of its own: "
-                      "ptxb_allocate() and ptxb_copy_in()",
-                      name, place));
-    if (place != 0 && ((place != kCuda && place != kCudaManaged) || tensor.device.id != number))
-      throw Error(fmt::format(
-          "{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)", name,
-          tensor.device.id, place, number));
-    if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
-      throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
-    for (size_t i = rank(); i-- > 0;)
-      if (extent(i) < 0 || stride(i) < 0)
-        throw Error(fmt::format("{}: dimension {} has {} elements and stride {}; neither may be negative",
-                                name, i, extent(i), stride(i)));
-  }
-
-  size_t rank() const { return static_cast<size_t>(tensor.ndim); }
-  int64_t extent(size_t i) const { return tensor.shape[i]; }
-  // Elements. C may leave them out, and then there are no gaps.
-  int64_t stride(size_t i) const {
-    if (tensor.strides) return tensor.strides[i];
-    int64_t compact = 1;
-    for (size_t inner = rank(); --inner > i;) compact *= extent(inner);
-    return compact;
-  }
-
-  // From the first element to the last.
-  runtime::View memory() const {
-    Wide last = 0;
-    for (size_t i = 0; i < rank(); ++i) {
-      if (extent(i) == 0) return {address(), 0};
-      last += Wide{extent(i) - 1} * stride(i);
-    }
-    return up_to(last);
-  }
-
- protected:
-  using Wide = __int128;  // of products of extents and strides
-  runtime::Address address() const { return address_of(tensor.data) + tensor.byte_offset; }
-  runtime::View up_to(Wide last_element) const {
-    const Wide bytes = (last_element + 1) * size_of(type);
-    if (bytes >> 48) throw Error(fmt::format("{}: it spans more than 2^48 bytes", name));
-    return {address(), static_cast<size_t>(bytes)};
-  }
-};
-
-// A matrix of a product: its dimensions behind those of batches, which are one or none. A dimension of one
-// element has no stride.
-struct Matrix : Placed {
-  Matrix(const char* the_name, const ptxb_tensor* the_tensor, const Opened& opened)
-      : Placed(the_name, the_tensor, opened) {
-    const size_t all = rank();
-    if (all != 2 && all != 3)
-      throw Error(fmt::format("{}: {} dimensions; a matrix has 2, or 3 with batches in front", name, all));
-    rows = extent(all - 2), columns = extent(all - 1);
-    row_stride = rows > 1 ? stride(all - 2) : 0, column_stride = columns > 1 ? stride(all - 1) : 0;
-    if (all == 3) batches = extent(0), batch_stride = batches > 1 ? stride(0) : 0;
-  }
-
-  int64_t batches = 1, rows, columns;
-  int64_t batch_stride = 0, row_stride, column_stride;
-
-  // As lines that lie along the columns or along the rows: whether they do.
-  bool along_columns() const { return columns <= 1 || column_stride == 1; }
-  bool along_rows() const { return rows <= 1 || row_stride == 1; }
-
-  kernels::DeviceMatrix as_lines(bool of_rows) const {
-    const int64_t apart = of_rows ? row_stride : column_stride, lines = of_rows ? rows : columns,
-                  length = of_rows ? columns : rows;
-    if (lines > 1 && apart < length)
-      throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name,
-                              of_rows ? "rows" : "columns", apart, length));
-    if (batches > 1 && batch_stride < 1)
-      throw Error(fmt::format("{}: batches are {} elements apart, but have 1: make it contiguous", name,
-                              batch_stride));
-    return {.memory = memory(), .type = type, .stride = apart, .batch_stride = batch_stride};
-  }
-
- private:
-  runtime::View memory() const {
-    if (rows == 0 || columns == 0 || batches == 0) return {address(), 0};
-    return up_to(Wide{rows - 1} * row_stride + Wide{columns - 1} * column_stride +
-                 Wide{batches - 1} * batch_stride);
-  }
-};
-
-kernels::MatmulArguments arguments_of(Opened& opened, const ptxb_matmul* product) {
-  const ptxb_matmul& p = given(product, "the product");
-  if (p.size != sizeof(ptxb_matmul))
-    throw Error(
-        fmt::format("a ptxb_matmul of {} bytes, but this library's has {}: set its size by "
-                    "PTXB_MATMUL_INIT, and build with the header of version {}",
-                    p.size, sizeof(ptxb_matmul), ptxb_version()));
-  const Matrix a("A", p.a, opened), b("B", p.b, opened), d("D", p.d, opened);
-  kernels::MatmulArguments q;
-  q.m = d.rows, q.n = d.columns, q.k = a.columns, q.batches = d.batches;
-  auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names) {
-    if (x.rows != rows || x.columns != columns || x.batches != q.batches)
-      throw Error(fmt::format("{}: {} batches of {} x {}, but D and A make {} {} of {} x {}", x.name,
-                              x.batches, x.rows, x.columns, names, q.batches, rows, columns));
-  };
-  expect(a, q.m, q.k, "[m,k]");
-  expect(b, q.k, q.n, "[k,n]");
-  q.a_k_major = a.along_columns();
-  q.b_k_major = b.along_rows();
-  for (const Matrix* x : {&a, &b})
-    if (!x->along_columns() && !x->along_rows())
-      throw Error(fmt::format("{}: its strides are {} and {}, and one of them has to be 1", x->name,
-                              x->row_stride, x->column_stride));
-  q.a = a.as_lines(q.a_k_major);
-  q.b = b.as_lines(!q.b_k_major);
-  auto output = [&](const Matrix& x) {
-    if (!x.along_columns())
-      throw Error(
-          fmt::format("{}: its columns are {} elements apart, and have to be 1: compute the transposed "
-                      "product, B^T A^T",
-                      x.name, x.column_stride));
-    return x.as_lines(true);
-  };
-  q.d = output(d);
-  if (p.c) {
-    const Matrix c("C", p.c, opened);
-    expect(c, q.m, q.n, "[m,n]");
-    q.c = output(c);
-  } else if (p.beta != 0) {
-    throw Error(fmt::format("beta is {}, but C is NULL", p.beta));
-  }
-  if (p.bias) {
-    const Placed bias("bias", p.bias, opened);
-    if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.stride(0) != 1))
-      throw Error(fmt::format("bias: it has one dimension of n = {} elements without gaps", q.n));
-    if (bias.type != d.type)
-      throw Error(
-          fmt::format("bias: of {}, and D of {}; they must be of one type", name(bias.type), name(d.type)));
-    q.bias = bias.memory();
-  }
-  for (kernels::DeviceMatrix* x : {&q.a, &q.b})
-    if (x->type == DType::f32) {
-      if (!p.tf32)
-        throw Error("A and B of f32 are rounded to tf32 on the tensor cores: set `tf32` to allow it");
-      x->type = DType::tf32;
-    }
-  if (p.activation < PTXB_NONE || p.activation > PTXB_SILU)
-    throw Error(fmt::format("activation {} is none of ptxb_activation", p.activation));
-  q.alpha = p.alpha, q.beta = p.beta;
-  q.activation = static_cast<kernels::Activation>(p.activation);
-  q.fast_accumulation = !p.precise;
-  return q;
-}
-
-static_assert(static_cast<int>(kernels::Activation::none) == PTXB_NONE &&
-              static_cast<int>(kernels::Activation::relu) == PTXB_RELU &&
-              static_cast<int>(kernels::Activation::gelu) == PTXB_GELU &&
-              static_cast<int>(kernels::Activation::silu) == PTXB_SILU);
 static_assert(PTXB_VERSION == PTXBUILDER_VERSION);
-static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
+
+constinit thread_local LastProduct last_product;
+
+kernels::MatmulArguments arguments_of(const Opened& opened, const ptxb_matmul* product) {
+  return last_product.read(given(product, "the product"), opened.number, opened.ordinal);
+}
 
 // Of an integer or a float the bits that the scalar has in the parameter's type; else those that are given.
 uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
@@ -330,7 +134,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
   } else {
     if (from.fields || !from.tensor)
       throw Error(fmt::format("parameter '{}' takes a tensor, and is given {}", parameter.name, given));
-    const Placed t(parameter.name.c_str(), from.tensor, opened);
+    const Placed t(parameter.name.c_str(), from.tensor, opened.ordinal);
     if (parameter.kind == Parameter::Kind::pointer) {
       // A module of LLVM's does not say what its pointers point to: bytes.
       to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);

@@ -145,6 +145,66 @@ static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_
   return wrong;
 }
 
+/* Runs p on its own structs, and counts wrong elements of D = alpha A B. */
+static int wrong_again(const ptxb_matmul* p, const Matrix* a, const Matrix* b, Matrix* d) {
+  int wrong = 0;
+  memset(d->host, 0xff, d->bytes);
+  OK(ptxb_copy_in(device, d->tensor.data, d->host, d->bytes));
+  OK(ptxb_matmul_run(device, p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d->host, d->tensor.data, d->bytes));
+  for (int64_t i = 0; i < d->shape[0]; ++i)
+    for (int64_t j = 0; j < d->shape[1]; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < a->shape[1]; ++l) sum += (double)value(a, i, l) * value(b, l, j);
+      wrong += !((double)value(d, i, j) == p->alpha * sum);
+    }
+  return wrong;
+}
+
+/* A caller keeps its structs and changes one thing in them: each change counts, of addresses and of all else.
+ */
+static void check_repeated(unsigned seed) {
+  Matrix a, other, b, d;
+  make(&a, bf16, 32, 64, 64, 1, 0);
+  make(&other, bf16, 32, 64, 64, 1, 0);
+  make(&b, bf16, 64, 48, 48, 1, 96);
+  make(&d, f32, 32, 48, 48, 1, 0);
+  fill(&a, &seed), fill(&other, &seed), fill(&b, &seed);
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  p.a = &a.tensor, p.b = &b.tensor, p.d = &d.tensor;
+  for (int twice = 0; twice < 2; ++twice) CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  p.a = &other.tensor;
+  CHECK(wrong_again(&p, &other, &b, &d) == 0);
+  void* const data = other.tensor.data;
+  other.tensor.data = a.tensor.data;
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  other.tensor.data = data, p.a = &a.tensor;
+  b.tensor.byte_offset = 0, b.shape[0] = a.shape[1] = 32; /* rows of before, and what lies ahead of them */
+  fill(&b, &seed);
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  b.strides[0] = 1, b.strides[1] = 32; /* now as columns */
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  p.alpha = -2;
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  a.shape[0] = d.shape[0] = 24;
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  a.tensor.dtype.lanes = 2;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          "A: a tensor of a type that is not supported");
+  a.tensor.dtype.lanes = 1, a.tensor.device.type = 1;
+  CHECK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM) == PTXB_ERROR);
+  a.tensor.device.type = 0;
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  a.tensor.shape = NULL;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "A: 2 dimensions, without a shape");
+  a.tensor.shape = a.shape;
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  p.activation = 9;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "activation 9 is none of ptxb_activation");
+  discard(&a), discard(&other), discard(&b), discard(&d);
+}
+
 static void* in_thread(void* number) {
   const unsigned i = (unsigned)(uintptr_t)number;
   return (void*)(uintptr_t)wrong_of(40 + 8 * (i % 3), 48, 64, 0, 0, 0, 0, i);
@@ -385,6 +445,7 @@ int main(int count, char** words) {
   CHECK(wrong_of(40, 64, 72, 0, 1, 2, 1, seed) == 0);
   CHECK(wrong_of(33, 20, 16, 0, 0, 0, 1, seed) == 0);
   check_mistakes();
+  check_repeated(seed);
   check_kernels();
   check_structs();
   check_scalars(count < 2);

@@ -1,0 +1,41 @@
+// Products of the C interface, as Matmul takes them.
+#pragma once
+
+#include <array>
+
+#include "kernels/c/ptxb.h"
+#include "kernels/gemm/matmul.h"
+
+namespace ptxbuilder::c {
+
+// All of a product's tensor but its address.
+class TensorForm {
+ public:
+  void set(const ptxb_tensor* t);
+  bool is_of(const ptxb_tensor* t) const;
+
+ private:
+  static constexpr size_t kMostRank = 3;
+  ptxb_tensor tensor_ = {};
+  std::array<int64_t, kMostRank> shape_ = {}, strides_ = {};
+  bool is_given_ = false;
+};
+
+// The product that a thread read last. The next one mostly differs from it in addresses alone, and then
+// reading it again would be a third of the host's work.
+class LastProduct {
+ public:
+  // Without workspace and stream. `device` is a number that no other device has or had, and not 0; `gpu` is
+  // the GPU's, or below 0 for the emulator. Throws Error that names the operand and the rule.
+  const kernels::MatmulArguments& read(const ptxb_matmul& p, uint64_t device, int gpu);
+
+ private:
+  bool is_of(const ptxb_matmul& p, uint64_t device) const;
+
+  uint64_t device_ = 0;
+  ptxb_matmul scalars_ = {};
+  TensorForm a_, b_, c_, d_, bias_;
+  kernels::MatmulArguments arguments_;
+};
+
+}  // namespace ptxbuilder::c

@@ -1,0 +1,89 @@
+#include "kernels/c/tensor.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+namespace ptxbuilder::c {
+namespace {
+
+static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) == 40);  // DLTensor
+
+std::string text(ptxb_dtype t) { return fmt::format("code {}, {} bits, {} lanes", t.code, t.bits, t.lanes); }
+
+DType dtype_of(ptxb_dtype t, const char* name) {
+  auto key = [](int code, int bits, int lanes = 1) { return lanes << 16 | bits << 8 | code; };
+  switch (key(t.code, t.bits, t.lanes)) {
+    case key(PTXB_UINT, 8):
+      return DType::u8;
+    case key(PTXB_INT, 8):
+      return DType::s8;
+    case key(PTXB_UINT, 16):
+      return DType::u16;
+    case key(PTXB_INT, 16):
+      return DType::s16;
+    case key(PTXB_UINT, 32):
+      return DType::u32;
+    case key(PTXB_INT, 32):
+      return DType::s32;
+    case key(PTXB_UINT, 64):
+      return DType::u64;
+    case key(PTXB_INT, 64):
+      return DType::s64;
+    case key(PTXB_FLOAT, 16):
+      return DType::f16;
+    case key(PTXB_BFLOAT, 16):
+      return DType::bf16;
+    case key(PTXB_FLOAT, 32):
+      return DType::f32;
+    case key(PTXB_FLOAT, 64):
+      return DType::f64;
+    case key(PTXB_E4M3, 8):
+      return DType::e4m3;
+    case key(PTXB_E5M2, 8):
+      return DType::e5m2;
+  }
+  throw Error(fmt::format("{}: a tensor of a type that is not supported: {}", name, text(t)));
+}
+
+}  // namespace
+
+void refuse_null(const char* what) { throw Error(fmt::format("{} is NULL", what)); }
+
+Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu)
+    : name(the_name), tensor(given(the_tensor, the_name)), type(dtype_of(tensor.dtype, name)) {
+  const int32_t place = tensor.device.type, number = gpu;
+  constexpr int32_t kCuda = 2, kCudaManaged = 13;  // DLDeviceType
+  if (place != 0 && number < 0)
+    throw Error(
+        fmt::format("{}: its memory is on a device of type {}, but the emulator has memory of its own: "
+                    "ptxb_allocate() and ptxb_copy_in()",
+                    name, place));
+  if (place != 0 && ((place != kCuda && place != kCudaManaged) || tensor.device.id != number))
+    throw Error(
+        fmt::format("{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)",
+                    name, tensor.device.id, place, number));
+  if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
+    throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
+  for (size_t i = rank(); i-- > 0;)
+    if (extent(i) < 0 || stride(i) < 0)
+      throw Error(fmt::format("{}: dimension {} has {} elements and stride {}; neither may be negative", name,
+                              i, extent(i), stride(i)));
+}
+
+runtime::View Placed::memory() const {
+  Wide last = 0;
+  for (size_t i = 0; i < rank(); ++i) {
+    if (extent(i) == 0) return {address(), 0};
+    last += Wide{extent(i) - 1} * stride(i);
+  }
+  return up_to(last);
+}
+
+runtime::View Placed::up_to(Wide last_element) const {
+  const Wide bytes = (last_element + 1) * size_of(type);
+  if (bytes >> 48) throw Error(fmt::format("{}: it spans more than 2^48 bytes", name));
+  return {address(), static_cast<size_t>(bytes)};
+}
+
+}  // namespace ptxbuilder::c

@@ -1,0 +1,50 @@
+// Tensors of the C interface.
+#pragma once
+
+#include "kernels/c/ptxb.h"
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+#include "runtime/argument.h"
+
+namespace ptxbuilder::c {
+
+[[noreturn]] void refuse_null(const char* what);  // "the product is NULL"
+template <class T>
+T& given(T* pointer, const char* what) {
+  if (!pointer) refuse_null(what);
+  return *pointer;
+}
+
+inline runtime::Address address_of(const void* pointer) {
+  return reinterpret_cast<runtime::Address>(pointer);
+}
+
+// A tensor whose place and extents are sound.
+struct Placed {
+  const char* name;
+  const ptxb_tensor& tensor;
+  DType type;
+
+  // `gpu` is the number of the product's device; below 0 for the emulator.
+  Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu);
+
+  size_t rank() const { return static_cast<size_t>(tensor.ndim); }
+  int64_t extent(size_t i) const { return tensor.shape[i]; }
+  // Elements. C may leave them out, and then there are no gaps.
+  int64_t stride(size_t i) const {
+    if (tensor.strides) return tensor.strides[i];
+    int64_t compact = 1;
+    for (size_t inner = rank(); --inner > i;) compact *= extent(inner);
+    return compact;
+  }
+
+  // From the first element to the last.
+  runtime::View memory() const;
+
+ protected:
+  using Wide = __int128;  // of products of extents and strides
+  runtime::Address address() const { return address_of(tensor.data) + tensor.byte_offset; }
+  runtime::View up_to(Wide last_element) const;
+};
+
+}  // namespace ptxbuilder::c
