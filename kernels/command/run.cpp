@@ -11,6 +11,7 @@
 #include <mutex>
 #include <numbers>
 #include <thread>
+#include <utility>
 
 #include "runtime/emulator/emulator.h"
 
@@ -152,7 +153,8 @@ void Run::launch(std::vector<runtime::Argument> arguments, Where where) {
 
 void Run::check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
                 const std::function<void()>& start) {
-  if (!options_.verify) return;
+  if (!options_.verify || (verdict_ && verdict_->wrong)) return;
+  const std::optional<Verdict> others = std::exchange(verdict_, std::nullopt);
   references_.clear();
   for (int schedule = 0; schedule < options_.schedules; ++schedule) {
     if (options_.choose_schedule) options_.choose_schedule(options_.seed + static_cast<uint64_t>(schedule));
@@ -161,8 +163,13 @@ void Run::check(Tensor& output, double cost, const std::function<Expected(size_t
     device_.synchronize(options_.time_limit);
     output.from_device();
     verdict_ = compare(output, cost, expected);
-    if (verdict_->wrong) return;
+    if (verdict_->wrong) break;
   }
+  if (!others || !verdict_) return;
+  verdict_->count += others->count;
+  verdict_->checked += others->checked;
+  verdict_->max_error = std::max(verdict_->max_error, others->max_error);
+  verdict_->norm_error = std::max(verdict_->norm_error, others->norm_error);
 }
 
 Verdict Run::compare(const Tensor& output, double cost, const std::function<Expected(size_t)>& expected) {
@@ -183,8 +190,8 @@ Verdict Run::compare(const Tensor& output, double cost, const std::function<Expe
     double got = output[i];
     const Expected e = is_known ? references_[n] : expected(i);
     if (!references_.empty()) references_[n] = e;
-    double error = std::abs(got - e.value);
-    bool right = error <= e.tolerance;  // not so for NaN
+    const double error = got == e.value ? 0 : std::abs(got - e.value);  // infinities too
+    bool right = error <= e.tolerance;                                  // not so for NaN
     std::lock_guard lock(mutex);
     error2 += error * error;
     norm2 += e.value * e.value;

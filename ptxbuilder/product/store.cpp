@@ -76,7 +76,7 @@ class Staging {
     // next tile begins with.
     const int pending = i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1;
     detail::wait_stores_read(pending);
-    detail::sync_warpgroup();
+    sync_warpgroup();
     const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
     detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel);
     StoreRecord record = record_of(i % options_.buffers, at);

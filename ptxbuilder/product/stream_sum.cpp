@@ -56,7 +56,7 @@ void StreamSum::give(const Accumulator& acc, Where where) const {
       const std::array<f32, kVector> values = {part.value(0), part.value(1), part.value(2), part.value(3)};
       ptxbuilder::store(gptr<f32>(to + static_cast<uint64_t>((block * groups + i) * kGroupBytes)), values);
     }
-  detail::sync_warpgroup();
+  sync_warpgroup();
   if_(thread == 0, [&] { st_release_gpu_global_u64(mark(mine), u64(kMark)); });
 }
 
@@ -72,7 +72,7 @@ void StreamSum::take(Accumulator& acc, u32 from, Where where) const {
     while_([&] { return ld_acquire<form>(mark(theirs)) != u64(kMark); }, [] {});
     gptr<u64>(mark(theirs))[0] = u64(0);
   });
-  detail::sync_warpgroup();
+  sync_warpgroup();
   // Several loads in flight at a time; the accumulators lie in between as instructions that none may pass.
   const int total = m_ / 64 * groups;
   for (int first = 0; first < total; first += kInFlight) {

@@ -7,7 +7,7 @@ bool in_role() { return detail::TileContext::of(Builder::current()).role >= 0; }
 
 void meet() {
   if (in_role())
-    detail::sync_warpgroup();
+    sync_warpgroup();
   else
     sync_threads();
 }

@@ -309,6 +309,9 @@ void sync_cluster(Where where = Where::here());
 // the threads of the other roles would never arrive; use a NamedBarrier for some of the CTA's threads.
 void sync_threads(Where where = Where::here());
 
+// Waits for the 128 threads of this warpgroup alone. Throws Error outside of roles unless the CTA is one.
+void sync_warpgroup(Where where = Where::here());
+
 // Runs `body` in one thread: an elected lane of the warpgroup's first warp or, outside
 // roles, of the CTA's first warp.
 void elect(const std::function<void()>& body, Where where = Where::here());
@@ -364,9 +367,6 @@ void meet_cluster();
 u32 warpgroup_in_cta();
 int first_warpgroup_of_role();
 int warpgroups_in_role();
-
-// Waits for the 128 threads of this warpgroup alone. Outside roles there is one, of a CTA of 128 threads.
-void sync_warpgroup();
 
 }  // namespace detail
 

@@ -47,14 +47,21 @@ void NamedBarrier::arrive(Where where) const {
 }
 
 // Warpgroup i of the CTA has barrier i + 1.
-void detail::sync_warpgroup() {
+void sync_warpgroup(Where where) {
+  AtLine line(where);
   Builder& builder = Builder::current();
+  const uint32_t threads = builder.signature().threads;
+  if (detail::TileContext::of(builder).role < 0 && threads != kWarpgroup)
+    throw Error(fmt::format(
+        "sync_warpgroup: a CTA of {} threads without roles, which is no warpgroup: sync_threads(), or "
+        "k.warpgroups() for roles",
+        threads));
   BarrierIds& ids = builder.barrier_ids();
-  const int first = first_warpgroup_of_role();
-  for (int group = first; group < first + warpgroups_in_role(); ++group)
+  const int first = detail::first_warpgroup_of_role();
+  for (int group = first; group < first + detail::warpgroups_in_role(); ++group)
     ids.take(group + 1, fmt::format("warpgroup {}", group));
   const BarrierIds::Holders scope(ids);
-  bar_sync(warpgroup_in_cta() + 1, kWarpgroup);
+  bar_sync(detail::warpgroup_in_cta() + 1, kWarpgroup);
 }
 
 }  // namespace ptxbuilder

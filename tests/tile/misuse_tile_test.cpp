@@ -509,6 +509,14 @@ TEST_CASE("roles and barriers") {
          });
          done(k);
        }},
+      {"sync_warpgroup() in a CTA that is none",
+       {"sync_warpgroup: a CTA of 256 threads without roles", "k.warpgroups()"},
+       [](bool bad) {
+         Kernel k("k");
+         if (bad) k.threads(256);
+         HERE sync_warpgroup();
+         done(k);
+       }},
       {"a named barrier of half a warp",
        {"named_barrier: 48 threads; whole warps meet, of 32 to 1024 threads"},
        [](bool bad) {
