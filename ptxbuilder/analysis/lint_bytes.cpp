@@ -142,9 +142,58 @@ class Bytes {
   bool has_reads_ = false;
 };
 
-// Copies behind an expect_tx of the same barriers that no other one stands before.
-std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, size_t expect) {
+// The instructions that tell one phase how many bytes to expect: they add up.
+using Expectation = std::vector<size_t>;  // places in Protocol::uses, each ahead of the next
+
+// Whether something is done with the barriers of use `first` by it, or between it and `second`.
+bool is_done(const LintKernel& kernel, const Protocol& protocol, bool Use::*does, size_t first,
+             size_t second) {
+  const int from = protocol.uses[first].operation, to = protocol.uses[second].operation;
+  for (size_t u = 0; u < protocol.uses.size(); ++u) {
+    const int i = protocol.uses[u].operation;
+    if (protocol.uses[u].*does && protocol.cells[u] == protocol.cells[first] &&
+        (i == from || kernel.precedes(from, i)) && kernel.precedes(i, to))
+      return true;
+  }
+  return false;
+}
+
+int loop_of(const LintKernel& kernel, int i) {
+  return kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
+}
+
+// Whether two expect_tx of a thread are for one phase: it cannot end between them, as nobody arrives there
+// or no copy of the bytes that it expects has begun.
+bool are_of_one_phase(LintKernel& kernel, const Protocol& protocol, size_t first, size_t second) {
+  const Use &a = protocol.uses[first], &b = protocol.uses[second];
+  const Operation &x = kernel.operation(a.operation), &y = kernel.operation(b.operation);
+  if (protocol.cells[first] != protocol.cells[second] || !(a.address == b.address)) return false;
+  if (x.guard != y.guard || x.negated != y.negated || !kernel.precedes(a.operation, b.operation) ||
+      loop_of(kernel, a.operation) != loop_of(kernel, b.operation))
+    return false;
+  return !is_done(kernel, protocol, &Use::arrives, first, second) ||
+         !is_done(kernel, protocol, &Use::copies, first, second);
+}
+
+std::vector<Expectation> expectations(LintKernel& kernel, const Protocol& protocol) {
+  std::vector<Expectation> all;
+  for (size_t u = 0; u < protocol.uses.size(); ++u) {
+    if (!protocol.uses[u].expects) continue;
+    const auto before = std::find_if(all.begin(), all.end(), [&](const Expectation& e) {
+      return are_of_one_phase(kernel, protocol, e.back(), u);
+    });
+    if (before == all.end())
+      all.push_back({u});
+    else
+      before->push_back(u);
+  }
+  return all;
+}
+
+// Copies behind an expectation of the same barriers that no other one stands before.
+std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const Expectation& expectation) {
   std::vector<int> copies;
+  const size_t expect = expectation.front();
   const int from = protocol.uses[expect].operation;
   for (size_t u = 0; u < protocol.uses.size(); ++u) {
     const Use& use = protocol.uses[u];
@@ -152,7 +201,8 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, size_t 
     if (!kernel.precedes(from, use.operation)) continue;
     const bool is_nearest = std::none_of(protocol.uses.begin(), protocol.uses.end(), [&](const Use& other) {
       const size_t o = static_cast<size_t>(&other - protocol.uses.data());
-      return other.expects && o != expect && protocol.cells[o] == protocol.cells[expect] &&
+      const bool is_own = std::find(expectation.begin(), expectation.end(), o) != expectation.end();
+      return other.expects && !is_own && protocol.cells[o] == protocol.cells[expect] &&
              kernel.precedes(from, other.operation) && kernel.precedes(other.operation, use.operation);
     });
     if (is_nearest) copies.push_back(use.operation);
@@ -160,19 +210,25 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, size_t 
   return copies;
 }
 
-void check_amount(LintKernel& kernel, Bytes& bytes, size_t expect, Report& report) {
+void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectation, Report& report) {
   const Protocol& protocol = bytes.protocol();
-  const Use& use = protocol.uses[expect];
-  const size_t stages = protocol.cells[expect].size();
-  const Operation& o = kernel.operation(use.operation);
-  const Sum amount = kernel.values.of(use.operation, o.operands.back());
-  if (!amount.is_constant() || stages == 0) return;
-  const std::vector<int> copies = copies_of(kernel, protocol, expect);
-  const int loop = kernel.graph.blocks[at(kernel.graph.block_of[at(use.operation)])].loop;
+  const size_t stages = protocol.cells[expectation.front()].size();
+  const int last = protocol.uses[expectation.back()].operation;
+  int64_t expected = 0;
+  std::set<int> others;
+  for (size_t u : expectation) {
+    const int operation = protocol.uses[u].operation;
+    const Sum amount = kernel.values.of(operation, kernel.operation(operation).operands.back());
+    if (!amount.is_constant()) return;
+    expected += amount.constant;
+    others.insert(operation);
+  }
+  if (stages == 0) return;
+  const std::vector<int> copies = copies_of(kernel, protocol, expectation);
   int64_t room = 0, read = 0, said = 0;
   bool all_have_room = !copies.empty(), all_say = !copies.empty();
   for (int copy : copies) {
-    if (kernel.graph.blocks[at(kernel.graph.block_of[at(copy)])].loop != loop) return;
+    if (loop_of(kernel, copy) != loop_of(kernel, last)) return;
     const auto own = bytes.said(copy);
     all_say = all_say && own;
     said += own.value_or(0);
@@ -181,20 +237,18 @@ void check_amount(LintKernel& kernel, Bytes& bytes, size_t expect, Report& repor
     room += most.value_or(0);
     read += own ? 0 : bytes.read(copy, stages);
   }
-  const std::set<int> others(copies.begin(), copies.end());
-  if (all_say && said != amount.constant)
-    report.add(use.operation,
-               fmt::format("{} bytes are expected, and the copies bring {}", amount.constant, said), others);
-  else if (all_have_room && amount.constant > room)
-    report.add(use.operation,
-               fmt::format("{} bytes are expected, and there is room for {} where the copies go",
-                           amount.constant, room),
-               others);
-  else if (all_have_room && amount.constant < read)
+  others.insert(copies.begin(), copies.end());
+  if (all_say && said != expected)
+    report.add(last, fmt::format("{} bytes are expected, and the copies bring {}", expected, said), others);
+  else if (all_have_room && expected > room)
     report.add(
-        use.operation,
-        fmt::format("{} bytes are expected, and {} are read of what the copies bring", amount.constant, read),
+        last,
+        fmt::format("{} bytes are expected, and there is room for {} where the copies go", expected, room),
         others);
+  else if (all_have_room && expected < read)
+    report.add(last,
+               fmt::format("{} bytes are expected, and {} are read of what the copies bring", expected, read),
+               others);
 }
 
 }  // namespace
@@ -213,8 +267,8 @@ void check_expected_bytes(LintKernel& kernel, Report& report) {
     if (copies.empty() && !expects.empty())
       report.add(*expects.begin(), fmt::format("{} expects bytes that no copy brings", place(cell)), expects);
   }
-  for (size_t u = 0; u < protocol.uses.size(); ++u)
-    if (protocol.uses[u].expects) check_amount(kernel, bytes, u, report);
+  for (const Expectation& expectation : expectations(kernel, protocol))
+    check_amount(kernel, bytes, expectation, report);
 }
 
 }  // namespace ptxbuilder::analysis

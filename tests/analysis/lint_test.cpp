@@ -169,6 +169,18 @@ struct Plant {
 
 constexpr const char* kWait = "\tcp.async.bulk.wait_group.read 0;\n";
 
+constexpr const char* kArrive = "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;\n";
+constexpr const char* kArriveAndCopy =
+    "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;\n"
+    "\tshl.b32 %r35, %r30, 14;\n"
+    "\tadd.s32 %r36, %r3, %r35;\n"
+    "\tcp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r36], [%rd2, {%r32, "
+    "%r32}], "
+    "[%r34+32768];\n";
+constexpr const char* kTwoExpect =
+    "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 8192;\n"
+    "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 8208;\n";
+
 const Plant kPlants[] = {
     {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "", "the kernel began"},
     {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "\twgmma.fence.sync.aligned;\n\tmov.f32 %f1, %f5;\n",
@@ -198,6 +210,7 @@ const Plant kPlants[] = {
     {"arrival-count", "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];\n", "", "no thread arrives"},
     {"expected-bytes", "], 9216;", "], 16400;", "16400 bytes are expected, and there is room for 16384"},
     {"expected-bytes", "], 9216;", "], 2288;", "2288 bytes are expected, and 2304 are read"},
+    {"expected-bytes", kArrive, kTwoExpect, "16400 bytes are expected, and there is room for 16384"},
     {"expected-bytes", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;",
      "mbarrier.arrive.shared::cta.b64 _, [%r34+32768];", "nobody tells"},
     {"wait", "\t@!%p4 bra WAIT;\n", "", "whether this wait has passed"},
@@ -238,6 +251,19 @@ const Plant kTwins[] = {
     {"arrival-count", "_, [%r9+32784];", "_, [%r9+32784], 1;"},
     {"expected-bytes", "], 9216;", "], 16384;"},
     {"expected-bytes", "], 9216;", "], 2304;"},
+    {"expected-bytes", kArrive,
+     "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 1024;\n"
+     "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 2048;\n"},
+    {"expected-bytes", kArrive,
+     "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 1024;\n"
+     "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 2048;\n"},
+    {"expected-bytes", kArriveAndCopy,
+     "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 8192;\n"
+     "\tshl.b32 %r35, %r30, 14;\n"
+     "\tadd.s32 %r36, %r3, %r35;\n"
+     "\tcp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r36], [%rd2, {%r32, "
+     "%r32}], [%r34+32768];\n"
+     "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 1024;\n"},
     {"register-bound", ".minnctapersm 1", ".maxnreg 168"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
     {"generic-address", "ld.param.b32 %r1, [n];",
