@@ -52,7 +52,9 @@ constexpr Rule kRules[] = {
       "Initialise each barrier of the array by mbarrier.init."},
      check_barrier_initialised},
     {{"arrival-count", "an mbarrier whose phase gets other arrivals than it was initialised for",
-      "Initialise it for as many arrivals as there are threads that arrive in a phase."},
+      "Either an arrival is missing or one too many, or the count is wrong: initialise for as many threads "
+      "as "
+      "arrive in a phase."},
      check_arrivals},
     {{"expected-bytes",
       "expect_tx of bytes that the copies cannot bring, or copies that no expect_tx tells of",
@@ -62,7 +64,9 @@ constexpr Rule kRules[] = {
       "Wait by a loop of mbarrier.try_wait before what the barrier guards."},
      check_waits},
     {{"parity", "a wait whose parity never turns in a loop, or which passes before the first copy",
-      "Begin with parity 0 where data is waited for, and turn it each time that the ring begins anew."},
+      "Begin with parity 0 where data is waited for and with 1 where a free stage is, and turn it each time "
+      "that "
+      "the ring begins anew."},
      check_parity},
     {{"circular-wait", "first waits that need each other",
       "Begin with parity 1 where a stage that nobody has filled is waited for."},

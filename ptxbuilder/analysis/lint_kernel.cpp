@@ -217,13 +217,14 @@ int64_t access_bytes(const Operation& o) {
   return bytes * count;
 }
 
-void Report::add(int operation, std::string what, const std::set<int>& others) {
+void Report::add(int operation, std::string what, const std::set<int>& others, std::string_view cure) {
   if (!reported_.insert(operation).second) return;
   add_line(kernel_.line(operation), std::move(what));
   std::set<uint32_t> lines;
   for (int other : others)
     if (other != operation && other != kNone) lines.insert(kernel_.line(other));
   findings.back().lines.assign(lines.begin(), lines.end());
+  if (!cure.empty()) findings.back().cure = cure;
 }
 
 void Report::add_line(uint32_t line, std::string what) {

@@ -124,13 +124,14 @@ void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
 // Bytes that a load or a store moves in a thread.
 int64_t access_bytes(const Operation& o);
 
-// What rules report to. One finding of a rule for an instruction.
+// What rules report to. One finding of a rule for an instruction, with the rule's cure where it has none of
+// its own.
 class Report {
  public:
   Report(const LintKernel& kernel, std::string_view rule, std::string_view cure)
       : kernel_(kernel), rule_(rule), cure_(cure) {}
 
-  void add(int operation, std::string what, const std::set<int>& others = {});
+  void add(int operation, std::string what, const std::set<int>& others = {}, std::string_view cure = {});
   void add_line(uint32_t line, std::string what);
   std::vector<Finding> findings;
 

@@ -216,6 +216,25 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
   return std::nullopt;
 }
 
+// Cures of a wait, by whether copies end its phase, or copies come behind it.
+constexpr std::string_view kDataCure =
+    "Data is waited for: begin with parity 0, and turn it each time that the ring begins anew.";
+constexpr std::string_view kFreeCure =
+    "A stage that others free is waited for, and at first all are free: begin with parity 1, and turn it "
+    "each "
+    "time that the ring begins anew.";
+
+// Nothing where it is neither.
+std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol, const Use& wait) {
+  const Cells& cells = protocol.cells[static_cast<size_t>(&wait - protocol.uses.data())];
+  if (std::any_of(cells.begin(), cells.end(), [&](int64_t cell) { return protocol.any(cell, &Use::copies); }))
+    return kDataCure;
+  const bool fills = std::any_of(protocol.uses.begin(), protocol.uses.end(), [&](const Use& other) {
+    return other.copies && kernel.precedes(wait.operation, other.operation);
+  });
+  return fills && protocol.is_complete ? kFreeCure : std::string_view();
+}
+
 // Whether so many arrive as one of several warpgroups would: in ping-pong, each frees the stages of its
 // tiles.
 bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, int64_t expected) {
@@ -309,8 +328,10 @@ void check_parity(LintKernel& kernel, Report& report) {
     if (std::all_of(of_address.begin(), of_address.end(), is_stage) &&
         std::all_of(of_parity.begin(), of_parity.end(),
                     [&](int atom) { return is_stage(atom) && of_address.contains(atom); }))
-      report.add(use.operation, fmt::format("a loop waits for the same barrier with parity {} each time",
-                                            kernel.values.text(*parity, 1)));
+      report.add(use.operation,
+                 fmt::format("a loop waits for the same barrier with parity {} each time",
+                             kernel.values.text(*parity, 1)),
+                 {}, turning_cure(kernel, protocol, use));
   }
   if (!protocol.is_complete) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
@@ -319,7 +340,8 @@ void check_parity(LintKernel& kernel, Report& report) {
       if (const auto first = first_wait(kernel, protocol, c, cell); first && first->parity == 1)
         report.add(
             protocol.uses[first->use].operation,
-            fmt::format("the first wait for {} is for parity 1, which passes before any copy", place(cell)));
+            fmt::format("the first wait for {} is for parity 1, which passes before any copy", place(cell)),
+            {}, kDataCure);
   }
 }
 

@@ -217,6 +217,7 @@ const Plant kPlants[] = {
     {"wait", "mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r34+32784], %r31", "setp.eq.u32 %p9, 0, 0",
      "nobody waits for the mbarrier at shared memory + 32784"},
     {"parity", "\txor.b32 %r6, %r6, %r17;\n", "", "parity 0 each time"},
+    {"parity", "\txor.b32 %r31, %r31, %r38;\n", "", "parity 1 each time"},
     {"parity", "mov.b32 %r6, 0;", "mov.b32 %r6, 1;", "passes before any copy"},
     {"circular-wait", "mov.b32 %r31, 1;", "mov.b32 %r31, 0;", "is for parity 0"},
     {"register-bound", ".minnctapersm 1\n", "", "ptxas ignores setmaxnreg"},
@@ -321,6 +322,21 @@ TEST_CASE("what is right is let pass") {
     CAPTURE(std::string(twin.to));
     CHECK(shown(findings_of(replaced(kKernel, twin.from, twin.to))) == "");
   }
+}
+
+TEST_CASE("a cure is of what is waited for, and names each possibility") {
+  const auto cure = [](const char* from, const char* to) {
+    const std::vector<Finding> findings = findings_of(replaced(kKernel, from, to));
+    CAPTURE(shown(findings));
+    REQUIRE(findings.size() == 1);
+    return std::string(findings[0].cure);
+  };
+  CHECK(cure("\txor.b32 %r6, %r6, %r17;\n", "").find("begin with parity 0") != std::string::npos);
+  CHECK(cure("mov.b32 %r6, 0;", "mov.b32 %r6, 1;").find("begin with parity 0") != std::string::npos);
+  CHECK(cure("\txor.b32 %r31, %r31, %r38;\n", "").find("begin with parity 1") != std::string::npos);
+  const std::string arrivals = cure("[%r3+32784], 4;", "[%r3+32784], 5;");
+  CHECK(arrivals.find("an arrival is missing") != std::string::npos);
+  CHECK(arrivals.find("the count is wrong") != std::string::npos);
 }
 
 TEST_CASE("a rule can be left out") {
