@@ -51,8 +51,9 @@ struct Operation {
   bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
   // A copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
-  // Whether the mnemonic's first word is one of PTX 9.0's.
+  // Whether the mnemonic's first word is one of the version that is known here: PTX 9.0.
   bool is_known() const;
+  static constexpr int known_version = 90;
   // Whether `word` is one of the mnemonic's parts.
   bool has(std::string_view word) const;
   // The mnemonic's parts where of several spellings of one meaning there is one: bar.sync is
@@ -88,7 +89,7 @@ struct Code {
   std::array<int64_t, 3> cta_shape() const;
 
   // The kernel `name`, or the module's only one where it is empty. Throws Error that lists the kernels where
-  // there is no such one, and Error "ptx LINE:COLUMN: ..." for a register or a label that is not declared.
+  // there is no such one, and Error "ptx LINE:COLUMN: ..." for a guard or a label that is not declared.
   static Code of(const ptx::Module& module, std::string_view name = "");
 };
 

@@ -83,6 +83,17 @@ constexpr Rule kRules[] = {
     {{"named-barrier", "a barrier for more threads than come to it, or for a part of a warp",
       "Give it the number of threads that run it or arrive at it."},
      check_named_barriers},
+    {{"undeclared", "an operand that nothing declares",
+      "Declare the register in this block or one around it, or correct its name; .reg .b32 %r<8> declares "
+      "%r0 to "
+      "%r7."},
+     check_declared},
+    {{"unknown-instruction", "a word that is no instruction", "Correct it: ptxas refuses it."}, check_known},
+    {{"variable-alignment", "an .align that is no power of two", "Say the next power of two."},
+     check_variable_alignment},
+    {{"register-count", "setmaxnreg with a count that is not legal",
+      "Ask for a multiple of 8 registers, from 24 to 256."},
+     check_register_count},
     {{"generic-address", "a generic access to a variable whose state space is known",
       "Say the state space in the instruction."},
      check_generic},

@@ -217,6 +217,10 @@ int64_t access_bytes(const Operation& o) {
   return bytes * count;
 }
 
+int version_number(std::string_view text) {
+  return text.size() == 3 && text[1] == '.' ? (text[0] - '0') * 10 + (text[2] - '0') : 0;
+}
+
 void Report::add(int operation, std::string what, const std::set<int>& others, std::string_view cure) {
   if (!reported_.insert(operation).second) return;
   add_line(kernel_.line(operation), std::move(what));

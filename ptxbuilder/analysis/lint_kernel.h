@@ -124,6 +124,9 @@ void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
 // Bytes that a load or a store moves in a thread.
 int64_t access_bytes(const Operation& o);
 
+// 86 of "8.6", the text of .version; 0 of what reads otherwise.
+int version_number(std::string_view text);
+
 // What rules report to. One finding of a rule for an instruction, with the rule's cure where it has none of
 // its own.
 class Report {
@@ -164,6 +167,11 @@ void check_circular_wait(LintKernel&, Report&);
 void check_alignment(LintKernel&, Report&);
 void check_bank_conflicts(LintKernel&, Report&);
 void check_generic(LintKernel&, Report&);
+
+void check_declared(LintKernel&, Report&);
+void check_known(LintKernel&, Report&);
+void check_variable_alignment(LintKernel&, Report&);
+void check_register_count(LintKernel&, Report&);
 
 void check_register_bound(LintKernel&, Report&);
 void check_register_pool(LintKernel&, Report&);

@@ -243,10 +243,9 @@ void check_version(LintKernel& kernel, Report& report) {
           other.directive.tokens.size() > 1)
         for (const isa::Target& target : isa::targets())
           if (other.directive.tokens[1] == target.name) needed = std::max(needed, target.ptx_version);
-    const std::string& text = tokens[1];
-    if (text.size() == 3 && (text[0] - '0') * 10 + (text[2] - '0') > needed)
+    if (version_number(tokens[1]) > needed)
       report.add_line(s.at.line, fmt::format("the version is {}, and the instructions and the target need {}",
-                                             text, isa::version_text(needed)));
+                                             tokens[1], isa::version_text(needed)));
   }
 }
 

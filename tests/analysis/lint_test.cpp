@@ -227,6 +227,18 @@ const Plant kPlants[] = {
      "1 of the 32 lanes of warp 4"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 160;", "barrier 2 is for 160 threads, and 128 come"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 100;", "not whole warps"},
+    {"undeclared", "shl.b32 %r8, %r5, 3;", "shl.b32 %r8, %x5, 3;", "'%x5' is not declared"},
+    {"undeclared", "{%f3, %f2, %f1, %f0}", "{%f3, %f2, %f4096, %f0}", "'%f4096' is not declared"},
+    {"undeclared", "mov.b32 %r3, smem;", "mov.b32 %r3, smen;", "'smen' is not declared"},
+    {"unknown-instruction", "add.s32 %r7, %r7, 1;", "adds.s32 %r7, %r7, 1;",
+     "'adds' is no instruction of PTX 9.0"},
+    {"variable-alignment", ".align 1024", ".align 1536", "'smem' has .align 1536"},
+    {"variable-alignment", ".param .align 64 .b8 out", ".param .align 0 .b8 out", "'out' has .align 0"},
+    {"variable-alignment", "\t.reg .pred %p<16>;\n",
+     "\t.reg .pred %p<16>;\n\t{ .local .align 3 .b8 l[3]; }\n", "'l' has .align 3"},
+    {"register-count", "u32 232;", "u32 228;", "setmaxnreg has 228 registers"},
+    {"register-count", "u32 40;", "u32 16;", "setmaxnreg has 16 registers"},
+    {"register-count", "u32 232;", "u32 264;", "setmaxnreg has 264 registers"},
     {"generic-address", "st.shared.v4.f32", "st.v4.f32", "of a .shared variable", 2},
     {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33032;", "is 8 bytes behind one"},
     {"misaligned", ".align 1024", ".align 16", "aligned to 16"},
@@ -267,6 +279,11 @@ const Plant kTwins[] = {
      "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 1024;\n"},
     {"register-bound", ".minnctapersm 1", ".maxnreg 168"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
+    {"undeclared", "shl.b32 %r8, %r5, 3;", "{ .reg .b32 x; mov.b32 x, %r5; shl.b32 %r8, x, 3; }"},
+    {"undeclared", "mov.u32 %r15, %laneid;",
+     "mov.u32 %r15, %laneid; mov.u32 %r40, WARP_SZ; mov.u32 %r41, %envreg3; mov.u64 %rd9, %clock64;"},
+    {"variable-alignment", ".align 1024", ".align 2048"},
+    {"register-count", "u32 232;", "u32 24;"},
     {"generic-address", "ld.param.b32 %r1, [n];",
      "ld.param.b32 %r1, [n];\n\tld.param.b64 %rd9, [in];\n\tld.u32 %r40, [%rd9];"},
     {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33152;"},
@@ -337,6 +354,22 @@ TEST_CASE("a cure is of what is waited for, and names each possibility") {
   const std::string arrivals = cure("[%r3+32784], 4;", "[%r3+32784], 5;");
   CHECK(arrivals.find("an arrival is missing") != std::string::npos);
   CHECK(arrivals.find("the count is wrong") != std::string::npos);
+}
+
+TEST_CASE("a register is declared in its block alone") {
+  const std::string inner = "{ .reg .b32 inner; mov.b32 inner, 0; }\n";
+  CHECK(shown(findings_of(replaced(kKernel, "READY:\n", inner + "READY:\n"))) == "");
+  CHECK(
+      shown(findings_of(replaced(kKernel, "add.s32 %r22, %r3, 33024;", inner + "add.s32 %r22, %r3, inner;")))
+          .find("'inner' is not declared") != std::string::npos);
+}
+
+TEST_CASE("a later version may have instructions that are not known") {
+  const std::string unknown = replaced(kKernel, "add.s32 %r7, %r7, 1;", "adds.s32 %r7, %r7, 1;");
+  CHECK(test::rules_that_find(unknown) == std::set<std::string>{"unknown-instruction"});
+  CHECK(test::rules_that_find(replaced(unknown, ".version 8.0", ".version 9.0")) ==
+        std::set<std::string>{"unknown-instruction"});
+  CHECK(test::rules_that_find(replaced(unknown, ".version 8.0", ".version 9.1")).empty());
 }
 
 TEST_CASE("a rule can be left out") {

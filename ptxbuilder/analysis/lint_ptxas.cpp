@@ -1,0 +1,164 @@
+// Rules of what ptxas refuses: names that nothing declares, words that are no instruction, alignments and
+// counts of registers that are not legal.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <charconv>
+#include <iterator>
+
+#include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/isa/target.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+using ptx::Statement;
+
+// PTX ISA 9.0, "Special Registers", and the constant WARP_SZ; those that are counted without their number.
+constexpr std::string_view kPredefined[] = {"%tid",
+                                            "%ntid",
+                                            "%laneid",
+                                            "%warpid",
+                                            "%nwarpid",
+                                            "%ctaid",
+                                            "%nctaid",
+                                            "%smid",
+                                            "%nsmid",
+                                            "%gridid",
+                                            "%is_explicit_cluster",
+                                            "%clusterid",
+                                            "%nclusterid",
+                                            "%cluster_ctaid",
+                                            "%cluster_nctaid",
+                                            "%cluster_ctarank",
+                                            "%cluster_nctarank",
+                                            "%lanemask_eq",
+                                            "%lanemask_le",
+                                            "%lanemask_lt",
+                                            "%lanemask_ge",
+                                            "%lanemask_gt",
+                                            "%clock",
+                                            "%clock_hi",
+                                            "%clock64",
+                                            "%globaltimer",
+                                            "%globaltimer_lo",
+                                            "%globaltimer_hi",
+                                            "%reserved_smem_offset_begin",
+                                            "%reserved_smem_offset_end",
+                                            "%reserved_smem_offset_cap",
+                                            "%total_smem_size",
+                                            "%aggr_smem_size",
+                                            "%dynamic_smem_size",
+                                            "%current_graph_exec",
+                                            "WARP_SZ"};
+constexpr std::string_view kCounted[] = {"%pm", "%envreg", "%reserved_smem_offset_"};
+
+bool is_predefined(std::string_view name) {
+  if (std::find(std::begin(kPredefined), std::end(kPredefined), name) != std::end(kPredefined)) return true;
+  return std::any_of(std::begin(kCounted), std::end(kCounted), [&](std::string_view start) {
+    return name.starts_with(start) && name.size() > start.size() &&
+           std::isdigit(static_cast<unsigned char>(name[start.size()]));
+  });
+}
+
+// What may be named but registers, whose scopes Code knows: variables, parameters, functions and labels.
+class Names {
+ public:
+  explicit Names(const LintKernel& kernel) {
+    for (const Statement& s : kernel.module.statements) {
+      add(s);
+      if (s.kind == Statement::Kind::function) all_.insert(s.function[0].name);
+    }
+    for (const ptx::Declaration& parameter : kernel.code.function->parameters) add(parameter);
+    for (const Statement& s : kernel.code.function->body) add(s);
+  }
+
+  bool contains(std::string_view name) const { return all_.contains(name); }
+
+ private:
+  void add(const ptx::Declaration& d) {
+    if (d.has(".reg")) return;
+    for (const ptx::Declarator& name : d.names) all_.insert(name.name);
+  }
+  void add(const Statement& s) {
+    if (s.kind == Statement::Kind::declaration) add(s.declaration);
+    if (s.kind == Statement::Kind::label) all_.insert(s.label);
+    for (const Statement& inner : s.block) add(inner);
+  }
+
+  std::set<std::string, std::less<>> all_;
+};
+
+// The names of an operand that nothing declares. One with a dot is a part of a vector, or a selector.
+void collect_undeclared(const Names& names, const Value& v, std::vector<std::string_view>& all) {
+  const bool is_name = v.kind == Value::Kind::symbol || v.kind == Value::Kind::special;
+  if (is_name && v.text.find('.') == std::string_view::npos && !is_predefined(v.text) &&
+      !names.contains(v.text))
+    all.push_back(v.text);
+  for (const Value& part : v.parts) collect_undeclared(names, part, all);
+}
+
+void check_align(const ptx::Declaration& d, uint32_t line, Report& report) {
+  const std::string_view text = d.after(".align");
+  uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return;
+  if (!std::has_single_bit(bytes))
+    report.add_line(line, fmt::format("'{}' has .align {}, which is no power of two",
+                                      d.names.empty() ? std::string() : d.names[0].name, bytes));
+}
+
+void check_aligns(const std::vector<Statement>& statements, Report& report) {
+  for (const Statement& s : statements) {
+    if (s.kind == Statement::Kind::declaration) check_align(s.declaration, s.at.line, report);
+    check_aligns(s.block, report);
+  }
+}
+
+}  // namespace
+
+void check_declared(LintKernel& kernel, Report& report) {
+  const Names names(kernel);
+  for (int i = 0; i < kernel.count(); ++i) {
+    std::vector<std::string_view> all;
+    for (const Value& v : kernel.operation(i).operands) collect_undeclared(names, v, all);
+    if (!all.empty()) report.add(i, fmt::format("'{}' is not declared where it is used", all[0]));
+  }
+}
+
+// Later versions of PTX may have more instructions.
+void check_known(LintKernel& kernel, Report& report) {
+  for (const Statement& s : kernel.module.statements)
+    if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".version" &&
+        s.directive.tokens.size() > 1 && version_number(s.directive.tokens[1]) > Operation::known_version)
+      return;
+  for (int i = 0; i < kernel.count(); ++i)
+    if (const Operation& o = kernel.operation(i); !o.is_known())
+      report.add(i, fmt::format("'{}' is no instruction of PTX {}", o.words[0],
+                                isa::version_text(Operation::known_version)));
+}
+
+// Variables of the module are reported by its first kernel.
+void check_variable_alignment(LintKernel& kernel, Report& report) {
+  if (kernel.code.name == kernels_of(kernel.module).front()) check_aligns(kernel.module.statements, report);
+  for (const ptx::Declaration& parameter : kernel.code.function->parameters)
+    if (!parameter.names.empty()) check_align(parameter, parameter.names[0].at.line, report);
+  check_aligns(kernel.code.function->body, report);
+}
+
+void check_register_count(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    if (!kernel.operation(i).is("setmaxnreg")) continue;
+    const Sum asked = kernel.operand(i, 0);
+    if (asked.is_constant() &&
+        (asked.constant % hopper::role_register_step != 0 || asked.constant < hopper::least_role_registers ||
+         asked.constant > hopper::most_role_registers))
+      report.add(i, fmt::format("setmaxnreg has {} registers, and takes multiples of {} from {} to {}",
+                                asked.constant, hopper::role_register_step, hopper::least_role_registers,
+                                hopper::most_role_registers));
+  }
+}
+
+}  // namespace ptxbuilder::analysis
