@@ -169,6 +169,59 @@ int working_loop(const LintKernel& kernel, int i) {
   return loop;
 }
 
+// Whether anything but other registers depends on what an instruction writes.
+class Dependence {
+ public:
+  explicit Dependence(const LintKernel& kernel) : kernel_(kernel) {}
+
+  bool of(int i) {
+    if (!met_.insert(i).second) return false;
+    const std::vector<int>& results = kernel_.operation(i).writes;
+    return std::any_of(results.begin(), results.end(), [&](int reg) { return is_needed(i, reg); });
+  }
+
+ private:
+  // Of what only computes, its results tell.
+  static bool only_computes(const Operation& o) {
+    for (const char* word : {"mov", "not", "and", "or", "xor", "setp", "selp", "cvt"})
+      if (o.is(word)) return true;
+    return false;
+  }
+
+  // Of what is written to the register, along all ways to where it is written anew.
+  bool is_needed(int writer, int reg) {
+    const Graph& graph = kernel_.graph;
+    std::vector<bool> met(graph.blocks.size(), false);
+    struct Place {
+      int block, operation;
+    };
+    std::vector<Place> waiting = {{graph.block_of[at(writer)], writer + 1}};
+    const auto holds = [](const std::vector<int>& registers, int number) {
+      return std::find(registers.begin(), registers.end(), number) != registers.end();
+    };
+    while (!waiting.empty()) {
+      const auto [block, first] = waiting.back();
+      waiting.pop_back();
+      bool is_gone = false;
+      for (int i = first; i < graph.blocks[at(block)].last && !is_gone; ++i) {
+        const Operation& o = kernel_.operation(i);
+        if (o.guard == reg || (holds(o.reads, reg) && (!only_computes(o) || of(i)))) return true;
+        is_gone = o.guard == kNone && holds(o.writes, reg);
+      }
+      if (is_gone) continue;
+      for (int next : graph.blocks[at(block)].successors)
+        if (!met[at(next)]) {
+          met[at(next)] = true;
+          waiting.push_back({next, graph.blocks[at(next)].first});
+        }
+    }
+    return false;
+  }
+
+  const LintKernel& kernel_;
+  std::set<int> met_;
+};
+
 // The atoms of a sum that change in a loop: those that are made where paths meet in it, and what is read
 // there.
 std::set<int> changing(const LintKernel& kernel, const Sum& sum, const Loop& loop) {
@@ -294,17 +347,9 @@ void check_arrivals(LintKernel& kernel, Report& report) {
 
 void check_waits(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
-  std::set<int> read;
-  for (const Operation& o : kernel.code.operations) {
-    read.insert(o.reads.begin(), o.reads.end());
-    if (o.guard != kNone) read.insert(o.guard);
-  }
-  for (const Use& use : protocol.uses) {
-    const std::vector<int>& results = kernel.operation(use.operation).writes;
-    if (use.waits &&
-        std::none_of(results.begin(), results.end(), [&](int reg) { return read.contains(reg); }))
+  for (const Use& use : protocol.uses)
+    if (use.waits && !Dependence(kernel).of(use.operation))
       report.add(use.operation, "nothing depends on whether this wait has passed");
-  }
   if (!protocol.is_complete) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (protocol.any(cell, &Use::waits)) continue;

@@ -214,6 +214,10 @@ const Plant kPlants[] = {
     {"expected-bytes", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;",
      "mbarrier.arrive.shared::cta.b64 _, [%r34+32768];", "nobody tells"},
     {"wait", "\t@!%p4 bra WAIT;\n", "", "whether this wait has passed"},
+    {"wait", "\t@!%p4 bra WAIT;\n", "\tnot.pred %p12, %p4;\n\tselp.b32 %r40, 1, 0, %p12;\n",
+     "whether this wait has passed"},
+    {"wait", "\t@!%p4 bra WAIT;\n", "\tsetp.eq.b32 %p4, %r5, 9;\n\t@%p4 bra STORE;\n",
+     "whether this wait has passed"},
     {"wait", "mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r34+32784], %r31", "setp.eq.u32 %p9, 0, 0",
      "nobody waits for the mbarrier at shared memory + 32784"},
     {"parity", "\txor.b32 %r6, %r6, %r17;\n", "", "parity 0 each time"},
@@ -277,6 +281,9 @@ const Plant kTwins[] = {
      "\tcp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r36], [%rd2, {%r32, "
      "%r32}], [%r34+32768];\n"
      "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 1024;\n"},
+    {"wait", "\t@!%p4 bra WAIT;\n",
+     "\tselp.b32 %r40, 1, 0, %p4;\n\tsetp.ne.b32 %p12, %r40, 0;\n\tnot.pred %p13, %p12;\n\t@%p13 bra "
+     "WAIT;\n"},
     {"register-bound", ".minnctapersm 1", ".maxnreg 168"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
     {"undeclared", "shl.b32 %r8, %r5, 3;", "{ .reg .b32 x; mov.b32 x, %r5; shl.b32 %r8, x, 3; }"},
