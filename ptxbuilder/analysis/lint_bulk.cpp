@@ -96,7 +96,8 @@ class Walk {
     const std::optional<Sum>&from = place_.at(store), &to = place_.at(write);
     if (!from || !to) return std::nullopt;
     const Sum a = in_->rest(*from), b = in_->rest(*to);
-    return a.terms == b.terms ? std::optional(b.constant - a.constant) : std::nullopt;
+    const bool are_near = a.terms == b.terms && kernel_.are_of_one_variable(a.constant, b.constant);
+    return are_near ? std::optional(b.constant - a.constant) : std::nullopt;
   }
 
   // Whether what `write` writes is a part of what `store` copies, as far as the next store's source.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "ptxbuilder/analysis/lint_protocol.h"
 #include "ptxbuilder/analysis/portrait.h"
@@ -22,6 +23,11 @@ class Bytes {
       if (use.copies && !kernel.operation(use.operation).is("mbarrier")) find_destinations(use);
     for (const auto& [operation, places] : destinations_) starts_.insert(places.begin(), places.end());
     for (const auto& [cell, uses] : protocol_.by_cell) starts_.insert(cell);
+    for (int64_t i = 0; i < std::ssize(kernel.shared_variables); ++i) {
+      const int64_t start = i * LintKernel::apart, bytes = kernel.variable_at(start)->bytes;
+      starts_.insert(start);
+      if (bytes > 0) starts_.insert(start + bytes);
+    }
   }
 
   const Protocol& protocol() const { return protocol_; }
@@ -136,7 +142,7 @@ class Bytes {
   LintKernel& kernel_;
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
-  std::set<int64_t> starts_;  // of what lies in shared memory
+  std::set<int64_t> starts_;  // of what lies in shared memory, and of what does not
   std::set<Range> products_;
   std::set<int64_t> words_;  // of 4 bytes, that are loaded
   bool has_reads_ = false;
@@ -261,11 +267,13 @@ void check_expected_bytes(LintKernel& kernel, Report& report) {
     const std::set<int> copies = protocol.operations(cell, &Use::copies),
                         expects = protocol.operations(cell, &Use::expects);
     if (expects.empty() && !copies.empty())
-      report.add(*copies.begin(),
-                 fmt::format("copies complete bytes at {}, which nobody tells to expect them", place(cell)),
-                 copies);
+      report.add(
+          *copies.begin(),
+          fmt::format("copies complete bytes at {}, which nobody tells to expect them", place(kernel, cell)),
+          copies);
     if (copies.empty() && !expects.empty())
-      report.add(*expects.begin(), fmt::format("{} expects bytes that no copy brings", place(cell)), expects);
+      report.add(*expects.begin(), fmt::format("{} expects bytes that no copy brings", place(kernel, cell)),
+                 expects);
   }
   for (const Expectation& expectation : expectations(kernel, protocol))
     check_amount(kernel, bytes, expectation, report);

@@ -1,6 +1,9 @@
 #include "ptxbuilder/analysis/lint_kernel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 
 namespace ptxbuilder::analysis {
 namespace {
@@ -12,12 +15,68 @@ bool is_own(std::string_view special) {
   return false;
 }
 
+bool is_shared(const Variable& v) { return v.space == ".shared"; }
+
+// Calls `visit` for each name of a variable, a parameter or a function in the instructions.
+template <typename Operations, typename Visit>
+void visit_symbols(Operations& operations, const Visit& visit) {
+  using Pointer = decltype(operations.front().operands.data());
+  std::vector<Pointer> waiting;
+  for (auto& o : operations)
+    for (auto& v : o.operands) waiting.push_back(&v);
+  while (!waiting.empty()) {
+    auto& v = *waiting.back();
+    waiting.pop_back();
+    if (v.kind == Value::Kind::symbol) visit(v);
+    for (auto& part : v.parts) waiting.push_back(&part);
+  }
+}
+
+std::vector<const Variable*> named_variables(const Code& code) {
+  std::set<std::string_view> names;
+  visit_symbols(code.operations, [&](const Value& v) { names.insert(v.text); });
+  std::vector<const Variable*> variables;
+  for (const Variable& v : code.variables)
+    if (names.contains(v.name)) variables.push_back(&v);
+  return variables;
+}
+
+std::vector<const Variable*> shared_of(const std::vector<const Variable*>& variables) {
+  std::vector<const Variable*> all;
+  const Variable* open = nullptr;  // whose size the host says
+  for (const Variable* v : variables) {
+    if (!is_shared(*v) || (open && v->bytes == 0)) continue;
+    if (v->bytes == 0) open = v;
+    all.push_back(v);
+  }
+  return all;
+}
+
+Code with_places(Code code) {
+  std::map<std::string, int64_t, std::less<>> places;
+  const std::vector<const Variable*> variables = named_variables(code), shared = shared_of(variables);
+  for (const Variable* v : variables) {
+    const auto found = std::find_if(shared.begin(), shared.end(), [&](const Variable* other) {
+      return other == v || (other->bytes == 0 && v->bytes == 0);
+    });
+    if (is_shared(*v)) places.emplace(v->name, LintKernel::apart * (found - shared.begin()));
+  }
+  visit_symbols(code.operations, [&](Value& v) {
+    if (const auto found = places.find(v.text); found != places.end()) v.value += found->second;
+  });
+  return code;
+}
+
 }  // namespace
 
 LintKernel::LintKernel(const ptx::Module& m, std::string_view name)
-    : module(m), code(Code::of(m, name)), graph(Graph::of(code)), values(code, graph) {
+    : module(m),
+      code(with_places(Code::of(m, name))),
+      graph(Graph::of(code)),
+      values(code, graph),
+      variables(named_variables(code)),
+      shared_variables(shared_of(variables)) {
   find_uniform();
-  find_variables();
   if (const auto shape = code.cta_shape(); shape[1] == 1 && shape[2] == 1 && shape[0] <= hopper::cta_threads)
     threads = shape[0];
   std::vector<Guard> guards;
@@ -40,21 +99,6 @@ LintKernel::LintKernel(const ptx::Module& m, std::string_view name)
     classes.push_back(make_class(guards, decisions, values_in(members[0])));
     classes.back().threads = members;
   }
-}
-
-void LintKernel::find_variables() {
-  std::set<std::string_view> names;
-  std::vector<const Value*> waiting;
-  for (const Operation& o : code.operations)
-    for (const Value& v : o.operands) waiting.push_back(&v);
-  while (!waiting.empty()) {
-    const Value& v = *waiting.back();
-    waiting.pop_back();
-    if (v.kind == Value::Kind::symbol) names.insert(v.text);
-    for (const Value& part : v.parts) waiting.push_back(&part);
-  }
-  for (const Variable& v : code.variables)
-    if (names.contains(v.name)) variables.push_back(&v);
 }
 
 std::optional<bool> LintKernel::decided(const Guard& guard, ThreadValues& in) const {
@@ -191,8 +235,6 @@ Sum LintKernel::undecided(const Sum& predicate, ThreadValues& in) const {
 }
 
 std::optional<Sum> LintKernel::shared_offset(const Sum& address) {
-  const auto is_shared_variable = [](const Variable* v) { return v->space == ".shared"; };
-  if (std::count_if(variables.begin(), variables.end(), is_shared_variable) != 1) return std::nullopt;
   Sum offset{.constant = address.constant};
   bool is_shared = false;
   for (const auto& term : address.terms) {
@@ -203,6 +245,18 @@ std::optional<Sum> LintKernel::shared_offset(const Sum& address) {
       offset.terms.push_back(term);
   }
   return is_shared ? std::optional(offset) : std::nullopt;
+}
+
+const Variable* LintKernel::variable_at(int64_t offset) const {
+  const int64_t index = index_of(offset);
+  return index >= 0 && index < std::ssize(shared_variables) ? shared_variables[at(static_cast<int>(index))]
+                                                            : nullptr;
+}
+
+std::string LintKernel::place(int64_t offset) const {
+  const Variable* v = shared_variables.size() > 1 ? variable_at(offset) : nullptr;
+  return v ? fmt::format("{} + {}", v->name, offset - nearest(offset))
+           : fmt::format("shared memory + {}", offset);
 }
 
 int64_t access_bytes(const Operation& o) {

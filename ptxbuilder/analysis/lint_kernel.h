@@ -71,17 +71,29 @@ class LintKernel {
   // Of a walk that several rules report from: `walk` makes them once.
   using Walk = std::set<Event> (*)(LintKernel&);
   const std::set<Event>& events(Walk walk);
-  // The bytes of a shared address behind the start of shared memory, and terms that are not known; nothing
-  // where it is not said to be of shared memory, or of one of several variables.
+  // Shared variables are taken to lie so far apart, whatever their size: an address with a constant around a
+  // multiple of it is of the variable that begins there.
+  static constexpr int64_t apart = 1 << 19;  // bytes
+  // The bytes of a shared address behind the start of the first variable, and terms that are not known;
+  // nothing where it is not said to be of shared memory.
   std::optional<Sum> shared_offset(const Sum& address);
+  // The shared variable that an offset is of; null where it is of none. Arrays of which the host says how
+  // long they are begin all at one place, and the first of them stands for all.
+  const Variable* variable_at(int64_t offset) const;
+  // Where that variable begins.
+  static int64_t nearest(int64_t offset) { return index_of(offset) * apart; }
+  bool are_of_one_variable(int64_t a, int64_t b) const { return index_of(a) == index_of(b); }
+  // "shared memory + 64", or "full + 8" where there are several variables.
+  std::string place(int64_t offset) const;
 
   const ptx::Module& module;
-  const Code code;
+  const Code code;  // whose names of shared variables stand for their places
   const Graph graph;
   Values values;
   int64_t threads = 0;  // of a CTA; 0 where that is not known, or they do not stand along x
   std::vector<ThreadClass> classes;
-  std::vector<const Variable*> variables;  // that its instructions name
+  std::vector<const Variable*> variables;         // that its instructions name
+  std::vector<const Variable*> shared_variables;  // those of them that begin at each multiple of `apart`
 
  private:
   struct Guard {
@@ -91,7 +103,7 @@ class LintKernel {
   std::optional<bool> decided(const Guard& guard, ThreadValues& in) const;
   ThreadClass make_class(const std::vector<Guard>& guards, const std::vector<std::optional<bool>>& decisions,
                          ThreadValues& in);
-  void find_variables();
+  static int64_t index_of(int64_t offset) { return (offset + apart / 2) / apart; }
   void find_uniform();
 
   std::map<int64_t, ThreadValues> by_thread_;

@@ -307,7 +307,7 @@ void check_barrier_initialised(LintKernel& kernel, Report& report) {
   for (const auto& [cell, uses] : protocol.by_cell)
     if (!protocol.any(cell, &Use::inits))
       report.add(protocol.uses[uses[0]].operation,
-                 fmt::format("{} is used and never initialised", place(cell)));
+                 fmt::format("{} is used and never initialised", place(kernel, cell)));
 }
 
 void check_arrivals(LintKernel& kernel, Report& report) {
@@ -336,10 +336,10 @@ void check_arrivals(LintKernel& kernel, Report& report) {
     }
     if (init == kNone || !is_waited_for) continue;
     if (arrivals.empty())
-      report.add(init, fmt::format("no thread arrives at {}, which is waited for", place(cell)));
+      report.add(init, fmt::format("no thread arrives at {}, which is waited for", place(kernel, cell)));
     else if (known && !add_up(counts, *expected) && !take_turns(kernel, counts, *expected))
       report.add(init,
-                 fmt::format("{} is initialised for {} arrivals, and {} threads arrive", place(cell),
+                 fmt::format("{} is initialised for {} arrivals, and {} threads arrive", place(kernel, cell),
                              *expected, fmt::join(counts, " or ")),
                  arrivals);
   }
@@ -356,7 +356,7 @@ void check_waits(LintKernel& kernel, Report& report) {
     std::set<int> workers = protocol.operations(cell, &Use::copies);
     if (workers.empty()) workers = protocol.operations(cell, &Use::arrives);
     if (!workers.empty())
-      report.add(*workers.begin(), fmt::format("nobody waits for {}", place(cell)), workers);
+      report.add(*workers.begin(), fmt::format("nobody waits for {}", place(kernel, cell)), workers);
   }
 }
 
@@ -383,10 +383,10 @@ void check_parity(LintKernel& kernel, Report& report) {
     if (!protocol.any(cell, &Use::copies)) continue;
     for (const ThreadClass& c : kernel.classes)
       if (const auto first = first_wait(kernel, protocol, c, cell); first && first->parity == 1)
-        report.add(
-            protocol.uses[first->use].operation,
-            fmt::format("the first wait for {} is for parity 1, which passes before any copy", place(cell)),
-            {}, kDataCure);
+        report.add(protocol.uses[first->use].operation,
+                   fmt::format("the first wait for {} is for parity 1, which passes before any copy",
+                               place(kernel, cell)),
+                   {}, kDataCure);
   }
 }
 
@@ -432,7 +432,7 @@ void check_circular_wait(LintKernel& kernel, Report& report) {
       report.add(waits.at(start),
                  fmt::format("the first wait for {} is for parity 0, and whoever arrives there "
                              "waits for what comes behind it",
-                             place(start)));
+                             place(kernel, start)));
   }
 }
 

@@ -82,12 +82,25 @@ std::optional<BaseAlignment> alignment_of_base(const LintKernel& kernel, const S
   for (const auto& [number, factor] : address.terms) {
     const Atom& a = kernel.values.atom(number);
     if (a.kind != Atom::Kind::address || factor != 1) continue;
+    if (const Variable* v = a.name == "shared" ? kernel.variable_at(address.constant) : nullptr)
+      return BaseAlignment{v->align, v->align};
     for (const Variable* v : kernel.variables)
       if (v->space.substr(1) == a.name)
         base = base ? BaseAlignment{std::min(base->least, v->align), std::max(base->greatest, v->align)}
                     : BaseAlignment{v->align, v->align};
   }
   return base;
+}
+
+// "shared + 4 %tid.x + 8", where there are several shared variables of one of them.
+std::string address_text(LintKernel& kernel, Sum address) {
+  const auto offset = kernel.shared_offset(address);
+  const Variable* v =
+      offset && kernel.shared_variables.size() > 1 ? kernel.variable_at(address.constant) : nullptr;
+  if (!v) return kernel.values.text(address, 2);
+  Sum own = *offset;
+  own.constant -= LintKernel::nearest(own.constant);
+  return fmt::format("{} + {}", v->name, kernel.values.text(own, 2));
 }
 
 // Addresses of the lanes from the first one on, but for what is the same for all of them; none where one is
@@ -161,7 +174,7 @@ void check_alignment(LintKernel& kernel, Report& report) {
         for (int64_t t : c.threads.empty() ? none : c.threads)
           if (const auto off = off_by(kernel, address, bytes, kernel.values_in(t)); off && *off != 0)
             report.add(i, fmt::format("{} needs a multiple of {} bytes, and {} is {} bytes behind one",
-                                      o.text->opcode, bytes, kernel.values.text(address, 2), *off));
+                                      o.text->opcode, bytes, address_text(kernel, address), *off));
       }
     }
   }

@@ -253,6 +253,8 @@ bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
   return by_class_[use][static_cast<size_t>(&c - kernel_.classes.data())].contains(cell);
 }
 
-std::string place(int64_t cell) { return fmt::format("the mbarrier at shared memory + {}", cell); }
+std::string place(const LintKernel& kernel, int64_t cell) {
+  return fmt::format("the mbarrier at {}", kernel.place(cell));
+}
 
 }  // namespace ptxbuilder::analysis

@@ -47,6 +47,6 @@ class Protocol {
 };
 
 // "the mbarrier at shared memory + 64"
-std::string place(int64_t cell);
+std::string place(const LintKernel& kernel, int64_t cell);
 
 }  // namespace ptxbuilder::analysis

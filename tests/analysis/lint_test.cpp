@@ -466,3 +466,62 @@ TEST_CASE("of several shared variables the alignment is that of each") {
                      use + "st.shared.b32 [other], %r1;\n"))
             .find("a multiple of 8 bytes, and its variable is aligned to 4") != std::string::npos);
 }
+
+// kKernel with its stages, its barriers and what it stores in variables of their own.
+std::string with_variables() {
+  std::string text = replaced(kKernel, ".extern .shared .align 1024 .b8 smem[];",
+                              ".extern .shared .align 1024 .b8 smem[];\n.shared .align 8 .b8 full[16];\n"
+                              ".shared .b64 empty[2];\n.shared .align 128 .b8 staging[8192];");
+  text =
+      replaced(text, "mov.b32 %r3, smem;", "mov.b32 %r3, smem;\nmov.b32 %r50, full;\nmov.b32 %r51, empty;");
+  for (const auto& [from, to] : {std::pair("%r3+32768]", "%r50]"),
+                                 {"%r3+32776]", "%r50+8]"},
+                                 {"%r3+32784]", "%r51]"},
+                                 {"%r3+32792]", "%r51+8]"}})
+    text = replaced(text, from, to);
+  text = replaced(text, "add.s32 %r9, %r3, %r8;", "add.s32 %r9, %r50, %r8;\nadd.s32 %r52, %r51, %r8;");
+  text = replaced(text, "%r9+32768]", "%r9]");
+  text = replaced(text, "%r9+32784]", "%r52]");
+  text = replaced(text, "add.s32 %r22, %r3, 33024;", "mov.b32 %r22, staging;");
+  text = replaced(text, "add.s32 %r34, %r3, %r33;", "add.s32 %r34, %r50, %r33;\nadd.s32 %r53, %r51, %r33;");
+  text = replaced(text, "%r34+32784]", "%r53]");
+  for (int i = 0; i < 3; ++i) text = replaced(text, "%r34+32768]", "%r34]");
+  return text;
+}
+
+TEST_CASE("of several shared variables addresses are held against those of the same one") {
+  const std::string text = with_variables();
+  CHECK(shown(findings_of(text)) == "");
+  const auto finds = [&](const char* from, const char* to, const char* says) {
+    const std::string all = shown(findings_of(replaced(text, from, to)));
+    CAPTURE(from);
+    CAPTURE(all);
+    CHECK(all.find(says) != std::string::npos);
+  };
+  finds("[%r51], 4;", "[%r51], 5;",
+        "the mbarrier at empty + 0 is initialised for 5 arrivals, and 4 threads arrive");
+  finds("mbarrier.init.shared::cta.b64 [%r50+8], 1;\n", "",
+        "the mbarrier at full + 8 is used and never initialised");
+  finds("], 9216;", "], 2288;", "2288 bytes are expected, and 2304 are read");
+  finds("\tfence.proxy.async.shared::cta;\n", "", "proxy-fence");
+  finds("\tbar.sync 2, 128;\n", "", "staging-reuse");
+  finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");
+  finds("mov.b32 %r22, staging;", "mov.b32 %r22, staging; add.s32 %r22, %r22, 64;",
+        "staging + 64 is 64 bytes behind one");
+  // What is written there is not in the variable that is copied.
+  CHECK(shown(findings_of(replaced(replaced(text, "[8192];", "[8192];\n.shared .b32 flag;"),
+                                   "bar.sync 1, 128;\n",
+                                   "bar.sync 1, 128;\nst.shared.b32 [flag], %r1;\n"))) == "");
+}
+
+TEST_CASE("arrays of which the host says how long they are lie at one place") {
+  const std::string text =
+      replaced(kKernel, ".extern .shared .align 1024 .b8 smem[];",
+               ".extern .shared .align 1024 .b8 smem[];\n.extern .shared .align 1024 .b8 more[];");
+  const std::string both =
+      replaced(text, "add.s32 %r22, %r3, 33024;", "mov.b32 %r22, more;\nadd.s32 %r22, %r22, 33024;");
+  CHECK(shown(findings_of(both)) == "");
+  CHECK(shown(findings_of(replaced(both, "\tbar.sync 2, 128;\n",
+                                   "\tst.shared.b32 [smem+33024], %r1;\n\tbar.sync 2, 128;\n")))
+            .find("staging-reuse") != std::string::npos);
+}
