@@ -35,15 +35,20 @@ class Bytes {
   // Bytes that a copy brings to each of `stages` barriers, at most: those up to whatever lies behind.
   std::optional<int64_t> room(int copy, size_t stages) const {
     const auto places = destinations_.find(copy);
-    if (places == destinations_.end() || places->second.size() % stages != 0) return std::nullopt;
+    if (places == destinations_.end()) return std::nullopt;
     std::optional<int64_t> least;
+    const size_t count = places_of_stage(copy, stages);
+    if (count == 0) return std::nullopt;
     for (int64_t place : places->second) {
       const auto next = starts_.upper_bound(place);
       if (next != starts_.end()) least = std::min(least.value_or(*next - place), *next - place);
     }
     if (!least) return std::nullopt;
-    return *least * static_cast<int64_t>(places->second.size() / stages);
+    return *least * static_cast<int64_t>(count);
   }
+
+  // Where a copy goes, by the barrier of a ring at which it completes; nothing where that is not known.
+  const std::map<int64_t, int64_t>& by_barrier(int copy) { return by_barrier_[copy]; }
 
   // The bytes that a bulk copy says.
   std::optional<int64_t> said(int copy) {
@@ -81,6 +86,38 @@ class Bytes {
       all.insert(places->begin(), places->end());
     }
     destinations_[use.operation] = std::move(all);
+    find_stages(use, *to);
+  }
+
+  // Of the barriers of a ring, by the value that the address of the barrier and that of the place depend on.
+  void find_stages(const Use& use, const Sum& to) {
+    const std::optional<Sum> barrier = kernel_.shared_offset(use.address);
+    std::map<int64_t, int64_t> all;
+    for (const ThreadClass& c : kernel_.classes) {
+      if (c.runs[at(use.operation)] == Runs::no) continue;
+      ThreadValues& in = kernel_.values_in(c);
+      const Sum of_barrier = barrier ? in.rest(*barrier) : Sum{};
+      if (of_barrier.terms.size() != 1) return;
+      const auto [stage, step] = of_barrier.terms[0];
+      const Sum of_place = in.rest(to);
+      const int64_t apart = of_place.is_constant() ? 0 : of_place.terms[0].second;
+      if (of_place.terms.size() > 1 || (apart != 0 && of_place.terms[0].first != stage)) return;
+      const auto stages = options(kernel_, in, {.terms = {{stage, 1}}});
+      if (!stages) return;
+      for (int64_t s : *stages) {
+        const int64_t place = of_place.constant + s * apart;
+        if (all.emplace(of_barrier.constant + s * step, place).first->second != place) return;
+      }
+    }
+    by_barrier_[use.operation] = std::move(all);
+  }
+
+  // Places that a copy fills for each of `stages` barriers; 0 where they differ or are not known.
+  size_t places_of_stage(int copy, size_t stages) const {
+    const auto known = by_barrier_.find(copy);
+    if (known != by_barrier_.end() && known->second.size() == stages) return 1;
+    const size_t all = destinations_.at(copy).size();
+    return all % stages == 0 ? all / stages : 0;
   }
 
   // At the first stage of each ring.
@@ -142,6 +179,7 @@ class Bytes {
   LintKernel& kernel_;
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
+  std::map<int, std::map<int64_t, int64_t>> by_barrier_;
   std::set<int64_t> starts_;  // of what lies in shared memory, and of what does not
   std::set<Range> products_;
   std::set<int64_t> words_;  // of 4 bytes, that are loaded
@@ -250,7 +288,8 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
     report.add(
         last,
         fmt::format("{} bytes are expected, and there is room for {} where the copies go", expected, room),
-        others);
+        others,
+        "Expect the sum of the bytes of the copies, and let stages lie as far apart as one of them is long.");
   else if (all_have_room && expected < read)
     report.add(last,
                fmt::format("{} bytes are expected, and {} are read of what the copies bring", expected, read),
@@ -277,6 +316,29 @@ void check_expected_bytes(LintKernel& kernel, Report& report) {
   }
   for (const Expectation& expectation : expectations(kernel, protocol))
     check_amount(kernel, bytes, expectation, report);
+}
+
+// A place that copies of two stages of a ring fill.
+void check_stages(LintKernel& kernel, Report& report) {
+  Bytes bytes(kernel);
+  const Protocol& protocol = bytes.protocol();
+  struct Filled {
+    int64_t barrier;
+    int copy;
+  };
+  std::map<Cells, std::map<int64_t, Filled>> rings;  // by the ring's barriers, the place
+  for (size_t u = 0; u < protocol.uses.size(); ++u) {
+    const int copy = protocol.uses[u].operation;
+    for (const auto& [barrier, to] : bytes.by_barrier(copy)) {
+      const auto [known, is_new] = rings[protocol.cells[u]].emplace(to, Filled{barrier, copy});
+      if (!is_new && known->second.barrier != barrier)
+        report.add(
+            copy,
+            fmt::format("copies of two stages of a ring go to {}: one completes at {}, the other at {}",
+                        kernel.place(to), place(kernel, known->second.barrier), place(kernel, barrier)),
+            {known->second.copy});
+    }
+  }
 }
 
 }  // namespace ptxbuilder::analysis

@@ -172,6 +172,7 @@ void check_barrier_published(LintKernel&, Report&);
 void check_barrier_initialised(LintKernel&, Report&);
 void check_arrivals(LintKernel&, Report&);
 void check_expected_bytes(LintKernel&, Report&);
+void check_stages(LintKernel&, Report&);
 void check_waits(LintKernel&, Report&);
 void check_parity(LintKernel&, Report&);
 void check_circular_wait(LintKernel&, Report&);

@@ -213,6 +213,12 @@ const Plant kPlants[] = {
     {"expected-bytes", kArrive, kTwoExpect, "16400 bytes are expected, and there is room for 16384"},
     {"expected-bytes", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 9216;",
      "mbarrier.arrive.shared::cta.b64 _, [%r34+32768];", "nobody tells"},
+    {"expected-bytes", "shl.b32 %r35, %r30, 14;", "mul.lo.u32 %r35, %r30, 8704;",
+     "9216 bytes are expected, and there is room for 8704"},
+    {"stage-overlap", "shl.b32 %r35, %r30, 14;", "shl.b32 %r35, %r30, 13;",
+     "copies of two stages of a ring go to shared memory + 8192"},
+    {"stage-overlap", "add.s32 %r36, %r3, %r35;", "mov.b32 %r36, %r3;",
+     "copies of two stages of a ring go to shared memory + 0"},
     {"wait", "\t@!%p4 bra WAIT;\n", "", "whether this wait has passed"},
     {"wait", "\t@!%p4 bra WAIT;\n", "\tnot.pred %p12, %p4;\n\tselp.b32 %r40, 1, 0, %p12;\n",
      "whether this wait has passed"},
@@ -281,6 +287,7 @@ const Plant kTwins[] = {
      "\tcp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r36], [%rd2, {%r32, "
      "%r32}], [%r34+32768];\n"
      "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 1024;\n"},
+    {"stage-overlap", "shl.b32 %r35, %r30, 14;", "mul.lo.u32 %r35, %r30, 9216;"},
     {"wait", "\t@!%p4 bra WAIT;\n",
      "\tselp.b32 %r40, 1, 0, %p4;\n\tsetp.ne.b32 %p12, %r40, 0;\n\tnot.pred %p13, %p12;\n\t@%p13 bra "
      "WAIT;\n"},
