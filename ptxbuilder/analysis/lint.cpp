@@ -71,6 +71,9 @@ constexpr Rule kRules[] = {
       "that "
       "the ring begins anew."},
      check_parity},
+    {{"stage-release", "a stage freed while a wgmma may still read it",
+      "Wait by wgmma.wait_group for the group of the wgmma, then arrive."},
+     check_release},
     {{"circular-wait", "first waits that need each other",
       "Begin with parity 1 where a stage that nobody has filled is waited for."},
      check_circular_wait},

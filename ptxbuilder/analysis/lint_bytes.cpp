@@ -89,25 +89,15 @@ class Bytes {
     find_stages(use, *to);
   }
 
-  // Of the barriers of a ring, by the value that the address of the barrier and that of the place depend on.
   void find_stages(const Use& use, const Sum& to) {
     const std::optional<Sum> barrier = kernel_.shared_offset(use.address);
     std::map<int64_t, int64_t> all;
     for (const ThreadClass& c : kernel_.classes) {
       if (c.runs[at(use.operation)] == Runs::no) continue;
-      ThreadValues& in = kernel_.values_in(c);
-      const Sum of_barrier = barrier ? in.rest(*barrier) : Sum{};
-      if (of_barrier.terms.size() != 1) return;
-      const auto [stage, step] = of_barrier.terms[0];
-      const Sum of_place = in.rest(to);
-      const int64_t apart = of_place.is_constant() ? 0 : of_place.terms[0].second;
-      if (of_place.terms.size() > 1 || (apart != 0 && of_place.terms[0].first != stage)) return;
-      const auto stages = options(kernel_, in, {.terms = {{stage, 1}}});
-      if (!stages) return;
-      for (int64_t s : *stages) {
-        const int64_t place = of_place.constant + s * apart;
-        if (all.emplace(of_barrier.constant + s * step, place).first->second != place) return;
-      }
+      const auto pairs = barrier ? together(kernel_, kernel_.values_in(c), *barrier, to) : std::nullopt;
+      if (!pairs) return;
+      for (const auto& [cell, place] : *pairs)
+        if (all.emplace(cell, place).first->second != place) return;
     }
     by_barrier_[use.operation] = std::move(all);
   }

@@ -176,6 +176,7 @@ void check_stages(LintKernel&, Report&);
 void check_waits(LintKernel&, Report&);
 void check_parity(LintKernel&, Report&);
 void check_circular_wait(LintKernel&, Report&);
+void check_release(LintKernel&, Report&);
 
 void check_alignment(LintKernel&, Report&);
 void check_bank_conflicts(LintKernel&, Report&);

@@ -198,6 +198,22 @@ std::optional<std::set<int64_t>> options(const LintKernel& kernel, ThreadValues&
   return Options(kernel, in)(sum);
 }
 
+std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b) {
+  const Sum x = in.rest(a), y = in.rest(b);
+  if (x.terms.size() > 1 || y.terms.size() > 1) return std::nullopt;
+  if (x.is_constant() && y.is_constant()) return Pairs{{x.constant, y.constant}};
+  const int stage = (x.is_constant() ? y : x).terms[0].first;
+  if (!y.is_constant() && y.terms[0].first != stage) return std::nullopt;
+  const auto values = options(kernel, in, {.terms = {{stage, 1}}});
+  if (!values) return std::nullopt;
+  const auto at_value = [](const Sum& sum, int64_t v) {
+    return sum.constant + (sum.is_constant() ? 0 : v * sum.terms[0].second);
+  };
+  Pairs all;
+  for (int64_t v : *values) all.emplace_back(at_value(x, v), at_value(y, v));
+  return all;
+}
+
 Protocol& LintKernel::protocol() {
   if (!protocol_) protocol_ = std::make_shared<Protocol>(*this);
   return *protocol_;

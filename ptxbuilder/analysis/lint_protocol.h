@@ -21,6 +21,11 @@ struct Use {
 // The values that a sum may have, as rings and masks bound them; nothing where they do not.
 std::optional<std::set<int64_t>> options(const LintKernel& kernel, ThreadValues& in, const Sum& sum);
 
+// The values that two sums have together, where both are known or depend on one stage of a ring; nothing
+// where they do not.
+using Pairs = std::vector<std::pair<int64_t, int64_t>>;
+std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b);
+
 using Cells = std::set<int64_t>;  // barriers, by their bytes behind the start of shared memory
 
 class Protocol {

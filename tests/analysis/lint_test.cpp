@@ -181,6 +181,17 @@ constexpr const char* kTwoExpect =
     "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 8192;\n"
     "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 8208;\n";
 
+constexpr const char* kRelease =
+    "\twgmma.wait_group.sync.aligned 0;\n"
+    "\tmov.u32 %r15, %laneid;\n"
+    "\tsetp.eq.b32 %p5, %r15, 0;\n"
+    "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];\n";
+constexpr const char* kEarlyRelease =
+    "\tmov.u32 %r15, %laneid;\n"
+    "\tsetp.eq.b32 %p5, %r15, 0;\n"
+    "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];\n"
+    "\twgmma.wait_group.sync.aligned 0;\n";
+
 const Plant kPlants[] = {
     {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "", "the kernel began"},
     {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "\twgmma.fence.sync.aligned;\n\tmov.f32 %f1, %f5;\n",
@@ -219,6 +230,10 @@ const Plant kPlants[] = {
      "copies of two stages of a ring go to shared memory + 8192"},
     {"stage-overlap", "add.s32 %r36, %r3, %r35;", "mov.b32 %r36, %r3;",
      "copies of two stages of a ring go to shared memory + 0"},
+    {"stage-release", kRelease, kEarlyRelease, "frees a stage that wgmma may still read"},
+    {"stage-release", "\twgmma.wait_group.sync.aligned 0;\n",
+     "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 2;\n",
+     "frees a stage that wgmma may still read"},
     {"wait", "\t@!%p4 bra WAIT;\n", "", "whether this wait has passed"},
     {"wait", "\t@!%p4 bra WAIT;\n", "\tnot.pred %p12, %p4;\n\tselp.b32 %r40, 1, 0, %p12;\n",
      "whether this wait has passed"},
@@ -288,6 +303,9 @@ const Plant kTwins[] = {
      "%r32}], [%r34+32768];\n"
      "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 1024;\n"},
     {"stage-overlap", "shl.b32 %r35, %r30, 14;", "mul.lo.u32 %r35, %r30, 9216;"},
+    {"stage-release", "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n",
+     "\twgmma.commit_group.sync.aligned;\n\twgmma.commit_group.sync.aligned;\n"
+     "\twgmma.wait_group.sync.aligned 1;\n"},
     {"wait", "\t@!%p4 bra WAIT;\n",
      "\tselp.b32 %r40, 1, 0, %p4;\n\tsetp.ne.b32 %p12, %r40, 0;\n\tnot.pred %p13, %p12;\n\t@%p13 bra "
      "WAIT;\n"},
