@@ -86,7 +86,7 @@ constexpr Rule kRules[] = {
     {{"divergent-aligned", "an .aligned instruction that some lanes of a warp do not run",
       "Branch by warps around it, or guard what one lane does alone."},
      check_aligned},
-    {{"named-barrier", "a barrier for more threads than come to it, or for a part of a warp",
+    {{"named-barrier", "a barrier for more or fewer threads than come to it, or for a part of a warp",
       "Give it the number of threads that run it or arrive at it."},
      check_named_barriers},
     {{"undeclared", "an operand that nothing declares",

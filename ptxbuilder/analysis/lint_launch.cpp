@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/analysis/lint_protocol.h"
 #include "ptxbuilder/isa/rows.h"
 
 namespace ptxbuilder::analysis {
@@ -128,6 +128,61 @@ std::optional<Floor> floor_of(const ptx::Module& module) {
   return all;
 }
 
+// ---- Named barriers ----
+
+struct Meeting {
+  std::set<int64_t> threads;
+  std::set<int> operations;
+  std::map<int, std::set<int64_t>> by_operation = {};
+};
+
+bool reaches(LintKernel& kernel, int64_t thread, int64_t cell, bool Use::*does) {
+  const Protocol& protocol = kernel.protocol();
+  for (size_t u : protocol.by_cell.at(cell))
+    for (const ThreadClass& c : kernel.classes)
+      if (protocol.uses[u].*does && protocol.reaches(u, c, cell) &&
+          std::binary_search(c.threads.begin(), c.threads.end(), thread))
+        return true;
+  return false;
+}
+
+// Whether two warps may wait for each other otherwise: one for an mbarrier at which the other arrives, or at
+// a barrier at which one only arrives.
+bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
+  const Protocol& protocol = kernel.protocol();
+  if (!protocol.is_complete) return true;
+  for (int i = 0; i < kernel.count(); ++i)
+    if (const Operation& o = kernel.operation(i); (o.is("bar") || o.is("barrier")) && o.has("arrive"))
+      return true;
+  const auto of_warp = [&](int64_t thread, int64_t cell, bool Use::*does) {
+    for (int64_t lane = 0; lane < hopper::warp_threads; ++lane)
+      if (reaches(kernel, thread + lane, cell, does)) return true;
+    return false;
+  };
+  for (const auto& [cell, uses] : protocol.by_cell)
+    if ((of_warp(a, cell, &Use::waits) && of_warp(b, cell, &Use::arrives)) ||
+        (of_warp(b, cell, &Use::waits) && of_warp(a, cell, &Use::arrives)))
+      return true;
+  return false;
+}
+
+// Of more threads than a barrier is for, the first one of two groups that may come to it at the same time.
+std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const std::set<int64_t>& threads,
+                                                     int64_t count) {
+  if (static_cast<int64_t>(threads.size()) <= count || count % hopper::warp_threads != 0) return std::nullopt;
+  const std::vector<int64_t> all(threads.begin(), threads.end());
+  for (size_t group = static_cast<size_t>(count); group < all.size(); group += static_cast<size_t>(count))
+    if (!may_take_turns(kernel, all[0], all[group])) return std::pair(all[0], all[group]);
+  return std::nullopt;
+}
+
+// Whether all threads that may come to an instruction do so whenever one does.
+bool come_as_one(const LintKernel& kernel, int i) {
+  return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
+    return c.runs[at(i)] == Runs::no || (c.runs[at(i)] == Runs::yes && kernel.comes_as_one(c, i));
+  });
+}
+
 }  // namespace
 
 // ptxas 13.0 says "unable to determine register count at entry" without these, and leaves setmaxnreg out.
@@ -186,12 +241,7 @@ void check_aligned(LintKernel& kernel, Report& report) {
 }
 
 void check_named_barriers(LintKernel& kernel, Report& report) {
-  struct Meeting {
-    std::set<int64_t> threads;
-    std::set<int> operations;
-  };
   std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by the barrier's number and how many it is for
-  std::set<int64_t> unknown;                                // numbers of threads whose barrier is not known
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!(o.is("bar") || o.is("barrier")) || o.has("cluster") || o.has("warp")) continue;
@@ -211,6 +261,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
         Meeting& meeting = meetings[{*number, count.constant}];
         meeting.threads.insert(t);
         meeting.operations.insert(i);
+        meeting.by_operation[i].insert(t);
       }
     }
   }
@@ -220,6 +271,14 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
                  fmt::format("barrier {} is for {} threads, and {} come to it", key.first, key.second,
                              meeting.threads.size()),
                  meeting.operations);
+  for (const auto& [key, meeting] : meetings)
+    for (const auto& [i, threads] : meeting.by_operation)
+      if (const auto others = others_of(kernel, threads, key.second); others && come_as_one(kernel, i))
+        report.add(i,
+                   fmt::format("barrier {} is for {} threads, and {} come to it here, of which nothing lets "
+                               "threads {} and {} take turns",
+                               key.first, key.second, threads.size(), others->first, others->second),
+                   {}, "Give each group of threads a barrier of its own, or count all of them.");
 }
 
 // Of the module, so that its first kernel reports it.

@@ -29,7 +29,7 @@ class Stages {
   std::set<int> freed(const Use& arrival, const ThreadClass& c) {
     std::set<int> all;
     const auto barrier = kernel_.shared_offset(arrival.address);
-    for (int i = 0; barrier && i < arrival.operation; ++i) {
+    for (int i = 0; barrier && i < kernel_.count(); ++i) {
       const Operation& o = kernel_.operation(i);
       if (!o.is_wgmma() || c.runs[at(i)] == Runs::no || !kernel_.precedes(i, arrival.operation)) continue;
       for (size_t n = 1; n < 3; ++n)

@@ -404,6 +404,53 @@ TEST_CASE("a later version may have instructions that are not known") {
   CHECK(test::rules_that_find(replaced(unknown, ".version 8.0", ".version 9.1")).empty());
 }
 
+TEST_CASE("a stage is freed too early in a loop that begins behind its end") {
+  const std::string text = golden("gemm_multistage");
+  const std::string wait = "\twgmma.wait_group.sync.aligned 0;\n", arrive = "_, [%r371];\n";
+  const std::string early = replaced(replaced(text, wait, ""), arrive, arrive + wait);
+  CHECK(test::found_in_mutant(text, early) == "stage-release");
+}
+
+TEST_CASE("a barrier for one warpgroup is used by one at a time") {
+  const auto found = [](const std::string& text) {
+    std::string all;
+    for (const Finding& f : findings_of(text))
+      if (f.rule == "named-barrier") all += analysis::text(f) + "\n";
+    return all;
+  };
+  const std::string two = replaced(kKernel, ".maxntid 256", ".maxntid 384");
+  CHECK(found(two).find(
+            "barrier 2 is for 128 threads, and 256 come to it here, of which nothing lets threads 128 and "
+            "256 take turns") != std::string::npos);
+  const auto with = [&](const std::string& before, const std::string& number, int64_t count) {
+    std::string text = replaced(two, "STORE:\n", "STORE:\n" + before);
+    for (const char* bar : {"bar.sync 1, 128", "bar.sync 1, 128", "bar.sync 2, 128"})
+      text = replaced(text, bar, "bar.sync " + number + ", " + std::to_string(count));
+    return text;
+  };
+  CHECK(found(with("", "3", 256)) == "");
+  CHECK(found(with("\tshr.u32 %r60, %r2, 7;\n", "%r60", 128)) == "");
+  // One waits until the other has arrived.
+  const std::string turn = R"(	shr.u32 %r60, %r2, 7;
+	and.b32 %r60, %r60, 1;
+	shl.b32 %r60, %r60, 3;
+	add.s32 %r61, %r3, %r60;
+TURN:
+	mbarrier.try_wait.parity.shared::cta.b64 %p12, [%r61+40000], 0;
+	@!%p12 bra TURN;
+	xor.b32 %r60, %r60, 8;
+	add.s32 %r61, %r3, %r60;
+	mbarrier.arrive.shared::cta.b64 _, [%r61+40000];
+)";
+  CHECK(found(with(turn, "3", 128)) == "");
+  // Threads that another branch keeps from it.
+  const std::string one = R"(	shr.u32 %r60, %r2, 7;
+	setp.eq.u32 %p12, %r60, %r1;
+	@%p12 bra END;
+)";
+  CHECK(found(with(one, "3", 128)) == "");
+}
+
 TEST_CASE("a rule can be left out") {
   const std::string text = replaced(kKernel, "\twgmma.fence.sync.aligned;\n", "");
   CHECK(findings_of(text).size() == 1);
