@@ -162,6 +162,7 @@ using Check = void (*)(LintKernel&, Report&);
 void check_wgmma_fence(LintKernel&, Report&);
 void check_accumulators(LintKernel&, Report&);
 void check_wgmma_groups(LintKernel&, Report&);
+void check_layouts(LintKernel&, Report&);
 
 void check_proxy_fence(LintKernel&, Report&);
 void check_store_order(LintKernel&, Report&);

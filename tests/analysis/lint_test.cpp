@@ -181,6 +181,17 @@ constexpr const char* kTwoExpect =
     "\tmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r34+32768], 8192;\n"
     "\tmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r34+32768], 8208;\n";
 
+// A second product of the stage, by a descriptor of B that is made of another.
+std::string second_product(const std::string& b) {
+  return "\tadd.s64 %rd10, " + b +
+         ";\n\twgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd6, %rd10, 1, 1, "
+         "1, 0, "
+         "0;\n\twgmma.commit_group.sync.aligned;\n";
+}
+constexpr const char* kCommit = "\twgmma.commit_group.sync.aligned;\n";
+const std::string kSameSwizzle = second_product("%rd8, 2"),
+                  kTwoSwizzles = second_product("%rd8, 4611686018427387906"),
+                  kTwoTiles = second_product("%rd6, 4611686018427387904");
 constexpr const char* kRelease =
     "\twgmma.wait_group.sync.aligned 0;\n"
     "\tmov.u32 %r15, %laneid;\n"
@@ -201,6 +212,8 @@ const Plant kPlants[] = {
     {"wgmma-registers", "\twgmma.commit_group.sync.aligned;\n", "", "a group that is not committed"},
     {"wgmma-groups", "\twgmma.commit_group.sync.aligned;\n", "", "is not committed"},
     {"wgmma-groups", "\twgmma.wait_group.sync.aligned 0;\n", "", "no wgmma.wait_group waits"},
+    {"wgmma-layout", kCommit, kTwoSwizzles.c_str(),
+     "descriptor of B says swizzle 64, and others of the same tile say swizzle 128"},
     {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote"},
     {"proxy-fence", "\tfence.proxy.async.shared::cta;\n", "", "what st.shared.v4.f32 wrote", 2},
     {"store-barrier", "\tbar.sync 1, 128;\n", "", "without a barrier between them", 2},
@@ -275,6 +288,10 @@ const Plant kPlants[] = {
 
 // What is right, though it looks like a plant.
 const Plant kTwins[] = {
+    {"wgmma-layout", kCommit, kSameSwizzle.c_str()},
+    // A and B may lie in different swizzles, and so may two tiles of B.
+    {"wgmma-layout", "or.b64 %rd8, %rd7, 4611686293305360384;", "or.b64 %rd8, %rd7, -9223371761976803328;"},
+    {"wgmma-layout", kCommit, kTwoTiles.c_str()},
     {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "\tmov.f32 %f1, %f5;\n\twgmma.fence.sync.aligned;\n"},
     {"wgmma-registers", "\twgmma.wait_group.sync.aligned 0;\n",
      "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 1;\n"},
