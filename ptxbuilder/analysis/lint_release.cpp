@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "ptxbuilder/analysis/lint_paths.h"
 #include "ptxbuilder/analysis/lint_protocol.h"
@@ -11,6 +12,49 @@
 
 namespace ptxbuilder::analysis {
 namespace {
+
+// Values that depend on one value that a thread does not know, such as the stage of a ring.
+class Dependent {
+ public:
+  Dependent(const LintKernel& kernel, ThreadValues& in) : kernel_(kernel), in_(in) {}
+
+  // The atom that decides a sum; nothing where that is none, or several.
+  std::optional<int> root(const Sum& sum) {
+    std::set<int> roots;
+    visit_atoms(kernel_.values, in_.rest(sum), [&](int number, const Atom& a) {
+      if (in_({.terms = {{number, 1}}})) return false;
+      if (a.kind != Atom::Kind::function) roots.insert(number);
+      return a.kind == Atom::Kind::function;
+    });
+    return roots.size() == 1 ? std::optional(*roots.begin()) : std::nullopt;
+  }
+
+  // The sum where its root has a value.
+  std::optional<int64_t> value(const Sum& sum, int root, int64_t of_root, int depth = 16) {
+    int64_t total = sum.constant;
+    for (const auto& [number, factor] : sum.terms) {
+      const auto of_atom = number == root ? std::optional(of_root) : atom(number, root, of_root, depth);
+      if (!of_atom) return std::nullopt;
+      total += *of_atom * factor;
+    }
+    return total;
+  }
+
+ private:
+  std::optional<int64_t> atom(int number, int root, int64_t of_root, int depth) {
+    if (const auto known = in_({.terms = {{number, 1}}})) return known;
+    const Atom& a = kernel_.values.atom(number);
+    if (a.kind != Atom::Kind::function || depth == 0) return std::nullopt;
+    std::vector<std::optional<int64_t>> inputs;
+    for (const Sum& input : a.inputs) inputs.push_back(value(input, root, of_root, depth - 1));
+    return ThreadValues::computed(a, inputs);
+  }
+
+  const LintKernel& kernel_;
+  ThreadValues& in_;
+};
+
+constexpr int kMostSteps = 4;  // of a loop that products may be in flight
 
 // Which arrivals free what a wgmma reads.
 class Stages {
@@ -25,16 +69,24 @@ class Stages {
       if (use.arrives && !use.expects) arrivals_.push_back(&use);
   }
 
-  // By a thread of the class: the wgmmas of which an arrival frees a stage.
-  std::set<int> freed(const Use& arrival, const ThreadClass& c) {
-    std::set<int> all;
+  // By a thread of the class: the wgmmas of which an arrival frees a stage, with the steps of the loop that
+  // the stage was read before.
+  std::map<int, int> freed(const Use& arrival, const ThreadClass& c) {
+    std::map<int, int> all;
     const auto barrier = kernel_.shared_offset(arrival.address);
     for (int i = 0; barrier && i < kernel_.count(); ++i) {
       const Operation& o = kernel_.operation(i);
       if (!o.is_wgmma() || c.runs[at(i)] == Runs::no || !kernel_.precedes(i, arrival.operation)) continue;
-      for (size_t n = 1; n < 3; ++n)
-        if (o.operands[n].kind != Value::Kind::vector && frees(*barrier, i, n, kernel_.values_in(c)))
-          all.insert(i);
+      for (size_t n = 1; n < 3; ++n) {
+        if (o.operands[n].kind == Value::Kind::vector) continue;
+        const auto descriptor = decode_descriptor(kernel_.values, kernel_.operand(i, n));
+        const auto address = descriptor ? kernel_.shared_offset(descriptor->address) : std::nullopt;
+        if (!address) continue;
+        if (frees_now(*barrier, *address, kernel_.values_in(c)))
+          all[i] = 0;
+        else if (const auto steps = steps_before(*barrier, *address, i, kernel_.values_in(c)))
+          all.emplace(i, *steps);
+      }
     }
     return all;
   }
@@ -55,18 +107,81 @@ class Stages {
     }
   }
 
-  // Whether an operand of wgmma lies in a stage that the barrier of the same stage guards.
-  bool frees(const Sum& barrier, int wgmma, size_t n, ThreadValues& in) {
-    const auto descriptor = decode_descriptor(kernel_.values, kernel_.operand(wgmma, n));
-    const auto address = descriptor ? kernel_.shared_offset(descriptor->address) : std::nullopt;
-    const auto pairs = address ? together(kernel_, in, *address, barrier) : std::nullopt;
-    return pairs && std::any_of(pairs->begin(), pairs->end(), [&](const auto& pair) {
-             auto behind = guards_.upper_bound(pair.first);
-             if (behind == guards_.begin()) return false;
-             --behind;
-             return kernel_.are_of_one_variable(behind->first, pair.first) &&
-                    behind->second.contains(pair.second);
-           });
+  // Whether an address lies in a stage that a barrier guards.
+  bool guards(int64_t barrier, int64_t address) const {
+    auto behind = guards_.upper_bound(address);
+    if (behind == guards_.begin()) return false;
+    --behind;
+    return kernel_.are_of_one_variable(behind->first, address) && behind->second.contains(barrier);
+  }
+
+  // Whether both are of the stage of this step.
+  bool frees_now(const Sum& barrier, const Sum& address, ThreadValues& in) const {
+    const auto pairs = together(kernel_, in, address, barrier);
+    return pairs && std::any_of(pairs->begin(), pairs->end(),
+                                [&](const auto& pair) { return guards(pair.second, pair.first); });
+  }
+
+  // How many steps before this one the stage was read that the barrier guards, where both go through a ring
+  // in the same loop, a stage each time that the wgmma runs.
+  std::optional<int> steps_before(const Sum& barrier, const Sum& address, int wgmma, ThreadValues& in) const {
+    Dependent dependent(kernel_, in);
+    const auto freed = dependent.root(barrier), read = dependent.root(address);
+    if (!freed || !read || !is_ring_of(*freed, wgmma) || !is_ring_of(*read, wgmma)) return std::nullopt;
+    const Atom &x = kernel_.values.atom(*freed), &y = kernel_.values.atom(*read);
+    const int64_t count = y.inputs[1].constant;
+    const auto ahead = *freed == *read ? std::optional<int64_t>(0) : lead(x, y, in);
+    if (x.block != y.block || x.inputs[1].constant != count || !ahead) return std::nullopt;
+    for (int steps = 0; steps < std::min<int64_t>(count, kMostSteps); ++steps) {
+      bool all = true;
+      for (int64_t stage = 0; stage < count && all; ++stage) {
+        const auto place = dependent.value(address, *read, stage),
+                   cell = dependent.value(barrier, *freed, (stage + steps - *ahead + count) % count);
+        all = place && cell && guards(*cell, *place);
+      }
+      if (all) return steps;
+    }
+    return std::nullopt;
+  }
+
+  // Whether an atom is a ring's stage that moves on each time that an instruction of its loop runs.
+  bool is_ring_of(int atom, int i) const {
+    const Atom& a = kernel_.values.atom(atom);
+    if (a.kind != Atom::Kind::stage) return false;
+    const int block = kernel_.graph.block_of[at(i)];
+    const auto loop = std::find_if(kernel_.graph.loops.begin(), kernel_.graph.loops.end(),
+                                   [&](const Loop& l) { return l.header == a.block; });
+    if (loop == kernel_.graph.loops.end() ||
+        kernel_.graph.blocks[at(block)].loop != static_cast<int>(loop - kernel_.graph.loops.begin()))
+      return false;
+    return std::all_of(loop->latches.begin(), loop->latches.end(),
+                       [&](int latch) { return kernel_.graph.dominates(block, latch); });
+  }
+
+  // By how many stages `y` is ahead of `x` when their loop begins.
+  std::optional<int64_t> lead(const Atom& x, const Atom& y, ThreadValues& in) const {
+    const int64_t count = y.inputs[1].constant;
+    const Sum &first = x.inputs[0], &second = y.inputs[0];
+    Dependent dependent(kernel_, in);
+    const auto root_of_first = dependent.root(first), root_of_second = dependent.root(second);
+    std::set<int64_t> starts = {0};
+    if (root_of_first || root_of_second) {
+      if (root_of_first && root_of_second && root_of_first != root_of_second) return std::nullopt;
+      const int root = root_of_first.value_or(root_of_second.value_or(kNone));
+      const auto all = options(kernel_, in, {.terms = {{root, 1}}});
+      if (!all) return std::nullopt;
+      starts = *all;
+    }
+    std::optional<int64_t> ahead;
+    for (int64_t start : starts) {
+      const int root = root_of_first.value_or(root_of_second.value_or(kNone));
+      const auto from = dependent.value(first, root, start), to = dependent.value(second, root, start);
+      if (!from || !to) return std::nullopt;
+      const int64_t own = ((*to - *from) % count + count) % count;
+      if (ahead && *ahead != own) return std::nullopt;
+      ahead = own;
+    }
+    return ahead;
   }
 
   LintKernel& kernel_;
@@ -75,30 +190,47 @@ class Stages {
   std::vector<const Use*> arrivals_;
 };
 
-// wgmmas that have not been waited for, with the groups committed since: 0 for one that is not committed.
+// Of each wgmma that has not been waited for, the last times that it ran, the youngest first: groups
+// committed since, 0 where it is not committed.
 struct InFlight {
-  std::map<int, int> groups = {};
+  std::map<int, std::vector<int>> runs = {};
 
   bool operator==(const InFlight&) const = default;
   bool join(const InFlight& other) {
-    bool changed = false;
-    for (const auto& [i, theirs] : other.groups) {
-      const auto [mine, is_new] = groups.emplace(i, theirs);
-      changed |= is_new || theirs < mine->second;
-      mine->second = std::min(mine->second, theirs);
+    const InFlight before = *this;
+    for (const auto& [i, theirs] : other.runs) {
+      std::vector<int>& mine = runs[i];
+      for (size_t n = 0; n < theirs.size(); ++n) {
+        if (n < mine.size())
+          mine[n] = std::min(mine[n], theirs[n]);
+        else
+          mine.push_back(theirs[n]);
+      }
     }
-    return changed;
+    return !(*this == before);
+  }
+
+  bool has(int wgmma, int steps_before) const {
+    const auto found = runs.find(wgmma);
+    return found != runs.end() && std::ssize(found->second) > steps_before;
   }
 
   void step(const Operation& o, int i) {
-    constexpr int kOldest = 100;
-    if (o.is_wgmma()) groups[i] = 0;
     if (!o.is("wgmma")) return;
+    if (o.is_wgmma()) {
+      runs[i].insert(runs[i].begin(), 0);
+      if (runs[i].size() > kMostSteps) runs[i].pop_back();
+    }
     if (o.has("commit_group"))
-      for (auto& [number, since] : groups) since = std::min(since + 1, kOldest);
-    if (o.has("wait_group") && !o.operands.empty())
-      std::erase_if(groups, [&](const auto& entry) { return entry.second > o.operands[0].value; });
+      for (auto& [number, ages] : runs)
+        for (int& age : ages) age = std::min(age + 1, kOldest);
+    if (!o.has("wait_group") || o.operands.empty()) return;
+    for (auto& [number, ages] : runs) std::erase_if(ages, [&](int age) { return age > o.operands[0].value; });
+    std::erase_if(runs, [](const auto& entry) { return entry.second.empty(); });
   }
+
+ private:
+  static constexpr int kOldest = 100;
 };
 
 }  // namespace
@@ -107,15 +239,15 @@ void check_release(LintKernel& kernel, Report& report) {
   Stages stages(kernel);
   std::map<int, std::set<int>> early;  // by arrival, the wgmmas
   for (const ThreadClass& c : kernel.classes) {
-    std::map<int, std::set<int>> freed;
+    std::map<int, std::map<int, int>> freed;
     for (const Use* arrival : stages.arrivals())
       if (c.runs[at(arrival->operation)] != Runs::no)
         if (auto all = stages.freed(*arrival, c); !all.empty()) freed[arrival->operation] = std::move(all);
     if (freed.empty()) continue;
     follow(kernel, c, InFlight{}, [&](InFlight& s, int i, bool is_last) {
       if (const auto found = freed.find(i); is_last && found != freed.end())
-        for (int wgmma : found->second)
-          if (s.groups.contains(wgmma)) early[i].insert(wgmma);
+        for (const auto& [wgmma, steps] : found->second)
+          if (s.has(wgmma, steps)) early[i].insert(wgmma);
       s.step(kernel.operation(i), i);
     });
   }

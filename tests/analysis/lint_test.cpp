@@ -428,6 +428,53 @@ TEST_CASE("a stage is freed too early in a loop that begins behind its end") {
   CHECK(test::found_in_mutant(text, early) == "stage-release");
 }
 
+// kKernel with products of two steps in flight, of which the older one's stage is freed: `cell` makes its
+// barrier's address, but for 32784, in %r61.
+std::string pipelined(const std::string& cell) {
+  std::string text =
+      replaced(kKernel, "wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;");
+  text = replaced(text, "STORE:\n", "STORE:\n\twgmma.wait_group.sync.aligned 0;\n");
+  return replaced(text, "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];\n",
+                  "\tsetp.ne.b32 %p12, %r7, 0;\n\tand.pred %p5, %p5, %p12;\n" + cell +
+                      "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r61+32784];\n");
+}
+
+TEST_CASE("the stage of a step before is freed when its products have been waited for") {
+  const std::string before = R"(	setp.eq.b32 %p13, %r5, 0;
+	selp.b32 %r60, 2, %r5, %p13;
+	shl.b32 %r60, %r60, 3;
+	add.s32 %r61, %r60, %r3;
+	add.s32 %r61, %r61, -8;
+)";
+  const std::string ring = R"(	shl.b32 %r60, %r62, 3;
+	add.s32 %r61, %r60, %r3;
+	add.s32 %r60, %r62, 1;
+	setp.eq.b32 %p13, %r60, 2;
+	selp.b32 %r62, 0, %r60, %p13;
+)";
+  const std::string own = replaced(pipelined(ring), "mov.b32 %r7, 0;", "mov.b32 %r7, 0;\n\tmov.b32 %r62, 1;");
+  // Of several tiles, where the ring goes on.
+  std::string tiles = replaced(pipelined(ring), "mov.b32 %r7, 0;",
+                               "mov.b32 %r63, 0;\nTILE:\n\tmov.b32 %r7, 0;\n\txor.b32 %r62, %r5, 1;");
+  tiles = replaced(tiles, "@%p3 bra STORE;", "@%p3 bra NEXT;");
+  tiles = replaced(tiles, "STORE:\n", R"(NEXT:
+	wgmma.wait_group.sync.aligned 0;
+	add.s32 %r63, %r63, 1;
+	setp.lt.u32 %p14, %r63, %r1;
+	@%p14 bra TILE;
+STORE:
+)");
+  for (const std::string& text : {pipelined(before), own, tiles}) {
+    CAPTURE(text);
+    CHECK(shown(findings_of(text)) == "");
+    CHECK(test::found_in_mutant(text, replaced(text, "wait_group.sync.aligned 1;",
+                                               "wait_group.sync.aligned 2;")) == "stage-release");
+  }
+  // The stage of this step, and not of the one before.
+  CHECK(test::found_in_mutant(tiles, replaced(tiles, "xor.b32 %r62, %r5, 1;", "mov.b32 %r62, %r5;")) ==
+        "stage-release");
+}
+
 TEST_CASE("a barrier for one warpgroup is used by one at a time") {
   const auto found = [](const std::string& text) {
     std::string all;
