@@ -198,19 +198,48 @@ std::optional<std::set<int64_t>> options(const LintKernel& kernel, ThreadValues&
   return Options(kernel, in)(sum);
 }
 
+std::optional<int> Dependent::root(const Sum& sum) {
+  std::set<int> roots;
+  visit_atoms(kernel_.values, in_.rest(sum), [&](int number, const Atom& a) {
+    if (in_({.terms = {{number, 1}}})) return false;
+    if (a.kind != Atom::Kind::function) roots.insert(number);
+    return a.kind == Atom::Kind::function;
+  });
+  return roots.size() == 1 ? std::optional(*roots.begin()) : std::nullopt;
+}
+
+std::optional<int64_t> Dependent::value(const Sum& sum, int root, int64_t of_root, int depth) {
+  int64_t total = sum.constant;
+  for (const auto& [number, factor] : sum.terms) {
+    const auto of_atom = number == root ? std::optional(of_root) : atom(number, root, of_root, depth);
+    if (!of_atom) return std::nullopt;
+    total += *of_atom * factor;
+  }
+  return total;
+}
+
+std::optional<int64_t> Dependent::atom(int number, int root, int64_t of_root, int depth) {
+  if (const auto known = in_({.terms = {{number, 1}}})) return known;
+  const Atom& a = kernel_.values.atom(number);
+  if (a.kind != Atom::Kind::function || depth == 0) return std::nullopt;
+  std::vector<std::optional<int64_t>> inputs;
+  for (const Sum& input : a.inputs) inputs.push_back(value(input, root, of_root, depth - 1));
+  return ThreadValues::computed(a, inputs);
+}
+
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b) {
-  const Sum x = in.rest(a), y = in.rest(b);
-  if (x.terms.size() > 1 || y.terms.size() > 1) return std::nullopt;
-  if (x.is_constant() && y.is_constant()) return Pairs{{x.constant, y.constant}};
-  const int stage = (x.is_constant() ? y : x).terms[0].first;
-  if (!y.is_constant() && y.terms[0].first != stage) return std::nullopt;
-  const auto values = options(kernel, in, {.terms = {{stage, 1}}});
+  Dependent dependent(kernel, in);
+  const auto of_a = dependent.root(a), root = of_a ? of_a : dependent.root(b);
+  const auto values =
+      root ? options(kernel, in, {.terms = {{*root, 1}}}) : std::optional(std::set<int64_t>{0});
   if (!values) return std::nullopt;
-  const auto at_value = [](const Sum& sum, int64_t v) {
-    return sum.constant + (sum.is_constant() ? 0 : v * sum.terms[0].second);
-  };
   Pairs all;
-  for (int64_t v : *values) all.emplace_back(at_value(x, v), at_value(y, v));
+  for (int64_t v : *values) {
+    const auto x = dependent.value(a, root.value_or(kNone), v),
+               y = dependent.value(b, root.value_or(kNone), v);
+    if (!x || !y) return std::nullopt;
+    all.emplace_back(*x, *y);
+  }
   return all;
 }
 

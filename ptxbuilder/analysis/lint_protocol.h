@@ -21,8 +21,25 @@ struct Use {
 // The values that a sum may have, as rings and masks bound them; nothing where they do not.
 std::optional<std::set<int64_t>> options(const LintKernel& kernel, ThreadValues& in, const Sum& sum);
 
-// The values that two sums have together, where both are known or depend on one stage of a ring; nothing
-// where they do not.
+// Sums that depend on one value that a thread does not know, such as the stage of a ring.
+class Dependent {
+ public:
+  Dependent(const LintKernel& kernel, ThreadValues& in) : kernel_(kernel), in_(in) {}
+
+  // The atom that decides a sum; nothing where that is none, or several.
+  std::optional<int> root(const Sum& sum);
+  // The sum where its root has a value.
+  std::optional<int64_t> value(const Sum& sum, int root, int64_t of_root, int depth = 16);
+
+ private:
+  std::optional<int64_t> atom(int number, int root, int64_t of_root, int depth);
+
+  const LintKernel& kernel_;
+  ThreadValues& in_;
+};
+
+// The values that two sums have together, where both are known or depend on one value; nothing where they do
+// not.
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b);
 

@@ -13,47 +13,6 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Values that depend on one value that a thread does not know, such as the stage of a ring.
-class Dependent {
- public:
-  Dependent(const LintKernel& kernel, ThreadValues& in) : kernel_(kernel), in_(in) {}
-
-  // The atom that decides a sum; nothing where that is none, or several.
-  std::optional<int> root(const Sum& sum) {
-    std::set<int> roots;
-    visit_atoms(kernel_.values, in_.rest(sum), [&](int number, const Atom& a) {
-      if (in_({.terms = {{number, 1}}})) return false;
-      if (a.kind != Atom::Kind::function) roots.insert(number);
-      return a.kind == Atom::Kind::function;
-    });
-    return roots.size() == 1 ? std::optional(*roots.begin()) : std::nullopt;
-  }
-
-  // The sum where its root has a value.
-  std::optional<int64_t> value(const Sum& sum, int root, int64_t of_root, int depth = 16) {
-    int64_t total = sum.constant;
-    for (const auto& [number, factor] : sum.terms) {
-      const auto of_atom = number == root ? std::optional(of_root) : atom(number, root, of_root, depth);
-      if (!of_atom) return std::nullopt;
-      total += *of_atom * factor;
-    }
-    return total;
-  }
-
- private:
-  std::optional<int64_t> atom(int number, int root, int64_t of_root, int depth) {
-    if (const auto known = in_({.terms = {{number, 1}}})) return known;
-    const Atom& a = kernel_.values.atom(number);
-    if (a.kind != Atom::Kind::function || depth == 0) return std::nullopt;
-    std::vector<std::optional<int64_t>> inputs;
-    for (const Sum& input : a.inputs) inputs.push_back(value(input, root, of_root, depth - 1));
-    return ThreadValues::computed(a, inputs);
-  }
-
-  const LintKernel& kernel_;
-  ThreadValues& in_;
-};
-
 constexpr int kMostSteps = 4;  // of a loop that products may be in flight
 
 // Which arrivals free what a wgmma reads.
@@ -160,28 +119,12 @@ class Stages {
 
   // By how many stages `y` is ahead of `x` when their loop begins.
   std::optional<int64_t> lead(const Atom& x, const Atom& y, ThreadValues& in) const {
+    const auto pairs = together(kernel_, in, x.inputs[0], y.inputs[0]);
+    if (!pairs) return std::nullopt;
     const int64_t count = y.inputs[1].constant;
-    const Sum &first = x.inputs[0], &second = y.inputs[0];
-    Dependent dependent(kernel_, in);
-    const auto root_of_first = dependent.root(first), root_of_second = dependent.root(second);
-    std::set<int64_t> starts = {0};
-    if (root_of_first || root_of_second) {
-      if (root_of_first && root_of_second && root_of_first != root_of_second) return std::nullopt;
-      const int root = root_of_first.value_or(root_of_second.value_or(kNone));
-      const auto all = options(kernel_, in, {.terms = {{root, 1}}});
-      if (!all) return std::nullopt;
-      starts = *all;
-    }
-    std::optional<int64_t> ahead;
-    for (int64_t start : starts) {
-      const int root = root_of_first.value_or(root_of_second.value_or(kNone));
-      const auto from = dependent.value(first, root, start), to = dependent.value(second, root, start);
-      if (!from || !to) return std::nullopt;
-      const int64_t own = ((*to - *from) % count + count) % count;
-      if (ahead && *ahead != own) return std::nullopt;
-      ahead = own;
-    }
-    return ahead;
+    std::set<int64_t> all;
+    for (const auto& [from, to] : *pairs) all.insert(((to - from) % count + count) % count);
+    return all.size() == 1 ? std::optional(*all.begin()) : std::nullopt;
   }
 
   LintKernel& kernel_;
