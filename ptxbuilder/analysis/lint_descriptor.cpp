@@ -15,8 +15,9 @@ namespace {
 std::set<int64_t> destinations(LintKernel& kernel) {
   std::set<int64_t> all;
   for (int i = 0; i < kernel.count(); ++i) {
-    if (!kernel.operation(i).is_bulk_load() || !kernel.runs(i)) continue;
-    const auto to = kernel.shared_offset(kernel.addresses(i).front());
+    const std::vector<Sum> addresses = kernel.addresses(i);
+    if (!kernel.operation(i).is_bulk_load() || !kernel.runs(i) || addresses.empty()) continue;
+    const auto to = kernel.shared_offset(addresses.front());
     for (const ThreadClass& c : kernel.classes)
       if (to && c.runs[at(i)] != Runs::no)
         if (const auto places = options(kernel, kernel.values_in(c), *to))

@@ -13,7 +13,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr int kMostSteps = 4;  // of a loop that products may be in flight
+constexpr int kMostSteps = 4;     // of a loop that products may be in flight
+constexpr int kMostStages = 256;  // of a ring
 
 // Which arrivals free what a wgmma reads.
 class Stages {
@@ -106,7 +107,8 @@ class Stages {
   // Whether an atom is a ring's stage that moves on each time that an instruction of its loop runs.
   bool is_ring_of(int atom, int i) const {
     const Atom& a = kernel_.values.atom(atom);
-    if (a.kind != Atom::Kind::stage) return false;
+    if (a.kind != Atom::Kind::stage || a.inputs[1].constant < 1 || a.inputs[1].constant > kMostStages)
+      return false;
     const int block = kernel_.graph.block_of[at(i)];
     const auto loop = std::find_if(kernel_.graph.loops.begin(), kernel_.graph.loops.end(),
                                    [&](const Loop& l) { return l.header == a.block; });
@@ -117,14 +119,24 @@ class Stages {
                        [&](int latch) { return kernel_.graph.dominates(block, latch); });
   }
 
-  // By how many stages `y` is ahead of `x` when their loop begins.
+  // By how many stages `y` is ahead of `x` when their loop begins, whichever stage one of them begins with.
   std::optional<int64_t> lead(const Atom& x, const Atom& y, ThreadValues& in) const {
-    const auto pairs = together(kernel_, in, x.inputs[0], y.inputs[0]);
-    if (!pairs) return std::nullopt;
+    const Sum &first = x.inputs[0], &second = y.inputs[0];
+    std::vector<int> starts = {kNone};
+    for (const Sum* sum : {&first, &second})
+      if (sum->constant == 0 && sum->terms.size() == 1 && sum->terms[0].second == 1)
+        starts.push_back(sum->terms[0].first);
+    Dependent dependent(kernel_, in);
     const int64_t count = y.inputs[1].constant;
-    std::set<int64_t> all;
-    for (const auto& [from, to] : *pairs) all.insert(((to - from) % count + count) % count);
-    return all.size() == 1 ? std::optional(*all.begin()) : std::nullopt;
+    for (int start : starts) {
+      std::set<std::optional<int64_t>> leads;
+      for (int64_t stage = 0; stage < count; ++stage) {
+        const auto from = dependent.value(first, start, stage), to = dependent.value(second, start, stage);
+        leads.insert(from && to ? std::optional(((*to - *from) % count + count) % count) : std::nullopt);
+      }
+      if (leads.size() == 1 && *leads.begin()) return *leads.begin();
+    }
+    return std::nullopt;
   }
 
   LintKernel& kernel_;
