@@ -175,8 +175,8 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
     const std::vector<Event>&x = (in_a ? *in_a : nothing).events, &y = (in_b ? *in_b : nothing).events;
     Pairs pairs = aligned(x, y);
     pair_in_runs(x, y, pairs);
+    find_lone(either, x, y, pairs, differences);  // first: what is missing says more than what is counted
     for (const auto& [p, q] : pairs) compare(either, x[p], y[q], differences);
-    find_lone(either, x, y, pairs, differences);
   }
   std::stable_sort(differences.begin(), differences.end(), [](const Difference& p, const Difference& q) {
     return std::pair(p.weight, !p.is_fact) < std::pair(q.weight, !q.is_fact);
