@@ -6,6 +6,7 @@
 
 #include "ptxbuilder/layout/layout.h"
 #include "ptxbuilder/plan/descriptor.h"
+#include "ptxbuilder/plan/register_layout.h"
 #include "ptxbuilder/plan/thread_access.h"
 #include "ptxbuilder/plan/tma_boxes.h"
 
@@ -88,7 +89,9 @@ struct MmaRecord {
   int m = 0, n = 0, k = 0;
   std::optional<OperandRecord> a;  // none where A is in registers
   OperandRecord b;
-  std::vector<LoadedWord> a_words;  // A's registers: for each block, four for each step
+  // A's registers: for each block, four for each step; and which element of A each of their values is.
+  std::vector<LoadedWord> a_words;
+  std::optional<RegisterLayout> a_layout;
   Where where = Where::here();
 };
 

@@ -65,11 +65,13 @@ class WgmmaCall {
                               a_rows, a_depth, b_.k(), b_.mn()));
   }
 
-  // `a(block, step)` is A's operand of an instruction; `a_record` is none where A is in registers, `a_words`.
+  // `a(block, step)` is A's operand of an instruction; `a_record` is none where A is in registers, `a_words`
+  // in `a_layout`.
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
-            const std::function<Argument(int, int)>& a) {
+            const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a) {
     const bool a_in_registers = !a_record;
-    MmaRecord record = {a_type_, d_.m(), d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_), a_words};
+    MmaRecord record = {a_type_, d_.m(),  d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_),
+                        a_words, a_layout};
     const isa::Row& row =
         isa::wgmma_mma_async({d_.dtype(), a_type_, b_.dtype(), d_.n(), a_in_registers, options_.saturate});
     u64 b_start = descriptor(b_view_, record.b);
@@ -141,7 +143,7 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
   registers = products.ahead_of_fence(registers);
   products.fence();
   const size_t steps = static_cast<size_t>(a.layout.cols() / isa::wgmma_depth(*a.dtype));
-  call.emit(std::nullopt, loads, [&](int block, int step) {
+  call.emit(std::nullopt, loads, a.layout, [&](int block, int step) {
     auto first = registers.begin() + 4 * static_cast<std::ptrdiff_t>(static_cast<size_t>(block) * steps +
                                                                      static_cast<size_t>(step));
     return std::vector<Value>(first, first + 4);
@@ -158,7 +160,8 @@ void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions&
   call.check_shapes(operand.mn(), operand.k());
   OperandRecord record = record_of(a, operand, operand.part(kRows));
   u64 start = descriptor(a, record);
-  call.emit(record, {}, [&](int block, int step) { return start + (record.start(block, step) >> 4); });
+  call.emit(record, {}, std::nullopt,
+            [&](int block, int step) { return start + (record.start(block, step) >> 4); });
 }
 
 void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {

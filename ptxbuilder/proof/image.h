@@ -78,9 +78,11 @@ int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matr
 // view may begin, to the images of all stages; where it `reads`, they have what it is to find.
 Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
 std::string text_of(const CopyRecord& copy, const TileRecord& tile);
-// Operand 'A' or 'B' of a product; A in registers that copies have loaded is one matrix.
+// Operand 'A' or 'B' of a product; A in registers that copies have loaded is one matrix. A that is computed
+// is where its layout says.
 Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
+Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
 // What threads do to one stage of a tile, the view beginning at `corner`:
 // writes fill the image, reads look into it.

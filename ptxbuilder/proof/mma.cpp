@@ -130,22 +130,59 @@ std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile) {
                      reader.block_mn, reader.depth(), o.descriptor, advances);
 }
 
+namespace {
+
 // wgmma (PTX ISA, "Register Fragments"): register 2 c + h of a step holds 4 bytes of row 16 warp + lane / 4 +
-// 8 h of a block, from byte 16 c + 4 (lane % 4) of the step on.
+// 8 h of a block, from byte 16 c + 4 (lane % 4) of the step on. Which element of A value `e` of register
+// `number` is, counted over blocks and steps.
+Element read_from_register(const MmaRecord& mma, int number, int thread, int e) {
+  const int size = size_of(mma.a_type), steps = mma.k * size / 32;
+  const int r = number % 4, step = number / 4 % steps, block = number / 4 / steps;
+  const int lane = thread % 32, warp = thread / 32;
+  return {kBlock * block + 16 * warp + lane / 4 + 8 * (r % 2),
+          (32 * step + r / 2 * 16 + lane % 4 * 4) / size + e};
+}
+
+Tried another_element(const MmaRecord& mma, int number, int thread, Element wanted, Element found) {
+  const int steps = mma.k * size_of(mma.a_type) / 32;
+  Tried tried;
+  tried.counterexample = {
+      .operation = fmt::format("mma: A in registers: block {}, step {}, thread {}, register {}",
+                               number / 4 / steps, number / 4 % steps, thread, number % 4),
+      .wanted = wanted,
+      .found = found,
+      .reason = "the register holds another element",
+      .where = mma.where};
+  return tried;
+}
+
+}  // namespace
+
+Tried try_computed_a(const MmaRecord& mma) {
+  Tried tried;
+  const int held = 4 / size_of(mma.a_type);  // values of a register
+  for (int number = 0; number < static_cast<int>(mma.a_words.size()); ++number)
+    for (int thread = 0; thread < RegisterLayout::kThreads; ++thread)
+      for (int e = 0; e < held; ++e) {
+        const Element wanted = read_from_register(mma, number, thread, e);
+        const Element found{mma.a_layout->row(thread, number * held + e),
+                            mma.a_layout->col(thread, number * held + e)};
+        if (!(wanted == found)) return another_element(mma, number, thread, wanted, found);
+        ++tried.elements;
+      }
+  return tried;
+}
+
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
-  const int size = size_of(mma.a_type), steps = mma.k * size / 32;
+  const int size = size_of(mma.a_type);
   std::optional<Element> corner;  // of the view that they come from, for all the same
   for (size_t i = 0; i < mma.a_words.size(); ++i) {
     const LoadedWord& word = mma.a_words[i];
     const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];
-    const int r = static_cast<int>(i % 4), step = static_cast<int>(i / 4) % steps,
-              block = static_cast<int>(i / 4) / steps;
     for (int thread = 0; thread < 128; ++thread)
       for (int e = 0; e < 4 / size; ++e) {
-        const int lane = thread % 32, warp = thread / 32;
-        const Element within{kBlock * block + 16 * warp + lane / 4 + 8 * (r % 2),
-                             (32 * step + r / 2 * 16 + lane % 4 * 4) / size + e};
+        const Element within = read_from_register(mma, static_cast<int>(i), thread, e);
         const Element held = copy.held(thread, word.word * (4 / size) + e);
         const Element of_a = copy.transposed ? Element{held.col, held.row} : held;
         const Element first{of_a.row - within.row, of_a.col - within.col};
@@ -154,14 +191,8 @@ Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
           ++tried.elements;
           continue;
         }
-        tried.counterexample = {
-            .operation = fmt::format("mma: A in registers: block {}, step {}, thread {}, register {}", block,
-                                     step, thread, r),
-            .wanted = Element{corner->row + within.row, corner->col + within.col},
-            .found = of_a,
-            .reason = "the register holds another element",
-            .where = mma.where};
-        return tried;
+        return another_element(mma, static_cast<int>(i), thread,
+                               {corner->row + within.row, corner->col + within.col}, of_a);
       }
   }
   return tried;

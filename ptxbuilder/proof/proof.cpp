@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "ptxbuilder/proof/image.h"
 
 namespace ptxbuilder {
@@ -93,10 +95,14 @@ class Prover {
     take(std::move(all), fmt::format("{}, {}", copy.text, view_text(copy.view, tile)), copy.where);
   }
 
-  // What is computed comes from no copy.
   void prove_registers_of_a(const MmaRecord& mma) {
-    for (const LoadedWord& word : mma.a_words)
-      if (word.copy < 0) return leave("mma: A in registers that no copy has loaded");
+    const bool loaded = std::all_of(mma.a_words.begin(), mma.a_words.end(),
+                                    [](const LoadedWord& word) { return word.copy >= 0; });
+    if (!loaded)
+      return take(try_computed_a(mma),
+                  fmt::format("mma: A in registers, {} x {} {}, computed as {}", mma.m, mma.k,
+                              name(mma.a_type), mma.a_layout->describe()),
+                  mma.where);
     take(try_registers_of_a(record_, mma),
          fmt::format("mma: A in registers, {} x {} {} of one view", mma.m, mma.k, name(mma.a_type)),
          mma.where);

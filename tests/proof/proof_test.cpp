@@ -487,6 +487,7 @@ KernelRecord bytes() {
   return record_of(Product{DType::e4m3, DType::e4m3, DType::f32, 64, 64, 128, Swizzle::b128});
 }
 KernelRecord registers() { return registers_of(DType::bf16, Swizzle::b128, false); }
+KernelRecord computed() { return record_of("attention"); }
 KernelRecord registers_along_m() { return registers_of(DType::f16, Swizzle::b128, true); }
 KernelRecord by_cp_async() { return record_of("gemm_cp_async_wgmma"); }
 KernelRecord by_warps() { return record_of("gemm_tma_mma_sync"); }
@@ -631,6 +632,12 @@ const std::vector<Mutant>& mutants() {
          for (size_t i = 0; i < 4; ++i) std::swap(r.mmas[0].a_words[4 + i], r.mmas[0].a_words[8 + i]);
        },
        At{0, 16}, At{0, 32}, no, "step 1, thread 0, register 0"},
+      {"A that is computed as other threads hold it", computed,
+       [](KernelRecord& r) {
+         const auto in_registers = [](const MmaRecord& m) { return !m.a; };
+         std::find_if(r.mmas.begin(), r.mmas.end(), in_registers)->a_layout = wgmma_upcast_2x(64, 128);
+       },
+       At{0, 2}, At{0, 8}, no, "mma: A in registers: block 0, step 0, thread 1, register 0"},
       // Multicast.
       {"a slice that one CTA does not get", shared_by_two,
        [](KernelRecord& r) { load_of(r, "B").groups.first_mask = 1; }, At{0, 0}, no, no, "no box brings it"},
