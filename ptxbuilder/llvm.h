@@ -32,13 +32,14 @@ struct LlvmArgument : Argument {
 // width. PTX gets shared addresses in 32 bits, whatever their width in the module's data layout. An integer
 // constant is printed as a number.
 //
-// The module flags "ptxbuilder.ptx" and "ptxbuilder.sm" hold the highest .version and target that the rows
-// of the module need. When modules are linked, the higher value is kept.
+// The module flag "ptxbuilder.ptx" holds the highest .version that the rows of the module need, and
+// "ptxbuilder.targets" the sets of targets that they run on, as "sm_90a" or "sm_100f+sm_110f". When modules
+// are linked, the higher version and all sets are kept.
 //
 // Throws Error that names the row, the operand and what to do, and emits nothing, in these cases: a wrong
 // number or type of operands, a number out of bounds, a value of another LLVMContext or function, a guard
 // where a result would be undefined, an IRBuilder that has no insertion point or is behind a terminator,
-// and a row that needs more than the function's "target-cpu", if it has that attribute.
+// and a row that does not run on the function's "target-cpu", if it has that attribute.
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard = nullptr,
                                Where where = Where::here());

@@ -5,12 +5,10 @@
 #include <algorithm>
 
 #include "ptxbuilder/analysis/lint_protocol.h"
-#include "ptxbuilder/isa/rows.h"
+#include "ptxbuilder/isa/query.h"
 
 namespace ptxbuilder::analysis {
 namespace {
-
-using isa::Sm;
 
 // The number of a directive of the kernel; nothing where it has none.
 std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name) {
@@ -38,11 +36,6 @@ bool is_aligned(const Operation& o) {
 
 // ---- Floors: the least .version and target ----
 
-struct Floor {
-  int version = 0;
-  Sm sm = Sm::sm_75;
-};
-
 // Words that every version and target known here has, in any instruction that has no others.
 bool is_old(const Operation& o) {
   static const std::set<std::string_view> first = {
@@ -64,65 +57,42 @@ bool is_old(const Operation& o) {
   return std::all_of(o.words.begin() + 1, o.words.end(), [](std::string_view w) { return more.contains(w); });
 }
 
-// What the table of instructions says, by mnemonic and by special register.
-class Floors {
- public:
-  Floors() {
-    for (const isa::Row& row : isa::rows()) {
-      const std::string_view syntax = row.syntax;
-      const size_t percent = syntax.find('%');
-      if (percent == std::string_view::npos)
-        lower(by_name_, row.mnemonic(), row);
-      else
-        lower(by_name_, syntax.substr(percent, syntax.find(';') - percent), row);
-    }
-  }
+// Both have to be met.
+isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
+  return {std::max(a.ptx_version, b.ptx_version), a.targets & b.targets};
+}
 
-  // Nothing where an instruction or a register of it is not known.
-  std::optional<Floor> of(const Operation& o) const {
-    Floor floor;
-    if (const auto found = by_name_.find(o.text->opcode); found != by_name_.end())
-      floor = found->second;
-    else if (o.is("cvta") && o.has("param"))
-      floor.version = 77;  // PTX ISA, "cvta"
-    else if (!is_old(o))
-      return std::nullopt;
-    for (const Value& v : o.operands) {
-      if (v.kind != Value::Kind::special) continue;
-      const auto found = by_name_.find(v.text);
-      if (found == by_name_.end()) return std::nullopt;
-      floor = greater(floor, found->second);
-    }
-    return floor;
+// Nothing where an instruction or a register of it is not known.
+std::optional<isa::Floor> floor_of(const Operation& o) {
+  isa::Floor floor;
+  if (const auto known = isa::floor_of(o.text->opcode))
+    floor = *known;
+  else if (o.is("cvta") && o.has("param"))
+    floor.ptx_version = 77;  // PTX ISA, "cvta"
+  else if (!is_old(o))
+    return std::nullopt;
+  for (const Value& v : o.operands) {
+    if (v.kind != Value::Kind::special) continue;
+    const auto known = isa::floor_of_register(v.text);
+    if (!known) return std::nullopt;
+    floor = both(floor, *known);
   }
-
-  static Floor greater(Floor a, Floor b) { return {std::max(a.version, b.version), std::max(a.sm, b.sm)}; }
-
- private:
-  using Table = std::map<std::string, Floor, std::less<>>;
-  static void lower(Table& table, std::string_view name, const isa::Row& row) {
-    const auto [known, is_new] = table.emplace(std::string(name), Floor{row.ptx_version, row.sm});
-    if (is_new) return;
-    known->second.version = std::min(known->second.version, row.ptx_version);
-    known->second.sm = std::min(known->second.sm, row.sm);
-  }
-  Table by_name_;
-};
+  return floor;
+}
 
 // Of all kernels of a module; nothing where there is other code in it, or something unknown.
-std::optional<Floor> floor_of(const ptx::Module& module) {
-  static const Floors floors;
-  Floor all;
+std::optional<isa::Floor> floor_of(const ptx::Module& module) {
+  isa::Floor all;
   for (const ptx::Statement& s : module.statements) {
     if (s.kind != ptx::Statement::Kind::function || !s.function[0].has_body) continue;
     if (!s.function[0].entry) return std::nullopt;
     for (const ptx::Directive& d : s.function[0].directives)
-      if (d.tokens[0].find("cluster") != std::string::npos) all = Floors::greater(all, {78, Sm::sm_90});
+      if (d.tokens[0].find("cluster") != std::string::npos) all = both(all, {78, isa::Sm::sm_90});
     const Code code = Code::of(module, s.function[0].name);
     for (const Operation& o : code.operations) {
-      const auto floor = floors.of(o);
+      const auto floor = floor_of(o);
       if (!floor) return std::nullopt;
-      all = Floors::greater(all, *floor);
+      all = both(all, *floor);
     }
   }
   return all;
@@ -284,19 +254,21 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
 // Of the module, so that its first kernel reports it.
 void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
-  const std::optional<Floor> floor = floor_of(kernel.module);
-  if (!floor) return;
+  const std::optional<isa::Floor> floor = floor_of(kernel.module);
+  if (!floor || floor->targets.empty()) return;
   for (const ptx::Statement& s : kernel.module.statements) {
     if (s.kind != ptx::Statement::Kind::directive) continue;
     const std::vector<std::string>& tokens = s.directive.tokens;
     if (tokens.size() < 2) continue;
     for (const isa::Target& target : isa::targets()) {
-      if (tokens[0] == ".target" && tokens[1] == target.name && target.sm > floor->sm)
+      if (tokens[0] != ".target" || tokens[1] != target.name) continue;
+      const isa::Target& least = floor->targets.least();
+      if (least.sm != target.sm && isa::runs_on(least.sm, target.sm))
         report.add_line(s.at.line, fmt::format("the target is {}, and the instructions need {}", target.name,
-                                               isa::target(floor->sm).name));
+                                               floor->targets.text()));
     }
     if (tokens[0] != ".version") continue;
-    int needed = floor->version;
+    int needed = floor->ptx_version;
     for (const ptx::Statement& other : kernel.module.statements)
       if (other.kind == ptx::Statement::Kind::directive && other.directive.tokens[0] == ".target" &&
           other.directive.tokens.size() > 1)

@@ -25,7 +25,7 @@ bool names_a_floor(std::string_view message) {
 
 void certify(const Ptxas& ptxas, const isa::Row& row, Where where) {
   CallersLine line(where);
-  const isa::Target& target = isa::target(row.sm);
+  const isa::Target& target = row.targets.least();
   auto at = [](const isa::Target& t, int version) {
     return fmt::format("for {} and PTX {}", t.name, isa::version_text(version));
   };
@@ -39,7 +39,7 @@ void certify(const Ptxas& ptxas, const isa::Row& row, Where where) {
     throw Error(fmt::format("row {}: {} is below its floor, but ptxas {}; lower the {}", row.name,
                             at(t, version), text.empty() ? "takes it" : "says otherwise: " + text, floor));
   };
-  if (const isa::Target* before = isa::target_before(row.sm))
+  if (const isa::Target* before = isa::target_before(target.sm))
     check_refused(*before, row.ptx_version, "target");
   if (const auto before = isa::version_before(row.ptx_version); before && *before >= target.ptx_version)
     check_refused(target, *before, ".version");

@@ -249,11 +249,12 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
   const isa::Target& target = isa::target(options.target);
-  if (const auto needed = static_cast<isa::Sm>(module_flag(module, kSmFlag));
-      static_cast<int>(needed) != 0 && !isa::runs_on(needed, target.sm))
-    throw Error(fmt::format("{}: its instructions need {}, but the target is {}", name,
-                            isa::target(needed).name, target.name));
-  const int least = std::max(target.ptx_version, static_cast<int>(module_flag(module, kPtxFlag)));
+  const Needs needs = needs_of(module);
+  if (!needs.targets.has(target.sm))
+    throw Error(fmt::format(
+        "{}: its instructions {}, but the target is {}", name,
+        needs.targets.empty() ? "have no target in common" : "need " + needs.targets.text(), target.name));
+  const int least = std::max(target.ptx_version, needs.ptx_version);
   if (options.ptx_version != 0 && options.ptx_version < least)
     throw Error(fmt::format("{}: .version {} is wanted, but target and instructions need {}", name,
                             isa::version_text(options.ptx_version), isa::version_text(least)));

@@ -114,7 +114,8 @@ llvm::Value* comparison(Comparison op, Class cls, llvm::Value* a, llvm::Value* b
 llvm::Value* convert(Class from, Class to, llvm::Value* a) {
   Builder::State& s = ours({a});
   llvm::Type* type = type_of(to, s.context);
-  if (type->isPointerTy()) return s.ir.CreateAddrSpaceCast(a, type);
+  if (type->isPointerTy())
+    return a->getType()->isPointerTy() ? s.ir.CreateAddrSpaceCast(a, type) : s.ir.CreateIntToPtr(a, type);
   if (a->getType()->isPointerTy()) return s.ir.CreatePtrToInt(a, type);
   if (is_float(from) && is_float(to)) return s.ir.CreateFPCast(a, type);
   if (is_float(from)) return is_signed(to) ? s.ir.CreateFPToSI(a, type) : s.ir.CreateFPToUI(a, type);

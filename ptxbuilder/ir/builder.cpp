@@ -80,6 +80,16 @@ llvm::Type* type_of(Class cls, llvm::LLVMContext& context) {
     case Class::generic:
     case Class::tmap:
       return llvm::PointerType::get(context, 0);
+    case Class::local:
+      return llvm::PointerType::get(context, kLocalSpace);
+    case Class::constant:
+      return llvm::PointerType::get(context, kConstantSpace);
+    case Class::tmem:
+      return llvm::PointerType::get(context, kTensorSpace);
+    case Class::b8:
+      return llvm::Type::getInt16Ty(context);
+    case Class::b128:
+      return llvm::Type::getInt128Ty(context);
   }
   return nullptr;
 }
@@ -206,14 +216,12 @@ void Builder::State::set_line(Where where) {
   ir.SetCurrentDebugLocation(llvm::DILocation::get(context, where.line, 0, file.scope));
 }
 
-void Builder::State::require(int ptx_version, isa::Sm sm, std::string_view instruction) {
-  if (!isa::runs_on(sm, target.sm))
-    throw Error(fmt::format("{}: needs {}, but the kernel's target is {}", instruction, isa::target(sm).name,
-                            target.name));
+void Builder::State::require(int ptx_version, isa::Targets targets, std::string_view instruction) {
+  if (!targets.has(target.sm))
+    throw Error(
+        fmt::format("{}: needs {}, but the kernel's target is {}", instruction, targets.text(), target.name));
   signature.ptx_version = std::max(signature.ptx_version, ptx_version);
-  if (!is_hosted()) return;
-  raise_flag(*module, kPtxFlag, static_cast<uint32_t>(ptx_version));
-  raise_flag(*module, kSmFlag, static_cast<uint32_t>(sm));
+  if (is_hosted()) ptxbuilder::require(*module, ptx_version, targets);
 }
 
 void Builder::check_is_kernel(std::string_view what) const {
@@ -325,8 +333,8 @@ void Builder::run_body(std::string_view construct, const CallersLine& line,
   }
 }
 
-void Builder::require(int ptx_version, isa::Sm sm, std::string_view what) {
-  state().require(ptx_version, sm, what);
+void Builder::require(int ptx_version, isa::Targets targets, std::string_view what) {
+  state().require(ptx_version, targets, what);
 }
 
 std::optional<Builder::Constant> Builder::constant(Value value) const {

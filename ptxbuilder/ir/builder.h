@@ -63,7 +63,7 @@ class Builder {
   void check_current() const;
   // Raises the kernel's .version to `ptx_version` if it is lower, and throws Error if code for `sm` does
   // not run on the target.
-  void require(int ptx_version, isa::Sm sm, std::string_view what);
+  void require(int ptx_version, isa::Targets targets, std::string_view what);
 
   // The host integer that a value is, and the line where it became a device value. constant() returns none
   // for a value that only the device knows.

@@ -138,13 +138,15 @@ class AsmCall {
     return row_.operands[r.operand].reads() ? argument(r)->getType() : type_of(r.cls, ir_.getContext());
   }
 
-  // PTX takes shared addresses in 32 bits; the module's pointers to them may be wider.
+  // PTX takes addresses in shared and tensor memory in 32 bits, all others in 64; the module's pointers may
+  // have another width.
   llvm::Type* asm_type(llvm::Type* type) const {
     if (!type->isPointerTy()) return type;
     const unsigned space = type->getPointerAddressSpace();
-    if (space != kSharedSpace && space != kSharedClusterSpace) return type;
+    const bool is_narrow = space == kSharedSpace || space == kSharedClusterSpace || space == kTensorSpace;
+    const unsigned bits = is_narrow ? 32 : 64;
     const llvm::DataLayout& layout = ir_.GetInsertBlock()->getModule()->getDataLayout();
-    return layout.getPointerSizeInBits(space) == 32 ? type : ir_.getInt32Ty();
+    return layout.getPointerSizeInBits(space) == bits ? type : ir_.getIntNTy(bits);
   }
   llvm::Value* into_asm(llvm::Value* value) const {
     llvm::Type* type = asm_type(value->getType());
@@ -166,9 +168,9 @@ void check_target(const llvm::Function& function, const Row& row) {
   const llvm::Attribute cpu = function.getFnAttribute("target-cpu");
   if (!cpu.isValid()) return;
   const isa::Target& target = isa::target(std::string_view(cpu.getValueAsString()));
-  if (!isa::runs_on(row.sm, target.sm))
-    throw Error(fmt::format("{}: needs {}, but the function's target-cpu is {}", row.name,
-                            isa::target(row.sm).name, target.name));
+  if (!row.targets.has(target.sm))
+    throw Error(fmt::format("{}: needs {}, but the function's target-cpu is {}", row.name, row.targets.text(),
+                            target.name));
 }
 
 // An instruction for which LLVM has an intrinsic that is preferred to asm; it takes no operands.
@@ -187,8 +189,7 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
   const std::vector<Argument> given(arguments.begin(), arguments.end());
   AsmCall call(ir, row, given, guard);
   llvm::Module& module = *ir.GetInsertBlock()->getModule();
-  raise_flag(module, kPtxFlag, static_cast<uint32_t>(row.ptx_version));
-  raise_flag(module, kSmFlag, static_cast<uint32_t>(row.sm));
+  require(module, row.ptx_version, row.targets);
   if (!row.intrinsic.empty()) return {call_intrinsic(ir, row)};
   return call.emit();
 }
@@ -225,13 +226,45 @@ const llvm::Function* function_of(const llvm::Value* value) {
   return instruction && instruction->getParent() ? instruction->getFunction() : nullptr;
 }
 
-void raise_flag(llvm::Module& module, const char* key, uint32_t value) {
-  if (module_flag(module, key) < value) module.setModuleFlag(llvm::Module::Max, key, value);
+namespace {
+
+// What instructions of a module need: ten times a .version, which linking takes the greatest of, and sets of
+// targets, each once, of which linking takes all.
+constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.targets";
+
+}  // namespace
+
+void require(llvm::Module& module, int ptx_version, isa::Targets targets) {
+  if (needs_of(module).ptx_version < ptx_version)
+    module.setModuleFlag(llvm::Module::Max, kPtxFlag, static_cast<uint32_t>(ptx_version));
+  llvm::LLVMContext& context = module.getContext();
+  const std::string names = targets.text("+");
+  std::vector<llvm::Metadata*> all;
+  if (auto* known = llvm::dyn_cast_or_null<llvm::MDNode>(module.getModuleFlag(kTargetsFlag)))
+    for (const llvm::MDOperand& set : known->operands()) {
+      if (auto* one = llvm::dyn_cast_or_null<llvm::MDString>(set.get());
+          one && one->getString() == llvm::StringRef(names))
+        return;
+      all.push_back(set);
+    }
+  all.push_back(llvm::MDString::get(context, names));
+  module.setModuleFlag(llvm::Module::AppendUnique, kTargetsFlag, llvm::MDNode::get(context, all));
 }
 
-uint64_t module_flag(const llvm::Module& module, const char* key) {
-  auto* value = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(key));
-  return value ? value->getZExtValue() : 0;
+Needs needs_of(const llvm::Module& module) {
+  Needs needs;
+  if (auto* version = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(kPtxFlag)))
+    needs.ptx_version = static_cast<int>(version->getZExtValue());
+  if (auto* sets = llvm::dyn_cast_or_null<llvm::MDNode>(module.getModuleFlag(kTargetsFlag)))
+    for (const llvm::MDOperand& set : sets->operands()) {
+      auto* names = llvm::dyn_cast_or_null<llvm::MDString>(set.get());
+      try {
+        needs.targets = needs.targets & isa::Targets::parse(names ? names->getString() : "");
+      } catch (const char* reason) {
+        throw Error(fmt::format("the module flag {}: {}", kTargetsFlag, reason));
+      }
+    }
+  return needs;
 }
 
 std::string describe(llvm::Type* type) {
@@ -250,6 +283,12 @@ std::string describe(llvm::Type* type) {
         return "smem";
       case kSharedClusterSpace:
         return "cluster";
+      case kLocalSpace:
+        return "local";
+      case kConstantSpace:
+        return "constant";
+      case kTensorSpace:
+        return "tmem";
     }
   return "of an unknown type";
 }
@@ -261,7 +300,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   State& s = *state_;
   s.function_or_create();  // ahead of the instruction's line, which is not the kernel's
   if (line.opens()) s.set_line(where);
-  s.require(row.ptx_version, row.sm, row.name);
+  s.require(row.ptx_version, row.targets, row.name);
   for (const Argument& argument : arguments) {
     if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle());
     if (auto* list = std::get_if<std::vector<Value>>(&argument))

@@ -1,5 +1,6 @@
 // Every row as a typed call, whose operands C++ checks: count, class, direction and length of lists. A row of
-// isa/rows.def is called by its name, one of a family (isa/families.h) by name and form.
+// isa/rows.def is called by its name, one of a family (isa/families.h) by name and form. instruction.h has
+// calls of all other instructions of PTX.
 //
 //   pred done = mbarrier_try_wait_parity(bar, parity);
 //   mbarrier_arrive.when(lane == 0u)(bar);
@@ -70,6 +71,11 @@ PTXBUILDER_TYPE(cluster, cluster_smem)
 PTXBUILDER_TYPE(gmem, gmem)
 PTXBUILDER_TYPE(generic, generic_address)
 PTXBUILDER_TYPE(tmap, TensorMap)
+PTXBUILDER_TYPE(local, local_address)
+PTXBUILDER_TYPE(constant, constant_address)
+PTXBUILDER_TYPE(tmem, tmem)
+PTXBUILDER_TYPE(b8, u16)
+PTXBUILDER_TYPE(b128, b128)
 PTXBUILDER_TYPE(imm, int64_t)
 #undef PTXBUILDER_TYPE
 
@@ -247,11 +253,11 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 
 }  // namespace detail
 
-#define PTX_ROW(name, ...) inline constexpr detail::CallOf<isa::rows_def::name> name{};
 #define PTX_INTRINSIC(name, ...) inline constexpr detail::CallOf<isa::rows_def::name> name{};
+#define PTX_ROW(name, ...) inline constexpr detail::CallOf<isa::rows_def::name> name{};
 #include "ptxbuilder/isa/rows.def"
-#undef PTX_ROW
 #undef PTX_INTRINSIC
+#undef PTX_ROW
 
 // The families of isa/families.h, which says what each does and which operands it has.
 #define PTXBUILDER_FAMILY(name, Form) \
@@ -283,8 +289,8 @@ PTXBUILDER_FAMILY(fence_proxy_async, Space)
 #undef PTXBUILDER_FAMILY
 
 // A row of the author's own, by the line that isa/rows.def has for each of the library's: declares its typed
-// call `name`, and the row itself as `name_row`. compile/certify.h asks ptxas whether syntax and floor are
-// right.
+// call `name`, and the row itself as `name_row`. `sm` is its least target. compile/certify.h asks ptxas
+// whether syntax and floor are right.
 //
 //   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 //   u32 reversed = brev(x);

@@ -44,7 +44,7 @@ struct Builder::State {
   // Appends what the kernel computes with: the parameter, or a struct's fields.
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
-  void require(int ptx_version, isa::Sm sm, std::string_view instruction);
+  void require(int ptx_version, isa::Targets targets, std::string_view instruction);
   llvm::BasicBlock* new_block(const char* name);
   // The open line or, for operators, which know none, the last that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
@@ -108,7 +108,6 @@ bool is_identifier(std::string_view name);
 void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what);
 
 // Raises a module flag, of which linking takes the higher.
-void raise_flag(llvm::Module& module, const char* key, uint32_t value);
 
 // The function that a value belongs to; null for constants and globals. A front end's function in errors.
 const llvm::Function* function_of(const llvm::Value* value);
@@ -129,15 +128,20 @@ std::string describe(llvm::Type* type);
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 
-// The flags of a module that hold the least .version and target of its rows (see emit() in llvm.h), and what
-// one of them is; 0 where it is not set.
-inline constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kSmFlag = "ptxbuilder.sm";
-uint64_t module_flag(const llvm::Module& module, const char* key);
+// What the rows of a module need (see emit() in llvm.h), which its flags hold: ten times a .version, and the
+// targets that have all of them.
+struct Needs {
+  int ptx_version = 0;
+  isa::Targets targets = isa::Targets::all();
+};
+Needs needs_of(const llvm::Module& module);
+void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 
 // How a kernel says its threads and its cluster (NVPTX usage guide, "Kernel Metadata").
 inline constexpr const char *kThreadsAttribute = "nvvm.maxntid", *kClusterAttribute = "nvvm.cluster_dim";
 
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").
-inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3, kSharedClusterSpace = 7;
+inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3, kConstantSpace = 4, kLocalSpace = 5,
+                          kTensorSpace = 6, kSharedClusterSpace = 7;
 
 }  // namespace ptxbuilder

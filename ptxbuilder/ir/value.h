@@ -237,6 +237,40 @@ class generic_address : public Value {
   }
 };
 
+// A byte address in local memory (`.local`) or in constant memory (`.const`), 64 bits.
+class local_address : public Value {
+ public:
+  static constexpr Class cls = Class::local;
+  explicit local_address(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
+};
+class constant_address : public Value {
+ public:
+  static constexpr Class cls = Class::constant;
+  explicit constant_address(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
+};
+
+// An address in tensor memory, 32 bits: the column in the low half, the lane in the high one (PTX ISA,
+// "Tensor Memory Addressing"). Made of what tcgen05.alloc has written.
+class tmem : public Value {
+ public:
+  static constexpr Class cls = Class::tmem;
+  explicit tmem(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
+  explicit tmem(u32 address) : Value(detail::convert(u32::cls, cls, address.handle())) {}
+  explicit operator u32() const { return u32(detail::convert(cls, Class::u32, handle())); }
+  friend tmem operator+(tmem a, u32 columns) { return tmem(u32(a) + columns); }
+};
+
+// 128 bits that nothing computes with: what mov.b128, atom.cas.b128 and clusterlaunchcontrol take.
+class b128 : public Value {
+ public:
+  static constexpr Class cls = Class::b128;
+  explicit b128(llvm::Value* handle, Where where = Where::here())
+      : Value(detail::of_class(cls, handle, where)) {}
+};
+
 // The address of a 128-byte tensor map that is a `__grid_constant__` parameter.
 class TensorMap : public Value {
  public:

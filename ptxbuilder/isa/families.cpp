@@ -44,7 +44,8 @@ class Table {
 
  private:
   void add(const MadeRow& row) {
-    rows_.push_back({keep(row.name.view()), keep(row.syntax.view()), row.effect, row.ptx_version, row.sm});
+    rows_.push_back(
+        {keep(row.name.view()), keep(row.syntax.view()), row.effect, row.ptx_version, row.targets});
   }
 
   std::string_view keep(std::string_view text) { return texts_.emplace_back(text); }

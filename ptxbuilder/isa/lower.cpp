@@ -16,6 +16,8 @@ int integer_bits(Class cls) {
     case Class::u16:
     case Class::s16:
       return 16;
+    case Class::b8:
+      return 8;
     case Class::b32:
     case Class::u32:
     case Class::s32:
@@ -48,6 +50,7 @@ class Lowering {
     std::vector<std::string> texts;
     for (size_t i = 0; i < row_.operands.size(); ++i) texts.push_back(text_of(i));
     if (guarded_) call_.text = fmt::format("@${} ", result_count_ + input_count_);
+    call_.text += before_;
     size_t done = 0;
     for (size_t h = 0; h < row_.operands.hole_count; ++h) {
       const Hole& hole = row_.operands.holes[h];
@@ -56,6 +59,7 @@ class Lowering {
       call_.text += texts[hole.operand];
     }
     literal(row_.syntax.substr(done));
+    if (!before_.empty()) call_.text += behind_ + " }";
     return finish();
   }
 
@@ -87,6 +91,7 @@ class Lowering {
 
   std::string text_of(size_t i) {
     const Operand& o = row_.operands[i];
+    if (o.cls == Class::b8 && registers_in(i)) return narrow(i, registers(i));
     if (!o.reads()) return registers(i);
     const Filling& given = filling(i);
     if (auto* names = std::get_if<Registers>(&given)) return named(o, *names);
@@ -123,6 +128,16 @@ class Lowering {
       refuse_operand(row_, o,
                      fmt::format("is a {} register, but the number {} was given", name(o.cls), value));
     return std::to_string(value);
+  }
+
+  // No constraint has registers of 8 bits: one of the text's own, from or to which the low bits of 16 are
+  // moved.
+  std::string narrow(size_t i, const std::string& wide) {
+    const std::string name = fmt::format("narrow{}", i);
+    before_ += fmt::format("{}.reg .b8 {}; ", before_.empty() ? "{ " : "", name);
+    if (row_.operands[i].reads()) before_ += fmt::format("cvt.u8.u16 {}, {}; ", name, wide);
+    if (row_.operands[i].writes()) behind_ += fmt::format(" cvt.u16.u8 {}, {};", wide, name);
+    return name;
   }
 
   // LLVM numbers results first, then what is read, then the guard, then what is tied to results.
@@ -180,6 +195,7 @@ class Lowering {
   std::string_view early_;
   int result_count_ = 0, input_count_ = 0;
   std::string outputs_, inputs_, ties_;
+  std::string before_, behind_;  // statements around the instruction
   std::vector<InlineAsm::Register> tied_;
   InlineAsm call_ = {};
 };

@@ -39,10 +39,11 @@ class Text {
     }
     if (next != pieces.end()) throw "a pattern of isa::Text has fewer `$` than there are pieces";
   }
+  constexpr void put(char c) { put(&c, 1); }
   constexpr std::string_view view() const { return {characters_, size_}; }
 
  private:
-  static constexpr size_t kCapacity = 256;
+  static constexpr size_t kCapacity = 320;
 
   constexpr void put(const char* from, size_t count) {
     if (count > kCapacity - size_) throw "the text of a row is too long for isa::Text";
@@ -62,13 +63,13 @@ class Text {
 
 // A row with its own text.
 struct MadeRow {
-  Text name;
-  Text syntax;
-  Effect effect;
-  int ptx_version;
-  Sm sm;
+  Text name = {};
+  Text syntax = {};
+  Effect effect = Effect::memory;
+  int ptx_version = 0;
+  Targets targets = {};
 
-  constexpr Row row() const { return {name.view(), syntax.view(), effect, ptx_version, sm}; }
+  constexpr Row row() const { return {name.view(), syntax.view(), effect, ptx_version, targets}; }
 };
 
 namespace detail {

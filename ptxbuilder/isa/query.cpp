@@ -1,6 +1,11 @@
 #include "ptxbuilder/isa/query.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+
+#include "ptxbuilder/isa/manual.h"
 
 namespace ptxbuilder::isa {
 
@@ -26,18 +31,88 @@ RowUse uses(const Row& row) {
 }
 
 std::string refusal(const Row& row, const Target& target, int ptx_version) {
-  if (!runs_on(row.sm, target.sm))
-    return fmt::format("{}: needs {}, but the target is {}: raise the target", row.name,
-                       isa::target(row.sm).name, target.name);
+  if (!row.targets.has(target.sm))
+    return fmt::format("{}: needs {}, but the target is {}: change the target", row.name, row.targets.text(),
+                       target.name);
   if (ptx_version < row.ptx_version)
     return fmt::format("{}: needs PTX {}, but the module's .version is {}: raise it", row.name,
                        version_text(row.ptx_version), version_text(ptx_version));
   return "";
 }
 
+namespace {
+
+std::optional<Floor> least_floor(const std::function<bool(const detail::PatternParts&, Choices&)>& is_meant) {
+  std::optional<Floor> least;
+  for (const Form& form : detail::kManual) {
+    Choices choices;
+    if (detail::is_title(form) || !is_meant(detail::parts_of(form.pattern), choices)) continue;
+    const MadeRow row = detail::floor_row(form, choices);
+    if (!least) least = Floor{row.ptx_version, row.targets};
+    least->ptx_version = std::min(least->ptx_version, row.ptx_version);
+    least->targets = least->targets | row.targets;
+  }
+  return least;
+}
+
+}  // namespace
+
+std::optional<Floor> floor_of(std::string_view mnemonic) {
+  return least_floor([&](const detail::PatternParts& parts, Choices& choices) {
+    return !parts.tag.starts_with('%') && detail::match(parts.mnemonic, mnemonic, choices);
+  });
+}
+
+std::optional<Floor> floor_of_register(std::string_view name) {
+  return least_floor([&](const detail::PatternParts& parts, Choices& choices) {
+    return parts.tag.starts_with('%') && detail::match(parts.tag, name, choices);
+  });
+}
+
+std::string_view section_of(std::string_view key) {
+  std::string_view section;
+  for (const Form& form : detail::kManual) {
+    Choices choices;
+    if (detail::is_title(form))
+      section = form.pattern;
+    else if (!key.empty() && has_row(form, KeyParts(key), choices))
+      return section;
+  }
+  return {};
+}
+
+std::string example(const Row& row) {
+  const auto type = [](const Operand& o) {
+    std::string_view name = isa::name(o.cls);
+    if (o.cls == Class::b8 || o.cls == Class::b16) name = "u16";
+    if (o.cls == Class::b32) name = "u32";
+    if (o.cls == Class::b64) name = "u64";
+    if (o.cls == Class::cluster) name = "cluster_smem";
+    if (o.cls == Class::generic) name = "generic_address";
+    if (o.cls == Class::local) name = "local_address";
+    if (o.cls == Class::constant) name = "constant_address";
+    if (o.cls == Class::tmap) name = "TensorMap";
+    return o.list ? fmt::format("std::array<{}, {}>", name, o.count) : std::string(name);
+  };
+  std::vector<std::string> results, arguments;
+  std::string only;
+  for (const Operand& o : row.operands) {
+    if (o.writes()) results.emplace_back(o.name), only = type(o);
+    if (o.reads())
+      arguments.emplace_back(o.cls == Class::imm ? std::to_string(o.least) : std::string(o.name));
+  }
+  const bool is_key = row.name.starts_with(row.mnemonic());
+  const std::string call =
+      fmt::format("{}({});", is_key ? fmt::format("instruction<\"{}\">", row.name) : std::string(row.name),
+                  fmt::join(arguments, ", "));
+  if (results.empty()) return call;
+  if (results.size() == 1) return fmt::format("{} {} = {}", only, results[0], call);
+  return fmt::format("auto [{}] = {}", fmt::join(results, ", "), call);
+}
+
 std::string listing(const Row& row) {
   return fmt::format("{:46} PTX {:4} {:7} {:7} {}", row.name, version_text(row.ptx_version),
-                     target(row.sm).name, row.effect == Effect::pure ? "pure" : "memory", row.syntax);
+                     row.targets.text(), row.effect == Effect::pure ? "pure" : "memory", row.syntax);
 }
 
 }  // namespace ptxbuilder::isa

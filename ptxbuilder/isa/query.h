@@ -2,8 +2,10 @@
 // instruction read and write, where does it run, and how is it listed.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ptxbuilder/isa/lower.h"
@@ -27,8 +29,26 @@ struct RowUse {
 RowUse uses(const Row& row);
 
 // Why the instruction does not run on a target, in a module of a .version (ten times): which of the two to
-// raise, and to what. Empty if it runs.
+// change, and to what. Empty if it runs.
 std::string refusal(const Row& row, const Target& target, int ptx_version);
+
+// What one of several instructions needs: ten times the least .version, and all targets that have any of
+// them.
+struct Floor {
+  int ptx_version = 0;
+  Targets targets = Targets::all();
+};
+// Of those of the manual with a mnemonic, whatever their operands are; of a special register, "%tid.x".
+// Nothing where there is none.
+std::optional<Floor> floor_of(std::string_view mnemonic);
+std::optional<Floor> floor_of_register(std::string_view name);
+
+// The manual's section of a key; empty where it is none.
+std::string_view section_of(std::string_view key);
+
+// A typed call of the row in C++, as its author would write it: "f32 d =
+// instruction<\"tanh.approx.f32\">(a);"
+std::string example(const Row& row);
 
 // One line without its end, as `ptxb isa` lists the row: name, floor, effect and syntax.
 std::string listing(const Row& row);

@@ -25,6 +25,7 @@ constexpr ClassProperties properties(Class cls) {
     case Class::s32:
     case Class::smem:
     case Class::cluster:
+    case Class::tmem:
       return {".b32", 'r'};
     case Class::f32:
       return {".f32", 'f'};
@@ -34,9 +35,15 @@ constexpr ClassProperties properties(Class cls) {
     case Class::gmem:
     case Class::generic:
     case Class::tmap:
+    case Class::local:
+    case Class::constant:
       return {".b64", 'l'};
     case Class::f64:
       return {".f64", 'd'};
+    case Class::b128:
+      return {".b128", 'q'};
+    case Class::b8:
+      return {".b8", 'h'};  // no constraint has 8 bits: the text has to move it from or to 16
     case Class::imm:
       return {"", 'n'};
   }

@@ -20,7 +20,8 @@ namespace ptxbuilder::isa {
 
 // What an operand is. Addresses are typed by their state space: smem is a 32-bit shared::cta address, cluster
 // a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic address of a tensor
-// map.
+// map, local and constant the 64-bit addresses of their windows, tmem a 32-bit address of tensor memory. b8
+// is a register of 8 bits, which a few cvt want where all others take the low half of a b16.
 enum class Class : uint8_t {
   pred,
   b16,
@@ -40,7 +41,12 @@ enum class Class : uint8_t {
   cluster,
   gmem,
   generic,
+  local,
+  constant,
   tmap,
+  tmem,
+  b128,
+  b8,
   imm
 };
 
@@ -109,7 +115,7 @@ struct Row {
   std::string_view syntax;  // one instruction, ending in a semicolon
   Effect effect = Effect::memory;
   int ptx_version = 0;  // ten times the lowest .version
-  Sm sm = Sm::sm_75;    // the lowest target
+  Targets targets = Targets::all();
   // LLVM's intrinsic that prints this instruction, if it is preferred to asm.
   std::string_view intrinsic = {};
   Operands operands = parse(syntax);
@@ -119,10 +125,20 @@ struct Row {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
-  // Whether an operand of an integer class may be a number in the text. The packed sources of a cvt must be
-  // registers.
+  // Whether an operand of an integer class or a predicate may be a number in the text. Not where numbers are
+  // packed in it, beside random bits, or beside a comparison of bf16.
   constexpr bool takes_numbers() const {
-    return !(mnemonic().starts_with("cvt.") && mnemonic().ends_with("x2"));
+    const std::string_view all = mnemonic();
+    if (all.starts_with("cvt.rs.") || all.starts_with("stackrestore.")) return false;
+    if (all.starts_with("set") && all.ends_with(".bf16")) return false;
+    for (size_t from = 0; from < all.size();) {  // ".f16x2", ".e4m3x2"; not ".x2", ".16x32bx2"
+      size_t to = from;
+      while (to < all.size() && all[to] != '.') ++to;
+      const std::string_view part = all.substr(from, to - from);
+      if (part.size() > 2 && part.ends_with("x2") && part[0] >= 'a') return false;
+      from = to + 1;
+    }
+    return true;
   }
 };
 
@@ -139,16 +155,19 @@ struct ClassName {
 };
 
 inline constexpr std::array kClasses = {
-    ClassName{"pred", Class::pred}, ClassName{"b16", Class::b16},
-    ClassName{"u16", Class::u16},   ClassName{"s16", Class::s16},
-    ClassName{"f16", Class::f16},   ClassName{"bf16", Class::bf16},
-    ClassName{"b32", Class::b32},   ClassName{"u32", Class::u32},
-    ClassName{"s32", Class::s32},   ClassName{"f32", Class::f32},
-    ClassName{"b64", Class::b64},   ClassName{"u64", Class::u64},
-    ClassName{"s64", Class::s64},   ClassName{"f64", Class::f64},
-    ClassName{"smem", Class::smem}, ClassName{"cluster", Class::cluster},
-    ClassName{"gmem", Class::gmem}, ClassName{"generic", Class::generic},
-    ClassName{"tmap", Class::tmap}, ClassName{"imm", Class::imm},
+    ClassName{"pred", Class::pred},   ClassName{"b16", Class::b16},
+    ClassName{"u16", Class::u16},     ClassName{"s16", Class::s16},
+    ClassName{"f16", Class::f16},     ClassName{"bf16", Class::bf16},
+    ClassName{"b32", Class::b32},     ClassName{"u32", Class::u32},
+    ClassName{"s32", Class::s32},     ClassName{"f32", Class::f32},
+    ClassName{"b64", Class::b64},     ClassName{"u64", Class::u64},
+    ClassName{"s64", Class::s64},     ClassName{"f64", Class::f64},
+    ClassName{"smem", Class::smem},   ClassName{"cluster", Class::cluster},
+    ClassName{"gmem", Class::gmem},   ClassName{"generic", Class::generic},
+    ClassName{"tmap", Class::tmap},   ClassName{"imm", Class::imm},
+    ClassName{"local", Class::local}, ClassName{"constant", Class::constant},
+    ClassName{"tmem", Class::tmem},   ClassName{"b128", Class::b128},
+    ClassName{"b8", Class::b8},
 };
 
 // std::string_view's own compares a pointer to null, which of text in an inline variable is no constant under

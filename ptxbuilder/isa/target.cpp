@@ -4,16 +4,6 @@
 #include <array>
 
 namespace ptxbuilder::isa {
-namespace {
-
-constexpr std::array kTargets = {
-    Target{Sm::sm_75, "sm_75", 63}, Target{Sm::sm_80, "sm_80", 70}, Target{Sm::sm_86, "sm_86", 71},
-    Target{Sm::sm_89, "sm_89", 78}, Target{Sm::sm_90, "sm_90", 78}, Target{Sm::sm_90a, "sm_90a", 80},
-};
-
-}  // namespace
-
-std::span<const Target> targets() { return kTargets; }
 
 const Target& target(std::string_view name, Where where) {
   std::string known;
@@ -35,6 +25,20 @@ const Target* target_before(Sm sm) {
   for (const Target& t : targets())
     if (t.sm < sm) before = &t;
   return before;
+}
+
+std::string Targets::text(std::string_view between) const {
+  std::string text;
+  Targets told;
+  for (const int kind : {0, 2, 1})  // the plain ones, which run on most, then "f", then "a"
+    for (const Target& t : kTargets) {
+      const Targets those(t.sm);
+      if (static_cast<int>(t.sm) % 10 != kind || (those & *this) != those || (those | told) == told) continue;
+      if (!text.empty()) text += between;
+      text += t.name;
+      told = told | those;
+    }
+  return text;
 }
 
 std::optional<int> version_before(int ptx_version) {

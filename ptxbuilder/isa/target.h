@@ -1,6 +1,10 @@
 // The GPU targets that code is generated for, and what they ask of the PTX version.
 #pragma once
 
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,8 +14,31 @@
 
 namespace ptxbuilder::isa {
 
-// Ten times the compute capability, plus one for an architecture-specific ("a") target.
-enum class Sm : int { sm_75 = 750, sm_80 = 800, sm_86 = 860, sm_89 = 890, sm_90 = 900, sm_90a = 901 };
+// Ten times the compute capability, plus one for an architecture-specific ("a") target and two for a
+// family-specific ("f") one.
+enum class Sm : int {
+  sm_75 = 750,
+  sm_80 = 800,
+  sm_86 = 860,
+  sm_89 = 890,
+  sm_90 = 900,
+  sm_90a = 901,
+  sm_100 = 1000,
+  sm_100a = 1001,
+  sm_100f = 1002,
+  sm_103 = 1030,
+  sm_103a = 1031,
+  sm_103f = 1032,
+  sm_110 = 1100,
+  sm_110a = 1101,
+  sm_110f = 1102,
+  sm_120 = 1200,
+  sm_120a = 1201,
+  sm_120f = 1202,
+  sm_121 = 1210,
+  sm_121a = 1211,
+  sm_121f = 1212
+};
 
 struct Target {
   Sm sm;
@@ -20,20 +47,87 @@ struct Target {
 };
 
 // All targets, in rising order.
-std::span<const Target> targets();
+inline constexpr std::array kTargets = {
+    Target{Sm::sm_75, "sm_75", 63},   Target{Sm::sm_80, "sm_80", 70},     Target{Sm::sm_86, "sm_86", 71},
+    Target{Sm::sm_89, "sm_89", 78},   Target{Sm::sm_90, "sm_90", 78},     Target{Sm::sm_90a, "sm_90a", 80},
+    Target{Sm::sm_100, "sm_100", 86}, Target{Sm::sm_100a, "sm_100a", 86}, Target{Sm::sm_100f, "sm_100f", 88},
+    Target{Sm::sm_103, "sm_103", 88}, Target{Sm::sm_103a, "sm_103a", 88}, Target{Sm::sm_103f, "sm_103f", 88},
+    Target{Sm::sm_110, "sm_110", 90}, Target{Sm::sm_110a, "sm_110a", 90}, Target{Sm::sm_110f, "sm_110f", 90},
+    Target{Sm::sm_120, "sm_120", 87}, Target{Sm::sm_120a, "sm_120a", 87}, Target{Sm::sm_120f, "sm_120f", 88},
+    Target{Sm::sm_121, "sm_121", 88}, Target{Sm::sm_121a, "sm_121a", 88}, Target{Sm::sm_121f, "sm_121f", 88},
+};
+
+constexpr std::span<const Target> targets() { return kTargets; }
 
 // Throws Error that lists the names when there is no such target.
 const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);
 
-// Whether code whose least target is `needed` runs on `sm`. Architecture-specific code runs on that target
-// alone.
+// Whether code whose least target is `needed` runs on `sm`: on that and all later ones; family-specific code
+// on the "a" and "f" targets of its family from its own on; architecture-specific code on that target alone
+// (PTX ISA, ".target").
 constexpr bool runs_on(Sm needed, Sm sm) {
-  bool specific = static_cast<int>(needed) % 10 != 0;
-  return specific ? needed == sm : static_cast<int>(needed) <= static_cast<int>(sm);
+  const int from = static_cast<int>(needed), on = static_cast<int>(sm);
+  if (from % 10 == 1) return from == on;
+  if (from % 10 == 2) return on % 10 != 0 && from / 100 == on / 100 && from / 10 <= on / 10;
+  return from <= on;
 }
 
-// The target below; null below the first.
+// A set of targets.
+class Targets {
+ public:
+  constexpr Targets() = default;
+  // Those that run code of `least`.
+  constexpr Targets(Sm least) {  // NOLINT: a row names its least target
+    for (size_t i = 0; i < kTargets.size(); ++i)
+      if (runs_on(least, kTargets[i].sm)) bits_ |= uint32_t{1} << i;
+  }
+  // Those of each of the names: "sm_90a+sm_100f". Throws a `const char*`.
+  static constexpr Targets parse(std::string_view names);
+  static constexpr Targets all() { return Targets(kTargets.front().sm); }
+
+  constexpr bool has(Sm sm) const {
+    for (size_t i = 0; i < kTargets.size(); ++i)
+      if (kTargets[i].sm == sm) return (bits_ >> i & 1) != 0;
+    return false;
+  }
+  constexpr bool empty() const { return bits_ == 0; }
+  // Not of an empty set.
+  constexpr const Target& least() const { return kTargets[static_cast<size_t>(std::countr_zero(bits_))]; }
+  // The fewest names that tell the set: "sm_90", "sm_90a, sm_100f".
+  std::string text(std::string_view between = ", ") const;
+
+  friend constexpr Targets operator&(Targets a, Targets b) { return of_bits(a.bits_ & b.bits_); }
+  friend constexpr Targets operator|(Targets a, Targets b) { return of_bits(a.bits_ | b.bits_); }
+  friend constexpr bool operator==(Targets a, Targets b) = default;
+
+ private:
+  static constexpr Targets of_bits(uint32_t bits) {
+    Targets t;
+    t.bits_ = bits;
+    return t;
+  }
+
+  uint32_t bits_ = 0;  // one a target, in the order of kTargets
+};
+
+constexpr Targets Targets::parse(std::string_view names) {
+  Targets all;
+  for (size_t i = 0; i < names.size();) {
+    if (!names.substr(i).starts_with("sm_")) throw "a target is named sm_NUMBER, with `+` between several";
+    int sm = 0;
+    for (i += 3; i < names.size() && names[i] >= '0' && names[i] <= '9'; ++i) sm = sm * 10 + (names[i] - '0');
+    sm *= 10;
+    if (i < names.size() && (names[i] == 'a' || names[i] == 'f')) sm += names[i++] == 'a' ? 1 : 2;
+    const Targets those = Targets(static_cast<Sm>(sm));
+    if (!those.has(static_cast<Sm>(sm))) throw "a set of targets names one that is not known";
+    all = all | those;
+    if (i < names.size() && names[i++] != '+') throw "a target is named sm_NUMBER, with `+` between several";
+  }
+  return all;
+}
+
+// The target before, in the order of targets(); null before the first.
 const Target* target_before(Sm sm);
 
 // The .version before one, ten times; nothing before the first that is known here (PTX ISA, Release Notes).

@@ -226,7 +226,7 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
   if (layout.values() * bytes < kWordBytes || replicated_bits(layout) != 0 || vector * bytes >= kAccessBytes)
     return std::nullopt;
   const Signature& kernel = Builder::current().signature();
-  if (!isa::runs_on(isa::stmatrix({.matrices = 1}).sm, isa::target(kernel.target).sm)) return std::nullopt;
+  if (!isa::stmatrix({.matrices = 1}).targets.has(isa::target(kernel.target).sm)) return std::nullopt;
   const int64_t rows = layout.rows(), cols = layout.cols();
   const ComposedLayout memory = view.layout();
   for (int matrices : {4, 2, 1})

@@ -233,7 +233,7 @@ TEST_CASE("emulator: every mutant of the GEMM is reported with its cause") {
 
 TEST_CASE("lint finds at least half of the mutants of the GEMM without a run") {
   const std::string text = test_file("emulator/ptx/gemm_128x256x64_bf16.ptx");
-  CHECK(test::rules_that_find(text).empty());
+  CHECK(test::rules_that_find(text) == std::set<std::string>{"version"});  // it is 8.6, and 8.0 would do
   std::string table = fmt::format("\n{:48} found by lint\n", "mutant");
   size_t found = 0;
   for (const Mutant& m : mutants()) {

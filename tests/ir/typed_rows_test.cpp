@@ -280,7 +280,7 @@ TEST_CASE("every row of the table has a typed call of the same text, and no call
     called.insert(typed.name);
     if (!row)
       unknown += std::string(typed.name) + " ";
-    else if (typed.syntax != row->syntax || typed.effect != row->effect || typed.sm != row->sm ||
+    else if (typed.syntax != row->syntax || typed.effect != row->effect || typed.targets != row->targets ||
              typed.ptx_version != row->ptx_version || typed.intrinsic != row->intrinsic)
       differs += std::string(typed.name) + " ";
   }

@@ -189,7 +189,7 @@ TEST_CASE("the table: names are unique and found, floors are those of known targ
     CHECK(find(row.name) == &row);
     CHECK(row.syntax.ends_with(';'));
     CHECK(row.syntax.find(';') == row.syntax.size() - 1);  // one instruction
-    CHECK(row.ptx_version >= target(row.sm).ptx_version);
+    CHECK(row.ptx_version >= row.targets.least().ptx_version);
     CHECK(row.intrinsic.empty() != row.intrinsic.starts_with("llvm.nvvm."));
     if (row.effect == Effect::pure) {  // what only reads and has no result would be dropped
       bool writes = false;
@@ -245,7 +245,7 @@ void check_wgmma(const Row& row, const WgmmaForm& f) {
   CHECK(row.operands[3].cls == Class::pred);
   if (floating) CHECK(row.operands[4].step == 2);  // -1 or 1
   CHECK((row.operands[row.operands.size() - 1].name == "trans_b") == half);
-  CHECK(row.sm == Sm::sm_90a);
+  CHECK(row.targets == Sm::sm_90a);
   CHECK(row.effect == Effect::memory);
 }
 
@@ -384,7 +384,7 @@ TEST_CASE("tensor copies: ranks 1 to 5, with and without multicast and hint") {
         CHECK(contains(row.mnemonic(), std::to_string(rank) + "d.shared"));
         CHECK(contains(row.syntax, "cta_mask") == multicast);
         CHECK(contains(row.syntax, "policy") == hint);
-        CHECK(row.sm == Sm::sm_90);
+        CHECK(row.targets == Sm::sm_90);
       }
     const Row& prefetch = cp_async_bulk_tensor_prefetch({rank});
     CHECK(prefetch.operands.size() == 1 + coordinates);
@@ -503,7 +503,7 @@ TEST_CASE("synchronization: scopes, and the spaces of a proxy fence") {
   for (Scope scope : {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys}) {
     const Row& row = fence_acq_rel(scope);
     CHECK(row.mnemonic() == fmt::format("fence.acq_rel.{}", name(scope)));
-    CHECK(row.sm == (scope == Scope::cluster ? Sm::sm_90 : Sm::sm_75));
+    CHECK(row.targets == (scope == Scope::cluster ? Sm::sm_90 : Sm::sm_75));
   }
   CHECK(fence_proxy_async(Space::all).mnemonic() == "fence.proxy.async");
   CHECK(fence_proxy_async(Space::shared).mnemonic() == "fence.proxy.async.shared::cta");
@@ -644,16 +644,16 @@ TEST_CASE("a tool asks what a row takes, what it touches and where it runs") {
       CHECK(o.writes == operand.writes());
       if (o.is_address) CHECK(operand.cls != isa::Class::imm);
     }
-    CHECK(isa::refusal(row, isa::target(row.sm), row.ptx_version).empty());
-    if (const isa::Target* before = isa::target_before(row.sm))
-      CHECK(isa::refusal(row, *before, row.ptx_version).ends_with("raise the target"));
-    CHECK(isa::refusal(row, isa::target(row.sm), row.ptx_version - 1).ends_with("raise it"));
+    CHECK(isa::refusal(row, row.targets.least(), row.ptx_version).empty());
+    if (const isa::Target* before = isa::target_before(row.targets.least().sm))
+      CHECK(isa::refusal(row, *before, row.ptx_version).ends_with("change the target"));
+    CHECK(isa::refusal(row, row.targets.least(), row.ptx_version - 1).ends_with("raise it"));
   }
   const isa::RowUse use = isa::uses(init);
   CHECK(use.operands[0].is_address);
   CHECK_FALSE(use.operands[1].is_address);
   CHECK(isa::refusal(arrive, isa::target("sm_80"), 80) ==
-        "fence_mbarrier_init: needs sm_90, but the target is sm_80: raise the target");
+        "fence_mbarrier_init: needs sm_90, but the target is sm_80: change the target");
   CHECK(isa::refusal(arrive, isa::target("sm_90a"), 78) ==
         "fence_mbarrier_init: needs PTX 8.0, but the module's .version is 7.8: raise it");
 }

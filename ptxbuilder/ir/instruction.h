@@ -1,0 +1,24 @@
+// Every instruction of PTX as a typed call, by its mnemonic in the manual's words, as `ptxb isa` lists it.
+// C++ checks the operands as it does those of the calls by name (instructions.h).
+//
+//   f32 y = instruction<"tanh.approx.f32">(x);
+//   auto [low, high] = instruction<"ld.global.v2.f32">(address);
+//   instruction<"st.global.b8">.when(lane == 0u)(address, byte);
+//
+// Where several have one mnemonic, a word behind a space tells one from the others:
+//
+//   u64 state = instruction<"mbarrier.arrive.shared::cta.b64 count">(bar, 2);
+//
+// `ptxb isa --find TEXT` finds the word, and `ptxb isa "KEY"` shows operands, floors and an example. A header
+// of its own: looking up each instruction takes the compiler some 20 ms.
+#pragma once
+
+#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/isa/manual.h"
+
+namespace ptxbuilder {
+
+template <isa::Key key>
+inline constexpr detail::CallOf<isa::instruction<key>()> instruction{};
+
+}  // namespace ptxbuilder

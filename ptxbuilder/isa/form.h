@@ -1,0 +1,277 @@
+// A form: a line of the manual with its axes, each choice along which is a row.
+//
+//   "ld.relaxed<scope=.cta|.cluster@78/sm_90|.gpu|.sys>.global<type=.u32|.f32> {d:=<type>}, [{a:gmem}];"
+//
+// <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. It is its text,
+// then perhaps `=` and what a hole makes of it where that is not the text without its dot (.u8=u16), then
+// perhaps
+// `@` and the floor that it asks for, a .version times ten, targets, or both (@86, @sm_90, @78/sm_90).
+// <name> in the mnemonic is the alternative once more. Behind the mnemonic:
+//   {d:=<type>}     the alternative as a class: u32
+//   {c:s32x<dim>}   the number in it as a count: 2 for .2d; <n/2> is half of it, <num*4> four times,
+//                   <dim-2> two less
+//   {c:s32*<dim>}   in braces, as many operands of their own: c0, c1
+//   <hint?TEXT>     TEXT, unless the alternative is empty
+//   %<name>         its text
+// A form whose mnemonic another form has too begins with a word of its own, which may have axes: "#count
+// mbarrier.arrive...". The mnemonic, and behind a space that word, is the key of a row.
+#pragma once
+
+#include <array>
+
+#include "ptxbuilder/isa/made_row.h"
+
+namespace ptxbuilder::isa {
+
+struct Form {
+  std::string_view pattern;
+  Effect effect = Effect::memory;
+  int ptx_version = 0;            // ten times the lowest .version, of all choices
+  std::string_view targets = {};  // "sm_90a+sm_100f"
+};
+
+// What is chosen along one axis.
+struct Choice {
+  std::string_view axis;
+  std::string_view text = {};   // in the mnemonic
+  std::string_view value = {};  // what a hole makes of it
+  int ptx_version = 0;
+  Targets targets = Targets::all();
+};
+
+struct Choices {
+  std::array<Choice, 12> items = {};
+  size_t count = 0;
+
+  constexpr const Choice& of(std::string_view axis) const {
+    for (size_t i = 0; i < count; ++i)
+      if (items[i].axis == axis) return items[i];
+    throw "a form names an axis that its mnemonic does not have";
+  }
+  constexpr void push(const Choice& choice) {
+    if (count == items.size()) throw "a form has at most 12 axes";
+    items[count++] = choice;
+  }
+};
+
+namespace detail {
+
+// Where `what` stands in `text` from `from` on; text.size() if nowhere.
+constexpr size_t find_or_end(std::string_view text, char what, size_t from = 0) {
+  while (from < text.size() && text[from] != what) ++from;
+  return from;
+}
+
+constexpr bool ends_mnemonic(char c) { return c == ' ' || c == ';'; }
+
+// The parts of a pattern: "#count mbarrier.arrive.shared::cta.b64 _, [{bar:smem}], {count:u32};"
+struct PatternParts {
+  std::string_view tag, mnemonic, operands;
+};
+
+constexpr PatternParts parts_of(std::string_view pattern) {
+  PatternParts parts;
+  if (pattern.starts_with('#')) {
+    const size_t end = find_or_end(pattern, ' ');
+    parts.tag = pattern.substr(1, end - 1);
+    pattern.remove_prefix(end + 1);
+  }
+  size_t end = 0;
+  while (end < pattern.size() && !ends_mnemonic(pattern[end])) ++end;
+  parts.mnemonic = pattern.substr(0, end);
+  parts.operands = pattern.substr(end);
+  return parts;
+}
+
+// An alternative: ".u8=u16@86/sm_90a+sm_100f".
+constexpr Choice parse_alternative(std::string_view axis, std::string_view text) {
+  Choice choice = {.axis = axis};
+  const size_t at = find_or_end(text, '@');
+  if (at < text.size()) {
+    std::string_view floor = text.substr(at + 1);
+    const size_t digits = floor.starts_with("sm") ? 0 : find_or_end(floor, '/');
+    if (digits > 0) choice.ptx_version = static_cast<int>(parse_integer(floor.substr(0, digits)));
+    floor.remove_prefix(digits + (digits > 0 && digits < floor.size()));
+    if (!floor.empty()) choice.targets = Targets::parse(floor);
+  }
+  text = text.substr(0, at);
+  const size_t equals = find_or_end(text, '=');
+  choice.text = text.substr(0, equals);
+  choice.value = equals < text.size() ? text.substr(equals + 1)
+                                      : choice.text.substr(choice.text.starts_with('.') ? 1 : 0);
+  return choice;
+}
+
+// An axis or a mention of one that begins at the `<` of a mnemonic.
+struct AxisAt {
+  std::string_view name, alternatives;  // no alternatives in a mention
+  size_t end;                           // behind the `>`
+};
+
+constexpr AxisAt axis_at(std::string_view mnemonic, size_t from) {
+  const size_t end = find_or_end(mnemonic, '>', from);
+  if (end == mnemonic.size()) throw "an axis of a form is not closed";
+  const std::string_view inside = mnemonic.substr(from + 1, end - from - 1);
+  const size_t equals = find_or_end(inside, '=');
+  return {inside.substr(0, equals), equals < inside.size() ? inside.substr(equals + 1) : std::string_view(),
+          end + 1};
+}
+
+// Whether `key` is a choice along the axes of `mnemonic`, which ends where its operands begin, and which.
+constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& choices) {
+  size_t i = 0;
+  for (; i < mnemonic.size() && mnemonic[i] != '<' && !ends_mnemonic(mnemonic[i]); ++i)
+    if (i >= key.size() || key[i] != mnemonic[i]) return false;
+  key.remove_prefix(i);
+  if (i == mnemonic.size() || ends_mnemonic(mnemonic[i])) return key.empty();
+  const AxisAt axis = axis_at(mnemonic, i);
+  mnemonic.remove_prefix(axis.end);
+  if (axis.alternatives.data() == nullptr) {
+    const std::string_view again = choices.of(axis.name).text;
+    return key.starts_with(again) && match(mnemonic, key.substr(again.size()), choices);
+  }
+  for (size_t from = 0; from <= axis.alternatives.size();) {
+    const size_t to = find_or_end(axis.alternatives, '|', from);
+    const Choice choice = parse_alternative(axis.name, axis.alternatives.substr(from, to - from));
+    from = to + 1;
+    if (!key.starts_with(choice.text)) continue;
+    const size_t before = choices.count;
+    choices.push(choice);
+    if (match(mnemonic, key.substr(choice.text.size()), choices)) return true;
+    choices.count = before;
+  }
+  return false;
+}
+
+// The first number in a text: 2 of ".v2" and of "2d".
+constexpr int number_in(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
+  if (i == text.size()) throw "a form counts by an alternative that has no number";
+  int number = 0;
+  for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) number = number * 10 + (text[i] - '0');
+  return number;
+}
+
+// The count that "n", "n/2", "num*4" or "dim-2" stands for.
+constexpr int count_of(std::string_view mention, const Choices& choices) {
+  size_t end = 0;
+  while (end < mention.size() && mention[end] != '/' && mention[end] != '*' && mention[end] != '-') ++end;
+  const int number = number_in(choices.of(mention.substr(0, end)).value);
+  if (end == mention.size()) return number;
+  const int factor = static_cast<int>(parse_integer(mention.substr(end + 1)));
+  if (mention[end] == '-') return number - factor;
+  return mention[end] == '*' ? number * factor : number / factor;
+}
+
+// How many operands the hole is that begins at `from`, as {c:s32*<dim>}; 0 if it is one.
+constexpr int repetition(std::string_view text, size_t from, const Choices& choices) {
+  const size_t end = find_or_end(text, '}', from);
+  const size_t star = find_or_end(text, '*', from);
+  if (star >= end || find_or_end(text, '<', from) < star) return 0;
+  std::string_view count = text.substr(star + 1, end - star - 1);
+  if (count.starts_with('<')) return count_of(count.substr(1, count.size() - 2), choices);
+  return static_cast<int>(parse_integer(count));
+}
+
+constexpr void expand(std::string_view text, const Choices& choices, Text& out) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (const int count = text[i] == '{' ? repetition(text, i, choices) : 0; count > 0) {
+      const size_t colon = find_or_end(text, ':', i), star = find_or_end(text, '*', i);
+      for (int n = 0; n < count; ++n)
+        out.add(n == 0 ? "{{{$$:$}" : ", {$$:$}",
+                {text.substr(i + 1, colon - i - 1), n, text.substr(colon + 1, star - colon - 1)});
+      out.add("}}", {});
+      i = find_or_end(text, '}', i);
+      continue;
+    }
+    if (text[i] != '<') {
+      out.put(text[i]);
+      continue;
+    }
+    if (i >= 3 && text.substr(i - 3, 3) == "imm") {  // bounds of an immediate
+      for (; i < text.size() && text[i] != '>'; ++i) out.put(text[i]);
+      out.put('>');
+      continue;
+    }
+    size_t end = i, depth = 0;
+    do {
+      if (end == text.size()) throw "a mention of an axis is not closed";
+      depth += text[end] == '<';
+      depth -= text[end] == '>';
+      ++end;
+    } while (depth > 0);
+    const std::string_view inside = text.substr(i + 1, end - i - 2);
+    const size_t question = find_or_end(inside, '?');
+    if (question < inside.size()) {
+      if (!choices.of(inside.substr(0, question)).text.empty())
+        expand(inside.substr(question + 1), choices, out);
+    } else if (i > 0 && text[i - 1] == 'x') {
+      out.add("$", {count_of(inside, choices)});
+    } else {
+      out.add("$", {choices.of(inside).value});
+    }
+    i = end - 1;
+  }
+}
+
+constexpr void write_mnemonic(std::string_view mnemonic, const Choices& choices, Text& out) {
+  for (size_t i = 0; i < mnemonic.size();) {
+    if (mnemonic[i] != '<') {
+      out.put(mnemonic[i++]);
+      continue;
+    }
+    const AxisAt axis = axis_at(mnemonic, i);
+    out.add("$", {choices.of(axis.name).text});
+    i = axis.end;
+  }
+}
+
+// Effect and floor of a row, without its text.
+constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
+  MadeRow row = {
+      .effect = form.effect, .ptx_version = form.ptx_version, .targets = Targets::parse(form.targets)};
+  for (size_t i = 0; i < choices.count; ++i) {
+    if (row.ptx_version < choices.items[i].ptx_version) row.ptx_version = choices.items[i].ptx_version;
+    row.targets = row.targets & choices.items[i].targets;
+  }
+  return row;
+}
+
+// The row of a choice along each axis.
+constexpr MadeRow row_of(const Form& form, const Choices& choices) {
+  const PatternParts parts = parts_of(form.pattern);
+  MadeRow row = floor_row(form, choices);
+  write_mnemonic(parts.mnemonic, choices, row.syntax);
+  row.name = row.syntax;
+  if (!parts.tag.empty()) {
+    row.name.put(' ');
+    write_mnemonic(parts.tag, choices, row.name);
+  }
+  expand(parts.operands, choices, row.syntax);
+  return row;
+}
+
+}  // namespace detail
+
+// A key in its two parts: "mbarrier.arrive.shared::cta.b64 count".
+struct KeyParts {
+  constexpr explicit KeyParts(std::string_view key)
+      : mnemonic(key.substr(0, detail::find_or_end(key, ' '))), has_tag(mnemonic.size() < key.size()) {
+    if (has_tag) tag = key.substr(mnemonic.size() + 1);
+  }
+  std::string_view mnemonic, tag = {};
+  bool has_tag;
+};
+
+// Whether `key` is a row of this form; if so, `choices` is what it chooses.
+constexpr bool has_row(const Form& form, const KeyParts& key, Choices& choices) {
+  const char first = form.pattern[0];
+  if (key.has_tag != (first == '#')) return false;
+  if (!key.has_tag)
+    return (first == '<' || first == key.mnemonic[0]) && detail::match(form.pattern, key.mnemonic, choices);
+  const detail::PatternParts parts = detail::parts_of(form.pattern);
+  return detail::match(parts.tag, key.tag, choices) && detail::match(parts.mnemonic, key.mnemonic, choices);
+}
+
+}  // namespace ptxbuilder::isa

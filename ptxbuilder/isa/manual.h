@@ -1,0 +1,78 @@
+// The manual: every form of isa/manual, of which each row is found by its key, the mnemonic.
+//
+//   isa::instruction<"tanh.approx.f32">()  the row, as a constant; what is no key does not compile
+//   isa::instruction("tanh.approx.f32")    the same at run time; what is no key throws Error
+#pragma once
+
+#include <functional>
+
+#include "ptxbuilder/isa/form.h"
+
+namespace ptxbuilder::isa {
+
+namespace detail {
+
+// In the manual's order; a section's title stands before its forms, as one without a mnemonic.
+inline constexpr Form kManual[] = {
+#define PTX_SECTION(title) Form{{title, sizeof(title) - 1}},
+#define PTX_FORM(pattern, effect, ptx_version, targets) \
+  Form{{pattern, sizeof(pattern) - 1}, Effect::effect, ptx_version, {#targets, sizeof(#targets) - 1}},
+#include "ptxbuilder/isa/manual/manual.def"
+#undef PTX_SECTION
+#undef PTX_FORM
+};
+
+constexpr bool is_title(const Form& form) { return form.ptx_version == 0; }
+
+// The row of that key; without a syntax where no form has it.
+constexpr MadeRow find_row(std::string_view key) {
+  const KeyParts parts(key);
+  if (parts.mnemonic.empty()) return {};
+  Choices choices;
+  for (const Form& form : kManual)
+    if (has_row(form, parts, choices) && !is_title(form)) return row_of(form, choices);
+  return {};
+}
+
+}  // namespace detail
+
+// Text that a template takes.
+template <size_t size>
+struct Key {
+  constexpr Key(const char (&of)[size]) {  // NOLINT: a literal is one
+    for (size_t i = 0; i < size; ++i) text[i] = of[i];
+  }
+  constexpr std::string_view view() const { return {text, size - 1}; }
+  char text[size] = {};
+};
+
+namespace detail {
+
+template <Key key>
+inline constexpr MadeRow found = find_row(key.view());
+template <Key key>
+inline constexpr Row found_row = found<key>.row();
+
+}  // namespace detail
+
+template <Key key>
+constexpr const Row& instruction() {
+  static_assert(
+      !detail::found<key>.syntax.view().empty(),
+      "no instruction of PTX has this mnemonic, with this word behind it: `ptxb isa --find TEXT` lists "
+      "those that have TEXT in them");
+  return detail::found_row<key>;
+}
+
+// The same for a key that is known at run time; the row stays as long as the program. Throws Error that names
+// those which begin alike.
+const Row& instruction(std::string_view key, Where where = Where::here());
+// Null where there is none.
+const Row* find_instruction(std::string_view key);
+
+// Calls `visit` with each row of a form, the last axis varying first.
+void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit);
+// With each row of the manual, in its order, and its section.
+void for_each_instruction(const std::function<void(const MadeRow&, std::string_view section)>& visit);
+
+}  // namespace ptxbuilder::isa

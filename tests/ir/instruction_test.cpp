@@ -1,0 +1,56 @@
+// instruction<"...">: any instruction of PTX as a typed call.
+#include "ptxbuilder/ir/instruction.h"
+
+#include <doctest/doctest.h>
+
+#include "library_kit.h"
+#include "ptxbuilder/compile/codegen.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+TEST_CASE("instructions by mnemonic: operands, results, words behind it, predicates") {
+  Kernel k("all", {.line_info = false});
+  auto [out] = k.params<gptr<u32>>("out");
+  const gmem address(out);
+  auto [low, high] = instruction<"ld.global.v2.f32">(address);
+  const u32 ones = instruction<"popc.b32">(tid_x());
+  const smem bar = k.builder().shared_base();
+  const u64 state = instruction<"mbarrier.arrive.shared::cta.b64 count">(bar, 2);
+  instruction<"st.global.v4.b32">.when(ones == 0u)(address, {ones, ones, 3, bit_cast<u32>(low + high)});
+  instruction<"st.global.b64">(address, state);
+  const std::string ptx = generate_ptx(k.builder());
+  CAPTURE(ptx);
+  for (const char* text : {"ld.global.v2.f32 {%r", "popc.b32 ", "mbarrier.arrive.shared::cta.b64 %rd", ", 2;",
+                           " st.global.v4.b32 [%rd", "st.global.b64 [%rd"})
+    CHECK(contains(ptx, text));
+  CHECK(contains(ptx, "@%p"));
+  CHECK(contains(ptx, ".version 8.0"));
+}
+
+TEST_CASE("what PTX has for other targets is refused with those that have it") {
+  Kernel k("hopper");
+  const std::string text = error_of([&] { instruction<"tcgen05.fence::before_thread_sync">(); });
+  CHECK(contains(text, "instruction_test.cpp:" + std::to_string(__LINE__ - 1)));
+  CHECK(contains(
+      text, "tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but the kernel's target is sm_90a"));
+}
+
+TEST_CASE("Blackwell: tensor memory is a type of its own, and 8-bit registers are the text's") {
+  Kernel k("blackwell", {.target = "sm_100a", .line_info = false});
+  auto [out] = k.params<gptr<u32>>("out");
+  const smem slot = k.builder().shared_base();
+  instruction<"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32">(slot, 64);
+  const tmem columns(instruction<"ld.shared::cta.u32">(slot));
+  const std::array<u32, 2> loaded = instruction<"tcgen05.ld.sync.aligned.32x32b.x2.b32">(columns + 32);
+  instruction<"tcgen05.wait::ld.sync.aligned">();
+  const u16 packed = instruction<"cvt.rn.satfinite.e2m1x2.f32">(f32(1), bit_cast<f32>(loaded[0]));
+  instruction<"st.global.u16">(gmem(out), packed);
+  instruction<"tcgen05.dealloc.cta_group::1.sync.aligned.b32">(columns, 64);
+  const std::string ptx = generate_ptx(k.builder());
+  CAPTURE(ptx);
+  CHECK(contains(ptx, ".target sm_100a"));
+  CHECK(contains(ptx, "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r"));
+  CHECK(contains(ptx, "{ .reg .b8 narrow0; cvt.rn.satfinite.e2m1x2.f32 narrow0, "));
+  CHECK(contains(ptx, " cvt.u16.u8 %rs"));
+}

@@ -1,0 +1,158 @@
+// The forms of the manual: their notation, their rows by key, and that what NVIDIA's headers use is among
+// them.
+#include "ptxbuilder/isa/manual.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "error_kit.h"
+#include "options.h"
+#include "ptxbuilder/isa/query.h"
+#include "ptxbuilder/isa/rows.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+using isa::Choices, isa::Effect, isa::Form, isa::KeyParts;
+
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::string row_of(const Form& form, const std::string& key) {
+  Choices choices;
+  if (!isa::has_row(form, KeyParts(key), choices)) return "";
+  const isa::MadeRow row = isa::detail::row_of(form, choices);
+  CHECK(row.name.view() == key);
+  return fmt::format("{} {} {}", row.syntax.view(), row.ptx_version, row.targets.text());
+}
+
+}  // namespace
+
+TEST_CASE("a pattern's axes: text, class, count, floor") {
+  constexpr Form load = {
+      "ld<scope=.cta|.cluster@78/sm_90>.v<n=2|4><t=.u8=u16|.f32@86> {d:=<t>x<n>}, [{a:gmem}];",
+      Effect::memory, 63, "sm_75"};
+  CHECK(row_of(load, "ld.cta.v2.u8") == "ld.cta.v2.u8 {d:=u16x2}, [{a:gmem}]; 63 sm_75");
+  CHECK(row_of(load, "ld.cluster.v4.f32") == "ld.cluster.v4.f32 {d:=f32x4}, [{a:gmem}]; 86 sm_90");
+  CHECK(row_of(load, "ld.cta.v3.u8") == "");
+  CHECK(row_of(load, "ld.cta.v2.u8 sink") == "");
+  CHECK(row_of(load, "ld.cta.v2.u8.x") == "");
+
+  constexpr Form copy = {
+      "#<n=4|16>_fill cp<hint=|.hint>.<dim=2|3>d [{m:tmap}, {c:s32*<dim>}], {o:b16*<dim-1>}, <n><hint?, "
+      "{p:b64}>;",
+      Effect::memory, 80, "sm_90a+sm_100f"};
+  CHECK(row_of(copy, "cp.2d 4_fill") ==
+        "cp.2d [{m:tmap}, {{{c0:s32}, {c1:s32}}}], {{{o0:b16}}}, 4; 80 sm_100f, sm_90a");
+  CHECK(row_of(copy, "cp.hint.3d 16_fill") ==
+        "cp.hint.3d [{m:tmap}, {{{c0:s32}, {c1:s32}, {c2:s32}}}], {{{o0:b16}, {o1:b16}}}, 16, {p:b64}; 80 "
+        "sm_100f, sm_90a");
+  CHECK(row_of(copy, "cp.2d") == "");
+  CHECK(row_of(copy, "cp.2d 8_fill") == "");
+
+  constexpr Form same = {"mma.<d=f16=b32|f32>.<d> {d:+<d>x<d/8>}, {i:imm<0..8/2>};", Effect::pure, 70,
+                         "sm_80"};
+  CHECK(row_of(same, "mma.f32.f32") == "mma.f32.f32 {d:+f32x4}, {i:imm<0..8/2>}; 70 sm_80");
+  CHECK(row_of(same, "mma.f32.f16") == "");
+}
+
+TEST_CASE("every row of the manual is found by its key, once") {
+  std::set<std::string, std::less<>> keys;
+  std::string wrong;
+  isa::for_each_instruction([&](const isa::MadeRow& row, std::string_view section) {
+    const isa::MadeRow found = isa::detail::find_row(row.name.view());
+    if (!keys.insert(std::string(row.name.view())).second || found.syntax.view() != row.syntax.view() ||
+        found.ptx_version != row.ptx_version || found.targets != row.targets || row.targets.empty() ||
+        section.empty())
+      wrong += fmt::format("{}\n", row.name.view());
+    const isa::Row parsed = row.row();
+    bool writes = row.effect == Effect::memory;
+    for (const isa::Operand& o : parsed.operands) writes |= o.writes();
+    if (!writes || !parsed.syntax.ends_with(';'))
+      wrong += fmt::format("{}: nothing is written\n", row.name.view());
+  });
+  CHECK(wrong == "");
+  CHECK(keys.size() > 20000);
+  CHECK(isa::find_instruction("mbarrier.init.b65") == nullptr);
+  CHECK(isa::find_instruction("") == nullptr);
+  CHECK(&isa::instruction("tanh.approx.f32") == isa::find_instruction("tanh.approx.f32"));
+  CHECK(isa::instruction<"tanh.approx.f32">().syntax == isa::instruction("tanh.approx.f32").syntax);
+  const std::string text = error_of([] { isa::instruction("mbarrier.intt.b64"); });
+  CHECK(contains(text, fmt::format("manual_test.cpp:{}", __LINE__ - 1)));
+  CHECK(contains(text, "'mbarrier.intt.b64' is no instruction of PTX; mbarrier.in"));
+  CHECK(contains(text, "alike"));
+  CHECK(isa::section_of("tanh.approx.f32").starts_with("Floating-Point"));
+  CHECK(isa::example(isa::instruction("ld.global.v2.f32")) ==
+        "std::array<f32, 2> d = instruction<\"ld.global.v2.f32\">(a);");
+}
+
+// With the same floors; those that later targets have too, or that need more of an earlier one, may say less.
+TEST_CASE("the rows with short names are in the manual") {
+  std::string differs;
+  for (const isa::Row& row : isa::rows()) {
+    const std::string_view syntax = row.syntax;
+    const size_t percent = syntax.find('%');
+    const std::optional<isa::Floor> floor =
+        percent == std::string_view::npos
+            ? isa::floor_of(row.mnemonic())
+            : isa::floor_of_register(syntax.substr(percent, syntax.find(';') - percent));
+    if (!floor)
+      differs += fmt::format("{} is missing\n", row.name);
+    else if ((floor->targets & row.targets) != row.targets ||
+             (floor->targets == row.targets && floor->ptx_version > row.ptx_version))
+      differs += fmt::format("{}: {} and {}, in the manual {} and {}\n", row.name, row.ptx_version,
+                             row.targets.text(), floor->ptx_version, floor->targets.text());
+  }
+  CHECK(differs == "");
+}
+
+// What asm statements of the toolkit's cuda::ptx use.
+TEST_CASE("every instruction of cuda::ptx is in the manual") {
+  namespace fs = std::filesystem;
+  fs::path folder;
+  const char* const roots[] = {"/usr/local/cuda", std::getenv("CUDA_PATH")};
+  for (const char* root : roots)
+    if (root && fs::exists(fs::path(root) / "include/cccl/cuda/__ptx/instructions/generated"))
+      folder = fs::path(root) / "include/cccl/cuda/__ptx/instructions/generated";
+  if (folder.empty()) return skip("no CUDA toolkit with the headers of cuda::ptx");
+  std::set<std::string> used;
+  const std::regex statement("asm *(volatile)? *\\(((\\s*\"([^\"\\\\]|\\\\.)*\")+)"),
+      literal("\"(([^\"\\\\]|\\\\.)*)\"");
+  for (const fs::directory_entry& header : fs::directory_iterator(folder)) {
+    std::ifstream in(header.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    for (std::sregex_iterator asm_at(text.begin(), text.end(), statement), end; asm_at != end; ++asm_at) {
+      const std::string literals = (*asm_at)[2];
+      std::string body;
+      for (std::sregex_iterator l(literals.begin(), literals.end(), literal); l != end; ++l) body += (*l)[1];
+      body = std::regex_replace(body, std::regex("\\\\[nt]|[{]"), " ");
+      std::stringstream lines(body);
+      for (std::string line; std::getline(lines, line, ';');) {
+        std::stringstream words(line);
+        std::string word;
+        words >> word;
+        if (word.starts_with('@')) words >> word;
+        if (word.size() > 1 && std::islower(static_cast<unsigned char>(word[0])) != 0 &&
+            !word.starts_with("//"))
+          used.insert(word);
+      }
+    }
+  }
+  REQUIRE(used.size() > 500);
+  std::string missing;
+  for (const std::string& mnemonic : used)
+    if (!isa::floor_of(mnemonic) &&
+        !isa::floor_of(std::regex_replace(mnemonic, std::regex("\\.shared(?!::)"), ".shared::cta")))
+      missing += mnemonic + "\n";
+  MESSAGE(used.size() << " mnemonics of cuda::ptx");
+  CHECK(missing == "");
+}
