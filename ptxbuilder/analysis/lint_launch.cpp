@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "ptxbuilder/analysis/lint_protocol.h"
 #include "ptxbuilder/isa/query.h"
@@ -83,6 +84,7 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
 // Of all kernels of a module; nothing where there is other code in it, or something unknown.
 std::optional<isa::Floor> floor_of(const ptx::Module& module) {
   isa::Floor all;
+  std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // a kernel repeats its instructions
   for (const ptx::Statement& s : module.statements) {
     if (s.kind != ptx::Statement::Kind::function || !s.function[0].has_body) continue;
     if (!s.function[0].entry) return std::nullopt;
@@ -90,7 +92,12 @@ std::optional<isa::Floor> floor_of(const ptx::Module& module) {
       if (d.tokens[0].find("cluster") != std::string::npos) all = both(all, {78, isa::Sm::sm_90});
     const Code code = Code::of(module, s.function[0].name);
     for (const Operation& o : code.operations) {
-      const auto floor = floor_of(o);
+      std::string words = o.text->opcode;
+      for (const Value& v : o.operands)
+        if (v.kind == Value::Kind::special) words += fmt::format(" {}", v.text);
+      const auto [entry, is_new] = known.try_emplace(words);
+      if (is_new) entry->second = floor_of(o);
+      const std::optional<isa::Floor>& floor = entry->second;
       if (!floor) return std::nullopt;
       all = both(all, *floor);
     }

@@ -61,8 +61,8 @@ class Builder {
   // Throws Error if this kernel is not the one that is being built on this thread, if it is finished, or if
   // an exception has left it unfinished.
   void check_current() const;
-  // Raises the kernel's .version to `ptx_version` if it is lower, and throws Error if code for `sm` does
-  // not run on the target.
+  // Raises the kernel's .version to `ptx_version` if it is lower, and throws Error if the target is
+  // none of `targets`.
   void require(int ptx_version, isa::Targets targets, std::string_view what);
 
   // The host integer that a value is, and the line where it became a device value. constant() returns none

@@ -4,8 +4,8 @@
 //
 // <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. It is its text,
 // then perhaps `=` and what a hole makes of it where that is not the text without its dot (.u8=u16), then
-// perhaps
-// `@` and the floor that it asks for, a .version times ten, targets, or both (@86, @sm_90, @78/sm_90).
+// perhaps `@` and the floor that it asks for: a .version times ten, targets, or both (@86, @sm_90,
+// @78/sm_90).
 // <name> in the mnemonic is the alternative once more. Behind the mnemonic:
 //   {d:=<type>}     the alternative as a class: u32
 //   {c:s32x<dim>}   the number in it as a count: 2 for .2d; <n/2> is half of it, <num*4> four times,
