@@ -1,0 +1,27 @@
+// PTX of two origins, to be compared instruction by instruction. Apart from the tests, since ptx() of the
+// library and the namespace of the parser share a name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptxbuilder::test {
+
+class InstructionTexts {
+ public:
+  // The functions of the text all have these parameters.
+  InstructionTexts(const std::string& text, std::vector<std::string> parameters);
+
+  // A function's instructions of the mnemonic's kind, which is its first word. In place of a register stands
+  // the parameter or the number that it holds, or which of the instruction's results it is. Of moves such as
+  // mov and cvt, by which operands come into place, only those that have the mnemonic itself count.
+  std::vector<std::string> of(const std::string& function, std::string_view mnemonic) const;
+
+ private:
+  struct Parsed;
+  std::shared_ptr<const Parsed> parsed_;
+};
+
+}  // namespace ptxbuilder::test
