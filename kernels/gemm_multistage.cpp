@@ -2,20 +2,12 @@
 // cores take a stage, TMA fills the others. With one stage, loading and multiplying alternate.
 #include "kernels/gemm_step.h"
 #include "ptxbuilder/product/mma.h"
-#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 
 namespace ptxbuilder::kernels {
 namespace {
-
-// Rounds to the type of the tile in shared memory.
-void store_rounded(const TileView& to, const RegisterTile<f32>& x) {
-  if (to.tile().dtype() == DType::bf16) return store(to, astype<bf16>(x));
-  if (to.tile().dtype() == DType::f16) return store(to, astype<f16>(x));
-  store(to, x);
-}
 
 Kernel gemm_multistage(const GemmConfig& c) {
   Kernel k("gemm_multistage");

@@ -5,6 +5,7 @@
 #include "kernels/command/family.h"
 #include "kernels/gemm_run.h"
 #include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
 
 namespace ptxbuilder::kernels {
 
@@ -25,6 +26,13 @@ struct GemmConfig {
   // A stage of it as an operand of mma().
   TileView b_operand(const TileView& stage) const { return b_k_major ? stage : stage.transposed(); }
 };
+
+// Rounds to the type of the tile in shared memory.
+inline void store_rounded(const TileView& to, const RegisterTile<f32>& x, Where where = Where::here()) {
+  if (to.tile().dtype() == DType::bf16) return store(to, astype<bf16>(x, where), where);
+  if (to.tile().dtype() == DType::f16) return store(to, astype<f16>(x, where), where);
+  store(to, x, where);
+}
 
 inline const std::vector<std::string> kStepInputs = {"bf16", "f16"}, kStepOutputs = {"bf16", "f16", "f32"},
                                       kStepMajors = {"k", "n"};

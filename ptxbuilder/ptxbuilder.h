@@ -21,6 +21,7 @@
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/product/stream_sum.h"
+#include "ptxbuilder/product/tensor_memory.h"
 #include "ptxbuilder/product/warp_mma.h"
 #include "ptxbuilder/proof/proof.h"
 #include "ptxbuilder/registers/memory.h"

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace ptxbuilder::command {
 namespace {

@@ -208,11 +208,13 @@ class smem : public Value {
 };
 
 // A byte address in shared memory of any CTA of the cluster (`.shared::cluster`, 32 bits), as mapa makes it.
+// One of the CTA's own shared memory has the same bits in both windows (PTX ISA, "Shared State Space").
 class cluster_smem : public Value {
  public:
   static constexpr Class cls = Class::cluster;
   explicit cluster_smem(llvm::Value* handle, Where where = Where::here())
       : Value(detail::of_class(cls, handle, where)) {}
+  explicit cluster_smem(smem own) : Value(detail::convert(Class::u32, cls, u32(own).handle())) {}
 };
 
 // A byte address in global memory (`.global`, 64 bits).

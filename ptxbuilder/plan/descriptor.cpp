@@ -95,6 +95,8 @@ uint64_t MatrixDescriptor::encode(Where where) const {
          field(leading_byte_offset, "leading byte offset") << 16 | field(start_address, "start address");
 }
 
+uint64_t MatrixDescriptor::encode_tcgen05(Where where) const { return encode(where) | uint64_t{0b001} << 46; }
+
 MatrixDescriptor MatrixDescriptor::decode(uint64_t bits, Where where) {
   CallersLine line(where);
   if (bits & kZeroBits)
@@ -148,6 +150,28 @@ std::string MatrixDescriptor::explain(Major major) const {
       swizzle == Swizzle::none ? 128 : 8 * span_bytes(swizzle), stride_byte_offset >> 4, stride_byte_offset,
       stride_meaning(major, swizzle), leading_byte_offset >> 4, leading_byte_offset,
       leading_meaning(major, swizzle), start_address >> 4, start_address);
+}
+
+uint32_t Tcgen05Descriptor::encode(Where where) const {
+  CallersLine line(where);
+  auto type = [](DType dtype, DType first, DType second, std::string_view matrix) {
+    if (dtype != first && dtype != second)
+      throw Error(fmt::format("tcgen05: {} is {}; .kind::f16 takes {} and {}", matrix, name(dtype),
+                              name(first), name(second)));
+    return uint32_t{dtype == second};
+  };
+  if (d == DType::f16 && (a != d || b != d)) throw Error("tcgen05: D is f16; A and B must then be f16 too");
+  const int step = m == 64 ? 8 : 16;
+  if (m != 64 && m != 128)
+    throw Error(fmt::format("tcgen05: D has {} rows; one CTA multiplies 64 or 128", m));
+  if (n < step || n > 256 || n % step != 0)
+    throw Error(
+        fmt::format("tcgen05: D has {} columns; with {} rows a multiple of {} up to 256", n, m, step));
+  const uint32_t d_type = type(d, DType::f16, DType::f32, "D") << 4;
+  const uint32_t a_type = type(a, DType::f16, DType::bf16, "A") << 7;
+  return static_cast<uint32_t>(m >> 4) << 24 | static_cast<uint32_t>(n >> 3) << 17 |
+         uint32_t{b_major == Major::mn} << 16 | uint32_t{a_major == Major::mn} << 15 |
+         type(b, DType::f16, DType::bf16, "B") << 10 | a_type | d_type;
 }
 
 WgmmaOperand::WgmmaOperand(DType dtype, Major major, Swizzle swizzle, int mn, int k, Where where)

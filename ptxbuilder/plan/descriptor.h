@@ -1,4 +1,5 @@
-// Matrices in shared memory as wgmma reads them: where each element lies, and the descriptor that says so.
+// Matrices in shared memory as wgmma and tcgen05 read them: where each element lies, and the descriptor that
+// says so.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,10 @@ struct MatrixDescriptor {
 
   // Throws Error that names the field which is no multiple of 16 bytes or does not fit.
   uint64_t encode(Where where = Where::here()) const;
+  // The same for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, the table of its layout). Its
+  // fields are in the same bits, but bits 48..46 are 0b001, and the swizzle is bits 63..61: 0 none, 2 128 B,
+  // 4 64 B, 6 32 B.
+  uint64_t encode_tcgen05(Where where = Where::here()) const;
   // Throws Error when a bit is set that must be zero.
   static MatrixDescriptor decode(uint64_t bits, Where where = Where::here());
 
@@ -120,6 +125,24 @@ class WgmmaOperand {
   Swizzle swizzle_;
   int mn_, k_;
   ComposedLayout layout_;
+};
+
+// The 32 bits that tell tcgen05.mma of .kind::f16 what it multiplies (PTX ISA, "Instruction descriptor", the
+// table for .kind::tf32, .kind::f16, .kind::f8f6f4 and .kind::i8). What is not named here is 0: dense,
+// nothing negated, no shift.
+//
+//   31 29 28    24 23 22    17 16      15      14 13 12 10 9   7 6 5    4 3  0
+//     0   M >> 4   0  N >> 3  B is mn  A is mn   0   B type A type 0 D type  0
+struct Tcgen05Descriptor {
+  DType d = DType::f32;                  // f16 is 0, f32 is 1
+  DType a = DType::f16, b = DType::f16;  // f16 is 0, bf16 is 1
+  Major a_major = Major::k, b_major = Major::k;
+  // Of D, by one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at most 256
+  // columns.
+  int m = 128, n = 128;
+
+  // Throws Error that names the rule of types or shapes (PTX ISA, "Matrix Shape" of tcgen05) that is broken.
+  uint32_t encode(Where where = Where::here()) const;
 };
 
 // The widest swizzle whose span divides a row of `bytes`; none when no span does.

@@ -7,10 +7,10 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kBlock = 64;  // rows of A that one wgmma reads
+constexpr int kBlock = 64;  // rows of A that one wgmma reads from registers
 
-// wgmma (PTX ISA, "Matrix Descriptor Format", "Strides"): core matrices of 8 rows of 16 bytes. Element `mn`
-// along m or n and `k` of the matrix of one instruction.
+// wgmma and tcgen05 (PTX ISA, "Matrix Descriptor Format", "Strides"): core matrices of 8 rows of 16 bytes.
+// Element `mn` along m or n and `k` of the matrix of one instruction.
 uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn, int k) {
   auto field = [&](int from) { return static_cast<uint32_t>(descriptor >> from & 0x3fff) * 16; };
   const uint32_t start = field(0), leading = field(16), stride = field(32),
@@ -32,7 +32,7 @@ uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn,
   return (byte / 16 ^ line % (span / 16)) * 16 + byte % 16;
 }
 
-// One operand of one instruction of a product: A's blocks are 64 rows, B has one of all columns.
+// One operand of one instruction of a product: A has blocks of rows, B one of all columns.
 struct Reader {
   const OperandRecord& operand;
   const TileRecord& tile;
@@ -50,7 +50,7 @@ struct Reader {
 };
 
 Reader reader_of(const MmaRecord& mma, char name, const TileRecord& tile) {
-  return name == 'A' ? Reader{*mma.a, tile, name, mma.m, mma.k, kBlock, mma.where}
+  return name == 'A' ? Reader{*mma.a, tile, name, mma.m, mma.k, mma.block, mma.where}
                      : Reader{mma.b, tile, name, mma.n, mma.k, mma.n, mma.where};
 }
 

@@ -75,6 +75,45 @@ TEST_CASE("descriptors: known answers") {
         Bytes{0, 32, 64, 96, 1024, 1056, 1088, 1120});
 }
 
+// By hand from the manual's table "Shared memory descriptor layout" (PTX ISA, tcgen05): bits 48..46 are
+// 0b001, and the swizzle in bits 63..61 is 0 for none, 2 for 128 B, 4 for 64 B and 6 for 32 B. Distances are
+// in 16 B, LBO from bit 16 on, SBO from bit 32 on.
+TEST_CASE("descriptors of tcgen05: known answers") {
+  auto bits = [](Major major, Swizzle swizzle, int mn, int k) {
+    return WgmmaOperand(DType::f16, major, swizzle, mn, k).descriptor().encode_tcgen05();
+  };
+  // 8 rows of 128, 64 and 32 B are 1024, 512 and 256 B.
+  CHECK(bits(Major::k, Swizzle::b128, 128, 64) == 0x4000'4040'0001'0000);
+  CHECK(bits(Major::k, Swizzle::b64, 128, 32) == 0x8000'4020'0001'0000);
+  CHECK(bits(Major::k, Swizzle::b32, 128, 16) == 0xc000'4010'0001'0000);
+  // 8 rows of 16 B are 128 B, and 128 rows of 16 B, to the next 16 B along k, 2048 B.
+  CHECK(bits(Major::k, Swizzle::none, 128, 64) == 0x0000'4008'0080'0000);
+  // 64 columns of 64 k are 8192 B, and 8 k of 128 B 1024 B.
+  CHECK(bits(Major::mn, Swizzle::b128, 256, 64) == 0x4000'4040'0200'0000);
+  CHECK(MatrixDescriptor{.start_address = 0x12340, .base_offset = 5}.encode_tcgen05() ==
+        0x000a'4000'0000'1234);
+}
+
+// By hand from the table "Instruction descriptor format for .kind::tf32, .kind::f16, .kind::f8f6f4 and
+// .kind::i8": the type of D in bits 5..4, of A in 9..7, of B in 12..10, A and B transposed in 15 and 16, N /
+// 8 in 22..17, M / 16 in 28..24.
+TEST_CASE("instruction descriptors of tcgen05: known answers, and what is refused") {
+  using D = Tcgen05Descriptor;
+  CHECK(D{.n = 256}.encode() == 0x0840'0010);
+  CHECK(D{.a = DType::bf16, .b = DType::bf16, .n = 256}.encode() == 0x0840'0490);
+  CHECK(D{.a = DType::bf16, .n = 16}.encode() == 0x0804'0090);
+  CHECK(D{.b_major = Major::mn, .n = 128}.encode() == 0x0821'0010);
+  CHECK(D{.a_major = Major::mn, .n = 128}.encode() == 0x0820'8010);
+  CHECK(D{.d = DType::f16, .m = 64, .n = 8}.encode() == 0x0402'0000);
+  auto error = [](D d) { return error_of([&] { static_cast<void>(d.encode()); }); };
+  CHECK(error({.m = 256}).find("D has 256 rows; one CTA multiplies 64 or 128") != std::string::npos);
+  CHECK(error({.n = 8}).find("8 columns; with 128 rows a multiple of 16 up to 256") != std::string::npos);
+  CHECK(error({.m = 64, .n = 264}).find("with 64 rows a multiple of 8 up to 256") != std::string::npos);
+  CHECK(error({.a = DType::tf32}).find("A is tf32; .kind::f16 takes f16 and bf16") != std::string::npos);
+  CHECK(error({.d = DType::f16, .b = DType::bf16}).find("D is f16; A and B must then be f16") !=
+        std::string::npos);
+}
+
 // descriptor_oracle/cute.txt is what cute.cpp beside it prints.
 TEST_CASE("descriptors, advances and counts are CuTe's") {
   std::ifstream golden(PTXBUILDER_TEST_DIR "/plan/descriptor_oracle/cute.txt");

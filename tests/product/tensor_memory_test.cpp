@@ -1,0 +1,170 @@
+// Products in tensor memory: what blackwell_tile becomes, that ptxas takes it, and what is refused. It has
+// run on no device, and the emulator says that it cannot run it.
+#include "ptxbuilder/product/tensor_memory.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "kernels/command/family.h"
+#include "kernels/command/run.h"
+#include "library_kit.h"
+#include "ptxas_kit.h"
+#include "ptxbuilder/proof/proof.h"
+#include "ptxbuilder/tile/barrier.h"
+#include "runtime/compile/load.h"
+#include "runtime/emulator/emulator.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+Kernel tile(const std::vector<std::pair<std::string, std::string>>& values) {
+  const command::Family& family = command::family("blackwell_tile");
+  command::Fields fields(family.fields);
+  for (const auto& [name, value] : values) fields.set(name, value);
+  return family.build(fields);
+}
+
+// Where each part stands behind the one before; the first that does not is named.
+void check_order(const std::string& text, const std::vector<std::string>& parts) {
+  size_t at = 0;
+  for (const std::string& part : parts) {
+    const size_t found = text.find(part, at);
+    REQUIRE_MESSAGE(found != std::string::npos, part << " is not behind the part before in\n" << text);
+    at = found + part.size();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("blackwell_tile: the instructions in their order") {
+  Kernel k = tile({{"bn", "128"}, {"a", "f16"}});
+  const std::string ptx = squeezed(ptx_of(k));
+  CHECK(contains(ptx, ".target sm_100a"));
+  const std::string mma = "tcgen05.mma.cta_group::1.kind::f16 [%r",
+                    commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r",
+                    load = "{ tcgen05.ld.sync.aligned.32x32b.x64.b32 {%r";
+  check_order(ptx, {"mbarrier.init.shared::cta.b64",
+                    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r",
+                    "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+                    "tcgen05.fence::before_thread_sync;",
+                    "bar.sync 0;",
+                    "tcgen05.fence::after_thread_sync;",
+                    "ld.shared::cta.u32",
+                    "elect.sync",
+                    "mbarrier.try_wait.parity",  // the stage is empty
+                    "mbarrier.arrive.expect_tx",
+                    "cp.async.bulk.tensor.2d",
+                    "cp.async.bulk.tensor.2d",
+                    "elect.sync",
+                    "mbarrier.try_wait.parity",  // the stage is full
+                    "tcgen05.fence::after_thread_sync;",
+                    mma,
+                    mma,
+                    mma,
+                    mma,
+                    commit,  // the stage has been read
+                    commit,  // all products are done
+                    "bar.sync 0;",
+                    "mbarrier.try_wait.parity",
+                    "tcgen05.fence::after_thread_sync;",
+                    load,
+                    "tcgen05.wait::ld.sync.aligned; }",
+                    "cvt.rn.bf16x2.f32",
+                    "st.shared",
+                    load,
+                    "tcgen05.wait::ld.sync.aligned; }",
+                    "fence.proxy.async.shared::cta",
+                    "cp.async.bulk.tensor.2d.global.shared::cta",
+                    "tcgen05.fence::before_thread_sync;",
+                    "bar.sync 0;",
+                    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r"});
+  // The instruction descriptor of f16, 128 x 128, and the matrices', 128 B swizzle with 1024 B from 8 rows to
+  // the next.
+  CHECK(contains(ptx, fmt::format(", {}, %p", 0x08200010)));
+  CHECK(contains(ptx, fmt::format(", {};", 0x4000'4040'0001'0000)));
+  CHECK(count(ptx, mma) == 4);  // 64 of k, 16 each
+  CHECK(count(ptx, load) == 2);
+  CHECK(count(ptx, "wgmma") == 0);
+}
+
+TEST_CASE("blackwell_tile: ptxas takes it, and its descriptors read what its copies wrote") {
+  const Ptxas* ptxas = real_ptxas();
+  using Values = std::vector<std::pair<std::string, std::string>>;
+  for (const Values& values :
+       {Values{}, Values{{"a", "f16"}, {"d", "f16"}, {"bn", "64"}, {"stages", "1"}},
+        Values{{"b_major", "n"}, {"bn", "192"}, {"bk", "128"}, {"stages", "2"}, {"d", "f32"}},
+        Values{{"b_major", "n"}, {"a", "f16"}, {"stages", "3"}}}) {
+    Kernel k = tile(values);
+    const Proof proof = prove(k.record());
+    CHECK(proof);
+    uint64_t read = 0;
+    for (const Proof::Link& link : proof.links) read += link.text.starts_with("mma: ") ? link.elements : 0;
+    const command::Fields fields = [&] {
+      command::Fields f(command::family("blackwell_tile").fields);
+      for (const auto& [name, value] : values) f.set(name, value);
+      return f;
+    }();
+    CHECK(read == static_cast<uint64_t>(fields["stages"] * fields["bk"] * (128 + fields["bn"])));
+    if (!ptxas) continue;
+    const PtxasOutput made = ptxas->assemble(ptx_of(k));
+    CHECK(
+        made.cubin.starts_with("\x7f"
+                               "ELF"));
+  }
+}
+
+TEST_CASE("blackwell_tile: the emulator says what it cannot execute") {
+  const command::Family& family = command::family("blackwell_tile");
+  command::Fields fields(family.fields);
+  for (const char* size : {"m", "n", "k"}) fields.set(size, 128);
+  auto emulator = runtime::open_emulator({});
+  runtime::LoadedKernel loaded = load(*emulator, family.build(fields));
+  const std::string text = error_of([&] {
+    command::Run run(*emulator, loaded, {});
+    family.run(fields, run);
+  });
+  CHECK_MESSAGE(contains(text, "this cannot be executed: tcgen05."), text);
+  CHECK_MESSAGE(contains(text, "the emulator does not know this instruction"), text);
+}
+
+TEST_CASE("tensor memory: what is refused") {
+  auto error = [](auto body) {
+    Kernel k("refused", {.target = "sm_100a", .line_info = false});
+    return error_of([&] { body(k); });
+  };
+  CHECK(contains(error([](Kernel& k) { TensorAccumulator acc(k, 24); }),
+                 "D has 24 columns; with 128 rows a multiple of 16 up to 256"));
+  CHECK(contains(error([](Kernel& k) {
+                   TensorAccumulator acc(k, 64);
+                   generate_ptx(k.builder());
+                 }),
+                 "never given back by free()"));
+  CHECK(contains(error([](Kernel& k) {
+                   auto a = k.shared<f16>({128, 64}, Swizzle128B), b = k.shared<bf16>({64, 64}, Swizzle128B);
+                   TensorAccumulator acc(k, 64);
+                   mma(acc, a[0], b[0]);
+                 }),
+                 "their types must be equal"));
+  CHECK(contains(error([](Kernel& k) {
+                   auto a = k.shared<f16>({64, 64}, Swizzle128B), b = k.shared<f16>({64, 64}, Swizzle128B);
+                   TensorAccumulator acc(k, 64);
+                   mma(acc, a[0], b[0]);
+                 }),
+                 "D 128x64 += A 64x64 B 64x64: the shapes do not fit"));
+  CHECK(
+      contains(error([](Kernel& k) {
+                 auto a = k.shared<e4m3>({128, 128}, Swizzle128B), b = k.shared<e4m3>({64, 128}, Swizzle128B);
+                 TensorAccumulator acc(k, 64);
+                 mma(acc, a[0], b[0]);
+               }),
+               "A is e4m3; .kind::f16 takes f16 and bf16"));
+  CHECK(contains(error([](Kernel& k) {
+                   TensorAccumulator acc(k, 64);
+                   load(acc, 32, 64);
+                 }),
+                 "columns 32 to 95 of 64 in tensor memory"));
+  Kernel hopper("hopper", {.line_info = false});
+  CHECK(contains(error_of([&] { TensorAccumulator acc(hopper, 64); }), "needs sm_100f, sm_110f"));
+}
