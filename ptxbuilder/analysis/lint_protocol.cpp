@@ -23,6 +23,9 @@ std::optional<Use> use_of(LintKernel& kernel, int i) {
     use.is_remote = o.has("multicast::cluster");
   } else if (o.is("cp") && o.has("mbarrier") && o.has("arrive")) {
     use.arrives = o.has("noinc");
+  } else if (o.is("tcgen05") && o.has("commit")) {
+    use.arrives = true;  // once, when the products of its thread are done
+    use.is_remote = o.has("multicast::cluster");
   } else {
     return std::nullopt;
   }
