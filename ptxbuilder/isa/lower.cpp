@@ -69,8 +69,7 @@ class Lowering {
 
   std::string text_of(size_t i) {
     const Operand& o = row_.operands[i];
-    if (o.cls == Class::b8 && registers_in(i)) return narrow(i, registers(i));
-    if (!o.reads()) return registers(i);
+    if (!o.reads()) return values(i);
     const Filling& given = filling(i);
     if (auto* names = std::get_if<Registers>(&given)) return named(o, *names);
     if (auto* value = std::get_if<int64_t>(&given)) return number(o, *value);
@@ -78,7 +77,11 @@ class Lowering {
       refuse_operand(row_, o, "is an immediate: its value must be known while the kernel is built");
     if (const int count = std::get<ValueCount>(given).count; count != o.count)
       refuse_operand(row_, o, fmt::format("is {} registers, but {} were given", o.count, count));
-    return registers(i);
+    return values(i);
+  }
+
+  std::string values(size_t i) {
+    return row_.operands[i].cls == Class::b8 ? narrow(i, registers(i)) : registers(i);
   }
 
   std::string named(const Operand& o, const Registers& given) {

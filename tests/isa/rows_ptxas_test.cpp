@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "cutlass_exceptions.h"
 #include "ptxbuilder/compile/certify.h"
 #include "ptxbuilder/isa/manual.h"
 #include "ptxbuilder/isa/rows.h"
@@ -165,4 +166,26 @@ TEST_CASE("every scalar integer and predicate that a row reads may be a number")
   }
   REQUIRE(entries.size() > 200);
   check_accepted(*ptxas, std::move(entries));
+}
+
+// Those that the manual lacks for another reason have no like.
+TEST_CASE("what CUTLASS writes and the manual lacks is refused at every target") {
+  const Ptxas* ptxas = real_ptxas();
+  if (!ptxas) return;
+  int refusals = 0;
+  for (const CutlassException& e : kCutlassExceptions) {
+    if (e.like.empty()) continue;
+    const Row& like = isa::instruction(e.like);
+    const std::string syntax =
+        std::string(e.mnemonic) + std::string(like.syntax.substr(like.mnemonic().size()));
+    const Row row = {e.mnemonic, syntax, like.effect, like.ptx_version};
+    for (const isa::Target& target : isa::targets()) {
+      CAPTURE(e.mnemonic);
+      CAPTURE(target.name);
+      CHECK((refusal(*ptxas, standalone_module(like, target, 90)) == "") == like.targets.has(target.sm));
+      CHECK(refusal(*ptxas, standalone_module(row, target, 90)) != "");
+      ++refusals;
+    }
+  }
+  MESSAGE(refusals << " refusals");
 }
