@@ -118,6 +118,7 @@ TEST_CASE("rows of the manual assemble at their floors, and where they do not ex
       rows.insert(rows.end(), {all.front(), all.back()});
   }
   std::vector<Entry> taken, refused;
+  int no_target = 0, no_version = 0;
   for (const isa::MadeRow& made : rows) {
     const Row row = made.row();
     const isa::Target& least = row.targets.least();
@@ -128,6 +129,9 @@ TEST_CASE("rows of the manual assemble at their floors, and where they do not ex
     add(taken, least, floor);
     if (const auto below = isa::version_before(floor); below && *below >= least.ptx_version)
       add(refused, least, *below);
+    else
+      ++no_version;
+    no_target += row.targets == isa::Targets::all();
     bool had_one = false;  // else than `least` that has it, and that has it not
     for (const isa::Target& target : isa::targets()) {
       if (target.sm == least.sm || (!every_row && (row.targets.has(target.sm) || had_one))) continue;
@@ -138,7 +142,9 @@ TEST_CASE("rows of the manual assemble at their floors, and where they do not ex
   }
   REQUIRE(taken.size() > 1000);
   REQUIRE(refused.size() > 500);
-  MESSAGE(rows.size() << " rows, " << taken.size() << " to be taken, " << refused.size() << " to be refused");
+  MESSAGE(rows.size() << " rows, " << taken.size() << " to be taken, " << refused.size()
+                      << " to be refused; without a target that lacks it: " << no_target
+                      << " rows, without a PTX version below: " << no_version << " rows");
   check_accepted(*ptxas, std::move(taken));
   check_refused_for_floor(*ptxas, std::move(refused));
 }
