@@ -40,6 +40,7 @@ Json as_json(const isa::Row& row, std::string_view section) {
                         {"class", name(o.cls)},
                         {"count", o.count},
                         {"access", access[static_cast<int>(o.access)]}});
+    if (o.takes_numbers()) operands.back().update({{"numbers", bounds_text(o)}});
     if (o.cls == isa::Class::imm)
       operands.back().update({{"least", o.least}, {"greatest", o.greatest}, {"step", o.step}});
   }
@@ -72,11 +73,9 @@ std::string page(const isa::Row& row) {
   for (const isa::Operand& o : row.operands) {
     const char* access = !o.writes() ? "read" : o.reads() ? "read and written" : "written";
     text += fmt::format("operand   {}: {}{}, {}\n", o.name, name(o.cls),
-                        o.cls == isa::Class::imm
-                            ? fmt::format(" from {} to {}{}", o.least, o.greatest,
-                                          o.step == 1 ? "" : fmt::format(" in steps of {}", o.step))
-                        : o.list ? fmt::format(" x {}", o.count)
-                                 : "",
+                        o.cls == isa::Class::imm ? " " + bounds_text(o)
+                        : o.list                 ? fmt::format(" x {}", o.count)
+                                                 : "",
                         access);
   }
   return text + fmt::format("C++       {}\n", isa::example(row));

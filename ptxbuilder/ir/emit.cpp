@@ -98,8 +98,8 @@ class AsmCall {
     values.push_back(std::get<Value>(given).handle());
     // What is known needs no register.
     auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
-    if (!constant || o.access != isa::Access::read || o.list || o.cls == Class::imm ||
-        !row_.takes_numbers() || !accepts(o.cls, constant->getType(), ir_.getContext()))
+    if (!constant || o.cls == Class::imm || !row_.takes_numbers() || !o.takes_numbers() ||
+        !accepts(o.cls, constant->getType(), ir_.getContext()))
       return isa::ValueCount{1};
     values.clear();
     return constant->getBitWidth() == 1 ? int64_t{constant->isOne()} : constant->getSExtValue();

@@ -62,7 +62,7 @@ constexpr bool exists(const AsyncCopyForm& f) { return f.bytes == 4 || f.bytes =
 constexpr MadeRow cp_async_row(const AsyncCopyForm& f) {
   return {{"cp_async_$$", {f.bytes, f.zfill ? "_zfill" : ""}},
           {"cp.async.$.shared::cta.global [{dst:smem}], [{src:gmem}], $$;",
-           {f.bytes == 16 ? "cg" : "ca", f.bytes, f.zfill ? ", {bytes:u32}" : ""}},
+           {f.bytes == 16 ? "cg" : "ca", f.bytes, f.zfill ? Text(", {bytes:u32<0..$>}", {f.bytes}) : Text()}},
           Effect::memory,
           70,
           Sm::sm_80};
@@ -83,7 +83,7 @@ struct BulkLoadForm {
 constexpr MadeRow cp_async_bulk_load_row(const BulkLoadForm& f) {
   return {{"cp_async_bulk_load$$", {detail::multicast_name(f.multicast), detail::hint_name(f.cache_hint)}},
           {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$$ [{dst:smem}], [{src:gmem}], "
-           "{bytes:u32}, [{bar:smem}]$$;",
+           "{bytes:u32<0..1048560/16>}, [{bar:smem}]$$;",
            {detail::multicast_modifier(f.multicast), detail::hint_modifier(f.cache_hint),
             detail::multicast_operand(f.multicast), detail::hint_operand(f.cache_hint)}},
           Effect::memory,
@@ -102,7 +102,8 @@ struct BulkStoreForm {
 
 constexpr MadeRow cp_async_bulk_store_row(const BulkStoreForm& f) {
   return {{"cp_async_bulk_store$", {detail::hint_name(f.cache_hint)}},
-          {"cp.async.bulk.global.shared::cta.bulk_group$ [{dst:gmem}], [{src:smem}], {bytes:u32}$;",
+          {"cp.async.bulk.global.shared::cta.bulk_group$ [{dst:gmem}], [{src:smem}], "
+           "{bytes:u32<0..1048560/16>}$;",
            {detail::hint_modifier(f.cache_hint), detail::hint_operand(f.cache_hint)}},
           Effect::memory,
           80,
@@ -289,17 +290,17 @@ constexpr MadeRow cp_reduce_async_bulk_row(const BulkReductionForm& f) {
   const bool of_bits = f.reduction >= CopyReduction::bit_and;
   const DType type = of_bits && f.type == DType::s32 ? DType::u32 : f.type;
   const bool rounds = f.reduction == CopyReduction::add && size_of(type) == 2;
-  return {
-      {"cp_reduce_async_bulk_$_$$", {name(f.reduction), name(type), detail::hint_name(f.cache_hint)}},
-      {"cp.reduce.async.bulk.global.shared::cta.bulk_group$.$$.$ [{dst:gmem}], [{src:smem}], {bytes:u32}$;",
-       {detail::hint_modifier(f.cache_hint), name(f.reduction), rounds ? ".noftz" : "",
-        !of_bits             ? name(type)
-        : size_of(type) == 8 ? "b64"
-                             : "b32",
-        detail::hint_operand(f.cache_hint)}},
-      Effect::memory,
-      80,
-      Sm::sm_90};
+  return {{"cp_reduce_async_bulk_$_$$", {name(f.reduction), name(type), detail::hint_name(f.cache_hint)}},
+          {"cp.reduce.async.bulk.global.shared::cta.bulk_group$.$$.$ [{dst:gmem}], [{src:smem}], "
+           "{bytes:u32<0..1048560/16>}$;",
+           {detail::hint_modifier(f.cache_hint), name(f.reduction), rounds ? ".noftz" : "",
+            !of_bits             ? name(type)
+            : size_of(type) == 8 ? "b64"
+                                 : "b32",
+            detail::hint_operand(f.cache_hint)}},
+          Effect::memory,
+          80,
+          Sm::sm_90};
 }
 
 template <BulkReductionForm form>

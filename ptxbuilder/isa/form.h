@@ -189,9 +189,9 @@ constexpr void expand(std::string_view text, const Choices& choices, Text& out) 
       out.put(text[i]);
       continue;
     }
-    if (i >= 3 && text.substr(i - 3, 3) == "imm") {  // bounds of an immediate
-      for (; i < text.size() && text[i] != '>'; ++i) out.put(text[i]);
-      out.put('>');
+    const char next = i + 1 < text.size() ? text[i + 1] : '>';
+    if ((next >= '0' && next <= '9') || next == '-' || next == '>') {  // bounds of numbers
+      out.put('<');
       continue;
     }
     size_t end = i, depth = 0;

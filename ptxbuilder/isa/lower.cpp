@@ -9,28 +9,6 @@
 namespace ptxbuilder::isa {
 namespace {
 
-// Bits of an integer class; 0 for the others.
-int integer_bits(Class cls) {
-  switch (cls) {
-    case Class::b16:
-    case Class::u16:
-    case Class::s16:
-      return 16;
-    case Class::b8:
-      return 8;
-    case Class::b32:
-    case Class::u32:
-    case Class::s32:
-      return 32;
-    case Class::b64:
-    case Class::u64:
-    case Class::s64:
-      return 64;
-    default:
-      return 0;
-  }
-}
-
 // Collects the pieces of one call while the operands are walked.
 class Lowering {
  public:
@@ -91,8 +69,7 @@ class Lowering {
 
   std::string text_of(size_t i) {
     const Operand& o = row_.operands[i];
-    if (o.cls == Class::b8 && registers_in(i)) return narrow(i, registers(i));
-    if (!o.reads()) return registers(i);
+    if (!o.reads()) return values(i);
     const Filling& given = filling(i);
     if (auto* names = std::get_if<Registers>(&given)) return named(o, *names);
     if (auto* value = std::get_if<int64_t>(&given)) return number(o, *value);
@@ -100,7 +77,11 @@ class Lowering {
       refuse_operand(row_, o, "is an immediate: its value must be known while the kernel is built");
     if (const int count = std::get<ValueCount>(given).count; count != o.count)
       refuse_operand(row_, o, fmt::format("is {} registers, but {} were given", o.count, count));
-    return registers(i);
+    return values(i);
+  }
+
+  std::string values(size_t i) {
+    return row_.operands[i].cls == Class::b8 ? narrow(i, registers(i)) : registers(i);
   }
 
   std::string named(const Operand& o, const Registers& given) {
@@ -112,21 +93,11 @@ class Lowering {
   }
 
   std::string number(const Operand& o, int64_t value) const {
-    if (o.cls == Class::imm) {
-      if (value < o.least || value > o.greatest || (value - o.least) % o.step != 0)
-        refuse_operand(row_, o,
-                       fmt::format("must be from {} to {}{}, but is {}", o.least, o.greatest,
-                                   o.step == 1 ? "" : fmt::format(" in steps of {}", o.step), value));
-      return std::to_string(value);
-    }
-    const int bits = integer_bits(o.cls);
-    const bool fits =
-        o.cls == Class::pred
-            ? value == 0 || value == 1  // PTX's constants for predicates
-            : bits == 64 || (bits > 0 && value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << bits);
-    if (o.access != Access::read || o.list || !row_.takes_numbers() || !fits)
+    if (o.cls != Class::imm && !(row_.takes_numbers() && o.takes_numbers()))
       refuse_operand(row_, o,
                      fmt::format("is a {} register, but the number {} was given", name(o.cls), value));
+    if (!o.takes_number(value))
+      refuse_operand(row_, o, fmt::format("must be {}, but is {}", bounds_text(o), value));
     return std::to_string(value);
   }
 

@@ -43,7 +43,7 @@ class Text {
   constexpr std::string_view view() const { return {characters_, size_}; }
 
  private:
-  static constexpr size_t kCapacity = 320;
+  static constexpr size_t kCapacity = 400;
 
   constexpr void put(const char* from, size_t count) {
     if (count > kCapacity - size_) throw "the text of a row is too long for isa::Text";

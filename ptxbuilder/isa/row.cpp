@@ -70,6 +70,13 @@ Operands parse_at(std::string_view syntax, Where where) {
   }
 }
 
+std::string bounds_text(const Operand& o) {
+  const std::string step = o.doubles     ? ", each twice the one before"
+                           : o.step == 1 ? ""
+                                         : fmt::format(" in steps of {}", o.step);
+  return fmt::format("from {} to {}{}", o.least, o.greatest, step);
+}
+
 std::string standalone_module(const Row& row, const Target& target, int ptx_version) {
   std::string declarations, body;
   size_t done = 0;

@@ -5,10 +5,13 @@
 // A hole is {name:class} for an operand that is read, {name:=class} for one that is written, and
 // {name:+class} for one that is both. {name} stands for the same operand again. `{{` and `}}` are braces. A
 // class may be a list, printed in braces, such as f32x4; an immediate bounds its values, as in
-// imm<24..256/8> (least, greatest, step).
+// imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or
+// predicate that is read may be a number instead of a register; where that is bounded too, so is the class:
+// u32<0..15>. b32<> is no number.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -65,12 +68,21 @@ struct Operand {
   std::string_view name;
   Class cls = Class::pred;
   Access access = Access::read;
-  int count = 1;                              // registers in a list; 1 also for a plain operand
-  bool list = false;                          // printed in braces
-  int64_t least = 0, greatest = 0, step = 1;  // of an immediate
+  int count = 1;      // registers in a list; 1 also for a plain operand
+  bool list = false;  // printed in braces
+  // Of an immediate, and of a number in place of a register; the least is above the greatest where none may
+  // be.
+  int64_t least = 0, greatest = -1, step = 1;
+  bool doubles = false;  // each twice the one before
 
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
+  constexpr bool takes_numbers() const { return least <= greatest; }
+  constexpr bool takes_number(int64_t value) const {
+    if (value < least || value > greatest) return false;
+    if (doubles) return value % least == 0 && std::has_single_bit(static_cast<uint64_t>(value / least));
+    return step == 1 || (value - least) % step == 0;
+  }
 };
 
 // What the compiler may do with an instruction.
@@ -142,6 +154,9 @@ struct Row {
   }
 };
 
+// "from 24 to 256 in steps of 8": the numbers that an operand may be, which takes some.
+std::string bounds_text(const Operand& operand);
+
 // A complete PTX module whose one kernel holds this instruction alone, for `target` and `ptx_version`.
 std::string standalone_module(const Row& row, const Target& target, int ptx_version);
 
@@ -189,18 +204,55 @@ constexpr int64_t parse_integer(std::string_view text) {
   return negative ? -value : value;
 }
 
-// "24..256/8"
+// Bits of an integer class; 0 of the others.
+constexpr int integer_bits(Class cls) {
+  switch (cls) {
+    case Class::b8:
+      return 8;
+    case Class::b16:
+    case Class::u16:
+    case Class::s16:
+      return 16;
+    case Class::b32:
+    case Class::u32:
+    case Class::s32:
+      return 32;
+    case Class::b64:
+    case Class::u64:
+    case Class::s64:
+      return 64;
+    default:
+      return 0;
+  }
+}
+
+// What the bits of a class hold, signed or not.
+constexpr void set_bounds_of_class(Operand& operand) {
+  const int bits = integer_bits(operand.cls);
+  if (operand.cls == Class::pred) {
+    operand.least = 0, operand.greatest = 1;  // PTX's constants for predicates
+  } else if (bits == 64) {
+    operand.least = INT64_MIN, operand.greatest = INT64_MAX;
+  } else if (bits > 0) {
+    operand.least = -(int64_t{1} << (bits - 1)), operand.greatest = (int64_t{1} << bits) - 1;
+  }
+}
+
+// "24..256/8" or "1..8*2"
 constexpr void parse_bounds(std::string_view text, Operand& operand) {
   size_t dots = find(text, '.');
   if (dots == std::string_view::npos || !text.substr(dots).starts_with(".."))
-    throw "an immediate needs bounds: imm<least..greatest> or imm<least..greatest/step>";
+    throw "bounds are <least..greatest> or <least..greatest/step>";
+  operand.doubles = text.ends_with("*2");
+  if (operand.doubles) text.remove_suffix(2);
   size_t slash = find(text, '/');
   operand.least = parse_integer(text.substr(0, dots));
   operand.greatest =
       parse_integer(text.substr(dots + 2, slash == std::string_view::npos ? slash : slash - dots - 2));
   if (slash != std::string_view::npos) operand.step = parse_integer(text.substr(slash + 1));
   if (operand.step < 1) throw "a step is at least 1";
-  if (operand.least > operand.greatest) throw "the least value of an immediate is above its greatest";
+  if (operand.doubles && operand.least < 1) throw "what doubles is at least 1";
+  if (operand.least > operand.greatest) throw "the least value is above the greatest";
 }
 
 constexpr Operand parse_hole(std::string_view hole) {
@@ -213,11 +265,13 @@ constexpr Operand parse_hole(std::string_view hole) {
   if (rest.starts_with('=')) operand.access = Access::write;
   if (rest.starts_with('+')) operand.access = Access::read_write;
   if (operand.access != Access::read) rest.remove_prefix(1);
-  if (rest.starts_with("imm<") && rest.ends_with('>')) {
-    if (operand.access != Access::read) throw "an immediate cannot be written";
-    operand.cls = Class::imm;
-    parse_bounds(rest.substr(4, rest.size() - 5), operand);
-    return operand;
+  const size_t angle = find(rest, '<');
+  const bool bounded = angle < rest.size() && rest.ends_with('>');
+  std::string_view bounds;
+  if (bounded) {
+    if (operand.access != Access::read) throw "what is written cannot have bounds";
+    bounds = rest.substr(angle + 1, rest.size() - angle - 2);
+    rest = rest.substr(0, angle);
   }
   if (size_t x = rest.rfind('x'); x != std::string_view::npos) {
     operand.list = true;
@@ -226,10 +280,13 @@ constexpr Operand parse_hole(std::string_view hole) {
     rest = rest.substr(0, x);
   }
   for (const ClassName& c : kClasses) {
-    if (c.name == rest && c.cls != Class::imm) {
-      operand.cls = c.cls;
-      return operand;
-    }
+    if (c.name != rest) continue;
+    operand.cls = c.cls;
+    if (c.cls == Class::imm && (bounds.empty() || operand.list))
+      throw "an immediate needs bounds: imm<least..greatest> or imm<least..greatest/step>";
+    if (operand.access == Access::read && !operand.list && !bounded) set_bounds_of_class(operand);
+    if (bounded && !bounds.empty()) parse_bounds(bounds, operand);
+    return operand;
   }
   throw "a hole has an unknown class";
 }

@@ -206,7 +206,7 @@ TEST_CASE("mistakes at the border name the row, the operand and what to do, and 
        rows::mbarrier_init,
        {bar, int64_t{1} << 32},
        nullptr,
-       "operand 'count' is a u32 register, but the number 4294967296 was given"},
+       "operand 'count' must be from -2147483648 to 4294967295, but is 4294967296"},
       {"a value for an immediate",
        ir,
        rows::bar_sync_all,

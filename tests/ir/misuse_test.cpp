@@ -77,7 +77,7 @@ TEST_CASE("ptx(): text of the author's own") {
          done(k);
        }},
       {"a number that the register does not hold",
-       {"operand 'a' is a u32 register, but the number 4294967296 was given"},
+       {"operand 'a' must be from -2147483648 to 4294967295, but is 4294967296"},
        [](bool bad) {
          Kernel k("k");
          PtxBinding b("a", bad ? int64_t{1} << 32 : (int64_t{1} << 32) - 1);

@@ -111,17 +111,22 @@ TEST_CASE("what the parser refuses, each with the like that it takes") {
       {"{a:u32}", "{a:u33}", "a hole has an unknown class"},
       {"{a:u32}", "{a:}", "a hole has an unknown class"},
       {"{a:=u32}", "{a:-u32}", "a hole has an unknown class"},
-      {"{a:imm<0..1>}", "{a:imm}", "a hole has an unknown class"},
+      {"{a:imm<0..1>}", "{a:imm}", "an immediate needs bounds"},
       {"{a:imm<0..1>}", "{a:imm<0..1}", "a hole has an unknown class"},
-      {"{a:imm<0..1>}", "{a:imm<1>}", "an immediate needs bounds"},
-      {"{a:imm<0..1>}", "{a:=imm<0..1>}", "an immediate cannot be written"},
-      {"{a:imm<0..1>}", "{a:+imm<0..1>}", "an immediate cannot be written"},
+      {"{a:imm<0..1>}", "{a:imm<1>}", "bounds are <least..greatest>"},
+      {"{a:u32<>}", "{a:imm<>}", "an immediate needs bounds"},
+      {"{a:u32<0..1>}", "{a:=u32<0..1>}", "what is written cannot have bounds"},
+      {"{a:u32x4}", "{a:u32<0..1>x4}", "a hole has an unknown class"},
+      {"{a:u32<1..4*2>}", "{a:u32<0..4*2>}", "what doubles is at least 1"},
+      {"{a:u32<1..4*2>}", "{a:u32<1..4*3>}", "a character that is no digit"},
+      {"{a:imm<0..1>}", "{a:=imm<0..1>}", "what is written cannot have bounds"},
+      {"{a:imm<0..1>}", "{a:+imm<0..1>}", "what is written cannot have bounds"},
       {"{a:imm<0..1>}", "{a:imm<..1>}", "a number is missing"},
       {"{a:imm<0..1>}", "{a:imm<0..>}", "a number is missing"},
       {"{a:imm<-1..1>}", "{a:imm<-..1>}", "a number is missing"},
       {"{a:imm<0..8/2>}", "{a:imm<0..8/>}", "a number is missing"},
       {"{a:imm<0..8/2>}", "{a:imm<0..8/0>}", "a step is at least 1"},
-      {"{a:imm<0..8>}", "{a:imm<8..0>}", "the least value of an immediate is above its greatest"},
+      {"{a:imm<0..8>}", "{a:imm<8..0>}", "the least value is above the greatest"},
       {"{a:imm<0..1>}", "{a:imm<0..z>}", "a character that is no digit"},
       {"{a:f32x4}", "{a:f32x}", "a number is missing"},
       {"{a:f32x4}", "{a:f32xy}", "a character that is no digit"},
@@ -456,7 +461,8 @@ TEST_CASE("copies of contiguous bytes: width and zfill, multicast and hint, poli
       CAPTURE(row.name);
       CHECK(row.operands.size() == 2u + zfill);
       CHECK(contains(row.mnemonic(), bytes == 16 ? "cp.async.cg." : "cp.async.ca."));
-      CHECK(contains(row.syntax, fmt::format("], {}{}", bytes, zfill ? ", {bytes:u32};" : ";")));
+      CHECK(contains(row.syntax, fmt::format("], {}{}", bytes,
+                                             zfill ? fmt::format(", {{bytes:u32<0..{}>}};", bytes) : ";")));
     }
   for (int bytes : {0, 1, 2, 12, 32}) {
     CAPTURE(bytes);
