@@ -1,6 +1,8 @@
 // What a matrix product should be, in float64, for the kernels to be checked against.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/command/run.h"
 #include "kernels/gemm/config.h"
 

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 namespace ptxbuilder::command {
 namespace {
