@@ -201,7 +201,8 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
        {"bar_sync: takes 2 operands, but 1 were given"},
        [](bool bad) {
          Kernel k("k");
-         std::vector<Argument> arguments(bad ? 1 : 2, u32(128));
+         std::vector<Argument> arguments = {u32(1)};
+         if (!bad) arguments.emplace_back(u32(128));
          HERE emit(k, row::bar_sync, arguments);
          done(k);
        }},

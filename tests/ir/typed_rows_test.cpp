@@ -1,13 +1,16 @@
 // Every row of the table has a typed call, which emits what Builder::emit does with the row that the table
 // has.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <set>
 #include <sstream>
 
 #include "library_kit.h"
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/instruction.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -127,6 +130,14 @@ class Samples {
     if (cls == Class::b32) cls = Class::u32;
     if (cls == Class::b64) cls = Class::u64;
     return values_.at(cls);
+  }
+  bool has(Class cls) const {
+    return values_.contains(cls) || cls == Class::b16 || cls == Class::b32 || cls == Class::b64;
+  }
+  std::vector<Class> classes() const {
+    std::vector<Class> all;
+    for (const auto& [cls, value] : values_) all.push_back(cls);
+    return all;
   }
   // The same ones each time.
   Registers registers(const isa::Operand& o) {
@@ -270,6 +281,41 @@ void emit_from_table(Samples& samples, const isa::Row& row, bool named) {
   samples.builder().emit(row, arguments, std::nullopt);
 }
 
+// What LLVM knows of a class.
+std::string_view shape_of(Class cls) {
+  switch (cls) {
+    case Class::b8:
+    case Class::b16:
+    case Class::u16:
+    case Class::s16:
+      return "16 bits";
+    case Class::b32:
+    case Class::u32:
+    case Class::s32:
+      return "32 bits";
+    case Class::b64:
+    case Class::u64:
+    case Class::s64:
+      return "64 bits";
+    case Class::generic:
+    case Class::tmap:
+      return "generic address";
+    default:
+      return name(cls);
+  }
+}
+
+// Bits take whatever is as wide.
+bool may_fill(Class operand, Class value) {
+  const auto one_of = [&](std::initializer_list<Class> classes) {
+    return std::ranges::count(classes, value) > 0;
+  };
+  return shape_of(operand) == shape_of(value) ||
+         (operand == Class::b16 && one_of({Class::f16, Class::bf16})) ||
+         (operand == Class::b32 && one_of({Class::f32, Class::smem, Class::cluster})) ||
+         (operand == Class::b64 && one_of({Class::f64, Class::gmem, Class::generic, Class::tmap}));
+}
+
 }  // namespace
 
 TEST_CASE("every row of the table has a typed call of the same text, and no call has a row of its own") {
@@ -312,4 +358,55 @@ TEST_CASE("typed calls emit what the rows of the table say") {
   for (size_t i = 1; i + 1 < emitted.size(); i += 2)
     if (emitted[i] != emitted[i + 1]) differs += emitted[i] + "\n" + emitted[i + 1] + "\n";
   CHECK(differs == "");
+}
+
+// By C++ where the call is typed; here as for a caller that has values of LLVM's alone.
+TEST_CASE("a value of a wrong class is refused: random rows of the manual, operands and classes") {
+  const unsigned seed = std::random_device()();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  Samples samples;
+  const std::vector<Class> classes = samples.classes();
+  std::vector<const isa::Form*> forms;
+  for (const isa::Form& form : isa::detail::kManual)
+    if (!isa::detail::is_title(form)) forms.push_back(&form);
+  int accepted = 0, refused = 0;
+  while (accepted + refused < 2000) {
+    std::vector<std::string> keys;
+    isa::for_each_row(*forms[random() % forms.size()],
+                      [&](const isa::MadeRow& row) { keys.emplace_back(row.name.view()); });
+    const isa::Row& row = isa::instruction(keys[random() % keys.size()]);
+    std::vector<size_t> read;
+    for (size_t i = 0; i < row.operands.size(); ++i)
+      if (row.operands[i].reads() && row.operands[i].cls != Class::imm) read.push_back(i);
+    const auto has_sample = [&](size_t i) { return samples.has(row.operands[i].cls); };
+    if (!row.targets.has(isa::Sm::sm_90a) || read.empty() || !std::ranges::all_of(read, has_sample)) continue;
+    const size_t wrong = read[random() % read.size()];
+    const Class given = classes[random() % classes.size()];
+    std::vector<Argument> arguments;
+    for (size_t i = 0; i < row.operands.size(); ++i) {
+      const isa::Operand& o = row.operands[i];
+      if (!o.reads()) continue;
+      if (o.cls == Class::imm) {
+        arguments.emplace_back(o.least);
+        continue;
+      }
+      std::vector<Value> values(static_cast<size_t>(o.count), samples.of(o.cls));
+      if (i == wrong) values[random() % values.size()] = samples.of(given);
+      arguments.push_back(o.list ? Argument(values) : Argument(values[0]));
+    }
+    const std::string text = error_of([&] { samples.builder().emit(row, arguments, std::nullopt); });
+    const isa::Operand& o = row.operands[wrong];
+    CAPTURE(row.name);
+    CAPTURE(name(given));
+    if (may_fill(o.cls, given)) {
+      ++accepted;
+      CHECK(text == "");
+    } else {
+      ++refused;
+      CHECK(contains(text, fmt::format("operand '{}' is {}, but the value given is ", o.name, name(o.cls))));
+    }
+  }
+  MESSAGE("seed " << seed << ": " << accepted << " accepted, " << refused << " refused");
+  CHECK(accepted > 100);
 }

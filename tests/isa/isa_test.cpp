@@ -100,6 +100,28 @@ TEST_CASE("every class can be named, and has a register type and a constraint") 
   CHECK(both(Class::f64) == ".f64d");
 }
 
+TEST_CASE("the numbers that an operand may be") {
+  const auto bounds = [](std::string_view hole) { return bounds_text(parse(hole)[0]); };
+  CHECK(bounds("{a:u16}") == "from -32768 to 65535");
+  CHECK(bounds("{a:pred}") == "from 0 to 1");
+  CHECK(bounds("{a:u32<0..15>}") == "from 0 to 15");
+  CHECK(bounds("{a:imm<24..256/8>}") == "from 24 to 256 in steps of 8");
+  CHECK(bounds("{a:u32<32..512*2>}") == "from 32 to 512, each twice the one before");
+  for (std::string_view hole : {"{a:u32<>}", "{a:f32}", "{a:smem}", "{a:b32x2}", "{a:=u32}", "{a:+u32}"})
+    CHECK_FALSE(parse(hole)[0].takes_numbers());
+  constexpr Operand stepped = parse("{a:imm<24..256/8>}")[0], doubled = parse("{a:u32<32..512*2>}")[0];
+  for (int64_t value : {24, 32, 256}) CHECK(stepped.takes_number(value));
+  for (int64_t value : {16, 28, 264}) CHECK_FALSE(stepped.takes_number(value));
+  for (int64_t value : {32, 64, 512}) CHECK(doubled.takes_number(value));
+  for (int64_t value : {0, 16, 96, 1024, -32}) CHECK_FALSE(doubled.takes_number(value));
+  CHECK(parse("{a:u64}")[0].takes_number(INT64_MIN));
+  const auto lowered = [](int64_t id) {
+    return validate(rows_def::bar_sync, std::vector<Filling>{id, int64_t{64}});
+  };
+  CHECK(lowered(15) == "");
+  CHECK(lowered(16).starts_with("bar_sync: operand 'id' must be from 0 to 15, but is 16"));
+}
+
 TEST_CASE("what the parser refuses, each with the like that it takes") {
   struct Case {
     std::string_view good, bad, why;
