@@ -169,11 +169,15 @@ class Painter {
     }
     for (const auto& [number, factor] : address.terms) {
       const Atom& a = values_.atom(number);
-      const bool masked = factor == 1 && a.name.starts_with("and") && a.inputs.size() == 2 &&
-                          a.inputs[1].is_constant() &&
-                          a.inputs[1].constant % kBarrierBytes == 0;  // such as & 24
+      const std::optional<int64_t> mask =
+          a.name.starts_with("and") && a.inputs.size() == 2 && a.inputs[1].is_constant()
+              ? std::optional(a.inputs[1].constant)
+              : std::nullopt;
+      const bool masked = factor == 1 && mask && *mask % kBarrierBytes == 0;  // such as & 24
       if (a.kind == Atom::Kind::stage && factor == kBarrierBytes)
         reached.count = a.inputs[1].constant;
+      else if (mask && *mask > 0 && factor == kBarrierBytes && (*mask & (*mask + 1)) == 0)
+        reached.count = *mask + 1;  // 8 (i & 3)
       else if (factor % kBarrierBytes == 0 || masked)
         reached.count = 0, reached.base.constant += is_stage_ahead(a) ? factor : 0;
       else
