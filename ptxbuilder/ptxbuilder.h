@@ -32,6 +32,7 @@
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/parameters.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/semaphore.h"

@@ -7,16 +7,6 @@
 namespace ptxbuilder::kernels {
 
 GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile& t, Where where) {
-  std::vector<Parameter> all;
-  auto add = [&](const char* name, Parameter::Kind kind, DType type, std::string meaning) {
-    index_[name] = all.size();
-    Parameter one;
-    one.name = name;
-    one.kind = kind;
-    one.dtype = type;
-    one.meaning = std::move(meaning);
-    all.push_back(std::move(one));
-  };
   using enum Parameter::Kind;
   add("A", tensor_map, DType::u32, o.a_k_major ? "M rows of K" : "K rows of M");
   add("B", tensor_map, DType::u32, o.b_k_major ? "N rows of K" : "K rows of N");
@@ -37,7 +27,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
         fmt::format(
             "{} B, which may hold anything, for sums on their way from CTA to CTA; of this launch alone",
             gemm_workspace_bytes(checked(o, t), {kStreamCtas, 1})));
-  values_ = k.builder().declare_parameters(std::move(all), where);
+  declare(k, where);
 }
 
 }  // namespace ptxbuilder::kernels

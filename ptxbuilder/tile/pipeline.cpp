@@ -25,6 +25,10 @@ struct detail::Ring {
 
 namespace {
 
+std::string describe(const detail::Ring& ring) {
+  return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
+}
+
 // One producer arrives at the full barriers, every warp of the consumers at the empty ones.
 std::vector<int> arrivals(int stages, int consumers, int peers) {
   if (stages < 1 || consumers < 1)
@@ -218,19 +222,18 @@ u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(ring_->s
 void Consumer::check(const Stage& stage, std::string_view operation) const {
   if (!stage.released_) throw Error(fmt::format("{}: a consumer's stage comes from wait()", operation));
   if (stage.ring_ == ring_) return;
-  auto describe = [](const detail::Ring& ring) {
-    return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
-  };
   throw Error(
       fmt::format("{}: a stage of another pipeline, with {}, to a consumer of one with {}; its "
                   "own consumer hands it back",
                   operation, describe(*stage.ring_), describe(*ring_)));
 }
 
-void Consumer::release(const Stage& stage, Where where) {
+void Consumer::release(const Stage& stage, Where where) { release(stage, pred(true), where); }
+
+void Consumer::release(const Stage& stage, pred when, Where where) {
   AtLine line(where);
   check(stage, "release");
-  arrive(stage.index(), !*stage.refilled_);
+  arrive(stage.index(), !(when & *stage.refilled_));
   *stage.released_ = true;
 }
 
@@ -265,6 +268,34 @@ void Consumer::skip(u32 count, Where where) {
   u32 turns = position / ring_->stages;
   stage_ = position % ring_->stages;
   parity_ = parity_.value() ^ (turns & 1);
+}
+
+Var<Stage>::Var(const Stage& initial, Where where)
+    : stage_(initial), index_(initial.index_), refilled_(initial.refilled_.value_or(pred(true))) {
+  if (!initial.released_) throw Error(where, "Var<Stage>: a producer's stage; only a consumer's is kept");
+}
+
+Var<Stage>& Var<Stage>::operator=(const Argument& argument) {
+  const Stage& stage = argument.stage;
+  if (stage.ring_ != stage_.ring_ || !stage.released_)
+    throw Error(
+        argument.where,
+        fmt::format("Var<Stage>: it holds stages of one pipeline's consumer, with {}, "
+                    "and gets one {}",
+                    describe(*stage_.ring_),
+                    stage.released_ ? "of another's, with " + describe(*stage.ring_) : "of a producer's"));
+  AtLine line(argument.where);
+  index_ = stage.index_;
+  refilled_ = *stage.refilled_;
+  *stage.released_ = true;  // if the variable is
+  return *this;
+}
+
+Stage Var<Stage>::value() const {
+  Stage stage = stage_;
+  stage.index_ = index_;
+  stage.refilled_ = refilled_.value();
+  return stage;
 }
 
 Turns::Turns(Kernel& kernel, int warpgroups, Where where)

@@ -20,6 +20,7 @@ class Stage {
  private:
   friend class Producer;
   friend class Consumer;
+  friend class Var<Stage>;
   Stage(u32 index, smem full, std::shared_ptr<const detail::Ring> ring)
       : index_(index), full_(full), ring_(std::move(ring)) {}
 
@@ -29,6 +30,33 @@ class Stage {
   std::optional<pred> refilled_;  // of a consumer's stage: whether the producer waits to get it back
   std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
   std::shared_ptr<bool> released_;
+};
+
+// A consumer's stage that a loop carries: the next one takes its place, and it is released by its value.
+template <>
+class Var<Stage> {
+ public:
+  // A stage with the caller's line, which an operator cannot take.
+  struct Argument {
+    Argument(const Stage& of, Where at = Where::here()) : stage(of), where(at) {}  // NOLINT
+    const Stage& stage;
+    Where where;
+  };
+
+  // Throws Error for a producer's stage.
+  explicit Var(const Stage& initial, Where where = Where::here());
+  Var(const Var&) = delete;
+  Var(Var&&) = default;
+
+  // Throws Error for a stage of another pipeline's consumer, or of a producer.
+  Var& operator=(const Argument& stage);
+  operator Stage() const { return value(); }  // NOLINT: reads as its value
+  Stage value() const;
+
+ private:
+  Stage stage_;  // the first, whose release stands for that of all
+  Var<u32> index_;
+  Var<pred> refilled_;
 };
 
 class Pipeline;
@@ -60,6 +88,8 @@ class Consumer {
   // Error when it is a stage of another pipeline. A stage that is never released is an Error when the
   // kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
+  // The same where `when` holds. Without it the stage is still to be handed back.
+  void release(const Stage& stage, pred when, Where where = Where::here());
   // Releases one stage late, so that the products of `stage` run while those before them end.
   // After wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this
   // consumer had no stage before. release_last() hands back the last stage, unless `none` says

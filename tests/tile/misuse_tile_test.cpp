@@ -720,6 +720,31 @@ TEST_CASE("pipelines") {
            HERE(bad ? second : first).release(a);
          });
        }},
+      {"a stage of another pipeline in a variable",
+       {"Var<Stage>: it holds stages of one pipeline's consumer, with 2 stages of 1024 B, and gets one of "
+        "another's, with 3 stages of 1024 B"},
+       [](bool bad) {
+         two_rings([&](Consumer& first, Consumer& second) {
+           Stage a = first.wait(), b = second.wait();
+           Var<Stage> kept(a);
+           if (!bad) second.release(b);
+           HERE kept = bad ? b : first.wait();
+           first.release(kept);
+         });
+       }},
+      {"a producer's stage in a variable",
+       {"Var<Stage>: a producer's stage; only a consumer's is kept"},
+       [](bool bad) {
+         const auto produce = [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A,
+                                  TensorMap B) {
+           Stage s = producer.acquire();
+           tma_load(sA[s], A, 0, 0);
+           tma_load(sB[s], B, 0, 0);
+           if (!bad) return;
+           HERE Var<Stage> kept(s);
+         };
+         ring(produce, take_one);
+       }},
       {"a stage of another pipeline kept",
        {"release_previous: a stage of another pipeline, with 2 stages of 1024 B"},
        [](bool bad) {

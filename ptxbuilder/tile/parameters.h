@@ -1,0 +1,38 @@
+// The parameters of a kernel that has some of them for some operations alone.
+#pragma once
+
+#include <map>
+
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder {
+
+class Parameters {
+ public:
+  // In the order of the launch's arguments. Of a tensor map the type follows from its copies.
+  void add(std::string name, Parameter::Kind kind, DType type, std::string meaning) {
+    index_[name] = all_.size();
+    Parameter& one = all_.emplace_back();
+    one.name = std::move(name);
+    one.kind = kind;
+    one.dtype = type;
+    one.meaning = std::move(meaning);
+  }
+  // Declares what was added, once.
+  void declare(Kernel& kernel, Where where) {
+    values_ = kernel.builder().declare_parameters(std::move(all_), where);
+  }
+
+  // The value of one of them, as what it was declared.
+  template <class T>
+  T get(const std::string& name) const {
+    return T(values_[index_.at(name)].handle());
+  }
+
+ private:
+  std::vector<Parameter> all_;
+  std::vector<Value> values_;
+  std::map<std::string, size_t> index_;
+};
+
+}  // namespace ptxbuilder
