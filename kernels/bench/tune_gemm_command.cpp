@@ -1,4 +1,4 @@
-// `ptxb tune`: measures the tiles that the model likes best for one product, and keeps the fastest.
+// `ptxb tune gemm`: measures the tiles that the model likes best for one product, and keeps the fastest.
 #include <fmt/format.h>
 
 #include <random>
@@ -6,9 +6,9 @@
 #include "kernels/bench/files.h"
 #include "kernels/bench/report.h"
 #include "kernels/bench/tune.h"
+#include "kernels/bench/tune_commands.h"
 #include "kernels/bench/tune_report.h"
 #include "kernels/bench/tuned_table.h"
-#include "kernels/command/commands.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::bench {
@@ -66,9 +66,11 @@ int run(const Words& w) {
   return 0;
 }
 
-command::Command add(const command::Arguments& ptxb) {
+}  // namespace
+
+command::Command add_tune_gemm(const command::Arguments& tune) {
   const command::Arguments app =
-      ptxb.command("tune", "measure the tiles that the model likes best for one matrix product, on a GPU");
+      tune.command("gemm", "the tiles that the model likes best for one matrix product");
   auto words = std::make_shared<Words>();
   Words& w = *words;
   auto size = [&](const char* option, int64_t& value, const char* help) {
@@ -111,7 +113,4 @@ command::Command add(const command::Arguments& ptxb) {
   return {app, [words] { return run(*words); }};
 }
 
-const command::CommandRegistration registration(add);
-
-}  // namespace
 }  // namespace ptxbuilder::bench

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/c/attention.h"
 #include "kernels/c/product.h"
 #include "kernels/c/tensor.h"
 #include "kernels/gemm/matmul.h"
@@ -32,15 +33,28 @@ struct Opened {
   std::unique_ptr<runtime::Device> device;
   const uint64_t number = next_number();  // no other has it, nor had it before
   int ordinal;                            // of the GPU; below 0 for the emulator
-  std::once_flag made;
-  std::optional<kernels::Matmul> matmul;
-  std::atomic<kernels::Matmul*> ready = nullptr;  // std::call_once alone takes some 20 ns each time
 
-  kernels::Matmul& product() {
-    if (kernels::Matmul* known = ready.load(std::memory_order_acquire)) return *known;
-    std::call_once(made, [&] { ready.store(&matmul.emplace(*device), std::memory_order_release); });
-    return *matmul;
-  }
+  // What is made when it is first called.
+  template <class Call>
+  class Lazy {
+   public:
+    Call& of(runtime::Device& device) {
+      if (Call* known = ready_.load(std::memory_order_acquire)) return *known;
+      std::call_once(made_, [&] { ready_.store(&call_.emplace(device), std::memory_order_release); });
+      return *call_;
+    }
+
+   private:
+    std::once_flag made_;
+    std::optional<Call> call_;
+    std::atomic<Call*> ready_ = nullptr;  // std::call_once alone takes some 20 ns each time
+  };
+  kernels::Matmul& product() { return product_.of(*device); }
+  kernels::Attention& attention() { return attention_.of(*device); }
+
+ private:
+  Lazy<kernels::Matmul> product_;
+  Lazy<kernels::Attention> attention_;
 };
 
 struct ptxb_device {
@@ -233,6 +247,26 @@ int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* works
     p.workspace = {address_of(workspace), workspace_bytes};
     p.stream = stream_of(stream);
     opened.product()(p, Where{});
+  });
+}
+
+int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    given(bytes, "where to put the bytes");
+    *bytes = opened.attention().workspace_bytes(
+        read_attention(given(attention, "the attention"), opened.ordinal), Where{});
+  });
+}
+
+int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, void* workspace,
+                       size_t workspace_bytes, void* stream) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    kernels::AttentionArguments p = read_attention(given(attention, "the attention"), opened.ordinal);
+    p.workspace = {address_of(workspace), workspace_bytes};
+    p.stream = stream_of(stream);
+    opened.attention()(p, Where{});
   });
 }
 

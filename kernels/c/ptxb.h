@@ -135,6 +135,43 @@ PTXB_API int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* produ
 PTXB_API int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* workspace,
                              size_t workspace_bytes, void* stream);
 
+/* ---- Attention ---- */
+
+/* O = softmax(scale Q K^T) V of each head. Q is [batch, queries, heads, columns], K [batch, keys, key heads,
+ * columns], V [batch, keys, key heads, value columns] and O [batch, queries, heads, value columns], all of
+ * f16 or bf16; heads are a multiple of key heads. Tensors that lie as [batch, heads, rows, columns] are
+ * passed with their strides. Up to 256 columns, V's no more than Q's. Strides and addresses are any, but
+ * columns lie side by side; what TMA does not take as it lies is copied through the workspace. O and lse
+ * overlap nothing.
+ *
+ * With offset = keys - queries, or 0 if `top_left`, query i sees the keys from i + offset - left to
+ * i + offset + right, both of them too; below 0 is without limit. A query that sees none has a row of zeros
+ * and a logarithm of -inf.
+ *
+ * Packed sequences: all tensors without their first dimension, and `query_offsets` and `key_offsets`, int32
+ * of the number of sequences and one more, say where each begins and the last ends; `queries` and `keys` are
+ * those of the longest. */
+typedef struct ptxb_attention {
+  size_t size; /* sizeof(ptxb_attention) */
+  const ptxb_tensor *q, *k, *v, *o;
+  const ptxb_tensor* lse; /* float32 [batch, heads, queries], packed [heads, rows of Q], or NULL */
+  const ptxb_tensor *query_offsets, *key_offsets; /* or NULL */
+  int64_t queries, keys;                          /* packed alone */
+  int64_t left, right;
+  float scale;      /* 0: 1 / sqrt(columns) */
+  float softcap;    /* above 0: scores s become softcap tanh(s / softcap) */
+  int32_t causal;   /* nonzero: right = 0 */
+  int32_t top_left; /* nonzero: masks begin at the first key, instead of ending at the last */
+} ptxb_attention;
+
+#define PTXB_ATTENTION_INIT \
+  { sizeof(ptxb_attention), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, -1, -1, 0.0f, 0.0f, 0, 0 }
+
+/* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
+PTXB_API int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes);
+PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, void* workspace,
+                                size_t workspace_bytes, void* stream);
+
 /* ---- Kernels of anybody's ---- */
 
 typedef struct ptxb_kernel ptxb_kernel;

@@ -98,6 +98,7 @@ PTXBUILDER_OPTION(std::optional<uint64_t>)
 PTXBUILDER_OPTION(std::optional<double>)
 PTXBUILDER_OPTION(std::vector<std::string>)
 PTXBUILDER_OPTION(std::vector<uint32_t>)
+PTXBUILDER_OPTION(std::vector<int64_t>)
 PTXBUILDER_OPTION(std::vector<uint64_t>)
 #undef PTXBUILDER_OPTION
 

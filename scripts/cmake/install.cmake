@@ -71,8 +71,8 @@ ptxbuilder_component(builder "Writes and compiles NVIDIA Hopper kernels" AFTER e
   LINK -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
 ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command line for kernels" AFTER builder
   LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_command_line ptxbuilder_simulate ptxbuilder_analysis
-            ptxbuilder_matmul ptxbuilder_gemm
-  HEADERS kernels/gemm/matmul.h kernels/command/family.h kernels/command/run.h)
+            ptxbuilder_attention ptxbuilder_matmul ptxbuilder_gemm
+  HEADERS kernels/gemm/matmul.h kernels/attention/attention.h kernels/command/family.h kernels/command/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
 install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilder COMPONENT c)
 foreach(example "kernels scale.cpp" "runtime launch.cpp" "c product.c")

@@ -1,7 +1,9 @@
-/* The C interface, from C11: products of strided tensors, kernels from LLVM's IR and from an image with its
- * sidecar, several threads, and what is said of mistakes. `ptxb_test [DEVICE]`, the emulator unless said. */
+/* The C interface, from C11: products of strided tensors, attention, kernels from LLVM's IR and from an image
+ * with its sidecar, several threads, and what is said of mistakes. `ptxb_test [DEVICE]`, the emulator unless
+ * said. */
 #include "kernels/c/ptxb.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -425,6 +427,79 @@ static void check_mistakes(void) {
   discard(&a), discard(&b), discard(&d);
 }
 
+/* Queries of 0 weigh all keys alike, so that a row of O is the mean of the values that it sees; value j of
+ * head h is j + h. As one tensor of two batches, or as two packed sequences of unlike lengths. */
+enum { kQueries = 20, kHeads = 2, kColumns = 16, kRows = 2 * kQueries };
+static int is_near(float a, double b) { return a >= b - 0.02 * b - 0.02 && a <= b + 0.02 * b + 0.02; }
+
+static void check_attention(int packed) {
+  Matrix q, k, v, o, lse, offsets;
+  int64_t shape[4] = {2, kQueries, kHeads, kColumns}, lse_shape[3] = {2, kHeads, kQueries}, lengths = 3;
+  const int32_t begins[3] = {0, packed ? 7 : kQueries, kRows};
+  Matrix* all[] = {&q, &k, &v, &o};
+  for (int i = 0; i < 4; ++i) {
+    make(all[i], bf16, kRows, kHeads * kColumns, kHeads * kColumns, 1, 0);
+    for (int64_t row = 0; row < kRows && i < 3; ++row)
+      for (int64_t column = 0; column < kHeads * kColumns; ++column) {
+        const int64_t first = row >= begins[1] ? begins[1] : 0;
+        const uint16_t bits = bf16_of(i == 2 ? (float)(row - first + column / kColumns) : i == 1 ? 3 : 0);
+        memcpy(at(all[i], row, column), &bits, sizeof bits);
+      }
+    OK(ptxb_copy_in(device, all[i]->tensor.data, all[i]->host, all[i]->bytes));
+    all[i]->tensor.ndim = packed ? 3 : 4;
+    all[i]->tensor.shape = packed ? shape + 1 : shape;
+    all[i]->tensor.strides = NULL;
+  }
+  if (packed) shape[1] = kRows, lse_shape[1] = kHeads, lse_shape[2] = kRows;
+  make(&lse, f32, 1, kHeads * kRows, 1, 1, 0);
+  lse.tensor.ndim = packed ? 2 : 3, lse.tensor.shape = packed ? lse_shape + 1 : lse_shape;
+  lse.tensor.strides = NULL;
+  make(&offsets, (ptxb_dtype){PTXB_INT, 32, 1}, 1, 3, 3, 1, 0);
+  OK(ptxb_copy_in(device, offsets.tensor.data, begins, sizeof begins));
+  offsets.tensor.ndim = 1, offsets.tensor.shape = &lengths, offsets.tensor.strides = NULL;
+
+  ptxb_attention p = PTXB_ATTENTION_INIT;
+  size_t bytes = 1;
+  p.q = &q.tensor, p.k = &k.tensor, p.v = &v.tensor, p.o = &o.tensor, p.lse = &lse.tensor;
+  p.causal = 1;
+  if (packed) p.query_offsets = p.key_offsets = &offsets.tensor, p.queries = p.keys = kRows - begins[1];
+  OK(ptxb_attention_workspace(device, &p, &bytes));
+  CHECK(bytes == 0);
+  OK(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
+  OK(ptxb_copy_out(device, lse.host, lse.tensor.data, lse.bytes));
+  int wrong = 0;
+  for (int64_t row = 0; row < kRows; ++row)
+    for (int64_t head = 0; head < kHeads; ++head) {
+      const int64_t i = row >= begins[1] ? row - begins[1] : row;
+      const int64_t of_lse = packed ? head * kRows + row : (row / kQueries * kHeads + head) * kQueries + i;
+      float logarithm;
+      memcpy(&logarithm, (char*)lse.host + of_lse * 4, sizeof logarithm);
+      if (!is_near(logarithm, log((double)i + 1))) ++wrong;
+      for (int64_t column = 0; column < kColumns; ++column)
+        if (!is_near(f32_of(((uint16_t*)o.host)[(row * kHeads + head) * kColumns + column]), i / 2.0 + head))
+          ++wrong;
+    }
+  CHECK(wrong == 0);
+
+  p.size = 8;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "a ptxb_attention of 8 bytes");
+  p.size = sizeof p, p.k = NULL;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "K is NULL");
+  p.k = &k.tensor, p.o = &q.tensor;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "O overlaps Q");
+  p.o = &o.tensor, k.tensor.dtype.code = PTXB_FLOAT;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "K: of f16, and Q of bf16");
+  k.tensor.dtype.code = PTXB_BFLOAT, --v.tensor.ndim;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          packed ? "V: 2 dimensions" : "V: 3 dimensions");
+  ++v.tensor.ndim, lse.tensor.dtype = bf16;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "lse: it is of float32");
+  REFUSED(ptxb_attention_workspace(device, NULL, &bytes), "the attention is NULL");
+  for (int i = 0; i < 4; ++i) discard(all[i]);
+  discard(&lse), discard(&offsets);
+}
+
 int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
@@ -445,6 +520,8 @@ int main(int count, char** words) {
   CHECK(wrong_of(40, 64, 72, 0, 1, 2, 1, seed) == 0);
   CHECK(wrong_of(33, 20, 16, 0, 0, 0, 1, seed) == 0);
   check_mistakes();
+  check_attention(0);
+  check_attention(1);
   check_repeated(seed);
   check_kernels();
   check_structs();

@@ -1,0 +1,101 @@
+// Attention of any lengths, as one call on the host: it chooses a tile, compiles the kernel once, brings
+// operands into a form that TMA takes, and launches.
+//
+//   Attention attention(*device);
+//   AttentionArguments p;
+//   p.batches = 2, p.heads = 32, p.key_heads = 8, p.queries = p.keys = 4096, p.depth = 128;
+//   p.q.memory = q, p.k.memory = k, p.v.memory = v, p.o.memory = o;  // [batch, row, head, column]
+//   p.causal = true;
+//   if (size_t bytes = attention.workspace_bytes(p)) p.workspace = workspace = runtime::Buffer(*device,
+//   bytes); p.stream = stream;  // a CUstream; without it, the device's own attention(p);       // queued
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "kernels/attention/choice.h"
+#include "runtime/compile/load.h"
+
+namespace ptxbuilder::kernels {
+
+// Rows of elements side by side, of each head of each batch, in device memory. Strides are in elements.
+struct DeviceHeads {
+  runtime::View memory = {};  // from the first element to the end of what may be touched
+  // 0: as in a tensor [batch, row, head, column] without gaps.
+  int64_t row_stride = 0, head_stride = 0, batch_stride = 0;
+};
+
+// O[i] = sum_j softmax_j(scale Q[i] K[j]) V[j] for each head of each batch, where query i sees key j.
+//
+// Heads: query head h reads key head h / (heads / key_heads).
+//
+// Masks: with `offset` = keys - queries, or 0 if `top_left`, query i sees the keys from i + offset - left to
+// i + offset + right, both of them too; below 0 is without limit. `causal` is right = 0. Where a query sees
+// no key, its row of O is 0 and its lse -inf.
+//
+// Sizes: any, 0 too; 256 columns at most, and V no wider than Q.
+//
+// Packed sequences: `query_offsets` and `key_offsets` are `batches` + 1 numbers on the device, where each
+// sequence begins among the rows of Q and of K, and the end of the last; they rise. `queries` and `keys` are
+// those of the longest sequence, and `query_rows` and `key_rows` all; batch strides play no part. What is NaN
+// or infinite in the first rows of a sequence's V may reach the one before.
+//
+// NaN and infinity: a NaN in Q reaches its row alone, one in K or V every row that sees it; a score of +inf
+// makes its row NaN.
+//
+// Placement: any stride and address that is a multiple of an element. TMA wants multiples of 16 bytes; what
+// is not so placed is copied into the workspace first, or O from it behind the kernel.
+//
+// Aliasing: O and lse overlap nothing, nor does the workspace. Q, K and V may overlap as they like.
+struct AttentionArguments {
+  DType type = DType::f16;                        // of Q, K, V and O; or bf16
+  int64_t batches = 1, heads = 1, key_heads = 0;  // 0: as many as heads
+  int64_t queries = 0, keys = 0;
+  int64_t depth = 128, value_depth = 0;  // columns of Q and K, and of V and O; 0: as many
+  DeviceHeads q, k, v, o;
+  runtime::View lse = {};  // f32 [batch, head, query]; packed [head, row of Q]; no memory: not wanted
+  float scale = 0;         // 0: 1 / sqrt(depth); else above 0
+  bool causal = false, top_left = false;
+  int64_t left = -1, right = -1;
+  float softcap = 0;                                   // above 0: scores s become softcap tanh(s / softcap)
+  runtime::View query_offsets = {}, key_offsets = {};  // u32, with values below 2^31
+  int64_t query_rows = 0, key_rows = 0;
+  runtime::View workspace = {};
+  runtime::Stream stream = {};  // the device's own unless said
+
+  bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
+};
+
+struct AttentionOptions {
+  LoadOptions compiler = {};
+  int multiprocessors = 0;  // that a launch may take; 0: all of the device
+  // The tile of a size that comes for the first time. One call at a time.
+  std::function<AttentionTile(const AttentionOperation&, const AttentionSize&, int multiprocessors)> choose =
+      kernels::choose_attention;
+};
+
+// Keeps kernels and what was chosen for each size. The first call of a size, or of workspace_bytes() for it,
+// compiles its kernel where it is in no cache (some 0.3 s); those that follow take microseconds, ask the
+// device for no memory and wait for nothing, so that they may stand in a capture. Not to outlive its device.
+// Any thread may call it at any time, also several at once.
+class Attention {
+ public:
+  // Throws Error when a ptxas is named that is not there.
+  explicit Attention(runtime::Device& device, AttentionOptions options = {});
+  ~Attention();
+  Attention(Attention&&) noexcept;
+  Attention& operator=(Attention&&) noexcept;
+
+  // Queues it on the device. Throws Error that names the operand, the rule and the value.
+  void operator()(const AttentionArguments& arguments, Where where = Where::here());
+
+  // The bytes of workspace that it takes; 0 where TMA takes all operands where they lie. Throws Error as the
+  // call does.
+  size_t workspace_bytes(const AttentionArguments& arguments, Where where = Where::here());
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptxbuilder::kernels

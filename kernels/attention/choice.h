@@ -1,0 +1,31 @@
+// Which tile a pass of attention gets, without measuring: the fastest by a model of those that were measured.
+#pragma once
+
+#include <vector>
+
+#include "kernels/attention/config.h"
+
+namespace ptxbuilder::kernels {
+
+// `queries` and `keys` of a head of each batch; packed, of the longest sequence. `heads` are of Q, of a
+// batch, and `group` of them share one of K and V.
+struct AttentionSize {
+  int64_t queries = 0, keys = 0, heads = 0, batches = 0, group = 1;
+  int32_t visible = 0, hidden = 0;  // where the operation has them
+
+  bool operator==(const AttentionSize&) const = default;
+};
+
+// Tiles that the operation allows and whose registers suffice.
+std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
+                                                const AttentionSize& size);
+
+// Microseconds on an H100 SXM with `multiprocessors` SMs.
+double predict(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,
+               int multiprocessors);
+
+// The candidate with the least prediction.
+AttentionTile choose_attention(const AttentionOperation& operation, const AttentionSize& size,
+                               int multiprocessors);
+
+}  // namespace ptxbuilder::kernels

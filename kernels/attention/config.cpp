@@ -1,0 +1,88 @@
+#include "kernels/attention/config.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "kernels/gemm/split.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
+
+}  // namespace
+
+std::string text(const AttentionTile& t) {
+  return fmt::format("{}x{}_{}{}{}{}", t.bm(), t.bn, t.stages, t.ahead ? "_ahead" : "",
+                     t.turns ? "_turns" : "", t.whole ? "_whole" : "");
+}
+
+AttentionTile parse_attention_tile(const std::string& whole) {
+  AttentionTile t;
+  const auto refuse = [&](std::string_view part) {
+    throw Error(
+        fmt::format("tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
+                    "consumer, keys and stages), with _ahead, _turns and _whole behind it",
+                    whole, part));
+  };
+  const auto number = [&](std::string_view text) {
+    int value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 1) refuse(text);
+    return value;
+  };
+  const std::vector<std::string_view> parts = split(whole, '_'), sizes = split(parts[0], 'x');
+  if (sizes.size() != 2 || parts.size() < 2) refuse(whole);
+  const int queries = number(sizes[0]);
+  if (queries % 64 != 0) refuse(sizes[0]);
+  t.consumers = queries / 64;
+  t.bn = number(sizes[1]);
+  t.stages = number(parts[1]);
+  for (size_t i = 2; i < parts.size(); ++i) {
+    if (parts[i] == "ahead")
+      t.ahead = true;
+    else if (parts[i] == "turns")
+      t.turns = true;
+    else if (parts[i] == "whole")
+      t.whole = true;
+    else
+      refuse(parts[i]);
+  }
+  return t;
+}
+
+int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
+  const int queries = t.bm() * (t.ahead ? 2 : 1);
+  return (queries * o.depth + t.stages * t.bn * (o.depth + o.value_depth)) * size_of(o.type);
+}
+
+void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(where, fmt::format("attention {}: {}", text(t), what));
+  };
+  if (o.type != DType::f16 && o.type != DType::bf16)
+    refuse(fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(o.type)));
+  for (const int depth : {o.depth, o.value_depth})
+    if (depth < 16 || depth > 256 || depth % 16 != 0)
+      refuse(fmt::format("heads of {} columns; a multiple of 16 up to 256", depth));
+  if (o.value_depth > o.depth)
+    refuse(fmt::format("V of {} columns and Q of {}; V has no more than Q, through whose place O leaves",
+                       o.value_depth, o.depth));
+  if (t.consumers < 1 || t.consumers > 3) refuse(fmt::format("{} consumers; 1, 2 or 3", t.consumers));
+  if (t.bn < 16 || t.bn > 256 || t.bn % 16 != 0)
+    refuse(fmt::format("blocks of {} keys; a multiple of 16 up to 256", t.bn));
+  if (t.turns && t.consumers < 2) refuse("turns of one consumer; take two or three, or no turns");
+  if (t.stages < 2) refuse("one stage; two at least, since a block of V is read while the next arrives");
+  if (o.packed && t.ahead)
+    refuse("CTAs that stay, with packed sequences, whose lengths differ; take a CTA for each tile");
+  if (t.whole && (o.causal || o.window || o.packed))
+    refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
+  const int room = hopper::shared_bytes - kBarrierBytes;
+  if (const int bytes = tile_bytes(o, t); bytes > room)
+    refuse(fmt::format("tiles of {} B, and {} B fit: take fewer keys a block, stages or consumers{}", bytes,
+                       room, t.ahead ? ", or not 'ahead', which keeps two blocks of queries" : ""));
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,54 @@
+// What a pass of attention computes, and how a kernel goes about it.
+#pragma once
+
+#include <string>
+
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::kernels {
+
+// O = softmax(scale Q K^T) V of each head, and the natural logarithm of the sums. Where a query sees no key,
+// its row of O is 0 and its logarithm -inf.
+struct AttentionOperation {
+  DType type = DType::f16;  // of Q, K, V and O; or bf16
+  // Columns of Q and K, and of V and O: multiples of 16 up to 256. O's are no more, since it leaves through
+  // the place of Q.
+  int depth = 128, value_depth = 128;
+  bool causal = false;   // query i sees the keys below i + visible,
+  bool window = false;   // or from i + hidden on; both numbers are the launch's
+  bool softcap = false;  // scores s become cap tanh(s / cap) (PTX ISA, tanh.approx: 11 bits)
+  // Sequences of many lengths lie behind each other, and offsets say where each begins. What is infinite or
+  // NaN in the first rows of a sequence of V may reach the one before.
+  bool packed = false;
+  bool lse = true;  // whether the logarithms are written
+
+  bool operator==(const AttentionOperation&) const = default;
+};
+
+// How the warpgroups of a CTA share the work.
+struct AttentionTile {
+  int consumers = 2;  // warpgroups, of 64 queries each
+  int bn = 128;       // keys of a block: a multiple of 16
+  int stages = 2;     // of the rings of keys and of values
+  // CTAs stay, and multiply the next queries by their first keys before they end these.
+  bool ahead = false;
+  bool turns = false;  // consumers issue their products one after the other
+  bool whole = false;  // the keys are whole blocks: none has to be hidden for the tensor's end
+
+  int bm() const { return consumers * 64; }
+  bool operator==(const AttentionTile&) const = default;
+};
+
+// "128x176_2": queries, keys and stages, with _ahead, _turns and _whole behind it; and back.
+// parse_attention_tile throws Error that shows the form.
+std::string text(const AttentionTile& tile);
+AttentionTile parse_attention_tile(const std::string& text);
+
+// Bytes of the tiles of a CTA.
+int tile_bytes(const AttentionOperation& operation, const AttentionTile& tile);
+
+// Throws Error that says what does not go with what, and what to change.
+void check(const AttentionOperation& operation, const AttentionTile& tile, Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels

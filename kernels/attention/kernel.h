@@ -1,0 +1,45 @@
+// Attention, forward, of every mask, depth and tile, as one kernel.
+#pragma once
+
+#include <functional>
+
+#include "kernels/attention/config.h"
+#include "ptxbuilder/registers/tile.h"
+#include "ptxbuilder/tile/parameters.h"
+
+namespace ptxbuilder::kernels {
+
+// Where a warpgroup's tile of scores lies: of its queries one number a row, of the keys one a column.
+struct ScorePlace {
+  u32 batch, head;
+  RegisterTile<s32> query, key;
+};
+
+// Scores of the author's.
+//   AttentionScore alibi = {
+//       .declare = [](Parameters& p) { p.add("slopes", Parameter::Kind::pointer, DType::f32, "of each head");
+//       }, .function = [](const RegisterTile<f32>& scores, const ScorePlace& at, const Parameters& p) {
+//         const f32 slope = p.get<gptr<f32>>("slopes")[at.head];
+//         return scores + astype<f32>(at.key - at.query) * slope;
+//       }};
+struct AttentionScore {
+  // Adds the parameters that the kernel gets behind its own.
+  std::function<void(Parameters&)> declare = [](Parameters&) {};
+  // Takes scale Q K^T, and gives what replaces it; -inf hides a key.
+  std::function<RegisterTile<f32>(const RegisterTile<f32>&, const ScorePlace&, const Parameters&)> function =
+      nullptr;
+};
+
+// Parameters, in order: tensor maps Q, K, V and, unless packed, O (columns, rows, heads, batches); f32 *lse,
+// if it is wanted, of each head of each batch one for each query; u32 queries and keys, heads (of Q, of a
+// batch), batches, and group (heads of Q that share one of K and V); f32 scale, above 0; then, where the
+// operation has them, s32 visible, s32 hidden and f32 softcap. Packed: queries are those of the longest
+// sequence, without keys; lse has for each head the queries of all sequences, and in place of the map stand
+// O, with u64 row_stride and head_stride in elements, multiples of 8, and u32 *query_offsets and
+// *key_offsets, batches + 1 of each. Both bounds count from keys - queries of a sequence. The score's are the
+// last. `sms`: multiprocessors that the grid is for, where CTAs stay; 0 for the device's. Throws Error as
+// check() does.
+Kernel attention(const AttentionOperation& operation, const AttentionTile& tile,
+                 const AttentionScore& score = {}, int sms = 0, Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,110 @@
+#include "kernels/c/attention.h"
+
+#include <fmt/format.h>
+
+#include "kernels/c/tensor.h"
+
+namespace ptxbuilder::c {
+namespace {
+
+// [batch, row, head, column]; of packed sequences [row, head, column].
+struct Heads : Placed {
+  Heads(const char* the_name, const ptxb_tensor* the_tensor, bool packed, int gpu)
+      : Placed(the_name, the_tensor, gpu) {
+    const size_t expected = packed ? 3 : 4;
+    if (rank() != expected)
+      throw Error(fmt::format(
+          "{}: {} dimensions; {}", name, rank(),
+          packed ? "of packed sequences it has 3: row, head, column" : "it has 4: batch, row, head, column"));
+    const size_t row = expected - 3;
+    batches = packed ? 1 : extent(0), rows = extent(row), heads = extent(row + 1), columns = extent(row + 2);
+    if (columns > 1 && stride(row + 2) != 1)
+      throw Error(fmt::format("{}: its columns are {} elements apart, and have to be 1: make it contiguous",
+                              name, stride(row + 2)));
+    const auto apart = [&](const char* what, size_t dimension, int64_t count) -> int64_t {
+      if (count <= 1) return 0;
+      if (stride(dimension) < 1)
+        throw Error(
+            fmt::format("{}: {} are {} elements apart: make it contiguous", name, what, stride(dimension)));
+      return stride(dimension);
+    };
+    place.memory = memory();
+    place.row_stride = apart("rows", row, rows);
+    place.head_stride = apart("heads", row + 1, heads);
+    if (!packed) place.batch_stride = apart("batches", 0, batches);
+  }
+
+  int64_t batches, rows, heads, columns;
+  kernels::DeviceHeads place;
+};
+
+runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count, int gpu) {
+  const Placed t(name, tensor, gpu);
+  if (t.rank() != 1 || t.extent(0) != count || (count > 1 && t.stride(0) != 1) ||
+      (t.type != DType::s32 && t.type != DType::u32))
+    throw Error(
+        fmt::format("{}: it has one dimension of {} numbers of int32 or uint32 without gaps", name, count));
+  return t.memory();
+}
+
+}  // namespace
+
+kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu) {
+  if (a.size != sizeof(ptxb_attention))
+    throw Error(
+        fmt::format("a ptxb_attention of {} bytes, but this library's has {}: set its size by "
+                    "PTXB_ATTENTION_INIT, and build with the header of version {}",
+                    a.size, sizeof(ptxb_attention), ptxb_version()));
+  const bool packed = a.query_offsets || a.key_offsets;
+  const Heads q("Q", a.q, packed, gpu), k("K", a.k, packed, gpu), v("V", a.v, packed, gpu),
+      o("O", a.o, packed, gpu);
+  kernels::AttentionArguments p;
+  p.type = q.type;
+  for (const Heads* t : {&k, &v, &o})
+    if (t->type != q.type)
+      throw Error(
+          fmt::format("{}: of {}, and Q of {}; they are of one type", t->name, name(t->type), name(q.type)));
+  p.batches = q.batches, p.heads = q.heads, p.key_heads = k.heads;
+  p.queries = q.rows, p.keys = k.rows;
+  p.depth = q.columns, p.value_depth = v.columns;
+  const auto expect = [&](const Heads& t, int64_t rows, int64_t heads, int64_t columns) {
+    if (t.batches != q.batches || t.rows != rows || t.heads != heads || t.columns != columns)
+      throw Error(
+          fmt::format("{}: [{}, {}, {}, {}] of batches, rows, heads and columns, but the others make it "
+                      "[{}, {}, {}, {}]",
+                      t.name, t.batches, t.rows, t.heads, t.columns, q.batches, rows, heads, columns));
+  };
+  expect(k, k.rows, k.heads, q.columns);
+  expect(v, k.rows, k.heads, v.columns);
+  expect(o, q.rows, q.heads, v.columns);
+  p.q = q.place, p.k = k.place, p.v = v.place, p.o = o.place;
+  if (packed) {
+    const Placed offsets("query_offsets", a.query_offsets, gpu);
+    p.batches = offsets.rank() == 1 ? offsets.extent(0) - 1 : -1;
+    p.query_offsets = numbers("query_offsets", a.query_offsets, p.batches + 1, gpu);
+    p.key_offsets = numbers("key_offsets", a.key_offsets, p.batches + 1, gpu);
+    p.query_rows = q.rows, p.key_rows = k.rows;
+    p.queries = a.queries, p.keys = a.keys;
+  }
+  if (a.lse) {
+    const Placed lse("lse", a.lse, gpu);
+    const size_t rank = packed ? 2 : 3;
+    const bool fits = lse.type == DType::f32 && lse.rank() == rank &&
+                      (packed || lse.extent(0) == q.batches) && lse.extent(rank - 2) == q.heads &&
+                      lse.extent(rank - 1) == q.rows;
+    int64_t compact = 1;
+    bool gaps = false;
+    for (size_t i = fits ? rank : 0; i-- > 0; compact *= lse.extent(i))
+      gaps = gaps || (lse.extent(i) > 1 && lse.stride(i) != compact);
+    if (!fits || gaps)
+      throw Error(
+          fmt::format("lse: it is of float32, [{}heads, rows of Q], without gaps", packed ? "" : "batch, "));
+    p.lse = lse.memory();
+  }
+  p.scale = a.scale, p.softcap = a.softcap;
+  p.causal = a.causal != 0, p.top_left = a.top_left != 0;
+  p.left = a.left, p.right = a.right;
+  return p;
+}
+
+}  // namespace ptxbuilder::c

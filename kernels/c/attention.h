@@ -1,0 +1,13 @@
+// Attention of the C interface, as the class takes it.
+#pragma once
+
+#include "kernels/attention/attention.h"
+#include "kernels/c/ptxb.h"
+
+namespace ptxbuilder::c {
+
+// Without workspace and stream. `gpu` is the device's number, or below 0 for the emulator. Throws Error that
+// names the operand and the rule.
+kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu);
+
+}  // namespace ptxbuilder::c

@@ -1,0 +1,463 @@
+// Attention, the call of any lengths: masks, heads, sizes from nothing on, placement, packed sequences, what
+// it refuses, and random calls. Each is held against float64 on poisoned memory, twice, and gives the same
+// bits.
+//
+//   attention_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
+//
+// --only repeats one random call, as the line of a failure says.
+#include "kernels/attention/attention.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "error_kit.h"
+#include "options.h"
+#include "runtime/emulator/emulator.h"
+#include "runtime/open_device.h"
+
+using namespace ptxbuilder;
+using kernels::Attention;
+using kernels::AttentionArguments;
+using kernels::AttentionOperation;
+using kernels::AttentionSize;
+using kernels::AttentionTile;
+using kernels::DeviceHeads;
+using test::device_name;
+
+namespace {
+
+const size_t& count = test::option<size_t>("count", 24);
+const uint64_t& seed = test::option<uint64_t>("seed", 1);
+const int64_t& only = test::option<int64_t>("only", -1);
+
+runtime::Device& device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
+bool large() { return !device().wants_ptx(); }
+
+// What a call is asked, on the host: how the tensors lie, and where sequences begin.
+struct Case {
+  AttentionArguments p;
+  enum class Lie : uint8_t { rows_first, heads_first, apart, odd } lie = Lie::rows_first;
+  std::vector<std::pair<int64_t, int64_t>> sequences;  // queries and keys of each; empty: not packed
+  uint64_t data = 1;
+};
+
+std::string text(const Case& c) {
+  const AttentionArguments& p = c.p;
+  std::string all = fmt::format(
+      "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} causal {} top_left {} left {} "
+      "right {} "
+      "softcap {} lse {} lie {}",
+      name(p.type), p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.scale,
+      p.causal, p.top_left, p.left, p.right, p.softcap, p.lse.bytes, static_cast<int>(c.lie));
+  for (const auto& [q, k] : c.sequences) all += fmt::format(" {}x{}", q, k);
+  return all;
+}
+
+// One tensor with its gaps, on the host and on the device.
+struct Tensor {
+  Tensor(const Case& c, int64_t the_columns, int64_t the_rows, int64_t the_heads, int64_t the_batches)
+      : columns(the_columns), rows(the_rows), heads(the_heads), batches(the_batches) {
+    const int64_t gap = c.lie == Case::Lie::apart ? 8 : c.lie == Case::Lie::odd ? 3 : 0;
+    first = c.lie == Case::Lie::odd ? 1 : c.lie == Case::Lie::apart ? 16 : 0;
+    if (c.lie == Case::Lie::heads_first) {
+      at.row_stride = columns;
+      at.head_stride = rows * columns;
+      at.batch_stride = heads * at.head_stride;
+    } else {
+      at.head_stride = columns + gap;
+      at.row_stride = heads * at.head_stride + gap;
+      at.batch_stride = rows * at.row_stride + gap;
+    }
+    const int64_t last =
+        (batches - 1) * at.batch_stride + (rows - 1) * at.row_stride + (heads - 1) * at.head_stride + columns;
+    bits.assign(static_cast<size_t>(first + (is_empty() ? 0 : last) + 64), 0);
+  }
+
+  bool is_empty() const { return columns == 0 || rows == 0 || heads == 0 || batches == 0; }
+  size_t index(int64_t batch, int64_t row, int64_t head, int64_t column) const {
+    return static_cast<size_t>(first + batch * at.batch_stride + row * at.row_stride + head * at.head_stride +
+                               column);
+  }
+  void fill(DType type, std::mt19937_64& random) {
+    std::normal_distribution<double> normal;
+    for (uint16_t& b : bits) b = static_cast<uint16_t>(encode(type, normal(random)));
+  }
+  DeviceHeads to_device() {
+    buffer = runtime::Buffer::of(device(), bits);
+    const auto skipped = static_cast<size_t>(first) * 2;
+    at.memory = buffer.part(skipped, buffer.bytes() - skipped);
+    return at;
+  }
+
+  int64_t columns, rows, heads, batches, first = 0;
+  DeviceHeads at;
+  std::vector<uint16_t> bits;
+  runtime::Buffer buffer;
+};
+
+class Trial {
+ public:
+  explicit Trial(Case the_case)
+      : c_(std::move(the_case)),
+        columns_(c_.p.value_depth != 0 ? c_.p.value_depth : c_.p.depth),
+        key_heads_(c_.p.key_heads != 0 ? c_.p.key_heads : c_.p.heads),
+        packed_(!c_.sequences.empty()),
+        query_rows_(packed_ ? 0 : c_.p.queries),
+        key_rows_(packed_ ? 0 : c_.p.keys) {
+    std::vector<uint32_t> query_offsets = {0}, key_offsets = {0};
+    for (const auto& [queries, keys] : c_.sequences) {
+      query_rows_ += queries, key_rows_ += keys;
+      c_.p.queries = std::max(c_.p.queries, queries), c_.p.keys = std::max(c_.p.keys, keys);
+      query_offsets.push_back(static_cast<uint32_t>(query_rows_));
+      key_offsets.push_back(static_cast<uint32_t>(key_rows_));
+    }
+    const int64_t batches = packed_ ? 1 : c_.p.batches;
+    q_.emplace(c_, c_.p.depth, query_rows_, c_.p.heads, batches);
+    k_.emplace(c_, c_.p.depth, key_rows_, key_heads_, batches);
+    v_.emplace(c_, columns_, key_rows_, key_heads_, batches);
+    o_.emplace(c_, columns_, query_rows_, c_.p.heads, batches);
+    std::mt19937_64 random(c_.data);
+    for (Tensor* t : {&*q_, &*k_, &*v_}) t->fill(c_.p.type, random);
+    c_.p.q = q_->to_device();
+    c_.p.k = k_->to_device();
+    c_.p.v = v_->to_device();
+    std::ranges::fill(o_->bits, uint16_t{0xffff});
+    c_.p.o = o_->to_device();
+    lse_ = runtime::Buffer(device(), static_cast<size_t>(c_.p.heads * query_rows_ * batches * 4 + 64));
+    if (c_.p.lse.bytes != 0) c_.p.lse = lse_;
+    if (!packed_) return;
+    c_.p.batches = static_cast<int64_t>(c_.sequences.size());
+    c_.p.query_rows = query_rows_, c_.p.key_rows = key_rows_;
+    query_offsets_ = runtime::Buffer::of(device(), query_offsets);
+    key_offsets_ = runtime::Buffer::of(device(), key_offsets);
+    c_.p.query_offsets = query_offsets_, c_.p.key_offsets = key_offsets_;
+  }
+
+  const AttentionArguments& arguments() const { return c_.p; }
+
+  // O and lse as bits.
+  std::vector<std::byte> run(Attention& attention) {
+    o_->buffer.fill(0xff);
+    lse_.fill(0xff);
+    AttentionArguments p = c_.p;
+    runtime::Buffer workspace;
+    if (const size_t bytes = attention.workspace_bytes(p); bytes > 0) {
+      workspace = runtime::Buffer(device(), bytes);
+      workspace.fill(0xff);
+      p.workspace = workspace;
+    }
+    attention(p);
+    device().synchronize();
+    std::vector<std::byte> all(o_->buffer.bytes() + lse_.bytes());
+    o_->buffer.copy_out(std::span(all).first(o_->buffer.bytes()));
+    lse_.copy_out(std::span(all).subspan(o_->buffer.bytes()));
+    return all;
+  }
+
+  // "" where O and lse are right, and nothing else was written.
+  std::string wrong(const std::vector<std::byte>& got) {
+    std::vector<bool> written(o_->bits.size(), false);
+    std::vector<uint16_t> o(o_->bits.size());
+    std::memcpy(o.data(), got.data(), o.size() * 2);
+    const auto lse = [&](size_t i) {
+      float value = 0;
+      std::memcpy(&value, got.data() + o.size() * 2 + i * 4, 4);
+      return static_cast<double>(value);
+    };
+    const int64_t batches = packed_ ? 1 : c_.p.batches;
+    for (int64_t b = 0; b < batches; ++b)
+      for (int64_t h = 0; h < c_.p.heads; ++h) {
+        int64_t first_query = 0, first_key = 0;
+        const std::vector<std::pair<int64_t, int64_t>> whole = {{query_rows_, key_rows_}};
+        for (const auto& [queries, keys] : packed_ ? c_.sequences : whole) {
+          for (int64_t i = 0; i < queries; ++i) {
+            const Row row = expected(b, h, first_query + i, i, queries, first_key, keys);
+            for (int64_t column = 0; column < columns_; ++column) {
+              const size_t at = o_->index(b, first_query + i, h, column);
+              written[at] = true;
+              const double value = decode(c_.p.type, o[at]), e = row.values[static_cast<size_t>(column)];
+              const double u = unit_roundoff(c_.p.type);
+              const double most = u * std::abs(e) * 1.01 +
+                                  row.magnitudes[static_cast<size_t>(column)] * (u + 4 * row.error + 1e-5) +
+                                  0x1p-24;
+              if (!(std::abs(value - e) <= most))
+                return fmt::format("O of batch {}, head {}, query {}, column {}: {} is not {} (within {})", b,
+                                   h, first_query + i, column, value, e, most);
+            }
+            if (c_.p.lse.address == 0) continue;
+            const auto at = static_cast<size_t>((b * c_.p.heads + h) * query_rows_ + first_query + i);
+            if (!(lse(at) == row.log_sum ||
+                  std::abs(lse(at) - row.log_sum) <= 2 * row.error + 1e-5 * (1 + std::abs(row.log_sum))))
+              return fmt::format("lse of batch {}, head {}, query {}: {} is not {}", b, h, first_query + i,
+                                 lse(at), row.log_sum);
+          }
+          first_query += queries, first_key += keys;
+        }
+      }
+    for (size_t i = 0; i < o.size(); ++i)
+      if (!written[i] && o[i] != 0xffff) return fmt::format("element {} of O's memory was written", i);
+    const size_t logarithms =
+        c_.p.lse.address == 0 ? 0 : static_cast<size_t>(batches * c_.p.heads * query_rows_);
+    for (size_t i = logarithms * 4; i < lse_.bytes(); ++i)
+      if (got[o.size() * 2 + i] != std::byte{0xff}) return fmt::format("byte {} behind lse was written", i);
+    return "";
+  }
+
+ private:
+  struct Row {
+    std::vector<double> values, magnitudes;
+    double error = 0, log_sum = -INFINITY;
+  };
+  Row expected(int64_t b, int64_t h, int64_t query, int64_t i, int64_t queries, int64_t first_key,
+               int64_t keys) {
+    const AttentionArguments& p = c_.p;
+    const int64_t shared = h / (p.heads / key_heads_), offset = p.top_left ? 0 : keys - queries,
+                  right = p.causal ? 0 : p.right;
+    const auto element = [&](const Tensor& t, int64_t row, int64_t head, int64_t column) {
+      return decode(p.type, t.bits[t.index(b, row, head, column)]);
+    };
+    const double scale =
+        p.scale > 0 ? static_cast<double>(p.scale) : 1 / std::sqrt(static_cast<double>(p.depth));
+    const auto cap = static_cast<double>(p.softcap);
+    Row row = {std::vector<double>(static_cast<size_t>(columns_)),
+               std::vector<double>(static_cast<size_t>(columns_))};
+    std::vector<std::pair<int64_t, double>> scores;
+    for (int64_t j = 0; j < keys; ++j) {
+      if (right >= 0 && j > i + offset + right) continue;
+      if (p.left >= 0 && j < i + offset - p.left) continue;
+      double score = 0, magnitude = 0;
+      for (int64_t l = 0; l < p.depth; ++l) {
+        const double term = element(*q_, query, h, l) * element(*k_, first_key + j, shared, l);
+        score += term, magnitude += std::abs(term);
+      }
+      score *= scale;
+      double error = 0x1p-20 * scale * magnitude;
+      if (cap > 0) score = cap * std::tanh(score / cap), error += 0x1p-10 * cap;
+      row.error = std::max(row.error, error);
+      scores.push_back({first_key + j, score});
+    }
+    if (scores.empty()) return row;
+    double most = -INFINITY, sum = 0;
+    for (const auto& [key, score] : scores) most = std::max(most, score);
+    for (auto& [key, score] : scores) sum += score = std::exp(score - most);
+    for (const auto& [key, weight] : scores)
+      for (int64_t column = 0; column < columns_; ++column) {
+        const double term = weight / sum * element(*v_, key, shared, column);
+        row.values[static_cast<size_t>(column)] += term;
+        row.magnitudes[static_cast<size_t>(column)] += std::abs(term);
+      }
+    row.log_sum = most + std::log(sum);
+    return row;
+  }
+
+  Case c_;
+  int64_t columns_, key_heads_;
+  bool packed_;
+  int64_t query_rows_, key_rows_;
+  std::optional<Tensor> q_, k_, v_, o_;
+  runtime::Buffer lse_, query_offsets_, key_offsets_;
+};
+
+// A small tile of several blocks and CTAs, on the emulator; `forms` takes its own turn at each call.
+AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
+  AttentionTile t = {1, 16, 2};
+  t.consumers = size.queries > 64 ? 2 : 1;
+  t.ahead = !o.packed && size.heads % 2 == 0;
+  t.turns = t.consumers == 2 && size.keys % 2 == 0;
+  t.whole = !o.causal && !o.window && !o.packed && size.keys > 0 && size.keys % t.bn == 0;
+  return t;
+}
+
+Attention& attention() {
+  static Attention attention = [] {
+    kernels::AttentionOptions options;
+    if (!large()) options.choose = small_tile, options.multiprocessors = 2;
+    return Attention(device(), options);
+  }();
+  return attention;
+}
+
+void check_case(const Case& c) {
+  CAPTURE(text(c));
+  auto* emulator = dynamic_cast<runtime::Emulator*>(&device());
+  Trial trial(c);
+  if (emulator) emulator->seed(2 * c.data);
+  const std::vector<std::byte> first = trial.run(attention());
+  const std::string problem = trial.wrong(first);
+  CHECK_MESSAGE(problem.empty(), problem);
+  if (emulator) emulator->seed(2 * c.data + 1);
+  CHECK_MESSAGE(trial.run(attention()) == first, "a second run gives other bits");
+}
+
+Case sized(int64_t queries, int64_t keys, int64_t heads = 1, int64_t depth = 16) {
+  Case c;
+  c.p.queries = queries, c.p.keys = keys, c.p.heads = heads, c.p.depth = depth;
+  c.p.lse.bytes = 1;  // wanted
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("sizes from nothing on") {
+  for (const int64_t queries : {0, 1, 3, 65})
+    for (const int64_t keys : {0, 1, 16, 33}) check_case(sized(queries, keys, 2));
+  Case none = sized(4, 4);
+  none.p.batches = 0;
+  check_case(none);
+  none = sized(4, 4);
+  none.p.heads = 0;
+  check_case(none);
+}
+
+TEST_CASE("every mask, at both alignments, with more queries than keys and fewer") {
+  for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{40, 70}, {70, 40}})
+    for (const bool top_left : {false, true})
+      for (const auto& [left, right] :
+           {std::pair<int64_t, int64_t>{-1, 0}, {-1, 9}, {7, -1}, {20, 3}, {0, 0}, {1000, 1000}}) {
+        Case c = sized(queries, keys);
+        c.p.top_left = top_left, c.p.left = left, c.p.right = right;
+        check_case(c);
+      }
+}
+
+TEST_CASE("one query, whose heads are rows") {
+  for (const int64_t left : {-1, 5}) {
+    Case c = sized(1, 50, 6, 32);
+    c.p.key_heads = 2, c.p.batches = 2, c.p.causal = true, c.p.left = left;
+    check_case(c);
+    c.p.top_left = true;
+    check_case(c);
+  }
+}
+
+TEST_CASE("columns of any number, and placement of any kind") {
+  for (const int64_t depth : {1, 8, 24, 40, 64})
+    for (const auto lie : {Case::Lie::rows_first, Case::Lie::heads_first, Case::Lie::apart, Case::Lie::odd}) {
+      Case c = sized(20, 30, 2, depth);
+      c.lie = lie, c.p.batches = 2, c.p.causal = true;
+      c.p.value_depth = std::max<int64_t>(depth - 7, 1);
+      check_case(c);
+    }
+}
+
+TEST_CASE("without lse, with a scale, with softcap") {
+  Case c = sized(33, 40);
+  c.p.lse.bytes = 0, c.p.scale = 0.5f;
+  check_case(c);
+  c.p.softcap = 2, c.p.type = DType::bf16;
+  check_case(c);
+}
+
+TEST_CASE("packed sequences of many lengths, none among them") {
+  for (const bool causal : {false, true})
+    for (const auto lie : {Case::Lie::rows_first, Case::Lie::odd}) {
+      Case c = sized(0, 0, 4, 24);
+      c.sequences = {{33, 20}, {0, 5}, {1, 40}, {70, 0}, {5, 5}};
+      c.p.key_heads = 2, c.p.causal = causal, c.lie = lie;
+      check_case(c);
+      c.p.left = 6;
+      check_case(c);
+    }
+}
+
+TEST_CASE("a NaN of a query reaches its row alone") {
+  Case c = sized(20, 30);
+  Trial trial(c);
+  AttentionArguments p = trial.arguments();
+  std::vector<uint16_t> q(20 * 16, 0x3c00);
+  q[5 * 16 + 3] = 0x7e00;
+  const runtime::Buffer with = runtime::Buffer::of(device(), q);
+  runtime::Buffer o(device(), q.size() * 2);
+  p.q.memory = with, p.q.row_stride = 16;
+  p.o = {.memory = o};
+  attention()(p);
+  device().synchronize();
+  const auto got = o.copy_out<uint16_t>();
+  for (size_t i = 0; i < got.size(); ++i) CHECK(std::isnan(decode(DType::f16, got[i])) == (i / 16 == 5));
+}
+
+TEST_CASE("what is refused") {
+  Trial trial(sized(20, 30, 4));
+  const auto refused = [&](auto&& change, const char* words) {
+    AttentionArguments p = trial.arguments();
+    change(p);
+    CHECK_ERROR(attention()(p), words);
+    CHECK_ERROR(attention().workspace_bytes(p), words);
+  };
+  refused([](auto& p) { p.type = DType::f32; }, "they are of f16 or bf16");
+  refused([](auto& p) { p.depth = 257; }, "depth = 257; 1 to 256");
+  refused([](auto& p) { p.value_depth = 17; }, "value_depth = 17; 1 to 16");
+  refused([](auto& p) { p.queries = -1; }, "queries = -1; 0 to");
+  refused([](auto& p) { p.key_heads = 3; }, "4 heads, and 3 of keys");
+  refused([](auto& p) { p.scale = -1; }, "scale = -1");
+  refused([](auto& p) { p.scale = NAN; }, "scale = nan");
+  refused([](auto& p) { p.softcap = INFINITY; }, "softcap = inf");
+  refused([](auto& p) { p.causal = true, p.right = 2; }, "causal, and right = 2");
+  refused([](auto& p) { p.keys = 1000; }, "K: 1 batches of 1000 rows");
+  refused([](auto& p) { p.q.row_stride = 8; }, "Q: a row stride of 8 elements");
+  refused([](auto& p) { p.v.memory.address += 1; }, "V: the address");
+  refused([](auto& p) { p.o = p.q; }, "O overlaps Q");
+  refused([](auto& p) { p.lse = {p.o.memory.address, p.o.memory.bytes}; }, "lse overlaps O");
+  refused([](auto& p) { p.lse.bytes = 8; }, "lse: 8 B");
+  refused([](auto& p) { p.o.head_stride = 16, p.o.row_stride = 16; }, "let rows overlap");
+  refused([](auto& p) { p.query_offsets = p.lse; }, "key_offsets: 0 B");
+  Trial odd([] {
+    Case c = sized(20, 30);
+    c.lie = Case::Lie::odd;
+    return c;
+  }());
+  CHECK_ERROR(attention()(odd.arguments()), "takes a workspace of");
+  AttentionArguments p = odd.arguments();
+  p.workspace = {p.o.memory.address / 16 * 16, size_t{1} << 20};
+  CHECK_ERROR(attention()(p), "the workspace");
+}
+
+TEST_CASE("random calls") {
+  for (size_t i = only < 0 ? 0 : static_cast<size_t>(only);
+       i < (only < 0 ? count : static_cast<size_t>(only) + 1); ++i) {
+    std::mt19937_64 random(seed * 1000003 + i);
+    const auto between = [&](int64_t low, int64_t high) {
+      return std::uniform_int_distribution<int64_t>(low, high)(random);
+    };
+    const auto spread = [&](int64_t most) {  // as many of each order of magnitude
+      return static_cast<int64_t>(
+          std::exp(std::uniform_real_distribution<double>(0, std::log(static_cast<double>(most)))(random)));
+    };
+    const auto chance = [&](int one_in) { return between(1, one_in) == 1; };
+    Case c = sized(spread(large() ? 700 : 150), spread(large() ? 900 : 150), between(1, 3));
+    AttentionArguments& p = c.p;
+    c.data = random();
+    p.type = chance(2) ? DType::f16 : DType::bf16;
+    p.depth = std::array<int64_t, 7>{
+        16, 32, 64, 80, 128, 192, 256}[static_cast<size_t>(between(0, large() ? 6 : 3))];
+    if (chance(6)) p.depth = between(1, p.depth);
+    p.value_depth = chance(5) ? between(1, p.depth) : p.depth;
+    p.batches = between(1, 2);
+    p.key_heads = p.heads;
+    p.heads *= between(1, 3);
+    p.causal = chance(2);
+    p.top_left = chance(4);
+    if (chance(3)) p.left = spread(300);
+    if (!p.causal && chance(4)) p.right = spread(100);
+    if (chance(5)) p.softcap = static_cast<float>(between(1, 30));
+    if (chance(4)) p.scale = 0.2f;
+    if (chance(3)) p.lse.bytes = 0;
+    c.lie = static_cast<Case::Lie>(between(0, 3));
+    if (chance(4)) {
+      p.top_left = false;
+      for (int64_t s = between(1, 5); s > 0; --s)
+        c.sequences.push_back({chance(5) ? 0 : spread(150), chance(5) ? 0 : spread(200)});
+      p.queries = p.keys = 0;
+    }
+    INFO("--seed=", seed, " --only=", i);
+    check_case(c);
+  }
+}
