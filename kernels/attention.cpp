@@ -2,9 +2,11 @@
 // FlashAttention-3), with every mask, depth and tile; attention/kernel.cpp is the kernel.
 #include <cmath>
 
+#include "kernels/attention/choice.h"
 #include "kernels/attention/kernel.h"
 #include "kernels/command/family.h"
 #include "kernels/command/run.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -171,6 +173,11 @@ void run(const command::Fields& f, command::Run& run) {
   for (const uint64_t value : {heads, size("batches"), group}) arguments.push_back(number(value));
   arguments.push_back(runtime::scalar(static_cast<float>(scale)));
   if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
+  if (takes_longest_first(o)) {
+    const AttentionSize sizes = {f["queries"], f["keys"], f["heads"], f["batches"], f["group"]};
+    const int ctas = f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
+    arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), ctas))));
+  }
   if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible - f["window"])));
   if (o.softcap) arguments.push_back(runtime::scalar(static_cast<float>(f["softcap"])));
   if (o.packed) {

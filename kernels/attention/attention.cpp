@@ -10,6 +10,7 @@
 #include "kernels/attention/kernel.h"
 #include "kernels/gemm/copy_matrix.h"
 #include "kernels/gemm/words_hash.h"
+#include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -94,14 +95,20 @@ class Attention::State {
   struct Known {
     AttentionOperation operation;
     AttentionTile tile;
-    std::once_flag loaded;
-    std::unique_ptr<runtime::LoadedKernel> kernel;
+    runtime::Lazy<runtime::LoadedKernel> kernel;
   };
 
-  runtime::LoadedKernel& plan(const PlacedAttention& a, Where where);
+  // What was found for a size that is known.
+  struct Plan {
+    runtime::LoadedKernel* kernel;
+    int64_t together;
+    bool overlaps;  // see AttentionTile
+  };
+
+  Plan plan(const PlacedAttention& a, Where where);
   runtime::LoadedKernel& kernel(const AttentionOperation& operation, const AttentionTile& tile);
   void copy(const PlacedHeads& from, const PlacedHeads& to, runtime::Stream stream);
-  void launch(runtime::LoadedKernel& kernel, PlacedAttention& a, const AttentionArguments& p, Where where);
+  void launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p, Where where);
 
   runtime::Device& device_;
   AttentionOptions options_;
@@ -112,7 +119,7 @@ class Attention::State {
   std::mutex choosing_;
   std::shared_mutex mutex_;  // of the rest
   std::vector<std::unique_ptr<Known>> kernels_;
-  std::unordered_map<Key, runtime::LoadedKernel*, WordsHash> plans_;
+  std::unordered_map<Key, Plan, WordsHash> plans_;
 };
 
 size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where where) {
@@ -130,7 +137,7 @@ size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where wher
 void Attention::State::operator()(const AttentionArguments& p, Where where) {
   PlacedAttention a = checked(p, where);
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) return;
-  runtime::LoadedKernel& kernel = plan(a, where);
+  const Plan found = plan(a, where);
   size_t bytes = 0;
   for_each_moved(a, [&](const PlacedHeads& t) { bytes += workspace_of(t); });
   check_workspace(p, a, bytes, where);
@@ -143,7 +150,7 @@ void Attention::State::operator()(const AttentionArguments& p, Where where) {
     if (&t != &a.o) copy(t, near, p.stream);
     t = near;
   });
-  launch(kernel, a, p, where);
+  launch(found, a, p, where);
   if (a.o.memory.address != o.memory.address) copy(a.o, o, p.stream);
 }
 
@@ -157,11 +164,11 @@ void Attention::State::copy(const PlacedHeads& from, const PlacedHeads& to, runt
           stream);
 }
 
-runtime::LoadedKernel& Attention::State::plan(const PlacedAttention& a, Where where) {
+Attention::State::Plan Attention::State::plan(const PlacedAttention& a, Where where) {
   const Key key = key_of(a.operation, a.size);
   {
     const std::shared_lock lock(mutex_);
-    if (const auto known = plans_.find(key); known != plans_.end()) return *known->second;
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   }
   AttentionTile tile;
   {
@@ -172,10 +179,11 @@ runtime::LoadedKernel& Attention::State::plan(const PlacedAttention& a, Where wh
   if (tile.whole && (a.size.keys == 0 || a.size.keys % tile.bn != 0))
     throw Error(where, "attention: tile " + text(tile) + " for " + std::to_string(a.size.keys) +
                            " keys, which are no whole blocks: choose one without 'whole'");
-  runtime::LoadedKernel& found = kernel(a.operation, tile);
+  const Plan found = {&kernel(a.operation, tile), heads_together(a.operation, a.size, tile, multiprocessors_),
+                      tile.overlaps};
   const std::lock_guard lock(mutex_);
   if (plans_.size() >= kMostPlans) plans_.clear();
-  return *plans_.emplace(key, &found).first->second;
+  return plans_.emplace(key, found).first->second;
 }
 
 runtime::LoadedKernel& Attention::State::kernel(const AttentionOperation& operation,
@@ -192,14 +200,11 @@ runtime::LoadedKernel& Attention::State::kernel(const AttentionOperation& operat
     }
   }
   // Those who want this kernel wait for the one who makes it, and others do not.
-  std::call_once(known->loaded, [&] {
-    known->kernel = std::make_unique<runtime::LoadedKernel>(
-        load(device_, compiler_, attention(operation, tile, {}, options_.multiprocessors)));
-  });
-  return *known->kernel;
+  return known->kernel.get(
+      [&] { return load(device_, compiler_, attention(operation, tile, {}, options_.multiprocessors)); });
 }
 
-void Attention::State::launch(runtime::LoadedKernel& kernel, PlacedAttention& a, const AttentionArguments& p,
+void Attention::State::launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p,
                               Where where) {
   for (PlacedHeads* t : {&a.k, &a.v})
     if (t->is_empty()) {  // a row that no query sees
@@ -223,6 +228,7 @@ void Attention::State::launch(runtime::LoadedKernel& kernel, PlacedAttention& a,
   const float scale = p.scale > 0 ? p.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(p.depth)));
   arguments.add([&] { return runtime::scalar(scale); });
   if (o.causal) arguments.add([&] { return runtime::scalar(a.size.visible); });
+  if (takes_longest_first(o)) number(plan.together);
   if (o.window) arguments.add([&] { return runtime::scalar(a.size.hidden); });
   if (o.softcap) arguments.add([&] { return runtime::scalar(p.softcap); });
   if (o.packed) {
@@ -232,7 +238,8 @@ void Attention::State::launch(runtime::LoadedKernel& kernel, PlacedAttention& a,
     pointer(p.query_offsets, DType::u32);
     pointer(p.key_offsets, DType::u32);
   }
-  kernel.launch({.stream = p.stream}, arguments, where);
+  // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
+  plan.kernel->launch({.programmatic_dependent_launch = plan.overlaps, .stream = p.stream}, arguments, where);
 }
 
 Attention::Attention(runtime::Device& device, AttentionOptions options)

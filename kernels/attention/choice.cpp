@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace ptxbuilder::kernels {
 namespace {
+
+constexpr double kSharedBytes = 16 << 20;  // of keys and values that CTAs share, a third of L2
+constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -25,11 +29,28 @@ bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0);
 }
 
+double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
+  return static_cast<double>(s.keys) * (o.depth + o.value_depth) * size_of(o.type);
+}
+
 }  // namespace
 
+int64_t heads_together(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t,
+                       int ctas) {
+  const int64_t heads = std::max<int64_t>(s.heads * s.batches, 1);
+  if (t.ahead) {
+    const int64_t blocks = std::max<int64_t>((s.queries + t.bm() - 1) / t.bm(), 1);
+    return std::min(int64_t{2} * ctas / std::gcd(blocks, int64_t{2} * ctas), heads);
+  }
+  const auto shared = static_cast<int64_t>(kSharedBytes / std::max(bytes_of_keys(o, s), 1.0));
+  return std::min(std::max<int64_t>(shared, 1) * s.group, heads);
+}
+
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, const AttentionSize& s) {
+  // One consumer of 64 queries is for what else leaves multiprocessors idle.
+  const bool few = s.queries <= kFew || (s.queries + 127) / 128 * s.heads * s.batches < kFew;
   std::vector<AttentionTile> all;
-  for (const int consumers : {1, 2, 3})
+  for (int consumers = few ? 1 : 2; consumers <= 3; ++consumers)
     for (int bn = o.value_depth > 128 ? 48 : 64; bn <= 256; bn += 16)
       for (const bool ahead : {false, true})
         for (const bool turns : {false, true}) {

@@ -16,6 +16,12 @@ struct AttentionSize {
   bool operator==(const AttentionSize&) const = default;
 };
 
+// Heads of which the longest rows of queries come first (takes_longest_first()): as many as have keys and
+// values of a third of L2; where CTAs stay, as make an even number of rounds of `ctas`, in which each CTA
+// gets as much as any other.
+int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,
+                       const AttentionTile& tile, int ctas);
+
 // Tiles that the operation allows and whose registers suffice.
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
                                                 const AttentionSize& size);

@@ -15,8 +15,8 @@ constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 }  // namespace
 
 std::string text(const AttentionTile& t) {
-  return fmt::format("{}x{}_{}{}{}{}", t.bm(), t.bn, t.stages, t.ahead ? "_ahead" : "",
-                     t.turns ? "_turns" : "", t.whole ? "_whole" : "");
+  return fmt::format("{}x{}_{}{}{}{}{}", t.bm(), t.bn, t.stages, t.ahead ? "_ahead" : "",
+                     t.turns ? "_turns" : "", t.whole ? "_whole" : "", t.overlaps ? "" : "_nopdl");
 }
 
 AttentionTile parse_attention_tile(const std::string& whole) {
@@ -24,7 +24,7 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   const auto refuse = [&](std::string_view part) {
     throw Error(
         fmt::format("tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
-                    "consumer, keys and stages), with _ahead, _turns and _whole behind it",
+                    "consumer, keys and stages), with _ahead, _turns, _whole and _nopdl behind it",
                     whole, part));
   };
   const auto number = [&](std::string_view text) {
@@ -47,6 +47,8 @@ AttentionTile parse_attention_tile(const std::string& whole) {
       t.turns = true;
     else if (parts[i] == "whole")
       t.whole = true;
+    else if (parts[i] == "nopdl")
+      t.overlaps = false;
     else
       refuse(parts[i]);
   }

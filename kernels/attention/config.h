@@ -26,6 +26,10 @@ struct AttentionOperation {
   bool operator==(const AttentionOperation&) const = default;
 };
 
+// Whether blocks of queries come in the order of their length: where a mask makes them differ, and their
+// number is known.
+inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.packed; }
+
 // How the warpgroups of a CTA share the work.
 struct AttentionTile {
   int consumers = 2;  // warpgroups, of 64 queries each
@@ -33,14 +37,15 @@ struct AttentionTile {
   int stages = 2;     // of the rings of keys and of values
   // CTAs stay, and multiply the next queries by their first keys before they end these.
   bool ahead = false;
-  bool turns = false;  // consumers issue their products one after the other
-  bool whole = false;  // the keys are whole blocks: none has to be hidden for the tensor's end
+  bool turns = false;    // consumers issue their products one after the other
+  bool whole = false;    // the keys are whole blocks: none has to be hidden for the tensor's end
+  bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 
   int bm() const { return consumers * 64; }
   bool operator==(const AttentionTile&) const = default;
 };
 
-// "128x176_2": queries, keys and stages, with _ahead, _turns and _whole behind it; and back.
+// "128x176_2": queries, keys and stages, with _ahead, _turns, _whole and _nopdl behind it; and back.
 // parse_attention_tile throws Error that shows the form.
 std::string text(const AttentionTile& tile);
 AttentionTile parse_attention_tile(const std::string& text);

@@ -51,6 +51,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionScore&
     p.add("visible", scalar, DType::s32,
           o.packed ? "query i sees the keys below i + visible + keys - queries, of its sequence"
                    : "query i sees the keys below i + visible");
+  if (takes_longest_first(o))
+    p.add("together", scalar, DType::u32, "heads of which the longest rows of queries come first");
   if (o.window)
     p.add("hidden", scalar, DType::s32,
           o.packed ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
@@ -342,13 +344,15 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const Parameters p = declare(k, o, score, where);
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));
+  if (t.overlaps) k.overlaps();
   const AttentionSizes sizes(o, p);
   const Shared shared(k, o, t);
   const RoleRegisters registers = role_registers(t);
 
   k.warpgroups(1, registers.producer, [&](u32) {
     elect([&] {
-      const AttentionSchedule schedule(o, t, sizes);
+      griddepcontrol_wait();
+      const AttentionSchedule schedule(t, sizes);
       AttentionProducer producer(t, shared, sizes, p);
       Var<u32> rounds(0);
       schedule.each([&](u32 round) {
@@ -364,11 +368,13 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         rounds = round + 1;
       });
       if (t.ahead) producer.begin(schedule.work(rounds));
+      griddepcontrol_launch_dependents();  // behind its loads, which the next launch's would slow down
     });
   });
 
   const auto consume = [&]<class T>(std::type_identity<T>, u32 wg) {
-    const AttentionSchedule schedule(o, t, sizes);
+    griddepcontrol_wait();
+    const AttentionSchedule schedule(t, sizes);
     AttentionConsumer<T> consumer(o, t, score, shared, sizes, p, wg);
     if (t.ahead) consumer.begin(schedule.work(0));
     schedule.each([&](u32 round) {

@@ -3,12 +3,6 @@
 #include <fmt/format.h>
 
 namespace ptxbuilder::kernels {
-namespace {
-
-constexpr int kSharedBytes = 16 << 20;  // of keys and values that CTAs share, a third of L2
-
-}  // namespace
-
 AttentionSizes::AttentionSizes(const AttentionOperation& o, const Parameters& p)
     : queries(p.get<u32>("queries")),
       keys(o.packed ? u32(0) : p.get<u32>("keys")),
@@ -16,6 +10,7 @@ AttentionSizes::AttentionSizes(const AttentionOperation& o, const Parameters& p)
       batches(p.get<u32>("batches")),
       group(p.get<u32>("group")) {
   if (o.causal) visible = p.get<s32>("visible");
+  if (takes_longest_first(o)) together = p.get<u32>("together");
   if (o.window) hidden = p.get<s32>("hidden");
   if (!o.packed) return;
   query_offsets = p.get<gptr<u32>>("query_offsets");
@@ -35,17 +30,12 @@ KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
   first_unmasked = min(max(ceil_div(limit(last_row, *work.hidden), t.bn), first), end_unmasked);
 }
 
-AttentionSchedule::AttentionSchedule(const AttentionOperation& o, const AttentionTile& t,
-                                     const AttentionSizes& sizes)
+AttentionSchedule::AttentionSchedule(const AttentionTile& t, const AttentionSizes& sizes)
     : sizes_(sizes),
-      causal_(o.causal && !o.packed),
       stays_(t.ahead),
       bm_(t.bm()),
       blocks_(ceil_div(sizes.queries, t.bm())),
-      heads_(sizes.heads * sizes.batches),
-      together_(
-          min(max(u32(kSharedBytes / (2 * (o.depth + o.value_depth))) / max(sizes.keys, 1), 1) * sizes.group,
-              heads_)) {}
+      heads_(sizes.heads * sizes.batches) {}
 
 void AttentionSchedule::each(const std::function<void(u32)>& body) const {
   if (!stays_) return body(0);
@@ -60,9 +50,9 @@ void AttentionSchedule::each(const std::function<void(u32)>& body) const {
 AttentionWork AttentionSchedule::work(u32 round) const {
   const u32 i = index(round);
   u32 row = (i % blocks_) * bm_, head = i / blocks_;
-  if (causal_) {
-    const u32 first = i / (together_ * blocks_) * together_, at = i % (together_ * blocks_);
-    const u32 heads = max(min(together_, heads_ - first), 1);
+  if (const std::optional<u32>& together = sizes_.together) {
+    const u32 first = i / (*together * blocks_) * *together, at = i % (*together * blocks_);
+    const u32 heads = max(min(*together, heads_ - first), 1);
     row = (blocks_ - 1 - at / heads) * bm_;
     head = first + at % heads;
   }
@@ -83,7 +73,7 @@ AttentionWork AttentionSchedule::work(u32 round) const {
 
 u32 AttentionSchedule::index(u32 round) const {
   if (!stays_) return ctaid_x();
-  const pred backwards = causal_ ? (round & 1u) == 1u : pred(false);
+  const pred backwards = sizes_.together ? (round & 1u) == 1u : pred(false);
   return round * nctaid_x() + select(backwards, nctaid_x() - 1 - ctaid_x(), ctaid_x());
 }
 

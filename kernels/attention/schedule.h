@@ -14,6 +14,7 @@ struct AttentionSizes {
   AttentionSizes(const AttentionOperation& operation, const Parameters& parameters);
 
   u32 queries, keys, heads, batches, group;
+  std::optional<u32> together;
   std::optional<s32> visible, hidden;  // packed: beside the difference of keys and queries
   std::optional<gptr<u32>> query_offsets, key_offsets;
 };
@@ -40,13 +41,12 @@ struct KeyBlocks {
 };
 
 // Which blocks of queries a CTA takes: one, or one after the other if CTAs stay. Those of a head are
-// neighbours, so that CTAs share its keys in L2. With a causal mask the longest come first of as many heads
-// as have keys and values of a third of L2, and every second round of CTAs goes backwards, so that one that
-// had a long block has a short one next.
+// neighbours, so that CTAs share its keys in L2. With a causal mask the longest come first, of the heads that
+// are taken together, and every second round of CTAs goes backwards, so that one that had a long block has a
+// short one next.
 class AttentionSchedule {
  public:
-  AttentionSchedule(const AttentionOperation& operation, const AttentionTile& tile,
-                    const AttentionSizes& sizes);
+  AttentionSchedule(const AttentionTile& tile, const AttentionSizes& sizes);
 
   // Runs `body` for each round in which there is work for this CTA, from 0 on.
   void each(const std::function<void(u32 round)>& body) const;
@@ -60,10 +60,9 @@ class AttentionSchedule {
   u32 index(u32 round) const;
 
   const AttentionSizes& sizes_;
-  bool causal_, stays_;
+  bool stays_;
   int bm_;
   u32 blocks_, heads_;  // of all batches
-  u32 together_;        // heads
 };
 
 }  // namespace ptxbuilder::kernels

@@ -15,6 +15,7 @@
 #include "kernels/gemm/matmul.h"
 #include "ptxbuilder/sidecar.h"
 #include "ptxbuilder/version.h"
+#include "runtime/lazy.h"
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
@@ -34,27 +35,16 @@ struct Opened {
   const uint64_t number = next_number();  // no other has it, nor had it before
   int ordinal;                            // of the GPU; below 0 for the emulator
 
-  // What is made when it is first called.
-  template <class Call>
-  class Lazy {
-   public:
-    Call& of(runtime::Device& device) {
-      if (Call* known = ready_.load(std::memory_order_acquire)) return *known;
-      std::call_once(made_, [&] { ready_.store(&call_.emplace(device), std::memory_order_release); });
-      return *call_;
-    }
-
-   private:
-    std::once_flag made_;
-    std::optional<Call> call_;
-    std::atomic<Call*> ready_ = nullptr;  // std::call_once alone takes some 20 ns each time
-  };
-  kernels::Matmul& product() { return product_.of(*device); }
-  kernels::Attention& attention() { return attention_.of(*device); }
+  kernels::Matmul& product() {
+    return product_.get([&] { return kernels::Matmul(*device); });
+  }
+  kernels::Attention& attention() {
+    return attention_.get([&] { return kernels::Attention(*device); });
+  }
 
  private:
-  Lazy<kernels::Matmul> product_;
-  Lazy<kernels::Attention> attention_;
+  runtime::Lazy<kernels::Matmul> product_;
+  runtime::Lazy<kernels::Attention> attention_;
 };
 
 struct ptxb_device {

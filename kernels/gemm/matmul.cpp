@@ -14,6 +14,7 @@
 #include "kernels/gemm/matmul_check.h"
 #include "kernels/gemm/prepared_products.h"
 #include "kernels/gemm/scheduler.h"
+#include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -120,8 +121,7 @@ class Matmul::State {
   struct Known {
     GemmOperation operation;
     GemmTile tile;
-    std::once_flag loaded;
-    std::unique_ptr<runtime::LoadedKernel> kernel;
+    runtime::Lazy<std::unique_ptr<runtime::LoadedKernel>> kernel;
   };
   // A product as it was asked for: all that is known before anything is queued.
   struct Request {
@@ -234,18 +234,14 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
     }
   }
   // Those who want this kernel wait for the one who makes it, and others do not.
-  std::call_once(known->loaded, [&] {
-    if (options_.load) {
-      known->kernel = options_.load(operation, tile);
-      return;
-    }
+  return *known->kernel.get([&] {
+    if (options_.load) return options_.load(operation, tile);
     Kernel made = gemm(operation, tile);
     // A tile that suits the plain product may want more registers than there are beside an epilogue: a slower
     // result is better than none.
     waive_lack_of_registers(made);
-    known->kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, std::move(made)));
+    return std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, std::move(made)));
   });
-  return *known->kernel;
 }
 
 // Brings the matrices where a kernel takes them, with copies queued for those that lie elsewhere.

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "runtime/launch_check.h"
+#include "runtime/lazy.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/tensor_map.h"
 #include "tests/kit/error_kit.h"
@@ -701,4 +703,17 @@ TEST_CASE("kernels are read from files, with the file named in errors") {
   LoadedKernel::from_file(device, name + ".ptx");
   CHECK(device.image == "text");
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a lazy value is made once for all threads, and again where making it failed") {
+  Lazy<int> value;
+  CHECK_THROWS_AS(value.get([]() -> int { throw Error("not yet"); }), Error);
+  std::atomic<int> made = 0;
+  std::vector<std::jthread> threads;
+  std::atomic<int> sum = 0;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] { sum += value.get([&] { return 10 + made++; }); });
+  threads.clear();  // joins
+  CHECK(made == 1);
+  CHECK(sum == 80);
 }
