@@ -227,6 +227,9 @@ class AttentionConsumer {
     queries_.release(*leaving_, now & leaves_.value());
   }
 
+  // In a uniform register, where the loop over tiles would keep it elsewhere.
+  u32 stage_of(const Stage& stage) const { return t_.ahead ? warp_uniform(stage.index()) : stage.index(); }
+
   RegisterLayout layout() const { return scores_.layout(); }
   RegisterLayout by_row() const { return layout().reduced_rows(); }
 
@@ -257,14 +260,16 @@ class AttentionConsumer {
 
   void multiply_keys(const Stage& key) {
     scores_.zero();
-    wgmma_group([&] { mma(scores_, shared_.Q[*query_], shared_.K[key]); });
+    const TileView Q = shared_.Q[stage_of(*query_)], K = shared_.K[stage_of(key)];
+    wgmma_group([&] { mma(scores_, Q, K); });
   }
   // The sums take the weights of a block by its values.
   void multiply_values(const RegisterTile<T>& weights, pred first) {
     store(sums_, load<f32>(sums_) * shrink_.value());
     const Stage value = values_.wait();
     values_.release_previous(value, first);
-    wgmma_group([&] { mma(sums_, weights, shared_.V[value].transposed()); });
+    const TileView V = shared_.V[stage_of(value)];
+    wgmma_group([&] { mma(sums_, weights, V.transposed()); });
   }
 
   // The scores of block j, and the weights of the block before by its values, which run on under the softmax

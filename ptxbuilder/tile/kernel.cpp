@@ -352,6 +352,11 @@ void elect(const std::function<void()>& body, Where where) {
   });
 }
 
+u32 warp_uniform(u32 value, Where where) {
+  AtLine line(where);
+  return redux_sync_max_u32(value);
+}
+
 u32 warp_index(Where where) {
   AtLine line(where);
   Builder& builder = Builder::current();

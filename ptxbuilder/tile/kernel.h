@@ -319,6 +319,11 @@ void elect(const std::function<void()>& body, Where where = Where::here());
 // The index of the warp in its CTA, in a form that ptxas knows to be uniform.
 u32 warp_index(Where where = Where::here());
 
+// A value that is the same in all lanes of the warp, in a uniform register (SASS: REDUX). For the stage of an
+// operand of wgmma, where a loop carries it around another one: ptxas then keeps it in vector registers, and
+// moves each descriptor over (R2UR) ahead of its product. All lanes of the warp come here. sm_80.
+u32 warp_uniform(u32 value, Where where = Where::here());
+
 namespace detail {
 
 // What the tile layer keeps with a kernel in the making.
