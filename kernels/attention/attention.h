@@ -76,8 +76,9 @@ struct AttentionOptions {
 
 // Keeps kernels and what was chosen for each size. The first call of a size, or of workspace_bytes() for it,
 // compiles its kernel where it is in no cache (some 0.3 s); those that follow take microseconds, ask the
-// device for no memory and wait for nothing, so that they may stand in a capture. Not to outlive its device.
-// Any thread may call it at any time, also several at once.
+// device for no memory and wait for nothing, so that they may stand in a capture. A kernel that spills
+// registers is taken all the same. Not to outlive its device. Any thread may call it at any time, also
+// several at once.
 class Attention {
  public:
   // Throws Error when a ptxas is named that is not there.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -10,7 +11,62 @@ namespace {
 constexpr double kSharedBytes = 16 << 20;  // of keys and values that CTAs share, a third of L2
 constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
 
-double ceil_div(double a, double b) { return std::ceil(a / b); }
+constexpr double kLaunchUs = 3;
+constexpr double kMaskNs = 400;       // of a tile's first block, where keys end within it
+constexpr double kLeastScale = 0.35;  // of narrow heads: what the softmax takes stays
+
+struct Measured {
+  int columns;
+  bool masked;
+  AttentionTile tile;
+  double tile_ns, block_ns;
+};
+const std::vector<Measured>& measured() {
+  static const std::vector<Measured> all = {
+#define PTXBUILDER_ATTENTION_TILE(columns, masked, tile, tile_ns, block_ns) \
+  {columns, masked, parse_attention_tile(tile), tile_ns, block_ns},
+#include "kernels/attention/measured.def"
+#undef PTXBUILDER_ATTENTION_TILE
+  };
+  return all;
+}
+
+bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.packed; }
+
+// The tile itself, else the one that is most alike.
+const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
+  const Measured* best = nullptr;
+  int least = 0;
+  for (const Measured& row : measured()) {
+    if (row.columns < o.value_depth || row.masked != is_masked(o)) continue;
+    const int distance =
+        (row.columns - o.value_depth) * 64 + 1000 * std::abs(row.tile.consumers - t.consumers) +
+        300 * (row.tile.ahead != t.ahead) + 200 * (row.tile.turns != t.turns) + std::abs(row.tile.bn - t.bn);
+    if (!best || distance < least) best = &row, least = distance;
+  }
+  return best;
+}
+
+// Blocks of keys that the blocks of queries of a head take, as KeyBlocks counts them.
+struct Blocks {
+  double rows = 0, all = 0, least = INFINITY, most = 0;
+};
+Blocks blocks_of(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t) {
+  Blocks b;
+  for (int64_t row = 0; row < s.queries; row += t.bm()) {
+    const int64_t end = o.causal ? std::clamp<int64_t>(row + t.bm() - 1 + s.visible, 0, s.keys) : s.keys,
+                  first = o.window ? std::clamp<int64_t>(row + s.hidden, 0, end) : 0;
+    const double count = std::max(
+        std::ceil(static_cast<double>(end) / t.bn) - std::floor(static_cast<double>(first) / t.bn), 1.0);
+    b.rows += 1, b.all += count;
+    b.least = std::min(b.least, count), b.most = std::max(b.most, count);
+  }
+  return b;
+}
+
+bool may_be_whole(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t) {
+  return !is_masked(o) && s.keys > 0 && s.keys % t.bn == 0;
+}
 
 bool legal(const AttentionOperation& o, const AttentionTile& t) {
   try {
@@ -23,7 +79,7 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
 
 // Scores are f32, and their weights half as wide; what else a kernel takes was found by ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
-  const bool masked = o.causal || o.window || o.packed;
+  const bool masked = is_masked(o);
   const int taken = t.bn * 3 / 4 + o.value_depth / 2;
   if (t.consumers == 3) return taken <= 128 - (t.ahead ? 4 : 0) - (masked ? 4 : 0);
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0);
@@ -55,7 +111,7 @@ std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, con
       for (const bool ahead : {false, true})
         for (const bool turns : {false, true}) {
           AttentionTile t = {consumers, bn, 2, ahead, turns};
-          t.whole = !o.causal && !o.window && !o.packed && s.keys > 0 && s.keys % bn == 0;
+          t.whole = may_be_whole(o, s, t);
           if (legal(o, t) && fits_registers(o, t)) all.push_back(t);
         }
   return all;
@@ -63,17 +119,38 @@ std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, con
 
 double predict(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t,
                int multiprocessors) {
-  const double tiles = ceil_div(static_cast<double>(s.queries), t.bm()) *
-                       static_cast<double>(s.heads * s.batches),
-               blocks = std::max(ceil_div(static_cast<double>(s.keys), t.bn), 1.0);
-  const double clocks = t.bn * (o.depth + o.value_depth) / 32.0 * t.consumers * 1.3 + 100;
-  return ceil_div(tiles, multiprocessors) * (1500 + clocks * blocks) / 1600;
+  const Measured* row = nearest(o, t);
+  if (!row) return INFINITY;
+  const double keys = row->tile.bn == t.bn ? 1 : static_cast<double>(t.bn) / row->tile.bn;
+  const double scale = std::max((o.depth + o.value_depth) / (2.0 * row->columns), kLeastScale);
+  const double tile = row->tile_ns * scale + (row->tile.whole && !t.whole && !row->masked ? kMaskNs : 0),
+               block = row->block_ns * keys * scale;
+  const Blocks blocks = blocks_of(o, s, t);
+  const double heads = static_cast<double>(s.heads * s.batches), sms = multiprocessors;
+  double rounds = std::ceil(blocks.rows * heads / sms), steps = rounds * blocks.most;
+  // The longest first, so that at the end a CTA waits for half of one that is short.
+  if (row->masked && blocks.rows * heads > sms) {
+    rounds = blocks.rows * heads / sms + 0.5;
+    steps = blocks.all * heads / sms + 0.5 * blocks.least;
+  }
+  return kLaunchUs + (rounds * tile + steps * block) / 1000;
 }
 
 AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize& s, int multiprocessors) {
-  const std::vector<AttentionTile> all = attention_candidates(o, s);
-  return *std::ranges::min_element(all, {},
-                                   [&](const AttentionTile& t) { return predict(o, s, t, multiprocessors); });
+  std::optional<AttentionTile> best;
+  double least = INFINITY;
+  for (const Measured& row : measured()) {
+    AttentionTile t = row.tile;
+    t.whole = may_be_whole(o, s, t);
+    if (row.columns < o.value_depth || row.masked != is_masked(o) || !legal(o, t) || !fits_registers(o, t))
+      continue;
+    if (const double us = predict(o, s, t, multiprocessors); us < least) least = us, best = t;
+  }
+  if (best) return *best;
+  // Of a form that was not measured, the largest of its kind.
+  for (const AttentionTile& t : attention_candidates(o, s))
+    if (!t.ahead && !t.turns && (!best || t.bm() * t.bn > best->bm() * best->bn)) best = t;
+  return *best;
 }
 
 }  // namespace ptxbuilder::kernels

@@ -26,11 +26,12 @@ int64_t heads_together(const AttentionOperation& operation, const AttentionSize&
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
                                                 const AttentionSize& size);
 
-// Microseconds on an H100 SXM with `multiprocessors` SMs.
+// Microseconds on an H100 SXM with `multiprocessors` SMs, from what its tile takes (measured.def), else the
+// tile most alike.
 double predict(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,
                int multiprocessors);
 
-// The candidate with the least prediction.
+// The measured tile with the least prediction, of those that the operation allows.
 AttentionTile choose_attention(const AttentionOperation& operation, const AttentionSize& size,
                                int multiprocessors);
 

@@ -1,0 +1,106 @@
+// Which tile attention gets: names of tiles and back, what does not go together, and that the choice is legal
+// for every operation and size.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <random>
+
+#include "error_kit.h"
+#include "kernels/attention/choice.h"
+#include "ptxbuilder/isa/hopper.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::kernels;
+
+TEST_CASE("a tile's name says all of it") {
+  CHECK(text(AttentionTile{}) == "128x128_2");
+  for (const int consumers : {1, 2, 3})
+    for (const int bits : {0, 1, 2, 4, 8, 15}) {
+      const AttentionTile t = {consumers,       16 * consumers, 3, (bits & 1) != 0, (bits & 2) != 0,
+                               (bits & 4) != 0, (bits & 8) == 0};
+      CHECK(parse_attention_tile(text(t)) == t);
+    }
+  CHECK(text(parse_attention_tile("192x112_2_ahead_turns_whole_nopdl")) ==
+        "192x112_2_ahead_turns_whole_nopdl");
+  for (const char* wrong : {"", "128", "128x_2", "128x64", "100x64_2", "128x64_2_fast", "128x64x64_2",
+                            "128x64_0", "0x64_2", "128x64_2_"})
+    CHECK_ERROR(parse_attention_tile(wrong), "the form is 128x176_2");
+}
+
+TEST_CASE("what does not go together is refused with what to change") {
+  AttentionOperation o;
+  const auto refused = [&](const AttentionTile& t, const char* words) { CHECK_ERROR(check(o, t), words); };
+  CHECK_NOTHROW(check(o, {}));
+  refused({.consumers = 4}, "4 consumers; 1, 2 or 3");
+  refused({.bn = 40}, "blocks of 40 keys; a multiple of 16 up to 256");
+  refused({.consumers = 1, .turns = true}, "turns of one consumer");
+  refused({.stages = 1}, "one stage; two at least");
+  refused({.bn = 256}, "take fewer keys a block, stages or consumers");
+  refused({.bn = 176, .ahead = true}, "or not 'ahead', which keeps two blocks of queries");
+  o.causal = true;
+  refused({.whole = true}, "whole blocks with a mask");
+  o.packed = true;
+  refused({.ahead = true}, "CTAs that stay, with packed sequences");
+  o = {.type = DType::f32};
+  refused({}, "they are of f16 or bf16");
+  o = {.depth = 72};
+  refused({}, "heads of 72 columns; a multiple of 16 up to 256");
+  o = {.depth = 64, .value_depth = 128};
+  refused({}, "V has no more than Q");
+}
+
+TEST_CASE("the choice is legal for every operation and size") {
+  const uint64_t seed = std::random_device()();
+  INFO("seed ", seed);
+  std::mt19937_64 random(seed);
+  const auto between = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 500; ++i) {
+    AttentionOperation o;
+    o.depth = static_cast<int>(16 * between(1, 16));
+    o.value_depth = static_cast<int>(16 * between(1, o.depth / 16));
+    o.packed = between(0, 3) == 0;
+    o.causal = between(0, 1) == 0, o.window = between(0, 3) == 0, o.softcap = between(0, 3) == 0;
+    AttentionSize s = {between(1, 1 << between(0, 14)), between(0, 1 << between(0, 14)), between(1, 64),
+                       between(1, 8)};
+    s.visible = static_cast<int32_t>(s.keys - s.queries + 1);
+    s.hidden = s.visible - 100;
+    const AttentionTile t = choose_attention(o, s, hopper::multiprocessors);
+    CAPTURE(text(t));
+    CHECK_NOTHROW(check(o, t));
+    CHECK((!t.whole || (s.keys > 0 && s.keys % t.bn == 0)));
+    CHECK(predict(o, s, t, hopper::multiprocessors) > 0);
+  }
+}
+
+TEST_CASE("where CTAs stay, all get as much: rounds of a group are even in number") {
+  AttentionOperation o;
+  o.causal = true;
+  AttentionTile t;
+  t.ahead = true;
+  for (const int64_t queries : {100, 512, 1024, 2048, 3000}) {
+    const AttentionSize s = {queries, queries, 64, 64};
+    const int64_t heads = heads_together(o, s, t, hopper::multiprocessors), blocks = (queries + 127) / 128;
+    CHECK(heads * blocks % (2 * hopper::multiprocessors) == 0);
+  }
+  CHECK(heads_together(o, {512, 512, 4, 1}, t, hopper::multiprocessors) == 4);  // no more than there are
+  t.ahead = false;
+  CHECK(heads_together(o, {512, 4096, 32, 4, 4}, t, hopper::multiprocessors) == 32);  // 8 of keys, of 2 MiB
+  CHECK(heads_together(o, {512, 1 << 20, 32, 4, 4}, t, hopper::multiprocessors) == 4);
+}
+
+TEST_CASE("short ones stay and long ones do not, as measured") {
+  const auto tile = [](int depth, bool causal, int64_t length) {
+    AttentionOperation o = {.depth = depth, .value_depth = depth, .causal = causal};
+    return choose_attention(o, {length, length, 2048 / depth, 16384 / length, 1, 1}, hopper::multiprocessors);
+  };
+  for (const int depth : {64, 128})
+    for (const bool causal : {false, true}) {
+      CHECK(tile(depth, causal, 512).ahead);
+      CHECK(!tile(depth, causal, 16384).ahead);
+    }
+  CHECK(tile(64, false, 16384).consumers == 3);
+  CHECK(tile(128, false, 16384).bn == 176);
+}
