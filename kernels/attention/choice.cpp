@@ -138,13 +138,17 @@ double predict(const AttentionOperation& o, const AttentionSize& s, const Attent
 
 AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize& s, int multiprocessors) {
   std::optional<AttentionTile> best;
+  int columns = 0;
   double least = INFINITY;
+  // Those of wider heads count where none of this width fits, as for a Q wider than V.
   for (const Measured& row : measured()) {
+    if (best && row.columns != columns) break;
     AttentionTile t = row.tile;
     t.whole = may_be_whole(o, s, t);
     if (row.columns < o.value_depth || row.masked != is_masked(o) || !legal(o, t) || !fits_registers(o, t))
       continue;
-    if (const double us = predict(o, s, t, multiprocessors); us < least) least = us, best = t;
+    if (const double us = predict(o, s, t, multiprocessors); us < least)
+      least = us, best = t, columns = row.columns;
   }
   if (best) return *best;
   // Of a form that was not measured, the largest of its kind.

@@ -102,5 +102,6 @@ TEST_CASE("short ones stay and long ones do not, as measured") {
       CHECK(!tile(depth, causal, 16384).ahead);
     }
   CHECK(tile(64, false, 16384).consumers == 3);
-  CHECK(tile(128, false, 16384).bn == 176);
+  for (const int64_t length : {4096, 8192, 16384}) CHECK(tile(128, false, length).bn == 176);
+  CHECK(tile(128, true, 16384).bn == 160);
 }
