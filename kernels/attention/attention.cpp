@@ -200,8 +200,13 @@ runtime::LoadedKernel& Attention::State::kernel(const AttentionOperation& operat
     }
   }
   // Those who want this kernel wait for the one who makes it, and others do not.
-  return known->kernel.get(
-      [&] { return load(device_, compiler_, attention(operation, tile, {}, options_.multiprocessors)); });
+  return known->kernel.get([&] {
+    Kernel made = attention(operation, tile, {}, options_.multiprocessors);
+    // A form whose tile was not measured may want more registers than there are: a slower result is better
+    // than none.
+    for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
+    return load(device_, compiler_, std::move(made));
+  });
 }
 
 void Attention::State::launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p,

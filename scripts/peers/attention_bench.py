@@ -3,7 +3,7 @@
 attention_mgpu, and FlashAttention-3 and FlashAttention's CuTe kernels where python3 imports them.
 
 All take the same tensors, [batch, row, head, column] of N(0,1). Each is checked against float64 on rows that a seed draws, then
-timed in bursts of launches in CUDA graphs (Pallas: queued in one executable), all contenders in a random order round by round,
+timed in bursts of launches in CUDA graphs (Pallas': queued one by one), all contenders in a random order round by round,
 and compared in pairs within a round.
 
     scripts/bench attention [--quick] [--only WORD ...] [--set NAME] [--rounds N] [--burst-ms MS] [--time-limit S] [--seed N]
@@ -180,13 +180,12 @@ class FlashAttention:
 
 
 class Pallas:
-    """JAX's attention_mgpu, its blocks tuned for each shape; many calls are one executable."""
+    """JAX's attention_mgpu, its blocks tuned for each shape. Calls are queued: several in one executable would be merged."""
 
     name = "Pallas"
 
     def __init__(self, quick):
         self.quick = quick
-        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_disable_hlo_passes=cse"
         import jax
         from jax.experimental.pallas.ops.gpu import attention_mgpu
         import pallas_peer  # its events
@@ -198,7 +197,7 @@ class Pallas:
         # It does not scale the scores: Q comes scaled, which rounds it once more unless the factor is a power of two.
         scaled = (data.q.float() / math.sqrt(shape.depth)).to(data.q.dtype)
         self.arrays = [self.jax.dlpack.from_dlpack(t.contiguous()) for t in (scaled, data.k, data.v)]
-        best, why = None, "no configuration"
+        self.compiled, best, why = None, None, "no configuration"
         for block_q in (64,) if self.quick else (64, 128):
             for block_kv in (256, 128, 64):
                 for barrier in (True,) if self.quick else (True, False):
@@ -207,44 +206,34 @@ class Pallas:
                     config = self.module.TuningConfig(block_q=block_q, block_kv=block_kv, max_concurrent_steps=2,
                                                       use_schedule_barrier=barrier, causal=shape.causal)
                     try:
-                        self.compile(config, 4)
-                        took = min(self.burst_of(4) for _ in range(3))
+                        call = self.jax.jit(lambda q, k, v, c=config: self.module.attention(q, k, v, c))
+                        compiled = call.lower(*self.arrays).compile()
+                        took = min(self.burst_of(4, compiled) for _ in range(3))
                     except Exception as error:  # noqa: BLE001  too large a tile, which its own tuning passes over too
                         why = str(error).splitlines()[0][:120]
                         continue
                     if best is None or took < best[0]:
-                        best = (took, config)
+                        best = (took, config, compiled)
         if best is None:
             raise Refused(why)
-        self.config, self.each = best[1], best[0]
-        self.compile(self.config, 1)
-
-    def compile(self, config, count):
-        def calls(q, k, v):
-            return [self.module.attention(q, k, v, config) for _ in range(count)]
-
-        self.count = count
-        self.compiled = self.jax.jit(calls).lower(*self.arrays).compile()
-        self.compiled(*self.arrays)[-1].block_until_ready()
+        self.each, self.config, self.compiled = best
 
     def launch(self):
         import torch
-        out = self.compiled(*self.arrays)[-1]
+        out = self.compiled(*self.arrays)
         out.block_until_ready()
         return torch.from_dlpack(out)
 
-    def ready(self, microseconds):
-        self.compile(self.config, max(1, min(32, round(microseconds / self.each))))
-
-    def burst_of(self, count):
-        """Microseconds of a call, of at least so many."""
-        runs = max(1, round(count / self.count))
-        result = self.compiled(*self.arrays)[-1]
+    def burst_of(self, count, compiled=None):
+        """Microseconds of a call, of so many, queued behind two that are not timed."""
+        call = compiled or self.compiled
+        for _ in range(2):
+            result = call(*self.arrays)
         self.events.record(self.events.start, result)
-        for _ in range(runs):
-            result = self.compiled(*self.arrays)[-1]
+        for _ in range(count):
+            result = call(*self.arrays)
         self.events.record(self.events.end, result)
-        return self.events.microseconds() / (runs * self.count)
+        return self.events.microseconds() / count
 
 
 def contenders(library, with_jax, quick):
@@ -379,7 +368,6 @@ def measure(shape, everyone, options, seed):
                 continue
             wanted = options.burst_ms * 1e3
             if isinstance(contender, Pallas):
-                contender.ready(2000)
                 count = max(1, round(wanted / contender.each))
                 burst = lambda c=contender, n=count: c.burst_of(n)  # noqa: E731
                 entry["configuration"] = str(contender.config)

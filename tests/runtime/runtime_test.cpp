@@ -711,8 +711,7 @@ TEST_CASE("a lazy value is made once for all threads, and again where making it 
   std::atomic<int> made = 0;
   std::vector<std::jthread> threads;
   std::atomic<int> sum = 0;
-  for (int i = 0; i < 8; ++i)
-    threads.emplace_back([&] { sum += value.get([&] { return 10 + made++; }); });
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { sum += value.get([&] { return 10 + made++; }); });
   threads.clear();  // joins
   CHECK(made == 1);
   CHECK(sum == 80);
