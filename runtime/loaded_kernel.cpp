@@ -219,22 +219,20 @@ void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<con
   check_count(values.size());
   Values filled(*this);
   const Device::Scope scope(*device_);
-  std::span<const void* const> all;
-  {
-    const Taken last(prepared.last_->taken);
-    all = filled.fill([&](size_t i, std::byte* bytes) -> const void* {
-      const Argument& argument = prepared.arguments_[i];
-      if (argument.kind != Parameter::Kind::tensor_map) return &values[i];
-      auto& known = prepared.last_->maps[i];
-      if (last.is_mine && known.address == values[i]) return new (bytes) TensorMap(known.encoded);
-      TensorMapView map = this->map(i, argument);
-      map.address = values[i];
-      check_address(map);
-      const auto* encoded = new (bytes) TensorMap(device_->encode_in_scope(map));
-      if (last.is_mine) known = {values[i], *encoded};
-      return encoded;
-    });
-  }
+  // Kept until the driver has read the maps, where they lie.
+  const Taken last(prepared.last_->taken);
+  const auto all = filled.fill([&](size_t i, std::byte* bytes) -> const void* {
+    const Argument& argument = prepared.arguments_[i];
+    if (argument.kind != Parameter::Kind::tensor_map) return &values[i];
+    auto& known = prepared.last_->maps[i];
+    if (last.is_mine && known.address == values[i]) return &known.encoded;
+    TensorMapView map = this->map(i, argument);
+    map.address = values[i];
+    check_address(map);
+    const auto* encoded = new (bytes) TensorMap(device_->encode_in_scope(map));
+    if (last.is_mine) known = {values[i], *encoded};
+    return encoded;
+  });
   Launch launch = prepared.launch_;
   launch.stream = stream;
   device_->launch_in_scope(*program_, launch, all);

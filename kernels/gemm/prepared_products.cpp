@@ -1,5 +1,6 @@
 #include "kernels/gemm/prepared_products.h"
 
+#include <atomic>
 #include <bit>
 #include <mutex>
 
@@ -17,7 +18,11 @@ bool same_place(const DeviceMatrix& x, const DeviceMatrix& y) {
   return x.memory.address == y.memory.address && x.stride == y.stride && x.batch_stride == y.batch_stride;
 }
 
+std::atomic<uint64_t> made = 0;
+
 }  // namespace
+
+PreparedProducts::PreparedProducts() : number_(++made) {}
 
 PreparedProducts::Form PreparedProducts::form_of(const MatmulArguments& p) {
   Form form;
@@ -42,6 +47,22 @@ PreparedProducts::Form PreparedProducts::form_of(const MatmulArguments& p) {
   return form;
 }
 
+// Most calls of a thread are like its last one, which is found without the lock.
+const PreparedProducts::Known* PreparedProducts::find(const Form& form) {
+  struct Last {
+    uint64_t owner = 0;
+    Form form;
+    std::shared_ptr<const Known> known;
+  };
+  thread_local Last last;
+  if (last.owner == number_ && last.form == form) return last.known.get();
+  const std::shared_lock lock(mutex_);
+  const auto found = known_.find(form);
+  if (found == known_.end()) return nullptr;
+  last = {number_, form, found->second};
+  return last.known.get();
+}
+
 bool PreparedProducts::launch(const MatmulArguments& p) {
   const uint64_t sources[] = {0,
                               p.a.memory.address,
@@ -59,14 +80,8 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
     for (const runtime::View* x : {&p.a.memory, &p.b.memory, &p.c.memory, &p.d.memory, &p.bias})
       plain &= apart(p.workspace, *x);
   if (!plain) return false;
-  std::shared_ptr<const Known> known;
-  {
-    const Form form = form_of(p);
-    const std::shared_lock lock(mutex_);
-    const auto found = known_.find(form);
-    if (found == known_.end()) return false;
-    known = found->second;
-  }
+  const Known* known = find(form_of(p));
+  if (!known) return false;
   uint64_t values[ProductArguments::kMost];
   const size_t count = known->from.size();
   for (size_t i = 0; i < count; ++i)

@@ -35,6 +35,8 @@ class ProductArguments {
 // Any thread may call both functions at any time.
 class PreparedProducts {
  public:
+  PreparedProducts();
+
   // Queues a product that is known, where its addresses leave no doubt: all are multiples of 16 bytes, and
   // D's memory lies apart from what is read, or D is C. False: nothing was done, and all has to be checked.
   bool launch(const MatmulArguments& p);
@@ -52,7 +54,10 @@ class PreparedProducts {
   };
 
   static Form form_of(const MatmulArguments& p);
+  // The thread keeps what it was given last, also behind the end of this object. nullptr: not known.
+  const Known* find(const Form& form);
 
+  const uint64_t number_;  // of this object alone
   std::shared_mutex mutex_;
   std::unordered_map<Form, std::shared_ptr<const Known>, WordsHash> known_;
 };

@@ -460,6 +460,27 @@ TEST_CASE("a product that is known takes other matrices and scalars, and is chec
   CHECK_ERROR(matmul()(q), "matmul: a bias");
 }
 
+TEST_CASE(
+    "what a thread launched last by one Matmul is not launched by another, or by one that came in its "
+    "place") {
+  const MatmulCase c = sized(64, 64, 64, 2);
+  IdleDevice first, second;
+  MatmulTrial trial(first, c);
+  auto product = std::make_unique<Matmul>(first);
+  Matmul other(second), &one = *product;
+  for (int round = 0; round < 3; ++round)
+    for (Matmul* by : {&one, &other}) (*by)(trial.arguments());
+  CHECK(first.launches == 3);
+  CHECK(second.launches == 3);
+  one(trial.arguments());
+  product.reset();
+  const int loads = first.loads;
+  Matmul again(first);
+  again(trial.arguments());
+  CHECK(first.loads == loads + 1);
+  CHECK(first.launches == 5);
+}
+
 TEST_CASE("products of other sizes share a kernel; other tiles and operations have their own") {
   IdleDevice idle;
   MatmulOptions options;
