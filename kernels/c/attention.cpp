@@ -21,14 +21,14 @@ struct Heads : Placed {
     if (columns > 1 && stride(row + 2) != 1)
       throw Error(fmt::format("{}: its columns are {} elements apart, and have to be 1: make it contiguous",
                               name, stride(row + 2)));
+    place.memory = memory();
     const auto apart = [&](const char* what, size_t dimension, int64_t count) -> int64_t {
-      if (count <= 1) return 0;
+      if (count <= 1 || place.memory.bytes == 0) return 0;  // nothing is read by it
       if (stride(dimension) < 1)
         throw Error(
             fmt::format("{}: {} are {} elements apart: make it contiguous", name, what, stride(dimension)));
       return stride(dimension);
     };
-    place.memory = memory();
     place.row_stride = apart("rows", row, rows);
     place.head_stride = apart("heads", row + 1, heads);
     if (!packed) place.batch_stride = apart("batches", 0, batches);
@@ -94,7 +94,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu) {
                       lse.extent(rank - 1) == q.rows;
     int64_t compact = 1;
     bool gaps = false;
-    for (size_t i = fits ? rank : 0; i-- > 0; compact *= lse.extent(i))
+    for (size_t i = fits && lse.memory().bytes > 0 ? rank : 0; i-- > 0; compact *= lse.extent(i))
       gaps = gaps || (lse.extent(i) > 1 && lse.stride(i) != compact);
     if (!fits || gaps)
       throw Error(

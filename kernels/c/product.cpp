@@ -36,7 +36,7 @@ struct Matrix : Placed {
     if (lines > 1 && apart < length)
       throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name,
                               of_rows ? "rows" : "columns", apart, length));
-    if (batches > 1 && batch_stride < 1)
+    if (batches > 1 && batch_stride < 1 && memory().bytes > 0)
       throw Error(fmt::format("{}: batches are {} elements apart, but have 1: make it contiguous", name,
                               batch_stride));
     return {.memory = memory(), .type = type, .stride = apart, .batch_stride = batch_stride};
