@@ -4,7 +4,7 @@ cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime runtime/compile runtime/emulator/machine runtime/emulator/decode runtime/emulator/instructions runtime/emulator
-    kernels/gemm kernels/attention kernels/c kernels kernels/command kernels/bench/peers kernels/bench tests)
+    kernels/gemm kernels/attention kernels/c kernels/python/src kernels kernels/command kernels/bench/peers kernels/bench tests)
 # What goes its own way: the runtime knows the base and the machine's limits, the PTX text the base alone, kernels and
 # their command line know each other, and so do the benchmark and its peers, which know no kernel.
 set(allowed_runtime ptxbuilder ptxbuilder/isa runtime runtime/emulator)
@@ -25,6 +25,7 @@ set(problems "")
 
 file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/ptxbuilder/*.h ${SOURCE}/ptxbuilder/*.cpp ${SOURCE}/runtime/*.h
      ${SOURCE}/runtime/*.cpp ${SOURCE}/kernels/*.h ${SOURCE}/kernels/*.cpp)
+list(FILTER files EXCLUDE REGEX "/examples/")  # projects of users
 set(checked 0)
 foreach(file ${files})
   get_filename_component(folder ${file} DIRECTORY)

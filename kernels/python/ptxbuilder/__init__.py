@@ -1,0 +1,13 @@
+"""Matrix products, attention and any kernel for NVIDIA Hopper, on tensors of PyTorch, JAX, numpy and CuPy.
+
+    d = ptxbuilder.matmul(a, b)                  # on the framework's current stream
+    o = ptxbuilder.attention(q, k, v, causal=True)
+    kernel = ptxbuilder.load("saxpy.cubin")      # any kernel that has a sidecar
+    ptxbuilder.warm_up("matmul", [(4096, 4096, 4096)], "bf16")
+"""
+from ._attention import attention
+from ._kernel import load
+from ._product import matmul
+from ._warm_up import warm_up
+
+__all__ = ["attention", "load", "matmul", "warm_up"]

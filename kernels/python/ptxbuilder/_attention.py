@@ -1,0 +1,85 @@
+"""Attention, for whichever framework its operands are of."""
+from . import _ext
+from ._common import as_they_lie, device_of, door_of, name_of, untouched
+
+NO_GRADIENT = ("pb.attention has no gradient: call it where none is asked for, as under torch.no_grad(), and train with the "
+               "framework's own attention")
+
+
+def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
+              query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, device=None):
+    """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
+
+    Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns];
+    with layout="bhsd" heads stand before rows. All of f16 or bf16, of up to 256 columns; heads are a multiple of key heads.
+    O is as Q with V's columns; lse is float32 [batch, heads, queries], the logarithm of the sum of exp(scores).
+
+    `scale` is 1 / sqrt(columns) unless given. `window` = (left, right): query i sees the keys from i + keys - queries - left
+    to i + keys - queries + right, -1 for no limit; `causal` is right = 0; `top_left` leaves out the + keys - queries. A
+    query that sees no key has a row of zeros, and -inf. `softcap` above 0 makes scores s softcap tanh(s / softcap).
+
+    Packed sequences: tensors without their first dimension; `query_offsets` and `key_offsets`, int32 of one more than
+    there are sequences, say where each begins and the last ends (FlashAttention's cu_seqlens), and `max_queries` and
+    `max_keys` how long the longest are. lse is then [heads, rows of Q].
+
+    On the framework's current stream, as matmul(). Not differentiable. Raises ValueError that names the operand and the rule.
+    """
+    numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys)
+    return door_of(q).attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+
+
+def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
+               key_offsets=None, max_queries=None, max_keys=None):
+    """What is no tensor, as the extension takes it: scale, softcap, left, right, flags, queries, keys."""
+    left, right = (-1, -1) if window is None else window
+    flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0)
+    if layout != "bshd":
+        if layout != "bhsd":
+            raise ValueError(f"layout {layout!r} is none of 'bshd' and 'bhsd'")
+        flags |= _ext.HEADS_FIRST
+    if scale is None:
+        scale = 0.0
+    elif not scale > 0:
+        raise ValueError(f"scale: {scale}, and it has to be above 0; None is 1 / sqrt(columns)")
+    if query_offsets is not None or key_offsets is not None:
+        if flags & _ext.HEADS_FIRST:
+            raise ValueError("layout: packed sequences lie as [rows, heads, columns], and have no other layout")
+        if query_offsets is None or key_offsets is None or max_queries is None or max_keys is None:
+            raise ValueError("packed sequences take all of query_offsets, key_offsets, max_queries and max_keys")
+        flags |= _ext.PACKED
+    return (float(scale), float(softcap), int(left), int(right), flags, int(max_queries or 0), int(max_keys or 0))
+
+
+def shapes_of(q, v, flags):
+    """The shapes of O and lse, of those of Q and V."""
+    if len(q) != len(v) or len(q) != (3 if flags & _ext.PACKED else 4):
+        raise ValueError(f"Q and V: of shapes {tuple(q)} and {tuple(v)}; packed sequences have three dimensions, others four")
+    if flags & _ext.HEADS_FIRST:
+        lse = q[:-1]
+    else:
+        lse = (*q[:-3], q[-2], q[-3])
+    return (*q[:-1], v[-1]), tuple(lse)
+
+
+def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
+    """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
+    shape, lse_shape = shapes_of(q.shape, v.shape, numbers[4])
+    if out is None:
+        out = kit.empty(q, shape, name_of(q.dtype))
+    lse = kit.empty(q, lse_shape, "float32") if return_lse else None
+    tensor = kit.tensor
+    rest = [None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets)]
+    device = device_of(device)
+
+    def call(q, k, v):
+        _ext.attention(tensor(q), tensor(k), tensor(v), *rest, *numbers, device, stream)
+
+    as_they_lie(call, kit.compact, q, k, v)
+    return (out, lse) if return_lse else out
+
+
+def workspace_of(device, q, k, v, offsets, numbers, return_lse):
+    """The bytes that an attention of compact tensors, each (shape, type's name), takes; it is compiled."""
+    shape, lse_shape = shapes_of(q[0], v[0], numbers[4])
+    lse = (lse_shape, "float32") if return_lse else None
+    return _ext.attention_workspace(device, *untouched(q, k, v, (shape, q[1]), lse, *offsets), *numbers)

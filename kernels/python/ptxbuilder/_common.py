@@ -1,0 +1,152 @@
+"""What all frameworks share: names of types and devices, and products of more than one batch dimension."""
+import math
+import sys
+
+from . import _ext
+
+# By the name that PyTorch, numpy and JAX have in common: DLPack's code, and bits.
+CODES = {
+    "int8": (0, 8), "int16": (0, 16), "int32": (0, 32), "int64": (0, 64),
+    "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32), "uint64": (1, 64),
+    "float16": (2, 16), "float32": (2, 32), "float64": (2, 64), "bfloat16": (4, 16),
+    "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8),
+}
+# By ptxbuilder's own names, as sidecars have them.
+NAMES = {
+    "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "tf32": "float32",
+}
+ACTIVATIONS = {None: _ext.PTXB_NONE, "relu": _ext.PTXB_RELU, "gelu": _ext.PTXB_GELU, "silu": _ext.PTXB_SILU}
+
+
+def name_of(dtype):
+    """"bfloat16" of torch.bfloat16, jnp.bfloat16, numpy's dtype or "bf16"."""
+    if isinstance(dtype, str):
+        name = NAMES.get(dtype, dtype)
+    elif type(dtype).__module__ == "torch":
+        name = str(dtype).removeprefix("torch.")
+    else:
+        import numpy
+
+        name = numpy.dtype(dtype).name
+    if name not in CODES:
+        raise ValueError(f"a type that is not supported: {dtype}; supported are {', '.join(CODES)}")
+    return name
+
+
+def output_of(name):
+    """The type of a product whose operands are of the type of this name, unless it is said."""
+    if name.startswith("float8"):
+        return "bfloat16"
+    return "int32" if name in ("int8", "uint8") else name
+
+
+def activation_of(name):
+    try:
+        return ACTIVATIONS[name]
+    except (KeyError, TypeError):
+        raise ValueError(f"activation {name!r} is none of 'relu', 'gelu', 'silu' and None") from None
+
+
+def device_of(device):
+    """The number of "emulator", "cuda", "cuda:1" or 1; None for None."""
+    if device is None or (isinstance(device, int) and device >= 0):
+        return device
+    name = str(device)
+    if name == "emulator":
+        return _ext.EMULATOR
+    kind, _, number = name.partition(":")
+    if kind == "cuda" and (number.isdigit() or number == "" and ":" not in name):
+        return int(number or 0)
+    raise ValueError(f"device {device!r} is none of 'emulator', 'cuda', 'cuda:1' and a GPU's number")
+
+
+def host_tensor(x):
+    """A numpy array as the extension takes it."""
+    size = x.dtype.itemsize
+    if any(stride % size for stride in x.strides):
+        raise ValueError(f"an array whose strides, {x.strides} bytes, are no multiples of its elements' {size}")
+    strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy has 0 for those of nothing
+    return (x.ctypes.data, *CODES[name_of(x.dtype)], x.shape, strides, 1, 0, not x.flags.writeable)
+
+
+def untouched(*tensors):
+    """Of each (shape, type's name), or None, a compact tensor as the extension takes it, in memory that there is not."""
+    return [None if x is None else (index + 1 << 44, *CODES[x[1]], x[0], None, 0, 0, False)  # 16 TiB apart
+            for index, x in enumerate(tensors)]
+
+
+def fold(broadcast_shapes, broadcast_to, a, b, c=None):
+    """Operands of any rank as matrices or as batches of them: (a, b, c, the folded shape, the shape of the product).
+
+    A matrix B for all batches of A is one product of more rows; else batches are multiplied each with its own.
+    """
+    if a.ndim < 2 or b.ndim < 2:
+        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions, and a matrix has 2, behind those of batches")
+    (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
+    if k != k_of_b:
+        raise ValueError(f"B: {k_of_b} x {n}, but A is {m} x {k}: its rows have to be A's columns, {k}")
+    try:
+        batch = tuple(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    except (RuntimeError, ValueError):
+        raise ValueError(f"B: batches {tuple(b.shape[:-2])}, which do not go with A's {tuple(a.shape[:-2])}") from None
+    shape = (*batch, m, n)
+    if c is not None and tuple(c.shape) != shape:
+        raise ValueError(f"C: its shape is {tuple(c.shape)}, and that of the product is {shape}")
+    if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
+        return a, b, c, shape, shape
+    count = math.prod(batch)
+    if math.prod(b.shape[:-2]) == 1 and tuple(a.shape[:-2]) == batch:
+        folded = (count * m, n)
+        a, b = a.reshape(count * m, k), b.reshape(k, n)
+    else:
+        folded = (count, m, n)
+        a = broadcast_to(a, (*batch, m, k)).reshape(count, m, k)
+        b = broadcast_to(b, (*batch, k, n)).reshape(count, k, n)
+    return a, b, None if c is None else c.reshape(folded), folded, shape
+
+
+doors = []  # (the type of a framework's tensors, the module that takes them) of those that have been used
+
+
+def door_of(x):
+    """The module that takes tensors of this type."""
+    for kind, door in doors:  # a table by type is nothing that torch.compile traces
+        if isinstance(x, kind):
+            return door
+    return _open_door(x)
+
+
+def _open_door(x):
+    torch, jax, numpy, cupy = (sys.modules.get(name) for name in ("torch", "jax", "numpy", "cupy"))
+    if torch is not None and isinstance(x, torch.Tensor):
+        from . import _torch as door
+        doors.append((torch.Tensor, door))
+    elif jax is not None and isinstance(x, jax.Array):
+        from . import _jax as door
+        doors.append((jax.Array, door))
+    elif numpy is not None and isinstance(x, numpy.ndarray):
+        from . import _numpy as door
+        doors.append((numpy.ndarray, door))
+    elif cupy is not None and isinstance(x, cupy.ndarray):
+        from . import _cupy as door
+        doors.append((cupy.ndarray, door))
+    else:
+        raise TypeError(f"an object of {type(x)}, which is no tensor of PyTorch, JAX, numpy or CuPy")
+    return door
+
+
+def as_they_lie(call, compact, *operands):
+    """What `call` gives for the operands; where the library refuses how they lie, for copies without gaps."""
+    try:
+        return call(*operands)
+    except ValueError as error:
+        copies = [None if x is None else compact(x) for x in operands]
+        if all(x is y for x, y in zip(copies, operands)):
+            raise
+        try:
+            return call(*copies)
+        except ValueError as second:
+            raise second from error if str(second) != str(error) else None

@@ -1,0 +1,52 @@
+"""CuPy's arrays, on its current stream."""
+import sys
+
+import cupy
+
+from . import _attention, _product
+from ._common import CODES, name_of
+from ._numpy import dtype_of
+
+broadcast_shapes, broadcast_to, compact = cupy.broadcast_shapes, cupy.broadcast_to, cupy.ascontiguousarray
+
+
+def tensor(x):
+    strides = tuple(stride // x.dtype.itemsize for stride in x.strides) if x.size else None
+    return (x.data.ptr, *CODES[name_of(x.dtype)], x.shape, strides, 2, x.device.id, False)
+
+
+def empty(like, shape, name):
+    with cupy.cuda.Device(like.device.id):
+        return cupy.empty(shape, dtype_of(name))
+
+
+def view(out, shape):
+    result = out.view()
+    try:
+        result.shape = shape  # which refuses to copy
+    except AttributeError:
+        raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, are not one behind the other")
+    return result
+
+
+def _stream():
+    return cupy.cuda.get_current_stream().ptr
+
+
+def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
+    a = a.swapaxes(-1, -2) if transpose_a else a
+    b = b.swapaxes(-1, -2) if transpose_b else b
+    return _product.run(_kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, _stream())
+
+
+def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
+    return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, _stream())
+
+
+def call(kernel, grid, arguments, first, device):
+    arguments = {**arguments, **{name: empty(first, *kernel.output_of(name, arguments)) for name in kernel.outputs}}
+    kernel.run(grid, arguments, tensor, device, _stream())
+    return kernel.results(arguments)
+
+
+_kit = sys.modules[__name__]

@@ -1,0 +1,6 @@
+"""JAX's arrays: XLA's foreign function interface, on a GPU and, by the emulator, on the CPU."""
+from .attention import attention
+from .kernel import call
+from .product import matmul
+
+__all__ = ["attention", "call", "matmul"]

@@ -1,0 +1,51 @@
+"""Any kernel on JAX's arrays, traced and not."""
+import jax
+import jax.numpy as jnp
+import numpy
+
+from .. import _ext
+from .._kernel import scalar_of
+from .ffi import refuse_device
+
+
+def call(kernel, grid, arguments, first, device):
+    refuse_device(device)
+    if not kernel.is_pure:
+        raise ValueError(f"kernel '{kernel.name}': JAX has to know what it changes: say outputs= or updates= to load()")
+    operands, results, aliases = [], [], {}
+    for name in kernel.outputs:
+        shape, dtype = kernel.output_of(name, arguments)
+        results.append(jax.ShapeDtypeStruct(shape, jnp.dtype(dtype)))
+    returned = {name: index for index, name in enumerate((*kernel.outputs, *kernel.updates))}
+
+    def tensor(name, value, is_written):
+        if name in kernel.outputs:
+            return (_ext.XLA_RESULT, returned[name])
+        operands.append(value)
+        if name in kernel.updates:
+            aliases[len(operands) - 1] = returned[name]
+            return (_ext.XLA_RESULT, returned[name])
+        return (_ext.XLA_ARGUMENT, len(operands) - 1)
+
+    def scalar(name, dtype, value):
+        if isinstance(value, jax.core.Tracer):
+            raise ValueError(f"parameter '{name}': it is traced, and a scalar has to be known when the kernel is: see "
+                             "static_argnames of jax.jit")
+        value = scalar_of(name, dtype, value)
+        if isinstance(value, bytes):
+            return (_ext.XLA_BITS, int.from_bytes(value.ljust(8, b"\0"), "little", signed=True))
+        return (_ext.XLA_INTEGER, value)
+
+    def struct(fields):
+        return (_ext.XLA_STRUCT, len(fields)) + sum(fields, ())
+
+    for name in kernel.updates:
+        results.append(jax.ShapeDtypeStruct(arguments[name].shape, arguments[name].dtype))
+    given = {**arguments, **{name: results[returned[name]] for name in kernel.outputs}}
+    words = struct(kernel.encode(given, tensor, scalar, struct))
+    if grid is not None and any(isinstance(x, jax.core.Tracer) for x in grid):
+        raise ValueError(f"kernel '{kernel.name}': its grid is traced, and has to be known when the kernel is")
+    out = jax.ffi.ffi_call("ptxbuilder_kernel", results, input_output_aliases=aliases, vmap_method="sequential")(
+        *operands, program=f"{kernel.path}\n{kernel.kernel or ''}", grid=numpy.array(grid or (), numpy.int64),
+        arguments=numpy.array(words, numpy.int64))
+    return out[0] if len(out) == 1 else tuple(out)

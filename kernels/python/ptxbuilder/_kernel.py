@@ -1,0 +1,161 @@
+"""Any kernel that has a sidecar, as a function on tensors."""
+import json
+import math
+import os
+import struct
+
+from . import _ext
+from ._common import NAMES, device_of, door_of
+
+_SCALARS = {"float16": "<e", "float64": "<d", "float32": "<f"}
+
+
+loaded = []
+
+
+def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
+    """A kernel by the path of its cubin or PTX, beside which its sidecar lies; of an image with several, `kernel`.
+
+    What it gives is called with the grid, three numbers or fewer, or None for the sidecar's rule, and with the
+    parameters by name: tensors for pointers and tensor maps, numbers for scalars, a dict for a struct.
+
+        saxpy = load("saxpy.cubin", updates=["y"])
+        y = saxpy(x=x, y=y, alpha=2.0, count=n)
+
+    `outputs` names parameters that the call allocates, each with its shape's rule: the name of a tensor whose shape it
+    has, a shape, or a function of the call's arguments as a dict, which gives a shape or (shape, type); the type is the
+    sidecar's unless said. `updates` names tensors that the kernel changes: in place, but in JAX, whose arrays are not
+    written, as new ones. The call returns outputs and updates, in this order; one alone, or a tuple. Where both are left
+    out, each tensor is taken to be changed in place, which JAX refuses.
+
+    The kernel is loaded on `device`, and on others when it is first called there: "auto" is a GPU, else the emulator.
+    """
+    return Kernel(path, kernel, outputs or {}, tuple(updates), device)
+
+
+class Kernel:
+    def __init__(self, path, kernel, outputs, updates, device):
+        self.path = os.path.abspath(os.fspath(path))
+        self.kernel = kernel
+        if device == "auto":
+            try:
+                _ext.open(0)
+                device = 0
+            except ValueError:
+                device = _ext.EMULATOR
+        self.program, text = _ext.program(self.path, kernel, device_of(device) if device != _ext.EMULATOR else device)
+        self.sidecar = json.loads(text)
+        self.name = self.sidecar["kernel"]
+        self.parameters = self.sidecar["parameters"]
+        names = [parameter["name"] for parameter in self.parameters]
+        tensors = [parameter["name"] for parameter in self.parameters if parameter["kind"] in ("pointer", "tensor_map")]
+        for word, given in (("outputs", outputs), ("updates", updates)):
+            for name in given:
+                if name not in tensors:
+                    raise ValueError(f"{word}: kernel '{self.name}' has no tensor '{name}'; it has {', '.join(tensors) or 'none'}")
+        self.outputs, self.updates, self.names = dict(outputs), updates, names
+        self.is_pure = bool(outputs or updates)  # it says what it changes
+        self.number = len(loaded)
+        loaded.append(self)  # for ever, as the program of a compiled call names it by its number
+
+    def __repr__(self):
+        words = (f"{p['name']}: {p['kind']}" + (f" of {p['dtype']}" if "dtype" in p else "") for p in self.parameters)
+        return f"<kernel {self.name}({', '.join(words)}) of {self.path}>"
+
+    def __call__(self, grid=None, /, *, device=None, **arguments):
+        """Queues one launch on the stream of the tensors' framework; `device` as matmul() has it."""
+        for name in arguments:
+            if name not in self.names or name in self.outputs:
+                raise ValueError(f"kernel '{self.name}' is given '{name}', and takes "
+                                 f"{', '.join(x for x in self.names if x not in self.outputs)}")
+        for name in self.names:
+            if name not in arguments and name not in self.outputs:
+                raise ValueError(f"kernel '{self.name}': there is no '{name}'")
+        if grid is not None:
+            grid = (grid,) if isinstance(grid, int) else tuple(grid)
+            if not 1 <= len(grid) <= 3:
+                raise ValueError(f"kernel '{self.name}': a grid of {len(grid)} numbers; it has one to three")
+            grid = (*grid, 1, 1)[:3]
+        first = next((x for x in arguments.values() if hasattr(x, "shape") and len(x.shape) > 0), None)
+        if first is None:
+            first = next((x for x in arguments.values() if hasattr(x, "dtype")), None)
+        if first is None:
+            raise ValueError(f"kernel '{self.name}': it is given no tensor, by which the framework is known")
+        return door_of(first).call(self, grid, arguments, first, device)
+
+    # ---- What the frameworks' modules use ----
+
+    def output_of(self, name, arguments):
+        """The shape and the type's name of an output."""
+        rule = self.outputs[name]
+        if isinstance(rule, str):
+            if rule not in arguments:
+                raise ValueError(f"outputs: '{name}' has the shape of '{rule}', which kernel '{self.name}' is not given")
+            rule = tuple(arguments[rule].shape)
+        elif callable(rule):
+            rule = rule(arguments)
+        dtype = None
+        if len(rule) == 2 and isinstance(rule[0], (tuple, list)):
+            rule, dtype = rule
+        if dtype is None:
+            dtype = self.parameters[self.names.index(name)]["dtype"]
+        return tuple(rule), NAMES.get(dtype, dtype)
+
+    def results(self, arguments):
+        """What a call returns, of all its arguments."""
+        results = tuple(arguments[name] for name in (*self.outputs, *self.updates))
+        return results[0] if len(results) == 1 else results or None
+
+    def is_written(self, name):
+        return not self.is_pure or name in self.outputs or name in self.updates
+
+    def encode(self, arguments, tensor, scalar, struct):
+        """Calls `tensor(name, value, is_written)`, `scalar(name, type, value)` or `struct(what its fields gave)` for each
+        parameter, in the kernel's order; what they give."""
+        def one(parameter, value, owner, is_written):
+            name = owner + parameter["name"]
+            if parameter["kind"] == "scalar":
+                return scalar(name, parameter["dtype"], value)
+            if parameter["kind"] != "struct":
+                if not hasattr(value, "shape"):
+                    raise ValueError(f"parameter '{name}' takes a tensor, and is given {value!r}")
+                return tensor(name, value, is_written)
+            fields = [field["name"] for field in parameter["fields"]]
+            if not isinstance(value, dict) or set(value) != set(fields):
+                raise ValueError(f"parameter '{name}' takes a dict of its fields, {', '.join(fields)}, and is given {value!r}")
+            return struct([one(field, value[field["name"]], name + ".", is_written) for field in parameter["fields"]])
+
+        return [one(parameter, arguments[parameter["name"]], "", self.is_written(parameter["name"]))
+                for parameter in self.parameters]
+
+    def run(self, grid, arguments, tensor, device, stream=None):
+        """Launches it, in place; `tensor` is how the extension takes a tensor."""
+        encoded = self.encode(arguments, lambda name, x, is_written: (name, tensor(x), is_written), scalar_of,
+                              lambda fields: ("struct", tuple(fields)))
+        _ext.launch(self.program, grid, tuple(encoded), device_of(device), stream)
+
+
+def scalar_of(name, dtype, value):
+    """A number as the extension takes it: an integer, or the bits of a float."""
+    if hasattr(value, "shape") and value.shape == ():
+        value = value.item()  # of numpy, and of a tensor that is a number
+    if not isinstance(value, (int, float)):
+        raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value!r}")
+    kind = NAMES[dtype]
+    if kind == "bfloat16":
+        bits, = struct.unpack("<I", struct.pack("<f", value))
+        if not math.isnan(value):
+            bits += 0x7fff + (bits >> 16 & 1)  # to nearest, ties to even
+        return struct.pack("<H", bits >> 16)
+    if kind in _SCALARS:
+        try:
+            return struct.pack(_SCALARS[kind], value)
+        except OverflowError:
+            raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value}, which it does not hold") from None
+    if kind.startswith("float8"):
+        raise ValueError(f"parameter '{name}' is a {dtype}, of which there are tensors alone")
+    if isinstance(value, float):
+        raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value}")
+    if kind == "uint64" and 0 <= value < 1 << 64:
+        return struct.pack("<Q", value)
+    return value

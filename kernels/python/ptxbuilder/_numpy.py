@@ -1,0 +1,53 @@
+"""numpy's arrays, those of ml_dtypes among them: on the emulator, or copied to a GPU and back."""
+import sys
+
+import numpy
+
+from . import _attention, _product
+from ._common import host_tensor as tensor
+
+broadcast_shapes, broadcast_to, compact = numpy.broadcast_shapes, numpy.broadcast_to, numpy.ascontiguousarray
+
+
+def dtype_of(name):
+    try:
+        return numpy.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, name))
+
+
+def empty(like, shape, name):
+    return numpy.empty(shape, dtype_of(name))
+
+
+def view(out, shape):
+    result = out.view()
+    try:
+        result.shape = shape  # which refuses to copy
+    except AttributeError:
+        raise ValueError(f"D: its batches, of shape {out.shape} and strides {out.strides} bytes, are not one behind the other")
+    return result
+
+
+def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
+    a, b, bias, c = (x if x is None else numpy.asarray(x) for x in (a, b, bias, c))
+    if transpose_a:
+        a = a.swapaxes(-1, -2)
+    if transpose_b:
+        b = b.swapaxes(-1, -2)
+    return _product.run(_kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
+
+
+def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
+    return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+
+
+def call(kernel, grid, arguments, first, device):
+    arguments = {**arguments, **{name: empty(first, *kernel.output_of(name, arguments)) for name in kernel.outputs}}
+    kernel.run(grid, arguments, tensor, device)
+    return kernel.results(arguments)
+
+
+_kit = sys.modules[__name__]

@@ -1,0 +1,73 @@
+"""Attention on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.attention where PyTorch traces."""
+import torch
+
+from .. import _attention, _ext
+from . import tensors
+from .tensors import (PLACES, PLAIN, has_modes, has_transforms, is_compiling, is_plain, library, place_of, requires_grad, there)
+
+
+def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
+    if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or has_modes()
+            or not (is_plain(query_offsets) and is_plain(key_offsets) and is_plain(out))):
+        if out is not None:
+            raise ValueError("out: where PyTorch traces, attention allocates its result; leave it out")
+        o, lse = torch.ops.ptxbuilder.attention(q, k, v, query_offsets, key_offsets, *numbers, bool(return_lse),
+                                                place_of(device, q, "Q"))
+        return (o, lse) if return_lse else o
+    if requires_grad(q, k, v, out) or has_transforms() is not None:
+        if out is not None:
+            raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
+        return _Attention.apply(q, k, v, query_offsets, key_offsets, numbers, return_lse, device)
+    return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+
+
+def _refuse(ctx, *gradients):
+    raise ValueError(_attention.NO_GRADIENT)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(q, k, v, query_offsets, key_offsets, numbers, return_lse, device):
+        return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, None, device)
+
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+    backward = staticmethod(_refuse)
+
+    @staticmethod
+    def vmap(info, in_dims, q, k, v, query_offsets, key_offsets, numbers, return_lse, device):
+        if numbers[4] & _ext.PACKED:
+            raise ValueError("packed sequences under torch.func.vmap: pack them together instead")
+
+        def folded(x, dim):  # the new dimension and that of batches as one
+            x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            return x.flatten(0, 1)
+
+        result = _Attention.apply(*map(folded, (q, k, v), in_dims), None, None, numbers, return_lse, device)
+        size = (info.batch_size, -1)
+        return (tuple(x.unflatten(0, size) for x in result), (0, 0)) if return_lse else (result.unflatten(0, size), 0)
+
+
+# ---- Where PyTorch traces ----
+
+library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? query_offsets, Tensor? key_offsets, float scale, float softcap, "
+               "SymInt left, SymInt right, int flags, SymInt queries, SymInt keys, bool return_lse, str? device) "
+               "-> (Tensor, Tensor)")
+
+
+def _op(q, k, v, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys, return_lse, device):
+    result = _attention.run(tensors, q, k, v, query_offsets, key_offsets, (scale, softcap, left, right, flags, queries, keys),
+                            return_lse, None, there(device, q))
+    return result if return_lse else (result, q.new_empty(0, dtype=torch.float32))
+
+
+for _place in PLACES:
+    library.impl("attention", _op, _place)
+
+
+@torch.library.register_fake("ptxbuilder::attention", lib=library)
+def _(q, k, v, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys, return_lse, device):
+    shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
+    return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
+
+
+torch.library.register_autograd("ptxbuilder::attention", _refuse, lib=library)

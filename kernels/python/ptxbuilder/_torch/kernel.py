@@ -1,0 +1,79 @@
+"""Any kernel on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.launch where PyTorch traces."""
+import torch
+
+from .._common import NAMES
+from .._kernel import loaded
+from .tensors import DTYPES, PLACES, PLAIN, has_modes, is_compiling, library, place_of, requires_grad, tensor, there
+
+_TENSORS = ("pointer", "tensor_map")
+
+
+def _leaves(kernel, arguments):
+    """What is passed, the fields of structs in their place, by how the operation takes it: read, written, reals, integers."""
+    read, written, reals, integers = [], [], [], []
+
+    def leaf(parameter, value, is_written):
+        if parameter["kind"] == "struct":
+            for field in parameter["fields"]:
+                leaf(field, value[field["name"]], is_written)
+        elif parameter["kind"] in _TENSORS:
+            (written if is_written else read).append(value)
+        elif "float" in NAMES[parameter["dtype"]]:
+            reals.append(float(value))
+        else:
+            integers.append(value)
+
+    for parameter in kernel.parameters:
+        leaf(parameter, arguments[parameter["name"]], kernel.is_written(parameter["name"]))
+    return read, written, reals, integers
+
+
+def _arguments(kernel, read, written, reals, integers):
+    """The same back."""
+    read, written, reals, integers = map(iter, (read, written, reals, integers))
+
+    def one(parameter, is_written):
+        if parameter["kind"] == "struct":
+            return {field["name"]: one(field, is_written) for field in parameter["fields"]}
+        if parameter["kind"] in _TENSORS:
+            return next(written if is_written else read)
+        return next(reals if "float" in NAMES[parameter["dtype"]] else integers)
+
+    return {p["name"]: one(p, kernel.is_written(p["name"])) for p in kernel.parameters}
+
+
+library.define("launch(int kernel, Tensor[] read, Tensor(a!)[] written, float[] reals, SymInt[] integers, SymInt[]? grid, "
+               "str? device) -> ()")
+
+
+def _op(number, read, written, reals, integers, grid, device):
+    kernel = loaded[number]
+    place = there(device, (*written, *read)[0])
+    kernel.run(None if grid is None else tuple(grid), _arguments(kernel, read, written, reals, integers), tensor, place)
+
+
+for _place in PLACES:
+    library.impl("launch", _op, _place)
+
+
+@torch.library.register_fake("ptxbuilder::launch", lib=library)
+def _(number, read, written, reals, integers, grid, device):
+    return None
+
+
+def call(kernel, grid, arguments, first, device):
+    arguments = dict(arguments)
+    for name in kernel.outputs:
+        shape, dtype = kernel.output_of(name, arguments)
+        arguments[name] = first.new_empty(shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype)
+    leaves = _leaves(kernel, arguments)
+    tensors = leaves[0] + leaves[1]
+    if is_compiling() or has_modes() or not all(type(x) in PLAIN for x in tensors if isinstance(x, torch.Tensor)):
+        torch.ops.ptxbuilder.launch(kernel.number, *leaves, None if grid is None else list(grid),
+                                    place_of(device, first, f"kernel '{kernel.name}'"))
+    elif requires_grad(*(x for x in tensors if isinstance(x, torch.Tensor))):
+        raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
+                         "torch.no_grad(), or inside a torch.autograd.Function")
+    else:
+        kernel.run(grid, arguments, tensor, device)
+    return kernel.results(arguments)

@@ -1,0 +1,173 @@
+"""The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
+import torch
+
+from .. import _ext, _product
+from .._common import CODES, activation_of, device_of, output_of
+from . import tensors
+from .tensors import (DTYPES, PLACES, PLAIN, dtype_of, has_modes, has_transforms, is_compiling, is_grad_enabled, is_plain, library,
+                      place_of, requires_grad, there)
+
+_OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
+_CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
+_OUTPUT_CODES = {dtype: _CODES[output] for dtype, output in _OUTPUTS.items()}
+
+
+def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
+    if (is_compiling() or type(a) not in PLAIN or type(b) not in PLAIN or has_modes()
+            or not (is_plain(bias) and is_plain(c) and is_plain(out))):
+        return _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
+    if (is_grad_enabled() and (a.requires_grad or b.requires_grad or requires_grad(bias, c, out))
+            or has_transforms() is not None and out is None):  # torch.func, which knows functions and their derivatives
+        if out is not None:
+            raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
+        return _Product.apply(_turned(a, transpose_a), _turned(b, transpose_b), bias, c, alpha, beta, activation,
+                              dtype_of(out_dtype), precise, tf32, device)
+    if out_dtype is None:
+        code = _OUTPUT_CODES.get(a.dtype, 0)
+    elif out is not None and out.dtype != dtype_of(out_dtype):
+        raise ValueError(f"D: its type is {out.dtype}, but out_dtype is {out_dtype}")
+    else:
+        code = _CODES[dtype_of(out_dtype)]
+    flags = ((_ext.TF32 if tf32 else 0) | (_ext.PRECISE if precise else 0) | (_ext.TRANSPOSE_A if transpose_a else 0)
+             | (_ext.TRANSPOSE_B if transpose_b else 0))
+    try:
+        result = _ext.product(a, b, out, c, bias, alpha, beta, activation_of(activation) if activation else 0, flags, code,
+                              device if device is None else device_of(device), None)
+        if result is not NotImplemented:
+            return result
+    except ValueError:
+        pass  # by the way below, which copies what does not lie well, or says what is wrong
+    return _product.run(tensors, _turned(a, transpose_a), _turned(b, transpose_b), out, bias, c, alpha, beta, activation,
+                        out_dtype, precise, tf32, device)
+
+
+def _turned(x, is_transposed):
+    return x.transpose(-1, -2) if is_transposed else x
+
+
+def _direct(a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device):
+    with torch.no_grad():
+        return matmul(a, b, None, bias, c, alpha, beta, activation, out_dtype, False, False, precise, tf32, device)
+
+
+# ---- Gradients, by the same kernels ----
+
+
+def _keep(ctx, inputs, output):
+    a, b, bias, c, *values = inputs
+    values[-1] = there(values[-1], a)
+    ctx.values = values
+    activation = values[2]
+    # The derivative of relu is known from its result; of the others the product is computed once more, without.
+    again = activation in ("gelu", "silu")
+    ctx.save_for_backward(a, b, bias if again else None, c if again else None, output if activation == "relu" else None)
+    ctx.c_is_given = c is not None
+
+
+def _gradients(ctx, d_output):
+    a, b, bias, c, output = ctx.saved_tensors
+    alpha, beta, activation, out_dtype, precise, tf32, device = ctx.values
+    if a.dtype.itemsize == 1:
+        raise ValueError(f"A and B of {a.dtype} have no gradients")
+
+    def product(x, y, like, **words):
+        # What was broadcast is summed.
+        return _product.matmul(x, y, precise=precise, tf32=tf32, device=device, **words).sum_to_size(like.shape)
+
+    dz = d_output
+    if activation == "relu":
+        dz = dz * (output > 0)
+    elif activation is not None:
+        z = _product.matmul(a, b, bias=bias, c=c, alpha=alpha, beta=beta, out_dtype=out_dtype, precise=precise, tf32=tf32,
+                            device=device)
+        dz = (torch.ops.aten.gelu_backward(dz, z, approximate="tanh") if activation == "gelu"
+              else torch.ops.aten.silu_backward(dz, z))
+    da = db = d_bias = dc = None
+    factor = dz.to(b.dtype)
+    needs = ctx.needs_input_grad  # of what was given: an operation's defaults are not
+    if needs[0]:
+        da = product(factor, b, a, transpose_b=True, alpha=alpha)
+    if needs[1]:
+        if b.ndim == 2 and a.ndim > 2:  # the rows of all batches are one sum
+            rows, columns = a.reshape(-1, a.shape[-1]), factor.reshape(-1, factor.shape[-1])
+            db = product(rows, columns, b, transpose_a=True, alpha=alpha)
+        else:
+            db = product(a, factor, b, transpose_a=True, alpha=alpha)
+    if len(needs) > 2 and needs[2]:
+        d_bias = dz.sum(tuple(range(dz.ndim - 1)))
+    if len(needs) > 3 and needs[3]:
+        dc = dz * beta
+    return ((da, db, d_bias, dc) + (None,) * 7)[:len(needs)]
+
+
+class _Product(torch.autograd.Function):
+    forward = staticmethod(_direct)
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(_gradients)
+
+    @staticmethod
+    def vmap(info, in_dims, a, b, bias, c, alpha, beta, *values):
+        def ahead(x, dim, rank):  # the new dimension first, of one element where there is none of it
+            x = x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
+            return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
+
+        rank = max(x.ndim - (dim is not None) for x, dim in zip((a, b), in_dims))
+        a, b = ahead(a, in_dims[0], rank), ahead(b, in_dims[1], rank)
+        batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2], (info.batch_size,) + (1,) * (rank - 2))
+        if c is not None:
+            c = ahead(c, in_dims[3], rank).expand(*batch, -1, -1)
+        if in_dims[2] is not None:  # a bias of each: as part of C, which is
+            bias = ahead(bias, in_dims[2], rank).expand(*batch, a.shape[-2], -1)
+            bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
+        if tuple(batch) != tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])):
+            a = a.expand(*batch, -1, -1)
+        return _Product.apply(a, b, bias, c, alpha, beta, *values), 0
+
+
+# ---- Under torch.compile, and wherever tensors are not plain ones ----
+
+
+def _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
+    a, b, device = _turned(a, transpose_a), _turned(b, transpose_b), place_of(device, a, "A")
+    values = (bias, c, float(alpha), float(beta), activation, precise, tf32, device)
+    if out is None:
+        return torch.ops.ptxbuilder.matmul(a, b, *values[:5], dtype_of(out_dtype), *values[5:])
+    if out_dtype is not None and out.dtype != dtype_of(out_dtype):
+        raise ValueError(f"D: its type is {out.dtype}, but out_dtype is {out_dtype}")
+    torch.ops.ptxbuilder.matmul_out(a, b, *values, out=out)
+    return out
+
+
+_OPERANDS = "Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, float alpha=1, float beta=0, str? activation=None, "
+library.define(f"matmul({_OPERANDS}ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None) -> Tensor")
+library.define(f"matmul_out({_OPERANDS}bool precise=False, bool tf32=False, str? device=None, *, Tensor(a!) out) -> ()")
+
+
+def _op(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    return _direct(a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, there(device, a))
+
+
+def _op_out(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
+    with torch.no_grad():
+        matmul(a, b, out, bias, c, alpha, beta, activation, None, False, False, precise, tf32, there(device, a))
+
+
+for _place in PLACES:
+    library.impl("matmul", _op, _place)
+    library.impl("matmul_out", _op_out, _place)
+
+
+@torch.library.register_fake("ptxbuilder::matmul", lib=library)
+def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
+    torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=out_dtype or _OUTPUTS[a.dtype])
+
+
+@torch.library.register_fake("ptxbuilder::matmul_out", lib=library)
+def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
+    return None
+
+
+torch.library.register_autograd("ptxbuilder::matmul", _gradients, setup_context=_keep, lib=library)

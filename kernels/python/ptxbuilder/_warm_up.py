@@ -1,0 +1,46 @@
+"""Compiling before a capture, and before what is timed."""
+from . import _attention, _ext, _product
+from ._common import device_of, name_of, output_of
+
+
+def warm_up(operation, shapes, dtype, device=0, **words):
+    """Compiles the kernels of an operation for each of the shapes, and loads them: before a capture, before serving.
+
+        warm_up("matmul", [(m, n, k), (batches, m, n, k)], "bf16")
+        warm_up("attention", [((2, 4096, 32, 128), (2, 4096, 8, 128))], "bf16", causal=True)
+
+    The operands are of `dtype` and lie without gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and
+    V. `words` are as those of matmul(), but `bias`, `c` and `return_lse` are True where there is one, and `b_dtype` is B's
+    type where it is another; or as those of attention() but for packed sequences.
+    """
+    if operation not in _OPERATIONS:
+        raise ValueError(f"operation {operation!r} is none of {', '.join(map(repr, _OPERATIONS))}")
+    for shape in shapes:
+        _OPERATIONS[operation](device_of(device), tuple(shape), name_of(dtype), **words)
+
+
+def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=False, transpose_b=False, bias=False, c=False,
+            alpha=1.0, beta=None, activation=None, precise=False, tf32=False):
+    if len(shape) not in (3, 4):
+        raise ValueError(f"shape {shape}: of a product it is (m, n, k) or (batches, m, n, k)")
+    *batch, m, n, k = shape
+    out_name = name_of(out_dtype) if out_dtype else output_of(name)
+    flags = (_ext.TF32 * bool(tf32) | _ext.PRECISE * bool(precise) | _ext.TRANSPOSE_A * bool(transpose_a)
+             | _ext.TRANSPOSE_B * bool(transpose_b))
+    a = (*batch, k, m) if transpose_a else (*batch, m, k)
+    b = (*batch, n, k) if transpose_b else (*batch, k, n)
+    d = ((*batch, m, n), out_name)
+    _product.workspace_of(device, (a, name), (b, name_of(b_dtype) if b_dtype else name), d, d if c else None,
+                          ((n,), out_name) if bias else None, alpha, (1.0 if c else 0.0) if beta is None else beta, activation,
+                          flags)
+
+
+def _of_attention(device, shape, name, *, return_lse=False, **words):
+    if len(shape) not in (2, 3):
+        raise ValueError(f"shape {shape}: of an attention it is (Q's, K's and V's) or (Q's, K's, V's)")
+    q, k, v = (*shape, shape[-1])[:3]
+    numbers = _attention.numbers_of(**words)
+    _attention.workspace_of(device, (tuple(q), name), (tuple(k), name), (tuple(v), name), (None, None), numbers, return_lse)
+
+
+_OPERATIONS = {"matmul": _matmul, "attention": _of_attention}

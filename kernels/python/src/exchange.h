@@ -1,0 +1,33 @@
+/* DLPack's exchange interface of C (version 1.3), by which a tensor's type hands out tensors without Python:
+ * the capsule "dlpack_exchange_api" that its attribute `__dlpack_c_exchange_api__` is. A DLTensor is a
+ * ptxb_tensor. */
+#ifndef PTXBUILDER_PYTHON_EXCHANGE_H
+#define PTXBUILDER_PYTHON_EXCHANGE_H
+
+#include "kernels/c/ptxb.h"
+
+typedef struct exchange_version {
+  uint32_t major, minor;
+} exchange_version;
+
+typedef struct managed_tensor { /* DLManagedTensorVersioned */
+  exchange_version version;
+  void* context;
+  void (*deleter)(struct managed_tensor* self);
+  uint64_t flags;
+  ptxb_tensor tensor;
+} managed_tensor;
+
+typedef struct exchange_api { /* DLPackExchangeAPI */
+  exchange_version version;
+  struct exchange_api* older;
+  /* As `prototype`, uninitialized, in the framework's own memory of its current stream. */
+  int (*allocate)(ptxb_tensor* prototype, managed_tensor** out, void* context,
+                  void (*set_error)(void* context, const char* kind, const char* message));
+  int (*managed_of)(void* object, managed_tensor** out);
+  int (*object_of)(managed_tensor* tensor, void** out); /* takes the tensor */
+  int (*tensor_of)(void* object, ptxb_tensor* out);     /* lent until Python runs again; may be NULL */
+  int (*current_stream)(int32_t device_type, int32_t device_id, void** out);
+} exchange_api;
+
+#endif

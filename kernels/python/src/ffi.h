@@ -1,0 +1,124 @@
+/* XLA's foreign function interface in C, as far as the handlers use it: what version 0.1 has in common with
+ * all since, xla/ffi/api/c_api.h. A handler that declares a newer version is refused by older frameworks, and
+ * no newer part is used. tests/python/layouts.c holds it against the header.
+ *
+ * Functions give NULL or an error's words. */
+#ifndef PTXBUILDER_PYTHON_FFI_H
+#define PTXBUILDER_PYTHON_FFI_H
+
+#include "kernels/python/src/host.h"
+
+typedef struct ffi_extension {
+  size_t size;
+  int type; /* 1: metadata */
+  struct ffi_extension* next;
+} ffi_extension;
+
+#define FFI_BEGIN \
+  size_t size;    \
+  ffi_extension* extension
+
+typedef struct ffi_metadata {
+  size_t size;
+  struct {
+    FFI_BEGIN;
+    int major, minor;
+  } version;
+  uint32_t traits;
+} ffi_metadata;
+typedef struct ffi_metadata_extension {
+  ffi_extension base;
+  ffi_metadata* metadata;
+} ffi_metadata_extension;
+
+typedef struct ffi_error_create {
+  FFI_BEGIN;
+  const char* message;
+  int code;
+} ffi_error_create;
+typedef struct ffi_error_destroy {
+  FFI_BEGIN;
+  void* error;
+} ffi_error_destroy;
+typedef struct ffi_stream_get {
+  FFI_BEGIN;
+  void* context;
+  void* stream; /* out */
+} ffi_stream_get;
+
+typedef struct ffi_api {
+  FFI_BEGIN;
+  struct {
+    FFI_BEGIN;
+    int major, minor;
+  } version;
+  const void* internal;
+  void* (*error_create)(ffi_error_create*);
+  void* error_message;
+  void (*error_destroy)(ffi_error_destroy*);
+  void* handler_register;
+  void* (*stream_get)(ffi_stream_get*);
+} ffi_api;
+
+typedef struct ffi_buffer {
+  FFI_BEGIN;
+  int dtype;
+  void* data;
+  int64_t rank;
+  int64_t* dims;
+} ffi_buffer;
+typedef struct ffi_buffers {
+  FFI_BEGIN;
+  int64_t count;
+  int* types;
+  ffi_buffer** all;
+} ffi_buffers;
+typedef struct ffi_text {
+  const char* data;
+  size_t size;
+} ffi_text;
+typedef struct ffi_array {
+  int dtype;
+  size_t size;
+  void* data;
+} ffi_array;
+typedef struct ffi_attributes {
+  FFI_BEGIN;
+  int64_t count;
+  int* types;
+  ffi_text** names;
+  void** all;
+} ffi_attributes;
+typedef struct ffi_call {
+  FFI_BEGIN;
+  const ffi_api* api;
+  void* context;
+  int stage; /* 3: execute */
+  ffi_buffers arguments, results;
+  ffi_attributes attributes;
+} ffi_call;
+
+enum { FFI_METADATA = 1, FFI_ARRAY = 1, FFI_STRING = 4, FFI_COMMAND_BUFFER = 1 };
+enum { FFI_INVALID_ARGUMENT = 3, FFI_EXECUTE = 3 };
+enum { FFI_S64 = 5, FFI_F32 = 11 };
+
+/* Attributes by name: a text, or an array whose number of elements its `size` says. */
+const char* ffi_text_of(const ffi_call* call, const char* name, const ffi_text** found);
+const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, const ffi_array** found);
+
+ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer);
+
+/* Where the call is to run. */
+typedef struct ffi_target {
+  int device; /* a GPU's number, or EMULATOR */
+  void* stream;
+} ffi_target;
+
+/* Answers what XLA asks a handler, and calls `run` where it is to execute: on the stream that XLA gives, or
+ * by the emulator. A call launches the same for the same addresses and attributes, and neither waits nor
+ * allocates, so that it may be captured. */
+typedef const char* ffi_run(const ffi_call* call, const ffi_target* to);
+void* ffi_on_cpu(const ffi_call* call, ffi_run* run);
+void* ffi_on_cuda(const ffi_call* call, ffi_run* run);
+
+#endif

@@ -1,0 +1,138 @@
+#include "kernels/python/src/host.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char words[4096];
+
+const char* host_words(const char* format, ...) {
+  char text[sizeof words]; /* what is written may be among the arguments */
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  memcpy(words, text, sizeof words);
+  return words;
+}
+
+const char* said(int status) { return status == PTXB_OK ? NULL : host_words("%s", ptxb_error()); }
+
+/* ---- Devices and programs: opened and loaded once, and never closed, since work may be queued at exit ----
+ */
+
+enum { DEVICES = MOST_GPUS + 1 };
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(ptxb_device*) devices[DEVICES]; /* the emulator first */
+
+static const char* bad_device(int number) {
+  return host_words("device %d is none of the emulator and the GPUs 0 to %d", number, MOST_GPUS - 1);
+}
+
+const char* host_device(int number, ptxb_device** device) {
+  if (number < EMULATOR || number >= MOST_GPUS) return bad_device(number);
+  _Atomic(ptxb_device*)* place = &devices[number + 1];
+  *device = atomic_load_explicit(place, memory_order_acquire);
+  if (*device) return NULL;
+  char name[16] = "emulator";
+  if (number != EMULATOR) snprintf(name, sizeof name, "cuda:%d", number);
+  const char* error = NULL;
+  pthread_mutex_lock(&opening);
+  *device = atomic_load_explicit(place, memory_order_acquire);
+  if (!*device) {
+    error = said(ptxb_open(name, device));
+    if (!error) atomic_store_explicit(place, *device, memory_order_release);
+  }
+  pthread_mutex_unlock(&opening);
+  return error;
+}
+
+struct host_program {
+  char *path, *kernel;
+  _Atomic(ptxb_kernel*) on[DEVICES];
+  pthread_mutex_t loading; /* one for each, as loading takes long */
+  host_program* next;
+};
+static _Atomic(host_program*) programs; /* the newest first; none is removed */
+
+const char* host_program_of(const char* path, const char* kernel, host_program** program) {
+  pthread_mutex_lock(&opening);
+  host_program* newest = atomic_load_explicit(&programs, memory_order_acquire);
+  host_program* found = newest;
+  while (found && (strcmp(found->path, path) || strcmp(found->kernel, kernel ? kernel : "")))
+    found = found->next;
+  if (!found && (found = calloc(1, sizeof *found))) {
+    found->path = strdup(path), found->kernel = strdup(kernel ? kernel : "");
+    pthread_mutex_init(&found->loading, NULL);
+    found->next = newest;
+    atomic_store_explicit(&programs, found, memory_order_release);
+  }
+  pthread_mutex_unlock(&opening);
+  *program = found;
+  return found ? NULL : host_words("no memory");
+}
+
+const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel) {
+  if (device < EMULATOR || device >= MOST_GPUS) return bad_device(device);
+  _Atomic(ptxb_kernel*)* place = &program->on[device + 1];
+  *kernel = atomic_load_explicit(place, memory_order_acquire);
+  if (*kernel) return NULL;
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  if (error) return error;
+  pthread_mutex_lock(&program->loading);
+  *kernel = atomic_load_explicit(place, memory_order_acquire);
+  if (!*kernel) {
+    error = said(ptxb_load(on, program->path, program->kernel[0] ? program->kernel : NULL, kernel));
+    if (!error) atomic_store_explicit(place, *kernel, memory_order_release);
+  }
+  pthread_mutex_unlock(&program->loading);
+  return error;
+}
+
+/* ---- Operations and launches on memory of the device ---- */
+
+static int workspace_of(ptxb_device* on, const operation* o, size_t* bytes) {
+  return o->kind == MATMUL ? ptxb_matmul_workspace(on, &o->matmul, bytes)
+                           : ptxb_attention_workspace(on, &o->attention, bytes);
+}
+
+static int run(ptxb_device* on, const operation* o, void* workspace, size_t bytes, void* stream) {
+  return o->kind == MATMUL ? ptxb_matmul_run(on, &o->matmul, workspace, bytes, stream)
+                           : ptxb_attention_run(on, &o->attention, workspace, bytes, stream);
+}
+
+const char* host_workspace(int device, const operation* o, size_t* bytes) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(workspace_of(on, o, bytes));
+}
+
+const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(run(on, o, workspace, bytes, stream));
+}
+
+const char* host_launch(host_program* program, int device, const uint32_t* grid,
+                        const ptxb_argument* arguments, size_t count, void* stream) {
+  ptxb_kernel* kernel;
+  const char* error = host_kernel(program, device, &kernel);
+  return error ? error : said(ptxb_launch(kernel, grid, arguments, count, stream));
+}
+
+void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides) {
+  int64_t compact = 1;
+  for (int i = t->ndim; i-- > 0;) {
+    shape[i] = t->shape[i];
+    strides[i] = t->strides ? t->strides[i] : compact;
+    compact *= t->shape[i];
+  }
+  const int64_t extent = shape[first], stride = strides[first];
+  shape[first] = shape[second], shape[second] = extent;
+  strides[first] = strides[second], strides[second] = stride;
+  t->shape = shape, t->strides = strides;
+}

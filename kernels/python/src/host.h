@@ -1,0 +1,63 @@
+/* What Python and XLA share, without Python: devices that are opened once and kept for ever, kernels loaded
+ * on each, and work on memory of the host, which is copied to a device and back.
+ *
+ * Functions give NULL or an error's words, which are valid until the thread's next call. */
+#ifndef PTXBUILDER_PYTHON_HOST_H
+#define PTXBUILDER_PYTHON_HOST_H
+
+#include <stdbool.h>
+
+#include "kernels/c/ptxb.h"
+
+enum { ON_CPU = 1, ON_CUDA = 2, ON_PINNED = 3, ON_MANAGED = 13 }; /* DLDeviceType */
+enum { EMULATOR = -1, MOST_GPUS = 64 }; /* devices are numbered: a GPU's number, or EMULATOR */
+enum { MOST_RANK = 8, MOST_OPERANDS = 64 };
+enum { LONGEST_WAIT = 600000 }; /* ms, for work that is waited for */
+
+typedef struct operation {
+  enum { MATMUL, ATTENTION } kind;
+  union {
+    ptxb_matmul matmul;
+    ptxb_attention attention;
+  };
+} operation;
+
+/* Bits of a call, as Python and XLA's attributes pass them. */
+enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, HAS_C = 16, HAS_BIAS = 32 };
+/* Of an attention: tensors lie as [batch, heads, rows, columns]; a result has the logarithms; sequences are
+ * packed. */
+enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16 };
+
+/* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
+void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
+
+const char* host_device(int number, ptxb_device** device);
+
+/* `path` and `kernel` as ptxb_load() takes them. The same words give the same program. */
+typedef struct host_program host_program;
+const char* host_program_of(const char* path, const char* kernel, host_program** program);
+/* Loads it on the device where that has not been done. */
+const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel);
+
+/* `bytes` is what its workspace takes. */
+const char* host_workspace(int device, const operation* o, size_t* bytes);
+/* Queues it on memory of the device. */
+const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
+/* Runs it on memory of the host: what it reads is copied to the device, and what it writes back. */
+const char* host_run_staged(int device, const operation* o);
+
+/* Queues a launch on memory of the device. */
+const char* host_launch(host_program* program, int device, const uint32_t* grid,
+                        const ptxb_argument* arguments, size_t count, void* stream);
+/* Launches on memory of the host: all tensors are copied to the device, and those that are `written` back, by
+ * their order in the arguments. */
+const char* host_launch_staged(host_program* program, int device, const uint32_t* grid,
+                               ptxb_argument* arguments, size_t count, const bool* written);
+
+/* NULL where it is PTXB_OK, else what the library says, kept: its own text is gone with the thread's next
+ * call, such as the one that frees memory. */
+const char* said(int status);
+/* One text of several, for messages; cut where it gets too long. */
+const char* host_words(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,121 @@
+/* ptxbuilder._ext: kernels that have a sidecar. */
+#include <string.h>
+
+#include "kernels/python/src/methods.h"
+
+static const char program_capsule[] = "ptxbuilder.program";
+
+PyDoc_STRVAR(
+    program_words,
+    "program(path, kernel, device)\n\nLoads a kernel on a device; gives (program, its sidecar's JSON).");
+static PyObject* ext_program(PyObject* self, PyObject* args) {
+  (void)self;
+  const char *path, *name;
+  int device;
+  if (!PyArg_ParseTuple(args, "szi", &path, &name, &device)) return NULL;
+  host_program* program;
+  ptxb_kernel* kernel;
+  PyThreadState* state = PyEval_SaveThread();
+  const char* error = host_program_of(path, name, &program);
+  if (!error) error = host_kernel(program, device, &kernel);
+  PyEval_RestoreThread(state);
+  if (error) return fail(error);
+  PyObject* capsule = PyCapsule_New(program, program_capsule, NULL);
+  return capsule ? Py_BuildValue("(Ns)", capsule, ptxb_kernel_sidecar(kernel)) : NULL;
+}
+
+typedef struct launch {
+  operand operands[MOST_OPERANDS];
+  bool written[MOST_OPERANDS];
+  ptxb_argument arguments[2 * MOST_OPERANDS];
+  size_t operand_count, argument_count;
+} launch;
+
+/* `from` is a tuple of integers, of bytes that are a scalar's bits, of tuples ("tensor", tensor, whether it
+ * is written) and of tuples ("struct", a tuple as this one). */
+static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, size_t* count) {
+  const Py_ssize_t size = PyTuple_Size(from);
+  if (size < 0) return false;
+  ptxb_argument* const to = *first = l->arguments + l->argument_count;
+  *count = (size_t)size;
+  if (*count > 2 * MOST_OPERANDS - l->argument_count) return fail("a kernel of too many arguments");
+  l->argument_count += *count;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* value = PyTuple_GetItem(from, i);
+    if (PyLong_Check(value)) {
+      const long long integer = PyLong_AsLongLong(value);
+      if (integer == -1 && PyErr_Occurred()) return false;
+      to[i] = ptxb_of_integer(integer);
+    } else if (PyBytes_Check(value)) {
+      uint64_t bits = 0;
+      const Py_ssize_t bytes = PyBytes_Size(value);
+      memcpy(&bits, PyBytes_AsString(value), (size_t)(bytes < 8 ? bytes : 8));
+      to[i] = ptxb_of_bits(bits);
+    } else {
+      const char* kind;
+      PyObject *inside, *is_written = Py_False;
+      if (!PyArg_ParseTuple(value, "sO|O", &kind, &inside, &is_written)) return false;
+      if (!strcmp(kind, "struct")) {
+        ptxb_argument* fields;
+        size_t field_count;
+        if (!read_arguments(l, inside, &fields, &field_count)) return false;
+        to[i] = ptxb_of_struct(fields, field_count);
+        continue;
+      }
+      if (l->operand_count == MOST_OPERANDS) return fail("a kernel of too many tensors");
+      operand* o = &l->operands[l->operand_count];
+      l->written[l->operand_count++] = is_written == Py_True;
+      if (!read_tensor(inside, o, kind)) return false;
+      if (is_written == Py_True && o->is_read_only) {
+        PyErr_Format(PyExc_ValueError, "%s: it is read-only, and the kernel may write it", kind);
+        return false;
+      }
+      to[i] = ptxb_of_tensor(&o->tensor);
+    }
+  }
+  return true;
+}
+
+/* Without Python's lock; `grid` is NULL for the sidecar's rule. */
+static bool run_launch(launch* l, host_program* program, const uint32_t* grid, PyObject* values,
+                       PyObject* device, PyObject* stream) {
+  const operand none = {.tensor = {.device = {ON_CPU, 0}}};
+  ptxb_argument* all;
+  size_t count;
+  target to;
+  if (!read_arguments(l, values, &all, &count)) return false;
+  const operand* first = l->operand_count > 0 ? &l->operands[0] : &none;
+  if (!choose_target(device, stream, first, "the first tensor", &to)) return false;
+  for (size_t i = 0; to.is_staged && i < l->operand_count; ++i)
+    if (!check_staged(&l->operands[i], "a tensor")) return false;
+  PyThreadState* state = PyEval_SaveThread();
+  const char* error = to.is_staged ? host_launch_staged(program, to.device, grid, all, count, l->written)
+                                   : host_launch(program, to.device, grid, all, count, to.stream);
+  PyEval_RestoreThread(state);
+  if (error) fail(error);
+  return !error;
+}
+
+PyDoc_STRVAR(launch_words,
+             "launch(program, grid, arguments, device, stream)\n\n"
+             "Queues one launch. `grid` is three integers, or None for the sidecar's rule.");
+static PyObject* ext_launch(PyObject* self, PyObject* args) {
+  (void)self;
+  PyObject *capsule, *grid, *values, *device, *stream;
+  if (!PyArg_ParseTuple(args, "OOOOO", &capsule, &grid, &values, &device, &stream)) return NULL;
+  host_program* program = PyCapsule_GetPointer(capsule, program_capsule);
+  if (!program) return NULL;
+  uint32_t ctas[3];
+  if (grid != Py_None && !PyArg_ParseTuple(grid, "III", &ctas[0], &ctas[1], &ctas[2])) return NULL;
+  launch* l = PyMem_Malloc(sizeof *l);
+  if (!l) return PyErr_NoMemory();
+  l->operand_count = l->argument_count = 0;
+  const bool is_queued = run_launch(l, program, grid == Py_None ? NULL : ctas, values, device, stream);
+  PyMem_Free(l);
+  if (!is_queued) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef launch_methods[] = {{"program", ext_program, METH_VARARGS, program_words},
+                                {"launch", ext_launch, METH_VARARGS, launch_words},
+                                {NULL, NULL, 0, NULL}};

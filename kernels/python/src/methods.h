@@ -1,0 +1,9 @@
+/* The functions of ptxbuilder._ext, by the file that has them. */
+#ifndef PTXBUILDER_PYTHON_METHODS_H
+#define PTXBUILDER_PYTHON_METHODS_H
+
+#include "kernels/python/src/operand.h"
+
+extern PyMethodDef product_methods[], attention_methods[], launch_methods[];
+
+#endif

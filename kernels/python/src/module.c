@@ -1,0 +1,71 @@
+/* The module ptxbuilder._ext: operations and launches on tensors of Python, queued where their framework
+ * works. */
+#include "kernels/python/src/methods.h"
+#include "kernels/python/src/xla.h"
+
+PyDoc_STRVAR(open_words, "open(device)\n\nOpens a device by its number, -1 for the emulator.");
+static PyObject* ext_open(PyObject* self, PyObject* number) {
+  (void)self;
+  const long device = PyLong_AsLong(number);
+  if (device == -1 && PyErr_Occurred()) return NULL;
+  ptxb_device* on;
+  PyThreadState* state = PyEval_SaveThread();
+  const char* error = host_device((int)device, &on);
+  PyEval_RestoreThread(state);
+  if (error) return fail(error);
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(handlers_words, "handlers()\n\nXLA's handlers, as {(target, platform): capsule}.");
+static PyObject* ext_handlers(PyObject* self, PyObject* none) {
+  (void)self, (void)none;
+  static const struct {
+    const char *target, *platform;
+    xla_handler* handler;
+  } all[] = {{"ptxbuilder_matmul", "cpu", xla_matmul_cpu},
+             {"ptxbuilder_matmul", "CUDA", xla_matmul_cuda},
+             {"ptxbuilder_attention", "cpu", xla_attention_cpu},
+             {"ptxbuilder_attention", "CUDA", xla_attention_cuda},
+             {"ptxbuilder_kernel", "cpu", xla_kernel_cpu},
+             {"ptxbuilder_kernel", "CUDA", xla_kernel_cuda}};
+  PyObject* handlers = PyDict_New();
+  for (size_t i = 0; handlers && i < sizeof all / sizeof *all; ++i) {
+    PyObject* key = Py_BuildValue("(ss)", all[i].target, all[i].platform);
+    PyObject* capsule = PyCapsule_New(*(void**)&all[i].handler, "xla._CUSTOM_CALL_TARGET", NULL);
+    if (!key || !capsule || PyDict_SetItem(handlers, key, capsule)) Py_CLEAR(handlers);
+    Py_XDECREF(key);
+    Py_XDECREF(capsule);
+  }
+  return handlers;
+}
+
+static PyMethodDef methods[] = {{"open", ext_open, METH_O, open_words},
+                                {"handlers", ext_handlers, METH_NOARGS, handlers_words},
+                                {NULL, NULL, 0, NULL}};
+
+#define NUMBER(name) \
+  { #name, name }
+static const struct {
+  const char* name;
+  long value;
+} numbers[] = {NUMBER(EMULATOR),     NUMBER(TF32),        NUMBER(PRECISE),   NUMBER(TRANSPOSE_A),
+               NUMBER(TRANSPOSE_B),  NUMBER(HAS_C),       NUMBER(HAS_BIAS),  NUMBER(CAUSAL),
+               NUMBER(TOP_LEFT),     NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),   NUMBER(PACKED),
+               NUMBER(XLA_ARGUMENT), NUMBER(XLA_RESULT),  NUMBER(XLA_BITS),  NUMBER(XLA_INTEGER),
+               NUMBER(XLA_STRUCT),   NUMBER(PTXB_NONE),   NUMBER(PTXB_RELU), NUMBER(PTXB_GELU),
+               NUMBER(PTXB_SILU)};
+
+static int fill(PyObject* module) {
+  int status = PyModule_AddIntConstant(module, "VERSION", ptxb_version());
+  for (size_t i = 0; !status && i < sizeof numbers / sizeof *numbers; ++i)
+    status = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
+  if (!status) status = PyModule_AddFunctions(module, methods);
+  if (!status) status = PyModule_AddFunctions(module, product_methods);
+  if (!status) status = PyModule_AddFunctions(module, attention_methods);
+  if (!status) status = PyModule_AddFunctions(module, launch_methods);
+  return status;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void*)fill}, {0, NULL}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_ext", NULL, 0, NULL, slots, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit__ext(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,149 @@
+/* ptxbuilder._ext: matrix products. */
+#include <string.h>
+
+#include "kernels/python/src/methods.h"
+
+typedef struct product {
+  operand a, b, c, d, bias;
+  operation call;
+} product;
+
+static bool read_product(product* p, PyObject* c, PyObject* bias, PyObject* const* scalars) {
+  const ptxb_matmul init = PTXB_MATMUL_INIT;
+  ptxb_matmul* m = &p->call.matmul;
+  p->call.kind = MATMUL, *m = init;
+  m->alpha = (float)PyFloat_AsDouble(scalars[0]);
+  m->beta = (float)PyFloat_AsDouble(scalars[1]);
+  m->activation = (int32_t)PyLong_AsLong(scalars[2]);
+  const long flags = PyLong_AsLong(scalars[3]);
+  if (PyErr_Occurred()) return false;
+  m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE);
+  m->a = &p->a.tensor, m->b = &p->b.tensor, m->d = &p->d.tensor;
+  return read_optional(c, &p->c, "C", &m->c) && read_optional(bias, &p->bias, "bias", &m->bias) &&
+         (!(flags & TRANSPOSE_A) ||
+          swap_dimensions(&p->a, "A", p->a.tensor.ndim - 2, p->a.tensor.ndim - 1)) &&
+         (!(flags & TRANSPOSE_B) || swap_dimensions(&p->b, "B", p->b.tensor.ndim - 2, p->b.tensor.ndim - 1));
+}
+
+/* Rows of all batches as those of one matrix, where they lie evenly; whether they do. */
+static bool fold_batches(operand* o) {
+  ptxb_tensor* t = &o->tensor;
+  int64_t compact = 1, rows = 1, apart = 0;
+  for (int i = t->ndim; i-- > 0;) {
+    const int64_t extent = t->shape[i], stride = t->strides ? t->strides[i] : compact;
+    compact *= extent;
+    if (i == t->ndim - 1) {
+      o->shape[1] = extent, o->strides[1] = stride;
+    } else if (rows == 1) {
+      rows = extent, apart = stride;
+    } else if (extent == 1 || stride == rows * apart) {
+      rows *= extent;
+    } else {
+      return false;
+    }
+  }
+  o->shape[0] = rows, o->strides[0] = apart;
+  t->ndim = 2, t->shape = o->shape, t->strides = o->strides;
+  return true;
+}
+
+static bool check_all_staged(const product* p) {
+  const ptxb_matmul* m = &p->call.matmul;
+  return check_staged(&p->b, "B") && (!m->c || check_staged(&p->c, "C")) &&
+         (!m->bias || check_staged(&p->bias, "bias")) && check_staged(&p->d, "D");
+}
+
+/* A new D of A's batches, of the type that `code` says. */
+static managed_tensor* allocate_result(product* p, PyObject* code) {
+  if (!p->a.api) {
+    fail("D: a product of tuples has to be given one");
+    return NULL;
+  }
+  const long type = PyLong_AsLong(code);
+  if (type == -1 && PyErr_Occurred()) return NULL;
+  const ptxb_dtype dtype = {(uint8_t)(type >> 8), (uint8_t)type, 1};
+  const int32_t ndim = p->a.tensor.ndim;
+  int64_t shape[MOST_RANK];
+  memcpy(shape, p->a.tensor.shape, sizeof(int64_t) * (size_t)ndim);
+  shape[ndim - 1] = p->b.tensor.shape[p->b.tensor.ndim - 1];
+  managed_tensor* made = allocate(&p->a, dtype, ndim, shape);
+  if (made) p->d.tensor = made->tensor, p->d.api = p->a.api;
+  return made;
+}
+
+/* What the library takes: matrices, or as many of them of each. A matrix B for all batches of A is one
+ * product of more rows. */
+static bool is_taken(product* p, const operand* d) {
+  const int32_t ndim = p->a.tensor.ndim;
+  if (ndim < 2 || ndim > MOST_RANK || (d && d->tensor.ndim != ndim)) return false;
+  if (p->b.tensor.ndim == ndim) return ndim <= 3;
+  return p->b.tensor.ndim == 2 && ndim > 2;
+}
+static bool has_batches_of(const operand* a, const operand* o) {
+  const ptxb_tensor *s = &a->tensor, *t = &o->tensor;
+  return s->ndim == t->ndim && !memcmp(s->shape, t->shape, sizeof(int64_t) * (size_t)(s->ndim - 1));
+}
+static bool fold_all(product* p) {
+  const ptxb_matmul* m = &p->call.matmul;
+  if (p->a.tensor.ndim == p->b.tensor.ndim) return true;
+  return has_batches_of(&p->a, &p->d) && (!m->c || has_batches_of(&p->a, &p->c)) && fold_batches(&p->a) &&
+         fold_batches(&p->d) && (!m->c || fold_batches(&p->c));
+}
+
+static PyObject* not_taken(void) {
+  Py_INCREF(Py_NotImplemented);
+  return Py_NotImplemented;
+}
+
+PyDoc_STRVAR(
+    product_words,
+    "product(a, b, out, c, bias, alpha, beta, activation, flags, out_code, device, stream)\n\n"
+    "Queues one product and gives `out`, or where that is None, a new tensor of the type `out_code`, which "
+    "is 256 times DLPack's code and the bits. NotImplemented for batches that "
+    "are not the same of both, or of A alone.");
+static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 12) return fail("product() takes 12 arguments");
+  PyObject* out = args[2];
+  product p;
+  if (!read_tensor(args[0], &p.a, "A") || !read_tensor(args[1], &p.b, "B")) return NULL;
+  p.d.is_read_only = false;
+  if (out != Py_None && !read_tensor(out, &p.d, "D")) return NULL;
+  if (p.d.is_read_only) return fail("D: it is read-only");
+  if (!is_taken(&p, out == Py_None ? NULL : &p.d)) return not_taken();
+  target to;
+  if (!read_product(&p, args[3], args[4], args + 5) || !choose_target(args[10], args[11], &p.a, "A", &to))
+    return NULL;
+  managed_tensor* made = NULL;
+  if (out == Py_None && !(made = allocate_result(&p, args[9]))) return NULL;
+  const bool is_folded = fold_all(&p);
+  if (!is_folded || (to.is_staged && !check_all_staged(&p)) || !run_operation(&p.call, &p.a, &to)) {
+    if (made) made->deleter(made);
+    return is_folded ? NULL : not_taken();
+  }
+  if (!made) {
+    Py_INCREF(out);
+    return out;
+  }
+  void* object = NULL;
+  return p.a.api->object_of(made, &object) ? NULL : object;
+}
+
+PyDoc_STRVAR(
+    workspace_words,
+    "product_workspace(device, a, b, d, c, bias, alpha, beta, activation, flags)\n\n"
+    "Checks a product, compiles its kernel, and gives the bytes of its workspace. Memory is not touched.");
+static PyObject* ext_product_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 10) return fail("product_workspace() takes 10 arguments");
+  product p;
+  if (!read_tensor(args[1], &p.a, "A") || !read_tensor(args[2], &p.b, "B") ||
+      !read_tensor(args[3], &p.d, "D") || !read_product(&p, args[4], args[5], args + 6))
+    return NULL;
+  return workspace_bytes(args[0], &p.call);
+}
+
+PyMethodDef product_methods[] = {
+    {"product", (PyCFunction)(void (*)(void))ext_product, METH_FASTCALL, product_words},
+    {"product_workspace", (PyCFunction)(void (*)(void))ext_product_workspace, METH_FASTCALL, workspace_words},
+    {NULL, NULL, 0, NULL}};

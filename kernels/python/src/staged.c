@@ -1,0 +1,165 @@
+/* Work on memory of the host: tensors are copied to a device, and what is written back. */
+#include <string.h>
+
+#include "kernels/python/src/host.h"
+
+/* Tensors of the host's memory, copied to a device. Those that overlap lie in one piece there and overlap as
+ * they do here, so that what the library says of a product's operands is said here too. */
+typedef struct staged {
+  ptxb_device* device;
+  int64_t count, pieces;
+  bool is_placed;
+  struct {
+    const char *from, *to; /* on the host */
+    char* address;         /* on the device */
+    void* allocated;
+  } piece[MOST_OPERANDS];
+  struct {
+    const ptxb_tensor* here;
+    ptxb_tensor there;
+    bool is_written;
+  } tensor[MOST_OPERANDS];
+} staged;
+
+/* Where the tensor's first byte and the one behind its last are. A tensor that is laid out as no product
+ * takes it is refused by the library before it is read. */
+static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
+  const char* begin = (const char*)t->data + t->byte_offset;
+  const int64_t size = (int64_t)t->dtype.bits / 8 * t->dtype.lanes;
+  int64_t first = 0, last = 1, compact = 1;
+  for (int i = t->ndim; i-- > 0;) {
+    const int64_t stride = t->strides ? t->strides[i] : compact;
+    if (t->shape[i] == 0) {
+      *from = *to = begin;
+      return;
+    }
+    *(stride < 0 ? &first : &last) += (t->shape[i] - 1) * stride;
+    compact *= t->shape[i];
+  }
+  *from = begin + first * size, *to = begin + last * size;
+}
+
+/* The one that stands for it on the device; NULL for NULL. */
+static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_written) {
+  if (!here) return NULL;
+  const int64_t i = s->count++;
+  s->tensor[i].here = here, s->tensor[i].there = *here, s->tensor[i].is_written = is_written;
+  const char *from, *to;
+  span_of(here, &from, &to);
+  for (int64_t k = 0; from < to && k < s->pieces;) {
+    if (from < s->piece[k].to && s->piece[k].from < to) { /* one piece of both, tried anew */
+      from = from < s->piece[k].from ? from : s->piece[k].from;
+      to = to > s->piece[k].to ? to : s->piece[k].to;
+      s->piece[k] = s->piece[--s->pieces];
+      k = 0;
+    } else {
+      ++k;
+    }
+  }
+  if (from < to) s->piece[s->pieces].from = from, s->piece[s->pieces++].to = to;
+  return &s->tensor[i].there;
+}
+
+/* Memory on the device, with the same place in 16 bytes as here, which TMA's rules go by. */
+static const char* place(staged* s) {
+  enum { ALIGNED = 16 };
+  for (int64_t k = 0; k < s->pieces; ++k) s->piece[k].allocated = NULL;
+  s->is_placed = true;
+  for (int64_t k = 0; k < s->pieces; ++k) {
+    const size_t bytes = (size_t)(s->piece[k].to - s->piece[k].from),
+                 shift = (uintptr_t)s->piece[k].from % ALIGNED;
+    if (ptxb_allocate(s->device, bytes + shift, &s->piece[k].allocated)) return said(PTXB_ERROR);
+    s->piece[k].address = (char*)s->piece[k].allocated + shift;
+    if (ptxb_copy_in(s->device, s->piece[k].address, s->piece[k].from, bytes)) return said(PTXB_ERROR);
+  }
+  for (int64_t i = 0; i < s->count; ++i) {
+    ptxb_tensor* there = &s->tensor[i].there;
+    const char* begin = (const char*)there->data + there->byte_offset;
+    there->device.type = there->device.id = 0;
+    there->byte_offset = 0;
+    for (int64_t k = 0; k < s->pieces; ++k)
+      if (s->piece[k].from <= begin && begin < s->piece[k].to)
+        there->data = s->piece[k].address + (begin - s->piece[k].from);
+  }
+  return NULL;
+}
+
+static const char* copy_back(const staged* s) {
+  for (int64_t i = 0; i < s->count; ++i) {
+    const char *from, *to;
+    span_of(s->tensor[i].here, &from, &to);
+    if (!s->tensor[i].is_written || from == to) continue;
+    const char* begin = (const char*)s->tensor[i].here->data + s->tensor[i].here->byte_offset;
+    char* there = (char*)s->tensor[i].there.data - (begin - from);
+    if (ptxb_copy_out(s->device, (void*)from, there, (size_t)(to - from))) return said(PTXB_ERROR);
+  }
+  return NULL;
+}
+
+static void let_go(staged* s) {
+  for (int64_t k = 0; s->is_placed && k < s->pieces; ++k) {
+    if (!s->piece[k].allocated) break;
+    (void)ptxb_free(s->device, s->piece[k].allocated); /* nothing is left to be said where it fails */
+  }
+}
+
+static const char* wait_for(ptxb_device* device) {
+  return said(ptxb_wait(device, PTXB_OWN_STREAM, LONGEST_WAIT));
+}
+
+static void stage_matmul(staged* s, ptxb_matmul* p) {
+  p->a = stage(s, p->a, false), p->b = stage(s, p->b, false);
+  p->c = stage(s, p->c, false), p->bias = stage(s, p->bias, false);
+  p->d = stage(s, p->d, true);
+}
+
+static void stage_attention(staged* s, ptxb_attention* p) {
+  p->q = stage(s, p->q, false), p->k = stage(s, p->k, false), p->v = stage(s, p->v, false);
+  p->query_offsets = stage(s, p->query_offsets, false), p->key_offsets = stage(s, p->key_offsets, false);
+  p->o = stage(s, p->o, true), p->lse = stage(s, p->lse, true);
+}
+
+const char* host_run_staged(int device, const operation* o) {
+  staged s = {0};
+  const char* error = host_device(device, &s.device);
+  if (error) return error;
+  operation there = *o;
+  if (o->kind == MATMUL)
+    stage_matmul(&s, &there.matmul);
+  else
+    stage_attention(&s, &there.attention);
+  void* workspace = NULL;
+  size_t bytes = 0;
+  error = place(&s);
+  if (!error) error = host_workspace(device, &there, &bytes);
+  if (!error && bytes > 0) error = said(ptxb_allocate(s.device, bytes, &workspace));
+  if (!error) error = host_run(device, &there, workspace, bytes, PTXB_OWN_STREAM);
+  if (!error) error = wait_for(s.device);
+  if (!error) error = copy_back(&s);
+  if (workspace) (void)ptxb_free(s.device, workspace);
+  let_go(&s);
+  return error;
+}
+
+/* Of the arguments and the structs among them. */
+static void stage_all(staged* s, ptxb_argument* arguments, size_t count, const bool* written) {
+  for (size_t i = 0; i < count; ++i) {
+    if (arguments[i].fields)
+      stage_all(s, (ptxb_argument*)arguments[i].fields, arguments[i].field_count, written);
+    if (arguments[i].tensor) arguments[i].tensor = stage(s, arguments[i].tensor, written[s->count]);
+  }
+}
+
+const char* host_launch_staged(host_program* program, int device, const uint32_t* grid,
+                               ptxb_argument* arguments, size_t count, const bool* written) {
+  staged s = {0};
+  const char* error = host_device(device, &s.device);
+  if (error) return error;
+  stage_all(&s, arguments, count, written);
+  error = place(&s);
+  if (!error) error = host_launch(program, device, grid, arguments, count, PTXB_OWN_STREAM);
+  if (!error) error = wait_for(s.device);
+  if (!error) error = copy_back(&s);
+  let_go(&s);
+  return error;
+}

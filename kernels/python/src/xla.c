@@ -1,0 +1,99 @@
+#include "kernels/python/src/xla.h"
+
+#include "kernels/python/src/ffi.h"
+
+/* The workspace is the last of the results, where the call has as many as `results` and one more. */
+static const char* run(const ffi_call* call, const ffi_target* to, const operation* o, int64_t results) {
+  if (to->device == EMULATOR) return host_run_staged(EMULATOR, o);
+  const ffi_buffer* workspace = call->results.count > results ? call->results.all[results] : NULL;
+  return host_run(to->device, o, workspace ? workspace->data : NULL,
+                  workspace ? (size_t)workspace->dims[0] : 0, to->stream);
+}
+
+static const char* check_counts(const ffi_call* call, int64_t arguments, int64_t results) {
+  if (call->arguments.count == arguments &&
+      (call->results.count == results || call->results.count == results + 1))
+    return NULL;
+  return host_words("%d arguments and %d results, expected %d and %d, or a workspace more",
+                    (int)call->arguments.count, (int)call->results.count, (int)arguments, (int)results);
+}
+
+/* Its numbers: `scale` of `reals` float32 and `numbers` of `integers` int64. */
+static const char* read_numbers(const ffi_call* call, size_t reals, size_t integers, const float** scale,
+                                const int64_t** numbers) {
+  const ffi_array *floats, *ints;
+  const char* error = ffi_array_of(call, "scale", FFI_F32, &floats);
+  if (!error) error = ffi_array_of(call, "numbers", FFI_S64, &ints);
+  if (error) return error;
+  if (floats->size != reals || ints->size != integers)
+    return "attributes `scale` and `numbers` have another number of elements";
+  *scale = floats->data, *numbers = ints->data;
+  return NULL;
+}
+
+/* ---- The product ---- */
+
+static const char* matmul(const ffi_call* call, const ffi_target* to) {
+  const float* scale;
+  const int64_t* numbers;
+  const char* error = read_numbers(call, 2, 2, &scale, &numbers);
+  if (error) return error;
+  const int64_t flags = numbers[1], count = 2 + !!(flags & HAS_C) + !!(flags & HAS_BIAS);
+  error = check_counts(call, count, 1);
+  if (error) return error;
+  ptxb_tensor in[4], d = ffi_tensor_of(call->results.all[0]);
+  int64_t shape[2][MOST_RANK], strides[2][MOST_RANK];
+  for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
+  for (int i = 0; i < 2; ++i) {
+    if (!(flags & (i ? TRANSPOSE_B : TRANSPOSE_A))) continue;
+    const int rank = in[i].ndim;
+    if (rank < 2 || rank > MOST_RANK) return host_words("%c: %d dimensions", "AB"[i], rank);
+    swapped(&in[i], rank - 2, rank - 1, shape[i], strides[i]);
+  }
+  const ptxb_matmul init = PTXB_MATMUL_INIT;
+  operation o = {.kind = MATMUL, .matmul = init};
+  ptxb_matmul* p = &o.matmul;
+  p->a = &in[0], p->b = &in[1], p->d = &d;
+  if (flags & HAS_C) p->c = &in[2];
+  if (flags & HAS_BIAS) p->bias = &in[count - 1];
+  p->alpha = scale[0], p->beta = scale[1];
+  p->activation = (int32_t)numbers[0];
+  p->tf32 = !!(flags & TF32), p->precise = !!(flags & PRECISE);
+  return run(call, to, &o, 1);
+}
+
+void* xla_matmul_cpu(void* call) { return ffi_on_cpu(call, matmul); }
+void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul); }
+
+/* ---- Attention ---- */
+
+static const char* attention(const ffi_call* call, const ffi_target* to) {
+  const float* scale;
+  const int64_t* numbers;
+  const char* error = read_numbers(call, 2, 5, &scale, &numbers);
+  if (error) return error;
+  const int64_t flags = numbers[0], results = 1 + !!(flags & HAS_LSE);
+  error = check_counts(call, flags & PACKED ? 5 : 3, results);
+  if (error) return error;
+  ptxb_tensor in[5], o_and_lse[2], *heads[] = {&in[0], &in[1], &in[2], &o_and_lse[0]};
+  int64_t shape[4][MOST_RANK], strides[4][MOST_RANK];
+  for (int64_t i = 0; i < call->arguments.count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
+  for (int64_t i = 0; i < results; ++i) o_and_lse[i] = ffi_tensor_of(call->results.all[i]);
+  for (int i = 0; flags & HEADS_FIRST && i < 4; ++i) {
+    if (heads[i]->ndim != 4) return host_words("%c: %d dimensions", "QKVO"[i], heads[i] -> ndim);
+    swapped(heads[i], 1, 2, shape[i], strides[i]);
+  }
+  const ptxb_attention init = PTXB_ATTENTION_INIT;
+  operation o = {.kind = ATTENTION, .attention = init};
+  ptxb_attention* p = &o.attention;
+  p->q = &in[0], p->k = &in[1], p->v = &in[2], p->o = &o_and_lse[0];
+  if (flags & HAS_LSE) p->lse = &o_and_lse[1];
+  if (flags & PACKED) p->query_offsets = &in[3], p->key_offsets = &in[4];
+  p->scale = scale[0], p->softcap = scale[1];
+  p->left = numbers[1], p->right = numbers[2], p->queries = numbers[3], p->keys = numbers[4];
+  p->causal = !!(flags & CAUSAL), p->top_left = !!(flags & TOP_LEFT);
+  return run(call, to, &o, results);
+}
+
+void* xla_attention_cpu(void* call) { return ffi_on_cpu(call, attention); }
+void* xla_attention_cuda(void* call) { return ffi_on_cuda(call, attention); }

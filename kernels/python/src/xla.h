@@ -1,0 +1,30 @@
+/* Handlers of XLA's foreign function interface: operations and any kernel, on a GPU and, by the emulator, on
+ * the CPU. jax.ffi.register_ffi_target() takes them.
+ *
+ * "matmul": arguments A, B and, as the flags say, C and bias; result D. Attributes `scale` = float32 [alpha,
+ * beta] and `numbers` = int64 [activation, flags].
+ *
+ * "attention": arguments Q, K, V and, as the flags say, query_offsets and key_offsets; result O and, as they
+ * say, lse. Attributes `scale` = float32 [scale, softcap] and `numbers` = int64 [flags, left, right, queries,
+ * keys].
+ *
+ * Both have one result more, of uint8, where the library asks for a workspace.
+ *
+ * "kernel": attributes `program`, the path and the kernel's name with a line feed between them, `grid`, int64
+ * of three numbers or none, and `arguments`, int64 in pairs: an xla_argument and its value. */
+#ifndef PTXBUILDER_PYTHON_XLA_H
+#define PTXBUILDER_PYTHON_XLA_H
+
+enum xla_argument {
+  XLA_ARGUMENT = 0, /* the call's argument of that number */
+  XLA_RESULT = 1,
+  XLA_BITS = 2,    /* of a scalar */
+  XLA_INTEGER = 3, /* an integer, for a parameter that holds it */
+  XLA_STRUCT = 4   /* of so many fields, which follow */
+};
+
+typedef void* xla_handler(void* call_frame);
+xla_handler xla_matmul_cpu, xla_matmul_cuda, xla_attention_cpu, xla_attention_cuda, xla_kernel_cpu,
+    xla_kernel_cuda;
+
+#endif

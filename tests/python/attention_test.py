@@ -1,0 +1,83 @@
+"""Attention of numpy's arrays, on the emulator: masks, widths, layouts and strides against float64, and what is refused."""
+import kit
+
+kit.use("numpy", "ml_dtypes")
+import ml_dtypes  # noqa: E402
+import numpy as np  # noqa: E402
+
+import ptxbuilder as pb  # noqa: E402
+import reference  # noqa: E402
+
+random = np.random.default_rng(11)
+BF16 = ml_dtypes.bfloat16
+
+
+def drawn(*shape, dtype=BF16):
+    return random.standard_normal(shape).astype(dtype)
+
+
+def wide(x):
+    return np.asarray(x).astype(np.float64)
+
+
+def check(got, expected, bound, *words):
+    got = wide(got)
+    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
+        with np.errstate(invalid="ignore"):
+            error = np.where(got == expected, 0, abs(got - expected))  # -inf is -inf
+        kit.check(np.all(error <= bound), *words, f"off by {error.max() if error.size else 0:.2e}, more than {bound:.2e}")
+
+
+for case in reference.CASES:
+    for dtype in (BF16, np.float16):
+        q, k, v = (drawn(*shape, dtype=dtype) for shape in reference.shapes(case))
+        words = case[-1]
+        o, lse = pb.attention(q, k, v, return_lse=True, device="emulator", **words)
+        expected, expected_lse = reference.attention(wide(q), wide(k), wide(v), **words)
+        kit.check(o.dtype == dtype and lse.dtype == np.float32)
+        check(o, expected, 2**-6 if dtype == BF16 else 2**-9, case)
+        check(lse, expected_lse, 1e-4, case)
+        kit.check(np.array_equal(pb.attention(q, k, v, device="emulator", **words), o), case)
+
+# Strides: parts of one tensor of Q, K and V as a layer makes it, steps, backwards, no columns side by side.
+qkv = drawn(2, 40, 3, 2, 64)
+q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+expected, _ = reference.attention(wide(q), wide(k), wide(v))
+for x, y, z in ((q, k, v), (q[::-1][::-1], k, v), (np.ascontiguousarray(q.swapaxes(1, 3)).swapaxes(1, 3), k, v),
+                (q, np.ascontiguousarray(k), np.asfortranarray(v))):
+    check(pb.attention(x, y, z, device="emulator"), expected, 2**-6, x.strides)
+check(pb.attention(q[:, ::2], k[:, ::-1], v[:, ::-1], device="emulator"), expected[:, ::2], 2**-6)
+out = np.full((2, 40, 2, 70), 7, BF16)
+pb.attention(q, k, v, out=out[..., :64], device="emulator")
+check(out[..., :64], expected, 2**-6)
+kit.check(np.all(out[..., 64:] == 7))
+
+# Packed sequences, each as by itself; one of them is empty.
+lengths, key_lengths = [20, 1, 0, 33], [20, 9, 5, 40]
+offsets, key_offsets = (np.cumsum([0] + x, dtype=np.int32) for x in (lengths, key_lengths))
+q, k, v = drawn(54, 4, 64), drawn(74, 2, 64), drawn(74, 2, 64)
+packed = dict(query_offsets=offsets, key_offsets=key_offsets, max_queries=33, max_keys=40)
+o, lse = pb.attention(q, k, v, causal=True, return_lse=True, device="emulator", **packed)
+kit.check(lse.shape == (4, 54))
+for i in range(4):
+    rows, keys = slice(*offsets[i:i + 2]), slice(*key_offsets[i:i + 2])
+    expected, expected_lse = reference.attention(wide(q[rows])[None], wide(k[keys])[None], wide(v[keys])[None], causal=True)
+    check(o[rows], expected[0], 2**-6, i)
+    check(lse[:, rows], expected_lse[0], 1e-4, i)
+
+q, k, v = drawn(2, 16, 4, 64), drawn(2, 24, 2, 64), drawn(2, 24, 2, 64)
+for words, text in ((dict(q=q[0]), "Q and V: of shapes (16, 4, 64) and (2, 24, 2, 64)"), (dict(k=k[:, :23]), "V: [2, 24, 2, 64]"),
+                    (dict(k=drawn(2, 24, 3, 64), v=drawn(2, 24, 3, 64)), "heads"), (dict(k=k.astype(np.float16)), "K: of f16, and Q of bf16"),
+                    (dict(layout="bsdh"), "layout 'bsdh' is none of"), (dict(scale=0.0), "scale: 0.0, and it has to be above 0"),
+                    (dict(softcap=-1.0), "softcap"), (dict(query_offsets=offsets), "packed sequences take all of"),
+                    (dict(layout="bhsd", **packed), "packed sequences lie as"), (dict(device=None), "Q: its memory is on the CPU"),
+                    (dict(out=q), "O overlaps"), (dict(out=np.broadcast_to(q[:1], q.shape)), "O: it is read-only"),
+                    (dict(q=q.astype(np.float32)), "f32")):
+    with kit.refused(text):
+        pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
+pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64)), ((1, 64, 2, 64), (1, 64, 1, 64), (1, 64, 1, 32))], "bf16", "emulator",
+           causal=True, return_lse=True)
+for words, text in ((dict(shapes=[(64, 64, 64)]), "V: "), (dict(shapes=[(64,)]), "of an attention it is")):
+    with kit.refused(kind=(ValueError, TypeError)):
+        pb.warm_up("attention", dtype="bf16", device="emulator", **words)
+kit.end()

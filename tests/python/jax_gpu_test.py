@@ -1,0 +1,133 @@
+"""JAX's arrays on a GPU: jit, a chain in a command buffer, grad, vmap and shard_map, against float64.
+
+  jax_gpu_test.py FOLDER   with saxpy.cubin and saxpy.json in it
+"""
+import os
+import sys
+
+import kit
+
+kit.use("jax", "numpy", "ml_dtypes")
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+try:
+    is_hopper = jax.devices("gpu")[0].compute_capability == "9.0"
+except RuntimeError:
+    is_hopper = False
+if not is_hopper:
+    print("SKIPPED: JAX sees no Hopper GPU")
+    sys.exit(77)
+import ptxbuilder as pb  # noqa: E402
+
+random = np.random.default_rng(7)
+
+
+def drawn(*shape, dtype=jnp.bfloat16):
+    return jnp.asarray(random.standard_normal(shape), dtype)
+
+
+def wide(x):
+    return np.asarray(x).astype(np.float64)
+
+
+def check(got, expected, bound, *words):
+    got, expected = wide(got), wide(expected)
+    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
+        error = np.linalg.norm(got - expected) / max(np.linalg.norm(expected), 1e-30)
+        kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
+
+
+for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
+               ((2, 1, 9, 24), (3, 24, 8)), ((24, 8), (2, 8, 16)), ((0, 8), (8, 8)), ((8, 0), (0, 8)), ((1000, 1111), (1111, 999)),
+               ((2048, 2048), (2048, 1024))):
+    a, b = (drawn(*shape) for shape in shapes)
+    for function in (pb.matmul, jax.jit(pb.matmul)):
+        check(function(a, b), np.matmul(wide(a), wide(b)), 2**-8, shapes)
+for dtype, words in ((jnp.float16, {}), (jnp.float8_e4m3fn, {}), (jnp.float8_e5m2, {"precise": True})):
+    for turn_a in (False, True):
+        for turn_b in (False, True):
+            a, b = drawn(*((512, 256) if turn_a else (256, 512)), dtype=dtype), drawn(*((384, 512) if turn_b else (512, 384)), dtype=dtype)
+            check(pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, **words),
+                  (wide(a).T if turn_a else wide(a)) @ (wide(b).T if turn_b else wide(b)), 2**-8, dtype, turn_a, turn_b)
+
+# A chain of ten in one program, which XLA puts into a command buffer: right each time, with other arguments too.
+chain = jax.jit(lambda x, w: [x := pb.matmul(x, w, activation="relu") for _ in range(10)][-1])
+steps = jax.jit(lambda x, w: [x := jnp.maximum(jnp.matmul(x, w, preferred_element_type=jnp.float32), 0).astype(x.dtype)
+                              for _ in range(10)][-1])
+for _ in range(5):
+    x, w = drawn(512, 512), drawn(512, 512) / 20
+    check(chain(x, w), steps(x, w), 2**-5, "a chain of ten")  # ten roundings of each
+    check(chain(x, w), chain(x, w), 0)
+odd = jax.jit(lambda x, w: pb.matmul(pb.matmul(x, w), w))  # k = 333: operands are copied through workspaces
+for _ in range(4):
+    x, w = drawn(333, 333), drawn(333, 333) / 16
+    check(odd(x, w), wide(x) @ wide(w) @ wide(w), 2**-7, "workspaces in a command buffer")
+scanned = jax.jit(lambda x, w: jax.lax.scan(lambda x, _: (pb.matmul(x, w), None), x, None, length=6)[0])
+x, w = drawn(256, 256), drawn(256, 256) / 16
+check(scanned(x, w), np.linalg.multi_dot([wide(x)] + [wide(w)] * 6), 2**-6, "in a scan")
+
+# Gradients and batches.
+activations = {None: lambda z: z, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
+for name, function in activations.items():
+    operands = drawn(240, 720), drawn(720, 400), drawn(240, 400), drawn(400)
+    weight = random.standard_normal((240, 400)).astype(np.float32)
+
+    def ours(a, b, c, bias):
+        return (pb.matmul(a, b, c=c, bias=bias, alpha=0.5, beta=2.0, activation=name).astype(jnp.float32) * weight).sum()
+
+    def theirs(a, b, c, bias):
+        a, b, c, bias = (x.astype(jnp.float32) for x in (a, b, c, bias))
+        z = 0.5 * jnp.matmul(a, b, precision="highest") + 2 * c + bias
+        return (function(z) * weight).sum()
+
+    for x, y, operand in zip(jax.jit(jax.grad(ours, (0, 1, 2, 3)))(*operands), jax.grad(theirs, (0, 1, 2, 3))(*operands),
+                             "a b c bias".split()):
+        check(x, y, 2**-7, name, operand)
+a, b = drawn(3, 240, 72), drawn(72, 40)
+check(jax.vmap(pb.matmul, (0, None))(a, b), wide(a) @ wide(b), 2**-8, "vmap")
+check(jax.jit(jax.vmap(jax.grad(lambda a: pb.matmul(a, b).astype(jnp.float32).sum())))(a),
+      np.broadcast_to(wide(b).sum(1), a.shape), 2**-7, "vmap of grad")
+mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))
+spec = jax.sharding.PartitionSpec
+check(jax.jit(jax.shard_map(pb.matmul, mesh=mesh, in_specs=(spec("x"), spec()), out_specs=spec("x")))(a[0], b),
+      wide(a[0]) @ wide(b), 2**-8, "shard_map")
+
+# Attention.
+for heads, key_heads, queries, keys, causal in ((4, 4, 300, 300, False), (8, 2, 257, 600, True)):
+    q, k, v = drawn(2, queries, heads, 128), drawn(2, keys, key_heads, 128), drawn(2, keys, key_heads, 128)
+    wq, wk, wv = (np.moveaxis(wide(x), 1, 2) for x in (q, k, v))
+    wk, wv = (np.repeat(x, heads // key_heads, 1) for x in (wk, wv))
+    scores = wq @ np.swapaxes(wk, -1, -2) / 128**0.5
+    if causal:
+        scores = np.where(np.arange(keys)[None] > np.arange(queries)[:, None] + keys - queries, -np.inf, scores)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = np.moveaxis(weights @ wv / weights.sum(-1, keepdims=True), 1, 2)
+    lse = np.log(weights.sum(-1)) + scores.max(-1)
+    attend = jax.jit(lambda q, k, v: pb.attention(q, k, v, causal=causal, return_lse=True))
+    for _ in range(3):
+        got, got_lse = attend(q, k, v)
+        check(got, expected, 2**-7, "attention")
+        check(got_lse, lse, 1e-5, "lse")
+    turned = [jnp.swapaxes(x, 1, 2) for x in (q, k, v)]
+    check(jnp.swapaxes(pb.attention(*turned, causal=causal, layout="bhsd"), 1, 2), expected, 2**-7, "bhsd")
+
+# Any kernel.
+saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"])
+x, y = drawn(100000, dtype=jnp.float32), drawn(100000, dtype=jnp.float32)
+before = wide(y)
+twice = jax.jit(lambda x, y: saxpy(x=x, y=saxpy(x=x, y=y, alpha=2.0, count=x.size), alpha=3.0, count=x.size))
+for _ in range(3):
+    check(twice(x, y), 5 * wide(x) + before, 1e-6, "saxpy")
+kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
+
+kit.in_threads(lambda index: check(jax.jit(pb.matmul)(a[0], b), wide(a[0]) @ wide(b), 2**-8, "thread", index), 4)
+for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows have to be"),
+                       (lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "has no gradient")):
+    with kit.refused(text):
+        function()
+with kit.refused("takes a pointer of f32, one of s32 is given", kind=Exception):
+    jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
+kit.end()

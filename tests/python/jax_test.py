@@ -1,0 +1,177 @@
+"""JAX's arrays on the CPU, through the same targets of XLA's as on a GPU: jit, grad, vmap and shard_map against jnp.
+
+  jax_test.py FOLDER   with saxpy.ptx and saxpy.json in it
+"""
+import os
+import sys
+
+import kit
+
+kit.use("jax", "numpy", "ml_dtypes")
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+import ptxbuilder as pb  # noqa: E402
+import reference  # noqa: E402
+
+random = np.random.default_rng(7)
+
+
+def drawn(*shape, dtype=jnp.bfloat16):
+    return jnp.asarray(random.standard_normal(shape), dtype)
+
+
+def wide(x):
+    return np.asarray(x).astype(np.float64)
+
+
+def check(got, expected, bound, *words):
+    got, expected = wide(got), wide(expected)
+    if not kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
+        return
+    error = np.linalg.norm(got - expected) / max(np.linalg.norm(expected), 1e-30)
+    kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
+
+
+def turned(x, is_turned):
+    return x.swapaxes(-1, -2) if is_turned else x
+
+
+for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
+               ((2, 1, 9, 24), (3, 24, 8)), ((24, 8), (2, 8, 16)), ((0, 8), (8, 8))):
+    a, b = (drawn(*shape) for shape in shapes)
+    for function in (pb.matmul, jax.jit(pb.matmul)):
+        check(function(a, b), np.matmul(wide(a), wide(b)), 2**-8, shapes)
+for dtype, words in ((jnp.float16, {}), (jnp.float32, {"tf32": True}), (jnp.float8_e4m3fn, {}), (jnp.float8_e5m2, {"precise": True})):
+    for turn_a in (False, True):
+        for turn_b in (False, True):
+            a, b = drawn(*((48, 20) if turn_a else (20, 48)), dtype=dtype), drawn(*((40, 48) if turn_b else (48, 40)), dtype=dtype)
+            check(pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, **words),
+                  turned(wide(a), turn_a) @ turned(wide(b), turn_b), 2**-8, dtype, turn_a, turn_b)
+
+# Gradients of every operand, against those of jnp's functions in f32.
+activations = {None: lambda z: z, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
+for turn_a in (False, True):
+    for turn_b in (False, True):
+        for name in activations:
+            a, b = drawn(*((72, 24) if turn_a else (24, 72))), drawn(*((40, 72) if turn_b else (72, 40)))
+            operands = (a, b, drawn(24, 40), drawn(40))
+            weight = wide(drawn(24, 40)).astype(np.float32)
+
+            def ours(a, b, c, bias):
+                d = pb.matmul(a, b, c=c, bias=bias, alpha=0.5, beta=2.0, activation=name, transpose_a=turn_a, transpose_b=turn_b)
+                return (d.astype(jnp.float32) * weight).sum()
+
+            def theirs(a, b, c, bias):
+                a, b, c, bias = (x.astype(jnp.float32) for x in (a, b, c, bias))
+                return (activations[name](0.5 * turned(a, turn_a) @ turned(b, turn_b) + 2 * c + bias) * weight).sum()
+
+            got = jax.jit(jax.grad(ours, (0, 1, 2, 3)))(*operands)
+            for x, y, operand in zip(got, jax.grad(theirs, (0, 1, 2, 3))(*operands), "a b c bias".split()):
+                kit.check(x.dtype == jnp.bfloat16)
+                check(x, y, 2**-7, turn_a, turn_b, name, operand)
+
+# vmap, of either operand and of both, along any dimension, in another vmap, before and behind grad.
+for in_a, in_b, a, b in ((0, None, (3, 24, 72), (72, 40)), (None, 0, (24, 72), (3, 72, 40)), (0, 0, (3, 24, 72), (3, 72, 40)),
+                         (1, 2, (24, 3, 72), (72, 40, 3)), (None, 0, (2, 24, 72), (3, 72, 40)), (0, None, (3, 24, 72), (2, 72, 40))):
+    a, b = drawn(*a), drawn(*b)
+    check(jax.vmap(pb.matmul, (in_a, in_b))(a, b), jax.vmap(jnp.matmul, (in_a, in_b))(wide(a), wide(b)), 2**-8, in_a, in_b)
+a, b = drawn(2, 3, 24, 72), drawn(3, 72, 40)
+check(jax.jit(jax.vmap(jax.vmap(pb.matmul), (0, None)))(a, b), wide(a) @ wide(b), 2**-8, "vmap of vmap")
+bias, c = drawn(3, 40), drawn(3, 24, 40)
+for map_c in (0, None):
+    check(jax.vmap(lambda a, b, bias, c: pb.matmul(a, b, bias=bias, c=c, beta=2.0), (0, None, 0, map_c))(
+        a[0], b[0], bias, c if map_c == 0 else c[0]), wide(a[0]) @ wide(b[0]) + wide(bias)[:, None] +
+        2 * wide(c if map_c == 0 else c[0]), 2**-7, "a bias of each")
+
+
+def total(product):
+    return lambda a, b: product(a, b).astype(jnp.float32).sum()
+
+
+for transform in (lambda f: jax.vmap(jax.grad(total(f)), (0, None))(a[0], b[0]),
+                  lambda f: jax.grad(lambda b: total(jax.vmap(f, (0, None)))(a[0], b))(b[0]),
+                  lambda f: jax.grad(lambda b: total(f)(a[0], b))(b[0])):
+    check(transform(pb.matmul), transform(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32))), 2**-7)
+
+# On two devices: rows of each, and columns and rows with a sum.
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+P = jax.sharding.PartitionSpec
+a, b = drawn(32, 64), drawn(64, 48)
+for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", None)),
+                                     (lambda a, b: jax.lax.psum(pb.matmul(a, b, out_dtype="f32"), "x"),
+                                      (P(None, "x"), P("x", None)), P())):
+    check(jax.jit(jax.shard_map(product, mesh=mesh, in_specs=in_specs, out_specs=out_specs))(a, b), wide(a) @ wide(b), 2**-8,
+          in_specs)
+
+for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="emulator"), "device: JAX's arrays"),
+                    (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: 1 batches of 32 x 64"),
+                    (dict(bias=b), "bias: it has one dimension of n = 48"), (dict(bias=b[0].astype(jnp.float32)), "bias: of f32"),
+                    (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
+    with kit.refused(text):
+        pb.matmul(a, b, **words)
+with kit.refused("its rows have to be A's columns, 48"):
+    pb.matmul(b, b)
+with kit.refused("A and B: they have 1 and 2 dimensions"):
+    pb.matmul(a[0], b)
+with kit.refused("set `tf32` to allow it"):
+    pb.matmul(a.astype(jnp.float32), b.astype(jnp.float32))
+with kit.refused("alpha: it is traced"):
+    jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0)
+with kit.refused("have no gradients"):
+    jax.grad(lambda a, b: pb.matmul(a, b, out_dtype="f32").sum())(a.astype(jnp.float8_e4m3fn), b.astype(jnp.float8_e4m3fn))
+
+# Attention: traced and not, batches by vmap, and heads on two devices.
+for case in reference.CASES[:4] + reference.CASES[6:]:
+    operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
+    expected, expected_lse = reference.attention(*map(wide, operands), **words)
+    for function in (pb.attention, jax.jit(pb.attention, static_argnames=("return_lse", *words))):
+        o, lse = function(*operands, return_lse=True, **words)
+        kit.check(o.dtype == jnp.bfloat16 and lse.dtype == jnp.float32)
+        check(o, expected, 2**-7, case)
+        kit.check(np.array_equal(np.isinf(lse), np.isinf(expected_lse)), case)
+        check(np.where(np.isinf(lse), 0, lse), np.where(np.isinf(expected_lse), 0, expected_lse), 1e-5, case)
+q, k, v = (drawn(2, 3, 40, 2, 64) for _ in range(3))
+expected = np.stack([reference.attention(*map(wide, (q[i], k[i], v[0])))[0] for i in range(2)])
+check(jax.vmap(pb.attention, (0, 0, None))(q, k, v[0]), expected, 2**-7, "vmap")
+check(jax.vmap(pb.attention, (4, 4, None), 4)(*(jnp.moveaxis(x, 0, 4) for x in (q, k)), v[0]), np.moveaxis(expected, 0, 4), 2**-7, "vmap")
+q, k, v = q[0], k[0], v[0]
+by_heads = P(None, None, "x")
+check(jax.jit(jax.shard_map(pb.attention, mesh=mesh, in_specs=(by_heads,) * 3, out_specs=by_heads))(q, k, v), expected[0], 2**-7)
+offsets = jnp.array([0, 40, 80, 120], jnp.int32)
+packed = jax.jit(lambda q, k, v: pb.attention(q, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=40, max_keys=40))
+check(packed(*(x.reshape(-1, 2, 64) for x in (q, k, v))), expected[0].reshape(-1, 2, 64), 2**-7, "packed")
+for function, text in ((lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "pb.attention has no gradient"),
+                       (lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
+                       (lambda: pb.attention(q, k, v[:, :20]), "V: [3, 20, 2, 64]")):
+    with kit.refused(text):
+        function()
+
+# Any kernel.
+path = f"{sys.argv[1]}/saxpy"
+x, y = drawn(1000, dtype=jnp.float32), drawn(1000, dtype=jnp.float32)
+saxpy = pb.load(path, updates=["y"], device="emulator")
+
+
+def twice(x, y):
+    return saxpy(x=x, y=saxpy(x=x, y=y, alpha=2.0, count=x.size), alpha=3.0, count=x.size)
+
+
+before = wide(y)
+for function in (twice, jax.jit(twice)):
+    check(function(x, y), 5 * wide(x) + before, 1e-6, "saxpy")
+check(jax.vmap(twice)(jnp.stack([x, y]), jnp.stack([y, x])), [5 * wide(x) + before, 5 * before + wide(x)], 1e-6, "saxpy")
+kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
+tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": lambda given: given["X"].shape}, device="emulator")
+X, Y = drawn(8, 32, dtype=jnp.float32), drawn(8, 32, dtype=jnp.float32)
+check(jax.jit(lambda X, Y: tma(X=X, Y=Y, alpha=3.0) + 1)(X, Y), 3 * wide(X) + wide(Y) + 1, 1e-6, "saxpy_tma")
+with kit.refused("JAX has to know what it changes"):
+    pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
+with kit.refused("parameter 'alpha': it is traced"):
+    jax.jit(lambda alpha: saxpy(x=x, y=y, alpha=alpha, count=1000))(2.0)
+with kit.refused("takes a pointer of f32, one of s32 is given", kind=Exception):
+    jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
+kit.end()

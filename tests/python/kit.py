@@ -1,0 +1,81 @@
+"""What the tests of the package for Python share."""
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def pythons():
+    """This one, the environment that scripts/setup makes, and the one that PTXBUILDER_TEST_PYTHON names."""
+    others = [os.path.join(TOP, "build/python/bin/python3"), os.environ.get("PTXBUILDER_TEST_PYTHON")]
+    return [sys.executable, *(python for python in others if python and os.path.exists(python))]
+
+
+def python_with(*modules):
+    """The first Python that has the modules; None for none."""
+    code = "import " + ", ".join(modules)
+    return next((python for python in pythons()
+                 if subprocess.run([python, "-c", code], stderr=subprocess.DEVNULL).returncode == 0), None)
+
+
+def use(*modules):
+    """Runs the test by the first Python that has the modules; skips it where there is none."""
+    python = python_with(*modules)
+    if python == sys.executable:
+        return
+    if python:
+        os.execv(python, [python, *sys.argv])
+    print(f"SKIPPED: no Python here has {' and '.join(modules)}")
+    sys.exit(77)  # what ctest takes for a skipped test
+
+
+failures = 0
+
+
+def check(holds, *words):
+    """Counts and says what does not hold; gives whether it does."""
+    global failures
+    if not holds:
+        failures += 1
+        line = sys._getframe(1).f_lineno
+        print(f"FAIL line {line}:", *words, flush=True)
+    return bool(holds)
+
+
+@contextlib.contextmanager
+def refused(*texts, kind=ValueError):
+    """What is inside raises with these words."""
+    try:
+        yield
+    except kind as error:
+        for text in texts:
+            check(text in str(error), f"'{text}' is not in: {error}")
+    else:
+        check(False, f"nothing is refused, expected: {texts}")
+
+
+def end():
+    print(f"{failures} failures")
+    sys.exit(failures != 0)
+
+
+def in_threads(function, count):
+    """Calls function(0), function(1), .. at once; what one raises is raised."""
+    errors = []
+
+    def one(index):
+        try:
+            function(index)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]

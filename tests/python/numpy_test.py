@@ -1,0 +1,173 @@
+"""numpy's arrays through the extension, on the emulator: every type, shape and stride, and what is refused.
+
+  numpy_test.py FOLDER   with saxpy.ptx, saxpy.json and saxpy_tma's in it
+"""
+import sys
+
+import kit
+
+kit.use("numpy", "ml_dtypes")
+import ml_dtypes  # noqa: E402
+import numpy as np  # noqa: E402
+
+import ptxbuilder as pb  # noqa: E402
+
+random = np.random.default_rng(int.from_bytes(b"ptxb", "little"))
+BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+UNIT = {np.dtype(BF16): 2**-8, np.dtype(np.float16): 2**-11, np.dtype(np.float32): 2**-24}
+
+
+def drawn(*shape, dtype=BF16):
+    if np.dtype(dtype).kind in "iu":
+        return random.integers(0, 8, shape).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)
+
+
+def wide(x):
+    return np.asarray(x).astype(np.float64)
+
+
+def check_product(a, b, turn_a=False, turn_b=False, **words):
+    """Against float64: one rounding to D's type of every element."""
+    d = pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, device="emulator", **words)
+    x, y = wide(a), wide(b)
+    x, y = x.swapaxes(-1, -2) if turn_a else x, y.swapaxes(-1, -2) if turn_b else y
+    if a.dtype == np.float32:  # rounded to tf32 first
+        x, y = (z.astype(np.float32).view(np.uint32) for z in (x, y))
+        x, y = (((z + 0x1000) & 0xffffe000).view(np.float32).astype(np.float64) for z in (x, y))
+    expected, sums = x @ y, abs(x) @ abs(y)
+    loose = 2**-9 if a.dtype == np.float32 else 2**-10 if a.dtype.itemsize == 1 else 2**-18
+    bound = abs(expected) * UNIT.get(d.dtype, 0) * 1.01 + sums * loose + 1e-30
+    kit.check(d.shape == expected.shape, f"shape {d.shape}, expected {expected.shape}")
+    kit.check(np.all(abs(wide(d) - expected) <= bound), f"{a.dtype} {a.shape} x {b.dtype} {b.shape} -> {d.dtype}: wrong by "
+              f"{np.max(abs(wide(d) - expected) / bound) if d.size else 0.0:.3} of the bound")
+    return d
+
+
+for dtype in (BF16, np.float16):
+    for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((1, 7), (7, 1)), ((0, 8), (8, 8)), ((8, 0), (0, 8)),
+                   ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)), ((2, 1, 9, 24), (3, 24, 8)), ((24, 8), (2, 8, 16)),
+                   ((1, 1, 9, 16), (16, 8)), ((0, 9, 16), (16, 8)), ((2, 0, 16), (2, 16, 8)), ((2, 9, 0), (2, 0, 8))):
+        check_product(*(drawn(*shape, dtype=dtype) for shape in shapes))
+check_product(drawn(24, 33), drawn(40, 24), True, True)
+check_product(drawn(3, 24, 33), drawn(40, 24), True, True)
+for dtype in (BF16, np.float16, np.float32):
+    kit.check(check_product(drawn(16, 24), drawn(24, 16), out_dtype=dtype).dtype == dtype)
+kit.check(check_product(drawn(16, 24), drawn(24, 16), out_dtype="f32").dtype == np.float32)
+for a_type in (E4M3, E5M2):
+    for b_type in (E4M3, E5M2):
+        for precise in (False, True):
+            kit.check(check_product(drawn(16, 256, dtype=a_type), drawn(40, 256, dtype=b_type), turn_b=True,
+                                    precise=precise).dtype == BF16)
+    check_product(drawn(16, 48, dtype=a_type), drawn(48, 24, dtype=a_type), out_dtype="f32")  # copied to lie along k
+check_product(drawn(20, 72, dtype=np.float32), drawn(72, 40, dtype=np.float32), tf32=True)
+kit.check(check_product(drawn(16, 32, dtype=np.int8), drawn(24, 32, dtype=np.int8), turn_b=True).dtype == np.int32)
+kit.check(check_product(drawn(16, 32, dtype=np.uint8), drawn(32, 24, dtype=np.uint8)).dtype == np.int32)
+
+# Strides: gaps, steps, backwards, none, and an offset of one element, which TMA does not take.
+a, b = drawn(40, 96), drawn(96, 80)
+for x, y in ((a[:, :48], b[:48]), (a[:, ::2], b[::2]), (a[::-1], b), (a, b[:, ::-1]), (a[:, 1:], b[1:]), (a[3::5], b[:, ::3]),
+             (np.broadcast_to(a[:1], a.shape), b), (a, np.broadcast_to(b[:, :1], b.shape)), (a.T.copy().T, b.T.copy().T)):
+    check_product(x, y)
+
+# The epilogue.
+a, b, bias, c = drawn(24, 32), drawn(32, 40), drawn(40), drawn(24, 40)
+z = 0.5 * wide(a) @ wide(b) + 2 * wide(c) + wide(bias)
+for name, function in ((None, z), ("relu", np.maximum(z, 0)), ("silu", z / (1 + np.exp(-z))),
+                       ("gelu", z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3))))):
+    d = pb.matmul(a, b, bias=bias, c=c, alpha=0.5, beta=2.0, activation=name, device="emulator")
+    kit.check(np.all(abs(wide(d) - function) <= abs(function) * 2**-8 + 2e-3), name)
+kit.check(np.array_equal(pb.matmul(a, b, c=c, device="emulator"), pb.matmul(a, b, c=c, beta=1.0, device="emulator")))
+
+# A result that is given: written, and nothing beside it.
+out = np.full((24, 100), 7, BF16)
+kit.check(pb.matmul(a, b, out=out[:, 3:43], device="emulator").base is not None)
+kit.check(np.array_equal(out[:, 3:43], pb.matmul(a, b, device="emulator")) and np.all(out[:, :3] == 7) and
+          np.all(out[:, 43:] == 7))
+again = c.copy()
+pb.matmul(a, b, c=again, out=again, device="emulator")
+kit.check(np.array_equal(again, pb.matmul(a, b, c=c, device="emulator")), "D may be C")
+batches = np.zeros((2, 3, 24, 40), np.float32)
+kit.check(pb.matmul(drawn(2, 3, 24, 32), b, out=batches, device="emulator") is batches and np.all(batches.any(-1)))
+
+with kit.refused("A: its memory is on the CPU", 'device="emulator"'):
+    pb.matmul(a, b)
+with kit.refused("set `tf32` to allow it"):
+    pb.matmul(wide(a).astype(np.float32), wide(b).astype(np.float32), device="emulator")
+with kit.refused("B: 40 x 32, but A is 24 x 32: its rows have to be A's columns, 32"):
+    pb.matmul(a, b.T, device="emulator")
+with kit.refused("A and B: they have 1 and 2 dimensions"):
+    pb.matmul(a[0], b, device="emulator")
+with kit.refused("A and B: they have 0 and 2 dimensions"):
+    pb.matmul(np.array(1.0), b, device="emulator")
+with kit.refused("B: batches (3,), which do not go with A's (2,)"):
+    pb.matmul(drawn(2, 4, 8), drawn(3, 8, 4), device="emulator")
+with kit.refused("C: its shape is (40, 24)"):
+    pb.matmul(a, b, c=c.T, device="emulator")
+with kit.refused("bias: it has one dimension of n = 40"):
+    pb.matmul(a, b, bias=bias[1:], device="emulator")
+with kit.refused("bias: of f32"):
+    pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")
+with kit.refused("activation 'tanh' is none of"):
+    pb.matmul(a, b, activation="tanh", device="emulator")
+with kit.refused("device 'gpu' is none of"):
+    pb.matmul(a, b, device="gpu")
+with kit.refused("beta is 1, but C is NULL"):
+    pb.matmul(a, b, beta=1.0, device="emulator")
+with kit.refused("a type that is not supported: complex64"):
+    pb.matmul(a.astype(np.complex64), b, device="emulator")
+with kit.refused("D: its shape is (24, 39)"):
+    pb.matmul(a, b, out=c[:, 1:], device="emulator")
+with kit.refused("D: its type is bfloat16, but out_dtype is float32"):
+    pb.matmul(a, b, out=c, out_dtype="f32", device="emulator")
+with kit.refused("D: it is read-only"):
+    pb.matmul(a, b, out=np.broadcast_to(c[:1], c.shape), device="emulator")
+square = drawn(16, 16)
+with kit.refused("D overlaps A"):
+    pb.matmul(square, drawn(16, 16), out=square, device="emulator")
+with kit.refused("no tensor of PyTorch, JAX, numpy or CuPy", kind=TypeError):
+    pb.matmul([[1.0]], b)
+pb.warm_up("matmul", [(64, 64, 64), (2, 64, 64, 64)], "bf16", device="emulator", bias=True)
+with kit.refused("operation 'conv'"):
+    pb.warm_up("conv", [], "bf16")
+
+# Kernels of anybody's.
+folder = sys.argv[1]
+x, y = drawn(1000, dtype=np.float32), drawn(1000, dtype=np.float32)
+expected = np.float32(2) * x + y  # one rounding less than this has: see below
+saxpy = pb.load(f"{folder}/saxpy", updates=["y"], device="emulator")
+result = y.copy()
+kit.check(saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator") is result)
+kit.check(np.allclose(result, expected, rtol=1e-6, atol=1e-6))
+for grid in (32, (32,), (32, 1, 1)):
+    result = y.copy()
+    kit.check(pb.load(f"{folder}/saxpy", device="emulator")(grid, x=x, y=result, alpha=2, count=np.int32(999),
+                                                            device="emulator") is None)
+    kit.check(np.allclose(result[:999], expected[:999], rtol=1e-6, atol=1e-6) and result[999] == y[999])
+tma = pb.load(f"{folder}/saxpy_tma", outputs={"y": "X"}, device="emulator")
+matrix = drawn(8, 32, dtype=np.float32), drawn(8, 32, dtype=np.float32)
+kit.check(np.allclose(tma(X=matrix[0], Y=matrix[1], alpha=3.0, device="emulator"), 3 * matrix[0] + matrix[1], rtol=1e-5,
+                      atol=1e-5))
+given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
+for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and is given '2'"),
+                    (dict(count=1.5), "parameter 'count' is a u32, and is given 1.5"),
+                    (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"),
+                    (dict(x=3), "parameter 'x' takes a tensor, and is given 3"),
+                    (dict(x=x.astype(np.float64)), "takes a pointer of f32, one of f64 is given"),
+                    (dict(z=1), "kernel 'saxpy' is given 'z', and takes x, y, alpha, count"),
+                    (dict(y=np.broadcast_to(result[:1], (1000,))), "y: it is read-only"),
+                    (dict(device=None), "its memory is on the CPU")):
+    with kit.refused(text):
+        saxpy(**{**given, **wrong})
+with kit.refused("kernel 'saxpy': there is no 'y'"):
+    saxpy(x=x, alpha=2.0, count=1000)
+with kit.refused("a grid of 4 numbers"):
+    saxpy((1, 1, 1, 1), **given)
+with kit.refused("outputs: kernel 'saxpy' has no tensor 'alpha'"):
+    pb.load(f"{folder}/saxpy", outputs={"alpha": "x"}, device="emulator")
+with kit.refused("nothing.json: cannot be read"):
+    pb.load(f"{folder}/nothing", device="emulator")
+
+# More than one thread at once, at first use.
+kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)
+kit.end()

@@ -1,0 +1,282 @@
+"""PyTorch's tensors on a GPU: every way to call an operation, against float64, and the order of work on streams.
+
+  torch_gpu_test.py FOLDER   with saxpy.cubin and saxpy.json in it
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+import kit
+
+kit.use("torch")
+import torch  # noqa: E402
+
+if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+    print("SKIPPED: PyTorch sees no Hopper GPU")
+    sys.exit(77)
+import ptxbuilder as pb  # noqa: E402
+
+torch.manual_seed(7)
+BF16 = torch.bfloat16
+
+
+def drawn(*shape, dtype=BF16):
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def check(got, expected, bound, *words):
+    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
+        error = ((got.double() - expected.double()).norm() / expected.double().norm().clamp(min=1e-30)).item()
+        kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
+
+
+def check_product(a, b, **words):
+    check(pb.matmul(a, b, **words), a.double() @ b.double(), 2**-8, tuple(a.shape), a.stride(), tuple(b.shape), b.stride(), words)
+
+
+def reference(q, k, v, causal=False, left=-1, right=-1):
+    """Attention in float64 of [batch, rows, heads, columns]: O and lse."""
+    q, k, v = (x.double().transpose(1, 2) for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q @ k.transpose(-1, -2) / q.shape[-1]**0.5
+    row = torch.arange(q.shape[2], device=q.device)[:, None] + k.shape[2] - q.shape[2]
+    key = torch.arange(k.shape[2], device=q.device)[None]
+    right = 0 if causal else right
+    unseen = ((key > row + right) if right >= 0 else key < 0) | ((key < row - left) if left >= 0 else key < 0)
+    scores = scores.masked_fill(unseen, float("-inf"))
+    return (scores.softmax(-1).nan_to_num() @ v).transpose(1, 2), scores.logsumexp(-1)
+
+
+# ---- Products as they lie ----
+
+for dtype in (BF16, torch.float16):
+    for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((1, 7), (7, 1)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
+                   ((2, 1, 9, 24), (3, 24, 8)), ((24, 8), (2, 8, 16)), ((0, 8), (8, 8)), ((8, 0), (0, 8)), ((0, 9, 16), (16, 8)),
+                   ((1000, 1111), (1111, 999)), ((2048, 4096), (4096, 1024))):
+        check_product(*(drawn(*shape, dtype=dtype) for shape in shapes))
+a, b = drawn(200, 520), drawn(520, 264)
+for x, y in ((a[:, :256], b[:256]), (a[:, ::2], b[::2]), (a[:, 1:], b[1:]), (a[:1].expand(200, 520), b), (a, b[:, :1].expand(520, 264)),
+             (a.T.contiguous().T, b.T.contiguous().T), (a.as_strided((1, 520), (5, 1)), b), (a, b.as_strided((520, 1), (264, 7))),
+             (a.flatten()[1:1 + 100 * 512].view(100, 512), b[:512])):
+    check_product(x, y)
+    check(pb.matmul(x.T.contiguous(), y.T.contiguous(), transpose_a=True, transpose_b=True), x.double() @ y.double(), 2**-8)
+for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+    x, y = drawn(256, 512, dtype=dtype), drawn(384, 512, dtype=dtype)
+    check(pb.matmul(x, y, transpose_b=True), x.double() @ y.double().T, 2**-8)
+    check(pb.matmul(x, y.T.contiguous(), out_dtype=torch.float32, precise=True), x.double() @ y.double().T, 2**-10)
+check(pb.matmul(drawn(200, 96, dtype=torch.float32), drawn(96, 40, dtype=torch.float32), tf32=True) * 0, torch.zeros(200, 40).cuda(), 0)
+ints = torch.randint(-8, 8, (160, 320), dtype=torch.int8, device="cuda")
+kit.check(torch.equal(pb.matmul(ints, ints, transpose_b=True).cpu(), ints.cpu().int() @ ints.cpu().int().T))
+out = torch.full((200, 300), 7.0, dtype=BF16, device="cuda")
+pb.matmul(a, b, out=out[:, 3:267])
+check(out[:, 3:267], a.double() @ b.double(), 2**-8, "out=")
+kit.check((out[:, :3] == 7).all() and (out[:, 267:] == 7).all(), "what lies beside D")
+
+# ---- Gradients: straight, by the operation, compiled; in backward's own thread ----
+
+functions = {None: lambda z: z, "relu": torch.relu, "silu": torch.nn.functional.silu,
+             "gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh")}
+operands = [drawn(240, 720), drawn(720, 400), drawn(400), drawn(240, 400)]
+for x in operands:
+    x.requires_grad_()
+weight = torch.randn(240, 400, device="cuda")
+for name, function in functions.items():
+    def ours(a, b, bias, c):
+        return pb.matmul(a, b, bias=bias, c=c, alpha=0.5, beta=2.0, activation=name)
+
+    def by_op(a, b, bias, c):
+        return torch.ops.ptxbuilder.matmul(a, b, bias, c, 0.5, 2.0, name)
+
+    a32, b32, bias32, c32 = (x.double() for x in operands)
+    expected = torch.autograd.grad((function(0.5 * (a32 @ b32) + 2 * c32 + bias32) * weight).sum(), operands)
+    for way in (ours, by_op, torch.compile(ours, fullgraph=True)):
+        for x, y, operand in zip(torch.autograd.grad((way(*operands) * weight).sum(), operands), expected, "a b bias c".split()):
+            check(x, y, 2**-7, name, way.__name__, operand)
+compiled = torch.compile(lambda a, b: pb.matmul(a, b).relu(), fullgraph=True, dynamic=True)
+for m in (16, 170, 400):
+    a, b = drawn(m, 240), drawn(240, 320)
+    check(compiled(a, b), (a.double() @ b.double()).relu(), 2**-8, "compiled", m)
+for grad in (False, True):
+    torch.library.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((160, 240), (240, 320))))
+torch.library.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"out": drawn(16, 32)})
+small = [drawn(24, 40, dtype=torch.float32).requires_grad_(), drawn(40, 32, dtype=torch.float32).requires_grad_()]
+kit.check(torch.autograd.gradcheck(lambda a, b: pb.matmul(a, b, tf32=True).double(), small, eps=0.5, atol=0.05, rtol=0.02,
+                                   nondet_tol=0, fast_mode=False), "gradcheck: a product is linear in each operand")
+
+# ---- Attention ----
+
+for heads, key_heads, depth, queries, keys, words in ((4, 4, 64, 300, 300, {}), (8, 2, 128, 257, 600, {"causal": True}),
+                                                      (2, 1, 256, 64, 200, {"causal": True}), (4, 2, 128, 500, 500, {"left": 100, "right": 0}),
+                                                      (2, 2, 96, 1, 77, {})):
+    q, k, v = drawn(2, queries, heads, depth), drawn(2, keys, key_heads, depth), drawn(2, keys, key_heads, depth)
+    asked = {"window": (words["left"], words["right"])} if "left" in words else words
+    expected, expected_lse = reference(q, k, v, **words)
+    o, lse = pb.attention(q, k, v, return_lse=True, **asked)
+    check(o, expected, 2**-7, "attention", words)
+    check(lse, expected_lse, 1e-5, "lse", words)
+    turned = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+    check(pb.attention(*turned, layout="bhsd", **asked).transpose(1, 2), expected, 2**-7, "bhsd", words)
+    check(torch.compile(lambda q, k, v: pb.attention(q, k, v, **asked) * 2, fullgraph=True)(q, k, v), 2 * expected, 2**-7, "compiled", words)
+lengths = [100, 1, 333]
+offsets = torch.tensor([0, 100, 101, 434], dtype=torch.int32, device="cuda")
+q, k, v = drawn(434, 4, 128), drawn(434, 2, 128), drawn(434, 2, 128)
+o = pb.attention(q, k, v, causal=True, query_offsets=offsets, key_offsets=offsets, max_queries=333, max_keys=333)
+for i, length in enumerate(lengths):
+    rows = slice(sum(lengths[:i]), sum(lengths[:i + 1]))
+    check(o[rows], reference(q[rows][None], k[rows][None], v[rows][None], causal=True)[0][0], 2**-7, "packed", i)
+q, k, v = (drawn(2, 100, 4, 64) for _ in range(3))
+torch.library.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, 0, 0, 0, 0, True, None))
+with kit.refused("pb.attention has no gradient"):
+    pb.attention(q.clone().requires_grad_(), k, v).sum().backward()
+with kit.refused("O overlaps"):
+    pb.attention(q, k, v, out=q)
+
+# ---- Order: streams, threads, captures ----
+
+big = [drawn(2048, 2048) for _ in range(2)]
+right = big[0].double() @ big[1].double()
+results = {}
+streams = [torch.cuda.Stream() for _ in range(2)]
+for index, stream in enumerate(streams):  # what is written late is read late, on either stream
+    with torch.cuda.stream(stream):
+        late = torch.zeros_like(big[0])
+        torch.cuda._sleep(50_000_000)
+        late.copy_(big[0])
+        results[index] = pb.matmul(late, big[1])
+        late.zero_()
+for index, stream in enumerate(streams):
+    stream.synchronize()
+    check(results[index], right, 2**-8, "behind a long kernel on stream", index)
+
+
+def on_stream_of_its_own(index):
+    stream = torch.cuda.Stream()
+    m = 256 + 8 * index
+    a, b = drawn(m, 1000), drawn(1000, 504)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        d = [pb.matmul(a, b) for _ in range(20)]
+    stream.synchronize()
+    for x in d:
+        check(x, a.double() @ b.double(), 2**-8, "thread", index)
+
+
+kit.in_threads(on_stream_of_its_own, 4)
+kit.in_threads(lambda index: check_product(drawn(512, 512), drawn(512, 512)), 2)  # on the default stream of a new thread
+
+# A capture, with kernels known and not; larger products behind it leave it right, and its workspace alone.
+a, b = drawn(300, 333), drawn(333, 420)  # k is odd: A is copied through a workspace
+pb.warm_up("matmul", [(300, 420, 333)], "bf16")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    d = pb.matmul(a, b) + 1
+    o = pb.attention(q, k, v, causal=True)
+for _ in range(3):
+    check_product(drawn(1500, 1501), drawn(1501, 1500))
+    a.copy_(drawn(300, 333))
+    q.copy_(drawn(2, 100, 4, 64))
+    graph.replay()
+    torch.cuda.synchronize()
+    check(d, a.double() @ b.double() + 1, 2**-8, "replayed")
+    check(o, reference(q, k, v, causal=True)[0], 2**-7, "attention replayed")
+block = torch.compile(lambda a, b: pb.matmul(a, b).relu() + 1, mode="reduce-overhead", fullgraph=True)
+for _ in range(4):
+    a = drawn(300, 333)
+    check(block(a, b), (a.double() @ b.double()).relu() + 1, 2**-8, "reduce-overhead")
+
+# Between kernels of PyTorch's that write what it reads, and read what it writes.
+x = drawn(1024, 1024) / 32
+expected = x.double()
+y = x.clone()
+for _ in range(50):
+    y = pb.matmul(y, x)
+    y.mul_(1.0)
+    z = pb.matmul(y, x)
+    y.copy_(z)
+torch.cuda.synchronize()
+again = x.clone()
+for _ in range(50):
+    again = pb.matmul(again, x)
+    torch.cuda.synchronize()
+    again = pb.matmul(again, x)
+    torch.cuda.synchronize()
+kit.check(torch.equal(y, again), "a chain of products gives the same bits as one that waits")
+
+# ---- Any kernel ----
+
+x, y = drawn(100000, dtype=torch.float32), drawn(100000, dtype=torch.float32)
+saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"])
+check(saxpy(x=x, y=y.clone(), alpha=2.0, count=100000), 2 * x + y, 1e-6, "saxpy")
+for dynamic in (False, True):
+    compiled = torch.compile(lambda x, y: saxpy(x=x, y=y * 1, alpha=2.0, count=x.numel()) + 1, fullgraph=True, dynamic=dynamic)
+    for n in (100000, 5000):
+        check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
+
+# ---- What is refused ----
+
+a, b = drawn(16, 24), drawn(24, 32)
+for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
+                    (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(bias=drawn(32).cpu()), "bias: its memory is on device 0"),
+                    (dict(bias=drawn(32).float()), "bias: of f32"), (dict(activation="tanh"), "activation 'tanh' is none of"),
+                    (dict(device="emulator"), "A: its memory is on GPU 0"), (dict(out_dtype=torch.int8), "D of s8 from A of bf16")):
+    with kit.refused(text):
+        pb.matmul(a, b, **words)
+for x, y, text in ((a, b.cpu(), "B: its memory is on device"), (a.cpu(), b, "A: its memory is on the CPU"),
+                   (a.float(), b.float(), "set `tf32` to allow it"), (a, b.half(), "B of f16"), (a[0, 0], b, "0 and 2 dimensions"),
+                   (a.to(torch.complex64), b, "not supported"), (a, b.T, "B: 32 x 24, but A is 16 x 24")):
+    with kit.refused(text):
+        pb.matmul(x, y)
+with torch._subclasses.FakeTensorMode() as mode:
+    kit.check(pb.matmul(mode.from_tensor(a), mode.from_tensor(b)).shape == (16, 32))
+with kit.refused("it has no memory, as a FakeTensor"):
+    pb._product._ext.product(mode.from_tensor(a), b, None, None, None, 1.0, 0.0, 0, 0, 1040, None, None)
+try:
+    import cupy
+except ImportError:
+    print("left out: CuPy, which is not here")
+else:
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        x, y = cupy.random.standard_normal((300, 333)).astype("float16"), cupy.random.standard_normal((333, 200)).astype("float16")
+        got = pb.matmul(x, y).get()
+    kit.check(abs(got - x.get().astype("f8") @ y.get().astype("f8")).max() < 0.1, "CuPy")
+
+# ---- Processes of their own ----
+
+PRELUDE = "import torch, ptxbuilder as pb; a = torch.randn(512, 512, device='cuda').bfloat16(); "
+CHECK = "d = pb.matmul(a, a); assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm(); "
+
+
+def process(code, expected=0, text="", **environment):
+    words = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                          env={name: value for name, value in words.items() if value is not None})
+    kit.check(done.returncode == expected and text in done.stdout + done.stderr, code, environment, done.returncode,
+              done.stdout[-500:], done.stderr[-1500:])
+
+
+scratch = tempfile.mkdtemp()
+unwritable = os.path.join(scratch, "unwritable")
+open(unwritable, "w").close()  # a file, so that no folder can be made there, by root either
+jobs = [dict(code=PRELUDE + "torch.cuda._sleep(500_000_000); [pb.matmul(a, a) for _ in range(200)]"),
+        dict(code=PRELUDE + CHECK, HOME=None, XDG_CACHE_HOME=None),
+        dict(code=PRELUDE + CHECK, XDG_CACHE_HOME=unwritable),
+        dict(code="import ptxbuilder as pb; pb.warm_up('matmul', [(64, 64, 64)], 'bf16')", expected=1, text="ValueError",
+             CUDA_VISIBLE_DEVICES=""),
+        dict(code=PRELUDE + CHECK + "import os; p = os.fork()\nif p == 0:\n try: pb.matmul(a, a)\n except Exception as e: print(e)\n os._exit(0)\n"
+             "os.waitpid(p, 0)"),
+        # The first call of all is captured: its kernel is compiled and loaded there.
+        dict(code=PRELUDE + "g = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(g): d = pb.matmul(a, a)\ng.replay(); torch.cuda.synchronize(); "
+             "assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm()"),
+        # The first call of all is traced.
+        dict(code=PRELUDE + "d = torch.compile(lambda a: pb.matmul(a, a), fullgraph=True, backend='aot_eager')(a); "
+             "assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm()"),
+        dict(code="import ptxbuilder as pb; " + PRELUDE + "d = torch.compile(lambda a: pb.matmul(a, a), fullgraph=True, backend='aot_eager')(a)")]
+threads = [threading.Thread(target=process, kwargs=job) for job in jobs]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+kit.end()

@@ -1,0 +1,194 @@
+"""PyTorch's tensors on the CPU, by the emulator: eager, traced, compiled, differentiated and under torch.func.
+
+  torch_test.py FOLDER   with saxpy.ptx and saxpy.json in it
+"""
+import sys
+
+import kit
+
+kit.use("torch")
+import torch  # noqa: E402
+
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+    print(f"SKIPPED: PyTorch 2.10 or newer is needed, and this is {torch.__version__}")
+    sys.exit(77)
+import ptxbuilder as pb  # noqa: E402
+import reference  # noqa: E402
+
+torch.manual_seed(7)
+BF16 = torch.bfloat16
+
+
+def drawn(*shape, dtype=BF16):
+    return torch.randn(shape).to(dtype)
+
+
+def check(got, expected, bound, *words):
+    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
+        error = ((got.double() - expected.double()).norm() / expected.double().norm().clamp(min=1e-30)).item()
+        kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
+
+
+def product(a, b, **words):
+    return pb.matmul(a, b, device="emulator", **words)
+
+
+for dtype in (BF16, torch.float16):
+    for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
+                   ((2, 1, 9, 24), (3, 24, 8)), ((24, 8), (2, 8, 16)), ((0, 8), (8, 8)), ((8, 0), (0, 8))):
+        a, b = (drawn(*shape, dtype=dtype) for shape in shapes)
+        check(product(a, b), a.double() @ b.double(), 2**-8, shapes)
+a, b = drawn(40, 96), drawn(96, 80)
+for x, y in ((a[:, :48], b[:48]), (a[:, ::2], b[::2]), (a[:, 1:], b[1:]), (a[:1].expand(40, 96), b), (a, b[:, :1].expand(96, 80)),
+             (a.T.contiguous().T, b.T.contiguous().T), (a.as_strided((1, 96), (5, 1)), b), (a, b.as_strided((96, 1), (80, 7)))):
+    check(product(x, y), x.double() @ y.double(), 2**-8, x.stride(), y.stride())
+for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+    x, y = drawn(20, 48, dtype=dtype), drawn(40, 48, dtype=dtype)
+    check(product(x, y, transpose_b=True), x.double() @ y.double().T, 2**-8)
+    check(product(x, y.T, out_dtype=torch.float32), x.double() @ y.double().T, 2**-8)
+check(product(drawn(20, 48, dtype=torch.float32), drawn(48, 40, dtype=torch.float32), tf32=True).float() * 0, torch.zeros(20, 40), 0)
+ints = torch.randint(-8, 8, (16, 32), dtype=torch.int8)
+kit.check(torch.equal(product(ints, ints, transpose_b=True), (ints.int() @ ints.int().T)))
+out = torch.full((40, 100), 7.0, dtype=BF16)
+result = product(a, b, out=out[:, 3:83])
+check(out[:, 3:83], a.double() @ b.double(), 2**-8)
+kit.check((out[:, :3] == 7).all() and (out[:, 83:] == 7).all())
+
+# Gradients: straight, by the operation, and compiled, against PyTorch's own in f32.
+functions = {None: lambda z: z, "relu": torch.relu, "silu": torch.nn.functional.silu,
+             "gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh")}
+operands = [drawn(24, 72), drawn(72, 40), drawn(40), drawn(24, 40)]
+for x in operands:
+    x.requires_grad_()
+weight = torch.randn(24, 40)
+for name, function in functions.items():
+    def ours(a, b, bias, c):
+        return product(a, b, bias=bias, c=c, alpha=0.5, beta=2.0, activation=name)
+
+    def by_op(a, b, bias, c):
+        return torch.ops.ptxbuilder.matmul(a, b, bias, c, 0.5, 2.0, name)
+
+    a, b, bias, c = (x.float() for x in operands)
+    expected = torch.autograd.grad((function(0.5 * (a @ b) + 2 * c + bias) * weight).sum(), operands)
+    compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
+    for way in (ours, by_op, compiled):
+        for x, y, operand in zip(torch.autograd.grad((way(*operands) * weight).sum(), operands), expected, "a b bias c".split()):
+            kit.check(x.dtype == BF16)
+            check(x, y, 2**-7, name, way.__name__, operand)
+for shapes in (((8, 16, 24), (24, 32)), ((2, 1, 16, 24), (3, 24, 8))):  # what was broadcast is summed
+    a, b = (drawn(*shape).requires_grad_() for shape in shapes)
+    weight = torch.randn(torch.broadcast_shapes(shapes[0][:-2], shapes[1][:-2]) + (shapes[0][-2], shapes[1][-1]))
+    for x, y in zip(torch.autograd.grad((product(a, b) * weight).sum(), (a, b)),
+                    torch.autograd.grad(((a.float() @ b.float()) * weight).sum(), (a, b))):
+        check(x, y, 2**-7, shapes)
+a, b = drawn(16, 24, dtype=torch.float32).requires_grad_(), drawn(24, 32, dtype=torch.float32).requires_grad_()
+first, = torch.autograd.grad((product(a, b, tf32=True)**2).sum(), a, create_graph=True)
+check(torch.autograd.grad(first.sum(), b)[0], torch.autograd.grad(torch.autograd.grad(((a @ b)**2).sum(), a, create_graph=True)[0].sum(), b)[0],
+      2**-8, "the second derivative")
+
+# The operations, as PyTorch examines them; static and dynamic shapes; a result that is given.
+for grad in (False, True):
+    torch.library.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((16, 24), (24, 32))))
+torch.library.opcheck(torch.ops.ptxbuilder.matmul.default, (drawn(3, 16, 24), drawn(24, 32), drawn(32), drawn(3, 16, 32), 0.5, 2.0, "gelu"))
+torch.library.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"out": drawn(16, 32)})
+compiled = torch.compile(lambda a, b: product(a, b).relu(), fullgraph=True, backend="aot_eager", dynamic=True)
+for m in (16, 17, 40):
+    a, b = drawn(m, 24), drawn(24, 32)
+    check(compiled(a, b), (a.double() @ b.double()).relu(), 2**-8, m)
+into = torch.compile(lambda a, b, out: product(a, b, out=out) + 1, fullgraph=True, backend="aot_eager")
+out = drawn(m, 32)
+check(into(a, b, out) - 1, out, 2**-7)
+check(out, a.double() @ b.double(), 2**-8)
+
+# torch.func and fake tensors.
+a, b = drawn(3, 16, 24), drawn(24, 32)
+check(torch.func.vmap(product, (0, None))(a, b), a.double() @ b.double(), 2**-8)
+check(torch.func.vmap(lambda a, c: product(a, b, bias=c), (0, 0))(a, drawn(3, 32) * 0), a.double() @ b.double(), 2**-8)
+check(torch.func.vmap(torch.func.grad(lambda a: product(a, b).float().sum()))(a),
+      (b.double().sum(1)).expand(3, 16, 24), 2**-7)
+with torch._subclasses.FakeTensorMode() as mode:
+    d = product(mode.from_tensor(a), mode.from_tensor(b))
+    kit.check(d.shape == (3, 16, 32) and d.dtype == BF16)
+
+a, b = drawn(16, 24), drawn(24, 32)
+for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
+                    (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(out=drawn(32, 16).T), "D: its columns are 16"),
+                    (dict(out=drawn(16, 32), out_dtype=torch.float32), "D: its type is torch.bfloat16, but out_dtype"),
+                    (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: it has one dimension of n"),
+                    (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(device="cpu"), "device 'cpu' is none of"),
+                    (dict(out_dtype=torch.int8), "D of s8 from A of bf16"), (dict(device=None), "A: its memory is on the CPU")):
+    with kit.refused(text):
+        pb.matmul(a, b, **{"device": "emulator", **words})
+with kit.refused("D overlaps A"):
+    square = drawn(16, 16)
+    product(square, drawn(16, 16), out=square)
+with kit.refused("set `tf32` to allow it"):
+    product(a.float(), b.float())
+with kit.refused("have no gradients"):
+    product(drawn(16, 16).to(torch.float8_e5m2).requires_grad_(), drawn(16, 16).to(torch.float8_e5m2)).sum().backward()
+
+# Attention: straight, by the operation, compiled, under torch.func; and that it has no gradient.
+for case in reference.CASES[:4] + reference.CASES[6:]:
+    operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
+    expected, expected_lse = (torch.from_numpy(x) for x in reference.attention(*(x.double().numpy() for x in operands), **words))
+
+    def attend(q, k, v):
+        return pb.attention(q, k, v, return_lse=True, device="emulator", **words)
+
+    for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
+        o, lse = way(*operands)
+        kit.check(o.dtype == BF16 and lse.dtype == torch.float32)
+        check(o, expected, 2**-7, case)
+        kit.check(torch.equal(lse.isinf(), expected_lse.isinf()), case)
+        check(lse.nan_to_num(0, 0, 0), expected_lse.nan_to_num(0, 0, 0), 1e-5, case)
+q, k, v = (drawn(2, 3, 40, 2, 64) for _ in range(3))
+
+
+def attend(q, k, v, **words):
+    return pb.attention(q, k, v, device="emulator", **words)
+
+
+expected = torch.stack([attend(q[i], k[i], v[0]) for i in range(2)])
+kit.check(torch.equal(torch.func.vmap(attend, (0, 0, None))(q, k, v[0]), expected))
+kit.check(torch.equal(torch.func.vmap(lambda q, k: attend(q, k, v[0], return_lse=True)[0], (2, 2), 2)(q.movedim(0, 2), k.movedim(0, 2)),
+                      expected.movedim(0, 2)))
+q, k, v, expected = q[0], k[0], v[0], expected[0]
+offsets = torch.arange(0, 121, 40, dtype=torch.int32)
+packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=40, max_keys=40)
+flat = [x.reshape(-1, 2, 64) for x in (q, k, v)]
+for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
+    kit.check(torch.equal(way(*flat, **packed), expected.view(-1, 2, 64)), "packed")
+out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
+kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
+          and (out[..., 64:] == 7).all())
+for return_lse in (False, True):
+    torch.library.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+trained = q.clone().requires_grad_()
+for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
+    with kit.refused("pb.attention has no gradient", kind=(ValueError, RuntimeError)):
+        way(trained, k, v).float().sum().backward()
+    with torch.no_grad():
+        kit.check(torch.equal(way(trained, k, v), expected))
+for words, text in ((dict(out=trained), "out: a result that is given has no gradient"), (dict(out=q), "O overlaps"),
+                    (dict(softcap=-1.0), "softcap"), (dict(device=None), "Q: its memory is on the CPU")):
+    with kit.refused(text):
+        pb.attention(q, k, v, **{"device": "emulator", **words})
+
+# Any kernel, straight and compiled.
+x, y = drawn(1000, dtype=torch.float32), drawn(1000, dtype=torch.float32)
+saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"], device="emulator")
+result = y.clone()
+kit.check(saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator") is result)
+check(result, 2 * x + y, 1e-6)
+for dynamic in (False, True):
+    compiled = torch.compile(lambda x, y: saxpy(x=x, y=y * 1, alpha=2.0, count=x.numel(), device="emulator") + 1, fullgraph=True,
+                             backend="aot_eager", dynamic=dynamic)
+    for n in (1000, 500):
+        check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
+tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
+X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
+for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):
+    check(way(X=X, Y=Y, alpha=3.0, device="emulator"), 3 * X + Y, 1e-6)
+with kit.refused("kernel 'saxpy' has no gradient"):
+    saxpy(x=x.requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
+kit.end()
