@@ -104,8 +104,11 @@ a, b = drawn(32, 64), drawn(64, 48)
 for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", None)),
                                      (lambda a, b: jax.lax.psum(pb.matmul(a, b, out_dtype="f32"), "x"),
                                       (P(None, "x"), P("x", None)), P())):
-    check(jax.jit(jax.shard_map(product, mesh=mesh, in_specs=in_specs, out_specs=out_specs))(a, b), wide(a) @ wide(b), 2**-8,
-          in_specs)
+    sharded = jax.shard_map(product, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
+    check(jax.jit(sharded)(a, b), wide(a) @ wide(b), 2**-8, in_specs)
+    for x, y in zip(jax.grad(lambda a, b: sharded(a, b).astype(jnp.float32).sum(), (0, 1))(a, b),
+                    jax.grad(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32)).sum(), (0, 1))(a, b)):
+        check(x, y, 2**-7, in_specs, "gradients")
 
 for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="emulator"), "device: JAX's arrays"),
                     (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: 1 batches of 32 x 64"),
@@ -168,6 +171,8 @@ kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
 tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": lambda given: given["X"].shape}, device="emulator")
 X, Y = drawn(8, 32, dtype=jnp.float32), drawn(8, 32, dtype=jnp.float32)
 check(jax.jit(lambda X, Y: tma(X=X, Y=Y, alpha=3.0) + 1)(X, Y), 3 * wide(X) + wide(Y) + 1, 1e-6, "saxpy_tma")
+by_rows = jax.shard_map(lambda x, y: saxpy(x=x, y=y, alpha=2.0, count=x.size), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
+check(jax.jit(by_rows)(x, y), 2 * wide(x) + before, 1e-6, "saxpy on two devices")
 with kit.refused("JAX has to know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
 with kit.refused("parameter 'alpha': it is traced"):

@@ -7,6 +7,7 @@ from jax.custom_batching import custom_vmap
 
 from .. import _attention, _ext
 from .._common import name_of
+from .ffi import alike
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
@@ -56,7 +57,8 @@ def _function(numbers, return_lse):
 
 @functools.partial(jax.jit, static_argnums=(4, 5))
 def _jitted(q, k, v, offsets, numbers, return_lse):
-    return _function(numbers, return_lse)(q, k, v, offsets)
+    q, k, v, *offsets = alike(q, k, v, *offsets)
+    return _function(numbers, return_lse)(q, k, v, tuple(offsets))
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):

@@ -19,10 +19,42 @@ def refuse_device(asked):
         raise ValueError("device: JAX's arrays are worked on where they are; jax.device_put() moves them")
 
 
+# Under jax.shard_map a type says over which axes of the mesh an array varies; how, JAX changed with 0.10.
+
+
+def _varies_over(x):
+    kind = jax.typeof(x)
+    return kind.manual_axis_type.varying if hasattr(kind, "manual_axis_type") else kind.vma
+
+
+def _varying(x, axes):
+    return jax.lax.pcast(x, axes, to="varying") if hasattr(jax.lax, "pcast") else jax.lax.pvary(x, axes)
+
+
+def alike(*operands):
+    """The same, varying over the same axes, so that gradients of those that did not are summed; None is None."""
+    axes = [None if x is None else frozenset(_varies_over(x)) for x in operands]
+    union = frozenset().union(*(x for x in axes if x is not None))
+    return [x if x is None or of == union else _varying(x, tuple(sorted(union - of))) for x, of in zip(operands, axes)]
+
+
+def struct_like(x, shape, dtype):
+    """Of a result that varies as the operand does."""
+    kind = jax.typeof(x)
+    if not hasattr(kind, "manual_axis_type"):
+        words = {"vma": kind.vma}
+    elif kind.manual_axis_type.varying:
+        whole = jax.sharding.NamedSharding(kind.sharding.mesh, jax.sharding.PartitionSpec())
+        words = {"manual_axis_type": kind.manual_axis_type, "sharding": whole}
+    else:
+        words = {}
+    return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype), **words)
+
+
 def ffi_call(target, results, workspace, operands, scale, numbers):
     """Results are (shape, type's name) each; the call's, without the workspace."""
-    structs = [jax.ShapeDtypeStruct(shape, jnp.dtype(name)) for shape, name in results]
+    structs = [struct_like(operands[0], shape, name) for shape, name in results]
     if workspace:
-        structs.append(jax.ShapeDtypeStruct((workspace,), jnp.uint8))
+        structs.append(struct_like(operands[0], (workspace,), "uint8"))
     call = jax.ffi.ffi_call(target, structs)
     return call(*operands, scale=numpy.array(scale, numpy.float32), numbers=numpy.array(numbers, numpy.int64))[:len(results)]

@@ -1,11 +1,10 @@
 """Any kernel on JAX's arrays, traced and not."""
 import jax
-import jax.numpy as jnp
 import numpy
 
 from .. import _ext
 from .._kernel import scalar_of
-from .ffi import refuse_device
+from .ffi import alike, refuse_device, struct_like
 
 
 def call(kernel, grid, arguments, first, device):
@@ -13,9 +12,11 @@ def call(kernel, grid, arguments, first, device):
     if not kernel.is_pure:
         raise ValueError(f"kernel '{kernel.name}': JAX has to know what it changes: say outputs= or updates= to load()")
     operands, results, aliases = [], [], {}
+    tensors = [p["name"] for p in kernel.parameters if p["name"] in arguments and p["kind"] in ("pointer", "tensor_map")]
+    arguments = {**arguments, **dict(zip(tensors, alike(*(arguments[name] for name in tensors))))}
+    first = arguments[tensors[0]] if tensors else first
     for name in kernel.outputs:
-        shape, dtype = kernel.output_of(name, arguments)
-        results.append(jax.ShapeDtypeStruct(shape, jnp.dtype(dtype)))
+        results.append(struct_like(first, *kernel.output_of(name, arguments)))
     returned = {name: index for index, name in enumerate((*kernel.outputs, *kernel.updates))}
 
     def tensor(name, value, is_written):
@@ -40,7 +41,7 @@ def call(kernel, grid, arguments, first, device):
         return (_ext.XLA_STRUCT, len(fields)) + sum(fields, ())
 
     for name in kernel.updates:
-        results.append(jax.ShapeDtypeStruct(arguments[name].shape, arguments[name].dtype))
+        results.append(struct_like(first, arguments[name].shape, arguments[name].dtype))
     given = {**arguments, **{name: results[returned[name]] for name in kernel.outputs}}
     words = struct(kernel.encode(given, tensor, scalar, struct))
     if grid is not None and any(isinstance(x, jax.core.Tracer) for x in grid):

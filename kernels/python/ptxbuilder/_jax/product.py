@@ -7,6 +7,7 @@ from jax.custom_batching import custom_vmap
 
 from .. import _ext, _product
 from .._common import activation_of, fold, name_of, output_of
+from .ffi import alike
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
@@ -112,6 +113,7 @@ def _function(alpha, beta, activation, name, flags):
 
 @functools.partial(jax.jit, static_argnums=(4, 5, 6, 7, 8, 9, 10, 11))
 def _general(a, b, bias, c, alpha, beta, activation, name, transpose_a, transpose_b, precise, tf32):
+    a, b, bias, c = alike(a, b, bias, c)
     flags = _ext.TF32 * bool(tf32) | _ext.PRECISE * bool(precise)
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         flags |= _ext.TRANSPOSE_A * bool(transpose_a) | _ext.TRANSPOSE_B * bool(transpose_b)

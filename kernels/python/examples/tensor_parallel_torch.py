@@ -1,0 +1,77 @@
+"""A tensor-parallel MLP of PyTorch's with our products: y = gelu(x U) D, forward and backward, against one process.
+
+  torchrun --nproc-per-node 2 tensor_parallel_torch.py
+
+U is split by columns and D by rows: each process has a part of the hidden units, and one sum of all makes y. Over NCCL where
+each process has a GPU, else over gloo, with products by the emulator.
+"""
+import os
+
+import torch
+import torch.distributed as dist
+
+import ptxbuilder as pb
+
+rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+on_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= count
+place = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+words = {} if on_gpus else {"device": "emulator"}
+if on_gpus:
+    torch.cuda.set_device(place)
+dist.init_process_group("nccl" if on_gpus else "gloo")
+
+
+class Summed(torch.autograd.Function):
+    """The sum over all processes; its gradient is each one's own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x = x.float()
+        dist.all_reduce(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Shared(torch.autograd.Function):
+    """What all processes have alike; its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient = gradient.float()
+        dist.all_reduce(gradient)
+        return gradient
+
+
+def mlp(x, up, down):
+    hidden = pb.matmul(Shared.apply(x), up, activation="gelu", **words)
+    return Summed.apply(pb.matmul(hidden, down, out_dtype=torch.float32, **words))
+
+
+def error(got, exact):
+    return ((got.double() - exact).norm() / exact.norm()).item()
+
+
+rows, width, hidden = (2048, 2048, 8192) if on_gpus else (24, 64, 256)
+torch.manual_seed(1)  # the same everywhere: parts are cut from one model
+x, up, down, dy = (torch.randn(shape).bfloat16() for shape in ((rows, width), (width, hidden), (hidden, width), (rows, width)))
+up, down = up / width**0.5, down / hidden**0.5
+part = slice(hidden // count * rank, hidden // count * (rank + 1))
+mine = [t.to(place, copy=True).requires_grad_() for t in (x, up[:, part], down[part])]
+y = mlp(*mine)
+y.backward(dy.to(place).float())
+
+whole = [t.to(place).double().requires_grad_() for t in (x, up, down)]
+exact = torch.nn.functional.gelu(whole[0] @ whole[1], approximate="tanh") @ whole[2]
+exact.backward(dy.to(place).double())
+errors = {"y": error(y, exact), "dx": error(mine[0].grad, whole[0].grad), "dU": error(mine[1].grad, whole[1].grad[:, part]),
+          "dD": error(mine[2].grad, whole[2].grad[part])}
+print(f"process {rank} of {count} on {place}: errors", ", ".join(f"{name} {value:.1e}" for name, value in errors.items()))
+assert all(value < 1e-2 for value in errors.values())
+dist.destroy_process_group()
