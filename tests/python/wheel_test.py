@@ -1,0 +1,74 @@
+"""The wheel as its users get it: made, installed into a fresh environment, and used. wheel_test.py BUILD TOP
+
+Says what is in it that should not be, and how large it is.
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import kit
+
+build, top = sys.argv[1:]
+LIMIT = 16 << 20  # bytes
+work = f"{build}/wheel_test"
+
+
+def run(*command, code=0, **words):
+    done = subprocess.run(command, capture_output=True, text=True, **words)
+    if done.returncode != code:
+        sys.exit(f"{' '.join(command)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout.strip()
+
+
+maker = kit.python_with("scikit_build_core", "numpy", "ml_dtypes")
+if not maker:
+    print("SKIPPED: no Python here has scikit-build-core, numpy and ml_dtypes")
+    sys.exit(77)
+shutil.rmtree(work, ignore_errors=True)
+run(f"{top}/scripts/wheel", build, f"{work}/wheel", env={**os.environ, "PTXBUILDER_WHEEL_PYTHON": maker})
+wheel, = glob.glob(f"{work}/wheel/*")
+kit.check(re.fullmatch(r"ptxbuilder-[\d.]+-cp310-abi3-linux_x86_64\.whl", os.path.basename(wheel)), wheel)
+kit.check(os.path.getsize(wheel) < LIMIT, f"{os.path.getsize(wheel)} bytes")
+numbers = re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", open(f"{top}/ptxbuilder/version.h").read())
+kit.check(os.path.basename(wheel).split("-")[1] == ".".join(numbers), f"version.h says {'.'.join(numbers)}, pyproject.toml another")
+names = zipfile.ZipFile(wheel).namelist()
+modules = {os.path.relpath(path, f"{top}/kernels/python") for path in glob.glob(f"{top}/kernels/python/ptxbuilder/**/*.py", recursive=True)}
+others = {name for name in names if ".dist-info/" not in name} - modules
+kit.check(modules <= set(names) and others == {f"ptxbuilder/{x}" for x in ("LICENSE", "_ext.abi3.so", "libptxbuilder.so.0")}, names)
+
+# Installed as pip does, into an environment of its own; numpy is lent from another one.
+run(maker, "-m", "venv", "--without-pip", f"{work}/venv")
+python = f"{work}/venv/bin/python"
+site = run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
+run(maker, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", "--target", site, wheel)
+lent = run(maker, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))")
+for path in (path for name in ("numpy", "numpy.libs", "ml_dtypes") for path in glob.glob(f"{lent}/{name}")):
+    os.symlink(path, os.path.join(site, os.path.basename(path)))
+alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+code = """
+import numpy as np, ptxbuilder as pb
+a, b = (np.random.default_rng(i).standard_normal((64, 64)).astype(np.float16) for i in range(2))
+d = pb.matmul(a, b, device="emulator", out_dtype="f32")
+assert abs(d - a.astype("d") @ b.astype("d")).max() < 1e-4
+print(pb.__file__)
+"""
+kit.check(run(python, "-c", code, env=alone, cwd=work).startswith(work), "another ptxbuilder is imported")
+with_path = {**alone, "LD_LIBRARY_PATH": "/nonexistent"}
+run(python, "-c", code, env=with_path, cwd="/")
+
+# Its libraries export what they should, take nothing but libc, and know no folder of the build.
+for name, exports, needed in (("libptxbuilder.so.0", r"ptxb_\w+", ""), ("_ext.abi3.so", r"PyInit__ext", "libptxbuilder.so.0")):
+    path = f"{site}/ptxbuilder/{name}"
+    symbols = [line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", path).splitlines()]
+    kit.check(symbols and all(re.fullmatch(exports, symbol) for symbol in symbols), name, [s for s in symbols if not re.fullmatch(exports, s)])
+    libraries = set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", path)))
+    libc = {x for x in libraries if re.fullmatch(r"lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux-x86-64\.so\.2", x)}
+    kit.check(libraries - libc == ({needed} if needed else set()), name, libraries)
+    content = open(path, "rb").read()
+    kit.check(os.path.realpath(build).encode() + b"/" not in content, f"{name} has a path of the build in it")
+print(f"{os.path.basename(wheel)}, {os.path.getsize(wheel) >> 10} KiB")
+kit.end()
