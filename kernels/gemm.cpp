@@ -44,7 +44,7 @@ GemmTile tile(const command::Fields& f) {
   t.cluster_m = f.small("cluster_m");
   t.cluster_n = f.small("cluster_n");
   t.split_k = f.small("split_k");
-  t.stream_k = f["stream_k"] != 0;
+  t.split_last = f.small("split_last");
   t.raster = {f.small("group"), f.word("raster") == "columns", f["snake"] != 0};
   t.ctas_per_sm = f.small("ctas_per_sm");
   t.inside = f["inside"] != 0;
@@ -64,7 +64,7 @@ void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("cluster_m", t.cluster_m);
   f.set("cluster_n", t.cluster_n);
   f.set("split_k", t.split_k);
-  f.set("stream_k", t.stream_k);
+  f.set("split_last", t.split_last);
   f.set("group", t.raster.group);
   f.set("raster", t.raster.columns);
   f.set("snake", t.raster.snake);
@@ -73,14 +73,15 @@ void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("overlaps", t.overlaps);
 }
 
-// The tile of a size, but none of stream-K, whose kernel has a parameter that the others lack.
+// The tile of a size, but none with split_last, whose kernel has a parameter that the others lack.
 void choose_tile(command::Fields& f) {
   const GemmOperation o = operation(f);
   const GemmSize size = {f["m"], f["n"], f["k"], f["batches"]};
   GemmTile chosen = choose(o, size, hopper::multiprocessors);
-  if (chosen.stream_k) {
+  if (chosen.split_last > 1) {
     const std::vector<Candidate> all = candidates(o, size, hopper::multiprocessors);
-    chosen = std::find_if(all.begin(), all.end(), [](const Candidate& c) { return !c.tile.stream_k; })->tile;
+    chosen =
+        std::find_if(all.begin(), all.end(), [](const Candidate& c) { return c.tile.split_last == 1; })->tile;
   }
   set_tile(f, checked(o, chosen));
 }
@@ -139,7 +140,7 @@ void run(const command::Fields& f, command::Run& run) {
   if (o.bias) arguments.push_back(bias.pointer());
   if (o.batched) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
-  const int most = f["sms"] ? f.small("sms") : kStreamCtas;
+  const int most = f["sms"] ? f.small("sms") : kMostSplitCtas;
   const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], most);
   std::optional<command::Tensor> workspace;
   if (const size_t bytes = gemm_workspace_bytes(chosen, grid)) {
@@ -189,7 +190,7 @@ const command::Registration registration({
                {"cluster_m", 1, "CTAs of a cluster along rows"},
                {"cluster_n", 1, "CTAs of a cluster along columns"},
                {"split_k", 1, "CTAs that divide k"},
-               {"stream_k", 0, "CTAs share tiles along k", 1, 1, kSwitch},
+               {"split_last", 1, "CTAs that divide k of a tile of the last wave, at most"},
                {"group", 16, "rows or columns of tiles that are computed together"},
                {"raster", 0, "of what a group is made", 1, 1, {"rows", "columns"}},
                {"snake", 0, "every second group goes back", 1, 1, kSwitch},

@@ -77,9 +77,9 @@ class OurGemm final : public Contender {
         extent(problem_.m),
         extent(problem_.n),
         extent(problem_.k),
-        tile_.stream_k ? runtime::pointer(workspace_, DType::f32) : runtime::Argument{}};
+        tile_.split_last > 1 ? runtime::pointer(workspace_, DType::f32) : runtime::Argument{}};
     kernel_->launch({.programmatic_dependent_launch = overlaps_ && tile_.overlaps},
-                    std::span(arguments).first(tile_.stream_k ? 7 : 6));
+                    std::span(arguments).first(tile_.split_last > 1 ? 7 : 6));
   }
 
   std::string configuration() const override {

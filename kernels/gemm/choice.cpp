@@ -19,7 +19,7 @@ constexpr double kOutsideClocks = 5;       // of an SM's TMA, for a row of a box
 constexpr double kL2Bytes = 13e6;          // of the GPU, a microsecond
 constexpr double kMemoryBytes = 3.1e6;     // of the GPU, a microsecond
 constexpr double kClusterBytes = 25e3;     // from one SM to another, a microsecond
-constexpr double kStreamBytes = 8e3;       // from an SM through global memory to another, a microsecond
+constexpr double kPartBytes = 20e3;        // of sums that an SM gives or takes through L2, a microsecond
 constexpr double kLaunch = 0.5;            // microseconds
 constexpr double kCluster = 0.5;           // microseconds: its CTAs wait for each other
 constexpr double kStepClocks = 45;         // of a stage, unless the next one hides it: barriers, wgmma's end
@@ -27,7 +27,7 @@ constexpr double kClusterStepClocks = 55;  // of a stage: the slowest of a clust
 constexpr double kTileClocks = 900;        // of a tile, beside what passes through shared memory
 constexpr double kShownRounds = 0.15;  // of a tile's way out, where it hides under the next one's products
 constexpr double kSplit = 0.5;         // microseconds: the CTAs that add up wait for each other
-constexpr double kStream = 2;          // microseconds: the same through global memory
+constexpr double kParts = 2;           // microseconds: the same through global memory
 constexpr double kShortLaunch = 15;    // microseconds
 constexpr double kNarrowBox = 8000;    // clocks that a tile loses in boxes of 16 bytes, twice those of 32
 
@@ -120,6 +120,20 @@ bool suffers_from_overlap(const GemmTile& t, const GemmSize& size, double micros
   return one_wave(t, size, multiprocessors) && t.cluster_m * t.cluster_n < 4 && microseconds > kShortLaunch;
 }
 
+// CTAs for each tile of the last wave, if that does not fill the SMs.
+int most_parts(double tiles, int multiprocessors) {
+  const double rest = std::fmod(tiles, multiprocessors);
+  return rest == 0 ? 1 : std::max(2, static_cast<int>(std::min(multiprocessors / rest, 132.0)));
+}
+
+// Steps of the CTA that has the most, of tiles of `depth` steps whose last wave is divided.
+double divided_steps(const GemmTile& t, double tiles, double depth, int multiprocessors) {
+  const auto count = static_cast<int64_t>(tiles), stages = static_cast<int64_t>(depth);
+  const TileDivision d =
+      tile_division(count, std::min<int64_t>(count * t.split_last, multiprocessors), stages, t.split_last);
+  return static_cast<double>(d.waves * stages + (d.rest > 0 ? (stages * d.tiles + d.ctas - 1) / d.ctas : 0));
+}
+
 }  // namespace
 
 double Prediction::microseconds() const { return together({multiply, l2, memory}) + overhead; }
@@ -161,12 +175,11 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
     out += kNarrowBox / (t.bn * size_of(o.d) % 32 != 0 ? 1 : 2);
   const bool hidden = t.pingpong || (size_of(o.d) == 2 && t.consumers <= 2 && t.bm * t.bn <= 128 * 256);
   // CTAs that an SM holds share its tensor cores, but fill each other's gaps.
-  const double rounds =
-      (t.stream_k ? std::max(tiles / multiprocessors, 1.0 / kStreamShares) : ceil_div(tiles, ctas)) *
-      (ctas > multiprocessors ? t.ctas_per_sm : 1);
+  const double rounds = ceil_div(tiles, ctas) * (ctas > multiprocessors ? t.ctas_per_sm : 1);
 
   Prediction p;
   p.multiply = rounds * steps * step / kClock;
+  if (t.split_last > 1) p.multiply = divided_steps(t, tiles, steps, multiprocessors) * step / kClock;
   p.l2 = tiles * steps * loaded * 128 / kL2Bytes;
   if (aligned < 32) p.l2 *= 1.25;  // a sector more
   const double inputs = (rows + columns) * static_cast<double>(size.k) * element;
@@ -174,7 +187,7 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   p.overhead = kLaunch + (hidden ? 1 + kShownRounds * (rounds - 1) : rounds) * out / kClock;
   if (t.cluster_m * t.cluster_n > 1) p.overhead += kCluster;
   if (t.split_k > 1) p.overhead += kSplit + t.bm * t.bn * 4.0 * (t.split_k - 1) / t.split_k / kClusterBytes;
-  if (t.stream_k) p.overhead += kStream + t.bm * t.bn * 4.0 / kStreamBytes;
+  if (t.split_last > 1) p.overhead += kParts + 2 * t.bm * t.bn * 4.0 / kPartBytes;
   return p;
 }
 
@@ -206,9 +219,9 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
       if (t.ctas_per_sm == 1) add(c);
     }
     const double tiles = tiles_of(t, size);
-    if (tiles > multiprocessors / kStreamShares && t.consumers == 2) {
+    if (const int split = most_parts(tiles, multiprocessors); split > 1 && t.ctas_per_sm == 1) {
       GemmTile s = t;
-      s.stream_k = true;
+      s.split_last = split;
       add(s);
     }
     for (int split = 2; split <= 8; ++split) {
@@ -236,9 +249,7 @@ std::optional<GemmTile> tuned(const GemmOperation& o, const GemmSize& size) {
 GemmTile choose(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
   if (size.batches == 1)
     if (auto t = tuned(o, size)) return *t;
-  // What stream-K takes is not modelled well enough: it is for tuned products, which were measured.
-  std::vector<Candidate> all = candidates(o, size, multiprocessors);
-  std::erase_if(all, [](const Candidate& c) { return c.tile.stream_k; });
+  const std::vector<Candidate> all = candidates(o, size, multiprocessors);
   if (all.empty()) return checked(o, {});  // says why
   auto [tile, prediction] = all.front();
   tile.overlaps = !suffers_from_overlap(tile, size, prediction.microseconds(), multiprocessors);

@@ -35,8 +35,7 @@ std::vector<Candidate> candidates(const GemmOperation& operation, const GemmSize
 // The tuned tile of just this product, if there is one. Epilogue and batches play no part.
 std::optional<GemmTile> tuned(const GemmOperation& operation, const GemmSize& size);
 
-// tuned(), else the first of the candidates without stream-K, whose cost has only been measured: it is for
-// tuned products.
+// tuned(), else the first of the candidates.
 GemmTile choose(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 
 }  // namespace ptxbuilder::kernels

@@ -85,11 +85,15 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
     if (t.bn % (8 * t.split_k) != 0)
       refuse(fmt::format("{} columns divided by {}; each CTA adds up a multiple of 8", t.bn, t.split_k));
   }
-  if (t.stream_k) {
-    if (t.cluster_m * t.cluster_n * t.split_k > 1) refuse("stream-K with a cluster; take one of them");
-    if (t.pingpong) refuse("stream-K with ping-pong; take one of them");
-    if (is_int8(o.a)) refuse("stream-K of integers; it adds up f32");
-    if (t.ctas_per_sm > 1) refuse("stream-K with several CTAs on an SM; take one of them");
+  if (t.split_last < 1 || t.split_last > hopper::multiprocessors)
+    refuse(
+        fmt::format("the last tiles divided among {} CTAs; 1 to {}", t.split_last, hopper::multiprocessors));
+  if (t.split_last > 1) {
+    if (t.cluster_m * t.cluster_n * t.split_k > 1)
+      refuse("a split of the last tiles with a cluster; take one of them");
+    if (t.pingpong) refuse("a split of the last tiles with ping-pong; take one of them");
+    if (is_int8(o.a)) refuse("a split of the last tiles of integers; it adds up f32");
+    if (t.ctas_per_sm > 1) refuse("a split of the last tiles with several CTAs on an SM; take one of them");
   }
   auto share = [&](int extent, int ctas, const char* what) {
     if (extent % (8 * ctas) != 0)
@@ -115,7 +119,7 @@ int parse_number(std::string_view text, size_t from, const std::string& whole) {
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     throw Error(
         fmt::format("tile '{}': '{}' is no number; the form is 128x256x64_4_2x1_g16 with _1 or _3 "
-                    "consumers as _w1, _pp, _swap, _k4, _sk, _x2, _nopdl, _in behind it",
+                    "consumers as _w1, _pp, _swap, _k4, _s4, _x2, _nopdl, _in behind it",
                     whole, text));
   return value;
 }
@@ -131,7 +135,7 @@ std::string text(const GemmTile& t) {
   if (t.consumers != 2) s += fmt::format("_w{}", t.consumers);
   if (t.swapped) s += "_swap";
   if (t.split_k > 1) s += fmt::format("_k{}", t.split_k);
-  if (t.stream_k) s += "_sk";
+  if (t.split_last > 1) s += fmt::format("_s{}", t.split_last);
   if (t.ctas_per_sm > 1) s += fmt::format("_x{}", t.ctas_per_sm);
   if (!t.overlaps) s += "_nopdl";
   if (t.inside) s += "_in";
@@ -153,8 +157,6 @@ GemmTile parse_tile(const std::string& whole) {
       t.pingpong = true;
     else if (p == "swap")
       t.swapped = true;
-    else if (p == "sk")
-      t.stream_k = true;
     else if (p == "nopdl")
       t.overlaps = false;
     else if (p == "in")
@@ -165,6 +167,8 @@ GemmTile parse_tile(const std::string& whole) {
       t.consumers = number(p, 1);
     else if (p.starts_with('k'))
       t.split_k = number(p, 1);
+    else if (p.starts_with('s'))
+      t.split_last = number(p, 1);
     else if (p.starts_with('x'))
       t.ctas_per_sm = number(p, 1);
     else if (cluster.size() == 2) {
@@ -181,6 +185,24 @@ int stage_bytes(const GemmOperation& o, const GemmTile& t) {
   return (t.bm + t.bn) * bk * size_of(o.a);
 }
 
+// A CTA completes whole panels, one after the other, and the slowest is waited for: what it has of the tile,
+// and what boxes of few bytes cost TMA.
+int panel_columns(const GemmOperation& o, const GemmTile& t) {
+  if (t.split_last == 1) return 0;
+  int best = 0;
+  double least = 0;
+  for (int columns : {64, 32, 16, 8}) {
+    const int bytes = columns * size_of(o.d);
+    if (t.bn % columns != 0 || (!t.swapped && (bytes > 128 || bytes % 16 != 0))) continue;
+    const int panels = t.warpgroup_rows() / 64 * (t.bn / columns);
+    const int rounds = (panels + t.split_last - 1) / t.split_last;
+    const double narrow = t.swapped || bytes > 32 ? 1 : bytes > 16 ? 1.15 : 1.5;
+    const double share = narrow * rounds / panels;
+    if (best == 0 || share < 0.95 * least) best = columns, least = share;
+  }
+  return best;
+}
+
 int staging_buffers(const GemmOperation& o, const GemmTile& t) {
   return t.stages > stages_that_fit(o, t, 2) ? 1 : 2;
 }
@@ -190,7 +212,7 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
   GemmTile t = given;
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
   // A second sum of an element would read what the first one stored, or differ from it in its last bits.
-  if (operation.beta || t.stream_k) t.inside = false;
+  if (operation.beta || t.split_last > 1) t.inside = false;
   check_tile(operation, t, where);
   if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
   const int fit = stages_that_fit(operation, t, t.pingpong ? 1 : 2);

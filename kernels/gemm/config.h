@@ -41,9 +41,9 @@ struct GemmTile {
   bool swapped = false;
   int cluster_m = 1, cluster_n = 1;  // CTAs side by side along rows (they share B) and columns (they share A)
   int split_k = 1;                   // CTAs that divide k, and add up through distributed shared memory
-  // Stream-K: the tiles that do not fill all SMs a last time, and as many more as there are SMs, are divided
-  // along k into equal shares, one for each CTA, which add up through global memory.
-  bool stream_k = false;
+  // CTAs that may divide the k of a tile which would leave others idle: of the last wave of tiles, where that
+  // does not fill all SMs. They add up through global memory.
+  int split_last = 1;
   Raster raster = {};  // the order of tiles
   int ctas_per_sm = 1;
   // Launched while the launch before it ends (programmatic dependent launch, PDL). It saves a microsecond,
@@ -51,7 +51,7 @@ struct GemmTile {
   bool overlaps = true;
   // The last tiles of a row and column begin so early that they do not hang over the output, for TMA is slow
   // outside of a tensor: what two tiles compute, both store. Not with beta, where D may be C, nor with
-  // stream-K, where each would add up in an order of its own.
+  // split_last, where each would add up in an order of its own.
   bool inside = false;
 
   // Rows of a tile that one consumer multiplies.
@@ -61,13 +61,16 @@ struct GemmTile {
 };
 
 // "128x256x64_4_2x1", with _g8 (a group of rows; _c8 of columns, _g8s a snake), _pp (ping-pong), _w3
-// (consumers), _swap, _k4 (split k), _sk (stream-K), _x2 (CTAs on an SM), _nopdl and _in behind it where
+// (consumers), _swap, _k4 (split k), _s4 (split_last), _x2 (CTAs on an SM), _nopdl and _in behind it where
 // they differ from the default; and back. parse_tile throws Error that shows the form.
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 
 // Bytes of a stage.
 int stage_bytes(const GemmOperation& operation, const GemmTile& tile);
+// Columns of a panel of the way out (StoreOptions); 0 where it does not matter. With split_last, the CTAs
+// that divide a tile each complete and store some panels.
+int panel_columns(const GemmOperation& operation, const GemmTile& tile);
 // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for more.
 int staging_buffers(const GemmOperation& operation, const GemmTile& tile);
 

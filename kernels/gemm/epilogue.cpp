@@ -1,5 +1,7 @@
 #include "kernels/gemm/epilogue.h"
 
+#include <algorithm>
+
 #include "ptxbuilder/product/epilogue.h"
 
 namespace ptxbuilder::kernels {
@@ -59,48 +61,57 @@ bool defers_store(const GemmOperation& o, const GemmTile& t) {
          !(o.batched && o.has_epilogue());
 }
 
-}  // namespace
-
-SharedSums::SharedSums(Kernel& k, const GemmTile& t, const GemmParameters& p) {
-  if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
-  if (t.stream_k) stream.emplace(t.warpgroup_rows(), t.bn, t.consumers, p.get<gptr<f32>>("workspace"));
+// Loads of 16 bytes that a thread has in flight when it adds up what other CTAs give, in the registers that
+// its own sums, and what waits to be stored, leave.
+int loads_in_flight(const GemmTile& t) {
+  const int sums = t.warpgroup_rows() * t.bn / 128;
+  return std::clamp((role_registers(t.consumers).consumer - sums - 64) / 4, 2, 16);
 }
 
+}  // namespace
+
 GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const GemmParameters& p,
-                           const SharedSums& shared, const StagedOperand& x, const TileScheduler& scheduler)
+                           const std::optional<ClusterSum>& cluster, const StagedOperand& x)
     : type_(o.d),
       output_(p.get<TensorMap>("D")),
-      shared_(shared),
+      cluster_(cluster),
       x_(x),
-      scheduler_(scheduler),
-      options_{.transposed = t.swapped, .buffers = staging_buffers(o, t)},
+      options_{.transposed = t.swapped, .buffers = staging_buffers(o, t), .columns = panel_columns(o, t)},
       epilogue_(epilogue_of(o, p)) {
-  if (!defers_store(o, t)) return;
+  const TileExtent tile = {t.warpgroup_rows(), t.bn};
   if (o.batched) options_.batch = u32(0);
-  deferred_.emplace(type_, output_, TileExtent{t.warpgroup_rows(), t.bn}, options_);
+  if (t.split_last > 1) {
+    panels_.emplace(type_, output_, tile, options_);
+    global_.emplace(tile.rows, tile.cols, panels_->panels(), t.consumers, t.split_last, loads_in_flight(t),
+                    p.get<gptr<f32>>("workspace"));
+    if (defers_store(o, t)) deferred_.emplace(*panels_);
+  } else if (defers_store(o, t)) {
+    deferred_.emplace(type_, output_, tile, options_);
+  }
 }
 
 void GemmEpilogue::store(Accumulator& sums, const Work& work, u32 row) {
-  if (shared_.cluster) return store_sums(shared_.cluster->add(sums, x_.tile[0].address()), work, row);
-  if (!shared_.stream) return store_sums(sums, work, row);
+  if (cluster_) return store_sums(cluster_->add(sums, x_.tile[0].address()), work, row);
+  if (!global_) return store_sums(sums, work, row);
   if_(
-      work.first == 0,
-      [&] {
-        scheduler_.each_cta_behind(work, [&](u32 cta) { shared_.stream->take(sums, cta); });
-        store_sums(sums, work, row);
-      },
-      [&] {
-        shared_.stream->give(sums);
-        if (deferred_) deferred_->skip();
-      });
+      work.parts->count == 1, [&] { store_sums(sums, work, row); }, [&] { store_parts(sums, work, row); });
 }
 
 void GemmEpilogue::store_sums(const StoreSource& sums, const Work& work, u32 row) {
   if (deferred_) return deferred_->take(sums, work.x + row, work.y, epilogue_, work.batch);
+  if (panels_) return panels_->store(sums, work.x + row, work.y, epilogue_, work.batch);
   StoreOptions options = options_;
   options.batch = work.batch;
-  u32 first_column = shared_.cluster ? shared_.cluster->first_column() : u32(0);
+  u32 first_column = cluster_ ? cluster_->first_column() : u32(0);
   ptxbuilder::store(type_, output_, sums, work.x + row, work.y + first_column, epilogue_, options);
+}
+
+void GemmEpilogue::store_parts(Accumulator& sums, const Work& work, u32 row) {
+  global_->give(sums, *work.parts);
+  global_->complete(sums, *work.parts, [&](int panel) {
+    panels_->store(panel, sums, work.x + row, work.y, epilogue_, work.batch);
+  });
+  if (deferred_) deferred_->skip();
 }
 
 void GemmEpilogue::finish() {

@@ -6,24 +6,15 @@
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/product/cluster_sum.h"
 #include "ptxbuilder/product/store.h"
-#include "ptxbuilder/product/stream_sum.h"
 
 namespace ptxbuilder::kernels {
 
-// How CTAs that divide the k of a tile add up their sums; with none of both, each tile is one CTA's.
-struct SharedSums {
-  std::optional<ClusterSum> cluster;  // split k
-  std::optional<StreamSum> stream;    // stream-K
-
-  SharedSums(Kernel& kernel, const GemmTile& tile, const GemmParameters& parameters);
-};
-
 class GemmEpilogue {
  public:
-  // Of a warpgroup of the consumers, to be made in its role. `x` is in the ring, whose stages are all read
-  // when a cluster adds up there.
+  // Of a warpgroup of the consumers, to be made in its role. `cluster`: with split_k, which adds up in the
+  // ring, where `x` is, and whose stages are then all read.
   GemmEpilogue(const GemmOperation& operation, const GemmTile& tile, const GemmParameters& parameters,
-               const SharedSums& shared, const StagedOperand& x, const TileScheduler& scheduler);
+               const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
   // Takes the sums of `work`, whose rows begin at `row` of the tile.
   void store(Accumulator& sums, const Work& work, u32 row);
@@ -34,14 +25,16 @@ class GemmEpilogue {
 
  private:
   void store_sums(const StoreSource& sums, const Work& work, u32 row);
+  void store_parts(Accumulator& sums, const Work& work, u32 row);
 
   DType type_;
   TensorMap output_;
-  const SharedSums& shared_;
+  const std::optional<ClusterSum>& cluster_;
   const StagedOperand& x_;
-  const TileScheduler& scheduler_;
   StoreOptions options_;
   Epilogue epilogue_;
+  std::optional<PanelStore> panels_;  // with split_last
+  std::optional<GlobalSum> global_;   // with split_last
   std::optional<DeferredStore> deferred_;
 };
 

@@ -22,11 +22,11 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
   }
   if (o.bias) add("bias", pointer, o.d, "added to each row: N elements");
   if (o.batched) add("batches", scalar, DType::u32, "products");
-  if (t.stream_k)
+  if (t.split_last > 1)
     add("workspace", pointer, DType::f32,
         fmt::format(
             "{} B, which may hold anything, for sums on their way from CTA to CTA; of this launch alone",
-            gemm_workspace_bytes(checked(o, t), {kStreamCtas, 1})));
+            gemm_workspace_bytes(checked(o, t), {kMostSplitCtas, 1})));
   declare(k, where);
 }
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "ptxbuilder/product/stream_sum.h"
-
 namespace ptxbuilder::kernels {
 
 namespace {
@@ -53,14 +51,45 @@ std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& 
   const Number x = quotient_up(quotient_up(t.swapped ? n : m, number(t.bm)), number(t.cluster_m)) * batches;
   const Number y = quotient_up(quotient_up(t.swapped ? m : n, number(t.bn)), number(t.cluster_n));
   if (t.split_k > 1) return {x * y * number(t.split_k), number(1)};
-  if (t.stream_k)
-    return {least(x * y * number(kStreamShares), least(multiprocessors, number(kStreamCtas))), number(1)};
+  if (t.split_last > 1)
+    return {least(x * y * number(t.split_last), least(multiprocessors, number(kMostSplitCtas))), number(1)};
   const Number clusters =
       least(x * y, clusters_at_once(t.cluster_m * t.cluster_n, multiprocessors) * number(t.ctas_per_sm));
   return {clusters * number(t.cluster_m), number(t.cluster_n)};
 }
 
+// Tiles that as many CTAs and one more divide: beyond, whole ones take little longer.
+constexpr int kMostTogether = 4;
+
+int64_t either(bool condition, int64_t a, int64_t b) { return condition ? a : b; }
+u32 either(pred condition, u32 a, u32 b) { return select(condition, a, b); }
+u32 least(u32 a, u32 b) { return min(a, b); }
+
+// How `all` CTAs divide the rest of the tiles, which are fewer, in numbers of the host or of the device.
+template <class Number>
+struct Shares {
+  Number groups, tiles, ctas;
+};
+
+// Several CTAs for each tile, as many as there are for all; where there are not two, one more CTA than tiles,
+// if it does not take too many tiles to spare it. Each CTA has a stage of each of its tiles at least.
+template <class Number>
+Shares<Number> shares_of(const Number& rest, const Number& all, const Number& depth, int split) {
+  const Number one(1), some = either(rest > 0, rest, one);
+  const Number of_one = least(least(all / some, depth), Number(split));
+  const Number together = (some - 1) / (all - some) + 1;
+  const auto shared = (of_one < 2) & (together <= kMostTogether) & (depth > together);
+  const Number tiles = either(shared, together, one);
+  return {(some - 1) / tiles + 1, tiles, either(shared, together + 1, of_one)};
+}
+
 }  // namespace
+
+TileDivision tile_division(int64_t tiles, int64_t ctas, int64_t depth, int split) {
+  const int64_t rest = tiles % ctas;
+  const Shares<int64_t> shares = shares_of<int64_t>(rest, ctas, depth, split);
+  return {tiles / ctas, rest, shares.groups, shares.tiles, shares.ctas};
+}
 
 int active_clusters(int ctas, int multiprocessors) {
   return static_cast<int>(clusters_at_once(ctas, int64_t{multiprocessors}));
@@ -78,7 +107,8 @@ GemmGridRule gemm_grid_rule(const GemmTile& t, bool batched, const std::string& 
 }
 
 size_t gemm_workspace_bytes(const GemmTile& t, const GemmGrid& grid) {
-  return t.stream_k ? StreamSum::bytes(t.warpgroup_rows(), t.bn, t.consumers, static_cast<int>(grid.x)) : 0;
+  return t.split_last > 1 ? GlobalSum::bytes(t.warpgroup_rows(), t.bn, t.consumers, static_cast<int>(grid.x))
+                          : 0;
 }
 
 // Copies move units of 16 bytes along the innermost dimension of their tensor.
@@ -106,21 +136,17 @@ TileScheduler::TileScheduler(const GemmOperation& o, const GemmTile& t, u32 m, u
   batch_rows_ = t.cluster_m > 1 ? ceil_div(x_tiles, t.cluster_m) * t.cluster_m : x_tiles;
   depth_ = ceil_div(k, t.bk);
   rows_ = batched_ ? batch_rows_ * *batches : batch_rows_;
-  if (!t.stream_k) return;
-  u32 tiles = rows_ * cols_, ctas = nctaid_x(), rest = tiles % ctas;
-  divided_ = select(tiles < ctas, tiles, select(rest == 0, u32(0), ctas + rest));
-  shared_ = u64(divided_) * u64(depth_);
 }
 
 u32 TileScheduler::stages_of_cta() const { return tiles_of_cta(rows_, cols_) * depth_; }
 
 void TileScheduler::each_work(Turn turn, const Body& body) const {
   if (tile_.split_k > 1) return share_of_tile(body);
-  if (tile_.stream_k) return shares_and_tiles(body);
-  for_each_tile(rows_, cols_, tile_.raster, turn, [&](TileIndex at) { body(work_at(at, 0, depth_, 0)); });
+  if (tile_.split_last > 1) return tiles_and_shares(body);
+  for_each_tile(rows_, cols_, tile_.raster, turn, [&](TileIndex at) { body(work_at(at, 0, depth_)); });
 }
 
-Work TileScheduler::work_at(const TileIndex& at, u32 first, u32 last, u32 number) const {
+Work TileScheduler::work_at(const TileIndex& at, u32 first, u32 last) const {
   std::optional<u32> batch;
   if (batched_) batch = at.row / batch_rows_;
   return {x_.begin(batch ? at.row % batch_rows_ : at.row, tile_.inside),
@@ -128,43 +154,79 @@ Work TileScheduler::work_at(const TileIndex& at, u32 first, u32 last, u32 number
           batch,
           first,
           last,
-          number};
+          std::nullopt};
 }
 
 // Split k: a tile for each cluster, a share of its stages for each CTA of that.
 void TileScheduler::share_of_tile(const Body& body) const {
   u32 rank = cluster_ctaid_x(), number = ctaid_x() / tile_.split_k;
   body(work_at(grouped_raster(number, rows_, cols_, tile_.raster), depth_ * rank / tile_.split_k,
-               depth_ * (rank + 1) / tile_.split_k, number));
+               depth_ * (rank + 1) / tile_.split_k));
 }
 
-// Stream-K: this CTA's share of the stages of the tiles that are divided, and then whole tiles.
-void TileScheduler::shares_and_tiles(const Body& body) const {
-  Var<u32> stage(share_end(ctaid_x())), whole(divided_ + ctaid_x());
-  u32 end = share_end(ctaid_x() + 1);
-  while_([&] { return (stage.value() < end) | (whole.value() < rows_ * cols_); },
-         [&] {
-           pred part = stage.value() < end;
-           u32 number = select(part, stage.value() / depth_, whole.value());
-           u32 first = select(part, stage.value() - number * depth_, u32(0));
-           u32 last = select(part, min(depth_, first + end - stage.value()), depth_);
-           stage = select(part, stage.value() + (last - first), stage.value());
-           whole = select(part, whole.value(), whole.value() + nctaid_x());
-           body(work_at(grouped_raster(number, rows_, cols_, tile_.raster), first, last, number));
-         });
+namespace {
+
+// shares_of() among the CTAs of the grid, for few tiles, as mostly, without its divisions.
+Shares<u32> device_shares(u32 rest, u32 depth, int split) {
+  const u32 all = nctaid_x();
+  Var<u32> groups(rest), tiles(1), ctas(min(depth, u32(static_cast<uint32_t>(split))));
+  if_(rest > all / split, [&] {
+    const Shares<u32> shares = shares_of<u32>(rest, all, depth, split);
+    groups = shares.groups;
+    tiles = shares.tiles;
+    ctas = shares.ctas;
+  });
+  return {max(groups.value(), u32(1)), tiles, ctas};
 }
 
-// Where the shares of the first `ctas` CTAs end, in stages of all tiles that are divided.
-u32 TileScheduler::share_end(u32 ctas) const { return u32(shared_ * u64(ctas) / u64(nctaid_x())); }
+}  // namespace
 
-void TileScheduler::each_cta_behind(const Work& work, const std::function<void(u32 cta)>& body) const {
-  Var<u32> to(work.last), cta(ctaid_x() + 1);
-  while_([&] { return to.value() < depth_; },
+// Split of the last tiles: whole tiles, and then this CTA's share of a group, which begins in one tile and
+// may end in the next. The tiles of a group lie as far apart as there are groups, so that those that are read
+// at the same time lie side by side; the last groups may lack their last tile. Of two CTAs that divide a tile
+// the one whose share goes on in the next tile gives, and the other completes. What the shares are is
+// computed where it is needed, for registers of the producer are few.
+void TileScheduler::tiles_and_shares(const Body& body) const {
+  const u32 all = nctaid_x(), total = rows_ * cols_;
+  Var<u32> wave(0), piece(0), number(0), first(0), last(0), count(1), rank(0), owners(1), place(0);
+  auto whole_wave = [&] { return wave.value() + all <= total; };
+  while_([&] { return whole_wave() | (piece.value() < 2); },
          [&] {
-           u32 until = min(depth_, share_end(cta.value() + 1) - work.tile * depth_);
-           if_(until > to.value(), [&] { body(cta); });
-           to = until;
-           cta = cta.value() + 1;
+           if_(
+               whole_wave(),
+               [&] {
+                 number = wave.value() + ctaid_x();
+                 first = u32(0);
+                 last = depth_;
+                 wave = wave.value() + all;
+               },
+               [&] {
+                 const u32 rest = total - wave.value();
+                 const Shares<u32> shares = device_shares(rest, depth_, tile_.split_last);
+                 const u32 member = ctaid_x() / shares.groups, group = ctaid_x() - member * shares.groups;
+                 const pred several = shares.tiles > 1;
+                 const pred behind =
+                     several & (piece.value() == 0) & (member > 0);  // a tile's end comes first
+                 const u32 tile = select(several, member - u32(behind), u32(0));
+                 const u32 stages = shares.tiles * depth_, least_share = stages / shares.ctas,
+                           more = stages - least_share * shares.ctas;
+                 const u32 begin = member * least_share + min(member, more);
+                 const u32 end = begin + least_share + u32(member < more);
+                 const u32 in_rest = tile * shares.groups + group;
+                 number = select((member < shares.ctas) & (in_rest < rest), wave.value() + in_rest, total);
+                 first = max(begin, tile * depth_) - tile * depth_;
+                 last = min(end - tile * depth_, depth_);
+                 count = select(several, u32(2), shares.ctas);
+                 rank = select(several, u32(behind), member);
+                 owners = select(several, u32(1), shares.ctas);
+                 place = select(several, in_rest, group * shares.ctas);
+                 piece = select(behind & (member < shares.tiles), u32(1), u32(2));
+               });
+           if_(number.value() < total, [&] {
+             Work work = work_at(grouped_raster(number.value(), rows_, cols_, tile_.raster), first, last);
+             work.parts = {count.value(), rank.value(), owners.value(), place.value()};
+             body(work);
+           });
          });
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/gemm/config.h"
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/product/global_sum.h"
 
 namespace ptxbuilder::kernels {
 
@@ -16,10 +17,9 @@ namespace ptxbuilder::kernels {
 int active_clusters(int ctas, int multiprocessors);
 
 // The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no
-// more than there are tiles. With stream-K, there are at most kStreamShares CTAs for each tile, and at most
-// kStreamCtas in all.
-inline constexpr int kStreamShares = 8;
-inline constexpr int kStreamCtas = hopper::multiprocessors;
+// more than there are tiles. With split_last, there are as many more CTAs for each tile, and at most
+// kMostSplitCtas in all.
+inline constexpr int kMostSplitCtas = hopper::multiprocessors;
 struct GemmGrid {
   uint32_t x, y;
 };
@@ -32,16 +32,27 @@ struct GemmGridRule {
 GemmGridRule gemm_grid_rule(const GemmTile& tile, bool batched,
                             const std::string& multiprocessors = "multiprocessors");
 
-// Bytes of the kernel's parameter "workspace", which with stream-K is where CTAs leave sums for each other; 0
-// without. They may hold anything. Launches that overlap need one each.
+// Bytes of the kernel's parameter "workspace", which with split_last is where CTAs leave sums for each other;
+// 0 without. They may hold anything. Launches that overlap need one each.
 size_t gemm_workspace_bytes(const GemmTile& tile, const GemmGrid& grid);
+
+// How `ctas` CTAs do tiles of `depth` stages each: first whole ones, as often as there is one for each CTA,
+// and then the rest, where each group of `tiles` of them is divided along k into equal shares of `ctas` CTAs.
+// The CTAs of different groups that have the same share read the same stages at the same time, which L2 then
+// holds for all of them.
+struct TileDivision {
+  int64_t waves;  // of whole tiles
+  int64_t rest, groups, tiles, ctas;
+};
+// `split`: GemmTile::split_last.
+TileDivision tile_division(int64_t tiles, int64_t ctas, int64_t depth, int split);
 
 // What a CTA does next: a tile, or some of its stages.
 struct Work {
   u32 x, y;  // where the tile begins in the output: x along wgmma's rows, y along its columns
   std::optional<u32> batch;
-  u32 first, last;  // the tile's stages from `first` to `last` - 1; a share of a tile may have none
-  u32 tile;         // if tiles are divided: the tile's number in the order of all tiles
+  u32 first, last;  // the tile's stages from `first` to `last` - 1; with split_k there may be none
+  std::optional<TileParts> parts;  // with split_last: who else has stages of it
 };
 
 // Says what each CTA of the grid does, in a kernel with the clusters that the tile names. Every role that
@@ -63,10 +74,6 @@ class TileScheduler {
   // belong to `turn`.
   void each_work(Turn turn, const std::function<void(const Work&)>& body) const;
 
-  // Runs `body` for each other CTA that does stages of a tile which this CTA begins, in the order of the
-  // stages. Only for stream-K.
-  void each_cta_behind(const Work& work, const std::function<void(u32 cta)>& body) const;
-
  private:
   using Body = std::function<void(const Work&)>;
   // A dimension of the output.
@@ -79,18 +86,15 @@ class TileScheduler {
   };
   static Axis axis(const GemmOperation& operation, const GemmTile& tile, u32 extent, bool rows);
 
-  Work work_at(const TileIndex& at, u32 first, u32 last, u32 number) const;
+  Work work_at(const TileIndex& at, u32 first, u32 last) const;
   void share_of_tile(const Body& body) const;
-  void shares_and_tiles(const Body& body) const;
-  u32 share_end(u32 ctas) const;
+  void tiles_and_shares(const Body& body) const;
 
   GemmTile tile_;
   Axis x_, y_;
   bool batched_;
   u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ covers all batches
   u32 depth_ = 0;
-  u32 divided_ = 0;  // with stream-K: how many tiles, from the first on, are divided
-  u64 shared_ = 0;   // and the stages of these tiles, which the CTAs share equally
 };
 
 }  // namespace ptxbuilder::kernels

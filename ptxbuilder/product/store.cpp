@@ -54,12 +54,18 @@ class Staging {
           fmt::format("store: a tile of {} x {} {}; its rows are multiples of {}, its columns "
                       "of 8 and of 16 B",
                       tile.rows, tile.cols, name(type), kRows));
-    passage_ = options.transposed ? transposed(tile.cols, type) : upright(tile.cols, type);
+    const int cols = options.columns != 0 ? options.columns : tile.cols;
+    if (cols < 8 || cols % 8 != 0 || tile.cols % cols != 0)
+      throw Error(fmt::format(
+          "store: panels of {} columns; they are a multiple of 8 and divide the tile's {}", cols, tile.cols));
+    passage_ = options.transposed ? transposed(cols, type) : upright(cols, type);
     buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle,
                      options.buffers * detail::warpgroups_in_role(), "store staging");
   }
 
   bool is_transposed() const { return options_.transposed; }
+  int buffers() const { return options_.buffers; }
+  bool has_batches() const { return options_.batch.has_value(); }
   // Panels, one 64 rows after the other.
   int panels() const { return tile_.rows / kRows * panels_across(); }
   TilePart part(int i) const {
@@ -70,11 +76,15 @@ class Staging {
   // Panel i of a tile at row m, column n; they come in order, and again from the first.
   void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n,
             const std::optional<u32>& batch) const {
+    // An odd number of panels ends with the buffer that the next tile begins with.
+    emit(to, i, panel, m, n, batch, i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1);
+  }
+
+  // The same where the copy that used panel i's buffer last is none of the `pending` youngest.
+  void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch,
+            int pending) const {
     const TilePart at = part(i);
     u32 group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
-    // The copy that used this buffer last has read it. An odd number of panels ends with the buffer that the
-    // next tile begins with.
-    const int pending = i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1;
     detail::wait_stores_read(pending);
     sync_warpgroup();
     const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
@@ -192,13 +202,48 @@ void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, cons
     staging.emit(to, i, finish(staging.part(i)), m, n, options.batch);
 }
 
+struct PanelStore::State {
+  Staging staging;
+  DType type;
+  TensorMap to;
+};
+
+PanelStore::PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options, Where where) {
+  AtLine line(where);
+  state_ = std::make_shared<const State>(State{Staging(type, tile, options), type, to});
+}
+
+std::vector<TilePart> PanelStore::panels() const {
+  std::vector<TilePart> all;
+  for (int i = 0; i < state_->staging.panels(); ++i) all.push_back(state_->staging.part(i));
+  return all;
+}
+
+void PanelStore::store(int panel, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
+                       std::optional<u32> batch, Where where) const {
+  AtLine line(where);
+  const auto& [staging, type, to] = *state_;
+  const Finish finish(type, from, epilogue, {m, n, batch, staging.is_transposed()});
+  staging.emit(to, panel, finish(staging.part(panel)), m, n, batch, 0);
+}
+
+void PanelStore::store(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
+                       std::optional<u32> batch, Where where) const {
+  AtLine line(where);
+  const auto& [staging, type, to] = *state_;
+  const Finish finish(type, from, epilogue, {m, n, batch, staging.is_transposed()});
+  for (int i = 0; i < staging.panels(); ++i)
+    staging.emit(to, i, finish(staging.part(i)), m, n, batch, i == 0 ? 0 : staging.buffers() - 1);
+}
+
 struct DeferredStore::State {
   // A panel that waits.
   struct Kept {
     std::vector<llvm::Value*> words;
     RegisterLayout layout;
   };
-  Staging staging;
+  PanelStore panels;  // through which it goes
+  const Staging& staging;
   DType type;
   TensorMap to;
   std::vector<Kept> kept;
@@ -208,27 +253,25 @@ struct DeferredStore::State {
 };
 
 DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options,
-                             Where where) {
+                             Where where)
+    : DeferredStore(PanelStore(type, to, tile, options, where), where) {}
+
+DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
   AtLine line(where);
+  const auto& [staging, type, to] = *panels.state_;
   if (size_of(type) != 2)
     throw Error(
         fmt::format("deferred store: {} has no room in registers; it takes 16-bit types", name(type)));
-  state_ = std::make_shared<State>(State{Staging(type, tile, options),
-                                         type,
-                                         to,
-                                         {},
-                                         Var<u32>(0),
-                                         Var<u32>(0),
-                                         std::nullopt,
-                                         Var<pred>(pred(false))});
+  state_ = std::make_shared<State>(
+      State{panels, staging, type, to, {}, Var<u32>(0), Var<u32>(0), std::nullopt, Var<pred>(pred(false))});
   for (int i = 0; i < steps(); ++i) {
-    const TilePart part = state_->staging.part(i);
+    const TilePart part = staging.part(i);
     const TileValues zeros =
         detail::tile_convert(type, detail::filled(DType::f32, f32(0), wgmma_layout(part.rows, part.cols)));
     state_->kept.push_back({detail::tile_variables(zeros), zeros.layout});
     detail::tile_assign(state_->kept.back().words, zeros.layout, {zeros.layout, zeros.words});
   }
-  if (options.batch) state_->batch.emplace(u32(0));
+  if (staging.has_batches()) state_->batch.emplace(u32(0));
 }
 
 int DeferredStore::steps() const { return state_->staging.panels(); }
@@ -262,7 +305,13 @@ void DeferredStore::step(int i, Where where) {
 
 void DeferredStore::skip(Where where) {
   AtLine line(where);
-  state_->holds = pred(false);
+  State& s = *state_;
+  // Nothing is kept: until here, what comes before has the registers.
+  for (const State::Kept& kept : s.kept) {
+    const TileValues zeros = detail::tile_convert(s.type, detail::filled(DType::f32, f32(0), kept.layout));
+    detail::tile_assign(kept.words, kept.layout, {kept.layout, zeros.words});
+  }
+  s.holds = pred(false);
 }
 
 void DeferredStore::finish(Where where) {

@@ -11,6 +11,8 @@ struct StoreOptions {
   bool transposed = false;
   // Staging buffers of each warpgroup, 1 or 2. With one, writing waits for the copy before it.
   int buffers = 2;
+  // Of a panel; they divide the tile's. 0: as many as a buffer takes.
+  int columns = 0;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
 };
@@ -81,6 +83,30 @@ void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOpti
   store(T::dtype, to, x, m, n, nullptr, options);
 }
 
+// A store of tiles of one size whose panels may come one by one.
+class PanelStore {
+ public:
+  // Set `options.batch`, to any value, if the tensor has batches. Throws Error as store() does.
+  PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
+             Where where = Where::here());
+
+  // What they have of the tile, in their order.
+  std::vector<TilePart> panels() const;
+
+  // Stores one panel of a tile at row m, column n. They may come in any order, and under a condition that
+  // holds for all of the warpgroup or for nobody in it.
+  void store(int panel, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
+             std::optional<u32> batch = {}, Where where = Where::here()) const;
+  // Stores a whole tile.
+  void store(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
+             std::optional<u32> batch = {}, Where where = Where::here()) const;
+
+ private:
+  friend class DeferredStore;
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
 // A store that runs beside the products of the next tile. take() rounds a tile into registers of its own,
 // after which the next products may begin. Each step() stores a part of the tile; call it while wgmmas run.
 // Only 16-bit types are possible; 64 rows x 256 columns take 64 registers a thread.
@@ -92,6 +118,8 @@ class DeferredStore {
   // Set `options.batch`, to any value, if the tensor has batches; take() gives the batch of each tile.
   DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
                 Where where = Where::here());
+  // The same through the buffers of `panels`, which may store other tiles after all steps of this one's.
+  explicit DeferredStore(const PanelStore& panels, Where where = Where::here());
 
   // Between two calls of take(), call each step once, in order. Before the first take() they do nothing.
   int steps() const;

@@ -237,7 +237,7 @@ TEST_CASE("what cannot be exported is refused") {
   refused("saxpy --config \"threads=few\"", "field threads = few: it is a number");
   refused("saxpy --config \"thread=1\"", "no field is named 'thread'; the fields are m, n, threads");
   refused("saxpy --config \"threads=64 if \"", "there is no condition behind 'if'");
-  refused("gemm --bm 64 --consumers 1 --config \"stream_k=yes if M > 64\" --config \"stream_k=no\"",
+  refused("gemm --bm 64 --consumers 1 --config \"split_last=4 if M > 64\" --config \"split_last=1\"",
           "the configurations 1 and 2 have different parameters, and one launch serves all: number 7 is a "
           "pointer to f32 'workspace' and nothing");
   refused("gemm --config \"a=f64\"", "field a = f64: it is one of bf16, f16");
@@ -270,11 +270,11 @@ TEST_CASE("the header alone says how a tensor has to lie, and a shape whose rows
 
 TEST_CASE("a kernel that adds up across CTAs says how much workspace it wants") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
-  good(w.exported("gemm --stream_k yes --ptx"));
+  good(w.exported("gemm --split_last 4 --ptx"));
   w.compile("gemm");
   const std::string header = text_of(w.path("gemm.h"));
   CHECK(header.find("float* workspace, const uint32_t grid[3]") != std::string::npos);
-  // 132 CTAs of 2 warpgroups with 64 x 256 sums of 4 B and a mark of 16 B.
-  CHECK(header.find("workspace: f32 on the device; 17305728 B, which may hold anything") !=
+  // 132 CTAs of 2 warpgroups with 64 x 256 sums of 4 B and a mark of 8 B for each 64 x 8 of them.
+  CHECK(header.find("workspace: f32 on the device; 17369088 B, which may hold anything") !=
         std::string::npos);
 }

@@ -57,7 +57,7 @@ TEST_CASE("the grid's rules yield the grid") {
   };
   Signature s;
   s.parameters = {{.name = "M"}, {.name = "N"}, {.name = "K"}, {.name = "batches"}};
-  for (const char* text : {"128x256x64_4_2x1", "64x24x64_4_1x1_w1_swap_k3", "128x256x64_4_1x2_sk",
+  for (const char* text : {"128x256x64_4_2x1", "64x24x64_4_1x1_w1_swap_k3", "128x256x64_4_s5",
                            "128x192x64_5_1x1_pp", "64x32x64_4_1x1_w1_x2", "128x64x64_4_2x4"})
     for (int64_t m : {1, 129, 70000})
       for (int64_t batches : {1, 3}) {
@@ -81,12 +81,33 @@ TEST_CASE("candidates come in the order of their predictions") {
     CHECK(all[i - 1].prediction.microseconds() <= all[i].prediction.microseconds());
 }
 
-TEST_CASE("stream-K is for products that it was measured to win, though the model puts it first for others") {
-  GemmOperation o;
-  o.a = o.b = o.d = DType::bf16;
-  const GemmSize size{1024, 8192, 28672, 1};
-  CHECK(candidates(o, size, kMultiprocessors).front().tile.stream_k);
-  CHECK_FALSE(choose(o, size, kMultiprocessors).stream_k);
+TEST_CASE("tiles are divided so that no CTA has more than its share") {
+  for (int split : {2, 3, 8, 132})
+    for (int64_t ctas : {5, 12, 132})
+      for (int64_t tiles = 1; tiles <= 3 * ctas; tiles += ctas > 12 ? 7 : 1)
+        for (int64_t depth : {1, 2, 5, 64}) {
+          CAPTURE(split);
+          CAPTURE(ctas);
+          CAPTURE(tiles);
+          CAPTURE(depth);
+          const TileDivision d = tile_division(tiles, ctas, depth, split);
+          CHECK(d.waves * ctas + d.rest == tiles);
+          CHECK(d.rest < ctas);
+          CHECK(d.groups * d.tiles >= d.rest);
+          CHECK((d.groups - 1) * d.tiles < std::max<int64_t>(d.rest, 1));
+          CHECK((d.tiles == 1 ? d.groups * d.ctas : d.groups + d.rest) <= ctas);
+          CHECK(d.tiles <= d.ctas);
+          CHECK((d.tiles == 1 ? d.ctas <= depth : d.tiles < depth));
+          CHECK((d.tiles == 1 ? d.ctas <= split : d.ctas == d.tiles + 1));
+          // Where two or more CTAs are there for each tile, and may have it, none has a whole one.
+          if (d.rest > 0 && 2 * d.rest <= ctas && depth > 1)
+            CHECK(d.ctas == std::min({ctas / d.rest, depth, int64_t{split}}));
+        }
+  // 40 of 172 tiles are left, for three CTAs each; 90 of 222, of which two have three; 124 of 256, which stay
+  // whole.
+  CHECK(tile_division(172, 132, 448, 4).ctas == 3);
+  CHECK(tile_division(222, 132, 448, 2).tiles == 3);
+  CHECK(tile_division(256, 132, 448, 2).ctas == 1);
 }
 
 TEST_CASE("launches of one wave overlap where they are short") {
@@ -141,11 +162,12 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"128x256_3x3", "128x256_2x1", "a cluster of 3 x 3 x 1; it has 1 to 8 CTAs"},
       {"128x128_2x1_k2", "128x128_k2", "split k with a cluster that shares loads"},
       {"64x128_pp_k2", "64x128_pp", "split k with ping-pong"},
-      {"128x128_2x1_sk", "128x128_sk", "stream-K with a cluster"},
-      {"128x128_k2_sk", "128x128_sk", "stream-K with a cluster"},
-      {"64x128_pp_sk", "64x128_sk_w1", "stream-K with ping-pong"},
-      {"64x64_w1_sk_x2", "64x64_w1_x2", "stream-K with several CTAs on an SM"},
-      {"128x64_sk", "128x64_w1", "stream-K of integers", DType::s8},
+      {"128x128_2x1_s3", "128x128_s3", "a split of the last tiles with a cluster"},
+      {"128x128_k2_s3", "128x128_s3", "a split of the last tiles with a cluster"},
+      {"64x128_pp_s3", "64x128_s3_w1", "a split of the last tiles with ping-pong"},
+      {"64x64_w1_s3_x2", "64x64_w1_x2", "a split of the last tiles with several CTAs on an SM"},
+      {"128x64_s3", "128x64_w1", "a split of the last tiles of integers", DType::s8},
+      {"128x128_s133", "128x128_s132", "the last tiles divided among 133 CTAs; 1 to 132"},
       {"128x128_g0", "128x128_c8s", "a group of no rows"},
       {"128x192x64_6_pp", "128x192x64_5_pp", "at most 5 fit"},
       {"128x120_k2", "128x128_k2", "120 columns divided by 2"},
@@ -164,13 +186,13 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
     CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
   }
   for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
-                           "64x64x64_12_w1_sk", "64x64x64_12_pp_nopdl_in"})
+                           "64x64x64_12_w1_s16", "64x64x64_12_pp_nopdl_in"})
     CHECK(text(parse_tile(name)) == name);
   CHECK(error_of([] { parse_tile("128y256"); }).find("is no number; the form is") != std::string::npos);
   GemmOperation o;
   CHECK(error_of([&] { checked(o, {}); }) == "no error");
   CHECK(checked(o, parse_tile("128x64_in")).inside);
-  CHECK_FALSE(checked(o, parse_tile("128x64_sk_in")).inside);
+  CHECK_FALSE(checked(o, parse_tile("128x64_s2_in")).inside);
   o.beta = true;
   CHECK_FALSE(checked(o, parse_tile("128x64_in")).inside);
   o.a = o.b = DType::e4m3;

@@ -110,7 +110,7 @@ GemmTile draw_tile(Draw& draw, const GemmOperation& operation) {
     } else if (draw.chance(3)) {
       t.split_k = static_cast<int>(draw.between(2, 8));
     } else if (draw.chance(2)) {
-      t.stream_k = true;
+      t.split_last = static_cast<int>(draw.chance(3) ? draw.between(2, 12) : draw.between(2, 4));
     }
     t.raster = {draw.of({16, 16, 1, 3, 8}), draw.chance(3), draw.chance(3)};
     t.ctas_per_sm = draw.chance(6) ? 2 : 1;
@@ -252,8 +252,9 @@ TEST_CASE("random products are right, repeat their bits and touch nothing else")
     std::string problem = built[i].problem;
     if (problem.empty() && !compile_alone) try {
         problem = run_twice(*device, matmuls.at(cases[i].multiprocessors), cases[i]);
-      } catch (const runtime::TimeoutError&) {
-        FAIL(fmt::format("--seed={} --only={}: hangs", seed, indices[i]));
+      } catch (const runtime::TimeoutError& e) {
+        FAIL(fmt::format("--seed={} --only={}: {}; tile {} on {} SMs hangs: {}", seed, indices[i],
+                         text(cases[i].product), text(cases[i].tile), cases[i].multiprocessors, e.what()));
       } catch (const Error& e) {
         problem = e.what();
       }

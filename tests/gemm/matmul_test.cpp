@@ -559,15 +559,15 @@ TEST_CASE("a workspace that is too small, or missing, or not aligned, is refused
 TEST_CASE("a workspace that is also a matrix is refused before anything is queued, known product or not") {
   MatmulOptions options;
   options.choose = [](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
-    return kernels::parse_tile("64x64x64_3_w1_sk");
+    return kernels::parse_tile("64x64x64_3_w1_s3");
   };
-  Matmul stream_k(device(), options);
+  Matmul divided(device(), options);
   for (bool moved : {false, true}) {
     MatmulCase c = sized(320, 64, 512);
     c.bias = true, c.beta = 1;
     if (moved) c.a_lie.offset = 1;
     MatmulTrial trial(device(), c);
-    const MatmulArguments good = trial.arguments(stream_k);
+    const MatmulArguments good = trial.arguments(divided);
     REQUIRE(good.workspace.bytes > 0);
     for (int known = 0; known < 2; ++known) {
       // Which of the others lie behind or ahead of it is the device's choice.
@@ -575,13 +575,13 @@ TEST_CASE("a workspace that is also a matrix is refused before anything is queue
            {good.a.memory, good.b.memory, good.c.memory, good.d.memory, good.bias}) {
         MatmulArguments p = good;
         p.workspace.address = (memory.address + memory.bytes - 1) / 16 * 16;  // its end
-        CHECK_ERROR(stream_k(p), "give it memory of its own");
+        CHECK_ERROR(divided(p), "give it memory of its own");
         p.workspace.address = memory.address / 16 * 16 - p.workspace.bytes / 16 * 16 + 16;  // its beginning
-        CHECK_ERROR(stream_k(p), "give it memory of its own");
+        CHECK_ERROR(divided(p), "give it memory of its own");
       }
-      const std::string problem = trial.wrong(trial.run(stream_k));
+      const std::string problem = trial.wrong(trial.run(divided));
       CHECK_MESSAGE(problem.empty(), problem);
-      if (!moved) stream_k(good);  // from now on it is known
+      if (!moved) divided(good);  // from now on it is known
     }
   }
   device().synchronize();
@@ -622,14 +622,14 @@ TEST_CASE("sixteen threads multiply with one Matmul, of several products, each f
   CHECK(wrong == 0);
 }
 
-TEST_CASE("stream-K leaves its sums in the workspace, whatever it held, and two launches have two") {
+TEST_CASE("a divided k leaves its sums in the workspace, whatever it held, and two launches have two") {
   MatmulOptions options;
   options.multiprocessors = 5;
   options.choose = [](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
     kernels::GemmTile t;
     t.bm = t.bn = 64;
     t.consumers = 1;
-    t.stream_k = true;
+    t.split_last = 4;
     return t;
   };
   Matmul product(device(), options);

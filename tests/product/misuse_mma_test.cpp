@@ -2,8 +2,8 @@
 // throws an Error that names the rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
 #include "ptxbuilder/product/cluster_sum.h"
+#include "ptxbuilder/product/global_sum.h"
 #include "ptxbuilder/product/mma.h"
-#include "ptxbuilder/product/stream_sum.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/raster.h"
 
@@ -339,34 +339,35 @@ TEST_CASE("an exception out of a group") {
 
 TEST_CASE("sums over CTAs, and the order of tiles") {
   check_cases({
-      {"a stream sum of no warpgroup",
-       {"stream sum: 64 x 64 sums of 0 warpgroups; at least one each"},
+      {"a global sum of no warpgroup",
+       {"global sum: 64 x 64 sums in 1 pieces of 0 warpgroups, 2 parts, 4 loads in flight; at least one "
+        "each"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         HERE StreamSum sum(64, 64, bad ? 0 : 1, memory);
+         HERE GlobalSum sum(64, 64, {{0, 0, 64, 64}}, bad ? 0 : 1, 2, 4, memory);
          done(k);
        }},
-      {"a stream sum of other accumulators",
-       {"stream sum: an accumulator of 64 x 128 f32 where 64 x 64 f32 was declared"},
+      {"a global sum of other accumulators",
+       {"global sum: an accumulator of 64 x 128 f32 where 64 x 64 f32 was declared"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         StreamSum sum(64, 64, 1, memory);
+         GlobalSum sum(64, 64, {{0, 0, 64, 64}}, 1, 2, 4, memory);
          Accumulator acc(64, bad ? 128 : 64);
          store(acc, RegisterTile<f32>(0, acc.layout()));
-         HERE sum.give(acc);
+         HERE sum.give(acc, {2, 1, 1, 0});
          done(k);
        }},
-      {"a stream sum of integers",
-       {"stream sum: an accumulator of 64 x 64 s32 where 64 x 64 f32 was declared"},
+      {"a global sum of integers",
+       {"global sum: an accumulator of 64 x 64 s32 where 64 x 64 f32 was declared"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         StreamSum sum(64, 64, 1, memory);
+         GlobalSum sum(64, 64, {{0, 0, 64, 64}}, 1, 2, 4, memory);
          Accumulator acc(64, 64, bad ? DType::s32 : DType::f32);
          if (!bad) store(acc, RegisterTile<f32>(0, acc.layout()));
-         HERE sum.take(acc, 1);
+         HERE sum.complete(acc, {2, 0, 1, 0}, [](int) {});
          done(k);
        }},
       {"a cluster sum without a cluster",

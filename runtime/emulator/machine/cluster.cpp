@@ -137,6 +137,8 @@ Cluster::Outcome Cluster::run(uint64_t budget) {
       return Outcome::stalled;
     }
   }
+  // Nor does an operation wait for ever while a warp polls memory.
+  if (!events.empty()) complete_one();
   return Outcome::running;
 }
 
