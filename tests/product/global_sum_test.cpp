@@ -1,0 +1,113 @@
+// Sums of a tile over CTAs through global memory: the bits of additions in the order of ranks, whatever the
+// schedule, with marks that a launch leaves as the next one wants them.
+//
+//   global_sum_test [--device=emulator|cuda|auto]
+#include "ptxbuilder/product/global_sum.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "copy_kit.h"
+#include "library_kit.h"
+#include "ptxbuilder/registers/memory.h"
+#include "runtime/emulator/emulator.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+constexpr int kRows = 64, kCols = 192, kConsumers = 2;
+constexpr uint32_t kTiles = 2;
+
+// CTA t + r kTiles has part r of tile t: rows of its own of `from`, with kRows for each warpgroup. The parts
+// are completed by all, or by the one of rank 0, which has them in `to`, tile below tile.
+struct Division {
+  uint32_t parts;
+  bool by_all;
+  int piece_cols, in_flight;
+};
+
+Kernel sums(const Division& d) {
+  Kernel k("sums");
+  auto [from, to, memory] = k.params<gptr<f32>, gptr<f32>, gptr<f32>>("from", "to", "memory");
+  std::vector<TilePart> pieces;
+  for (int col = 0; col < kCols; col += d.piece_cols) pieces.push_back({0, col, kRows, d.piece_cols});
+  k.warpgroups(kConsumers, 0, [&, from = from, to = to, memory = memory](u32 wg) {
+    const GlobalSum sum(kRows, kCols, pieces, kConsumers, static_cast<int>(d.parts), d.in_flight, memory);
+    const u32 tile = ctaid_x() % kTiles;
+    const TileParts parts = {d.parts, ctaid_x() / kTiles, d.by_all ? d.parts : 1, tile * d.parts};
+    GlobalTensor in(from, {nctaid_x() * (kConsumers * kRows), kCols}),
+        out(to, {u32(kTiles * kConsumers * kRows), kCols});
+    Accumulator acc(kRows, kCols);
+    store(acc, load(in.tile((ctaid_x() * kConsumers + wg) * kRows, 0), acc.layout()));
+    sum.give(acc, parts);
+    sum.complete(acc, parts, [&](int piece) {
+      const TilePart& part = pieces[static_cast<size_t>(piece)];
+      store(out.tile((tile * kConsumers + wg) * kRows, part.col), load<f32>(acc, part));
+    });
+  });
+  return k;
+}
+
+std::vector<float> random_floats(size_t count, std::mt19937_64& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& x : values) x = normal(random);
+  return values;
+}
+
+// What each element becomes: the sum of the CTA that completes it, and to it those of the others.
+std::vector<float> expected(const Division& d, const std::vector<float>& from) {
+  constexpr size_t kPart = size_t{kConsumers} * kRows * kCols;
+  std::vector<float> to(kTiles * kPart);
+  const size_t pieces = static_cast<size_t>(kCols / d.piece_cols);
+  for (size_t tile = 0; tile < kTiles; ++tile)
+    for (size_t i = 0; i < kPart; ++i) {
+      const size_t piece = i % kCols / static_cast<size_t>(d.piece_cols);
+      const size_t owner = d.by_all ? piece % std::min<size_t>(d.parts, pieces) : 0;
+      auto part = [&](size_t rank) { return from[(tile + rank * kTiles) * kPart + i]; };
+      float sum = part(owner);
+      for (size_t rank = 0; rank < d.parts; ++rank)
+        if (rank != owner) sum += part(rank);
+      to[tile * kPart + i] = sum;
+    }
+  return to;
+}
+
+}  // namespace
+
+TEST_CASE("CTAs add up in one order, in every schedule, launch after launch in the same memory") {
+  Running running;
+  auto* emulator = dynamic_cast<runtime::Emulator*>(running.device.get());
+  std::mt19937_64 random(1);
+  for (const Division& d : {Division{2, true, 48, 4},
+                            {3, true, 96, 1},
+                            {5, true, 48, 16},
+                            {7, true, 24, 2},
+                            {2, false, 96, 2},
+                            {1, true, 192, 4}}) {
+    const uint32_t ctas = d.parts * kTiles;
+    Compiled compiled = running.compile(sums(d));
+    runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+    const size_t count = size_t{kConsumers} * kRows * kCols;
+    runtime::Buffer memory(*running.device,
+                           GlobalSum::bytes(kRows, kCols, kConsumers, static_cast<int>(ctas)));
+    memory.fill(0xff);
+    runtime::Buffer to(*running.device, 4 * kTiles * count);
+    // Seeds 1, 5, 9... of the emulator let CTAs take short turns.
+    for (uint64_t seed = 1; seed < 80; seed += 4) {
+      if (emulator) emulator->seed(seed);
+      const std::vector<float> values = random_floats(ctas * count, random);
+      runtime::Buffer from = runtime::Buffer::of(*running.device, values);
+      to.fill(0xff);
+      kernel.launch({.grid = {ctas}}, {runtime::pointer(from, DType::f32), runtime::pointer(to, DType::f32),
+                                       runtime::pointer(memory, DType::f32)});
+      running.device->synchronize();
+      const std::vector<float> got = to.copy_out<float>(), wanted = expected(d, values);
+      const auto wrong = std::mismatch(got.begin(), got.end(), wanted.begin()).first - got.begin();
+      CHECK_MESSAGE(got == wanted, fmt::format("{} parts, seed {}: element {}", d.parts, seed, wrong));
+    }
+  }
+}
