@@ -35,6 +35,9 @@ class Contender {
   // Why it does not take the problem; "" when it does.
   virtual std::string refuses(const GemmProblem& problem) const = 0;
 
+  // A problem that prepare() will be asked for later: what takes long can begin now.
+  virtual void announce(const GemmProblem& /*problem*/) {}
+
   // Makes all that launches take: kernels, plans, choices that have to be timed. The sets hold data and
   // outlive the launches. Throws Error when it cannot; the contender is then left out of this shape.
   virtual void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) = 0;
@@ -67,6 +70,8 @@ struct OurOptions {
   bool cache = true;
   std::vector<std::string> tiles;  // to compare, beside the one that is chosen: see kernels/gemm/config.h
   int candidates = 0;              // of the model's, the first so many too
+  int diverse = 0;                 // and so many of those that it holds for up to half slower than its first
+  uint64_t seed = 0;               // by which those are drawn
 };
 
 // The project's own contenders. The first is the one that stands for it; the others are variants to compare.

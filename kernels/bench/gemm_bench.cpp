@@ -27,18 +27,10 @@ void write(const Options& options, const RunResult& run) {
     write_file(options.tuned, merge_tuned(read_file_if_any(options.tuned), tuned_rows(run)));
 }
 
-GemmProblem problem_of(const Options& options, const Shape& shape) {
-  GemmProblem p = options.types;
-  p.m = shape.m;
-  p.n = shape.n;
-  p.k = shape.k;
-  return p;
-}
-
 int list(const Options& options) {
   double weight = 0;
   for (const Shape& s : options.shapes) {
-    const GemmProblem p = problem_of(options, s);
+    const GemmProblem p = problem_of(options.types, s);
     fmt::print("{:14} {:20} {:24} weight {:g}{}\n", s.group, size_text(p), type_text(p), s.weight,
                s.warm ? ", warm" : "");
     weight += s.weight;
@@ -133,10 +125,14 @@ bool measure(const Options& options, Method& method, const Contenders& contender
   const double limit = options.time_limit_seconds > 0 ? options.time_limit_seconds : 1e9;
   const auto deadline =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit));
+  std::vector<GemmProblem> problems;
+  for (const Shape& shape : options.shapes) problems.push_back(problem_of(options.types, shape));
+  for (const GemmProblem& problem : problems)
+    for (const auto& contender : contenders) contender->announce(problem);
   bool right = true;
   for (size_t i = 0; i < options.shapes.size(); ++i) {
     const Shape& shape = options.shapes[i];
-    const GemmProblem problem = problem_of(options, shape);
+    const GemmProblem& problem = problems[i];
     const double each = i > 0 ? seconds() / static_cast<double>(i) : 0;
     if (seconds() + 0.5 * each > limit) {
       run.not_run.push_back(size_text(problem));

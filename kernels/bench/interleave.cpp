@@ -109,7 +109,7 @@ void Method::check(const GemmProblem& p, Data& data, std::vector<Lane>& lanes, s
     const int64_t at = p.b_k_major ? n * p.ldb() + k : k * p.ldb() + n;
     return data.first[1].value(block_b, static_cast<size_t>(at));
   };
-  const std::vector<Expected> expected = expected_elements(p, a, b, options_.seed);
+  const std::vector<Expected> expected = expected_elements(p, a, b, options_.seed, options_.checked_elements);
   const BufferSet& set = data.sets[0];
   std::vector<Rows> rows;
   const Rows* truth = nullptr;
@@ -126,10 +126,10 @@ void Method::check(const GemmProblem& p, Data& data, std::vector<Lane>& lanes, s
     }
     gpu_.device().synchronize();
     entry.wrong = compare(gpu_, p, set.d, expected);
-    rows.push_back(download(gpu_, p, set.d));
+    rows.push_back(options_.compares_rows ? download(gpu_, p, set.d) : Rows());
     if (entry.contender == reference && entry.wrong.empty()) truth = &rows.back();
   }
-  if (!truth) return;
+  if (!truth || !options_.compares_rows) return;
   result.reference_rows = truth->rows.size();
   for (size_t i = 0; i < lanes.size(); ++i) {
     Entry& entry = entries[lanes[i].entry];
@@ -226,6 +226,29 @@ void Method::run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clo
   }
 }
 
+// The counter moves in steps of tens of milliseconds: power is what lies between two of them, the first after
+// a third of the time, when the clock has found its place.
+void Method::measure_energy(const std::vector<Lane>& lanes, ShapeResult& result) {
+  if (!nvml_) throw Error("the energy of a product is by NVML, which there is not");
+  for (const Lane& lane : lanes) {
+    Entry& entry = result.entries[lane.entry];
+    if (!lane.burst || !entry.left_out.empty()) continue;
+    const double seconds = options_.energy_seconds;
+    EnergyMeter meter([this] { return nvml_->joules(); }, seconds / 3);
+    const double watched = 0.9e-6 * lane.estimate * static_cast<double>(lane.launches);
+    double microseconds = 0;
+    int bursts = 0;
+    while (meter.seconds() < seconds) {
+      const bool counts = meter.seconds() > seconds / 3;
+      const double each = lane.run([&] { meter.watch(watched); });
+      if (!counts) continue;
+      microseconds += each;
+      ++bursts;
+    }
+    if (bursts > 0) entry.joules = meter.watts() * microseconds / bursts * 1e-6;
+  }
+}
+
 std::vector<ShapeResult> Method::measure(const Shape& shape, const GemmProblem& problem,
                                          std::span<const Regime> regimes,
                                          std::span<const std::unique_ptr<Contender>> contenders,
@@ -248,6 +271,7 @@ std::vector<ShapeResult> Method::measure(const Shape& shape, const GemmProblem& 
     result.regime = regime;
     if (regime == Regime::sustained) warm_up(lanes, deadline);
     run_rounds(lanes, result, deadline);
+    if (regime == Regime::sustained && options_.energy_seconds > 0) measure_energy(lanes, result);
   }
   return results;
 }

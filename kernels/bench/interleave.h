@@ -19,6 +19,9 @@ struct MethodOptions {
   double warm_up_seconds = 3;      // of the regime sustained, per shape
   double rest_milliseconds = 300;  // of the regime cool, before each burst
   uint64_t seed = 0;               // of data and order
+  int checked_elements = 200;      // of each result, against float64
+  bool compares_rows = true;       // each result with the reference's, as far as 64 MiB go
+  double energy_seconds = 0;  // that each contender runs for its energy, behind the rounds; 0: not at all
 };
 
 using Clock = std::chrono::steady_clock;
@@ -62,6 +65,7 @@ class Method {
   void warm_up(const std::vector<Lane>& lanes, Clock::time_point deadline);
   Sample burst(const Lane& lane, Regime regime, bool warm);
   void run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clock::time_point deadline);
+  void measure_energy(const std::vector<Lane>& lanes, ShapeResult& result);
 
   const Gpu& gpu_;
   const Nvml* nvml_;

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder::bench {
@@ -40,6 +42,7 @@ struct Nvml::Library {
     find(clock, "nvmlDeviceGetClockInfo");
     find(power, "nvmlDeviceGetPowerUsage");
     find(power_limit, "nvmlDeviceGetEnforcedPowerLimit");
+    find(energy, "nvmlDeviceGetTotalEnergyConsumption");
     find(temperature, "nvmlDeviceGetTemperature");
     find(clock_limits, "nvmlDeviceGetCurrentClocksThrottleReasons");
     find(field_values, "nvmlDeviceGetFieldValues");
@@ -65,6 +68,7 @@ struct Nvml::Library {
   int (*clock)(DeviceHandle*, int, unsigned*) = nullptr;
   int (*power)(DeviceHandle*, unsigned*) = nullptr;
   int (*power_limit)(DeviceHandle*, unsigned*) = nullptr;
+  int (*energy)(DeviceHandle*, unsigned long long*) = nullptr;
   int (*temperature)(DeviceHandle*, int, unsigned*) = nullptr;
   int (*clock_limits)(DeviceHandle*, unsigned long long*) = nullptr;
   int (*field_values)(DeviceHandle*, int, FieldValue*) = nullptr;
@@ -131,6 +135,29 @@ double Nvml::power_limit_watts() const {
   unsigned milliwatts = 0;
   if (!library_->power_limit || library_->power_limit(device_, &milliwatts) != 0) return 0;
   return milliwatts * 1e-3;
+}
+
+double Nvml::joules() const {
+  unsigned long long millijoules = 0;
+  if (!library_->energy || library_->energy(device_, &millijoules) != 0) return 0;
+  return static_cast<double>(millijoules) * 1e-3;
+}
+
+void EnergyMeter::watch(double seconds) {
+  for (const double end = this->seconds() + seconds; this->seconds() < end;) {
+    const double joules = joules_(), now = this->seconds();
+    if (joules != last_ && last_ != 0 && now > settled_) {
+      latest_ = {now, joules};
+      if (!first_) first_ = latest_;
+    }
+    last_ = joules;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+double EnergyMeter::watts() const {
+  if (!first_ || latest_->seconds <= first_->seconds) return 0;
+  return (latest_->joules - first_->joules) / (latest_->seconds - first_->seconds);
 }
 
 }  // namespace ptxbuilder::bench

@@ -1,8 +1,11 @@
 // The GPU's clock, power and temperature by NVML, found at run time; without it the benchmark does without.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ptxbuilder::bench {
@@ -27,11 +30,39 @@ class Nvml {
   Telemetry sample() const;
   std::string driver_version() const;  // "580.65.06"; "" where NVML does not say
   double power_limit_watts() const;    // 0 where NVML does not say
+  double joules() const;               // since the driver was loaded; 0 where NVML does not say
 
  private:
   struct Library;
   std::unique_ptr<Library> library_;
   struct DeviceHandle* device_ = nullptr;
+};
+
+// Power as the slope of a counter of energy, which moves in steps some tens of milliseconds apart: what lies
+// between the first step that was seen and the last.
+class EnergyMeter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Steps before `settled` seconds do not count.
+  EnergyMeter(std::function<double()> joules, double settled)
+      : joules_(std::move(joules)), settled_(settled) {}
+
+  // Watches the counter for so many seconds.
+  void watch(double seconds);
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double watts() const;  // 0 where two steps were not seen
+
+ private:
+  struct Step {
+    double seconds, joules;
+  };
+
+  std::function<double()> joules_;
+  double settled_, last_ = 0;
+  Clock::time_point start_ = Clock::now();
+  std::optional<Step> first_, latest_;
 };
 
 }  // namespace ptxbuilder::bench

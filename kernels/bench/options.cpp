@@ -12,14 +12,20 @@ namespace {
 struct Words {
   std::string set = "bf16", device = "cuda", dtype, d_type, layout;
   std::vector<std::string> groups, shapes, regimes, peers;
-  bool slow_accumulation = false, quick = false, no_cublaslt = false, no_cache = false, driver = false;
-  std::optional<int> rounds, least_launches;
-  std::optional<double> burst, warm_up, rest;
+  bool slow_accumulation = false, quick = false, no_cublaslt = false, no_cache = false, driver = false,
+       brief_check = false;
+  std::optional<int> rounds, least_launches, count;
+  std::optional<double> burst, warm_up, rest, energy;
   std::optional<uint64_t> seed;
 };
 
 void add_shape_options(const command::Arguments& app, Words& words) {
-  app.option("--set", words.set, "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K)").shown_as("NAME");
+  app.option("--set", words.set,
+             "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K); drawn: shapes that --seed draws; fit: others, "
+             "which "
+             "the choice of tiles may be fitted to")
+      .shown_as("NAME");
+  app.option("--count", words.count, "shapes of the sets drawn and fit (40)").from(1, 10000).shown_as("N");
   app.option("--shapes", words.groups, "groups of the set, by comma; all unless given")
       .by_comma()
       .shown_as("GROUP,...");
@@ -49,11 +55,16 @@ void add_method_options(const command::Arguments& app, Words& words, Options& op
   app.option("--rest-ms", words.rest, "before each burst of the regime cool (300)")
       .from(0.0, 10000.0)
       .shown_as("MS");
+  app.flag("--brief-check", words.brief_check, "24 elements of each result against float64, and no more");
+  app.option("--energy", words.energy,
+             "then run each contender for so many seconds, for the joules of one product by NVML's counter")
+      .from(0.5, 600.0)
+      .shown_as("S");
   app.option("--time-limit", options.time_limit_seconds,
              "of the whole run, in seconds; what is done by then is reported")
       .from(1.0, 1e6)
       .shown_as("S");
-  app.option("--seed", words.seed, "of data and order; fresh unless given").shown_as("N");
+  app.option("--seed", words.seed, "of data, order and drawn shapes; fresh unless given").shown_as("N");
   app.option("--device", words.device, "cuda: the emulator has no speed worth knowing").shown_as("NAME");
 }
 
@@ -67,6 +78,10 @@ void add_contender_options(const command::Arguments& app, Words& words, Options&
       .shown_as("TILE,...");
   app.option("--tune", options.ours.candidates,
              "measure the model's first N tiles for each shape, beside the chosen one")
+      .from(1, 100)
+      .shown_as("N");
+  app.option("--diverse", options.ours.diverse,
+             "and N more, drawn among those that the model holds for up to half slower than its first")
       .from(1, 100)
       .shown_as("N");
   app.option("--tuned", options.tuned, "put the fastest into this table, as rows of kernels/gemm/tuned.def")
@@ -130,9 +145,13 @@ GemmProblem chosen_types(const Words& words, const ShapeSet& set) {
   return p;
 }
 
-std::vector<Shape> chosen_shapes(const Words& words, const ShapeSet& set) {
+std::vector<Shape> chosen_shapes(const Words& words, ShapeSet set, uint64_t seed) {
+  if (words.count && (!set.draw || !words.shapes.empty()))
+    throw UsageError("--count goes with --set drawn and --set fit, whose shapes are drawn");
+  if (!words.groups.empty() && !words.shapes.empty())
+    throw UsageError("--shape and --shapes: give one of them");
+  if (set.draw) set.shapes = set.draw(seed, words.count.value_or(40));
   if (words.shapes.empty()) return shapes_of(set, words.groups);
-  if (!words.groups.empty()) throw UsageError("--shape and --shapes: give one of them");
   std::vector<Shape> shapes;
   for (const std::string& text : words.shapes) shapes.push_back(parse_shape(text));
   return shapes;
@@ -180,6 +199,8 @@ MethodOptions chosen_method(const Words& words) {
   m.least_launches = words.least_launches.value_or(m.least_launches);
   m.warm_up_seconds = words.warm_up.value_or(m.warm_up_seconds);
   m.rest_milliseconds = words.rest.value_or(m.rest_milliseconds);
+  if (words.brief_check) m.checked_elements = 24, m.compares_rows = false;
+  m.energy_seconds = words.energy.value_or(0);
   m.seed = words.seed ? *words.seed : std::random_device()();
   return m;
 }
@@ -209,7 +230,8 @@ Options parse_options(const std::vector<std::string>& words) {
   try {
     const ShapeSet& set = shape_set(chosen.set);
     options.types = chosen_types(chosen, set);
-    options.shapes = chosen_shapes(chosen, set);
+    options.method = chosen_method(chosen);
+    options.shapes = chosen_shapes(chosen, set, options.method.seed);
     options.regimes = chosen_regimes(chosen);
     options.peers = chosen_peers(chosen);
     if (options.contenders.empty() && set.steps) options.contenders = {"all"};
@@ -218,10 +240,10 @@ Options parse_options(const std::vector<std::string>& words) {
   } catch (const Error& e) {
     throw UsageError(e.what());
   }
-  options.method = chosen_method(chosen);
   options.with_cublaslt = !chosen.no_cublaslt;
   options.ours.driver_assembles = chosen.driver;
   options.ours.cache = !chosen.no_cache;
+  options.ours.seed = options.method.seed;
   return options;
 }
 

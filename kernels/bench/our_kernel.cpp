@@ -1,7 +1,5 @@
 #include "kernels/bench/our_kernel.h"
 
-#include "runtime/compile/load.h"
-
 namespace ptxbuilder::bench {
 namespace {
 
@@ -13,11 +11,13 @@ runtime::Argument matrix(const runtime::View& memory, DType type, int64_t rows, 
 
 }  // namespace
 
+LoadOptions load_options(const OurOptions& options) {
+  return {.ptxas = options.ptxas, .driver_assembles = options.driver_assembles, .cache = options.cache};
+}
+
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options) {
-  runtime::Device& device = gpu.device();
-  const LoadOptions how = {
-      .ptxas = options.ptxas, .driver_assembles = options.driver_assembles, .cache = options.cache};
-  return std::make_unique<runtime::LoadedKernel>(ptxbuilder::load(device, std::move(kernel), how));
+  return std::make_unique<runtime::LoadedKernel>(
+      ptxbuilder::load(gpu.device(), std::move(kernel), load_options(options)));
 }
 
 runtime::Argument tensor_a(const GemmProblem& p, const BufferSet& set) {

@@ -3,9 +3,12 @@
 
 #include "kernels/bench/contender.h"
 #include "ptxbuilder/tile/kernel.h"
+#include "runtime/compile/load.h"
 #include "runtime/loaded_kernel.h"
 
 namespace ptxbuilder::bench {
+
+LoadOptions load_options(const OurOptions& options);
 
 // Throws Error from the builder's checks, ptxas and the driver. Its launches go to the device's stream.
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options);

@@ -2,13 +2,15 @@
 // named, and the kernels that lead to it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <tuple>
 
+#include "kernels/bench/gemm_kernels.h"
 #include "kernels/bench/operation.h"
 #include "kernels/bench/our_kernel.h"
 #include "kernels/gemm/choice.h"
-#include "kernels/gemm/kernel.h"
 #include "kernels/gemm/scheduler.h"
 #include "kernels/gemm_step.h"
 
@@ -19,15 +21,63 @@ using kernels::GemmOperation;
 using kernels::GemmSize;
 using kernels::GemmTile;
 
-// The model's candidates leave out what differs little from a better one: at most two of the same rows and
-// columns.
-GemmTile candidate(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
-  std::map<std::tuple<int, int, bool, bool>, int> seen;
-  int left = index;
-  for (const kernels::Candidate& c : kernels::candidates(o, size, multiprocessors))
-    if (++seen[{c.tile.bm, c.tile.bn, c.tile.swapped, c.tile.pingpong}] <= 2 && left-- == 0) return c.tile;
-  throw Error(fmt::format("the model has no {} tiles for it", index + 1));
-}
+// What the model offers for the problem that was asked for last, which many contenders take theirs from.
+class Offers {
+ public:
+  explicit Offers(uint64_t seed) : seed_(seed) {}
+
+  // The model's tiles in their order, without what differs little from a better one: at most two of the same
+  // rows and columns.
+  GemmTile candidate(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
+    update(o, size, multiprocessors);
+    return taken(first_, index);
+  }
+
+  // Of all that the model holds for up to half slower than its first, in an order that is drawn; each second
+  // one with another raster, or without overlapping launches.
+  GemmTile diverse(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
+    update(o, size, multiprocessors);
+    return taken(diverse_, index);
+  }
+
+ private:
+  static GemmTile taken(const std::vector<GemmTile>& tiles, int index) {
+    if (static_cast<size_t>(index) >= tiles.size())
+      throw Error(fmt::format("the model has no {} tiles for it", index + 1));
+    return tiles[static_cast<size_t>(index)];
+  }
+
+  void update(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
+    const std::array<int64_t, 4> sizes = {size.m, size.n, size.k, multiprocessors};
+    if (!first_.empty() && o == operation_ && sizes == sizes_) return;
+    operation_ = o;
+    sizes_ = sizes;
+    first_.clear();
+    diverse_.clear();
+    std::map<std::tuple<int, int, bool, bool>, int> seen;
+    const std::vector<kernels::Candidate> all = kernels::candidates(o, size, multiprocessors);
+    for (const kernels::Candidate& c : all) {
+      if (++seen[{c.tile.bm, c.tile.bn, c.tile.swapped, c.tile.pingpong}] <= 2) first_.push_back(c.tile);
+      if (c.prediction.microseconds() < 1.5 * all.front().prediction.microseconds())
+        diverse_.push_back(c.tile);
+    }
+    std::mt19937_64 random(seed_ ^ static_cast<uint64_t>(size.m << 40 ^ size.n << 20 ^ size.k));
+    std::shuffle(diverse_.begin(), diverse_.end(), random);
+    for (size_t i = 1; i < diverse_.size(); i += 2) {
+      GemmTile& tile = diverse_[i];
+      constexpr int kGroups[] = {4, 8, 32};
+      if (i % 4 == 1)
+        tile.overlaps = false;
+      else
+        tile.raster.group = kGroups[random() % 3];
+    }
+  }
+
+  uint64_t seed_;
+  GemmOperation operation_;
+  std::array<int64_t, 4> sizes_ = {};
+  std::vector<GemmTile> first_, diverse_;
+};
 
 // The tile for a problem on a number of SMs; throws Error where there is none.
 using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int)>;
@@ -35,9 +85,10 @@ using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int
 class OurGemm final : public Contender {
  public:
   // `overlaps`: each launch may begin before the one ahead of it has ended, as matmul() launches.
-  OurGemm(const Gpu& gpu, OurOptions options, std::string name, bool overlaps, Choice choice)
+  OurGemm(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels, std::string name, bool overlaps,
+          Choice choice)
       : gpu_(gpu),
-        options_(std::move(options)),
+        kernels_(std::move(kernels)),
         name_(std::move(name)),
         overlaps_(overlaps),
         choice_(std::move(choice)) {}
@@ -53,11 +104,14 @@ class OurGemm final : public Contender {
     }
   }
 
+  void announce(const GemmProblem& p) override {
+    if (refuses(p).empty()) kernels_->want(operation_of(p), tile_for(p));
+  }
+
   void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
     const GemmOperation o = operation_of(problem);
     const GemmTile tile = tile_for(problem);
-    if (!kernel_ || !(tile == tile_) || !(o == operation_))
-      kernel_ = load(gpu_, kernels::gemm(o, tile), options_);
+    kernel_ = &kernels_->get(o, tile);
     tile_ = tile;
     operation_ = o;
     problem_ = problem;
@@ -95,13 +149,13 @@ class OurGemm final : public Contender {
   }
 
   const Gpu& gpu_;
-  OurOptions options_;
+  std::shared_ptr<GemmKernels> kernels_;
   std::string name_;
   bool overlaps_;
   Choice choice_;
   GemmTile tile_;
   GemmOperation operation_;
-  std::unique_ptr<runtime::LoadedKernel> kernel_;
+  runtime::LoadedKernel* kernel_ = nullptr;
   runtime::Buffer workspace_;
   GemmProblem problem_;
   std::vector<BufferSet> sets_;
@@ -179,8 +233,10 @@ class Step final : public Contender {
 
 std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const OurOptions& options) {
   std::vector<std::unique_ptr<Contender>> all;
+  const auto kernels = std::make_shared<GemmKernels>(gpu, options);
+  const auto offers = std::make_shared<Offers>(options.seed);
   auto add = [&](std::string name, Choice choice, bool overlaps = true) {
-    all.push_back(std::make_unique<OurGemm>(gpu, options, std::move(name), overlaps, std::move(choice)));
+    all.push_back(std::make_unique<OurGemm>(gpu, kernels, std::move(name), overlaps, std::move(choice)));
   };
   add("ptxbuilder", kernels::choose);
   add("ptxbuilder, no PDL", kernels::choose, false);
@@ -189,8 +245,13 @@ std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const Our
         [tile = kernels::parse_tile(text)](const GemmOperation&, const GemmSize&, int) { return tile; });
   for (int i = 0; i < options.candidates; ++i)
     add(fmt::format("candidate {}", i + 1),
-        [i](const GemmOperation& o, const GemmSize& s, int multiprocessors) {
-          return candidate(o, s, multiprocessors, i);
+        [i, offers](const GemmOperation& o, const GemmSize& s, int multiprocessors) {
+          return offers->candidate(o, s, multiprocessors, i);
+        });
+  for (int i = 0; i < options.diverse; ++i)
+    add(fmt::format("diverse {}", i + 1),
+        [i, offers](const GemmOperation& o, const GemmSize& s, int multiprocessors) {
+          return offers->diverse(o, s, multiprocessors, i);
         });
   for (const StepChoice& step : kSteps) all.push_back(std::make_unique<Step>(gpu, options, step));
   return all;

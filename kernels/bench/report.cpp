@@ -56,6 +56,14 @@ std::string score_line(const Score& s, const std::string& reference) {
     text += fmt::format("{:.3f} x {}, over {} of {} shapes with weight {:g}", s.mean, reference, s.shapes,
                         s.of_shapes, s.weight);
   for (const auto& [verdict, count] : s.verdicts) text += fmt::format(", {} {}", count, name(verdict));
+  if (s.shapes > 0)
+    text += fmt::format("; {} below 0.98, {} below 0.95, the worst {:.3f} of {}", s.below_98, s.below_95,
+                        s.worst, s.worst_shape);
+  if (s.groups.size() > 1)
+    for (const char* before = "; "; const auto& [group, mean] : s.groups) {
+      text += fmt::format("{}{} {:.3f}", before, group, mean);
+      before = ", ";
+    }
   return text + "\n";
 }
 
@@ -88,6 +96,7 @@ Json to_json(const RunResult& run, const ShapeResult& r, const Entry& e) {
   if (s.flops_per_clock > 0) json["flops_per_clock_and_sm"] = s.flops_per_clock;
   if (s.limits != 0) json["clock_held_down_by"] = limit_names(s.limits);
   if (s.ratio) json["ratio"] = to_json(*s.ratio);
+  if (e.joules > 0) json["joules"] = e.joules;
   for (const Sample& sample : e.samples) json["rounds"].push_back(to_json(sample));
   return json;
 }
@@ -121,12 +130,38 @@ Json to_json(const Score& s) {
                {"shapes", s.shapes},
                {"of_shapes", s.of_shapes},
                {"weight", s.weight}};
-  if (s.shapes > 0) json["mean"] = s.mean;
+  if (s.shapes > 0) {
+    json["mean"] = s.mean;
+    json["groups"] = s.groups;
+    json["worst"] = {{"ratio", s.worst}, {"shape", s.worst_shape}};
+    json["below_0.98"] = s.below_98;
+    json["below_0.95"] = s.below_95;
+  }
   for (const auto& [verdict, count] : s.verdicts) json[std::string(name(verdict))] = count;
   return json;
 }
 
 }  // namespace
+
+// Joules of a product where they were measured, and the reference's by them.
+std::string energy_table(const RunResult& run) {
+  std::string lines;
+  for (const ShapeResult& r : run.results) {
+    const Entry* reference = counting_entry(r, run.reference);
+    for (const Entry& e : r.entries) {
+      if (!e.counts() || e.joules <= 0) continue;
+      const EntrySummary s = summary(r, e, run.reference, run.multiprocessors);
+      lines += fmt::format("| {} | {} | {:.4g} | {:.2f} | {} | {:.0f} | {} |\n", shape_name(r),
+                           cell(e.contender), e.joules, e.joules / r.problem.flops() * 1e12,
+                           or_dash(reference ? reference->joules / e.joules : 0, "{:.3f}"), s.sm_mhz,
+                           cell(e.configuration));
+    }
+  }
+  if (lines.empty()) return "";
+  return "\n## Energy\n\n| shape | contender | J | pJ a flop | ratio | MHz | configuration "
+         "|\n|---|---|---|---|---|---|---|\n" +
+         lines;
+}
 
 std::string markdown(const RunResult& run) {
   std::string text = "# Matrix products\n\n";
@@ -144,6 +179,7 @@ std::string markdown(const RunResult& run) {
       "configuration |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const ShapeResult& r : run.results)
     for (const Entry& entry : r.entries) text += table_line(run, r, entry);
+  text += energy_table(run);
   if (!run.not_run.empty()) text += "\nNot run for lack of time:";
   for (const std::string& shape : run.not_run) text += fmt::format(" {}", shape);
   if (!run.not_run.empty()) text += "\n";
@@ -175,6 +211,7 @@ std::string progress_lines(const ShapeResult& r, const std::string& reference) {
       if (s.ratio)
         text += fmt::format(", {:.3f} x {}, {}", s.ratio->median, reference, name(verdict(*s.ratio)));
       if (s.sm_mhz > 0) text += fmt::format(", {:.0f} MHz, {:.0f} W", s.sm_mhz, s.watts);
+      if (e.joules > 0) text += fmt::format(", {:.4g} J", e.joules);
       text += fmt::format(" ({})\n", e.configuration);
     }
   }

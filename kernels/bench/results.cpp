@@ -79,7 +79,7 @@ namespace {
 std::vector<Score> scores(const RunResult& run, const std::function<bool(const Entry&)>& takes_part,
                           const std::function<std::string(const ShapeResult&)>& opponent) {
   std::vector<Score> all;
-  std::vector<std::vector<Weighted>> ratios;
+  std::vector<std::map<std::string, std::vector<Weighted>>> ratios;  // by group; "" for all
   for (const ShapeResult& result : run.results) {
     const std::string other = opponent(result);
     for (const Entry& entry : result.entries) {
@@ -100,11 +100,20 @@ std::vector<Score> scores(const RunResult& run, const std::function<bool(const E
       ++score->shapes;
       ++score->verdicts[verdict(*s.ratio)];
       score->weight += result.shape.weight;
-      ratios[static_cast<size_t>(score - all.begin())].push_back({s.ratio->median, result.shape.weight});
+      const double ratio = s.ratio->median;
+      score->below_98 += ratio < 0.98;
+      score->below_95 += ratio < 0.95;
+      if (score->shapes == 1 || ratio < score->worst) {
+        score->worst = ratio;
+        score->worst_shape = size_text(result.problem);
+      }
+      for (const std::string& group : {std::string(), result.shape.group})
+        ratios[static_cast<size_t>(score - all.begin())][group].push_back({ratio, result.shape.weight});
     }
   }
   for (size_t i = 0; i < all.size(); ++i)
-    if (!ratios[i].empty()) all[i].mean = geometric_mean(ratios[i]);
+    for (const auto& [group, values] : ratios[i])
+      (group.empty() ? all[i].mean : all[i].groups[group]) = geometric_mean(values);
   return all;
 }
 

@@ -29,6 +29,7 @@ struct Entry {
   std::string left_out;         // why it was not timed; "" when it was
   std::string wrong;            // what is wrong with its result; "" when nothing is
   std::vector<Sample> samples;  // by round
+  double joules = 0;            // of one product; 0 where it was not measured
 
   bool counts() const { return left_out.empty() && wrong.empty() && !samples.empty(); }
 };
@@ -71,6 +72,10 @@ struct Score {
   double mean = 0, weight = 0;
   size_t shapes = 0, of_shapes = 0;  // counted, and run
   std::map<Verdict, size_t> verdicts;
+  std::map<std::string, double> groups;  // the mean of each group of shapes
+  double worst = 0;                      // the lowest ratio,
+  std::string worst_shape;               // and whose it is
+  size_t below_98 = 0, below_95 = 0;     // ratios below 0.98 and 0.95
 };
 
 struct RunResult {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "kernels/bench/drawn_shapes.h"
 #include "kernels/gemm/split.h"
 #include "ptxbuilder/error.h"
 
@@ -94,7 +95,17 @@ std::span<const ShapeSet> shape_sets() {
       {"fp8", "e4m3 to bf16: squares, layers of models, decoding", types(DType::e4m3, DType::bf16, "TN"),
        fp8_shapes()},
       {"seed", "f16 to f32, 7296 x 256 x K: tall and narrow", types(DType::f16, DType::f32, "NN"),
-       seed_shapes(), true}};
+       seed_shapes(), true},
+      {.name = "drawn",
+       .help = "bf16 to bf16: drawn by the seed, for a choice of tiles to be judged on",
+       .types = types(DType::bf16, DType::bf16, "TN"),
+       .shapes = {},
+       .draw = [](uint64_t seed, int count) { return drawn_shapes(Purpose::test, seed, count); }},
+      {.name = "fit",
+       .help = "the same, for a choice of tiles to be fitted to: none of them is ever in the set drawn",
+       .types = types(DType::bf16, DType::bf16, "TN"),
+       .shapes = {},
+       .draw = [](uint64_t seed, int count) { return drawn_shapes(Purpose::fit, seed, count); }}};
   return all;
 }
 
@@ -120,6 +131,14 @@ std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> g
     if (groups.empty() || std::find(groups.begin(), groups.end(), s.group) != groups.end())
       chosen.push_back(s);
   return chosen;
+}
+
+GemmProblem problem_of(const GemmProblem& types, const Shape& shape) {
+  GemmProblem p = types;
+  p.m = shape.m;
+  p.n = shape.n;
+  p.k = shape.k;
+  return p;
 }
 
 Shape parse_shape(const std::string& text) {

@@ -370,6 +370,50 @@ TEST_CASE("NVML's values, and what it lacks") {
   CHECK(t.celsius == 0);
   CHECK(limit_names(t.limits) == "power cap, thermal slowdown (software)");
   CHECK(nvml.driver_version() == "");
+  CHECK(nvml.joules() == 0);
   CHECK_ERROR(Nvml("0000:00:00.0", kMock), "status 6");
   CHECK_ERROR(Nvml("0000:1B:00.0", "/nowhere/libnvidia-ml.so.1"), "is not found");
+}
+
+TEST_CASE("power is what lies between two steps of the counter") {
+  const auto start = std::chrono::steady_clock::now();
+  auto counter = [&](double watts) {
+    // 5 kW for the first 40 ms, which do not count; a step each 10 ms.
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return 1000 + watts * std::floor(seconds * 100) / 100 + (seconds < 0.04 ? 5000 * seconds : 200);
+  };
+  EnergyMeter meter([&] { return counter(600); }, 0.05);
+  meter.watch(0.1);
+  meter.watch(0.2);
+  CHECK(meter.watts() == doctest::Approx(600).epsilon(0.1));
+  EnergyMeter still([] { return 5.0; }, 0);
+  still.watch(0.01);
+  CHECK(still.watts() == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a brief check sees a wrong sample, and no more; energy takes NVML") {
+  const Gpu gpu(kMock);
+  MethodOptions options = quick();
+  options.checked_elements = 4;  // the corners
+  options.compares_rows = false;
+  const Regime regimes[] = {Regime::sustained};
+  std::vector<std::unique_ptr<Contender>> contenders;
+  contenders.push_back(std::make_unique<Host>("right"));
+  contenders.push_back(std::make_unique<Host>("wrong", 50));
+  contenders.push_back(std::make_unique<CublasLt>(gpu, kMock));
+  const GemmProblem p = problem("TN", DType::f16, DType::f32);
+  auto measure = [&] {
+    Method method(gpu, nullptr, options);
+    return method.measure(shape_of(p), p, regimes, contenders, "cuBLASLt", Clock::time_point::max())[0];
+  };
+  const ShapeResult brief = measure();
+  CHECK(brief.entries[0].counts());
+  CHECK(brief.entries[1].counts());
+  CHECK(brief.reference_rows == 0);
+  options.checked_elements = 20000;
+  const ShapeResult more = measure();
+  CHECK(more.entries[0].counts());
+  CHECK(more.entries[1].wrong.find(" of 20000 sampled elements are wrong") != std::string::npos);
+  options.energy_seconds = 0.1;
+  CHECK_ERROR(measure(), "the energy of a product is by NVML, which there is not");
 }

@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "kernels/bench/chart.h"
 #include "kernels/bench/options.h"
@@ -150,7 +152,62 @@ TEST_CASE("shape sets have the weights they say") {
     }
   CHECK(shapes_of(shape_set("bf16"), std::vector<std::string>{"square", "decode"}).size() == 14);
   CHECK_ERROR(shapes_of(shape_set("fp8"), std::vector<std::string>{"seed"}), "has no group 'seed'");
-  CHECK_ERROR(shape_set("bf17"), "bf16, fp8, seed");
+  CHECK_ERROR(shape_set("bf17"), "bf16, fp8, seed, drawn, fit");
+}
+
+TEST_CASE("a score has the mean of each group, where there are several, and energy a table of its own") {
+  Entry ours = entry("ours", 100), theirs = entry("cuBLASLt", 103);
+  ours.joules = 0.05, theirs.joules = 0.06;
+  RunResult run = run_of({result(4096, 4096, 4096, {ours, theirs}), result(64, 64, 64, {ours, theirs})});
+  CHECK(markdown(run).find("; square 1.030") == std::string::npos);
+  run.results[1].shape.group = "odd";
+  run.results[1].entries[0].samples = samples(206, 1700);
+  const std::string text = markdown(run);
+  CHECK(contains(text, "the worst 0.500 of 64x64x64; odd 0.500, square 1.030\n"));
+  CHECK(contains(text, "| square 4096x4096x4096 | ours | 0.05 | 0.36 | 1.200 | 1700 | 128x256x64 |\n"));
+  const auto score = nlohmann::json::parse(json(run))["scores"][0];
+  CHECK(score["worst"]["shape"] == "64x64x64");
+  CHECK(score["below_0.95"] == 1);
+  CHECK(score["groups"]["odd"] == doctest::Approx(0.5));
+}
+
+TEST_CASE("no shape that a choice is fitted to is among those that judge it, whatever the seeds are") {
+  auto layer = [](const Shape& s) { return std::pair(s.n, s.k); };
+  std::set<std::pair<int64_t, int64_t>> fitted;
+  for (uint64_t seed = 1; seed <= 20; ++seed)
+    for (const Shape& s : shape_set("fit").draw(seed, 200)) fitted.insert(layer(s));
+  CHECK(fitted.size() > 1000);
+  size_t judged = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed)
+    for (const Shape& s : shape_set("drawn").draw(seed, 200)) judged += fitted.contains(layer(s));
+  CHECK(judged == 0);
+}
+
+TEST_CASE("drawn shapes are the seed's alone, of three kinds, within bounds, and of no other set") {
+  for (const char* name : {"drawn", "fit"}) {
+    const ShapeSet& set = shape_set(name);
+    const std::vector<Shape> some = set.draw(7, 40), more = set.draw(7, 400), others = set.draw(8, 40);
+    size_t same = 0, alike = 0, odd = 0;
+    std::map<std::string, size_t> groups;
+    for (size_t i = 0; i < some.size(); ++i) {
+      same += size_text(problem_of({}, some[i])) == size_text(problem_of({}, more[i]));
+      alike += size_text(problem_of({}, some[i])) == size_text(problem_of({}, others[i]));
+    }
+    CHECK(same == 40);
+    CHECK(alike < 3);
+    for (const Shape& s : more) {
+      ++groups[s.group];
+      odd += s.n % 8 != 0 || s.k % 8 != 0;
+      CHECK(2 * (s.m * s.k + s.n * s.k + s.m * s.n) <= int64_t{1} << 31);
+      for (const char* fixed : {"bf16", "seed"})
+        for (const Shape& f : shape_set(fixed).shapes) CHECK_FALSE((f.m == s.m && f.n == s.n && f.k == s.k));
+    }
+    CHECK(groups == std::map<std::string, size_t>{{"layer", 200}, {"odd", 50}, {"uniform", 150}});
+    CHECK(odd > 40);
+  }
+  // As they were when figures were first published: another generator would be another set.
+  CHECK(size_text(problem_of({}, shape_set("drawn").draw(3, 8)[7])) == "285x3525x43");
+  CHECK(size_text(problem_of({}, shape_set("fit").draw(3, 8)[6])) == "656x6880x10240");
 }
 
 TEST_CASE("a shape is read from a word, or refused") {
@@ -214,9 +271,11 @@ TEST_CASE("the report has a line for each, and credits nothing wrong") {
   CHECK(contains(text, "| variant | - | - | - | - | WRONG | - | - | D[0, 0] is 1 |"));
   CHECK(contains(text, "| left out | - | - | it takes bf16 alone |"));
   CHECK(contains(text, "| loss |"));
-  CHECK(
-      contains(text, "- ours, sustained: 0.963 x cuBLASLt, over 2 of 2 shapes with weight 4, 1 win, 1 loss"));
+  CHECK(contains(text,
+                 "- ours, sustained: 0.963 x cuBLASLt, over 2 of 2 shapes with weight 4, 1 win, 1 loss; 1 "
+                 "below 0.98, 1 below 0.95, the worst 0.900 of 64x64x64\n"));
   CHECK(contains(text, "- variant, sustained: no shape of 1 counts"));
+  CHECK(text.find("## Energy") == std::string::npos);
   // Each line of the table has the columns of its head.
   size_t at = text.find("| shape |");
   const size_t columns = 13;
@@ -368,7 +427,17 @@ TEST_CASE("the command line: what it means, and what it refuses") {
     }
     return false;
   };
-  CHECK(refused({"--set", "bf17"}, "the sets are bf16, fp8, seed"));
+  const Options drawn = parse_options({"--set", "drawn", "--seed", "3", "--count", "5", "--energy", "2"});
+  CHECK(drawn.shapes.size() == 5);
+  CHECK(drawn.shapes[3].m == shape_set("drawn").draw(3, 5)[3].m);
+  CHECK(drawn.method.energy_seconds == 2);
+  CHECK(drawn.method.checked_elements == 200);
+  CHECK(parse_options({"--set", "drawn", "--shapes", "odd"}).shapes.size() == 5);
+  CHECK(parse_options({"--set", "fit", "--dtype", "e4m3", "--brief-check"}).method.checked_elements == 24);
+
+  CHECK(refused({"--count", "5"}, "goes with --set drawn and --set fit"));
+  CHECK(refused({"--set", "drawn", "--count", "5", "--shape", "8x8x8"}, "goes with --set drawn"));
+  CHECK(refused({"--set", "bf17"}, "the sets are bf16, fp8, seed, drawn, fit"));
   CHECK(refused({"--shapes", "cubes"}, "its groups are square"));
   CHECK(refused({"--shape", "8x8"}, "is not MxNxK"));
   CHECK(refused({"--shape", "8x8x8", "--shapes", "square"}, "give one of them"));
