@@ -91,6 +91,8 @@ def check_outside(folder, prefix, source, cxx):
     if not os.path.exists("/dev/nvidiactl"):
         expect(run(f"{folder}/exported"), "saxpy: ", "libcuda.so.1", "scale: the same")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
+    with open(f"{folder}/saxpy_files/saxpy.json") as sidecar:
+        expect(sidecar.read(), '"threads": 64', "ceil_div(count, 64)")
     with open(f"{folder}/scale_c_export/scale_c.h") as header:
         expect(header.read(), "threads=64", "grid: ceil_div(n, 64) x 1 x 1")
 
@@ -125,6 +127,8 @@ def check_configuring(work, prefix, source, cxx):
 
     kernels, tools = "find_package(ptxbuilder REQUIRED COMPONENTS kernels", "find_package(ptxbuilder REQUIRED COMPONENTS tools"
     expect(configure("runtime", "ptxbuilder_export(a saxpy)"), "ptxbuilder_export(a saxpy) needs ptxbuilder::ptxb", tools)
+    expect(configure("runtime", "ptxbuilder_emit(a saxpy)"), "ptxbuilder_emit(a saxpy) needs ptxbuilder::ptxb", tools)
+    expect(configure("tools", "ptxbuilder_emit(a own BY nothing)"), "BY nothing names no executable")
     expect(configure("runtime", "ptxbuilder_add_kernel(a a.cpp)"), "ptxbuilder_add_kernel(a) needs", kernels)
     expect(configure("tools", "ptxbuilder_export(a sapxy)"), "ptxb has no kernel 'sapxy', but ", " saxpy ")
     expect(configure("tools", "ptxbuilder_export(a own BY nothing)"), "BY nothing names no executable")
