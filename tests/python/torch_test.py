@@ -2,6 +2,7 @@
 
   torch_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
+import subprocess
 import sys
 
 import kit
@@ -113,7 +114,7 @@ with torch._subclasses.FakeTensorMode() as mode:
 a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(out=drawn(32, 16).T), "D: its columns are 16"),
-                    (dict(out=drawn(16, 32), out_dtype=torch.float32), "D: its type is torch.bfloat16, but out_dtype"),
+                    (dict(out=drawn(16, 32), out_dtype=torch.float32), "bfloat16, but out_dtype"),
                     (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: it has one dimension of n"),
                     (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(device="cpu"), "device 'cpu' is none of"),
                     (dict(out_dtype=torch.int8), "D of s8 from A of bf16"), (dict(device=None), "A: its memory is on the CPU")):
@@ -189,6 +190,12 @@ tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):
     check(way(X=X, Y=Y, alpha=3.0, device="emulator"), 3 * X + Y, 1e-6)
-with kit.refused("kernel 'saxpy' has no gradient"):
-    saxpy(x=x.requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
+for backend in (None, "aot_eager"):
+    way = saxpy if backend is None else torch.compile(lambda **words: saxpy(**words), fullgraph=True, backend=backend)
+    with kit.refused("kernel 'saxpy' has no gradient", kind=Exception):
+        way(x=x.clone().requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
+
+# What kernels/python/bench measures on a GPU, in small.
+done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/block.py", "--small"], capture_output=True, text=True)
+kit.check(done.returncode == 0, done.stderr[-2000:])
 kit.end()

@@ -5,9 +5,16 @@
     kernel = ptxbuilder.load("saxpy.cubin")      # any kernel that has a sidecar
     ptxbuilder.warm_up("matmul", [(4096, 4096, 4096)], "bf16")
 """
+import sys
+
 from ._attention import attention
 from ._kernel import load
 from ._product import matmul
 from ._warm_up import warm_up
+
+if "torch" in sys.modules:
+    from . import _torch  # before its compiler comes to trace a call
+
+    _torch.take_over()
 
 __all__ = ["attention", "load", "matmul", "warm_up"]

@@ -64,17 +64,17 @@ def shapes_of(q, v, flags):
 def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
     """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
     shape, lse_shape = shapes_of(q.shape, v.shape, numbers[4])
-    if out is None:
+    if out is None and not kit.IS_ALLOCATED:
         out = kit.empty(q, shape, name_of(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
-    tensor = kit.tensor
-    rest = [None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets)]
-    device = device_of(device)
+    tensor, device = kit.tensor, device_of(device)
+    given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))
 
     def call(q, k, v):
-        _ext.attention(tensor(q), tensor(k), tensor(v), *rest, *numbers, device, stream)
+        return _ext.attention(tensor(q), tensor(k), tensor(v), given, *rest, *numbers, device, stream)
 
-    as_they_lie(call, kit.compact, q, k, v)
+    made = as_they_lie(call, kit.compact, q, k, v)
+    out = made if out is None else out
     return (out, lse) if return_lse else out
 
 

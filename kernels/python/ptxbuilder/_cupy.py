@@ -7,6 +7,7 @@ from . import _attention, _product
 from ._common import CODES, name_of
 from ._numpy import dtype_of
 
+IS_ALLOCATED = False  # whether the extension makes results, in the framework's memory
 broadcast_shapes, broadcast_to, compact = cupy.broadcast_shapes, cupy.broadcast_to, cupy.ascontiguousarray
 
 

@@ -2,6 +2,11 @@
 from . import _ext
 from ._common import CODES, activation_of, as_they_lie, device_of, door_of, fold, name_of, output_of, untouched
 
+def is_traced():
+    """Whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
+    return True
+
+
 def matmul(a, b, *, out=None, bias=None, c=None, alpha=1.0, beta=None, activation=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None):
     """D = activation(alpha A B + beta C + bias), rounded once, as a tensor of A's framework.
@@ -16,8 +21,13 @@ def matmul(a, b, *, out=None, bias=None, c=None, alpha=1.0, beta=None, activatio
     there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C and bias.
     Raises ValueError that names the operand and the rule.
     """
-    return door_of(a).matmul(a, b, out, bias, c, alpha, (1.0 if c is not None else 0.0) if beta is None else beta, activation, out_dtype,
-                transpose_a, transpose_b, precise, tf32, device)
+    if not is_traced():
+        d = _ext.eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32,
+                               device, False)
+        if d is not NotImplemented:
+            return d
+    return door_of(a).matmul(a, b, out, bias, c, alpha, (1.0 if c is not None else 0.0) if beta is None else beta, activation,
+                             out_dtype, transpose_a, transpose_b, precise, tf32, device)
 
 
 def run(kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, stream=None):

@@ -2,8 +2,8 @@
 #ifndef PTXBUILDER_PYTHON_METHODS_H
 #define PTXBUILDER_PYTHON_METHODS_H
 
-#include "kernels/python/src/operand.h"
+#include "kernels/python/src/product.h"
 
-extern PyMethodDef product_methods[], attention_methods[], launch_methods[];
+extern PyMethodDef product_methods[], eager_methods[], attention_methods[], launch_methods[];
 
 #endif

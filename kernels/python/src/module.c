@@ -61,6 +61,7 @@ static int fill(PyObject* module) {
     status = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
   if (!status) status = PyModule_AddFunctions(module, methods);
   if (!status) status = PyModule_AddFunctions(module, product_methods);
+  if (!status) status = PyModule_AddFunctions(module, eager_methods);
   if (!status) status = PyModule_AddFunctions(module, attention_methods);
   if (!status) status = PyModule_AddFunctions(module, launch_methods);
   return status;

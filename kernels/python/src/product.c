@@ -3,26 +3,25 @@
 
 #include "kernels/python/src/methods.h"
 
-typedef struct product {
-  operand a, b, c, d, bias;
-  operation call;
-} product;
-
-static bool read_product(product* p, PyObject* c, PyObject* bias, PyObject* const* scalars) {
+static bool read_product(product* p, PyObject* c, PyObject* bias, const product_numbers* numbers) {
   const ptxb_matmul init = PTXB_MATMUL_INIT;
   ptxb_matmul* m = &p->call.matmul;
+  const long flags = numbers->flags;
   p->call.kind = MATMUL, *m = init;
-  m->alpha = (float)PyFloat_AsDouble(scalars[0]);
-  m->beta = (float)PyFloat_AsDouble(scalars[1]);
-  m->activation = (int32_t)PyLong_AsLong(scalars[2]);
-  const long flags = PyLong_AsLong(scalars[3]);
-  if (PyErr_Occurred()) return false;
+  m->alpha = (float)numbers->alpha, m->beta = (float)numbers->beta;
+  m->activation = (int32_t)numbers->activation;
   m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE);
   m->a = &p->a.tensor, m->b = &p->b.tensor, m->d = &p->d.tensor;
   return read_optional(c, &p->c, "C", &m->c) && read_optional(bias, &p->bias, "bias", &m->bias) &&
          (!(flags & TRANSPOSE_A) ||
           swap_dimensions(&p->a, "A", p->a.tensor.ndim - 2, p->a.tensor.ndim - 1)) &&
          (!(flags & TRANSPOSE_B) || swap_dimensions(&p->b, "B", p->b.tensor.ndim - 2, p->b.tensor.ndim - 1));
+}
+
+static bool read_numbers(PyObject* const* args, product_numbers* to) {
+  to->alpha = PyFloat_AsDouble(args[0]), to->beta = PyFloat_AsDouble(args[1]);
+  to->activation = PyLong_AsLong(args[2]), to->flags = PyLong_AsLong(args[3]);
+  return !PyErr_Occurred();
 }
 
 /* Rows of all batches as those of one matrix, where they lie evenly; whether they do. */
@@ -53,20 +52,17 @@ static bool check_all_staged(const product* p) {
          (!m->bias || check_staged(&p->bias, "bias")) && check_staged(&p->d, "D");
 }
 
-/* A new D of A's batches, of the type that `code` says. */
-static managed_tensor* allocate_result(product* p, PyObject* code) {
+/* A new D of A's batches. */
+static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
     fail("D: a product of tuples has to be given one");
     return NULL;
   }
-  const long type = PyLong_AsLong(code);
-  if (type == -1 && PyErr_Occurred()) return NULL;
-  const ptxb_dtype dtype = {(uint8_t)(type >> 8), (uint8_t)type, 1};
   const int32_t ndim = p->a.tensor.ndim;
   int64_t shape[MOST_RANK];
   memcpy(shape, p->a.tensor.shape, sizeof(int64_t) * (size_t)ndim);
   shape[ndim - 1] = p->b.tensor.shape[p->b.tensor.ndim - 1];
-  managed_tensor* made = allocate(&p->a, dtype, ndim, shape);
+  managed_tensor* made = allocate(&p->a, type, ndim, shape);
   if (made) p->d.tensor = made->tensor, p->d.api = p->a.api;
   return made;
 }
@@ -90,34 +86,24 @@ static bool fold_all(product* p) {
          fold_batches(&p->d) && (!m->c || fold_batches(&p->c));
 }
 
-static PyObject* not_taken(void) {
+PyObject* not_taken(void) {
+  PyErr_Clear();
   Py_INCREF(Py_NotImplemented);
   return Py_NotImplemented;
 }
 
-PyDoc_STRVAR(
-    product_words,
-    "product(a, b, out, c, bias, alpha, beta, activation, flags, out_code, device, stream)\n\n"
-    "Queues one product and gives `out`, or where that is None, a new tensor of the type `out_code`, which "
-    "is 256 times DLPack's code and the bits. NotImplemented for batches that "
-    "are not the same of both, or of A alone.");
-static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  (void)self;
-  if (count != 12) return fail("product() takes 12 arguments");
-  PyObject* out = args[2];
-  product p;
-  if (!read_tensor(args[0], &p.a, "A") || !read_tensor(args[1], &p.b, "B")) return NULL;
-  p.d.is_read_only = false;
-  if (out != Py_None && !read_tensor(out, &p.d, "D")) return NULL;
-  if (p.d.is_read_only) return fail("D: it is read-only");
-  if (!is_taken(&p, out == Py_None ? NULL : &p.d)) return not_taken();
+PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, const product_numbers* numbers,
+                      ptxb_dtype type, PyObject* device, PyObject* stream) {
+  p->d.is_read_only = false;
+  if (out != Py_None && !read_tensor(out, &p->d, "D")) return NULL;
+  if (p->d.is_read_only) return fail("D: it is read-only");
+  if (!is_taken(p, out == Py_None ? NULL : &p->d)) return not_taken();
   target to;
-  if (!read_product(&p, args[3], args[4], args + 5) || !choose_target(args[10], args[11], &p.a, "A", &to))
-    return NULL;
+  if (!read_product(p, c, bias, numbers) || !choose_target(device, stream, &p->a, "A", &to)) return NULL;
   managed_tensor* made = NULL;
-  if (out == Py_None && !(made = allocate_result(&p, args[9]))) return NULL;
-  const bool is_folded = fold_all(&p);
-  if (!is_folded || (to.is_staged && !check_all_staged(&p)) || !run_operation(&p.call, &p.a, &to)) {
+  if (out == Py_None && !(made = allocate_result(p, type))) return NULL;
+  const bool is_folded = fold_all(p);
+  if (!is_folded || (to.is_staged && !check_all_staged(p)) || !run_operation(&p->call, &p->a, &to)) {
     if (made) made->deleter(made);
     return is_folded ? NULL : not_taken();
   }
@@ -126,7 +112,26 @@ static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t c
     return out;
   }
   void* object = NULL;
-  return p.a.api->object_of(made, &object) ? NULL : object;
+  return p->a.api->object_of(made, &object) ? NULL : object;
+}
+
+PyDoc_STRVAR(
+    product_words,
+    "product(a, b, out, c, bias, alpha, beta, activation, flags, out_code, device, stream)\n\n"
+    "Queues one product and gives `out`, or where that is None, a new tensor of the type `out_code`, "
+    "256 times DLPack's code and the bits. NotImplemented for batches that are not the same of both, or "
+    "of A alone.");
+static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 12) return fail("product() takes 12 arguments");
+  product p;
+  product_numbers numbers;
+  const long code = PyLong_AsLong(args[9]);
+  const ptxb_dtype type = {(uint8_t)(code >> 8), (uint8_t)code, 1};
+  if (!read_numbers(args + 5, &numbers) || !read_tensor(args[0], &p.a, "A") ||
+      !read_tensor(args[1], &p.b, "B"))
+    return NULL;
+  return run_product(&p, args[2], args[3], args[4], &numbers, type, args[10], args[11]);
 }
 
 PyDoc_STRVAR(
@@ -137,8 +142,10 @@ static PyObject* ext_product_workspace(PyObject* self, PyObject* const* args, Py
   (void)self;
   if (count != 10) return fail("product_workspace() takes 10 arguments");
   product p;
-  if (!read_tensor(args[1], &p.a, "A") || !read_tensor(args[2], &p.b, "B") ||
-      !read_tensor(args[3], &p.d, "D") || !read_product(&p, args[4], args[5], args + 6))
+  product_numbers numbers;
+  if (!read_numbers(args + 6, &numbers) || !read_tensor(args[1], &p.a, "A") ||
+      !read_tensor(args[2], &p.b, "B") || !read_tensor(args[3], &p.d, "D") ||
+      !read_product(&p, args[4], args[5], &numbers))
     return NULL;
   return workspace_bytes(args[0], &p.call);
 }

@@ -67,13 +67,13 @@ def call(kernel, grid, arguments, first, device):
         shape, dtype = kernel.output_of(name, arguments)
         arguments[name] = first.new_empty(shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype)
     leaves = _leaves(kernel, arguments)
-    tensors = leaves[0] + leaves[1]
-    if is_compiling() or has_modes() or not all(type(x) in PLAIN for x in tensors if isinstance(x, torch.Tensor)):
-        torch.ops.ptxbuilder.launch(kernel.number, *leaves, None if grid is None else list(grid),
-                                    place_of(device, first, f"kernel '{kernel.name}'"))
-    elif requires_grad(*(x for x in tensors if isinstance(x, torch.Tensor))):
+    tensors = [x for x in leaves[0] + leaves[1] if isinstance(x, torch.Tensor)]
+    if requires_grad(*tensors):
         raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
                          "torch.no_grad(), or inside a torch.autograd.Function")
+    if is_compiling() or has_modes() or not all(type(x) in PLAIN for x in tensors):
+        torch.ops.ptxbuilder.launch(kernel.number, *leaves, None if grid is None else list(grid),
+                                    place_of(device, first, f"kernel '{kernel.name}'"))
     else:
         kernel.run(grid, arguments, tensor, device)
     return kernel.results(arguments)

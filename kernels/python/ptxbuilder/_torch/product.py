@@ -2,41 +2,33 @@
 import torch
 
 from .. import _ext, _product
-from .._common import CODES, activation_of, device_of, output_of
+from .._common import ACTIVATIONS, CODES, NAMES, output_of
 from . import tensors
-from .tensors import (DTYPES, PLACES, PLAIN, dtype_of, has_modes, has_transforms, is_compiling, is_grad_enabled, is_plain, library,
-                      place_of, requires_grad, there)
+from .tensors import (DTYPES, PLACES, PLAIN, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
+                      requires_grad, there)
 
 _OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
-_OUTPUT_CODES = {dtype: _CODES[output] for dtype, output in _OUTPUTS.items()}
+_CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
+_ext.use_eager(tuple(PLAIN), torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, ACTIVATIONS, _CODES)
+
+
+def take_over():
+    """From now on matmul() asks eager_product() first. Not while a call is traced, which changes nothing of Python's."""
+    _product.is_traced = is_compiling
 
 
 def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
-    if (is_compiling() or type(a) not in PLAIN or type(b) not in PLAIN or has_modes()
-            or not (is_plain(bias) and is_plain(c) and is_plain(out))):
+    """What the extension's eager_product() leaves."""
+    if not is_compiling():
+        take_over()
+    if is_compiling() or not (is_plain(a) and is_plain(b) and is_plain(bias) and is_plain(c) and is_plain(out)) or has_modes():
         return _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
-    if (is_grad_enabled() and (a.requires_grad or b.requires_grad or requires_grad(bias, c, out))
-            or has_transforms() is not None and out is None):  # torch.func, which knows functions and their derivatives
+    if requires_grad(a, b, bias, c, out) or has_transforms() is not None and out is None:  # torch.func knows derivatives
         if out is not None:
             raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
         return _Product.apply(_turned(a, transpose_a), _turned(b, transpose_b), bias, c, alpha, beta, activation,
                               dtype_of(out_dtype), precise, tf32, device)
-    if out_dtype is None:
-        code = _OUTPUT_CODES.get(a.dtype, 0)
-    elif out is not None and out.dtype != dtype_of(out_dtype):
-        raise ValueError(f"D: its type is {out.dtype}, but out_dtype is {out_dtype}")
-    else:
-        code = _CODES[dtype_of(out_dtype)]
-    flags = ((_ext.TF32 if tf32 else 0) | (_ext.PRECISE if precise else 0) | (_ext.TRANSPOSE_A if transpose_a else 0)
-             | (_ext.TRANSPOSE_B if transpose_b else 0))
-    try:
-        result = _ext.product(a, b, out, c, bias, alpha, beta, activation_of(activation) if activation else 0, flags, code,
-                              device if device is None else device_of(device), None)
-        if result is not NotImplemented:
-            return result
-    except ValueError:
-        pass  # by the way below, which copies what does not lie well, or says what is wrong
     return _product.run(tensors, _turned(a, transpose_a), _turned(b, transpose_b), out, bias, c, alpha, beta, activation,
                         out_dtype, precise, tf32, device)
 
@@ -45,9 +37,12 @@ def _turned(x, is_transposed):
     return x.transpose(-1, -2) if is_transposed else x
 
 
-def _direct(a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device):
-    with torch.no_grad():
-        return matmul(a, b, None, bias, c, alpha, beta, activation, out_dtype, False, False, precise, tf32, device)
+def _direct(a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device):
+    """Below autograd."""
+    d = _ext.eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, False, False, precise, tf32, device, True)
+    if d is not NotImplemented:
+        return d
+    return _product.run(tensors, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
 
 
 # ---- Gradients, by the same kernels ----
@@ -101,7 +96,7 @@ def _gradients(ctx, d_output):
 
 
 class _Product(torch.autograd.Function):
-    forward = staticmethod(_direct)
+    forward = staticmethod(lambda a, b, *words: _direct(a, b, None, *words))
     setup_context = staticmethod(_keep)
     backward = staticmethod(_gradients)
 
@@ -144,12 +139,11 @@ library.define(f"matmul_out({_OPERANDS}bool precise=False, bool tf32=False, str?
 
 
 def _op(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
-    return _direct(a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, there(device, a))
+    return _direct(a, b, None, bias, c, alpha, beta, activation, out_dtype, precise, tf32, there(device, a))
 
 
 def _op_out(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
-    with torch.no_grad():
-        matmul(a, b, out, bias, c, alpha, beta, activation, None, False, False, precise, tf32, there(device, a))
+    _direct(a, b, out, bias, c, alpha, beta, activation, None, precise, tf32, there(device, a))
 
 
 for _place in PLACES:

@@ -16,6 +16,7 @@ is_grad_enabled = torch.is_grad_enabled
 has_modes = torch._C._len_torch_dispatch_stack
 has_transforms = torch._C._functorch.peek_interpreter_stack  # torch.func; None for none
 
+IS_ALLOCATED = True  # whether the extension makes results, in the framework's memory
 broadcast_shapes, broadcast_to = torch.broadcast_shapes, torch.broadcast_to
 
 

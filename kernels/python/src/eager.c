@@ -1,0 +1,139 @@
+/* ptxbuilder._ext: the product in PyTorch's eager mode, where everything is as usual. What is not goes the
+ * way of ptxbuilder/_torch/product.py, to which NotImplemented leads. */
+#include <string.h>
+
+#include "kernels/python/src/methods.h"
+
+/* What use_eager() was told, and keeps for ever. */
+static struct {
+  PyObject* types;                 /* a tuple: of tensors that are nothing else besides */
+  PyObject *mode_count, *has_grad; /* functions without arguments */
+  PyObject *activations, *codes;   /* dicts: by what the caller says, a number */
+} eager;
+
+PyDoc_STRVAR(use_words,
+             "use_eager(types, mode_count, has_grad, activations, codes)\n\nWhat eager_product() goes by.");
+static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
+  (void)self;
+  if (!PyArg_ParseTuple(args, "OOOOO", &eager.types, &eager.mode_count, &eager.has_grad, &eager.activations,
+                        &eager.codes))
+    return NULL;
+  Py_INCREF(args); /* and with it all that is in it */
+  Py_RETURN_NONE;
+}
+
+static bool is_plain(PyObject* x) {
+  const Py_ssize_t count = PyTuple_Size(eager.types);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if ((PyObject*)Py_TYPE(x) == PyTuple_GetItem(eager.types, i)) return true;
+  return false;
+}
+
+/* Whether a call without arguments gives a number or bool that is not 0; so it is where the call fails. */
+static bool is_true(PyObject* function) {
+  PyObject* value = PyObject_CallNoArgs(function);
+  const bool is = !value || PyObject_IsTrue(value) != 0;
+  Py_XDECREF(value);
+  return is;
+}
+
+static bool requires_grad(PyObject* x) {
+  static PyObject* name;
+  if (!name) name = PyUnicode_InternFromString("requires_grad");
+  PyObject* value = PyObject_GetAttr(x, name);
+  const bool is = !value || PyObject_IsTrue(value) != 0;
+  Py_XDECREF(value);
+  return is;
+}
+
+/* The number that a dict has for a key; -1 for none. */
+static long number_of(PyObject* dict, PyObject* key) {
+  PyObject* value = PyDict_GetItemWithError(dict, key);
+  return value ? PyLong_AsLong(value) : -1;
+}
+
+/* The type of a product that the caller leaves open, as ptxbuilder/_common.py has it in output_of(). */
+static bool output_of(ptxb_dtype of, ptxb_dtype* to) {
+  const ptxb_dtype bfloat = {PTXB_BFLOAT, 16, 1}, integer = {PTXB_INT, 32, 1};
+  *to = of;
+  if (of.lanes != 1) return false;
+  switch (of.code) {
+    case PTXB_FLOAT:
+      return of.bits == 16 || of.bits == 32;
+    case PTXB_BFLOAT:
+      return of.bits == 16;
+    case PTXB_E4M3:
+    case PTXB_E5M2:
+      *to = bfloat;
+      return of.bits == 8;
+    case PTXB_INT:
+    case PTXB_UINT:
+      *to = integer;
+      return of.bits == 8;
+  }
+  return false;
+}
+
+PyDoc_STRVAR(
+    eager_words,
+    "eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, "
+    "precise, tf32, device, is_below)\n\n"
+    "As matmul(), of plain tensors on a GPU that ask for no gradient; `is_below` says that PyTorch has "
+    "seen to that. NotImplemented for all else.");
+static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  enum {
+    A,
+    B,
+    OUT,
+    BIAS,
+    C,
+    ALPHA,
+    BETA,
+    ACTIVATION,
+    OUT_DTYPE,
+    TURN_A,
+    TURN_B,
+    IS_PRECISE,
+    ALLOW_TF32,
+    DEVICE,
+    IS_BELOW,
+    ALL
+  };
+  if (count != ALL) return fail("eager_product() takes 15 arguments");
+  if (!eager.types || args[DEVICE] != Py_None) return not_taken();
+  for (int i = A; i <= C; ++i)
+    if (args[i] != Py_None && !is_plain(args[i])) return not_taken();
+  if (args[IS_BELOW] != Py_True) {
+    if (is_true(eager.mode_count)) return not_taken();
+    if (is_true(eager.has_grad))
+      for (int i = A; i <= C; ++i)
+        if (args[i] != Py_None && requires_grad(args[i])) return not_taken();
+  }
+  product p;
+  long code = 0;
+  const long activation =
+      args[ACTIVATION] == Py_None ? PTXB_NONE : number_of(eager.activations, args[ACTIVATION]);
+  const long flags = (args[TURN_A] == Py_True ? TRANSPOSE_A : 0) |
+                     (args[TURN_B] == Py_True ? TRANSPOSE_B : 0) |
+                     (args[IS_PRECISE] == Py_True ? PRECISE : 0) | (args[ALLOW_TF32] == Py_True ? TF32 : 0);
+  if (activation < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
+    return not_taken();
+  ptxb_dtype type;
+  if (args[OUT_DTYPE] == Py_None) {
+    if (!output_of(p.a.tensor.dtype, &type)) return not_taken();
+  } else {
+    if ((code = number_of(eager.codes, args[OUT_DTYPE])) < 0) return not_taken();
+    type.code = (uint8_t)(code >> 8), type.bits = (uint8_t)code, type.lanes = 1;
+  }
+  const product_numbers numbers = {
+      PyFloat_AsDouble(args[ALPHA]),
+      args[BETA] == Py_None ? (args[C] != Py_None) : PyFloat_AsDouble(args[BETA]), activation, flags};
+  PyObject* d = run_product(&p, args[OUT], args[C], args[BIAS], &numbers, type, Py_None, Py_None);
+  return d ? d : not_taken();
+}
+
+PyMethodDef eager_methods[] = {
+    {"use_eager", ext_use_eager, METH_VARARGS, use_words},
+    {"eager_product", (PyCFunction)(void (*)(void))ext_eager_product, METH_FASTCALL, eager_words},
+    {NULL, NULL, 0, NULL}};

@@ -1,0 +1,26 @@
+/* A matrix product of tensors of Python. */
+#ifndef PTXBUILDER_PYTHON_PRODUCT_H
+#define PTXBUILDER_PYTHON_PRODUCT_H
+
+#include "kernels/python/src/operand.h"
+
+typedef struct product {
+  operand a, b, c, d, bias;
+  operation call;
+} product;
+
+typedef struct product_numbers {
+  double alpha, beta;
+  long activation, flags; /* ptxb_activation; TF32 and the like */
+} product_numbers;
+
+/* Queues the product of A and B, which are read already, and gives `out`, or where that is None, a new tensor
+ * of the type. NotImplemented for batches that are not the same of both, or of A alone; NULL with an
+ * exception. `device` and `stream` as choose_target() takes them. */
+PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, const product_numbers* numbers,
+                      ptxb_dtype type, PyObject* device, PyObject* stream);
+
+/* NotImplemented, without an exception. */
+PyObject* not_taken(void);
+
+#endif
