@@ -1,0 +1,32 @@
+"""The examples of kernels/python/README.md, as they stand: readme_test.py README KERNELS
+
+KERNELS is a folder with what the examples load. An example runs by the first Python that has what it imports.
+"""
+import os
+import re
+import subprocess
+import sys
+
+import kit
+
+readme, kernels = sys.argv[1:]
+LONGEST = 16  # lines of an example
+examples = re.findall(r"```python\n(.*?)```", open(readme).read(), re.DOTALL)
+kit.check(len(examples) >= 3, f"{len(examples)} examples")
+ran = 0
+for example in examples:
+    lines = [line for line in example.splitlines() if line.strip()]
+    kit.check(len(lines) <= LONGEST, f"{len(lines)} lines:\n{example}")
+    modules = [name for name in re.findall(r"^import (\w+)", example, re.MULTILINE) if name != "ptxbuilder"]
+    python = kit.python_with("numpy", "ml_dtypes", *modules)
+    if not python:
+        print(f"left out: the example of {' and '.join(modules)}, which no Python here has")
+        continue
+    ran += 1
+    done = subprocess.run([python, "-c", example], cwd=kernels, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": ""})
+    kit.check(done.returncode == 0, f"{example}\n{done.stderr[-3000:]}")
+if not ran:
+    print("SKIPPED: no Python here has numpy and ml_dtypes")
+    sys.exit(77)
+print(f"{ran} of {len(examples)} examples ran")
+kit.end()
