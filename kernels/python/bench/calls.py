@@ -1,0 +1,108 @@
+"""What a call costs the host, in microseconds, where everything is known and the GPU keeps up: matrices of 64 x 64.
+
+  calls.py [PTXB_H]   the folder of ptxb.h, by which the call from C is measured too (needs cc); kernels/c unless given
+"""
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+import torch.nn.functional as F
+
+import ptxbuilder as pb
+import timing
+from ptxbuilder import _ext
+
+size = 64
+a, b, d = (torch.randn(size, size, device="cuda").bfloat16() for _ in range(3))
+none, none_out, x3, bias = a[:0], d[:0], a.view(2, 32, 64), a[0].contiguous()
+
+
+def call_from_c():
+    """Calls of the package's own library in a loop of C's; None where there is no compiler."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    header = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "../../c")
+    folder = os.path.dirname(_ext.__file__)
+    made = os.path.join(tempfile.mkdtemp(), "calls.so")
+    words = ["cc", "-O2", "-shared", "-fPIC", f"-I{header}", f"{here}/calls.c", os.path.join(folder, "libptxbuilder.so.0"), "-o", made]
+    try:
+        subprocess.run(words, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print("left out: the call from C:", getattr(error, "stderr", error))
+        return None
+    library, ptxb = ctypes.CDLL(made), ctypes.CDLL(os.path.join(folder, "libptxbuilder.so.0"))
+    library.c_calls.restype = ctypes.c_double
+    opened = ctypes.c_void_p()
+    assert ptxb.ptxb_open(b"cuda:0", ctypes.byref(opened)) == 0
+    pointers = [ctypes.c_void_p(x.data_ptr()) for x in (a, b, d)]
+
+    def times(count=200):
+        torch.cuda.synchronize()
+        return library.c_calls(opened, *pointers, ctypes.c_int64(size), count)
+
+    return times
+
+
+def triton_call():
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def product(a, b, d, SIZE: tl.constexpr):
+        rows, columns = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None]
+        place = rows * SIZE + columns
+        tl.store(d + place, tl.dot(tl.load(a + place), tl.load(b + place)).to(tl.bfloat16))
+
+    return lambda: product[(1,)](a, b, d, SIZE=size)
+
+
+calls = {"an empty function": lambda: None,
+         "pb.matmul(a, b, out=d)": lambda: pb.matmul(a, b, out=d), "pb.matmul(a, b)": lambda: pb.matmul(a, b),
+         "pb.matmul(none, b, out=d), which launches nothing": lambda: pb.matmul(none, b, out=none_out),
+         "of that the extension's own": lambda: _ext.eager_product(none, b, none_out, None, None, 1.0, None, None, None, False, False,
+                                                                   False, False, None, False),
+         "pb.matmul(x, w, bias=bias, activation=\"gelu\", transpose_b=True)":
+             lambda: pb.matmul(x3, b, bias=bias, activation="gelu", transpose_b=True),
+         "F.gelu(F.linear(x, w, bias))": lambda: F.gelu(F.linear(x3, b, bias), approximate="tanh"),
+         "torch.ops.ptxbuilder.matmul(a, b)": lambda: torch.ops.ptxbuilder.matmul(a, b),
+         "torch.mm(a, b, out=d)": lambda: torch.mm(a, b, out=d), "torch.mm(a, b)": lambda: torch.mm(a, b)}
+q = torch.randn(1, 64, 1, 64, device="cuda").bfloat16()
+calls["pb.attention(q, k, v)"] = lambda: pb.attention(q, q, q)
+q_sdpa = q.transpose(1, 2)
+calls["F.scaled_dot_product_attention(q, k, v)"] = lambda: F.scaled_dot_product_attention(q_sdpa, q_sdpa, q_sdpa)
+try:
+    calls["a Triton kernel of the same product"] = triton_call()
+except ImportError:
+    print("left out: Triton, which is not here")
+pb.matmul(a, b)
+from_c = call_from_c()
+with torch.no_grad():
+    took = timing.host(calls)
+if from_c:
+    took["the call from C: ptxb_matmul_workspace, ptxb_matmul_run"] = sorted(from_c() for _ in range(25))[12]
+timing.table([(name, f"{t:.2f}") for name, t in took.items()], ("call", "us of the host"))
+
+os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError:
+    print("left out: JAX, which is not here")
+    sys.exit()
+x = jnp.asarray(a.float().cpu().numpy(), jnp.bfloat16)
+heads = x[None, :, None]
+calls = {"x + 1": (jax.jit(lambda x: x + 1), x), "x @ x": (jax.jit(lambda x: x @ x), x),
+         "pb.matmul(x, x)": (jax.jit(lambda x: pb.matmul(x, x)), x), "pb.attention(x, x, x)": (jax.jit(lambda x: pb.attention(x, x, x)), heads)}
+took = {name: [] for name in calls}
+for _ in range(60):
+    for name, (call, operand) in calls.items():
+        call(operand).block_until_ready()
+        begin = time.perf_counter()
+        for _ in range(50):
+            result = call(operand)
+        result.block_until_ready()
+        took[name].append((time.perf_counter() - begin) / 50 * 1e6)
+timing.table([(name, f"{sorted(t)[len(t) // 2]:.2f}") for name, t in took.items()], ("jitted by JAX", "us a call, in bursts of 50"))

@@ -1,0 +1,54 @@
+"""What the measurements share: bursts of calls, taken in turns, of which the median counts."""
+import statistics
+import time
+
+import torch
+
+
+def host(calls, rounds=25, burst=200):
+    """Microseconds of the host per call, by name: bursts that the GPU's queue has room for, in turns."""
+    times = {name: [] for name in calls}
+    for name, call in calls.items():
+        for _ in range(20):
+            call()
+    for _ in range(rounds):
+        for name, call in calls.items():
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(burst):
+                call()
+            times[name].append((time.perf_counter() - begin) / burst * 1e6)
+    return {name: statistics.median(x) for name, x in times.items()}
+
+
+def device(calls, rounds=11, least_ms=4.0):
+    """Microseconds of the GPU per call, by name: bursts between two events, in turns; what the host takes is in it where
+    it takes longer."""
+    bursts = {}
+    for name, call in calls.items():
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(5):
+            call()
+        torch.cuda.synchronize()
+        bursts[name] = max(4, int(least_ms * 5e-3 / (time.perf_counter() - begin)))
+    times = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            first.record()
+            for _ in range(bursts[name]):
+                call()
+            last.record()
+            last.synchronize()
+            times[name].append(first.elapsed_time(last) / bursts[name] * 1e3)
+    return {name: statistics.median(x) for name, x in times.items()}
+
+
+def table(rows, header):
+    """Prints lines of a table in Markdown."""
+    print("| " + " | ".join(header) + " |", "|" + "---|" * len(header), sep="\n")
+    for row in rows:
+        print("| " + " | ".join(str(x) for x in row) + " |", flush=True)
