@@ -1,0 +1,84 @@
+"""What the extension asks of a framework on a GPU, by a framework and a driver of the tests' own: its stream in every call, memory
+for results, which is given back where a call is refused; and what a call costs.
+
+  exchange_test.py FOLDER MOCK   the folder of fake_framework, and the driver
+"""
+import sys
+import time
+
+import kit
+
+sys.path.insert(0, sys.argv[1])
+import fake_framework as framework  # noqa: E402
+
+framework.open(sys.argv[2], (128, 128, 128, 4, 4, 4))  # of a product
+from ptxbuilder import _ext  # noqa: E402
+
+BF16, F16, F64 = (4, 16), (2, 16), (2, 64)
+modes, grad = [0], [False]
+_ext.use_eager((framework.Tensor,), lambda: modes[0], lambda: grad[0], {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16})
+
+
+def tensor(place, rows=512, columns=512, dtype=BF16, device=0):
+    return framework.tensor(place << 32, *dtype, rows, columns, device)
+
+
+def product(a, b, out=None, bias=None, activation=None, out_dtype=None, device=None, is_below=False):
+    return _ext.eager_product(a, b, out, bias, None, 1.0, None, activation, out_dtype, False, False, False, False, device, is_below)
+
+
+def change(call):
+    """By how much a call changed what was seen, and what it gave."""
+    before = framework.seen()
+    given = call()
+    after = framework.seen()
+    return {name: after[name] - before[name] for name in ("launches", "allocated", "streams_asked")}, after["stream"], given
+
+
+a, b, d = tensor(1), tensor(2), tensor(3)
+product(a, b, d)  # compiles
+for stream in (0, 77, 2):
+    framework.set_stream(stream)
+    seen, launched_on, given = change(lambda: product(a, b, d))
+    kit.check(seen == {"launches": 1, "allocated": 0, "streams_asked": 1} and launched_on == stream and given is d, seen, launched_on)
+seen, _, given = change(lambda: product(a, b))
+kit.check(seen == {"launches": 1, "allocated": 1, "streams_asked": 1} and type(given) is framework.Tensor, seen)
+seen, _, given = change(lambda: [product(a, b) for _ in range(3)] and None)
+kit.check(seen["allocated"] == 0, "results are freed with their last reference", seen)
+
+# Nothing is launched, and no result is left, where something else has to look at it.
+for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), modes.__setitem__(0, 0))[1]),
+                   ("a type that is none", lambda: product(tensor(1, dtype=F64), tensor(2, dtype=F64))),
+                   ("two types", lambda: product(a, tensor(2, dtype=F16))), ("shapes", lambda: product(a, tensor(2, 500))),
+                   ("two GPUs", lambda: product(a, tensor(2, device=1))), ("D on another", lambda: product(a, b, tensor(3, device=1))),
+                   ("no memory, as a fake tensor's", lambda: product(tensor(0), b)), ("D is A", lambda: product(a, b, a)),
+                   ("a device", lambda: product(a, b, device=0)), ("an activation", lambda: product(a, b, activation="tanh")),
+                   ("a type's name", lambda: product(a, b, out_dtype="f8")), ("no tensor", lambda: product(a, 3))):
+    seen, _, given = change(call)
+    kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
+grad[0] = True
+kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1, "gradients are on, but nothing asks for one")
+grad[0] = False
+modes[0] = 1
+kit.check(change(lambda: product(a, b, d, is_below=True))[0]["launches"] == 1, "below PyTorch's dispatcher modes have had their say")
+modes[0] = 0
+on_other = [tensor(i, device=1) for i in (1, 2, 3)]
+kit.check(change(lambda: product(*on_other))[0]["launches"] == 1, "on the second GPU")
+with kit.refused("B: its memory is on device 1 of type 2, but the product's device is GPU 0"):
+    _ext.product(a, tensor(2, device=1), d, None, None, 1.0, 0.0, 0, 0, 0, None, None)
+seen, launched_on, _ = change(lambda: _ext.product(a, b, d, None, None, 1.0, 0.0, 0, 0, 0, None, 99))
+kit.check(seen["streams_asked"] == 0 and launched_on == 99, "a stream that is given", seen, launched_on)
+
+# A call without a launch, which has no rows; the bound is loose, as others work here at the same time.
+none, none_out = tensor(1, 0), tensor(3, 0)
+kit.check(change(lambda: product(none, b, none_out))[0]["launches"] == 0)
+for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one without rows", lambda: product(none, b, none_out))):
+    times = []
+    for _ in range(50):
+        begin = time.perf_counter()
+        for _ in range(200):
+            call()
+        times.append((time.perf_counter() - begin) / 200 * 1e6)
+    print(f"{name}: {min(times):.2f} us")
+    kit.check(min(times) < 20, name, min(times))
+kit.end()

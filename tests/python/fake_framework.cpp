@@ -1,0 +1,151 @@
+// A framework of the tests' own, whose tensors are said to lie on GPUs: Python's module fake_framework, on
+// the driver mock_libcuda.cpp, so that what the extension asks of a framework can be counted without a GPU.
+#define Py_LIMITED_API 0x030a0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "mock_libcuda.h"
+
+extern "C" {
+#include "kernels/python/src/exchange.h"
+}
+
+namespace {
+
+struct Tensor {
+  PyObject_HEAD;
+  ptxb_tensor tensor;
+  int64_t shape[4], strides[4];
+  managed_tensor* owned;  // of a result
+};
+
+PyTypeObject* tensor_type;
+MockDriver* driver;
+// What was asked of the framework: memory that is alive, and streams.
+int allocated = 0, streams_asked = 0;
+void* current = nullptr;
+uintptr_t next_address = uintptr_t{1} << 40;
+
+void let_go(managed_tensor* t) {
+  --allocated;
+  std::free(t->tensor.shape);
+  std::free(t);
+}
+
+int allocate(ptxb_tensor* prototype, managed_tensor** out, void*, void (*)(void*, const char*, const char*)) {
+  auto* t = static_cast<managed_tensor*>(std::calloc(1, sizeof(managed_tensor)));
+  auto* dims = static_cast<int64_t*>(std::calloc(8, sizeof(int64_t)));
+  t->deleter = let_go;
+  t->tensor = *prototype;
+  t->tensor.shape = dims, t->tensor.strides = dims + 4;
+  for (int i = 0; i < prototype->ndim; ++i)
+    dims[i] = prototype->shape[i], dims[4 + i] = prototype->strides[i];
+  t->tensor.data = reinterpret_cast<void*>(next_address);
+  next_address += uintptr_t{1} << 32;
+  ++allocated;
+  *out = t;
+  return 0;
+}
+
+Tensor* new_tensor() { return reinterpret_cast<Tensor*>(PyType_GenericAlloc(tensor_type, 0)); }
+
+int object_of(managed_tensor* t, void** out) {
+  Tensor* made = new_tensor();
+  made->tensor = t->tensor, made->owned = t;
+  *out = made;
+  return 0;
+}
+
+int tensor_of(void* object, ptxb_tensor* out) {
+  *out = static_cast<Tensor*>(object)->tensor;
+  return 0;
+}
+
+int current_stream(int32_t, int32_t, void** out) {
+  ++streams_asked;
+  *out = current;
+  return 0;
+}
+
+exchange_api api = {{1, 3}, nullptr, allocate, nullptr, object_of, tensor_of, current_stream};
+
+void destroy(PyObject* self) {
+  auto* t = reinterpret_cast<Tensor*>(self);
+  if (t->owned) t->owned->deleter(t->owned);
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyObject* asks_no_gradient(PyObject*, void*) { Py_RETURN_FALSE; }
+
+// tensor(address, code, bits, rows, columns, device)
+PyObject* make_tensor(PyObject*, PyObject* args) {
+  unsigned long long address;
+  int code, bits, device;
+  long long rows, columns;
+  if (!PyArg_ParseTuple(args, "KiiLLi", &address, &code, &bits, &rows, &columns, &device)) return nullptr;
+  Tensor* t = new_tensor();
+  t->shape[0] = rows, t->shape[1] = columns, t->strides[0] = columns, t->strides[1] = 1;
+  t->tensor = {reinterpret_cast<void*>(address),
+               {2, device},
+               2,
+               {uint8_t(code), uint8_t(bits), 1},
+               t->shape,
+               t->strides,
+               0};
+  return reinterpret_cast<PyObject*>(t);
+}
+
+// open(mock, sizes of a kernel's parameters): whoever opens libcuda.so.1 from now on gets the mock.
+PyObject* open_driver(PyObject*, PyObject* args) {
+  const char* path;
+  PyObject* sizes;
+  if (!PyArg_ParseTuple(args, "sO", &path, &sizes)) return nullptr;
+  void* library = dlopen(path, RTLD_NOW);
+  if (!library) return PyErr_Format(PyExc_OSError, "%s", dlerror());
+  driver = reinterpret_cast<MockDriver* (*)()>(dlsym(library, "mock_driver"))();
+  driver->device_count = 2;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(sizes); ++i)
+    driver->parameter_sizes.push_back(PyLong_AsSize_t(PyTuple_GetItem(sizes, i)));
+  Py_RETURN_NONE;
+}
+
+PyObject* set_stream(PyObject*, PyObject* number) {
+  current = PyLong_AsVoidPtr(number);
+  Py_RETURN_NONE;
+}
+
+PyObject* seen(PyObject*, PyObject*) {
+  return Py_BuildValue("{sisisisN}", "launches", driver->launches, "allocated", allocated, "streams_asked",
+                       streams_asked, "stream", PyLong_FromVoidPtr(driver->config.stream));
+}
+
+PyMethodDef methods[] = {{"open", open_driver, METH_VARARGS, nullptr},
+                         {"tensor", make_tensor, METH_VARARGS, nullptr},
+                         {"set_stream", set_stream, METH_O, nullptr},
+                         {"seen", seen, METH_NOARGS, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "fake_framework", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyGetSetDef attributes[] = {{"requires_grad", asks_no_gradient, nullptr, nullptr, nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)}, {Py_tp_getset, attributes}, {0, nullptr}};
+PyType_Spec spec = {"fake_framework.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT, slots};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_fake_framework() {
+  PyObject* module = PyModule_Create(&definition);
+  PyObject* type = PyType_FromSpec(&spec);
+  tensor_type = reinterpret_cast<PyTypeObject*>(type);
+  PyObject* capsule = PyCapsule_New(&api, "dlpack_exchange_api", nullptr);
+  if (!module || !type || !capsule || PyObject_SetAttrString(type, "__dlpack_c_exchange_api__", capsule) ||
+      PyModule_AddObject(module, "Tensor", type))
+    return nullptr;
+  return module;
+}
