@@ -5,6 +5,7 @@ for results, which is given back where a call is refused; and what a call costs.
 """
 import sys
 import time
+import types
 
 import kit
 
@@ -15,8 +16,8 @@ framework.open(sys.argv[2], (128, 128, 128, 4, 4, 4))  # of a product
 from ptxbuilder import _ext  # noqa: E402
 
 BF16, F16, F64 = (4, 16), (2, 16), (2, 64)
-modes, grad = [0], [False]
-_ext.use_eager((framework.Tensor,), lambda: modes[0], lambda: grad[0], {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16})
+modes, grad, forward_ad = [0], [False], types.SimpleNamespace(_current_level=-1)
+_ext.use_eager((framework.Tensor,), lambda: modes[0], lambda: grad[0], forward_ad, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16})
 
 
 def tensor(place, rows=512, columns=512, dtype=BF16, device=0):
@@ -56,6 +57,9 @@ for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), m
                    ("a type's name", lambda: product(a, b, out_dtype="f8")), ("no tensor", lambda: product(a, 3))):
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
+forward_ad._current_level = 0
+kit.check(product(a, b, d) is NotImplemented, "there may be dual tensors")
+forward_ad._current_level = -1
 grad[0] = True
 kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1, "gradients are on, but nothing asks for one")
 grad[0] = False

@@ -98,6 +98,13 @@ small = [drawn(24, 40, dtype=torch.float32).requires_grad_(), drawn(40, 32, dtyp
 kit.check(torch.autograd.gradcheck(lambda a, b: pb.matmul(a, b, tf32=True).double(), small, eps=0.5, atol=0.05, rtol=0.02,
                                    nondet_tol=0, fast_mode=False), "gradcheck: a product is linear in each operand")
 
+# torch.func, and dual tensors, which are refused.
+a, b = drawn(3, 160, 240), drawn(240, 320)
+check(torch.func.vmap(pb.matmul, (0, None))(a, b), a.double() @ b.double(), 2**-8, "vmap")
+check(torch.func.vmap(torch.func.grad(lambda a: pb.matmul(a, b).float().sum()))(a), b.double().sum(1).expand(3, 160, 240), 2**-7, "grad")
+with torch.autograd.forward_ad.dual_level(), kit.refused("jvp", kind=Exception):
+    pb.matmul(torch.autograd.forward_ad.make_dual(a[0], a[0]), b)
+
 # ---- Attention ----
 
 for case in [(4, 4, 64, 64, 300, 300, {}), (8, 2, 128, 128, 257, 600, {"causal": True}), (2, 1, 256, 256, 64, 200, {"causal": True}),

@@ -107,6 +107,8 @@ check(torch.func.vmap(product, (0, None))(a, b), a.double() @ b.double(), 2**-8)
 check(torch.func.vmap(lambda a, c: product(a, b, bias=c), (0, 0))(a, drawn(3, 32) * 0), a.double() @ b.double(), 2**-8)
 check(torch.func.vmap(torch.func.grad(lambda a: product(a, b).float().sum()))(a),
       (b.double().sum(1)).expand(3, 16, 24), 2**-7)
+with torch.autograd.forward_ad.dual_level(), kit.refused("jvp", kind=Exception):
+    product(torch.autograd.forward_ad.make_dual(a[0], a[0]), b)
 with torch._subclasses.FakeTensorMode() as mode:
     d = product(mode.from_tensor(a), mode.from_tensor(b))
     kit.check(d.shape == (3, 16, 32) and d.dtype == BF16)

@@ -12,8 +12,9 @@ def matmul(a, b, *, out=None, bias=None, c=None, alpha=1.0, beta=None, activatio
     """D = activation(alpha A B + beta C + bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
-    on the tensor cores, which `tf32` has to allow) or int8, or of e4m3fn and e5m2 in any combination. D has `out_dtype`:
-    f16, bf16 or f32, and of integers int32; unless said, the operands' own, bf16 for 8-bit floats. C is [.., m, n] and
+    on the tensor cores, which `tf32` has to allow), int8 or uint8, or of e4m3fn and e5m2 in any combination. D has `out_dtype`,
+    a type of the framework's or a name as "f32": f16, bf16 or f32, and of integers int32; unless said, the operands' own,
+    bf16 for 8-bit floats. C is [.., m, n] and
     bias [n], of D's type; beta is 1 where C is given. `activation` is "relu", "gelu" (by tanh) or "silu". `precise`
     promotes sums of 8-bit floats to f32 every 128 of k.
 

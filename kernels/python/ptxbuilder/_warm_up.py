@@ -36,7 +36,7 @@ def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=Fa
 
 
 def _of_attention(device, shape, name, *, return_lse=False, **words):
-    if len(shape) not in (2, 3):
+    if len(shape) not in (2, 3) or not all(isinstance(x, (tuple, list)) for x in shape):
         raise ValueError(f"shape {shape}: of an attention it is (Q's, K's and V's) or (Q's, K's, V's)")
     q, k, v = (*shape, shape[-1])[:3]
     numbers = _attention.numbers_of(**words)

@@ -8,15 +8,17 @@
 static struct {
   PyObject* types;                 /* a tuple: of tensors that are nothing else besides */
   PyObject *mode_count, *has_grad; /* functions without arguments */
-  PyObject *activations, *codes;   /* dicts: by what the caller says, a number */
+  PyObject* forward_ad; /* a module, whose _current_level is below 0 where there are no dual tensors */
+  PyObject *activations, *codes; /* dicts: by what the caller says, a number */
 } eager;
 
 PyDoc_STRVAR(use_words,
-             "use_eager(types, mode_count, has_grad, activations, codes)\n\nWhat eager_product() goes by.");
+             "use_eager(types, mode_count, has_grad, forward_ad, activations, codes)\n\n"
+             "What eager_product() goes by.");
 static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   (void)self;
-  if (!PyArg_ParseTuple(args, "OOOOO", &eager.types, &eager.mode_count, &eager.has_grad, &eager.activations,
-                        &eager.codes))
+  if (!PyArg_ParseTuple(args, "OOOOOO", &eager.types, &eager.mode_count, &eager.has_grad, &eager.forward_ad,
+                        &eager.activations, &eager.codes))
     return NULL;
   Py_INCREF(args); /* and with it all that is in it */
   Py_RETURN_NONE;
@@ -37,13 +39,26 @@ static bool is_true(PyObject* function) {
   return is;
 }
 
+/* An attribute, of a name that is made once; NULL with an exception. */
+static PyObject* attribute(PyObject* of, const char* name, PyObject** made) {
+  if (!*made) *made = PyUnicode_InternFromString(name);
+  return PyObject_GetAttr(of, *made);
+}
+
 static bool requires_grad(PyObject* x) {
   static PyObject* name;
-  if (!name) name = PyUnicode_InternFromString("requires_grad");
-  PyObject* value = PyObject_GetAttr(x, name);
+  PyObject* value = attribute(x, "requires_grad", &name);
   const bool is = !value || PyObject_IsTrue(value) != 0;
   Py_XDECREF(value);
   return is;
+}
+
+static bool has_tangents(void) {
+  static PyObject* name;
+  PyObject* level = attribute(eager.forward_ad, "_current_level", &name);
+  const bool has = !level || PyLong_AsLong(level) >= 0;
+  Py_XDECREF(level);
+  return has;
 }
 
 /* The number that a dict has for a key; -1 for none. */
@@ -105,7 +120,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   for (int i = A; i <= C; ++i)
     if (args[i] != Py_None && !is_plain(args[i])) return not_taken();
   if (args[IS_BELOW] != Py_True) {
-    if (is_true(eager.mode_count)) return not_taken();
+    if (is_true(eager.mode_count) || has_tangents()) return not_taken();
     if (is_true(eager.has_grad))
       for (int i = A; i <= C; ++i)
         if (args[i] != Py_None && requires_grad(args[i])) return not_taken();

@@ -94,7 +94,7 @@ bool read_tensor(PyObject* from, operand* to, const char* name) {
     return false;
   }
   if (to->api->tensor_of(from, &to->tensor)) return false; /* with its own exception */
-  if (!to->tensor.data && is_on_gpu(&to->tensor)) {
+  if (!to->tensor.data) {
     bool is_empty = false;
     for (int i = 0; i < to->tensor.ndim; ++i) is_empty |= to->tensor.shape[i] == 0;
     if (is_empty) return true;

@@ -1,5 +1,6 @@
 """Attention on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.attention where PyTorch traces."""
 import torch
+from torch.autograd import forward_ad
 
 from .. import _attention, _ext
 from . import tensors
@@ -14,7 +15,7 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
         o, lse = torch.ops.ptxbuilder.attention(q, k, v, query_offsets, key_offsets, *numbers, bool(return_lse),
                                                 place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
-    if requires_grad(q, k, v, out) or has_transforms() is not None:
+    if requires_grad(q, k, v, out) or has_transforms() is not None or forward_ad._current_level >= 0:
         if out is not None:
             raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
         return _Attention.apply(q, k, v, query_offsets, key_offsets, numbers, return_lse, device)

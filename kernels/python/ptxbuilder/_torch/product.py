@@ -1,5 +1,6 @@
 """The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
 import torch
+from torch.autograd import forward_ad
 
 from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, output_of
@@ -10,7 +11,8 @@ from .tensors import (DTYPES, PLACES, PLAIN, dtype_of, has_modes, has_transforms
 _OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
-_ext.use_eager(tuple(PLAIN), torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, ACTIVATIONS, _CODES)
+_ext.use_eager(tuple(PLAIN), torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
+               _CODES)
 
 
 def take_over():
@@ -24,7 +26,8 @@ def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, 
         take_over()
     if is_compiling() or not (is_plain(a) and is_plain(b) and is_plain(bias) and is_plain(c) and is_plain(out)) or has_modes():
         return _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
-    if requires_grad(a, b, bias, c, out) or has_transforms() is not None and out is None:  # torch.func knows derivatives
+    # torch.func and dual tensors know what a function's derivatives are, or that it has none.
+    if requires_grad(a, b, bias, c, out) or out is None and (has_transforms() is not None or forward_ad._current_level >= 0):
         if out is not None:
             raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
         return _Product.apply(_turned(a, transpose_a), _turned(b, transpose_b), bias, c, alpha, beta, activation,
@@ -56,7 +59,6 @@ def _keep(ctx, inputs, output):
     # The derivative of relu is known from its result; of the others the product is computed once more, without.
     again = activation in ("gelu", "silu")
     ctx.save_for_backward(a, b, bias if again else None, c if again else None, output if activation == "relu" else None)
-    ctx.c_is_given = c is not None
 
 
 def _gradients(ctx, d_output):
