@@ -12,8 +12,9 @@ namespace ptxbuilder::kernels {
 namespace {
 
 const std::vector<std::string> kInputs = {"bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"};
-const std::vector<std::string> kOutputs = {"bf16", "f16", "f32", "s32"};
+const std::vector<std::string> kOutputs = {"bf16", "f16", "f32", "s32", "e4m3", "e5m2"};
 const std::vector<std::string> kActivations = {"none", "relu", "gelu", "silu"};
+const std::vector<std::string> kUses = {"value", "slope", "gate"};
 const std::vector<std::string> kSwitch = {"no", "yes"};
 
 GemmOperation operation(const command::Fields& f) {
@@ -28,7 +29,13 @@ GemmOperation operation(const command::Fields& f) {
   o.beta = f["beta"] != 0;
   o.bias = f["bias"] != 0;
   o.activation = static_cast<Activation>(f["activation"]);
+  o.use = static_cast<ActivationUse>(f["use"]);
   o.batched = f["batches"] > 1;
+  o.alpha_in_memory = f["alpha_in_memory"] != 0;
+  o.row_scales = f["row_scales"] != 0;
+  o.column_scales = f["column_scales"] != 0;
+  o.d_scale = f["d_scale"] != 0;
+  o.amax = f["amax"] != 0;
   return o;
 }
 
@@ -96,7 +103,8 @@ std::string rows_that_need_gaps(const command::Fields& f) {
   };
   add("A", o.a_k_major ? "k" : "m", o.a);
   add("B", o.b_k_major ? "k" : "n", o.b);
-  add("D", "n", o.d);
+  if (const int64_t bytes = o.d_columns(f["n"]) * size_of(o.d); bytes % hopper::bulk_unit != 0)
+    text += fmt::format("{}n of {} B in D", text.empty() ? "" : ", ", bytes);
   if (text.empty()) return "";
   return fmt::format("rows ({}) are no multiples of {} B: a launch needs gaps behind them, by stride_bytes",
                      text, hopper::bulk_unit);
@@ -113,6 +121,64 @@ Kernel build(const command::Fields& f) {
 
 constexpr double kAlpha = 0.75, kBeta = -1.5;
 
+// What an operation reads beside A and B, or writes beside D.
+struct Extras {
+  const GemmOperation& o;
+  size_t m, n, batches;
+  command::Tensor c, bias, alpha, rows, columns, inputs, d_scale, amax;
+
+  Extras(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t batches)
+      : o(operation),
+        m(m),
+        n(n),
+        batches(batches),
+        c(run.normal(addend(), {n, m, batches})),
+        bias(run.normal(addend(), {n})),
+        alpha(run.normal(DType::f32, {1})),
+        rows(run.normal(DType::f32, {m, batches})),
+        columns(run.normal(DType::f32, {n, batches})),
+        inputs(run.normal(addend(), {n, m, batches})),
+        d_scale(run.normal(DType::f32, {1})),
+        amax(run.output(DType::f32, {1})) {}
+
+  DType addend() const { return o.d == DType::s32 ? DType::f32 : o.addend(); }
+
+  void add_to(std::vector<runtime::Argument>& arguments) const {
+    const runtime::Argument stride = runtime::scalar(static_cast<uint32_t>(n));
+    if (o.alpha) arguments.push_back(runtime::scalar(static_cast<float>(kAlpha)));
+    if (o.beta) {
+      arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
+      arguments.push_back(c.pointer());
+      arguments.push_back(stride);
+    }
+    if (o.bias) arguments.push_back(bias.pointer());
+    if (o.alpha_in_memory) arguments.push_back(alpha.pointer());
+    if (o.row_scales) arguments.push_back(rows.pointer());
+    if (o.column_scales) arguments.push_back(columns.pointer());
+    if (o.has_slope()) {
+      arguments.push_back(inputs.pointer());
+      arguments.push_back(stride);
+    }
+    if (o.d_scale) arguments.push_back(d_scale.pointer());
+    if (o.amax) arguments.push_back(amax.pointer());
+  }
+
+  // What the activation is of.
+  Approximate input(const Dot& dot, size_t batch, size_t row, size_t col) const {
+    const double factor = (o.alpha ? kAlpha : 1) * (o.alpha_in_memory ? alpha[0] : 1) *
+                          (o.row_scales ? rows[batch * m + row] : 1) *
+                          (o.column_scales ? columns[batch * n + col] : 1);
+    const double added = (o.beta ? kBeta * c[(batch * m + row) * n + col] : 0) + (o.bias ? bias[col] : 0);
+    return input_of(o, dot, factor, added);
+  }
+  // D before its factor, where dot(j) is of the product's column j.
+  Approximate output(const std::function<Dot(size_t col)>& dot, size_t batch, size_t row, size_t col) const {
+    auto x = [&](size_t j) { return input(dot(j), batch, row, j); };
+    if (o.gates()) return output_of_gate(o, x(2 * col), x(2 * col + 1));
+    return output_of(o, x(col), o.has_slope() ? inputs[(batch * m + row) * n + col] : 0);
+  }
+};
+
 void run(const command::Fields& f, command::Run& run) {
   const GemmOperation o = operation(f);
   size_t m = static_cast<size_t>(f["m"]), n = static_cast<size_t>(f["n"]), k = static_cast<size_t>(f["k"]);
@@ -124,20 +190,14 @@ void run(const command::Fields& f, command::Run& run) {
   };
   command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m) : shape(m, k));
   command::Tensor b = run.normal(o.b, o.b_k_major ? shape(k, n) : shape(n, k));
-  command::Tensor c = run.normal(o.d == DType::s32 ? DType::f32 : o.d, shape(n, m));
-  command::Tensor bias = run.normal(o.d == DType::s32 ? DType::f32 : o.d, {n});
-  command::Tensor d = run.output(o.d, shape(n, m));
+  const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
+  Extras extras(o, run, m, n, batches);
+  command::Tensor d = run.output(o.d, shape(columns, m));
 
   auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
   std::vector<runtime::Argument> arguments = {a.tensor(), b.tensor(), d.tensor(),
                                               u32_of(m),  u32_of(n),  u32_of(k)};
-  if (o.alpha) arguments.push_back(runtime::scalar(static_cast<float>(kAlpha)));
-  if (o.beta) {
-    arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
-    arguments.push_back(c.pointer());
-    arguments.push_back(u32_of(n));
-  }
-  if (o.bias) arguments.push_back(bias.pointer());
+  extras.add_to(arguments);
   if (o.batched) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
   const int most = f["sms"] ? f.small("sms") : kMostSplitCtas;
@@ -150,17 +210,37 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.launch(arguments);
 
-  run.check(d, static_cast<double>(k), [&](size_t i) {
-    const size_t batch = i / (m * n), row = i / n % m, col = i % n;
+  auto output = [&](size_t i) {
+    const size_t batch = i / (m * columns), row = i / columns % m, col = i % columns;
     DotProduct p = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n};
     p.a_start = batch * m * k;
     p.b_start = batch * n * k;
-    const double added = (o.beta ? kBeta * c[i] : 0) + (o.bias ? bias[col] : 0);
-    return finished(o, dot_product(a, b, row, col, p), o.alpha ? kAlpha : 1, added);
-  });
+    return extras.output([&](size_t j) { return dot_product(a, b, row, j, p); }, batch, row, col);
+  };
+  auto start = [&] {
+    d.poison();
+    extras.amax.set(0, 0);
+    extras.amax.to_device();
+  };
+  const double scale = o.d_scale ? extras.d_scale[0] : 1;
+  run.check(
+      d, static_cast<double>(k), [&](size_t i) { return rounded(o, output(i), scale); }, start);
+  if (o.amax)
+    run.check(
+        extras.amax, static_cast<double>(m * n * k * batches),
+        [&](size_t) {
+          command::Expected greatest = {0, 0};
+          for (size_t i = 0; i < m * columns * batches; ++i) {
+            const Approximate y = output(i);
+            if (std::abs(y.value) > greatest.value) greatest = {std::abs(y.value), y.lost};
+          }
+          return command::Expected{greatest.value, 2 * greatest.tolerance + 1e-6 * greatest.value};
+        },
+        start);
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
   double db = static_cast<double>(batches);
-  run.measure(2 * dm * dn * dk * db, ((dm * dk + dn * dk) * size_of(o.a) + dm * dn * size_of(o.d)) * db);
+  run.measure(2 * dm * dn * dk * db,
+              ((dm * dk + dn * dk) * size_of(o.a) + dm * static_cast<double>(columns) * size_of(o.d)) * db);
 }
 
 const command::Registration registration({
@@ -180,6 +260,12 @@ const command::Registration registration({
                {"beta", 0, "add a factor of C", 1, 1, kSwitch},
                {"bias", 0, "add a value to each column", 1, 1, kSwitch},
                {"activation", 0, "of the result", 1, 1, kActivations},
+               {"use", 0, "of the activation: its value, its slope elsewhere, or a gate", 1, 1, kUses},
+               {"alpha_in_memory", 0, "a factor of the product, in memory", 1, 1, kSwitch},
+               {"row_scales", 0, "a factor of each row", 1, 1, kSwitch},
+               {"column_scales", 0, "a factor of each column", 1, 1, kSwitch},
+               {"d_scale", 0, "a factor of the result, in memory", 1, 1, kSwitch},
+               {"amax", 0, "the greatest magnitude of the result", 1, 1, kSwitch},
                {"bm", 128, "rows of a tile", 64},
                {"bn", 256, "columns of a tile", 8},
                {"bk", 0, "depth of a stage; 0 for 128 bytes", 1, 0},

@@ -1,6 +1,7 @@
 // What a matrix product should be, in float64, for the kernels to be checked against.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/command/run.h"
@@ -62,15 +63,57 @@ inline double lost_share(const GemmOperation& o) {
   return 0x1p-20;
 }
 
-// What the operation makes of a dot product. `added` is beta C + bias. The epilogue's arithmetic and the
-// hardware's approximations are within a few units in the last place of f32.
-inline command::Expected finished(const GemmOperation& o, const Dot& dot, double alpha, double added) {
+inline double slope(Activation activation, double x) {
+  const double c = 1.5957691216057308;
+  switch (activation) {
+    case Activation::relu:
+      return x > 0 ? 1 : 0;
+    case Activation::silu: {
+      const double s = 1 / (1 + std::exp(-x));
+      return s + x * s * (1 - s);
+    }
+    case Activation::gelu: {
+      const double s = 1 / (1 + std::exp(-c * (x + 0.044715 * x * x * x)));
+      return s + x * s * (1 - s) * c * (1 + 3 * 0.044715 * x * x);
+    }
+    case Activation::none:
+      break;
+  }
+  return 1;
+}
+
+// A number, and by how much the GPU's may miss it.
+struct Approximate {
+  double value, lost;
+};
+
+// What the activation is of. `added` is beta C + bias, `alpha` all factors of the sum. The epilogue's
+// arithmetic and the hardware's approximations are within a few units in the last place of f32.
+inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double added) {
   const double x = alpha * dot.sum + added;
-  const double lost =
-      std::abs(alpha) * dot.magnitude * lost_share(o) + (o.has_epilogue() ? 1e-5 * (1 + std::abs(x)) : 0);
-  const double value = activated(o.activation, x);
-  const double subnormal = o.d == DType::f16 ? 0x1p-25 : 0;  // half the distance of the smallest of f16
-  return {value, unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.2 * lost + subnormal};
+  return {
+      x, std::abs(alpha) * dot.magnitude * lost_share(o) + (o.has_epilogue() ? 1e-5 * (1 + std::abs(x)) : 0)};
+}
+
+// The activation's value, or with its slope at `inputs` the way back through it. Slopes are below 1.2.
+inline Approximate output_of(const GemmOperation& o, const Approximate& x, double inputs) {
+  if (o.has_slope()) return {x.value * slope(o.activation, inputs), 1.2 * x.lost + 1e-5 * std::abs(x.value)};
+  return {activated(o.activation, x.value), 1.2 * x.lost};
+}
+inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gate, const Approximate& x) {
+  const double open = activated(o.activation, gate.value);
+  return {open * x.value, 1.2 * gate.lost * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
+}
+
+// The same times a factor of D, rounded: half the distance between the smallest numbers of a type, too.
+inline command::Expected rounded(const GemmOperation& o, const Approximate& y, double d_scale) {
+  double value = y.value * d_scale;
+  if (is_fp8(o.d)) value = std::clamp(value, -greatest(o.d), greatest(o.d));
+  const double subnormal = o.d == DType::f16    ? 0x1p-25
+                           : o.d == DType::e4m3 ? 0x1p-10
+                           : o.d == DType::e5m2 ? 0x1p-17
+                                                : 0;
+  return {value, unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.01 * y.lost * std::abs(d_scale) + subnormal};
 }
 
 }  // namespace ptxbuilder::kernels

@@ -19,7 +19,8 @@ constexpr double kOutsideClocks = 5;       // of an SM's TMA, for a row of a box
 constexpr double kL2Bytes = 13e6;          // of the GPU, a microsecond
 constexpr double kMemoryBytes = 3.1e6;     // of the GPU, a microsecond
 constexpr double kClusterBytes = 25e3;     // from one SM to another, a microsecond
-constexpr double kPartBytes = 20e3;        // of sums that an SM gives or takes through L2, a microsecond
+constexpr double kGivenBytes = 23e3;       // of sums that an SM stores for others in L2, a microsecond
+constexpr double kTakenBytes = 35e3;       // of sums that it loads from there, a microsecond
 constexpr double kLaunch = 0.5;            // microseconds
 constexpr double kCluster = 0.5;           // microseconds: its CTAs wait for each other
 constexpr double kStepClocks = 45;         // of a stage, unless the next one hides it: barriers, wgmma's end
@@ -27,7 +28,7 @@ constexpr double kClusterStepClocks = 55;  // of a stage: the slowest of a clust
 constexpr double kTileClocks = 900;        // of a tile, beside what passes through shared memory
 constexpr double kShownRounds = 0.15;  // of a tile's way out, where it hides under the next one's products
 constexpr double kSplit = 0.5;         // microseconds: the CTAs that add up wait for each other
-constexpr double kParts = 2;           // microseconds: the same through global memory
+constexpr double kParts = 2;           // microseconds: the same through L2, twice its latency and a fence
 constexpr double kShortLaunch = 15;    // microseconds
 constexpr double kNarrowBox = 8000;    // clocks that a tile loses in boxes of 16 bytes, twice those of 32
 
@@ -126,11 +127,30 @@ int most_parts(double tiles, int multiprocessors) {
   return rest == 0 ? 1 : std::max(2, static_cast<int>(std::min(multiprocessors / rest, 132.0)));
 }
 
+// How the last wave is divided.
+TileDivision division_of(const GemmTile& t, double tiles, double depth, int multiprocessors) {
+  const auto count = static_cast<int64_t>(tiles);
+  return tile_division(count, std::min<int64_t>(count * t.split_last, multiprocessors),
+                       static_cast<int64_t>(depth), t.split_last);
+}
+
+// Microseconds that CTAs take to give and take sums: each gives what others complete, and takes the same from
+// all others of what it completes itself, panels of which there may be fewer than CTAs.
+double exchange(const GemmOperation& o, const GemmTile& t, double tiles, double depth, int multiprocessors) {
+  const TileDivision d = division_of(t, tiles, depth, multiprocessors);
+  if (d.rest == 0 || d.ctas == 1) return 0;
+  const double sums = t.bm * t.bn * 4.0, parts = d.tiles > 1 ? 2 : static_cast<double>(d.ctas);
+  const double panels = t.warpgroup_rows() / 64.0 * t.bn / panel_columns(o, t);
+  const double owners = d.tiles > 1 ? 1 : std::min(parts, panels);
+  const double own = std::ceil(panels / owners) / panels;
+  return kParts + sums * (d.tiles > 1 ? 1 : 1 - 1 / parts) / kGivenBytes +
+         sums * own * (parts - 1) / kTakenBytes;
+}
+
 // Steps of the CTA that has the most, of tiles of `depth` steps whose last wave is divided.
 double divided_steps(const GemmTile& t, double tiles, double depth, int multiprocessors) {
-  const auto count = static_cast<int64_t>(tiles), stages = static_cast<int64_t>(depth);
-  const TileDivision d =
-      tile_division(count, std::min<int64_t>(count * t.split_last, multiprocessors), stages, t.split_last);
+  const auto stages = static_cast<int64_t>(depth);
+  const TileDivision d = division_of(t, tiles, depth, multiprocessors);
   return static_cast<double>(d.waves * stages + (d.rest > 0 ? (stages * d.tiles + d.ctas - 1) / d.ctas : 0));
 }
 
@@ -187,7 +207,7 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile&
   p.overhead = kLaunch + (hidden ? 1 + kShownRounds * (rounds - 1) : rounds) * out / kClock;
   if (t.cluster_m * t.cluster_n > 1) p.overhead += kCluster;
   if (t.split_k > 1) p.overhead += kSplit + t.bm * t.bn * 4.0 * (t.split_k - 1) / t.split_k / kClusterBytes;
-  if (t.split_last > 1) p.overhead += kParts + 2 * t.bm * t.bn * 4.0 / kPartBytes;
+  if (t.split_last > 1) p.overhead += exchange(o, t, tiles, steps, multiprocessors);
   return p;
 }
 
@@ -219,11 +239,12 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
       if (t.ctas_per_sm == 1) add(c);
     }
     const double tiles = tiles_of(t, size);
-    if (const int split = most_parts(tiles, multiprocessors); split > 1 && t.ctas_per_sm == 1) {
-      GemmTile s = t;
-      s.split_last = split;
-      add(s);
-    }
+    if (t.ctas_per_sm == 1 && !t.pingpong)
+      for (int split = most_parts(tiles, multiprocessors); split > 1; split /= 2) {
+        GemmTile s = t;
+        s.split_last = split;
+        add(s);
+      }
     for (int split = 2; split <= 8; ++split) {
       GemmTile s = t;
       s.split_k = split;

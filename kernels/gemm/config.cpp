@@ -33,10 +33,17 @@ void check_operation(const GemmOperation& o, Where where) {
                 fmt::format("gemm: B of {} stored along n; wgmma transposes 16-bit types alone: store B "
                             "as n rows of k",
                             name(o.b)));
-  if (o.d != DType::f32 && o.d != DType::f16 && o.d != DType::bf16 && !(o.d == DType::s32 && is_int8(o.a)))
+  if (o.d != DType::f32 && o.d != DType::f16 && o.d != DType::bf16 && !is_fp8(o.d) &&
+      !(o.d == DType::s32 && is_int8(o.a)))
     throw Error(where,
-                fmt::format("gemm: D of {} from A of {}; it may be f32, f16 or bf16, or s32 of integers",
+                fmt::format("gemm: D of {} from A of {}; it may be f32, f16, bf16, e4m3 or e5m2, or s32 of "
+                            "integers",
                             name(o.d), name(o.a)));
+  if (o.gates() && o.beta)
+    throw Error(where,
+                "gemm: a gate with beta C, whose columns would be two for each of D: add C afterwards");
+  if (o.use != ActivationUse::value && o.activation == Activation::none)
+    throw Error(where, "gemm: the slope or the gate of no activation; name one");
   if (o.d == DType::s32 && o.has_epilogue())
     throw Error(where, "gemm: D of s32 with an epilogue, which computes in f32: take D of f32");
 }
@@ -57,6 +64,13 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
   // One wgmma has to fit what a launch of 512 threads gives each, before setmaxnreg (ptxas C7602).
   if (t.consumers == 3 && t.bn > 200)
     refuse(fmt::format("{} columns for three consumers; at most 200, whose wgmma fits 128 registers", t.bn));
+  const int columns_of_cta = t.bn / std::max(t.split_k, 1);
+  if (o.gates() && (t.swapped || columns_of_cta % 16 != 0))
+    refuse(
+        "a gate; its pairs are neighbours along the rows of a tile that is not swapped, in a multiple of 16");
+  if (!t.swapped && size_of(o.d) == 1 && o.d_columns(columns_of_cta) % 16 != 0)
+    refuse(fmt::format("{} columns of {}; TMA stores a multiple of 16 B", o.d_columns(columns_of_cta),
+                       name(o.d)));
   if (is_int8(o.a) && t.bn >= 32 && t.bn % 16 != 0)
     refuse(fmt::format("{} columns of integers; from 32 on a multiple of 16", t.bn));
   const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;
@@ -189,12 +203,15 @@ int stage_bytes(const GemmOperation& o, const GemmTile& t) {
 // and what boxes of few bytes cost TMA.
 int panel_columns(const GemmOperation& o, const GemmTile& t) {
   if (t.split_last == 1) return 0;
+  const int across = static_cast<int>(o.d_columns(t.bn));
   int best = 0;
   double least = 0;
-  for (int columns : {64, 32, 16, 8}) {
+  for (int columns : {128, 64, 32, 16, 8}) {
     const int bytes = columns * size_of(o.d);
-    if (t.bn % columns != 0 || (!t.swapped && (bytes > 128 || bytes % 16 != 0))) continue;
-    const int panels = t.warpgroup_rows() / 64 * (t.bn / columns);
+    if (across % columns != 0 || (t.swapped && columns > 64) ||
+        (!t.swapped && (bytes > 128 || bytes % 16 != 0)))
+      continue;
+    const int panels = t.warpgroup_rows() / 64 * (across / columns);
     const int rounds = (panels + t.split_last - 1) / t.split_last;
     const double narrow = t.swapped || bytes > 32 ? 1 : bytes > 16 ? 1.15 : 1.5;
     const double share = narrow * rounds / panels;
@@ -223,6 +240,12 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
                     "fit{}",
                     text(given), t.stages, stage_bytes(operation, t), hopper::shared_bytes / t.ctas_per_sm,
                     fit, fit < 1 ? ": take a smaller tile" : ""));
+  const int panels = 2 * t.consumers * 64 * 4 * panel_columns(operation, t) * (operation.gates() ? 2 : 1);
+  if (panels > t.stages * stage_bytes(operation, t))
+    throw Error(where,
+                fmt::format("gemm {}: two panels of sums for each consumer, {} B, do not fit its {} stages: "
+                            "take more stages or a smaller tile",
+                            text(given), panels, t.stages));
   const int partial = t.bm * t.bn * 4;
   if (t.split_k > 1 && partial > t.stages * stage_bytes(operation, t))
     throw Error(where, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "

@@ -12,20 +12,40 @@ namespace ptxbuilder::kernels {
 
 enum class Activation : uint8_t { none, relu, gelu, silu };
 
-// D[m,n] = activation(alpha sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]), rounded once, to nearest even. D
-// and C are row-major. A is stored as m rows of k (k-major) or as k rows of m; B as n rows of k or as k rows
-// of n.
+// What becomes of x through an activation f: f(x); x f'(y), where y is what the activation was applied to,
+// the way back through it; or f(x[m,2n]) x[m,2n+1], a gate and what it lets through, of which D has one
+// column for two of the product's.
+enum class ActivationUse : uint8_t { value, slope, gate };
+
+// D[m,n] = activation(x[m,n]), rounded once, to nearest even, of
+// x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
+// D and C are row-major. A is stored as m rows of k (k-major) or as k rows of m; B as n rows of k or as k
+// rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // only 16-bit types may be otherwise
   // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it; else every 128
   // of k go to f32 sums of their own.
   bool fast_accumulation = true;
-  bool alpha = false, beta = false, bias = false;  // whether the kernel has it; C and bias are of D's type
+  // Whether the kernel has it. C, bias and what slopes are of have the type addend().
+  bool alpha = false, beta = false, bias = false;
   Activation activation = Activation::none;
+  ActivationUse use = ActivationUse::value;
   bool batched = false;  // a third, outermost dimension of A, B, C and D
+  // Of f32 in the GPU's memory: alpha, and the scales of rows and columns, as of 8-bit floats; a factor by
+  // which D is multiplied before it is rounded; and the greatest |D| before that, which replaces a smaller
+  // one.
+  bool alpha_in_memory = false, row_scales = false, column_scales = false, d_scale = false, amax = false;
 
-  bool has_epilogue() const { return alpha || beta || bias || activation != Activation::none; }
+  bool has_epilogue() const {
+    return alpha || beta || bias || activation != Activation::none || alpha_in_memory || row_scales ||
+           column_scales || d_scale || amax;
+  }
+  bool gates() const { return activation != Activation::none && use == ActivationUse::gate; }
+  bool has_slope() const { return activation != Activation::none && use == ActivationUse::slope; }
+  // Columns of D from those of the product.
+  int64_t d_columns(int64_t n) const { return gates() ? n / 2 : n; }
+  DType addend() const { return size_of(d) == 1 ? DType::bf16 : d; }
   bool operator==(const GemmOperation&) const = default;
 };
 

@@ -1,7 +1,5 @@
 #include "kernels/gemm/epilogue.h"
 
-#include <algorithm>
-
 #include "ptxbuilder/product/epilogue.h"
 
 namespace ptxbuilder::kernels {
@@ -21,95 +19,166 @@ RegisterTile<f32> activated(Activation activation, const RegisterTile<f32>& x) {
   return x;
 }
 
-// Adds beta C and the bias, which have the output's type.
-template <class T>
-RegisterTile<f32> with_addends(const GemmOperation& o, const GemmParameters& p, RegisterTile<f32> x,
-                               const PanelPlace& at) {
-  u32 m = p.get<u32>("M"), n = p.get<u32>("N");
-  if (o.beta) {
-    u32 ldc = p.get<u32>("ldc");
-    GlobalTensor c(p.get<gptr<T>>("C"), {1, m, n}, {u64(m) * u64(ldc), ldc, 1});
-    PanelPlace place = at;
-    if (!place.batch) place.batch = 0;
-    x = add_residual(x, c, place, p.get<f32>("beta"));
+RegisterTile<f32> slope(Activation activation, const RegisterTile<f32>& x) {
+  switch (activation) {
+    case Activation::relu:
+      return relu_slope(x);
+    case Activation::silu:
+      return silu_slope(x);
+    case Activation::gelu:
+      return gelu_slope(x);
+    case Activation::none:
+      break;
   }
-  return o.bias ? add_bias(x, GlobalTensor(p.get<gptr<T>>("bias"), {n}), at) : x;
+  return RegisterTile<f32>(1, x.layout());
+}
+
+// The parts of the end of a product, each of what a panel takes beside the sums, which have the type T.
+template <class T>
+class PanelEpilogue {
+ public:
+  PanelEpilogue(const GemmOperation& o, const GemmParameters& p, const PanelPlace& at)
+      : o_(o), p_(p), at_(at), m_(p.get<u32>("M")), n_(p.get<u32>("N")) {}
+
+  // A batch's scales lie behind those of the one before.
+  RegisterTile<f32> scaled(RegisterTile<f32> x) const {
+    if (o_.alpha) x = x * p_.get<f32>("alpha");
+    if (o_.alpha_in_memory) x = x * load(p_.get<gptr<f32>>("alpha_in_memory"));
+    if (o_.row_scales) x = scale_rows(x, of_batch("row_scales", m_), at_);
+    if (o_.column_scales) x = scale_columns(x, of_batch("column_scales", n_), at_);
+    return x;
+  }
+  RegisterTile<f32> with_addends(RegisterTile<f32> x) const {
+    if (o_.beta) x = add_residual(x, matrix("C", "ldc"), place(), p_.get<f32>("beta"));
+    return o_.bias ? add_bias(x, GlobalTensor(p_.get<gptr<T>>("bias"), {n_}), at_) : x;
+  }
+  RegisterTile<f32> activated(const RegisterTile<f32>& x) const {
+    if (o_.gates()) return kernels::activated(o_.activation, even_columns(x)) * odd_columns(x);
+    if (o_.has_slope())
+      return x * slope(o_.activation, of_elements(matrix("inputs", "ldinputs"), x.layout(), place()));
+    return kernels::activated(o_.activation, x);
+  }
+  RegisterTile<f32> measured(const RegisterTile<f32>& y) const {
+    if (!o_.amax) return y;
+    const u32 columns = o_.gates() ? n_ / 2 : n_;
+    PanelPlace of_output = at_;
+    if (o_.gates()) of_output.col = at_.col / 2;
+    return amax(y, p_.get<gptr<f32>>("amax"), m_, columns, of_output);
+  }
+  RegisterTile<f32> rescaled(const RegisterTile<f32>& y) const {
+    return o_.d_scale ? y * load(p_.get<gptr<f32>>("d_scale")) : y;
+  }
+
+ private:
+  static f32 load(gptr<f32> from) { return from[0]; }
+  PanelPlace place() const {
+    PanelPlace place = at_;
+    if (!place.batch) place.batch = 0;
+    return place;
+  }
+  GlobalTensor<f32, 1> of_batch(const std::string& name, u32 extent) const {
+    const gptr<f32> all = p_.get<gptr<f32>>(name);
+    return GlobalTensor(at_.batch ? all + *at_.batch * extent : all, {extent});
+  }
+  GlobalTensor<T, 3> matrix(const std::string& name, const std::string& stride) const {
+    const u32 rows_apart = p_.get<u32>(stride);
+    return GlobalTensor(p_.get<gptr<T>>(name), {1, m_, n_}, {u64(m_) * u64(rows_apart), rows_apart, 1});
+  }
+
+  const GemmOperation& o_;
+  const GemmParameters& p_;
+  const PanelPlace& at_;
+  u32 m_, n_;
+};
+
+template <class T>
+Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const UserEpilogue& user) {
+  return [&o, &p, &user](const RegisterTile<f32>& sums, const PanelPlace& at) {
+    const PanelEpilogue<T> panel(o, p, at);
+    RegisterTile<f32> x = panel.with_addends(panel.scaled(sums));
+    if (user.function) x = user.function(x, at, p);
+    return panel.rescaled(panel.measured(panel.activated(x)));
+  };
 }
 
 // What becomes of sums; none where they are stored as they are.
-Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p) {
-  if (!o.has_epilogue()) return nullptr;
-  return [&o, &p](const RegisterTile<f32>& sums, const PanelPlace& at) {
-    RegisterTile<f32> x = o.alpha ? sums * p.get<f32>("alpha") : sums;
-    if (o.d == DType::f16)
-      x = with_addends<f16>(o, p, x, at);
-    else if (o.d == DType::bf16)
-      x = with_addends<bf16>(o, p, x, at);
-    else
-      x = with_addends<f32>(o, p, x, at);
-    return activated(o.activation, x);
-  };
+Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const UserEpilogue& user) {
+  if (!o.has_epilogue() && !user.function) return nullptr;
+  switch (o.addend()) {
+    case DType::f16:
+      return epilogue_of<f16>(o, p, user);
+    case DType::bf16:
+      return epilogue_of<bf16>(o, p, user);
+    default:
+      return epilogue_of<f32>(o, p, user);
+  }
 }
 
 // Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
 // fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
 // batch's epilogue reads C where it is now.
-bool defers_store(const GemmOperation& o, const GemmTile& t) {
+bool defers_store(const GemmOperation& o, const GemmTile& t, bool has_epilogue) {
   const int sums = t.warpgroup_rows() * t.bn / 128;
   return size_of(o.d) == 2 && !(size_of(o.a) == 1 && !o.fast_accumulation) && !t.pingpong && t.split_k == 1 &&
-         t.consumers <= 2 && t.ctas_per_sm == 1 && sums + sums / 2 <= (o.has_epilogue() ? 144 : 192) &&
-         !(o.batched && o.has_epilogue());
-}
-
-// Loads of 16 bytes that a thread has in flight when it adds up what other CTAs give, in the registers that
-// its own sums, and what waits to be stored, leave.
-int loads_in_flight(const GemmTile& t) {
-  const int sums = t.warpgroup_rows() * t.bn / 128;
-  return std::clamp((role_registers(t.consumers).consumer - sums - 64) / 4, 2, 16);
+         t.consumers <= 2 && t.ctas_per_sm == 1 && sums + sums / 2 <= (has_epilogue ? 144 : 192) &&
+         !(o.batched && has_epilogue);
 }
 
 }  // namespace
 
+SharedSums::SharedSums(Kernel& k, const GemmTile& t, const GemmParameters& p) {
+  if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
+  if (t.split_last > 1)
+    global.emplace(k, t.warpgroup_rows(), t.bn, t.consumers, p.get<gptr<f32>>("workspace"));
+}
+
 GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const GemmParameters& p,
-                           const std::optional<ClusterSum>& cluster, const StagedOperand& x)
+                           const UserEpilogue& user, const SharedSums& shared, const StagedOperand& x)
     : type_(o.d),
       output_(p.get<TensorMap>("D")),
-      cluster_(cluster),
+      shared_(shared),
       x_(x),
-      options_{.transposed = t.swapped, .buffers = staging_buffers(o, t), .columns = panel_columns(o, t)},
-      epilogue_(epilogue_of(o, p)) {
+      ring_bytes_(t.stages * stage_bytes(o, t)),
+      options_{.transposed = t.swapped,
+               .buffers = staging_buffers(o, t),
+               .columns = panel_columns(o, t),
+               .pairs = o.gates()},
+      epilogue_(epilogue_of(o, p, user)) {
   const TileExtent tile = {t.warpgroup_rows(), t.bn};
+  const bool defers = defers_store(o, t, epilogue_ != nullptr);
   if (o.batched) options_.batch = u32(0);
   if (t.split_last > 1) {
     panels_.emplace(type_, output_, tile, options_);
-    global_.emplace(tile.rows, tile.cols, panels_->panels(), t.consumers, t.split_last, loads_in_flight(t),
-                    p.get<gptr<f32>>("workspace"));
-    if (defers_store(o, t)) deferred_.emplace(*panels_);
-  } else if (defers_store(o, t)) {
+    if (defers) deferred_.emplace(*panels_);
+  } else if (defers) {
     deferred_.emplace(type_, output_, tile, options_);
   }
 }
 
+// Of the output, from one of the product.
+u32 GemmEpilogue::column(u32 of_product) const { return options_.pairs ? of_product / 2 : of_product; }
+
 void GemmEpilogue::store(Accumulator& sums, const Work& work, u32 row) {
-  if (cluster_) return store_sums(cluster_->add(sums, x_.tile[0].address()), work, row);
-  if (!global_) return store_sums(sums, work, row);
+  if (shared_.cluster) return store_sums(shared_.cluster->add(sums, x_.tile[0].address()), work, row);
+  if (!shared_.global) return store_sums(sums, work, row);
   if_(
       work.parts->count == 1, [&] { store_sums(sums, work, row); }, [&] { store_parts(sums, work, row); });
 }
 
 void GemmEpilogue::store_sums(const StoreSource& sums, const Work& work, u32 row) {
-  if (deferred_) return deferred_->take(sums, work.x + row, work.y, epilogue_, work.batch);
-  if (panels_) return panels_->store(sums, work.x + row, work.y, epilogue_, work.batch);
+  if (deferred_) return deferred_->take(sums, work.x + row, column(work.y), epilogue_, work.batch);
+  if (panels_) return panels_->store(sums, work.x + row, column(work.y), epilogue_, work.batch);
   StoreOptions options = options_;
   options.batch = work.batch;
-  u32 first_column = cluster_ ? cluster_->first_column() : u32(0);
-  ptxbuilder::store(type_, output_, sums, work.x + row, work.y + first_column, epilogue_, options);
+  u32 first_column = shared_.cluster ? shared_.cluster->first_column() : u32(0);
+  ptxbuilder::store(type_, output_, sums, work.x + row, column(work.y + first_column), epilogue_, options);
 }
 
 void GemmEpilogue::store_parts(Accumulator& sums, const Work& work, u32 row) {
-  global_->give(sums, *work.parts);
-  global_->complete(sums, *work.parts, [&](int panel) {
-    panels_->store(panel, sums, work.x + row, work.y, epilogue_, work.batch);
+  const std::vector<TilePart> panels = panels_->panels();
+  shared_.global->give(sums, panels, *work.parts);
+  shared_.global->complete(sums, panels, *work.parts, x_.tile[0].address(), ring_bytes_, [&](int panel) {
+    panels_->store(panel, sums, work.x + row, column(work.y), epilogue_, work.batch);
   });
   if (deferred_) deferred_->skip();
 }

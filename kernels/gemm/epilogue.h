@@ -9,12 +9,32 @@
 
 namespace ptxbuilder::kernels {
 
+// A function of the user's on panels of sums, and its parameters, which it gets by name from the kernel's. It
+// comes behind alpha, scales, C and bias, and ahead of the activation.
+//   UserEpilogue clipped{{{"limit", Parameter::Kind::scalar}},
+//                        [](const RegisterTile<f32>& x, const PanelPlace&, const GemmParameters& p) {
+//                          return min(x, p.get<f32>("limit"));
+//                        }};
+struct UserEpilogue {
+  std::vector<UserParameter> parameters = {};
+  std::function<RegisterTile<f32>(const RegisterTile<f32>& x, const PanelPlace& at, const GemmParameters& p)>
+      function = nullptr;
+};
+
+// How CTAs that divide the k of a tile add up their sums; with none of both, each tile is one CTA's.
+struct SharedSums {
+  std::optional<ClusterSum> cluster;  // split_k
+  std::optional<GlobalSum> global;    // split_last
+
+  SharedSums(Kernel& kernel, const GemmTile& tile, const GemmParameters& parameters);
+};
+
 class GemmEpilogue {
  public:
-  // Of a warpgroup of the consumers, to be made in its role. `cluster`: with split_k, which adds up in the
-  // ring, where `x` is, and whose stages are then all read.
+  // Of a warpgroup of the consumers, to be made in its role. CTAs add up in the ring, which begins with `x`,
+  // and whose stages are then all read.
   GemmEpilogue(const GemmOperation& operation, const GemmTile& tile, const GemmParameters& parameters,
-               const std::optional<ClusterSum>& cluster, const StagedOperand& x);
+               const UserEpilogue& user, const SharedSums& shared, const StagedOperand& x);
 
   // Takes the sums of `work`, whose rows begin at `row` of the tile.
   void store(Accumulator& sums, const Work& work, u32 row);
@@ -25,16 +45,17 @@ class GemmEpilogue {
 
  private:
   void store_sums(const StoreSource& sums, const Work& work, u32 row);
+  u32 column(u32 of_product) const;
   void store_parts(Accumulator& sums, const Work& work, u32 row);
 
   DType type_;
   TensorMap output_;
-  const std::optional<ClusterSum>& cluster_;
+  const SharedSums& shared_;
   const StagedOperand& x_;
+  int ring_bytes_;
   StoreOptions options_;
   Epilogue epilogue_;
   std::optional<PanelStore> panels_;  // with split_last
-  std::optional<GlobalSum> global_;   // with split_last
   std::optional<DeferredStore> deferred_;
 };
 

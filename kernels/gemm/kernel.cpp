@@ -9,12 +9,14 @@
 
 namespace ptxbuilder::kernels {
 
-Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
+Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) { return gemm(o, given, {}, where); }
+
+Kernel gemm(const GemmOperation& o, const GemmTile& given, const UserEpilogue& user, Where where) {
   const GemmTile t = checked(o, given, where);
   Kernel k("gemm_" + text(t));
   k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
             static_cast<uint32_t>(t.cluster_n));
-  const GemmParameters p(k, o, t, where);
+  const GemmParameters p(k, o, t, user.parameters, where);
   const GemmGridRule grid = gemm_grid_rule(t, o.batched);
   k.grid(grid.x, grid.y);
   k.configure("tile", text(t));
@@ -38,8 +40,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
                 t.split_k > 1 ? Producers::own : Producers::cluster);
   std::optional<Turns> turns;
   if (t.pingpong) turns.emplace(k, t.consumers);
-  std::optional<ClusterSum> cluster;
-  if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
+  const SharedSums shared(k, t, p);
   const TileScheduler scheduler(o, t, M, N, K, batches);
 
   // CTAs that share an SM have what the launch gives them.
@@ -70,7 +71,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) {
   k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
     griddepcontrol_wait();
     Mainloop mainloop(o, t, X, Y, pipe, scheduler);
-    GemmEpilogue epilogue(o, t, p, cluster, X);
+    GemmEpilogue epilogue(o, t, p, user, shared, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {
       u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // the warpgroup's, of the tile

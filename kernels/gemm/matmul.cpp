@@ -38,9 +38,9 @@ struct PlanKey {
 struct PlanKeyHash {
   size_t operator()(const PlanKey& p) const {
     static_assert(std::has_unique_object_representations_v<GemmOperation>);
-    std::array<uint64_t, 6> words = {static_cast<uint64_t>(p.size.m), static_cast<uint64_t>(p.size.n),
+    std::array<uint64_t, 7> words = {static_cast<uint64_t>(p.size.m), static_cast<uint64_t>(p.size.n),
                                      static_cast<uint64_t>(p.size.k), static_cast<uint64_t>(p.size.batches)};
-    static_assert(sizeof p.operation <= 2 * sizeof words[0]);
+    static_assert(sizeof p.operation <= 3 * sizeof words[0]);
     std::memcpy(&words[4], &p.operation, sizeof p.operation);
     return WordsHash{}(words);
   }
@@ -75,11 +75,18 @@ runtime::Argument tensor(const PlacedMatrix& o) {
                          std::span(strides).first(rank - 1));
 }
 
+// What prepared products do not tell apart.
+bool has_more(const MatmulArguments& p) {
+  return p.use != ActivationUse::value || !p.epilogue.empty() ||
+         (p.alpha_in_memory.address | p.row_scales.address | p.column_scales.address | p.d_scale.address |
+          p.amax.address) != 0;
+}
+
 // Throws Error, at the caller's line, for types and storage that no tile can serve.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
   smallest.bm = 64;
-  smallest.bn = 16;
+  smallest.bn = 32;
   smallest.consumers = 1;
   checked(operation, smallest, where);
 }
@@ -169,6 +176,9 @@ size_t workspace_bytes(const PlacedMatrix& operand) {
 Matmul::State::Request Matmul::State::request(const MatmulArguments& p, Where where) {
   Request r{checked(p, where), {operation_of(p), {p.m, p.n, p.k, p.batches}}, {}};
   r.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
+  if (p.epilogue.size() != options_.epilogue.parameters.size())
+    throw Error(where, fmt::format("matmul: {} arguments of the epilogue, which has {} parameters",
+                                   p.epilogue.size(), options_.epilogue.parameters.size()));
   if (r.is_empty) {
     check_operation(r.key.operation, where);
     return r;
@@ -188,7 +198,7 @@ size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where wh
 }
 
 void Matmul::State::operator()(const MatmulArguments& p, Where where) {
-  if (prepared_.launch(p)) return;
+  if (!has_more(p) && prepared_.launch(p)) return;
   Request r = request(p, where);
   if (r.is_empty) return;
   check_workspace(p, r.operands, r.bytes, where);
@@ -236,7 +246,7 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
   // Those who want this kernel wait for the one who makes it, and others do not.
   return *known->kernel.get([&] {
     if (options_.load) return options_.load(operation, tile);
-    Kernel made = gemm(operation, tile);
+    Kernel made = gemm(operation, tile, options_.epilogue);
     // A tile that suits the plain product may want more registers than there are beside an epilogue: a slower
     // result is better than none.
     waive_lack_of_registers(made);
@@ -265,7 +275,7 @@ void Matmul::State::place(PlacedMatrices& o, runtime::Address workspace, runtime
 void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where where) {
   const PlacedMatrices& o = r.operands;
   using enum ProductArguments::From;
-  ProductArguments arguments;
+  ProductArguments arguments(has_more(p));
   auto number = [&](int64_t value) {
     arguments.add(size, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
   };
@@ -286,7 +296,17 @@ void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where whe
     pointer(c, o.c.place.memory, o.c.type);
     number(o.c.place.stride);
   }
-  if (operation.bias) pointer(bias, p.bias, operation.d);
+  if (operation.bias) pointer(bias, p.bias, operation.addend());
+  if (operation.alpha_in_memory) pointer(size, p.alpha_in_memory, DType::f32);
+  if (operation.row_scales) pointer(size, p.row_scales, DType::f32);
+  if (operation.column_scales) pointer(size, p.column_scales, DType::f32);
+  if (operation.has_slope()) {
+    pointer(size, o.inputs.place.memory, o.inputs.type);
+    number(o.inputs.place.stride);
+  }
+  if (operation.d_scale) pointer(size, p.d_scale, DType::f32);
+  if (operation.amax) pointer(size, p.amax, DType::f32);
+  for (const runtime::Argument& argument : p.epilogue) arguments.add(size, [&] { return argument; });
   if (operation.batched) number(p.batches);
   if (r.plan.workspace_bytes > 0) pointer(workspace, p.workspace, DType::f32);
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
@@ -294,7 +314,7 @@ void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where whe
       .grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream};
   r.plan.kernel->launch(options, arguments.list(), where);
   const bool nothing_moved = r.bytes == r.plan.workspace_bytes;
-  if (o.has_product && nothing_moved)
+  if (o.has_product && nothing_moved && !has_more(p))
     prepared_.add(p, r.plan.kernel->prepare(options, arguments.list(), where), arguments);
 }
 

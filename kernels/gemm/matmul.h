@@ -14,8 +14,10 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "kernels/gemm/choice.h"
+#include "kernels/gemm/epilogue.h"
 #include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {
@@ -28,11 +30,13 @@ struct DeviceMatrix {
   int64_t batch_stride = 0;  // elements from a batch to the next; 0: no gap
 };
 
-// D[m,n] = activation(alpha sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]) for each batch, rounded once, to
-// nearest even.
+// D[m,n] = activation(x[m,n]) for each batch, rounded once, to nearest even, of
+// x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. Of an activation f it may
+// also be the way back, x f'(inputs), or a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], of half as many columns.
 //
-// Types: A and B of bf16, f16 or tf32, both of e4m3 or e5m2, or both of s8 or u8, into D of bf16, f16 or f32;
-// integers also into s32, without alpha, beta, bias and activation. C and bias are of D's type.
+// Types: A and B of bf16, f16 or tf32, both of e4m3 or e5m2, or both of s8 or u8, into D of bf16, f16, f32,
+// e4m3 or e5m2; integers also into s32, with nothing behind the sum. C, bias and inputs are of D's type, or
+// where that has 8 bits, of bf16. D of 8 bits is multiplied by d_scale before it is rounded, and clamped.
 //
 // Sizes: any. Where m, n or batches is 0 nothing is done; with k = 0 the sum is 0. As in BLAS, with alpha = 0
 // A and B are not read, and with beta = 0 C is not.
@@ -57,6 +61,13 @@ struct MatmulArguments {
   runtime::View bias = {};                  // n elements, for all batches; no memory: none
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
+  ActivationUse use = ActivationUse::value;
+  DeviceMatrix inputs = {};  // with ActivationUse::slope, m rows of n; batches lie without gaps
+  // f32 in device memory, none where there is no memory: alpha once more, m and n factors for each batch, a
+  // factor of D, and the greatest |D| before that, which replaces a smaller one that is there.
+  runtime::View alpha_in_memory = {}, row_scales = {}, column_scales = {}, d_scale = {}, amax = {};
+  // Of MatmulOptions::epilogue, in the order of its parameters.
+  std::vector<runtime::Argument> epilogue = {};
   // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it.
   bool fast_accumulation = true;
   runtime::View workspace = {};
@@ -65,7 +76,8 @@ struct MatmulArguments {
 
 struct MatmulOptions {
   LoadOptions compiler = {};
-  int multiprocessors = 0;  // that a launch may take; 0: all of the device
+  int multiprocessors = 0;     // that a launch may take; 0: all of the device
+  UserEpilogue epilogue = {};  // of all its products
   // The tile of a product that comes for the first time. One call at a time.
   std::function<GemmTile(const GemmOperation&, const GemmSize&, int multiprocessors)> choose =
       kernels::choose;

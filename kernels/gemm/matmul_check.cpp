@@ -117,7 +117,7 @@ PlacedMatrix placed_matrix(char name, const DeviceMatrix& m, int64_t rows, int64
 }
 
 PlacedMatrix bias_row(const MatmulArguments& p) {
-  return placed_matrix('b', {.memory = p.bias, .type = p.d.type}, 1, p.n, 1);
+  return placed_matrix('b', {.memory = p.bias, .type = operation_of(p).addend()}, 1, p.n, 1);
 }
 
 void check_bias(const MatmulArguments& p, const PlacedMatrix& d, Where where) {
@@ -127,8 +127,34 @@ void check_bias(const MatmulArguments& p, const PlacedMatrix& d, Where where) {
       extent_bytes(bias) > Wide{p.bias.bytes})
     throw Error(where, fmt::format("matmul: a bias of {} B at {:#x}; it has {} elements of {}, D's type, and "
                                    "begins at a multiple of {} B",
-                                   p.bias.bytes, p.bias.address, p.n, name(p.d.type), bias.element_bytes()));
+                                   p.bias.bytes, p.bias.address, p.n, name(bias.type), bias.element_bytes()));
   if (overlap(d, bias)) throw Error(where, "matmul: D overlaps the bias, which is read while D is written");
+}
+
+// The kernel finds a batch of them m strides behind the one before.
+void check_inputs(const MatmulArguments& p, const PlacedMatrix& inputs, Where where) {
+  if (inputs.type != operation_of(p).addend())
+    refuse(where, inputs,
+           fmt::format("what a slope is of is {} where D is {}", name(operation_of(p).addend()),
+                       name(p.d.type)));
+  check_memory(inputs, where);
+  if (inputs.shape.batches > 1 && inputs.place.batch_stride != inputs.place.stride * inputs.shape.rows)
+    refuse(where, inputs, "batches with gaps; they lie a row's stride apart, as rows do");
+  if (inputs.place.stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
+    refuse(where, inputs, "rows in all batches, and the stride, are less than 2^32: divide the batches");
+}
+
+void check_factors(const MatmulArguments& p, const GemmOperation& o, Where where) {
+  auto check = [&](bool given, const runtime::View& memory, int64_t count, const char* name) {
+    if (given && (memory.address % 4 != 0 || Wide{memory.bytes} < Wide{count} * 4))
+      throw Error(where, fmt::format("matmul: {} of {} B at {:#x}; it has {} f32, at a multiple of 4 B", name,
+                                     memory.bytes, memory.address, count));
+  };
+  check(o.alpha_in_memory, p.alpha_in_memory, 1, "alpha_in_memory");
+  check(o.row_scales, p.row_scales, p.m * p.batches, "row_scales");
+  check(o.column_scales, p.column_scales, p.n * p.batches, "column_scales");
+  check(o.d_scale, p.d_scale, 1, "d_scale");
+  check(o.amax, p.amax, 1, "amax");
 }
 
 void check_overlap(const PlacedMatrices& o, Where where) {
@@ -172,6 +198,12 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.beta = p.beta != 0;
   o.bias = p.bias.address != 0;
   o.activation = p.activation;
+  o.use = p.activation == Activation::none ? ActivationUse::value : p.use;
+  o.alpha_in_memory = product && p.alpha_in_memory.address != 0;
+  o.row_scales = product && p.row_scales.address != 0;
+  o.column_scales = product && p.column_scales.address != 0;
+  o.d_scale = p.d_scale.address != 0;
+  o.amax = p.amax.address != 0;
   o.batched = p.batches > 1;
   return o;
 }
@@ -186,7 +218,11 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   o.a = placed_matrix('A', p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
   o.b = placed_matrix('B', p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
   o.c = placed_matrix('C', p.c, p.m, p.n, p.batches);
-  o.d = placed_matrix('D', p.d, p.m, p.n, p.batches);
+  const GemmOperation operation = operation_of(p);
+  if (operation.gates() && p.n % 2 != 0)
+    throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
+  o.d = placed_matrix('D', p.d, p.m, operation.d_columns(p.n), p.batches);
+  if (operation.has_slope()) o.inputs = placed_matrix('I', p.inputs, p.m, p.n, p.batches);
   if (p.m == 0 || p.n == 0 || p.batches == 0) return o;
   if (o.has_product) {
     check_memory(o.a, where);
@@ -195,9 +231,12 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   check_memory(o.d, where);
   check_no_self_overlap(o.d, where);
   if (p.beta != 0) {
-    if (p.c.type != p.d.type)
-      throw Error(where, fmt::format("matmul: C of {} and D of {}; they must be of one type", name(p.c.type),
-                                     name(p.d.type)));
+    if (p.c.type != operation.addend())
+      throw Error(where, size_of(p.d.type) == 1
+                             ? fmt::format("matmul: C of {} and D of {}; C of 8-bit D is bf16",
+                                           name(p.c.type), name(p.d.type))
+                             : fmt::format("matmul: C of {} and D of {}; they must be of one type",
+                                           name(p.c.type), name(p.d.type)));
     check_memory(o.c, where);
     if (o.c.place.stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
       throw Error(where,
@@ -207,6 +246,8 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   } else {
     o.c.place.memory = {};
   }
+  if (operation.has_slope()) check_inputs(p, o.inputs, where);
+  check_factors(p, operation, where);
   check_bias(p, o.d, where);
   check_overlap(o, where);
   return o;

@@ -23,7 +23,7 @@ struct PlacedMatrix {
 
 // Those that a product reads and writes: A and B have no memory where alpha or k is 0, C where beta is 0.
 struct PlacedMatrices {
-  PlacedMatrix a, b, c, d;
+  PlacedMatrix a, b, c, d, inputs;
   bool has_product = true;  // of A and B
 };
 

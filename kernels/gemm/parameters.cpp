@@ -6,7 +6,8 @@
 
 namespace ptxbuilder::kernels {
 
-GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile& t, Where where) {
+GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile& t,
+                               const std::vector<UserParameter>& user, Where where) {
   using enum Parameter::Kind;
   add("A", tensor_map, DType::u32, o.a_k_major ? "M rows of K" : "K rows of M");
   add("B", tensor_map, DType::u32, o.b_k_major ? "N rows of K" : "K rows of N");
@@ -17,10 +18,22 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
   if (o.alpha) add("alpha", scalar, DType::f32, "a factor of the product");
   if (o.beta) {
     add("beta", scalar, DType::f32, "a factor of C");
-    add("C", pointer, o.d, "what is added: M rows of N, for each batch");
+    add("C", pointer, o.addend(), "what is added: M rows of N, for each batch");
     add("ldc", scalar, DType::u32, "elements from a row of C to the next");
   }
-  if (o.bias) add("bias", pointer, o.d, "added to each row: N elements");
+  if (o.bias) add("bias", pointer, o.addend(), "added to each row: N elements");
+  if (o.alpha_in_memory) add("alpha_in_memory", pointer, DType::f32, "a factor of the product");
+  if (o.row_scales)
+    add("row_scales", pointer, DType::f32, "factors of rows of the product: M, for each batch");
+  if (o.column_scales)
+    add("column_scales", pointer, DType::f32, "factors of columns of the product: N, for each batch");
+  if (o.has_slope()) {
+    add("inputs", pointer, o.addend(), "what the activation was applied to: M rows of N, for each batch");
+    add("ldinputs", scalar, DType::u32, "elements from a row of inputs to the next");
+  }
+  if (o.d_scale) add("d_scale", pointer, DType::f32, "a factor of D");
+  if (o.amax) add("amax", pointer, DType::f32, "gets the greatest |D| before d_scale, where that is greater");
+  for (const UserParameter& p : user) add(p.name, p.kind, p.type, p.meaning);
   if (o.batched) add("batches", scalar, DType::u32, "products");
   if (t.split_last > 1)
     add("workspace", pointer, DType::f32,

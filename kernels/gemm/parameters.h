@@ -6,10 +6,20 @@
 
 namespace ptxbuilder::kernels {
 
+// A parameter of a user's epilogue: a scalar of 32 bits or a pointer.
+struct UserParameter {
+  std::string name;
+  Parameter::Kind kind = Parameter::Kind::pointer;
+  DType type = DType::f32;
+  std::string meaning = {};
+};
+
 class GemmParameters : public Parameters {
  public:
-  // Declares those that the operation has, and behind them the workspace of a tile that needs one.
-  GemmParameters(Kernel& kernel, const GemmOperation& operation, const GemmTile& tile, Where where);
+  // Declares those that the operation has, behind them the user's, then `batches`, and the workspace of a
+  // tile that needs one.
+  GemmParameters(Kernel& kernel, const GemmOperation& operation, const GemmTile& tile,
+                 const std::vector<UserParameter>& user, Where where);
 };
 
 }  // namespace ptxbuilder::kernels

@@ -16,7 +16,11 @@ namespace ptxbuilder::kernels {
 class ProductArguments {
  public:
   enum class From : uint8_t { size, a, b, c, d, bias, workspace, alpha, beta };
-  static constexpr size_t kMost = 13;
+  static constexpr size_t kMost = 13;  // of a product that may be prepared
+  static constexpr size_t kMostOfAny = 32;
+
+  // `more` than a product that may be prepared has.
+  explicit ProductArguments(bool more) : list_(more ? kMostOfAny : kMost) {}
 
   template <class Make>
   void add(From from, Make&& make) {
@@ -27,8 +31,8 @@ class ProductArguments {
   std::span<const From> from() const { return std::span(from_).first(count_); }
 
  private:
-  runtime::ArgumentList list_{kMost};
-  std::array<From, kMost> from_ = {};
+  runtime::ArgumentList list_;
+  std::array<From, kMostOfAny> from_ = {};
   size_t count_ = 0;
 };
 

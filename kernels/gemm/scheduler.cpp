@@ -116,7 +116,7 @@ TileScheduler::Axis TileScheduler::axis(const GemmOperation& o, const GemmTile& 
   const bool along_m = rows != t.swapped;
   const bool k_major = along_m ? o.a_k_major : o.b_k_major;
   return {extent, rows ? t.bm : t.bn,
-          std::max(k_major ? 1 : 16 / size_of(o.a), along_m ? 1 : 16 / size_of(o.d))};
+          std::max(k_major ? 1 : 16 / size_of(o.a), along_m ? 1 : (o.gates() ? 32 : 16) / size_of(o.d))};
 }
 
 u32 TileScheduler::Axis::begin(u32 tile, bool inside) const {

@@ -1,6 +1,29 @@
 #include "ptxbuilder/product/epilogue.h"
 
+#include <fmt/format.h>
+
 namespace ptxbuilder {
+namespace {
+
+RegisterTile<f32> every_second_column(const RegisterTile<f32>& x, int first) {
+  if (x.rows() != 64 || x.cols() % 16 != 0 || !(x.layout() == wgmma_layout(x.rows(), x.cols())))
+    throw Error(
+        fmt::format("pairs of columns of a tile in {}; they are those of wgmma_layout(64, n), n a "
+                    "multiple of 16",
+                    x.layout().describe()));
+  return RegisterTile<f32>::of(wgmma_32bit(x.cols() / 2), [&](int i) { return x.value(2 * i + first); });
+}
+
+}  // namespace
+
+RegisterTile<f32> even_columns(const RegisterTile<f32>& x, Where where) {
+  AtLine line(where);
+  return every_second_column(x, 0);
+}
+RegisterTile<f32> odd_columns(const RegisterTile<f32>& x, Where where) {
+  AtLine line(where);
+  return every_second_column(x, 1);
+}
 
 RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Index& rows, const Index& cols,
                        const PanelPlace& at, Where where) {

@@ -31,6 +31,27 @@ inline RegisterTile<f32> gelu(const RegisterTile<f32>& x) {
   return x * sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
 }
 
+// The slopes of these, for the way back through a network.
+inline RegisterTile<f32> relu_slope(const RegisterTile<f32>& x) {
+  return select(x > 0, RegisterTile<f32>(1, x.layout()), 0);
+}
+inline RegisterTile<f32> silu_slope(const RegisterTile<f32>& x) {
+  const RegisterTile<f32> s = sigmoid(x);
+  return s + x * s * (1 - s);
+}
+inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
+  constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
+  const RegisterTile<f32> s = sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
+  return s + x * s * (1 - s) * (x * x * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
+}
+
+// The columns 0, 2, 4... or 1, 3, 5... of a panel, side by side: half as many, which a store with
+// StoreOptions::pairs takes. Each thread has both of a pair, so they take no instruction. Throws Error for a
+// tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
+//   silu(even_columns(x)) * odd_columns(x)
+RegisterTile<f32> even_columns(const RegisterTile<f32>& x, Where where = Where::here());
+RegisterTile<f32> odd_columns(const RegisterTile<f32>& x, Where where = Where::here());
+
 // x rounded to T, for networks that keep the sums in T before they go on.
 template <TileElement T>
 RegisterTile<f32> rounded(const RegisterTile<f32>& x) {

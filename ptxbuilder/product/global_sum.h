@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ptxbuilder/product/accumulator.h"
-#include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/barrier.h"
 
 namespace ptxbuilder {
 
@@ -20,48 +20,48 @@ struct TileParts {
 
 // Each CTA gives the pieces of its sums that others complete, and completes its own: to its sums it adds what
 // the others have given, in the order of their ranks, so that results repeat bit for bit. A piece is some
-// columns of some rows of each warpgroup's accumulator, and the pieces go round among the owners.
+// columns of some rows of each warpgroup's accumulator; the pieces make it up, are of one size, and go round
+// among the owners.
 //
-// A CTA gives once at most in a launch. Whoever completes a piece waits for all others, so all CTAs have to
-// run at once: a grid of no more than fit.
+// A CTA gives once and completes once at most in a launch. Whoever completes a piece waits for all others, so
+// all CTAs have to run at once: a grid of no more than fit.
 //
 // The memory is the launch's: two launches that overlap need two. It may hold anything before. That sums are
 // given is said by a mark of 64 bits, which memory does not hold by chance, and which is gone when they are
 // taken.
 class GlobalSum {
  public:
-  // Of a role of `consumers` warpgroups with an f32 accumulator of m x n each, which `pieces` make up, and a
-  // grid of CTAs along x. No tile has more than `most_parts` parts. Each thread has `in_flight` loads of 16
-  // bytes in flight, in registers, when it takes. Throws Error when a number is below one.
-  GlobalSum(int m, int n, std::vector<TilePart> pieces, int consumers, int most_parts, int in_flight,
-            gptr<f32> memory, Where where = Where::here());
+  // For a role of `consumers` warpgroups with an f32 accumulator of m x n each, and a grid of CTAs along x;
+  // made before the role. Throws Error when a number is below one.
+  GlobalSum(Kernel& kernel, int m, int n, int consumers, gptr<f32> memory, Where where = Where::here());
   // What `memory` has for a grid of `ctas`, in whatever pieces.
   static size_t bytes(int m, int n, int consumers, int ctas);
 
   // Leaves the pieces that others complete. All threads of a warpgroup call it, after wgmma_wait(0).
-  void give(const Accumulator& acc, const TileParts& parts, Where where = Where::here()) const;
+  void give(const Accumulator& acc, const std::vector<TilePart>& pieces, const TileParts& parts,
+            Where where = Where::here()) const;
 
   // Waits until all others have given, completes this CTA's pieces, and runs `completed` behind each. All
-  // threads of a warpgroup call it, after give().
-  void complete(Accumulator& acc, const TileParts& parts, const std::function<void(int piece)>& completed,
+  // threads of the role call it, after give(). What the others have given passes through `scratch_bytes` of
+  // shared memory from `scratch` on, a multiple of 128, which nobody uses any more when all have come.
+  // Throws Error when that does not hold two pieces for each warpgroup.
+  void complete(Accumulator& acc, const std::vector<TilePart>& pieces, const TileParts& parts, smem scratch,
+                int scratch_bytes, const std::function<void(int piece)>& completed,
                 Where where = Where::here()) const;
 
  private:
-  using Vector = std::array<f32, 4>;  // what a thread stores or loads at once: of 64 rows and 8 columns
+  class Arrivals;
 
-  void check(const Accumulator& acc) const;
-  void each_piece(const TileParts& parts, const std::function<void(int piece, pred own)>& body) const;
-  u32 owners_of(const TileParts& parts) const;
+  void check(const Accumulator& acc, const std::vector<TilePart>& pieces) const;
   u32 warpgroup() const;
-  gmem vectors(u32 place) const;
+  gmem sums(u32 place) const;
   gmem mark(u32 owner, u32 place) const;
   void wait(const TileParts& parts) const;
-  void add_others(Accumulator& acc, const std::vector<TilePart>& vectors, const TileParts& parts) const;
 
-  int m_, n_;
-  std::vector<TilePart> pieces_;
-  int consumers_, most_parts_, in_flight_;
+  int m_, n_, consumers_;
   gmem memory_;
+  NamedBarrier role_;
+  Barriers arrived_;  // two for each warpgroup
 };
 
 }  // namespace ptxbuilder

@@ -45,26 +45,45 @@ Passage transposed(int cols, DType type) {
 class Staging {
  public:
   Staging(DType type, TileExtent tile, const StoreOptions& options)
-      : builder_(Builder::current()), type_(type), tile_(tile), options_(options) {
+      : builder_(Builder::current()),
+        type_(type),
+        tile_{tile.rows, options.pairs ? tile.cols / 2 : tile.cols},
+        options_(options) {
+    if (options.pairs && (options.transposed || tile.cols % 16 != 0))
+      throw Error(
+          fmt::format("store: pairs of a tile of {} columns{}; they lie along the output's rows, in a "
+                      "multiple of 16 columns",
+                      tile.cols, options.transposed ? ", transposed" : ""));
     if (options.buffers < 1 || options.buffers > 2)
       throw Error(fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
-    if (tile.rows % kRows != 0 || tile.cols % 8 != 0 ||
-        (!options.transposed && tile.cols * size_of(type) % 16 != 0))
+    if (tile_.rows % kRows != 0 || tile_.cols % 8 != 0 ||
+        (!options.transposed && tile_.cols * size_of(type) % 16 != 0))
       throw Error(
           fmt::format("store: a tile of {} x {} {}; its rows are multiples of {}, its columns "
                       "of 8 and of 16 B",
-                      tile.rows, tile.cols, name(type), kRows));
-    const int cols = options.columns != 0 ? options.columns : tile.cols;
-    if (cols < 8 || cols % 8 != 0 || tile.cols % cols != 0)
-      throw Error(fmt::format(
-          "store: panels of {} columns; they are a multiple of 8 and divide the tile's {}", cols, tile.cols));
+                      tile_.rows, tile_.cols, name(type), kRows));
+    const int cols = options.columns != 0 ? options.columns : tile_.cols;
+    if (cols < 8 || cols % 8 != 0 || tile_.cols % cols != 0)
+      throw Error(
+          fmt::format("store: panels of {} columns; they are a multiple of 8 and divide the tile's {}", cols,
+                      tile_.cols));
     passage_ = options.transposed ? transposed(cols, type) : upright(cols, type);
     buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle,
                      options.buffers * detail::warpgroups_in_role(), "store staging");
   }
 
   bool is_transposed() const { return options_.transposed; }
+  bool has_pairs() const { return options_.pairs; }
   int buffers() const { return options_.buffers; }
+  // What becomes a panel, of the tile that is given, and what the panel is in registers.
+  TilePart source(int i) const {
+    const TilePart at = part(i);
+    return options_.pairs ? TilePart{at.row, 2 * at.col, at.rows, 2 * at.cols} : at;
+  }
+  RegisterLayout layout(int i) const {
+    const TilePart at = part(i);
+    return options_.pairs ? wgmma_32bit(at.cols) : wgmma_layout(at.rows, at.cols);
+  }
   bool has_batches() const { return options_.batch.has_value(); }
   // Panels, one 64 rows after the other.
   int panels() const { return tile_.rows / kRows * panels_across(); }
@@ -145,8 +164,15 @@ class Staging {
 // What becomes of a source's panels before they are stored.
 class Finish {
  public:
-  Finish(DType type, const StoreSource& from, const Epilogue& epilogue, PanelPlace place)
-      : type_(type), from_(from), epilogue_(epilogue), place_(std::move(place)) {
+  Finish(DType type, const StoreSource& from, const Epilogue& epilogue, const Staging& staging, u32 m, u32 n,
+         const std::optional<u32>& batch)
+      : type_(type),
+        from_(from),
+        epilogue_(epilogue),
+        staging_(staging),
+        place_{m, staging.has_pairs() ? n * 2 : n, batch, staging.is_transposed()} {
+    if (staging.has_pairs() && !epilogue)
+      throw Error("store: pairs of columns without an epilogue, which would make one of two");
     const bool is_float = type == DType::f32 || type == DType::f16 || type == DType::bf16 ||
                           type == DType::e4m3 || type == DType::e5m2;
     if (!is_float && (type != from.dtype() || epilogue))
@@ -156,7 +182,8 @@ class Finish {
                       name(from.dtype()), name(type), epilogue ? " through an epilogue" : ""));
   }
 
-  TileValues operator()(const TilePart& part) const {
+  TileValues operator()(int panel) const {
+    const TilePart part = staging_.source(panel);
     TileValues x = from_.part(part);
     if (epilogue_) {
       x = detail::tile_convert(DType::f32, x);
@@ -166,9 +193,10 @@ class Finish {
         AuthorsCode authors;
         return epilogue_(RegisterTile<f32>(x), place);
       }();
-      if (!(y.layout() == x.layout))
-        throw Error(fmt::format("store: the epilogue made a tile of {} from one of {}", y.layout().describe(),
-                                x.layout.describe()));
+      if (const RegisterLayout wanted = staging_.layout(panel); !(y.layout() == wanted))
+        throw Error(fmt::format("store: the epilogue made a tile of {} from one of {}{}",
+                                y.layout().describe(), x.layout.describe(),
+                                staging_.has_pairs() ? ", which should be " + wanted.describe() : ""));
       x = y.values();
     }
     return detail::tile_convert(type_, x);
@@ -178,6 +206,7 @@ class Finish {
   DType type_;
   const StoreSource& from_;
   const Epilogue& epilogue_;
+  const Staging& staging_;
   PanelPlace place_;
 };
 
@@ -196,10 +225,9 @@ StoreSource::StoreSource(const TileValues& x)
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options, Where where) {
   AtLine line(where);
-  const Finish finish(type, from, epilogue, {m, n, options.batch, options.transposed});
   const Staging staging(type, from.extent(), options);
-  for (int i = 0; i < staging.panels(); ++i)
-    staging.emit(to, i, finish(staging.part(i)), m, n, options.batch);
+  const Finish finish(type, from, epilogue, staging, m, n, options.batch);
+  for (int i = 0; i < staging.panels(); ++i) staging.emit(to, i, finish(i), m, n, options.batch);
 }
 
 struct PanelStore::State {
@@ -215,7 +243,7 @@ PanelStore::PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOpt
 
 std::vector<TilePart> PanelStore::panels() const {
   std::vector<TilePart> all;
-  for (int i = 0; i < state_->staging.panels(); ++i) all.push_back(state_->staging.part(i));
+  for (int i = 0; i < state_->staging.panels(); ++i) all.push_back(state_->staging.source(i));
   return all;
 }
 
@@ -223,17 +251,17 @@ void PanelStore::store(int panel, const StoreSource& from, u32 m, u32 n, const E
                        std::optional<u32> batch, Where where) const {
   AtLine line(where);
   const auto& [staging, type, to] = *state_;
-  const Finish finish(type, from, epilogue, {m, n, batch, staging.is_transposed()});
-  staging.emit(to, panel, finish(staging.part(panel)), m, n, batch, 0);
+  const Finish finish(type, from, epilogue, staging, m, n, batch);
+  staging.emit(to, panel, finish(panel), m, n, batch, 0);
 }
 
 void PanelStore::store(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
                        std::optional<u32> batch, Where where) const {
   AtLine line(where);
   const auto& [staging, type, to] = *state_;
-  const Finish finish(type, from, epilogue, {m, n, batch, staging.is_transposed()});
+  const Finish finish(type, from, epilogue, staging, m, n, batch);
   for (int i = 0; i < staging.panels(); ++i)
-    staging.emit(to, i, finish(staging.part(i)), m, n, batch, i == 0 ? 0 : staging.buffers() - 1);
+    staging.emit(to, i, finish(i), m, n, batch, i == 0 ? 0 : staging.buffers() - 1);
 }
 
 struct DeferredStore::State {
@@ -265,9 +293,8 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
   state_ = std::make_shared<State>(
       State{panels, staging, type, to, {}, Var<u32>(0), Var<u32>(0), std::nullopt, Var<pred>(pred(false))});
   for (int i = 0; i < steps(); ++i) {
-    const TilePart part = staging.part(i);
     const TileValues zeros =
-        detail::tile_convert(type, detail::filled(DType::f32, f32(0), wgmma_layout(part.rows, part.cols)));
+        detail::tile_convert(type, detail::filled(DType::f32, f32(0), staging.layout(i)));
     state_->kept.push_back({detail::tile_variables(zeros), zeros.layout});
     detail::tile_assign(state_->kept.back().words, zeros.layout, {zeros.layout, zeros.words});
   }
@@ -280,9 +307,9 @@ void DeferredStore::take(const StoreSource& from, u32 m, u32 n, const Epilogue& 
                          std::optional<u32> batch, Where where) {
   AtLine line(where);
   State& s = *state_;
-  const Finish finish(s.type, from, epilogue, {m, n, batch, s.staging.is_transposed()});
+  const Finish finish(s.type, from, epilogue, s.staging, m, n, batch);
   for (int i = 0; i < steps(); ++i) {
-    const TileValues panel = finish(s.staging.part(i));
+    const TileValues panel = finish(i);
     const State::Kept& kept = s.kept[static_cast<size_t>(i)];
     detail::tile_assign(kept.words, kept.layout, {panel.layout, panel.words});
   }

@@ -11,14 +11,18 @@ struct StoreOptions {
   bool transposed = false;
   // Staging buffers of each warpgroup, 1 or 2. With one, writing waits for the copy before it.
   int buffers = 2;
-  // Of a panel; they divide the tile's. 0: as many as a buffer takes.
+  // Of a panel; they divide the output's. 0: as many as a buffer takes.
   int columns = 0;
+  // The epilogue makes one column of the output from two of the tile, as even_columns() and odd_columns() do
+  // (epilogue.h): the output has half as many columns. Not with `transposed`.
+  bool pairs = false;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
 };
 
 // Where the first element of a panel lies in the output: the coordinates that the store was given, plus the
-// panel's place in the tile. With `transposed`, `row` is a column of the output, and `col` a row.
+// panel's place in the tile. With `transposed`, `row` is a column of the output, and `col` a row; with
+// `pairs`, `col` counts the columns of the sums, two for each of the output.
 struct PanelPlace {
   u32 row, col;
   std::optional<u32> batch;
@@ -51,9 +55,9 @@ class StoreSource {
   std::function<detail::TileValues(const TilePart&)> part_;
 };
 
-// Stores a tile by TMA to the box at row m, column n of a row-major tensor, through buffers of 64 rows x
-// 128 bytes for each warpgroup of the role. The tile passes through `epilogue`, if there is one, and is
-// rounded to `type`: f32, f16, bf16, e4m3, e5m2 or, without an epilogue, its own. All threads of the
+// Stores a tile by TMA to the box at row m, column n (of the output) of a row-major tensor, through buffers
+// of 64 rows x 128 bytes for each warpgroup of the role. The tile passes through `epilogue`, if there is one,
+// and is rounded to `type`: f32, f16, bf16, e4m3, e5m2 or, without an epilogue, its own. All threads of the
 // warpgroup call this; what lies outside the tensor is dropped. The copies may still read the buffers when
 // it returns: the next store waits for them, and so does the end of the role. Throws Error when no box
 // fits the number of columns.
@@ -90,7 +94,7 @@ class PanelStore {
   PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
              Where where = Where::here());
 
-  // What they have of the tile, in their order.
+  // What they have of the tile that is given, in their order.
   std::vector<TilePart> panels() const;
 
   // Stores one panel of a tile at row m, column n. They may come in any order, and under a condition that

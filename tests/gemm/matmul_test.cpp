@@ -10,6 +10,7 @@
 #include "kernels/gemm/kernel.h"
 #include "matmul_kit.h"
 #include "options.h"
+#include "ptxbuilder/product/epilogue.h"
 #include "runtime/open_device.h"
 
 using namespace ptxbuilder;
@@ -691,4 +692,75 @@ TEST_CASE("the first call of a product may stand in a capture") {
   graph->launch();
   device().synchronize();
   CHECK(trial.wrong(trial.result()) == "");
+}
+
+TEST_CASE("an epilogue of the user's own, behind alpha in memory, scales of rows and columns and a bias") {
+  constexpr int64_t kM = 70, kN = 88, kK = 72, kBatches = 2;
+  MatmulOptions options;
+  options.choose = small_tile;
+  options.epilogue = {{{"limit", Parameter::Kind::scalar}, {"mask", Parameter::Kind::pointer, DType::bf16}},
+                      [](const RegisterTile<f32>& x, const PanelPlace& at, const kernels::GemmParameters& p) {
+                        const GlobalTensor mask(p.get<gptr<bf16>>("mask"), {p.get<u32>("N")});
+                        return min(x, p.get<f32>("limit")) * of_columns(mask, x.layout(), at);
+                      }};
+  Matmul product(device(), options);
+  MatmulCase c = sized(kM, kN, kK);
+  c.size.batches = kBatches;
+  c.bias = true, c.d = DType::f32;
+  MatmulTrial trial(device(), c);
+  std::mt19937_64 random(3);
+  auto numbers = [&](int64_t count) {
+    std::normal_distribution<float> normal;
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& x : values) x = normal(random);
+    return values;
+  };
+  const std::vector<float> rows = numbers(kM * kBatches), columns = numbers(kN * kBatches), alpha = {0.5F};
+  std::vector<uint16_t> mask;
+  for (int64_t j = 0; j < kN; ++j)
+    mask.push_back(static_cast<uint16_t>(encode(DType::bf16, j % 3 == 0 ? 2 : 1)));
+  auto on_device = [&](const auto& values) { return runtime::Buffer::of(device(), values); };
+  runtime::Buffer row_buffer = on_device(rows), column_buffer = on_device(columns),
+                  alpha_buffer = on_device(alpha), mask_buffer = on_device(mask);
+  kernels::MatmulArguments p = trial.arguments();
+  p.row_scales = row_buffer, p.column_scales = column_buffer, p.alpha_in_memory = alpha_buffer;
+  CHECK_ERROR(product(p), "matmul: 0 arguments of the epilogue, which has 2 parameters");
+  p.epilogue = {runtime::scalar(1.5F), runtime::pointer(mask_buffer, DType::bf16)};
+  runtime::Buffer workspace;
+  if (const size_t bytes = product.workspace_bytes(p))
+    p.workspace = workspace = runtime::Buffer(device(), bytes);
+  for (int call = 0; call < 2; ++call) {
+    trial.poison();
+    product(p);
+    device().synchronize();
+    CHECK(trial.wrong(trial.result(), [&](double sum, double bias, int64_t batch, int64_t i, int64_t j) {
+      const double x = 0.5 * rows[static_cast<size_t>(batch * kM + i)] *
+                           columns[static_cast<size_t>(batch * kN + j)] * sum +
+                       bias;
+      return std::min(x, 1.5) * (j % 3 == 0 ? 2 : 1);
+    }) == "");
+  }
+  p.row_scales.bytes -= 4;
+  CHECK_ERROR(product(p), "matmul: row_scales of 556 B at");
+}
+
+TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go together") {
+  Matmul product(device(), [] {
+    MatmulOptions options;
+    options.choose = small_tile;
+    return options;
+  }());
+  MatmulTrial trial(device(), sized(64, 96, 72));
+  kernels::MatmulArguments p = trial.arguments();
+  p.activation = kernels::Activation::silu;
+  p.use = kernels::ActivationUse::gate;
+  p.n = 95;
+  CHECK_ERROR(product(p), "matmul: a gate of n = 95 columns; they come in pairs");
+  p.n = 96;
+  p.beta = 1, p.c = p.d;
+  CHECK_ERROR(product(p), "a gate with beta C");
+  p.beta = 0;
+  p.use = kernels::ActivationUse::slope;
+  p.inputs = {.memory = trial.arguments().a.memory, .type = DType::f16};
+  CHECK_ERROR(product(p), "what a slope is of is bf16 where D is bf16");
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -172,8 +173,12 @@ class MatmulTrial {
   std::vector<std::byte> result() const { return (case_.in_place ? c_ : d_).from_device(); }
   void poison() { (case_.in_place ? c_ : d_).to_device(); }
 
-  // What is wrong with what run() gave; "" when nothing is. Takes all processors.
-  std::string wrong(const std::vector<std::byte>& got) const {
+  // What an element should be, of the dot product without alpha, and the bias.
+  using Wanted = std::function<double(double sum, double bias, int64_t batch, int64_t row, int64_t column)>;
+
+  // What is wrong with what run() gave; "" when nothing is. Takes all processors. Without `wanted` it is held
+  // against what the case says, with it to 1e-4 of 1 + |sum|.
+  std::string wrong(const std::vector<std::byte>& got, const Wanted& wanted = nullptr) const {
     const GuardedMatrix& out = case_.in_place ? c_ : d_;
     if (const size_t at = out.first_touched(got); at != got.size())
       return fmt::format("byte {} of {} around D was overwritten", at, got.size());
@@ -186,7 +191,7 @@ class MatmulTrial {
       for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
         threads.emplace_back([&] {
           for (int64_t row; (row = next++) < rows;) {
-            std::string problem = wrong_row(got, row / case_.size.m, row % case_.size.m, count);
+            std::string problem = wrong_row(got, row / case_.size.m, row % case_.size.m, wanted, count);
             if (!problem.empty()) first = std::move(problem);
           }
         });
@@ -205,7 +210,7 @@ class MatmulTrial {
   }
 
   // Counts wrong elements of a row, and says what the first of all is.
-  std::string wrong_row(const std::vector<std::byte>& got, int64_t batch, int64_t i,
+  std::string wrong_row(const std::vector<std::byte>& got, int64_t batch, int64_t i, const Wanted& wanted,
                         std::atomic<size_t>& count) const {
     const GuardedMatrix& out = case_.in_place ? c_ : d_;
     const kernels::GemmOperation o = operation();
@@ -223,7 +228,12 @@ class MatmulTrial {
     for (int64_t j = 0; j < case_.size.n; ++j) {
       const double added = (case_.beta != 0 ? double{case_.beta} * c_.value(batch, i, j) : 0) +
                            (case_.bias ? bias_.value(0, 0, j) : 0);
-      const command::Expected e = kernels::finished(o, dots[static_cast<size_t>(j)], case_.alpha, added);
+      const kernels::Approximate x = input_of(o, dots[static_cast<size_t>(j)], case_.alpha, added);
+      command::Expected e = rounded(o, output_of(o, x, 0), 1);
+      if (wanted) {
+        const double sum = dots[static_cast<size_t>(j)].sum;
+        e = {wanted(sum, case_.bias ? bias_.value(0, 0, j) : 0, batch, i, j), 1e-4 * (1 + std::abs(sum))};
+      }
       const double value = out.value_in(got, batch, i, j);
       if (std::abs(value - e.value) <= e.tolerance || count++ > 0) continue;
       first =

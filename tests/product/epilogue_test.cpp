@@ -71,6 +71,16 @@ std::vector<Composition<T>> compositions() {
          const double y = x * kAlpha * s + b + c;
          return y * sigmoid_of(y);
        }},
+      {"slopes",
+       [](Tile x, With w, At at) {
+         return relu_slope(x) + silu_slope(x) * gelu_slope(x) + add_bias(x, w.bias, at);
+       },
+       [](double x, double b, double, double) {
+         const double s = sigmoid_of(x), c = 2 * std::sqrt(2 / 3.14159265358979),
+                      g = sigmoid_of(c * (x + 0.044715 * x * x * x));
+         return (x > 0) + (s + x * s * (1 - s)) * (g + x * g * (1 - g) * c * (1 + 3 * 0.044715 * x * x)) + x +
+                b;
+       }},
       {"relu and gelu", [](Tile x, With, At) { return relu(x) + gelu(x); },
        [](double x, double, double, double) {
          return std::max(x, 0.0) +
@@ -155,6 +165,54 @@ TEST_CASE("amax counts what lies in the output, all of it, and NaNs") {
       check_equal(result_of(std::move(k), {x, d}, {DType::f32, {1, 2}, {}}), {wanted, nan ? wanted : 77},
                   fmt::format("{} x {}{}", place.tile.rows, place.tile.cols, nan ? " with a NaN" : ""));
     }
+}
+
+TEST_CASE("pairs of columns become one, of a tile that hangs over") {
+  for_types<f32, bf16, e4m3>([]<class T>() {
+    const TileExtent tile = {64, 96}, output = {50, 32};
+    Matrix x = random_matrix(DType::f32, tile, -4, 4), bias = random_matrix(DType::f32, {1, 96}, -2, 2);
+    Kernel k("pairs");
+    auto [from, pbias, D] = k.params<gptr<f32>, gptr<f32>, TensorMap>("from", "bias", "D");
+    const GlobalTensor columns(pbias, {96});
+    store<T>(D, load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0,
+             [&](const RegisterTile<f32>& sums, const PanelPlace& at) {
+               const RegisterTile<f32> y = add_bias(sums, columns, at);
+               return silu(even_columns(y)) * odd_columns(y);
+             },
+             {.pairs = true});
+    std::vector<double> expected;
+    for (int i = 0; i < output.rows; ++i)
+      for (int j = 0; j < output.cols; ++j) {
+        auto y = [&](int col) { return x.values[at({i, col}, tile.cols)] + bias.values[at({0, col}, 0)]; };
+        const double gate = y(2 * j);
+        expected.push_back(gate * sigmoid_of(gate) * y(2 * j + 1));
+      }
+    const double precision = T::dtype == DType::f32 ? 1e-5 : T::dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 15;
+    check_equal(result_of(std::move(k), {x, bias}, {T::dtype, output, {}, true}), expected,
+                fmt::format("pairs of {}", name(T::dtype)), precision, precision);
+  });
+}
+
+TEST_CASE("what pairs of columns are not") {
+  Kernel k("pairs");
+  auto [D] = k.params<TensorMap>("D");
+  const RegisterTile<f32> x(0, wgmma_layout(64, 64));
+  auto halved = [](const RegisterTile<f32>& y, const PanelPlace&) { return even_columns(y); };
+  auto error = [&](const Epilogue& epilogue, StoreOptions options, const RegisterTile<f32>& y) {
+    return error_of([&, D = D] { store<bf16>(D, y, 0, 0, epilogue, options); });
+  };
+  CHECK(error(halved, {.pairs = true}, x) == "");
+  CHECK(contains(error(halved, {.transposed = true, .pairs = true}, x),
+                 "pairs of a tile of 64 columns, transposed"));
+  CHECK(contains(error(nullptr, {.pairs = true}, x), "pairs of columns without an epilogue"));
+  CHECK(contains(error(halved, {}, x), "the epilogue made a tile of wgmma_32bit"));
+  CHECK(contains(error([](const RegisterTile<f32>& y, const PanelPlace&) { return y; }, {.pairs = true}, x),
+                 ", which should be wgmma_32bit"));
+  CHECK(contains(error(halved, {.columns = 24}, x),
+                 "store: panels of 24 columns; they are a multiple of 8 and "
+                 "divide the tile's 64"));
+  CHECK(contains(error_of([&] { even_columns(RegisterTile<f32>(0, wgmma_layout(64, 24))); }),
+                 "they are those of wgmma_layout(64, n), n a multiple of 16"));
 }
 
 TEST_CASE("a tensor of batches needs a batch") {
