@@ -20,6 +20,7 @@ import ptxbuilder as pb  # noqa: E402
 import reference  # noqa: E402
 
 torch.manual_seed(7)
+torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
 BF16 = torch.bfloat16
 
 

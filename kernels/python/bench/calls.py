@@ -67,7 +67,7 @@ calls = {"an empty function": lambda: None,
          "pb.matmul(x, w, bias=bias, activation=\"gelu\", transpose_b=True)":
              lambda: pb.matmul(x3, b, bias=bias, activation="gelu", transpose_b=True),
          "F.gelu(F.linear(x, w, bias))": lambda: F.gelu(F.linear(x3, b, bias), approximate="tanh"),
-         "torch.ops.ptxbuilder.matmul(a, b)": lambda: torch.ops.ptxbuilder.matmul(a, b),
+         "by the operation: torch.ops.ptxbuilder.matmul(a, b)": lambda: torch.ops.ptxbuilder.matmul(a, b),
          "torch.mm(a, b, out=d)": lambda: torch.mm(a, b, out=d), "torch.mm(a, b)": lambda: torch.mm(a, b)}
 q = torch.randn(1, 64, 1, 64, device="cuda").bfloat16()
 calls["pb.attention(q, k, v)"] = lambda: pb.attention(q, q, q)

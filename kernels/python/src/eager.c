@@ -6,30 +6,26 @@
 
 /* What use_eager() was told, and keeps for ever. */
 static struct {
-  PyObject* types;                 /* a tuple: of tensors that are nothing else besides */
-  PyObject *mode_count, *has_grad; /* functions without arguments */
+  PyTypeObject *tensor, *parameter; /* types of tensors that are nothing else besides */
+  PyObject *mode_count, *has_grad;  /* functions without arguments */
   PyObject* forward_ad; /* a module, whose _current_level is below 0 where there are no dual tensors */
   PyObject *activations, *codes; /* dicts: by what the caller says, a number */
 } eager;
 
 PyDoc_STRVAR(use_words,
-             "use_eager(types, mode_count, has_grad, forward_ad, activations, codes)\n\n"
+             "use_eager(tensor, parameter, mode_count, has_grad, forward_ad, activations, codes)\n\n"
              "What eager_product() goes by.");
 static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   (void)self;
-  if (!PyArg_ParseTuple(args, "OOOOOO", &eager.types, &eager.mode_count, &eager.has_grad, &eager.forward_ad,
-                        &eager.activations, &eager.codes))
+  if (!PyArg_ParseTuple(args, "O!O!OOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
+                        &eager.mode_count, &eager.has_grad, &eager.forward_ad, &eager.activations,
+                        &eager.codes))
     return NULL;
   Py_INCREF(args); /* and with it all that is in it */
   Py_RETURN_NONE;
 }
 
-static bool is_plain(PyObject* x) {
-  const Py_ssize_t count = PyTuple_Size(eager.types);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if ((PyObject*)Py_TYPE(x) == PyTuple_GetItem(eager.types, i)) return true;
-  return false;
-}
+static bool is_plain(PyObject* x) { return Py_TYPE(x) == eager.tensor || Py_TYPE(x) == eager.parameter; }
 
 /* Whether a call without arguments gives a number or bool that is not 0; so it is where the call fails. */
 static bool is_true(PyObject* function) {
@@ -116,7 +112,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     ALL
   };
   if (count != ALL) return fail("eager_product() takes 15 arguments");
-  if (!eager.types || args[DEVICE] != Py_None) return not_taken();
+  if (!eager.tensor || args[DEVICE] != Py_None) return not_taken();
   for (int i = A; i <= C; ++i)
     if (args[i] != Py_None && !is_plain(args[i])) return not_taken();
   if (args[IS_BELOW] != Py_True) {

@@ -193,13 +193,24 @@ static const char* run_with_own_workspace(const operation* o, size_t bytes, cons
   return error;
 }
 
+/* Most operations take no workspace, and to ask each is a good part of what a call costs: one is tried
+ * without, unless the thread's last one took one. */
+static _Thread_local bool is_asked_first;
+
+static const char* run_or_ask(const operation* o, const target* to, size_t* bytes) {
+  *bytes = 0;
+  const char* error = is_asked_first ? NULL : host_run(to->device, o, NULL, 0, to->stream);
+  if (!error && !is_asked_first) return NULL;
+  const char* refusal = host_workspace(to->device, o, bytes);
+  is_asked_first = *bytes > 0;
+  return refusal || *bytes > 0 ? refusal : host_run(to->device, o, NULL, 0, to->stream);
+}
+
 bool run_operation(const operation* o, const operand* like, const target* to) {
   size_t bytes = 0;
   PyThreadState* state = PyEval_SaveThread();
-  const char* error = to->is_staged ? host_run_staged(to->device, o) : host_workspace(to->device, o, &bytes);
-  const bool is_done = error || to->is_staged;
-  if (!is_done && bytes == 0) error = host_run(to->device, o, NULL, 0, to->stream);
-  if (bytes > 0 && !like->api) error = run_with_own_workspace(o, bytes, to);
+  const char* error = to->is_staged ? host_run_staged(to->device, o) : run_or_ask(o, to, &bytes);
+  if (!error && bytes > 0 && !like->api) error = run_with_own_workspace(o, bytes, to);
   PyEval_RestoreThread(state);
   if (!error && bytes > 0 && like->api) {
     const ptxb_dtype byte = {PTXB_UINT, 8, 1};

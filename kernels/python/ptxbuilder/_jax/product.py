@@ -42,6 +42,13 @@ def _call(a, b, c, bias, alpha, beta, activation, name, flags):
                     [activation_of(activation), flags])[0]
 
 
+def _in_f32(function):
+    return lambda z: function(z.astype(jnp.float32)).astype(z.dtype)
+
+
+_SMOOTH = {"gelu": _in_f32(functools.partial(jax.nn.gelu, approximate=True)), "silu": _in_f32(jax.nn.silu)}
+
+
 @functools.lru_cache(maxsize=None)
 def _function(alpha, beta, activation, name, flags):
     """The product of (a, b, c, bias) for what is known when it is traced, with its batches and its derivative."""
@@ -82,8 +89,10 @@ def _function(alpha, beta, activation, name, flags):
         return batched(a, b, c, bias)
 
     def forward(a, b, c, bias):
+        if activation in _SMOOTH:  # their derivatives are known from what they are applied to, which is kept
+            z = _function(alpha, beta, None, name, flags)(a, b, c, bias)
+            return _SMOOTH[activation](z), (a, b, c, bias, z)
         d = batched(a, b, c, bias)
-        # The derivative of relu is known from its result; of the others the product is computed once more, without.
         return d, (a, b, c, bias, d if activation == "relu" else None)
 
     def backward(saved, dz):
@@ -92,10 +101,8 @@ def _function(alpha, beta, activation, name, flags):
             raise ValueError(f"A and B of {a.dtype} have no gradients")
         if activation == "relu":
             dz = jnp.where(d > 0, dz, jnp.zeros_like(dz))
-        elif activation is not None:
-            z = _function(alpha, beta, None, name, flags)(a, b, c, bias)
-            by = {"gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu}[activation]
-            dz = jax.vjp(lambda z: by(z.astype(jnp.float32)).astype(dz.dtype), z)[1](dz)[0]
+        elif activation in _SMOOTH:
+            dz = jax.vjp(_SMOOTH[activation], d)[1](dz)[0]
         factor = dz.astype(b.dtype)
 
         def product(x, y, turn_x, turn_y):

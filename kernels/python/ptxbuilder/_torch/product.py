@@ -5,13 +5,13 @@ from torch.autograd import forward_ad
 from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, output_of
 from . import tensors
-from .tensors import (DTYPES, PLACES, PLAIN, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
+from .tensors import (DTYPES, PLACES, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
                       requires_grad, there)
 
 _OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
-_ext.use_eager(tuple(PLAIN), torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
+_ext.use_eager(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
                _CODES)
 
 
@@ -30,8 +30,8 @@ def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, 
     if requires_grad(a, b, bias, c, out) or out is None and (has_transforms() is not None or forward_ad._current_level >= 0):
         if out is not None:
             raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
-        return _Product.apply(_turned(a, transpose_a), _turned(b, transpose_b), bias, c, alpha, beta, activation,
-                              dtype_of(out_dtype), precise, tf32, device)
+        return _smoothed(_Product.apply, _turned(a, transpose_a), _turned(b, transpose_b), bias, c, alpha, beta, activation,
+                         dtype_of(out_dtype), precise, tf32, device)
     return _product.run(tensors, _turned(a, transpose_a), _turned(b, transpose_b), out, bias, c, alpha, beta, activation,
                         out_dtype, precise, tf32, device)
 
@@ -50,20 +50,27 @@ def _direct(a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf3
 
 # ---- Gradients, by the same kernels ----
 
+# Their derivatives are known from what they are applied to: where a gradient is asked for, PyTorch applies them, and keeps that.
+_SMOOTH = {"gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh"), "silu": torch.nn.functional.silu}
+
+
+def _smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
+    if activation in _SMOOTH:
+        return _SMOOTH[activation](product(a, b, bias, c, alpha, beta, None, *values))
+    return product(a, b, bias, c, alpha, beta, activation, *values)
+
 
 def _keep(ctx, inputs, output):
     a, b, bias, c, *values = inputs
     values[-1] = there(values[-1], a)
     ctx.values = values
-    activation = values[2]
-    # The derivative of relu is known from its result; of the others the product is computed once more, without.
-    again = activation in ("gelu", "silu")
-    ctx.save_for_backward(a, b, bias if again else None, c if again else None, output if activation == "relu" else None)
+    # The derivative of relu is known from its result.
+    ctx.save_for_backward(a, b, output if values[2] == "relu" else None)
 
 
 def _gradients(ctx, d_output):
-    a, b, bias, c, output = ctx.saved_tensors
-    alpha, beta, activation, out_dtype, precise, tf32, device = ctx.values
+    a, b, output = ctx.saved_tensors
+    alpha, beta, _, _, precise, tf32, device = ctx.values
     if a.dtype.itemsize == 1:
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
@@ -71,14 +78,7 @@ def _gradients(ctx, d_output):
         # What was broadcast is summed.
         return _product.matmul(x, y, precise=precise, tf32=tf32, device=device, **words).sum_to_size(like.shape)
 
-    dz = d_output
-    if activation == "relu":
-        dz = dz * (output > 0)
-    elif activation is not None:
-        z = _product.matmul(a, b, bias=bias, c=c, alpha=alpha, beta=beta, out_dtype=out_dtype, precise=precise, tf32=tf32,
-                            device=device)
-        dz = (torch.ops.aten.gelu_backward(dz, z, approximate="tanh") if activation == "gelu"
-              else torch.ops.aten.silu_backward(dz, z))
+    dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
     factor = dz.to(b.dtype)
     needs = ctx.needs_input_grad  # of what was given: an operation's defaults are not
@@ -166,4 +166,25 @@ def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=Fal
     return None
 
 
-torch.library.register_autograd("ptxbuilder::matmul", _gradients, setup_context=_keep, lib=library)
+class _Operation(torch.autograd.Function):
+    @staticmethod
+    def forward(*operands):
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.ptxbuilder.matmul.default(*operands)
+
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(_gradients)
+
+
+def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False,
+                    device=None):
+    values = (a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
+    if requires_grad(a, b, bias, c):
+        return _smoothed(_Operation.apply, *values)
+    if a.is_cuda and is_plain(a) and is_plain(b) and not has_modes():
+        return _op(*values)  # at once, without PyTorch's dispatcher once more
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.ptxbuilder.matmul.default(*values)
+
+
+library.impl("matmul", _differentiated, "Autograd")
