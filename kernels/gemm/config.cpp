@@ -240,12 +240,6 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
                     "fit{}",
                     text(given), t.stages, stage_bytes(operation, t), hopper::shared_bytes / t.ctas_per_sm,
                     fit, fit < 1 ? ": take a smaller tile" : ""));
-  const int panels = 2 * t.consumers * 64 * 4 * panel_columns(operation, t) * (operation.gates() ? 2 : 1);
-  if (panels > t.stages * stage_bytes(operation, t))
-    throw Error(where,
-                fmt::format("gemm {}: two panels of sums for each consumer, {} B, do not fit its {} stages: "
-                            "take more stages or a smaller tile",
-                            text(given), panels, t.stages));
   const int partial = t.bm * t.bn * 4;
   if (t.split_k > 1 && partial > t.stages * stage_bytes(operation, t))
     throw Error(where, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "

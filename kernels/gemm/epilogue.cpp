@@ -126,19 +126,13 @@ bool defers_store(const GemmOperation& o, const GemmTile& t, bool has_epilogue) 
 
 }  // namespace
 
-SharedSums::SharedSums(Kernel& k, const GemmTile& t, const GemmParameters& p) {
-  if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
-  if (t.split_last > 1)
-    global.emplace(k, t.warpgroup_rows(), t.bn, t.consumers, p.get<gptr<f32>>("workspace"));
-}
-
 GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const GemmParameters& p,
-                           const UserEpilogue& user, const SharedSums& shared, const StagedOperand& x)
+                           const UserEpilogue& user, const std::optional<ClusterSum>& cluster,
+                           const StagedOperand& x)
     : type_(o.d),
       output_(p.get<TensorMap>("D")),
-      shared_(shared),
+      cluster_(cluster),
       x_(x),
-      ring_bytes_(t.stages * stage_bytes(o, t)),
       options_{.transposed = t.swapped,
                .buffers = staging_buffers(o, t),
                .columns = panel_columns(o, t),
@@ -149,6 +143,8 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
   if (o.batched) options_.batch = u32(0);
   if (t.split_last > 1) {
     panels_.emplace(type_, output_, tile, options_);
+    global_.emplace(tile.rows, tile.cols, panels_->panel_columns(), t.consumers, t.split_last,
+                    p.get<gptr<f32>>("workspace"));
     if (defers) deferred_.emplace(*panels_);
   } else if (defers) {
     deferred_.emplace(type_, output_, tile, options_);
@@ -159,8 +155,8 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
 u32 GemmEpilogue::column(u32 of_product) const { return options_.pairs ? of_product / 2 : of_product; }
 
 void GemmEpilogue::store(Accumulator& sums, const Work& work, u32 row) {
-  if (shared_.cluster) return store_sums(shared_.cluster->add(sums, x_.tile[0].address()), work, row);
-  if (!shared_.global) return store_sums(sums, work, row);
+  if (cluster_) return store_sums(cluster_->add(sums, x_.tile[0].address()), work, row);
+  if (!global_) return store_sums(sums, work, row);
   if_(
       work.parts->count == 1, [&] { store_sums(sums, work, row); }, [&] { store_parts(sums, work, row); });
 }
@@ -170,15 +166,14 @@ void GemmEpilogue::store_sums(const StoreSource& sums, const Work& work, u32 row
   if (panels_) return panels_->store(sums, work.x + row, column(work.y), epilogue_, work.batch);
   StoreOptions options = options_;
   options.batch = work.batch;
-  u32 first_column = shared_.cluster ? shared_.cluster->first_column() : u32(0);
+  u32 first_column = cluster_ ? cluster_->first_column() : u32(0);
   ptxbuilder::store(type_, output_, sums, work.x + row, column(work.y + first_column), epilogue_, options);
 }
 
 void GemmEpilogue::store_parts(Accumulator& sums, const Work& work, u32 row) {
-  const std::vector<TilePart> panels = panels_->panels();
-  shared_.global->give(sums, panels, *work.parts);
-  shared_.global->complete(sums, panels, *work.parts, x_.tile[0].address(), ring_bytes_, [&](int panel) {
-    panels_->store(panel, sums, work.x + row, column(work.y), epilogue_, work.batch);
+  global_->give(sums, *work.parts);
+  global_->complete(*work.parts, [&](u32 panel, const RegisterTile<f32>& sum) {
+    panels_->store_panel(panel, sum, work.x + row, column(work.y), epilogue_, work.batch);
   });
   if (deferred_) deferred_->skip();
 }

@@ -21,20 +21,12 @@ struct UserEpilogue {
       function = nullptr;
 };
 
-// How CTAs that divide the k of a tile add up their sums; with none of both, each tile is one CTA's.
-struct SharedSums {
-  std::optional<ClusterSum> cluster;  // split_k
-  std::optional<GlobalSum> global;    // split_last
-
-  SharedSums(Kernel& kernel, const GemmTile& tile, const GemmParameters& parameters);
-};
-
 class GemmEpilogue {
  public:
-  // Of a warpgroup of the consumers, to be made in its role. CTAs add up in the ring, which begins with `x`,
-  // and whose stages are then all read.
+  // Of a warpgroup of the consumers, to be made in its role. `cluster`: with split_k, which adds up in the
+  // ring, where `x` is, and whose stages are then all read.
   GemmEpilogue(const GemmOperation& operation, const GemmTile& tile, const GemmParameters& parameters,
-               const UserEpilogue& user, const SharedSums& shared, const StagedOperand& x);
+               const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
   // Takes the sums of `work`, whose rows begin at `row` of the tile.
   void store(Accumulator& sums, const Work& work, u32 row);
@@ -50,12 +42,12 @@ class GemmEpilogue {
 
   DType type_;
   TensorMap output_;
-  const SharedSums& shared_;
+  const std::optional<ClusterSum>& cluster_;
   const StagedOperand& x_;
-  int ring_bytes_;
   StoreOptions options_;
   Epilogue epilogue_;
   std::optional<PanelStore> panels_;  // with split_last
+  std::optional<GlobalSum> global_;   // with split_last
   std::optional<DeferredStore> deferred_;
 };
 

@@ -40,7 +40,8 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, const UserEpilogue& u
                 t.split_k > 1 ? Producers::own : Producers::cluster);
   std::optional<Turns> turns;
   if (t.pingpong) turns.emplace(k, t.consumers);
-  const SharedSums shared(k, t, p);
+  std::optional<ClusterSum> cluster;
+  if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
   const TileScheduler scheduler(o, t, M, N, K, batches);
 
   // CTAs that share an SM have what the launch gives them.
@@ -71,7 +72,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, const UserEpilogue& u
   k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
     griddepcontrol_wait();
     Mainloop mainloop(o, t, X, Y, pipe, scheduler);
-    GemmEpilogue epilogue(o, t, p, user, shared, X);
+    GemmEpilogue epilogue(o, t, p, user, cluster, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {
       u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // the warpgroup's, of the tile

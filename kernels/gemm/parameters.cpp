@@ -39,7 +39,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
     add("workspace", pointer, DType::f32,
         fmt::format(
             "{} B, which may hold anything, for sums on their way from CTA to CTA; of this launch alone",
-            gemm_workspace_bytes(checked(o, t), {kMostSplitCtas, 1})));
+            gemm_workspace_bytes(checked(o, t), {kMostSplitCtas, 1, 2 * kMostSplitCtas})));
   declare(k, where);
 }
 

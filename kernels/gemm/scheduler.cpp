@@ -97,7 +97,12 @@ int active_clusters(int ctas, int multiprocessors) {
 
 GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors) {
   const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors});
-  return {static_cast<uint32_t>(x), static_cast<uint32_t>(y)};
+  GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y)};
+  if (t.split_last == 1 || x == 0) return grid;
+  // Where CTAs have parts of two tiles, two give each of these.
+  const int64_t tiles = quotient_up(t.swapped ? n : m, t.bm) * quotient_up(t.swapped ? m : n, t.bn) * batches;
+  grid.places = static_cast<uint32_t>(std::max(x, 2 * (tiles % x)));
+  return grid;
 }
 
 GemmGridRule gemm_grid_rule(const GemmTile& t, bool batched, const std::string& multiprocessors) {
@@ -107,8 +112,9 @@ GemmGridRule gemm_grid_rule(const GemmTile& t, bool batched, const std::string& 
 }
 
 size_t gemm_workspace_bytes(const GemmTile& t, const GemmGrid& grid) {
-  return t.split_last > 1 ? GlobalSum::bytes(t.warpgroup_rows(), t.bn, t.consumers, static_cast<int>(grid.x))
-                          : 0;
+  if (t.split_last == 1) return 0;
+  return GlobalSum::bytes(t.warpgroup_rows(), t.bn, t.consumers, static_cast<int>(grid.x),
+                          static_cast<int>(grid.places));
 }
 
 // Copies move units of 16 bytes along the innermost dimension of their tensor.
@@ -219,7 +225,7 @@ void TileScheduler::tiles_and_shares(const Body& body) const {
                  count = select(several, u32(2), shares.ctas);
                  rank = select(several, u32(behind), member);
                  owners = select(several, u32(1), shares.ctas);
-                 place = select(several, in_rest, group * shares.ctas);
+                 place = select(several, in_rest * 2, group * shares.ctas);
                  piece = select(behind & (member < shares.tiles), u32(1), u32(2));
                });
            if_(number.value() < total, [&] {

@@ -22,6 +22,7 @@ int active_clusters(int ctas, int multiprocessors);
 inline constexpr int kMostSplitCtas = hopper::multiprocessors;
 struct GemmGrid {
   uint32_t x, y;
+  uint32_t places = 0;  // with split_last, of the sums that CTAs give each other: at most two of each
 };
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors);
 

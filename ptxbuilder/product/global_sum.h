@@ -3,10 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "ptxbuilder/product/accumulator.h"
-#include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
 
@@ -15,53 +14,53 @@ struct TileParts {
   u32 count;   // CTAs that each have a part of it, one or more
   u32 rank;    // which of them this one is, in an order of them that is the same in every launch
   u32 owners;  // the CTAs of ranks below this complete pieces of it: all, or one
-  u32 place;   // of the CTA of rank 0 in memory; those of the others follow. Below the number of CTAs.
+  u32 place;   // of the sums of rank 0 in memory; those of the others follow. Nobody else has these places.
 };
 
-// Each CTA gives the pieces of its sums that others complete, and completes its own: to its sums it adds what
-// the others have given, in the order of their ranks, so that results repeat bit for bit. A piece is some
-// columns of some rows of each warpgroup's accumulator; the pieces make it up, are of one size, and go round
-// among the owners.
+// Each CTA gives its sums, and completes some pieces: it adds what all have given of them, in the order of
+// ranks, so that results repeat bit for bit. A piece is some columns of 64 rows of a warpgroup's accumulator;
+// pieces are numbered one 64 rows after the other, and go round among the owners.
 //
-// A CTA gives once and completes once at most in a launch. Whoever completes a piece waits for all others, so
-// all CTAs have to run at once: a grid of no more than fit.
+// This runs once in a launch, from instructions that no cache holds, so it has few of them: pieces are a
+// loop.
+//
+// Whoever completes a piece waits for all others, so all CTAs have to run at once: a grid of no more than
+// fit. Each place is given once at most in a launch, so that there are no more of them than CTAs give sums,
+// twice as many as CTAs at most.
 //
 // The memory is the launch's: two launches that overlap need two. It may hold anything before. That sums are
 // given is said by a mark of 64 bits, which memory does not hold by chance, and which is gone when they are
 // taken.
 class GlobalSum {
  public:
-  // For a role of `consumers` warpgroups with an f32 accumulator of m x n each, and a grid of CTAs along x;
-  // made before the role. Throws Error when a number is below one.
-  GlobalSum(Kernel& kernel, int m, int n, int consumers, gptr<f32> memory, Where where = Where::here());
-  // What `memory` has for a grid of `ctas`, in whatever pieces.
-  static size_t bytes(int m, int n, int consumers, int ctas);
+  // Of a role of `consumers` warpgroups with an f32 accumulator of m x n each, in pieces of `piece_cols`
+  // columns, and a grid of CTAs along x. No tile has more than `most_parts` parts. Throws Error when a number
+  // is below one, and for pieces that do not divide the columns.
+  GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, gptr<f32> memory,
+            Where where = Where::here());
+  // What `memory` has for a grid of `ctas` and as many places, in whatever pieces.
+  static size_t bytes(int m, int n, int consumers, int ctas, int places);
 
-  // Leaves the pieces that others complete. All threads of a warpgroup call it, after wgmma_wait(0).
-  void give(const Accumulator& acc, const std::vector<TilePart>& pieces, const TileParts& parts,
-            Where where = Where::here()) const;
+  // Leaves the sums in memory. All threads of a warpgroup call it, after wgmma_wait(0).
+  void give(const Accumulator& acc, const TileParts& parts, Where where = Where::here()) const;
 
-  // Waits until all others have given, completes this CTA's pieces, and runs `completed` behind each. All
-  // threads of the role call it, after give(). What the others have given passes through `scratch_bytes` of
-  // shared memory from `scratch` on, a multiple of 128, which nobody uses any more when all have come.
-  // Throws Error when that does not hold two pieces for each warpgroup.
-  void complete(Accumulator& acc, const std::vector<TilePart>& pieces, const TileParts& parts, smem scratch,
-                int scratch_bytes, const std::function<void(int piece)>& completed,
+  // Waits until all others have given, and runs `body` for each of this CTA's pieces. All threads of a
+  // warpgroup call it, after give().
+  void complete(const TileParts& parts,
+                const std::function<void(u32 piece, const RegisterTile<f32>& sum)>& body,
                 Where where = Where::here()) const;
 
  private:
-  class Arrivals;
-
-  void check(const Accumulator& acc, const std::vector<TilePart>& pieces) const;
+  int pieces() const { return m_ / 64 * (n_ / piece_cols_); }
+  u32 owners_of(const TileParts& parts) const;
   u32 warpgroup() const;
   gmem sums(u32 place) const;
   gmem mark(u32 owner, u32 place) const;
   void wait(const TileParts& parts) const;
+  RegisterTile<f32> total(u32 piece, const TileParts& parts) const;
 
-  int m_, n_, consumers_;
+  int m_, n_, piece_cols_, consumers_, most_parts_;
   gmem memory_;
-  NamedBarrier role_;
-  Barriers arrived_;  // two for each warpgroup
 };
 
 }  // namespace ptxbuilder

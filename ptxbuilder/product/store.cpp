@@ -116,8 +116,9 @@ class Staging {
     kernel().stores.push_back(std::move(record));
   }
 
- private:
   int panels_across() const { return (tile_.cols + passage_.cols - 1) / passage_.cols; }
+
+ private:
   KernelRecord& kernel() const { return TileContext::of(builder_).record; }
 
   // What a panel of `cols` columns takes of a buffer.
@@ -241,18 +242,17 @@ PanelStore::PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOpt
   state_ = std::make_shared<const State>(State{Staging(type, tile, options), type, to});
 }
 
-std::vector<TilePart> PanelStore::panels() const {
-  std::vector<TilePart> all;
-  for (int i = 0; i < state_->staging.panels(); ++i) all.push_back(state_->staging.source(i));
-  return all;
-}
+int PanelStore::panel_columns() const { return state_->staging.source(0).cols; }
 
-void PanelStore::store(int panel, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
-                       std::optional<u32> batch, Where where) const {
+void PanelStore::store_panel(u32 number, const StoreSource& panel, u32 m, u32 n, const Epilogue& epilogue,
+                             std::optional<u32> batch, Where where) const {
   AtLine line(where);
   const auto& [staging, type, to] = *state_;
-  const Finish finish(type, from, epilogue, staging, m, n, batch);
-  staging.emit(to, panel, finish(panel), m, n, batch, 0);
+  const TilePart first = staging.part(0);
+  const uint32_t across = static_cast<uint32_t>(staging.panels_across());
+  const u32 row = m + number / across * first.rows, col = n + number % across * first.cols;
+  const Finish finish(type, panel, epilogue, staging, row, col, batch);
+  staging.emit(to, 0, finish(0), row, col, batch, 0);
 }
 
 void PanelStore::store(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,

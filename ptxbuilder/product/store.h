@@ -94,13 +94,14 @@ class PanelStore {
   PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
              Where where = Where::here());
 
-  // What they have of the tile that is given, in their order.
-  std::vector<TilePart> panels() const;
+  // The columns of the given tile that become a panel; all panels have as many if `options.columns` says so.
+  int panel_columns() const;
 
-  // Stores one panel of a tile at row m, column n. They may come in any order, and under a condition that
-  // holds for all of the warpgroup or for nobody in it.
-  void store(int panel, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
-             std::optional<u32> batch = {}, Where where = Where::here()) const;
+  // Stores one panel, which `panel` is to become, of a tile at row m, column n of the output. Panels are
+  // numbered one 64 rows after the other. They may come in any order, and under a condition that holds for
+  // all of the warpgroup or for nobody in it.
+  void store_panel(u32 number, const StoreSource& panel, u32 m, u32 n, const Epilogue& epilogue = nullptr,
+                   std::optional<u32> batch = {}, Where where = Where::here()) const;
   // Stores a whole tile.
   void store(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
              std::optional<u32> batch = {}, Where where = Where::here()) const;

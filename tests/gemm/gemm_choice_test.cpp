@@ -170,8 +170,6 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"128x128_s133", "128x128_s132", "the last tiles divided among 133 CTAs; 1 to 132"},
       {"128x128_g0", "128x128_c8s", "a group of no rows"},
       {"128x192x64_6_pp", "128x192x64_5_pp", "at most 5 fit"},
-      {"128x64x64_1_s2", "128x64x64_2_s2",
-       "two panels of sums for each consumer, 32768 B, do not fit its 1 stages"},
       {"128x120_k2", "128x128_k2", "120 columns divided by 2"},
       {"64x128_pp_w3", "64x128_pp", "ping-pong takes two consumers"},
       {"128x256x64_5", "128x256x64_4", "at most 4 fit"},

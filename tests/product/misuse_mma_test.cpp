@@ -340,12 +340,11 @@ TEST_CASE("an exception out of a group") {
 TEST_CASE("sums over CTAs, and the order of tiles") {
   check_cases({
       {"a global sum of no warpgroup",
-       {"global sum: 64 x 64 sums of 0 warpgroups; at least one each"},
+       {"global sum: 64 x 64 sums of 0 warpgroups in 2 parts; at least one each"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         HERE GlobalSum(k, 64, 64, bad ? 0 : 1, memory);
-         sync_threads();
+         HERE GlobalSum(64, 64, 32, bad ? 0 : 1, 2, memory);
          done(k);
        }},
       {"a global sum of other accumulators",
@@ -353,38 +352,18 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         GlobalSum sum(k, 64, 64, 1, memory);
-         sync_threads();
+         GlobalSum sum(64, 64, 32, 1, 2, memory);
          Accumulator acc(64, bad ? 128 : 64);
          store(acc, RegisterTile<f32>(0, acc.layout()));
-         HERE sum.give(acc, {{0, 0, 64, 64}}, {2, 1, 1, 0});
+         HERE sum.give(acc, {2, 1, 1, 0});
          done(k);
        }},
-      {"a global sum of pieces that differ",
-       {"global sum: 2 pieces, which are not of one size or do not make up 64 x 64"},
+      {"a global sum of pieces that do not divide",
+       {"global sum: pieces of 24 columns; they are a multiple of 8 that divides 64"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         GlobalSum sum(k, 64, 64, 1, memory);
-         sync_threads();
-         Accumulator acc(64, 64);
-         store(acc, RegisterTile<f32>(0, acc.layout()));
-         const int first = bad ? 48 : 32;
-         HERE sum.give(acc, {{0, 0, 64, first}, {0, first, 64, 64 - first}}, {2, 1, 1, 0});
-         done(k);
-       }},
-      {"a global sum through too little shared memory",
-       {"global sum: pieces of 16384 B for each of 1 warpgroups, two at a time, in 16384 B of shared memory"},
-       [](bool bad) {
-         Kernel k("k");
-         auto [memory] = k.params<gptr<f32>>("memory");
-         GlobalSum sum(k, 64, 64, 1, memory);
-         const SharedTile scratch = k.shared<f32>({128, 64});
-         sync_threads();
-         Accumulator acc(64, 64);
-         store(acc, RegisterTile<f32>(0, acc.layout()));
-         const int bytes = bad ? 16384 : 32768;
-         HERE sum.complete(acc, {{0, 0, 64, 64}}, {2, 0, 1, 0}, scratch[0].address(), bytes, [](int) {});
+         HERE GlobalSum(64, 64, bad ? 24 : 16, 1, 2, memory);
          done(k);
        }},
       {"a cluster sum without a cluster",
