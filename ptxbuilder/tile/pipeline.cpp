@@ -17,6 +17,7 @@ struct detail::Ring {
   void advance(Var<u32>& stage, Var<u32>& parity) const;
 
   int stages;
+  int consumers;     // of a CTA
   ClusterAxes axes;  // along which CTAs fill stages together
   int peers;         // CTAs that release to a producer: those in line with it along the axes
   std::vector<SharedTile> tiles;
@@ -93,7 +94,8 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
     if (tile.stages() != stages)
       throw Error(
           fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
-  ring_ = std::make_shared<detail::Ring>(detail::Ring{stages, axes, peers, std::move(tiles), barriers});
+  ring_ = std::make_shared<detail::Ring>(
+      detail::Ring{stages, consumers, axes, peers, std::move(tiles), barriers});
 }
 
 int Pipeline::stages() const { return ring_->stages; }
@@ -165,6 +167,14 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
+void Producer::lend(Where where) {
+  AtLine line(where);
+  u32 index = stage_;
+  barrier_wait(ring_->empty(index), parity_);
+  mbarrier_arrive(ring_->full(index));
+  ring_->advance(stage_, parity_);
+}
+
 Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total)
     : ring_(std::move(ring)), stage_(0), parity_(0), peer_(0) {
   if (peeks) seen_full_.emplace(pred(false));
@@ -198,6 +208,13 @@ Stage Consumer::wait(Where where) {
   return stage;
 }
 
+Stage Consumer::none() const {
+  Stage stage(u32(0), ring_->full(0), ring_);
+  stage.refilled_ = pred(false);
+  stage.released_ = std::make_shared<bool>(true);
+  return stage;
+}
+
 void Consumer::peek(Where where) {
   AtLine line(where);
   if (!seen_full_) throw Error("peek: for a consumer made with Peeks::yes");
@@ -205,10 +222,12 @@ void Consumer::peek(Where where) {
 }
 
 // Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
-void Consumer::arrive(u32 stage, pred unless) const {
+void Consumer::arrive(u32 stage, pred unless, int consumers) const {
   smem empty = ring_->empty(stage);
   u32 lane = laneid(), peers = ring_->peers;
-  if (ring_->peers == 1)
+  if (consumers > 1)
+    mbarrier_arrive_count.when((lane == 0) & !unless)(empty, u32(consumers));
+  else if (ring_->peers == 1)
     mbarrier_arrive.when((lane == 0) & !unless)(empty);
   else
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
@@ -234,6 +253,15 @@ void Consumer::release(const Stage& stage, pred when, Where where) {
   AtLine line(where);
   check(stage, "release");
   arrive(stage.index(), !(when & *stage.refilled_));
+  *stage.released_ = true;
+}
+
+void Consumer::give_back(const Stage& stage, pred when, Where where) {
+  AtLine line(where);
+  check(stage, "give_back");
+  if (ring_->peers > 1)
+    throw Error("give_back: a stage that CTAs of a cluster fill together; each consumer releases it");
+  arrive(stage.index(), !(when & *stage.refilled_), ring_->consumers);
   *stage.released_ = true;
 }
 
@@ -268,6 +296,12 @@ void Consumer::skip(u32 count, Where where) {
   u32 turns = position / ring_->stages;
   stage_ = position % ring_->stages;
   parity_ = parity_.value() ^ (turns & 1);
+}
+
+void Consumer::unify(Where where) {
+  AtLine line(where);
+  stage_ = warp_uniform(stage_);
+  parity_ = warp_uniform(parity_);
 }
 
 Var<Stage>::Var(const Stage& initial, Where where)
@@ -312,6 +346,13 @@ void WarpgroupTurn::wait(Where where) {
   AtLine line(where);
   barrier_wait(turns_[index_], parity_);
   parity_ = parity_.value() ^ 1;
+}
+
+void WarpgroupTurn::pass_after(pred known, Where where) {
+  AtLine line(where);
+  u32 next = select(index_ == turns_.size() - 1, u32(0), index_ + 1);
+  mbarrier_arrive.when((laneid() == 0) & known)(turns_[next]);
+  mbarrier_arrive.when((laneid() == 0) & !known)(turns_[next]);
 }
 
 void WarpgroupTurn::pass(Where where) {

@@ -68,6 +68,9 @@ class Producer {
   // tile of the pipeline into it once: `tma_load(sA[stage], ...)`. Finishing the kernel throws
   // Error when a load is missing.
   Stage acquire(Where where = Where::here());
+  // Hands the next stage, once it is empty, to the consumers as it is, for them to write to: to all of them,
+  // each in its part, or to one, which calls give_back(). They wait for it as for a full one.
+  void lend(Where where = Where::here());
 
  private:
   friend class Pipeline;
@@ -84,12 +87,17 @@ class Consumer {
   // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
   // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
   void peek(Where where = Where::here());
+  // A stage that stands for none, whose release has no effect: for a Var<Stage> to begin with.
+  Stage none() const;
   // Hands the stage back to the producer. All reads of it must be done, so call wgmma_wait first. Throws
   // Error when it is a stage of another pipeline. A stage that is never released is an Error when the
   // kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
   // The same where `when` holds. Without it the stage is still to be handed back.
   void release(const Stage& stage, pred when, Where where = Where::here());
+  // The same of a stage that was lent to this consumer alone: for all consumers of the CTA, of which the
+  // others skip it. Not for CTAs that fill stages together.
+  void give_back(const Stage& stage, pred when, Where where = Where::here());
   // Releases one stage late, so that the products of `stage` run while those before them end.
   // After wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this
   // consumer had no stage before. release_last() hands back the last stage, unless `none` says
@@ -98,12 +106,15 @@ class Consumer {
   void release_last(pred none, Where where = Where::here());
   // Skips stages that other consumers take: `count` of them, without waiting.
   void skip(u32 count, Where where = Where::here());
+  // Puts its place in the ring into uniform registers (see warp_uniform()): ahead of a loop that waits for
+  // operands of wgmma, where a loop around it would keep them elsewhere.
+  void unify(Where where = Where::here());
 
  private:
   friend class Pipeline;
   Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total);
   void check(const Stage& stage, std::string_view operation) const;
-  void arrive(u32 stage, pred unless) const;
+  void arrive(u32 stage, pred unless, int consumers = 1) const;
   u32 previous(u32 stage) const;
   pred refilled(int behind) const;
   std::shared_ptr<const detail::Ring> ring_;
@@ -161,6 +172,8 @@ class WarpgroupTurn {
   // before it has passed, and then pass().
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
+  // The same, not before `known` has a value, whichever that is: ptxas moves what depends on nothing ahead.
+  void pass_after(pred known, Where where = Where::here());
 
  private:
   friend class Turns;

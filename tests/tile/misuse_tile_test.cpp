@@ -755,6 +755,31 @@ TEST_CASE("pipelines") {
            first.release(a);
          });
        }},
+      {"a stage given back for the consumers of a cluster",
+       {"give_back: a stage that CTAs of a cluster fill together; each consumer releases it"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 2, bad ? Producers::cluster : Producers::own);
+         k.warpgroups(1, 0, [&](u32) {
+           Producer ring = pipe.producer();
+           elect([&] {
+             const LoadView to =
+                 bad ? tile[ring.acquire()].multicast(ClusterAxis::x) : LoadView(tile[ring.acquire()]);
+             tma_load(to, A, 0, 0);
+             ring.lend();
+           });
+         });
+         k.warpgroups(2, 0, [&](u32 wg) {
+           Consumer ring = pipe.consumer();
+           ring.release(ring.wait());
+           Stage lent = ring.wait();
+           HERE ring.give_back(lent, wg == 0u);
+         });
+         done(k);
+       }},
       {"a part of a stage",
        {"tma_load: 32 x 64 of a pipeline's f16 64x64 tile, 128 B swizzle: the stage expects all of its "
         "bytes"},
