@@ -23,7 +23,7 @@ class Stages {
     for (const Use& wait : protocol_.uses)
       for (const Use& copy : protocol_.uses)
         if (wait.waits && copy.copies && kernel.operation(copy.operation).is_bulk_load() &&
-            kernel.precedes(wait.operation, copy.operation))
+            kernel.precedes(wait.operation, copy.operation) && is_last(wait, copy))
           find_guarded(wait, copy);
     for (const Use& use : protocol_.uses)
       if (use.arrives && !use.expects) arrivals_.push_back(&use);
@@ -54,6 +54,15 @@ class Stages {
   const std::vector<const Use*>& arrivals() const { return arrivals_; }
 
  private:
+  // Whether the thread waits for nothing else ahead of the copy: what it waited for before is another copy's.
+  bool is_last(const Use& wait, const Use& copy) const {
+    return std::none_of(protocol_.uses.begin(), protocol_.uses.end(), [&](const Use& use) {
+      return use.waits && use.operation != wait.operation &&
+             kernel_.precedes(wait.operation, use.operation) &&
+             kernel_.precedes(use.operation, copy.operation);
+    });
+  }
+
   // Where copies go behind a wait: the same stage, or each time the same place.
   void find_guarded(const Use& wait, const Use& copy) {
     const auto barrier = kernel_.shared_offset(wait.address),
