@@ -30,6 +30,9 @@ AttentionTile tile(const command::Fields& f) {
   t.stages = f.small("stages");
   t.ahead = f["ahead"] != 0;
   t.turns = f["turns"] != 0;
+  t.more_values = static_cast<int>(f["more_values"]);
+  t.late = f["late"] != 0;
+  t.lazy = f["lazy"] != 0;
   t.whole = f["whole"] != 0;
   return t;
 }
@@ -231,9 +234,14 @@ const command::Registration registration({
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
          {"bn", 128, "keys of a block", 16},
          {"stages", 2, "of the rings of keys and values"},
+         {"more_values", 0, "stages that the ring of values has beside", 1, 0},
          {"sms", 0, "multiprocessors that the grid is for, where CTAs stay; 0 for the device's", 1, 0},
          {"ahead", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1, kYesNo},
          {"turns", 0, "whether consumers issue their products one after the other", 1, 1, kYesNo},
+         {"late", 0, "with turns, whether they are passed in the softmax, not behind the products", 1, 1,
+          kYesNo},
+         {"lazy", 1, "whether sums are multiplied only where the greatest score has grown a lot", 1, 1,
+          kYesNo},
          {"whole", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1, kYesNo}},
     .build = [](const command::Fields& f) { return attention(operation(f), tile(f), {}, f.small("sms")); },
     .run = run,

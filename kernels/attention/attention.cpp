@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "kernels/attention/attention_check.h"
-#include "kernels/attention/kernel.h"
 #include "kernels/gemm/copy_matrix.h"
 #include "kernels/gemm/words_hash.h"
 #include "runtime/lazy.h"
@@ -105,6 +104,8 @@ class Attention::State {
     bool overlaps;  // see AttentionTile
   };
 
+  // A score is told which query of which head it is.
+  bool heads_as_rows() const { return !options_.score.function; }
   Plan plan(const PlacedAttention& a, Where where);
   runtime::LoadedKernel& kernel(const AttentionOperation& operation, const AttentionTile& tile);
   void copy(const PlacedHeads& from, const PlacedHeads& to, runtime::Stream stream);
@@ -123,7 +124,7 @@ class Attention::State {
 };
 
 size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where where) {
-  PlacedAttention a = checked(p, where);
+  PlacedAttention a = checked(p, heads_as_rows(), where);
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) return 0;
   plan(a, where);
   size_t bytes = 0;
@@ -135,7 +136,7 @@ size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where wher
 }
 
 void Attention::State::operator()(const AttentionArguments& p, Where where) {
-  PlacedAttention a = checked(p, where);
+  PlacedAttention a = checked(p, heads_as_rows(), where);
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) return;
   const Plan found = plan(a, where);
   size_t bytes = 0;
@@ -201,7 +202,7 @@ runtime::LoadedKernel& Attention::State::kernel(const AttentionOperation& operat
   }
   // Those who want this kernel wait for the one who makes it, and others do not.
   return known->kernel.get([&] {
-    Kernel made = attention(operation, tile, {}, options_.multiprocessors);
+    Kernel made = attention(operation, tile, options_.score, options_.multiprocessors);
     // A form whose tile was not measured may want more registers than there are: a slower result is better
     // than none.
     for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
@@ -217,7 +218,7 @@ void Attention::State::launch(const Plan& plan, PlacedAttention& a, const Attent
       t->memory = zeros_;
     }
   const AttentionOperation& o = a.operation;
-  runtime::ArgumentList arguments(20);
+  runtime::ArgumentList arguments(20 + p.score.size());
   const auto number = [&](int64_t value) {
     arguments.add([&] { return runtime::scalar(static_cast<uint32_t>(value)); });
   };
@@ -243,6 +244,7 @@ void Attention::State::launch(const Plan& plan, PlacedAttention& a, const Attent
     pointer(p.query_offsets, DType::u32);
     pointer(p.key_offsets, DType::u32);
   }
+  for (const runtime::Argument& one : p.score) arguments.add([&] { return one; });
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
   plan.kernel->launch({.programmatic_dependent_launch = plan.overlaps, .stream = p.stream}, arguments, where);
 }

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "kernels/attention/choice.h"
+#include "kernels/attention/kernel.h"
 #include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {
@@ -40,8 +41,9 @@ struct DeviceHeads {
 // those of the longest sequence, and `query_rows` and `key_rows` all; batch strides play no part. What is NaN
 // or infinite in the first rows of a sequence's V may reach the one before.
 //
-// NaN and infinity: a NaN in Q reaches its row alone, one in K or V every row that sees it; a score of +inf
-// makes its row NaN.
+// NaN and infinity: what is NaN or infinite in Q makes its row NaN alone, in K every row that sees it, and in
+// V a column of these rows; in V it may reach rows too that do not see it, whose weights for it are 0. A
+// score of -inf beside others hides its key.
 //
 // Placement: any stride and address that is a multiple of an element. TMA wants multiples of 16 bytes; what
 // is not so placed is copied into the workspace first, or O from it behind the kernel.
@@ -60,6 +62,7 @@ struct AttentionArguments {
   float softcap = 0;                                   // above 0: scores s become softcap tanh(s / softcap)
   runtime::View query_offsets = {}, key_offsets = {};  // u32, with values below 2^31
   int64_t query_rows = 0, key_rows = 0;
+  std::vector<runtime::Argument> score = {};  // what AttentionOptions::score declares, in this order
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless said
 
@@ -68,7 +71,8 @@ struct AttentionArguments {
 
 struct AttentionOptions {
   LoadOptions compiler = {};
-  int multiprocessors = 0;  // that a launch may take; 0: all of the device
+  int multiprocessors = 0;    // that a launch may take; 0: all of the device
+  AttentionScore score = {};  // of all calls: scores of the author's, masks among them
   // The tile of a size that comes for the first time. One call at a time.
   std::function<AttentionTile(const AttentionOperation&, const AttentionSize&, int multiprocessors)> choose =
       kernels::choose_attention;

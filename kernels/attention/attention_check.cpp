@@ -184,7 +184,7 @@ bool PlacedAttention::stores_in_place() const {
          (!operation.packed || o.columns == operation.value_depth);
 }
 
-PlacedAttention checked(const AttentionArguments& p, Where where) {
+PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where where) {
   if (p.type != DType::f16 && p.type != DType::bf16)
     refuse(where, fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(p.type)));
   const int64_t key_heads = p.key_heads != 0 ? p.key_heads : p.heads,
@@ -237,7 +237,7 @@ PlacedAttention checked(const AttentionArguments& p, Where where) {
   a.operation.softcap = p.softcap > 0;
   a.operation.packed = packed;
   const Limits l = limits(p, where);
-  if (!packed && p.queries == 1) {
+  if (heads_as_rows && !packed && p.queries == 1) {
     take_heads_as_rows(a, l);
     return a;
   }

@@ -30,8 +30,9 @@ struct PlacedAttention {
   bool stores_in_place() const;
 };
 
-// Throws Error that names operand, rule and value.
-PlacedAttention checked(const AttentionArguments& arguments, Where where);
+// `heads_as_rows`: whether those of a single query may become its rows. Throws Error that names operand, rule
+// and value.
+PlacedAttention checked(const AttentionArguments& arguments, bool heads_as_rows, Where where);
 
 // Throws Error for a workspace of fewer than `bytes`, that is not aligned, or that overlaps an operand.
 void check_workspace(const AttentionArguments& arguments, const PlacedAttention& placed, size_t bytes,

@@ -11,6 +11,8 @@ namespace {
 constexpr double kSharedBytes = 16 << 20;  // of keys and values that CTAs share, a third of L2
 constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
 
+constexpr int kMostStages = 4;
+
 constexpr double kLaunchUs = 3;
 constexpr double kMaskNs = 400;       // of a tile's first block, where keys end within it
 constexpr double kLeastScale = 0.35;  // of narrow heads: what the softmax takes stays
@@ -85,6 +87,17 @@ bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }
 
+// More stages where there is room: CTAs that stay load the keys of the next queries ahead of time.
+void deepen(const AttentionOperation& o, AttentionTile& t) {
+  const auto room_for = [&](int stages, int more_values) {
+    AttentionTile more = t;
+    more.stages = stages, more.more_values = more_values;
+    return legal(o, more);
+  };
+  while (t.stages < kMostStages && room_for(t.stages + 1, 0)) ++t.stages;
+  if (t.stages == 2 && room_for(2, 1)) t.more_values = 1;
+}
+
 double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
   return static_cast<double>(s.keys) * (o.depth + o.value_depth) * size_of(o.type);
 }
@@ -96,7 +109,7 @@ int64_t heads_together(const AttentionOperation& o, const AttentionSize& s, cons
   const int64_t heads = std::max<int64_t>(s.heads * s.batches, 1);
   if (t.ahead) {
     const int64_t blocks = std::max<int64_t>((s.queries + t.bm() - 1) / t.bm(), 1);
-    return std::min(int64_t{2} * ctas / std::gcd(blocks, int64_t{2} * ctas), heads);
+    return std::min(ctas / std::gcd(blocks, int64_t{ctas}), heads);
   }
   const auto shared = static_cast<int64_t>(kSharedBytes / std::max(bytes_of_keys(o, s), 1.0));
   return std::min(std::max<int64_t>(shared, 1) * s.group, heads);
@@ -109,9 +122,10 @@ std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, con
   for (int consumers = few ? 1 : 2; consumers <= 3; ++consumers)
     for (int bn = o.value_depth > 128 ? 48 : 64; bn <= 256; bn += 16)
       for (const bool ahead : {false, true})
-        for (const bool turns : {false, true}) {
-          AttentionTile t = {consumers, bn, 2, ahead, turns};
+        for (const auto& [turns, late] : {std::pair(false, false), {true, false}, {true, true}}) {
+          AttentionTile t = {.consumers = consumers, .bn = bn, .ahead = ahead, .turns = turns, .late = late};
           t.whole = may_be_whole(o, s, t);
+          if (ahead) deepen(o, t);
           if (legal(o, t) && fits_registers(o, t)) all.push_back(t);
         }
   return all;
@@ -145,6 +159,7 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
     if (best && row.columns != columns) break;
     AttentionTile t = row.tile;
     t.whole = may_be_whole(o, s, t);
+    while (t.stages > 2 && !legal(o, t)) --t.stages;  // of a Q that is wider than V
     if (row.columns < o.value_depth || row.masked != is_masked(o) || !legal(o, t) || !fits_registers(o, t))
       continue;
     if (const double us = predict(o, s, t, multiprocessors); us < least)

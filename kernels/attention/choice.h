@@ -17,8 +17,8 @@ struct AttentionSize {
 };
 
 // Heads of which the longest rows of queries come first (takes_longest_first()): as many as have keys and
-// values of a third of L2; where CTAs stay, as make an even number of rounds of `ctas`, in which each CTA
-// gets as much as any other.
+// values of a third of L2; where CTAs stay, as make whole rounds of `ctas`: every second round goes
+// backwards, so that each CTA gets as much as any other.
 int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,
                        const AttentionTile& tile, int ctas);
 

@@ -15,8 +15,17 @@ constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 }  // namespace
 
 std::string text(const AttentionTile& t) {
-  return fmt::format("{}x{}_{}{}{}{}{}", t.bm(), t.bn, t.stages, t.ahead ? "_ahead" : "",
-                     t.turns ? "_turns" : "", t.whole ? "_whole" : "", t.overlaps ? "" : "_nopdl");
+  std::string all = fmt::format("{}x{}_{}", t.bm(), t.bn, t.stages);
+  if (t.more_values > 0) all += fmt::format("_v{}", t.value_stages());
+  const auto add = [&](bool is, const char* word) {
+    if (is) all += word;
+  };
+  add(t.ahead, "_ahead");
+  add(t.turns, t.late ? "_late" : "_turns");
+  add(!t.lazy, "_eager");
+  add(t.whole, "_whole");
+  add(!t.overlaps, "_nopdl");
+  return all;
 }
 
 AttentionTile parse_attention_tile(const std::string& whole) {
@@ -24,7 +33,8 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   const auto refuse = [&](std::string_view part) {
     throw Error(
         fmt::format("tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
-                    "consumer, keys and stages), with _ahead, _turns, _whole and _nopdl behind it",
+                    "consumer, keys and stages), with _v3 (stages of values), _ahead, "
+                    "_turns or _late, _eager, _whole and _nopdl behind it",
                     whole, part));
   };
   const auto number = [&](std::string_view text) {
@@ -32,6 +42,10 @@ AttentionTile parse_attention_tile(const std::string& whole) {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < 1) refuse(text);
     return value;
+  };
+  const auto more = [&](int values, std::string_view part) {
+    if (values <= t.stages) refuse(part);
+    return values - t.stages;
   };
   const std::vector<std::string_view> parts = split(whole, '_'), sizes = split(parts[0], 'x');
   if (sizes.size() != 2 || parts.size() < 2) refuse(whole);
@@ -43,6 +57,12 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   for (size_t i = 2; i < parts.size(); ++i) {
     if (parts[i] == "ahead")
       t.ahead = true;
+    else if (parts[i].starts_with("v"))
+      t.more_values = more(number(parts[i].substr(1)), parts[i]);
+    else if (parts[i] == "late")
+      t.turns = t.late = true;
+    else if (parts[i] == "eager")
+      t.lazy = false;
     else if (parts[i] == "turns")
       t.turns = true;
     else if (parts[i] == "whole")
@@ -56,8 +76,8 @@ AttentionTile parse_attention_tile(const std::string& whole) {
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
-  const int queries = t.bm() * (t.ahead ? 2 : 1);
-  return (queries * o.depth + t.stages * t.bn * (o.depth + o.value_depth)) * size_of(o.type);
+  return (t.bm() * o.depth + t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
+         size_of(o.type);
 }
 
 void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
@@ -76,15 +96,26 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (t.bn < 16 || t.bn > 256 || t.bn % 16 != 0)
     refuse(fmt::format("blocks of {} keys; a multiple of 16 up to 256", t.bn));
   if (t.turns && t.consumers < 2) refuse("turns of one consumer; take two or three, or no turns");
+  if (t.late && !t.turns) refuse("a turn that is passed late, and no turns; say turns too");
   if (t.stages < 2) refuse("one stage; two at least, since a block of V is read while the next arrives");
+  if (t.ahead && t.bn < 64)
+    refuse(
+        fmt::format("CTAs that stay, with blocks of {} keys; 64 at least, since a consumer's 64 rows of O "
+                    "leave through a stage of values",
+                    t.bn));
+  if (t.ahead && t.places() > t.value_stages())
+    refuse(
+        fmt::format("{} stages of values, and {} consumers, each of which sends O through one of its own: "
+                    "take more stages, or blocks of {} keys",
+                    t.value_stages(), t.places(), t.bm()));
   if (o.packed && t.ahead)
     refuse("CTAs that stay, with packed sequences, whose lengths differ; take a CTA for each tile");
   if (t.whole && (o.causal || o.window || o.packed))
     refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
   const int room = hopper::shared_bytes - kBarrierBytes;
   if (const int bytes = tile_bytes(o, t); bytes > room)
-    refuse(fmt::format("tiles of {} B, and {} B fit: take fewer keys a block, stages or consumers{}", bytes,
-                       room, t.ahead ? ", or not 'ahead', which keeps two blocks of queries" : ""));
+    refuse(fmt::format("tiles of {} B, and {} B fit: take fewer keys a block, stages or consumers", bytes,
+                       room));
 }
 
 }  // namespace ptxbuilder::kernels

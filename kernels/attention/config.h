@@ -32,21 +32,29 @@ inline bool takes_longest_first(const AttentionOperation& o) { return o.causal &
 
 // How the warpgroups of a CTA share the work.
 struct AttentionTile {
-  int consumers = 2;  // warpgroups, of 64 queries each
-  int bn = 128;       // keys of a block: a multiple of 16
-  int stages = 2;     // of the rings of keys and of values
-  // CTAs stay, and multiply the next queries by their first keys before they end these.
+  int consumers = 2;    // warpgroups, of 64 queries each
+  int bn = 128;         // keys of a block: a multiple of 16
+  int stages = 2;       // of the rings of keys and of values
+  int more_values = 0;  // stages that the ring of values has beside
+  // CTAs stay, and multiply the next queries by their first keys before they end these. O leaves through
+  // stages of values, since the next queries are in the place of these by then.
   bool ahead = false;
-  bool turns = false;    // consumers issue their products one after the other
+  bool turns = false;  // consumers issue their products one after the other
+  bool late = false;   // each passes its turn in its softmax, rather than behind its products
+  // Sums are multiplied only where the greatest score has grown by more than 8, in powers of two.
+  bool lazy = true;
   bool whole = false;    // the keys are whole blocks: none has to be hidden for the tensor's end
   bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 
   int bm() const { return consumers * 64; }
+  int value_stages() const { return stages + more_values; }
+  // Stages of values through which the O of a CTA leaves: one for all consumers, else one for each.
+  int places() const { return bn >= bm() ? 1 : consumers; }
   bool operator==(const AttentionTile&) const = default;
 };
 
-// "128x176_2": queries, keys and stages, with _ahead, _turns, _whole and _nopdl behind it; and back.
-// parse_attention_tile throws Error that shows the form.
+// "128x176_2": queries, keys and stages, with _v3 (stages of values), _ahead, _turns or _late, _eager, _whole
+// and _nopdl behind it; and back. parse_attention_tile throws Error that shows the form.
 std::string text(const AttentionTile& tile);
 AttentionTile parse_attention_tile(const std::string& text);
 

@@ -9,9 +9,11 @@
 
 namespace ptxbuilder::kernels {
 
-// Where a warpgroup's tile of scores lies: of its queries one number a row, of the keys one a column.
+// Where a warpgroup's tile of scores lies: its first query and key, and of the queries one number a row, of
+// the keys one a column. Some lie beyond the last; packed, both count from the sequence's first.
 struct ScorePlace {
   u32 batch, head;
+  u32 first_query, first_key;
   RegisterTile<s32> query, key;
 };
 

@@ -51,8 +51,10 @@ AttentionWork AttentionSchedule::work(u32 round) const {
   const u32 i = index(round);
   u32 row = (i % blocks_) * bm_, head = i / blocks_;
   if (const std::optional<u32>& together = sizes_.together) {
-    const u32 first = i / (*together * blocks_) * *together, at = i % (*together * blocks_);
-    const u32 heads = max(min(*together, heads_ - first), 1);
+    // The last heads, too few for a group of their own, are of the group before.
+    const u32 group = min(i / (*together * blocks_), max(heads_ / *together, 1) - 1),
+              first = group * *together, at = i - first * blocks_;
+    const u32 heads = select(group == max(heads_ / *together, 1) - 1, heads_ - first, *together);
     row = (blocks_ - 1 - at / heads) * bm_;
     head = first + at % heads;
   }

@@ -9,31 +9,41 @@
 
 namespace ptxbuilder::kernels {
 
-// As far as blocks were seen: the greatest score, and the sum of exp2 of what the others are below it.
+// As far as blocks were seen: the greatest score, or one nearby, and the sum of exp2 of what the others are
+// above it.
 class Softmax {
  public:
-  // `scale` makes powers of two of scores, and is positive.
-  Softmax(const RegisterLayout& scores, f32 scale)
+  // `scale` makes powers of two of scores, and is positive. `lazy`: weights may be up to 2^8, so that what
+  // was summed before is seldom multiplied.
+  Softmax(const RegisterLayout& scores, f32 scale, bool lazy)
       : scale_(scale),
+        lazy_(lazy),
         most_(RegisterTile<f32>(f32(0), scores.reduced_rows())),
         total_(partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores))) {}
 
-  // Turns the scores of the first block into weights. Where some are `hidden`, they are -inf.
-  RegisterTile<f32> begin(const RegisterTile<f32>& scores, bool hidden) {
+  // Takes the greatest scores of the first block.
+  void begin(const RegisterTile<f32>& scores) {
     most_ = reduce_rows(Reduction::max, scores);
-    const RegisterTile<f32> p = weights(scores, hidden);
-    total_ = partial_rows<Reduction::add>(p);
-    return p;
+    total_ = partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores.layout()));
   }
 
-  // The same for the next block; what was summed before is to be multiplied by the second.
-  std::pair<RegisterTile<f32>, RegisterTile<f32>> add(const RegisterTile<f32>& scores, bool hidden) {
-    const RegisterTile<f32> before = most_.value(), most = max(reduce_rows(Reduction::max, scores), before);
+  // The same of the next block; what was summed before is to be multiplied by the result. Where some scores
+  // are `hidden`, they are -inf.
+  RegisterTile<f32> add(const RegisterTile<f32>& scores, bool hidden) {
+    const RegisterTile<f32> before = most_.value();
+    RegisterTile<f32> most = max(reduce_rows(Reduction::max, scores), before);
+    if (lazy_) most = select((most - before) * scale_ > f32(8), most, before);
     most_ = most;
     const RegisterTile<f32> shrink = exp2((before - reference(hidden)) * scale_, Approx::yes);
-    const RegisterTile<f32> p = weights(scores, hidden);
-    total_ = total_.value() * shrink + partial_rows<Reduction::add>(p);
-    return {p, shrink};
+    total_ = total_.value() * shrink;
+    return shrink;
+  }
+
+  // The weights of the block that was taken last, or of some of its columns, each once.
+  RegisterTile<f32> weights(const RegisterTile<f32>& scores, bool hidden) {
+    const RegisterTile<f32> p = exp2(fma(scores, scale_, -(reference(hidden) * scale_)), Approx::yes);
+    total_ = total_.value() + partial_rows<Reduction::add>(p);
+    return p;
   }
 
   Partial<f32, Reduction::add> total() const { return total_.value(); }
@@ -47,9 +57,6 @@ class Softmax {
   }
 
  private:
-  RegisterTile<f32> weights(const RegisterTile<f32>& scores, bool hidden) const {
-    return exp2(fma(scores, scale_, -(reference(hidden) * scale_)), Approx::yes);
-  }
   // -inf is no reference: of a row that has seen no key yet, each weight is exp2(-inf).
   RegisterTile<f32> reference(bool hidden) const {
     const RegisterTile<f32> most = most_.value();
@@ -57,6 +64,7 @@ class Softmax {
   }
 
   f32 scale_;
+  bool lazy_;
   Var<RegisterTile<f32>> most_;
   Var<Partial<f32, Reduction::add>> total_;
 };

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "kernels/attention/attention.h"
 #include "kernels/bench/burst.h"
@@ -26,7 +28,7 @@ struct Words {
   std::vector<std::string> tiles;
   MethodOptions method;
   LoadOptions compiler;
-  bool json = false, no_cache = false;
+  bool only = false, json = false, no_cache = false;
   std::optional<uint64_t> seed;
 };
 
@@ -152,6 +154,30 @@ double flops(const AttentionArguments& p) {
 // The kernels of tiles, kept for the sizes that follow.
 using Calls = std::map<std::string, std::unique_ptr<kernels::Attention>>;
 
+// The kernels of all candidates, on all cores.
+void compile(const Gpu& gpu, const Words& w, const AttentionArguments& p, const std::vector<Candidate>& all,
+             Calls& calls) {
+  std::vector<kernels::Attention*> wanted;
+  for (const Candidate& c : all) {
+    std::unique_ptr<kernels::Attention>& call = calls[text(c.tile)];
+    if (!call)
+      call = std::make_unique<kernels::Attention>(
+          gpu.device(), kernels::AttentionOptions{
+                            .compiler = w.compiler,
+                            .choose = [tile = c.tile](const auto&, const auto&, int) { return tile; }});
+    wanted.push_back(call.get());
+  }
+  std::atomic<size_t> next = 0;
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back([&] {
+      for (size_t at = next++; at < wanted.size(); at = next++) try {
+          wanted[at]->workspace_bytes(p);
+        } catch (const Error&) {  // which its launch says again
+        }
+    });
+}
+
 std::vector<Candidate> measure(const Gpu& gpu, const Words& w, const AttentionArguments& p,
                                const RandomBlock& block, Calls& calls) {
   Problem problem(gpu, block, p, w.method.seed);
@@ -161,7 +187,8 @@ std::vector<Candidate> measure(const Gpu& gpu, const Words& w, const AttentionAr
   ask.compiler = w.compiler;
   ask.choose = [&](const auto& operation, const auto& size, int multiprocessors) {
     const AttentionTile chosen = kernels::choose_attention(operation, size, multiprocessors);
-    std::vector<AttentionTile> tiles = kernels::attention_candidates(operation, size);
+    std::vector<AttentionTile> tiles;
+    if (!w.only) tiles = kernels::attention_candidates(operation, size);
     for (const std::string& word : w.tiles) tiles.push_back(kernels::parse_attention_tile(word));
     for (const AttentionTile& tile : tiles)
       if (std::ranges::none_of(all, [&](const Candidate& c) { return c.tile == tile; }))
@@ -170,17 +197,13 @@ std::vector<Candidate> measure(const Gpu& gpu, const Words& w, const AttentionAr
   };
   kernels::Attention(gpu.device(), ask).workspace_bytes(problem.arguments());
 
+  compile(gpu, w, problem.arguments(), all, calls);
   std::vector<size_t> timed;
   std::vector<std::unique_ptr<Burst>> bursts;
   for (size_t i = 0; i < all.size(); ++i) {
     Candidate& c = all[i];
     try {
-      std::unique_ptr<kernels::Attention>& call = calls[text(c.tile)];
-      if (!call)
-        call = std::make_unique<kernels::Attention>(
-            gpu.device(), kernels::AttentionOptions{
-                              .compiler = w.compiler,
-                              .choose = [tile = c.tile](const auto&, const auto&, int) { return tile; }});
+      const std::unique_ptr<kernels::Attention>& call = calls[text(c.tile)];
       const auto launch = [&](size_t) { (*call)(problem.arguments()); };
       problem.poison();
       launch(0);
@@ -312,6 +335,7 @@ command::Command add_tune_attention(const command::Arguments& tune) {
       .from(int64_t{0}, int64_t{1} << 30);
   app.option("--dtype", w.dtype, "of Q, K, V and O").among({"f16", "bf16"}).with_default();
   app.option("--tile", w.tiles, "another tile, such as 128x176_2_turns; may be said again");
+  app.flag("--only", w.only, "of these tiles alone");
   app.option("--rounds", w.method.rounds, "in each of which all tiles run once")
       .from(1, 10000)
       .with_default();

@@ -16,15 +16,17 @@ using namespace ptxbuilder::kernels;
 TEST_CASE("a tile's name says all of it") {
   CHECK(text(AttentionTile{}) == "128x128_2");
   for (const int consumers : {1, 2, 3})
-    for (const int bits : {0, 1, 2, 4, 8, 15}) {
-      const AttentionTile t = {consumers,       16 * consumers, 3, (bits & 1) != 0, (bits & 2) != 0,
-                               (bits & 4) != 0, (bits & 8) == 0};
+    for (int bits = 0; bits < 64; ++bits) {
+      AttentionTile t = {.consumers = consumers, .bn = 16 * consumers, .stages = 3};
+      t.more_values = bits & 1, t.ahead = (bits & 2) != 0, t.turns = (bits & 4) != 0;
+      t.late = t.turns && consumers > 1, t.lazy = (bits & 8) == 0, t.whole = (bits & 16) != 0;
+      t.overlaps = (bits & 32) == 0;
       CHECK(parse_attention_tile(text(t)) == t);
     }
-  CHECK(text(parse_attention_tile("192x112_2_ahead_turns_whole_nopdl")) ==
-        "192x112_2_ahead_turns_whole_nopdl");
+  CHECK(text(parse_attention_tile("192x112_2_v3_ahead_late_eager_whole_nopdl")) ==
+        "192x112_2_v3_ahead_late_eager_whole_nopdl");
   for (const char* wrong : {"", "128", "128x_2", "128x64", "100x64_2", "128x64_2_fast", "128x64x64_2",
-                            "128x64_0", "0x64_2", "128x64_2_"})
+                            "128x64_0", "0x64_2", "128x64_2_", "128x64_2_v", "128x64_3_v2"})
     CHECK_ERROR(parse_attention_tile(wrong), "the form is 128x176_2");
 }
 
@@ -37,7 +39,9 @@ TEST_CASE("what does not go together is refused with what to change") {
   refused({.consumers = 1, .turns = true}, "turns of one consumer");
   refused({.stages = 1}, "one stage; two at least");
   refused({.bn = 256}, "take fewer keys a block, stages or consumers");
-  refused({.bn = 176, .ahead = true}, "or not 'ahead', which keeps two blocks of queries");
+  refused({.bn = 48, .ahead = true}, "with blocks of 48 keys; 64 at least");
+  refused({.consumers = 3, .bn = 64, .ahead = true}, "2 stages of values, and 3 consumers");
+  refused({.late = true}, "a turn that is passed late, and no turns");
   o.causal = true;
   refused({.whole = true}, "whole blocks with a mask");
   o.packed = true;
@@ -75,7 +79,7 @@ TEST_CASE("the choice is legal for every operation and size") {
   }
 }
 
-TEST_CASE("where CTAs stay, all get as much: rounds of a group are even in number") {
+TEST_CASE("where CTAs stay, all get as much: groups make whole rounds") {
   AttentionOperation o;
   o.causal = true;
   AttentionTile t;
@@ -83,7 +87,7 @@ TEST_CASE("where CTAs stay, all get as much: rounds of a group are even in numbe
   for (const int64_t queries : {100, 512, 1024, 2048, 3000}) {
     const AttentionSize s = {queries, queries, 64, 64};
     const int64_t heads = heads_together(o, s, t, hopper::multiprocessors), blocks = (queries + 127) / 128;
-    CHECK(heads * blocks % (2 * hopper::multiprocessors) == 0);
+    CHECK(heads * blocks % hopper::multiprocessors == 0);
   }
   CHECK(heads_together(o, {512, 512, 4, 1}, t, hopper::multiprocessors) == 4);  // no more than there are
   t.ahead = false;
@@ -94,14 +98,19 @@ TEST_CASE("where CTAs stay, all get as much: rounds of a group are even in numbe
 TEST_CASE("short ones stay and long ones do not, as measured") {
   const auto tile = [](int depth, bool causal, int64_t length) {
     AttentionOperation o = {.depth = depth, .value_depth = depth, .causal = causal};
-    return choose_attention(o, {length, length, 2048 / depth, 16384 / length, 1, 1}, hopper::multiprocessors);
+    return text(
+        choose_attention(o, {length, length, 2048 / depth, 16384 / length, 1, 1}, hopper::multiprocessors));
   };
-  for (const int depth : {64, 128})
-    for (const bool causal : {false, true}) {
-      CHECK(tile(depth, causal, 512).ahead);
-      CHECK(!tile(depth, causal, 16384).ahead);
-    }
-  CHECK(tile(64, false, 16384).consumers == 3);
-  for (const int64_t length : {4096, 8192, 16384}) CHECK(tile(128, false, length).bn == 176);
-  CHECK(tile(128, true, 16384).bn == 160);
+  CHECK(tile(64, false, 512) == "128x176_3_ahead_late");
+  CHECK(tile(64, false, 16384) == "192x128_2_turns_whole");
+  CHECK(tile(64, true, 2048) == "128x128_4_ahead_turns");
+  CHECK(tile(64, true, 8192).starts_with("192x112_2"));
+  CHECK(tile(128, false, 2048) == "128x128_3_ahead_whole");
+  CHECK(tile(128, false, 16384).starts_with("128x176_2"));
+  CHECK(tile(128, true, 1024) == "128x128_3_ahead_turns");
+  CHECK(tile(128, true, 16384) == "128x160_2_turns");
+  for (const int64_t length : {512, 2048, 16384})
+    CHECK(tile(256, false, length) == "128x64_2_v3_ahead_turns_whole");
+  CHECK(tile(256, true, 512) == "128x64_2_v3_ahead_turns");
+  CHECK(tile(256, true, 8192) == "128x64_2_turns");
 }

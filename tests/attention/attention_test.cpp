@@ -14,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "error_kit.h"
 #include "options.h"
@@ -268,10 +269,13 @@ class Trial {
 
 // A small tile of several blocks and CTAs, on the emulator; `forms` takes its own turn at each call.
 AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
-  AttentionTile t = {1, 16, 2};
-  t.consumers = size.queries > 64 ? 2 : 1;
+  AttentionTile t = {.consumers = size.queries > 64 ? 2 : 1, .bn = 16};
   t.ahead = !o.packed && size.heads % 2 == 0;
+  if (t.ahead) t.bn = 64;  // the least
+  if (t.ahead && size.keys % 3 == 0) t.stages = 3;
   t.turns = t.consumers == 2 && size.keys % 2 == 0;
+  t.late = t.turns && size.queries % 2 == 0;
+  t.lazy = size.keys % 5 != 0;
   t.whole = !o.causal && !o.window && !o.packed && size.keys > 0 && size.keys % t.bn == 0;
   return t;
 }
@@ -328,6 +332,24 @@ TEST_CASE("every mask, at both alignments, with more queries than keys and fewer
       }
 }
 
+// Blocks of 64 queries of a consumer; blocks of 16 keys or, with two heads, where CTAs stay, of 64.
+TEST_CASE("all sizes about the ends of blocks, under each mask") {
+  for (const int64_t heads : {1, 2})
+    for (const int64_t queries : {1, 2, 63, 64, 65, 128, 129})
+      for (const int64_t keys : {1, 2, 15, 16, 17, 63, 64, 65, 129})
+        for (const auto& [top_left, left, right] : {std::tuple<bool, int64_t, int64_t>{false, -1, -1},
+                                                    {false, -1, 0},
+                                                    {true, -1, 0},
+                                                    {false, 0, 0},
+                                                    {false, 17, 2},
+                                                    {true, 40, -1}}) {
+          Case c = sized(queries, keys, heads);
+          c.p.top_left = top_left, c.p.left = left, c.p.right = right;
+          c.data = static_cast<uint64_t>((queries * 131 + keys) * 7 + left + right);
+          check_case(c);
+        }
+}
+
 TEST_CASE("one query, whose heads are rows") {
   for (const int64_t left : {-1, 5}) {
     Case c = sized(1, 50, 6, 32);
@@ -368,20 +390,51 @@ TEST_CASE("packed sequences of many lengths, none among them") {
     }
 }
 
-TEST_CASE("a NaN of a query reaches its row alone") {
-  Case c = sized(20, 30);
+// Of 40 queries and keys of 16 columns, causal, with one element replaced: whether each row has a NaN, or is
+// one in all of its columns.
+enum class Nan : uint8_t { none, some, all };
+std::vector<Nan> rows_with(char tensor, size_t row, uint16_t bits, int64_t heads) {
+  Case c = sized(40, 40, heads);
+  c.p.causal = true;
   Trial trial(c);
   AttentionArguments p = trial.arguments();
-  std::vector<uint16_t> q(20 * 16, 0x3c00);
-  q[5 * 16 + 3] = 0x7e00;
-  const runtime::Buffer with = runtime::Buffer::of(device(), q);
-  runtime::Buffer o(device(), q.size() * 2);
-  p.q.memory = with, p.q.row_stride = 16;
+  const auto width = static_cast<size_t>(16 * heads);
+  std::vector<uint16_t> ones(40 * width, 0x3c00);
+  const runtime::Buffer others = runtime::Buffer::of(device(), ones);
+  ones[row * width + 3] = bits;
+  const runtime::Buffer changed = runtime::Buffer::of(device(), ones);
+  runtime::Buffer o(device(), ones.size() * 2);
+  p.q = {.memory = tensor == 'q' ? changed : others};
+  p.k = {.memory = tensor == 'k' ? changed : others};
+  p.v = {.memory = tensor == 'v' ? changed : others};
   p.o = {.memory = o};
   attention()(p);
   device().synchronize();
   const auto got = o.copy_out<uint16_t>();
-  for (size_t i = 0; i < got.size(); ++i) CHECK(std::isnan(decode(DType::f16, got[i])) == (i / 16 == 5));
+  std::vector<Nan> rows;
+  for (size_t i = 0; i < 40; ++i) {
+    const auto count = std::count_if(got.begin() + static_cast<std::ptrdiff_t>(i * width),
+                                     got.begin() + static_cast<std::ptrdiff_t>(i * width + 16),
+                                     [](uint16_t b) { return std::isnan(decode(DType::f16, b)); });
+    rows.push_back(count == 0 ? Nan::none : count == 16 ? Nan::all : Nan::some);
+  }
+  return rows;
+}
+
+TEST_CASE("whom a NaN and an infinity reach") {
+  constexpr uint16_t kNan = 0x7e00, kInfinity = 0x7c00;
+  for (const int64_t heads : {1, 2}) {  // CTAs that end, and that stay
+    for (const uint16_t bits : {kNan, kInfinity}) {
+      const std::vector<Nan> of_query = rows_with('q', 5, bits, heads),
+                             of_key = rows_with('k', 25, bits, heads);
+      for (size_t i = 0; i < 40; ++i) {
+        CHECK(of_query[i] == (i == 5 ? Nan::all : Nan::none));
+        CHECK(of_key[i] == (i >= 25 ? Nan::all : Nan::none));
+      }
+    }
+    const std::vector<Nan> of_value = rows_with('v', 25, kNan, heads);
+    for (size_t i = 25; i < 40; ++i) CHECK(of_value[i] == Nan::some);  // and maybe rows of the same block
+  }
 }
 
 TEST_CASE("what is refused") {
@@ -448,7 +501,7 @@ TEST_CASE("random calls") {
     if (chance(3)) p.left = spread(300);
     if (!p.causal && chance(4)) p.right = spread(100);
     if (chance(5)) p.softcap = static_cast<float>(between(1, 30));
-    if (chance(4)) p.scale = 0.2f;
+    if (chance(4)) p.scale = chance(2) ? 0.2f : 2.f;  // 2 makes maxima grow by more than 2^8
     if (chance(3)) p.lse.bytes = 0;
     c.lie = static_cast<Case::Lie>(between(0, 3));
     if (chance(4)) {

@@ -1,0 +1,267 @@
+// A consumer of attention: a warpgroup's 64 queries, the scores of each block of keys, their softmax, and the
+// sums of weights by values.
+#pragma once
+
+#include "kernels/attention/roles.h"
+#include "kernels/attention/schedule.h"
+#include "kernels/attention/softmax.h"
+#include "ptxbuilder/ir/global_tensor.h"
+#include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/registers/memory.h"
+
+namespace ptxbuilder::kernels {
+
+template <class T>
+class AttentionConsumer {
+ public:
+  AttentionConsumer(const AttentionOperation& o, const AttentionTile& t, const AttentionScore& score,
+                    const AttentionRoles& roles, const AttentionSizes& sizes, const Parameters& p, u32 wg)
+      : o_(o),
+        t_(t),
+        score_(score),
+        roles_(roles),
+        sizes_(sizes),
+        p_(p),
+        wg_(wg),
+        loaded_(roles.loaded),
+        keys_(roles.keys.consumer()),
+        values_(roles.values.consumer()),
+        scores_(kConsumerRows, t.bn),
+        sums_(kConsumerRows, o.value_depth),
+        scale_(p.get<f32>("scale")),
+        softmax_(scores_.layout(), exponent(), t.lazy),
+        shrink_(RegisterTile<f32>(f32(1), by_row())),
+        leaving_(values_.none()) {
+    if (roles.turns) turn_ = roles.turns->of(wg);
+  }
+
+  // The scores of the last block, and `product` under their softmax.
+  void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
+    loaded_.wait(wg_);
+    const Stage key = keys_.wait();
+    if (turn_) turn_->wait();
+    multiply_keys(key);
+    if (product) product();
+    if (turn_ && !t_.late) turn_->pass();
+    wgmma_wait(product ? 1 : 0);
+    keys_.release(key);
+    const KeyBlocks blocks(t_, w);
+    free_queries(blocks.count() == 1);
+    const bool hides = !t_.whole;
+    const RegisterTile<f32> scores = scores_of(w, blocks.end - 1, hides);
+    softmax_.begin(scores);
+    keep_weights(scores, hides);
+    shrink_ = RegisterTile<f32>(f32(1), by_row());
+  }
+
+  // The other blocks, and O.
+  void finish(const AttentionWork& w, const std::function<void(const std::function<void()>&)>& begin_next) {
+    const KeyBlocks blocks(t_, w);
+    if (t_.ahead) keys_.unify(), values_.unify();
+    store(sums_, RegisterTile<f32>(f32(0), sums_.layout()));
+    const u32 ahead = blocks.end - 1;  // of those that follow
+    const auto steps = [&](u32 end, u32 begin, bool hides) {
+      for_(0, end - begin,
+           [&](u32 i) { step(w, end - 1 - i, end - i == ahead, end - 1 - i == blocks.first, hides); });
+    };
+    if (o_.causal) steps(ahead, blocks.end_unmasked, true);
+    steps(blocks.end_unmasked, blocks.first_unmasked, false);
+    if (o_.window) steps(blocks.first_unmasked, blocks.first, true);
+
+    wgmma_wait(0);
+    if (t_.lazy) shrink_sums();
+    const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
+    const Partial<f32, Reduction::add> total = softmax_.total();
+    const RegisterTile<f32> most = softmax_.most();
+    free_place(blocks.count() == 1);  // which no step has done
+    begin_next([&] { multiply_values(weights, blocks.count() == 1); });
+    const u32 row = w.row + wg_ * kConsumerRows;
+    const auto wait = [&] {
+      wgmma_wait(0);
+      values_.release_last(pred(false));
+      take_place();
+    };
+    // Under a condition, since ptxas would else wait for the sums ahead of the softmax of begin_next.
+    if_(
+        row < w.queries,
+        [&] {
+          wait();
+          store_rows(w, row, complete(total), most);
+        },
+        wait);
+  }
+
+  // Behind the last queries.
+  void end() {
+    free_place(pred(true));
+    if (!t_.ahead) cp_async_bulk_wait_group_read(0);
+  }
+
+ private:
+  static constexpr float kLog2E = 1.4426950408889634f;
+
+  // Behind their last product.
+  void free_queries(pred now) {
+    if (t_.ahead) mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[wg_]);
+  }
+
+  // Hands back the place through which the O before leaves, when products have hidden how long that takes.
+  // Without a branch, beside which ptxas would wait for the products (C7512).
+  void free_place(pred now) {
+    if (!t_.ahead) return;
+    cp_async_bulk_wait_group_read(0);
+    bar_warp_sync(0xffffffff);  // the lane that stored is not always the one that hands it back
+    if (t_.places() == 1)
+      values_.release(leaving_, now);
+    else
+      values_.give_back(leaving_, now);
+  }
+
+  // Where O leaves: through the place of the queries or, if the next ones are in it already, through a stage
+  // of values that the producer lends.
+  void take_place() {
+    if (!t_.ahead) return;
+    const u32 before = t_.places() == 1 ? u32(0) : wg_;
+    values_.skip(before);
+    const Stage stage = values_.wait();
+    leaving_ = stage;
+    values_.skip(t_.places() - 1 - before);
+  }
+  TileView place() const {
+    if (!t_.ahead) return roles_.Q[wg_].cols(0, o_.value_depth);
+    return roles_.V[leaving_.value()].rows(t_.places() == 1 ? wg_ * kConsumerRows : u32(0), kConsumerRows);
+  }
+
+  RegisterLayout layout() const { return scores_.layout(); }
+  RegisterLayout by_row() const { return layout().reduced_rows(); }
+
+  // What makes powers of two of what the softmax gets.
+  f32 exponent() const {
+    if (o_.softcap) return p_.template get<f32>("softcap") * kLog2E;
+    return score_.function ? f32(kLog2E) : scale_ * kLog2E;
+  }
+
+  // The scores of block j; -inf for keys that a query does not see, where it `hides` some.
+  RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
+    RegisterTile<f32> all = load<f32>(scores_);
+    const s32 first = s32(j * t_.bn), end = s32(w.keys) - first;
+    const RegisterTile<s32> row = astype<s32>(row_index(by_row())) + s32(w.row + wg_ * kConsumerRows),
+                            column = astype<s32>(col_index(layout()));
+    if (score_.function) {
+      const u32 batch = min(w.batch, sizes_.batches - 1);  // of what CTAs that stay begin beyond the last
+      all = score_.function(
+          all * scale_, {batch, w.head, w.row + wg_ * kConsumerRows, u32(first), row, column + first}, p_);
+    }
+    if (o_.softcap) {
+      const f32 cap = p_.template get<f32>("softcap");
+      all = tanh(all * (score_.function ? f32(1) / cap : scale_ / cap), Approx::yes);
+    }
+    if (!hides) return all;
+    const RegisterTile<s32> last =
+        w.visible ? min(row + (*w.visible - first), end) : RegisterTile<s32>(end, by_row());
+    all = select(column < last, all, -INFINITY);
+    if (w.hidden) all = select(column < row + (*w.hidden - first), -INFINITY, all);
+    return all;
+  }
+
+  // Weights in place of scores.
+  void keep_weights(const RegisterTile<f32>& scores, bool hides) {
+    if (turn_ && t_.late) turn_->pass_after(softmax_.most().value(0) > f32(0));
+    store(scores_, softmax_.weights(scores, hides || score_.function));
+  }
+
+  void multiply_keys(const Stage& key) {
+    scores_.zero();
+    const TileView Q = roles_.Q[wg_], K = roles_.K[key.index()];
+    wgmma_group([&] { mma(scores_, Q, K); });
+  }
+  // Where no product runs, and where some row of the warp wants it.
+  void shrink_sums() {
+    const RegisterTile<f32> by = shrink_.value();
+    pred some(false);
+    for (int i = 0; i < by.count(); ++i) some = some | (by.value(i) != f32(1));
+    if_(instruction<"vote.sync.any.pred">(some, 0xffffffffu), [&] { store(sums_, load<f32>(sums_) * by); });
+  }
+  // The sums take the weights of a block by its values.
+  void multiply_values(const RegisterTile<T>& weights, pred first) {
+    if (!t_.lazy) store(sums_, load<f32>(sums_) * shrink_.value());
+    const Stage value = values_.wait();
+    values_.release_previous(value, first);
+    const TileView V = roles_.V[value.index()];
+    wgmma_group([&] { mma(sums_, weights, V.transposed()); });
+  }
+
+  // The scores of block j, and the weights of the block before by its values, which run on under the softmax
+  // of these scores, to the next step.
+  void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides) {
+    wgmma_wait(0);
+    if (t_.lazy) shrink_sums();
+    const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
+    const Stage key = keys_.wait();
+    if (turn_) turn_->wait();
+    multiply_keys(key);
+    const bool early = t_.ahead && t_.places() == t_.value_stages();  // the values that follow wait for it
+    if (early) free_place(first);
+    multiply_values(weights, first);
+    if (turn_ && !t_.late) turn_->pass();
+    if (!early) free_place(first);
+    wgmma_wait(1);
+    keys_.release(key);
+    free_queries(last);
+    const RegisterTile<f32> scores = scores_of(w, j, hides);
+    shrink_ = softmax_.add(scores, hides || score_.function);
+    keep_weights(scores, hides);
+  }
+
+  void store_rows(const AttentionWork& w, u32 row, const RegisterTile<f32>& total,
+                  const RegisterTile<f32>& most) {
+    const RegisterTile<f32> one(f32(1), total.layout());
+    const RegisterTile<f32> inverse = select(total == f32(0), f32(0), divide(one, total, Approx::yes));
+    const TileView out = place();
+    store(out, astype<T>(load<f32>(sums_) * inverse));
+    const u32 end = w.first_query + w.queries;
+    if (o_.packed) {  // row by row, since a box would reach into the next sequence
+      sync_warpgroup();
+      const GlobalTensor O =
+          GlobalTensor(p_.template get<gptr<T>>("O"), {sizes_.heads, end, o_.value_depth},
+                       {p_.template get<u64>("head_stride"), p_.template get<u64>("row_stride"), 1})
+              .multiples_of(8);
+      store(O(w.head, _, _).tile(w.first_query + row, 0), load<T>(out));
+      sync_warpgroup();
+    } else {
+      fence_proxy_async<Space::shared>();
+      sync_warpgroup();
+      elect([&] {
+        tma_store(p_.template get<TensorMap>("O"), out, 0, row, w.head, w.batch);
+        cp_async_bulk_commit_group();
+      });
+    }
+    if (!o_.lse) return;
+    // Of a head the queries of all sequences.
+    const u32 queries = o_.packed ? u32((*sizes_.query_offsets)[sizes_.batches]) : sizes_.queries;
+    const GlobalTensor lse(p_.template get<gptr<f32>>("lse"), {sizes_.heads * sizes_.batches, end},
+                           {queries, 1});
+    const u32 head = o_.packed ? w.head : w.head_of_all(sizes_);
+    store(lse(head, _).as_col().tile(w.first_query + row, 0), softmax_.log_sum(most, total));
+  }
+
+  const AttentionOperation& o_;
+  const AttentionTile& t_;
+  const AttentionScore& score_;
+  const AttentionRoles& roles_;
+  const AttentionSizes& sizes_;
+  const Parameters& p_;
+  u32 wg_;
+  Phases loaded_;
+  Consumer keys_, values_;
+  std::optional<WarpgroupTurn> turn_;
+  Accumulator scores_, sums_;  // behind its softmax, the first has the weights
+  f32 scale_;
+  Softmax softmax_;
+  Var<RegisterTile<f32>> shrink_;  // of the sums, for the weights that are next
+  Var<Stage> leaving_;             // through which O goes, until it is handed back
+};
+
+}  // namespace ptxbuilder::kernels
