@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures this project's attention beside others on one GPU: cuDNN and FlashAttention as PyTorch brings them, JAX Pallas'
-attention_mgpu, and FlashAttention-3 and FlashAttention's CuTe kernels where python3 imports them.
+"""Measures this project's attention beside others on one GPU: cuDNN and FlashAttention as PyTorch brings them, a kernel in
+Triton, JAX Pallas' attention_mgpu, and FlashAttention-3 and FlashAttention's CuTe kernels where python3 imports them.
 
 All take the same tensors, [batch, row, head, column] of N(0,1). Each is checked against float64 on rows that a seed draws, then
 timed in bursts of launches in CUDA graphs (Pallas': queued one by one), all contenders in a random order round by round,
@@ -13,13 +13,13 @@ Sets: grid (lengths 512 to 16384 of 16384 tokens, heads of 64, 128 and 256 colum
 and 192/128, lengths that fill whole waves, and packed sequences of a long-tailed mix).
 Exit code 0: measured; 1: a result is wrong, or nothing could be measured."""
 import argparse
+import concurrent.futures
 import ctypes
 import json
 import math
 import os
 import random
 import statistics
-import subprocess
 import sys
 import time
 
@@ -179,10 +179,36 @@ class FlashAttention:
         return out[0] if isinstance(out, tuple) else out
 
 
+class Triton:
+    """A kernel of triton_attention.py, its blocks tuned for each shape."""
+
+    name = "Triton"
+
+    def __init__(self):
+        import triton_attention
+        self.module = triton_attention
+
+    def prepare(self, shape, data):
+        configurations = self.module.CONFIGURATIONS.get(shape.depth)
+        if (shape.lengths or not configurations or shape.depth != shape.value_depth or shape.heads != shape.key_heads
+                or shape.queries % 128):
+            raise Refused("takes heads of 64, 128 and 256 columns, as many of keys, and whole blocks")
+        timed = []
+        for configuration in configurations:
+            self.call = lambda c=configuration: self.module.call(data.q, data.k, data.v, shape.causal, c)
+            timed.append((estimate(self.call), configuration))
+        self.config = min(timed)[1]
+        self.call = lambda: self.module.call(data.q, data.k, data.v, shape.causal, self.config)
+
+    def launch(self):
+        return self.call()
+
+
 class Pallas:
     """JAX's attention_mgpu, its blocks tuned for each shape. Calls are queued: several in one executable would be merged."""
 
     name = "Pallas"
+    FASTEST = {64: [(64, 256, True), (128, 128, True)], 128: [(64, 128, True)], 256: [(64, 64, True)]}  # on an H100
 
     def __init__(self, quick):
         self.quick = quick
@@ -197,23 +223,30 @@ class Pallas:
         # It does not scale the scores: Q comes scaled, which rounds it once more unless the factor is a power of two.
         scaled = (data.q.float() / math.sqrt(shape.depth)).to(data.q.dtype)
         self.arrays = [self.jax.dlpack.from_dlpack(t.contiguous()) for t in (scaled, data.k, data.v)]
-        self.compiled, best, why = None, None, "no configuration"
-        for block_q in (64,) if self.quick else (64, 128):
-            for block_kv in (256, 128, 64):
-                for barrier in (True,) if self.quick else (True, False):
-                    if shape.queries % block_kv:
-                        continue
-                    config = self.module.TuningConfig(block_q=block_q, block_kv=block_kv, max_concurrent_steps=2,
-                                                      use_schedule_barrier=barrier, causal=shape.causal)
-                    try:
-                        call = self.jax.jit(lambda q, k, v, c=config: self.module.attention(q, k, v, c))
-                        compiled = call.lower(*self.arrays).compile()
-                        took = min(self.burst_of(4, compiled) for _ in range(3))
-                    except Exception as error:  # noqa: BLE001  too large a tile, which its own tuning passes over too
-                        why = str(error).splitlines()[0][:120]
-                        continue
-                    if best is None or took < best[0]:
-                        best = (took, config, compiled)
+        every = [(block_q, block_kv, barrier) for block_q in (64, 128) for block_kv in (256, 128, 64)
+                 for barrier in (True, False)]
+        configurations = [
+            self.module.TuningConfig(block_q=block_q, block_kv=block_kv, max_concurrent_steps=2,
+                                     use_schedule_barrier=barrier, causal=shape.causal)
+            for block_q, block_kv, barrier in (self.FASTEST.get(shape.depth, every) if self.quick else every)
+            if shape.queries % block_kv == 0]
+
+        def compiled(config):
+            try:
+                call = self.jax.jit(lambda q, k, v: self.module.attention(q, k, v, config))
+                return call.lower(*self.arrays).compile()
+            except Exception as error:  # noqa: BLE001  too large a tile, which its own tuning passes over too
+                return str(error).splitlines()[0][:120]
+
+        best, why = None, "no configuration"
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            for config, made in zip(configurations, threads.map(compiled, configurations)):
+                if isinstance(made, str):
+                    why = made
+                    continue
+                took = min(self.burst_of(4, made) for _ in range(3))
+                if best is None or took < best[0]:
+                    best = (took, config, made)
         if best is None:
             raise Refused(why)
         self.each, self.config, self.compiled = best
@@ -248,6 +281,10 @@ def contenders(library, with_jax, quick):
             all_of_them.append(FlashAttention(name, imported.flash_attn_func, imported.flash_attn_varlen_func))
         except Exception as error:  # noqa: BLE001
             left_out.append(f"{name}: {error}")
+    try:
+        all_of_them.append(Triton())
+    except Exception as error:  # noqa: BLE001
+        left_out.append(f"Triton: {error}")
     if with_jax:
         try:
             all_of_them.append(Pallas(quick))
@@ -316,11 +353,14 @@ class Graph:
                 launch()
         self.start, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
-    def burst(self):
+    def burst(self, look=None):
+        """Microseconds of a launch; `look` is called while they run."""
         self.start.record()
         for _ in range(self.replays):
             self.graph.replay()
         self.end.record()
+        if look:
+            look()
         self.end.synchronize()
         return 1e3 * self.start.elapsed_time(self.end) / (self.count * self.replays)
 
@@ -338,13 +378,23 @@ def estimate(launch):
     return 1e3 * start.elapsed_time(end) / 3
 
 
-def clock_and_power():
-    try:
-        words = subprocess.run(["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"],
-                               capture_output=True, text=True, timeout=10).stdout.split(",")
-        return float(words[0]), float(words[1])
-    except Exception:  # noqa: BLE001
-        return None, None
+class Nvml:
+    """The clock of the SMs and the power that the card draws, while it works."""
+
+    def __init__(self):
+        import torch
+        self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        self.device = ctypes.c_void_p()
+        properties = torch.cuda.get_device_properties(0)
+        bus = f"{properties.pci_domain_id:08x}:{properties.pci_bus_id:02x}:{properties.pci_device_id:02x}.0"
+        if self.nvml.nvmlInit_v2() or self.nvml.nvmlDeviceGetHandleByPciBusId_v2(bus.encode(), ctypes.byref(self.device)):
+            raise OSError("NVML does not find the card")
+
+    def clock_and_power(self):
+        clock, power = ctypes.c_uint(), ctypes.c_uint()
+        self.nvml.nvmlDeviceGetClockInfo(self.device, 1, ctypes.byref(clock))  # NVML_CLOCK_SM
+        self.nvml.nvmlDeviceGetPowerUsage(self.device, ctypes.byref(power))    # mW, a mean of the last second on Hopper
+        return clock.value, power.value / 1000
 
 
 def interval_of_median(values, draw):
@@ -352,7 +402,7 @@ def interval_of_median(values, draw):
     return medians[12], medians[487]
 
 
-def measure(shape, everyone, options, seed):
+def measure(shape, everyone, options, seed, nvml):
     import torch
     data = Data(shape, seed)
     result = {"shape": shape.name(), "group": shape.group, "weight": shape.weight(), "flops": shape.flops(), "entries": []}
@@ -373,7 +423,8 @@ def measure(shape, everyone, options, seed):
                 entry["configuration"] = str(contender.config)
             else:
                 graph = Graph(contender.launch, estimate(contender.launch), wanted)
-                burst = graph.burst
+                look = (lambda e=entry: e.setdefault("mhz_w", []).append(nvml.clock_and_power())) if nvml else None
+                burst = lambda g=graph, l=look: g.burst(l)  # noqa: E731
             burst()
             ready.append((entry, burst))
             entry["us"] = []
@@ -383,12 +434,11 @@ def measure(shape, everyone, options, seed):
     end = time.monotonic() + options.warm_up
     while time.monotonic() < end and ready:
         ready[0][1]()
-    clocks = []
+    for entry, _ in ready:
+        entry.pop("mhz_w", None)
     for _ in range(options.rounds):
         for entry, burst in draw.sample(ready, len(ready)):
             entry["us"].append(burst())
-    clocks.append(clock_and_power())
-    result["clock_mhz"], result["power_w"] = clocks[-1]
     ours = next((e for e in result["entries"] if e["name"] == "ptxbuilder" and e.get("us")), None)
     for entry in result["entries"]:
         if not entry.get("us"):
@@ -400,6 +450,8 @@ def measure(shape, everyone, options, seed):
             entry["ours_over_it"] = statistics.median(ratios)
             entry["interval"] = interval_of_median(ratios, draw)
     peers = [e for e in result["entries"] if "ours_over_it" in e]
+    if ours and ours.get("mhz_w"):
+        result["clock_mhz"], result["power_w"] = (statistics.median(column) for column in zip(*ours["mhz_w"]))
     if peers:
         best = min(peers, key=lambda e: e["median_us"])
         result["best_peer"], result["ratio"] = best["name"], best["ours_over_it"]
@@ -477,9 +529,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=("grid", "extra"), action="append")
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="shapes whose line has this in it")
-    parser.add_argument("--quick", action="store_true", help="7 rounds of 5 ms, and fewer of Pallas' tiles")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--burst-ms", type=float, default=20)
+    parser.add_argument("--quick", action="store_true", help="7 rounds of 5 ms, and of Pallas' blocks those known to be the fastest")
+    parser.add_argument("--rounds", type=int, help="30 unless given")
+    parser.add_argument("--burst-ms", type=float, help="20 unless given")
     parser.add_argument("--warm-up", type=float, default=1, help="seconds for each shape")
     parser.add_argument("--time-limit", type=float, default=1e9, help="seconds, after which no other shape is begun")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
@@ -490,7 +542,8 @@ def main():
     parser.add_argument("--svg")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.burst_ms, options.warm_up = 7, 5, 0.2
+        options.rounds, options.burst_ms, options.warm_up = options.rounds or 7, options.burst_ms or 5, 0.2
+    options.rounds, options.burst_ms = options.rounds or 30, options.burst_ms or 20
     library = options.library or next(
         (path for preset in ("static", "release")
          if os.path.exists(path := f"{TOP}/build/{preset}/kernels/libptxbuilder.so")), None)
@@ -504,6 +557,11 @@ def main():
         sys.exit(f"attention_bench: it needs PyTorch: {error}")
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     everyone, left_out = contenders(library, not options.no_jax, options.quick)
+    try:
+        nvml = Nvml()
+    except Exception as error:  # noqa: BLE001
+        nvml = None
+        left_out.append(f"clock and power: {error}")
     for words in left_out:
         print("left out:", words)
     chosen = [s for name in options.set or ["grid"] for s in shapes(name, options.seed)
@@ -528,7 +586,7 @@ def main():
         if time.monotonic() > end:
             print(f"time limit: {len(chosen) - len(results)} shapes are left")
             break
-        results.append(measure(shape, everyone, options, options.seed + len(results)))
+        results.append(measure(shape, everyone, options, options.seed + len(results), nvml))
         print(line(results[-1]), flush=True)
         write()
         torch.cuda.empty_cache()
