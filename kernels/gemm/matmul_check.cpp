@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -144,17 +145,34 @@ void check_inputs(const MatmulArguments& p, const PlacedMatrix& inputs, Where wh
     refuse(where, inputs, "rows in all batches, and the stride, are less than 2^32: divide the batches");
 }
 
-void check_factors(const MatmulArguments& p, const GemmOperation& o, Where where) {
-  auto check = [&](bool given, const runtime::View& memory, int64_t count, const char* name) {
-    if (given && (memory.address % 4 != 0 || Wide{memory.bytes} < Wide{count} * 4))
-      throw Error(where, fmt::format("matmul: {} of {} B at {:#x}; it has {} f32, at a multiple of 4 B", name,
-                                     memory.bytes, memory.address, count));
+struct Factors {
+  const char* name;
+  PlacedMatrix row;
+};
+
+// What is f32 beside the matrices, in one row each.
+std::vector<Factors> factors_of(const MatmulArguments& p, const GemmOperation& o) {
+  std::vector<Factors> all;
+  auto add = [&](bool given, const char* name, const runtime::View& memory, int64_t count) {
+    if (given) all.push_back({name, placed_matrix('F', {.memory = memory, .type = DType::f32}, 1, count, 1)});
   };
-  check(o.alpha_in_memory, p.alpha_in_memory, 1, "alpha_in_memory");
-  check(o.row_scales, p.row_scales, p.m * p.batches, "row_scales");
-  check(o.column_scales, p.column_scales, p.n * p.batches, "column_scales");
-  check(o.d_scale, p.d_scale, 1, "d_scale");
-  check(o.amax, p.amax, 1, "amax");
+  add(o.alpha_in_memory, "alpha_in_memory", p.alpha_in_memory, 1);
+  add(o.row_scales, "row_scales", p.row_scales, p.m * p.batches);
+  add(o.column_scales, "column_scales", p.column_scales, p.n * p.batches);
+  add(o.d_scale, "d_scale", p.d_scale, 1);
+  add(o.amax, "amax", p.amax, 1);
+  return all;
+}
+
+void check_factors(const MatmulArguments& p, const GemmOperation& o, const PlacedMatrix& d, Where where) {
+  for (const auto& [name, row] : factors_of(p, o)) {
+    const runtime::View& memory = row.place.memory;
+    if (memory.address % 4 != 0 || extent_bytes(row) > Wide{memory.bytes})
+      throw Error(where, fmt::format("matmul: {} of {} B at {:#x}; it has {} f32, at a multiple of 4 B", name,
+                                     memory.bytes, memory.address, row.shape.columns));
+    if (overlap(d, row))
+      throw Error(where, fmt::format("matmul: D overlaps {}: give D memory of its own", name));
+  }
 }
 
 void check_overlap(const PlacedMatrices& o, Where where) {
@@ -166,6 +184,7 @@ void check_overlap(const PlacedMatrices& o, Where where) {
   };
   if (o.has_product && overlap(o.d, o.a)) refuse("A");
   if (o.has_product && overlap(o.d, o.b)) refuse("B");
+  if (o.inputs.place.memory.address != 0 && overlap(o.d, o.inputs)) refuse("the inputs of a slope");
   if (o.c.place.memory.address != 0 && !same_place(o.d, o.c) && overlap(o.d, o.c))
     refuse("a part of C, and is not C itself (same address and strides)");
 }
@@ -247,7 +266,7 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
     o.c.place.memory = {};
   }
   if (operation.has_slope()) check_inputs(p, o.inputs, where);
-  check_factors(p, operation, where);
+  check_factors(p, operation, o.d, where);
   check_bias(p, o.d, where);
   check_overlap(o, where);
   return o;
@@ -274,6 +293,8 @@ void check_workspace(const MatmulArguments& p, const PlacedMatrices& o, size_t b
   if (o.has_product) refuse_over(o.b, "B");
   refuse_over(o.c, "C");
   refuse_over(o.d, "D");
+  refuse_over(o.inputs, "the inputs of a slope");
+  for (const auto& [name, row] : factors_of(p, operation_of(p))) refuse_over(row, name);
   refuse_over(bias_row(p), "the bias");
 }
 
