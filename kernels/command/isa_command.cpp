@@ -56,11 +56,6 @@ Json as_json(const isa::Row& row, std::string_view section) {
           {"example", isa::example(row)}};
 }
 
-std::string section_of(const isa::Row& row) {
-  const std::string_view section = isa::section_of(row.name);
-  return std::string(section.empty() ? isa::section_of(row.mnemonic()) : section);
-}
-
 // One instruction in full.
 std::string page(const isa::Row& row) {
   std::string text = fmt::format("{}\n\n  {}\n\n", row.name, row.syntax);

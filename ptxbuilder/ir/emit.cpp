@@ -163,14 +163,16 @@ class AsmCall {
   isa::InlineAsm call_;
 };
 
-// Throws Error if the function's target is below the row's.
-void check_target(const llvm::Function& function, const Row& row) {
+// Ten times the .version that the row asks for on the function's target, if it names one. Throws Error if the
+// target lacks the row.
+int version_for(const llvm::Function& function, const Row& row) {
   const llvm::Attribute cpu = function.getFnAttribute("target-cpu");
-  if (!cpu.isValid()) return;
+  if (!cpu.isValid()) return row.ptx_version;
   const isa::Target& target = isa::target(std::string_view(cpu.getValueAsString()));
   if (!row.targets.has(target.sm))
     throw Error(fmt::format("{}: needs {}, but the function's target-cpu is {}", row.name, row.targets.text(),
                             target.name));
+  return row.version_on(target.sm);
 }
 
 // An instruction for which LLVM has an intrinsic that is preferred to asm; it takes no operands.
@@ -185,11 +187,11 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard, Where where) {
   CallersLine line(where);
   check_insertion_point(ir, row.name);
-  check_target(*ir.GetInsertBlock()->getParent(), row);
+  const int ptx_version = version_for(*ir.GetInsertBlock()->getParent(), row);
   const std::vector<Argument> given(arguments.begin(), arguments.end());
   AsmCall call(ir, row, given, guard);
   llvm::Module& module = *ir.GetInsertBlock()->getModule();
-  require(module, row.ptx_version, row.targets);
+  require(module, ptx_version, row.targets);
   if (!row.intrinsic.empty()) return {call_intrinsic(ir, row)};
   return call.emit();
 }
@@ -300,7 +302,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   State& s = *state_;
   s.function_or_create();  // ahead of the instruction's line, which is not the kernel's
   if (line.opens()) s.set_line(where);
-  s.require(row.ptx_version, row.targets, row.name);
+  s.require(row.version_on(s.target.sm), row.targets, row.name);
   for (const Argument& argument : arguments) {
     if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle());
     if (auto* list = std::get_if<std::vector<Value>>(&argument))

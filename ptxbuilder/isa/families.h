@@ -231,6 +231,9 @@ constexpr const Row& stmatrix() {
 #define PTXBUILDER_PACKED "two f32 pack into f16, bf16, e4m3 or e5m2"
 #define PTXBUILDER_PACKED_INTEGERS "two s32 pack into s8 or u8"
 
+// sm_90 had them before sm_89.
+inline constexpr EarlyFloor kEarlyFp8 = {78, Sm::sm_90};
+
 // PTX ISA, cvt with packing: two f32, `high` and `low`, to nearest even, to one b32 of two f16 or bf16, or to
 // one b16 of two e4m3 or e5m2, which clamp at their greatest value.
 constexpr bool packs(DType to) { return is_half(to) || is_fp8(to); }
@@ -241,8 +244,9 @@ constexpr MadeRow cvt_pack_row(DType to) {
           {"cvt.rn.$$x2.f32 {d:=$}, {high:f32}, {low:f32};",
            {clamps ? "satfinite." : "", name(to), clamps ? "b16" : "b32"}},
           Effect::pure,
-          clamps ? 78 : 70,
-          clamps ? Sm::sm_90 : Sm::sm_80};
+          clamps ? 81 : 70,
+          clamps ? Sm::sm_89 : Sm::sm_80,
+          clamps ? kEarlyFp8 : EarlyFloor{}};
 }
 
 template <DType to>
@@ -273,16 +277,18 @@ constexpr MadeRow cvt_f16x2_from_row(DType from) {
   return {{"cvt_rn_f16x2_$x2", {name(from)}},
           {"cvt.rn.f16x2.$x2 {d:=b32}, {a:b16};", {name(from)}},
           Effect::pure,
-          78,
-          Sm::sm_90};
+          81,
+          Sm::sm_89,
+          kEarlyFp8};
 }
 
 constexpr MadeRow cvt_f16x2_to_row(DType to) {
   return {{"cvt_rn_satfinite_$x2_f16x2", {name(to)}},
           {"cvt.rn.satfinite.$x2.f16x2 {d:=b16}, {a:b32};", {name(to)}},
           Effect::pure,
-          78,
-          Sm::sm_90};
+          81,
+          Sm::sm_89,
+          kEarlyFp8};
 }
 
 template <DType from>

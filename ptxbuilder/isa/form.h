@@ -5,7 +5,7 @@
 // <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. It is its text,
 // then perhaps `=` and what a hole makes of it where that is not the text without its dot (.u8=u16), then
 // perhaps `@` and the floor that it asks for: a .version times ten, targets, or both (@86, @sm_90,
-// @78/sm_90).
+// @78/sm_90), and behind a comma targets that have it earlier (@81/sm_89,78/sm_90).
 // <name> in the mnemonic is the alternative once more. Behind the mnemonic:
 //   {d:=<type>}     the alternative as a class: u32
 //   {c:s32x<dim>}   the number in it as a count: 2 for .2d; <n/2> is half of it, <num*4> four times,
@@ -37,6 +37,7 @@ struct Choice {
   std::string_view value = {};  // what a hole makes of it
   int ptx_version = 0;
   Targets targets = Targets::all();
+  EarlyFloor early = {};
 };
 
 struct Choices {
@@ -89,6 +90,13 @@ constexpr Choice parse_alternative(std::string_view axis, std::string_view text)
   const size_t at = find_or_end(text, '@');
   if (at < text.size()) {
     std::string_view floor = text.substr(at + 1);
+    const size_t comma = find_or_end(floor, ',');
+    if (comma < floor.size()) {
+      const size_t slash = find_or_end(floor, '/', comma);
+      choice.early = {static_cast<int>(parse_integer(floor.substr(comma + 1, slash - comma - 1))),
+                      Targets::parse(floor.substr(slash + 1))};
+      floor = floor.substr(0, comma);
+    }
     const size_t digits = floor.starts_with("sm") ? 0 : find_or_end(floor, '/');
     if (digits > 0) choice.ptx_version = static_cast<int>(parse_integer(floor.substr(0, digits)));
     floor.remove_prefix(digits + (digits > 0 && digits < floor.size()));
@@ -131,10 +139,15 @@ constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& c
     return key.starts_with(again) && match(mnemonic, key.substr(again.size()), choices);
   }
   for (size_t from = 0; from <= axis.alternatives.size();) {
-    const size_t to = find_or_end(axis.alternatives, '|', from);
-    const Choice choice = parse_alternative(axis.name, axis.alternatives.substr(from, to - from));
+    const std::string_view left = axis.alternatives.substr(from);
+    size_t same = 0;  // characters that the key and the alternative have in common: most have few
+    while (same < left.size() && same < key.size() && left[same] == key[same]) ++same;
+    const size_t to = find_or_end(axis.alternatives, '|', from + same);
+    const bool begins = same == left.size() || left[same] == '|' || left[same] == '=' || left[same] == '@';
+    const std::string_view alternative = left.substr(0, to - from);
     from = to + 1;
-    if (!key.starts_with(choice.text)) continue;
+    if (!begins) continue;
+    const Choice choice = parse_alternative(axis.name, alternative);
     const size_t before = choices.count;
     choices.push(choice);
     if (match(mnemonic, key.substr(choice.text.size()), choices)) return true;
@@ -234,6 +247,7 @@ constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
   for (size_t i = 0; i < choices.count; ++i) {
     if (row.ptx_version < choices.items[i].ptx_version) row.ptx_version = choices.items[i].ptx_version;
     row.targets = row.targets & choices.items[i].targets;
+    if (choices.items[i].early.ptx_version != 0) row.early = choices.items[i].early;
   }
   return row;
 }

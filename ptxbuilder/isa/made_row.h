@@ -68,8 +68,9 @@ struct MadeRow {
   Effect effect = Effect::memory;
   int ptx_version = 0;
   Targets targets = {};
+  EarlyFloor early = {};
 
-  constexpr Row row() const { return {name.view(), syntax.view(), effect, ptx_version, targets}; }
+  constexpr Row row() const { return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early}; }
 };
 
 namespace detail {

@@ -7,25 +7,26 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace ptxbuilder::isa {
 namespace {
 
 using detail::AxisAt;
 
-// Chooses along the axes of `text` from `at` on, then goes on with what is `left`.
-void choose(std::string_view text, size_t at, Choices& choices, const std::function<void()>& left) {
-  at = detail::find_or_end(text, '<', at);
-  if (at == text.size()) return left();
-  const AxisAt axis = detail::axis_at(text, at);
-  if (axis.alternatives.data() == nullptr) return choose(text, axis.end, choices, left);
-  for (size_t from = 0; from <= axis.alternatives.size();) {
-    const size_t to = detail::find_or_end(axis.alternatives, '|', from);
-    const size_t before = choices.count;
-    choices.push(detail::parse_alternative(axis.name, axis.alternatives.substr(from, to - from)));
-    choose(text, axis.end, choices, left);
-    choices.count = before;
-    from = to + 1;
+// Adds to `chosen` every choice along each axis, the last axis varying first.
+void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choices& chosen,
+                       const std::function<void(const Choices&)>& visit) {
+  size_t count = 1;
+  for (const std::vector<Choice>& axis : axes) count *= axis.size();
+  for (size_t nth = 0; nth < count; ++nth) {
+    Choices choices = chosen;
+    size_t step = count;
+    for (const std::vector<Choice>& axis : axes) {
+      step /= axis.size();
+      choices.push(axis[nth / step % axis.size()]);
+    }
+    visit(choices);
   }
 }
 
@@ -64,11 +65,39 @@ std::string nearest(std::string_view key) {
 
 }  // namespace
 
-void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit) {
-  Choices choices;
+std::vector<std::vector<Choice>> axes_of(const Form& form) {
+  std::vector<std::vector<Choice>> axes;
   const detail::PatternParts parts = detail::parts_of(form.pattern);
-  choose(parts.tag, 0, choices,
-         [&] { choose(parts.mnemonic, 0, choices, [&] { visit(detail::row_of(form, choices)); }); });
+  for (const std::string_view text : {parts.tag, parts.mnemonic})
+    for (size_t at = detail::find_or_end(text, '<'); at < text.size();) {
+      const AxisAt axis = detail::axis_at(text, at);
+      at = detail::find_or_end(text, '<', axis.end);
+      if (axis.alternatives.data() == nullptr) continue;
+      std::vector<Choice>& choices = axes.emplace_back();
+      for (size_t from = 0; from <= axis.alternatives.size();) {
+        const size_t to = detail::find_or_end(axis.alternatives, '|', from);
+        choices.push_back(detail::parse_alternative(axis.name, axis.alternatives.substr(from, to - from)));
+        from = to + 1;
+      }
+    }
+  return axes;
+}
+
+void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit) {
+  for_each_choosing(axes_of(form), {},
+                    [&](const Choices& choices) { visit(detail::row_of(form, choices)); });
+}
+
+std::vector<MadeRow> rows_of(std::string_view mnemonic) {
+  std::vector<MadeRow> rows;
+  for (const Form& form : detail::kManual) {
+    const detail::PatternParts parts = detail::parts_of(form.pattern);
+    Choices choices;
+    if (!detail::is_title(form) && !mnemonic.empty() && detail::match(parts.mnemonic, mnemonic, choices))
+      for_each_choosing(axes_of(Form{parts.tag}), choices,
+                        [&](const Choices& all) { rows.push_back(detail::row_of(form, all)); });
+  }
+  return rows;
 }
 
 void for_each_instruction(const std::function<void(const MadeRow&, std::string_view)>& visit) {
@@ -95,8 +124,8 @@ const Row* find_instruction(std::string_view key) {
 const Row& instruction(std::string_view key, Where where) {
   if (const Row* row = find_instruction(key)) return *row;
   throw Error(where,
-              fmt::format("instruction: '{}' is no instruction of PTX{}; `ptxb isa --find TEXT` lists those "
-                          "that have TEXT in them",
+              fmt::format("instruction: '{}' has no row here{}; `ptxb isa --find TEXT` lists those that have "
+                          "TEXT in them; ptx(\"...\") writes what has no row, and PTXBUILDER_ROW declares one",
                           key, nearest(key)));
 }
 

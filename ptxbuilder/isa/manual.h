@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "ptxbuilder/isa/form.h"
 
@@ -59,8 +60,8 @@ template <Key key>
 constexpr const Row& instruction() {
   static_assert(
       !detail::found<key>.syntax.view().empty(),
-      "no instruction of PTX has this mnemonic, with this word behind it: `ptxb isa --find TEXT` lists "
-      "those that have TEXT in them");
+      "no row here has this mnemonic, with this word behind it: `ptxb isa --find TEXT` lists those that have "
+      "TEXT in them; ptx() writes what has no row, and PTXBUILDER_ROW declares one");
   return detail::found_row<key>;
 }
 
@@ -70,6 +71,10 @@ const Row& instruction(std::string_view key, Where where = Where::here());
 // Null where there is none.
 const Row* find_instruction(std::string_view key);
 
+// The axes of a form, each as its choices, those of the word before the mnemonic first.
+std::vector<std::vector<Choice>> axes_of(const Form& form);
+// All with a mnemonic, whatever word of theirs is behind it.
+std::vector<MadeRow> rows_of(std::string_view mnemonic);
 // Calls `visit` with each row of a form, the last axis varying first.
 void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit);
 // With each row of the manual, in its order, and its section.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cctype>
 #include <functional>
 
 #include "ptxbuilder/isa/manual.h"
@@ -34,9 +35,9 @@ std::string refusal(const Row& row, const Target& target, int ptx_version) {
   if (!row.targets.has(target.sm))
     return fmt::format("{}: needs {}, but the target is {}: change the target", row.name, row.targets.text(),
                        target.name);
-  if (ptx_version < row.ptx_version)
+  if (const int needed = row.version_on(target.sm); ptx_version < needed)
     return fmt::format("{}: needs PTX {}, but the module's .version is {}: raise it", row.name,
-                       version_text(row.ptx_version), version_text(ptx_version));
+                       version_text(needed), version_text(ptx_version));
   return "";
 }
 
@@ -48,8 +49,9 @@ std::optional<Floor> least_floor(const std::function<bool(const detail::PatternP
     Choices choices;
     if (detail::is_title(form) || !is_meant(detail::parts_of(form.pattern), choices)) continue;
     const MadeRow row = detail::floor_row(form, choices);
-    if (!least) least = Floor{row.ptx_version, row.targets};
-    least->ptx_version = std::min(least->ptx_version, row.ptx_version);
+    const int version = row.early.ptx_version != 0 ? row.early.ptx_version : row.ptx_version;
+    if (!least) least = Floor{version, row.targets};
+    least->ptx_version = std::min(least->ptx_version, version);
     least->targets = least->targets | row.targets;
   }
   return least;
@@ -69,13 +71,69 @@ std::optional<Floor> floor_of_register(std::string_view name) {
   });
 }
 
-std::string_view section_of(std::string_view key) {
+namespace {
+
+// The operands of a row as words: a register for each of its own by its type, numbers, names and signs.
+std::vector<std::string> signature(const Row& row) {
+  std::vector<std::string> words;
+  const auto put = [&](std::string_view text) {
+    for (const char c : text) {
+      const bool in_name = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '%' || c == '.';
+      if (c == ' ' || c == '{' || c == '}') continue;
+      if (in_name && !words.empty() && words.back().starts_with("'"))
+        words.back() += c;
+      else
+        words.push_back(in_name ? std::string("'") + c : std::string(1, c));
+    }
+  };
+  size_t done = row.mnemonic().size();
+  for (size_t h = 0; h < row.operands.hole_count; ++h) {
+    const Hole& hole = row.operands.holes[h];
+    const Operand& o = row.operands[hole.operand];
+    put(row.syntax.substr(done, hole.begin - done));
+    done = hole.end;
+    for (int i = 0; i < o.count; ++i) {
+      if (i > 0) words.emplace_back(",");
+      words.emplace_back(o.cls == Class::imm ? "number" : register_type(o.cls));
+    }
+  }
+  put(row.syntax.substr(done));
+  return words;
+}
+
+// Whether one is the other, with a number perhaps where that has a register that may be one.
+bool is_alike(const std::vector<std::string>& one, const std::vector<std::string>& other) {
+  const auto is_number = [](const std::string& word) {
+    return word == "number" || (word.size() > 1 && word[0] == '\'' && word[1] >= '0' && word[1] <= '9');
+  };
+  if (one.size() != other.size()) return false;
+  for (size_t i = 0; i < one.size(); ++i)
+    if (one[i] != other[i] && !(is_number(one[i]) && (is_number(other[i]) || other[i].starts_with(".b"))))
+      return false;
+  return true;
+}
+
+}  // namespace
+
+const Row* of_the_manual(const Row& row) {
+  const std::vector<std::string> words = signature(row);
+  for (const bool exactly : {true, false})
+    for (const MadeRow& made : rows_of(row.mnemonic())) {
+      const std::vector<std::string> its = signature(made.row());
+      if (exactly ? words == its : is_alike(words, its)) return find_instruction(made.name.view());
+    }
+  return nullptr;
+}
+
+std::string_view section_of(const Row& row) {
+  const Row* const in_manual = find_instruction(row.name) ? &row : of_the_manual(row);
+  if (!in_manual) return {};
   std::string_view section;
   for (const Form& form : detail::kManual) {
     Choices choices;
     if (detail::is_title(form))
       section = form.pattern;
-    else if (!key.empty() && has_row(form, KeyParts(key), choices))
+    else if (has_row(form, KeyParts(in_manual->name), choices))
       return section;
   }
   return {};

@@ -122,6 +122,14 @@ struct Operands {
 constexpr Operands parse(std::string_view syntax);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
+// Targets that have an instruction from an earlier .version on than the others do.
+struct EarlyFloor {
+  int ptx_version = 0;
+  Targets targets = {};
+
+  friend constexpr bool operator==(const EarlyFloor&, const EarlyFloor&) = default;
+};
+
 struct Row {
   std::string_view name;    // the C++ function: the mnemonic with dots as underscores
   std::string_view syntax;  // one instruction, ending in a semicolon
@@ -130,6 +138,7 @@ struct Row {
   Targets targets = Targets::all();
   // LLVM's intrinsic that prints this instruction, if it is preferred to asm.
   std::string_view intrinsic = {};
+  EarlyFloor early = {};
   Operands operands = parse(syntax);
 
   // The instruction without its operands: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
@@ -137,6 +146,8 @@ struct Row {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
+  // Ten times the least .version in which the target has it.
+  constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
   // Whether an operand of an integer class or a predicate may be a number in the text. Not where numbers are
   // packed in it, beside random bits, or beside a comparison of bf16.
   constexpr bool takes_numbers() const {

@@ -16,10 +16,10 @@ const Row* find(std::string_view name);
 // ---- rows.def ----
 // One constant each, so that a call is typed at compile time: rows::mbarrier_init.
 namespace rows_def {
-#define PTX_ROW(name, syntax, effect, ptx_version, sm) \
-  inline constexpr Row name = {#name, syntax, Effect::effect, ptx_version, Sm::sm};
-#define PTX_INTRINSIC(name, syntax, intrinsic, ptx_version, sm) \
-  inline constexpr Row name = {#name, syntax, Effect::pure, ptx_version, Sm::sm, intrinsic};
+#define PTX_ROW(name, syntax, effect, ptx_version, targets) \
+  inline constexpr Row name = {#name, syntax, Effect::effect, ptx_version, Targets::parse(#targets)};
+#define PTX_INTRINSIC(name, syntax, intrinsic, ptx_version, targets) \
+  inline constexpr Row name = {#name, syntax, Effect::pure, ptx_version, Targets::parse(#targets), intrinsic};
 #include "ptxbuilder/isa/rows.def"
 #undef PTX_ROW
 #undef PTX_INTRINSIC

@@ -259,9 +259,9 @@ std::string draw_one(uint64_t seed, std::vector<Entry>& entries, Counts& counts)
   for (const isa::Target& target : isa::targets())
     if (row->targets.has(target.sm)) has_it.push_back(&target);
   const isa::Target& target = *random.of(has_it);
-  const int ptx_version = std::max(row->ptx_version, target.ptx_version);
+  const int ptx_version = std::max(row->version_on(target.sm), target.ptx_version);
   const InlineAsm call = isa::lower(*row, draw.fillings, draw.guarded);
-  entries.push_back({what, module_of(*row, draw, call, target, ptx_version), &target, ptx_version});
+  entries.push_back({Statement::of(what, module_of(*row, draw, call, target, ptx_version)), &target, ptx_version});
   return "";
 }
 

@@ -1,16 +1,17 @@
 // Every instruction row through ptxas: it assembles alone at its floor, and not below. The text it is given
-// is the row's own, so a row whose syntax, floor or operand class is wrong fails here. Of the manual, some of
-// each form at their floors; `unit_tests rows_ptxas_test --every-row` asks of all rows at all targets, which
-// takes some minutes.
+// is the row's own, so a row whose syntax, floor or operand class is wrong fails here. Of the manual, rows that
+// have every choice of each form, at their floors; `unit_tests rows_ptxas_test --every-row` asks of all rows,
+// as ask_all() says, which takes some minutes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <set>
-#include <sstream>
 
 #include "cutlass_exceptions.h"
+#include "form_rows.h"
 #include "ptxbuilder/compile/certify.h"
 #include "ptxbuilder/isa/manual.h"
 #include "ptxbuilder/isa/rows.h"
@@ -23,6 +24,7 @@ using isa::Row;
 namespace {
 
 const bool& every_row = option("every-row", false);
+const uint64_t& seed = option("seed", uint64_t{std::random_device()()});
 
 // The words of a few refusals below a floor in which ptxas names neither target nor .version: of a value of
 // tensormap.replace, and of a result that is left out.
@@ -37,21 +39,21 @@ void check_refused_for_floor(const Ptxas& ptxas, std::vector<Entry> entries) {
   const auto batches = batches_of(entries);
   std::vector<std::string> failures = in_parallel(batches.size(), [&](size_t b) {
     auto [begin, end] = batches[b];
-    const std::string all = refusal(ptxas, joined(entries, begin, end));
+    std::vector<std::string> about =
+        said_of_each(refusal(ptxas, joined(entries, begin, end)), begin, end);
     std::string failure;
     for (size_t i = begin; i < end; ++i) {
-      std::string about;
-      std::istringstream lines(all);
-      for (std::string line; std::getline(lines, line);)
-        if (line.find(fmt::format("rows:{}:", i + 1)) != std::string::npos &&
-            line.find("info") == std::string::npos)
-          about += line;
-      if (!is_floor(about)) about = refusal(ptxas, entries[i].module);
-      if (!is_floor(about)) failure += named(entries[i], about.empty() ? "it is taken" : about);
+      std::string& said = about[i - begin];
+      if (!is_floor(said)) said = refusal(ptxas, entries[i]);
+      if (!is_floor(said)) failure += named(entries[i], said.empty() ? "it is taken" : said);
     }
     return failure;
   });
   for (const std::string& failure : failures) CHECK_MESSAGE(failure.empty(), failure);
+}
+
+Entry entry_of(std::string what, const std::string& module, const isa::Target& target, int ptx_version) {
+  return {Statement::of(std::move(what), module), &target, ptx_version};
 }
 
 // The ends of what an operand may be, and a few numbers between.
@@ -70,8 +72,8 @@ TEST_CASE("every row assembles at its floor") {
   std::vector<Entry> entries;
   for (const Row& row : isa::rows()) {
     const isa::Target& target = row.targets.least();
-    entries.push_back(
-        {std::string(row.name), standalone_module(row, target, row.ptx_version), &target, row.ptx_version});
+    entries.push_back(entry_of(std::string(row.name), standalone_module(row, target, row.ptx_version), target,
+                               row.ptx_version));
   }
   REQUIRE(entries.size() > 300);
   check_accepted(*ptxas, std::move(entries));
@@ -85,7 +87,7 @@ TEST_CASE("every row is refused one target and one PTX version below its floor")
   for (const Row& row : isa::rows()) {
     const isa::Target& target = row.targets.least();
     auto add = [&](const isa::Target& of, int version) {
-      below.push_back({std::string(row.name), standalone_module(row, of, version), &of, version});
+      below.push_back(entry_of(std::string(row.name), standalone_module(row, of, version), of, version));
     };
     if (const isa::Target* before = isa::target_before(row.targets.least().sm))
       add(*before, row.ptx_version);
@@ -103,50 +105,87 @@ TEST_CASE("every row is refused one target and one PTX version below its floor")
   check_refused_for_floor(*ptxas, std::move(below));
 }
 
-TEST_CASE("rows of the manual assemble at their floors, and where they do not exist they are refused") {
-  const Ptxas* ptxas = real_ptxas();
-  if (!ptxas) return;
-  // The first and the last of each form.
-  std::vector<isa::MadeRow> rows;
-  for (const isa::Form& form : isa::detail::kManual) {
-    if (isa::detail::is_title(form)) continue;
-    std::vector<isa::MadeRow> all;
-    isa::for_each_row(form, [&](const isa::MadeRow& row) { all.push_back(row); });
-    if (every_row)
-      rows.insert(rows.end(), all.begin(), all.end());
-    else
-      rows.insert(rows.end(), {all.front(), all.back()});
-  }
+namespace {
+
+// What ptxas is asked of rows of the manual.
+struct Questions {
   std::vector<Entry> taken, refused;
-  int no_target = 0, no_version = 0;
-  for (const isa::MadeRow& made : rows) {
-    const Row row = made.row();
+  size_t rows = 0, no_target = 0, no_version = 0;
+
+  void ask(const isa::MadeRow& row, const std::shared_ptr<const Statement>& statement,
+           const isa::Target& target) {
+    (row.targets.has(target.sm) ? taken : refused)
+        .push_back({statement, &target, std::max(row.row().version_on(target.sm), target.ptx_version)});
+  }
+  // At its least target and .version, one .version below, and at the targets that `also` says.
+  void ask(const isa::MadeRow& row, const std::function<bool(const isa::Target&)>& also) {
     const isa::Target& least = row.targets.least();
-    const auto add = [&](std::vector<Entry>& to, const isa::Target& target, int version) {
-      to.push_back({std::string(row.name), standalone_module(row, target, version), &target, version});
-    };
+    const auto statement = statement_of(row);
     const int floor = std::max(row.ptx_version, least.ptx_version);
-    add(taken, least, floor);
+    ++rows;
+    ask(row, statement, least);
     if (const auto below = isa::version_before(floor); below && *below >= least.ptx_version)
-      add(refused, least, *below);
+      refused.push_back({statement, &least, *below});
     else
       ++no_version;
     no_target += row.targets == isa::Targets::all();
-    bool had_one = false;  // else than `least` that has it, and that has it not
-    for (const isa::Target& target : isa::targets()) {
-      if (target.sm == least.sm || (!every_row && (row.targets.has(target.sm) || had_one))) continue;
-      had_one |= !row.targets.has(target.sm);
-      add(row.targets.has(target.sm) ? taken : refused, target,
-          std::max(row.ptx_version, target.ptx_version));
-    }
+    for (const isa::Target& target : isa::targets())
+      if (target.sm != least.sm && also(target)) ask(row, statement, target);
   }
-  REQUIRE(taken.size() > 1000);
-  REQUIRE(refused.size() > 500);
-  MESSAGE(rows.size() << " rows, " << taken.size() << " to be taken, " << refused.size()
-                      << " to be refused; without a target that lacks it: " << no_target
-                      << " rows, without a PTX version below: " << no_version << " rows");
-  check_accepted(*ptxas, std::move(taken));
-  check_refused_for_floor(*ptxas, std::move(refused));
+  static std::shared_ptr<const Statement> statement_of(const isa::MadeRow& made) {
+    const Row row = made.row();
+    return Statement::of(std::string(row.name), standalone_module(row, row.targets.least(), row.ptx_version));
+  }
+};
+
+// With rows that have every choice of each axis, and of the targets that lack a row with one.
+void ask_some(const isa::Form& form, Questions& questions) {
+  for_each_choice(form, [&](const isa::MadeRow& row) {
+    bool had_one = false;
+    questions.ask(row, [&](const isa::Target& target) {
+      const bool lacks_it = !row.targets.has(target.sm);
+      return lacks_it && !std::exchange(had_one, had_one || lacks_it);
+    });
+  });
+}
+
+// All rows, at all targets. Where there are more than 1,000, each at one other target, and at all of them those
+// that have every two choices of two axes.
+void ask_all(const isa::Form& form, std::mt19937_64& random, Questions& questions) {
+  const bool many = count_rows(form) > 1000;
+  isa::for_each_row(form, [&](const isa::MadeRow& row) {
+    const size_t one = std::uniform_int_distribution<size_t>(0, isa::targets().size() - 1)(random);
+    questions.ask(row, [&](const isa::Target& target) { return !many || &target == &isa::targets()[one]; });
+  });
+  if (many)
+    for_each_pair(form, random, [&](const isa::MadeRow& row) {
+      const auto statement = Questions::statement_of(row);
+      for (const isa::Target& target : isa::targets()) questions.ask(row, statement, target);
+    });
+}
+
+}  // namespace
+
+TEST_CASE("rows of the manual assemble at their floors, and where they do not exist they are refused") {
+  const Ptxas* ptxas = real_ptxas();
+  if (!ptxas) return;
+  Questions questions;
+  std::mt19937_64 random(seed);
+  for (const isa::Form& form : isa::detail::kManual) {
+    if (isa::detail::is_title(form)) continue;
+    if (every_row)
+      ask_all(form, random, questions);
+    else
+      ask_some(form, questions);
+  }
+  REQUIRE(questions.taken.size() > 1000);
+  REQUIRE(questions.refused.size() > 500);
+  MESSAGE(questions.rows << " rows, " << questions.taken.size() << " to be taken, "
+                         << questions.refused.size() << " to be refused; without a target that lacks it: "
+                         << questions.no_target << " rows, without a PTX version below: "
+                         << questions.no_version << " rows; --seed=" << seed);
+  check_accepted(*ptxas, std::move(questions.taken));
+  check_refused_for_floor(*ptxas, std::move(questions.refused));
 }
 
 // Code generation prints operands that are known while the kernel is built as numbers.
@@ -165,8 +204,8 @@ TEST_CASE("every scalar integer and predicate that a row reads may be a number")
         size_t at = module.rfind(used);
         REQUIRE(at != std::string::npos);
         module.replace(at, used.size(), std::to_string(number));
-        entries.push_back(
-            {fmt::format("{} with {} = {}", row.name, o.name, number), module, &target, row.ptx_version});
+        entries.push_back(entry_of(fmt::format("{} with {} = {}", row.name, o.name, number), module, target,
+                                   row.ptx_version));
       }
     }
   }

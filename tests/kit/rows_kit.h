@@ -1,13 +1,16 @@
-// Many kernels of one instruction each, as ptxas sees them: joined to modules, since starting it takes longer
-// than assembling.
+// Many instructions, as ptxas sees them: joined to modules and kernels, since starting it takes longer than
+// assembling.
 #pragma once
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -41,38 +44,68 @@ inline std::vector<std::string> in_parallel(size_t count, const std::function<st
   return results;
 }
 
-// One kernel of a module, and what it is about.
+// An instruction with the registers that it declares, and what it is about.
+struct Statement {
+  std::string what, text;
+  // Whether it has a kernel of its own: what ends a thread makes dead code of what follows, and some
+  // instructions say what the kernel as a whole has to be like.
+  bool alone = false;
+
+  // Of a module whose one kernel holds it and no more.
+  static std::shared_ptr<const Statement> of(std::string what, const std::string& module) {
+    const size_t begin = module.find("{\n") + 2, end = module.rfind("\tret;\n}");
+    std::string text = module.substr(begin, end - begin);
+    const size_t mnemonic = text.rfind("\n\t", text.size() - 2);
+    std::string_view words = std::string_view(text).substr(mnemonic == std::string::npos ? 0 : mnemonic + 1);
+    words.remove_prefix(std::min(words.find_first_not_of('\t'), words.size()));
+    if (words.starts_with('@')) words.remove_prefix(std::min(words.find(' ') + 1, words.size()));
+    bool alone = false;
+    for (const std::string_view word : {"wgmma", "tcgen05", "setmaxnreg", "ret", "exit", "trap", "brkpt"})
+      alone |= words.starts_with(word) && words.find_first_of(".; ") == word.size();
+    return std::make_shared<const Statement>(Statement{std::move(what), std::move(text), alone});
+  }
+};
+
+// What ptxas is asked about.
 struct Entry {
-  std::string what, module;
+  std::shared_ptr<const Statement> statement;
   const isa::Target* target;
   int ptx_version;
 };
 
-// Kernel i of the result stands at "line" i + 1 of a file `rows`, by which messages name it.
+// Each statement stands in a block of its own, at "line" i + 1 of a file `rows`, by which messages name it.
 inline std::string joined(const std::vector<Entry>& entries, size_t begin, size_t end) {
-  std::string text;
+  std::string text = fmt::format(".version {}\n.target {}\n.address_size 64\n.file 1 \"rows\"\n",
+                                 isa::version_text(entries[begin].ptx_version), entries[begin].target->name);
+  bool open = false;
+  const auto close = [&] { text += open ? "\tret;\n}\n" : "", open = false; };
   for (size_t i = begin; i < end; ++i) {
-    const std::string& module = entries[i].module;
-    size_t entry = module.find(".visible");
-    if (i == begin) text = module.substr(0, entry) + ".file 1 \"rows\"\n";
-    std::string kernel = module.substr(entry);
-    kernel.replace(kernel.find("row()"), 5, fmt::format("row_{}()", i));
-    kernel.insert(kernel.find("{\n") + 2, fmt::format("\t.loc 1 {} 1\n", i + 1));
-    text += kernel;
+    const Statement& statement = *entries[i].statement;
+    if (statement.alone) close();
+    if (!open)
+      text += fmt::format(".visible .entry row_{}()\n.maxntid 128\n.minnctapersm 1\n{{\n", i), open = true;
+    text += fmt::format("\t.loc 1 {} 1\n{{\n{}}}\n", i + 1, statement.text);
+    if (statement.alone) close();
   }
+  close();
   return text;
 }
 
-// Ranges of entries for one target and .version each, 64 at most; sorts them.
+inline std::string refusal(const Ptxas& ptxas, const Entry& entry) {
+  return refusal(ptxas, joined({entry}, 0, 1));
+}
+
+// Ranges of entries for one target and .version each; sorts them. A kernel for each statement takes longer.
 inline std::vector<std::pair<size_t, size_t>> batches_of(std::vector<Entry>& entries) {
-  auto key = [](const Entry& e) { return std::pair(e.target->sm, e.ptx_version); };
-  std::sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
-    return std::pair(key(a), a.what) < std::pair(key(b), b.what);
-  });
+  const auto key = [](const Entry& e) {
+    return std::tuple(e.statement->alone, e.target->sm, e.ptx_version);
+  };
+  std::stable_sort(entries.begin(), entries.end(),
+                   [&](const Entry& a, const Entry& b) { return key(a) < key(b); });
   std::vector<std::pair<size_t, size_t>> batches;
   for (size_t i = 0; i < entries.size(); ++i) {
-    bool joins = !batches.empty() && key(entries[i]) == key(entries[batches.back().first]) &&
-                 i - batches.back().first < 64;
+    const bool joins = !batches.empty() && key(entries[i]) == key(entries[batches.back().first]) &&
+                       i - batches.back().first < (entries[i].statement->alone ? 64 : 1000);
     if (joins)
       batches.back().second = i + 1;
     else
@@ -82,8 +115,21 @@ inline std::vector<std::pair<size_t, size_t>> batches_of(std::vector<Entry>& ent
 }
 
 inline std::string named(const Entry& e, const std::string& text) {
-  return fmt::format("{} for {}, PTX {}: {}\n", e.what, e.target->name, isa::version_text(e.ptx_version),
-                     text);
+  return fmt::format("{} for {}, PTX {}: {}\n", e.statement->what, e.target->name,
+                     isa::version_text(e.ptx_version), text);
+}
+
+// What ptxas says of each of the entries from `begin` to `end`, by the line that it names.
+inline std::vector<std::string> said_of_each(const std::string& messages, size_t begin, size_t end) {
+  std::vector<std::string> said(end - begin);
+  std::istringstream lines(messages);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find("rows:");
+    if (at == std::string::npos || line.find("info") != std::string::npos) continue;
+    const size_t number = std::strtoul(line.c_str() + at + 5, nullptr, 10);
+    if (number > begin && number <= end) said[number - begin - 1] += line;
+  }
+  return said;
 }
 
 // Assembles all, many to a module, and each of a module that is refused alone: yields what ptxas refuses,
@@ -94,11 +140,14 @@ inline std::vector<std::string> refused(const Ptxas& ptxas, std::vector<Entry> e
     auto [begin, end] = batches[b];
     std::string failure = refusal(ptxas, joined(entries, begin, end));
     if (failure.empty()) return failure;
-    std::string alone;
+    std::string each;
+    const std::vector<std::string> said = said_of_each(failure, begin, end);
     for (size_t i = begin; i < end; ++i)
-      if (std::string text = refusal(ptxas, entries[i].module); !text.empty())
-        alone += named(entries[i], text);
-    return alone.empty() ? failure : alone;
+      if (!said[i - begin].empty()) each += named(entries[i], said[i - begin]);
+    if (!each.empty()) return each;
+    for (size_t i = begin; i < end; ++i)
+      if (std::string text = refusal(ptxas, entries[i]); !text.empty()) each += named(entries[i], text);
+    return each.empty() ? failure : each;
   });
   std::erase(failures, "");
   return failures;
