@@ -28,9 +28,10 @@ struct LlvmArgument : Argument {
 //
 // Values have the LLVM type of the operand's class: i1 for pred; i16, i32 or i64 for an integer; half,
 // bfloat, float or double for a floating-point number; ptr addrspace(3) for smem, addrspace(7) for cluster,
-// addrspace(1) for gmem, and ptr for generic and tmap. b16, b32 and b64 take any of these types of their
-// width. PTX gets shared addresses in 32 bits, whatever their width in the module's data layout. An integer
-// constant is printed as a number.
+// addrspace(1) for gmem, addrspace(4) for constant, addrspace(5) for local, addrspace(6) for tmem, ptr for
+// generic and tmap, and i128 for b128. b16, b32 and b64 take any of these types of their width. PTX gets
+// shared addresses in 32 bits, whatever their width in the module's data layout. An integer constant is
+// printed as a number, and an immediate is a host integer or such a constant.
 //
 // The module flag "ptxbuilder.ptx" holds the highest .version that the rows of the module need, and
 // "ptxbuilder.targets" the sets of targets that they run on, as "sm_90a" or "sm_100f+sm_110f". When modules
@@ -39,7 +40,8 @@ struct LlvmArgument : Argument {
 // Throws Error that names the row, the operand and what to do, and emits nothing, in these cases: a wrong
 // number or type of operands, a number out of bounds, a value of another LLVMContext or function, a guard
 // where a result would be undefined, an IRBuilder that has no insertion point or is behind a terminator,
-// and a row that does not run on the function's "target-cpu", if it has that attribute.
+// and a row that does not run on the function's "target-cpu". Without that attribute, generate_ptx says that
+// a row does not run on the module's target, and names no line.
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard = nullptr,
                                Where where = Where::here());

@@ -80,7 +80,9 @@ constexpr Advisory table[] = {
     {"", "Unsupported .version", "",
      "The PTX names a newer PTX ISA than this ptxas or driver reads. Use a newer one, or lower the PTX "
      "version."},
-    {"", "requires PTX ISA .version", "", "Raise the PTX version of the kernel to at least the one named."},
+    {"", "requires PTX ISA .version", "",
+     "Raise the PTX version of the kernel to at least the one named: k.builder().require(86, "
+     "isa::Targets::all(), \"what needs it\") raises it to 8.6."},
     {"", "not supported on .target", "",
      "The target architecture lacks this instruction. wgmma and setmaxnreg exist on sm_90a, not on plain "
      "sm_90."},

@@ -8,9 +8,10 @@
 
 namespace ptxbuilder {
 
-// Assembles the row alone for its least target and .version, and for one target and one .version less, which
-// ptxas must refuse because of the floor. Throws Error that names the row and what to change: the syntax,
-// with what ptxas says of it, or a floor that is too low or too high.
+// Assembles the row alone: for its least target and .version, with the ends of the numbers that its operands
+// may be in place of registers, for one .version less, and for all other targets, of which ptxas must refuse
+// those that the row lacks. Throws Error that names the row and what to change: the syntax or a class, with
+// what ptxas says of it, or a floor that is too low or too high.
 void certify(const Ptxas& ptxas, const isa::Row& row, Where where = Where::here());
 
 // Whether what ptxas says is about what a target or a .version lacks, and not about the text.

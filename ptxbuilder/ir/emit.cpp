@@ -98,8 +98,9 @@ class AsmCall {
     values.push_back(std::get<Value>(given).handle());
     // What is known needs no register.
     auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
-    if (!constant || o.cls == Class::imm || !row_.takes_numbers() || !o.takes_numbers() ||
-        !accepts(o.cls, constant->getType(), ir_.getContext()))
+    const bool may_be = o.cls == Class::imm || (row_.takes_numbers() && o.takes_numbers());
+    if (!constant || !may_be ||
+        (o.cls != Class::imm && !accepts(o.cls, constant->getType(), ir_.getContext())))
       return isa::ValueCount{1};
     values.clear();
     return constant->getBitWidth() == 1 ? int64_t{constant->isOne()} : constant->getSExtValue();
@@ -197,6 +198,9 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
 }
 
 void check_is_ours(const Builder::State& state, llvm::Value* value) {
+  if (!value)
+    throw Error(state.nearest_line(),
+                fmt::format("{}: a null pointer was used as a value", state.signature.kernel));
   const llvm::Function* its = state.is_hosted() ? function_of(value) : nullptr;
   if (&value->getContext() != &state.context || (its && its != state.function))
     throw Error(state.nearest_line(),
@@ -308,6 +312,8 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
     if (auto* list = std::get_if<std::vector<Value>>(&argument))
       for (Value value : *list) check_is_ours(s, value.handle());
   }
+  if (guard && !guard->handle())
+    throw Error(fmt::format("{}: the guard is a null pointer, not a value", row.name));
   if (guard) check_is_ours(s, guard->handle());
   AsmCall call(s.ir, row, arguments, guard ? guard->handle() : nullptr);
   if (!row.intrinsic.empty()) return {Value(call_intrinsic(s.ir, row))};

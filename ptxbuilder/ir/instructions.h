@@ -16,8 +16,10 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <ranges>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "ptxbuilder/ir/builder.h"
@@ -43,6 +45,18 @@ using isa::WgmmaBitsForm;
 using isa::WgmmaForm;
 
 namespace detail {
+
+// An immediate is a host integer, and not a number that would have to be rounded to one.
+class Immediate {
+ public:
+  template <class I>
+  requires std::integral<I> || std::is_enum_v<I> Immediate(I value)  // NOLINT
+      : value_(static_cast<int64_t>(value)) {}
+  operator Argument() const { return value_; }  // NOLINT
+
+ private:
+  int64_t value_;
+};
 
 // The device type that C++ sees for an operand's class.
 template <Class cls>
@@ -76,7 +90,7 @@ PTXBUILDER_TYPE(constant, constant_address)
 PTXBUILDER_TYPE(tmem, tmem)
 PTXBUILDER_TYPE(b8, u16)
 PTXBUILDER_TYPE(b128, b128)
-PTXBUILDER_TYPE(imm, int64_t)
+PTXBUILDER_TYPE(imm, Immediate)
 #undef PTXBUILDER_TYPE
 
 // The registers that fill a list: as many values as it has, or named registers.
@@ -289,14 +303,19 @@ PTXBUILDER_FAMILY(fence_proxy_async, Space)
 #undef PTXBUILDER_FAMILY
 
 // A row of the author's own, by the line that isa/rows.def has for each of the library's: declares its typed
-// call `name`, and the row itself as `name_row`. `sm` is its least target. compile/certify.h asks ptxas
+// call `name`, and the row itself as `name_row`. `targets` is its least target, or several with `+` between
+// them: sm_90a+sm_100f. What is pure is dropped where nobody reads its result. compile/certify.h asks ptxas
 // whether syntax and floor are right.
 //
 //   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 //   u32 reversed = brev(x);
-#define PTXBUILDER_ROW(name, syntax, effect, ptx_version, sm)                                             \
+#define PTXBUILDER_ROW(name, syntax, effect, ptx_version, targets)                                        \
   inline constexpr ::ptxbuilder::isa::Row name##_row = {#name, syntax, ::ptxbuilder::isa::Effect::effect, \
-                                                        ptx_version, ::ptxbuilder::isa::Sm::sm};          \
+                                                        ptx_version,                                      \
+                                                        ::ptxbuilder::isa::Targets::parse(#targets)};     \
+  static_assert(name##_row.does_something(), #name                                                        \
+                " is pure and writes no operand, so that it would be dropped: its effect is memory, "     \
+                "or what it writes is {name:=class}");                                                    \
   inline constexpr ::ptxbuilder::detail::CallOf<name##_row> name{};
 
 // Text of the author's own, with the holes of isa/row.h bound by name; {name} mentions an operand once more.

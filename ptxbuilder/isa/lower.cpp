@@ -46,8 +46,9 @@ class Lowering {
     size_t expected = 0;
     for (const Operand& o : row_.operands) expected += o.reads();
     if (fillings_.size() != expected)
-      throw Error(fmt::format("{}: takes {} operands, but {} were given, in \"{}\"", row_.name, expected,
-                              fillings_.size(), row_.syntax));
+      throw Error(fmt::format("{}: takes {} operand{}, but {} {} given, in \"{}\"", row_.name, expected,
+                              expected == 1 ? "" : "s", fillings_.size(),
+                              fillings_.size() == 1 ? "was" : "were", row_.syntax));
     if (!guarded_) return;
     for (const Operand& o : row_.operands)
       if (o.access == Access::write)
@@ -74,7 +75,9 @@ class Lowering {
     if (auto* names = std::get_if<Registers>(&given)) return named(o, *names);
     if (auto* value = std::get_if<int64_t>(&given)) return number(o, *value);
     if (o.cls == Class::imm)
-      refuse_operand(row_, o, "is an immediate: its value must be known while the kernel is built");
+      refuse_operand(
+          row_, o,
+          "is an immediate: its value must be known while the kernel is built, as a host integer is");
     if (const int count = std::get<ValueCount>(given).count; count != o.count)
       refuse_operand(row_, o, fmt::format("is {} registers, but {} were given", o.count, count));
     return values(i);
@@ -97,8 +100,16 @@ class Lowering {
       refuse_operand(row_, o,
                      fmt::format("is a {} register, but the number {} was given", name(o.cls), value));
     if (!o.takes_number(value))
-      refuse_operand(row_, o, fmt::format("must be {}, but is {}", bounds_text(o), value));
+      refuse_operand(row_, o, fmt::format("must be {}, but is {}", bounds_text(o), as_it_is(o.cls, value)));
     return std::to_string(value);
+  }
+
+  // Of what has no sign, the number that the bits of a negative one are.
+  static int64_t as_it_is(Class cls, int64_t value) {
+    if (value >= 0) return value;
+    if (cls == Class::u16 && value >= INT16_MIN) return value + (int64_t{1} << 16);
+    if (cls == Class::u32 && value >= INT32_MIN) return value + (int64_t{1} << 32);
+    return value;
   }
 
   // No constraint has registers of 8 bits: one of the text's own, from or to which the low bits of 16 are

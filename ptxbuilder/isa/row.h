@@ -146,6 +146,12 @@ struct Row {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
+  // Otherwise it is no instruction that anybody would miss.
+  constexpr bool does_something() const {
+    for (const Operand& o : operands)
+      if (o.writes()) return true;
+    return effect == Effect::memory;
+  }
   // Ten times the least .version in which the target has it.
   constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
   // Whether an operand of an integer class or a predicate may be a number in the text. Not where numbers are

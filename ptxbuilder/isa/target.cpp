@@ -28,16 +28,19 @@ const Target* target_before(Sm sm) {
 }
 
 std::string Targets::text(std::string_view between) const {
-  std::string text;
+  std::array<bool, kTargets.size()> named = {};
   Targets told;
   for (const int kind : {0, 2, 1})  // the plain ones, which run on most, then "f", then "a"
-    for (const Target& t : kTargets) {
-      const Targets those(t.sm);
-      if (static_cast<int>(t.sm) % 10 != kind || (those & *this) != those || (those | told) == told) continue;
-      if (!text.empty()) text += between;
-      text += t.name;
+    for (size_t i = 0; i < kTargets.size(); ++i) {
+      const Targets those(kTargets[i].sm);
+      if (static_cast<int>(kTargets[i].sm) % 10 != kind || (those & *this) != those || (those | told) == told)
+        continue;
+      named[i] = true;
       told = told | those;
     }
+  std::string text;
+  for (size_t i = 0; i < kTargets.size(); ++i)
+    if (named[i]) text += (text.empty() ? "" : std::string(between)) + std::string(kTargets[i].name);
   return text;
 }
 

@@ -122,7 +122,9 @@ constexpr Targets Targets::parse(std::string_view names) {
     const Targets those = Targets(static_cast<Sm>(sm));
     if (!those.has(static_cast<Sm>(sm))) throw "a set of targets names one that is not known";
     all = all | those;
+    while (i < names.size() && names[i] == ' ') ++i;  // as clang-format and the preprocessor leave them
     if (i < names.size() && names[i++] != '+') throw "a target is named sm_NUMBER, with `+` between several";
+    while (i < names.size() && names[i] == ' ') ++i;
   }
   return all;
 }

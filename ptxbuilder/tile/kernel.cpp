@@ -53,9 +53,11 @@ void finish_roles(Builder& builder) {
 void check_tensor_maps(Builder& builder) {
   for (const Parameter& p : builder.signature().parameters)
     if (p.kind == Parameter::Kind::tensor_map && p.tensor_map.box.empty())
-      throw Error(builder.parameters_where(),
-                  fmt::format("{}: no copy uses the tensor map '{}', so its box is not known",
-                              builder.signature().kernel, p.name));
+      throw Error(
+          builder.parameters_where(),
+          fmt::format("{}: no copy uses the tensor map '{}', so its box is not known; k.encode({}, ...) "
+                      "says it, where instruction<...> copies",
+                      builder.signature().kernel, p.name, p.name));
 }
 
 // The rules of the grid, which name parameters, against these.

@@ -16,6 +16,8 @@ namespace somebody {
 
 PTXBUILDER_ROW(bit_reverse, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 PTXBUILDER_ROW(nap, "nanosleep.u32 {ns:imm<0..1000000>};", memory, 63, sm_75)
+PTXBUILDER_ROW(more_registers, "setmaxnreg.inc.sync.aligned.u32 {n:imm<24..256/8>};", memory, 80,
+               sm_90a + sm_100f + sm_110f + sm_120f)
 PTXBUILDER_ROW(cluster_rank, "mov.u32 {d:=u32}, %cluster_ctarank;", pure, 78, sm_90)
 
 }  // namespace somebody
@@ -43,8 +45,9 @@ TEST_CASE("a row of somebody's own is a typed call") {
 TEST_CASE("ptxas certifies rows, and says what is wrong with others") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;
-  for (const isa::Row* row : {&somebody::bit_reverse_row, &somebody::nap_row, &somebody::cluster_rank_row,
-                              &isa::rows_def::mbarrier_init, &isa::rows_def::fence_mbarrier_init})
+  for (const isa::Row* row :
+       {&somebody::bit_reverse_row, &somebody::nap_row, &somebody::cluster_rank_row,
+        &somebody::more_registers_row, &isa::rows_def::mbarrier_init, &isa::rows_def::fence_mbarrier_init})
     CHECK(error_of([&] { certify(*ptxas, *row); }).empty());
 
   struct Wrong {
@@ -59,11 +62,35 @@ TEST_CASE("ptxas certifies rows, and says what is wrong with others") {
        "mend the syntax line or a class"},
       {{"low", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 78, Sm::sm_80}, "raise the floor"},
       {{"low_version", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 70, Sm::sm_90},
-       "row low_version: ptxas refuses it"},
+       "sm_90 is its least target, which PTX 7.0 does not have; raise the .version to 7.8"},
+      {{"low_of_target", "griddepcontrol.wait;", Effect::memory, 86, Sm::sm_120f},
+       "raise the .version to 8.8"},
+      {{"space", "ld.global.u32 {d:=u32}, [{a:smem}];", Effect::memory, 63, Sm::sm_75},
+       "give the address a class of the instruction's state space"},
+      {{"event", "pmevent {a:imm<0..99>};", Effect::memory, 63, Sm::sm_75},
+       "operand 'a' may be from 0 to 99"},
+      {{"bar", "bar.sync {a:u32};", Effect::memory, 63, Sm::sm_75}, "bound the class, as u32<0..15>"},
+      {{"transpose", "movmatrix.sync.aligned.m8n8.trans.b16 {d:=b32}, {a:b32};", Effect::memory, 78,
+        Sm::sm_75},
+       "or b32<> for a register alone"},
+      {{"result", "brev.b32 {d:u32}, {a:u32};", Effect::memory, 63, Sm::sm_75},
+       "or =u32 where the instruction writes it"},
+      {{"two", "brev.b32 {d:=u32}, {a:u32}; trap;", Effect::memory, 63, Sm::sm_75},
+       "a row is one instruction"},
+      {{"guarded", "@{p:pred} st.global.u32 [{a:gmem}], {v:u32};", Effect::memory, 63, Sm::sm_75},
+       "a row has no predicate of its own"},
+      {{"nothing", "st.global.u32 [{a:gmem}], {v:u32};", Effect::pure, 63, Sm::sm_75},
+       "it is pure and writes no operand"},
+      {{"narrow", "setmaxnreg.inc.sync.aligned.u32 {n:imm<24..256/8>};", Effect::memory, 80, Sm::sm_90a},
+       "add sm_100a to its targets"},
       {{"high", "brev.b32 {d:=u32}, {a:u32};", Effect::pure, 80, Sm::sm_90}, "takes it; lower the target"},
       {{"high_version", "brev.b32 {d:=u32}, {a:u32};", Effect::pure, 80, Sm::sm_75},
        "takes it; lower the .version"},
   };
+  CHECK(contains(error_of([&] {
+                   certify(*ptxas, {"later", "trap;", Effect::memory, 99, Sm::sm_75});
+                 }),
+                 "no .version 9.9 is known"));
   for (const Wrong& w : wrong) {
     Where line;
     const std::string text = error_of([&] { line = Where::here(), certify(*ptxas, w.row); });

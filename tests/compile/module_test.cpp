@@ -160,7 +160,7 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
            "!llvm.module.flags = !{!0}\n!0 = !{i32 6, !\"ptxbuilder.targets\", !1}\n"
            "!1 = !{!\"sm_90\", !\"sm_90a+sm_100f\"}\n",
        {.target = "sm_90"},
-       "its instructions need sm_100f, sm_90a, but the target is sm_90"},
+       "its instructions need sm_90a, sm_100f, but the target is sm_90"},
       {"a flag that is none",
        begin + end +
            "!llvm.module.flags = !{!0}\n!0 = !{i32 6, !\"ptxbuilder.targets\", !1}\n!1 = !{!\"hopper\"}\n",

@@ -54,3 +54,42 @@ TEST_CASE("Blackwell: tensor memory is a type of its own, and 8-bit registers ar
   CHECK(contains(ptx, "{ .reg .b8 narrow0; cvt.rn.satfinite.e2m1x2.f32 narrow0, "));
   CHECK(contains(ptx, " cvt.u16.u8 %rs"));
 }
+
+TEST_CASE("an immediate is an integer, and no number that would be rounded to one") {
+  using Lop3 = decltype(instruction<"lop3.b32">);
+  static_assert(std::is_invocable_v<Lop3, u32, u32, u32, int>);
+  static_assert(std::is_invocable_v<Lop3, u32, u32, u32, uint64_t>);
+  static_assert(!std::is_invocable_v<Lop3, u32, u32, u32, double>);
+  static_assert(!std::is_invocable_v<Lop3, u32, u32, u32, float>);
+}
+
+TEST_CASE("the .version is the least that the target has the instruction in") {
+  const auto version_of = [](std::string_view target, bool by_name) {
+    Kernel k("k", {.target = target, .line_info = false});
+    auto [out] = k.params<gptr<u16>>("out");
+    const f32 x(tid_x());
+    out[0] = by_name ? cvt_pack<DType::e4m3>(x, x) : instruction<"cvt.rn.satfinite.e4m3x2.f32">(x, x);
+    const std::string ptx = generate_ptx(k.builder());
+    return ptx.substr(ptx.find(".version"), 12);
+  };
+  for (const bool by_name : {false, true}) {
+    CHECK(version_of("sm_89", by_name) == ".version 8.1");
+    CHECK(version_of("sm_90", by_name) == ".version 7.8");
+  }
+}
+
+TEST_CASE("registers are given and taken on each target that has it") {
+  for (const char* target : {"sm_90a", "sm_100a", "sm_120a"}) {
+    Kernel k("k", {.target = target, .line_info = false});
+    setmaxnreg_inc(64);
+    CHECK(contains(generate_ptx(k.builder()), "setmaxnreg.inc.sync.aligned.u32 64;"));
+  }
+}
+
+TEST_CASE("a null pointer is no value") {
+  Kernel k("k");
+  const std::array<Argument, 1> nothing = {Value(nullptr)};
+  CHECK(contains(
+      error_of([&] { k.builder().emit(isa::rows_def::nanosleep, nothing, std::nullopt, Where::here()); }),
+      "a null pointer was used as a value"));
+}

@@ -163,8 +163,8 @@ TEST_CASE("mistakes at the border name the row, the operand and what to do, and 
     const char* words;
   };
   const std::vector<Mistake> mistakes = {
-      {"an operand too few", ir, rows::mbarrier_init, {bar}, nullptr, "takes 2 operands, but 1 were given"},
-      {"an operand too many", ir, rows::mbarrier_arrive, {bar, 1}, nullptr, "takes 1 operands, but 2"},
+      {"an operand too few", ir, rows::mbarrier_init, {bar}, nullptr, "takes 2 operands, but 1 was given"},
+      {"an operand too many", ir, rows::mbarrier_arrive, {bar, 1}, nullptr, "takes 1 operand, but 2"},
       {"another width",
        ir,
        rows::mbarrier_init,

@@ -198,7 +198,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"too few operands, untyped",
-       {"bar_sync: takes 2 operands, but 1 were given"},
+       {"bar_sync: takes 2 operands, but 1 was given"},
        [](bool bad) {
          Kernel k("k");
          std::vector<Argument> arguments = {u32(1)};
@@ -207,7 +207,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"an operand for an instruction without any, untyped",
-       {"tid_x: takes 0 operands, but 1 were given"},
+       {"tid_x: takes 0 operands, but 1 was given"},
        [](bool bad) {
          Kernel k("k");
          std::vector<Argument> arguments(bad ? 1 : 0, u32(128));

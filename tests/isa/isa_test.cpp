@@ -658,7 +658,7 @@ TEST_CASE("a tool asks what a row takes, what it touches and where it runs") {
   const isa::Row& arrive = isa::rows_def::fence_mbarrier_init;
   CHECK(isa::validate(init, std::vector<Filling>{ValueCount{}, int64_t{3}}).empty());
   CHECK(isa::validate(init, std::vector<Filling>{ValueCount{}}) ==
-        fmt::format("mbarrier_init: takes 2 operands, but 1 were given, in \"{}\"", init.syntax));
+        fmt::format("mbarrier_init: takes 2 operands, but 1 was given, in \"{}\"", init.syntax));
   CHECK(isa::validate(init, std::vector<Filling>{int64_t{64}, int64_t{3}})
             .starts_with("mbarrier_init: operand 'bar' is a smem register, but the number 64 was given"));
   for (const isa::Row& row : isa::rows()) {
