@@ -34,8 +34,13 @@ void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choic
 class Kept {
  public:
   const Row* add(const MadeRow& made) {
-    return &rows_.emplace_back(
-        Row{keep(made.name.view()), keep(made.syntax.view()), made.effect, made.ptx_version, made.targets});
+    return &rows_.emplace_back(Row{keep(made.name.view()),
+                                   keep(made.syntax.view()),
+                                   made.effect,
+                                   made.ptx_version,
+                                   made.targets,
+                                   {},
+                                   made.early});
   }
 
  private:
@@ -60,7 +65,9 @@ std::string nearest(std::string_view key) {
   });
   if (longest < 3) return "";
   return fmt::format("; {}{} alike", first,
-                     count > 1 ? fmt::format(" and {} others begin", count - 1) : " begins");
+                     count == 1   ? " begins"
+                     : count == 2 ? " and another begin"
+                                  : fmt::format(" and {} others begin", count - 1));
 }
 
 }  // namespace
@@ -84,8 +91,7 @@ std::vector<std::vector<Choice>> axes_of(const Form& form) {
 }
 
 void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit) {
-  for_each_choosing(axes_of(form), {},
-                    [&](const Choices& choices) { visit(detail::row_of(form, choices)); });
+  for_each_choosing(axes_of(form), {}, [&](const Choices& choices) { visit(detail::row_of(form, choices)); });
 }
 
 std::vector<MadeRow> rows_of(std::string_view mnemonic) {
@@ -123,10 +129,10 @@ const Row* find_instruction(std::string_view key) {
 
 const Row& instruction(std::string_view key, Where where) {
   if (const Row* row = find_instruction(key)) return *row;
-  throw Error(where,
-              fmt::format("instruction: '{}' has no row here{}; `ptxb isa --find TEXT` lists those that have "
-                          "TEXT in them; ptx(\"...\") writes what has no row, and PTXBUILDER_ROW declares one",
-                          key, nearest(key)));
+  throw Error(
+      where, fmt::format("instruction: '{}' has no row here{}; `ptxb isa --find TEXT` lists those that have "
+                         "TEXT in them; ptx(\"...\") writes what has no row, and PTXBUILDER_ROW declares one",
+                         key, nearest(key)));
 }
 
 }  // namespace ptxbuilder::isa

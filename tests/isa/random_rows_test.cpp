@@ -261,7 +261,8 @@ std::string draw_one(uint64_t seed, std::vector<Entry>& entries, Counts& counts)
   const isa::Target& target = *random.of(has_it);
   const int ptx_version = std::max(row->version_on(target.sm), target.ptx_version);
   const InlineAsm call = isa::lower(*row, draw.fillings, draw.guarded);
-  entries.push_back({Statement::of(what, module_of(*row, draw, call, target, ptx_version)), &target, ptx_version});
+  entries.push_back(
+      {Statement::of(what, module_of(*row, draw, call, target, ptx_version)), &target, ptx_version});
   return "";
 }
 

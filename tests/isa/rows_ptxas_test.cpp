@@ -1,7 +1,7 @@
 // Every instruction row through ptxas: it assembles alone at its floor, and not below. The text it is given
-// is the row's own, so a row whose syntax, floor or operand class is wrong fails here. Of the manual, rows that
-// have every choice of each form, at their floors; `unit_tests rows_ptxas_test --every-row` asks of all rows,
-// as ask_all() says, which takes some minutes.
+// is the row's own, so a row whose syntax, floor or operand class is wrong fails here. Of the manual, rows
+// that have every choice of each form, at their floors; `unit_tests rows_ptxas_test --every-row` asks of all
+// rows, as ask_all() says, which takes some minutes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -39,8 +39,7 @@ void check_refused_for_floor(const Ptxas& ptxas, std::vector<Entry> entries) {
   const auto batches = batches_of(entries);
   std::vector<std::string> failures = in_parallel(batches.size(), [&](size_t b) {
     auto [begin, end] = batches[b];
-    std::vector<std::string> about =
-        said_of_each(refusal(ptxas, joined(entries, begin, end)), begin, end);
+    std::vector<std::string> about = said_of_each(refusal(ptxas, joined(entries, begin, end)), begin, end);
     std::string failure;
     for (size_t i = begin; i < end; ++i) {
       std::string& said = about[i - begin];
@@ -149,8 +148,8 @@ void ask_some(const isa::Form& form, Questions& questions) {
   });
 }
 
-// All rows, at all targets. Where there are more than 1,000, each at one other target, and at all of them those
-// that have every two choices of two axes.
+// All rows, at all targets. Where there are more than 1,000, each at one other target, and at all of them
+// those that have every two choices of two axes.
 void ask_all(const isa::Form& form, std::mt19937_64& random, Questions& questions) {
   const bool many = count_rows(form) > 1000;
   isa::for_each_row(form, [&](const isa::MadeRow& row) {
@@ -181,9 +180,10 @@ TEST_CASE("rows of the manual assemble at their floors, and where they do not ex
   REQUIRE(questions.taken.size() > 1000);
   REQUIRE(questions.refused.size() > 500);
   MESSAGE(questions.rows << " rows, " << questions.taken.size() << " to be taken, "
-                         << questions.refused.size() << " to be refused; without a target that lacks it: "
-                         << questions.no_target << " rows, without a PTX version below: "
-                         << questions.no_version << " rows; --seed=" << seed);
+                         << questions.refused.size()
+                         << " to be refused; without a target that lacks it: " << questions.no_target
+                         << " rows, without a PTX version below: " << questions.no_version
+                         << " rows; --seed=" << seed);
   check_accepted(*ptxas, std::move(questions.taken));
   check_refused_for_floor(*ptxas, std::move(questions.refused));
 }

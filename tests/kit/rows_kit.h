@@ -50,6 +50,7 @@ struct Statement {
   // Whether it has a kernel of its own: what ends a thread makes dead code of what follows, and some
   // instructions say what the kernel as a whole has to be like.
   bool alone = false;
+  bool of_a_pair = false;  // .cta_group::2, which may not be in a kernel with .cta_group::1
 
   // Of a module whose one kernel holds it and no more.
   static std::shared_ptr<const Statement> of(std::string what, const std::string& module) {
@@ -60,9 +61,10 @@ struct Statement {
     words.remove_prefix(std::min(words.find_first_not_of('\t'), words.size()));
     if (words.starts_with('@')) words.remove_prefix(std::min(words.find(' ') + 1, words.size()));
     bool alone = false;
-    for (const std::string_view word : {"wgmma", "tcgen05", "setmaxnreg", "ret", "exit", "trap", "brkpt"})
+    for (const std::string_view word : {"wgmma", "setmaxnreg", "ret", "exit", "trap", "brkpt"})
       alone |= words.starts_with(word) && words.find_first_of(".; ") == word.size();
-    return std::make_shared<const Statement>(Statement{std::move(what), std::move(text), alone});
+    const bool of_a_pair = text.find(".cta_group::2") != std::string::npos;
+    return std::make_shared<const Statement>(Statement{std::move(what), std::move(text), alone, of_a_pair});
   }
 };
 
@@ -98,7 +100,7 @@ inline std::string refusal(const Ptxas& ptxas, const Entry& entry) {
 // Ranges of entries for one target and .version each; sorts them. A kernel for each statement takes longer.
 inline std::vector<std::pair<size_t, size_t>> batches_of(std::vector<Entry>& entries) {
   const auto key = [](const Entry& e) {
-    return std::tuple(e.statement->alone, e.target->sm, e.ptx_version);
+    return std::tuple(e.statement->alone, e.statement->of_a_pair, e.target->sm, e.ptx_version);
   };
   std::stable_sort(entries.begin(), entries.end(),
                    [&](const Entry& a, const Entry& b) { return key(a) < key(b); });
