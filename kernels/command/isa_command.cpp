@@ -12,6 +12,7 @@
 namespace ptxbuilder::command {
 namespace {
 
+using isa::KeyParts;
 using Json = nlohmann::ordered_json;
 
 struct Options {
@@ -49,6 +50,8 @@ Json as_json(const isa::Row& row, std::string_view section) {
           {"effect", row.effect == isa::Effect::pure ? "pure" : "memory"},
           {"ptx_version", isa::version_text(row.ptx_version)},
           {"target", row.targets.text()},
+          {"early_ptx_version", row.early.ptx_version ? isa::version_text(row.early.ptx_version) : ""},
+          {"early_target", row.early.ptx_version ? row.early.targets.text() : ""},
           {"intrinsic", row.intrinsic},
           {"operands", operands},
           {"section", section},
@@ -56,33 +59,64 @@ Json as_json(const isa::Row& row, std::string_view section) {
           {"example", isa::example(row)}};
 }
 
+// What a register may be in place of one, where that is less than what the register holds.
+std::string numbers_text(const isa::Operand& o) {
+  if (o.cls == isa::Class::imm) return " " + isa::bounds_text(o);
+  const int bits = isa::detail::integer_bits(o.cls);
+  const bool is_narrow =
+      bits > 0 && o.takes_numbers() && o.greatest < (bits == 64 ? INT64_MAX : (int64_t{1} << bits) - 1);
+  return is_narrow ? fmt::format(", or a number {}", isa::bounds_text(o)) : "";
+}
+
+// The other keys with the same mnemonic.
+std::string siblings_text(const isa::Row& row) {
+  std::string text;
+  for (const isa::MadeRow& other : isa::rows_of(row.mnemonic()))
+    if (other.name.view() != row.name)
+      text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", other.name.view());
+  return text;
+}
+
 // One instruction in full.
 std::string page(const isa::Row& row) {
   std::string text = fmt::format("{}\n\n  {}\n\n", row.name, row.syntax);
-  text += fmt::format("section   {}\n", section_of(row));
+  text += fmt::format("section   {}\n", isa::section_of(row));
   text += fmt::format("needs     PTX {}, {}\n", isa::version_text(row.ptx_version), row.targets.text());
+  if (row.early.ptx_version != 0)
+    text += fmt::format("          PTX {} on {}\n", isa::version_text(row.early.ptx_version),
+                        row.early.targets.text());
   text += fmt::format("effect    {}\n", row.effect == isa::Effect::pure
                                             ? "pure: its results depend on its operands alone"
                                             : "memory: it keeps its place");
   text += fmt::format("emulator  {}\n", is_emulated(row) ? "executes it" : "does not know it");
   for (const isa::Operand& o : row.operands) {
     const char* access = !o.writes() ? "read" : o.reads() ? "read and written" : "written";
-    text += fmt::format("operand   {}: {}{}, {}\n", o.name, name(o.cls),
-                        o.cls == isa::Class::imm ? " " + bounds_text(o)
-                        : o.list                 ? fmt::format(" x {}", o.count)
-                                                 : "",
-                        access);
+    text += fmt::format("operand   {}: {}{}{}, {}\n", o.name, name(o.cls),
+                        o.list ? fmt::format(" x {}", o.count) : "", numbers_text(o), access);
   }
+  if (const std::string others = siblings_text(row); !others.empty() && row.name.starts_with(row.mnemonic()))
+    text += fmt::format("also      {}\n", others);
   return text + fmt::format("C++       {}\n", isa::example(row));
 }
 
+// Whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".
+bool is_of(std::string_view key, std::string_view family) {
+  return key.starts_with(family) &&
+         (key.size() == family.size() || key.find_first_of(".:; ", family.size()) == family.size());
+}
+
+int tell_one(const Options& options) {
+  const isa::Row* named = isa::find(options.key);
+  const isa::Row& row = named ? *named : isa::instruction(options.key, Where{});
+  if (!options.target.empty())
+    if (const isa::Target& target = isa::target(options.target, Where{}); !row.targets.has(target.sm))
+      throw Error(isa::refusal(row, target, row.ptx_version));
+  fmt::print("{}", options.json ? as_json(row, isa::section_of(row)).dump(2) + "\n" : page(row));
+  return 0;
+}
+
 int run(const Options& options) {
-  if (!options.key.empty()) {
-    const isa::Row* named = isa::find(options.key);
-    const isa::Row& row = named ? *named : isa::instruction(options.key, Where{});
-    fmt::print("{}", options.json ? as_json(row, section_of(row)).dump(2) + "\n" : page(row));
-    return 0;
-  }
+  if (!options.key.empty()) return tell_one(options);
   Json all = Json::array();
   const auto tell = [&](const isa::Row& row, std::string_view section) {
     if (options.json)
@@ -90,21 +124,30 @@ int run(const Options& options) {
     else
       fmt::print("{}\n", isa::listing(row));
   };
-  int found = 0;
+  int found = 0, elsewhere = 0;
   if (options.asks_the_manual()) {
     const isa::Target* target = options.target.empty() ? nullptr : &isa::target(options.target, Where{});
+    const auto is_asked = [&](std::string_view name, std::string_view mnemonic, isa::Targets targets) {
+      if (!options.family.empty() && !is_of(mnemonic, options.family)) return false;
+      if (name.find(options.text) == std::string_view::npos) return false;
+      const bool has_it = !target || targets.has(target->sm);
+      ++(has_it ? found : elsewhere);
+      return has_it;
+    };
+    if (!options.text.empty())  // short names, which have no dots
+      for (const isa::Row& row : isa::rows())
+        if (is_asked(row.name, row.mnemonic(), row.targets))
+          tell(row, options.json ? isa::section_of(row) : "");
     isa::for_each_instruction([&](const isa::MadeRow& made, std::string_view section) {
-      const std::string_view key = made.name.view();
-      if (target && !made.targets.has(target->sm)) return;
-      if (!options.family.empty() && key.substr(0, key.find_first_of(". ")) != options.family) return;
-      if (key.find(options.text) == std::string_view::npos) return;
-      ++found;
-      tell(made.row(), section);
+      if (is_asked(made.name.view(), KeyParts(made.name.view()).mnemonic, made.targets))
+        tell(made.row(), section);
     });
-    if (found == 0)
-      throw Error("isa: no instruction of PTX is such; `ptxb isa --json --sm sm_90a` lists all of a target");
+    if (found == 0 && elsewhere > 0)
+      throw Error(
+          fmt::format("isa: no row of {} is such; of other targets {} are", options.target, elsewhere));
+    if (found == 0) throw Error("isa: no row is such; `ptxb isa --json --sm sm_90a` lists all of a target");
   } else {
-    for (const isa::Row& row : isa::rows()) tell(row, options.json ? section_of(row) : "");
+    for (const isa::Row& row : isa::rows()) tell(row, options.json ? isa::section_of(row) : "");
   }
   if (options.json) fmt::print("{}\n", all.dump(2));
   return 0;
@@ -116,8 +159,9 @@ Command add(const Arguments& ptxb) {
       "the instructions: those with short names, or of all in PTX's manual the ones that are asked for");
   auto o = std::make_shared<Options>();
   app.option("key", o->key, "one instruction, told in full: a short name or a mnemonic, as tanh.approx.f32");
-  app.option("--find", o->text, "those with TEXT in the mnemonic").shown_as("TEXT");
-  app.option("--family", o->family, "those with this first word, as mbarrier").shown_as("WORD");
+  app.option("--find", o->text, "those with TEXT in the mnemonic or the short name").shown_as("TEXT");
+  app.option("--family", o->family, "those that begin with these words, as mbarrier or cp.async.bulk")
+      .shown_as("WORD");
   app.option("--sm", o->target, "those that run on a target, as sm_90a").shown_as("SM");
   app.flag("--json", o->json,
            "with operands, section, example, and whether the emulator executes them, as JSON");

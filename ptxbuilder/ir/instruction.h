@@ -1,4 +1,4 @@
-// Every instruction of PTX as a typed call, by its mnemonic in the manual's words, as `ptxb isa` lists it.
+// Instructions of PTX as typed calls, by their mnemonics in the manual's words, as `ptxb isa` lists them.
 // C++ checks the operands as it does those of the calls by name (instructions.h).
 //
 //   f32 y = instruction<"tanh.approx.f32">(x);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ptxbuilder/isa/family_calls.h"
 #include "ptxbuilder/isa/rows.h"
 
 namespace ptxbuilder::isa {
@@ -42,10 +43,21 @@ class Table {
     return it == by_name_.end() ? nullptr : it->second;
   }
 
+  std::string_view typed_call(std::string_view name) const {
+    auto it = calls_.find(name);
+    return it == calls_.end() ? name : std::string_view(it->second);
+  }
+
  private:
-  void add(const MadeRow& row) {
-    rows_.push_back(
-        {keep(row.name.view()), keep(row.syntax.view()), row.effect, row.ptx_version, row.targets});
+  void add(const MadeRow& row, std::string_view family, std::string_view form) {
+    rows_.push_back({keep(row.name.view()),
+                     keep(row.syntax.view()),
+                     row.effect,
+                     row.ptx_version,
+                     row.targets,
+                     {},
+                     row.early});
+    calls_.emplace(rows_.back().name, fmt::format("{}<{}>", family, form));
   }
 
   std::string_view keep(std::string_view text) { return texts_.emplace_back(text); }
@@ -62,6 +74,7 @@ class Table {
   std::deque<std::string> texts_;
   std::vector<Row> rows_;
   std::unordered_map<std::string_view, const Row*> by_name_;
+  std::unordered_map<std::string_view, std::string> calls_;  // of members of families
 };
 
 const Table& table() {
@@ -69,24 +82,28 @@ const Table& table() {
   return t;
 }
 
+#define PTXBUILDER_ADD(family, ...) add(family##_row(__VA_ARGS__), #family, detail::written(__VA_ARGS__))
+
 void Table::add_copies() {
   for (Eviction eviction : {Eviction::normal, Eviction::first, Eviction::last})
-    add(createpolicy_evict_row(eviction));
+    PTXBUILDER_ADD(createpolicy_evict, eviction);
   for (int bytes : {4, 8, 16})
-    for (bool zfill : {false, true}) add(cp_async_row({bytes, zfill}));
+    for (bool zfill : {false, true}) PTXBUILDER_ADD(cp_async, AsyncCopyForm{bytes, zfill});
   for (bool multicast : {false, true})
-    for (bool cache_hint : {false, true}) add(cp_async_bulk_load_row({multicast, cache_hint}));
-  for (bool cache_hint : {false, true}) add(cp_async_bulk_store_row({cache_hint}));
+    for (bool cache_hint : {false, true})
+      PTXBUILDER_ADD(cp_async_bulk_load, BulkLoadForm{multicast, cache_hint});
+  for (bool cache_hint : {false, true}) PTXBUILDER_ADD(cp_async_bulk_store, BulkStoreForm{cache_hint});
 }
 
 void Table::add_synchronization() {
   for (Scope scope : {Scope::gpu, Scope::sys}) {
-    for (DType type : {DType::u32, DType::u64}) add(ld_acquire_row({scope, type}));
-    add(red_release_add_row(scope));
-    add(atom_acquire_cas_row(scope));
+    for (DType type : {DType::u32, DType::u64}) PTXBUILDER_ADD(ld_acquire, AcquireForm{scope, type});
+    PTXBUILDER_ADD(red_release_add, scope);
+    PTXBUILDER_ADD(atom_acquire_cas, scope);
   }
-  for (Scope scope : {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys}) add(fence_acq_rel_row(scope));
-  for (Space space : {Space::all, Space::shared, Space::global}) add(fence_proxy_async_row(space));
+  for (Scope scope : {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys})
+    PTXBUILDER_ADD(fence_acq_rel, scope);
+  for (Space space : {Space::all, Space::shared, Space::global}) PTXBUILDER_ADD(fence_proxy_async, space);
 }
 
 void Table::add_wgmma() {
@@ -95,10 +112,10 @@ void Table::add_wgmma() {
       for (bool a_in_registers : {false, true})
         for (int n = 8; n <= 256; n += 8)
           if (WgmmaForm form = {t.d, t.a, t.b, n, a_in_registers, satfinite}; exists(form))
-            add(wgmma_mma_async_row(form));
+            PTXBUILDER_ADD(wgmma_mma_async, form);
   for (bool a_in_registers : {false, true})
     for (int n = 8; n <= 256; n += 8)
-      if (WgmmaBitsForm form = {n, a_in_registers}; exists(form)) add(wgmma_mma_async_bits_row(form));
+      if (WgmmaBitsForm form = {n, a_in_registers}; exists(form)) PTXBUILDER_ADD(wgmma_mma_async_bits, form);
 }
 
 void Table::add_mma() {
@@ -106,18 +123,20 @@ void Table::add_mma() {
     for (int bytes : {16, 32})
       for (bool satfinite : {false, true})
         if (MmaForm form = {t.d, t.a, t.b, bytes / size_of(t.a), satfinite}; exists(form))
-          add(mma_sync_row(form));
+          PTXBUILDER_ADD(mma_sync, form);
 }
 
 void Table::add_tensor_copies() {
   for (int rank = 1; rank <= 5; ++rank) {
     for (bool multicast : {false, true})
-      for (bool cache_hint : {false, true}) add(cp_async_bulk_tensor_load_row({rank, multicast, cache_hint}));
-    add(cp_async_bulk_tensor_prefetch_row({rank}));
-    for (bool cache_hint : {false, true}) add(cp_async_bulk_tensor_store_row({rank, cache_hint}));
+      for (bool cache_hint : {false, true})
+        PTXBUILDER_ADD(cp_async_bulk_tensor_load, TensorLoadForm{rank, multicast, cache_hint});
+    PTXBUILDER_ADD(cp_async_bulk_tensor_prefetch, TensorPrefetchForm{rank});
+    for (bool cache_hint : {false, true})
+      PTXBUILDER_ADD(cp_async_bulk_tensor_store, TensorStoreForm{rank, cache_hint});
     for (CopyReduction reduction : kCopyReductions)
       for (bool cache_hint : {false, true})
-        add(cp_reduce_async_bulk_tensor_row({rank, reduction, cache_hint}));
+        PTXBUILDER_ADD(cp_reduce_async_bulk_tensor, TensorReductionForm{rank, reduction, cache_hint});
   }
 }
 
@@ -125,27 +144,29 @@ void Table::add_bulk_reductions() {
   for (CopyReduction reduction : kCopyReductions)
     for (DType type : types_of(reduction))
       for (bool cache_hint : {false, true}) {
-        const MadeRow row = cp_reduce_async_bulk_row({reduction, type, cache_hint});
-        if (reduction < CopyReduction::bit_and || type != DType::s32) add(row);  // whose bits are u32's
+        if (reduction < CopyReduction::bit_and || type != DType::s32)  // whose bits are u32's
+          PTXBUILDER_ADD(cp_reduce_async_bulk, BulkReductionForm{reduction, type, cache_hint});
       }
 }
 
 void Table::add_matrix_moves() {
   for (int matrices : {1, 2, 4})
     for (bool transposed : {false, true}) {
-      add(ldmatrix_row({matrices, transposed}));
-      add(stmatrix_row({matrices, transposed}));
+      PTXBUILDER_ADD(ldmatrix, MatrixForm{matrices, transposed});
+      PTXBUILDER_ADD(stmatrix, MatrixForm{matrices, transposed});
     }
 }
 
 void Table::add_conversions() {
-  for (DType to : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2}) add(cvt_pack_row(to));
-  for (DType to : {DType::s8, DType::u8}) add(cvt_pack_integer_row(to));
+  for (DType to : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2}) PTXBUILDER_ADD(cvt_pack, to);
+  for (DType to : {DType::s8, DType::u8}) PTXBUILDER_ADD(cvt_pack_integer, to);
   for (DType fp8 : {DType::e4m3, DType::e5m2}) {
-    add(cvt_f16x2_from_row(fp8));
-    add(cvt_f16x2_to_row(fp8));
+    PTXBUILDER_ADD(cvt_f16x2_from, fp8);
+    PTXBUILDER_ADD(cvt_f16x2_to, fp8);
   }
 }
+
+#undef PTXBUILDER_ADD
 
 const Row& row_of(const MadeRow& row) { return *find(row.name.view()); }
 
@@ -166,6 +187,8 @@ std::string product(std::string_view operation, const Form& f) {
 std::span<const Row> rows() { return table().rows(); }
 
 const Row* find(std::string_view name) { return table().find(name); }
+
+std::string_view typed_call(const Row& row) { return table().typed_call(row.name); }
 
 const Row& wgmma_mma_async(const WgmmaForm& f, Where where) {
   const std::string what = product("wgmma", f);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "ptxbuilder/isa/manual.h"
+#include "ptxbuilder/isa/rows.h"
 
 namespace ptxbuilder::isa {
 
@@ -78,7 +79,8 @@ std::vector<std::string> signature(const Row& row) {
   std::vector<std::string> words;
   const auto put = [&](std::string_view text) {
     for (const char c : text) {
-      const bool in_name = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '%' || c == '.';
+      const bool in_name =
+          std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '%' || c == '.';
       if (c == ' ' || c == '{' || c == '}') continue;
       if (in_name && !words.empty() && words.back().starts_with("'"))
         words.back() += c;
@@ -157,12 +159,13 @@ std::string example(const Row& row) {
   for (const Operand& o : row.operands) {
     if (o.writes()) results.emplace_back(o.name), only = type(o);
     if (o.reads())
-      arguments.emplace_back(o.cls == Class::imm ? std::to_string(o.least) : std::string(o.name));
+      arguments.emplace_back(o.cls == Class::imm ? std::to_string(o.takes_number(1) ? 1 : o.least)
+                                                 : std::string(o.name));
   }
   const bool is_key = row.name.starts_with(row.mnemonic());
-  const std::string call =
-      fmt::format("{}({});", is_key ? fmt::format("instruction<\"{}\">", row.name) : std::string(row.name),
-                  fmt::join(arguments, ", "));
+  const std::string call = fmt::format(
+      "{}({});", is_key ? fmt::format("instruction<\"{}\">", row.name) : std::string(typed_call(row)),
+      fmt::join(arguments, ", "));
   if (results.empty()) return call;
   if (results.size() == 1) return fmt::format("{} {} = {}", only, results[0], call);
   return fmt::format("auto [{}] = {}", fmt::join(results, ", "), call);

@@ -43,9 +43,9 @@ struct Floor {
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of_register(std::string_view name);
 
-// The manual's row of the instruction that a row with a name of its own has: of those with its mnemonic the one
-// with as many operands and signs between them, and of a special register that of its name. Null where there is
-// none.
+// The manual's row of the instruction that a row with a name of its own has: of those with its mnemonic the
+// one with as many operands and signs between them, and of a special register that of its name. Null where
+// there is none.
 const Row* of_the_manual(const Row& row);
 // The manual's section of a row, by its name or by what of_the_manual() finds; empty where there is none.
 std::string_view section_of(const Row& row);

@@ -13,6 +13,10 @@ std::span<const Row> rows();
 // The row of that function name, or nullptr.
 const Row* find(std::string_view name);
 
+// What a typed call of a row of the table is called in C++: "mbarrier_init", "ldmatrix<MatrixForm{.matrices =
+// 4}>".
+std::string_view typed_call(const Row& row);
+
 // ---- rows.def ----
 // One constant each, so that a call is typed at compile time: rows::mbarrier_init.
 namespace rows_def {

@@ -11,6 +11,8 @@
 
 #include "library_kit.h"
 #include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/isa/query.h"
+#include "ptxbuilder/isa/rows.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::test;
@@ -409,4 +411,49 @@ TEST_CASE("a value of a wrong class is refused: random rows of the manual, opera
   }
   MESSAGE("seed " << seed << ": " << accepted << " accepted, " << refused << " refused");
   CHECK(accepted > 100);
+}
+
+// The text is what is compiled, without its spaces: clang-format may break it.
+TEST_CASE("the typed call that is told of a row is its call") {
+  const auto check = [](const isa::Row& row, std::string text) {
+    std::string told(isa::typed_call(row));
+    for (std::string* t : {&text, &told}) std::erase_if(*t, [](char c) { return std::isspace(c) != 0; });
+    CHECK(text == told);
+    CHECK(isa::example(row).find(std::string(isa::typed_call(row)) + "(") != std::string::npos);
+  };
+#define IS_CALLED(...)                     \
+  check(isa::__VA_ARGS__(), #__VA_ARGS__); \
+  static_cast<void>(__VA_ARGS__)
+  IS_CALLED(wgmma_mma_async<WgmmaForm{.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 64}>);
+  IS_CALLED(wgmma_mma_async<WgmmaForm{.d = DType::s32,
+                                      .a = DType::s8,
+                                      .b = DType::u8,
+                                      .n = 8,
+                                      .a_in_registers = true,
+                                      .satfinite = true}>);
+  IS_CALLED(wgmma_mma_async_bits<WgmmaBitsForm{.n = 16, .a_in_registers = true}>);
+  IS_CALLED(mma_sync<MmaForm{.d = DType::s32, .a = DType::s8, .b = DType::s8, .k = 16, .satfinite = true}>);
+  IS_CALLED(createpolicy_evict<Eviction::first>);
+  IS_CALLED(cp_async<AsyncCopyForm{.bytes = 4, .zfill = true}>);
+  IS_CALLED(cp_async_bulk_load<BulkLoadForm{}>);
+  IS_CALLED(cp_async_bulk_load<BulkLoadForm{.multicast = true, .cache_hint = true}>);
+  IS_CALLED(cp_async_bulk_store<BulkStoreForm{.cache_hint = true}>);
+  IS_CALLED(cp_async_bulk_tensor_load<TensorLoadForm{.rank = 2, .multicast = true}>);
+  IS_CALLED(cp_async_bulk_tensor_prefetch<TensorPrefetchForm{.rank = 5}>);
+  IS_CALLED(cp_async_bulk_tensor_store<TensorStoreForm{.rank = 3, .cache_hint = true}>);
+  IS_CALLED(cp_reduce_async_bulk_tensor<TensorReductionForm{.rank = 1, .reduction = CopyReduction::bit_xor}>);
+  IS_CALLED(cp_reduce_async_bulk<BulkReductionForm{
+                .reduction = CopyReduction::add, .type = DType::bf16, .cache_hint = true}>);
+  IS_CALLED(ldmatrix<MatrixForm{.matrices = 4}>);
+  IS_CALLED(stmatrix<MatrixForm{.matrices = 2, .transposed = true}>);
+  IS_CALLED(cvt_pack<DType::e4m3>);
+  IS_CALLED(cvt_pack_integer<DType::u8>);
+  IS_CALLED(cvt_f16x2_from<DType::e5m2>);
+  IS_CALLED(cvt_f16x2_to<DType::e4m3>);
+  IS_CALLED(ld_acquire<AcquireForm{.scope = Scope::sys, .type = DType::u64}>);
+  IS_CALLED(red_release_add<Scope::gpu>);
+  IS_CALLED(atom_acquire_cas<Scope::sys>);
+  IS_CALLED(fence_acq_rel<Scope::cluster>);
+  IS_CALLED(fence_proxy_async<Space::shared>);
+#undef IS_CALLED
 }
