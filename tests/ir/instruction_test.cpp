@@ -64,7 +64,7 @@ TEST_CASE("an immediate is an integer, and no number that would be rounded to on
 }
 
 TEST_CASE("the .version is the least that the target has the instruction in") {
-  const auto version_of = [](std::string_view target, bool by_name) {
+  const auto version_of = [](const char* target, bool by_name) {
     Kernel k("k", {.target = target, .line_info = false});
     auto [out] = k.params<gptr<u16>>("out");
     const f32 x(tid_x());

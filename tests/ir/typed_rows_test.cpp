@@ -165,8 +165,8 @@ struct Sample {
   static T of(Samples& samples, const isa::Operand&) { return T(samples.of(T::cls).handle()); }
 };
 template <>
-struct Sample<int64_t> {
-  static int64_t of(Samples&, const isa::Operand& o) { return o.least; }
+struct Sample<detail::Immediate> {
+  static detail::Immediate of(Samples&, const isa::Operand& o) { return o.least; }
 };
 template <class T, size_t length>
 struct Sample<std::array<T, length>> {
