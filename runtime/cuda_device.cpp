@@ -46,6 +46,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<OwnedStream> create_stream() override;
   std::unique_ptr<Event> create_event() override;
   std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work) override;
+  bool is_capturing(Stream stream) override;
   void synchronize(milliseconds limit) override { queue_.wait(limit); }
   void synchronize(Stream stream, milliseconds limit) override { queue_.wait(limit, stream); }
   std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) override;
@@ -291,6 +292,13 @@ class CudaGraph final : public Graph {
 
 std::unique_ptr<OwnedStream> CudaDevice::create_stream() { return std::make_unique<CudaStream>(queue_); }
 std::unique_ptr<Event> CudaDevice::create_event() { return std::make_unique<CudaEvent>(queue_); }
+bool CudaDevice::is_capturing(Stream stream) {
+  queue_.check_usable();
+  const CudaContext::Scope scope(context_);
+  int status = 0;
+  driver().stream_is_capturing(queue_.handle(stream), &status);
+  return status != 0;
+}
 std::unique_ptr<Graph> CudaDevice::capture(const std::function<void(Stream)>& work) {
   queue_.check_usable();
   return std::make_unique<CudaGraph>(queue_, work);

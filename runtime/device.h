@@ -182,6 +182,9 @@ class Device {
   // Makes the device's CUDA context the calling thread's, for libraries that ask for one.
   virtual void make_current() {}
 
+  // Whether what is queued there is recorded, and not run.
+  virtual bool is_capturing(Stream) { return false; }
+
   virtual std::unique_ptr<OwnedStream> create_stream() { return std::make_unique<OwnedStream>(); }
   virtual std::unique_ptr<Event> create_event();
   // Records what `work` queues on the stream that it is given; nothing runs yet. Throws Error on a device

@@ -217,6 +217,8 @@ struct Driver {
   Entry<Event, Stream> event_record{loaded, "cuEventRecord"};
   Entry<Stream, Event, unsigned> stream_wait_event{loaded, "cuStreamWaitEvent"};
   Entry<Stream, CaptureMode> stream_begin_capture{loaded, "cuStreamBeginCapture_v2"};
+  Entry<Stream, int* /*CUstreamCaptureStatus: 0 where nothing is captured*/> stream_is_capturing{
+      loaded, "cuStreamIsCapturing"};
   Entry<Stream, Graph*> stream_end_capture{loaded, "cuStreamEndCapture"};
   Entry<GraphExec*, Graph, unsigned long long /*flags*/> graph_instantiate{loaded,
                                                                            "cuGraphInstantiateWithFlags"};

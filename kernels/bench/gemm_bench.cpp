@@ -9,6 +9,7 @@
 #include "kernels/bench/options.h"
 #include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/report.h"
+#include "kernels/bench/tile_times.h"
 #include "kernels/bench/tuned_table.h"
 
 namespace ptxbuilder::bench {
@@ -22,6 +23,7 @@ using Contenders = std::vector<std::unique_ptr<Contender>>;
 void write(const Options& options, const RunResult& run) {
   if (!options.json.empty()) write_file(options.json, json(run));
   if (!options.markdown.empty()) write_file(options.markdown, markdown(run));
+  if (!options.times.empty()) write_file(options.times, tile_times(run));
   if (!options.svg.empty()) write_file(options.svg, svg(charts(run)));
   if (!options.tuned.empty())
     write_file(options.tuned, merge_tuned(read_file_if_any(options.tuned), tuned_rows(run)));

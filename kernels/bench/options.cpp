@@ -106,6 +106,8 @@ void add_output_options(const command::Arguments& app, Options& options) {
   app.flag("--list", options.list, "print the shapes that would run, and end");
   app.option("--json", options.json, "write everything there, after each shape").shown_as("FILE");
   app.option("--markdown", options.markdown, "write the report there, after each shape").shown_as("FILE");
+  app.option("--times", options.times, "write the times of ours as lines that `ptxb tune model` reads")
+      .shown_as("FILE");
   app.option("--svg", options.svg, "write charts there, after each shape").shown_as("FILE");
 }
 

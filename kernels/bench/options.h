@@ -26,7 +26,7 @@ struct Options {
   std::vector<PeerCommand> peers;   // processes
   double peer_limit_seconds = 300;  // of one answer of a peer
   OurOptions ours;
-  std::string json, markdown, svg, tuned;  // files to write
+  std::string json, markdown, svg, tuned, times;  // files to write
 };
 
 using command::HelpAsked;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <tuple>
 
 #include "kernels/bench/gemm_kernels.h"
 #include "kernels/bench/operation.h"
@@ -26,8 +25,7 @@ class Offers {
  public:
   explicit Offers(uint64_t seed) : seed_(seed) {}
 
-  // The model's tiles in their order, without what differs little from a better one: at most two of the same
-  // rows and columns.
+  // The model's shortlist.
   GemmTile candidate(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
     update(o, size, multiprocessors);
     return taken(first_, index);
@@ -54,13 +52,12 @@ class Offers {
     sizes_ = sizes;
     first_.clear();
     diverse_.clear();
-    std::map<std::tuple<int, int, bool, bool>, int> seen;
+    for (const kernels::Candidate& c : kernels::shortlist(o, size, multiprocessors, 100))
+      first_.push_back(c.tile);
     const std::vector<kernels::Candidate> all = kernels::candidates(o, size, multiprocessors);
-    for (const kernels::Candidate& c : all) {
-      if (++seen[{c.tile.bm, c.tile.bn, c.tile.swapped, c.tile.pingpong}] <= 2) first_.push_back(c.tile);
+    for (const kernels::Candidate& c : all)
       if (c.prediction.microseconds() < 1.5 * all.front().prediction.microseconds())
         diverse_.push_back(c.tile);
-    }
     std::mt19937_64 random(seed_ ^ static_cast<uint64_t>(size.m << 40 ^ size.n << 20 ^ size.k));
     std::shuffle(diverse_.begin(), diverse_.end(), random);
     for (size_t i = 1; i < diverse_.size(); i += 2) {

@@ -23,6 +23,12 @@ void GemmProblem::set_layout(const std::string& letters) {
   a_k_major = letters[1] == 'N';
 }
 
+DType usual_output(DType input) {
+  if (input == DType::s8) return DType::s32;
+  if (input == DType::tf32) return DType::f32;
+  return size_of(input) == 2 ? input : DType::bf16;
+}
+
 std::string size_text(const GemmProblem& p) { return fmt::format("{}x{}x{}", p.m, p.n, p.k); }
 
 std::string type_text(const GemmProblem& p) {

@@ -49,6 +49,10 @@ struct GemmProblem {
   }
 };
 
+// What D has unless another type is asked for: that of A and B, f32 of tf32, s32 of s8, bf16 of e4m3 and
+// e5m2.
+DType usual_output(DType input);
+
 std::string size_text(const GemmProblem& problem);  // "4096x4096x8192": m x n x k
 std::string type_text(const GemmProblem& problem);  // "bf16 -> bf16 TN", "e4m3 -> bf16 TN, fast accumulation"
 

@@ -9,7 +9,8 @@ ShapeResult tune(const Gpu& gpu, const GemmProblem& problem, int top, const Meth
   ours.candidates = top;
   std::vector<std::unique_ptr<Contender>> contenders = our_contenders(gpu, ours);
   std::erase_if(contenders, [&](const auto& c) {
-    return c != contenders.front() && !c->name().starts_with("candidate ");
+    return c != contenders.front() && !c->name().starts_with("candidate ") &&
+           std::find(ours.tiles.begin(), ours.tiles.end(), c->name()) == ours.tiles.end();
   });
   Method method(gpu, nullptr, options);
   const Shape shape = {.group = "tune", .m = problem.m, .n = problem.n, .k = problem.k};

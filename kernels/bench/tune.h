@@ -6,7 +6,8 @@
 
 namespace ptxbuilder::bench {
 
-// Sustained times of the tile that is chosen now, first, and of the model's `top` candidates, each checked.
+// Sustained times of the tile that is chosen now, first, of those that `ours` names, and of the model's `top`
+// candidates, each checked.
 // Throws Error as Method::measure does.
 ShapeResult tune(const Gpu& gpu, const GemmProblem& problem, int top, const MethodOptions& method,
                  OurOptions ours);

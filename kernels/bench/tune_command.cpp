@@ -5,9 +5,10 @@ namespace ptxbuilder::bench {
 namespace {
 
 command::Command add(const command::Arguments& ptxb) {
-  const command::Arguments tune =
-      ptxb.command("tune", "measure the tiles of a kernel for one size, on a GPU");
-  const std::vector<command::Command> kernels = {add_tune_gemm(tune), add_tune_attention(tune)};
+  const command::Arguments tune = ptxb.command(
+      "tune", "measure the tiles of a kernel for one size, on a GPU, or fit the model to such times");
+  const std::vector<command::Command> kernels = {add_tune_gemm(tune), add_tune_attention(tune),
+                                                 add_tune_model(tune)};
   tune.needs_command();
   return {tune, [kernels] {
             for (const command::Command& kernel : kernels)

@@ -6,6 +6,7 @@
 namespace ptxbuilder::bench {
 
 command::Command add_tune_gemm(const command::Arguments& tune);
+command::Command add_tune_model(const command::Arguments& tune);
 command::Command add_tune_attention(const command::Arguments& tune);
 
 }  // namespace ptxbuilder::bench

@@ -27,11 +27,7 @@ struct Words {
 GemmProblem problem_of(const Words& w) {
   GemmProblem p = w.problem;
   p.a = p.b = *dtype_from_name(w.dtype);
-  p.d = !w.d_type.empty()    ? *dtype_from_name(w.d_type)
-        : p.a == DType::s8   ? DType::s32
-        : p.a == DType::tf32 ? DType::f32
-        : size_of(p.a) == 2  ? p.a
-                             : DType::bf16;
+  p.d = w.d_type.empty() ? usual_output(p.a) : *dtype_from_name(w.d_type);
   p.a_k_major = w.a_major == "k";
   p.b_k_major = w.b_major == "k";
   p.fast_accumulation = !w.slow_accumulation;

@@ -240,6 +240,15 @@ int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* works
   });
 }
 
+int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stream) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    kernels::MatmulArguments p = arguments_of(opened, product);
+    p.stream = stream_of(stream);
+    opened.product().tune(p, Where{});
+  });
+}
+
 int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes) {
   return status_of([&] {
     Opened& opened = *given(device, "the device").opened;

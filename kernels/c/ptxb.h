@@ -135,6 +135,13 @@ PTXB_API int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* produ
 PTXB_API int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* workspace,
                              size_t workspace_bytes, void* stream);
 
+/* Finds the fastest of several kernels for the product on this GPU, and takes it from now on, in this process
+ * for this device: as a file in the user's cache says, where it is kept, else by measuring for some 30 ms,
+ * and for seconds where kernels are in no cache. Without it the choice is the library's own. D is not
+ * touched; the host waits for the stream. Call it before ptxb_matmul_workspace(), which may have more to say
+ * afterwards, and not in a capture. PTXB_ERROR on the emulator. */
+PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stream);
+
 /* ---- Attention ---- */
 
 /* O = softmax(scale Q K^T) V of each head. Q is [batch, queries, heads, columns], K [batch, keys, key heads,

@@ -10,18 +10,24 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/gemm/fastest_tile.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/matmul_check.h"
 #include "kernels/gemm/prepared_products.h"
 #include "kernels/gemm/scheduler.h"
+#include "kernels/gemm/tuned_file.h"
 #include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kMostPlans = 1 << 16;           // then all are forgotten: their kernels stay
-constexpr int64_t kAlignment = 256;              // bytes, of each part of the workspace
-constexpr int64_t kTilesEnd = int64_t{1} << 31;  // of a kernel's indices
+constexpr size_t kMostPlans = 1 << 16;            // then all are forgotten: their kernels stay
+constexpr int64_t kAlignment = 256;               // bytes, of each part of the workspace
+constexpr size_t kTunedTiles = 6;                 // of the model's, that tune() measures
+constexpr int64_t kRotated = 100'000'000;         // bytes of operands that tune() goes through, twice the L2
+constexpr int64_t kMostSets = 16;                 // of operands
+constexpr auto kLongest = std::chrono::hours(1);  // that tune() waits for the stream
+constexpr int64_t kTilesEnd = int64_t{1} << 31;   // of a kernel's indices
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
@@ -112,10 +118,14 @@ class Matmul::State {
                                                       : device.properties().multiprocessors),
         compiler_(compiler_for(device, options_.compiler)),
         copy_(device, compiler_),
+        tuned_(options_.tuned_file ? *options_.tuned_file
+                                   : default_tuned_file(device.properties(), multiprocessors_),
+               options_.warn),
         zeros_(runtime::Buffer::of(device, std::array<uint8_t, 32>{})) {}
 
   void operator()(const MatmulArguments& arguments, Where where);
   size_t workspace_bytes(const MatmulArguments& arguments, Where where);
+  void tune(const MatmulArguments& arguments, Where where);
 
  private:
   // What was found for a product that is known.
@@ -124,6 +134,7 @@ class Matmul::State {
     runtime::Dim3 grid;
     bool overlaps;           // see GemmTile
     size_t workspace_bytes;  // the kernel's
+    bool tuned = false;      // found by measuring
   };
   struct Known {
     GemmOperation operation;
@@ -141,8 +152,15 @@ class Matmul::State {
 
   Request request(const MatmulArguments& arguments, Where where);
   Plan plan(const PlanKey& key, Where where);
+  Plan plan_of(const PlanKey& key, const GemmTile& tile, Where where);
+  bool has_clock() const { return options_.fastest || device_.properties().ordinal >= 0; }
+  bool can_tune(const Request& request, runtime::Stream stream);
+  void tune(const Request& request, const MatmulArguments& arguments, size_t most_workspace, Where where);
+  GemmTile measured(const Request& request, const MatmulArguments& arguments, size_t most_workspace,
+                    Where where);
   runtime::LoadedKernel& kernel(const GemmOperation& operation, const GemmTile& tile);
   void place(PlacedMatrices& operands, runtime::Address workspace, runtime::Stream stream);
+  static void add_arguments(const Request& request, const MatmulArguments& p, ProductArguments& arguments);
   void launch(const Request& request, const MatmulArguments& arguments, Where where);
 
   runtime::Device& device_;
@@ -150,9 +168,10 @@ class Matmul::State {
   int multiprocessors_;
   Compiler compiler_;
   MatrixCopy copy_;
+  TunedFile tuned_;
   runtime::Buffer zeros_;
   PreparedProducts prepared_;
-  std::mutex choosing_;
+  std::mutex choosing_, tuning_;
   std::shared_mutex mutex_;  // of the rest
   std::vector<std::unique_ptr<Known>> kernels_;
   std::unordered_map<PlanKey, Plan, PlanKeyHash> plans_;
@@ -193,6 +212,10 @@ Matmul::State::Request Matmul::State::request(const MatmulArguments& p, Where wh
 
 size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where where) {
   Request r = request(arguments, where);
+  if (options_.tune && can_tune(r, arguments.stream)) {
+    tune(r, arguments, SIZE_MAX, where);
+    r = request(arguments, where);
+  }
   for_each_moved(r.operands, [&](const PlacedMatrix& operand) { copy_.prepare(operand.element_bytes()); });
   return r.bytes;
 }
@@ -201,6 +224,10 @@ void Matmul::State::operator()(const MatmulArguments& p, Where where) {
   if (!has_more(p) && prepared_.launch(p)) return;
   Request r = request(p, where);
   if (r.is_empty) return;
+  if (options_.tune && can_tune(r, p.stream)) {
+    tune(r, p, p.workspace.bytes, where);
+    r = request(p, where);
+  }
   check_workspace(p, r.operands, r.bytes, where);
   const PlacedMatrix d = r.operands.d;
   place(r.operands, p.workspace.address + r.plan.workspace_bytes, p.stream);
@@ -222,13 +249,18 @@ Matmul::State::Plan Matmul::State::plan(const PlanKey& key, Where where) {
     const std::lock_guard lock(choosing_);
     tile = checked(operation, options_.choose(operation, size, multiprocessors_), where);
   }
-  check_tiles(tile, size, where);
-  const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
-  const int64_t bytes = round_up(static_cast<int64_t>(gemm_workspace_bytes(tile, grid)), kAlignment);
-  const Plan found = {&kernel(operation, tile), {grid.x, grid.y}, tile.overlaps, static_cast<size_t>(bytes)};
+  const Plan found = plan_of(key, tile, where);
   const std::lock_guard lock(mutex_);
   if (plans_.size() >= kMostPlans) plans_.clear();
   return plans_.emplace(key, found).first->second;
+}
+
+Matmul::State::Plan Matmul::State::plan_of(const PlanKey& key, const GemmTile& tile, Where where) {
+  const GemmSize& size = key.size;
+  check_tiles(tile, size, where);
+  const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
+  const int64_t bytes = round_up(static_cast<int64_t>(gemm_workspace_bytes(tile, grid)), kAlignment);
+  return {&kernel(key.operation, tile), {grid.x, grid.y}, tile.overlaps, static_cast<size_t>(bytes)};
 }
 
 runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, const GemmTile& tile) {
@@ -272,10 +304,9 @@ void Matmul::State::place(PlacedMatrices& o, runtime::Address workspace, runtime
     }
 }
 
-void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where where) {
+void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p, ProductArguments& arguments) {
   const PlacedMatrices& o = r.operands;
   using enum ProductArguments::From;
-  ProductArguments arguments(has_more(p));
   auto number = [&](int64_t value) {
     arguments.add(size, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
   };
@@ -309,13 +340,116 @@ void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where whe
   for (const runtime::Argument& argument : p.epilogue) arguments.add(size, [&] { return argument; });
   if (operation.batched) number(p.batches);
   if (r.plan.workspace_bytes > 0) pointer(workspace, p.workspace, DType::f32);
+}
+
+void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where where) {
+  ProductArguments arguments(has_more(p));
+  add_arguments(r, p, arguments);
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
   const runtime::LaunchOptions options = {
       .grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream};
   r.plan.kernel->launch(options, arguments.list(), where);
   const bool nothing_moved = r.bytes == r.plan.workspace_bytes;
-  if (o.has_product && nothing_moved && !has_more(p))
+  if (r.operands.has_product && nothing_moved && !has_more(p))
     prepared_.add(p, r.plan.kernel->prepare(options, arguments.list(), where), arguments);
+}
+
+bool Matmul::State::can_tune(const Request& r, runtime::Stream stream) {
+  return !r.is_empty && r.operands.has_product && !r.plan.tuned && has_clock() &&
+         !options_.epilogue.function && !device_.is_capturing(stream);
+}
+
+void Matmul::State::tune(const MatmulArguments& p, Where where) {
+  if (!has_clock()) throw Error(where, "matmul: tuning needs a GPU, whose time it measures");
+  if (options_.epilogue.function)
+    throw Error(where, "matmul: tuning with an epilogue of the user's own, which may write where it likes");
+  if (device_.is_capturing(p.stream))
+    throw Error(where, "matmul: tuning in a capture, where nothing runs: tune before it");
+  const Request r = request(p, where);
+  if (can_tune(r, p.stream)) tune(r, p, SIZE_MAX, where);
+}
+
+void Matmul::State::tune(const Request& r, const MatmulArguments& p, size_t most_workspace, Where where) {
+  const std::lock_guard one_at_a_time(tuning_);
+  const auto& [operation, size] = r.key;
+  if (plan(r.key, where).tuned) return;  // by another thread meanwhile
+  std::optional<GemmTile> tile = tuned_.find(operation, size);
+  if (!tile || plan_of(r.key, *tile, where).workspace_bytes > most_workspace) {
+    tile = measured(r, p, most_workspace, where);
+    tuned_.keep(operation, size, *tile);
+  }
+  Plan found = plan_of(r.key, *tile, where);
+  found.tuned = true;
+  {
+    const std::lock_guard lock(mutex_);
+    plans_.insert_or_assign(r.key, found);
+  }
+  prepared_.clear();
+}
+
+// Over copies of the operands that together are twice the L2, so that they come from memory as they mostly
+// do; the first set is the caller's, and D always a copy's.
+GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, size_t most_workspace,
+                                 Where where) {
+  const auto& [operation, size] = r.key;
+  std::vector<GemmTile> tiles = {
+      checked(operation, options_.choose(operation, size, multiprocessors_), where)};
+  for (const Candidate& c : shortlist(operation, size, multiprocessors_, kTunedTiles))
+    if (std::find(tiles.begin(), tiles.end(), c.tile) == tiles.end()) tiles.push_back(c.tile);
+  std::vector<GemmTile> usable;
+  std::vector<Request> requests;  // by usable tile
+  size_t kernels_workspace = 0;
+  for (const GemmTile& tile : tiles) {
+    Request with = r;
+    with.plan = plan_of(r.key, tile, where);
+    if (with.plan.workspace_bytes > most_workspace) continue;
+    kernels_workspace = std::max(kernels_workspace, with.plan.workspace_bytes);
+    requests.push_back(std::move(with));
+    usable.push_back(tile);
+  }
+  device_.synchronize(p.stream, kLongest);
+
+  const auto bytes_of = [](const PlacedMatrix& x) { return padded(x).memory.bytes; };
+  const auto bytes =
+      static_cast<int64_t>(bytes_of(r.operands.a) + bytes_of(r.operands.b) + bytes_of(r.operands.d));
+  const int64_t sets = std::clamp<int64_t>((kRotated + bytes - 1) / bytes, 1, kMostSets);
+  std::vector<runtime::Buffer> memory;
+  auto new_place = [&](const PlacedMatrix& x) {
+    MatrixPlace near = padded(x);
+    near.memory = memory.emplace_back(device_, near.memory.bytes);
+    return near;
+  };
+  std::vector<PlacedMatrices> operands(static_cast<size_t>(sets), r.operands);  // by set
+  for (size_t set = 0; set < operands.size(); ++set) {
+    PlacedMatrices& o = operands[set];
+    for (PlacedMatrix* x : {&o.a, &o.b}) {
+      if (set == 0 && x->aligned_for_tma()) continue;
+      const MatrixPlace from = x->place;
+      x->place = new_place(*x);
+      copy_(x->shape, x->element_bytes(), from, x->place, {});
+    }
+    if (o.c.place.memory.address != 0 && !batches_touch(o.c)) {
+      const MatrixPlace from = o.c.place;
+      o.c.place = new_place(o.c);
+      copy_(o.c.shape, o.c.element_bytes(), from, o.c.place, {});
+    }
+    o.d.place = new_place(o.d);
+  }
+  MatmulArguments q = p;
+  if (kernels_workspace > 0) q.workspace = memory.emplace_back(device_, kernels_workspace);
+  if (operation.amax) q.amax = memory.emplace_back(device_, sizeof(float));
+  device_.synchronize(runtime::Stream(), kLongest);
+  const auto queue = [&](size_t i, size_t set, runtime::Stream stream) {
+    Request& with = requests[i];
+    with.operands = operands[set];
+    ProductArguments arguments(has_more(q));
+    add_arguments(with, q, arguments);
+    with.plan.kernel->launch(
+        {.grid = with.plan.grid, .programmatic_dependent_launch = with.plan.overlaps, .stream = stream},
+        arguments.list(), where);
+  };
+  return usable.at(options_.fastest ? options_.fastest(usable.size(), operands.size(), queue)
+                                    : fastest(device_, usable.size(), operands.size(), queue));
 }
 
 Matmul::Matmul(runtime::Device& device, MatmulOptions options)
@@ -331,6 +465,11 @@ void Matmul::operator()(const MatmulArguments& arguments, Where where) {
 size_t Matmul::workspace_bytes(const MatmulArguments& arguments, Where where) {
   CallersLine line(where);
   return state_->workspace_bytes(arguments, where);
+}
+
+void Matmul::tune(const MatmulArguments& arguments, Where where) {
+  CallersLine line(where);
+  state_->tune(arguments, where);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -14,6 +14,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/gemm/choice.h"
@@ -83,6 +85,18 @@ struct MatmulOptions {
       kernels::choose;
   // Where kernels come from; compiled here unless given. Several calls may come at once, for several kernels.
   std::function<std::unique_ptr<runtime::LoadedKernel>(const GemmOperation&, const GemmTile&)> load = nullptr;
+  // Measure a product when it comes for the first time, as tune() does, unless it comes in a capture, or the
+  // device is no GPU.
+  bool tune = false;
+  // Where tune() keeps what it found, and looks first; default_tuned_file() unless said, "" for nowhere. That
+  // it cannot be read or written is told once, on standard error unless `warn` is given, and is no error.
+  std::optional<std::string> tuned_file = std::nullopt;
+  std::function<void(const std::string&)> warn = nullptr;
+  // How tune() finds the fastest of several tiles; fastest() of fastest_tile.h unless given, which takes a
+  // GPU.
+  std::function<size_t(size_t contenders, size_t sets,
+                       const std::function<void(size_t i, size_t set, runtime::Stream stream)>& queue)>
+      fastest = nullptr;
 };
 
 // Keeps kernels and what was chosen for each product. The first call of a product, or of workspace_bytes()
@@ -107,6 +121,15 @@ class Matmul {
   // The bytes of workspace that the product takes; 0 for most whose operands TMA takes where they lie. Throws
   // Error as the product does.
   size_t workspace_bytes(const MatmulArguments& arguments, Where where = Where::here());
+
+  // Finds the fastest of the model's first six tiles for the product, on this device, and takes it from now
+  // on: as the user's file says, else by measuring for some 30 ms, and for seconds where kernels are in no
+  // cache. A and B may hold anything, but power and so time follow what they hold; D is not touched, and C is
+  // read. The host waits for the stream, and copies of A, B and D take device memory meanwhile, up to twice
+  // the L2 or once what the product has. Results stay as they are from call to call; a tile that divides k
+  // adds up in another order than others. Throws Error as the product does, on a device that is no GPU, for a
+  // stream that is being captured, and with an epilogue of the user's own.
+  void tune(const MatmulArguments& arguments, Where where = Where::here());
 
  private:
   class State;

@@ -101,4 +101,9 @@ void PreparedProducts::add(const MatmulArguments& p, runtime::PreparedLaunch lau
   known_.emplace(form_of(p), std::move(known));
 }
 
+void PreparedProducts::clear() {
+  const std::lock_guard lock(mutex_);
+  known_.clear();
+}
+
 }  // namespace ptxbuilder::kernels

@@ -48,6 +48,9 @@ class PreparedProducts {
   // A product that was checked, whose kernel takes all operands where they lie.
   void add(const MatmulArguments& p, runtime::PreparedLaunch launch, ProductArguments& arguments);
 
+  // Forgets all of them: a product is to have another kernel from now on.
+  void clear();
+
  private:
   // All of a product but its addresses, the stream, and the values of alpha and beta beyond 0 and 1.
   using Form = std::array<uint64_t, 19>;

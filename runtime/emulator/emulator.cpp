@@ -134,6 +134,7 @@ class EmulatorDevice : public Emulator {
   }
 
   std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work) override;
+  bool is_capturing(Stream stream) override;
 
   std::unique_ptr<Program> load(const std::string& image, const Signature& signature) override {
     if (image.starts_with("\x7f"
@@ -315,6 +316,11 @@ class EmulatorDevice::RecordedGraph final : public Graph {
   EmulatorDevice& device_;
   Actions actions_;
 };
+
+bool EmulatorDevice::is_capturing(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  return !stream.is_own() && captures_.contains(stream.handle());
+}
 
 std::unique_ptr<Graph> EmulatorDevice::capture(const std::function<void(Stream)>& work) {
   char stream = 0;  // whose address is no other stream's meanwhile

@@ -1,9 +1,16 @@
 // What `ptxb tune` keeps and prints: the table of tuned tiles, and predictions beside times.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "error_kit.h"
+#include "kernels/bench/choice_report.h"
+#include "kernels/bench/drawn_shapes.h"
+#include "kernels/bench/model_fit.h"
 #include "kernels/bench/report.h"
 #include "kernels/bench/tune_report.h"
 #include "kernels/bench/tuned_table.h"
@@ -113,4 +120,129 @@ TEST_CASE("tiles come by their times, each once, with what limits them") {
   CHECK(json["tiles"][0]["limited_by"] == "multiply");
   CHECK(json["tiles"][3]["problem"] == "WRONG: D[0,0] = 1, should be 2");
   CHECK_FALSE(json["tiles"][3].contains("median_us"));
+}
+
+TEST_CASE("times of tiles are written and read alike, and what is no line is refused") {
+  ShapeResult r =
+      result({entry("128x256x64_4", 200), entry("128x256x64_4", 201), entry("64x128x64_8_pp_nopdl", 250)});
+  for (Entry& e : r.entries)
+    for (Sample& s : e.samples) s.telemetry.sm_mhz = 1500;
+  r.entries.push_back(r.entries[0]);
+  r.entries.back().contender = "cuBLASLt";
+  r.entries.back().ours = false;
+  RunResult run;
+  run.reference = "cuBLASLt";
+  run.results = {r};
+  const std::string text = tile_times(run);
+  CHECK(text ==
+        "bf16 bf16 TN 4096 4096 4096 MHz=1500 128x256x64_4=200 64x128x64_8_pp_nopdl=250 cuBLASLt=200\n");
+  const std::vector<TimedProduct> products = parse_tile_times("# what was measured\n\n" + text);
+  REQUIRE(products.size() == 1);
+  CHECK(products[0].size.k == 4096);
+  CHECK(products[0].operation.d == DType::bf16);
+  CHECK(products[0].megahertz == 1500);
+  CHECK(products[0].reference == 200);
+  REQUIRE(products[0].tiles.size() == 2);
+  CHECK(kernels::text(products[0].tiles[1].tile) == "64x128x64_8_pp_nopdl");
+  CHECK(products[0].tiles[1].microseconds == 250);
+  for (const char* bad : {"bf16 bf16 TN 8 8", "bf17 bf16 TN 8 8 8 64x8=1", "bf16 bf16 TN 8 0 8 64x8=1",
+                          "bf16 bf16 TN 8 8 8 64x8", "bf16 bf16 TN 8 8 8 64x8=-1"})
+    CHECK_ERROR(parse_tile_times("# one\n" + std::string(bad)), "line 2 of the times: '");
+  CHECK_ERROR(parse_tile_times("bf16 bf16 TN 8 8 8 64x9_w1=1"), "line 1 of the times: gemm 64x9");
+}
+
+namespace {
+
+// Times that a model with other constants gives.
+std::vector<TimedProduct> made_by(const kernels::ModelConstants& constants, Purpose purpose, int count) {
+  std::vector<TimedProduct> products;
+  for (const Shape& s : drawn_shapes(purpose, 5, count)) {
+    TimedProduct p;
+    p.size = {s.m, s.n, s.k, 1};
+    for (const kernels::Candidate& c : kernels::shortlist(p.operation, p.size, 132, 6))
+      p.tiles.push_back({c.tile, predict(p.operation, p.size, c.tile, 132, constants).microseconds()});
+    products.push_back(std::move(p));
+  }
+  return products;
+}
+
+}  // namespace
+
+TEST_CASE("a fit finds constants that explain the times, also those that it was not given") {
+  const kernels::ModelConstants now;
+  kernels::ModelConstants other;
+  other.memory_bytes *= 0.7;
+  other.launch *= 2;
+  other.step_clocks *= 4;
+  const std::vector<TimedProduct> given = made_by(other, Purpose::fit, 24);
+  const Fit before = fit_of(given, now), exact = fit_of(given, other);
+  CHECK(before.error > 0.1);
+  CHECK(exact.error < 1e-6);
+  CHECK(exact.behind == 0);
+  const kernels::ModelConstants found = fitted(given, now);
+  CHECK(fit_of(given, found).error < 0.2 * before.error);
+  CHECK(fit_of(made_by(other, Purpose::test, 24), found).error < 0.5 * before.error);
+  CHECK(found.clock == now.clock);
+  CHECK_ERROR(fitted(made_by(other, Purpose::test, 1), now),
+              "a model that is fitted to it would judge itself");
+}
+
+namespace {
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("fitted constants take the place of the model's, line by line") {
+  const std::string model = contents(PTXBUILDER_TEST_DIR "/../kernels/gemm/model.def");
+  kernels::ModelConstants constants;
+  CHECK(model_text(model, constants) == model);
+  constants.launch = 0.25;
+  const std::string text = model_text(model, constants);
+  CHECK(text.find("PTXBUILDER_CONSTANT(launch, 0.25, \"") != std::string::npos);
+  CHECK(std::count(text.begin(), text.end(), '\n') == std::count(model.begin(), model.end(), '\n'));
+  CHECK_ERROR(model_text("// nothing\n", constants), "has 0 of its");
+}
+
+TEST_CASE("the explanation of a choice has its source, its terms and the runners-up") {
+  GemmProblem p;
+  p.m = 4096, p.n = 4096, p.k = 4096;
+  ChoiceReport r = explain_choice(p, 132, 5);
+  CHECK(r.tiles.size() >= 5);
+  CHECK(r.tiles[0].tile == r.choice.tile);
+  const std::string tile = kernels::text(r.choice.tile);
+  std::string text = choice_text(r);
+  CHECK(text.find("4096x4096x4096 bf16 -> bf16 TN on 132 SMs\nchosen: " + tile +
+                  ", from the table of tuned tiles") == 0);
+  CHECK(text.find("measured us") != std::string::npos);
+  r.microseconds[tile] = 187.25;
+  CHECK(choice_text(r).find(" 187.25 ") != std::string::npos);
+  auto json = nlohmann::json::parse(choice_json(r));
+  CHECK(json["from"] == "table");
+  CHECK(json["tiles"][0]["median_us"] == 187.25);
+  CHECK_FALSE(json["tiles"][1].contains("median_us"));
+  const auto& first = json["tiles"][1];
+  double sum = 0;
+  const double sharpness = first.at("sharpness");
+  for (const char* term : {"multiply_us", "l2_us", "memory_us"}) {
+    const double time = first.at(term);
+    sum += std::pow(time, sharpness);
+  }
+  const double overhead = first.at("overhead_us"), predicted = first.at("predicted_us");
+  CHECK(predicted == doctest::Approx(std::pow(sum, 1 / sharpness) + overhead));
+  p.k = 4104;
+  r = explain_choice(p, 132, 5);
+  CHECK(r.tiles.size() == 5);
+  CHECK(choice_text(r).find("from the model: no table has this product") != std::string::npos);
+  const kernels::GemmTile mine = kernels::checked({}, kernels::parse_tile("64x8_w1"));
+  r = explain_choice(p, 132, 5, mine, "/home/me/tuned.txt");
+  CHECK(r.choice.tile == mine);
+  CHECK(r.tiles.size() == 6);
+  CHECK(choice_text(r).find("from your file of tuned tiles, /home/me/tuned.txt") != std::string::npos);
+  CHECK(nlohmann::json::parse(choice_json(r))["from"] == "file");
 }

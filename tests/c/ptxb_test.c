@@ -372,7 +372,7 @@ static void check_structs(void) {
   discard(&d);
 }
 
-static void check_mistakes(void) {
+static void check_mistakes(int is_emulator) {
   Matrix a, b, d;
   unsigned seed = 1;
   size_t bytes;
@@ -384,6 +384,12 @@ static void check_mistakes(void) {
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A is NULL");
   p.a = &a.tensor, p.b = &b.tensor, p.d = &d.tensor;
   OK(ptxb_matmul_workspace(device, &p, &bytes));
+  REFUSED(ptxb_matmul_tune(NULL, &p, PTXB_OWN_STREAM), "the device is NULL");
+  REFUSED(ptxb_matmul_tune(device, NULL, PTXB_OWN_STREAM), "the product is NULL");
+  if (is_emulator)
+    REFUSED(ptxb_matmul_tune(device, &p, PTXB_OWN_STREAM), "tuning needs a GPU");
+  else
+    OK(ptxb_matmul_tune(device, &p, PTXB_OWN_STREAM));
   REFUSED(ptxb_matmul_workspace(device, &p, NULL), "where to put the bytes is NULL");
   REFUSED(ptxb_matmul_workspace(NULL, &p, &bytes), "the device is NULL");
   REFUSED(ptxb_matmul_workspace(device, NULL, &bytes), "the product is NULL");
@@ -519,7 +525,7 @@ int main(int count, char** words) {
   CHECK(wrong_of(72, 56, 96, 1, 1, 0, 0, seed) == 0);
   CHECK(wrong_of(40, 64, 72, 0, 1, 2, 1, seed) == 0);
   CHECK(wrong_of(33, 20, 16, 0, 0, 0, 1, seed) == 0);
-  check_mistakes();
+  check_mistakes(count < 2);
   check_attention(0);
   check_attention(1);
   check_repeated(seed);

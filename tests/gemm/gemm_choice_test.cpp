@@ -1,6 +1,9 @@
 // Tiles of the matrix product: their names, what goes with what, and that every choice is legal.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <tuple>
+
 #include "error_kit.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
@@ -110,37 +113,82 @@ TEST_CASE("tiles are divided so that no CTA has more than its share") {
   CHECK(tile_division(256, 132, 448, 2).ctas == 1);
 }
 
-TEST_CASE("launches of one wave overlap where they are short") {
-  struct Case {
-    GemmSize size;
-    bool overlaps;
-  };
+TEST_CASE(
+    "the shortlist keeps the order, two tiles of the same rows and columns at most, and doubts the divided "
+    "ones") {
   const GemmOperation o;
-  for (const Case& c : {Case{{777, 2048, 4096}, false},  // 112 CTAs for 21 us
-                        {{777, 2048, 256}, true},        // for 5 us
-                        {{777, 2048, 4096, 8}, true},    // seven waves
-                        {{4096, 4352, 4096}, true}}) {
-    CAPTURE(c.size.m);
-    CAPTURE(c.size.k);
-    CAPTURE(c.size.batches);
-    CHECK_FALSE(tuned(o, c.size));
-    CHECK(choose(o, c.size, 132).overlaps == c.overlaps);
+  auto doubted = [](const Candidate& c) {
+    return c.prediction.microseconds() * (c.tile.split_last > 1 ? 1.08 : 1);
+  };
+  for (const GemmSize& size : {GemmSize{1024, 8192, 28672, 1}, {64, 64, 4096, 1}, {777, 2048, 4096, 1}}) {
+    const std::vector<Candidate> all = candidates(o, size, kMultiprocessors),
+                                 first = shortlist(o, size, kMultiprocessors, 12);
+    REQUIRE(first.size() == 12);
+    std::map<std::tuple<int, int, bool, bool>, int> alike;
+    for (size_t i = 0; i < first.size(); ++i) {
+      const GemmTile& t = first[i].tile;
+      CHECK(t.overlaps);
+      CHECK(++alike[{t.bm, t.bn, t.swapped, t.pingpong}] <= 2);
+      if (i > 0) CHECK(doubted(first[i - 1]) <= doubted(first[i]));
+    }
+    CHECK(first[0].tile == choose(o, size, kMultiprocessors));
+    // None that is left out is better than the first.
+    for (const Candidate& c : all) CHECK(doubted(c) >= doubted(first[0]));
   }
 }
 
-TEST_CASE("tiles of one wave do not hang over the output") {
+TEST_CASE("a choice says whether the table or the model made it") {
+  const GemmOperation o;
+  CHECK(choice_of(o, {4096, 4096, 4096, 1}, kMultiprocessors).source == ChoiceSource::table);
+  CHECK(choice_of(o, {4096, 4096, 4104, 1}, kMultiprocessors).source == ChoiceSource::model);
+  CHECK(choice_of(o, {4096, 4096, 4096, 2}, kMultiprocessors).source == ChoiceSource::model);
+}
+
+TEST_CASE("tiles of one wave do not hang over the output, and others may") {
   GemmOperation o;
-  const GemmSize hanging = {300, 4096, 4096}, waves = {4095, 8190, 4096}, whole = {256, 8192, 2048};
-  CHECK(choose(o, hanging, 132).inside);
-  CHECK_FALSE(choose(o, waves, 132).inside);
-  CHECK_FALSE(choose(o, whole, 132).inside);
+  const GemmSize hanging = {300, 4096, 4096, 1}, waves = {4095, 8190, 4096, 1};
+  size_t moved = 0, single = 0;
+  for (const GemmSize& size : {hanging, waves})
+    for (const Candidate& c : candidates(o, size, kMultiprocessors)) {
+      const bool one_wave = tiles_of(c.tile, size) * c.tile.split_k <= kMultiprocessors;
+      const auto [rows, columns] = outside(c.tile, size);
+      CHECK(c.tile.inside == (one_wave && (rows > 0 || columns > 0) && c.tile.split_last == 1));
+      moved += c.tile.inside;
+      single += one_wave;
+    }
+  CHECK(moved > 50);
+  CHECK(single > moved);
 
   GemmTile tile = checked(o, parse_tile("128x96"));
-  const double over = predict(o, hanging, tile, 132).multiply;
+  const double over = predict(o, hanging, tile, 132).microseconds();
   tile.inside = true;
-  CHECK(predict(o, hanging, tile, 132).multiply < 0.8 * over);
+  CHECK(predict(o, hanging, tile, 132).microseconds() < 0.95 * over);
   o.beta = true;
   CHECK_FALSE(choose(o, hanging, 132).inside);
+}
+
+TEST_CASE("a prediction grows with the work, and its clock falls where power binds") {
+  const GemmOperation o;
+  const GemmTile tile = checked(o, parse_tile("128x256_2x1"));
+  double before = 0;
+  for (int64_t k : {64, 512, 4096, 32768}) {
+    const Prediction p = predict(o, {4096, 4096, k, 1}, tile, kMultiprocessors);
+    CHECK(p.microseconds() > before);
+    before = p.microseconds();
+  }
+  const ModelConstants constants;
+  const Prediction large = predict(o, {8192, 8192, 8192, 1}, tile, kMultiprocessors),
+                   small = predict(o, {256, 256, 256, 1}, tile, kMultiprocessors);
+  CHECK(small.megahertz == constants.clock);
+  CHECK(small.watts < 700);
+  CHECK(large.watts > 700);
+  CHECK(large.megahertz < 0.9 * constants.clock);
+  CHECK(clock_of(large.watts, constants) == doctest::Approx(large.megahertz));
+  // A clock that is known takes the place of the model's.
+  const Prediction known =
+      predict(o, {8192, 8192, 8192, 1}, tile, kMultiprocessors, constants, constants.clock);
+  CHECK(known.multiply == doctest::Approx(large.multiply * large.megahertz / constants.clock));
+  CHECK(known.memory == large.memory);
 }
 
 TEST_CASE("what does not go together is refused, and what to change is said") {

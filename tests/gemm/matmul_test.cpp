@@ -5,9 +5,17 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
 
 #include "error_kit.h"
+#include "folder_kit.h"
+#include "kernels/gemm/fastest_tile.h"
 #include "kernels/gemm/kernel.h"
+#include "kernels/gemm/tuned_file.h"
 #include "matmul_kit.h"
 #include "options.h"
 #include "ptxbuilder/product/epilogue.h"
@@ -768,4 +776,245 @@ TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go toget
   p.use = kernels::ActivationUse::value;
   p.amax = p.d.memory;
   CHECK_ERROR(product(p), "matmul: D overlaps amax: give D memory of its own");
+}
+
+namespace {
+
+// Options by which tune() runs each tile once, over each set of operands, and takes the one of number `take`,
+// in turn; what it saw is counted.
+struct Tuner {
+  size_t take = 0, calls = 0, contenders = 0, sets = 0;
+  std::vector<std::string> warnings;
+
+  MatmulOptions options(const std::string& file, bool tune) {
+    MatmulOptions o;
+    o.choose = small_tile;
+    o.tune = tune;
+    o.tuned_file = file;
+    o.warn = [this](const std::string& text) { warnings.push_back(text); };
+    o.fastest = [this](size_t contenders_now, size_t sets_now, const auto& queue) {
+      ++calls;
+      contenders = contenders_now;
+      sets = sets_now;
+      for (size_t set = 0; set < std::min<size_t>(sets_now, 2); ++set)
+        for (size_t i = 0; i < contenders_now; ++i) queue(i, set, runtime::Stream());
+      device().synchronize();
+      return take % contenders_now;
+    };
+    return o;
+  }
+};
+
+// Counts the kernels that a Matmul loads.
+MatmulOptions counting(MatmulOptions o, std::vector<std::string>& loaded) {
+  o.load = [&loaded](const kernels::GemmOperation& operation, const kernels::GemmTile& tile) {
+    loaded.push_back(text(tile));
+    return std::make_unique<runtime::LoadedKernel>(load(device(), kernels::gemm(operation, tile)));
+  };
+  return o;
+}
+
+std::string lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the first call measures where that is asked for, and the winner is taken from the file afterwards") {
+  const Folder folder;
+  const std::string file = folder.path("deep/tuned.txt");
+  MatmulCase c = sized(96, 64, 136);
+  c.in_place = true;
+  c.beta = 0.5F;
+  c.a_lie.offset = 1;  // which goes through the workspace
+  Tuner tuner;
+  tuner.take = 2;
+  {
+    Matmul product(device(), tuner.options(file, true));
+    MatmulTrial trial(device(), c);
+    CHECK(trial.wrong(trial.run(product)) == "");  // D, which is C, was not touched before
+    CHECK(tuner.calls == 1);
+    CHECK(tuner.contenders >= 6);
+    CHECK(tuner.sets > 1);
+    MatmulTrial again(device(), c);
+    CHECK(again.wrong(again.run(product)) == "");
+    CHECK(tuner.calls == 1);
+  }
+  const std::string kept = lines_of(file);
+  CHECK(kept.find("bf16 bf16 bf16 TN fast beta 96 64 136 1 ") == 0);
+  CHECK(std::count(kept.begin(), kept.end(), '\n') == 1);
+  const std::string winner = kept.substr(kept.rfind(' ') + 1, kept.size() - kept.rfind(' ') - 2);
+
+  // Another process, or a later one.
+  std::vector<std::string> loaded;
+  Matmul later(device(), counting(tuner.options(file, true), loaded));
+  MatmulTrial trial(device(), c);
+  CHECK(trial.wrong(trial.run(later)) == "");
+  CHECK(tuner.calls == 1);
+  CHECK(loaded.back() == winner);
+  CHECK(tuner.warnings.empty());
+}
+
+TEST_CASE("without being asked for, nothing is measured and no file is read, unless tune() is called") {
+  const Folder folder;
+  const std::string file = folder.path("tuned.txt");
+  Tuner tuner;
+  tuner.take = 1;
+  std::vector<std::string> loaded;
+  Matmul product(device(), counting(tuner.options(file, false), loaded));
+  MatmulTrial trial(device(), sized(128, 64, 64));
+  CHECK(trial.wrong(trial.run(product)) == "");
+  CHECK(trial.wrong(trial.run(product)) == "");
+  CHECK(tuner.calls == 0);
+  REQUIRE(loaded.size() == 1);
+  CHECK(lines_of(file).empty());
+  const kernels::MatmulArguments p = trial.arguments(product);
+  product.tune(p);
+  product.tune(p);
+  CHECK(tuner.calls == 1);
+  const std::string kept = lines_of(file);
+  CHECK(kept.find("bf16 bf16 bf16 TN fast plain 128 64 64 1 " + loaded[1] + "\n") == 0);
+  trial.poison();
+  product(p);  // a product that was prepared with another kernel before
+  device().synchronize();
+  CHECK(trial.wrong(trial.result()) == "");
+}
+
+TEST_CASE("nothing is measured in a capture, and tune() says so") {
+  Tuner tuner;
+  Matmul product(device(), tuner.options("", true));
+  MatmulTrial trial(device(), sized(64, 96, 128));
+  auto graph = device().capture([&](runtime::Stream stream) {
+    kernels::MatmulArguments p = trial.arguments();
+    p.stream = stream;
+    product(p);
+    CHECK(tuner.calls == 0);
+    CHECK_ERROR(product.tune(p), "tuning in a capture, where nothing runs: tune before it");
+  });
+  trial.poison();
+  graph->launch();
+  device().synchronize();
+  CHECK(trial.wrong(trial.result()) == "");
+  CHECK(trial.wrong(trial.run(product)) == "");
+  CHECK(tuner.calls == 1);
+}
+
+TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one warning, and no failure") {
+  const Folder folder;
+  Tuner tuner;
+  const std::string damaged = folder.path("damaged.txt"),
+                    product_line = "bf16 bf16 bf16 TN fast plain 64 64 64 1 ";
+  std::ofstream(damaged) << "no line\n\xff\xfe\n" << product_line << "128x64x64_4_k3\n";  // columns by 3
+  MatmulTrial trial(device(), sized(64, 64, 64));
+  Matmul product(device(), tuner.options(damaged, true));
+  CHECK(trial.wrong(trial.run(product)) == "");
+  CHECK(tuner.calls == 1);
+  REQUIRE(tuner.warnings.size() == 1);
+  CHECK(tuner.warnings[0].find("line 1 is not understood and passed over: 'no line'") != std::string::npos);
+  // The line that was added counts, being the last.
+  Matmul later(device(), tuner.options(damaged, true));
+  CHECK(trial.wrong(trial.run(later)) == "");
+  CHECK(tuner.calls == 1);
+
+  Tuner unwritten;
+  Matmul other(device(), unwritten.options("/proc/nowhere/tuned.txt", true));
+  CHECK(trial.wrong(trial.run(other)) == "");
+  MatmulTrial another(device(), sized(72, 64, 64));
+  CHECK(another.wrong(another.run(other)) == "");
+  CHECK(unwritten.calls == 2);
+  REQUIRE(unwritten.warnings.size() == 1);
+  CHECK(unwritten.warnings[0].find("it cannot be written (No such file or directory)") != std::string::npos);
+}
+
+TEST_CASE("tuning without a clock is refused, and left out where it is on by default") {
+  if (device().properties().ordinal >= 0) return;
+  MatmulOptions options;
+  options.choose = small_tile;
+  options.tune = true;
+  options.tuned_file = "";
+  Matmul product(device(), options);
+  MatmulTrial trial(device(), sized(64, 64, 64));
+  CHECK(trial.wrong(trial.run(product)) == "");
+  CHECK_ERROR(product.tune(trial.arguments(product)), "tuning needs a GPU, whose time it measures");
+}
+
+TEST_CASE("files of tuned tiles are told apart by GPU, SMs, version and model") {
+  runtime::DeviceProperties h100 = device().properties();
+  h100.name = "NVIDIA H100 80GB HBM3";
+  const std::string file = kernels::default_tuned_file(h100, 132);
+  CHECK(file.find("/ptxbuilder/matmul/NVIDIA-H100-80GB-HBM3-132-") != std::string::npos);
+  CHECK(kernels::default_tuned_file(h100, 114) != file);
+  h100.name = "NVIDIA H200";
+  CHECK(kernels::default_tuned_file(h100, 132) != file);
+}
+
+namespace {
+
+// A device with a clock of the test's own: launches move it, and nothing runs.
+class TimedDevice final : public runtime::Device {
+ public:
+  double now = 0;  // microseconds
+
+  runtime::DeviceProperties properties() const override {
+    return {.name = "clock",
+            .compute_capability = 90,
+            .multiprocessors = 132,
+            .memory_bytes = 0,
+            .shared_bytes_per_cta = 0,
+            .driver = "",
+            .ordinal = 0};
+  }
+  runtime::Address allocate(size_t) override { return 0; }
+  void release(runtime::Address) noexcept override {}
+  void copy_in(runtime::Address, const void*, size_t) override {}
+  void copy_out(void*, runtime::Address, size_t) override {}
+  void fill(runtime::Address, uint8_t, size_t) override {}
+  std::unique_ptr<runtime::Program> load(const std::string&, const Signature&) override { return nullptr; }
+  void synchronize(std::chrono::milliseconds) override {}
+  std::vector<double> time(int, int, const std::function<void()>& queue) override {
+    const double before = now;
+    queue();
+    return {now - before};
+  }
+  std::unique_ptr<runtime::Graph> capture(const std::function<void(runtime::Stream)>& work) override {
+    struct Recorded final : runtime::Graph {
+      Recorded(double& the_clock, double microseconds) : clock(the_clock), takes(microseconds) {}
+      void launch(runtime::Stream) override { clock += takes; }
+      double& clock;
+      double takes;
+    };
+    const double before = now;
+    work(runtime::Stream());
+    return std::make_unique<Recorded>(now, std::exchange(now, before) - before);
+  }
+
+ protected:
+  runtime::TensorMap encode_in_scope(const runtime::TensorMapView&) override { return {}; }
+  void launch_in_scope(runtime::Program&, const runtime::Launch&, std::span<const void* const>) override {}
+};
+
+}  // namespace
+
+TEST_CASE("the fastest is by the median over rounds, in one go over all sets, and the first of equals") {
+  TimedDevice clock;
+  std::map<size_t, size_t> launches;
+  std::set<size_t> sets;
+  auto fastest = [&](const std::vector<double>& microseconds) {
+    return kernels::fastest(clock, microseconds.size(), 3, [&](size_t i, size_t set, runtime::Stream) {
+      ++launches[i];
+      sets.insert(set);
+      clock.now += microseconds[i];
+    });
+  };
+  CHECK(fastest({10, 8, 9}) == 1);
+  CHECK(sets == std::set<size_t>{0, 1, 2});
+  CHECK(launches[0] == launches[1]);
+  CHECK(launches[1] > 60);
+  CHECK(fastest({10, 8.03, 8, 8.01}) == 1);  // what is within half a percent is alike
+  CHECK(fastest({10, 8.1, 8}) == 2);
+  CHECK(fastest({5000, 4000}) == 1);
 }

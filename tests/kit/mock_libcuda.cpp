@@ -184,6 +184,10 @@ Status cuStreamBeginCapture_v2(Stream, CaptureMode) {
   ++mock.captures;
   return Status::success;
 }
+Status cuStreamIsCapturing(Stream, int* status) {
+  *status = mock.capturing ? 1 : 0;
+  return Status::success;
+}
 Status cuStreamEndCapture(Stream, Graph* graph) {
   mock.capturing = false;
   ++mock.captured_graphs;

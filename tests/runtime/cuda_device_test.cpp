@@ -301,7 +301,9 @@ TEST_CASE("streams, events and graphs") {
   device = open();
   program = device->load(kPtx, signature());
   Launch how = launch_of(signature());
+  CHECK_FALSE(device->is_capturing({}));
   auto graph = device->capture([&](Stream stream) {
+    CHECK(device->is_capturing(stream));
     how.stream = stream;
     launch(*device, *program, how);
   });

@@ -1,0 +1,35 @@
+// Measured times of tiles for many products, as text: what the model of a product's time is fitted to.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/gemm/model.h"
+
+namespace ptxbuilder::bench {
+
+struct RunResult;
+
+struct TimedTile {
+  kernels::GemmTile tile;
+  double microseconds;
+};
+
+struct TimedProduct {
+  kernels::GemmOperation operation;
+  kernels::GemmSize size;
+  std::vector<TimedTile> tiles;
+  double reference = 0;  // microseconds of the reference; 0: none
+  double megahertz = 0;  // of the SMs meanwhile; 0: not known
+};
+
+// A line for each product, "bf16 bf16 TN 16384 2048 5632 MHz=1605 cuBLASLt=70.31 128x256x64_4_2x1=71.22 ...":
+// the type of A and B, of D, the layout, m, n, k, and medians in microseconds. Lines that begin with # say
+// what they like.
+std::string tile_times(const RunResult& run);
+
+// Throws Error that names the line.
+std::vector<TimedProduct> parse_tile_times(std::string_view text);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,20 @@
+// The fastest of a product's tiles, as measured on the GPU.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::kernels {
+
+// The index of the one whose launches took the least time. `queue(i, set, stream)` queues one launch of
+// contender `i` over one of `sets` sets of operands; launches are recorded into graphs, so that the host's
+// part is not timed. The contenders take turns, in rounds of bursts of half a millisecond each, so that all
+// meet the same clock; the median over the rounds counts, and the first of those that come within half a
+// percent of the least. Throws Error where the device records no graphs or its clock says nothing, and when a
+// launch fails.
+size_t fastest(runtime::Device& device, size_t contenders, size_t sets,
+               const std::function<void(size_t i, size_t set, runtime::Stream stream)>& queue);
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,232 @@
+#include "kernels/gemm/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/gemm/scheduler.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr double kWatts = 700;  // an H100 SXM's limit
+
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+// What several bounds take together: little more than the largest, unless others come near it.
+double together(std::initializer_list<double> bounds, double sharpness) {
+  double sum = 0;
+  for (double bound : bounds) sum += std::pow(bound, sharpness);
+  return std::pow(sum, 1 / sharpness);
+}
+
+int64_t rows_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? size.n : size.m; }
+
+double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<double>(extent), tile); }
+
+// A product by one tile, and what its parts take.
+class Model {
+ public:
+  Model(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors,
+        const ModelConstants& c)
+      : o_(o), t_(t), c_(c), multiprocessors_(multiprocessors), outside_(outside(t, size)) {
+    rows_ = static_cast<double>(rows_of(t, size));
+    columns_ = static_cast<double>(columns_of(t, size));
+    depth_ = static_cast<double>(size.k);
+    batches_ = static_cast<double>(size.batches);
+    element_ = size_of(o.a);
+    across_ = ceil_div(tiles_along(rows_of(t, size), t.bm), t.cluster_m) * t.cluster_m;
+    along_ = ceil_div(tiles_along(columns_of(t, size), t.bn), t.cluster_n) * t.cluster_n;
+    tiles_ = across_ * along_ * batches_ * t.split_k;
+    const int cluster = t.cluster_m * t.cluster_n * t.split_k;
+    ctas_ = std::min<double>(tiles_, active_clusters(cluster, multiprocessors) * cluster * t.ctas_per_sm);
+    steps_ = ceil_div(ceil_div(depth_, t.bk), t.split_k);
+    // A last round of few tiles is shorter: they have more of L2 and of the power. CTAs that an SM holds
+    // share its tensor cores, but fill each other's gaps.
+    const double whole = ceil_div(tiles_, ctas_), even = tiles_ / ctas_;
+    rounds_ = (whole - c.idle_round * (whole - even)) * (ctas_ > multiprocessors ? t.ctas_per_sm : 1);
+    // Where rows begin: a line of 128 bytes or a sector of 32 that does not begin there lies across two.
+    const bool along_k = o.a_k_major || o.b_k_major;
+    aligned_ = along_k ? std::gcd((size.k * size_of(o.a) + 15) / 16 * 16, int64_t{128}) : 128;
+    // Lines of 128 bytes that a CTA's TMA loads for a step.
+    loaded_ = (t.bm / double(t.cluster_n) + t.bn / double(t.cluster_m)) * lines_of_row();
+  }
+
+  Prediction prediction(std::optional<double> megahertz) const {
+    Prediction p;
+    p.sharpness = c_.sharpness;
+    p.multiply = kind() * (t_.split_last > 1 ? divided_steps() : rounds_ * steps_) * step() / c_.clock;
+    p.l2 = kind() * l2_bytes() / c_.l2_bytes;
+    p.memory = memory_bytes() / c_.memory_bytes;
+    p.overhead = overhead();
+    // The clock that leaves the power at its limit; what moves and multiplies takes its energy at any.
+    p.watts = c_.idle_watts + energy() / p.microseconds();
+    p.megahertz = megahertz.value_or(clock_of(p.watts, c_));
+    for (double* at_clock : {&p.multiply, &p.l2, &p.overhead}) *at_clock *= c_.clock / p.megahertz;
+    return p;
+  }
+
+ private:
+  double lines_of_row() const { return t_.bk * element_ / 128; }
+  // Lines of 128 bytes lie in shared memory in pieces where the columns' operand is not k-major and the tile
+  // has no multiple of 128 bytes of it: the widest swizzle is narrower then. (Rows are a multiple of 64.)
+  double pieces() const {
+    if (t_.swapped ? o_.a_k_major : o_.b_k_major) return 1;
+    return 1 + c_.narrow *
+                   (128.0 / static_cast<double>(std::gcd(int64_t{t_.bn} * size_of(o_.a), int64_t{128})) - 1);
+  }
+  // wgmmas of 64 rows and 32 bytes of k, of a step.
+  double instructions() const { return t_.bm / 64.0 * t_.bk * element_ / 32; }
+  // Bytes of shared memory that the wgmmas of a step read: both operands.
+  double shared() const { return instructions() * (64 + t_.bn) * 32; }
+
+  // Clocks of one step of one CTA.
+  double step() const {
+    const double tensor = instructions() * t_.bn / 2;
+    const double written = (t_.bm + t_.bn) * t_.bk * element_ * c_.written;
+    const int ctas = t_.cluster_m * t_.cluster_n;
+    const double multiplying = std::max(tensor, (shared() + written) / c_.shared_bytes) +
+                               (t_.pingpong         ? c_.pingpong_clocks
+                                : t_.consumers == 1 ? c_.single_clocks
+                                : t_.consumers == 2 ? c_.step_clocks
+                                                    : c_.third_clocks) +
+                               (ctas > 2   ? c_.large_cluster_step_clocks
+                                : ctas > 1 ? c_.cluster_step_clocks
+                                           : 0);
+    auto clocks = [&](double rows, int ctas) {
+      return rows / ctas * (ctas > 2 ? c_.line_clocks_4 : ctas > 1 ? c_.line_clocks_2 : c_.line_clocks);
+    };
+    double loading = (clocks(t_.bm, t_.cluster_n) + clocks(t_.bn * pieces(), t_.cluster_m)) * lines_of_row() *
+                     (1 + c_.misaligned * (1 - aligned_ / 128.0));
+    if (!t_.inside && tiles_ <= ctas_)  // else few tiles hang over
+      loading += (outside_.rows / t_.cluster_n + outside_.columns / t_.cluster_m) * lines_of_row() *
+                 c_.outside_clocks;
+    return together({multiplying, loading, c_.latency / t_.stages}, c_.step_sharpness);
+  }
+
+  // What the terms of a step leave out, by kind of tile.
+  double kind() const {
+    const ModelConstants& c = c_;
+    const double by_cluster[][4] = {
+        {c.single_64_alone, c.single_64_longer, c.single_64_shorter, c.single_64_eight},
+        {c.pingpong_64_alone, c.pingpong_64_longer, c.pingpong_64_shorter, c.pingpong_64_eight},
+        {c.shared_128_alone, c.shared_128_longer, c.shared_128_shorter, c.shared_128_eight},
+        {c.pingpong_128_alone, c.pingpong_128_longer, c.pingpong_128_shorter, c.pingpong_128_eight},
+        {c.shared_192_alone, c.shared_192_longer, c.shared_192_shorter, 1},
+        {c.shared_256_alone, c.shared_256_longer, c.shared_256_shorter, 1}};
+    const int rows = t_.bm <= 64    ? (t_.pingpong ? 1 : 0)
+                     : t_.bm <= 128 ? (t_.pingpong ? 3 : 2)
+                     : t_.bm <= 192 ? 4
+                                    : 5;
+    const int cluster = t_.cluster_m * t_.cluster_n > 2             ? 3
+                        : t_.cluster_m * t_.cluster_n == 1          ? 0
+                        : (t_.cluster_m > 1) == (columns_ >= rows_) ? 1
+                                                                    : 2;
+    return by_cluster[rows][cluster] * (t_.split_k > 1 ? c.divided_steps : 1);
+  }
+
+  // How the last wave is divided, with split_last.
+  TileDivision division() const {
+    const auto tiles = static_cast<int64_t>(tiles_);
+    return tile_division(tiles, std::min<int64_t>(tiles * t_.split_last, multiprocessors_),
+                         static_cast<int64_t>(steps_), t_.split_last);
+  }
+
+  // Steps of the CTA that has the most.
+  double divided_steps() const {
+    const TileDivision d = division();
+    const auto steps = static_cast<int64_t>(steps_);
+    return static_cast<double>(d.waves * steps + (d.rest > 0 ? (steps * d.tiles + d.ctas - 1) / d.ctas : 0));
+  }
+
+  // Microseconds that CTAs take to give and take sums: each gives what others complete, and takes the same
+  // from all others of what it completes itself, panels of which there may be fewer than CTAs.
+  double exchange() const {
+    const TileDivision d = division();
+    if (d.rest == 0 || d.ctas == 1) return 0;
+    const double sums = t_.bm * t_.bn * 4.0, parts = d.tiles > 1 ? 2 : static_cast<double>(d.ctas);
+    const double panels = t_.warpgroup_rows() / 64.0 * t_.bn / panel_columns(o_, t_);
+    const double owners = d.tiles > 1 ? 1 : std::min(parts, panels);
+    const double own = std::ceil(panels / owners) / panels;
+    return c_.parts + sums * (d.tiles > 1 ? 1 : 1 - 1 / parts) / c_.given_bytes +
+           sums * own * (parts - 1) / c_.taken_bytes;
+  }
+
+  double l2_bytes() const {
+    const double shared = t_.cluster_m * t_.cluster_n > 1 ? 1 : c_.coalesced;
+    return tiles_ * steps_ * loaded_ * 128 * shared * (aligned_ < 32 ? 1 + c_.sectors : 1);
+  }
+
+  // All is read once at least. A wave of tiles reads the rows and columns that its block of the output has;
+  // what another wave has read before may lie in L2 still.
+  double memory_bytes() const {
+    const double once = (rows_ + columns_) * depth_ * element_;
+    const double wave = ctas_ / t_.split_k, group = t_.raster.group;
+    const double high = t_.raster.columns ? std::min(across_, std::max(1.0, wave / std::min(group, along_)))
+                                          : std::min({across_, group, wave}),
+                 wide = std::min(along_, std::max(1.0, wave / high));
+    const double waves = across_ * along_ / (high * wide);
+    const double all = waves * (high * t_.bm + wide * t_.bn) * depth_ * element_;
+    return batches_ * (once + c_.reread * std::max(0.0, all - once) + rows_ * columns_ * size_of(o_.d));
+  }
+
+  // What happens once for a launch, and for each tile of a CTA what its next products do not hide.
+  double overhead() const {
+    double out = c_.tile_clocks + t_.bm * t_.bn * size_of(o_.d) / c_.out_bytes;
+    if (!t_.swapped && t_.bn * size_of(o_.d) % 64 != 0)
+      out += c_.narrow_box / (t_.bn * size_of(o_.d) % 32 != 0 ? 1 : 2);
+    const double shown = t_.pingpong ? c_.shown_pingpong
+                         : size_of(o_.d) == 2 && t_.consumers <= 2 && t_.bm * t_.bn <= 128 * 256
+                             ? c_.shown_deferred
+                             : 1;
+    const double sums = t_.bm * t_.bn * 4.0;
+    double all = c_.launch + c_.first_stage + (1 + shown * (rounds_ - 1)) * out / c_.clock;
+    if (!t_.overlaps) all += c_.alone;
+    if (t_.ctas_per_sm > 1 && t_.overlaps && tiles_ <= multiprocessors_) all -= c_.beside;
+    if (t_.cluster_m * t_.cluster_n > 1) all += c_.cluster;
+    if (t_.split_k > 1) all += c_.split + sums * (t_.split_k - 1) / t_.split_k / c_.cluster_bytes;
+    if (t_.split_last > 1) all += exchange();
+    return all;
+  }
+
+  // In microjoules.
+  double energy() const {
+    const double flops = 2 * rows_ * columns_ * depth_ * batches_ * element_ / 2;
+    return 1e-6 * (flops * c_.flop_energy + tiles_ * steps_ * shared() * c_.shared_energy +
+                   l2_bytes() * c_.l2_energy + memory_bytes() * c_.memory_energy);
+  }
+
+  const GemmOperation& o_;
+  const GemmTile& t_;
+  const ModelConstants& c_;
+  int multiprocessors_;
+  Outside outside_;
+  int64_t aligned_;
+  double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, ctas_, steps_, rounds_,
+      loaded_;
+};
+
+}  // namespace
+
+double Prediction::microseconds() const { return together({multiply, l2, memory}, sharpness) + overhead; }
+
+Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors,
+                   const ModelConstants& constants, std::optional<double> megahertz) {
+  return Model(o, size, t, multiprocessors, constants).prediction(megahertz);
+}
+
+double clock_of(double watts, const ModelConstants& c) {
+  return c.clock * std::min(1.0, std::pow(kWatts / watts, c.clock_power));
+}
+
+double tiles_of(const GemmTile& t, const GemmSize& size) {
+  return tiles_along(rows_of(t, size), t.bm) * tiles_along(columns_of(t, size), t.bn) *
+         static_cast<double>(size.batches);
+}
+
+Outside outside(const GemmTile& t, const GemmSize& size) {
+  return {tiles_along(rows_of(t, size), t.bm) * t.bm - static_cast<double>(rows_of(t, size)),
+          tiles_along(columns_of(t, size), t.bn) * t.bn - static_cast<double>(columns_of(t, size))};
+}
+
+}  // namespace ptxbuilder::kernels
