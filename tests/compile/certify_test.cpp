@@ -64,7 +64,7 @@ TEST_CASE("ptxas certifies rows, and says what is wrong with others") {
       {{"low_version", "mov.u32 {d:=u32}, %cluster_ctarank;", Effect::pure, 70, Sm::sm_90},
        "sm_90 is its least target, which PTX 7.0 does not have; raise the .version to 7.8"},
       {{"low_of_target", "griddepcontrol.wait;", Effect::memory, 86, Sm::sm_120f},
-       "raise the .version to 8.8"},
+       "raise the .version to 8.7"},
       {{"space", "ld.global.u32 {d:=u32}, [{a:smem}];", Effect::memory, 63, Sm::sm_75},
        "give the address a class of the instruction's state space"},
       {{"event", "pmevent {a:imm<0..99>};", Effect::memory, 63, Sm::sm_75},
