@@ -1,78 +1,31 @@
 // The typed call of a family's member in C++, as its author writes it.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 
 #include "ptxbuilder/isa/families.h"
 
 namespace ptxbuilder::isa::detail {
 
-// A field of a form is left out where it is false, as in its declaration.
-inline std::string field(std::string_view name, bool value) {
-  return value ? fmt::format(", .{} = true", name) : "";
-}
-
-inline std::string written(DType type) { return fmt::format("DType::{}", name(type)); }
-inline std::string written(Scope scope) { return fmt::format("Scope::{}", name(scope)); }
-inline std::string written(Space space) {
-  constexpr std::array<std::string_view, 3> names = {"all", "shared", "global"};
-  return fmt::format("Space::{}", names[static_cast<size_t>(space)]);
-}
-inline std::string written(Eviction eviction) {
-  constexpr std::array<std::string_view, 3> names = {"normal", "first", "last"};
-  return fmt::format("Eviction::{}", names[static_cast<size_t>(eviction)]);
-}
-inline std::string written(CopyReduction reduction) {
-  const bool of_bits = reduction >= CopyReduction::bit_and;  // C++ has words of its own for these
-  return fmt::format("CopyReduction::{}{}", of_bits ? "bit_" : "", name(reduction));
-}
-inline std::string written(const WgmmaForm& f) {
-  return fmt::format("WgmmaForm{{.d = {}, .a = {}, .b = {}, .n = {}{}{}}}", written(f.d), written(f.a),
-                     written(f.b), f.n, field("a_in_registers", f.a_in_registers),
-                     field("satfinite", f.satfinite));
-}
-inline std::string written(const WgmmaBitsForm& f) {
-  return fmt::format("WgmmaBitsForm{{.n = {}{}}}", f.n, field("a_in_registers", f.a_in_registers));
-}
-inline std::string written(const MmaForm& f) {
-  return fmt::format("MmaForm{{.d = {}, .a = {}, .b = {}, .k = {}{}}}", written(f.d), written(f.a),
-                     written(f.b), f.k, field("satfinite", f.satfinite));
-}
-inline std::string written(const MatrixForm& f) {
-  return fmt::format("MatrixForm{{.matrices = {}{}}}", f.matrices, field("transposed", f.transposed));
-}
-inline std::string written(const AcquireForm& f) {
-  return fmt::format("AcquireForm{{.scope = {}, .type = {}}}", written(f.scope), written(f.type));
-}
-inline std::string written(const AsyncCopyForm& f) {
-  return fmt::format("AsyncCopyForm{{.bytes = {}{}}}", f.bytes, field("zfill", f.zfill));
-}
-inline std::string written(const BulkLoadForm& f) {
-  const std::string fields = field("multicast", f.multicast) + field("cache_hint", f.cache_hint);
-  return fmt::format("BulkLoadForm{{{}}}", fields.empty() ? "" : fields.substr(2));
-}
-inline std::string written(const BulkStoreForm& f) {
-  return fmt::format("BulkStoreForm{{{}}}", f.cache_hint ? ".cache_hint = true" : "");
-}
-inline std::string written(const TensorLoadForm& f) {
-  return fmt::format("TensorLoadForm{{.rank = {}{}{}}}", f.rank, field("multicast", f.multicast),
-                     field("cache_hint", f.cache_hint));
-}
-inline std::string written(const TensorPrefetchForm& f) {
-  return fmt::format("TensorPrefetchForm{{.rank = {}}}", f.rank);
-}
-inline std::string written(const TensorStoreForm& f) {
-  return fmt::format("TensorStoreForm{{.rank = {}{}}}", f.rank, field("cache_hint", f.cache_hint));
-}
-inline std::string written(const TensorReductionForm& f) {
-  return fmt::format("TensorReductionForm{{.rank = {}, .reduction = {}{}}}", f.rank, written(f.reduction),
-                     field("cache_hint", f.cache_hint));
-}
-inline std::string written(const BulkReductionForm& f) {
-  return fmt::format("BulkReductionForm{{.reduction = {}, .type = {}{}}}", written(f.reduction),
-                     written(f.type), field("cache_hint", f.cache_hint));
-}
+// A form or an axis: "MatrixForm{.matrices = 4}", "Scope::gpu". What is false by default and false is left
+// out.
+std::string written(DType type);
+std::string written(Scope scope);
+std::string written(Space space);
+std::string written(Eviction eviction);
+std::string written(CopyReduction reduction);
+std::string written(const WgmmaForm& f);
+std::string written(const WgmmaBitsForm& f);
+std::string written(const MmaForm& f);
+std::string written(const MatrixForm& f);
+std::string written(const AcquireForm& f);
+std::string written(const AsyncCopyForm& f);
+std::string written(const BulkLoadForm& f);
+std::string written(const BulkStoreForm& f);
+std::string written(const TensorLoadForm& f);
+std::string written(const TensorPrefetchForm& f);
+std::string written(const TensorStoreForm& f);
+std::string written(const TensorReductionForm& f);
+std::string written(const BulkReductionForm& f);
 
 }  // namespace ptxbuilder::isa::detail
