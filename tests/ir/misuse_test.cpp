@@ -299,7 +299,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"a role's registers on sm_90",
-       {"setmaxnreg_dec: needs sm_90a, but the kernel's target is sm_90"},
+       {"setmaxnreg_dec: needs sm_90a, sm_100f, sm_110f, sm_120f, but the kernel's target is sm_90"},
        [](bool bad) {
          Kernel k("k", ON("sm_90"));
          HERE k.warpgroups(1, bad ? 40 : 0, [](u32) {});
