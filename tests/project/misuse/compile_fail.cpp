@@ -83,7 +83,7 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   mbarrier_inval(ONE_OF(global, shared));
 #endif
 #if IS(10)
-  // CASE 10: no known conversion.*u32.*(int64_t|long)
+  // CASE 10: no known conversion.*u32.*(Immediate|InputOf)
   bar_sync_all(ONE_OF(narrow, 0));
 #endif
 #if IS(11)
