@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -160,9 +161,10 @@ std::optional<GemmTile> tuned(const GemmOperation& o, const GemmSize& size) {
 Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
   if (size.batches == 1)
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
-  const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
-  if (first.empty()) return {checked(o, {}), ChoiceSource::model};  // says why
-  return {first.front().tile, ChoiceSource::model};
+  // Sums that CTAs give each other through global memory are for products that were measured.
+  for (const Candidate& c : shortlist(o, size, multiprocessors, std::numeric_limits<size_t>::max()))
+    if (c.tile.split_last == 1) return {c.tile, ChoiceSource::model};
+  return {checked(o, {}), ChoiceSource::model};  // says why
 }
 
 }  // namespace ptxbuilder::kernels

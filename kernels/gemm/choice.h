@@ -31,7 +31,8 @@ struct Choice {
   ChoiceSource source;
 };
 
-// tuned(), else the first of the shortlist. Throws Error that says what no tile can serve.
+// tuned(), else the first of the shortlist that does not divide the last wave, whose time is not modelled
+// well enough: that is for tuned products. Throws Error that says what no tile can serve.
 Choice choice_of(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 inline GemmTile choose(const GemmOperation& operation, const GemmSize& size, int multiprocessors) {
   return choice_of(operation, size, multiprocessors).tile;
