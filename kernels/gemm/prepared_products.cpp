@@ -55,11 +55,12 @@ const PreparedProducts::Known* PreparedProducts::find(const Form& form) {
     std::shared_ptr<const Known> known;
   };
   thread_local Last last;
-  if (last.owner == number_ && last.form == form) return last.known.get();
+  const uint64_t number = number_.load(std::memory_order_acquire);
+  if (last.owner == number && last.form == form) return last.known.get();
   const std::shared_lock lock(mutex_);
   const auto found = known_.find(form);
   if (found == known_.end()) return nullptr;
-  last = {number_, form, found->second};
+  last = {number, form, found->second};
   return last.known.get();
 }
 
@@ -104,6 +105,7 @@ void PreparedProducts::add(const MatmulArguments& p, runtime::PreparedLaunch lau
 void PreparedProducts::clear() {
   const std::lock_guard lock(mutex_);
   known_.clear();
+  number_.store(++made, std::memory_order_release);  // threads forget what they launched last
 }
 
 }  // namespace ptxbuilder::kernels

@@ -3,6 +3,7 @@
 // host's time.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <shared_mutex>
 #include <unordered_map>
@@ -64,7 +65,7 @@ class PreparedProducts {
   // The thread keeps what it was given last, also behind the end of this object. nullptr: not known.
   const Known* find(const Form& form);
 
-  const uint64_t number_;  // of this object alone
+  std::atomic<uint64_t> number_;  // of this object alone; another one behind clear()
   std::shared_mutex mutex_;
   std::unordered_map<Form, std::shared_ptr<const Known>, WordsHash> known_;
 };

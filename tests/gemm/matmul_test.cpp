@@ -387,9 +387,10 @@ class IdleDevice final : public runtime::Device {
     ++encoded;
     return {};
   }
-  void launch_in_scope(runtime::Program&, const runtime::Launch& launch,
+  void launch_in_scope(runtime::Program& program, const runtime::Launch& launch,
                        std::span<const void* const>) override {
     ++launches;
+    launched_last = &program;
     if (streams.size() < 10) streams.push_back(launch.stream.handle());
   }
   void synchronize(std::chrono::milliseconds) override {}
@@ -397,6 +398,7 @@ class IdleDevice final : public runtime::Device {
 
   bool reads_ptx = true;
   int loads = 0, encoded = 0, launches = 0, allocations = 0;
+  const runtime::Program* launched_last = nullptr;
   std::vector<void*> streams;  // of the first launches; null for the device's own
 
  private:
@@ -882,6 +884,21 @@ TEST_CASE("without being asked for, nothing is measured and no file is read, unl
   product(p);  // a product that was prepared with another kernel before
   device().synchronize();
   CHECK(trial.wrong(trial.result()) == "");
+}
+
+TEST_CASE("a thread that has launched a product launches the kernel that tune() finds from then on") {
+  IdleDevice idle;
+  MatmulOptions options;
+  options.choose = small_tile;
+  options.tuned_file = "";
+  options.fastest = [](size_t, size_t, const auto&) { return size_t{1}; };
+  Matmul product(idle, options);
+  MatmulTrial trial(idle, sized(128, 64, 64));
+  for (int call = 0; call < 2; ++call) product(trial.arguments());
+  const runtime::Program* const before = idle.launched_last;
+  product.tune(trial.arguments());
+  product(trial.arguments());
+  CHECK(idle.launched_last != before);
 }
 
 TEST_CASE("nothing is measured in a capture, and tune() says so") {
