@@ -21,23 +21,7 @@ if not is_hopper:
     print("SKIPPED: JAX sees no Hopper GPU")
     sys.exit(77)
 import ptxbuilder as pb  # noqa: E402
-
-random = np.random.default_rng(7)
-
-
-def drawn(*shape, dtype=jnp.bfloat16):
-    return jnp.asarray(random.standard_normal(shape), dtype)
-
-
-def wide(x):
-    return np.asarray(x).astype(np.float64)
-
-
-def check(got, expected, bound, *words):
-    got, expected = wide(got), wide(expected)
-    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
-        error = np.linalg.norm(got - expected) / max(np.linalg.norm(expected), 1e-30)
-        kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
+from jax_kit import check, drawn, random, wide  # noqa: E402
 
 
 for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),

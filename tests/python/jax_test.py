@@ -15,25 +15,8 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import ptxbuilder as pb  # noqa: E402
+from jax_kit import check, drawn, wide  # noqa: E402
 import reference  # noqa: E402
-
-random = np.random.default_rng(7)
-
-
-def drawn(*shape, dtype=jnp.bfloat16):
-    return jnp.asarray(random.standard_normal(shape), dtype)
-
-
-def wide(x):
-    return np.asarray(x).astype(np.float64)
-
-
-def check(got, expected, bound, *words):
-    got, expected = wide(got), wide(expected)
-    if not kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
-        return
-    error = np.linalg.norm(got - expected) / max(np.linalg.norm(expected), 1e-30)
-    kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
 
 
 def turned(x, is_turned):
