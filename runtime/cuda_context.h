@@ -62,6 +62,24 @@ class CudaContext {
   bool abandoned_ = false;
 };
 
+// While it lives, the calling thread may load kernels and make streams although a stream is captured, by this
+// thread or by another: otherwise the driver refuses that, and ends the capture, where the capture was not
+// begun as relaxed, which PyTorch's are not ("Stream Management", cuThreadExchangeStreamCaptureMode). Nothing
+// that is called under it may touch the captured stream.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const cu::Driver& driver) : driver_(driver) {
+    driver.thread_exchange_capture_mode(&mode_);
+  }
+  ~RelaxedCapture() { (void)driver_.thread_exchange_capture_mode.status(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  const cu::Driver& driver_;
+  cu::CaptureMode mode_ = cu::CaptureMode::relaxed;  // then the thread's own
+};
+
 // The buffers for the log of the driver's PTX compiler and the options that hand them over. Line numbers are
 // not among them: with CU_JIT_GENERATE_LINE_INFO the compiler of driver 580.159 corrupts the heap of the
 // process within a few modules without .loc lines ("free(): invalid pointer"), whoever calls it.

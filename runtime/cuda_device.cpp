@@ -205,6 +205,7 @@ class CudaStream final : public OwnedStream {
   explicit CudaStream(CudaQueue& queue) : queue_(queue) {
     queue.check_usable();
     const CudaContext::Scope scope(queue.context());
+    const RelaxedCapture any_capture(queue.driver());
     cu::Stream stream = nullptr;
     queue.driver().stream_create(&stream, cu::kStreamNonBlocking);
     stream_ = Stream(stream);

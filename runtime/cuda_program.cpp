@@ -16,6 +16,7 @@ CudaProgram::CudaProgram(CudaQueue& queue, const std::string& image, const Signa
     throw Error(fmt::format("kernel '{}' is compiled for {}, this GPU has compute capability {}",
                             signature.kernel, signature.target, queue.context().compute_capability()));
   const CudaContext::Scope scope(queue.context());
+  const RelaxedCapture any_capture(driver_);
   load(image);
   check_parameters();
   check_threads();

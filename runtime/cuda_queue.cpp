@@ -51,6 +51,7 @@ bool ends_context(Status status) {
 
 CudaQueue::CudaQueue(CudaContext& context) : context_(context) {
   const CudaContext::Scope scope(context_);
+  const RelaxedCapture any_capture(driver());
   driver().stream_create(&stream_, cu::kStreamNonBlocking);
 }
 

@@ -220,6 +220,8 @@ struct Driver {
   Entry<Stream, int* /*CUstreamCaptureStatus: 0 where nothing is captured*/> stream_is_capturing{
       loaded, "cuStreamIsCapturing"};
   Entry<Stream, Graph*> stream_end_capture{loaded, "cuStreamEndCapture"};
+  Entry<CaptureMode* /*in: the thread's next, out: the one before*/> thread_exchange_capture_mode{
+      loaded, "cuThreadExchangeStreamCaptureMode"};
   Entry<GraphExec*, Graph, unsigned long long /*flags*/> graph_instantiate{loaded,
                                                                            "cuGraphInstantiateWithFlags"};
   Entry<GraphExec, Stream> graph_upload{loaded, "cuGraphUpload"};

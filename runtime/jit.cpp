@@ -49,6 +49,7 @@ JitResult assemble_with_driver(const std::string& ptx, const std::string& target
                                const std::string& library) {
   CudaContext context(target, library);
   const CudaContext::Scope scope(context);
+  const RelaxedCapture any_capture(context.driver());
   JitLog log;
   Linker linker(context.driver(), log);
   linker.add(ptx);

@@ -394,6 +394,7 @@ class Writer {
         {"COMPUTE_CAPABILITY_MINOR", number(cu::DeviceAttribute::compute_capability_minor)},
         {"MAX_DYNAMIC_SHARED_BYTES", number(cu::FunctionAttribute::max_dynamic_shared_size_bytes)},
         {"NON_PORTABLE_CLUSTER", number(cu::FunctionAttribute::non_portable_cluster_size_allowed)},
+        {"RELAXED_CAPTURE", number(cu::CaptureMode::relaxed)},
         {"CLUSTER_DIMENSION", number(cu::LaunchAttributeId::cluster_dimension)},
         {"PROGRAMMATIC_STREAM_SERIALIZATION",
          number(cu::LaunchAttributeId::programmatic_stream_serialization)},

@@ -35,6 +35,7 @@ struct driver {
   int (*load)(void**, const void*, int*, void**, unsigned, int*, void**, unsigned);
   int (*find_kernel)(void**, void*, const char*);
   int (*set_kernel)(int, int, void*, int);
+  int (*exchange_capture_mode)(int*);
   int (*encode)(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int,
                 int, int, int);
   int (*launch)(const struct launch_config*, void*, void**, void**);
@@ -42,7 +43,7 @@ struct driver {
 static const char* const call_names[] = {
     "cuInit", "cuGetErrorName", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice", "cuStreamGetCtx",
     "cuDevicePrimaryCtxRetain", "cuDeviceGetAttribute", "cuLibraryLoadData", "cuLibraryGetKernel",
-    "cuKernelSetAttribute", "cuTensorMapEncodeTiled", "cuLaunchKernelEx"};
+    "cuKernelSetAttribute", "cuThreadExchangeStreamCaptureMode", "cuTensorMapEncodeTiled", "cuLaunchKernelEx"};
 
 static __thread char error_text[1024];
 
@@ -157,16 +158,11 @@ static int check_device(const struct driver* d, const struct kernel* k, int devi
   return 0;
 }
 
-/* The kernel on a device. Several threads may load it at once, and all use what the first has published; what the
- * others have loaded stays, since unloading is not allowed while a graph is captured. */
-static int prepare(const struct driver* d, const struct kernel* k, void** published, uint64_t* ready, int device,
-                   void** found) {
-  const uint64_t bit = device < 64 ? (uint64_t)1 << device : 0;
+/* Loads the kernel where it is not, and makes it ready on a device. */
+static int load(const struct driver* d, const struct kernel* k, void** published, uint64_t* ready, int device,
+                void** found) {
   void *library = NULL, *before = NULL;
-  int status;
-  *found = __atomic_load_n(published, __ATOMIC_ACQUIRE);
-  if (*found && (__atomic_load_n(ready, __ATOMIC_ACQUIRE) & bit)) return 0;
-  status = check_device(d, k, device);
+  int status = check_device(d, k, device);
   if (status) return status;
   if (!*found) {
     status = d->load(&library, k->image, NULL, NULL, 0, NULL, NULL, 0);
@@ -180,8 +176,23 @@ static int prepare(const struct driver* d, const struct kernel* k, void** publis
   if (!status && k->cluster[0] * k->cluster[1] * k->cluster[2] > PORTABLE_CLUSTER)
     status = d->set_kernel(NON_PORTABLE_CLUSTER, 1, *found, device);
   if (status) return driver_failed(d, status, "cuKernelSetAttribute", k->name);
-  __atomic_fetch_or(ready, bit, __ATOMIC_RELEASE);
+  if (device < 64) __atomic_fetch_or(ready, (uint64_t)1 << device, __ATOMIC_RELEASE);
   return 0;
+}
+
+/* The kernel on a device. Several threads may load it at once, and all use what the first has published; what the
+ * others have loaded stays, since unloading is not allowed while a graph is captured. Loading is, in a thread that is
+ * relaxed meanwhile. */
+static int prepare(const struct driver* d, const struct kernel* k, void** published, uint64_t* ready, int device,
+                   void** found) {
+  int status, mode = RELAXED_CAPTURE;
+  *found = __atomic_load_n(published, __ATOMIC_ACQUIRE);
+  if (*found && device < 64 && (__atomic_load_n(ready, __ATOMIC_ACQUIRE) >> device & 1)) return 0;
+  status = d->exchange_capture_mode(&mode);
+  if (status) return driver_failed(d, status, "cuThreadExchangeStreamCaptureMode", "the thread");
+  status = load(d, k, published, ready, device, found);
+  d->exchange_capture_mode(&mode);
+  return status;
 }
 )";
 

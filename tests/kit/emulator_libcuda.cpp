@@ -101,6 +101,11 @@ Status cuLibraryGetKernel(cu::Kernel* kernel, Library library, const char* name)
     throw Error("the PTX has no such kernel");
   });
 }
+Status cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
+  static thread_local CaptureMode own = CaptureMode::global;
+  std::swap(*mode, own);
+  return Status::success;
+}
 Status cuKernelSetAttribute(FunctionAttribute, int, cu::Kernel, Ordinal) { return Status::success; }
 
 Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, void* address,

@@ -12,6 +12,7 @@ namespace {
 
 MockDriver mock;
 thread_local Context current = nullptr;
+thread_local CaptureMode capture_mode = CaptureMode::global;
 constexpr auto kNoContext = static_cast<Status>(201);  // CUDA_ERROR_INVALID_CONTEXT
 
 // Handles are small numbers: nothing reads through them.
@@ -19,6 +20,15 @@ template <class Handle>
 Handle handle(uintptr_t number) {
   return reinterpret_cast<Handle>(number);
 }
+
+// Whether a call ends the capture under way, since neither that nor the thread is relaxed.
+bool ends_capture() {
+  if (!mock.capturing || mock.capture_mode == CaptureMode::relaxed || capture_mode == CaptureMode::relaxed)
+    return false;
+  ++std::atomic_ref(mock.ended_captures);
+  return true;
+}
+constexpr auto kCaptureUnsupported = static_cast<Status>(900);  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
 
 Status answer_query() {
   if (mock.not_ready_answers < 0) return Status::not_ready;
@@ -166,11 +176,12 @@ Status cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, Stream) 
 
 Status cuStreamCreate(Stream* stream, unsigned) {
   if (!current) return kNoContext;
+  if (ends_capture()) return kCaptureUnsupported;
   ++mock.streams;
   *stream = handle<Stream>(2);
   return Status::success;
 }
-Status cuStreamQuery(Stream) { return mock.capturing ? static_cast<Status>(900) : answer_query(); }
+Status cuStreamQuery(Stream) { return mock.capturing ? kCaptureUnsupported : answer_query(); }
 Status cuStreamSynchronize(Stream) {
   ++mock.stream_synchronizes;
   return Status::success;
@@ -179,9 +190,16 @@ Status cuStreamWaitEvent(Stream, Event, unsigned) {
   if (!current) return kNoContext;
   return Status::success;
 }
-Status cuStreamBeginCapture_v2(Stream, CaptureMode) {
+Status cuStreamBeginCapture_v2(Stream, CaptureMode mode) {
   mock.capturing = true;
+  mock.capture_mode = mode;
   ++mock.captures;
+  return Status::success;
+}
+Status cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  std::atomic_ref(mock.relaxed_threads) +=
+      (capture_mode == CaptureMode::relaxed) - (*mode == CaptureMode::relaxed);
   return Status::success;
 }
 Status cuStreamIsCapturing(Stream, int* status) {
@@ -239,6 +257,7 @@ Status cuEventDestroy_v2(Event) {
 
 Status cuLibraryLoadData(Library* library, const void*, JitOption* options, void** values, unsigned count,
                          int*, void**, unsigned) {
+  if (ends_capture()) return kCaptureUnsupported;
   write_log(mock.jit_errors, count, options, values);
   if (mock.load != Status::success) return mock.load;
   ++mock.libraries;

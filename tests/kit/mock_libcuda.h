@@ -41,7 +41,9 @@ struct MockDriver {
   // behind the first, the number n.
   int mixed_launches = 0;
   bool capturing = false;
-  int captures = 0;
+  ptxbuilder::runtime::cu::CaptureMode capture_mode =
+      ptxbuilder::runtime::cu::CaptureMode::global;  // of the capture under way
+  int captures = 0, ended_captures = 0, relaxed_threads = 0;
   std::vector<ptxbuilder::runtime::cu::Stream> graph_launches;
   std::vector<ptxbuilder::runtime::cu::LaunchAttribute> attributes;
   std::vector<uint64_t> parameters;  // the first 8 bytes of each, of the last launch

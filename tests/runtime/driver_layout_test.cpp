@@ -186,6 +186,7 @@ TEST_CASE("every entry point has the name and arguments of cuda.h") {
   CHECK_ENTRY(stream_wait_event, cuStreamWaitEvent);
   CHECK_ENTRY(stream_begin_capture, cuStreamBeginCapture);
   CHECK_ENTRY(stream_end_capture, cuStreamEndCapture);
+  CHECK_ENTRY(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
   CHECK_ENTRY(graph_instantiate, cuGraphInstantiateWithFlags);
   CHECK_ENTRY(graph_upload, cuGraphUpload);
   CHECK_ENTRY(graph_launch, cuGraphLaunch);

@@ -402,6 +402,28 @@ TEST_CASE("an event holds another stream back") {
   CHECK(value.copy_out<uint32_t>()[0] == 5);
 }
 
+TEST_CASE("a capture that the caller began as PyTorch does holds a kernel that is loaded meanwhile") {
+  NEED_GPU;
+  const cu::Driver driver;
+  device.make_current();
+  auto stream = device.create_stream();
+  Buffer value = Buffer::of(device, std::vector<uint32_t>{1});
+  const auto handle = static_cast<cu::Stream>(Stream(*stream).handle());
+  driver.stream_begin_capture(handle, cu::CaptureMode::global);
+  auto opened = open_device("cuda");
+  LoadedKernel kernel = late_kernel(*opened);
+  launch_late(kernel, value, 2, 0, *stream);
+  cu::Graph graph = nullptr;
+  driver.stream_end_capture(handle, &graph);
+  cu::GraphExec executable = nullptr;
+  driver.graph_instantiate(&executable, graph, 0);
+  driver.graph_launch(executable, handle);
+  device.synchronize(*stream);
+  CHECK(value.copy_out<uint32_t>()[0] == 5);
+  (void)driver.graph_exec_destroy.status(executable);
+  (void)driver.graph_destroy.status(graph);
+}
+
 // The tests below end a context, or look at output: each runs in a process of its own.
 
 TEST_CASE("child: work is queued" * doctest::skip()) {

@@ -62,8 +62,9 @@ void before_the_first_launch() {
   mock.load = Status::success;
 }
 
-// Eight threads at once, none of which has a context.
+// Eight threads at once, none of which has a context, while the caller captures a stream.
 void first_use() {
+  mock.capturing = true, mock.capture_mode = CaptureMode::global;
   std::vector<std::thread> threads;
   std::vector<int> results(8, -2);
   int arrived = 0;
@@ -76,6 +77,8 @@ void first_use() {
       if (current()) result = -3;
     });
   for (std::thread& t : threads) t.join();
+  mock.capturing = false;
+  CHECK(mock.ended_captures == 0 && mock.relaxed_threads == 0);
   for (int result : results) CHECK(result == 0);
   CHECK(mock.launches == 8 && mock.libraries >= 1 && mock.libraries <= 8);
 }
