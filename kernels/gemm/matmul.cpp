@@ -147,7 +147,8 @@ class Matmul::State {
     PlanKey key;
     Plan plan;
     bool is_empty = false;
-    size_t bytes = 0;  // of workspace
+    size_t bytes = 0;     // of workspace
+    uint64_t number = 0;  // of prepared_, when the plan was looked up
   };
 
   Request request(const MatmulArguments& arguments, Where where);
@@ -203,6 +204,7 @@ Matmul::State::Request Matmul::State::request(const MatmulArguments& p, Where wh
     return r;
   }
   if (!r.operands.has_product) r.key.size.k = 1;  // one step over zeros
+  r.number = prepared_.number();
   r.plan = plan(r.key, where);
   r.bytes = r.plan.workspace_bytes;
   for_each_moved(r.operands,
@@ -351,7 +353,7 @@ void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where whe
   r.plan.kernel->launch(options, arguments.list(), where);
   const bool nothing_moved = r.bytes == r.plan.workspace_bytes;
   if (r.operands.has_product && nothing_moved && !has_more(p))
-    prepared_.add(p, r.plan.kernel->prepare(options, arguments.list(), where), arguments);
+    prepared_.add(p, r.plan.kernel->prepare(options, arguments.list(), where), arguments, r.number);
 }
 
 bool Matmul::State::can_tune(const Request& r, runtime::Stream stream) {

@@ -55,12 +55,12 @@ const PreparedProducts::Known* PreparedProducts::find(const Form& form) {
     std::shared_ptr<const Known> known;
   };
   thread_local Last last;
-  const uint64_t number = number_.load(std::memory_order_acquire);
-  if (last.owner == number && last.form == form) return last.known.get();
+  const uint64_t now = number();
+  if (last.owner == now && last.form == form) return last.known.get();
   const std::shared_lock lock(mutex_);
   const auto found = known_.find(form);
   if (found == known_.end()) return nullptr;
-  last = {number, form, found->second};
+  last = {now, form, found->second};
   return last.known.get();
 }
 
@@ -93,11 +93,12 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
 }
 
 void PreparedProducts::add(const MatmulArguments& p, runtime::PreparedLaunch launch,
-                           ProductArguments& arguments) {
+                           ProductArguments& arguments, uint64_t number) {
   const auto from = arguments.from();
   auto known = std::make_shared<Known>(Known{std::move(launch), {from.begin(), from.end()}, {}});
   for (const runtime::Argument& argument : arguments.list()) known->sizes.push_back(argument.bits);
   const std::lock_guard lock(mutex_);
+  if (number_ != number) return;
   if (known_.size() >= kMostKnown) known_.clear();
   known_.emplace(form_of(p), std::move(known));
 }

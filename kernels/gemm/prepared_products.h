@@ -37,7 +37,7 @@ class ProductArguments {
   size_t count_ = 0;
 };
 
-// Any thread may call both functions at any time.
+// Any thread may call all functions at any time.
 class PreparedProducts {
  public:
   PreparedProducts();
@@ -46,8 +46,13 @@ class PreparedProducts {
   // D's memory lies apart from what is read, or D is C. False: nothing was done, and all has to be checked.
   bool launch(const MatmulArguments& p);
 
-  // A product that was checked, whose kernel takes all operands where they lie.
-  void add(const MatmulArguments& p, runtime::PreparedLaunch launch, ProductArguments& arguments);
+  // Another number behind each clear().
+  uint64_t number() const { return number_.load(std::memory_order_acquire); }
+
+  // A product that was checked, whose kernel takes all operands where they lie, and was chosen when number()
+  // was `number`. Nothing where clear() has come since: the kernel may be the one of before.
+  void add(const MatmulArguments& p, runtime::PreparedLaunch launch, ProductArguments& arguments,
+           uint64_t number);
 
   // Forgets all of them: a product is to have another kernel from now on.
   void clear();
@@ -65,7 +70,7 @@ class PreparedProducts {
   // The thread keeps what it was given last, also behind the end of this object. nullptr: not known.
   const Known* find(const Form& form);
 
-  std::atomic<uint64_t> number_;  // of this object alone; another one behind clear()
+  std::atomic<uint64_t> number_;  // of this object alone
   std::shared_mutex mutex_;
   std::unordered_map<Form, std::shared_ptr<const Known>, WordsHash> known_;
 };

@@ -391,6 +391,7 @@ class IdleDevice final : public runtime::Device {
                        std::span<const void* const>) override {
     ++launches;
     launched_last = &program;
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
     if (streams.size() < 10) streams.push_back(launch.stream.handle());
   }
   void synchronize(std::chrono::milliseconds) override {}
@@ -399,7 +400,8 @@ class IdleDevice final : public runtime::Device {
   bool reads_ptx = true;
   int loads = 0, encoded = 0, launches = 0, allocations = 0;
   const runtime::Program* launched_last = nullptr;
-  std::vector<void*> streams;  // of the first launches; null for the device's own
+  std::function<void()> meanwhile;  // what another thread does while the next launch is under way
+  std::vector<void*> streams;       // of the first launches; null for the device's own
 
  private:
   runtime::Address next_ = 4096;
@@ -886,17 +888,41 @@ TEST_CASE("without being asked for, nothing is measured and no file is read, unl
   CHECK(trial.wrong(trial.result()) == "");
 }
 
-TEST_CASE("a thread that has launched a product launches the kernel that tune() finds from then on") {
-  IdleDevice idle;
+namespace {
+
+// tune() takes the second tile, and measures nothing.
+MatmulOptions second_tile() {
   MatmulOptions options;
   options.choose = small_tile;
   options.tuned_file = "";
   options.fastest = [](size_t, size_t, const auto&) { return size_t{1}; };
-  Matmul product(idle, options);
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a thread that has launched a product launches the kernel that tune() finds from then on") {
+  IdleDevice idle;
+  Matmul product(idle, second_tile());
   MatmulTrial trial(idle, sized(128, 64, 64));
   for (int call = 0; call < 2; ++call) product(trial.arguments());
   const runtime::Program* const before = idle.launched_last;
   product.tune(trial.arguments());
+  product(trial.arguments());
+  CHECK(idle.launched_last != before);
+}
+
+TEST_CASE("a call that is under way while tune() ends leaves its kernel to no call behind it") {
+  IdleDevice idle;
+  Matmul product(idle, second_tile());
+  MatmulTrial trial(idle, sized(128, 64, 64));
+  const runtime::Program* before = nullptr;
+  idle.meanwhile = [&] {
+    before = idle.launched_last;
+    product.tune(trial.arguments());
+  };
+  product(trial.arguments());
+  REQUIRE(before);
   product(trial.arguments());
   CHECK(idle.launched_last != before);
 }
