@@ -48,7 +48,7 @@ def fields(words):
     if schedule.startswith("Pingpong"):
         values["pingpong"] = "yes"
     if schedule == "StreamK":
-        values["stream_k"] = "yes"
+        values["split_last"] = "2"  # what is nearest: the last wave alone is divided
     if a in ("e4m3", "e5m2") and not schedule.endswith("Fast"):
         values["promote"] = "yes"
     return values

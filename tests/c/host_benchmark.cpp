@@ -98,6 +98,17 @@ void product_from_c(benchmark::State& state) {
 }
 BENCHMARK(product_from_c);
 
+// One that launches nothing.
+void product_without_rows_from_c(benchmark::State& state) {
+  driver_with(kOfProduct);
+  const Opened opened;
+  const Matrix a(kA, kBf16, 0, kK), b(kB, kBf16, kK, kN), d(kD, kBf16, 0, kN);
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  p.a = &a.tensor, p.b = &b.tensor, p.d = &d.tensor;
+  measure(state, [&] { check(ptxb_matmul_run(opened.device, &p, nullptr, 0, PTXB_OWN_STREAM)); });
+}
+BENCHMARK(product_without_rows_from_c);
+
 void product(benchmark::State& state) {
   driver_with(kOfProduct);
   auto device = runtime::open_cuda_device("sm_90a", PTXBUILDER_MOCK_GPU);
