@@ -1,5 +1,6 @@
 """The product, for whichever framework its operands are of."""
 from . import _ext
+from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
 from ._common import CODES, activation_of, as_they_lie, device_of, door_of, fold, name_of, output_of, untouched
 
 def is_traced():
@@ -23,8 +24,8 @@ def matmul(a, b, *, out=None, bias=None, c=None, alpha=1.0, beta=None, activatio
     Raises ValueError that names the operand and the rule.
     """
     if not is_traced():
-        d = _ext.eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32,
-                               device, False)
+        d = eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32,
+                          device, False)
         if d is not NotImplemented:
             return d
     return door_of(a).matmul(a, b, out, bias, c, alpha, (1.0 if c is not None else 0.0) if beta is None else beta, activation,
