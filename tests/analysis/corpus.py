@@ -2,7 +2,7 @@
 
   python3 tests/analysis/corpus.py [ours] [nvcc] [triton] [cutlass]    all of them unless some are named
 
-ours: every kernel with its defaults, and gemm in many forms. nvcc: small kernels of CUDA C++ in tests/. triton: kernels of
+ours: every kernel with its defaults, gemm in many forms, and as beside CUTLASS's. nvcc: small kernels of CUDA C++ in tests/. triton: kernels of
 triton_kernels.py, in an environment of its own in build/triton, from PyPI; no GPU is needed. cutlass: the kernels of
 scripts/cutlass-diff, which nvcc takes minutes to make. What is made is kept under build/corpus.
 Exit code 0: all is analysed; 1: something is not; 77: nothing could be made of what was asked for.
@@ -36,16 +36,23 @@ def forms():
             yield {**types, **form}
 
 
+def pairs():
+    """CUTLASS's kernels, as scripts/cutlass-diff names them."""
+    return subprocess.run([f"{TOP}/scripts/cutlass-diff", "--list"], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 def ours(bin):
     folder = f"{WORK}/ours"
     shutil.rmtree(folder, ignore_errors=True)
     kernels = subprocess.run([f"{bin}/ptxb", "list"], check=True, capture_output=True, text=True).stdout
     wanted = [[line.split()[0]] for line in kernels.splitlines() if line.strip()]
     wanted += [["gemm", *(word for name, value in form.items() for word in ("--" + name, value))] for form in forms()]
+    beside = [["gemm", *peer.options(words)] for words in pairs()]
+    wanted += beside
     made, refused = [], []
     for i, words in enumerate(wanted):
         ran = subprocess.run([f"{bin}/ptxb", "emit", *words, "--assembler", "none", "-o", f"{folder}/{i}"], capture_output=True, text=True)
-        if ran.returncode == 1:  # a combination that is not there
+        if ran.returncode == 1 and words not in beside:  # a combination that is not there
             refused.append((words, ran.stderr))
         elif ran.returncode != 0:
             sys.exit(f"corpus: ptxb emit {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
@@ -88,8 +95,7 @@ def triton(bin):
 def cutlass(bin):
     if why := peer.missing():
         raise Missing(why)
-    pairs = subprocess.run([f"{TOP}/scripts/cutlass-diff", "--list"], check=True, capture_output=True, text=True).stdout
-    return [peer.cutlass_ptx(words)[0] for words in pairs.splitlines()]
+    return [peer.cutlass_ptx(words)[0] for words in pairs()]
 
 
 ORIGINS = {"ours": ours, "nvcc": nvcc, "triton": triton, "cutlass": cutlass}
