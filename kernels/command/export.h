@@ -40,6 +40,8 @@ struct ExportedFiles {
 
 // Throws Error where the name is no identifier, kernels have different parameters, a condition is missing,
 // too many or no rule, or an image is not for sm_90a.
+void check(const Export& what);
+// Throws as check().
 ExportedFiles export_to_c(const Export& what);
 
 // The command: of `ptxb`, and of every executable that has kernels.
