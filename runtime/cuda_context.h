@@ -62,22 +62,26 @@ class CudaContext {
   bool abandoned_ = false;
 };
 
-// While it lives, the calling thread may load kernels and make streams although a stream is captured, by this
-// thread or by another: otherwise the driver refuses that, and ends the capture, where the capture was not
-// begun as relaxed, which PyTorch's are not ("Stream Management", cuThreadExchangeStreamCaptureMode). Nothing
-// that is called under it may touch the captured stream.
+// While it lives, the calling thread may load kernels, make streams, and take, fill and free memory although
+// a stream is captured, by this thread or by another: otherwise the driver refuses that, and ends the
+// capture, where the capture was not begun as relaxed, which PyTorch's are not ("Stream Management",
+// cuThreadExchangeStreamCaptureMode). Nothing that is called under it may touch the captured stream.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(const cu::Driver& driver) : driver_(driver) {
-    driver.thread_exchange_capture_mode(&mode_);
+  // Fails only where the driver has ended, which the call behind it says.
+  explicit RelaxedCapture(const cu::Driver& driver) noexcept
+      : driver_(driver),
+        is_changed_(driver.thread_exchange_capture_mode.status(&mode_) == cu::Status::success) {}
+  ~RelaxedCapture() {
+    if (is_changed_) (void)driver_.thread_exchange_capture_mode.status(&mode_);
   }
-  ~RelaxedCapture() { (void)driver_.thread_exchange_capture_mode.status(&mode_); }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
   const cu::Driver& driver_;
   cu::CaptureMode mode_ = cu::CaptureMode::relaxed;  // then the thread's own
+  bool is_changed_;
 };
 
 // The buffers for the log of the driver's PTX compiler and the options that hand them over. Line numbers are

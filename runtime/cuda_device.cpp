@@ -23,8 +23,10 @@ class CudaDevice final : public Device {
 
   Address allocate(size_t bytes) override;
   void release(Address address) noexcept override {
-    if (address == 0 || !queue_.settle()) return;
+    if (address == 0) return;
     try {
+      const RelaxedCapture any_capture(driver());
+      if (!queue_.settle()) return;
       const CudaContext::Scope scope(context_);
       (void)driver().mem_free.status(address);
     } catch (const Error&) {  // the driver has ended, and the memory with it
@@ -88,6 +90,7 @@ Address CudaDevice::allocate(size_t bytes) {
   if (bytes == 0) throw Error("allocate: 0 bytes of device memory");
   queue_.check_usable();
   const CudaContext::Scope scope(context_);
+  const RelaxedCapture any_capture(driver());
   cu::DevicePtr address = 0;
   Status status = driver().mem_alloc.status(&address, bytes);
   if (status == Status::out_of_memory) {
@@ -104,6 +107,7 @@ Address CudaDevice::allocate(size_t bytes) {
 // ends.
 void CudaDevice::copy_in(Address to, const void* from, size_t bytes) {
   if (bytes == 0) return;
+  const RelaxedCapture any_capture(driver());
   queue_.wait();
   queue_copy_in(to, from, bytes, {});
   queue_.wait();
@@ -111,6 +115,7 @@ void CudaDevice::copy_in(Address to, const void* from, size_t bytes) {
 
 void CudaDevice::copy_out(void* to, Address from, size_t bytes) {
   if (bytes == 0) return;
+  const RelaxedCapture any_capture(driver());
   queue_.wait();
   queue_copy_out(to, from, bytes, {});
   queue_.wait();

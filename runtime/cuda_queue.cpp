@@ -56,6 +56,7 @@ CudaQueue::CudaQueue(CudaContext& context) : context_(context) {
 }
 
 CudaQueue::~CudaQueue() {
+  const RelaxedCapture any_capture(driver());
   if (settle()) (void)driver().stream_destroy.status(stream_);
 }
 

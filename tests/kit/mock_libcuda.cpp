@@ -144,6 +144,7 @@ Status cuMemGetInfo_v2(size_t* free, size_t* total) {
 }
 Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
   if (!current) return kNoContext;
+  if (ends_capture()) return kCaptureUnsupported;
   static auto& all =
       *new std::vector<void*>;  // keeps what a lost context leaves behind in sight of leak checkers
   if (mock.alloc != Status::success) return mock.alloc;
@@ -154,6 +155,7 @@ Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
 }
 Status cuMemFree_v2(DevicePtr address) {
   if (!current) return kNoContext;
+  if (ends_capture()) return kCaptureUnsupported;
   --mock.allocations;
   std::free(reinterpret_cast<void*>(address));
   return Status::success;
@@ -181,7 +183,7 @@ Status cuStreamCreate(Stream* stream, unsigned) {
   *stream = handle<Stream>(2);
   return Status::success;
 }
-Status cuStreamQuery(Stream) { return mock.capturing ? kCaptureUnsupported : answer_query(); }
+Status cuStreamQuery(Stream) { return ends_capture() ? kCaptureUnsupported : answer_query(); }
 Status cuStreamSynchronize(Stream) {
   ++mock.stream_synchronizes;
   return Status::success;

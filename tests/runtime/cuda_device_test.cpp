@@ -320,18 +320,21 @@ TEST_CASE("streams, events and graphs") {
   CHECK(mock.graphs == 0);
 }
 
-// PyTorch's captures are not relaxed: a first call in one opens the device, loads its kernel and makes
-// streams.
+// PyTorch's captures are not relaxed: a first call in one opens the device, loads its kernel, and makes
+// streams and small buffers of its own.
 TEST_CASE("a capture of the caller's goes on while a device is opened and a kernel is loaded") {
   MockDriver& mock = fresh_mock();
   mock.capturing = true, mock.capture_mode = cu::CaptureMode::global;
   mock.parameter_sizes = {8, 4};
   auto device = open();
-  const auto program = device->load(kPtx, signature());
-  const auto stream = device->create_stream();
+  auto program = device->load(kPtx, signature());
+  auto stream = device->create_stream();
   CHECK(mock.libraries == 1);
+  (void)Buffer::of(*device, std::vector<uint32_t>{7}).copy_out<uint32_t>();
+  CHECK(mock.allocations == 0);
   mock.load = cu::Status::invalid_value;
   CHECK_THROWS_AS(device->load(kPtx, signature()), Error);
+  stream.reset(), program.reset(), device.reset();
   CHECK(mock.ended_captures == 0);
   CHECK(mock.relaxed_threads == 0);  // the thread's own mode is again what it was
 }

@@ -407,10 +407,10 @@ TEST_CASE("a capture that the caller began as PyTorch does holds a kernel that i
   const cu::Driver driver;
   device.make_current();
   auto stream = device.create_stream();
-  Buffer value = Buffer::of(device, std::vector<uint32_t>{1});
   const auto handle = static_cast<cu::Stream>(Stream(*stream).handle());
   driver.stream_begin_capture(handle, cu::CaptureMode::global);
   auto opened = open_device("cuda");
+  Buffer value = Buffer::of(device, std::vector<uint32_t>{1});
   LoadedKernel kernel = late_kernel(*opened);
   launch_late(kernel, value, 2, 0, *stream);
   cu::Graph graph = nullptr;
