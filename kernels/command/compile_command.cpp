@@ -32,7 +32,7 @@ int run(Options o) {
   const CompiledModule compiled = Compiler(o.compiler).compile_ir(ir, name, o.module, o.waived, Where{});
   const std::vector<std::string> files = write_files(compiled, fs::path(name).stem().string(), o.folder);
   nlohmann::ordered_json json = {{"input", name},
-                                 {"target", o.module.target},
+                                 {"target", Ptxas::target_of(compiled.ptx)},
                                  {"files", files},
                                  {"no_sidecar", nlohmann::json::array()}};
   for (const ModuleKernel& k : compiled.kernels)
@@ -70,7 +70,9 @@ Command add(const Arguments& ptxb) {
       .required()
       .shown_as("FILE.ll|FILE.bc|-");
   app.option("-o,--output", o->folder, "the folder for NAME.ptx, NAME.cubin and sidecars").shown_as("DIR");
-  app.option("--target", o->module.target, "sm_90a unless given").shown_as("SM");
+  app.option("--target", o->module.target,
+             "that of the module's functions, else sm_90a or what its rows need, unless given")
+      .shown_as("SM");
   app.option("--ptx-version", o->module.ptx_version,
              "ten times the .version; the least that serves unless given")
       .from(63, 999)

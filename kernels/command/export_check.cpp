@@ -75,7 +75,7 @@ void check(const Export& e) {
   for (size_t k = 0; k < e.kernels.size(); ++k) {
     const auto& [signature, image, condition] = e.kernels[k];
     runtime::check(signature);
-    if (signature.target != "sm_90a")
+    if (!runtime::runs_on(signature.target, 90))
       throw Error(fmt::format("export: kernel '{}' is compiled for {}, and what is exported runs on sm_90a",
                               signature.kernel, signature.target));
     if (image.empty()) throw Error(fmt::format("export: kernel '{}' has no image", signature.kernel));

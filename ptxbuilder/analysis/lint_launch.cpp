@@ -67,7 +67,7 @@ isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
 std::optional<isa::Floor> floor_of(const Operation& o) {
   isa::Floor floor;
   if (const auto known = isa::floor_of(o.text->opcode))
-    floor = *known;
+    floor = both(*known, {0, isa::advised_for(o.text->opcode)});
   else if (o.is("cvta") && o.has("param"))
     floor.ptx_version = 77;  // PTX ISA, "cvta"
   else if (!is_old(o))

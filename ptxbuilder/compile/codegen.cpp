@@ -30,6 +30,7 @@
 #include <shared_mutex>
 
 #include "ptxbuilder/ir/kernel_function.h"
+#include "ptxbuilder/ir/module_needs.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/llvm.h"
 
@@ -245,15 +246,24 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
       throw Error(fmt::format("{}: it calls {}, which {} does not have", name, f.getName().str(), found));
 }
 
-// What a module is compiled for: the options' target, and their .version or the least that serves.
+// What the options leave open: ModuleOptions::target says how.
+const isa::Target& target_for(const llvm::Module& module, const Needs& needs, const ModuleOptions& options) {
+  if (!options.target.empty()) return isa::target(options.target);
+  if (const std::string cpu = target_cpu(module); !cpu.empty()) return isa::target(cpu);
+  const bool is_hoppers = needs.targets.empty() || needs.targets.has(isa::Sm::sm_90a);
+  return is_hoppers ? isa::target(isa::Sm::sm_90a) : needs.targets.least();
+}
+
+// What a module is compiled for: the target, and the options' .version or the least that serves.
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
-  const isa::Target& target = isa::target(options.target);
   const Needs needs = needs_of(module);
+  const isa::Target& target = target_for(module, needs, options);
   if (!needs.targets.has(target.sm))
-    throw Error(fmt::format(
-        "{}: its instructions {}, but the target is {}", name,
-        needs.targets.empty() ? "have no target in common" : "need " + needs.targets.text(), target.name));
+    throw Error(
+        fmt::format("{}: its instructions {}, but the target is {}{}", name,
+                    needs.targets.empty() ? "have no target in common" : "need " + needs.targets.text(),
+                    target.name, first_that_lacks(module, target.sm)));
   const int least = std::max(target.ptx_version, needs.ptx_version);
   if (options.ptx_version != 0 && options.ptx_version < least)
     throw Error(fmt::format("{}: .version {} is wanted, but target and instructions need {}", name,

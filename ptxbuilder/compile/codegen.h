@@ -17,7 +17,9 @@ std::string generate_ptx(Builder& builder);
 
 // How a module of somebody else's becomes PTX.
 struct ModuleOptions {
-  std::string target = "sm_90a";
+  // As "sm_90a". Empty: the target-cpu of the module's functions, or without any sm_90a, or where that lacks
+  // one of the module's rows the lowest that has all.
+  std::string target = {};
   int ptx_version = 0;  // ten times the .version; 0 for the least that the target and the module's rows need
   std::string libdevice =
       {};  // a file; else CUDA_PATH and /usr/local/cuda are searched, where a module needs it

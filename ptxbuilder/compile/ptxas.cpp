@@ -136,7 +136,7 @@ Ptxas::Ptxas(const PtxasSearch& search, Cache* cache) {
                   oldest.major, oldest.minor, tried));
 }
 
-std::vector<std::string> Ptxas::arguments(std::string_view ptx, const PtxasOptions& options) {
+std::string_view Ptxas::target_of(std::string_view ptx) {
   std::string_view target;
   for (std::string_view rest = ptx; target.empty() && !rest.empty();) {
     std::string_view line = rest.substr(0, rest.find('\n'));
@@ -149,10 +149,14 @@ std::vector<std::string> Ptxas::arguments(std::string_view ptx, const PtxasOptio
   if (!target.starts_with("sm_")) {
     throw Error(fmt::format("ptxas: the PTX text has no `.target sm_...` line (found '{}')", target));
   }
+  return target;
+}
+
+std::vector<std::string> Ptxas::arguments(std::string_view ptx, const PtxasOptions& options) {
   if (options.optimization < 0 || options.optimization > 3) {
     throw Error(fmt::format("ptxas: optimization level {} is outside of 0 to 3", options.optimization));
   }
-  std::vector<std::string> arguments = {"-v", fmt::format("-arch={}", target),
+  std::vector<std::string> arguments = {"-v", fmt::format("-arch={}", target_of(ptx)),
                                         fmt::format("-O{}", options.optimization)};
   if (options.line_info) arguments.push_back("-lineinfo");
   return arguments;

@@ -46,8 +46,10 @@ class Ptxas {
   PtxasVersion version() const { return version_; }
   const std::string& build() const { return build_; }  // "13.0.88 cuda_13.0.r13.0/compiler.36424714_0"
 
+  // What `.target` says, "sm_90a". Throws Error when there is no `.target sm_...` in it.
+  static std::string_view target_of(std::string_view ptx);
   // The arguments with which `ptx` is assembled, without the files; the architecture is that of its
-  // `.target`. Throws Error when there is no `.target sm_...` in it.
+  // `.target`.
   static std::vector<std::string> arguments(std::string_view ptx, const PtxasOptions& options);
 
   // Safe from many threads at once. Throws Error when ptxas rejects the text, with every message, each with

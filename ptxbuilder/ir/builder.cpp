@@ -8,6 +8,7 @@
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
 #include "ptxbuilder/ir/kernel_function.h"
+#include "ptxbuilder/ir/module_needs.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/isa/hopper.h"
 
@@ -117,12 +118,12 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
       module(own_module.get()),
       ir(context),
       options(options),
-      target(isa::target(options.target)),
+      target(options.target),
       begun(where),
       line(where) {
   signature.kernel = std::move(name);
-  signature.target = std::string(target.name);
-  signature.ptx_version = target.ptx_version;
+  signature.target = std::string(target->name);
+  signature.ptx_version = target->ptx_version;
   module->setTargetTriple(llvm::Triple("nvptx64-nvidia-cuda"));
   module->setDataLayout(kDataLayout);
   if (!options.line_info) return;
@@ -216,11 +217,11 @@ void Builder::State::set_line(Where where) {
   ir.SetCurrentDebugLocation(llvm::DILocation::get(context, where.line, 0, file.scope));
 }
 
-void Builder::State::require(int ptx_version, isa::Targets targets, std::string_view instruction) {
-  if (!targets.has(target.sm))
-    throw Error(
-        fmt::format("{}: needs {}, but the kernel's target is {}", instruction, targets.text(), target.name));
-  signature.ptx_version = std::max(signature.ptx_version, ptx_version);
+void Builder::State::require(int ptx_version, isa::Targets targets, std::string_view instruction,
+                             std::string_view mnemonic) {
+  target.require(targets, instruction, mnemonic);
+  signature.target = std::string(target->name);
+  signature.ptx_version = std::max({signature.ptx_version, target->ptx_version, ptx_version});
   if (is_hosted()) ptxbuilder::require(*module, ptx_version, targets);
 }
 

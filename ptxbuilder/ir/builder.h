@@ -22,7 +22,9 @@ namespace ptxbuilder {
 using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;
 
 struct BuilderOptions {
-  std::string target = "sm_90a";
+  // As "sm_90a". Empty: the lowest from sm_90 on that has all of the kernel's instructions, which is sm_90a
+  // with wgmma or setmaxnreg, and sm_100a with tcgen05. A row that the stated target lacks is an Error.
+  std::string target = {};
   bool line_info = true;  // `.loc` lines that lead from PTX back to the author's C++
 };
 
@@ -61,8 +63,8 @@ class Builder {
   // Throws Error if this kernel is not the one that is being built on this thread, if it is finished, or if
   // an exception has left it unfinished.
   void check_current() const;
-  // Raises the kernel's .version to `ptx_version` if it is lower, and throws Error if the target is
-  // none of `targets`.
+  // Raises the kernel's .version to `ptx_version` if it is lower, and its target to the lowest of `targets`
+  // if that is not stated. Throws Error where the target is none of them.
   void require(int ptx_version, isa::Targets targets, std::string_view what);
 
   // The host integer that a value is, and the line where it became a device value. constant() returns none
@@ -80,7 +82,8 @@ class Builder {
   std::vector<Value> emit(const isa::Row& row, std::span<const Argument> arguments, std::optional<pred> guard,
                           Where where = Where::here());
 
-  // Declares named registers at the top of the kernel.
+  // Declares named registers at the top of the kernel. Those of a class of bits, as b32, serve operands of
+  // floating-point types too.
   Registers declare_registers(Class cls, int count);
 
   // shared_base() is the start of dynamic shared memory, aligned to 1024 bytes. allocate_shared() allocates

@@ -6,8 +6,10 @@
 
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/module_needs.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/isa/lower.h"
+#include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/llvm.h"
 
 namespace ptxbuilder {
@@ -53,6 +55,7 @@ class AsmCall {
   }
 
   const std::string& text() const { return call_.text; }
+  llvm::CallInst& made() { return *made_; }  // by emit()
 
   std::vector<llvm::Value*> emit() {
     llvm::LLVMContext& context = ir_.getContext();
@@ -69,7 +72,7 @@ class AsmCall {
       throw Error(fmt::format("{}: LLVM refuses the constraints \"{}\": {}", row_.name, call_.constraints,
                               llvm::toString(std::move(error))));
 
-    llvm::CallInst* call =
+    llvm::CallInst* call = made_ =
         ir_.CreateCall(type, llvm::InlineAsm::get(type, call_.text, call_.constraints, call_.stays), inputs);
     call->addFnAttr(llvm::Attribute::NoUnwind);
     if (call_.stays) {
@@ -162,6 +165,7 @@ class AsmCall {
   llvm::Value* guard_;
   std::vector<std::vector<llvm::Value*>> values_;  // by operand
   isa::InlineAsm call_;
+  llvm::CallInst* made_ = nullptr;
 };
 
 // Ten times the .version that the row asks for on the function's target, if it names one. Throws Error if the
@@ -177,7 +181,7 @@ int version_for(const llvm::Function& function, const Row& row) {
 }
 
 // An instruction for which LLVM has an intrinsic that is preferred to asm; it takes no operands.
-llvm::Value* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
+llvm::CallInst* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
   auto id = llvm::Intrinsic::lookupIntrinsicID(llvm::StringRef(row.intrinsic.data(), row.intrinsic.size()));
   return ir.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>(), llvm::ArrayRef<llvm::Value*>());
 }
@@ -188,13 +192,16 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
                                const std::vector<LlvmArgument>& arguments, llvm::Value* guard, Where where) {
   CallersLine line(where);
   check_insertion_point(ir, row.name);
-  const int ptx_version = version_for(*ir.GetInsertBlock()->getParent(), row);
+  llvm::Function& function = *ir.GetInsertBlock()->getParent();
+  const bool has_cpu = function.hasFnAttribute("target-cpu");
+  const int ptx_version = version_for(function, row);
   const std::vector<Argument> given(arguments.begin(), arguments.end());
   AsmCall call(ir, row, given, guard);
-  llvm::Module& module = *ir.GetInsertBlock()->getModule();
-  require(module, ptx_version, row.targets);
-  if (!row.intrinsic.empty()) return {call_intrinsic(ir, row)};
-  return call.emit();
+  require(*function.getParent(), ptx_version, row.targets);
+  llvm::CallInst* intrinsic = row.intrinsic.empty() ? nullptr : call_intrinsic(ir, row);
+  const std::vector<llvm::Value*> results = intrinsic ? std::vector<llvm::Value*>{intrinsic} : call.emit();
+  if (!has_cpu) note_row(intrinsic ? *intrinsic : call.made(), row);
+  return results;
 }
 
 void check_is_ours(const Builder::State& state, llvm::Value* value) {
@@ -232,47 +239,6 @@ const llvm::Function* function_of(const llvm::Value* value) {
   return instruction && instruction->getParent() ? instruction->getFunction() : nullptr;
 }
 
-namespace {
-
-// What instructions of a module need: ten times a .version, which linking takes the greatest of, and sets of
-// targets, each once, of which linking takes all.
-constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.targets";
-
-}  // namespace
-
-void require(llvm::Module& module, int ptx_version, isa::Targets targets) {
-  if (needs_of(module).ptx_version < ptx_version)
-    module.setModuleFlag(llvm::Module::Max, kPtxFlag, static_cast<uint32_t>(ptx_version));
-  llvm::LLVMContext& context = module.getContext();
-  const std::string names = targets.text("+");
-  std::vector<llvm::Metadata*> all;
-  if (auto* known = llvm::dyn_cast_or_null<llvm::MDNode>(module.getModuleFlag(kTargetsFlag)))
-    for (const llvm::MDOperand& set : known->operands()) {
-      if (auto* one = llvm::dyn_cast_or_null<llvm::MDString>(set.get());
-          one && one->getString() == llvm::StringRef(names))
-        return;
-      all.push_back(set);
-    }
-  all.push_back(llvm::MDString::get(context, names));
-  module.setModuleFlag(llvm::Module::AppendUnique, kTargetsFlag, llvm::MDNode::get(context, all));
-}
-
-Needs needs_of(const llvm::Module& module) {
-  Needs needs;
-  if (auto* version = llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(kPtxFlag)))
-    needs.ptx_version = static_cast<int>(version->getZExtValue());
-  if (auto* sets = llvm::dyn_cast_or_null<llvm::MDNode>(module.getModuleFlag(kTargetsFlag)))
-    for (const llvm::MDOperand& set : sets->operands()) {
-      auto* names = llvm::dyn_cast_or_null<llvm::MDString>(set.get());
-      try {
-        needs.targets = needs.targets & isa::Targets::parse(names ? names->getString() : "");
-      } catch (const char* reason) {
-        throw Error(fmt::format("the module flag {}: {}", kTargetsFlag, reason));
-      }
-    }
-  return needs;
-}
-
 std::string describe(llvm::Type* type) {
   if (type->isIntegerTy(1)) return "pred";
   if (type->isIntegerTy()) return fmt::format("u{}", type->getIntegerBitWidth());
@@ -306,7 +272,6 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   State& s = *state_;
   s.function_or_create();  // ahead of the instruction's line, which is not the kernel's
   if (line.opens()) s.set_line(where);
-  s.require(row.version_on(s.target.sm), row.targets, row.name);
   for (const Argument& argument : arguments) {
     if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle());
     if (auto* list = std::get_if<std::vector<Value>>(&argument))
@@ -316,9 +281,12 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
     throw Error(fmt::format("{}: the guard is a null pointer, not a value", row.name));
   if (guard) check_is_ours(s, guard->handle());
   AsmCall call(s.ir, row, arguments, guard ? guard->handle() : nullptr);
-  if (!row.intrinsic.empty()) return {Value(call_intrinsic(s.ir, row))};
   s.barrier_ids.check_text(call.text());
-  const std::vector<llvm::Value*> results = call.emit();
+  s.target.require(row.targets, row.name, row.mnemonic());
+  s.require(row.version_on(s.target->sm), row.targets, row.name);
+  llvm::CallInst* intrinsic = row.intrinsic.empty() ? nullptr : call_intrinsic(s.ir, row);
+  const std::vector<llvm::Value*> results = intrinsic ? std::vector<llvm::Value*>{intrinsic} : call.emit();
+  if (s.is_hosted()) note_row(intrinsic ? *intrinsic : call.made(), row);
   return {results.begin(), results.end()};
 }
 
@@ -381,6 +349,9 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
       arguments.emplace_back(std::move(values));
   }
   std::vector<Value> results = builder.emit(row, arguments, std::nullopt);
+  for (const std::string_view mnemonic : isa::mnemonics_in(text))
+    if (const std::optional<isa::Floor> floor = isa::floor_of(mnemonic))
+      builder.state().require(floor->ptx_version, floor->targets, fmt::format("ptx: {}", mnemonic), mnemonic);
   for (size_t i = 0; i < results.size(); ++i) {
     llvm::Value* value = results[i].handle();
     if (value->getType() != targets[i].second)

@@ -28,12 +28,12 @@ Builder::State::State(llvm::Function& function, const BuilderOptions& options, W
       function(&function),
       is_kernel(is_entry(function)),
       options(options),
-      target(isa::target(target_of(function, options))),
+      target(target_of(function, options), isa::Sm::sm_90a),  // as the module (compile/codegen.h)
       begun(where),
       line(where) {
   signature.kernel = function.getName().str();
-  signature.target = std::string(target.name);
-  signature.ptx_version = target.ptx_version;
+  signature.target = std::string(target->name);
+  signature.ptx_version = target->ptx_version;
   if (const auto extents = thread_extents(function); !extents.empty()) signature.threads = product(extents);
   const auto numbers = cluster_extents(function);
   std::copy_n(numbers.begin(), std::min<size_t>(numbers.size(), 3), signature.cluster.begin());

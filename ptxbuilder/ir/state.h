@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "ptxbuilder/ir/builder.h"
+#include "ptxbuilder/ir/kernel_target.h"
 
 namespace ptxbuilder {
 
@@ -44,7 +45,8 @@ struct Builder::State {
   // Appends what the kernel computes with: the parameter, or a struct's fields.
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
-  void require(int ptx_version, isa::Targets targets, std::string_view instruction);
+  void require(int ptx_version, isa::Targets targets, std::string_view instruction,
+               std::string_view mnemonic = {});
   llvm::BasicBlock* new_block(const char* name);
   // The open line or, for operators, which know none, the last that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
@@ -64,7 +66,7 @@ struct Builder::State {
   std::vector<llvm::AllocaInst*> variables;
 
   BuilderOptions options;
-  const isa::Target& target;
+  KernelTarget target;
   Signature signature;
   BarrierIds barrier_ids;
   std::vector<std::string> waivers;
@@ -107,8 +109,6 @@ bool is_identifier(std::string_view name);
 // Throws Error unless `ir` stands where instructions can be added.
 void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what);
 
-// Raises a module flag, of which linking takes the higher.
-
 // The function that a value belongs to; null for constants and globals. A front end's function in errors.
 const llvm::Function* function_of(const llvm::Value* value);
 std::string name_of(const llvm::Function* function);
@@ -127,15 +127,6 @@ std::string describe(llvm::Type* type);
 // for short pointers, which holds for a whole process, need not be set.
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
-
-// What the rows of a module need (see emit() in llvm.h), which its flags hold: ten times a .version, and the
-// targets that have all of them.
-struct Needs {
-  int ptx_version = 0;
-  isa::Targets targets = isa::Targets::all();
-};
-Needs needs_of(const llvm::Module& module);
-void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 
 // How a kernel says its threads and its cluster (NVPTX usage guide, "Kernel Metadata").
 inline constexpr const char *kThreadsAttribute = "nvvm.maxntid", *kClusterAttribute = "nvvm.cluster_dim";

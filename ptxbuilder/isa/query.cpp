@@ -72,6 +72,30 @@ std::optional<Floor> floor_of_register(std::string_view name) {
   });
 }
 
+Targets advised_for(std::string_view mnemonic) {
+  constexpr Targets kForMulticast = Targets::parse("sm_90a+sm_100f+sm_110f");
+  return mnemonic.find(".multicast::cluster") == std::string_view::npos ? Targets::all() : kForMulticast;
+}
+
+std::vector<std::string_view> mnemonics_in(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  std::vector<std::string_view> found;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(";{}"), text.size());
+    std::string_view statement = text.substr(0, end), word;
+    text.remove_prefix(std::min(end + 1, text.size()));
+    do {
+      statement.remove_prefix(std::min(statement.find_first_not_of(kBlanks), statement.size()));
+      word = statement.substr(0, statement.find_first_of(kBlanks));
+      statement.remove_prefix(word.size());
+    } while (word.starts_with('@') || word.ends_with(':'));
+    if (!word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0 &&
+        word.find('.') != std::string_view::npos)
+      found.push_back(word);
+  }
+  return found;
+}
+
 namespace {
 
 // The operands of a row as words: a register for each of its own by its type, numbers, names and signs.

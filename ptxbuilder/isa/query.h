@@ -43,6 +43,14 @@ struct Floor {
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of_register(std::string_view name);
 
+// The targets that ptxas 13.0 advises for an instruction, all where it advises none: multicast on a plain one
+// is "expected to have substantially reduced performance on some future architectures".
+Targets advised_for(std::string_view mnemonic);
+
+// The mnemonics of the instructions in a text of PTX, in their order: the first word of each statement,
+// behind labels and guards, that has a dot in it.
+std::vector<std::string_view> mnemonics_in(std::string_view text);
+
 // The manual's row of the instruction that a row with a name of its own has: of those with its mnemonic the
 // one with as many operands and signs between them, and of a special register that of its name. Null where
 // there is none.

@@ -25,15 +25,57 @@ TEST_CASE("instructions by mnemonic: operands, results, words behind it, predica
                            " st.global.v4.b32 [%rd", "st.global.b64 [%rd"})
     CHECK(contains(ptx, text));
   CHECK(contains(ptx, "@%p"));
-  CHECK(contains(ptx, ".version 8.0"));
+  CHECK(contains(ptx, ".version 7.8"));
 }
 
 TEST_CASE("what PTX has for other targets is refused with those that have it") {
-  Kernel k("hopper");
+  Kernel k("hopper", {.target = "sm_90a"});
   const std::string text = error_of([&] { instruction<"tcgen05.fence::before_thread_sync">(); });
   CHECK(contains(text, "instruction_test.cpp:" + std::to_string(__LINE__ - 1)));
   CHECK(contains(
-      text, "tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but the kernel's target is sm_90a"));
+      text,
+      "tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but the kernel's target is sm_90a; "
+      "the lowest that has it is sm_100a"));
+}
+
+TEST_CASE("a target that is not stated is the lowest from sm_90 on that has all instructions") {
+  const auto head = [](const std::function<void(Kernel&)>& body) {
+    Kernel k("k", {.line_info = false});
+    body(k);
+    const std::string text = squeezed(ptx_of(k));
+    CHECK(contains(text, " .target " + k.signature().target + " "));
+    const size_t begin = text.find(".version");
+    return text.substr(begin, text.find(" .address_size") - begin);
+  };
+  CHECK(head([](Kernel&) {}) == ".version 7.8 .target sm_90");
+  CHECK(head([](Kernel& k) { k.cluster(2); }) == ".version 7.8 .target sm_90");
+  CHECK(head([](Kernel&) { fence_mbarrier_init(); }) == ".version 8.0 .target sm_90");
+  CHECK(head([](Kernel&) { wgmma_fence(); }) == ".version 8.0 .target sm_90a");
+  CHECK(head([](Kernel&) { setmaxnreg_inc(64); }) == ".version 8.0 .target sm_90a");
+  const auto fence = [] { instruction<"tcgen05.fence::before_thread_sync">(); };
+  CHECK(head([&](Kernel&) { fence(); }) == ".version 8.6 .target sm_100a");
+  CHECK(head([&](Kernel&) { setmaxnreg_inc(64), fence(); }) == ".version 8.6 .target sm_100a");
+  CHECK(head([&](Kernel&) { fence(), instruction<"tcgen05.wait::ld.sync.aligned">(); }) ==
+        ".version 8.6 .target sm_100a");
+  CHECK(head([](Kernel& k) {
+          auto [x] = k.params<gptr<u64>>("x");
+          x[0] = instruction<"add.rn.f32x2">(x[0], x[1]);
+        }) == ".version 8.6 .target sm_100");
+  // Multicast is on sm_90 too, but ptxas warns of it there.
+  const auto multicast = [](Kernel& k) {
+    const smem at = k.builder().shared_base();
+    auto [from] = k.params<gptr<u32>>("from");
+    cp_async_bulk_load<BulkLoadForm{.multicast = true}>(at, gmem(from), 16u, at, u16(3));
+  };
+  CHECK(head(multicast) == ".version 8.0 .target sm_90a");
+  CHECK(head([&](Kernel& k) { multicast(k), fence(); }) == ".version 8.6 .target sm_100a");
+  // Text of the author's says by its mnemonics what it needs.
+  CHECK(head([](Kernel&) { ptx("griddepcontrol.wait;", {}); }) == ".version 7.8 .target sm_90");
+  CHECK(head([](Kernel&) {
+          ptx("{{ .reg .pred p; setp.eq.u32 p, 1, 1; @p wgmma.fence.sync.aligned; }}", {});
+        }) == ".version 8.0 .target sm_90a");
+  CHECK(head([](Kernel&) { ptx("tcgen05.fence::before_thread_sync;", {}); }) ==
+        ".version 8.6 .target sm_100a");
 }
 
 TEST_CASE("Blackwell: tensor memory is a type of its own, and 8-bit registers are the text's") {

@@ -1,6 +1,8 @@
 // Rows in a module that a front end owns: its own IRBuilder, its own data layout, its own TargetMachine.
 #include "ptxbuilder/llvm.h"
 
+#include <llvm/IR/DIBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/Pass.h>
 #include <llvm/Transforms/Scalar.h>
 
@@ -10,6 +12,7 @@
 #include "library_kit.h"
 #include "ptxas_kit.h"
 #include "ptxbuilder/isa/lower.h"
+#include "ptxbuilder/isa/manual.h"
 #include "runtime/emulator/emulator.h"
 
 using namespace ptxbuilder;
@@ -307,6 +310,49 @@ TEST_CASE("mistakes at the border name the row, the operand and what to do, and 
   }
   emit(ir, rows::mbarrier_arrive, {bar}, yes);
   CHECK(calls_of_asm(*host.kernel) == 1);
+}
+
+TEST_CASE("a module is compiled for what it says, or for the lowest target that has its rows") {
+  const auto module_of = [](std::initializer_list<const isa::Row*> rows, const char* cpu = nullptr) {
+    auto host = std::make_unique<HostModule>();
+    if (cpu) host->kernel->addFnAttr("target-cpu", cpu);
+    for (const isa::Row* row : rows) emit(host->ir, *row, {});
+    host->ir.CreateRetVoid();
+    return host;
+  };
+  const isa::Row& blackwell = isa::instruction("tcgen05.fence::before_thread_sync");
+  const auto head = [](const HostModule& host) { return squeezed(generate_ptx(host.module)); };
+  CHECK(contains(head(*module_of({})), ".version 8.0 .target sm_90a "));
+  CHECK(contains(head(*module_of({&rows::wgmma_fence})), ".target sm_90a "));
+  CHECK(contains(head(*module_of({&blackwell})), ".version 8.6 .target sm_100a "));
+  CHECK(contains(head(*module_of({&rows::fence_mbarrier_init}, "sm_90")), ".version 8.0 .target sm_90 "));
+
+  // A target that lacks a row is refused with the function and, where there is debug information, the line.
+  auto host = module_of({&blackwell, &rows::fence_mbarrier_init});
+  const auto refused = [&] { return error_of([&] { generate_ptx(host->module, {.target = "sm_90a"}); }); };
+  const std::string words =
+      "host: its instructions need sm_100f, sm_110f, but the target is sm_90a; "
+      "tcgen05.fence::before_thread_sync in 'kernel'";
+  CHECK(contains(refused(), words + " needs sm_100f, sm_110f ("));
+  llvm::DIBuilder debug(host->module);
+  llvm::DIFile* file = debug.createFile("kernel.py", "/src");
+  debug.createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_Python), file, "host", false, "",
+                          0);
+  auto* function = debug.createFunction(file, "kernel", "kernel", file, 3,
+                                        debug.createSubroutineType(debug.getOrCreateTypeArray({})), 3,
+                                        llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition);
+  host->kernel->setSubprogram(function);
+  for (llvm::Instruction& i : host->kernel->getEntryBlock())
+    i.setDebugLoc(llvm::DILocation::get(host->context, 12, 1, function));
+  debug.finalize();
+  CHECK(contains(refused(), words + " at kernel.py:12 needs sm_100f, sm_110f ("));
+
+  auto two = module_of({}, "sm_90a");
+  llvm::Function* other = two->function("other", {});
+  other->addFnAttr("target-cpu", "sm_100a");
+  llvm::IRBuilder<>(&other->getEntryBlock()).CreateRetVoid();
+  CHECK(contains(error_of([&] { generate_ptx(two->module); }),
+                 "the target-cpu of 'kernel' is sm_90a, but that of 'other' is sm_100a; name the target"));
 }
 
 TEST_CASE("lower() says what is asked of any IR") {

@@ -258,6 +258,24 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          HERE emit(k, wgmma, {d, a, a, pred(true), one, one, one, one});
          done(k);
        }},
+      {"instructions that no target has together",
+       {"ptx: tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but wgmma_fence needs sm_90a at "
+        "misuse_test.cpp:",
+        "no target has both"},
+       [](bool bad) {
+         Kernel k("k");
+         wgmma_fence();
+         HERE ptx(bad ? "tcgen05.fence::before_thread_sync;" : "wgmma.fence.sync.aligned;", {});
+         done(k);
+       }},
+      {"text above the target",
+       {"ptx: tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but the kernel's target is sm_90a; "
+        "the lowest that has it is sm_100a"},
+       [](bool bad) {
+         Kernel k("k", ON(bad ? "sm_90a" : "sm_100a"));
+         HERE ptx("tcgen05.fence::before_thread_sync;", {});
+         done(k);
+       }},
       {"a guard on an instruction with a result, untyped",
        {"mbarrier_arrive_state: cannot be guarded: 'state' would be undefined"},
        [](bool bad) {
@@ -278,7 +296,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"an instruction above the target: wgmma on sm_90",
-       {"wgmma_fence: needs sm_90a, but the kernel's target is sm_90"},
+       {"wgmma_fence: needs sm_90a, but the kernel's target is sm_90; the lowest that has it is sm_90a"},
        [](bool bad) {
          Kernel k("k", ON(bad ? "sm_90" : "sm_90a"));
          HERE wgmma_fence();

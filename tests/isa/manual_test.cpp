@@ -163,6 +163,15 @@ TEST_CASE("spellings that are in use have rows") {
   CHECK(missing == "");
 }
 
+TEST_CASE("the mnemonics of a text stand behind labels and guards") {
+  using Mnemonics = std::vector<std::string_view>;
+  CHECK(isa::mnemonics_in("") == Mnemonics{});
+  CHECK(isa::mnemonics_in("ret;") == Mnemonics{});
+  CHECK(isa::mnemonics_in("{ .reg .pred p; again: mbarrier.try_wait.parity.b64 p, [$0], $1;\n"
+                          "  @!p bra.uni again; }\tst.v2.f32 [$2], {a, b};") ==
+        Mnemonics{"mbarrier.try_wait.parity.b64", "bra.uni", "st.v2.f32"});
+}
+
 namespace {
 
 // What asm statements of cuda::ptx use: from a CUDA toolkit, or the headers that scripts/setup takes from

@@ -165,6 +165,6 @@ TEST_CASE("tensor memory: what is refused") {
                    load(acc, 32, 64);
                  }),
                  "columns 32 to 95 of 64 in tensor memory"));
-  Kernel hopper("hopper", {.line_info = false});
+  Kernel hopper("hopper", {.target = "sm_90a", .line_info = false});
   CHECK(contains(error_of([&] { TensorAccumulator acc(hopper, 64); }), "needs sm_100f, sm_110f"));
 }

@@ -1,0 +1,32 @@
+// What the rows of a module need, which is known before the target that it is compiled for.
+#pragma once
+
+#include <string>
+
+#include "ptxbuilder/isa/row.h"
+
+namespace llvm {
+class Instruction;
+class Module;
+}  // namespace llvm
+
+namespace ptxbuilder {
+
+// Ten times a .version, and the targets that have all rows. The module's flags hold it (see emit() in
+// llvm.h).
+struct Needs {
+  int ptx_version = 0;
+  isa::Targets targets = isa::Targets::all();
+};
+Needs needs_of(const llvm::Module& module);
+void require(llvm::Module& module, int ptx_version, isa::Targets targets);
+
+// Notes with an instruction which row it is, and finds the first that a target lacks: "; wgmma_fence in 'k'
+// at k.py:12 needs sm_90a", with the line where debug information has it. Empty where none is noted.
+void note_row(llvm::Instruction& instruction, const isa::Row& row);
+std::string first_that_lacks(const llvm::Module& module, isa::Sm target);
+
+// What the target-cpu of the module's functions names; empty where none does. Throws Error where two differ.
+std::string target_cpu(const llvm::Module& module);
+
+}  // namespace ptxbuilder
