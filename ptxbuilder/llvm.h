@@ -40,7 +40,8 @@ struct LlvmArgument : Argument {
 // Throws Error that names the row, the operand and what to do, and emits nothing, in these cases: a wrong
 // number or type of operands, a number out of bounds, a value of another LLVMContext or function, a guard
 // where a result would be undefined, an IRBuilder that has no insertion point or is behind a terminator,
-// and a row that does not run on the function's
+// named registers that no `.reg` asm statement of the function declares or that it declares of another type,
+// tcgen05 instructions of both .cta_group in one function, and a row that does not run on the function's
 // "target-cpu". Without that attribute, it is generate_ptx that refuses a row which the module's target
 // lacks: it names the row, the function and the line that the IRBuilder's debug location has.
 std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,

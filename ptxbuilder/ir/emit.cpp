@@ -4,6 +4,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/Support/Error.h>
 
+#include "ptxbuilder/ir/asm_rules.h"
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/module_needs.h"
@@ -51,6 +52,7 @@ class AsmCall {
     call_ = isa::lower(row, fillings, guard != nullptr);
     for (size_t i = 0; i < row.operands.size(); ++i)
       for (llvm::Value* value : values_[i]) check(row.operands[i], value);
+    check_named(arguments);
     if (guard) check_guard();
   }
 
@@ -121,6 +123,14 @@ class AsmCall {
       isa::refuse_operand(row_, o,
                           fmt::format("is a value of the function {}, but the IRBuilder stands in {}",
                                       name_of(there), name_of(here)));
+  }
+
+  void check_named(std::span<const Argument> arguments) const {
+    size_t next = 0;
+    for (const Operand& o : row_.operands)
+      if (o.reads())
+        if (auto* registers = std::get_if<Registers>(&arguments[next++]))
+          check_declared(*ir_.GetInsertBlock()->getParent(), row_, o, *registers);
   }
 
   void check_guard() const {
@@ -197,6 +207,7 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const Row& row,
   const int ptx_version = version_for(function, row);
   const std::vector<Argument> given(arguments.begin(), arguments.end());
   AsmCall call(ir, row, given, guard);
+  check_cta_group(function, call.text());
   require(*function.getParent(), ptx_version, row.targets);
   llvm::CallInst* intrinsic = row.intrinsic.empty() ? nullptr : call_intrinsic(ir, row);
   const std::vector<llvm::Value*> results = intrinsic ? std::vector<llvm::Value*>{intrinsic} : call.emit();
@@ -281,6 +292,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
     throw Error(fmt::format("{}: the guard is a null pointer, not a value", row.name));
   if (guard) check_is_ours(s, guard->handle());
   AsmCall call(s.ir, row, arguments, guard ? guard->handle() : nullptr);
+  check_cta_group(*s.function, call.text());
   s.barrier_ids.check_text(call.text());
   s.target.require(row.targets, row.name, row.mnemonic());
   s.require(row.version_on(s.target->sm), row.targets, row.name);

@@ -312,6 +312,34 @@ TEST_CASE("mistakes at the border name the row, the operand and what to do, and 
   CHECK(calls_of_asm(*host.kernel) == 1);
 }
 
+TEST_CASE("named registers are those that the function's asm declares") {
+  HostModule host;
+  llvm::IRBuilder<>& ir = host.ir;
+  auto* type = llvm::FunctionType::get(ir.getVoidTy(), false);
+  ir.CreateCall(type, llvm::InlineAsm::get(type, ".reg .f32 d<3>, d3; .reg .b64 wide;", "", true));
+  llvm::Value* descriptor = ir.CreateLoad(ir.getInt64Ty(), host.kernel->getArg(0));
+  const isa::Row& wgmma = isa::wgmma_mma_async({DType::f32, DType::bf16, DType::bf16, 8});
+  const auto error = [&](const Registers& d) {
+    return error_of([&] { emit(ir, wgmma, {d, descriptor, descriptor, ir.getTrue(), 1, 1, 0, 0}); });
+  };
+  CHECK(error({"d", 0, 4}) == "");
+  CHECK(contains(error({"d", 1, 4}), "names the register d4, but those that are declared end with d3"));
+  CHECK(contains(error({"acc", 0, 4}), "names the register acc0, which no .reg statement of the function"));
+}
+
+TEST_CASE("tcgen05 instructions of a function are for one CTA or for a pair") {
+  HostModule host;
+  llvm::IRBuilder<>& ir = host.ir;
+  const isa::Row& one = isa::instruction("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned");
+  const isa::Row& pair = isa::instruction("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned");
+  emit(ir, one, {});
+  emit(ir, one, {});
+  CHECK(contains(error_of([&] { emit(ir, pair, {}); }), ".cta_group is 2, but 1 of kernel earlier"));
+  CHECK(calls_of_asm(*host.kernel) == 2);
+  llvm::IRBuilder<> other(&host.function("other", {})->getEntryBlock());
+  emit(other, pair, {});
+}
+
 TEST_CASE("a module is compiled for what it says, or for the lowest target that has its rows") {
   const auto module_of = [](std::initializer_list<const isa::Row*> rows, const char* cpu = nullptr) {
     auto host = std::make_unique<HostModule>();

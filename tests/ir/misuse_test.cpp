@@ -258,6 +258,61 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          HERE emit(k, wgmma, {d, a, a, pred(true), one, one, one, one});
          done(k);
        }},
+      {"named registers that nothing declares",
+       {"wgmma_mma_async_m64n8k16_f32_f16_f16_ss: operand 'd' names the register acc9_0, which no .reg "
+        "statement of the function declares"},
+       [](bool bad) {
+         Kernel k("k");
+         Registers d = k.builder().declare_registers(Class::f32, 4);
+         if (bad) d.base = "acc9_";
+         const isa::Row& wgmma = isa::wgmma_mma_async({DType::f32, DType::f16, DType::f16, 8});
+         u64 a = unknown<u64>();
+         int64_t one = 1;
+         HERE emit(k, wgmma, {d, a, a, pred(true), one, one, one, one});
+         done(k);
+       }},
+      {"named registers of another type",
+       {"wgmma_mma_async_m64n8k16_f32_f16_f16_ss: operand 'd' is a .f32 register, but acc0_0 is declared as "
+        ".b64"},
+       [](bool bad) {
+         Kernel k("k");
+         Registers d = k.builder().declare_registers(bad ? Class::u64 : Class::b32, 4);
+         const isa::Row& wgmma = isa::wgmma_mma_async({DType::f32, DType::f16, DType::f16, 8});
+         u64 a = unknown<u64>();
+         int64_t one = 1;
+         HERE emit(k, wgmma, {d, a, a, pred(true), one, one, one, one});
+         done(k);
+       }},
+      {"named registers of a floating-point type where bits are wanted",
+       {"stmatrix_x4: operand 's' is a .b32 register, but acc0_0 is declared as .f32"},
+       [](bool bad) {
+         Kernel k("k");
+         smem to = k.builder().shared_base();
+         Registers s = k.builder().declare_registers(bad ? Class::f32 : Class::u32, 4);
+         HERE emit(k, isa::stmatrix({.matrices = 4}), {to, s});
+         done(k);
+       }},
+      {"named registers past the end",
+       {"stmatrix_x4: operand 's' names the register acc0_8, but those that are declared end with acc0_7"},
+       [](bool bad) {
+         Kernel k("k");
+         smem to = k.builder().shared_base();
+         Registers s = k.builder().declare_registers(Class::b32, 8);
+         HERE emit(k, isa::stmatrix({.matrices = 4}), {to, s.slice(bad ? 5 : 4, 4)});
+         done(k);
+       }},
+      {"tcgen05 for one CTA and for a pair in one kernel",
+       {"tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned: .cta_group is 2, but 1 of k earlier, by "
+        "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned at misuse_test.cpp:",
+        "all tcgen05 instructions of a kernel have the same"},
+       [](bool bad) {
+         Kernel k("k");
+         const char* text = bad ? "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;"
+                                : "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;";
+         ptx("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", {});
+         HERE ptx(text, {});
+         done(k);
+       }},
       {"instructions that no target has together",
        {"ptx: tcgen05.fence::before_thread_sync: needs sm_100f, sm_110f, but wgmma_fence needs sm_90a at "
         "misuse_test.cpp:",
