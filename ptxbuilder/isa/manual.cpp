@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -50,12 +52,34 @@ class Kept {
   std::deque<Row> rows_;
 };
 
-// The rows that begin most like a key that none has: "; mbarrier.init.b64 and 2 others begin alike".
+// The words of a mnemonic between its dots, without order but for the types: a conversion's say from what to
+// what.
+std::vector<std::string_view> words_of(std::string_view mnemonic) {
+  const auto is_type = [](std::string_view word) {
+    const size_t digit = word.find_first_of("0123456789");
+    constexpr std::array<std::string_view, 8> kKinds = {"b", "u", "s", "f", "e", "bf", "tf", "ue"};
+    return std::find(kKinds.begin(), kKinds.end(), word.substr(0, digit)) != kKinds.end();
+  };
+  std::vector<std::string_view> types, others;
+  while (!mnemonic.empty()) {
+    const std::string_view word = mnemonic.substr(0, mnemonic.find('.'));
+    (is_type(word) ? types : others).push_back(word);
+    mnemonic.remove_prefix(std::min(word.size() + 1, mnemonic.size()));
+  }
+  std::sort(others.begin(), others.end());
+  others.insert(others.end(), types.begin(), types.end());
+  return others;
+}
+
+// The row that has the words of a key in another order, which ptxas may take, or those that begin most like a
+// key: "; mbarrier.init.b64 and 2 others begin alike". Empty without any.
 std::string nearest(std::string_view key) {
   size_t longest = 0, count = 0;
-  std::string first;
+  std::string first, same;
+  const std::vector<std::string_view> words = words_of(key);
   for_each_instruction([&](const MadeRow& row, std::string_view) {
     const std::string_view name = row.name.view();
+    if (same.empty() && name.size() == key.size() && words_of(name) == words) same = name;
     size_t length = 0;
     while (length < std::min(name.size(), key.size()) && name[length] == key[length]) ++length;
     if (length < longest) return;
@@ -63,6 +87,7 @@ std::string nearest(std::string_view key) {
     longest = length;
     ++count;
   });
+  if (!same.empty()) return "; " + same + " has the same words";
   if (longest < 3) return "";
   return fmt::format("; {}{} alike", first,
                      count == 1   ? " begins"
