@@ -164,6 +164,9 @@ void check_accumulators(LintKernel&, Report&);
 void check_wgmma_groups(LintKernel&, Report&);
 void check_layouts(LintKernel&, Report&);
 
+void check_tensor_memory_wait(LintKernel&, Report&);
+void check_tensor_memory_fence(LintKernel&, Report&);
+
 void check_proxy_fence(LintKernel&, Report&);
 void check_store_order(LintKernel&, Report&);
 void check_staging(LintKernel&, Report&);

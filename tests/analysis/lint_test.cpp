@@ -363,7 +363,8 @@ std::vector<std::string> meanings(const std::vector<Finding>& findings) {
 
 TEST_CASE("what is planted is found, and nothing is in the kernel itself") {
   CHECK(shown(findings_of(kKernel)) == "");
-  std::set<std::string> planted;
+  std::set<std::string> planted = {"tensor-memory-wait",
+                                   "tensor-memory-fence"};  // in a kernel of theirs, below
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.rule));
     CAPTURE(std::string(plant.to));
@@ -520,6 +521,27 @@ TEST_CASE("a rule can be left out") {
   CHECK(findings_of(text, {"wgmma-fence"}).empty());
   CHECK(error_of([&] { findings_of(text, {"wgmma"}); }).find("there is no rule 'wgmma'") !=
         std::string::npos);
+}
+
+TEST_CASE("tensor memory: loads are waited for, and come behind a fence") {
+  const std::string text = golden("blackwell_tile");
+  CHECK(findings_of(text).empty());
+  const std::string wait = " tcgen05.wait::ld.sync.aligned;", fence = "\ttcgen05.fence::after_thread_sync;\n";
+  const std::vector<Finding> unwaited = findings_of(replaced(text, wait, ""));
+  REQUIRE(!unwaited.empty());
+  CHECK(unwaited[0].rule == "tensor-memory-wait");
+  CHECK(unwaited[0].what.ends_with(" reads a register that tcgen05.ld may still be loading"));
+  CHECK(unwaited[0].lines.size() == 1);
+
+  // The fence between the wait for the last products and the first load.
+  const size_t load = text.find("tcgen05.ld."), at = text.rfind(fence, load);
+  const std::vector<Finding> unfenced = findings_of(std::string(text).erase(at, fence.size()));
+  REQUIRE(unfenced.size() == 1);
+  CHECK(unfenced[0].rule == "tensor-memory-fence");
+  CHECK(unfenced[0].is_advice);
+  const std::string cut = text.substr(0, text.rfind("mbarrier.try_wait", load));
+  CHECK(unfenced[0].lines ==
+        std::vector<uint32_t>{static_cast<uint32_t>(1 + std::count(cut.begin(), cut.end(), '\n'))});
 }
 
 TEST_CASE("findings come by line, and the same one once with how often it is so") {

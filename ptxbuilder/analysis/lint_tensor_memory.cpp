@@ -1,0 +1,101 @@
+// Rules of tensor memory (PTX ISA, "tcgen05.wait" and "tcgen05.fence"): what a load yields is there behind a
+// wait, and the products of another thread behind a fence.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/analysis/lint_paths.h"
+#include "ptxbuilder/analysis/lint_protocol.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+enum Kind : int { kUnwaited, kUnfenced };
+
+struct State {
+  std::map<int, int> loading;  // registers, and the tcgen05.ld that may still be loading each
+  int met = kNone;             // the wait for products since which no fence came
+
+  bool operator==(const State&) const = default;
+  bool join(const State& other) {
+    const State before = *this;
+    loading.insert(other.loading.begin(), other.loading.end());
+    met = std::max(met, other.met);
+    return !(before == *this);
+  }
+};
+
+// Waits for an mbarrier at which tcgen05.commit arrives.
+std::set<int> waits_for_products(LintKernel& kernel) {
+  const Protocol& protocol = kernel.protocol();
+  Cells committed;
+  for (size_t u = 0; u < protocol.uses.size(); ++u)
+    if (kernel.operation(protocol.uses[u].operation).is("tcgen05"))
+      committed.insert(protocol.cells[u].begin(), protocol.cells[u].end());
+  std::set<int> waits;
+  for (size_t u = 0; u < protocol.uses.size(); ++u)
+    if (protocol.uses[u].waits && std::any_of(protocol.cells[u].begin(), protocol.cells[u].end(),
+                                              [&](int64_t cell) { return committed.contains(cell); }))
+      waits.insert(protocol.uses[u].operation);
+  return waits;
+}
+
+class Walk {
+ public:
+  explicit Walk(LintKernel& kernel) : kernel_(kernel) {}
+
+  std::set<Event> run() {
+    const auto loads = [&](int i) {
+      return kernel_.operation(i).is("tcgen05") && kernel_.operation(i).has("ld");
+    };
+    bool any = false;
+    for (int i = 0; i < kernel_.count() && !any; ++i) any = loads(i);
+    if (!any) return {};
+    waits_ = waits_for_products(kernel_);
+    for (const ThreadClass& c : kernel_.classes)
+      follow(kernel_, c, State{}, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
+    return std::move(events_);
+  }
+
+ private:
+  void step(State& s, int i, bool is_last) {
+    const Operation& o = kernel_.operation(i);
+    for (const auto* list : {&o.reads, &o.writes})
+      for (const int reg : *list)
+        if (const auto load = s.loading.find(reg); load != s.loading.end()) {
+          if (is_last)
+            events_.insert({kUnwaited, i, load->second,
+                            fmt::format("{} {} a register that tcgen05.ld may still be loading",
+                                        o.text->opcode, list == &o.reads ? "reads" : "writes")});
+          s.loading.erase(load);
+        }
+    if (waits_.contains(i)) s.met = i;
+    if (!o.is("tcgen05")) return;
+    if (o.has("wait::ld")) s.loading.clear();
+    if (o.has("fence::after_thread_sync")) s.met = kNone;
+    if (!o.has("ld")) return;
+    if (s.met != kNone && is_last)
+      events_.insert(
+          {kUnfenced, i, s.met,
+           "tcgen05.ld comes behind the wait for products without tcgen05.fence::after_thread_sync"});
+    for (const int reg : o.writes) s.loading[reg] = i;
+  }
+
+  LintKernel& kernel_;
+  std::set<int> waits_;
+  std::set<Event> events_;
+};
+
+std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
+
+void report_all(LintKernel& kernel, Kind kind, Report& report) {
+  for (const Event& event : kernel.events(walk))
+    if (event.kind == kind) report.add(event.operation, event.what, {event.other});
+}
+
+}  // namespace
+
+void check_tensor_memory_wait(LintKernel& kernel, Report& report) { report_all(kernel, kUnwaited, report); }
+void check_tensor_memory_fence(LintKernel& kernel, Report& report) { report_all(kernel, kUnfenced, report); }
+
+}  // namespace ptxbuilder::analysis
