@@ -553,6 +553,41 @@ TEST_CASE("slices") {
          HERE tma_load(tile[0].on(bar[0]), A, 0, 0, 0);
          done(k);
        }},
+      {"a tensor map that only instructions copy by, without its encoding",
+       {"k: no copy uses the tensor map 'A', so its box is not known; k.encode(A, ...) says it, where "
+        "instruction<...> copies"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE auto [A] = k.params<TensorMap>("A");
+         if (!bad) k.encode(A, {.dtype = DType::f16, .box = {64}, .element_strides = {1}});
+         prefetch_tensormap(A);
+         done(k);
+       }},
+      {"an encoding of six dimensions",
+       {"encode: a box of 6 extents and 6 element strides; a tensor map has 1 to 5 dimensions"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         const std::vector<uint32_t> each(bad ? 6 : 5, 1);
+         HERE k.encode(A, {.dtype = DType::f16, .box = each, .element_strides = each});
+       }},
+      {"an encoding with a stride for another number of dimensions",
+       {"encode: a box of 2 extents and 1 element strides"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         const std::vector<uint32_t> strides(bad ? 1 : 2, 1);
+         HERE k.encode(A, {.dtype = DType::f16, .box = {64, 8}, .element_strides = strides});
+       }},
+      {"an encoding of another kernel's tensor map",
+       {"k: the tensor map is no parameter of this kernel"},
+       [](bool bad) {
+         Kernel other("other");
+         auto [B] = other.params<TensorMap>("B");
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         HERE k.encode(bad ? B : A, {.dtype = DType::f16, .box = {64}, .element_strides = {1}});
+       }},
       {"an encoding of no dimensions",
        {"encode: a box of 0 extents"},
        [](bool bad) {
