@@ -4,6 +4,10 @@
 //
 //   isa::ldmatrix<MatrixForm{.matrices = 4}>()  the row, as a constant; a wrong form does not compile
 //   isa::ldmatrix({.matrices = 4})              the same of the table (rows.h); a wrong form throws Error
+//
+// The manual (manual.h) has these rows and those of rows.def once more. To take them from there, every file
+// that includes a typed call would have to read the whole manual: each row takes the compiler some 20 ms, and
+// a kernel's headers have hundreds. manual_test holds the two against each other, row by row.
 #pragma once
 
 #include <array>
