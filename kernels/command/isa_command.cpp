@@ -22,6 +22,31 @@ struct Options {
   bool asks_the_manual() const { return !family.empty() || !target.empty() || !text.empty(); }
 };
 
+// What is looked for beside instructions, and what there is in its place.
+struct Otherwise {
+  std::string_view name, call;
+};
+constexpr Otherwise kOtherwise[] = {
+    {"vprintf",
+     "print(\"%u\\n\", {x}) of ptxbuilder/ir/memory.h calls CUDA's printf, a function of the driver"},
+    {"bra", "if_, for_ and while_ of ptxbuilder/ir/control.h make branches"},
+    {"ld.param", "Kernel::params of ptxbuilder/tile/kernel.h yields the parameters of a kernel"},
+    {"wmma", "mma.sync multiplies with the layout of registers said; ptx(\"...\") writes wmma itself"},
+};
+
+// Tells those with `text` in the name; false where there is none.
+bool tell_otherwise(std::string_view text, bool as_json) {
+  Json all = Json::array();
+  for (const Otherwise& other : kOtherwise)
+    if (other.name.find(text) != std::string_view::npos)
+      all.push_back({{"name", other.name}, {"call", other.call}});
+  if (as_json && !all.empty()) fmt::print("{}\n", all.dump(2));
+  if (!as_json)
+    for (const Json& other : all)
+      fmt::print("{} is no row: {}\n", other["name"].get<std::string>(), other["call"].get<std::string>());
+  return !all.empty();
+}
+
 // Whether the emulator knows the instruction.
 bool is_emulated(const isa::Row& row) {
   try {
@@ -107,6 +132,7 @@ bool is_of(std::string_view key, std::string_view family) {
 
 int tell_one(const Options& options) {
   const isa::Row* named = isa::find(options.key);
+  if (!named && !isa::find_instruction(options.key) && tell_otherwise(options.key, options.json)) return 0;
   const isa::Row& row = named ? *named : isa::instruction(options.key, Where{});
   if (!options.target.empty())
     if (const isa::Target& target = isa::target(options.target, Where{}); !row.targets.has(target.sm))
@@ -145,6 +171,7 @@ int run(const Options& options) {
     if (found == 0 && elsewhere > 0)
       throw Error(
           fmt::format("isa: no row of {} is such; of other targets {} are", options.target, elsewhere));
+    if (found == 0 && !options.text.empty() && tell_otherwise(options.text, options.json)) return 0;
     if (found == 0) throw Error("isa: no row is such; `ptxb isa --json --sm sm_90a` lists all of a target");
   } else {
     for (const isa::Row& row : isa::rows()) tell(row, options.json ? isa::section_of(row) : "");

@@ -319,6 +319,12 @@ TEST_CASE("isa tells of a row what its author needs, and finds it by what is kno
   CHECK(contains(run("ptxb isa --find mbarrier_try_wait"), "mbarrier_try_wait_parity_hint"));
   CHECK(contains(run("ptxb isa --family cp.async.bulk.commit_group"), "cp.async.bulk.commit_group;"));
   CHECK(contains(run("ptxb isa ld.param.u64"), "has no row here"));
+  CHECK(contains(run("ptxb isa bra"), "bra is no row: if_, for_ and while_"));
+  CHECK(contains(run("ptxb isa red.global.v2.f32.add"), "red.global.add.v2.f32 has the same words"));
+  const Ran print = run("ptxb isa --find printf");
+  CHECK(print.code == 0);
+  CHECK(contains(print, "vprintf is no row: print("));
+  CHECK(nlohmann::json::parse(run("ptxb isa --find printf --json").output)[0]["name"] == "vprintf");
 }
 
 TEST_CASE("sim: exit codes say whether the kernel was right, wrong, at fault or too slow") {
