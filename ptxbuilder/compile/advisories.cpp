@@ -84,8 +84,8 @@ constexpr Advisory table[] = {
      "Raise the PTX version of the kernel to at least the one named: k.builder().require(86, "
      "isa::Targets::all(), \"what needs it\") raises it to 8.6."},
     {"", "not supported on .target", "",
-     "The target lacks this instruction, and `ptxb isa MNEMONIC` names those that have it: wgmma is on sm_90a "
-     "and not on sm_90, tcgen05 on sm_100a and not on sm_90a or sm_100."},
+     "The target lacks this instruction, and `ptxb isa MNEMONIC` names those that have it: wgmma is on "
+     "sm_90a, not on plain sm_90, and tcgen05 on sm_100a, not on sm_90a or plain sm_100."},
 };
 
 }  // namespace

@@ -69,7 +69,7 @@ def check_files(prefix, build_folder, source):
 
 def check_outside(folder, prefix, source, cxx):
     build(source, folder, prefix, cxx)
-    expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90a", "add.rn.f32", "twice: 42 42",
+    expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90\n", "add.rn.f32", "twice: 42 42",
            "product: right")
     expect(run(f"{folder}/front_end"), ".visible .entry statement(", "cp.async.bulk.shared::cluster",
            "mbarrier.try_wait.parity", "wgmma.mma_async.sync.aligned.m64n16k16", "front end: 0 of 2048 wrong")
