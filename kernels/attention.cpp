@@ -1,9 +1,13 @@
 // attention: O = softmax(scale Q K^T) V for each head (Dao and others, FlashAttention; Shah and others,
 // FlashAttention-3), with every mask, depth and tile; attention/kernel.cpp is the kernel.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "kernels/attention/choice.h"
 #include "kernels/attention/kernel.h"
+#include "kernels/attention/order.h"
+#include "kernels/attention_reference.h"
 #include "kernels/command/family.h"
 #include "kernels/command/run.h"
 #include "ptxbuilder/isa/hopper.h"
@@ -20,6 +24,7 @@ AttentionOperation operation(const command::Fields& f) {
   o.window = f["window"] != 0;
   o.softcap = f["softcap"] != 0;
   o.packed = f["packed"] != 0;
+  o.heads_in_rows = f.small("heads_in_rows");
   return o;
 }
 
@@ -29,25 +34,22 @@ AttentionTile tile(const command::Fields& f) {
   t.bn = f.small("bn");
   t.stages = f.small("stages");
   t.ahead = f["ahead"] != 0;
+  t.upwards = f["upwards"] != 0;
   t.turns = f["turns"] != 0;
   t.more_values = static_cast<int>(f["more_values"]);
+  t.query_places = f.small("query_places");
   t.late = f["late"] != 0;
   t.lazy = f["lazy"] != 0;
   t.whole = f["whole"] != 0;
   return t;
 }
 
-// Rows of Q and K that belong together, in all heads of a batch.
-struct Sequence {
-  size_t batch, queries, keys, first_query = 0, first_key = 0;
-};
-
 // All batches; or packed, sequences of which each has fewer queries than the one before, and more keys.
-std::vector<Sequence> sequences(const command::Fields& f) {
-  std::vector<Sequence> all;
+std::vector<AttentionSequence> sequences(const command::Fields& f) {
+  std::vector<AttentionSequence> all;
   const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),
              batches = static_cast<size_t>(f["batches"]);
-  Sequence s = {0, queries, keys};
+  AttentionSequence s = {0, queries, keys};
   for (size_t i = 0; i < batches; ++i) {
     if (f["packed"] == 0) {
       s.batch = i;
@@ -62,108 +64,50 @@ std::vector<Sequence> sequences(const command::Fields& f) {
   return all;
 }
 
-// What a row of O and its lse should be, in float64.
-class Reference {
- public:
-  Reference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
-            std::vector<Sequence> sequences, const command::Fields& f, double scale)
-      : q_(q), k_(k), v_(v), sequences_(std::move(sequences)), f_(f), scale_(scale) {}
-
-  // The keys that a query sees: from the first to the second. The last query sees the last key.
-  std::pair<int64_t, int64_t> seen(const Sequence& s, size_t query) const {
-    const auto keys = static_cast<int64_t>(s.keys),
-               last = static_cast<int64_t>(query) + keys - static_cast<int64_t>(s.queries);
-    const int64_t end = f_["causal"] ? std::clamp<int64_t>(last + 1, 0, keys) : keys;
-    const int64_t first = f_["window"] ? std::clamp<int64_t>(last + 1 - f_["window"], 0, end) : 0;
-    return {first, end};
-  }
-
-  // Weights are rounded to the type of V, and O too; the rest is what scores and exp2 lose in f32.
-  command::Expected output(size_t i) const {
-    const size_t columns = v_.shape()[0];
-    const Row r = row(i / columns);
-    double sum = 0, magnitude = 0;
-    for (size_t j = 0; j < r.weights.size(); ++j) {
-      const double term = r.weights[j] * v_[(r.first_value + j) * columns + i % columns];
-      sum += term, magnitude += std::abs(term);
-    }
-    const double u = unit_roundoff(v_.dtype());
-    return {sum, u * std::abs(sum) * 1.01 + magnitude * (u + 4 * r.score_error + 1e-5) + 0x1p-24};
-  }
-  command::Expected log_sum(size_t i) const {
-    const Row r = row(i);
-    return {r.log_sum, 2 * r.score_error + 1e-5 * (1 + std::abs(r.log_sum))};
-  }
-
- private:
-  // Of a query of a head: its weight for each key that it sees, where their values begin, how far rounding in
-  // f32 may move their scores, and the logarithm of the sum that they were divided by.
-  struct Row {
-    std::vector<double> weights;
-    size_t first_value = 0;
-    double score_error = 0, log_sum = -INFINITY;
-  };
-  // `i` counts the rows of Q.
-  Row row(size_t i) const {
-    const size_t depth = q_.shape()[0], rows = q_.shape()[1], heads = q_.shape()[2];
-    const size_t head = i / rows % heads, batch = i / rows / heads;
-    const Sequence* s = &sequences_.back();
-    for (const Sequence& one : sequences_)
-      if (one.batch == batch && i % rows - one.first_query < one.queries) s = &one;
-    const auto [first, end] = seen(*s, i % rows - s->first_query);
-    Row out;
-    const size_t shared = batch * k_.shape()[2] + head / (heads / k_.shape()[2]);
-    out.first_value = shared * k_.shape()[1] + s->first_key + static_cast<size_t>(first);
-    const double cap = static_cast<double>(f_["softcap"]);
-    double most = -INFINITY;
-    for (int64_t j = 0; j < end - first; ++j) {
-      double score = 0, magnitude = 0;
-      for (size_t l = 0; l < depth; ++l) {
-        const double product = q_[i * depth + l] * k_[(out.first_value + static_cast<size_t>(j)) * depth + l];
-        score += product, magnitude += std::abs(product);
-      }
-      score *= scale_;
-      double error = 0x1p-20 * scale_ * magnitude;
-      if (cap > 0) score = cap * std::tanh(score / cap), error += 0x1p-10 * std::abs(score);
-      out.weights.push_back(score);
-      out.score_error = std::max(out.score_error, error);
-      most = std::max(most, score);
-    }
-    double sum = 0;
-    for (double& w : out.weights) sum += w = std::exp(w - most);
-    for (double& w : out.weights) w /= sum;
-    if (!out.weights.empty()) out.log_sum = most + std::log(sum);
-    return out;
-  }
-
-  const command::Tensor &q_, &k_, &v_;
-  std::vector<Sequence> sequences_;
-  const command::Fields& f_;
-  double scale_;
-};
+// As attention_order writes it, of sequences with ever more keys.
+void write_order(const std::vector<AttentionSequence>& all, size_t rows, command::Tensor& order) {
+  size_t at = AttentionOrder::kFirst;
+  for (size_t s = all.size(); s-- > 0;)
+    for (size_t block = (all[s].queries + rows - 1) / rows; block-- > 0; at += AttentionOrder::kEntry)
+      order.set(at, static_cast<double>(s)), order.set(at + 1, static_cast<double>(block));
+  order.set(AttentionOrder::kCounter, 0);
+  order.set(AttentionOrder::kBlocks,
+            static_cast<double>((at - AttentionOrder::kFirst) / AttentionOrder::kEntry));
+  order.to_device();
+}
 
 void run(const command::Fields& f, command::Run& run) {
   const AttentionOperation o = operation(f);
   const auto size = [&](const char* name) { return static_cast<uint64_t>(f[name]); };
-  const uint64_t heads = size("heads"), group = size("group");
-  if (heads % group != 0)
-    throw Error("attention: " + std::to_string(heads) +
-                " heads are no multiple of group = " + std::to_string(group));
+  const uint64_t in_rows = size("heads_in_rows"), heads = size("heads"), group = size("group");
+  if (heads % group != 0 || group % in_rows != 0)
+    throw Error(fmt::format(
+        "attention: heads = {}, group = {} and heads_in_rows = {}: each is a multiple of the next", heads,
+        group, in_rows));
   if (tile(f).whole && size("keys") % size("bn") != 0)
     throw Error("attention: " + std::to_string(size("keys")) +
                 " keys are no whole blocks of bn = " + std::to_string(size("bn")) + ": leave out --whole");
-  const std::vector<Sequence> all = sequences(f);
+  const std::vector<AttentionSequence> all = sequences(f);
   const uint64_t rows = o.packed ? all.back().first_query + all.back().queries : size("queries"),
                  keys = o.packed ? all.back().first_key + all.back().keys : size("keys"),
                  batches = o.packed ? 1 : size("batches");
   const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
-  command::Tensor q = run.normal(o.type, {depth, rows, heads, batches}),
+  // Of heads in rows, those of a query lie beside each other.
+  const auto by_head = [&](uint64_t columns) {
+    using Shape = std::vector<uint64_t>;
+    return in_rows == 1 ? Shape{columns, rows, heads, batches}
+                        : Shape{columns, in_rows, rows, heads / in_rows, batches};
+  };
+  command::Tensor q = run.normal(o.type, by_head(depth)),
                   k = run.normal(o.type, {depth, keys, heads / group, batches}),
                   v = run.normal(o.type, {columns, keys, heads / group, batches}),
-                  out = run.output(o.type, {columns, rows, heads, batches}),
+                  out = run.output(o.type, by_head(columns)),
                   lse = run.output(DType::f32, {rows, heads, batches});
   command::Tensor query_offsets = run.output(DType::u32, {all.size() + 1}),
-                  key_offsets = run.output(DType::u32, {all.size() + 1});
+                  key_offsets = run.output(DType::u32, {all.size() + 1}),
+                  order = run.output(
+                      DType::u32,
+                      {AttentionOrder::bytes(static_cast<int64_t>(rows), f["batches"], tile(f).bm()) / 4});
   const double scale = 1 / std::sqrt(static_cast<double>(depth));
   const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
   const int64_t visible = o.packed ? 1 : f["keys"] - f["queries"] + 1;
@@ -171,20 +115,23 @@ void run(const command::Fields& f, command::Run& run) {
   std::vector<runtime::Argument> arguments = {q.tensor(), k.tensor(), v.tensor()};
   if (!o.packed) arguments.push_back(out.tensor());
   arguments.push_back(lse.pointer());
-  arguments.push_back(number(size("queries")));
+  arguments.push_back(number(size("queries") * in_rows));
   if (!o.packed) arguments.push_back(number(keys));
-  for (const uint64_t value : {heads, size("batches"), group}) arguments.push_back(number(value));
+  for (const uint64_t value : {heads / in_rows, size("batches"), group / in_rows})
+    arguments.push_back(number(value));
   arguments.push_back(runtime::scalar(static_cast<float>(scale)));
   if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
   if (takes_longest_first(o)) {
-    const AttentionSize sizes = {f["queries"], f["keys"], f["heads"], f["batches"], f["group"]};
+    const AttentionSize sizes = {f["queries"] * f["heads_in_rows"], f["keys"],
+                                 f["heads"] / f["heads_in_rows"], f["batches"],
+                                 f["group"] / f["heads_in_rows"]};
     const int ctas = f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
     arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), ctas))));
   }
   if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible - f["window"])));
   if (o.softcap) arguments.push_back(runtime::scalar(static_cast<float>(f["softcap"])));
   if (o.packed) {
-    const Sequence end = {0, 0, 0, rows, keys};
+    const AttentionSequence end = {0, 0, 0, rows, keys};
     for (size_t i = 0; i <= all.size(); ++i) {
       query_offsets.set(i, static_cast<double>((i < all.size() ? all[i] : end).first_query));
       key_offsets.set(i, static_cast<double>((i < all.size() ? all[i] : end).first_key));
@@ -196,15 +143,21 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(runtime::scalar(columns * rows));
     arguments.push_back(query_offsets.pointer());
     arguments.push_back(key_offsets.pointer());
+    if (tile(f).ahead) {
+      write_order(all, static_cast<size_t>(tile(f).bm()), order);
+      arguments.push_back(order.pointer());
+    }
   }
   run.launch(arguments);
 
-  const Reference reference(q, k, v, all, f, scale);
+  const AttentionReference reference(q, k, v, all, f, scale);
   const double cost = static_cast<double>(f["keys"] * f["depth"]);
-  run.check(out, cost, [&](size_t i) { return reference.output(i); });
-  run.check(lse, cost, [&](size_t i) { return reference.log_sum(i); });
+  run.check(
+      out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
+  run.check(
+      lse, cost, [&](size_t i) { return reference.log_sum(i); }, [&] { lse.poison(); });
   double pairs = 0;  // of queries and keys, of a head
-  for (const Sequence& s : all)
+  for (const AttentionSequence& s : all)
     for (size_t i = 0; i < s.queries; ++i) {
       const auto [first, end] = reference.seen(s, i);
       pairs += static_cast<double>(end - first);
@@ -229,14 +182,20 @@ const command::Registration registration({
          {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
          {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
          {"softcap", 0, "scores s become softcap tanh(s / softcap); 0 for s", 1, 0},
+         {"heads_in_rows", 1,
+          "heads that share keys, as rows of one block of queries: a power of two up to 64"},
          {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},
          {"type", 0, "of Q, K, V and O", 1, 1, kTypes},
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
          {"bn", 128, "keys of a block", 16},
          {"stages", 2, "of the rings of keys and values"},
          {"more_values", 0, "stages that the ring of values has beside", 1, 0},
+         {"query_places", 1, "for the queries of each consumer: 1, or 2 where CTAs stay"},
          {"sms", 0, "multiprocessors that the grid is for, where CTAs stay; 0 for the device's", 1, 0},
          {"ahead", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1, kYesNo},
+         {"upwards", 0,
+          "with ahead and causal, whether blocks of keys come from the first on in every second round", 1, 1,
+          kYesNo},
          {"turns", 0, "whether consumers issue their products one after the other", 1, 1, kYesNo},
          {"late", 0, "with turns, whether they are passed in the softmax, not behind the products", 1, 1,
           kYesNo},

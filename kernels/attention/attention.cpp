@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "kernels/attention/attention_check.h"
+#include "kernels/attention/order.h"
 #include "kernels/gemm/copy_matrix.h"
 #include "kernels/gemm/words_hash.h"
 #include "runtime/lazy.h"
@@ -28,7 +29,7 @@ Key key_of(const AttentionOperation& o, const AttentionSize& s) {
   const uint64_t flags = uint64_t{o.type == DType::bf16} | uint64_t{o.causal} << 1 | uint64_t{o.window} << 2 |
                          uint64_t{o.softcap} << 3 | uint64_t{o.packed} << 4 | uint64_t{o.lse} << 5;
   return {flags,
-          pair(o.depth, o.value_depth),
+          pair(o.depth, o.value_depth | o.heads_in_rows << 16),
           static_cast<uint64_t>(s.queries),
           static_cast<uint64_t>(s.keys),
           static_cast<uint64_t>(s.heads),
@@ -47,9 +48,8 @@ PlacedHeads padded(const PlacedHeads& t) {
   return p;
 }
 
-size_t workspace_of(const PlacedHeads& t) {
-  return (padded(t).memory.bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t workspace_of(const PlacedHeads& t) { return aligned(padded(t).memory.bytes); }
 
 // Calls `work` with the tensors that the kernel cannot take where they lie. In the workspace they lie one
 // behind the other.
@@ -60,17 +60,20 @@ void for_each_moved(PlacedAttention& a, Work&& work) {
   if (!a.stores_in_place()) work(a.o);
 }
 
-// For a tensor map: columns, rows, heads, batches.
-runtime::Argument tensor(const PlacedHeads& t) {
+// For a tensor map: columns, rows, heads, batches; with `heads_in_rows` above 1 columns, these heads, rows,
+// groups of them, batches.
+runtime::Argument tensor(const PlacedHeads& t, int64_t heads_in_rows = 1) {
   const auto bytes = static_cast<uint64_t>(size_of(t.type));
-  const std::array<uint64_t, 4> shape = {static_cast<uint64_t>(t.columns), static_cast<uint64_t>(t.rows),
-                                         static_cast<uint64_t>(t.heads), static_cast<uint64_t>(t.batches)};
-  // A stride that is never taken: any legal one.
-  const auto stride = [&](int64_t elements, int64_t count) {
-    return count > 1 ? static_cast<uint64_t>(elements) * bytes : (shape[0] * bytes + 15) / 16 * 16;
+  std::vector<uint64_t> shape = {static_cast<uint64_t>(t.columns)}, strides;
+  const auto add = [&](int64_t count, int64_t stride) {
+    shape.push_back(static_cast<uint64_t>(count));
+    // A stride that is never taken: any legal one.
+    strides.push_back(count > 1 ? static_cast<uint64_t>(stride) * bytes : (shape[0] * bytes + 15) / 16 * 16);
   };
-  const std::array<uint64_t, 3> strides = {stride(t.row_stride, t.rows), stride(t.head_stride, t.heads),
-                                           stride(t.batch_stride, t.batches)};
+  if (heads_in_rows > 1) add(heads_in_rows, t.head_stride);
+  add(t.rows, t.row_stride);
+  add(t.heads / heads_in_rows, t.head_stride * heads_in_rows);
+  add(t.batches, t.batch_stride);
   return runtime::tensor(t.memory, t.type, shape, strides);
 }
 
@@ -102,6 +105,11 @@ class Attention::State {
     runtime::LoadedKernel* kernel;
     int64_t together;
     bool overlaps;  // see AttentionTile
+    int ordered;    // rows of the blocks whose order an AttentionOrder says; 0 without one
+
+    size_t order_bytes(const AttentionArguments& p) const {
+      return ordered > 0 ? aligned(AttentionOrder::bytes(p.query_rows, p.batches, ordered)) : 0;
+    }
   };
 
   // A score is told which query of which head it is.
@@ -109,7 +117,9 @@ class Attention::State {
   Plan plan(const PlacedAttention& a, Where where);
   runtime::LoadedKernel& kernel(const AttentionOperation& operation, const AttentionTile& tile);
   void copy(const PlacedHeads& from, const PlacedHeads& to, runtime::Stream stream);
-  void launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p, Where where);
+  void launch_order(const Plan& plan, const AttentionArguments& p, runtime::View order);
+  void launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p, runtime::View order,
+              Where where);
 
   runtime::Device& device_;
   AttentionOptions options_;
@@ -120,14 +130,14 @@ class Attention::State {
   std::mutex choosing_;
   std::shared_mutex mutex_;  // of the rest
   std::vector<std::unique_ptr<Known>> kernels_;
+  runtime::Lazy<runtime::LoadedKernel> order_;
   std::unordered_map<Key, Plan, WordsHash> plans_;
 };
 
 size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where where) {
   PlacedAttention a = checked(p, heads_as_rows(), where);
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) return 0;
-  plan(a, where);
-  size_t bytes = 0;
+  size_t bytes = plan(a, where).order_bytes(p);
   for_each_moved(a, [&](const PlacedHeads& t) {
     bytes += workspace_of(t);
     copy_.prepare(size_of(t.type));
@@ -139,7 +149,8 @@ void Attention::State::operator()(const AttentionArguments& p, Where where) {
   PlacedAttention a = checked(p, heads_as_rows(), where);
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) return;
   const Plan found = plan(a, where);
-  size_t bytes = 0;
+  const size_t order_bytes = found.order_bytes(p);
+  size_t bytes = order_bytes;
   for_each_moved(a, [&](const PlacedHeads& t) { bytes += workspace_of(t); });
   check_workspace(p, a, bytes, where);
   const PlacedHeads o = a.o;
@@ -151,7 +162,9 @@ void Attention::State::operator()(const AttentionArguments& p, Where where) {
     if (&t != &a.o) copy(t, near, p.stream);
     t = near;
   });
-  launch(found, a, p, where);
+  const runtime::View order = {workspace, order_bytes};
+  if (order_bytes > 0) launch_order(found, p, order);
+  launch(found, a, p, order, where);
   if (a.o.memory.address != o.memory.address) copy(a.o, o, p.stream);
 }
 
@@ -181,7 +194,8 @@ Attention::State::Plan Attention::State::plan(const PlacedAttention& a, Where wh
     throw Error(where, "attention: tile " + text(tile) + " for " + std::to_string(a.size.keys) +
                            " keys, which are no whole blocks: choose one without 'whole'");
   const Plan found = {&kernel(a.operation, tile), heads_together(a.operation, a.size, tile, multiprocessors_),
-                      tile.overlaps};
+                      tile.overlaps, a.operation.packed && tile.ahead ? tile.bm() : 0};
+  if (found.ordered > 0) order_.get([&] { return load(device_, compiler_, attention_order()); });
   const std::lock_guard lock(mutex_);
   if (plans_.size() >= kMostPlans) plans_.clear();
   return plans_.emplace(key, found).first->second;
@@ -210,8 +224,17 @@ runtime::LoadedKernel& Attention::State::kernel(const AttentionOperation& operat
   });
 }
 
+// Not before the launch ahead of it has ended, which may still count.
+void Attention::State::launch_order(const Plan& plan, const AttentionArguments& p, runtime::View order) {
+  const auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
+  order_.get([&] { return load(device_, compiler_, attention_order()); })
+      .launch({.stream = p.stream},
+              {runtime::pointer(p.query_offsets, DType::u32), runtime::pointer(p.key_offsets, DType::u32),
+               runtime::pointer(order, DType::u32), number(p.batches), number(plan.ordered)});
+}
+
 void Attention::State::launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p,
-                              Where where) {
+                              runtime::View order, Where where) {
   for (PlacedHeads* t : {&a.k, &a.v})
     if (t->is_empty()) {  // a row that no query sees
       t->rows = t->heads = t->batches = 1;
@@ -225,8 +248,9 @@ void Attention::State::launch(const Plan& plan, PlacedAttention& a, const Attent
   const auto pointer = [&](runtime::View memory, DType type) {
     arguments.add([&] { return runtime::pointer(memory, type); });
   };
-  for (const PlacedHeads* t : {&a.q, &a.k, &a.v}) arguments.add([&] { return tensor(*t); });
-  if (!o.packed) arguments.add([&] { return tensor(a.o); });
+  arguments.add([&] { return tensor(a.q, o.heads_in_rows); });
+  for (const PlacedHeads* t : {&a.k, &a.v}) arguments.add([&] { return tensor(*t); });
+  if (!o.packed) arguments.add([&] { return tensor(a.o, o.heads_in_rows); });
   if (o.lse) pointer(p.lse, DType::f32);
   number(a.size.queries);
   if (!o.packed) number(a.size.keys);
@@ -243,6 +267,7 @@ void Attention::State::launch(const Plan& plan, PlacedAttention& a, const Attent
       arguments.add([&] { return runtime::scalar(static_cast<uint64_t>(stride)); });
     pointer(p.query_offsets, DType::u32);
     pointer(p.key_offsets, DType::u32);
+    if (plan.ordered > 0) pointer(order, DType::u32);
   }
   for (const runtime::Argument& one : p.score) arguments.add([&] { return one; });
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.

@@ -38,7 +38,8 @@ struct DeviceHeads {
 //
 // Packed sequences: `query_offsets` and `key_offsets` are `batches` + 1 numbers on the device, where each
 // sequence begins among the rows of Q and of K, and the end of the last; they rise. `queries` and `keys` are
-// those of the longest sequence, and `query_rows` and `key_rows` all; batch strides play no part. What is NaN
+// those of the longest sequence, and `query_rows` and `key_rows` all; batch strides play no part. They take a
+// workspace, for the order in which CTAs take them. What is NaN
 // or infinite in the first rows of a sequence's V may reach the one before.
 //
 // NaN and infinity: what is NaN or infinite in Q makes its row NaN alone, in K every row that sees it, and in

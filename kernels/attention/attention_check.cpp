@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices of 31 bits, and blocks beyond the end
 constexpr int64_t kStrideEnd = int64_t{1} << 40;            // bytes, exclusive: of tensor maps
+constexpr int64_t kFewQueries = 128;                        // fewer do not fill a tile of two consumers
 constexpr int64_t kTma = 16;  // bytes, of which addresses and strides are multiples
 constexpr int kElement = 2;   // bytes, of f16 and bf16
 
@@ -240,6 +241,12 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   if (heads_as_rows && !packed && p.queries == 1) {
     take_heads_as_rows(a, l);
     return a;
+  }
+  if (heads_as_rows && !packed && p.queries < kFewQueries) {
+    // As many as a power of two that divides them, and a consumer's 64 rows.
+    const int64_t heads = std::min<int64_t>(a.size.group & -a.size.group, 64);
+    a.operation.heads_in_rows = static_cast<int>(heads);
+    a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;
   }
   // A limit that hides nothing is none.
   const int64_t most = packed ? query_rows + key_rows : p.keys;

@@ -21,7 +21,8 @@ struct PlacedHeads {
 };
 
 // A call as the kernel sees it: of a single query, the heads that share keys are its rows, and the keys that
-// it sees are all.
+// it sees are all. Of few queries, some of these heads are rows too (AttentionOperation::heads_in_rows):
+// `size` counts rows as queries, and Q and O lie as they are given.
 struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;
@@ -30,7 +31,7 @@ struct PlacedAttention {
   bool stores_in_place() const;
 };
 
-// `heads_as_rows`: whether those of a single query may become its rows. Throws Error that names operand, rule
+// `heads_as_rows`: whether those that share keys may become rows. Throws Error that names operand, rule
 // and value.
 PlacedAttention checked(const AttentionArguments& arguments, bool heads_as_rows, Where where);
 

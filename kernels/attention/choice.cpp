@@ -56,8 +56,10 @@ struct Blocks {
 Blocks blocks_of(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t) {
   Blocks b;
   for (int64_t row = 0; row < s.queries; row += t.bm()) {
-    const int64_t end = o.causal ? std::clamp<int64_t>(row + t.bm() - 1 + s.visible, 0, s.keys) : s.keys,
-                  first = o.window ? std::clamp<int64_t>(row + s.hidden, 0, end) : 0;
+    const int64_t end = o.causal
+                            ? std::clamp<int64_t>((row + t.bm() - 1) / o.heads_in_rows + s.visible, 0, s.keys)
+                            : s.keys,
+                  first = o.window ? std::clamp<int64_t>(row / o.heads_in_rows + s.hidden, 0, end) : 0;
     const double count = std::max(
         std::ceil(static_cast<double>(end) / t.bn) - std::floor(static_cast<double>(first) / t.bn), 1.0);
     b.rows += 1, b.all += count;
@@ -159,9 +161,12 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
     if (best && row.columns != columns) break;
     AttentionTile t = row.tile;
     t.whole = may_be_whole(o, s, t);
+    t.upwards = t.upwards && takes_longest_first(o);
     while (t.stages > 2 && !legal(o, t)) --t.stages;  // of a Q that is wider than V
     if (row.columns < o.value_depth || row.masked != is_masked(o) || !legal(o, t) || !fits_registers(o, t))
       continue;
+    if (o.packed && best && best->ahead && !t.ahead)
+      continue;  // which take a CTA for each block that there might be
     if (const double us = predict(o, s, t, multiprocessors); us < least)
       least = us, best = t, columns = row.columns;
   }

@@ -20,7 +20,9 @@ std::string text(const AttentionTile& t) {
   const auto add = [&](bool is, const char* word) {
     if (is) all += word;
   };
+  add(t.query_places == 2, "_q2");
   add(t.ahead, "_ahead");
+  add(t.upwards, "_up");
   add(t.turns, t.late ? "_late" : "_turns");
   add(!t.lazy, "_eager");
   add(t.whole, "_whole");
@@ -31,11 +33,11 @@ std::string text(const AttentionTile& t) {
 AttentionTile parse_attention_tile(const std::string& whole) {
   AttentionTile t;
   const auto refuse = [&](std::string_view part) {
-    throw Error(
-        fmt::format("tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
-                    "consumer, keys and stages), with _v3 (stages of values), _ahead, "
-                    "_turns or _late, _eager, _whole and _nopdl behind it",
-                    whole, part));
+    throw Error(fmt::format(
+        "tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
+        "consumer, keys and stages), with _v3 (stages of values), _q2 (places of queries), _ahead, "
+        "_up, _turns or _late, _eager, _whole and _nopdl behind it",
+        whole, part));
   };
   const auto number = [&](std::string_view text) {
     int value = 0;
@@ -55,8 +57,12 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   t.bn = number(sizes[1]);
   t.stages = number(parts[1]);
   for (size_t i = 2; i < parts.size(); ++i) {
-    if (parts[i] == "ahead")
+    if (parts[i] == "q2")
+      t.query_places = 2;
+    else if (parts[i] == "ahead")
       t.ahead = true;
+    else if (parts[i] == "up")
+      t.upwards = true;
     else if (parts[i].starts_with("v"))
       t.more_values = more(number(parts[i].substr(1)), parts[i]);
     else if (parts[i] == "late")
@@ -76,7 +82,8 @@ AttentionTile parse_attention_tile(const std::string& whole) {
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
-  return (t.bm() * o.depth + t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
+  return (t.query_places * t.bm() * o.depth +
+          t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
          size_of(o.type);
 }
 
@@ -92,6 +99,17 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (o.value_depth > o.depth)
     refuse(fmt::format("V of {} columns and Q of {}; V has no more than Q, through whose place O leaves",
                        o.value_depth, o.depth));
+  if (o.heads_in_rows < 1 || o.heads_in_rows > 64 || (o.heads_in_rows & (o.heads_in_rows - 1)) != 0)
+    refuse(
+        fmt::format("{} heads in the rows of a block; a power of two up to 64, which divides a consumer's 64",
+                    o.heads_in_rows));
+  if (t.upwards && !(t.ahead && takes_longest_first(o)))
+    refuse(
+        "blocks of keys upwards, where blocks of queries do not come longest first to CTAs that stay: say "
+        "ahead, "
+        "of a causal mask without packed sequences, or leave out 'up'");
+  if (o.packed && o.heads_in_rows > 1)
+    refuse("heads in the rows of a block, with packed sequences; leave one of the two out");
   if (t.consumers < 1 || t.consumers > 3) refuse(fmt::format("{} consumers; 1, 2 or 3", t.consumers));
   if (t.bn < 16 || t.bn > 256 || t.bn % 16 != 0)
     refuse(fmt::format("blocks of {} keys; a multiple of 16 up to 256", t.bn));
@@ -108,8 +126,9 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         fmt::format("{} stages of values, and {} consumers, each of which sends O through one of its own: "
                     "take more stages, or blocks of {} keys",
                     t.value_stages(), t.places(), t.bm()));
-  if (o.packed && t.ahead)
-    refuse("CTAs that stay, with packed sequences, whose lengths differ; take a CTA for each tile");
+  if (t.query_places != 1 && !(t.ahead && t.query_places == 2))
+    refuse(fmt::format("{} places for the queries of a consumer; one, or two where CTAs stay (ahead)",
+                       t.query_places));
   if (t.whole && (o.causal || o.window || o.packed))
     refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
   const int room = hopper::shared_bytes - kBarrierBytes;

@@ -22,6 +22,9 @@ struct AttentionOperation {
   // NaN in the first rows of a sequence of V may reach the one before.
   bool packed = false;
   bool lse = true;  // whether the logarithms are written
+  // As many heads that share keys are rows of one block of queries, so that few queries fill it: row r is
+  // query r / heads_in_rows of head r % heads_in_rows. A power of two up to 64; not of packed sequences.
+  int heads_in_rows = 1;
 
   bool operator==(const AttentionOperation&) const = default;
 };
@@ -36,9 +39,15 @@ struct AttentionTile {
   int bn = 128;         // keys of a block: a multiple of 16
   int stages = 2;       // of the rings of keys and of values
   int more_values = 0;  // stages that the ring of values has beside
+  // For the queries of each consumer; where CTAs stay, the next ones may be loaded while these are
+  // multiplied.
+  int query_places = 1;
   // CTAs stay, and multiply the next queries by their first keys before they end these. O leaves through
   // stages of values, since the next queries are in the place of these by then.
   bool ahead = false;
+  // Where the longest blocks of queries come first, blocks of keys come from the first to the last in rounds
+  // whose CTAs begin together, so that those of a head take the same keys at the same time.
+  bool upwards = false;
   bool turns = false;  // consumers issue their products one after the other
   bool late = false;   // each passes its turn in its softmax, rather than behind its products
   // Sums are multiplied only where the greatest score has grown by more than 8, in powers of two.
@@ -53,8 +62,9 @@ struct AttentionTile {
   bool operator==(const AttentionTile&) const = default;
 };
 
-// "128x176_2": queries, keys and stages, with _v3 (stages of values), _ahead, _turns or _late, _eager, _whole
-// and _nopdl behind it; and back. parse_attention_tile throws Error that shows the form.
+// "128x176_2": queries, keys and stages, with _v3 (stages of values), _q2 (places of queries), _ahead, _up,
+// _turns or _late, _eager, _whole and _nopdl behind it; and back. parse_attention_tile throws Error that
+// shows the form.
 std::string text(const AttentionTile& tile);
 AttentionTile parse_attention_tile(const std::string& text);
 

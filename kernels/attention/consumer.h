@@ -2,9 +2,10 @@
 // sums of weights by values.
 #pragma once
 
+#include "kernels/attention/log_sum.h"
 #include "kernels/attention/roles.h"
-#include "kernels/attention/schedule.h"
 #include "kernels/attention/softmax.h"
+#include "kernels/attention/work.h"
 #include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/product/mma.h"
@@ -26,6 +27,7 @@ class AttentionConsumer {
         p_(p),
         wg_(wg),
         loaded_(roles.loaded),
+        place_(t.query_places > 1 ? wg + t.consumers : wg),
         keys_(roles.keys.consumer()),
         values_(roles.values.consumer()),
         scores_(kConsumerRows, t.bn),
@@ -39,7 +41,9 @@ class AttentionConsumer {
 
   // The scores of the last block, and `product` under their softmax.
   void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
-    loaded_.wait(wg_);
+    if (t_.query_places > 1)
+      place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
+    loaded_.wait(place_);
     const Stage key = keys_.wait();
     if (turn_) turn_->wait();
     multiply_keys(key);
@@ -50,7 +54,7 @@ class AttentionConsumer {
     const KeyBlocks blocks(t_, w);
     free_queries(blocks.count() == 1);
     const bool hides = !t_.whole;
-    const RegisterTile<f32> scores = scores_of(w, blocks.end - 1, hides);
+    const RegisterTile<f32> scores = scores_of(w, blocks.at(0), hides);
     softmax_.begin(scores);
     keep_weights(scores, hides);
     shrink_ = RegisterTile<f32>(f32(1), by_row());
@@ -60,15 +64,15 @@ class AttentionConsumer {
   void finish(const AttentionWork& w, const std::function<void(const std::function<void()>&)>& begin_next) {
     const KeyBlocks blocks(t_, w);
     if (t_.ahead) keys_.unify(), values_.unify();
+    if (t_.query_places > 1) place_ = warp_uniform(place_);
     store(sums_, RegisterTile<f32>(f32(0), sums_.layout()));
-    const u32 ahead = blocks.end - 1;  // of those that follow
-    const auto steps = [&](u32 end, u32 begin, bool hides) {
-      for_(0, end - begin,
-           [&](u32 i) { step(w, end - 1 - i, end - i == ahead, end - 1 - i == blocks.first, hides); });
+    const auto steps = [&](u32 from, u32 to, bool hides) {
+      for_(from, to, [&](u32 i) { step(w, blocks.at(i), i == 1, i == blocks.count() - 1, hides); });
     };
-    if (o_.causal) steps(ahead, blocks.end_unmasked, true);
-    steps(blocks.end_unmasked, blocks.first_unmasked, false);
-    if (o_.window) steps(blocks.first_unmasked, blocks.first, true);
+    const auto [from, to] = blocks.unmasked();
+    if (o_.causal) steps(1, from, true);
+    steps(from, to, false);
+    if (o_.window || blocks.upwards) steps(to, blocks.count(), true);
 
     wgmma_wait(0);
     if (t_.lazy) shrink_sums();
@@ -77,7 +81,6 @@ class AttentionConsumer {
     const RegisterTile<f32> most = softmax_.most();
     free_place(blocks.count() == 1);  // which no step has done
     begin_next([&] { multiply_values(weights, blocks.count() == 1); });
-    const u32 row = w.row + wg_ * kConsumerRows;
     const auto wait = [&] {
       wgmma_wait(0);
       values_.release_last(pred(false));
@@ -85,10 +88,10 @@ class AttentionConsumer {
     };
     // Under a condition, since ptxas would else wait for the sums ahead of the softmax of begin_next.
     if_(
-        row < w.queries,
+        row_of(w) < w.queries,
         [&] {
           wait();
-          store_rows(w, row, complete(total), most);
+          store_rows(w, complete(total), most);
         },
         wait);
   }
@@ -102,9 +105,11 @@ class AttentionConsumer {
  private:
   static constexpr float kLog2E = 1.4426950408889634f;
 
+  u32 row_of(const AttentionWork& w) const { return w.row + wg_ * kConsumerRows; }  // its first
+
   // Behind their last product.
   void free_queries(pred now) {
-    if (t_.ahead) mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[wg_]);
+    if (t_.ahead) mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[place_]);
   }
 
   // Hands back the place through which the O before leaves, when products have hidden how long that takes.
@@ -147,12 +152,11 @@ class AttentionConsumer {
   RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
     RegisterTile<f32> all = load<f32>(scores_);
     const s32 first = s32(j * t_.bn), end = s32(w.keys) - first;
-    const RegisterTile<s32> row = astype<s32>(row_index(by_row())) + s32(w.row + wg_ * kConsumerRows),
+    const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + row_of(w)) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(layout()));
     if (score_.function) {
       const u32 batch = min(w.batch, sizes_.batches - 1);  // of what CTAs that stay begin beyond the last
-      all = score_.function(
-          all * scale_, {batch, w.head, w.row + wg_ * kConsumerRows, u32(first), row, column + first}, p_);
+      all = score_.function(all * scale_, {batch, w.head, row_of(w), u32(first), row, column + first}, p_);
     }
     if (o_.softcap) {
       const f32 cap = p_.template get<f32>("softcap");
@@ -174,7 +178,7 @@ class AttentionConsumer {
 
   void multiply_keys(const Stage& key) {
     scores_.zero();
-    const TileView Q = roles_.Q[wg_], K = roles_.K[key.index()];
+    const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
     wgmma_group([&] { mma(scores_, Q, K); });
   }
   // Where no product runs, and where some row of the warp wants it.
@@ -215,36 +219,45 @@ class AttentionConsumer {
     keep_weights(scores, hides);
   }
 
-  void store_rows(const AttentionWork& w, u32 row, const RegisterTile<f32>& total,
-                  const RegisterTile<f32>& most) {
+  void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most) {
+    // Ahead of O, behind which ptxas would spill a register for it.
+    if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total));
     const RegisterTile<f32> one(f32(1), total.layout());
     const RegisterTile<f32> inverse = select(total == f32(0), f32(0), divide(one, total, Approx::yes));
     const TileView out = place();
     store(out, astype<T>(load<f32>(sums_) * inverse));
-    const u32 end = w.first_query + w.queries;
     if (o_.packed) {  // row by row, since a box would reach into the next sequence
       sync_warpgroup();
       const GlobalTensor O =
-          GlobalTensor(p_.template get<gptr<T>>("O"), {sizes_.heads, end, o_.value_depth},
+          GlobalTensor(p_.template get<gptr<T>>("O"),
+                       {sizes_.heads, w.first_query + w.queries, o_.value_depth},
                        {p_.template get<u64>("head_stride"), p_.template get<u64>("row_stride"), 1})
               .multiples_of(8);
-      store(O(w.head, _, _).tile(w.first_query + row, 0), load<T>(out));
+      store(O(w.head, _, _).tile(w.first_query + row_of(w), 0), load<T>(out));
+      if (t_.ahead) fence_proxy_async<Space::shared>();  // values come next to the place
       sync_warpgroup();
     } else {
       fence_proxy_async<Space::shared>();
       sync_warpgroup();
       elect([&] {
-        tma_store(p_.template get<TensorMap>("O"), out, 0, row, w.head, w.batch);
+        const TensorMap O = p_.template get<TensorMap>("O");
+        if (o_.heads_in_rows > 1)
+          store_heads(O, out, w);
+        else
+          tma_store(O, out, 0, row_of(w), w.head, w.batch);
         cp_async_bulk_commit_group();
       });
     }
-    if (!o_.lse) return;
-    // Of a head the queries of all sequences.
-    const u32 queries = o_.packed ? u32((*sizes_.query_offsets)[sizes_.batches]) : sizes_.queries;
-    const GlobalTensor lse(p_.template get<gptr<f32>>("lse"), {sizes_.heads * sizes_.batches, end},
-                           {queries, 1});
-    const u32 head = o_.packed ? w.head : w.head_of_all(sizes_);
-    store(lse(head, _).as_col().tile(w.first_query + row, 0), softmax_.log_sum(most, total));
+  }
+
+  // Panel by panel, since those of a part of a tile do not lie together.
+  void store_heads(TensorMap to, const TileView& out, const AttentionWork& w) {
+    const SharedTile& tile = out.whole();
+    const int columns = tile.panel_cols();
+    for (int c = 0; c < o_.value_depth; c += columns) {
+      const BoxOfHeads box(o_, tile, c, columns, row_of(w), w.head, w.batch);
+      tma_store(box.copy, to, box.at, out.cols(c, columns));
+    }
   }
 
   const AttentionOperation& o_;
@@ -255,6 +268,7 @@ class AttentionConsumer {
   const Parameters& p_;
   u32 wg_;
   Phases loaded_;
+  Var<u32> place_;  // of the queries
   Consumer keys_, values_;
   std::optional<WarpgroupTurn> turn_;
   Accumulator scores_, sums_;  // behind its softmax, the first has the weights

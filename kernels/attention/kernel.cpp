@@ -2,6 +2,7 @@
 
 #include "kernels/attention/consumer.h"
 #include "kernels/attention/producer.h"
+#include "kernels/attention/schedule.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -16,7 +17,8 @@ RoleRegisters role_registers(const AttentionTile& t) {
   return t.ahead ? RoleRegisters{40, 232} : RoleRegisters{24, 240};
 }
 
-Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionScore& score, Where where) {
+Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& t,
+                   const AttentionScore& score, Where where) {
   using enum Parameter::Kind;
   Parameters p;
   p.add("Q", tensor_map, o.type, "queries: columns, rows, heads, batches");
@@ -50,6 +52,7 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionScore&
     p.add("head_stride", scalar, DType::u64, "elements from a head of O to the next, a multiple of 8");
     p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
     p.add("key_offsets", pointer, DType::u32, "where each sequence begins in K, and where the last ends");
+    if (t.ahead) p.add("order", pointer, DType::u32, "what attention_order has written");
   }
   score.declare(p);
   p.declare(k, where);
@@ -61,20 +64,26 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionScore&
 Kernel attention(const AttentionOperation& o, const AttentionTile& t, const AttentionScore& score, int sms,
                  Where where) {
   check(o, t, where);
+  if (o.heads_in_rows > 1 && score.function)
+    throw Error(
+        where,
+        "attention: heads in the rows of a block, and a score of the author's, which is told one head");
   Kernel k("attention");
-  const Parameters p = declare(k, o, score, where);
+  const Parameters p = declare(k, o, t, score, where);
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
-  const AttentionSizes sizes(o, p);
+  const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
+  std::optional<WorkQueue> queue;
+  if (o.packed && t.ahead) queue.emplace(k, 1 + 4 * t.consumers);  // the producer, and warps of consumers
   const RoleRegisters registers = role_registers(t);
 
   k.warpgroups(1, registers.producer, [&](u32) {
     elect([&] {
+      const AttentionSchedule schedule(t, sizes, queue, pred(true));
+      AttentionProducer producer(o, t, roles, sizes, p);
       griddepcontrol_wait();
-      const AttentionSchedule schedule(t, sizes);
-      AttentionProducer producer(t, roles, sizes, p);
       if (t.ahead) producer.begin(schedule.work(0));
       schedule.each([&](u32 round) {
         const AttentionWork w = schedule.work(round);
@@ -85,18 +94,23 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
           producer.begin(schedule.work(round + 1));
           producer.lend();
         };
-        if (o.packed)
-          if_(w.row < w.queries, load);
+        if (o.packed && !t.ahead)
+          if_(w.exists(), load);
         else
           load();
       });
       griddepcontrol_launch_dependents();  // behind its loads, which the next launch's would slow down
     });
+    if (queue)
+      if_((warp_index() == 1) & (laneid() == 0), [&] {
+        griddepcontrol_wait();
+        queue->announce(sizes, t.bm());
+      });
   });
 
   const auto consume = [&]<class T>(std::type_identity<T>, u32 wg) {
     griddepcontrol_wait();
-    const AttentionSchedule schedule(t, sizes);
+    const AttentionSchedule schedule(t, sizes, queue, laneid() == 0);
     AttentionConsumer<T> consumer(o, t, score, roles, sizes, p, wg);
     if (t.ahead) consumer.begin(schedule.work(0));
     schedule.each([&](u32 round) {
@@ -110,8 +124,8 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
             product();
         });
       };
-      if (o.packed)
-        if_(w.row < w.queries, run);
+      if (o.packed && !t.ahead)
+        if_(w.exists(), run);
       else
         run();
     });

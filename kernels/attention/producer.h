@@ -2,42 +2,52 @@
 #pragma once
 
 #include "kernels/attention/roles.h"
-#include "kernels/attention/schedule.h"
+#include "kernels/attention/work.h"
 #include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {
 
 class AttentionProducer {
  public:
-  AttentionProducer(const AttentionTile& t, const AttentionRoles& roles, const AttentionSizes& sizes,
-                    const Parameters& p)
-      : t_(t),
+  AttentionProducer(const AttentionOperation& o, const AttentionTile& t, const AttentionRoles& roles,
+                    const AttentionSizes& sizes, const Parameters& p)
+      : o_(o),
+        t_(t),
         roles_(roles),
         sizes_(sizes),
         Q_(p.get<TensorMap>("Q")),
         K_(p.get<TensorMap>("K")),
         V_(p.get<TensorMap>("V")),
         multiplied_(roles.multiplied, FirstWait::passes),
+        place_(0),
         keys_(roles.keys.producer()),
         values_(roles.values.producer()) {}
 
   // The last block of keys, and the queries.
   void begin(const AttentionWork& w) {
-    load(roles_.K[keys_.acquire()], K_, w, KeyBlocks(t_, w).end - 1);
+    load_keys(w, KeyBlocks(t_, w).at(0));
+    const u32 place = place_;
     for (int wg = 0; wg < t_.consumers; ++wg) {
-      if (t_.ahead) multiplied_.wait(wg);
-      tma_load(roles_.Q[u32(wg)].expecting(roles_.loaded[wg]), Q_, 0,
-               w.first_query + w.row + wg * kConsumerRows, w.head, batch(w));
+      const u32 at = place + wg;
+      if (t_.ahead) multiplied_.wait(at);
+      const u32 row = w.first_query + w.row + wg * kConsumerRows;
+      const LoadView to = roles_.Q[at].expecting(roles_.loaded[at]);
+      if (o_.heads_in_rows > 1)
+        load_heads(to, row, w);
+      else
+        tma_load(to, Q_, 0, row, w.head, batch(w));
     }
+    if (t_.query_places > 1) place_ = t_.consumers - place;
   }
   // The other blocks, those of keys ahead of those of values.
   void finish(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
+    const auto values = [&](u32 i) { load(roles_.V[values_.acquire()], V_, w, blocks.at(i)); };
     for_(1, blocks.count(), [&](u32 i) {
-      load(roles_.K[keys_.acquire()], K_, w, blocks.end - 1 - i);
-      load(roles_.V[values_.acquire()], V_, w, blocks.end - i);
+      load_keys(w, blocks.at(i));
+      values(i - 1);
     });
-    load(roles_.V[values_.acquire()], V_, w, blocks.first);
+    values(blocks.count() - 1);
   }
   // Stages of values for O.
   void lend() {
@@ -45,16 +55,23 @@ class AttentionProducer {
   }
 
  private:
+  void load_keys(const AttentionWork& w, u32 block) { load(roles_.K[keys_.acquire()], K_, w, block); }
   void load(const TileView& to, TensorMap from, const AttentionWork& w, u32 block) const {
     tma_load(to, from, 0, w.first_key + block * t_.bn, w.head / sizes_.group, batch(w));
   }
+  void load_heads(const LoadView& to, u32 row, const AttentionWork& w) const {
+    const BoxOfHeads box(o_, roles_.Q, 0, o_.depth, row, w.head, w.batch);
+    tma_load(box.copy, to, Q_, box.at);
+  }
   u32 batch(const AttentionWork& w) const { return sizes_.query_offsets ? u32(0) : w.batch; }
 
+  const AttentionOperation& o_;
   const AttentionTile& t_;
   const AttentionRoles& roles_;
   const AttentionSizes& sizes_;
   TensorMap Q_, K_, V_;
   Phases multiplied_;
+  Var<u32> place_;  // of the first consumer's queries
   Producer keys_, values_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "kernels/attention/config.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/tma_tensor.h"
 
 namespace ptxbuilder::kernels {
 
@@ -14,20 +15,33 @@ inline Swizzle widest_swizzle(int columns) {
   return columns % 64 == 0 ? Swizzle128B : columns % 32 == 0 ? Swizzle64B : Swizzle32B;
 }
 
+// Rows of a consumer as a box of the tensor of Q or O, where heads are rows: batches, groups of such heads,
+// queries, these heads, and columns from `column` on.
+struct BoxOfHeads {
+  BoxOfHeads(const AttentionOperation& o, const SharedTile& tile, int column, int columns, u32 row, u32 head,
+             u32 batch)
+      : copy(o.type, {1, 1, kConsumerRows / o.heads_in_rows, o.heads_in_rows, columns}, {}, tile.swizzle()),
+        at({ds(batch, 1), ds(head, 1), ds(row / o.heads_in_rows, kConsumerRows / o.heads_in_rows),
+            ds(0, o.heads_in_rows), ds(column, columns)}) {}
+
+  TensorCopy copy;
+  std::vector<Slice> at;
+};
+
 struct AttentionRoles {
   AttentionRoles(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : Q(k.shared(o.type, {kConsumerRows, o.depth}, widest_swizzle(std::gcd(o.depth, o.value_depth)),
-                   t.consumers, "Q")),  // a part of which O leaves through, unless CTAs stay
+                   t.consumers * t.query_places, "Q")),  // a part of which O leaves through, unless CTAs stay
         K(k.shared(o.type, {t.bn, o.depth}, widest_swizzle(o.depth), t.stages, "K")),
         V(k.shared(o.type, {t.bn, o.value_depth}, widest_swizzle(o.value_depth), t.value_stages(), "V")),
-        loaded(k, std::vector<int>(static_cast<size_t>(t.consumers), 1), {"queries"}),
-        multiplied(k, std::vector<int>(static_cast<size_t>(t.consumers), 4), {"queries multiplied"}),
+        loaded(k, std::vector<int>(static_cast<size_t>(Q.stages()), 1), {"queries"}),
+        multiplied(k, std::vector<int>(static_cast<size_t>(Q.stages()), 4), {"queries multiplied"}),
         keys(k, t.stages, {K}, t.consumers),
         values(k, t.value_stages(), {V}, t.consumers) {
     if (t.turns) turns.emplace(k, t.consumers);
   }
 
-  SharedTile Q, K, V;           // of Q one stage for each consumer
+  SharedTile Q, K, V;           // of Q a stage for each consumer, and then again of the second places
   Barriers loaded, multiplied;  // of each consumer's queries: when they are there, and when nobody needs them
   Pipeline keys, values;
   std::optional<Turns> turns;

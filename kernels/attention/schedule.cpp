@@ -3,36 +3,14 @@
 #include <fmt/format.h>
 
 namespace ptxbuilder::kernels {
-AttentionSizes::AttentionSizes(const AttentionOperation& o, const Parameters& p)
-    : queries(p.get<u32>("queries")),
-      keys(o.packed ? u32(0) : p.get<u32>("keys")),
-      heads(p.get<u32>("heads")),
-      batches(p.get<u32>("batches")),
-      group(p.get<u32>("group")) {
-  if (o.causal) visible = p.get<s32>("visible");
-  if (takes_longest_first(o)) together = p.get<u32>("together");
-  if (o.window) hidden = p.get<s32>("hidden");
-  if (!o.packed) return;
-  query_offsets = p.get<gptr<u32>>("query_offsets");
-  key_offsets = p.get<gptr<u32>>("key_offsets");
-}
 
-KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
-    : first(0), end(0), first_unmasked(0), end_unmasked(0) {
-  // The key in front of which a query's keys end, or begin.
-  const auto limit = [&](u32 row, s32 from) { return u32(min(max(s32(row) + from, 0), s32(work.keys))); };
-  const u32 last_row = work.row + (t.bm() - 1);
-  end = max(ceil_div(work.visible ? limit(last_row, *work.visible) : work.keys, t.bn), 1);
-  if (work.hidden) first = min(limit(work.row, *work.hidden) / t.bn, end - 1);
-  end_unmasked = min((work.visible ? limit(work.row, *work.visible) : work.keys) / t.bn, end - 1);
-  if (!work.hidden) return;
-  end_unmasked = max(end_unmasked, first);
-  first_unmasked = min(max(ceil_div(limit(last_row, *work.hidden), t.bn), first), end_unmasked);
-}
-
-AttentionSchedule::AttentionSchedule(const AttentionTile& t, const AttentionSizes& sizes)
+AttentionSchedule::AttentionSchedule(const AttentionTile& t, const AttentionSizes& sizes,
+                                     const std::optional<WorkQueue>& queue, pred answers)
     : sizes_(sizes),
+      queue_(queue),
+      answers_(answers),
       stays_(t.ahead),
+      upwards_(t.upwards),
       bm_(t.bm()),
       blocks_(ceil_div(sizes.queries, t.bm())),
       heads_(sizes.heads * sizes.batches) {}
@@ -40,16 +18,19 @@ AttentionSchedule::AttentionSchedule(const AttentionTile& t, const AttentionSize
 void AttentionSchedule::each(const std::function<void(u32)>& body) const {
   if (!stays_) return body(0);
   Var<u32> round(0);
-  while_([&] { return index(round) < blocks_ * heads_; },
+  while_([&] { return queue_ ? work(round).exists() : index(round) < blocks_ * heads_; },
          [&] {
            body(round);
+           if (queue_) queue_->done(round, answers_);
            round = round.value() + 1;
          });
 }
 
 AttentionWork AttentionSchedule::work(u32 round) const {
+  if (queue_) return queue_->read(sizes_, round);
   const u32 i = index(round);
   u32 row = (i % blocks_) * bm_, head = i / blocks_;
+  if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
   if (const std::optional<u32>& together = sizes_.together) {
     // The last heads, too few for a group of their own, are of the group before.
     const u32 group = min(i / (*together * blocks_), max(heads_ / *together, 1) - 1),
@@ -59,17 +40,9 @@ AttentionWork AttentionSchedule::work(u32 round) const {
     head = first + at % heads;
   }
   AttentionWork w = {row,         head % sizes_.heads, head / sizes_.heads, sizes_.queries,
-                     sizes_.keys, sizes_.visible,      sizes_.hidden};
-  if (!sizes_.query_offsets) return w;
-  const auto range = [&](gptr<u32> offsets, u32& first, u32& count) {
-    first = offsets[w.batch];
-    count = u32(offsets[w.batch + 1]) - first;
-  };
-  range(*sizes_.query_offsets, w.first_query, w.queries);
-  range(*sizes_.key_offsets, w.first_key, w.keys);
-  const s32 longer = s32(w.keys) - s32(w.queries);
-  if (w.visible) w.visible = *w.visible + longer;
-  if (w.hidden) w.hidden = *w.hidden + longer;
+                     sizes_.keys, sizes_.visible,      sizes_.hidden,       sizes_.heads_in_rows};
+  // In the rounds that go backwards, blocks of a head end together.
+  if (upwards_) w.upwards = (round & 1u) == 0u;
   return w;
 }
 

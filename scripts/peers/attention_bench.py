@@ -125,13 +125,14 @@ class Ours:
             p.queries = p.keys = max(shape.lengths)
         size = ctypes.c_size_t()
         self.check(self.library.ptxb_attention_workspace(self.device, ctypes.byref(p), ctypes.byref(size)))
-        if size.value:
-            raise Refused(f"wants {size.value} B of workspace")
+        self.workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device="cuda")
+        self.bytes = size.value
         self.p = p
 
     def launch(self):
         import torch
-        self.check(self.library.ptxb_attention_run(self.device, ctypes.byref(self.p), None, ctypes.c_size_t(0),
+        self.check(self.library.ptxb_attention_run(self.device, ctypes.byref(self.p),
+                                                   ctypes.c_void_p(self.workspace.data_ptr()), ctypes.c_size_t(self.bytes),
                                                    ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)))
         return self.out
 

@@ -23,8 +23,8 @@ TEST_CASE("a tile's name says all of it") {
       t.overlaps = (bits & 32) == 0;
       CHECK(parse_attention_tile(text(t)) == t);
     }
-  CHECK(text(parse_attention_tile("192x112_2_v3_ahead_late_eager_whole_nopdl")) ==
-        "192x112_2_v3_ahead_late_eager_whole_nopdl");
+  CHECK(text(parse_attention_tile("192x112_2_v3_q2_ahead_up_late_eager_whole_nopdl")) ==
+        "192x112_2_v3_q2_ahead_up_late_eager_whole_nopdl");
   for (const char* wrong : {"", "128", "128x_2", "128x64", "100x64_2", "128x64_2_fast", "128x64x64_2",
                             "128x64_0", "0x64_2", "128x64_2_", "128x64_2_v", "128x64_3_v2"})
     CHECK_ERROR(parse_attention_tile(wrong), "the form is 128x176_2");
@@ -45,7 +45,16 @@ TEST_CASE("what does not go together is refused with what to change") {
   o.causal = true;
   refused({.whole = true}, "whole blocks with a mask");
   o.packed = true;
-  refused({.ahead = true}, "CTAs that stay, with packed sequences");
+  CHECK_NOTHROW(check(o, {.ahead = true}));
+  o.heads_in_rows = 2;
+  refused({}, "heads in the rows of a block, with packed sequences");
+  o.packed = false;
+  CHECK_NOTHROW(check(o, {}));
+  refused({.upwards = true}, "leave out 'up'");
+  refused({.query_places = 2}, "2 places for the queries of a consumer; one, or two where CTAs stay");
+  refused({.query_places = 3, .ahead = true}, "3 places for the queries");
+  o.heads_in_rows = 12;
+  refused({}, "12 heads in the rows of a block; a power of two up to 64");
   o = {.type = DType::f32};
   refused({}, "they are of f16 or bf16");
   o = {.depth = 72};
@@ -103,7 +112,7 @@ TEST_CASE("short ones stay and long ones do not, as measured") {
   };
   CHECK(tile(64, false, 512) == "128x176_3_ahead_late");
   CHECK(tile(64, false, 16384) == "192x128_2_turns_whole");
-  CHECK(tile(64, true, 2048) == "128x128_4_ahead_turns");
+  CHECK(tile(64, true, 2048) == "128x128_4_q2_ahead_turns");
   CHECK(tile(64, true, 8192).starts_with("192x112_2"));
   CHECK(tile(128, false, 2048) == "128x128_3_ahead_whole");
   CHECK(tile(128, false, 16384).starts_with("128x176_2"));

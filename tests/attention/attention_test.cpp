@@ -270,11 +270,12 @@ class Trial {
 // A small tile of several blocks and CTAs, on the emulator; `forms` takes its own turn at each call.
 AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = size.queries > 64 ? 2 : 1, .bn = 16};
-  t.ahead = !o.packed && size.heads % 2 == 0;
+  t.ahead = size.heads % 2 == 0;
   if (t.ahead) t.bn = 64;  // the least
   if (t.ahead && size.keys % 3 == 0) t.stages = 3;
   t.turns = t.consumers == 2 && size.keys % 2 == 0;
   t.late = t.turns && size.queries % 2 == 0;
+  t.upwards = t.ahead && takes_longest_first(o) && size.queries % 3 == 0;
   t.lazy = size.keys % 5 != 0;
   t.whole = !o.causal && !o.window && !o.packed && size.keys > 0 && size.keys % t.bn == 0;
   return t;
@@ -358,6 +359,28 @@ TEST_CASE("one query, whose heads are rows") {
     c.p.top_left = true;
     check_case(c);
   }
+}
+
+// Of 6 heads that share keys two are rows of a block, of 8 all, of 128 half; of 3 none.
+TEST_CASE("few queries, some of whose heads are rows") {
+  for (const auto& [queries, heads, shared] : {std::tuple<int64_t, int64_t, int64_t>{2, 8, 8},
+                                               {3, 12, 6},
+                                               {5, 6, 3},
+                                               {17, 8, 4},
+                                               {2, 128, 128},
+                                               {40, 4, 2}})
+    for (const auto& [top_left, left, right] : {std::tuple<bool, int64_t, int64_t>{false, -1, -1},
+                                                {false, -1, 0},
+                                                {true, -1, 0},
+                                                {false, 9, 3},
+                                                {false, 0, 0}})
+      for (const auto lie : {Case::Lie::rows_first, Case::Lie::heads_first, Case::Lie::odd}) {
+        Case c = sized(queries, 50, heads, 16);
+        c.p.key_heads = heads / shared, c.p.batches = 2, c.lie = lie;
+        c.p.top_left = top_left, c.p.left = left, c.p.right = right;
+        c.data = static_cast<uint64_t>(queries * 7 + heads + left + right);
+        check_case(c);
+      }
 }
 
 TEST_CASE("columns of any number, and placement of any kind") {
@@ -495,7 +518,7 @@ TEST_CASE("random calls") {
     p.value_depth = chance(5) ? between(1, p.depth) : p.depth;
     p.batches = between(1, 2);
     p.key_heads = p.heads;
-    p.heads *= between(1, 3);
+    p.heads *= std::array<int64_t, 5>{1, 2, 3, 4, 8}[static_cast<size_t>(between(0, 4))];
     p.causal = chance(2);
     p.top_left = chance(4);
     if (chance(3)) p.left = spread(300);

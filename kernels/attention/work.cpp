@@ -1,0 +1,66 @@
+#include "kernels/attention/work.h"
+
+namespace ptxbuilder::kernels {
+
+AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile& t, const Parameters& p)
+    : heads_in_rows(o.heads_in_rows),
+      queries(p.get<u32>("queries")),
+      keys(o.packed ? u32(0) : p.get<u32>("keys")),
+      heads(p.get<u32>("heads")),
+      batches(p.get<u32>("batches")),
+      group(p.get<u32>("group")) {
+  if (o.causal) visible = p.get<s32>("visible");
+  if (takes_longest_first(o)) together = p.get<u32>("together");
+  if (o.window) hidden = p.get<s32>("hidden");
+  if (!o.packed) return;
+  query_offsets = p.get<gptr<u32>>("query_offsets");
+  key_offsets = p.get<gptr<u32>>("key_offsets");
+  if (t.ahead) order = p.get<gptr<u32>>("order");
+}
+
+KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
+    : first(0), end(0), first_unmasked(0), end_unmasked(0), upwards(work.upwards) {
+  // The key in front of which a query's keys end, or begin.
+  const auto limit = [&](u32 row, s32 from) {
+    return u32(min(max(s32(row / work.heads_in_rows) + from, 0), s32(work.keys)));
+  };
+  const u32 last_row = work.row + (t.bm() - 1);
+  end = max(ceil_div(work.visible ? limit(last_row, *work.visible) : work.keys, t.bn), 1);
+  if (work.hidden) first = min(limit(work.row, *work.hidden) / t.bn, end - 1);
+  end_unmasked = min((work.visible ? limit(work.row, *work.visible) : work.keys) / t.bn, end - 1);
+  if (!work.hidden) return;
+  end_unmasked = max(end_unmasked, first);
+  first_unmasked = min(max(ceil_div(limit(last_row, *work.hidden), t.bn), first), end_unmasked);
+}
+
+u32 KeyBlocks::at(u32 i) const {
+  const u32 downwards = end - 1 - i;
+  return upwards ? select(*upwards, first + i, downwards) : downwards;
+}
+
+std::pair<u32, u32> KeyBlocks::unmasked() const {
+  const u32 from = end - end_unmasked, to = end - first_unmasked;
+  if (!upwards) return {from, to};
+  const u32 from_first = max(first_unmasked - first, 1);
+  return {select(*upwards, from_first, from), select(*upwards, max(end_unmasked - first, from_first), to)};
+}
+
+AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence) {
+  AttentionWork w = {row, head, sequence, 0, 0, sizes.visible, sizes.hidden};
+  const auto range = [&](gptr<u32> offsets, u32& first, u32& count) {
+    first = offsets[sequence];
+    count = u32(offsets[sequence + 1]) - first;
+  };
+  range(*sizes.query_offsets, w.first_query, w.queries);
+  range(*sizes.key_offsets, w.first_key, w.keys);
+  w.count_from_difference();
+  return w;
+}
+
+void AttentionWork::count_from_difference() {
+  const s32 longer = s32(keys) - s32(queries);
+  if (visible) visible = *visible + longer;
+  if (hidden) hidden = *hidden + longer;
+}
+
+}  // namespace ptxbuilder::kernels
