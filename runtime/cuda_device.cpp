@@ -178,7 +178,7 @@ void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
     throw Error(fmt::format("launch of '{}': {} parameters, the kernel takes {}", signature.kernel,
                             parameters.size(), signature.parameters.size()));
 
-  cu::LaunchAttribute attributes[2] = {};
+  cu::LaunchAttribute attributes[3] = {};
   unsigned count = 0;
   if (launch.cluster.x * launch.cluster.y * launch.cluster.z > 1) {
     attributes[count].id = cu::LaunchAttributeId::cluster_dimension;
@@ -187,6 +187,10 @@ void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
   if (launch.programmatic_dependent_launch) {
     attributes[count].id = cu::LaunchAttributeId::programmatic_stream_serialization;
     attributes[count++].value.programmatic_stream_serialization_allowed = 1;
+  }
+  if (launch.cooperative) {
+    attributes[count].id = cu::LaunchAttributeId::cooperative;
+    attributes[count++].value.cooperative = 1;
   }
   const cu::LaunchConfig config = {launch.grid.x,
                                    launch.grid.y,

@@ -88,6 +88,9 @@ struct Launch {
   Dim3 block, cluster;
   uint32_t dynamic_shared_bytes = 0;
   bool programmatic_dependent_launch = false;  // may start before the launch ahead of it has finished
+  // Starts when all its CTAs run at once, as they must that wait for each other: a launch that does not fit
+  // fails.
+  bool cooperative = false;
   Stream stream = {};
   bool is_checked = false;  // all of it but the stream, by check() against the kernel's signature
 };

@@ -100,10 +100,15 @@ enum class TensorMapDataType : int {
   tfloat32 = 11,
 };
 
-enum class LaunchAttributeId : int { cluster_dimension = 4, programmatic_stream_serialization = 6 };
+enum class LaunchAttributeId : int {
+  cooperative = 2,
+  cluster_dimension = 4,
+  programmatic_stream_serialization = 6
+};
 
 union alignas(8) LaunchAttributeValue {
   char pad[64];
+  int cooperative;
   struct {
     unsigned x, y, z;
   } cluster_dim;

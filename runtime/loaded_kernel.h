@@ -19,7 +19,8 @@ namespace ptxbuilder::runtime {
 struct LaunchOptions {
   Dim3 grid = {0, 0, 0};  // CTAs; unless said, by the kernel's rule (Kernel::grid)
   bool programmatic_dependent_launch = false;
-  Stream stream = {};  // the device's own unless said
+  bool cooperative = false;  // see Launch
+  Stream stream = {};        // the device's own unless said
 };
 
 class LoadedKernel;

@@ -167,6 +167,7 @@ TEST_CASE("a launch hands the driver its shape, attributes and parameters") {
   CHECK(mock.non_portable == 0);
   Launch how = launch_of(s);
   how.programmatic_dependent_launch = true;
+  how.cooperative = true;
   launch(*device, *program, how);
   CHECK(mock.parameters == std::vector<uint64_t>{0x1000, 5});
   CHECK(mock.config.grid_x == 2);
@@ -174,11 +175,13 @@ TEST_CASE("a launch hands the driver its shape, attributes and parameters") {
   CHECK(mock.config.grid_z == 3);
   CHECK(mock.config.block_x == 128);
   CHECK(mock.config.shared_bytes == 200 * 1024);
-  REQUIRE(mock.attributes.size() == 2);
+  REQUIRE(mock.attributes.size() == 3);
   CHECK(mock.attributes[0].id == cu::LaunchAttributeId::cluster_dimension);
   CHECK(mock.attributes[0].value.cluster_dim.x == 2);
   CHECK(mock.attributes[1].id == cu::LaunchAttributeId::programmatic_stream_serialization);
   CHECK(mock.attributes[1].value.programmatic_stream_serialization_allowed == 1);
+  CHECK(mock.attributes[2].id == cu::LaunchAttributeId::cooperative);
+  CHECK(mock.attributes[2].value.cooperative == 1);
 
   auto plain = device->load(kPtx, signature());
   launch(*device, *plain, launch_of(signature()));

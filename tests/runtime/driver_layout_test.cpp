@@ -109,6 +109,7 @@ static_assert(same_value(OobFill::zero, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
 static_assert(same_value(OobFill::nan, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA));
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) == 64);
 
+static_assert(same(cu::LaunchAttributeId::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE));
 static_assert(same(cu::LaunchAttributeId::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION));
 static_assert(same(cu::LaunchAttributeId::programmatic_stream_serialization,
                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION));

@@ -128,6 +128,7 @@ struct Example {
 TEST_CASE("a launch hands on the kernel's shape and the values in order") {
   Example e;
   e.options.programmatic_dependent_launch = true;
+  e.options.cooperative = true;
   e.launch();
   REQUIRE(e.device.values.size() == 4);
   CHECK(e.device.values[0] == e.a.address());
@@ -139,6 +140,7 @@ TEST_CASE("a launch hands on the kernel's shape and the values in order") {
   CHECK(e.device.last.cluster.x == 2);
   CHECK(e.device.last.dynamic_shared_bytes == 65536);
   CHECK(e.device.last.programmatic_dependent_launch);
+  CHECK(e.device.last.cooperative);
   REQUIRE(e.device.encoded.size() == 1);
   CHECK(e.device.encoded[0].recipe == example().parameters[0].tensor_map);
   CHECK(e.device.encoded[0].shape == std::vector<uint64_t>{128, 96});
