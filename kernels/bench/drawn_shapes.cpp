@@ -94,6 +94,14 @@ Shape odd(Draw& draw) {
       .group = "odd", .m = draw.between(1, 8192), .n = draw.between(33, 8192), .k = draw.between(33, 16384)};
 }
 
+Shape deep(Draw& draw) {
+  const int64_t step = draw.among({8, 64});
+  return {.group = "deep",
+          .m = draw.between(32, 1024, step),
+          .n = draw.between(64, 4096, step),
+          .k = draw.between(4096, 65536, step)};
+}
+
 bool is_of_a_set(const Shape& s) {
   for (const ShapeSet& set : shape_sets())
     for (const Shape& other : set.shapes)
@@ -104,6 +112,18 @@ bool is_of_a_set(const Shape& s) {
 bool within_bounds(const Shape& s) {
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
   return s.m > 0 && s.n > 0 && s.k > 0 && m * n * k <= 0x1p42 && 2 * (m * k + n * k + m * n) <= 0x1p31;
+}
+
+// Those of `shape` that are for the purpose; it is given the index.
+template <class Function>
+std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function shape) {
+  Draw draw(seed);
+  std::vector<Shape> all;
+  while (static_cast<int>(all.size()) < count) {
+    const Shape s = shape(draw, all.size());
+    if (within_bounds(s) && purpose_of(s.n, s.k) == purpose && !is_of_a_set(s)) all.push_back(s);
+  }
+  return all;
 }
 
 }  // namespace
@@ -117,14 +137,18 @@ Purpose purpose_of(int64_t n, int64_t k) {
 }
 
 std::vector<Shape> drawn_shapes(Purpose purpose, uint64_t seed, int count) {
-  Draw draw(seed);
-  std::vector<Shape> all;
-  while (static_cast<int>(all.size()) < count) {
-    const size_t turn = all.size() % 8;
-    const Shape s = turn == 7 ? odd(draw) : turn % 2 == 0 ? layer(draw) : uniform(draw);
-    if (within_bounds(s) && purpose_of(s.n, s.k) == purpose && !is_of_a_set(s)) all.push_back(s);
-  }
-  return all;
+  return drawn(purpose, seed, count, [](Draw& draw, size_t index) {
+    const size_t turn = index % 8;
+    return turn == 7 ? odd(draw) : turn % 2 == 0 ? layer(draw) : uniform(draw);
+  });
+}
+
+std::vector<Shape> deep_shapes(Purpose purpose, uint64_t seed, int count) {
+  return drawn(purpose, seed, count, [](Draw& draw, size_t) {
+    Shape s = deep(draw);
+    while (s.m * s.n > 1 << 20) s = deep(draw);
+    return s;
+  });
 }
 
 }  // namespace ptxbuilder::bench

@@ -19,4 +19,8 @@ Purpose purpose_of(int64_t n, int64_t k);
 // 2 GiB in 16-bit types, and none is of another set. The first of a larger count are those of a smaller one.
 std::vector<Shape> drawn_shapes(Purpose purpose, uint64_t seed, int count);
 
+// Those with few tiles and a long k: log-uniform, up to 1024 x 4096 and 2^20 elements of D, k from 4096 to
+// 65536, multiples of 8 or 64 ("deep").
+std::vector<Shape> deep_shapes(Purpose purpose, uint64_t seed, int count);
+
 }  // namespace ptxbuilder::bench

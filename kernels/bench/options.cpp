@@ -20,12 +20,12 @@ struct Words {
 };
 
 void add_shape_options(const command::Arguments& app, Words& words) {
-  app.option("--set", words.set,
-             "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K); drawn: shapes that --seed draws; fit: others, "
-             "which "
-             "the choice of tiles may be fitted to")
+  app.option(
+         "--set", words.set,
+         "bf16, fp8, or seed (f16 to f32, 7296 x 256 x K); drawn: shapes that --seed draws; deep: the same "
+         "with few tiles and a long k; fit and fit-deep: others, which the choice of tiles may be fitted to")
       .shown_as("NAME");
-  app.option("--count", words.count, "shapes of the sets drawn and fit (40)").from(1, 10000).shown_as("N");
+  app.option("--count", words.count, "shapes of a set that a seed draws (40)").from(1, 10000).shown_as("N");
   app.option("--shapes", words.groups, "groups of the set, by comma; all unless given")
       .by_comma()
       .shown_as("GROUP,...");
@@ -149,7 +149,7 @@ GemmProblem chosen_types(const Words& words, const ShapeSet& set) {
 
 std::vector<Shape> chosen_shapes(const Words& words, ShapeSet set, uint64_t seed) {
   if (words.count && (!set.draw || !words.shapes.empty()))
-    throw UsageError("--count goes with --set drawn and --set fit, whose shapes are drawn");
+    throw UsageError("--count goes with the sets drawn, fit, deep and fit-deep, whose shapes are drawn");
   if (!words.groups.empty() && !words.shapes.empty())
     throw UsageError("--shape and --shapes: give one of them");
   if (set.draw) set.shapes = set.draw(seed, words.count.value_or(40));

@@ -105,7 +105,18 @@ std::span<const ShapeSet> shape_sets() {
        .help = "the same, for a choice of tiles to be fitted to: none of them is ever in the set drawn",
        .types = types(DType::bf16, DType::bf16, "TN"),
        .shapes = {},
-       .draw = [](uint64_t seed, int count) { return drawn_shapes(Purpose::fit, seed, count); }}};
+       .draw = [](uint64_t seed, int count) { return drawn_shapes(Purpose::fit, seed, count); }},
+      {.name = "deep",
+       .help =
+           "bf16 to bf16: few tiles and a long k, drawn by the seed, for a choice of tiles to be judged on",
+       .types = types(DType::bf16, DType::bf16, "TN"),
+       .shapes = {},
+       .draw = [](uint64_t seed, int count) { return deep_shapes(Purpose::test, seed, count); }},
+      {.name = "fit-deep",
+       .help = "the same, for a choice of tiles to be fitted to",
+       .types = types(DType::bf16, DType::bf16, "TN"),
+       .shapes = {},
+       .draw = [](uint64_t seed, int count) { return deep_shapes(Purpose::fit, seed, count); }}};
   return all;
 }
 

@@ -29,7 +29,8 @@ struct ShapeSet {
 };
 
 // bf16: all groups, whose weights sum to 100. fp8: e4m3 without the groups seed and odd, 83. seed: 7296 x 256
-// x K in f16 to f32, cold and warm, 1 each. drawn and fit: bf16, drawn by a seed (drawn_shapes.h).
+// x K in f16 to f32, cold and warm, 1 each. drawn, fit, deep and fit-deep: bf16, drawn by a seed
+// (drawn_shapes.h).
 std::span<const ShapeSet> shape_sets();
 const ShapeSet& shape_set(const std::string& name);  // throws Error that lists the names
 

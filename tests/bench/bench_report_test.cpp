@@ -175,11 +175,13 @@ TEST_CASE("no shape that a choice is fitted to is among those that judge it, wha
   auto layer = [](const Shape& s) { return std::pair(s.n, s.k); };
   std::set<std::pair<int64_t, int64_t>> fitted;
   for (uint64_t seed = 1; seed <= 20; ++seed)
-    for (const Shape& s : shape_set("fit").draw(seed, 200)) fitted.insert(layer(s));
+    for (const char* set : {"fit", "fit-deep"})
+      for (const Shape& s : shape_set(set).draw(seed, 200)) fitted.insert(layer(s));
   CHECK(fitted.size() > 1000);
   size_t judged = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed)
-    for (const Shape& s : shape_set("drawn").draw(seed, 200)) judged += fitted.contains(layer(s));
+    for (const char* set : {"drawn", "deep"})
+      for (const Shape& s : shape_set(set).draw(seed, 200)) judged += fitted.contains(layer(s));
   CHECK(judged == 0);
 }
 
@@ -208,6 +210,18 @@ TEST_CASE("drawn shapes are the seed's alone, of three kinds, within bounds, and
   // As they were when figures were first published: another generator would be another set.
   CHECK(size_text(problem_of({}, shape_set("drawn").draw(3, 8)[7])) == "285x3525x43");
   CHECK(size_text(problem_of({}, shape_set("fit").draw(3, 8)[6])) == "656x6880x10240");
+}
+
+TEST_CASE("deep shapes have few tiles and a long k") {
+  for (const char* name : {"deep", "fit-deep"}) {
+    std::set<int64_t> depths;
+    for (const Shape& s : shape_set(name).draw(7, 100)) {
+      CHECK(s.m * s.n <= 1 << 20);
+      CHECK(s.k >= 4096);
+      depths.insert(s.k);
+    }
+    CHECK(depths.size() > 90);
+  }
 }
 
 TEST_CASE("a shape is read from a word, or refused") {
@@ -435,8 +449,8 @@ TEST_CASE("the command line: what it means, and what it refuses") {
   CHECK(parse_options({"--set", "drawn", "--shapes", "odd"}).shapes.size() == 5);
   CHECK(parse_options({"--set", "fit", "--dtype", "e4m3", "--brief-check"}).method.checked_elements == 24);
 
-  CHECK(refused({"--count", "5"}, "goes with --set drawn and --set fit"));
-  CHECK(refused({"--set", "drawn", "--count", "5", "--shape", "8x8x8"}, "goes with --set drawn"));
+  CHECK(refused({"--count", "5"}, "goes with the sets drawn, fit, deep and fit-deep"));
+  CHECK(refused({"--set", "drawn", "--count", "5", "--shape", "8x8x8"}, "goes with the sets"));
   CHECK(refused({"--set", "bf17"}, "the sets are bf16, fp8, seed, drawn, fit"));
   CHECK(refused({"--shapes", "cubes"}, "its groups are square"));
   CHECK(refused({"--shape", "8x8"}, "is not MxNxK"));
