@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <tuple>
 
@@ -11,7 +10,9 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr double kDoubtful = 1.08;  // of a prediction that may be too low
+// Of the predicted time of a tile that divides the last wave: its launch is cooperative, which takes the
+// driver longer, and where there is little to divide it gains less than what a prediction is off.
+constexpr double kDoubtful = 1.03;
 
 struct Row {
   DType a, d;
@@ -74,10 +75,24 @@ bool hangs_over(const GemmTile& t, const GemmSize& size) {
   return rows > 0 || columns > 0;
 }
 
-// CTAs for each tile of the last wave, if that does not fill the SMs.
-int most_parts(double tiles, int multiprocessors) {
-  const double rest = std::fmod(tiles, multiprocessors);
-  return rest == 0 ? 1 : std::max(2, static_cast<int>(std::min(multiprocessors / rest, 132.0)));
+// The tile in clusters, and with as many CTAs for each tile of the last wave as there may be, if that does
+// not fill the SMs, or fewer, who have less to add up.
+std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors) {
+  std::vector<GemmTile> all;
+  for (auto [cm, cn] : {std::pair(1, 1), {2, 1}, {1, 2}, {2, 2}}) {
+    GemmTile t = tile;
+    t.cluster_m = cm;
+    t.cluster_n = cn;
+    const int clusters = active_clusters(cm * cn, multiprocessors);
+    const double rest = std::fmod(blocks_of(t, size), clusters);
+    if (rest == 0) continue;
+    for (int split = std::max(2, static_cast<int>(clusters / rest)); split > 1;
+         split = split > 8 ? split / 2 : split - 1) {
+      t.split_last = split;
+      all.push_back(t);
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -111,11 +126,7 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     }
     const double tiles = tiles_of(t, size);
     if (t.ctas_per_sm == 1 && !t.pingpong)
-      for (int split = most_parts(tiles, multiprocessors); split > 1; split /= 2) {
-        GemmTile s = t;
-        s.split_last = split;
-        add(s);
-      }
+      for (const GemmTile& s : divided(t, size, multiprocessors)) add(s);
     for (int split = 2; split <= 8; ++split) {
       GemmTile s = t;
       s.split_k = split;
@@ -134,18 +145,17 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
 std::vector<Candidate> shortlist(const GemmOperation& o, const GemmSize& size, int multiprocessors,
                                  size_t most) {
   std::vector<Candidate> all = candidates(o, size, multiprocessors);
-  // What dividing the last wave takes was not fitted: it has to promise more than the others.
-  auto handicapped = [](const Candidate& c) {
+  auto doubted = [](const Candidate& c) {
     return c.prediction.microseconds() * (c.tile.split_last > 1 ? kDoubtful : 1);
   };
   std::stable_sort(all.begin(), all.end(),
-                   [&](const Candidate& x, const Candidate& y) { return handicapped(x) < handicapped(y); });
+                   [&](const Candidate& x, const Candidate& y) { return doubted(x) < doubted(y); });
   std::vector<Candidate> kept;
-  std::map<std::tuple<int, int, bool, bool>, int> seen;
+  std::map<std::tuple<int, int, bool, bool, bool>, int> seen;
   for (const Candidate& c : all) {
     if (kept.size() >= most) break;
     const GemmTile& t = c.tile;
-    if (++seen[{t.bm, t.bn, t.swapped, t.pingpong}] <= 2) kept.push_back(c);
+    if (++seen[{t.bm, t.bn, t.swapped, t.pingpong, t.split_last > 1}] <= 2) kept.push_back(c);
   }
   return kept;
 }
@@ -161,10 +171,9 @@ std::optional<GemmTile> tuned(const GemmOperation& o, const GemmSize& size) {
 Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
   if (size.batches == 1)
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
-  // Sums that CTAs give each other through global memory are for products that were measured.
-  for (const Candidate& c : shortlist(o, size, multiprocessors, std::numeric_limits<size_t>::max()))
-    if (c.tile.split_last == 1) return {c.tile, ChoiceSource::model};
-  return {checked(o, {}), ChoiceSource::model};  // says why
+  const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
+  // Where there is none, this says why.
+  return {first.empty() ? checked(o, {}) : first.front().tile, ChoiceSource::model};
 }
 
 }  // namespace ptxbuilder::kernels

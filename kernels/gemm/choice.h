@@ -16,8 +16,9 @@ struct Candidate {
 // All tiles of the menu that the operation allows, the fastest first by the model.
 std::vector<Candidate> candidates(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 
-// The first of them, without what differs little from a better one: at most two of the same rows and columns.
-// Those that divide the last wave of tiles have to be predicted 8 % faster to come before others.
+// The first of them, without what differs little from a better one: at most two of the same rows and columns
+// that divide the last wave of tiles, and two that do not. The former have to be predicted 3 % faster to come
+// before others.
 std::vector<Candidate> shortlist(const GemmOperation& operation, const GemmSize& size, int multiprocessors,
                                  size_t most);
 
@@ -31,8 +32,7 @@ struct Choice {
   ChoiceSource source;
 };
 
-// tuned(), else the first of the shortlist that does not divide the last wave, whose time is not modelled
-// well enough: that is for tuned products. Throws Error that says what no tile can serve.
+// tuned(), else the first of the shortlist. Throws Error that says what no tile can serve.
 Choice choice_of(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 inline GemmTile choose(const GemmOperation& operation, const GemmSize& size, int multiprocessors) {
   return choice_of(operation, size, multiprocessors).tile;

@@ -81,12 +81,14 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
                     t.bn));
   const int sums = is_fp8(o.a) && !o.fast_accumulation ? 2 : 1;
   const int registers = rows * t.bn / 128 * sums;
-  if (registers > role_registers(t.consumers).consumer - 40)
+  // Beside what else a consumer holds, which is more where it adds up with others.
+  const int room = role_registers(t.consumers).consumer - (t.split_last > 1 ? 80 : 40);
+  if (registers > room)
     refuse(
-        fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {} leave {}: take fewer "
+        fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {}{} leave {}: take fewer "
                     "columns or more consumers",
                     rows, t.bn, sums == 2 ? ", twice," : "", registers, t.consumers,
-                    role_registers(t.consumers).consumer - 40));
+                    t.split_last > 1 ? " with a split of the last tiles" : "", room));
   if (t.bk % (128 / size_of(o.a)) != 0)
     refuse(fmt::format("depth {}; a stage has a multiple of 128 B along k, {} {}", t.bk, 128 / size_of(o.a),
                        name(o.a)));
@@ -103,8 +105,7 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
     refuse(
         fmt::format("the last tiles divided among {} CTAs; 1 to {}", t.split_last, hopper::multiprocessors));
   if (t.split_last > 1) {
-    if (t.cluster_m * t.cluster_n * t.split_k > 1)
-      refuse("a split of the last tiles with a cluster; take one of them");
+    if (t.split_k > 1) refuse("a split of the last tiles with split k; take one of them");
     if (t.pingpong) refuse("a split of the last tiles with ping-pong; take one of them");
     if (is_int8(o.a)) refuse("a split of the last tiles of integers; it adds up f32");
     if (t.ctas_per_sm > 1) refuse("a split of the last tiles with several CTAs on an SM; take one of them");
@@ -201,6 +202,10 @@ int stage_bytes(const GemmOperation& o, const GemmTile& t) {
 
 // A CTA completes whole panels, one after the other, and the slowest is waited for: what it has of the tile,
 // and what boxes of few bytes cost TMA.
+// Of a panel that a CTA completes: one behind the other, the latency of L2 and of a store, and what the sums
+// of 64 rows of a column take from each CTA that has some.
+constexpr double kPanelClocks = 700, kColumnClocks = 6;
+
 int panel_columns(const GemmOperation& o, const GemmTile& t) {
   if (t.split_last == 1) return 0;
   const int across = static_cast<int>(o.d_columns(t.bn));
@@ -212,10 +217,10 @@ int panel_columns(const GemmOperation& o, const GemmTile& t) {
         (!t.swapped && (bytes > 128 || bytes % 16 != 0)))
       continue;
     const int panels = t.warpgroup_rows() / 64 * (across / columns);
-    const int rounds = (panels + t.split_last - 1) / t.split_last;
+    const int turns = (panels + t.split_last - 1) / t.split_last;
     const double narrow = t.swapped || bytes > 32 ? 1 : bytes > 16 ? 1.15 : 1.5;
-    const double share = narrow * rounds / panels;
-    if (best == 0 || share < 0.95 * least) best = columns, least = share;
+    const double clocks = turns * (kPanelClocks + narrow * columns * t.split_last * kColumnClocks);
+    if (best == 0 || clocks < least) best = columns, least = clocks;
   }
   return best;
 }

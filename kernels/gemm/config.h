@@ -61,8 +61,9 @@ struct GemmTile {
   bool swapped = false;
   int cluster_m = 1, cluster_n = 1;  // CTAs side by side along rows (they share B) and columns (they share A)
   int split_k = 1;                   // CTAs that divide k, and add up through distributed shared memory
-  // CTAs that may divide the k of a tile which would leave others idle: of the last wave of tiles, where that
-  // does not fill all SMs. They add up through global memory.
+  // CTAs, or clusters, that may divide the k of a tile (of a block of tiles) which would leave others idle:
+  // of the last wave of tiles, where that does not fill all SMs. They add up through global memory, and wait
+  // for each other: all CTAs have to run at once, which a cooperative launch sees to.
   int split_last = 1;
   Raster raster = {};  // the order of tiles
   int ctas_per_sm = 1;

@@ -144,7 +144,7 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
   if (t.split_last > 1) {
     panels_.emplace(type_, output_, tile, options_);
     global_.emplace(tile.rows, tile.cols, panels_->panel_columns(), t.consumers, t.split_last,
-                    p.get<gptr<f32>>("workspace"));
+                    t.cluster_m * t.cluster_n, p.get<gptr<f32>>("workspace"));
     if (defers) deferred_.emplace(*panels_);
   } else if (defers) {
     deferred_.emplace(type_, output_, tile, options_);

@@ -118,8 +118,8 @@ class Matmul {
   // small a workspace.
   void operator()(const MatmulArguments& arguments, Where where = Where::here());
 
-  // The bytes of workspace that the product takes; 0 for most whose operands TMA takes where they lie. Throws
-  // Error as the product does.
+  // The bytes of workspace that the product takes; 0 for most whose operands TMA takes where they lie, unless
+  // they have few tiles and a long k. Throws Error as the product does.
   size_t workspace_bytes(const MatmulArguments& arguments, Where where = Where::here());
 
   // Finds the fastest of the model's first six tiles for the product, on this device, and takes it from now

@@ -107,29 +107,35 @@ class Model {
   // What the terms of a step leave out, by kind of tile.
   double kind() const {
     const ModelConstants& c = c_;
-    const double by_cluster[][4] = {
-        {c.single_64_alone, c.single_64_longer, c.single_64_shorter, c.single_64_eight},
-        {c.pingpong_64_alone, c.pingpong_64_longer, c.pingpong_64_shorter, c.pingpong_64_eight},
-        {c.shared_128_alone, c.shared_128_longer, c.shared_128_shorter, c.shared_128_eight},
-        {c.pingpong_128_alone, c.pingpong_128_longer, c.pingpong_128_shorter, c.pingpong_128_eight},
-        {c.shared_192_alone, c.shared_192_longer, c.shared_192_shorter, 1},
-        {c.shared_256_alone, c.shared_256_longer, c.shared_256_shorter, 1}};
+    const double by_cluster[][5] = {
+        {c.single_64_alone, c.single_64_longer, c.single_64_shorter, c.single_64_four, c.single_64_eight},
+        {c.pingpong_64_alone, c.pingpong_64_longer, c.pingpong_64_shorter, 1, c.pingpong_64_eight},
+        {c.shared_128_alone, c.shared_128_longer, c.shared_128_shorter, c.shared_128_four,
+         c.shared_128_eight},
+        {c.pingpong_128_alone, c.pingpong_128_longer, c.pingpong_128_shorter, 1, c.pingpong_128_eight},
+        {c.shared_192_alone, c.shared_192_longer, c.shared_192_shorter, c.shared_192_four, 1},
+        {c.shared_256_alone, c.shared_256_longer, c.shared_256_shorter, c.shared_256_four, 1}};
     const int rows = t_.bm <= 64    ? (t_.pingpong ? 1 : 0)
                      : t_.bm <= 128 ? (t_.pingpong ? 3 : 2)
                      : t_.bm <= 192 ? 4
                                     : 5;
-    const int cluster = t_.cluster_m * t_.cluster_n > 2             ? 3
+    const int cluster = t_.cluster_m * t_.cluster_n > 4             ? 4
+                        : t_.cluster_m * t_.cluster_n > 2           ? 3
                         : t_.cluster_m * t_.cluster_n == 1          ? 0
                         : (t_.cluster_m > 1) == (columns_ >= rows_) ? 1
                                                                     : 2;
-    return by_cluster[rows][cluster] * (t_.split_k > 1 ? c.divided_steps : 1);
+    return by_cluster[rows][cluster] * (t_.split_k > 1                               ? c.divided_steps
+                                        : t_.split_last > 1 && division().waves == 0 ? c.shared_steps
+                                                                                     : 1);
   }
 
-  // How the last wave is divided, with split_last.
+  // How the last wave is divided, with split_last, in clusters.
   TileDivision division() const {
-    const auto tiles = static_cast<int64_t>(tiles_);
-    return tile_division(tiles, std::min<int64_t>(tiles * t_.split_last, multiprocessors_),
-                         static_cast<int64_t>(steps_), t_.split_last);
+    const int cluster = t_.cluster_m * t_.cluster_n;
+    const auto blocks = static_cast<int64_t>(tiles_ / cluster);
+    return tile_division(
+        blocks, std::min<int64_t>(blocks * t_.split_last, active_clusters(cluster, multiprocessors_)),
+        static_cast<int64_t>(steps_), t_.split_last);
   }
 
   // Steps of the CTA that has the most.
@@ -147,8 +153,8 @@ class Model {
     const double sums = t_.bm * t_.bn * 4.0, parts = d.tiles > 1 ? 2 : static_cast<double>(d.ctas);
     const double panels = t_.warpgroup_rows() / 64.0 * t_.bn / panel_columns(o_, t_);
     const double owners = d.tiles > 1 ? 1 : std::min(parts, panels);
-    const double own = std::ceil(panels / owners) / panels;
-    return c_.parts + sums * (d.tiles > 1 ? 1 : 1 - 1 / parts) / c_.given_bytes +
+    const double turns = std::ceil(panels / owners), own = turns / panels;
+    return c_.parts + c_.panel * turns + sums * (d.tiles > 1 ? 1 : 1 - 1 / parts) / c_.given_bytes +
            sums * own * (parts - 1) / c_.taken_bytes;
   }
 
@@ -222,6 +228,11 @@ double clock_of(double watts, const ModelConstants& c) {
 double tiles_of(const GemmTile& t, const GemmSize& size) {
   return tiles_along(rows_of(t, size), t.bm) * tiles_along(columns_of(t, size), t.bn) *
          static_cast<double>(size.batches);
+}
+
+double blocks_of(const GemmTile& t, const GemmSize& size) {
+  return ceil_div(tiles_along(rows_of(t, size), t.bm), t.cluster_m) *
+         ceil_div(tiles_along(columns_of(t, size), t.bn), t.cluster_n) * static_cast<double>(size.batches);
 }
 
 Outside outside(const GemmTile& t, const GemmSize& size) {

@@ -44,6 +44,8 @@ double clock_of(double watts, const ModelConstants& constants);
 
 // Of the output, all batches, in whole tiles; none is divided.
 double tiles_of(const GemmTile& tile, const GemmSize& size);
+// Blocks of tiles that the CTAs of a cluster have side by side, with those outside of the output.
+double blocks_of(const GemmTile& tile, const GemmSize& size);
 // Rows, and columns, of the last tile outside the output.
 struct Outside {
   double rows, columns;

@@ -51,10 +51,11 @@ std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& 
   const Number x = quotient_up(quotient_up(t.swapped ? n : m, number(t.bm)), number(t.cluster_m)) * batches;
   const Number y = quotient_up(quotient_up(t.swapped ? m : n, number(t.bn)), number(t.cluster_n));
   if (t.split_k > 1) return {x * y * number(t.split_k), number(1)};
-  if (t.split_last > 1)
-    return {least(x * y * number(t.split_last), least(multiprocessors, number(kMostSplitCtas))), number(1)};
+  const int cluster = t.cluster_m * t.cluster_n;
+  const Number at_once = clusters_at_once(cluster, multiprocessors) * number(t.ctas_per_sm);
   const Number clusters =
-      least(x * y, clusters_at_once(t.cluster_m * t.cluster_n, multiprocessors) * number(t.ctas_per_sm));
+      t.split_last > 1 ? least(x * y * number(t.split_last), least(at_once, number(kMostSplitCtas / cluster)))
+                       : least(x * y, at_once);
   return {clusters * number(t.cluster_m), number(t.cluster_n)};
 }
 
@@ -99,9 +100,12 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
   const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors});
   GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y)};
   if (t.split_last == 1 || x == 0) return grid;
-  // Where CTAs have parts of two tiles, two give each of these.
-  const int64_t tiles = quotient_up(t.swapped ? n : m, t.bm) * quotient_up(t.swapped ? m : n, t.bn) * batches;
-  grid.places = static_cast<uint32_t>(std::max(x, 2 * (tiles % x)));
+  // Where clusters have parts of two blocks of tiles, two give each of these.
+  const int64_t blocks = quotient_up(quotient_up(t.swapped ? n : m, t.bm), t.cluster_m) *
+                         quotient_up(quotient_up(t.swapped ? m : n, t.bn), t.cluster_n) * batches;
+  const int64_t clusters = x / t.cluster_m;
+  grid.places =
+      static_cast<uint32_t>(std::max(clusters, 2 * (blocks % clusters)) * t.cluster_m * t.cluster_n);
   return grid;
 }
 
@@ -113,7 +117,7 @@ GemmGridRule gemm_grid_rule(const GemmTile& t, bool batched, const std::string& 
 
 size_t gemm_workspace_bytes(const GemmTile& t, const GemmGrid& grid) {
   if (t.split_last == 1) return 0;
-  return GlobalSum::bytes(t.warpgroup_rows(), t.bn, t.consumers, static_cast<int>(grid.x),
+  return GlobalSum::bytes(t.warpgroup_rows(), t.bn, t.consumers, static_cast<int>(grid.x * grid.y),
                           static_cast<int>(grid.places));
 }
 
@@ -172,9 +176,8 @@ void TileScheduler::share_of_tile(const Body& body) const {
 
 namespace {
 
-// shares_of() among the CTAs of the grid, for few tiles, as mostly, without its divisions.
-Shares<u32> device_shares(u32 rest, u32 depth, int split) {
-  const u32 all = nctaid_x();
+// shares_of(), for few tiles, as mostly, without its divisions.
+Shares<u32> device_shares(u32 rest, u32 all, u32 depth, int split) {
   Var<u32> groups(rest), tiles(1), ctas(min(depth, u32(static_cast<uint32_t>(split))));
   if_(rest > all / split, [&] {
     const Shares<u32> shares = shares_of<u32>(rest, all, depth, split);
@@ -187,13 +190,24 @@ Shares<u32> device_shares(u32 rest, u32 depth, int split) {
 
 }  // namespace
 
+// This CTA's, of a block of them.
+TileIndex TileScheduler::tile_of(const TileIndex& block) const {
+  return {tile_.cluster_m == 1 ? block.row : block.row * tile_.cluster_m + cluster_ctaid_x(),
+          tile_.cluster_n == 1 ? block.col : block.col * tile_.cluster_n + cluster_ctaid_y()};
+}
+
+u32 TileScheduler::cta_in_cluster() const { return cluster_ctaid_y() * tile_.cluster_m + cluster_ctaid_x(); }
+
 // Split of the last tiles: whole tiles, and then this CTA's share of a group, which begins in one tile and
 // may end in the next. The tiles of a group lie as far apart as there are groups, so that those that are read
 // at the same time lie side by side; the last groups may lack their last tile. Of two CTAs that divide a tile
 // the one whose share goes on in the next tile gives, and the other completes. What the shares are is
-// computed where it is needed, for registers of the producer are few.
+// computed where it is needed, for registers of the producer are few. With clusters, all this is said of
+// clusters and the blocks of tiles that their CTAs have side by side: each CTA adds up with its fellows.
 void TileScheduler::tiles_and_shares(const Body& body) const {
-  const u32 all = nctaid_x(), total = rows_ * cols_;
+  const int cm = tile_.cluster_m, cn = tile_.cluster_n;
+  const u32 all = cm == 1 ? nctaid_x() : nctaid_x() / cm, id = cm == 1 ? ctaid_x() : ctaid_x() / cm;
+  const u32 rows = ceil_div(rows_, cm), cols = ceil_div(cols_, cn), total = rows * cols;
   Var<u32> wave(0), piece(0), number(0), first(0), last(0), count(1), rank(0), owners(1), place(0);
   auto whole_wave = [&] { return wave.value() + all <= total; };
   while_([&] { return whole_wave() | (piece.value() < 2); },
@@ -201,15 +215,15 @@ void TileScheduler::tiles_and_shares(const Body& body) const {
            if_(
                whole_wave(),
                [&] {
-                 number = wave.value() + ctaid_x();
+                 number = wave.value() + id;
                  first = u32(0);
                  last = depth_;
                  wave = wave.value() + all;
                },
                [&] {
                  const u32 rest = total - wave.value();
-                 const Shares<u32> shares = device_shares(rest, depth_, tile_.split_last);
-                 const u32 member = ctaid_x() / shares.groups, group = ctaid_x() - member * shares.groups;
+                 const Shares<u32> shares = device_shares(rest, all, depth_, tile_.split_last);
+                 const u32 member = id / shares.groups, group = id - member * shares.groups;
                  const pred several = shares.tiles > 1;
                  const pred behind =
                      several & (piece.value() == 0) & (member > 0);  // a tile's end comes first
@@ -229,8 +243,10 @@ void TileScheduler::tiles_and_shares(const Body& body) const {
                  piece = select(behind & (member < shares.tiles), u32(1), u32(2));
                });
            if_(number.value() < total, [&] {
-             Work work = work_at(grouped_raster(number.value(), rows_, cols_, tile_.raster), first, last);
-             work.parts = {count.value(), rank.value(), owners.value(), place.value()};
+             const TileIndex block = grouped_raster(number.value(), rows, cols, tile_.raster);
+             Work work = work_at(tile_of(block), first, last);
+             work.parts = {count.value(), rank.value(), owners.value(),
+                           cm * cn == 1 ? place.value() : place.value() * (cm * cn) + cta_in_cluster()};
              body(work);
            });
          });

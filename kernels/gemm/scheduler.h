@@ -17,8 +17,8 @@ namespace ptxbuilder::kernels {
 int active_clusters(int ctas, int multiprocessors);
 
 // The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no
-// more than there are tiles. With split_last, there are as many more CTAs for each tile, and at most
-// kMostSplitCtas in all.
+// more than there are tiles. With split_last, there are as many more clusters for each, and at most
+// kMostSplitCtas CTAs in all.
 inline constexpr int kMostSplitCtas = hopper::multiprocessors;
 struct GemmGrid {
   uint32_t x, y;
@@ -87,6 +87,8 @@ class TileScheduler {
   };
   static Axis axis(const GemmOperation& operation, const GemmTile& tile, u32 extent, bool rows);
 
+  TileIndex tile_of(const TileIndex& block) const;
+  u32 cta_in_cluster() const;
   Work work_at(const TileIndex& at, u32 first, u32 last) const;
   void share_of_tile(const Body& body) const;
   void tiles_and_shares(const Body& body) const;

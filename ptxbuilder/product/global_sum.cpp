@@ -22,12 +22,20 @@ int mark_bytes(int m, int n, int consumers) { return 2 * kMarkBytes * vector_cou
 
 }  // namespace
 
-GlobalSum::GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, gptr<f32> memory,
+GlobalSum::GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
                      Where where)
-    : m_(m), n_(n), piece_cols_(piece_cols), consumers_(consumers), most_parts_(most_parts), memory_(memory) {
-  if (m < 1 || n < 1 || consumers < 1 || most_parts < 1)
-    throw Error(where, fmt::format("global sum: {} x {} sums of {} warpgroups in {} parts; at least one each",
-                                   m, n, consumers, most_parts));
+    : m_(m),
+      n_(n),
+      piece_cols_(piece_cols),
+      consumers_(consumers),
+      most_parts_(most_parts),
+      apart_(apart),
+      memory_(memory) {
+  if (m < 1 || n < 1 || consumers < 1 || most_parts < 1 || apart < 1)
+    throw Error(
+        where,
+        fmt::format("global sum: {} x {} sums of {} warpgroups in {} parts, {} apart; at least one each", m,
+                    n, consumers, most_parts, apart));
   if (piece_cols < kCols || piece_cols % kCols != 0 || n % piece_cols != 0)
     throw Error(where,
                 fmt::format("global sum: pieces of {} columns; they are a multiple of {} that divides {}",
@@ -44,20 +52,22 @@ u32 GlobalSum::owners_of(const TileParts& parts) const {
   return min(parts.owners, u32(static_cast<uint32_t>(pieces())));
 }
 
+u32 GlobalSum::place_of(const TileParts& parts, u32 rank) const { return parts.place + rank * apart_; }
+
 u32 GlobalSum::warpgroup() const { return detail::warpgroup_in_cta() - detail::first_warpgroup_of_role(); }
 
 // The calling thread's vectors of the calling warpgroup's fellow in the CTA of a place: piece after piece.
 gmem GlobalSum::sums(u32 place) const {
   const u64 number(place * consumers_ + warpgroup());
-  const u64 marks = u64(nctaid_x()) * static_cast<uint64_t>(mark_bytes(m_, n_, consumers_));
+  const u64 marks = u64(nctaid_x() * nctaid_y()) * static_cast<uint64_t>(mark_bytes(m_, n_, consumers_));
   return memory_ +
          (marks + number * static_cast<uint64_t>(4 * m_ * n_) + u64((tid_x() & 127) * kVectorBytes));
 }
 
-// Those of one tile, for one owner, lie side by side: the lanes that look at them share a line.
+// Those of one tile, for one owner, lie near each other: the lanes that look at them share lines.
 gmem GlobalSum::mark(u32 owner, u32 place) const {
   const u32 line = warpgroup() * vector_count(m_, n_) + owner;
-  return memory_ + u64(line * (2 * nctaid_x()) + place) * static_cast<uint64_t>(kMarkBytes);
+  return memory_ + u64(line * (2 * nctaid_x() * nctaid_y()) + place) * static_cast<uint64_t>(kMarkBytes);
 }
 
 void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where) const {
@@ -65,7 +75,7 @@ void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
     throw Error(fmt::format("global sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
-  const gmem to = sums(parts.place + parts.rank);
+  const gmem to = sums(place_of(parts, parts.rank));
   int offset = 0;
   for (int row = 0; row < m_; row += kRows)
     for (int col = 0; col < n_; col += kCols, offset += kGroupBytes) {
@@ -76,7 +86,7 @@ void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where
   sync_warpgroup();
   const u32 owner = tid_x() & 127;  // a thread for each
   if_((owner < owners_of(parts)) & (owner != parts.rank),
-      [&] { st_release_gpu_global_u64(mark(owner, parts.place + parts.rank), u64(kMark)); });
+      [&] { st_release_gpu_global_u64(mark(owner, place_of(parts, parts.rank)), u64(kMark)); });
 }
 
 // A thread for each of the others.
@@ -86,7 +96,7 @@ void GlobalSum::wait(const TileParts& parts) const {
          [&] {
            if_(rank.value() != parts.rank, [&] {
              constexpr AcquireForm form = {Scope::gpu, DType::u64};
-             const gmem given = mark(parts.rank, parts.place + rank.value());
+             const gmem given = mark(parts.rank, place_of(parts, rank.value()));
              while_([&] { return ld_acquire<form>(given) != u64(kMark); }, [] { nanosleep(20); });
              (gptr<u64>(given))[0] = u64(0);
            });
@@ -99,7 +109,7 @@ void GlobalSum::wait(const TileParts& parts) const {
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(kRows, piece_cols_);
-  const uint64_t part_bytes = static_cast<uint64_t>(4 * m_ * n_) * static_cast<uint64_t>(consumers_);
+  const uint64_t part_bytes = static_cast<uint64_t>(4 * m_ * n_) * static_cast<uint64_t>(consumers_ * apart_);
   const gmem from = sums(parts.place) + u64(piece * (vectors * kGroupBytes));
   Var<RegisterTile<f32>> sum(RegisterTile<f32>(0, layout));
   for_(0, parts.count, at_once, [&](u32 first) {

@@ -14,7 +14,8 @@ struct TileParts {
   u32 count;   // CTAs that each have a part of it, one or more
   u32 rank;    // which of them this one is, in an order of them that is the same in every launch
   u32 owners;  // the CTAs of ranks below this complete pieces of it: all, or one
-  u32 place;   // of the sums of rank 0 in memory; those of the others follow. Nobody else has these places.
+  u32 place;   // of the sums of rank 0 in memory; those of the others lie behind it, `apart` from each other.
+               // Nobody else has these places.
 };
 
 // Each CTA gives its sums, and completes some pieces: it adds what all have given of them, in the order of
@@ -34,9 +35,10 @@ struct TileParts {
 class GlobalSum {
  public:
   // Of a role of `consumers` warpgroups with an f32 accumulator of m x n each, in pieces of `piece_cols`
-  // columns, and a grid of CTAs along x. No tile has more than `most_parts` parts. Throws Error when a number
-  // is below one, and for pieces that do not divide the columns.
-  GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, gptr<f32> memory,
+  // columns. No tile has more than `most_parts` parts, whose places are `apart` (clusters that divide k have
+  // as many tiles side by side as CTAs). Throws Error when a number is below one, and for pieces that do not
+  // divide the columns.
+  GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
             Where where = Where::here());
   // What `memory` has for a grid of `ctas` and as many places, in whatever pieces.
   static size_t bytes(int m, int n, int consumers, int ctas, int places);
@@ -54,12 +56,13 @@ class GlobalSum {
   int pieces() const { return m_ / 64 * (n_ / piece_cols_); }
   u32 owners_of(const TileParts& parts) const;
   u32 warpgroup() const;
+  u32 place_of(const TileParts& parts, u32 rank) const;
   gmem sums(u32 place) const;
   gmem mark(u32 owner, u32 place) const;
   void wait(const TileParts& parts) const;
   RegisterTile<f32> total(u32 piece, const TileParts& parts) const;
 
-  int m_, n_, piece_cols_, consumers_, most_parts_;
+  int m_, n_, piece_cols_, consumers_, most_parts_, apart_;
   gmem memory_;
 };
 

@@ -114,29 +114,26 @@ TEST_CASE("tiles are divided so that no CTA has more than its share") {
 }
 
 TEST_CASE(
-    "the shortlist keeps the order, two tiles of the same rows and columns at most, and doubts the divided "
-    "ones") {
+    "the shortlist keeps the order, two tiles of the same rows and columns, divided or whole, at most, and "
+    "doubts the divided ones") {
   const GemmOperation o;
-  auto doubted = [](const Candidate& c) {
-    return c.prediction.microseconds() * (c.tile.split_last > 1 ? 1.08 : 1);
+  auto time = [](const Candidate& c) {
+    return c.prediction.microseconds() * (c.tile.split_last > 1 ? 1.03 : 1);
   };
   for (const GemmSize& size : {GemmSize{1024, 8192, 28672, 1}, {64, 64, 4096, 1}, {777, 2048, 4096, 1}}) {
     const std::vector<Candidate> all = candidates(o, size, kMultiprocessors),
                                  first = shortlist(o, size, kMultiprocessors, 12);
     REQUIRE(first.size() == 12);
-    std::map<std::tuple<int, int, bool, bool>, int> alike;
+    std::map<std::tuple<int, int, bool, bool, bool>, int> alike;
     for (size_t i = 0; i < first.size(); ++i) {
       const GemmTile& t = first[i].tile;
       CHECK(t.overlaps);
-      CHECK(++alike[{t.bm, t.bn, t.swapped, t.pingpong}] <= 2);
-      if (i > 0) CHECK(doubted(first[i - 1]) <= doubted(first[i]));
+      CHECK(++alike[{t.bm, t.bn, t.swapped, t.pingpong, t.split_last > 1}] <= 2);
+      if (i > 0) CHECK(time(first[i - 1]) <= time(first[i]));
     }
-    const auto chosen =
-        std::find_if(first.begin(), first.end(), [](const Candidate& c) { return c.tile.split_last == 1; });
-    REQUIRE(chosen != first.end());
-    CHECK(chosen->tile == choose(o, size, kMultiprocessors));
+    CHECK(first[0].tile == choose(o, size, kMultiprocessors));
     // None that is left out is better than the first.
-    for (const Candidate& c : all) CHECK(doubted(c) >= doubted(first[0]));
+    for (const Candidate& c : all) CHECK(time(c) >= time(first[0]));
   }
 }
 
@@ -165,7 +162,7 @@ TEST_CASE("tiles of one wave do not hang over the output, and others may") {
   GemmTile tile = checked(o, parse_tile("128x96"));
   const double over = predict(o, hanging, tile, 132).microseconds();
   tile.inside = true;
-  CHECK(predict(o, hanging, tile, 132).microseconds() < 0.95 * over);
+  CHECK(predict(o, hanging, tile, 132).microseconds() < 0.99 * over);
   o.beta = true;
   CHECK_FALSE(choose(o, hanging, 132).inside);
 }
@@ -213,8 +210,9 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"128x256_3x3", "128x256_2x1", "a cluster of 3 x 3 x 1; it has 1 to 8 CTAs"},
       {"128x128_2x1_k2", "128x128_k2", "split k with a cluster that shares loads"},
       {"64x128_pp_k2", "64x128_pp", "split k with ping-pong"},
-      {"128x128_2x1_s3", "128x128_s3", "a split of the last tiles with a cluster"},
-      {"128x128_k2_s3", "128x128_s3", "a split of the last tiles with a cluster"},
+      {"128x128_k2_s3", "128x128_2x1_s3", "a split of the last tiles with split k"},
+      {"256x176_s2", "256x160_2x1_s2",
+       "176 registers a thread, and 2 with a split of the last tiles leave 160"},
       {"64x128_pp_s3", "64x128_s3_w1", "a split of the last tiles with ping-pong"},
       {"64x64_w1_s3_x2", "64x64_w1_x2", "a split of the last tiles with several CTAs on an SM"},
       {"128x64_s3", "128x64_w1", "a split of the last tiles of integers", DType::s8},

@@ -111,6 +111,7 @@ GemmTile draw_tile(Draw& draw, const GemmOperation& operation) {
       t.split_k = static_cast<int>(draw.between(2, 8));
     } else if (draw.chance(2)) {
       t.split_last = static_cast<int>(draw.chance(3) ? draw.between(2, 12) : draw.between(2, 4));
+      if (draw.chance(2)) t.cluster_m = draw.of({1, 2, 2, 4}), t.cluster_n = draw.of({1, 2, 2});
     }
     t.raster = {draw.of({16, 16, 1, 3, 8}), draw.chance(3), draw.chance(3)};
     t.ctas_per_sm = draw.chance(6) ? 2 : 1;

@@ -638,6 +638,54 @@ TEST_CASE("a divided k leaves its sums in the workspace, whatever it held, and t
   CHECK(second.wrong(second.result()) == "");
 }
 
+TEST_CASE("products whose CTAs wait for each other fill the GPU twice, on two streams at once") {
+  MatmulOptions options;
+  options.choose = [](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+    kernels::GemmTile t;
+    t.bm = t.bn = 64;
+    t.consumers = 1;
+    t.split_last = 2;
+    return t;
+  };
+  Matmul product(device(), options);
+  const MatmulCase c = sized(1024, 256, 192);  // 64 tiles for 128 CTAs, each with an SM to itself
+  MatmulTrial first(device(), c), second(device(), c);
+  CHECK(first.wrong(first.run(product)) == "");
+  second.poison();
+  auto a = device().create_stream(), b = device().create_stream();
+  kernels::MatmulArguments p = first.arguments(product), q = second.arguments(product);
+  p.stream = *a, q.stream = *b;
+  device().synchronize();
+  const int rounds = device().wants_ptx() ? 2 : 500;  // the emulator runs one after the other
+  for (int round = 0; round < rounds; ++round) product(p), product(q);
+  device().synchronize(*a);
+  device().synchronize(*b);
+  CHECK(first.wrong(first.result()) == "");
+  CHECK(second.wrong(second.result()) == "");
+}
+
+TEST_CASE("clusters divide k together: each CTA adds up with those that have its tile in the others") {
+  struct Division {
+    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, of which some are left for all to divide
+  };
+  for (const Division& d : {Division{10, 2, 1}, {10, 1, 2}, {0, 2, 2}, {7, 2, 1}, {0, 4, 1}}) {
+    MatmulOptions options;
+    options.multiprocessors = d.multiprocessors;
+    options.choose = [d](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+      kernels::GemmTile t;
+      t.bm = t.bn = 64;
+      t.consumers = 1;
+      t.cluster_m = d.cluster_m;
+      t.cluster_n = d.cluster_n;
+      t.split_last = 4;
+      return t;
+    };
+    Matmul product(device(), options);
+    MatmulTrial trial(device(), sized(190, 248, 640));
+    for (int round = 0; round < 3; ++round) CHECK(trial.wrong(trial.run(product)) == "");
+  }
+}
+
 TEST_CASE("a product can be captured, and its graph runs as often as it is launched") {
   Matmul product(device(), [] {
     MatmulOptions options;

@@ -27,15 +27,17 @@ struct Division {
   uint32_t parts;
   bool by_all;
   int piece_cols;
+  int apart = 1;  // of a tile's places: 1, or kTiles where those of the tiles alternate
 };
 
 Kernel sums(const Division& d) {
   Kernel k("sums");
   auto [from, to, memory] = k.params<gptr<f32>, gptr<f32>, gptr<f32>>("from", "to", "memory");
   k.warpgroups(kConsumers, 0, [&, from = from, to = to, memory = memory](u32 wg) {
-    const GlobalSum sum(kRows, kCols, d.piece_cols, kConsumers, static_cast<int>(d.parts), memory);
+    const GlobalSum sum(kRows, kCols, d.piece_cols, kConsumers, static_cast<int>(d.parts), d.apart, memory);
     const u32 tile = ctaid_x() % kTiles;
-    const TileParts parts = {d.parts, ctaid_x() / kTiles, d.by_all ? d.parts : 1, tile * d.parts};
+    const TileParts parts = {d.parts, ctaid_x() / kTiles, d.by_all ? d.parts : 1,
+                             d.apart == 1 ? tile * d.parts : tile};
     GlobalTensor in(from, {nctaid_x() * (kConsumers * kRows), kCols}),
         out(to, {u32(kTiles * kConsumers * kRows), kCols});
     Accumulator acc(kRows, kCols);
@@ -71,8 +73,12 @@ TEST_CASE("CTAs add up in one order, in every schedule, launch after launch in t
   Running running;
   auto* emulator = dynamic_cast<runtime::Emulator*>(running.device.get());
   std::mt19937_64 random(1);
-  for (const Division& d :
-       {Division{2, true, 48}, {3, true, 96}, {5, true, 48}, {7, true, 24}, {18, true, 8}, {2, false, 96}}) {
+  for (const Division& d : {Division{2, true, 48},
+                            {3, true, 96},
+                            {5, true, 48, kTiles},
+                            {7, true, 24},
+                            {18, true, 8},
+                            {2, false, 96}}) {
     const uint32_t ctas = d.parts * kTiles;
     Compiled compiled = running.compile(sums(d));
     runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);

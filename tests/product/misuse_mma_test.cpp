@@ -340,11 +340,11 @@ TEST_CASE("an exception out of a group") {
 TEST_CASE("sums over CTAs, and the order of tiles") {
   check_cases({
       {"a global sum of no warpgroup",
-       {"global sum: 64 x 64 sums of 0 warpgroups in 2 parts; at least one each"},
+       {"global sum: 64 x 64 sums of 0 warpgroups in 2 parts, 1 apart; at least one each"},
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         HERE GlobalSum(64, 64, 32, bad ? 0 : 1, 2, memory);
+         HERE GlobalSum(64, 64, 32, bad ? 0 : 1, 2, 1, memory);
          done(k);
        }},
       {"a global sum of other accumulators",
@@ -352,7 +352,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         GlobalSum sum(64, 64, 32, 1, 2, memory);
+         GlobalSum sum(64, 64, 32, 1, 2, 1, memory);
          Accumulator acc(64, bad ? 128 : 64);
          store(acc, RegisterTile<f32>(0, acc.layout()));
          HERE sum.give(acc, {2, 1, 1, 0});
@@ -363,7 +363,7 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
        [](bool bad) {
          Kernel k("k");
          auto [memory] = k.params<gptr<f32>>("memory");
-         HERE GlobalSum(64, 64, bad ? 24 : 16, 1, 2, memory);
+         HERE GlobalSum(64, 64, bad ? 24 : 16, 1, 2, 1, memory);
          done(k);
        }},
       {"a cluster sum without a cluster",
