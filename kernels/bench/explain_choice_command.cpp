@@ -5,6 +5,7 @@
 
 #include "kernels/bench/choice_report.h"
 #include "kernels/bench/operation.h"
+#include "kernels/bench/product_words.h"
 #include "kernels/bench/tune.h"
 #include "kernels/bench/tune_report.h"
 #include "kernels/command/commands.h"
@@ -15,20 +16,11 @@ namespace ptxbuilder::bench {
 namespace {
 
 struct Words {
-  std::string dtype = "bf16", d_type, layout = "TN", tuned_file;
-  GemmProblem problem;
+  ProductWords product;
+  std::string tuned_file;
   int top = 8, multiprocessors = hopper::multiprocessors;
-  bool slow_accumulation = false, measure = false, json = false;
+  bool measure = false, json = false;
 };
-
-GemmProblem problem_of(const Words& w) {
-  GemmProblem p = w.problem;
-  p.a = p.b = *dtype_from_name(w.dtype);
-  p.d = w.d_type.empty() ? usual_output(p.a) : *dtype_from_name(w.d_type);
-  p.set_layout(w.layout);
-  p.fast_accumulation = !w.slow_accumulation;
-  return p;
-}
 
 // Exit code 3 for a wrong result.
 int measure(ChoiceReport& report, size_t top) {
@@ -47,7 +39,7 @@ int measure(ChoiceReport& report, size_t top) {
 }
 
 int run(const Words& w) {
-  const GemmProblem problem = problem_of(w);
+  const GemmProblem problem = w.product.problem();
   std::optional<kernels::GemmTile> tuned;
   if (!w.tuned_file.empty())
     tuned = kernels::TunedFile(w.tuned_file, nullptr)
@@ -64,21 +56,7 @@ command::Command add(const command::Arguments& ptxb) {
       "explain-choice", "why a matrix product gets its tile: the model's terms, and the runners-up");
   auto words = std::make_shared<Words>();
   Words& w = *words;
-  auto size = [&](const char* name, int64_t& value, const char* help) {
-    app.option(name, value, help).required().from(int64_t{1}, int64_t{1} << 24);
-  };
-  size("M", w.problem.m, "rows of D");
-  size("N", w.problem.n, "columns of D");
-  size("K", w.problem.k, "depth of the product");
-  app.option("--dtype", w.dtype, "of A and B")
-      .among({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"})
-      .with_default();
-  app.option("--d-type", w.d_type, "of D; as A, f32 of tf32, s32 of s8, bf16 of e4m3 and e5m2, unless given")
-      .among({"bf16", "f16", "f32", "s32"});
-  app.option("--layout", w.layout, "as cuBLAS is called for row-major data: NN is A[m,k] times B[k,n]")
-      .among({"TN", "NN", "NT", "TT"})
-      .with_default();
-  app.flag("--slow-accumulation", w.slow_accumulation, "of e4m3 and e5m2: promote to f32 on the way");
+  add_product(app, w.product);
   app.option("--top", w.top, "of the model's tiles, the first so many").from(1, 100).with_default();
   app.option("--multiprocessors", w.multiprocessors, "SMs that the model counts on; the GPU's with --measure")
       .from(1, 1024)

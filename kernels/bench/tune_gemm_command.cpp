@@ -4,6 +4,7 @@
 #include <random>
 
 #include "kernels/bench/files.h"
+#include "kernels/bench/product_words.h"
 #include "kernels/bench/report.h"
 #include "kernels/bench/tune.h"
 #include "kernels/bench/tune_commands.h"
@@ -15,27 +16,17 @@ namespace ptxbuilder::bench {
 namespace {
 
 struct Words {
-  std::string dtype = "bf16", d_type, a_major = "k", b_major = "k", device = "cuda", write;
-  bool slow_accumulation = false, json = false, no_cache = false;
+  ProductWords product;
+  std::string device = "cuda", write;
+  bool json = false, no_cache = false;
   int top = 8;
-  GemmProblem problem;
   MethodOptions method;
   OurOptions ours;
   std::optional<uint64_t> seed;
 };
 
-GemmProblem problem_of(const Words& w) {
-  GemmProblem p = w.problem;
-  p.a = p.b = *dtype_from_name(w.dtype);
-  p.d = w.d_type.empty() ? usual_output(p.a) : *dtype_from_name(w.d_type);
-  p.a_k_major = w.a_major == "k";
-  p.b_k_major = w.b_major == "k";
-  p.fast_accumulation = !w.slow_accumulation;
-  return p;
-}
-
 int run(const Words& w) {
-  const GemmProblem problem = problem_of(w);
+  const GemmProblem problem = w.product.problem();
   // Throws Error that says what does not go together, where there is a GPU or not.
   choose(operation_of(problem), {problem.m, problem.n, problem.k, 1}, hopper::multiprocessors);
   if (w.device == "emulator")
@@ -69,19 +60,7 @@ command::Command add_tune_gemm(const command::Arguments& tune) {
       tune.command("gemm", "the tiles that the model likes best for one matrix product");
   auto words = std::make_shared<Words>();
   Words& w = *words;
-  auto size = [&](const char* option, int64_t& value, const char* help) {
-    app.option(option, value, help).required().from(int64_t{1}, int64_t{1} << 24);
-  };
-  size("--m", w.problem.m, "rows of D");
-  size("--n", w.problem.n, "columns of D");
-  size("--k", w.problem.k, "depth of the product");
-  app.option("--dtype", w.dtype, "of A and B")
-      .among({"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"})
-      .with_default();
-  app.option("--d-type", w.d_type, "of D; as A, f32 of tf32, s32 of s8, bf16 of e4m3 and e5m2, unless given")
-      .among({"bf16", "f16", "f32", "s32"});
-  app.option("--a-major", w.a_major, "along what A is contiguous").among({"k", "m"}).with_default();
-  app.option("--b-major", w.b_major, "along what B is contiguous").among({"k", "n"}).with_default();
+  const command::Option slow = add_product(app, w.product);
   app.option("--top", w.top, "of the model's tiles, the first so many").from(1, 100).with_default();
   app.option("--rounds", w.method.rounds, "in each of which all tiles run once")
       .from(1, 10000)
@@ -104,8 +83,7 @@ command::Command add_tune_gemm(const command::Arguments& tune) {
   app.flag("--json", w.json, "as JSON, with every term of the prediction");
   const command::Option write = app.option(
       "--write", w.write, "put the fastest into this table, such as kernels/gemm/tuned.def, in its place");
-  app.flag("--slow-accumulation", w.slow_accumulation, "of e4m3 and e5m2: promote to f32 on the way")
-      .excludes(write);  // the table is of fast accumulation
+  slow.excludes(write);  // the table is of fast accumulation
   return {app, [words] { return run(*words); }};
 }
 

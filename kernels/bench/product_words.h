@@ -1,0 +1,24 @@
+// A matrix product on the command line: M N K, and types and storage as options.
+#pragma once
+
+#include <string>
+
+#include "kernels/bench/problem.h"
+#include "kernels/command/command_line.h"
+
+namespace ptxbuilder::bench {
+
+struct ProductWords {
+  GemmProblem sizes;  // m, n and k
+  std::string dtype = "bf16", d_type, layout = "TN";
+  bool slow_accumulation = false;
+
+  // Throws Error for a layout that there is not.
+  GemmProblem problem() const;
+};
+
+// Adds M, N, K, --dtype, --d-type, --layout and --slow-accumulation, which write into `words`; the last of
+// them is returned.
+command::Option add_product(const command::Arguments& app, ProductWords& words);
+
+}  // namespace ptxbuilder::bench
