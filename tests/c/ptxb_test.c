@@ -439,7 +439,7 @@ enum { kQueries = 20, kHeads = 2, kColumns = 16, kRows = 2 * kQueries };
 static int is_near(float a, double b) { return a >= b - 0.02 * b - 0.02 && a <= b + 0.02 * b + 0.02; }
 
 static void check_attention(int packed) {
-  Matrix q, k, v, o, lse, offsets;
+  Matrix q, k, v, o, lse, offsets, workspace;
   int64_t shape[4] = {2, kQueries, kHeads, kColumns}, lse_shape[3] = {2, kHeads, kQueries}, lengths = 3;
   const int32_t begins[3] = {0, packed ? 7 : kQueries, kRows};
   Matrix* all[] = {&q, &k, &v, &o};
@@ -470,8 +470,9 @@ static void check_attention(int packed) {
   p.causal = 1;
   if (packed) p.query_offsets = p.key_offsets = &offsets.tensor, p.queries = p.keys = kRows - begins[1];
   OK(ptxb_attention_workspace(device, &p, &bytes));
-  CHECK(bytes == 0);
-  OK(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  CHECK((bytes > 0) == packed); /* where the order of packed sequences lies */
+  make(&workspace, (ptxb_dtype){PTXB_INT, 32, 1}, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
+  OK(ptxb_attention_run(device, &p, bytes > 0 ? workspace.tensor.data : NULL, bytes, PTXB_OWN_STREAM));
   OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
   OK(ptxb_copy_out(device, lse.host, lse.tensor.data, lse.bytes));
   int wrong = 0;
@@ -503,7 +504,7 @@ static void check_attention(int packed) {
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "lse: it is of float32");
   REFUSED(ptxb_attention_workspace(device, NULL, &bytes), "the attention is NULL");
   for (int i = 0; i < 4; ++i) discard(all[i]);
-  discard(&lse), discard(&offsets);
+  discard(&lse), discard(&offsets), discard(&workspace);
 }
 
 int main(int count, char** words) {
