@@ -43,7 +43,8 @@ const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
     if (row.columns < o.value_depth || row.masked != is_masked(o)) continue;
     const int distance =
         (row.columns - o.value_depth) * 64 + 1000 * std::abs(row.tile.consumers - t.consumers) +
-        300 * (row.tile.ahead != t.ahead) + 200 * (row.tile.turns != t.turns) + std::abs(row.tile.bn - t.bn);
+        300 * (row.tile.ahead != t.ahead) + 200 * (row.tile.turns != t.turns) + std::abs(row.tile.bn - t.bn) +
+        (row.tile.query_places != t.query_places) + (row.tile.upwards != t.upwards);
     if (!best || distance < least) best = &row, least = distance;
   }
   return best;
