@@ -289,4 +289,9 @@ void Report::add_line(uint32_t line, std::string what) {
   findings.push_back({.rule = rule_, .line = line, .what = std::move(what), .cure = cure_});
 }
 
+void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report) {
+  for (const Event& event : kernel.events(walk))
+    if (event.kind == kind) report.add(event.operation, event.what, {event.other});
+}
+
 }  // namespace ptxbuilder::analysis

@@ -156,6 +156,9 @@ class Report {
   std::set<int> reported_;
 };
 
+// Reports a walk's events of a kind, in their own words.
+void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report);
+
 using Check = void (*)(LintKernel&, Report&);
 
 // The rules, by the file that they are in.

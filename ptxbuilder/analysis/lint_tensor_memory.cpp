@@ -88,14 +88,13 @@ class Walk {
 
 std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
 
-void report_all(LintKernel& kernel, Kind kind, Report& report) {
-  for (const Event& event : kernel.events(walk))
-    if (event.kind == kind) report.add(event.operation, event.what, {event.other});
-}
-
 }  // namespace
 
-void check_tensor_memory_wait(LintKernel& kernel, Report& report) { report_all(kernel, kUnwaited, report); }
-void check_tensor_memory_fence(LintKernel& kernel, Report& report) { report_all(kernel, kUnfenced, report); }
+void check_tensor_memory_wait(LintKernel& kernel, Report& report) {
+  report_events(kernel, walk, kUnwaited, report);
+}
+void check_tensor_memory_fence(LintKernel& kernel, Report& report) {
+  report_events(kernel, walk, kUnfenced, report);
+}
 
 }  // namespace ptxbuilder::analysis

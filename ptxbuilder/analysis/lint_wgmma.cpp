@@ -173,15 +173,12 @@ class Walk {
 
 std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
 
-void report_all(LintKernel& kernel, Kind kind, Report& report) {
-  for (const Event& event : kernel.events(walk))
-    if (event.kind == kind) report.add(event.operation, event.what, {event.other});
-}
-
 }  // namespace
 
-void check_wgmma_fence(LintKernel& kernel, Report& report) { report_all(kernel, kUnfenced, report); }
-void check_accumulators(LintKernel& kernel, Report& report) { report_all(kernel, kInFlight, report); }
-void check_wgmma_groups(LintKernel& kernel, Report& report) { report_all(kernel, kLeft, report); }
+void check_wgmma_fence(LintKernel& kernel, Report& report) { report_events(kernel, walk, kUnfenced, report); }
+void check_accumulators(LintKernel& kernel, Report& report) {
+  report_events(kernel, walk, kInFlight, report);
+}
+void check_wgmma_groups(LintKernel& kernel, Report& report) { report_events(kernel, walk, kLeft, report); }
 
 }  // namespace ptxbuilder::analysis
