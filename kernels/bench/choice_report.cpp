@@ -88,30 +88,21 @@ std::string choice_text(const ChoiceReport& r) {
 }
 
 std::string choice_json(const ChoiceReport& r) {
-  const GemmProblem& p = r.problem;
-  Json json = {{"m", p.m},
-               {"n", p.n},
-               {"k", p.k},
-               {"a", name(p.a)},
-               {"b", name(p.b)},
-               {"d", name(p.d)},
-               {"layout", p.layout()},
-               {"fast_accumulation", p.fast_accumulation},
-               {"multiprocessors", r.multiprocessors},
-               {"chosen", text(r.choice.tile)},
-               {"from", !r.file.empty()                                   ? "file"
-                        : r.choice.source == kernels::ChoiceSource::table ? "table"
-                                                                          : "model"},
-               {"tiles", Json::array()}};
+  Json json = Json::parse(product_json(r.problem));
+  json["multiprocessors"] = r.multiprocessors;
+  json["chosen"] = text(r.choice.tile);
+  json["from"] = !r.file.empty()                                   ? "file"
+                 : r.choice.source == kernels::ChoiceSource::table ? "table"
+                                                                   : "model";
+  json["tiles"] = Json::array();
   if (!r.file.empty()) json["file"] = r.file;
   for (const Candidate& c : r.tiles) {
     const kernels::Prediction& q = c.prediction;
-    Json one = {{"tile", text(c.tile)},          {"predicted_us", q.microseconds()},
-                {"multiply_us", q.multiply},     {"l2_us", q.l2},
-                {"memory_us", q.memory},         {"overhead_us", q.overhead},
-                {"sharpness", q.sharpness},      {"sharpness", q.sharpness},
-                {"clock_mhz", q.megahertz},      {"watts_at_full_clock", q.watts},
-                {"limited_by", limiting_term(q)}};
+    Json one = {{"tile", text(c.tile)},           {"predicted_us", q.microseconds()},
+                {"multiply_us", q.multiply},      {"l2_us", q.l2},
+                {"memory_us", q.memory},          {"overhead_us", q.overhead},
+                {"sharpness", q.sharpness},       {"clock_mhz", q.megahertz},
+                {"watts_at_full_clock", q.watts}, {"limited_by", limiting_term(q)}};
     if (const double time = measured(r, c); time > 0) one["median_us"] = time;
     json["tiles"].push_back(std::move(one));
   }

@@ -81,16 +81,21 @@ std::string tune_table(const GemmProblem& p, const std::vector<TunedTile>& tiles
   return text;
 }
 
+std::string product_json(const GemmProblem& p) {
+  return Json{{"m", p.m},
+              {"n", p.n},
+              {"k", p.k},
+              {"a", name(p.a)},
+              {"b", name(p.b)},
+              {"d", name(p.d)},
+              {"layout", p.layout()},
+              {"fast_accumulation", p.fast_accumulation}}
+      .dump();
+}
+
 std::string tune_json(const GemmProblem& p, const std::vector<TunedTile>& tiles) {
-  Json json = {{"m", p.m},
-               {"n", p.n},
-               {"k", p.k},
-               {"a", name(p.a)},
-               {"b", name(p.b)},
-               {"d", name(p.d)},
-               {"layout", p.layout()},
-               {"fast_accumulation", p.fast_accumulation},
-               {"tiles", Json::array()}};
+  Json json = Json::parse(product_json(p));
+  json["tiles"] = Json::array();
   for (const TunedTile& t : tiles) {
     Json one = {{"tile", t.tile},
                 {"chosen", t.chosen},

@@ -610,16 +610,26 @@ TEST_CASE("sixteen threads multiply with one Matmul, of several products, each f
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a divided k leaves its sums in the workspace, whatever it held, and two launches have two") {
+namespace {
+
+// Tiles of 64 x 64, of whose last wave as many CTAs divide k.
+MatmulOptions dividing_k(int ctas) {
   MatmulOptions options;
-  options.multiprocessors = 5;
-  options.choose = [](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+  options.choose = [ctas](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
     kernels::GemmTile t;
     t.bm = t.bn = 64;
     t.consumers = 1;
-    t.split_last = 4;
+    t.split_last = ctas;
     return t;
   };
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a divided k leaves its sums in the workspace, whatever it held, and two launches have two") {
+  MatmulOptions options = dividing_k(4);
+  options.multiprocessors = 5;
   Matmul product(device(), options);
   const MatmulCase c = sized(128, 192, 512);
   MatmulTrial first(device(), c), second(device(), c);
@@ -639,15 +649,7 @@ TEST_CASE("a divided k leaves its sums in the workspace, whatever it held, and t
 }
 
 TEST_CASE("products whose CTAs wait for each other fill the GPU twice, on two streams at once") {
-  MatmulOptions options;
-  options.choose = [](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
-    kernels::GemmTile t;
-    t.bm = t.bn = 64;
-    t.consumers = 1;
-    t.split_last = 2;
-    return t;
-  };
-  Matmul product(device(), options);
+  Matmul product(device(), dividing_k(2));
   const MatmulCase c = sized(1024, 256, 192);  // 64 tiles for 128 CTAs, each with an SM to itself
   MatmulTrial first(device(), c), second(device(), c);
   CHECK(first.wrong(first.run(product)) == "");
