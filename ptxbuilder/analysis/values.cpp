@@ -39,14 +39,6 @@ Sum times(const Sum& a, int64_t factor) {
   return product;
 }
 
-// A mixing step of splitmix64 (Steele, Lea, Flood 2014).
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  hash += value + 0x9e3779b97f4a7c15;
-  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
-  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
-  return hash ^ (hash >> 31);
-}
-
 // Whether the modifiers are those of plain integers, so that the first word says what is computed.
 bool is_integer(const Operation& o) {
   constexpr std::array known = {"b16",    "u16",    "s16",   "b32",   "u32",     "s32", "b64",
@@ -80,12 +72,6 @@ std::string plain_name(const Operation& o) {
 
 }  // namespace
 
-uint64_t hash_of(std::string_view text) {
-  uint64_t hash = text.size();
-  for (char c : text) hash = mixed(hash, static_cast<unsigned char>(c));
-  return hash;
-}
-
 Values::Values(const Code& code, const Graph& graph)
     : code_(code), graph_(graph), writers_(code.registers.size()) {
   for (int i = 0; at(i) < code.operations.size(); ++i)
@@ -116,84 +102,6 @@ void Values::evaluate() {
       for (int reg : o.writes) after(i, reg);
     }
   for (size_t i = 0; i < made_.size(); ++i) fill(static_cast<int>(i));
-}
-
-// A meet is a copy where it, and the meets that it is made of in a circle, have one input from outside:
-// values that a loop only hands on.
-bool Values::find_copies() {
-  std::map<int, size_t> place;  // of a meet, by its atom
-  for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].number, i);
-  auto meet_in = [&](const Sum& sum) -> std::optional<size_t> {
-    if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return std::nullopt;
-    const auto found = place.find(sum.terms[0].first);
-    return found == place.end() || atom(found->first).kind != Atom::Kind::meet ? std::nullopt
-                                                                               : std::optional(found->second);
-  };
-  // Tarjan, Depth-first search and linear graph algorithms (1972), with a stack of its own.
-  std::vector<int> index(made_.size(), kNone), low(made_.size(), 0);
-  std::vector<bool> open(made_.size(), false);
-  std::vector<size_t> stack;
-  int count = 0;
-  bool found = false;
-  struct Frame {
-    size_t meet, next;
-  };
-  for (size_t root = 0; root < made_.size(); ++root) {
-    if (index[root] != kNone || atom(made_[root].number).kind != Atom::Kind::meet) continue;
-    std::vector<Frame> frames = {{root, 0}};
-    while (!frames.empty()) {
-      Frame& f = frames.back();
-      const size_t m = f.meet;
-      if (f.next == 0) {
-        index[m] = low[m] = count++;
-        stack.push_back(m);
-        open[m] = true;
-      }
-      const std::vector<Sum>& inputs = atom(made_[m].number).inputs;
-      bool deeper = false;
-      while (!deeper && f.next < inputs.size()) {  // `f` is gone once it goes deeper
-        const auto other = meet_in(inputs[f.next++]);
-        if (!other) continue;
-        if (index[*other] == kNone) {
-          frames.push_back({*other, 0});
-          deeper = true;
-        } else if (open[*other]) {
-          low[m] = std::min(low[m], index[*other]);
-        }
-      }
-      if (deeper) continue;
-      if (inputs.empty()) f.next = 1;
-      frames.pop_back();
-      if (!frames.empty()) low[frames.back().meet] = std::min(low[frames.back().meet], low[m]);
-      if (low[m] != index[m]) continue;
-      std::vector<size_t> circle;
-      for (size_t member = made_.size(); member != m;) {
-        member = stack.back();
-        stack.pop_back();
-        open[member] = false;
-        circle.push_back(member);
-      }
-      std::optional<Sum> only;
-      Source source = {};
-      bool is_copy = true;
-      for (size_t member : circle) {
-        const Meet& made = made_[member];
-        const std::vector<Sum>& all = atom(made.number).inputs;
-        for (size_t i = 0; i < all.size(); ++i) {
-          const auto other = meet_in(all[i]);
-          if (other && std::find(circle.begin(), circle.end(), *other) != circle.end()) continue;
-          if (only && !(all[i] == *only)) is_copy = false;
-          if (made.predecessors[i] == kNone) is_copy = false;  // what nothing has written
-          if (!only) source = {made.predecessors[i], made.reg};
-          only = all[i];
-        }
-      }
-      if (!is_copy || !only) continue;
-      for (size_t member : circle) copies_.emplace(std::pair(made_[member].block, made_[member].reg), source);
-      found = true;
-    }
-  }
-  return found;
 }
 
 Values::Reaching Values::reaching(int operation, int block, int reg) {
@@ -568,71 +476,6 @@ Sum Values::atom_of(Atom made) {
     atoms_.push_back(std::move(made));
   }
   return {.terms = {{known->second, 1}}};
-}
-
-uint64_t Values::hash_of(const Atom& a) const {
-  uint64_t hash = mixed(static_cast<uint64_t>(a.kind), analysis::hash_of(a.name));
-  if (a.kind == Atom::Kind::meet) {
-    uint64_t any_order = 0;  // that of the predecessors is the layout's
-    for (const Sum& input : a.inputs) any_order += mixed(0, this->hash(input));
-    return mixed(hash, any_order);
-  }
-  for (const Sum& input : a.inputs) hash = mixed(hash, this->hash(input));
-  if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage)
-    hash = mixed(hash, bits(graph_.loops[at(graph_.blocks[at(a.block)].loop)].depth));
-  return hash;
-}
-
-// Atoms are a graph with cycles. Its nodes get the hashes of what they are made of, round after round, so
-// that those differ that are made of different things some rounds below.
-void Values::find_hashes() {
-  constexpr int kRounds = 12;
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<uint64_t> hashes;
-    for (const Atom& a : atoms_) hashes.push_back(hash_of(a));
-    for (size_t i = 0; i < atoms_.size(); ++i) atoms_[i].hash = hashes[i];
-  }
-  has_hashes_ = true;
-}
-
-uint64_t Values::hash(const Sum& sum) const {
-  uint64_t terms = 0;  // in any order
-  for (const auto& [number, factor] : sum.terms) terms += mixed(atom(number).hash, bits(factor));
-  return mixed(terms, bits(sum.constant));
-}
-
-std::string Values::text(const Sum& sum, int depth) const {
-  auto atom_text = [&](const Atom& a) -> std::string {
-    switch (a.kind) {
-      case Atom::Kind::special:
-      case Atom::Kind::address:
-        return a.name;
-      case Atom::Kind::parameter:
-        if (a.name == "parameter") return fmt::format("parameter {}", a.inputs[0].constant);
-        break;
-      case Atom::Kind::stage:
-        return fmt::format("stage({})", a.inputs[1].constant);
-      case Atom::Kind::counter:
-        return depth > 0 ? fmt::format("counter({}, +{})", text(a.inputs[0], depth - 1), a.inputs[1].constant)
-                         : "counter";
-      default:
-        break;
-    }
-    if (a.inputs.empty()) return a.name;
-    if (depth <= 0) return a.name + "(...)";
-    std::vector<std::string> inputs;
-    for (const Sum& input : a.inputs) inputs.push_back(text(input, depth - 1));
-    if (a.kind == Atom::Kind::meet) std::sort(inputs.begin(), inputs.end());
-    return fmt::format("{}({})", a.name, fmt::join(inputs, ", "));
-  };
-  std::vector<std::string> parts;
-  for (const auto& [number, factor] : sum.terms) {
-    const std::string a = atom_text(atom(number));
-    parts.push_back(factor == 1 ? a : fmt::format("{} {}", factor, a));
-  }
-  std::sort(parts.begin(), parts.end());
-  if (sum.constant != 0 || parts.empty()) parts.push_back(fmt::format("{}", sum.constant));
-  return fmt::format("{}", fmt::join(parts, " + "));
 }
 
 }  // namespace ptxbuilder::analysis

@@ -1,0 +1,86 @@
+// Values that a loop only hands on.
+#include <algorithm>
+
+#include "ptxbuilder/analysis/values.h"
+
+namespace ptxbuilder::analysis {
+
+// A meet is a copy where it, and the meets that it is made of in a circle, have one input from outside:
+// values that a loop only hands on.
+bool Values::find_copies() {
+  std::map<int, size_t> place;  // of a meet, by its atom
+  for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].number, i);
+  auto meet_in = [&](const Sum& sum) -> std::optional<size_t> {
+    if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return std::nullopt;
+    const auto found = place.find(sum.terms[0].first);
+    return found == place.end() || atom(found->first).kind != Atom::Kind::meet ? std::nullopt
+                                                                               : std::optional(found->second);
+  };
+  // Tarjan, Depth-first search and linear graph algorithms (1972), with a stack of its own.
+  std::vector<int> index(made_.size(), kNone), low(made_.size(), 0);
+  std::vector<bool> open(made_.size(), false);
+  std::vector<size_t> stack;
+  int count = 0;
+  bool found = false;
+  struct Frame {
+    size_t meet, next;
+  };
+  for (size_t root = 0; root < made_.size(); ++root) {
+    if (index[root] != kNone || atom(made_[root].number).kind != Atom::Kind::meet) continue;
+    std::vector<Frame> frames = {{root, 0}};
+    while (!frames.empty()) {
+      Frame& f = frames.back();
+      const size_t m = f.meet;
+      if (f.next == 0) {
+        index[m] = low[m] = count++;
+        stack.push_back(m);
+        open[m] = true;
+      }
+      const std::vector<Sum>& inputs = atom(made_[m].number).inputs;
+      bool deeper = false;
+      while (!deeper && f.next < inputs.size()) {  // `f` is gone once it goes deeper
+        const auto other = meet_in(inputs[f.next++]);
+        if (!other) continue;
+        if (index[*other] == kNone) {
+          frames.push_back({*other, 0});
+          deeper = true;
+        } else if (open[*other]) {
+          low[m] = std::min(low[m], index[*other]);
+        }
+      }
+      if (deeper) continue;
+      if (inputs.empty()) f.next = 1;
+      frames.pop_back();
+      if (!frames.empty()) low[frames.back().meet] = std::min(low[frames.back().meet], low[m]);
+      if (low[m] != index[m]) continue;
+      std::vector<size_t> circle;
+      for (size_t member = made_.size(); member != m;) {
+        member = stack.back();
+        stack.pop_back();
+        open[member] = false;
+        circle.push_back(member);
+      }
+      std::optional<Sum> only;
+      Source source = {};
+      bool is_copy = true;
+      for (size_t member : circle) {
+        const Meet& made = made_[member];
+        const std::vector<Sum>& all = atom(made.number).inputs;
+        for (size_t i = 0; i < all.size(); ++i) {
+          const auto other = meet_in(all[i]);
+          if (other && std::find(circle.begin(), circle.end(), *other) != circle.end()) continue;
+          if (only && !(all[i] == *only)) is_copy = false;
+          if (made.predecessors[i] == kNone) is_copy = false;  // what nothing has written
+          if (!only) source = {made.predecessors[i], made.reg};
+          only = all[i];
+        }
+      }
+      if (!is_copy || !only) continue;
+      for (size_t member : circle) copies_.emplace(std::pair(made_[member].block, made_[member].reg), source);
+      found = true;
+    }
+  }
+  return found;
+}
+
+}  // namespace ptxbuilder::analysis
