@@ -261,6 +261,7 @@ std::string to_json(const Signature& s) {
   if (s.grid) json["grid"] = *s.grid;
   for (const auto& [name, value] : s.configuration) json["configuration"][name] = value;
   if (s.overlaps) json["overlaps"] = true;
+  if (s.cooperative) json["cooperative"] = true;
   if (s.registers) json["registers"] = *s.registers;
   if (s.spill_bytes) json["spill_bytes"] = *s.spill_bytes;
   if (s.stack_bytes) json["stack_bytes"] = *s.stack_bytes;
@@ -296,6 +297,7 @@ Signature signature_from_json(const std::string& text, const std::string& file_n
   s.grid = read_grid(json, file_name);
   s.configuration = read_configuration(json, file_name);
   if (json.contains("overlaps")) s.overlaps = in.get<bool>("overlaps");
+  if (json.contains("cooperative")) s.cooperative = in.get<bool>("cooperative");
   s.registers = in.get_optional_unsigned<uint32_t>("registers");
   s.spill_bytes = in.get_optional_unsigned<uint32_t>("spill_bytes");
   s.stack_bytes = in.get_optional_unsigned<uint32_t>("stack_bytes");

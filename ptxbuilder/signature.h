@@ -97,6 +97,8 @@ struct Signature {
   // It waits by griddepcontrol.wait before it first reads or writes memory, so that it may be launched before
   // the launch ahead of it has finished.
   bool overlaps = false;
+  // Its CTAs wait for each other, so that all of them have to run at once: it is launched cooperatively.
+  bool cooperative = false;
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;

@@ -182,7 +182,7 @@ Launch LoadedKernel::launch_of(const LaunchOptions& options, Dim3 grid) const {
           .cluster = {cluster[0], cluster[1], cluster[2]},
           .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
           .programmatic_dependent_launch = options.programmatic_dependent_launch,
-          .cooperative = options.cooperative,
+          .cooperative = options.cooperative || signature_.cooperative,
           .stream = options.stream};
 }
 

@@ -19,7 +19,7 @@ namespace ptxbuilder::runtime {
 struct LaunchOptions {
   Dim3 grid = {0, 0, 0};  // CTAs; unless said, by the kernel's rule (Kernel::grid)
   bool programmatic_dependent_launch = false;
-  bool cooperative = false;  // see Launch
+  bool cooperative = false;  // see Launch; a kernel whose signature says so is launched so in any case
   Stream stream = {};        // the device's own unless said
 };
 

@@ -129,9 +129,8 @@ class OurGemm final : public Contender {
         extent(problem_.n),
         extent(problem_.k),
         tile_.split_last > 1 ? runtime::pointer(workspace_, DType::f32) : runtime::Argument{}};
-    kernel_->launch(
-        {.programmatic_dependent_launch = overlaps_ && tile_.overlaps, .cooperative = tile_.split_last > 1},
-        std::span(arguments).first(tile_.split_last > 1 ? 7 : 6));
+    kernel_->launch({.programmatic_dependent_launch = overlaps_ && tile_.overlaps},
+                    std::span(arguments).first(tile_.split_last > 1 ? 7 : 6));
   }
 
   std::string configuration() const override {

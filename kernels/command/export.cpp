@@ -137,6 +137,7 @@ class Writer {
                           s.threads, fmt::join(s.cluster, " x "), s.dynamic_shared_bytes);
       if (s.registers) text += fmt::format(", {} registers a thread", *s.registers);
       text += s.overlaps ? "\n *   launched as a programmatic dependent launch\n" : "\n";
+      if (s.cooperative) text += " *   launched cooperatively, since its CTAs wait for each other\n";
       text += s.grid ? fmt::format(" *   grid: {}\n", fmt::join(*s.grid, " x "))
                      : " *   it has no rule of its grid: every launch says one\n";
     }
@@ -225,6 +226,7 @@ class Writer {
         {"CLUSTER_DIMENSION", number(cu::LaunchAttributeId::cluster_dimension)},
         {"PROGRAMMATIC_STREAM_SERIALIZATION",
          number(cu::LaunchAttributeId::programmatic_stream_serialization)},
+        {"COOPERATIVE", number(cu::LaunchAttributeId::cooperative)},
         {"PORTABLE_CLUSTER", hopper::portable_cluster},
         {"GRID_X", hopper::grid_x},
         {"GRID_YZ", hopper::grid_yz}};
@@ -251,8 +253,9 @@ class Writer {
     std::string text = "static const struct kernel kernels[KERNELS] = {\n";
     for (size_t k = 0; k < e_.kernels.size(); ++k) {
       const Signature& s = e_.kernels[k].signature;
-      text += fmt::format("    {{{}, image_{}, {}, {}, {{{}}}, {}}},\n", quoted(s.kernel), k, s.threads,
-                          s.dynamic_shared_bytes, fmt::join(s.cluster, ", "), s.overlaps ? 1 : 0);
+      text += fmt::format("    {{{}, image_{}, {}, {}, {{{}}}, {}, {}}},\n", quoted(s.kernel), k, s.threads,
+                          s.dynamic_shared_bytes, fmt::join(s.cluster, ", "), s.overlaps ? 1 : 0,
+                          s.cooperative ? 1 : 0);
     }
     text += "};\n\n";
     if (maps()) {

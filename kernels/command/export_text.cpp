@@ -12,7 +12,7 @@ struct launch_attribute {
     struct {
       unsigned x, y, z;
     } cluster;
-    int programmatic;
+    int programmatic, cooperative;
   } value;
 };
 struct launch_config {
@@ -145,7 +145,7 @@ struct kernel {
   const char* name;
   const unsigned char* image;
   unsigned threads, shared_bytes, cluster[3];
-  int overlaps;
+  int overlaps, cooperative;
 };
 
 static int check_device(const struct driver* d, const struct kernel* k, int device) {
@@ -300,7 +300,7 @@ static int check_grid(const struct kernel* k, const int64_t grid[3]) {
 static int queue(const struct driver* d, size_t number, const int64_t grid[3], int device, void* stream,
                  void** parameters) {
   const struct kernel* k = &kernels[number];
-  struct launch_attribute attributes[2];
+  struct launch_attribute attributes[3];
   struct launch_config config;
   void* kernel;
   int status = check_grid(k, grid), i;
@@ -325,6 +325,11 @@ static int queue(const struct driver* d, size_t number, const int64_t grid[3], i
     struct launch_attribute* a = &attributes[config.attribute_count++];
     a->id = PROGRAMMATIC_STREAM_SERIALIZATION;
     a->value.programmatic = 1;
+  }
+  if (k->cooperative) {
+    struct launch_attribute* a = &attributes[config.attribute_count++];
+    a->id = COOPERATIVE;
+    a->value.cooperative = 1;
   }
   status = d->launch(&config, kernel, parameters, NULL);
   return status ? driver_failed(d, status, "cuLaunchKernelEx", k->name) : 0;

@@ -21,6 +21,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, const UserEpilogue& u
   k.grid(grid.x, grid.y);
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
+  if (t.split_last > 1) k.cooperative();
   TensorMap A = p.get<TensorMap>("A"), B = p.get<TensorMap>("B"), D = p.get<TensorMap>("D");
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;

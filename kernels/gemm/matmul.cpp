@@ -133,7 +133,6 @@ class Matmul::State {
     runtime::LoadedKernel* kernel;
     runtime::Dim3 grid;
     bool overlaps;           // see GemmTile
-    bool cooperative;        // its CTAs wait for each other
     size_t workspace_bytes;  // the kernel's
     bool tuned = false;      // found by measuring
   };
@@ -263,11 +262,7 @@ Matmul::State::Plan Matmul::State::plan_of(const PlanKey& key, const GemmTile& t
   check_tiles(tile, size, where);
   const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
   const int64_t bytes = round_up(static_cast<int64_t>(gemm_workspace_bytes(tile, grid)), kAlignment);
-  return {&kernel(key.operation, tile),
-          {grid.x, grid.y},
-          tile.overlaps,
-          tile.split_last > 1,
-          static_cast<size_t>(bytes)};
+  return {&kernel(key.operation, tile), {grid.x, grid.y}, tile.overlaps, static_cast<size_t>(bytes)};
 }
 
 runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, const GemmTile& tile) {
@@ -353,10 +348,8 @@ void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where whe
   ProductArguments arguments(has_more(p));
   add_arguments(r, p, arguments);
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
-  const runtime::LaunchOptions options = {.grid = r.plan.grid,
-                                          .programmatic_dependent_launch = r.plan.overlaps,
-                                          .cooperative = r.plan.cooperative,
-                                          .stream = p.stream};
+  const runtime::LaunchOptions options = {
+      .grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream};
   r.plan.kernel->launch(options, arguments.list(), where);
   const bool nothing_moved = r.bytes == r.plan.workspace_bytes;
   if (r.operands.has_product && nothing_moved && !has_more(p))
@@ -453,11 +446,9 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
     with.operands = operands[set];
     ProductArguments arguments(has_more(q));
     add_arguments(with, q, arguments);
-    with.plan.kernel->launch({.grid = with.plan.grid,
-                              .programmatic_dependent_launch = with.plan.overlaps,
-                              .cooperative = with.plan.cooperative,
-                              .stream = stream},
-                             arguments.list(), where);
+    with.plan.kernel->launch(
+        {.grid = with.plan.grid, .programmatic_dependent_launch = with.plan.overlaps, .stream = stream},
+        arguments.list(), where);
   };
   return usable.at(options_.fastest ? options_.fastest(usable.size(), operands.size(), queue)
                                     : fastest(device_, usable.size(), operands.size(), queue));

@@ -276,6 +276,13 @@ void Kernel::overlaps(Where where) {
   builder_.signature().overlaps = true;
 }
 
+void Kernel::cooperative(Where where) {
+  AtLine line(where);
+  builder_.check_current();
+  builder_.check_is_kernel("cooperative");
+  builder_.signature().cooperative = true;
+}
+
 void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, Where where) {
   AtLine line(where);
   builder_.check_current();

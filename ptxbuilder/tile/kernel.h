@@ -233,6 +233,10 @@ class Kernel {
   // the kernel may be launched before the launch ahead of it has finished.
   void overlaps(Where where = Where::here());
 
+  // Says that its CTAs wait for each other. A launch of it is cooperative: it starts when all of them run at
+  // once, and fails where they do not fit on the device.
+  void cooperative(Where where = Where::here());
+
   // Allocates `stages` tiles of `shape` elements of T in shared memory. The rows of a swizzled tile are cut
   // into panels as wide as the swizzle's span. Throws Error when a row is not a multiple of 16 bytes or of
   // the span, and when shared memory is used up. The emulator's reports call the tile `name`, or

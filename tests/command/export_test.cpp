@@ -83,11 +83,12 @@ std::string seed() { return std::to_string(std::random_device()() % 1000000); }
 TEST_CASE(
     "the driver is asked for what a launch needs, in the context that it takes, and errors have words") {
   const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
-  for (const char* kernel : {"saxpy", "add_multicast"}) {
+  for (const char* kernel : {"saxpy", "add_multicast", "gemm --split_last 4 --name divided"}) {
     good(w.exported(std::string(kernel) + " --ptx"));
-    w.compile(kernel);
+    w.compile(std::string(kernel).starts_with("gemm") ? "divided" : kernel);
   }
-  for (const char* objects : {"saxpy.o add_multicast.o", "saxpy_cxx.o add_multicast_cxx.o"}) {
+  for (const char* objects :
+       {"saxpy.o add_multicast.o divided.o", "saxpy_cxx.o add_multicast_cxx.o divided_cxx.o"}) {
     w.link(fmt::format("{} -std=c++20 -I{} -I{}/tests/kit", kCxx, kSource, kSource), "calls_main.cpp",
            objects);
     CHECK(contains(w.launched(), "all calls are right"));

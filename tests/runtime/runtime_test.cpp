@@ -147,6 +147,17 @@ TEST_CASE("a launch hands on the kernel's shape and the values in order") {
   CHECK(e.device.encoded[0].strides == std::vector<uint64_t>{256});
 }
 
+TEST_CASE("a kernel whose CTAs wait for each other is launched cooperatively") {
+  Example e;
+  e.launch();
+  CHECK_FALSE(e.device.last.cooperative);
+  Signature waits = example();
+  waits.cooperative = true;
+  LoadedKernel kernel(e.device, "image", waits);
+  kernel.launch(e.options, e.arguments);
+  CHECK(e.device.last.cooperative);
+}
+
 TEST_CASE("arguments that are not the kernel's are refused by name") {
   Example e;
   auto with = [&](size_t i, Argument argument) {
@@ -537,6 +548,7 @@ TEST_CASE("sidecars round-trip") {
   s.parameters[2].meaning = "elements of \"out\"";
   s.configuration = {{"tile", "128x256"}, {"a", "bf16"}};
   s.overlaps = true;
+  s.cooperative = true;
   CHECK(signature_from_json(to_json(s), "scale.json") == s);
   s = with_struct();
   s.parameters[0].fields[1].meaning = "where";

@@ -1,5 +1,6 @@
 // Launches exported kernels on the mock driver: what is asked of it, which context is current, and what is
-// said of what is wrong. Of saxpy and of add_multicast, whose two CTAs of a cluster copy by tensor maps.
+// said of what is wrong. Of saxpy, of add_multicast, whose two CTAs of a cluster copy by tensor maps, and of
+// a matrix product whose CTAs wait for each other.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "add_multicast.h"
+#include "divided.h"
 #include "mock_libcuda.h"
 #include "saxpy.h"
 
@@ -168,6 +170,18 @@ void tensor_maps() {
   CHECK(!current());
 }
 
+void attributes() {
+  mock.parameter_sizes = {8, 8, 8, 4, 4, 4, 8};
+  const divided_A_tensor a = {block, {64, 64}, {128}};
+  const divided_B_tensor b = {block, {64, 64}, {128}};
+  const divided_D_tensor d = {block, {64, 64}, {128}};
+  CHECK(divided_launch(&a, &b, &d, 64, 64, 64, reinterpret_cast<float*>(block), nullptr, nullptr) == 0);
+  CHECK(mock.attributes.size() == 2);
+  CHECK(mock.attributes[0].id == LaunchAttributeId::programmatic_stream_serialization &&
+        mock.attributes[0].value.programmatic_stream_serialization_allowed == 1);
+  CHECK(mock.attributes[1].id == LaunchAttributeId::cooperative && mock.attributes[1].value.cooperative == 1);
+}
+
 }  // namespace
 
 int main() {
@@ -175,6 +189,7 @@ int main() {
   first_use();
   calls();
   tensor_maps();
+  attributes();
   if (failures == 0) std::puts("all calls are right");
   return failures != 0;
 }
