@@ -178,20 +178,19 @@ void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
     throw Error(fmt::format("launch of '{}': {} parameters, the kernel takes {}", signature.kernel,
                             parameters.size(), signature.parameters.size()));
 
-  cu::LaunchAttribute attributes[3] = {};
+  cu::LaunchAttribute attributes[3];
   unsigned count = 0;
-  if (launch.cluster.x * launch.cluster.y * launch.cluster.z > 1) {
-    attributes[count].id = cu::LaunchAttributeId::cluster_dimension;
-    attributes[count++].value.cluster_dim = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
-  }
-  if (launch.programmatic_dependent_launch) {
-    attributes[count].id = cu::LaunchAttributeId::programmatic_stream_serialization;
-    attributes[count++].value.programmatic_stream_serialization_allowed = 1;
-  }
-  if (launch.cooperative) {
-    attributes[count].id = cu::LaunchAttributeId::cooperative;
-    attributes[count++].value.cooperative = 1;
-  }
+  auto add = [&](cu::LaunchAttributeId id) -> cu::LaunchAttributeValue& {
+    attributes[count] = {id, {}, {}};
+    return attributes[count++].value;
+  };
+  if (launch.cluster.x * launch.cluster.y * launch.cluster.z > 1)
+    add(cu::LaunchAttributeId::cluster_dimension).cluster_dim = {launch.cluster.x, launch.cluster.y,
+                                                                 launch.cluster.z};
+  if (launch.programmatic_dependent_launch)
+    add(cu::LaunchAttributeId::programmatic_stream_serialization).programmatic_stream_serialization_allowed =
+        1;
+  if (launch.cooperative) add(cu::LaunchAttributeId::cooperative).cooperative = 1;
   const cu::LaunchConfig config = {launch.grid.x,
                                    launch.grid.y,
                                    launch.grid.z,

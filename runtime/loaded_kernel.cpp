@@ -215,28 +215,42 @@ void PreparedLaunch::operator()(std::span<const uint64_t> values, Stream stream,
   kernel_->launch_prepared(*this, values, stream);
 }
 
+PreparedLaunch::Last::Last(std::span<const Argument> arguments)
+    : values(arguments.size()), pointers(arguments.size()) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].kind == Parameter::Kind::tensor_map) maps.push_back({i});
+    pointers[i] = &values[i];
+  }
+  for (const Map& map : maps) pointers[map.parameter] = &map.encoded;
+}
+
 void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<const uint64_t> values,
                                    Stream stream) const {
   check_count(values.size());
-  Values filled(*this);
   const Device::Scope scope(*device_);
-  // Kept until the driver has read the maps, where they lie.
-  const Taken last(prepared.last_->taken);
-  const auto all = filled.fill([&](size_t i, std::byte* bytes) -> const void* {
-    const Argument& argument = prepared.arguments_[i];
-    if (argument.kind != Parameter::Kind::tensor_map) return &values[i];
-    auto& known = prepared.last_->maps[i];
-    if (last.is_mine && known.address == values[i]) return &known.encoded;
-    TensorMapView map = this->map(i, argument);
-    map.address = values[i];
-    check_address(map);
-    const auto* encoded = new (bytes) TensorMap(device_->encode_in_scope(map));
-    if (last.is_mine) known = {values[i], *encoded};
-    return encoded;
-  });
+  const Taken taken(prepared.last_->taken);  // until the driver has read what it holds
+  std::optional<PreparedLaunch::Last> own;
+  PreparedLaunch::Last& last = taken.is_mine ? *prepared.last_ : own.emplace(prepared.arguments_);
+  std::copy(values.begin(), values.end(), last.values.begin());
+  for (PreparedLaunch::Last::Map& map : last.maps)
+    if (map.address != values[map.parameter])
+      encode(map, prepared.arguments_[map.parameter], values[map.parameter]);
   Launch launch = prepared.launch_;
   launch.stream = stream;
-  device_->launch_in_scope(*program_, launch, all);
+  device_->launch_in_scope(*program_, launch, last.pointers);
+}
+
+void LoadedKernel::encode(PreparedLaunch::Last::Map& map, const Argument& tensor, Address address) const {
+  try {
+    const AuthorsCode no_line;  // refuse() names it
+    TensorMapView view = this->map(map.parameter, tensor);
+    view.address = address;
+    check_address(view);
+    map.encoded = device_->encode_in_scope(view);
+  } catch (const Error& e) {
+    refuse(map.parameter, e.what());
+  }
+  map.address = address;
 }
 
 void LoadedKernel::check_count(size_t given) const {

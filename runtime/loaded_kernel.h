@@ -42,25 +42,28 @@ class PreparedLaunch {
       : kernel_(&kernel),
         launch_(launch),
         arguments_(arguments.begin(), arguments.end()),
-        last_(std::make_unique<LastMaps>()) {
-    last_->maps.resize(arguments.size());
-  }
+        last_(std::make_unique<Last>(arguments)) {}
 
-  // The tensor maps of the last launch, by parameter, for the next one with the same addresses. Who finds
-  // them taken by another thread encodes maps of its own.
-  struct LastMaps {
+  // What the driver took at the last launch: the next one with the same addresses takes the same tensor maps.
+  // A thread that finds it taken by another makes one of its own.
+  struct Last {
     struct Map {
-      std::optional<Address> address = {};
+      size_t parameter;
+      std::optional<Address> address = {};  // for which it is encoded
       TensorMap encoded = {};
     };
+    explicit Last(std::span<const Argument> arguments);
+
     std::atomic_flag taken = ATOMIC_FLAG_INIT;
+    std::vector<uint64_t> values;  // by parameter
     std::vector<Map> maps;
+    std::vector<const void*> pointers;  // to these, by parameter
   };
 
   const LoadedKernel* kernel_;
   Launch launch_;
   std::vector<Argument> arguments_;
-  std::unique_ptr<LastMaps> last_;
+  std::unique_ptr<Last> last_;
 };
 
 // It must not outlive its device. Any thread may launch it at any time, also several at once.
@@ -102,6 +105,7 @@ class LoadedKernel {
   class Values;
 
   void launch_prepared(const PreparedLaunch& prepared, std::span<const uint64_t> values, Stream stream) const;
+  void encode(PreparedLaunch::Last::Map& map, const Argument& tensor, Address address) const;
   void check_count(size_t given) const;
   void check_type(size_t i, const Argument& argument) const;
   const void* value(size_t i, const Argument& argument, std::byte* bytes) const;

@@ -151,7 +151,8 @@ bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
          c_.is_of(p.c) && d_.is_of(p.d) && bias_.is_of(p.bias);
 }
 
-const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& p, uint64_t device, int gpu) {
+const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& p, uint64_t device, int gpu,
+                                                  runtime::View workspace, runtime::Stream stream) {
   if (!is_of(p, device)) {
     device_ = 0;  // until all is read
     arguments_ = read_arguments(p, gpu);
@@ -164,6 +165,7 @@ const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& p, uint64_t
   };
   move(arguments_.a.memory, p.a), move(arguments_.b.memory, p.b), move(arguments_.c.memory, p.c);
   move(arguments_.d.memory, p.d), move(arguments_.bias, p.bias);
+  arguments_.workspace = workspace, arguments_.stream = stream;
   return arguments_;
 }
 

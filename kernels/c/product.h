@@ -25,9 +25,10 @@ class TensorForm {
 // reading it again would be a third of the host's work.
 class LastProduct {
  public:
-  // Without workspace and stream. `device` is a number that no other device has or had, and not 0; `gpu` is
-  // the GPU's, or below 0 for the emulator. Throws Error that names the operand and the rule.
-  const kernels::MatmulArguments& read(const ptxb_matmul& p, uint64_t device, int gpu);
+  // Holds until the thread's next read(). `device` is a number that no other device has or had, and not 0;
+  // `gpu` is the GPU's, or below 0 for the emulator. Throws Error that names the operand and the rule.
+  const kernels::MatmulArguments& read(const ptxb_matmul& p, uint64_t device, int gpu,
+                                       runtime::View workspace, runtime::Stream stream);
 
  private:
   bool is_of(const ptxb_matmul& p, uint64_t device) const;

@@ -88,8 +88,9 @@ static_assert(PTXB_VERSION == PTXBUILDER_VERSION);
 
 constinit thread_local LastProduct last_product;
 
-kernels::MatmulArguments arguments_of(const Opened& opened, const ptxb_matmul* product) {
-  return last_product.read(given(product, "the product"), opened.number, opened.ordinal);
+const kernels::MatmulArguments& arguments_of(const Opened& opened, const ptxb_matmul* product,
+                                             runtime::View workspace = {}, runtime::Stream stream = {}) {
+  return last_product.read(given(product, "the product"), opened.number, opened.ordinal, workspace, stream);
 }
 
 // Of an integer or a float the bits that the scalar has in the parameter's type; else those that are given.
@@ -233,19 +234,15 @@ int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* works
                     void* stream) {
   return status_of([&] {
     Opened& opened = *given(device, "the device").opened;
-    kernels::MatmulArguments p = arguments_of(opened, product);
-    p.workspace = {address_of(workspace), workspace_bytes};
-    p.stream = stream_of(stream);
-    opened.product()(p, Where{});
+    opened.product()(
+        arguments_of(opened, product, {address_of(workspace), workspace_bytes}, stream_of(stream)), Where{});
   });
 }
 
 int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stream) {
   return status_of([&] {
     Opened& opened = *given(device, "the device").opened;
-    kernels::MatmulArguments p = arguments_of(opened, product);
-    p.stream = stream_of(stream);
-    opened.product().tune(p, Where{});
+    opened.product().tune(arguments_of(opened, product, {}, stream_of(stream)), Where{});
   });
 }
 

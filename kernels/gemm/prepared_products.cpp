@@ -24,10 +24,10 @@ std::atomic<uint64_t> made = 0;
 
 PreparedProducts::PreparedProducts() : number_(++made) {}
 
-PreparedProducts::Form PreparedProducts::form_of(const MatmulArguments& p) {
-  Form form;
+template <class Take>
+void PreparedProducts::words_of(const MatmulArguments& p, Take&& take) {
   size_t at = 0;
-  auto add = [&](auto value) { form[at++] = static_cast<uint64_t>(value); };
+  auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
   for (int64_t extent : {p.m, p.n, p.k, p.batches}) add(extent);
   for (const DeviceMatrix* x : {&p.a, &p.b, &p.c, &p.d}) {
     add(x->memory.bytes);
@@ -44,11 +44,17 @@ PreparedProducts::Form PreparedProducts::form_of(const MatmulArguments& p) {
   pack((p.alpha == 1) | (p.alpha == 0) << 1 | (p.beta == 0) << 2);  // what the kernel has, as operation_of()
   pack((p.c.memory.address == 0) | (p.bias.address == 0) << 1);
   add(small);
+}
+
+PreparedProducts::Form PreparedProducts::form_of(const MatmulArguments& p) {
+  Form form;
+  words_of(p, [&](size_t at, uint64_t word) { form[at] = word; });
   return form;
 }
 
-// Most calls of a thread are like its last one, which is found without the lock.
-const PreparedProducts::Known* PreparedProducts::find(const Form& form) {
+// Most calls of a thread are like its last one, which is found without the lock, and word by word: to compare
+// a form as a whole would wait until it has been written.
+const PreparedProducts::Known* PreparedProducts::find(const MatmulArguments& p) {
   struct Last {
     uint64_t owner = 0;
     Form form;
@@ -56,7 +62,10 @@ const PreparedProducts::Known* PreparedProducts::find(const Form& form) {
   };
   thread_local Last last;
   const uint64_t now = number();
-  if (last.owner == now && last.form == form) return last.known.get();
+  bool is_last = last.owner == now;
+  words_of(p, [&](size_t at, uint64_t word) { is_last &= last.form[at] == word; });
+  if (is_last) return last.known.get();
+  const Form form = form_of(p);
   const std::shared_lock lock(mutex_);
   const auto found = known_.find(form);
   if (found == known_.end()) return nullptr;
@@ -81,7 +90,7 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
     for (const runtime::View* x : {&p.a.memory, &p.b.memory, &p.c.memory, &p.d.memory, &p.bias})
       plain &= apart(p.workspace, *x);
   if (!plain) return false;
-  const Known* known = find(form_of(p));
+  const Known* known = find(p);
   if (!known) return false;
   uint64_t values[ProductArguments::kMost];
   const size_t count = known->from.size();

@@ -66,9 +66,12 @@ class PreparedProducts {
     std::vector<uint64_t> sizes;  // at the places of sizes
   };
 
+  // Calls `take` with the number of each word of the product's form, and the word.
+  template <class Take>
+  static void words_of(const MatmulArguments& p, Take&& take);
   static Form form_of(const MatmulArguments& p);
   // The thread keeps what it was given last, also behind the end of this object. nullptr: not known.
-  const Known* find(const Form& form);
+  const Known* find(const MatmulArguments& p);
 
   std::atomic<uint64_t> number_;  // of this object alone
   std::shared_mutex mutex_;
