@@ -87,12 +87,13 @@ struct Approximate {
   double value, lost;
 };
 
-// What the activation is of. `added` is beta C + bias, `alpha` all factors of the sum. The epilogue's
-// arithmetic and the hardware's approximations are within a few units in the last place of f32.
+// What the activation is of. `added` is beta C + bias, `alpha` all factors of the sum, each of which is one
+// rounding in f32. The epilogue's arithmetic and the hardware's approximations are within a few units in the
+// last place of f32.
 inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double added) {
-  const double x = alpha * dot.sum + added;
-  return {
-      x, std::abs(alpha) * dot.magnitude * lost_share(o) + (o.has_epilogue() ? 1e-5 * (1 + std::abs(x)) : 0)};
+  const double scaled = alpha * dot.sum, x = scaled + added;
+  const double in_epilogue = o.has_epilogue() ? 0x1p-22 * std::abs(scaled) + 1e-5 * (1 + std::abs(x)) : 0;
+  return {x, std::abs(alpha) * dot.magnitude * lost_share(o) + in_epilogue};
 }
 
 // The activation's value, or with its slope at `inputs` the way back through it. Slopes are below 1.2.

@@ -104,7 +104,8 @@ bool same_place(const PlacedMatrix& x, const PlacedMatrix& y) {
          (x.shape.batches == 1 || x.place.batch_stride == y.place.batch_stride);
 }
 
-PlacedMatrix placed_matrix(char name, const DeviceMatrix& m, int64_t rows, int64_t columns, int64_t batches) {
+PlacedMatrix placed_matrix(const char* name, const DeviceMatrix& m, int64_t rows, int64_t columns,
+                           int64_t batches) {
   PlacedMatrix o;
   o.name = name;
   o.type = m.type;
@@ -118,7 +119,7 @@ PlacedMatrix placed_matrix(char name, const DeviceMatrix& m, int64_t rows, int64
 }
 
 PlacedMatrix bias_row(const MatmulArguments& p) {
-  return placed_matrix('b', {.memory = p.bias, .type = operation_of(p).addend()}, 1, p.n, 1);
+  return placed_matrix("bias", {.memory = p.bias, .type = operation_of(p).addend()}, 1, p.n, 1);
 }
 
 void check_bias(const MatmulArguments& p, const PlacedMatrix& d, Where where) {
@@ -126,9 +127,11 @@ void check_bias(const MatmulArguments& p, const PlacedMatrix& d, Where where) {
   const PlacedMatrix bias = bias_row(p);
   if (p.bias.address % static_cast<uint64_t>(bias.element_bytes()) != 0 ||
       extent_bytes(bias) > Wide{p.bias.bytes})
-    throw Error(where, fmt::format("matmul: a bias of {} B at {:#x}; it has {} elements of {}, D's type, and "
-                                   "begins at a multiple of {} B",
-                                   p.bias.bytes, p.bias.address, p.n, name(bias.type), bias.element_bytes()));
+    throw Error(where,
+                fmt::format("matmul: a bias of {} B at {:#x}; it has {} elements of {} where D is {}, and "
+                            "begins at a multiple of {} B",
+                            p.bias.bytes, p.bias.address, p.n, name(bias.type), name(p.d.type),
+                            bias.element_bytes()));
   if (overlap(d, bias)) throw Error(where, "matmul: D overlaps the bias, which is read while D is written");
 }
 
@@ -154,7 +157,8 @@ struct Factors {
 std::vector<Factors> factors_of(const MatmulArguments& p, const GemmOperation& o) {
   std::vector<Factors> all;
   auto add = [&](bool given, const char* name, const runtime::View& memory, int64_t count) {
-    if (given) all.push_back({name, placed_matrix('F', {.memory = memory, .type = DType::f32}, 1, count, 1)});
+    if (given)
+      all.push_back({name, placed_matrix("factors", {.memory = memory, .type = DType::f32}, 1, count, 1)});
   };
   add(o.alpha_in_memory, "alpha_in_memory", p.alpha_in_memory, 1);
   add(o.row_scales, "row_scales", p.row_scales, p.m * p.batches);
@@ -217,7 +221,7 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.beta = p.beta != 0;
   o.bias = p.bias.address != 0;
   o.activation = p.activation;
-  o.use = p.activation == Activation::none ? ActivationUse::value : p.use;
+  o.use = p.use;
   o.alpha_in_memory = product && p.alpha_in_memory.address != 0;
   o.row_scales = product && p.row_scales.address != 0;
   o.column_scales = product && p.column_scales.address != 0;
@@ -234,14 +238,14 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   check_extent("batches", p.batches, where);
   PlacedMatrices o;
   o.has_product = p.k > 0 && p.alpha != 0;
-  o.a = placed_matrix('A', p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
-  o.b = placed_matrix('B', p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
-  o.c = placed_matrix('C', p.c, p.m, p.n, p.batches);
+  o.a = placed_matrix("A", p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
+  o.b = placed_matrix("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
+  o.c = placed_matrix("C", p.c, p.m, p.n, p.batches);
   const GemmOperation operation = operation_of(p);
   if (operation.gates() && p.n % 2 != 0)
     throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
-  o.d = placed_matrix('D', p.d, p.m, operation.d_columns(p.n), p.batches);
-  if (operation.has_slope()) o.inputs = placed_matrix('I', p.inputs, p.m, p.n, p.batches);
+  o.d = placed_matrix("D", p.d, p.m, operation.d_columns(p.n), p.batches);
+  if (operation.has_slope()) o.inputs = placed_matrix("inputs", p.inputs, p.m, p.n, p.batches);
   if (p.m == 0 || p.n == 0 || p.batches == 0) return o;
   if (o.has_product) {
     check_memory(o.a, where);
@@ -281,7 +285,7 @@ void check_workspace(const MatmulArguments& p, const PlacedMatrices& o, size_t b
         fmt::format("matmul: this product takes a workspace of {} B at a multiple of {}, as "
                     "workspace_bytes() says (ptxb_matmul_workspace() in C), and is given {} B at {:#x}",
                     bytes, kTma, w.bytes, w.address));
-  PlacedMatrix taken = placed_matrix('W', {.memory = {w.address, bytes}, .type = DType::u8}, 1,
+  PlacedMatrix taken = placed_matrix("workspace", {.memory = {w.address, bytes}, .type = DType::u8}, 1,
                                      static_cast<int64_t>(bytes), 1);
   auto refuse_over = [&](const PlacedMatrix& x, const char* name) {
     if (x.place.memory.address != 0 && overlap(taken, x))

@@ -8,7 +8,7 @@ namespace ptxbuilder::kernels {
 
 // One matrix as it lies, with all strides known.
 struct PlacedMatrix {
-  char name = ' ';  // 'A'
+  const char* name = "";  // "A"
   DType type = DType::bf16;
   MatrixShape shape;
   MatrixPlace place;

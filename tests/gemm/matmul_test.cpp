@@ -799,9 +799,11 @@ TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go toget
   p.beta = 0;
   p.use = kernels::ActivationUse::slope;
   p.inputs = {.memory = trial.arguments().a.memory, .type = DType::f16};
-  CHECK_ERROR(product(p), "what a slope is of is bf16 where D is bf16");
+  CHECK_ERROR(product(p), "matmul: inputs of f16: what a slope is of is bf16 where D is bf16");
   p.inputs = p.d;
   CHECK_ERROR(product(p), "matmul: D overlaps the inputs of a slope");
+  p.activation = kernels::Activation::none;
+  CHECK_ERROR(product(p), "the slope or the gate of no activation; name one");
   p.use = kernels::ActivationUse::value;
   p.amax = p.d.memory;
   CHECK_ERROR(product(p), "matmul: D overlaps amax: give D memory of its own");

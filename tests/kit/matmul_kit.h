@@ -1,27 +1,16 @@
 // A matrix product with matrices in guarded memory, held against float64: what tests of Matmul share.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <functional>
-#include <random>
-#include <string>
+#include <mutex>
 #include <thread>
-#include <vector>
 
-#include "kernels/gemm/matmul.h"
+#include "guarded_matrix.h"
+#include "kernels/gemm/matmul_check.h"
 #include "kernels/gemm_reference.h"
-#include "runtime/buffer.h"
 
 namespace ptxbuilder::test {
-
-// How a matrix lies in its buffer beyond rows, columns and batches, in elements.
-struct Lie {
-  int64_t offset = 0;     // of the first element from where the buffer's guard ends, a multiple of 256 bytes
-  int64_t gap = 0;        // between rows
-  int64_t batch_gap = 0;  // between batches
-};
 
 struct MatmulCase {
   kernels::GemmSize size;
@@ -30,92 +19,31 @@ struct MatmulCase {
   bool in_place = false;  // C is D
   float alpha = 1, beta = 0;
   kernels::Activation activation = kernels::Activation::none;
-  Lie a_lie, b_lie, c_lie, d_lie;
+  kernels::ActivationUse use = kernels::ActivationUse::value;
+  bool alpha_in_memory = false, row_scales = false, column_scales = false, d_scale = false, amax = false;
+  float d_scale_is = 1, amax_was = 0;
+  Lie a_lie, b_lie, c_lie, d_lie, inputs_lie;
   uint64_t seed = 1;
 };
 
-// Elements on the host between two guards, and their copy on the device.
-class GuardedMatrix {
- public:
-  static constexpr size_t kGuard = 256;  // bytes before the offset, and behind the end
-
-  GuardedMatrix(runtime::Device& device, DType type, int64_t rows, int64_t columns, int64_t batches,
-                const Lie& lie)
-      : type_(type),
-        rows_(rows),
-        columns_(columns),
-        batches_(batches),
-        offset_(static_cast<int64_t>(kGuard) / size_of(type) + lie.offset),
-        stride_(columns + lie.gap),
-        batch_stride_(stride_ * rows + lie.batch_gap) {
-    const int64_t last = (rows - 1) * stride_ + (batches - 1) * batch_stride_ + columns;
-    const int64_t extent = rows * columns * batches > 0 ? last : 0;
-    bytes_.assign(static_cast<size_t>((offset_ + extent) * size_of(type)) + kGuard, std::byte{0xa5});
-    end_ = static_cast<size_t>((offset_ + extent) * size_of(type));
-    buffer_ = runtime::Buffer(device, bytes_.size());
-  }
-
-  void fill_normal(std::mt19937_64& random) {
-    std::normal_distribution<double> normal;
-    const double scale = is_int8(type_) ? 16 : 1;
-    values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
-    each([&](size_t at) {
-      const uint64_t bits = encode(type_, scale * normal(random));
-      const auto size = static_cast<size_t>(size_of(type_));
-      std::memcpy(&bytes_[at], &bits, size);
-      values_[at / size] = static_cast<float>(decode(type_, bits));
-    });
-  }
-  void poison() {  // a NaN in every floating type
-    each([&](size_t at) { std::memset(&bytes_[at], 0xff, static_cast<size_t>(size_of(type_))); });
-  }
-  void to_device() { buffer_.copy_in(bytes_); }
-  std::vector<std::byte> from_device() const { return buffer_.copy_out<std::byte>(); }
-  const std::vector<std::byte>& bytes() const { return bytes_; }
-
-  // Byte of an element.
-  size_t at(int64_t batch, int64_t row, int64_t column) const {
-    return static_cast<size_t>((offset_ + batch * batch_stride_ + row * stride_ + column) * size_of(type_));
-  }
-  // Of the host's copy, as it was filled.
-  double value(int64_t batch, int64_t row, int64_t column) const {
-    return values_[at(batch, row, column) / static_cast<size_t>(size_of(type_))];
-  }
-  double value_in(const std::vector<std::byte>& bytes, int64_t batch, int64_t row, int64_t column) const {
-    uint32_t bits = 0;
-    std::memcpy(&bits, &bytes[at(batch, row, column)], static_cast<size_t>(size_of(type_)));
-    return decode(type_, bits);
-  }
-  // The first byte outside the elements that differs from what was there; none: bytes.size().
-  size_t first_touched(std::vector<std::byte> bytes) const {
-    each([&](size_t at) { std::memcpy(&bytes[at], &bytes_[at], static_cast<size_t>(size_of(type_))); });
-    return static_cast<size_t>(std::mismatch(bytes.begin(), bytes.end(), bytes_.begin()).first -
-                               bytes.begin());
-  }
-
-  kernels::DeviceMatrix on_device() const {
-    const size_t start = static_cast<size_t>(offset_ * size_of(type_));
-    return {.memory = buffer_.part(start, end_ - start),
-            .type = type_,
-            .stride = stride_,
-            .batch_stride = batch_stride_};
-  }
-
- private:
-  template <class Body>
-  void each(Body&& body) const {
-    for (int64_t b = 0; b < batches_; ++b)
-      for (int64_t i = 0; i < rows_; ++i)
-        for (int64_t j = 0; j < columns_; ++j) body(at(b, i, j));
-  }
-
-  DType type_;
-  int64_t rows_, columns_, batches_, offset_, stride_, batch_stride_;
-  size_t end_;  // byte behind the last element
-  std::vector<std::byte> bytes_;
-  std::vector<float> values_;  // by element of bytes_, where it was filled
-  runtime::Buffer buffer_;
-};
+// Its arguments, but for the matrices' places: what a Matmul's operation follows from.
+inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
+  kernels::MatmulArguments p;
+  p.m = c.size.m, p.n = c.size.n, p.k = c.size.k, p.batches = c.size.batches;
+  p.a.type = c.a, p.b.type = c.b, p.d.type = c.d;
+  p.a_k_major = c.a_k_major, p.b_k_major = c.b_k_major;
+  p.alpha = c.alpha, p.beta = c.beta;
+  p.activation = c.activation, p.use = c.use;
+  p.fast_accumulation = c.fast_accumulation;
+  constexpr runtime::Address kSomewhere = 256;
+  if (c.bias) p.bias.address = kSomewhere;
+  if (c.alpha_in_memory) p.alpha_in_memory.address = kSomewhere;
+  if (c.row_scales) p.row_scales.address = kSomewhere;
+  if (c.column_scales) p.column_scales.address = kSomewhere;
+  if (c.d_scale) p.d_scale.address = kSomewhere;
+  if (c.amax) p.amax.address = kSomewhere;
+  return p;
+}
 
 // The matrices of a case on a device, and what comes of them.
 class MatmulTrial {
@@ -123,31 +51,45 @@ class MatmulTrial {
   MatmulTrial(runtime::Device& device, const MatmulCase& c)
       : device_(device),
         case_(c),
+        operation_(operation_of(arguments_without_memory(c))),
         a_(device, c.a, c.a_k_major ? c.size.m : c.size.k, c.a_k_major ? c.size.k : c.size.m, c.size.batches,
            c.a_lie),
         b_(device, c.b, c.b_k_major ? c.size.n : c.size.k, c.b_k_major ? c.size.k : c.size.n, c.size.batches,
            c.b_lie),
-        c_(device, c.d, c.size.m, c.size.n, c.size.batches, c.in_place ? c.d_lie : c.c_lie),
-        d_(device, c.d, c.size.m, c.size.n, c.size.batches, c.d_lie),
-        bias_(device, c.d, 1, c.size.n, 1, {}) {
+        c_(device, operation_.addend(), c.size.m, c.size.n, c.size.batches, c.in_place ? c.d_lie : c.c_lie),
+        d_(device, c.d, c.size.m, operation_.d_columns(c.size.n), c.size.batches, c.d_lie),
+        bias_(device, operation_.addend(), 1, c.size.n, 1, {}),
+        inputs_(device, operation_.addend(), operation_.has_slope() ? c.size.m : 0, c.size.n, c.size.batches,
+                c.inputs_lie),
+        alpha_(device, DType::f32, 1, 1, 1, {}),
+        rows_(device, DType::f32, 1, c.size.m * c.size.batches, 1, {}),
+        columns_(device, DType::f32, 1, c.size.n * c.size.batches, 1, {}),
+        d_scale_(device, DType::f32, 1, 1, 1, {}),
+        amax_(device, DType::f32, 1, 1, 1, {}) {
     std::mt19937_64 random(c.seed);
     for (GuardedMatrix* x : {&a_, &b_}) x->fill_normal(random);
     d_.poison();
-    if (c.beta != 0) c_.fill_normal(random);
+    if (c.beta != 0)
+      c_.fill_normal(random);
+    else
+      c_.poison();
     if (c.bias) bias_.fill_normal(random);
-    for (GuardedMatrix* x : {&a_, &b_, &c_, &bias_}) x->to_device();
+    for (GuardedMatrix* x : {&inputs_, &alpha_, &rows_, &columns_}) x->fill_normal(random);
+    d_scale_.fill(double{c.d_scale_is});
+    amax_.fill(double{c.amax_was});
+    for (GuardedMatrix* x : {&a_, &b_, &c_, &bias_, &inputs_, &alpha_, &rows_, &columns_, &d_scale_, &amax_})
+      x->to_device();
   }
 
   kernels::MatmulArguments arguments() const {
-    kernels::MatmulArguments p;
-    p.m = case_.size.m, p.n = case_.size.n, p.k = case_.size.k, p.batches = case_.size.batches;
-    p.a = a_.on_device(), p.b = b_.on_device(), p.c = c_.on_device();
-    p.d = case_.in_place ? c_.on_device() : d_.on_device();
-    p.a_k_major = case_.a_k_major, p.b_k_major = case_.b_k_major;
-    if (case_.bias) p.bias = bias_.on_device().memory;
-    p.alpha = case_.alpha, p.beta = case_.beta;
-    p.activation = case_.activation;
-    p.fast_accumulation = case_.fast_accumulation;
+    kernels::MatmulArguments p = arguments_without_memory(case_);
+    p.a = a_.on_device(), p.b = b_.on_device(), p.c = c_.on_device(), p.d = out().on_device();
+    if (operation_.has_slope()) p.inputs = inputs_.on_device();
+    const auto place = [](runtime::View& memory, const GuardedMatrix& at) {
+      if (memory.address != 0) memory = at.on_device().memory;
+    };
+    place(p.bias, bias_), place(p.alpha_in_memory, alpha_), place(p.row_scales, rows_);
+    place(p.column_scales, columns_), place(p.d_scale, d_scale_), place(p.amax, amax_);
     return p;
   }
 
@@ -162,61 +104,78 @@ class MatmulTrial {
     return p;
   }
 
-  // The bytes of D's buffer after one product on poisoned D.
+  // The bytes of D's buffer, and behind them amax's, after one product on poisoned D.
   std::vector<std::byte> run(kernels::Matmul& matmul) {
-    GuardedMatrix& out = case_.in_place ? c_ : d_;
-    out.to_device();
+    poison();
     matmul(arguments(matmul));
     device_.synchronize();
     return result();
   }
-  std::vector<std::byte> result() const { return (case_.in_place ? c_ : d_).from_device(); }
-  void poison() { (case_.in_place ? c_ : d_).to_device(); }
+  std::vector<std::byte> result() const {
+    std::vector<std::byte> all = out().from_device();
+    const std::vector<std::byte> amax = amax_.from_device();
+    all.insert(all.end(), amax.begin(), amax.end());
+    return all;
+  }
+  void poison() {
+    out().to_device();
+    amax_.to_device();
+  }
 
   // What an element should be, of the dot product without alpha, and the bias.
   using Wanted = std::function<double(double sum, double bias, int64_t batch, int64_t row, int64_t column)>;
 
   // What is wrong with what run() gave; "" when nothing is. Takes all processors. Without `wanted` it is held
   // against what the case says, with it to 1e-4 of 1 + |sum|.
-  std::string wrong(const std::vector<std::byte>& got, const Wanted& wanted = nullptr) const {
-    const GuardedMatrix& out = case_.in_place ? c_ : d_;
-    if (const size_t at = out.first_touched(got); at != got.size())
-      return fmt::format("byte {} of {} around D was overwritten", at, got.size());
+  std::string wrong(const std::vector<std::byte>& result, const Wanted& wanted = nullptr) const {
+    const size_t of_d = out().bytes().size();
+    const std::vector<std::byte> got(result.begin(), result.begin() + static_cast<ptrdiff_t>(of_d)),
+        amax(result.begin() + static_cast<ptrdiff_t>(of_d), result.end());
+    if (const size_t at = out().first_touched(got); at != of_d)
+      return fmt::format("byte {} of {} around D was overwritten", at, of_d);
+    if (const size_t at = amax_.first_touched(amax); at != amax.size())
+      return fmt::format("byte {} of {} around amax was overwritten", at, amax.size());
     const int64_t rows = case_.size.m * case_.size.batches;
     std::atomic<int64_t> next = 0;
-    std::atomic<size_t> count = 0;
-    std::string first;
+    std::mutex adding;
+    Seen all;
     {
       std::vector<std::jthread> threads;
       for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
         threads.emplace_back([&] {
-          for (int64_t row; (row = next++) < rows;) {
-            std::string problem = wrong_row(got, row / case_.size.m, row % case_.size.m, wanted, count);
-            if (!problem.empty()) first = std::move(problem);
-          }
+          Seen seen;
+          for (int64_t row; (row = next++) < rows;)
+            judge_row(got, row / case_.size.m, row % case_.size.m, wanted, seen);
+          const std::lock_guard lock(adding);
+          all.add(seen);
         });
     }
-    return count == 0 ? "" : fmt::format("{} elements are wrong, one: {}", count.load(), first);
+    if (all.wrong > 0) return fmt::format("{} elements are wrong, one: {}", all.wrong, all.first);
+    return wrong_amax(all, amax_.value_in(amax, 0, 0, 0));
   }
 
  private:
-  kernels::GemmOperation operation() const {
-    kernels::GemmOperation o;
-    o.a = case_.a, o.b = case_.b, o.d = case_.d;
-    o.fast_accumulation = case_.fast_accumulation;
-    o.alpha = case_.alpha != 1, o.beta = case_.beta != 0, o.bias = case_.bias;
-    o.activation = case_.activation;
-    return o;
-  }
+  // Of some rows: how many elements are wrong, and between what the greatest |D| before its factor lies, and
+  // what it is as stored.
+  struct Seen {
+    size_t wrong = 0;
+    std::string first;
+    double least = 0, most = 0, stored = 0;
 
-  // Counts wrong elements of a row, and says what the first of all is.
-  std::string wrong_row(const std::vector<std::byte>& got, int64_t batch, int64_t i, const Wanted& wanted,
-                        std::atomic<size_t>& count) const {
-    const GuardedMatrix& out = case_.in_place ? c_ : d_;
-    const kernels::GemmOperation o = operation();
+    void add(const Seen& other) {
+      if (wrong == 0) first = other.first;
+      wrong += other.wrong;
+      least = std::max(least, other.least), most = std::max(most, other.most);
+      stored = std::max(stored, other.stored);
+    }
+  };
+
+  GuardedMatrix& out() { return case_.in_place ? c_ : d_; }
+  const GuardedMatrix& out() const { return case_.in_place ? c_ : d_; }
+
+  std::vector<kernels::Dot> dots_of(int64_t batch, int64_t i) const {
     std::vector<kernels::Dot> dots(static_cast<size_t>(case_.size.n), kernels::Dot{0, 0});
     const int64_t depth = case_.alpha != 0 ? case_.size.k : 0;
-    std::string first;
     for (int64_t k = 0; k < depth; ++k) {
       const double a = a_.value(batch, case_.a_k_major ? i : k, case_.a_k_major ? k : i);
       for (int64_t j = 0; j < case_.size.n; ++j) {
@@ -225,44 +184,95 @@ class MatmulTrial {
         dots[static_cast<size_t>(j)].magnitude += std::abs(product);
       }
     }
-    for (int64_t j = 0; j < case_.size.n; ++j) {
-      const double added = (case_.beta != 0 ? double{case_.beta} * c_.value(batch, i, j) : 0) +
-                           (case_.bias ? bias_.value(0, 0, j) : 0);
-      const kernels::Approximate x = input_of(o, dots[static_cast<size_t>(j)], case_.alpha, added);
-      command::Expected e = rounded(o, output_of(o, x, 0), 1);
+    return dots;
+  }
+
+  // What the activation is of.
+  kernels::Approximate input(const kernels::Dot& dot, int64_t batch, int64_t i, int64_t j) const {
+    const auto& [m, n, k, batches] = case_.size;
+    const double factor = double{case_.alpha} * (case_.alpha_in_memory ? alpha_.value(0, 0, 0) : 1) *
+                          (case_.row_scales ? rows_.value(0, 0, batch * m + i) : 1) *
+                          (case_.column_scales ? columns_.value(0, 0, batch * n + j) : 1);
+    const double added = (case_.beta != 0 ? double{case_.beta} * c_.value(batch, i, j) : 0) +
+                         (case_.bias ? bias_.value(0, 0, j) : 0);
+    return input_of(operation_, dot, factor, added);
+  }
+
+  void judge_row(const std::vector<std::byte>& got, int64_t batch, int64_t i, const Wanted& wanted,
+                 Seen& seen) const {
+    const std::vector<kernels::Dot> dots = dots_of(batch, i);
+    const auto x = [&](int64_t j) { return input(dots[static_cast<size_t>(j)], batch, i, j); };
+    const double factor = case_.d_scale ? double{case_.d_scale_is} : 1;
+    for (int64_t j = 0; j < operation_.d_columns(case_.size.n); ++j) {
+      kernels::Approximate y =
+          operation_.gates()
+              ? output_of_gate(operation_, x(2 * j), x(2 * j + 1))
+              : output_of(operation_, x(j), operation_.has_slope() ? inputs_.value(batch, i, j) : 0);
       if (wanted) {
         const double sum = dots[static_cast<size_t>(j)].sum;
-        e = {wanted(sum, case_.bias ? bias_.value(0, 0, j) : 0, batch, i, j), 1e-4 * (1 + std::abs(sum))};
+        y = {wanted(sum, case_.bias ? bias_.value(0, 0, j) : 0, batch, i, j), 1e-4 * (1 + std::abs(sum))};
       }
-      const double value = out.value_in(got, batch, i, j);
-      if (std::abs(value - e.value) <= e.tolerance || count++ > 0) continue;
-      first =
-          fmt::format("D[{},{},{}] = {}, should be {} +- {:.2g}", batch, i, j, value, e.value, e.tolerance);
+      seen.least = std::max(seen.least, std::abs(y.value) - y.lost);
+      seen.most = std::max(seen.most, std::abs(y.value) + y.lost);
+      // To round, and to clamp, keeps the order of numbers.
+      const auto [low, high] =
+          std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
+      const double value = out().value_in(got, batch, i, j);
+      seen.stored = std::max(seen.stored, std::abs(value));
+      if ((low <= value && value <= high) || seen.wrong++ > 0) continue;
+      seen.first = fmt::format("D[{},{},{}] = {}, should be {} to {}", batch, i, j, value, low, high);
     }
-    return first;
+  }
+
+  // As an element of D.
+  double stored(double value) const { return decode(case_.d, encode(case_.d, value)); }
+
+  std::string wrong_amax(const Seen& seen, double got) const {
+    const double was = double{case_.amax_was};
+    if (!case_.amax || got == was)
+      return got == was && (!case_.amax || seen.least <= was)
+                 ? ""
+                 : fmt::format("amax is {}, was {}, and the greatest |D| is {} at least", got, was,
+                               seen.least);
+    if (!(got > was && seen.least <= got && got <= seen.most))
+      return fmt::format("amax is {}, was {}, and the greatest |D| is {} to {}", got, was, seen.least,
+                         seen.most);
+    // The element that it is of has been stored, and rounding keeps the order.
+    const double as_stored =
+        stored(double{static_cast<float>(got) * std::abs(case_.d_scale ? case_.d_scale_is : 1)});
+    return as_stored == seen.stored
+               ? ""
+               : fmt::format("amax is {}, which is stored as {}, but the greatest |D| that is stored is {}",
+                             got, as_stored, seen.stored);
   }
 
   runtime::Device& device_;
   MatmulCase case_;
-  GuardedMatrix a_, b_, c_, d_, bias_;
+  kernels::GemmOperation operation_;
+  GuardedMatrix a_, b_, c_, d_, bias_, inputs_, alpha_, rows_, columns_, d_scale_, amax_;
   runtime::Buffer workspace_;
 };
 
-inline std::string text(const Lie& lie) {
-  return fmt::format("{}+{}+{}", lie.offset, lie.gap, lie.batch_gap);
-}
-
 inline std::string text(const MatmulCase& c) {
   constexpr const char* activations[] = {"", ", relu", ", gelu", ", silu"};
+  constexpr const char* uses[] = {"", " as a slope", " as a gate"};
   std::string s =
       fmt::format("{} {}-major {} x {} {}-major {} -> {} {}", name(c.a), c.a_k_major ? "k" : "m",
                   text(c.a_lie), name(c.b), c.b_k_major ? "k" : "n", text(c.b_lie), name(c.d), text(c.d_lie));
   s += fmt::format(", {} x {} x {} x {}", c.size.m, c.size.n, c.size.k, c.size.batches);
   if (c.alpha != 1) s += fmt::format(", alpha {}", c.alpha);
+  if (c.alpha_in_memory) s += ", alpha in memory";
+  if (c.row_scales) s += ", row scales";
+  if (c.column_scales) s += ", column scales";
   if (c.beta != 0) s += fmt::format(", beta {}{}", c.beta, c.in_place ? " in place" : ", C " + text(c.c_lie));
   if (c.bias) s += ", bias";
   if (!c.fast_accumulation) s += ", slow accumulation";
-  return s + activations[static_cast<int>(c.activation)];
+  if (c.activation != kernels::Activation::none)
+    s += fmt::format("{}{}", activations[static_cast<int>(c.activation)], uses[static_cast<int>(c.use)]);
+  if (c.use == kernels::ActivationUse::slope) s += " of " + text(c.inputs_lie);
+  if (c.amax) s += fmt::format(", amax that was {}", c.amax_was);
+  if (c.d_scale) s += fmt::format(", D times {}", c.d_scale_is);
+  return s;
 }
 
 }  // namespace ptxbuilder::test

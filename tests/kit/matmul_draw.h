@@ -1,0 +1,168 @@
+// Products that follow from a seed: what is computed, tile, sizes, placement and data.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "kernels/gemm/kernel.h"
+#include "matmul_kit.h"
+
+namespace ptxbuilder::test {
+
+class Draw {
+ public:
+  explicit Draw(uint64_t stream) : random_(stream) {}
+
+  int64_t between(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+  // As many of each order of magnitude.
+  int64_t spread(int64_t low, int64_t high) {
+    const double from = std::log(static_cast<double>(low)), to = std::log(static_cast<double>(high) + 1);
+    const double x = std::uniform_real_distribution<double>(from, to)(random_);
+    return std::clamp(static_cast<int64_t>(std::exp(x)), low, high);
+  }
+  bool chance(int one_in) { return between(1, one_in) == 1; }
+  template <class T>
+  T of(std::initializer_list<T> values) {
+    return values.begin()[between(0, static_cast<int64_t>(values.size()) - 1)];
+  }
+  uint64_t bits() { return random_(); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// How large products may be.
+struct Scale {
+  int64_t extent, volume;  // of m, n and k; of whole tiles, in multiplications
+};
+
+struct RandomCase {
+  MatmulCase product;
+  kernels::GemmOperation operation;
+  kernels::GemmTile tile;
+  int multiprocessors;  // 0: all; with few of them, CTAs take several tiles
+};
+
+// What becomes of the sum, in every combination that the rules allow.
+inline void draw_epilogue(Draw& draw, MatmulCase& c) {
+  using kernels::Activation, kernels::ActivationUse;
+  c.alpha = draw.of({1.0F, 0.5F, -2.0F});
+  c.alpha_in_memory = draw.chance(4);
+  c.row_scales = draw.chance(3), c.column_scales = draw.chance(3);
+  c.bias = draw.chance(2);
+  c.activation = static_cast<Activation>(draw.between(0, 3));
+  if (c.activation != Activation::none)
+    c.use = draw.of({ActivationUse::value, ActivationUse::value, ActivationUse::slope, ActivationUse::gate});
+  if (c.use != ActivationUse::gate) {
+    c.beta = draw.of({0.0F, 1.0F, -0.75F});
+    c.in_place = size_of(c.d) > 1 && draw.chance(2);  // C of an 8-bit D has another type
+  }
+  c.amax = draw.chance(3);
+  c.amax_was = draw.of({0.0F, 0.0F, 0.5F, 1e30F});
+  c.d_scale = !draw.chance(size_of(c.d) == 1 ? 4 : 3) == (size_of(c.d) == 1);
+  // So that of D some clamp 8 bits and some are below their normal numbers.
+  c.d_scale_is =
+      static_cast<float>(std::ldexp(draw.of({1.0, -1.0, 1.375}), static_cast<int>(draw.between(-10, 6))));
+}
+
+inline MatmulCase draw_product(Draw& draw) {
+  MatmulCase c;
+  c.a = c.b = draw.of({DType::bf16, DType::bf16, DType::f16, DType::f16, DType::tf32, DType::e4m3,
+                       DType::e5m2, DType::s8, DType::u8});
+  const bool integer = c.a == DType::s8 || c.a == DType::u8;
+  if (integer) c.b = draw.of({DType::s8, DType::u8});
+  if (c.a == DType::e4m3 || c.a == DType::e5m2) c.b = draw.of({DType::e4m3, DType::e5m2});
+  // f16 does not hold the sums of integers.
+  c.d = integer ? draw.of({DType::s32, DType::f32, DType::bf16, DType::e4m3, DType::e5m2})
+                : draw.of({DType::bf16, DType::f16, DType::f32, DType::bf16, DType::e4m3, DType::e5m2});
+  if (size_of(c.a) == 2) {
+    c.a_k_major = draw.chance(2);
+    c.b_k_major = draw.chance(2);
+  }
+  c.fast_accumulation = draw.chance(2);
+  if (c.d != DType::s32 && !draw.chance(3)) draw_epilogue(draw, c);
+  c.size = {1, 1, 1, draw.chance(3) ? draw.between(2, 5) : 1};
+  c.seed = draw.bits();
+  return c;
+}
+
+inline kernels::GemmTile draw_tile(Draw& draw, const kernels::GemmOperation& operation) {
+  for (;;) {
+    kernels::GemmTile t;
+    t.bm = draw.of({64, 64, 128, 128, 192, 256});
+    t.bn = static_cast<int>(8 * (draw.chance(3) ? draw.between(1, 32) : draw.between(1, 12)));
+    t.consumers = static_cast<int>(draw.between(1, 3));
+    t.pingpong = draw.chance(4);
+    t.swapped = draw.chance(2);
+    t.bk = draw.chance(4) ? 256 / size_of(operation.a) : 0;
+    t.stages = draw.chance(2) ? static_cast<int>(draw.between(1, 6)) : 0;
+    if (draw.chance(3)) {
+      t.cluster_m = draw.of({1, 2, 2, 4});
+      t.cluster_n = draw.of({1, 1, 2, 4});
+    } else if (draw.chance(3)) {
+      t.split_k = static_cast<int>(draw.between(2, 8));
+    } else if (draw.chance(2)) {
+      t.split_last = static_cast<int>(draw.chance(3) ? draw.between(2, 12) : draw.between(2, 4));
+      if (draw.chance(2)) t.cluster_m = draw.of({1, 2, 2, 4}), t.cluster_n = draw.of({1, 2, 2});
+    }
+    t.raster = {draw.of({16, 16, 1, 3, 8}), draw.chance(3), draw.chance(3)};
+    t.ctas_per_sm = draw.chance(6) ? 2 : 1;
+    t.inside = draw.chance(2);
+    try {
+      return checked(operation, t);
+    } catch (const Error&) {
+    }
+  }
+}
+
+inline Lie draw_lie(Draw& draw, DType type) {
+  const int64_t step = draw.chance(3) ? 1 : 16 / size_of(type);
+  Lie lie;
+  if (draw.chance(2)) lie.offset = step * draw.between(0, 5);
+  if (draw.chance(2)) lie.gap = step * draw.between(0, 5);
+  if (draw.chance(2)) lie.batch_gap = step * draw.between(0, 5);
+  return lie;
+}
+
+// Multiplications of all tiles, which a device computes whole.
+inline int64_t volume(const RandomCase& c) {
+  auto whole = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile * tile; };
+  const auto& [m, n, k, batches] = c.product.size;
+  return whole(c.tile.swapped ? n : m, c.tile.bm * c.tile.cluster_m) *
+         whole(c.tile.swapped ? m : n, c.tile.bn * c.tile.cluster_n) * whole(k, c.tile.bk) * batches;
+}
+
+inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
+  Draw draw(seed * 0x9e3779b97f4a7c15 + index);
+  RandomCase c;
+  c.product = draw_product(draw);
+  c.operation = operation_of(arguments_without_memory(c.product));
+  int64_t extent = scale.extent;
+  do {
+    c.tile = draw_tile(draw, c.operation);
+    // Rows without padding take a tensor map as they lie where they are multiples of 16 bytes.
+    auto size = [&] {
+      const int64_t step = draw.chance(3) ? 1 : 16 / size_of(c.product.a);
+      const int64_t any = draw.chance(2) ? draw.between(1, extent) : draw.spread(1, extent);
+      return std::max<int64_t>(any / step * step, 1);
+    };
+    c.product.size.m = size();
+    c.product.size.n = size();
+    if (c.operation.gates()) c.product.size.n += c.product.size.n % 2;
+    c.product.size.k = size();
+    extent = std::max<int64_t>(extent - 1, 8);
+  } while (volume(c) > scale.volume);
+  c.product.a_lie = draw_lie(draw, c.product.a);
+  c.product.b_lie = draw_lie(draw, c.product.b);
+  c.product.c_lie = draw_lie(draw, c.operation.addend());
+  c.product.d_lie = draw_lie(draw, c.product.d);
+  c.product.inputs_lie = draw_lie(draw, c.operation.addend());
+  c.product.inputs_lie.batch_gap = 0;
+  c.multiprocessors = draw.of({0, 1, 2, 5});
+  return c;
+}
+
+}  // namespace ptxbuilder::test
