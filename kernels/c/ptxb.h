@@ -102,29 +102,50 @@ typedef enum ptxb_activation {
   PTXB_SILU = 3
 } ptxb_activation;
 
+/* What becomes of x = alpha A B + beta C + bias through an activation f. */
+typedef enum ptxb_use {
+  PTXB_VALUE = 0, /* D = f(x) */
+  PTXB_SLOPE = 1, /* D = x f'(inputs), the way back through f, whose inputs these were */
+  PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], of half as many columns as B */
+} ptxb_use;
+
 /* D = activation(alpha A B + beta C + bias), rounded once. A is [m,k], B [k,n], C and D [m,n], each with the
  * same number of batches in front or none; bias is [n].
  *
- * A and B of f16, bf16 or f32, both of e4m3 or e5m2, or both of int8 or uint8, into D of f16, bf16 or f32;
- * integers also into int32, without alpha, beta, bias and activation. C and bias have D's type. f32 is
- * rounded to tf32 on the tensor cores, which `tf32` has to allow.
+ * A and B of f16, bf16 or f32, both of e4m3 or e5m2, or both of int8 or uint8, into D of f16, bf16, f32, e4m3
+ * or e5m2; integers also into int32, with nothing else than the sum. C, bias and inputs have D's type, or
+ * where that has 8 bits, bf16. f32 is rounded to tf32 on the tensor cores, which `tf32` has to allow.
  *
- * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C and D lie
- * along n. Other strides and addresses are any, but not negative and not 0: where TMA does not take an
- * operand as it lies, it is copied through the workspace. D may be C itself; every other overlap of D, and
- * of the workspace, is refused. */
+ * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C, D and
+ * inputs lie along n. Other strides and addresses are any, but not negative and not 0: where TMA does not
+ * take an operand as it lies, it is copied through the workspace. D may be C itself; every other overlap of
+ * D, and of the workspace, is refused.
+ *
+ * Factors are float32 in the device's memory, without gaps, and are read when the product runs. Row m of A B
+ * is multiplied by row_scales[m] and column n by column_scales[n], as for 8-bit floats that were scaled by
+ * row: [m] or [m,1], and [n] or [1,n], each with D's batches in front where D has them; and all of it by
+ * alpha_in_memory, of one element, and alpha. D is multiplied by d_scale, of one element, before it is
+ * rounded, and of 8 bits clamped to its greatest number. Where the greatest |D| before d_scale, unrounded, is
+ * greater than amax, of one element, or is a NaN, it takes that place: set it to 0 first. */
 typedef struct ptxb_matmul {
-  size_t size; /* sizeof(ptxb_matmul) */
+  size_t size; /* sizeof(ptxb_matmul), or that of a header of the same minor version, without what it lacks */
   const ptxb_tensor *a, *b, *d;
   const ptxb_tensor *c, *bias; /* or NULL */
   float alpha, beta;
-  int32_t activation; /* ptxb_activation */
-  int32_t tf32;       /* nonzero: f32 operands may be rounded to tf32 */
-  int32_t precise;    /* nonzero: sums of 8-bit floats are promoted to f32 every 128 of k */
+  int32_t activation;        /* ptxb_activation */
+  int32_t tf32;              /* nonzero: f32 operands may be rounded to tf32 */
+  int32_t precise;           /* nonzero: sums of 8-bit floats are promoted to f32 every 128 of k */
+  const ptxb_tensor* inputs; /* of PTXB_SLOPE, [m,n] as C, batches without gaps; else NULL */
+  const ptxb_tensor *alpha_in_memory, *row_scales, *column_scales, *d_scale; /* or NULL */
+  const ptxb_tensor* amax;                                                   /* or NULL */
+  int64_t use;                                                               /* ptxb_use */
 } ptxb_matmul;
 
-#define PTXB_MATMUL_INIT \
-  { sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0 }
+#define PTXB_MATMUL_INIT                                                                                    \
+  {                                                                                                         \
+    sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
+        NULL, NULL, PTXB_VALUE                                                                              \
+  }
 
 /* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel
  * (some 0.2 s, if no cache has it); call it before a capture, and before what is timed. */

@@ -46,6 +46,34 @@ DType dtype_of(ptxb_dtype t, const char* name) {
   throw Error(fmt::format("{}: a tensor of a type that is not supported: {}", name, text(t)));
 }
 
+int64_t elements(const Placed& t, size_t from, size_t to) {
+  int64_t count = 1;
+  for (size_t i = from; i < to; ++i) count *= t.extent(i);
+  return count;
+}
+
+bool has_gaps(const Placed& t) {
+  for (size_t i = 0; i < t.rank(); ++i)
+    if (t.extent(i) > 1 && t.stride(i) != elements(t, i + 1, t.rank())) return true;
+  return false;
+}
+
+// Where `fits` is false, the rule is told.
+template <class Fits>
+runtime::View floats(const char* name, const ptxb_tensor* tensor, int gpu, const Fits& fits,
+                     const std::string& rule) {
+  if (!tensor) return {};
+  const Placed t(name, tensor, gpu);
+  constexpr size_t kMostRank = 3;
+  if (t.type != DType::f32 || t.rank() > kMostRank || !fits(t)) {
+    std::string shape;
+    for (size_t i = 0; i < t.rank(); ++i) shape += fmt::format("{}{}", i > 0 ? "," : "", t.extent(i));
+    throw Error(fmt::format("{}: [{}] of {}; {}", name, shape, ptxbuilder::name(t.type), rule));
+  }
+  if (has_gaps(t)) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
+  return t.memory();
+}
+
 }  // namespace
 
 void refuse_null(const char* what) { throw Error(fmt::format("{} is NULL", what)); }
@@ -84,6 +112,25 @@ runtime::View Placed::up_to(Wide last_element) const {
   const Wide bytes = (last_element + 1) * size_of(type);
   if (bytes >> 48) throw Error(fmt::format("{}: it spans more than 2^48 bytes", name));
   return {address(), static_cast<size_t>(bytes)};
+}
+
+runtime::View one_float(const char* name, const ptxb_tensor* tensor, int gpu) {
+  const auto fits = [](const Placed& t) { return elements(t, 0, t.rank()) == 1; };
+  return floats(name, tensor, gpu, fits, "it is one float32, [1]");
+}
+
+runtime::View floats_of_lines(const char* name, const ptxb_tensor* tensor, int64_t rows, int64_t columns,
+                              int64_t batches, int gpu) {
+  const auto fits = [&](const Placed& t) {
+    const size_t rank = t.rank();
+    return (rank >= 2 && t.extent(rank - 2) == rows && t.extent(rank - 1) == columns &&
+            elements(t, 0, rank - 2) == batches) ||
+           (rank >= 1 && t.extent(rank - 1) == rows * columns && elements(t, 0, rank - 1) == batches);
+  };
+  const std::string front = batches == 1 ? "" : fmt::format("{},", batches);
+  return floats(
+      name, tensor, gpu, fits,
+      fmt::format("it is float32 of [{}{}] or [{}{},{}]", front, rows * columns, front, rows, columns));
 }
 
 }  // namespace ptxbuilder::c

@@ -42,6 +42,18 @@ static float f32_of(uint16_t bits) {
   return value;
 }
 
+static float f32_of_e4m3(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if ((bits & 127) == 127) return NAN;
+  const double size = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+  return (float)(bits & 128 ? -size : size);
+}
+static uint8_t e4m3_of(float value) { /* one that it holds exactly, else 0 */
+  for (int bits = 0; bits < 256; ++bits)
+    if (f32_of_e4m3((uint8_t)bits) == value) return (uint8_t)bits;
+  return 0;
+}
+
 /* A tensor of two dimensions in device memory of its own, with its values on the host. */
 typedef struct Matrix {
   ptxb_tensor tensor;
@@ -76,7 +88,10 @@ static void fill(Matrix* m, unsigned* seed) {
       *seed = *seed * 1664525u + 1013904223u;
       const float value = (float)((int)(*seed >> 24) % 9 - 4);
       const uint16_t bits = bf16_of(value);
-      if (m->tensor.dtype.bits == 16)
+      const uint8_t narrow = e4m3_of(value);
+      if (m->tensor.dtype.bits == 8)
+        memcpy(at(m, i, j), &narrow, sizeof narrow);
+      else if (m->tensor.dtype.bits == 16)
         memcpy(at(m, i, j), &bits, sizeof bits);
       else
         memcpy(at(m, i, j), &value, sizeof value);
@@ -86,6 +101,7 @@ static void fill(Matrix* m, unsigned* seed) {
 static float value(const Matrix* m, int64_t i, int64_t j) {
   float wide;
   uint16_t narrow;
+  if (m->tensor.dtype.bits == 8) return f32_of_e4m3(*(uint8_t*)at(m, i, j));
   if (m->tensor.dtype.bits == 16) {
     memcpy(&narrow, at(m, i, j), sizeof narrow);
     return f32_of(narrow);
@@ -98,7 +114,7 @@ static void discard(Matrix* m) {
   free(m->host);
 }
 
-static const ptxb_dtype bf16 = {PTXB_BFLOAT, 16, 1}, f32 = {PTXB_FLOAT, 32, 1};
+static const ptxb_dtype bf16 = {PTXB_BFLOAT, 16, 1}, f32 = {PTXB_FLOAT, 32, 1}, e4m3 = {PTXB_E4M3, 8, 1};
 
 /* Wrong elements of one product, of A and B as their strides say, through poisoned D and workspace. */
 static int wrong_of(int64_t m, int64_t n, int64_t k, int a_along_m, int b_along_n, uint64_t offset,
@@ -205,6 +221,197 @@ static void check_repeated(unsigned seed) {
   p.activation = 9;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "activation 9 is none of ptxb_activation");
   discard(&a), discard(&other), discard(&b), discard(&d);
+}
+
+/* What stands behind the sum. All that is read is small integers, so that x is exact. */
+enum { kM = 24, kN = 32, kK = 64 };
+typedef struct Epilogue {
+  Matrix a, b, c, d, bias, inputs, rows, columns, alpha, d_scale, amax;
+  ptxb_matmul p;
+} Epilogue;
+
+static void make_epilogue(Epilogue* e, ptxb_dtype in, ptxb_dtype out, int64_t d_columns, unsigned seed) {
+  const ptxb_dtype addend = out.bits == 8 ? bf16 : out;
+  const ptxb_matmul init = PTXB_MATMUL_INIT;
+  make(&e->a, in, kM, kK, kK, 1, 0), make(&e->b, in, kK, kN, 1, kK, 0);
+  make(&e->c, addend, kM, kN, kN, 1, 0), make(&e->d, out, kM, d_columns, d_columns + 16, 1, 0);
+  make(&e->bias, addend, 1, kN, kN, 1, 0), make(&e->inputs, addend, kM, kN, kN, 1, 0);
+  make(&e->rows, f32, kM, 1, 1, 1, 0), make(&e->columns, f32, 1, kN, kN, 1, 0);
+  make(&e->alpha, f32, 1, 1, 1, 1, 0), make(&e->d_scale, f32, 1, 1, 1, 1, 0);
+  make(&e->amax, f32, 1, 1, 1, 1, 0);
+  Matrix* filled[] = {&e->a, &e->b, &e->c, &e->bias, &e->inputs, &e->rows, &e->columns};
+  for (int i = 0; i < 7; ++i) fill(filled[i], &seed);
+  e->bias.tensor.ndim = 1, e->bias.tensor.shape = &e->bias.shape[1], e->bias.tensor.strides = NULL;
+  const float alpha = -0.5f, d_scale = 0.375f, amax = 0;
+  OK(ptxb_copy_in(device, e->alpha.tensor.data, &alpha, sizeof alpha));
+  OK(ptxb_copy_in(device, e->d_scale.tensor.data, &d_scale, sizeof d_scale));
+  OK(ptxb_copy_in(device, e->amax.tensor.data, &amax, sizeof amax));
+  e->p = init, e->p.precise = 1;
+  e->p.a = &e->a.tensor, e->p.b = &e->b.tensor, e->p.d = &e->d.tensor;
+}
+static void discard_epilogue(Epilogue* e) {
+  Matrix* all[] = {&e->a,    &e->b,       &e->c,     &e->d,       &e->bias, &e->inputs,
+                   &e->rows, &e->columns, &e->alpha, &e->d_scale, &e->amax};
+  for (int i = 0; i < 11; ++i) discard(all[i]);
+}
+
+/* A B with what scales rows and columns and alpha in memory, beta C and the bias, as `p` has them. */
+static double x_of(const Epilogue* e, int64_t i, int64_t j) {
+  double x = 0;
+  for (int64_t l = 0; l < kK; ++l) x += (double)value(&e->a, i, l) * value(&e->b, l, j);
+  if (e->p.row_scales) x *= value(&e->rows, i, 0);
+  if (e->p.column_scales) x *= value(&e->columns, 0, j);
+  if (e->p.alpha_in_memory) x *= -0.5;
+  return x + (e->p.c ? e->p.beta * value(&e->c, i, j) : 0) + (e->p.bias ? value(&e->bias, 0, j) : 0);
+}
+static double y_of(const Epilogue* e, int64_t i, int64_t j) {
+  const double x = x_of(e, i, e->p.use == PTXB_GATE ? 2 * j : j);
+  const double silu = x / (1 + exp(-x)), relu = x > 0 ? x : 0;
+  if (e->p.use == PTXB_GATE) return (e->p.activation == PTXB_SILU ? silu : relu) * x_of(e, i, 2 * j + 1);
+  if (e->p.use == PTXB_SLOPE) return value(&e->inputs, i, j) > 0 ? x : 0; /* of relu */
+  return e->p.activation == PTXB_RELU ? relu : x;
+}
+/* Whether no number of D's type is nearer; of f32 and bf16, to a rounding of silu's arithmetic. */
+static int is_rounded(float d, double y, ptxb_dtype type) {
+  if (type.bits != 8) return fabs(d - y) <= fabs(y) * (type.bits == 16 ? 0x1.1p-8 : 1e-5) + 1e-5;
+  double nearest = INFINITY;
+  for (int bits = 0; bits < 256; ++bits) nearest = fmin(nearest, fabs(f32_of_e4m3((uint8_t)bits) - y));
+  return fabs(d - y) == nearest;
+}
+
+/* Runs it on poisoned D, and counts wrong elements; amax is held to the greatest exactly. */
+static int wrong_epilogue(Epilogue* e) {
+  const float none = 0;
+  int wrong = 0;
+  double greatest = 0;
+  size_t bytes = 1;
+  memset(e->d.host, 0xff, e->d.bytes);
+  OK(ptxb_copy_in(device, e->d.tensor.data, e->d.host, e->d.bytes));
+  OK(ptxb_copy_in(device, e->amax.tensor.data, &none, sizeof none));
+  OK(ptxb_matmul_workspace(device, &e->p, &bytes));
+  CHECK(bytes == 0);
+  OK(ptxb_matmul_run(device, &e->p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, e->d.host, e->d.tensor.data, e->d.bytes));
+  OK(ptxb_copy_out(device, e->amax.host, e->amax.tensor.data, e->amax.bytes));
+  for (int64_t i = 0; i < e->d.shape[0]; ++i)
+    for (int64_t j = 0; j < e->d.shape[1]; ++j) {
+      const double y = y_of(e, i, j), scaled = e->p.d_scale ? y * 0.375 : y;
+      if (fabs(y) > greatest) greatest = fabs(y);
+      wrong += !is_rounded(value(&e->d, i, j), scaled, e->d.tensor.dtype);
+    }
+  if (e->p.amax)
+    wrong +=
+        !(fabs(value(&e->amax, 0, 0) - greatest) <= (e->p.activation == PTXB_SILU ? 1e-5 * greatest : 0));
+  return wrong;
+}
+
+static void check_epilogues(unsigned seed) {
+  Epilogue e;
+  /* 8-bit floats that are scaled by row and column, into 8 bits with a scale, and its amax. */
+  make_epilogue(&e, e4m3, e4m3, kN, seed);
+  CHECK(wrong_epilogue(&e) == 0);
+  e.p.row_scales = &e.rows.tensor;
+  CHECK(wrong_epilogue(&e) == 0);
+  e.p.column_scales = &e.columns.tensor, e.p.d_scale = &e.d_scale.tensor, e.p.amax = &e.amax.tensor;
+  CHECK(wrong_epilogue(&e) == 0);
+  e.p.bias = &e.bias.tensor, e.p.c = &e.c.tensor, e.p.beta = 2, e.p.activation = PTXB_RELU;
+  CHECK(wrong_epilogue(&e) == 0);
+  e.rows.tensor.ndim = 1, e.columns.tensor.ndim = 1, e.columns.tensor.shape = &e.columns.shape[1];
+  e.columns.tensor.strides = NULL;
+  CHECK(wrong_epilogue(&e) == 0);
+  e.bias.tensor.dtype = e4m3;
+  REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
+          "bias: of e4m3, and D of e4m3; beside 8 bits");
+  discard_epilogue(&e);
+  /* alpha in memory, and the way back through relu; other inputs of the same form count. */
+  make_epilogue(&e, bf16, f32, kN, seed + 1);
+  e.p.alpha_in_memory = &e.alpha.tensor, e.p.inputs = &e.inputs.tensor;
+  e.p.activation = PTXB_RELU, e.p.use = PTXB_SLOPE;
+  CHECK(wrong_epilogue(&e) == 0);
+  Matrix other;
+  make(&other, f32, kM, kN, kN, 1, 0);
+  fill(&other, &seed);
+  const Matrix inputs = e.inputs;
+  e.inputs = other;
+  CHECK(wrong_epilogue(&e) == 0);
+  e.inputs = inputs;
+  CHECK(wrong_epilogue(&e) == 0);
+  discard(&other);
+  discard_epilogue(&e);
+  /* A gate: of pairs of columns one. */
+  make_epilogue(&e, bf16, bf16, kN / 2, seed + 2);
+  e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE, e.p.bias = &e.bias.tensor, e.p.amax = &e.amax.tensor;
+  CHECK(wrong_epilogue(&e) == 0);
+  e.p.activation = PTXB_RELU;
+  CHECK(wrong_epilogue(&e) == 0);
+  e.p.use = PTXB_VALUE;
+  REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM), "D and A make [k,n] 1 of 64 x 16");
+  discard_epilogue(&e);
+}
+
+static void check_epilogue_mistakes(void) {
+  Epilogue e;
+  make_epilogue(&e, bf16, bf16, kN, 1);
+  const ptxb_matmul good = e.p;
+  size_t bytes;
+#define MISTAKE(change, words)                                     \
+  do {                                                             \
+    e.p = good;                                                    \
+    change;                                                        \
+    REFUSED(ptxb_matmul_workspace(device, &e.p, &bytes), (words)); \
+  } while (0)
+  MISTAKE(e.p.use = 3, "use 3 is none of ptxb_use");
+  MISTAKE(e.p.use = PTXB_GATE, "use is PTXB_GATE, but activation is PTXB_NONE: name the one that it is of");
+  e.p.activation = PTXB_SILU;
+  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE), "D: 32 columns, but a gate of B's 32 has 16");
+  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE), "use is PTXB_SLOPE, but inputs is NULL");
+  MISTAKE(e.p.inputs = &e.inputs.tensor, "inputs is given, but use is not PTXB_SLOPE");
+  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.a.tensor),
+          "inputs: 1 batches of 24 x 64, but D and A make [m,n] 1 of 24 x 32");
+  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.d.tensor),
+          "D overlaps the inputs of a slope");
+  MISTAKE(e.p.row_scales = &e.columns.tensor, "row_scales: [1,32] of f32; it is float32 of [24] or [24,1]");
+  MISTAKE(e.p.column_scales = &e.rows.tensor,
+          "column_scales: [24,1] of f32; it is float32 of [32] or [1,32]");
+  MISTAKE(e.p.column_scales = &e.bias.tensor, "column_scales: [32] of bf16; it is float32 of [32] or [1,32]");
+  MISTAKE(e.p.alpha_in_memory = &e.rows.tensor, "alpha_in_memory: [24,1] of f32; it is one float32, [1]");
+  MISTAKE(e.p.d_scale = &e.bias.tensor, "d_scale: [32] of bf16; it is one float32, [1]");
+  MISTAKE(e.p.amax = &e.rows.tensor, "amax: [24,1] of f32; it is one float32, [1]");
+  e.rows.strides[0] = 2;
+  MISTAKE(e.p.row_scales = &e.rows.tensor, "row_scales: it has gaps: make it contiguous");
+  void* const amax = e.amax.tensor.data;
+  e.rows.strides[0] = 1, e.amax.tensor.data = e.d.tensor.data;
+  MISTAKE(e.p.amax = &e.amax.tensor, "D overlaps amax: give D memory of its own");
+  e.amax.tensor.data = amax;
+  Matrix d;
+  make(&d, bf16, kM, kN / 2, kN, 1, 0);
+  MISTAKE(
+      (e.p.d = &d.tensor, e.p.activation = PTXB_SILU, e.p.use = PTXB_GATE, e.p.c = &e.c.tensor, e.p.beta = 1),
+      "a gate with beta C");
+#undef MISTAKE
+  discard(&d);
+  discard_epilogue(&e);
+}
+
+/* A program that was built with the header before `inputs`, whose struct ends there. */
+static void check_older_struct(unsigned seed) {
+  Epilogue e;
+  const size_t before = offsetof(ptxb_matmul, inputs);
+  make_epilogue(&e, bf16, f32, kN, seed);
+  e.p.size = before;
+  unsigned char* older = malloc(sizeof e.p);
+  memset(older, 0xa5, sizeof e.p);
+  memcpy(older, &e.p, before);
+  for (int twice = 0; twice < 2; ++twice) CHECK(wrong_again((const void*)older, &e.a, &e.b, &e.d) == 0);
+  e.p.size = sizeof e.p;
+  CHECK(wrong_again(&e.p, &e.a, &e.b, &e.d) == 0);
+  CHECK(wrong_again((const void*)older, &e.a, &e.b, &e.d) == 0);
+  void* exact = malloc(before); /* what is behind it is not read, which a sanitizer sees */
+  memcpy(exact, older, before);
+  CHECK(wrong_again(exact, &e.a, &e.b, &e.d) == 0);
+  free(older), free(exact);
+  discard_epilogue(&e);
 }
 
 static void* in_thread(void* number) {
@@ -530,6 +737,9 @@ int main(int count, char** words) {
   check_attention(0);
   check_attention(1);
   check_repeated(seed);
+  check_epilogues(seed);
+  check_epilogue_mistakes();
+  check_older_struct(seed);
   check_kernels();
   check_structs();
   check_scalars(count < 2);
