@@ -15,7 +15,7 @@ import fake_framework as framework  # noqa: E402
 framework.open(sys.argv[2], (128, 128, 128, 4, 4, 4))  # of a product
 from ptxbuilder import _ext  # noqa: E402
 
-BF16, F16, F64 = (4, 16), (2, 16), (2, 64)
+BF16, F16, F32, F64 = (4, 16), (2, 16), (2, 32), (2, 64)
 modes, grad, forward_ad = [0], [False], types.SimpleNamespace(_current_level=-1)
 _ext.use_eager(framework.Tensor, framework.Tensor, lambda: modes[0], lambda: grad[0], forward_ad, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16})
 
@@ -24,8 +24,10 @@ def tensor(place, rows=512, columns=512, dtype=BF16, device=0):
     return framework.tensor(place << 32, *dtype, rows, columns, device)
 
 
-def product(a, b, out=None, bias=None, activation=None, out_dtype=None, device=None, is_below=False):
-    return _ext.eager_product(a, b, out, bias, None, 1.0, None, activation, out_dtype, False, False, False, False, device, is_below)
+def product(a, b, out=None, bias=None, activation=None, out_dtype=None, device=None, is_below=False, alpha=1.0, scale_a=None, amax=None,
+            gate=False):
+    return _ext.eager_product(a, b, out, bias, None, alpha, None, activation, out_dtype, False, False, False, False, device, is_below,
+                              *((scale_a, None, None, amax, None, gate) if gate or scale_a is not None or amax is not None else ()))
 
 
 def change(call):
@@ -54,6 +56,12 @@ for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), m
                    ("two GPUs", lambda: product(a, tensor(2, device=1))), ("D on another", lambda: product(a, b, tensor(3, device=1))),
                    ("no memory, as a fake tensor's", lambda: product(tensor(0), b)), ("D is A", lambda: product(a, b, a)),
                    ("a device", lambda: product(a, b, device=0)), ("an activation", lambda: product(a, b, activation="tanh")),
+                   ("alpha of many elements", lambda: product(a, b, alpha=tensor(4, 512, 1, F32))),
+                   ("a scale of another type", lambda: product(a, b, scale_a=tensor(4, 512, 1))),
+                   ("a scale of other rows", lambda: product(a, b, scale_a=tensor(4, 500, 1, F32))),
+                   ("a scale on another GPU", lambda: product(a, b, scale_a=tensor(4, 512, 1, F32, 1))),
+                   ("a scale that is none", lambda: product(a, b, scale_a=1.0)), ("a gate of no activation", lambda: product(a, b, gate=True)),
+                   ("D over the amax", lambda: product(a, b, d, amax=tensor(3, 1, 1, F32))),
                    ("a type's name", lambda: product(a, b, out_dtype="f8")), ("no tensor", lambda: product(a, 3))):
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)

@@ -21,7 +21,7 @@ if not is_hopper:
     print("SKIPPED: JAX sees no Hopper GPU")
     sys.exit(77)
 import ptxbuilder as pb  # noqa: E402
-from jax_kit import check, drawn, random, wide  # noqa: E402
+from jax_kit import check, check_beside, drawn, random, wide  # noqa: E402
 
 
 for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
@@ -78,6 +78,21 @@ mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))
 spec = jax.sharding.PartitionSpec
 check(jax.jit(jax.shard_map(pb.matmul, mesh=mesh, in_specs=(spec("x"), spec()), out_specs=spec("x")))(a[0], b),
       wide(a[0]) @ wide(b), 2**-8, "shard_map")
+
+# What stands beside the operands: scales, the amax, gates and slopes, and D of 8 bits; its gradients and batches are jnp's functions.
+check_beside(pb)
+left, right, rows, columns = drawn(256, 320), drawn(320, 384), jnp.asarray(random.standard_normal(256), jnp.float32), drawn(384, dtype=jnp.float32)
+gated = jax.jit(lambda a, rows, alpha: pb.matmul(a, right, scale_a=rows, scale_b=columns, alpha=alpha, activation="silu", gate=True, amax=True))
+for alpha in (1.0, -0.5, 2.0):  # several runs, of a command buffer from the second on
+    x = alpha * (wide(left) @ wide(right)) * wide(rows)[:, None] * wide(columns)
+    expected = x[:, 0::2] / (1 + np.exp(-x[:, 0::2])) * x[:, 1::2]
+    for _ in range(2):
+        d, amax = gated(left, rows, alpha)
+        check(d, expected, 2**-7, "gated")
+        kit.check(abs(float(amax) - abs(expected).max()) <= 1e-3 * abs(expected).max(), "amax", float(amax))
+check(jax.jit(jax.grad(lambda rows: pb.matmul(left, right, scale_a=rows, out_dtype="f32").sum()))(rows), (wide(left) @ wide(right)).sum(1), 2**-7, "rows")
+check(jax.vmap(lambda a, rows: pb.matmul(a, right, scale_a=rows, out_dtype="f32"))(jnp.stack([left, -left]), jnp.stack([rows, 2 * rows])),
+      np.stack([wide(left) @ wide(right) * wide(rows)[:, None], -2 * wide(left) @ wide(right) * wide(rows)[:, None]]), 2**-8, "vmap")
 
 # Attention.
 for heads, key_heads, queries, keys, causal in ((4, 4, 300, 300, False), (8, 2, 257, 600, True)):

@@ -1,7 +1,9 @@
 """What the tests of JAX share, on the CPU and on a GPU: arrays that are drawn, and their comparison in float64."""
+import jax
 import jax.numpy as jnp
 import kit
 import numpy as np
+import reference
 
 random = np.random.default_rng(7)
 
@@ -19,3 +21,24 @@ def check(got, expected, bound, *words):
     if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
         error = np.linalg.norm(got - expected) / max(np.linalg.norm(expected), 1e-30)
         kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
+
+
+def product_of(case):
+    """A case of reference.PRODUCTS: arrays, the same as float64 of numpy's, words, and whether it has an amax."""
+    drawn_case, words = reference.drawn_product(case, random)
+    tensors = {name: jnp.asarray(x).astype(kind) for name, (x, kind) in drawn_case.items()}
+    return tensors, {name: wide(x) for name, x in tensors.items()}, words, "amax" in case[4]
+
+
+def check_beside(pb):
+    """Every case, as it lies, and under jax.jit with A and B turned."""
+    for case in reference.PRODUCTS:
+        tensors, wide_ones, words, has_amax = product_of(case)
+        more = {"amax": True} if has_amax else {}
+        turned = {**tensors, "a": tensors["a"].swapaxes(-1, -2), "b": tensors["b"].swapaxes(-1, -2)}
+        for result in (pb.matmul(**tensors, **words, **more),
+                       jax.jit(lambda given: pb.matmul(**given, **words, **more, transpose_a=True, transpose_b=True))(turned)):
+            d, amax = result if has_amax else (result, None)
+            kit.check(str(d.dtype) == words["out_dtype"])
+            problem = reference.wrong_product(wide(d), None if amax is None else float(amax), wide_ones, words)
+            kit.check(not problem, case, problem)

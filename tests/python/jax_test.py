@@ -15,7 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import ptxbuilder as pb  # noqa: E402
-from jax_kit import check, drawn, wide  # noqa: E402
+from jax_kit import check, check_beside, drawn, product_of, random, wide  # noqa: E402
 import reference  # noqa: E402
 
 
@@ -105,10 +105,58 @@ with kit.refused("A and B: they have 1 and 2 dimensions"):
     pb.matmul(a[0], b)
 with kit.refused("set `tf32` to allow it"):
     pb.matmul(a.astype(jnp.float32), b.astype(jnp.float32))
-with kit.refused("alpha: it is traced"):
-    jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0)
+with kit.refused("beta: it is traced"):
+    jax.jit(lambda beta: pb.matmul(a, b, c=a @ b, beta=beta))(2.0)
 with kit.refused("have no gradients"):
     jax.grad(lambda a, b: pb.matmul(a, b, out_dtype="f32").sum())(a.astype(jnp.float8_e4m3fn), b.astype(jnp.float8_e4m3fn))
+
+# What stands beside the operands, traced and not; A and B as they lie and turned; the amax is a second result.
+check_beside(pb)
+for case in reference.PRODUCTS:
+    tensors, wide_ones, words, has_amax = product_of(case)
+    if "float8" in case[2] + case[3] or 0 in case[0]:
+        continue
+    weight = wide(drawn(*pb.matmul(**tensors, **words).shape)).astype(np.float32)
+
+    def ours(tensors):
+        return (pb.matmul(**tensors, **words).astype(jnp.float32) * weight).sum()
+
+    def theirs(tensors):
+        t = {name: x.astype(jnp.float32) for name, x in tensors.items()}
+        a, b, f = t["a"], t["b"], activations[words.get("activation")]
+        x = t.get("alpha", jnp.ones(())).reshape(()) * jnp.matmul(a, b)
+        x = x * (t["scale_a"].reshape(*a.shape[:-1], 1) if "scale_a" in t else 1) * t.get("scale_b", 1.0)
+        x = x + t.get("bias", 0.0) + words.get("beta", 1.0) * t.get("c", 0.0)
+        if words.get("gate"):
+            return (f(x[..., 0::2]) * x[..., 1::2] * weight).sum()
+        return ((x * jax.grad(lambda z: f(z).sum())(t["slope_of"]) if "slope_of" in t else f(x)) * weight).sum()
+
+    got, expected = jax.jit(jax.grad(ours))(tensors), jax.grad(theirs)(tensors)
+    for name in tensors:
+        kit.check(got[name].dtype == tensors[name].dtype)
+        check(got[name], expected[name], 2**-6 if got[name].size > 1 else 2**-4, case, name)
+    for more in (dict(amax=True), dict(scale_result=jnp.ones(1)), dict(out_dtype="e4m3")):
+        if "out_dtype" in more and {"bias", "c", "slope_of"} & set(tensors):
+            continue  # which are of another type then
+        with kit.refused("a product whose gradient is asked for has none"):
+            jax.grad(lambda a: jnp.sum(jax.tree.leaves(pb.matmul(**{**tensors, **words, "a": a, **more}))[0].astype(jnp.float32)))(tensors["a"])
+rows, columns = jnp.asarray(random.standard_normal(32), jnp.float32), jnp.asarray(random.standard_normal(48), jnp.float32)
+gated = dict(activation="silu", gate=True, scale_b=columns)
+d, amax = jax.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, amax=True, **gated))(jnp.stack([a, -a]), jnp.stack([rows, 2 * rows]))
+for i, x in enumerate((pb.matmul(a, b, scale_a=rows, amax=True, **gated), pb.matmul(-a, b, scale_a=2 * rows, amax=True, **gated))):
+    check(d[i], x[0], 2**-8, "vmap")
+    check(amax[i], x[1], 1e-5, "vmap's amax")
+kit.check(pb.matmul(a, b, amax=jnp.full(1, 1e9, jnp.float32))[1] == 1e9, "a greater amax stays")
+check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0), 2 * wide(a) @ wide(b), 2**-8, "alpha is traced")
+sharded = jax.shard_map(lambda a, rows: pb.matmul(a, b, scale_a=rows, **gated), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
+check(jax.jit(sharded)(a, rows), pb.matmul(a, b, scale_a=rows, **gated), 0, "scales on two devices")
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it is (32,), (32, 1) or of one element"),
+                    (dict(gate=True), "gate: activation is None"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
+                    (dict(alpha=rows), "alpha: its shape is (32,)"), (dict(amax=rows), "amax: its shape is (32,)"),
+                    (dict(slope_of=a, activation="silu"), "slope_of: its shape is (32, 64)"),
+                    (dict(scale_a=rows, bias=columns), "bias: of f32, and D of bf16")):
+    with kit.refused(text):
+        pb.matmul(a, b, **words)
 
 # Attention: traced and not, batches by vmap, and heads on two devices.
 for case in reference.CASES[:4] + reference.CASES[6:]:

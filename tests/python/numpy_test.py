@@ -11,6 +11,7 @@ import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
 import ptxbuilder as pb  # noqa: E402
+import reference  # noqa: E402
 
 random = np.random.default_rng(int.from_bytes(b"ptxb", "little"))
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -79,6 +80,43 @@ for name, function in ((None, z), ("relu", np.maximum(z, 0)), ("silu", z / (1 + 
     kit.check(np.all(abs(wide(d) - function) <= abs(function) * 2**-8 + 2e-3), name)
 kit.check(np.array_equal(pb.matmul(a, b, c=c, device="emulator"), pb.matmul(a, b, c=c, beta=1.0, device="emulator")))
 
+# What stands beside the operands: scales, the amax, gates and slopes, and D of 8 bits; given a D, of other batches' strides.
+for case in reference.PRODUCTS:
+    drawn_case, words = reference.drawn_product(case, random)
+    tensors = {name: x.astype(getattr(ml_dtypes, kind, None) or kind) for name, (x, kind) in drawn_case.items()}
+    amax = np.zeros((1, 1), np.float32) if "amax" in case[4] else None
+    d = pb.matmul(**tensors, **words, amax=amax, device="emulator")
+    kit.check(str(d.dtype) == words["out_dtype"])
+    problem = reference.wrong_product(wide(d), None if amax is None else float(amax[0, 0]),
+                                      {name: wide(x) for name, x in tensors.items()}, words)
+    kit.check(not problem, case, problem)
+    given = np.zeros((*d.shape[:-1], d.shape[-1] + 16), d.dtype)[..., :d.shape[-1]]
+    pb.matmul(**tensors, **words, amax=amax, out=given, device="emulator")
+    kit.check(np.array_equal(wide(given), wide(d)), case, "out=")
+a, b = drawn(24, 32), drawn(32, 40)
+amax = np.full(1, 1e9, np.float32)
+pb.matmul(a, b, amax=amax, device="emulator")
+kit.check(amax[0] == 1e9, "a greater amax stays")
+rows, columns, number = (np.ones(n, np.float32) for n in (24, 40, 1))
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is (24,), (24, 1) or of one element"),
+                    (dict(scale_b=rows), "scale_b: its shape is (24,); it is (40,), (1, 40) or of one element"),
+                    (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: it is of float64"),
+                    (dict(scale_result=rows), "scale_result: its shape is (24,); it has one element"),
+                    (dict(alpha=rows), "alpha: its shape is (24,); it has one element"), (dict(amax=rows), "amax: its shape is (24,)"),
+                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: it is written"),
+                    (dict(gate=True), "gate: activation is None"), (dict(slope_of=drawn(24, 40)), "slope_of: activation is None"),
+                    (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or the way back"),
+                    (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
+                    (dict(slope_of=drawn(24, 39), activation="silu"), "slope_of: its shape is (24, 39)"),
+                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "what a slope is of is bf16"),
+                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "beside 8 bits it is bf16")):
+    with kit.refused(text):
+        pb.matmul(a, b, **words, device="emulator")
+with kit.refused("gate: B has 39 columns; they come in pairs"):
+    pb.matmul(a, b[:, 1:], gate=True, activation="silu", device="emulator")
+with kit.refused("D of s32 with an epilogue"):
+    pb.matmul(drawn(16, 32, dtype=np.int8), drawn(32, 24, dtype=np.int8), scale_a=np.ones(16, np.float32), device="emulator")
+
 # A result that is given: written, and nothing beside it.
 out = np.full((24, 100), 7, BF16)
 kit.check(pb.matmul(a, b, out=out[:, 3:43], device="emulator").base is not None)
@@ -128,6 +166,12 @@ with kit.refused("D overlaps A"):
 with kit.refused("no tensor of PyTorch, JAX, numpy or CuPy", kind=TypeError):
     pb.matmul([[1.0]], b)
 pb.warm_up("matmul", [(64, 64, 64), (2, 64, 64, 64)], "bf16", device="emulator", bias=True)
+pb.warm_up("matmul", [(64, 64, 64)], "e4m3", device="emulator", out_dtype="e4m3", bias=True, scale_a=True, scale_b=True, scale_result=True,
+           amax=True, transpose_b=True)
+pb.warm_up("matmul", [(2, 64, 64, 64)], "bf16", device="emulator", activation="silu", gate=True, alpha_tensor=True)
+pb.warm_up("matmul", [(64, 64, 64)], "bf16", device="emulator", activation="silu", slope_of=True, out_dtype="e5m2", c=True)
+with kit.refused("gate: activation is None"):
+    pb.warm_up("matmul", [(64, 64, 64)], "bf16", device="emulator", gate=True)
 with kit.refused("operation 'conv'"):
     pb.warm_up("conv", [], "bf16")
 

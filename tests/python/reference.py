@@ -1,4 +1,4 @@
-"""Attention in float64, which all frameworks are held against."""
+"""Attention and products in float64, which all frameworks are held against, and what each is asked for."""
 import numpy as np
 
 
@@ -41,3 +41,98 @@ def shapes(case, batch=2):
     lay = (lambda rows, of, across: (batch, of, rows, across)) if words.get("layout") == "bhsd" else \
         (lambda rows, of, across: (batch, rows, of, across))
     return lay(queries, heads, columns), lay(keys, key_heads, columns), lay(keys, key_heads, value_columns)
+
+
+# ---- Products with all that may stand beside them ----
+
+# Shapes of A and B, their type, D's, the tensors beside, and words. Of "one_a" and "one_b" scales have one element.
+PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
+            ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
+            ((24, 64), (64, 32), "float8_e4m3fn", "bfloat16", "one_a one_b amax c", {"precise": True, "beta": 0.5}),
+            ((3, 24, 64), (64, 32), "bfloat16", "float8_e5m2", "scale_a scale_b scale_result amax bias c", {"activation": "relu"}),
+            ((3, 24, 64), (3, 64, 32), "bfloat16", "float32", "scale_a scale_b alpha amax", {}),
+            ((2, 1, 9, 64), (3, 64, 40), "bfloat16", "bfloat16", "scale_a scale_b alpha c", {"beta": 2.0}),
+            ((3, 24, 64), (64, 32), "bfloat16", "bfloat16", "slope_of", {"activation": "relu"}),
+            ((3, 24, 64), (3, 64, 32), "float16", "float16", "slope_of amax bias", {"activation": "silu"}),
+            ((17, 20), (20, 33), "bfloat16", "float8_e4m3fn", "slope_of scale_b scale_result", {"activation": "gelu"}),
+            ((24, 64), (64, 32), "bfloat16", "bfloat16", "bias amax", {"activation": "silu", "gate": True}),
+            ((3, 24, 64), (64, 48), "float16", "float8_e4m3fn", "scale_a scale_b scale_result amax",
+             {"activation": "gelu", "gate": True}),
+            ((2, 9, 24), (2, 24, 20), "bfloat16", "float32", "alpha bias", {"activation": "relu", "gate": True}),
+            ((8, 0), (0, 16), "bfloat16", "bfloat16", "scale_a bias amax", {}),
+            ((0, 8), (8, 16), "bfloat16", "bfloat16", "scale_a scale_b", {"activation": "silu", "gate": True})]
+
+
+def drawn_product(case, random):
+    """The tensors of a case by name, each as (array of float32, type), and the words."""
+    a, b, kind, out, beside, words = case
+    batch = np.broadcast_shapes(a[:-2], b[:-2])
+    whole, addend = (*batch, a[-2], b[-1]), "bfloat16" if out.startswith("float8") else out
+    rules = {"a": (a, kind), "b": (b, kind), "bias": (b[-1:], addend), "c": (whole, addend), "slope_of": (whole, addend),
+             "scale_a": (a[:-1], "float32"), "scale_b": ((*b[:-2], 1, b[-1]), "float32"), "one_a": ((), "float32"),
+             "one_b": ((1, 1), "float32"), "alpha": ((1,), "float32"), "scale_result": ((1,), "float32")}
+    names = ["a", "b", *(name for name in beside.split() if name != "amax")]
+    tensors = {name.replace("one_", "scale_"): (np.asarray(random.standard_normal(rules[name][0]), np.float32), rules[name][1])
+               for name in names}
+    return tensors, {**words, "out_dtype": out}
+
+
+def _activated(name, x):
+    if name is None:
+        return x
+    if name == "relu":
+        return np.maximum(x, 0)
+    with np.errstate(over="ignore"):
+        return x / (1 + np.exp(-x if name == "silu" else -1.5957691216057308 * (x + 0.044715 * x**3)))
+
+
+def _slope(name, x):
+    step = 1e-6  # of what is smooth; relu's is exact
+    return (x > 0).astype(float) if name == "relu" else (_activated(name, x + step) - _activated(name, x - step)) / (2 * step)
+
+
+def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype=None, precise=False):
+    """D before its scale, and by how much it may be missed before it is rounded: of arrays of float64 by name."""
+    t = tensors
+    a, b = t["a"], t["b"]
+    factor = t.get("alpha", np.float64(alpha)).reshape(())
+    if "scale_a" in t:
+        factor = factor * (t["scale_a"].reshape(()) if t["scale_a"].size == 1 else t["scale_a"].reshape(*a.shape[:-1], 1))
+    if "scale_b" in t:
+        factor = factor * (t["scale_b"].reshape(()) if t["scale_b"].size == 1 else t["scale_b"].reshape(*b.shape[:-2], 1, b.shape[-1]))
+    x = factor * (a @ b) + t.get("bias", 0.0) + (beta * t["c"] if "c" in t else 0.0)
+    lost = abs(factor) * (abs(a) @ abs(b)) * 2**-10 + 1e-5 * (1 + abs(x))  # of 8-bit floats about 14 bits are kept
+    if gate:
+        opening, x = _activated(activation, x[..., 0::2]), x[..., 1::2]
+        return opening * x, 1.2 * lost[..., 0::2] * (abs(x) + lost[..., 1::2]) + abs(opening) * lost[..., 1::2]
+    if "slope_of" in t:
+        return x * _slope(activation, t["slope_of"]), 1.2 * lost + 1e-5 * abs(x)
+    return _activated(activation, x), 1.2 * lost
+
+
+# Bits of the fraction, the least exponent, and the greatest number.
+_TYPES = {"float8_e4m3fn": (3, -6, 448), "float8_e5m2": (2, -14, 57344), "float16": (10, -14, 65504), "bfloat16": (7, -126, np.inf),
+          "float32": (23, -126, np.inf)}
+
+
+def wrong_product(d, amax, tensors, words):
+    """Says what is wrong with D, an array of float64, and with amax, a number that was 0 or None; "" for nothing."""
+    y, lost = product(tensors, **words)
+    scale = tensors.get("scale_result", np.float64(1)).reshape(())
+    bits, least, greatest = _TYPES[words["out_dtype"]]
+    wanted = np.clip(y * scale, -greatest, greatest)
+    exponent = np.maximum(np.floor(np.log2(np.maximum(abs(wanted), 1e-300))), least)
+    bound = 2.0**(exponent - bits - 1) * 1.01 + lost * abs(scale)  # half a step
+    if d.shape != wanted.shape:
+        return f"D has shape {d.shape}, expected {wanted.shape}"
+    if d.size and not np.all(abs(d - wanted) <= bound):
+        return f"D is wrong by {np.max(abs(d - wanted) / bound):.3} of the bound"
+    if amax is not None:
+        low, high = np.max(abs(y) - lost, initial=0), np.max(abs(y) + lost, initial=0)
+        if not low <= amax <= high:
+            return f"amax is {amax}, and the greatest |D| {low} to {high}"
+        # Of what is stored, exactly: as far as the type holds it.
+        stored = np.max(abs(d), initial=0)
+        if abs(np.clip(amax * abs(scale), 0, greatest) - stored) > stored * 2.0**(-bits - 1) * 1.0001 + 2.0**(least - bits - 1):
+            return f"amax is {amax}, and the greatest |D| that is stored {stored}, of a scale of {scale}"
+    return ""

@@ -10,7 +10,7 @@ import threading
 
 import kit
 
-kit.use("torch")
+kit.use("torch", "numpy")
 import torch  # noqa: E402
 
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
@@ -18,6 +18,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
     sys.exit(77)
 import ptxbuilder as pb  # noqa: E402
 import reference  # noqa: E402
+from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions, tensors_of  # noqa: E402
 
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
@@ -26,12 +27,6 @@ BF16 = torch.bfloat16
 
 def drawn(*shape, dtype=BF16):
     return torch.randn(shape, device="cuda").to(dtype)
-
-
-def check(got, expected, bound, *words):
-    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
-        error = ((got.double() - expected.double()).norm() / expected.double().norm().clamp(min=1e-30)).item()
-        kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
 
 
 def check_product(a, b, **words):
@@ -70,8 +65,6 @@ kit.check((out[:, :3] == 7).all() and (out[:, 267:] == 7).all(), "what lies besi
 
 # ---- Gradients: straight, by the operation, compiled; in backward's own thread ----
 
-functions = {None: lambda z: z, "relu": torch.relu, "silu": torch.nn.functional.silu,
-             "gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh")}
 operands = [drawn(240, 720), drawn(720, 400), drawn(400), drawn(240, 400)]
 for x in operands:
     x.requires_grad_()
@@ -105,6 +98,58 @@ check(torch.func.vmap(pb.matmul, (0, None))(a, b), a.double() @ b.double(), 2**-
 check(torch.func.vmap(torch.func.grad(lambda a: pb.matmul(a, b).float().sum()))(a), b.double().sum(1).expand(3, 160, 240), 2**-7, "grad")
 with torch.autograd.forward_ad.dual_level(), kit.refused("jvp", kind=Exception):
     pb.matmul(torch.autograd.forward_ad.make_dual(a[0], a[0]), b)
+
+# ---- What stands beside the operands: scales, the amax, gates and slopes, and D of 8 bits ----
+
+
+def larger(shape):
+    """Of matrices eight times as many rows and columns."""
+    return (*shape[:-2], *(8 * extent for extent in shape[-2:]))
+
+
+traced, by_inductor = by_compiler(pb.matmul), by_compiler(pb.matmul, "inductor")
+check_beside((pb.matmul, traced), reference.PRODUCTS, "cuda")
+check_beside((pb.matmul,), [(larger(a), larger(b), *others) for a, b, *others in reference.PRODUCTS], "cuda")
+check_beside((pb.matmul, by_inductor), reference.PRODUCTS[:1] + reference.PRODUCTS[9:10], "cuda")
+check_gradients_beside((pb.matmul, by_inductor), reference.PRODUCTS[4:10], "cuda")
+for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCTS[9:11]:  # by the short way, but for two scales of one element
+    t, words = tensors_of(case, "cuda")
+    amax = torch.zeros(1, device="cuda") if "amax" in case[4] else None
+    b = t["b"].mT.contiguous().mT  # as 8-bit floats have to lie
+    d = pb._product.eager_product(t["a"], b, None, t.get("bias"), t.get("c"), t.get("alpha", 1.0), None, words.get("activation"),
+                                  words["out_dtype"], False, False, False, False, None, False, t.get("scale_a"), t.get("scale_b"),
+                                  t.get("scale_result"), amax, t.get("slope_of"), words.get("gate", False))
+    kit.check((d is NotImplemented) == ("one_a one_b" in case[4]), case, d is NotImplemented)
+# A row-wise product of 8-bit floats as PyTorch has it.
+x, y = drawn(256, 512).to(torch.float8_e4m3fn), drawn(384, 512).to(torch.float8_e4m3fn)
+rows, columns = torch.rand(256, 1, device="cuda") + 0.5, torch.rand(1, 384, device="cuda") + 0.5
+theirs = torch._scaled_mm(x, y.T, scale_a=rows, scale_b=columns, out_dtype=BF16)
+check(pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns), theirs, 2**-7, "beside torch._scaled_mm")
+# What lies in memory is read when the product runs: in a capture, by each replay.
+alpha, amax = torch.ones((), device="cuda"), torch.zeros(1, device="cuda")
+pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns, alpha=alpha, amax=amax)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    amax.zero_()
+    d = pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns, alpha=alpha, amax=amax)
+for factor in (3.0, 0.25):
+    alpha.fill_(factor)
+    graph.replay()
+    expected = factor * (x.double() @ y.double().T) * rows.double() * columns.double()
+    check(d, expected, 2**-7, "alpha in memory, replayed")
+    kit.check(abs(amax.item() - expected.abs().max().item()) <= 2**-7 * amax.item(), "amax, replayed")
+check(pb.matmul(x, y, transpose_b=True, alpha=torch.tensor(2.0)), 2 * x.double() @ y.double().T, 2**-7, "alpha on the CPU")
+a, b, rows, columns = drawn(3, 160, 240), drawn(240, 320), torch.randn(3, 160, device="cuda"), torch.randn(320, device="cuda")
+check(torch.func.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, scale_b=columns, activation="silu", gate=True))(a, rows),
+      exactly(a.double(), b.double(), "silu", True, scale_a=rows.double(), scale_b=columns.double()), 2**-7, "vmap")
+operation = (a, b, drawn(320), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None)
+torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, torch.zeros(1, device="cuda"), None, False))
+torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, None, None, True), {"out": drawn(3, 160, 160)})
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: it is of float64"),
+                    (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate: activation is None"),
+                    (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C")):
+    with kit.refused(text):
+        pb.matmul(a, b, **words)
 
 # ---- Attention ----
 

@@ -7,7 +7,7 @@ import sys
 
 import kit
 
-kit.use("torch")
+kit.use("torch", "numpy")
 import torch  # noqa: E402
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -15,19 +15,15 @@ if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     sys.exit(77)
 import ptxbuilder as pb  # noqa: E402
 import reference  # noqa: E402
+from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions  # noqa: E402
 
 torch.manual_seed(7)
+torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
 BF16 = torch.bfloat16
 
 
 def drawn(*shape, dtype=BF16):
     return torch.randn(shape).to(dtype)
-
-
-def check(got, expected, bound, *words):
-    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
-        error = ((got.double() - expected.double()).norm() / expected.double().norm().clamp(min=1e-30)).item()
-        kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
 
 
 def product(a, b, **words):
@@ -56,8 +52,6 @@ check(out[:, 3:83], a.double() @ b.double(), 2**-8)
 kit.check((out[:, :3] == 7).all() and (out[:, 83:] == 7).all())
 
 # Gradients: straight, by the operation, and compiled, against PyTorch's own in f32.
-functions = {None: lambda z: z, "relu": torch.relu, "silu": torch.nn.functional.silu,
-             "gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh")}
 operands = [drawn(24, 72), drawn(72, 40), drawn(40), drawn(24, 40)]
 for x in operands:
     x.requires_grad_()
@@ -129,6 +123,33 @@ with kit.refused("set `tf32` to allow it"):
     product(a.float(), b.float())
 with kit.refused("have no gradients"):
     product(drawn(16, 16).to(torch.float8_e5m2).requires_grad_(), drawn(16, 16).to(torch.float8_e5m2)).sum().backward()
+
+# What stands beside the operands, and the gradients of all of that.
+check_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
+check_gradients_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
+a, b, rows, columns = drawn(3, 16, 24), drawn(24, 32), torch.randn(3, 16), torch.randn(32)
+amax, out = torch.zeros(1), drawn(3, 16, 32)
+into = by_compiler(lambda a, b, rows, amax, out: product(a, b, scale_a=rows, amax=amax * 1, out=out) + product(a, b, amax=amax))
+check(into(a, b, rows, amax, out) - out, a.double() @ b.double(), 2**-7, "compiled, with out= and amax=")
+check(out, (a.double() @ b.double()) * rows.double()[..., None], 2**-8, "out=")
+kit.check(abs(amax.item() - (a.double() @ b.double()).abs().max().item()) < 1e-3, "amax=")
+check(torch.func.vmap(lambda a, rows: product(a, b, scale_a=rows, scale_b=columns, activation="silu", gate=True))(a, rows),
+      exactly(a.double(), b.double(), "silu", True, scale_a=rows.double(), scale_b=columns.double()), 2**-7, "vmap")
+check(torch.func.grad(lambda rows: product(a, b, scale_a=rows).float().sum())(rows), (a.double() @ b.double()).sum(-1), 2**-7, "func.grad")
+with torch._subclasses.FakeTensorMode() as mode:
+    d = product(*(mode.from_tensor(x) for x in (a, b)), scale_a=mode.from_tensor(rows), activation="silu", gate=True)
+    kit.check(d.shape == (3, 16, 16) and d.dtype == BF16)
+operation = (a, b, drawn(32), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None)
+for amax in (None, torch.zeros(1)):
+    torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, amax, None, False))
+torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, torch.zeros(1), None, True), {"out": drawn(3, 16, 16)})
+with kit.refused("scaled_matmul has no gradient"):
+    torch.ops.ptxbuilder.scaled_matmul(a.clone().requires_grad_(), *operation[1:], None, None, False)
+for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is (3, 16), (3, 16, 1) or of one element"),
+                    (dict(scale_b=columns.double()), "scale_b: it is of float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
+                    (dict(gate=True), "gate: activation is None"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):
+    with kit.refused(text):
+        pb.matmul(a, b, **{"device": "emulator", **words})
 
 # Attention: straight, by the operation, compiled, under torch.func; and that it has no gradient.
 for case in reference.CASES[:4] + reference.CASES[6:]:

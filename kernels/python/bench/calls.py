@@ -59,6 +59,8 @@ def triton_call():
     return lambda: product[(1,)](a, b, d, SIZE=size)
 
 
+x8, w8 = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
+rows, columns = torch.ones(len(a), 1, device="cuda"), torch.ones(1, len(b), device="cuda")
 calls = {"an empty function": lambda: None,
          "pb.matmul(a, b, out=d)": lambda: pb.matmul(a, b, out=d), "pb.matmul(a, b)": lambda: pb.matmul(a, b),
          "pb.matmul(none, b, out=d), which launches nothing": lambda: pb.matmul(none, b, out=none_out),
@@ -68,6 +70,9 @@ calls = {"an empty function": lambda: None,
              lambda: pb.matmul(x3, b, bias=bias, activation="gelu", transpose_b=True),
          "F.gelu(F.linear(x, w, bias))": lambda: F.gelu(F.linear(x3, b, bias), approximate="tanh"),
          "by the operation: torch.ops.ptxbuilder.matmul(a, b)": lambda: torch.ops.ptxbuilder.matmul(a, b),
+         "pb.matmul(x8, w8, transpose_b=True, scale_a=rows, scale_b=columns)":
+             lambda: pb.matmul(x8, w8, transpose_b=True, scale_a=rows, scale_b=columns),
+         "torch._scaled_mm(x8, w8.T, rows, columns)": lambda: torch._scaled_mm(x8, w8.T, rows, columns, out_dtype=torch.bfloat16),
          "torch.mm(a, b, out=d)": lambda: torch.mm(a, b, out=d), "torch.mm(a, b)": lambda: torch.mm(a, b)}
 q = torch.randn(1, 64, 1, 64, device="cuda").bfloat16()
 calls["pb.attention(q, k, v)"] = lambda: pb.attention(q, q, q)

@@ -31,6 +31,14 @@ def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, 
     return _product.run(_kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, _stream())
 
 
+def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
+    if not isinstance(beside.alpha, cupy.ndarray):
+        beside = beside._replace(alpha=float(beside.alpha))
+    a = a.swapaxes(-1, -2) if transpose_a else a
+    b = b.swapaxes(-1, -2) if transpose_b else b
+    return _product.run(_kit, a, b, out, bias, c, 1.0, beta, activation, out_dtype, precise, tf32, device, _stream(), beside)
+
+
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
     return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, _stream())
 

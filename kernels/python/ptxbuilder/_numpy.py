@@ -41,6 +41,17 @@ def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, 
     return _product.run(_kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
 
 
+def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
+    a, b, bias, c = (x if x is None else numpy.asarray(x) for x in (a, b, bias, c))
+    if isinstance(beside.alpha, numpy.generic):
+        beside = beside._replace(alpha=float(beside.alpha))
+    if beside.amax is not None and not isinstance(beside.amax, numpy.ndarray):
+        raise ValueError(f"amax: it is written, and {type(beside.amax)} is no array")
+    a = a.swapaxes(-1, -2) if transpose_a else a
+    b = b.swapaxes(-1, -2) if transpose_b else b
+    return _product.run(_kit, a, b, out, bias, c, 1.0, beta, activation, out_dtype, precise, tf32, device, None, beside)
+
+
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
     return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
 

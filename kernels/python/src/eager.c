@@ -57,6 +57,13 @@ static bool has_tangents(void) {
   return has;
 }
 
+/* Whether one does of those that are not None. */
+static bool want_grad(PyObject* const* all, int count) {
+  for (int i = 0; i < count; ++i)
+    if (all[i] != Py_None && requires_grad(all[i])) return true;
+  return false;
+}
+
 /* The number that a dict has for a key; -1 for none. */
 static long number_of(PyObject* dict, PyObject* key) {
   PyObject* value = PyDict_GetItemWithError(dict, key);
@@ -88,9 +95,10 @@ static bool output_of(ptxb_dtype of, ptxb_dtype* to) {
 PyDoc_STRVAR(
     eager_words,
     "eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, "
-    "precise, tf32, device, is_below)\n\n"
+    "precise, tf32, device, is_below[, scale_a, scale_b, scale_result, amax, slope_of, gate])\n\n"
     "As matmul(), of plain tensors on a GPU that ask for no gradient; `is_below` says that PyTorch has "
-    "seen to that. NotImplemented for all else.");
+    "seen to that. NotImplemented for all else. The last six are left out where there is none of them, since "
+    "each costs 5 ns.");
 static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum {
@@ -99,7 +107,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     OUT,
     BIAS,
     C,
-    ALPHA,
+    ALPHA_IS,
     BETA,
     ACTIVATION,
     OUT_DTYPE,
@@ -109,17 +117,27 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     ALLOW_TF32,
     DEVICE,
     IS_BELOW,
+    PLAIN,
+    FIRST_BESIDE = PLAIN, /* of SCALE_A to SLOPE_OF */
+    GATES = FIRST_BESIDE + BESIDE - 1,
     ALL
   };
-  if (count != ALL) return fail("eager_product() takes 15 arguments");
+  if (count != PLAIN && count != ALL) return fail("eager_product() takes 15 or 21 arguments");
   if (!eager.tensor || args[DEVICE] != Py_None) return not_taken();
+  const bool is_number = PyFloat_CheckExact(args[ALPHA_IS]) || PyLong_Check(args[ALPHA_IS]);
+  const bool has_beside = count == ALL || !is_number;
+  PyObject* beside[BESIDE];
+  for (int i = SCALE_A; has_beside && i < BESIDE; ++i)
+    beside[i] = count == ALL ? args[FIRST_BESIDE + i - SCALE_A] : Py_None;
+  beside[ALPHA] = is_number ? Py_None : args[ALPHA_IS];
   for (int i = A; i <= C; ++i)
     if (args[i] != Py_None && !is_plain(args[i])) return not_taken();
+  for (int i = 0; has_beside && i < BESIDE; ++i)
+    if (beside[i] != Py_None && !is_plain(beside[i])) return not_taken();
   if (args[IS_BELOW] != Py_True) {
     if (is_true(eager.mode_count) || has_tangents()) return not_taken();
-    if (is_true(eager.has_grad))
-      for (int i = A; i <= C; ++i)
-        if (args[i] != Py_None && requires_grad(args[i])) return not_taken();
+    if (is_true(eager.has_grad) && (want_grad(args, C + 1) || (has_beside && want_grad(beside, BESIDE))))
+      return not_taken();
   }
   product p;
   long code = 0;
@@ -127,7 +145,8 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
       args[ACTIVATION] == Py_None ? PTXB_NONE : number_of(eager.activations, args[ACTIVATION]);
   const long flags = (args[TURN_A] == Py_True ? TRANSPOSE_A : 0) |
                      (args[TURN_B] == Py_True ? TRANSPOSE_B : 0) |
-                     (args[IS_PRECISE] == Py_True ? PRECISE : 0) | (args[ALLOW_TF32] == Py_True ? TF32 : 0);
+                     (args[IS_PRECISE] == Py_True ? PRECISE : 0) | (args[ALLOW_TF32] == Py_True ? TF32 : 0) |
+                     (count == ALL && args[GATES] == Py_True ? GATE : 0);
   if (activation < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
     return not_taken();
   ptxb_dtype type;
@@ -138,9 +157,10 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     type.code = (uint8_t)(code >> 8), type.bits = (uint8_t)code, type.lanes = 1;
   }
   const product_numbers numbers = {
-      PyFloat_AsDouble(args[ALPHA]),
+      is_number ? PyFloat_AsDouble(args[ALPHA_IS]) : 1,
       args[BETA] == Py_None ? (args[C] != Py_None) : PyFloat_AsDouble(args[BETA]), activation, flags};
-  PyObject* d = run_product(&p, args[OUT], args[C], args[BIAS], &numbers, type, Py_None, Py_None);
+  PyObject* d = run_product(&p, args[OUT], args[C], args[BIAS], has_beside ? beside : NULL, &numbers, type,
+                            Py_None, Py_None);
   return d ? d : not_taken();
 }
 

@@ -136,3 +136,10 @@ void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* str
   strides[first] = strides[second], strides[second] = stride;
   t->shape = shape, t->strides = strides;
 }
+
+const ptxb_tensor** place_beside(ptxb_matmul* p, int which) {
+  const ptxb_tensor** const places[BESIDE] = {
+      [ALPHA] = &p->alpha_in_memory, [SCALE_A] = &p->row_scales, [SCALE_B] = &p->column_scales,
+      [SCALE_RESULT] = &p->d_scale,  [AMAX] = &p->amax,          [SLOPE_OF] = &p->inputs};
+  return places[which];
+}

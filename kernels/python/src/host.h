@@ -23,13 +23,19 @@ typedef struct operation {
 } operation;
 
 /* Bits of a call, as Python and XLA's attributes pass them. */
-enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, HAS_C = 16, HAS_BIAS = 32 };
+enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, HAS_C = 16, HAS_BIAS = 32, GATE = 64 };
+/* What may stand beside a product's operands: tensors of float32 in the device's memory, and the inputs of a
+ * slope. XLA's flags have the bit HAS_BESIDE << i for each that is there. */
+enum { ALPHA, SCALE_A, SCALE_B, SCALE_RESULT, AMAX, SLOPE_OF, BESIDE, HAS_BESIDE = 128 };
 /* Of an attention: tensors lie as [batch, heads, rows, columns]; a result has the logarithms; sequences are
  * packed. */
 enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16 };
 
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
+
+/* Where the product has each of them; NULL for none. */
+const ptxb_tensor** place_beside(ptxb_matmul* product, int which);
 
 const char* host_device(int number, ptxb_device** device);
 

@@ -48,12 +48,12 @@ static PyMethodDef methods[] = {{"open", ext_open, METH_O, open_words},
 static const struct {
   const char* name;
   long value;
-} numbers[] = {NUMBER(EMULATOR),     NUMBER(TF32),        NUMBER(PRECISE),   NUMBER(TRANSPOSE_A),
-               NUMBER(TRANSPOSE_B),  NUMBER(HAS_C),       NUMBER(HAS_BIAS),  NUMBER(CAUSAL),
-               NUMBER(TOP_LEFT),     NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),   NUMBER(PACKED),
-               NUMBER(XLA_ARGUMENT), NUMBER(XLA_RESULT),  NUMBER(XLA_BITS),  NUMBER(XLA_INTEGER),
-               NUMBER(XLA_STRUCT),   NUMBER(PTXB_NONE),   NUMBER(PTXB_RELU), NUMBER(PTXB_GELU),
-               NUMBER(PTXB_SILU)};
+} numbers[] = {NUMBER(EMULATOR),    NUMBER(TF32),      NUMBER(PRECISE),     NUMBER(TRANSPOSE_A),
+               NUMBER(TRANSPOSE_B), NUMBER(HAS_C),     NUMBER(HAS_BIAS),    NUMBER(GATE),
+               NUMBER(HAS_BESIDE),  NUMBER(AMAX),      NUMBER(CAUSAL),      NUMBER(TOP_LEFT),
+               NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),   NUMBER(PACKED),      NUMBER(XLA_ARGUMENT),
+               NUMBER(XLA_RESULT),  NUMBER(XLA_BITS),  NUMBER(XLA_INTEGER), NUMBER(XLA_STRUCT),
+               NUMBER(PTXB_NONE),   NUMBER(PTXB_RELU), NUMBER(PTXB_GELU),   NUMBER(PTXB_SILU)};
 
 static int fill(PyObject* module) {
   int status = PyModule_AddIntConstant(module, "VERSION", ptxb_version());

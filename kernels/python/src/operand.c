@@ -199,8 +199,9 @@ static _Thread_local bool is_asked_first;
 
 static const char* run_or_ask(const operation* o, const target* to, size_t* bytes) {
   *bytes = 0;
-  const char* error = is_asked_first ? NULL : host_run(to->device, o, NULL, 0, to->stream);
-  if (!error && !is_asked_first) return NULL;
+  const bool is_tried = !is_asked_first;
+  const char* error = is_tried ? host_run(to->device, o, NULL, 0, to->stream) : NULL;
+  if (is_tried && !error) return NULL;
   const char* refusal = host_workspace(to->device, o, bytes);
   is_asked_first = *bytes > 0;
   return refusal || *bytes > 0 ? refusal : host_run(to->device, o, NULL, 0, to->stream);

@@ -3,16 +3,43 @@
 
 #include "kernels/python/src/methods.h"
 
-static bool read_product(product* p, PyObject* c, PyObject* bias, const product_numbers* numbers) {
-  const ptxb_matmul init = PTXB_MATMUL_INIT;
+static const char* const names_beside[BESIDE] = {"alpha",        "scale_a", "scale_b",
+                                                 "scale_result", "amax",    "slope_of"};
+
+static int64_t elements_of(const ptxb_tensor* t) {
+  int64_t count = 1;
+  for (int i = 0; i < t->ndim; ++i) count *= t->shape[i];
+  return count;
+}
+
+/* A scale of one element is one more alpha: of A or of B, where there is no other alpha in memory. */
+static bool read_beside(product* p, PyObject* const* beside) {
+  ptxb_matmul* m = &p->call.matmul;
+  for (int i = 0; i < BESIDE; ++i)
+    if (!read_optional(beside[i], &p->beside[i], names_beside[i], place_beside(m, i))) return false;
+  if (m->amax && p->beside[AMAX].is_read_only) return fail("amax: it is read-only");
+  if (m->inputs) m->use = PTXB_SLOPE;
+  for (int i = SCALE_A; i <= SCALE_B; ++i) {
+    const ptxb_tensor** const scale = place_beside(m, i);
+    if (*scale && !m->alpha_in_memory && elements_of(*scale) == 1) m->alpha_in_memory = *scale, *scale = NULL;
+  }
+  return true;
+}
+
+static bool read_product(product* p, PyObject* c, PyObject* bias, PyObject* const* beside,
+                         const product_numbers* numbers) {
+  static const ptxb_matmul init = PTXB_MATMUL_INIT;
   ptxb_matmul* m = &p->call.matmul;
   const long flags = numbers->flags;
-  p->call.kind = MATMUL, *m = init;
+  p->call.kind = MATMUL;
+  memcpy(m, &init, sizeof init); /* of an assignment gcc makes `rep stos`, which takes 15 ns to begin */
   m->alpha = (float)numbers->alpha, m->beta = (float)numbers->beta;
   m->activation = (int32_t)numbers->activation;
   m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE);
   m->a = &p->a.tensor, m->b = &p->b.tensor, m->d = &p->d.tensor;
-  return read_optional(c, &p->c, "C", &m->c) && read_optional(bias, &p->bias, "bias", &m->bias) &&
+  m->use = flags & GATE ? PTXB_GATE : PTXB_VALUE;
+  return (!beside || read_beside(p, beside)) && read_optional(c, &p->c, "C", &m->c) &&
+         read_optional(bias, &p->bias, "bias", &m->bias) &&
          (!(flags & TRANSPOSE_A) ||
           swap_dimensions(&p->a, "A", p->a.tensor.ndim - 2, p->a.tensor.ndim - 1)) &&
          (!(flags & TRANSPOSE_B) || swap_dimensions(&p->b, "B", p->b.tensor.ndim - 2, p->b.tensor.ndim - 1));
@@ -46,8 +73,27 @@ static bool fold_batches(operand* o) {
   return true;
 }
 
-static bool check_all_staged(const product* p) {
+/* Of the numbers of A's rows, of all batches, one behind the other; whether they lie so. */
+static bool fold_rows(operand* o, const operand* a) {
+  ptxb_tensor* t = &o->tensor;
+  const int rows = a->tensor.ndim - 1;
+  int64_t compact = 1;
+  if ((t->ndim != rows && (t->ndim != rows + 1 || t->shape[rows] != 1)) ||
+      memcmp(t->shape, a->tensor.shape, sizeof(int64_t) * (size_t)rows) != 0)
+    return false;
+  for (int i = rows; i-- > 0;) {
+    if (t->strides && t->shape[i] > 1 && t->strides[i] != compact) return false;
+    compact *= t->shape[i];
+  }
+  o->shape[0] = compact;
+  t->ndim = 1, t->shape = o->shape, t->strides = NULL;
+  return true;
+}
+
+static bool check_all_staged(const product* p, PyObject* const* beside) {
   const ptxb_matmul* m = &p->call.matmul;
+  for (int i = 0; beside && i < BESIDE; ++i)
+    if (beside[i] != Py_None && !check_staged(&p->beside[i], names_beside[i])) return false;
   return check_staged(&p->b, "B") && (!m->c || check_staged(&p->c, "C")) &&
          (!m->bias || check_staged(&p->bias, "bias")) && check_staged(&p->d, "D");
 }
@@ -61,7 +107,7 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   const int32_t ndim = p->a.tensor.ndim;
   int64_t shape[MOST_RANK];
   memcpy(shape, p->a.tensor.shape, sizeof(int64_t) * (size_t)ndim);
-  shape[ndim - 1] = p->b.tensor.shape[p->b.tensor.ndim - 1];
+  shape[ndim - 1] = p->b.tensor.shape[p->b.tensor.ndim - 1] / (p->call.matmul.use == PTXB_GATE ? 2 : 1);
   managed_tensor* made = allocate(&p->a, type, ndim, shape);
   if (made) p->d.tensor = made->tensor, p->d.api = p->a.api;
   return made;
@@ -82,8 +128,11 @@ static bool has_batches_of(const operand* a, const operand* o) {
 static bool fold_all(product* p) {
   const ptxb_matmul* m = &p->call.matmul;
   if (p->a.tensor.ndim == p->b.tensor.ndim) return true;
-  return has_batches_of(&p->a, &p->d) && (!m->c || has_batches_of(&p->a, &p->c)) && fold_batches(&p->a) &&
-         fold_batches(&p->d) && (!m->c || fold_batches(&p->c));
+  operand* inputs = &p->beside[SLOPE_OF];
+  return has_batches_of(&p->a, &p->d) && (!m->c || has_batches_of(&p->a, &p->c)) &&
+         (!m->inputs || has_batches_of(&p->a, inputs)) &&
+         (!m->row_scales || fold_rows(&p->beside[SCALE_A], &p->a)) && fold_batches(&p->a) &&
+         fold_batches(&p->d) && (!m->c || fold_batches(&p->c)) && (!m->inputs || fold_batches(inputs));
 }
 
 PyObject* not_taken(void) {
@@ -92,18 +141,19 @@ PyObject* not_taken(void) {
   return Py_NotImplemented;
 }
 
-PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, const product_numbers* numbers,
-                      ptxb_dtype type, PyObject* device, PyObject* stream) {
+PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, PyObject* const* beside,
+                      const product_numbers* numbers, ptxb_dtype type, PyObject* device, PyObject* stream) {
   p->d.is_read_only = false;
   if (out != Py_None && !read_tensor(out, &p->d, "D")) return NULL;
   if (p->d.is_read_only) return fail("D: it is read-only");
   if (!is_taken(p, out == Py_None ? NULL : &p->d)) return not_taken();
   target to;
-  if (!read_product(p, c, bias, numbers) || !choose_target(device, stream, &p->a, "A", &to)) return NULL;
+  if (!read_product(p, c, bias, beside, numbers) || !choose_target(device, stream, &p->a, "A", &to))
+    return NULL;
   managed_tensor* made = NULL;
   if (out == Py_None && !(made = allocate_result(p, type))) return NULL;
   const bool is_folded = fold_all(p);
-  if (!is_folded || (to.is_staged && !check_all_staged(p)) || !run_operation(&p->call, &p->a, &to)) {
+  if (!is_folded || (to.is_staged && !check_all_staged(p, beside)) || !run_operation(&p->call, &p->a, &to)) {
     if (made) made->deleter(made);
     return is_folded ? NULL : not_taken();
   }
@@ -117,13 +167,15 @@ PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, co
 
 PyDoc_STRVAR(
     product_words,
-    "product(a, b, out, c, bias, alpha, beta, activation, flags, out_code, device, stream)\n\n"
+    "product(a, b, out, c, bias, alpha, beta, activation, flags, out_code, device, stream[, alpha_tensor, "
+    "scale_a, scale_b, scale_result, amax, slope_of])\n\n"
     "Queues one product and gives `out`, or where that is None, a new tensor of the type `out_code`, "
     "256 times DLPack's code and the bits. NotImplemented for batches that are not the same of both, or "
     "of A alone.");
 static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 12) return fail("product() takes 12 arguments");
+  enum { COUNT = 12 };
+  if (count != COUNT && count != COUNT + BESIDE) return fail("product() takes 12 or 18 arguments");
   product p;
   product_numbers numbers;
   const long code = PyLong_AsLong(args[9]);
@@ -131,21 +183,24 @@ static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t c
   if (!read_numbers(args + 5, &numbers) || !read_tensor(args[0], &p.a, "A") ||
       !read_tensor(args[1], &p.b, "B"))
     return NULL;
-  return run_product(&p, args[2], args[3], args[4], &numbers, type, args[10], args[11]);
+  return run_product(&p, args[2], args[3], args[4], count > COUNT ? args + COUNT : NULL, &numbers, type,
+                     args[10], args[11]);
 }
 
 PyDoc_STRVAR(
     workspace_words,
-    "product_workspace(device, a, b, d, c, bias, alpha, beta, activation, flags)\n\n"
+    "product_workspace(device, a, b, d, c, bias, alpha, beta, activation, flags[, alpha_tensor, scale_a, "
+    "scale_b, scale_result, amax, slope_of])\n\n"
     "Checks a product, compiles its kernel, and gives the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_product_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 10) return fail("product_workspace() takes 10 arguments");
+  enum { COUNT = 10 };
+  if (count != COUNT && count != COUNT + BESIDE) return fail("product_workspace() takes 10 or 16 arguments");
   product p;
   product_numbers numbers;
   if (!read_numbers(args + 6, &numbers) || !read_tensor(args[1], &p.a, "A") ||
       !read_tensor(args[2], &p.b, "B") || !read_tensor(args[3], &p.d, "D") ||
-      !read_product(&p, args[4], args[5], &numbers))
+      !read_product(&p, args[4], args[5], count > COUNT ? args + COUNT : NULL, &numbers))
     return NULL;
   return workspace_bytes(args[0], &p.call);
 }

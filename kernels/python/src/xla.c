@@ -33,15 +33,31 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
+/* What stands beside the operands, in `in`, of which the amax is written where the second result is. */
+static int64_t read_beside(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* amax,
+                           ptxb_matmul* p) {
+  int64_t count = 0;
+  for (int i = 0; i < BESIDE; ++i)
+    if (flags & (int64_t)HAS_BESIDE << i) *place_beside(p, i) = &in[count++];
+  if (p->amax && call->results.count > 1) *amax = ffi_tensor_of(call->results.all[1]), p->amax = amax;
+  p->use = flags & GATE ? PTXB_GATE : p->inputs ? PTXB_SLOPE : PTXB_VALUE;
+  return count;
+}
+
 static const char* matmul(const ffi_call* call, const ffi_target* to) {
   const float* scale;
   const int64_t* numbers;
   const char* error = read_numbers(call, 2, 2, &scale, &numbers);
   if (error) return error;
-  const int64_t flags = numbers[1], count = 2 + !!(flags & HAS_C) + !!(flags & HAS_BIAS);
-  error = check_counts(call, count, 1);
+  const int64_t flags = numbers[1], plain = 2 + !!(flags & HAS_C) + !!(flags & HAS_BIAS);
+  const ptxb_matmul init = PTXB_MATMUL_INIT;
+  operation o = {.kind = MATMUL, .matmul = init};
+  ptxb_matmul* p = &o.matmul;
+  ptxb_tensor in[4 + BESIDE], d, amax;
+  const int64_t count = plain + read_beside(call, flags, &in[plain], &amax, p), results = 1 + !!p->amax;
+  error = check_counts(call, count, results);
   if (error) return error;
-  ptxb_tensor in[4], d = ffi_tensor_of(call->results.all[0]);
+  d = ffi_tensor_of(call->results.all[0]);
   int64_t shape[2][MOST_RANK], strides[2][MOST_RANK];
   for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
   for (int i = 0; i < 2; ++i) {
@@ -50,16 +66,13 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
     if (rank < 2 || rank > MOST_RANK) return host_words("%c: %d dimensions", "AB"[i], rank);
     swapped(&in[i], rank - 2, rank - 1, shape[i], strides[i]);
   }
-  const ptxb_matmul init = PTXB_MATMUL_INIT;
-  operation o = {.kind = MATMUL, .matmul = init};
-  ptxb_matmul* p = &o.matmul;
   p->a = &in[0], p->b = &in[1], p->d = &d;
   if (flags & HAS_C) p->c = &in[2];
-  if (flags & HAS_BIAS) p->bias = &in[count - 1];
+  if (flags & HAS_BIAS) p->bias = &in[plain - 1];
   p->alpha = scale[0], p->beta = scale[1];
   p->activation = (int32_t)numbers[0];
   p->tf32 = !!(flags & TF32), p->precise = !!(flags & PRECISE);
-  return run(call, to, &o, 1);
+  return run(call, to, &o, results);
 }
 
 void* xla_matmul_cpu(void* call) { return ffi_on_cpu(call, matmul); }

@@ -51,10 +51,11 @@ def struct_like(x, shape, dtype):
     return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype), **words)
 
 
-def ffi_call(target, results, workspace, operands, scale, numbers):
-    """Results are (shape, type's name) each; the call's, without the workspace."""
+def ffi_call(target, results, workspace, operands, scale, numbers, aliases=None):
+    """Results are (shape, type's name) each; the call's, without the workspace. `aliases` says which operands are written as which
+    results."""
     structs = [struct_like(operands[0], shape, name) for shape, name in results]
     if workspace:
         structs.append(struct_like(operands[0], (workspace,), "uint8"))
-    call = jax.ffi.ffi_call(target, structs)
+    call = jax.ffi.ffi_call(target, structs, input_output_aliases=aliases)
     return call(*operands, scale=numpy.array(scale, numpy.float32), numbers=numpy.array(numbers, numpy.int64))[:len(results)]

@@ -8,7 +8,7 @@ from . import tensors
 from .tensors import (DTYPES, PLACES, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
                       requires_grad, there)
 
-_OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
+OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
@@ -30,13 +30,13 @@ def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, 
     if requires_grad(a, b, bias, c, out) or out is None and (has_transforms() is not None or forward_ad._current_level >= 0):
         if out is not None:
             raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
-        return _smoothed(_Product.apply, _turned(a, transpose_a), _turned(b, transpose_b), bias, c, alpha, beta, activation,
+        return _smoothed(_Product.apply, turned(a, transpose_a), turned(b, transpose_b), bias, c, alpha, beta, activation,
                          dtype_of(out_dtype), precise, tf32, device)
-    return _product.run(tensors, _turned(a, transpose_a), _turned(b, transpose_b), out, bias, c, alpha, beta, activation,
+    return _product.run(tensors, turned(a, transpose_a), turned(b, transpose_b), out, bias, c, alpha, beta, activation,
                         out_dtype, precise, tf32, device)
 
 
-def _turned(x, is_transposed):
+def turned(x, is_transposed):
     return x.transpose(-1, -2) if is_transposed else x
 
 
@@ -51,12 +51,12 @@ def _direct(a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf3
 # ---- Gradients, by the same kernels ----
 
 # Their derivatives are known from what they are applied to: where a gradient is asked for, PyTorch applies them, and keeps that.
-_SMOOTH = {"gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh"), "silu": torch.nn.functional.silu}
+SMOOTH = {"gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh"), "silu": torch.nn.functional.silu}
 
 
 def _smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
-    if activation in _SMOOTH:
-        return _SMOOTH[activation](product(a, b, bias, c, alpha, beta, None, *values))
+    if activation in SMOOTH:
+        return SMOOTH[activation](product(a, b, bias, c, alpha, beta, None, *values))
     return product(a, b, bias, c, alpha, beta, activation, *values)
 
 
@@ -125,7 +125,7 @@ class _Product(torch.autograd.Function):
 
 
 def _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
-    a, b, device = _turned(a, transpose_a), _turned(b, transpose_b), place_of(device, a, "A")
+    a, b, device = turned(a, transpose_a), turned(b, transpose_b), place_of(device, a, "A")
     values = (bias, c, float(alpha), float(beta), activation, precise, tf32, device)
     if out is None:
         return torch.ops.ptxbuilder.matmul(a, b, *values[:5], dtype_of(out_dtype), *values[5:])
@@ -158,7 +158,7 @@ def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=N
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=out_dtype or _OUTPUTS[a.dtype])
+    return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
 @torch.library.register_fake("ptxbuilder::matmul_out", lib=library)

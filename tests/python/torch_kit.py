@@ -1,0 +1,83 @@
+"""What the tests of PyTorch share, on the CPU by the emulator and on a GPU: comparisons in float64, and products with all that may
+stand beside their operands."""
+import kit
+import numpy as np
+import reference
+import torch
+
+random = np.random.default_rng(7)
+functions = {None: lambda z: z, "relu": torch.relu, "silu": torch.nn.functional.silu,
+             "gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh")}
+
+
+def check(got, expected, bound, *words):
+    if kit.check(got.shape == expected.shape, *words, got.shape, expected.shape):
+        error = ((got.double() - expected.double()).norm() / expected.double().norm().clamp(min=1e-30)).item()
+        kit.check(error <= bound, *words, f"off by {error:.2e}, more than {bound:.2e}")
+
+
+def wide(x):
+    return x.detach().double().cpu().numpy()
+
+
+def tensors_of(case, place):
+    drawn, words = reference.drawn_product(case, random)
+    return {name: torch.from_numpy(np.array(x)).to(place, getattr(torch, kind)) for name, (x, kind) in drawn.items()}, words
+
+
+def by_compiler(product, backend="aot_eager"):
+    return torch.compile(product, fullgraph=True, backend=backend)
+
+
+def check_beside(ways, cases, place):
+    """Products as reference.PRODUCTS has them; the first way is eager, and takes a D that is given, too."""
+    for case in cases:
+        tensors, words = tensors_of(case, place)
+        exact = {name: wide(x) for name, x in tensors.items()}
+        for way in ways:
+            amax = torch.zeros(1, device=place) if "amax" in case[4] else None
+            d = way(**tensors, **words, amax=amax)
+            kit.check(str(d.dtype) == "torch." + words["out_dtype"], case, d.dtype)
+            problem = reference.wrong_product(wide(d), None if amax is None else amax.item(), exact, words)
+            kit.check(not problem, case, problem, way)
+        out = torch.zeros(*d.shape[:-1], d.shape[-1] + 16, device=place).to(d.dtype)[..., :d.shape[-1]]
+        amax = torch.zeros(1, device=place) if "amax" in case[4] else None
+        kit.check(ways[0](**tensors, **words, amax=amax, out=out) is out and torch.equal(out.float(), d.float()), case, "out=")
+
+
+def exactly(a, b, activation=None, gate=False, bias=0.0, c=0.0, beta=1.0, alpha=1.0, scale_a=None, scale_b=None, slope_of=None, **_):
+    """The same by PyTorch's functions, which have derivatives."""
+    x = alpha * (a @ b) * (1.0 if scale_a is None else scale_a.reshape(*a.shape[:-1], 1) if scale_a.numel() > 1 else scale_a.reshape(()))
+    x = x * (1.0 if scale_b is None else scale_b if scale_b.numel() > 1 else scale_b.reshape(())) + bias + beta * c
+    if gate:
+        return functions[activation](x[..., 0::2]) * x[..., 1::2]
+    if slope_of is None:
+        return functions[activation](x)
+    slope, = torch.autograd.grad(functions[activation](slope_of).sum(), slope_of, create_graph=True)
+    return x * slope
+
+
+def check_gradients_beside(ways, cases, place):
+    """Of every tensor but an amax, against float64 by PyTorch's own, where A, B and D have more than 8 bits."""
+    for case in cases:
+        if "float8" in case[2] + case[3] or 0 in case[0]:
+            continue
+        tensors, words = tensors_of(case, place)
+        for x in tensors.values():
+            x.requires_grad_()
+        doubled = {name: x.detach().double().requires_grad_() for name, x in tensors.items()}
+        expected = exactly(**doubled, **words)
+        weight = torch.randn_like(expected)
+        gradients = torch.autograd.grad((expected * weight).sum(), list(doubled.values()), allow_unused=True)
+        for way in ways:
+            d = way(**tensors, **words)
+            check(d, expected, 2**-7, case, way)
+            got = torch.autograd.grad((d * weight).sum(), list(tensors.values()), allow_unused=True)
+            for name, x, y in zip(tensors, got, gradients):
+                kit.check(x.dtype == tensors[name].dtype and x.shape == tensors[name].shape, case, name)
+                # That of one number is a sum of numbers of either sign.
+                check(x, torch.zeros_like(x).double() if y is None else y, 2**-6 if x.numel() > 1 else 2**-4, case, name, way)
+        for more in (dict(amax=torch.zeros(1, device=place)), dict(scale_result=torch.ones(1, device=place)),
+                     dict(out_dtype=torch.float8_e4m3fn), dict(out=torch.zeros(d.shape, dtype=d.dtype, device=place))):
+            with kit.refused("a product whose gradient is asked for has none"):
+                ways[0](**{**tensors, **words, **more})
