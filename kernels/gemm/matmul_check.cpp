@@ -148,17 +148,11 @@ void check_inputs(const MatmulArguments& p, const PlacedMatrix& inputs, Where wh
     refuse(where, inputs, "rows in all batches, and the stride, are less than 2^32: divide the batches");
 }
 
-struct Factors {
-  const char* name;
-  PlacedMatrix row;
-};
-
 // What is f32 beside the matrices, in one row each.
-std::vector<Factors> factors_of(const MatmulArguments& p, const GemmOperation& o) {
-  std::vector<Factors> all;
+std::vector<PlacedMatrix> factors_of(const MatmulArguments& p, const GemmOperation& o) {
+  std::vector<PlacedMatrix> all;
   auto add = [&](bool given, const char* name, const runtime::View& memory, int64_t count) {
-    if (given)
-      all.push_back({name, placed_matrix("factors", {.memory = memory, .type = DType::f32}, 1, count, 1)});
+    if (given) all.push_back(placed_matrix(name, {.memory = memory, .type = DType::f32}, 1, count, 1));
   };
   add(o.alpha_in_memory, "alpha_in_memory", p.alpha_in_memory, 1);
   add(o.row_scales, "row_scales", p.row_scales, p.m * p.batches);
@@ -169,13 +163,13 @@ std::vector<Factors> factors_of(const MatmulArguments& p, const GemmOperation& o
 }
 
 void check_factors(const MatmulArguments& p, const GemmOperation& o, const PlacedMatrix& d, Where where) {
-  for (const auto& [name, row] : factors_of(p, o)) {
+  for (const PlacedMatrix& row : factors_of(p, o)) {
     const runtime::View& memory = row.place.memory;
     if (memory.address % 4 != 0 || extent_bytes(row) > Wide{memory.bytes})
-      throw Error(where, fmt::format("matmul: {} of {} B at {:#x}; it has {} f32, at a multiple of 4 B", name,
-                                     memory.bytes, memory.address, row.shape.columns));
+      throw Error(where, fmt::format("matmul: {} of {} B at {:#x}; it has {} f32, at a multiple of 4 B",
+                                     row.name, memory.bytes, memory.address, row.shape.columns));
     if (overlap(d, row))
-      throw Error(where, fmt::format("matmul: D overlaps {}: give D memory of its own", name));
+      throw Error(where, fmt::format("matmul: D overlaps {}: give D memory of its own", row.name));
   }
 }
 
@@ -298,7 +292,7 @@ void check_workspace(const MatmulArguments& p, const PlacedMatrices& o, size_t b
   refuse_over(o.c, "C");
   refuse_over(o.d, "D");
   refuse_over(o.inputs, "the inputs of a slope");
-  for (const auto& [name, row] : factors_of(p, operation_of(p))) refuse_over(row, name);
+  for (const PlacedMatrix& row : factors_of(p, operation_of(p))) refuse_over(row, row.name);
   refuse_over(bias_row(p), "the bias");
 }
 
