@@ -92,6 +92,12 @@ constexpr bool wgmma_has_width(DType d, int n) {
   return d == DType::s32 ? detail::is_integer_width(n) : n >= 8 && n <= 256 && n % 8 == 0;
 }
 
+// The columns of each of the wgmmas that make n columns of sums: all, or where n is wider than one has them,
+// half; 0 where there is no such n.
+constexpr int wgmma_width_of(DType d, int n) {
+  return wgmma_has_width(d, n) ? n : n > 256 && n % 2 == 0 && wgmma_has_width(d, n / 2) ? n / 2 : 0;
+}
+
 constexpr bool exists(const WgmmaForm& f) {
   return has_types({f.d, f.a, f.b}) && wgmma_has_width(f.d, f.n) && (!f.satfinite || f.d == DType::s32);
 }

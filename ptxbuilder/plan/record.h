@@ -83,7 +83,8 @@ struct LoadedWord {
   int copy = -1, word = 0;
 };
 
-// One call of mma: D[m, n] += A[m, k] B[n, k], as blocks of rows and steps of 32 bytes along k.
+// One call of mma: D[m, n] += A[m, k] B[n, k], as blocks of rows and of columns, and steps of 32 bytes along
+// k.
 struct MmaRecord {
   DType a_type = DType::bf16;
   int m = 0, n = 0, k = 0;
@@ -92,7 +93,8 @@ struct MmaRecord {
   // A's registers: for each block, four for each step; and which element of A each of their values is.
   std::vector<LoadedWord> a_words;
   std::optional<RegisterLayout> a_layout;
-  int block = 64;  // rows of A that one instruction reads
+  int block = 64;   // rows of A that one instruction reads
+  int columns = 0;  // columns of B that one instruction reads
   Where where = Where::here();
 };
 

@@ -18,6 +18,7 @@ Class register_class(DType dtype) {
 Accumulator::Accumulator(int m, int n, DType dtype, Where where)
     : m_(m),
       n_(n),
+      wgmma_columns_(isa::wgmma_width_of(dtype, n)),
       dtype_(dtype),
       accumulate_(pred(false)),
       state_(std::make_shared<detail::AccumulatorState>()) {
@@ -26,11 +27,19 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
     throw Error(fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
   if (m < kRows || m % kRows != 0)
     throw Error(fmt::format("accumulator: m = {} must be a multiple of {}", m, kRows));
-  if (!isa::wgmma_has_width(dtype, n))
-    throw Error(fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}", n,
+  if (wgmma_columns_ == 0)
+    throw Error(fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}, or twice that", n,
                             dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
   int count = m / kRows * (dtype == DType::f16 ? n / 4 : n / 2);
   registers_ = Builder::current().declare_registers(register_class(dtype), count);
+}
+
+void Accumulator::set_wgmma_columns(int columns, Where where) {
+  AtLine line(where);
+  if (!isa::wgmma_has_width(dtype_, columns) || n_ % columns != 0)
+    throw Error(fmt::format("accumulator: wgmmas of {} columns for {}: a width of wgmma that divides them",
+                            columns, n_));
+  wgmma_columns_ = columns;
 }
 
 void Accumulator::zero() {
@@ -41,6 +50,11 @@ void Accumulator::zero() {
 Registers Accumulator::block_registers(int block) const {
   int count = registers_.count / (m_ / kRows);
   return registers_.slice(block * count, count);
+}
+
+Registers Accumulator::block_registers(int block, int column, int columns) const {
+  const int of_8_columns = dtype_ == DType::f16 ? 2 : 4;
+  return block_registers(block).slice(column / 8 * of_8_columns, columns / 8 * of_8_columns);
 }
 
 Registers Accumulator::registers(int block, Where where) const {
@@ -95,12 +109,10 @@ class AccumulatorRegisters {
   bool is_f32() const { return accumulator_.dtype() == DType::f32; }
 
   std::vector<Registers> each() const {
-    const int of_8_columns = accumulator_.dtype() == DType::f16 ? 2 : 4;
     std::vector<Registers> registers;
     for (int block = part_.row / kRows; block < (part_.row + part_.rows) / kRows; ++block) {
-      const Registers all = accumulator_.block_registers(block);
-      for (int i = part_.col / 8 * of_8_columns; i < (part_.col + part_.cols) / 8 * of_8_columns; ++i)
-        registers.push_back(all.slice(i, 1));
+      const Registers all = accumulator_.block_registers(block, part_.col, part_.cols);
+      for (int i = 0; i < all.count; ++i) registers.push_back(all.slice(i, 1));
     }
     return registers;
   }

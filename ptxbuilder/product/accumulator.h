@@ -11,9 +11,10 @@ class AccumulatorRegisters;
 }  // namespace detail
 
 // A tile of m x n elements in f32, f16 or s32, which one warpgroup holds in wgmma_layout(m, n). m is a
-// multiple of 64, and n a multiple of 8 up to 256; for s32, an n of 32 or more is a multiple of 16. The
-// first product overwrites the registers, so sums start at zero; registers that nothing has written cannot
-// be read. They are named PTX registers that LLVM never sees.
+// multiple of 64, and n a multiple of 8 up to 256; for s32, an n of 32 or more is a multiple of 16. A wider
+// n, up to 512, is twice one of these: two wgmmas side by side. The first product overwrites the registers,
+// so sums start at zero; registers that nothing has written cannot be read. They are named PTX registers that
+// LLVM never sees.
 class Accumulator {
  public:
   Accumulator(int m, int n, Where where = Where::here()) : Accumulator(m, n, DType::f32, where) {}
@@ -26,6 +27,11 @@ class Accumulator {
     AtLine line(where);
     return wgmma_layout(m_, n_);
   }
+
+  // The columns of each of the wgmmas that a product is made of, side by side: n up to 256, and else half of
+  // it. Fewer of them, which divide n, take more of the tensor core's reads, but fewer registers at a time.
+  int wgmma_columns() const { return wgmma_columns_; }
+  void set_wgmma_columns(int columns, Where where = Where::here());
 
   // The next product overwrites again.
   void zero();
@@ -42,8 +48,10 @@ class Accumulator {
   friend class detail::AccumulatorRegisters;
 
   Registers block_registers(int block) const;
+  // Of `columns` from `column` on.
+  Registers block_registers(int block, int column, int columns) const;
 
-  int m_, n_;
+  int m_, n_, wgmma_columns_;
   DType dtype_;
   Registers registers_;
   Var<pred> accumulate_;

@@ -70,27 +70,30 @@ class WgmmaCall {
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
             const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a) {
     const bool a_in_registers = !a_record;
-    MmaRecord record = {a_type_, d_.m(),  d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_),
+    const int width = d_.wgmma_columns();
+    MmaRecord record = {a_type_, d_.m(),  d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_.part(width)),
                         a_words, a_layout};
+    record.columns = width;
     const isa::Row& row =
-        isa::wgmma_mma_async({d_.dtype(), a_type_, b_.dtype(), d_.n(), a_in_registers, options_.saturate});
+        isa::wgmma_mma_async({d_.dtype(), a_type_, b_.dtype(), width, a_in_registers, options_.saturate});
     u64 b_start = descriptor(b_view_, record.b);
     pred accumulate = d_.accumulate_;
     for (int block = 0; block < d_.m() / kRows; ++block)
-      for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step) {
-        std::vector<Argument> arguments = {d_.block_registers(block), a(block, step),
-                                           b_start + (record.b.start(0, step) >> 4),
-                                           step == 0 ? accumulate : pred(true)};
-        if (d_.dtype() != DType::s32) {
-          arguments.emplace_back(int64_t{options_.negate_a ? -1 : 1});
-          arguments.emplace_back(int64_t{options_.negate_b ? -1 : 1});
+      for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step)
+        for (int column = 0; column < d_.n() / width; ++column) {
+          std::vector<Argument> arguments = {d_.block_registers(block, column * width, width), a(block, step),
+                                             b_start + (record.b.start(column, step) >> 4),
+                                             step == 0 ? accumulate : pred(true)};
+          if (d_.dtype() != DType::s32) {
+            arguments.emplace_back(int64_t{options_.negate_a ? -1 : 1});
+            arguments.emplace_back(int64_t{options_.negate_b ? -1 : 1});
+          }
+          if (size_of(a_type_) == 2) {
+            if (!a_in_registers) arguments.emplace_back(int64_t{a_record->mn_major});
+            arguments.emplace_back(int64_t{record.b.mn_major});
+          }
+          builder_.emit(row, arguments, std::nullopt);
         }
-        if (size_of(a_type_) == 2) {
-          if (!a_in_registers) arguments.emplace_back(int64_t{a_record->mn_major});
-          arguments.emplace_back(int64_t{record.b.mn_major});
-        }
-        builder_.emit(row, arguments, std::nullopt);
-      }
     d_.accumulate_ = pred(true);
     TileContext::of(builder_).products.product(d_.state_);
     TileContext::of(builder_).record.mmas.push_back(std::move(record));

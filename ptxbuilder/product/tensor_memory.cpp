@@ -84,7 +84,7 @@ void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where
                                           .n = d.n()}
                             .encode();
   MmaRecord record = {left.dtype(),        d.m(), d.n(), left.k(), record_of(a, left),
-                      record_of(b, right), {},    {},    d.m()};
+                      record_of(b, right), {},    {},    d.m(),    d.n()};
   const u64 a_start = first_descriptor(a, *record.a), b_start = first_descriptor(b, record.b);
   instruction<"tcgen05.fence::after_thread_sync">();  // behind the wait for what is read
   for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step) {

@@ -44,14 +44,14 @@ struct Reader {
   int depth() const { return 32 / size_of(tile.dtype); }
   std::string operation(int block, int step, int i, int j) const {
     std::string at = name == 'A' ? fmt::format("block {}, step {}: m {}", block, step, block * block_mn + i)
-                                 : fmt::format("step {}: n {}", step, i);
+                                 : fmt::format("step {}: n {}", step, block * block_mn + i);
     return fmt::format("mma: {}, {}, k {}", name, at, step * depth() + j);
   }
 };
 
 Reader reader_of(const MmaRecord& mma, char name, const TileRecord& tile) {
   return name == 'A' ? Reader{*mma.a, tile, name, mma.m, mma.k, mma.block, mma.where}
-                     : Reader{mma.b, tile, name, mma.n, mma.k, mma.n, mma.where};
+                     : Reader{mma.b, tile, name, mma.n, mma.k, mma.columns, mma.where};
 }
 
 Tried try_instruction(const Reader& reader, Element corner, int stage, int block, int step,
@@ -124,7 +124,8 @@ std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile) {
   const Reader reader = reader_of(mma, name, tile);
   const OperandRecord& o = reader.operand;
   std::string advances = fmt::format("{}", fmt::join(o.along_k, " "));
-  if (o.along_mn.size() > 1) advances += fmt::format(" along k and {} along m", fmt::join(o.along_mn, " "));
+  if (o.along_mn.size() > 1)
+    advances += fmt::format(" along k and {} along {}", fmt::join(o.along_mn, " "), name == 'A' ? 'm' : 'n');
   return fmt::format("mma: {} from {}, {}-major: {} of {}x{}, descriptor {:#018x}, advances {} B", name,
                      view_text(o.view, tile), o.mn_major ? "MN" : "K", o.along_mn.size() * o.along_k.size(),
                      reader.block_mn, reader.depth(), o.descriptor, advances);

@@ -52,10 +52,25 @@ TEST_CASE("types of products") {
          done(k);
        }},
       {"a width that s32 has not",
-       {"accumulator: n = 40 must be a multiple of 8 from 8 to 256, in s32 from 32 on of 16"},
+       {"accumulator: n = 40 must be a multiple of 8 from 8 to 256, in s32 from 32 on of 16, or twice that"},
        [](bool bad) {
          Kernel k("k");
          HERE Accumulator acc(64, 40, bad ? DType::s32 : DType::f32);
+         done(k);
+       }},
+      {"a width of two wgmmas that one has not",
+       {"accumulator: n = 264 must be a multiple of 8 from 8 to 256, or twice that"},
+       [](bool bad) {
+         Kernel k("k");
+         HERE Accumulator acc(64, bad ? 264 : 272);
+         done(k);
+       }},
+      {"wgmmas that do not divide the columns",
+       {"accumulator: wgmmas of 40 columns for 96"},
+       [](bool bad) {
+         Kernel k("k");
+         Accumulator acc(64, 96);
+         HERE acc.set_wgmma_columns(bad ? 40 : 48);
          done(k);
        }},
       {"e4m3 times s8",

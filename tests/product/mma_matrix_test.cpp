@@ -40,6 +40,7 @@ struct Case {
   Swizzle swizzle;
   bool a_transposed, b_transposed;
   Source source = Source::shared;
+  int columns = 0;  // of each wgmma; 0: as many as there may be
 
   int k() const { return 128 / size_of(a); }  // one span of the widest swizzle
   std::string text() const {
@@ -85,12 +86,17 @@ Kernel product(const Case& c) {
   elect([&] {
     mbarrier_arrive_expect_tx(loaded[0], a.stage_bytes() + b.stage_bytes() + p.stage_bytes());
     tma_load(a[0].on(loaded[0]), A, 0, 0);
-    tma_load(b[0].on(loaded[0]), B, 0, 0);
+    if (c.n > 256)  // than which no box is longer
+      for (int half : {0, 1})
+        tma_load(b[0].rows(half * c.n / 2, c.n / 2).on(loaded[0]), B, 0, half * c.n / 2);
+    else
+      tma_load(b[0].on(loaded[0]), B, 0, 0);
     tma_load(p[0].on(loaded[0]), P, 0, 0);
   });
   barrier_wait(loaded[0], 0);
 
   Accumulator acc(c.m, c.n, c.d);
+  if (c.columns > 0) acc.set_wgmma_columns(c.columns);
   TileView a_view = oriented(a, c.a_transposed), b_view = oriented(b, c.b_transposed);
   auto multiply = [&](const auto& left) {
     wgmma_group([&] { mma(acc, left, b_view); });
@@ -258,6 +264,19 @@ TEST_CASE("products with A and B in shared memory") {
                 cases.push_back({t.a, t.b, t.d, m, n, swizzle, a_transposed, b_transposed});
             }
   CHECK(cases.size() == (3 * 4 + 13) * (all ? 9 * 4 : 9 + 3 * 3));
+  check_all(cases);
+}
+
+TEST_CASE("products of several wgmmas side by side") {
+  std::vector<Case> cases;
+  for (Types t : all_types())
+    for (Source source : {Source::shared, Source::loaded}) {
+      cases.push_back({t.a, t.b, t.d, 64, 288, Swizzle::b128, false, false, source});
+      cases.push_back({t.a, t.b, t.d, 64, 96, Swizzle::b128, false, false, source, 48});
+      if (size_of(t.b) == 2)
+        cases.push_back({t.a, t.b, t.d, 64, 192, Swizzle::b128, false, true, source, 64});
+    }
+  CHECK(cases.size() > 60);
   check_all(cases);
 }
 
