@@ -14,6 +14,8 @@ namespace {
 // driver longer, and where there is little to divide it gains less than what a prediction is off.
 constexpr double kDoubtful = 1.03;
 
+constexpr size_t kMeasured = 6;  // of the model's first, where tuning has time for them
+
 struct Row {
   DType a, d;
   const char* layout;
@@ -44,7 +46,7 @@ std::optional<GemmTile> legal(const GemmOperation& o, const GemmTile& t) {
 std::vector<GemmTile> menu() {
   std::vector<GemmTile> all;
   for (bool swapped : {false, true})
-    for (int bn = 8; bn <= 256; bn += bn < 128 ? 8 : 16) {
+    for (int bn = 8; bn <= 320; bn += bn < 256 ? 8 : 16) {
       auto add = [&](int bm, int consumers, bool pingpong, int ctas_per_sm) {
         GemmTile t;
         t.bm = bm;
@@ -55,12 +57,12 @@ std::vector<GemmTile> menu() {
         t.ctas_per_sm = ctas_per_sm;
         all.push_back(t);
       };
-      add(64, 1, false, 1);
+      if (bn <= 256) add(64, 1, false, 1);
       if (bn <= 64) add(64, 1, false, 2);
       add(128, 2, false, 1);
       if (bn >= 64 && bn <= 192) add(64, 2, true, 1);
       if (bn >= 64 && bn <= 192) add(128, 2, true, 1);
-      if (bn >= 96 && bn <= 192) add(192, 3, false, 1);
+      if (bn >= 96 && bn <= 240) add(192, 3, false, 1);
       if (bn >= 64 && bn <= 192) add(256, 2, false, 1);
     }
   return all;
@@ -102,27 +104,31 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
   auto add = [&](GemmTile tile) {
     // Where all tiles run at once, those that hang over would hold up the rest.
     tile.inside = one_wave(tile, size, multiprocessors) && hangs_over(tile, size);
-    if (auto t = legal(o, tile)) all.push_back({*t, predict(o, size, *t, multiprocessors)});
+    const std::optional<GemmTile> t = legal(o, tile);
+    if (!t) return;
+    // A stage more leaves a single buffer for the way out.
+    GemmTile more = *t;
+    ++more.stages;
+    const bool has_more = t->stages < (t->pingpong ? 5 : 4) && legal(o, more);
+    if (!t->pingpong || !has_more) all.push_back({*t, predict(o, size, *t, multiprocessors)});
+    if (has_more) all.push_back({more, predict(o, size, more, multiprocessors)});
   };
   for (GemmTile t : menu()) {
-    if (t.bn > 8 && t.bn - 8 >= columns_of(t, size)) continue;  // wider than the output
-    if (auto whole = legal(o, t); whole && t.pingpong && whole->stages < 5) {
-      GemmTile more = *whole;  // which leaves a single buffer for the way out
-      ++more.stages;
-      if (legal(o, more)) t = more;
-    }
+    const int unit = (t.swapped ? o.a_k_major : o.b_k_major) ? 8 : 16;  // of the columns
+    if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;    // wider than the output
     add(t);
     if (t.consumers == 1 && t.ctas_per_sm == 1) {  // half as many barriers
       GemmTile deep = t;
       deep.bk = 256 / size_of(o.a);
       add(deep);
     }
-    // Eight CTAs that share loads help where tiles are small; large ones lose by it, and draw more power.
-    for (auto [cm, cn] : {std::pair(2, 1), {1, 2}, {4, 2}, {2, 4}}) {
+    // More CTAs than two that share loads help where tiles are small; large ones lose by it, and draw more
+    // power, unless rows begin within a sector.
+    for (auto [cm, cn] : {std::pair(2, 1), {1, 2}, {2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}}) {
       GemmTile c = t;
       c.cluster_m = cm;
       c.cluster_n = cn;
-      if (t.ctas_per_sm == 1 && (cm * cn == 2 || t.bm * t.bn <= 128 * 128)) add(c);
+      if (t.ctas_per_sm == 1 && (cm * cn == 2 || (cm == 2 && cn == 2) || t.bm * t.bn <= 128 * 128)) add(c);
     }
     const double tiles = tiles_of(t, size);
     if (t.ctas_per_sm == 1 && !t.pingpong)
@@ -174,6 +180,14 @@ Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocesso
   const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
   // Where there is none, this says why.
   return {first.empty() ? checked(o, {}) : first.front().tile, ChoiceSource::model};
+}
+
+std::vector<GemmTile> tiles_to_measure(const GemmOperation& o, const GemmSize& size, int multiprocessors,
+                                       const GemmTile& chosen) {
+  std::vector<GemmTile> tiles = {chosen};
+  for (const Candidate& c : shortlist(o, size, multiprocessors, kMeasured))
+    if (std::find(tiles.begin(), tiles.end(), c.tile) == tiles.end()) tiles.push_back(c.tile);
+  return tiles;
 }
 
 }  // namespace ptxbuilder::kernels

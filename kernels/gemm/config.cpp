@@ -59,11 +59,18 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
                        t.pingpong ? 1 : t.consumers));
   if (t.bm > hopper::box_extent)
     refuse(fmt::format("{} rows; a TMA box has {} at most", t.bm, hopper::box_extent));
-  if (t.bn < 8 || t.bn > 256 || t.bn % 8 != 0)
-    refuse(fmt::format("{} columns; wgmma has a multiple of 8 up to 256", t.bn));
-  // One wgmma has to fit what a launch of 512 threads gives each, before setmaxnreg (ptxas C7602).
-  if (t.consumers == 3 && t.bn > 200)
-    refuse(fmt::format("{} columns for three consumers; at most 200, whose wgmma fits 128 registers", t.bn));
+  const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;
+  if (t.bn < 8 || t.bn > 512 || t.bn % (divides_columns(t) ? 16 : 8) != 0)
+    refuse(fmt::format(
+        "{} columns; wgmma has a multiple of 8 up to 256, or of three consumers up to 200, and two of "
+        "them side by side twice that",
+        t.bn));
+  if (divides_columns(t) && !columns_k_major)
+    refuse(fmt::format(
+        "{} columns, which take two wgmmas, of an operand that is not k-major; take half of them", t.bn));
+  if (t.bn / t.cluster_m > hopper::box_extent)
+    refuse(fmt::format("{} columns, {} for each CTA of the cluster to load; a TMA box has {} at most", t.bn,
+                       t.bn / t.cluster_m, hopper::box_extent));
   const int columns_of_cta = t.bn / std::max(t.split_k, 1);
   if (o.gates() && (t.swapped || columns_of_cta % 16 != 0))
     refuse(
@@ -73,7 +80,6 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
                        name(o.d)));
   if (is_int8(o.a) && t.bn >= 32 && t.bn % 16 != 0)
     refuse(fmt::format("{} columns of integers; from 32 on a multiple of 16", t.bn));
-  const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;
   if (!columns_k_major && t.bn % 16 != 0)
     refuse(
         fmt::format("{} columns of an operand that is not k-major; they must be a multiple of 16, the 32 B "
@@ -237,7 +243,7 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
   if (operation.beta || t.split_last > 1) t.inside = false;
   check_tile(operation, t, where);
   if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
-  const int fit = stages_that_fit(operation, t, t.pingpong ? 1 : 2);
+  const int fit = stages_that_fit(operation, t, 1);
   if (t.stages < 1 || t.stages > fit)
     throw Error(
         where,

@@ -106,6 +106,10 @@ constexpr RoleRegisters role_registers(int consumers) {
                           : RoleRegisters{32, 160};
 }
 
+// Whether each wgmma has half of a tile's columns: it has 256 at most, and of three consumers it has to fit
+// the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
+constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
+
 // The tile with bk and stages chosen. Throws Error that says what does not go with what, and what to change.
 GemmTile checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 

@@ -44,6 +44,7 @@ Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperan
       acc_(t.warpgroup_rows(), t.bn, accumulator_type(o.a)),
       ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler))),
       zeros_(0, acc_.layout()) {
+  if (divides_columns(t)) acc_.set_wgmma_columns(t.bn / 2);
   if (promotes_) total_.emplace(t.warpgroup_rows(), t.bn);
 }
 

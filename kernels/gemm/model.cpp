@@ -29,7 +29,7 @@ class Model {
  public:
   Model(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors,
         const ModelConstants& c)
-      : o_(o), t_(t), c_(c), multiprocessors_(multiprocessors), outside_(outside(t, size)) {
+      : o_(o), t_(t), c_(c), multiprocessors_(multiprocessors) {
     rows_ = static_cast<double>(rows_of(t, size));
     columns_ = static_cast<double>(columns_of(t, size));
     depth_ = static_cast<double>(size.k);
@@ -45,11 +45,10 @@ class Model {
     // share its tensor cores, but fill each other's gaps.
     const double whole = ceil_div(tiles_, ctas_), even = tiles_ / ctas_;
     rounds_ = (whole - c.idle_round * (whole - even)) * (ctas_ > multiprocessors ? t.ctas_per_sm : 1);
-    // Where rows begin: a line of 128 bytes or a sector of 32 that does not begin there lies across two.
-    const bool along_k = o.a_k_major || o.b_k_major;
-    aligned_ = along_k ? std::gcd((size.k * size_of(o.a) + 15) / 16 * 16, int64_t{128}) : 128;
-    // Lines of 128 bytes that a CTA's TMA loads for a step.
-    loaded_ = (t.bm / double(t.cluster_n) + t.bn / double(t.cluster_m)) * lines_of_row();
+    rows_k_major_ = t.swapped ? o.b_k_major : o.a_k_major;
+    columns_k_major_ = t.swapped ? o.a_k_major : o.b_k_major;
+    rows_aligned_ = aligned(rows_k_major_, rows_of(t, size), size.k);
+    columns_aligned_ = aligned(columns_k_major_, columns_of(t, size), size.k);
   }
 
   Prediction prediction(std::optional<double> megahertz) const {
@@ -67,18 +66,27 @@ class Model {
   }
 
  private:
+  // Bytes of which an operand's stored rows begin at a multiple, 128 at most: a line of 128 bytes or a sector
+  // of 32 that does not begin there lies across two.
+  double aligned(bool k_major, int64_t extent, int64_t depth) const {
+    const int64_t bytes = (k_major ? depth : extent) * size_of(o_.a);
+    return static_cast<double>(std::gcd((bytes + 15) / 16 * 16, int64_t{128}));
+  }
   double lines_of_row() const { return t_.bk * element_ / 128; }
+  // Rows of 128 bytes of each operand that a CTA's TMA asks for in a step.
+  double rows_asked() const { return t_.bm / double(t_.cluster_n) * lines_of_row(); }
+  double columns_asked() const { return t_.bn / double(t_.cluster_m) * lines_of_row(); }
   // Lines of 128 bytes lie in shared memory in pieces where the columns' operand is not k-major and the tile
   // has no multiple of 128 bytes of it: the widest swizzle is narrower then. (Rows are a multiple of 64.)
   double pieces() const {
-    if (t_.swapped ? o_.a_k_major : o_.b_k_major) return 1;
+    if (columns_k_major_) return 1;
     return 1 + c_.narrow *
                    (128.0 / static_cast<double>(std::gcd(int64_t{t_.bn} * size_of(o_.a), int64_t{128})) - 1);
   }
   // wgmmas of 64 rows and 32 bytes of k, of a step.
   double instructions() const { return t_.bm / 64.0 * t_.bk * element_ / 32; }
   // Bytes of shared memory that the wgmmas of a step read: both operands.
-  double shared() const { return instructions() * (64 + t_.bn) * 32; }
+  double shared() const { return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn) * 32; }
 
   // Clocks of one step of one CTA.
   double step() const {
@@ -93,15 +101,35 @@ class Model {
                                (ctas > 2   ? c_.large_cluster_step_clocks
                                 : ctas > 1 ? c_.cluster_step_clocks
                                            : 0);
-    auto clocks = [&](double rows, int ctas) {
-      return rows / ctas * (ctas > 2 ? c_.line_clocks_4 : ctas > 1 ? c_.line_clocks_2 : c_.line_clocks);
+    auto clocks = [&](double asked, int ctas, double aligned) {
+      return asked * (1 + c_.misaligned * (1 - aligned / 128)) *
+             (ctas > 2   ? c_.line_clocks_4
+              : ctas > 1 ? c_.line_clocks_2
+                         : c_.line_clocks);
     };
-    double loading = (clocks(t_.bm, t_.cluster_n) + clocks(t_.bn * pieces(), t_.cluster_m)) * lines_of_row() *
-                     (1 + c_.misaligned * (1 - aligned_ / 128.0));
+    double loading = clocks(rows_asked(), t_.cluster_n, rows_aligned_) +
+                     clocks(columns_asked() * pieces(), t_.cluster_m, columns_aligned_);
     if (!t_.inside && tiles_ <= ctas_)  // else few tiles hang over
-      loading += (outside_.rows / t_.cluster_n + outside_.columns / t_.cluster_m) * lines_of_row() *
-                 c_.outside_clocks;
-    return together({multiplying, loading, c_.latency / t_.stages}, c_.step_sharpness);
+      loading += (outside(rows_k_major_, rows_, t_.bm) / t_.cluster_n +
+                  outside(columns_k_major_, columns_, t_.bn) / t_.cluster_m) *
+                 lines_of_row() * c_.outside_clocks;
+    const double hot = short_rows(rows_k_major_, rows_, t_.bm, t_.cluster_n) +
+                       short_rows(columns_k_major_, columns_, t_.bn, t_.cluster_m);
+    return together({multiplying, loading, c_.latency / t_.stages, hot}, c_.step_sharpness);
+  }
+
+  // Rows of the last box outside of a tensor.
+  double outside(bool k_major, double extent, int tile) const {
+    return k_major ? tiles_along(static_cast<int64_t>(extent), tile) * tile - extent : 0;
+  }
+
+  // Clocks that L2 takes for a step of an operand whose stored rows, along m or n, are shorter than a line:
+  // all CTAs ask the same few lines for each row by itself, and twice where a row of the box ends outside.
+  double short_rows(bool k_major, double extent, int tile, int sharing) const {
+    const double bytes = 16 * ceil_div(extent * element_, 16);
+    if (k_major || bytes >= 128) return 0;
+    const auto box = static_cast<double>(std::gcd(int64_t{tile} * size_of(o_.a), int64_t{128}));
+    return c_.short_rows * t_.bk * ctas_ / sharing * (box > 32 && bytes < box ? 1 + c_.partly : 1);
   }
 
   // What the terms of a step leave out, by kind of tile.
@@ -160,7 +188,10 @@ class Model {
 
   double l2_bytes() const {
     const double shared = t_.cluster_m * t_.cluster_n > 1 ? 1 : c_.coalesced;
-    return tiles_ * steps_ * loaded_ * 128 * shared * (aligned_ < 32 ? 1 + c_.sectors : 1);
+    auto bytes = [&](double asked, double aligned) {
+      return asked * 128 * (aligned < 32 ? 1 + c_.sectors : shared);
+    };
+    return tiles_ * steps_ * (bytes(rows_asked(), rows_aligned_) + bytes(columns_asked(), columns_aligned_));
   }
 
   // All is read once at least. A wave of tiles reads the rows and columns that its block of the output has;
@@ -181,6 +212,8 @@ class Model {
     double out = c_.tile_clocks + t_.bm * t_.bn * size_of(o_.d) / c_.out_bytes;
     if (!t_.swapped && t_.bn * size_of(o_.d) % 64 != 0)
       out += c_.narrow_box / (t_.bn * size_of(o_.d) % 32 != 0 ? 1 : 2);
+    if (staging_buffers(o_, t_) == 1)
+      out += c_.single_buffer * t_.warpgroup_rows() / 64 * t_.bn * size_of(o_.d) / 128;
     const double shown = t_.pingpong ? c_.shown_pingpong
                          : size_of(o_.d) == 2 && t_.consumers <= 2 && t_.bm * t_.bn <= 128 * 256
                              ? c_.shown_deferred
@@ -206,10 +239,9 @@ class Model {
   const GemmTile& t_;
   const ModelConstants& c_;
   int multiprocessors_;
-  Outside outside_;
-  int64_t aligned_;
+  bool rows_k_major_, columns_k_major_;
   double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, ctas_, steps_, rounds_,
-      loaded_;
+      rows_aligned_, columns_aligned_;
 };
 
 }  // namespace

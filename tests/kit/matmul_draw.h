@@ -93,7 +93,7 @@ inline kernels::GemmTile draw_tile(Draw& draw, const kernels::GemmOperation& ope
   for (;;) {
     kernels::GemmTile t;
     t.bm = draw.of({64, 64, 128, 128, 192, 256});
-    t.bn = static_cast<int>(8 * (draw.chance(3) ? draw.between(1, 32) : draw.between(1, 12)));
+    t.bn = static_cast<int>(8 * (draw.chance(3) ? draw.between(1, 40) : draw.between(1, 12)));
     t.consumers = static_cast<int>(draw.between(1, 3));
     t.pingpong = draw.chance(4);
     t.swapped = draw.chance(2);
