@@ -71,6 +71,7 @@ struct OurOptions {
   std::vector<std::string> tiles;  // to compare, beside the one that is chosen: see kernels/gemm/config.h
   int candidates = 0;              // of the model's, the first so many too
   int diverse = 0;                 // and so many of those that it holds for up to half slower than its first
+  bool tuned = false;              // and Matmul, which measures its tiles when a shape comes first
   uint64_t seed = 0;               // by which those are drawn
 };
 

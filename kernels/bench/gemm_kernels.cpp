@@ -37,15 +37,26 @@ void GemmKernels::want(const kernels::GemmOperation& operation, const kernels::G
   known(operation, tile);
 }
 
-runtime::LoadedKernel& GemmKernels::get(const kernels::GemmOperation& operation,
-                                        const kernels::GemmTile& tile) {
+GemmKernels::Known& GemmKernels::compiled(const kernels::GemmOperation& operation,
+                                          const kernels::GemmTile& tile) {
   std::unique_lock lock(mutex_);
   Known& k = known(operation, tile);
   changed_.wait(lock, [&] { return k.done; });
   if (!k.compiled) throw Error(k.failure);
-  if (!k.loaded)
-    k.loaded = std::make_unique<runtime::LoadedKernel>(ptxbuilder::load(gpu_.device(), *k.compiled));
+  return k;
+}
+
+runtime::LoadedKernel& GemmKernels::get(const kernels::GemmOperation& operation,
+                                        const kernels::GemmTile& tile) {
+  Known& k = compiled(operation, tile);
+  if (!k.loaded) k.loaded = load(operation, tile);
   return *k.loaded;
+}
+
+std::unique_ptr<runtime::LoadedKernel> GemmKernels::load(const kernels::GemmOperation& operation,
+                                                         const kernels::GemmTile& tile) {
+  return std::make_unique<runtime::LoadedKernel>(
+      ptxbuilder::load(gpu_.device(), *compiled(operation, tile).compiled));
 }
 
 void GemmKernels::work() {

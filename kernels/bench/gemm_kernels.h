@@ -25,6 +25,9 @@ class GemmKernels {
 
   // The kernel, loaded; waits for it. Throws Error as the compiler and the device do.
   runtime::LoadedKernel& get(const kernels::GemmOperation& operation, const kernels::GemmTile& tile);
+  // The same, the caller's own.
+  std::unique_ptr<runtime::LoadedKernel> load(const kernels::GemmOperation& operation,
+                                              const kernels::GemmTile& tile);
 
  private:
   struct Known {
@@ -37,6 +40,7 @@ class GemmKernels {
   };
 
   Known& known(const kernels::GemmOperation& operation, const kernels::GemmTile& tile);
+  Known& compiled(const kernels::GemmOperation& operation, const kernels::GemmTile& tile);
   void work();
 
   const Gpu& gpu_;

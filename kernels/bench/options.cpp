@@ -84,6 +84,8 @@ void add_contender_options(const command::Arguments& app, Words& words, Options&
              "and N more, drawn among those that the model holds for up to half slower than its first")
       .from(1, 100)
       .shown_as("N");
+  app.flag("--at-run-time", options.ours.tuned,
+           "and Matmul as it tunes itself, by measuring a shape when it comes first");
   app.option("--tuned", options.tuned, "put the fastest into this table, as rows of kernels/gemm/tuned.def")
       .shown_as("FILE");
   app.flag("--no-cublaslt", words.no_cublaslt, "without the reference: times and checks alone");

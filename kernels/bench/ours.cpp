@@ -9,6 +9,7 @@
 #include "kernels/bench/gemm_kernels.h"
 #include "kernels/bench/operation.h"
 #include "kernels/bench/our_kernel.h"
+#include "kernels/bench/tuned_matmul.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/scheduler.h"
 #include "kernels/gemm_step.h"
@@ -250,6 +251,7 @@ std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const Our
         [i, offers](const GemmOperation& o, const GemmSize& s, int multiprocessors) {
           return offers->diverse(o, s, multiprocessors, i);
         });
+  if (options.tuned) all.push_back(tuned_matmul(gpu, kernels));
   for (const StepChoice& step : kSteps) all.push_back(std::make_unique<Step>(gpu, options, step));
   return all;
 }

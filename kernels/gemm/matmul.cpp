@@ -23,7 +23,6 @@ namespace {
 
 constexpr size_t kMostPlans = 1 << 16;            // then all are forgotten: their kernels stay
 constexpr int64_t kAlignment = 256;               // bytes, of each part of the workspace
-constexpr size_t kTunedTiles = 6;                 // of the model's, that tune() measures
 constexpr int64_t kRotated = 100'000'000;         // bytes of operands that tune() goes through, twice the L2
 constexpr int64_t kMostSets = 16;                 // of operands
 constexpr auto kLongest = std::chrono::hours(1);  // that tune() waits for the stream
@@ -125,6 +124,7 @@ class Matmul::State {
 
   void operator()(const MatmulArguments& arguments, Where where);
   size_t workspace_bytes(const MatmulArguments& arguments, Where where);
+  GemmTile tile(const MatmulArguments& arguments, Where where);
   void tune(const MatmulArguments& arguments, Where where);
 
  private:
@@ -134,7 +134,8 @@ class Matmul::State {
     runtime::Dim3 grid;
     bool overlaps;           // see GemmTile
     size_t workspace_bytes;  // the kernel's
-    bool tuned = false;      // found by measuring
+    GemmTile tile;
+    bool tuned = false;  // found by measuring
   };
   struct Known {
     GemmOperation operation;
@@ -222,6 +223,12 @@ size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where wh
   return r.bytes;
 }
 
+GemmTile Matmul::State::tile(const MatmulArguments& arguments, Where where) {
+  const Request r = request(arguments, where);
+  if (r.is_empty) throw Error(where, "matmul: the tile of a product with nothing to do");
+  return r.plan.tile;
+}
+
 void Matmul::State::operator()(const MatmulArguments& p, Where where) {
   if (!has_more(p) && prepared_.launch(p)) return;
   Request r = request(p, where);
@@ -262,7 +269,7 @@ Matmul::State::Plan Matmul::State::plan_of(const PlanKey& key, const GemmTile& t
   check_tiles(tile, size, where);
   const GemmGrid grid = gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_);
   const int64_t bytes = round_up(static_cast<int64_t>(gemm_workspace_bytes(tile, grid)), kAlignment);
-  return {&kernel(key.operation, tile), {grid.x, grid.y}, tile.overlaps, static_cast<size_t>(bytes)};
+  return {&kernel(key.operation, tile), {grid.x, grid.y}, tile.overlaps, static_cast<size_t>(bytes), tile};
 }
 
 runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, const GemmTile& tile) {
@@ -394,14 +401,11 @@ void Matmul::State::tune(const Request& r, const MatmulArguments& p, size_t most
 GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, size_t most_workspace,
                                  Where where) {
   const auto& [operation, size] = r.key;
-  std::vector<GemmTile> tiles = {
-      checked(operation, options_.choose(operation, size, multiprocessors_), where)};
-  for (const Candidate& c : shortlist(operation, size, multiprocessors_, kTunedTiles))
-    if (std::find(tiles.begin(), tiles.end(), c.tile) == tiles.end()) tiles.push_back(c.tile);
+  const GemmTile chosen = checked(operation, options_.choose(operation, size, multiprocessors_), where);
   std::vector<GemmTile> usable;
   std::vector<Request> requests;  // by usable tile
   size_t kernels_workspace = 0;
-  for (const GemmTile& tile : tiles) {
+  for (const GemmTile& tile : tiles_to_measure(operation, size, multiprocessors_, chosen)) {
     Request with = r;
     with.plan = plan_of(r.key, tile, where);
     if (with.plan.workspace_bytes > most_workspace) continue;
@@ -467,6 +471,10 @@ void Matmul::operator()(const MatmulArguments& arguments, Where where) {
 size_t Matmul::workspace_bytes(const MatmulArguments& arguments, Where where) {
   CallersLine line(where);
   return state_->workspace_bytes(arguments, where);
+}
+GemmTile Matmul::tile(const MatmulArguments& arguments, Where where) {
+  CallersLine line(where);
+  return state_->tile(arguments, where);
 }
 
 void Matmul::tune(const MatmulArguments& arguments, Where where) {

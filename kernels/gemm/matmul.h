@@ -122,6 +122,10 @@ class Matmul {
   // they have few tiles and a long k. Throws Error as the product does.
   size_t workspace_bytes(const MatmulArguments& arguments, Where where = Where::here());
 
+  // The tile that the product has now: the chosen one, or the one that tune() found. Throws Error as the
+  // product does, and where nothing is to do (m, n or batches of 0), which takes no tile.
+  GemmTile tile(const MatmulArguments& arguments, Where where = Where::here());
+
   // Finds the fastest of the model's first six tiles for the product, on this device, and takes it from now
   // on: as the user's file says, else by measuring for some 30 ms, and for seconds where kernels are in no
   // cache. A and B may hold anything, but power and so time follow what they hold; D is not touched, and C is

@@ -904,9 +904,11 @@ TEST_CASE("without being asked for, nothing is measured and no file is read, unl
   REQUIRE(loaded.size() == 1);
   CHECK(lines_of(file).empty());
   const kernels::MatmulArguments p = trial.arguments(product);
+  CHECK(text(product.tile(p)) == loaded[0]);
   product.tune(p);
   product.tune(p);
   CHECK(tuner.calls == 1);
+  CHECK(text(product.tile(p)) == loaded[1]);
   const std::string kept = lines_of(file);
   CHECK(kept.find("bf16 bf16 bf16 TN fast plain 128 64 64 1 " + loaded[1] + "\n") == 0);
   trial.poison();
