@@ -152,9 +152,13 @@ class Model {
                         : t_.cluster_m * t_.cluster_n == 1          ? 0
                         : (t_.cluster_m > 1) == (columns_ >= rows_) ? 1
                                                                     : 2;
-    return by_cluster[rows][cluster] * (t_.split_k > 1                               ? c.divided_steps
-                                        : t_.split_last > 1 && division().waves == 0 ? c.shared_steps
-                                                                                     : 1);
+    const bool within_sectors = std::min(rows_aligned_, columns_aligned_) < 32;
+    return by_cluster[rows][cluster] *
+           (within_sectors && rows == 5 && cluster > 0 && cluster < 3 ? c.sectors_256 : 1) *
+           (divides_columns(t_) ? c.half_columns : 1) *
+           (t_.split_k > 1                               ? c.divided_steps
+            : t_.split_last > 1 && division().waves == 0 ? c.shared_steps
+                                                         : 1);
   }
 
   // How the last wave is divided, with split_last, in clusters.
