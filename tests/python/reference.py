@@ -60,7 +60,8 @@ PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scal
              {"activation": "gelu", "gate": True}),
             ((2, 9, 24), (2, 24, 20), "bfloat16", "float32", "alpha bias", {"activation": "relu", "gate": True}),
             ((8, 0), (0, 16), "bfloat16", "bfloat16", "scale_a bias amax", {}),
-            ((0, 8), (8, 16), "bfloat16", "bfloat16", "scale_a scale_b", {"activation": "silu", "gate": True})]
+            ((0, 8), (8, 16), "bfloat16", "bfloat16", "scale_a scale_b", {"activation": "silu", "gate": True}),
+            ((24, 64), (64, 32), "int8", "bfloat16", "scale_a scale_b bias", {})]
 
 
 def drawn_product(case, random):
@@ -74,6 +75,8 @@ def drawn_product(case, random):
     names = ["a", "b", *(name for name in beside.split() if name != "amax")]
     tensors = {name.replace("one_", "scale_"): (np.asarray(random.standard_normal(rules[name][0]), np.float32), rules[name][1])
                for name in names}
+    if kind == "int8":
+        tensors |= {name: (np.rint(16 * tensors[name][0]), kind) for name in "ab"}
     return tensors, {**words, "out_dtype": out}
 
 
