@@ -124,7 +124,7 @@ for case in reference.PRODUCTS:
     def theirs(tensors):
         t = {name: x.astype(jnp.float32) for name, x in tensors.items()}
         a, b, f = t["a"], t["b"], activations[words.get("activation")]
-        x = t.get("alpha", jnp.ones(())).reshape(()) * jnp.matmul(a, b)
+        x = t.get("alpha", jnp.full((), words.get("alpha", 1.0))).reshape(()) * jnp.matmul(a, b)
         x = x * (t["scale_a"].reshape(*a.shape[:-1], 1) if "scale_a" in t else 1) * t.get("scale_b", 1.0)
         x = x + t.get("bias", 0.0) + words.get("beta", 1.0) * t.get("c", 0.0)
         if words.get("gate"):

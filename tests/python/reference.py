@@ -61,7 +61,9 @@ PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scal
             ((2, 9, 24), (2, 24, 20), "bfloat16", "float32", "alpha bias", {"activation": "relu", "gate": True}),
             ((8, 0), (0, 16), "bfloat16", "bfloat16", "scale_a bias amax", {}),
             ((0, 8), (8, 16), "bfloat16", "bfloat16", "scale_a scale_b", {"activation": "silu", "gate": True}),
-            ((24, 64), (64, 32), "int8", "bfloat16", "scale_a scale_b bias", {})]
+            ((24, 64), (64, 32), "int8", "bfloat16", "scale_a scale_b bias", {}),
+            ((16, 24), (24, 40), "bfloat16", "bfloat16", "scale_b bias", {"activation": "relu", "alpha": -0.5}),
+            ((16, 24), (24, 40), "bfloat16", "bfloat16", "bias", {"activation": "silu", "gate": True, "alpha": -0.5})]
 
 
 def drawn_product(case, random):

@@ -147,7 +147,8 @@ torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, t
 torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, None, None, True), {"out": drawn(3, 160, 160)})
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: it is of float64"),
                     (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate: activation is None"),
-                    (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C")):
+                    (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C"),
+                    (dict(gate=True, activation="silu", slope_of=drawn(3, 160, 320)), "one product is a gate or the way back")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
 

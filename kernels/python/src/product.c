@@ -18,7 +18,7 @@ static bool read_beside(product* p, PyObject* const* beside) {
   for (int i = 0; i < BESIDE; ++i)
     if (!read_optional(beside[i], &p->beside[i], names_beside[i], place_beside(m, i))) return false;
   if (m->amax && p->beside[AMAX].is_read_only) return fail("amax: it is read-only");
-  if (m->inputs) m->use = PTXB_SLOPE;
+  if (m->inputs && m->use == PTXB_VALUE) m->use = PTXB_SLOPE; /* both of them are refused */
   for (int i = SCALE_A; i <= SCALE_B; ++i) {
     const ptxb_tensor** const scale = place_beside(m, i);
     if (*scale && !m->alpha_in_memory && elements_of(*scale) == 1) m->alpha_in_memory = *scale, *scale = NULL;
