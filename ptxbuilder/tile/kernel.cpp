@@ -12,6 +12,10 @@ namespace {
 
 using detail::TileContext;
 
+// From lane 0's register: a value that is the same in all lanes lets ptxas branch and index without
+// divergence.
+u32 uniform_warp_index() { return shfl_sync_idx(tid_x() >> 5, 0); }
+
 // Registers a thread has when the kernel starts: what ptxas takes under .maxntid and .minnctapersm 1.
 int launch_registers(int threads) { return std::min(hopper::sm_registers / threads / 8 * 8, 248); }
 
@@ -283,7 +287,8 @@ void Kernel::cooperative(Where where) {
   builder_.signature().cooperative = true;
 }
 
-void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, Where where) {
+void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>& body, WarpIndex index,
+                        Where where) {
   AtLine line(where);
   builder_.check_current();
   builder_.check_is_kernel("roles");
@@ -310,10 +315,17 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
   if_(mine, [&] {
     context.roles.push_back({first, count, registers, Where::here(), builder_.remember_place()});
     context.role = static_cast<int>(context.roles.size()) - 1;
+    const std::optional<u32> of_entry = context.warp;
+    u32 own = group;
+    if (index == WarpIndex::of_role) {
+      context.warp = uniform_warp_index();
+      own = *context.warp / 4;
+    }
     {
       AuthorsCode authors;
-      body(count == 1 ? u32(0) : group - first);
+      body(count == 1 ? u32(0) : own - first);
     }
+    context.warp = of_entry;
     context.end_role();
     context.products.end_role();
     context.role = -1;
@@ -370,9 +382,7 @@ u32 warp_index(Where where) {
   AtLine line(where);
   Builder& builder = Builder::current();
   TileContext& context = TileContext::of(builder);
-  // From lane 0's register: a value that is the same in all lanes lets ptxas branch and index without
-  // divergence.
-  if (!context.warp) builder.emit_at_entry([&] { context.warp = shfl_sync_idx(tid_x() >> 5, 0); });
+  if (!context.warp) builder.emit_at_entry([&] { context.warp = uniform_warp_index(); });
   return *context.warp;
 }
 

@@ -265,12 +265,17 @@ class Kernel {
     return std::tuple<std::invoke_result_t<Alternative>...>{place.alternative(alternatives)...};
   }
 
+  // Where warp_index() of a role comes from: from the kernel's entry, where all roles take it once, or from
+  // the role's own, so that nothing of it waits in registers while the roles before it run, of which one may
+  // have few.
+  enum class WarpIndex : uint8_t { of_entry, of_role };
+
   // Adds a role: the next `count` warpgroups of the CTA run `body(i)`, where i is 0 to count - 1. Their
   // threads have `registers` registers each (24 to 256 in steps of 8; 0 keeps what the launch gives). All
   // roles together share 64 Ki registers, and the kernel has as many threads as its roles. Barriers that
   // were made before are visible to all roles.
   void warpgroups(int count, int registers, const std::function<void(u32)>& body,
-                  Where where = Where::here());
+                  WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
   // Makes a barrier at which `threads` threads of the CTA meet, in whole warps. Nothing else in the
   // kernel has its number. There are 15 numbers beside that of sync_threads(); number i + 1 is taken

@@ -1,0 +1,45 @@
+// Roles: which warp and warpgroup their threads find themselves in, from the kernel's entry or their own.
+//
+//   role_test [--device=emulator|cuda|auto]
+#include "copy_kit.h"
+#include "library_kit.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::test;
+
+namespace {
+
+// A warpgroup, and two more, which find their warps anew or do not. Each thread stores its warp, and 100 for
+// each warpgroup of its role ahead of its own.
+Kernel roles(Kernel::WarpIndex index) {
+  Kernel k("roles");
+  auto [to] = k.params<gptr<u32>>("out");
+  const gptr<u32> out = to;  // a lambda captures no binding
+  k.warpgroups(1, 40, [&](u32 wg) { out[tid_x()] = warp_index() + wg * 100; });
+  k.warpgroups(
+      2, 232, [&](u32 wg) { out[tid_x()] = warp_index() + wg * 100; }, index);
+  return k;
+}
+
+int count(const std::string& text, const std::string& word) {
+  int all = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++all;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a role's warps, from the entry and found anew") {
+  Running running;
+  for (const auto index : {Kernel::WarpIndex::of_entry, Kernel::WarpIndex::of_role}) {
+    Compiled compiled = running.compile(roles(index));
+    CHECK(count(compiled.ptx, "shfl.sync.idx") == (index == Kernel::WarpIndex::of_entry ? 1 : 2));
+    runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+    runtime::Buffer out(*running.device, 4 * 384);
+    out.fill(0xff);
+    kernel.launch({.grid = {1}}, {runtime::pointer(out, DType::u32)});
+    running.device->synchronize();
+    const std::vector<uint32_t> got = out.copy_out<uint32_t>();
+    for (uint32_t i = 0; i < 384; ++i) CHECK(got[i] == i / 32 + (i < 256 ? 0 : 100));
+  }
+}
