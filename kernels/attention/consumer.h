@@ -151,22 +151,26 @@ class AttentionConsumer {
   // The scores of block j; -inf for keys that a query does not see, where it `hides` some.
   RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
     RegisterTile<f32> all = load<f32>(scores_);
-    const s32 first = s32(j * t_.bn), end = s32(w.keys) - first;
+    const s32 block = s32(j * t_.bn);
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + row_of(w)) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(layout()));
     if (score_.function) {
       const u32 batch = min(w.batch, sizes_.batches - 1);  // of what CTAs that stay begin beyond the last
-      all = score_.function(all * scale_, {batch, w.head, row_of(w), u32(first), row, column + first}, p_);
+      all = score_.function(all * scale_, {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
     }
     if (o_.softcap) {
       const f32 cap = p_.template get<f32>("softcap");
       all = tanh(all * (score_.function ? f32(1) / cap : scale_ / cap), Approx::yes);
     }
     if (!hides) return all;
+    // What a thread adds to its columns stands in the limits: the rest is constants, which take no registers.
+    const s32 first = block + column.value(0), end = s32(w.keys) - first;
+    const RegisterTile<s32> beyond =
+        RegisterTile<s32>::of(layout(), [&](int i) { return s32(layout().col(0, i)); });
     const RegisterTile<s32> last =
         w.visible ? min(row + (*w.visible - first), end) : RegisterTile<s32>(end, by_row());
-    all = select(column < last, all, -INFINITY);
-    if (w.hidden) all = select(column < row + (*w.hidden - first), -INFINITY, all);
+    all = select(beyond < last, all, -INFINITY);
+    if (w.hidden) all = select(beyond < row + (*w.hidden - first), -INFINITY, all);
     return all;
   }
 

@@ -76,7 +76,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
-  if (o.packed && t.ahead) queue.emplace(k, 1 + 4 * t.consumers);  // the producer, and warps of consumers
+  if (t.ahead) queue.emplace(k, 1 + 4 * t.consumers);  // the producer, and warps of consumers
   const RoleRegisters registers = role_registers(t);
 
   k.warpgroups(1, registers.producer, [&](u32) {
@@ -85,8 +85,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
       AttentionProducer producer(o, t, roles, sizes, p);
       griddepcontrol_wait();
       if (t.ahead) producer.begin(schedule.work(0));
-      schedule.each([&](u32 round) {
-        const AttentionWork w = schedule.work(round);
+      schedule.each([&](u32 round, const AttentionWork& w) {
         const auto load = [&] {
           if (!t.ahead) producer.begin(w);
           producer.finish(w);
@@ -104,7 +103,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     if (queue)
       if_((warp_index() == 1) & (laneid() == 0), [&] {
         griddepcontrol_wait();
-        queue->announce(sizes, t.bm());
+        AttentionSchedule(t, sizes, queue, pred(false)).announce();
       });
   });
 
@@ -113,8 +112,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     const AttentionSchedule schedule(t, sizes, queue, laneid() == 0);
     AttentionConsumer<T> consumer(o, t, score, roles, sizes, p, wg);
     if (t.ahead) consumer.begin(schedule.work(0));
-    schedule.each([&](u32 round) {
-      const AttentionWork w = schedule.work(round);
+    schedule.each([&](u32 round, const AttentionWork& w) {
       const auto run = [&] {
         if (!t.ahead) consumer.begin(w);
         consumer.finish(w, [&](const std::function<void()>& product) {
@@ -131,12 +129,13 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     });
     consumer.end();
   };
-  k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
+  const auto consume_type = [&](u32 wg) {
     if (o.type == DType::f16)
       consume(std::type_identity<f16>(), wg);
     else
       consume(std::type_identity<bf16>(), wg);
-  });
+  };
+  k.warpgroups(t.consumers, registers.consumer, consume_type, Kernel::WarpIndex::of_role);
   return k;
 }
 

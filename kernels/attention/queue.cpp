@@ -1,10 +1,9 @@
 #include "kernels/attention/queue.h"
 
-#include "kernels/attention/order.h"
-#include "ptxbuilder/ir/instruction.h"
-
 namespace ptxbuilder::kernels {
 namespace {
+
+constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row of no tensor
 
 u32 parity(u32 round, int places) { return round / u32(places) & 1u; }
 
@@ -19,35 +18,29 @@ sptr<u32> WorkQueue::place(u32 round) const {
   return sptr<u32>(places_[0].address() + round % u32(kPlaces) * (kNumbers * 4));
 }
 
-void WorkQueue::announce(const AttentionSizes& sizes, int rows) const {
-  const gptr<u32> order = *sizes.order;
-  const u32 all = u32(order[AttentionOrder::kBlocks]) * sizes.heads;
+void WorkQueue::announce(u32 all, const std::function<u32(u32)>& next,
+                         const std::function<AttentionWork(u32)>& work) const {
   Var<u32> round(0);
   Var<pred> more(pred(true));
   while_([&] { return more.value(); },
          [&] {
-           const u32 at = round;
-           const u32 taken = instruction<"atom.global.add.u32">(gmem(order), 1u);
-           more = taken < all;
+           const u32 at = round, index = next(at);
+           more = index < all;
            barrier_wait(read_[at % u32(kPlaces)], parity(at, kPlaces) ^ 1u);
            const sptr<u32> to = place(at);
            if_(
-               taken < all,
+               index < all,
                [&] {
-                 const u32 entry = AttentionOrder::kFirst + taken / sizes.heads * AttentionOrder::kEntry;
-                 const AttentionWork w =
-                     work_of_sequence(sizes, u32(order[entry + 1]) * rows, taken % sizes.heads, order[entry]);
+                 const AttentionWork w = work(index);
                  const std::array<u32, 7> numbers = {w.row,  w.head,        w.batch,    w.queries,
                                                      w.keys, w.first_query, w.first_key};
                  for (size_t i = 0; i < numbers.size(); ++i) to[u32(i)] = numbers[i];
                },
                [&] {
-                 for (int i = 0; i < kNumbers; ++i) to[i] = u32(0);
+                 to[0] = u32(kBeyond);
+                 for (int i = 1; i < kNumbers; ++i) to[i] = u32(0);
                });
            mbarrier_arrive(announced_[at % u32(kPlaces)]);
-           // Each CTA takes one number too many: with the last of these none is to come.
-           if_(taken == all + (nctaid_x() - 1),
-               [&] { instruction<"atom.global.add.u32">(gmem(order), u32(0) - (taken + 1)); });
            round = at + 1;
          });
 }
@@ -55,8 +48,10 @@ void WorkQueue::announce(const AttentionSizes& sizes, int rows) const {
 AttentionWork WorkQueue::read(const AttentionSizes& sizes, u32 round) const {
   barrier_wait(announced_[round % u32(kPlaces)], parity(round, kPlaces));
   const sptr<u32> from = place(round);
-  AttentionWork w = {from[0], from[1], from[2], from[3], from[4], sizes.visible, sizes.hidden};
-  w.first_query = from[5], w.first_key = from[6];
+  AttentionWork w = {from[0],    from[1],       from[2],      sizes.queries,
+                     sizes.keys, sizes.visible, sizes.hidden, sizes.heads_in_rows};
+  if (!sizes.query_offsets) return w;
+  w.queries = from[3], w.keys = from[4], w.first_query = from[5], w.first_key = from[6];
   w.count_from_difference();
   return w;
 }

@@ -1,4 +1,4 @@
-// How CTAs that stay share blocks of queries whose number and order the device alone knows.
+// How the threads of a CTA that stays learn of its next block of queries.
 #pragma once
 
 #include "kernels/attention/work.h"
@@ -7,15 +7,17 @@
 
 namespace ptxbuilder::kernels {
 
-// One thread of a CTA takes blocks from the counter of an AttentionOrder, some ahead of those who need them,
-// and announces each in a place of shared memory; the last it announces has no queries.
+// One thread of a CTA finds its blocks of queries, some rounds ahead of those who need them, and announces
+// each in a place of shared memory: where a block lies takes several divisions, for which products would
+// wait. The last that it announces lies beyond all queries.
 class WorkQueue {
  public:
   // `readers`: arrivals that hand back a place, of one thread or warp each.
   WorkQueue(Kernel& kernel, int readers);
 
-  // For one thread: announces until all blocks are taken. `rows` of a block.
-  void announce(const AttentionSizes& sizes, int rows) const;
+  // For one thread, round by round: what next() gives is announced as work() says while it is below `all`.
+  void announce(u32 all, const std::function<u32(u32 round)>& next,
+                const std::function<AttentionWork(u32)>& work) const;
   // What this CTA has in a round; waits until it is announced. May be asked again until it is done.
   AttentionWork read(const AttentionSizes& sizes, u32 round) const;
   // Hands back a round's place; for the threads that stand for a reader.

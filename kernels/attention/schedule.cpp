@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "kernels/attention/order.h"
+#include "ptxbuilder/ir/instruction.h"
+
 namespace ptxbuilder::kernels {
 
 AttentionSchedule::AttentionSchedule(const AttentionTile& t, const AttentionSizes& sizes,
@@ -15,20 +18,48 @@ AttentionSchedule::AttentionSchedule(const AttentionTile& t, const AttentionSize
       blocks_(ceil_div(sizes.queries, t.bm())),
       heads_(sizes.heads * sizes.batches) {}
 
-void AttentionSchedule::each(const std::function<void(u32)>& body) const {
-  if (!stays_) return body(0);
+void AttentionSchedule::each(const std::function<void(u32, const AttentionWork&)>& body) const {
+  if (!stays_) return body(0, work(0));
   Var<u32> round(0);
-  while_([&] { return queue_ ? work(round).exists() : index(round) < blocks_ * heads_; },
+  std::optional<AttentionWork> now;
+  while_([&] { return (now = work(round))->exists(); },
          [&] {
-           body(round);
-           if (queue_) queue_->done(round, answers_);
+           body(round, *now);
+           queue_->done(round, answers_);
            round = round.value() + 1;
          });
 }
 
 AttentionWork AttentionSchedule::work(u32 round) const {
-  if (queue_) return queue_->read(sizes_, round);
-  const u32 i = index(round);
+  if (!stays_) return block(ctaid_x());
+  AttentionWork w = queue_->read(sizes_, round);
+  // In the rounds that go backwards, blocks of a head end together.
+  if (upwards_) w.upwards = (round & 1u) == 0u;
+  return w;
+}
+
+void AttentionSchedule::announce() const {
+  if (sizes_.order) return announce_from_counter(*sizes_.order);
+  queue_->announce(
+      blocks_ * heads_, [&](u32 round) { return index(round); }, [&](u32 i) { return block(i); });
+}
+
+void AttentionSchedule::announce_from_counter(gptr<u32> order) const {
+  const u32 all = u32(order[AttentionOrder::kBlocks]) * sizes_.heads;
+  const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(order), number); };
+  const auto next = [&](u32) {
+    const u32 taken = add(1);
+    // Each CTA takes one number too many: with the last of these none is to come.
+    if_(taken == all + (nctaid_x() - 1), [&] { add(u32(0) - (taken + 1)); });
+    return taken;
+  };
+  queue_->announce(all, next, [&](u32 i) {
+    const u32 entry = AttentionOrder::kFirst + i / sizes_.heads * AttentionOrder::kEntry;
+    return work_of_sequence(sizes_, u32(order[entry + 1]) * bm_, i % sizes_.heads, order[entry]);
+  });
+}
+
+AttentionWork AttentionSchedule::block(u32 i) const {
   u32 row = (i % blocks_) * bm_, head = i / blocks_;
   if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
   if (const std::optional<u32>& together = sizes_.together) {
@@ -39,15 +70,11 @@ AttentionWork AttentionSchedule::work(u32 round) const {
     row = (blocks_ - 1 - at / heads) * bm_;
     head = first + at % heads;
   }
-  AttentionWork w = {row,         head % sizes_.heads, head / sizes_.heads, sizes_.queries,
-                     sizes_.keys, sizes_.visible,      sizes_.hidden,       sizes_.heads_in_rows};
-  // In the rounds that go backwards, blocks of a head end together.
-  if (upwards_) w.upwards = (round & 1u) == 0u;
-  return w;
+  return {row,         head % sizes_.heads, head / sizes_.heads, sizes_.queries,
+          sizes_.keys, sizes_.visible,      sizes_.hidden,       sizes_.heads_in_rows};
 }
 
 u32 AttentionSchedule::index(u32 round) const {
-  if (!stays_) return ctaid_x();
   const pred backwards = sizes_.together ? (round & 1u) == 1u : pred(false);
   return round * nctaid_x() + select(backwards, nctaid_x() - 1 - ctaid_x(), ctaid_x());
 }

@@ -12,24 +12,30 @@ namespace ptxbuilder::kernels {
 // are taken together, and every second round of CTAs goes backwards, so that one that had a long block has a
 // short one next.
 //
-// Of packed sequences, whose lengths the device alone knows, CTAs that stay take what a queue announces.
+// Of packed sequences, whose lengths the device alone knows, CTAs that stay take blocks from the counter of
+// an AttentionOrder.
 class AttentionSchedule {
  public:
-  // `queue`: for packed sequences, if CTAs stay; of the threads that ask for work, those that `answer` tell
-  // the queue what was read.
+  // `queue`: if CTAs stay; of the threads that ask for work, those that `answer` tell it what was read.
   AttentionSchedule(const AttentionTile& tile, const AttentionSizes& sizes,
                     const std::optional<WorkQueue>& queue, pred answers);
 
   // Runs `body` for each round in which there is work for this CTA, from 0 on.
-  void each(const std::function<void(u32 round)>& body) const;
+  void each(const std::function<void(u32 round, const AttentionWork&)>& body) const;
   // In a round without work, it lies beyond the tensors, or has no queries and keys.
   AttentionWork work(u32 round) const;
+
+  // For one thread of a CTA that stays, beside those that ask.
+  void announce() const;
 
   // The grid's rule (launch_rule.h).
   static std::string grid(const AttentionTile& tile, int sms);
 
  private:
+  // The number of a round's block, and where the block lies.
   u32 index(u32 round) const;
+  AttentionWork block(u32 index) const;
+  void announce_from_counter(gptr<u32> order) const;
 
   const AttentionSizes& sizes_;
   const std::optional<WorkQueue>& queue_;
