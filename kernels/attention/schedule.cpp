@@ -63,10 +63,11 @@ AttentionWork AttentionSchedule::block(u32 i) const {
   u32 row = (i % blocks_) * bm_, head = i / blocks_;
   if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
   if (const std::optional<u32>& together = sizes_.together) {
-    // The last heads, too few for a group of their own, are of the group before.
-    const u32 group = min(i / (*together * blocks_), max(heads_ / *together, 1) - 1),
-              first = group * *together, at = i - first * blocks_;
-    const u32 heads = select(group == max(heads_ / *together, 1) - 1, heads_ - first, *together);
+    // The last heads, where they are fewer than three quarters of a group, are of the group before.
+    const u32 last = max((heads_ + *together / 4) / *together, 1) - 1;
+    const u32 group = min(i / (*together * blocks_), last), first = group * *together,
+              at = i - first * blocks_;
+    const u32 heads = select(group == last, heads_ - first, *together);
     row = (blocks_ - 1 - at / heads) * bm_;
     head = first + at % heads;
   }

@@ -114,14 +114,15 @@ TEST_CASE("short ones stay and long ones do not, as measured") {
   CHECK(tile(64, false, 16384) == "192x128_2_turns_whole");
   CHECK(tile(64, true, 512) == "128x128_4_q2_ahead_late");
   CHECK(tile(64, true, 2048) == "128x128_4_q2_ahead_late");
+  CHECK(tile(64, true, 4096) == "128x176_3_ahead_late");
   CHECK(tile(64, true, 8192).starts_with("192x112_2"));
   CHECK(tile(128, false, 2048) == "128x128_3_ahead_whole");
   CHECK(tile(128, false, 16384).starts_with("128x176_2"));
   CHECK(tile(128, true, 1024) == "128x128_2_v3_q2_ahead_up_turns");
-  CHECK(tile(128, true, 2048) == "128x128_2_v3_q2_ahead_up_turns");
+  CHECK(tile(128, true, 4096) == "128x128_2_v3_q2_ahead_up_turns");
   CHECK(tile(128, true, 16384) == "128x160_2_turns");
   for (const int64_t length : {512, 2048, 16384})
     CHECK(tile(256, false, length) == "128x64_2_v3_ahead_turns_whole");
   CHECK(tile(256, true, 512) == "128x64_2_v3_ahead_up_turns");
-  CHECK(tile(256, true, 8192) == "128x64_2_turns");
+  CHECK(tile(256, true, 8192) == "128x64_2_v3_ahead_up_turns");
 }

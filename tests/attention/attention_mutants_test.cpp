@@ -193,7 +193,7 @@ TEST_CASE("mutants of the order of packed sequences") {
 TEST_CASE("mutants of heads that are rows") {
   using enum Fault;
   check_each(heads_as_rows(),
-             {{"a row's number taken for its query's", "shr.u32", 9, copy_first, {out_of_bounds}, 2},
-              {"O stored at half of the query", "shr.u32", 7, set_operand(2, 3), {}},
+             {{"a row's number taken for its query's", "shr.u32", 11, copy_first, {out_of_bounds}, 2},
+              {"O stored at half of the query", "shr.u32", 9, set_operand(2, 3), {}},
               {"a logarithm stored at another head's", "and.b32", 9, set_operand(2, 1), {}}});
 }
