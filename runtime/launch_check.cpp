@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -115,6 +116,26 @@ void check(const Launch& launch, const Signature& signature, uint32_t shared_lim
            "{} B static + {} B dynamic = {} B of shared memory, {} B over this device's {} B per CTA",
            signature.static_shared_bytes, launch.dynamic_shared_bytes, shared, shared - shared_limit,
            shared_limit);
+}
+
+void check_fits_at_once(const Launch& launch, const Signature& signature, int multiprocessors) {
+  const auto least = [](uint64_t a, uint64_t b) { return std::min(a, b); };
+  const uint64_t warps = (count(launch.block) + hopper::warp_threads - 1) / hopper::warp_threads;
+  const uint64_t shared =
+      hopper::reserved_shared_bytes + uint64_t{signature.static_shared_bytes} + launch.dynamic_shared_bytes;
+  uint64_t most = least(hopper::sm_ctas, hopper::sm_threads / (warps * hopper::warp_threads));
+  most = least(most, hopper::sm_shared_bytes / shared);
+  if (signature.registers) {
+    const uint64_t of_thread = (*signature.registers + 7) / 8 * 8;  // in units of 256 for a warp
+    most =
+        least(most, hopper::sm_registers / (std::max<uint64_t>(of_thread, 8) * warps * hopper::warp_threads));
+  }
+  const uint64_t all = most * static_cast<uint64_t>(multiprocessors);
+  if (count(launch.grid) > all)
+    refuse(signature,
+           "it is cooperative, so all CTAs run at once: the grid {} has {}, and {} fit, {} on each of {} "
+           "multiprocessors",
+           text(launch.grid), count(launch.grid), all, most, multiprocessors);
 }
 
 bool runs_on(const std::string& target, int compute_capability) {

@@ -13,6 +13,10 @@ void check(const Signature& signature);
 // per CTA, in bytes.
 void check(const Launch& launch, const Signature& signature, uint32_t shared_limit);
 
+// Throws Error when a cooperative launch has more CTAs than `multiprocessors` hold at once, by their threads,
+// shared memory and, where the signature has them, registers (the same).
+void check_fits_at_once(const Launch& launch, const Signature& signature, int multiprocessors);
+
 // Whether a GPU of this compute capability (90) runs code for `target`: "sm_90" runs on 9.0 and later 9.x,
 // "sm_90a" on 9.0 alone (CUDA C++ Programming Guide, "Feature Set Compiler Targets"). Throws Error when
 // `target` is no such name.

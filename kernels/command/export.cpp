@@ -121,8 +121,10 @@ class Writer {
   }
 
   std::string about() const {
-    std::string text =
-        fmt::format("/* {}: {}\n *\n * Written by ptxb export.\n", e_.name, in_comment(e_.summary));
+    std::string text = fmt::format(
+        "/* {}: {}\n *\n * Written by ptxb export, for GPUs of compute capability 9.0 alone. It opens "
+        "the driver, libcuda.so.1, by\n * itself: link with -ldl where libc has no dlopen.\n",
+        e_.name, in_comment(e_.summary));
     for (const ExportedKernel& k : e_.kernels) {
       const Signature& s = k.signature;
       text += fmt::format(" *\n * Kernel {}", s.kernel);
@@ -137,7 +139,10 @@ class Writer {
                           s.threads, fmt::join(s.cluster, " x "), s.dynamic_shared_bytes);
       if (s.registers) text += fmt::format(", {} registers a thread", *s.registers);
       text += s.overlaps ? "\n *   launched as a programmatic dependent launch\n" : "\n";
-      if (s.cooperative) text += " *   launched cooperatively, since its CTAs wait for each other\n";
+      if (s.cooperative)
+        text +=
+            " *   launched cooperatively, since its CTAs wait for each other: a grid that does not fit at "
+            "once fails\n";
       text += s.grid ? fmt::format(" *   grid: {}\n", fmt::join(*s.grid, " x "))
                      : " *   it has no rule of its grid: every launch says one\n";
     }

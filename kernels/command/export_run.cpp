@@ -132,6 +132,7 @@ class Exporter {
       if (const std::string text = choice.caution ? choice.caution(chosen) : ""; !text.empty())
         cautions_.push_back(fmt::format("{}: {}", shape, text));
       choice.choose(chosen);
+      check_kept(chosen, shape);
       for (const auto& [field, rule] : choice.axes) chosen.set(field, fields_[field]);  // what is left counts
       const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
       if (place == std::ssize(known)) {
@@ -142,6 +143,17 @@ class Exporter {
     }
     if (export_.shapes.empty())
       throw UsageError(fmt::format("--shapes: '{}' names no shape", options_.shapes));
+  }
+
+  // Nothing that was asked for is lost to what is chosen for a shape.
+  void check_kept(const Fields& chosen, const std::string& shape) const {
+    for (size_t i = 0; i < family_.fields.size(); ++i) {
+      const Field &standard = family_.fields[i], &given = fields_.all()[i], &taken = chosen.all()[i];
+      if (given.value != standard.value && given.value != taken.value)
+        throw UsageError(
+            fmt::format("--{} {}: --shapes chooses it, and for {} takes {}: leave one of them out",
+                        given.name, given.text(), shape, taken.text()));
+    }
   }
 
   const Family& family_;

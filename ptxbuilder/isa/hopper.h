@@ -7,8 +7,10 @@ namespace ptxbuilder::hopper {
 
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 inline constexpr int warp_threads = 32;
-inline constexpr int cta_threads = 1024;            // at most
-inline constexpr int sm_registers = 65536;          // of 32 bits
+inline constexpr int cta_threads = 1024;    // at most
+inline constexpr int sm_registers = 65536;  // of 32 bits
+inline constexpr int sm_threads = 2048, sm_ctas = 32;
+inline constexpr int sm_shared_bytes = 233472;
 inline constexpr int thread_registers = 255;        // that code can name; setmaxnreg counts one more
 inline constexpr int shared_bytes = 232448;         // of a CTA, at most; beyond 49152 a launch has to ask
 inline constexpr int reserved_shared_bytes = 1024;  // that the system takes of each CTA, in front of its own

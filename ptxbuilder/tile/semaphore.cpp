@@ -52,6 +52,7 @@ void GridBarrier::sync(Where where) const {
   AtLine line(where);
   if (detail::TileContext::of(Builder::current()).role >= 0)
     throw Error("grid barrier: inside a role; all threads of a CTA meet at it, outside of them");
+  Builder::current().signature().cooperative = true;
   sync_threads();
   if_(tid_x() == 0, [&] {
     u32 ctas = nctaid_x() * nctaid_y() * nctaid_z();

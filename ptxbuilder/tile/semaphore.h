@@ -7,9 +7,11 @@ namespace ptxbuilder {
 
 // A count of signals, in 4 bytes of global memory that are zero before the first launch. One thread calls
 // each function, for itself; a barrier of threads passes on what that thread has seen (PTX ISA, "Memory
-// Consistency Model", causality order). Threads that wait must run at the same time as those that signal,
-// so the grid must not have more CTAs than fit on the GPU. At Scope::gpu the threads of this GPU see the
-// signals, at Scope::sys also those of other GPUs and the host; each function throws Error at a lesser scope.
+// Consistency Model", causality order). Threads that wait must run at the same time as those that signal: a
+// grid whose CTAs wait for CTAs that begin later has to be launched cooperatively (Kernel::cooperative),
+// since beside another kernel even one that fits may have some CTAs that never begin. At Scope::gpu the
+// threads of this GPU see the signals, at Scope::sys also those of other GPUs and the host; each function
+// throws Error at a lesser scope.
 class Semaphore {
  public:
   explicit Semaphore(gptr<u32> counter, Scope scope = Scope::gpu) : counter_(counter), scope_(scope) {}
@@ -42,9 +44,9 @@ class Semaphore {
   Scope scope_;
 };
 
-// A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once. Its
-// counter, 4 bytes of global memory, is zero before the first launch, and then left to the barrier; launches
-// that overlap need one each.
+// A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once, so
+// sync() makes the kernel cooperative (Kernel::cooperative). Its counter, 4 bytes of global memory, is zero
+// before the first launch, and then left to the barrier; launches that overlap need one each.
 class GridBarrier {
  public:
   explicit GridBarrier(gptr<u32> counter) : arrived_(counter) {}

@@ -173,6 +173,7 @@ class EmulatorDevice : public Emulator {
     Launch in_a_row = launch;
     in_a_row.block = {threads, 1, 1};
     check(in_a_row, emulated->signature, shared_limit);
+    if (launch.cooperative) check_fits_at_once(in_a_row, emulated->signature, hopper::multiprocessors);
     if (parameters.size() != kernel.parameters.size())
       throw Error(fmt::format("launch of {}: {} parameters are given, the PTX has {}", kernel.name,
                               parameters.size(), kernel.parameters.size()));

@@ -67,6 +67,22 @@ Kernel neighbours(uint32_t rounds) {
 
 }  // namespace
 
+TEST_CASE("a grid barrier makes a kernel cooperative, and a grid that does not fit at once is refused") {
+  Running running;
+  Compiled compiled = running.compile(neighbours(1));
+  CHECK(compiled.signature.cooperative);
+  CHECK_FALSE(running.compile(in_turn(Scope::gpu)).signature.cooperative);
+  if (device_name != "emulator") return;  // a GPU's driver refuses in words of its own
+  runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+  runtime::Buffer memory(*running.device, 4096);
+  const auto pointer = runtime::pointer(memory, DType::u32);
+  // 128 threads: 16 CTAs on each of 132 multiprocessors.
+  CHECK(error_of([&] {
+          kernel.launch({.grid = {2113, 1, 1}}, {pointer, pointer, pointer});
+        }).find("the grid 2113 x 1 x 1 has 2113, and 2112 fit, 16 on each of 132 multiprocessors") !=
+        std::string::npos);
+}
+
 TEST_CASE("CTAs take turns") {
   Running running;
   for (Scope scope : {Scope::gpu, Scope::sys}) {

@@ -72,11 +72,13 @@ class Share {
 
   void check_deadline() {
     if (std::chrono::steady_clock::now() < deadline_) return;
-    throw EmulatorError(Fault::time_limit, 0,
-                        fmt::format("{}: kernel {} was not done in time; {} of {} CTAs were{}",
-                                    name(Fault::time_limit), grid_.kernel.name, done_.load(),
-                                    all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
-                                    resident_.empty() ? "" : resident_.front()->picture()));
+    throw EmulatorError(
+        Fault::time_limit, 0,
+        fmt::format(
+            "{}: kernel {} was not done in time, of which synchronize() can give more; {} of {} CTAs were{}",
+            name(Fault::time_limit), grid_.kernel.name, done_.load(),
+            all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
+            resident_.empty() ? "" : resident_.front()->picture()));
   }
 
   const Grid& grid_;
