@@ -12,7 +12,7 @@ namespace {
 
 // Of the predicted time of a tile that divides the last wave: its launch is cooperative, which takes the
 // driver longer, and where there is little to divide it gains less than what a prediction is off.
-constexpr double kDoubtful = 1.03;
+constexpr double kDoubtful = 1.01;
 
 constexpr size_t kMeasured = 8;  // of the model's first, where tuning has time for them
 
