@@ -27,8 +27,8 @@ struct Matrix : Placed {
   int64_t batch_stride = 0, row_stride, column_stride;
 
   // As lines that lie along the columns or along the rows: whether they do.
-  bool along_columns() const { return columns <= 1 || column_stride == 1; }
-  bool along_rows() const { return rows <= 1 || row_stride == 1; }
+  bool along_columns() const { return columns <= 1 || rows == 0 || column_stride == 1; }
+  bool along_rows() const { return rows <= 1 || columns == 0 || row_stride == 1; }
 
   kernels::DeviceMatrix as_lines(bool of_rows) const {
     const int64_t apart = of_rows ? row_stride : column_stride, lines = of_rows ? rows : columns,
@@ -236,6 +236,7 @@ const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& p, uint64_t
   if (!is_of(p, device)) read_anew(p, device, gpu);
   move(arguments_.a.memory, p.a), move(arguments_.b.memory, p.b), move(arguments_.c.memory, p.c);
   move(arguments_.d.memory, p.d), move(arguments_.bias, p.bias);
+  if (p.bias && arguments_.bias.address == 0 && arguments_.bias.bytes > 0) refuse_null("bias: data");
   if (has_more_) move_more(p);
   arguments_.workspace = workspace, arguments_.stream = stream;
   return arguments_;
@@ -243,7 +244,13 @@ const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& p, uint64_t
 
 void LastProduct::move_more(const ptxb_matmul& p) {
   const std::array<runtime::View*, kMore> more = more_of(arguments_);
-  for (size_t i = 0; i < kMore; ++i) move(*more[i], p.*kMoreOfC[i]);
+  // Without memory it would be one that is not there.
+  constexpr std::array kData = {"inputs: data",        "alpha_in_memory: data", "row_scales: data",
+                                "column_scales: data", "d_scale: data",         "amax: data"};
+  for (size_t i = 0; i < kMore; ++i) {
+    move(*more[i], p.*kMoreOfC[i]);
+    if (p.*kMoreOfC[i] && more[i]->address == 0 && more[i]->bytes > 0) refuse_null(kData[i]);
+  }
 }
 
 }  // namespace ptxbuilder::c

@@ -173,6 +173,25 @@ void check_factors(const MatmulArguments& p, const GemmOperation& o, const Place
   }
 }
 
+// Of what is read, D apart.
+void check_amax(const MatmulArguments& p, const GemmOperation& operation, const PlacedMatrices& o,
+                Where where) {
+  if (!operation.amax) return;
+  std::vector<PlacedMatrix> read = factors_of(p, operation);
+  const PlacedMatrix amax = read.back();
+  read.pop_back();
+  if (o.has_product) read.insert(read.end(), {o.a, o.b});
+  if (p.bias.address != 0) read.push_back(bias_row(p));
+  for (const PlacedMatrix* x : {&o.c, &o.inputs})
+    if (x->place.memory.address != 0) read.push_back(*x);
+  for (const PlacedMatrix& x : read)
+    if (overlap(amax, x))
+      throw Error(where,
+                  fmt::format("matmul: amax overlaps {}, which is read while amax is written: give amax "
+                              "memory of its own",
+                              x.name));
+}
+
 void check_overlap(const PlacedMatrices& o, Where where) {
   auto refuse = [&](const char* what) {
     throw Error(where,
@@ -266,6 +285,7 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   if (operation.has_slope()) check_inputs(p, o.inputs, where);
   check_factors(p, operation, o.d, where);
   check_bias(p, o.d, where);
+  check_amax(p, operation, o, where);
   check_overlap(o, where);
   return o;
 }

@@ -383,7 +383,19 @@ static void check_epilogue_mistakes(void) {
   void* const amax = e.amax.tensor.data;
   e.rows.strides[0] = 1, e.amax.tensor.data = e.d.tensor.data;
   MISTAKE(e.p.amax = &e.amax.tensor, "D overlaps amax: give D memory of its own");
+  e.amax.tensor.data = e.rows.tensor.data;
+  MISTAKE((e.p.amax = &e.amax.tensor, e.p.row_scales = &e.rows.tensor),
+          "amax overlaps row_scales, which is read while amax is written: give amax memory of its own");
+  e.amax.tensor.data = e.a.tensor.data;
+  MISTAKE(e.p.amax = &e.amax.tensor, "amax overlaps A");
+  e.amax.tensor.data = NULL;
+  MISTAKE(e.p.amax = &e.amax.tensor, "amax: data is NULL");
   e.amax.tensor.data = amax;
+  void *const rows = e.rows.tensor.data, *const bias = e.bias.tensor.data;
+  e.rows.tensor.data = e.bias.tensor.data = NULL;
+  MISTAKE(e.p.row_scales = &e.rows.tensor, "row_scales: data is NULL");
+  MISTAKE(e.p.bias = &e.bias.tensor, "bias: data is NULL");
+  e.rows.tensor.data = rows, e.bias.tensor.data = bias;
   Matrix d;
   make(&d, bf16, kM, kN / 2, kN, 1, 0);
   MISTAKE(

@@ -278,6 +278,7 @@ TEST_CASE("a kernel that adds up across CTAs says how much workspace it wants") 
   const std::string header = text_of(w.path("gemm.h"));
   CHECK(header.find("float* workspace, const uint32_t grid[3]") != std::string::npos);
   // 132 CTAs of 2 warpgroups, twice, with 64 x 256 sums of 4 B and a mark of 8 B for each 64 x 8 of them.
-  CHECK(header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, which may hold anything") !=
-        std::string::npos);
+  CHECK(
+      header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, which may hold anything") !=
+      std::string::npos);
 }

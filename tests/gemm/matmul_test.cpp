@@ -807,6 +807,8 @@ TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go toget
   p.use = kernels::ActivationUse::value;
   p.amax = p.d.memory;
   CHECK_ERROR(product(p), "matmul: D overlaps amax: give D memory of its own");
+  p.amax = p.a.memory;
+  CHECK_ERROR(product(p), "matmul: amax overlaps A, which is read while amax is written");
 }
 
 namespace {

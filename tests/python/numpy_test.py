@@ -128,6 +128,17 @@ kit.check(np.array_equal(again, pb.matmul(a, b, c=c, device="emulator")), "D may
 batches = np.zeros((2, 3, 24, 40), np.float32)
 kit.check(pb.matmul(drawn(2, 3, 24, 32), b, out=batches, device="emulator") is batches and np.all(batches.any(-1)))
 
+for swapped in (">f4", ">f2"):
+    with kit.refused(f"an array of {swapped}, whose bytes lie in another order than this machine's: give x.astype("):
+        pb.matmul(np.ones((8, 16), swapped), np.ones((16, 8), swapped[1:]), device="emulator", tf32=True)
+with kit.refused("scale_a: 2.0 is no tensor; it has to be one of float32"):
+    pb.matmul(np.ones((8, 16), "f2"), np.ones((16, 8), "f2"), device="emulator", scale_a=2.0)
+with kit.refused("amax overlaps d_scale, which is read while amax is written"):
+    both = np.full(1, 0.5, "f4")
+    pb.matmul(np.ones((8, 16), "f2"), np.ones((16, 8), "f2"), device="emulator", scale_result=both, amax=both)
+eight = np.ones((8, 16), E4M3)
+kit.check(pb.matmul(eight, eight[:0], transpose_b=True, device="emulator").shape == (8, 0), "no columns of 8 bits")
+kit.check(pb.matmul(eight, eight[:0].T, device="emulator").shape == (8, 0), "no columns of 8 bits, as they lie")
 with kit.refused("A: its memory is on the CPU", 'device="emulator"'):
     pb.matmul(a, b)
 with kit.refused("set `tf32` to allow it"):

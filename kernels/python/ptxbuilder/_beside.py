@@ -30,6 +30,8 @@ def halved(shape):
 
 
 def check_float32(name, x):
+    if not hasattr(x, "dtype"):
+        raise ValueError(f"{name}: {x!r} is no tensor; it has to be one of float32")
     if name_of(x.dtype) != "float32":
         raise ValueError(f"{name}: it is of {name_of(x.dtype)}; it has to be of float32")
 
@@ -59,6 +61,8 @@ def factors(beside, rows, columns):
     scales = []
     for name, x, lines, with_one in (("scale_a", beside.scale_a, rows, (*rows, 1)),
                                      ("scale_b", beside.scale_b, columns, (*columns[:-1], 1, columns[-1]))):
+        if x is not None:
+            check_float32(name, x)
         if x is not None and math.prod(x.shape) == 1:
             ones.append(one(name, x))
             x = None

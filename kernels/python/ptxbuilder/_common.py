@@ -65,6 +65,9 @@ def device_of(device):
 
 def host_tensor(x):
     """A numpy array as the extension takes it."""
+    if not x.dtype.isnative:
+        raise ValueError(f"an array of {x.dtype.str}, whose bytes lie in another order than this machine's: give "
+                         f"x.astype({name_of(x.dtype)!r})")
     size = x.dtype.itemsize
     if any(stride % size for stride in x.strides):
         raise ValueError(f"an array whose strides, {x.strides} bytes, are no multiples of its elements' {size}")
