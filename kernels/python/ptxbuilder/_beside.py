@@ -7,8 +7,8 @@ from ._common import name_of
 # `alpha` is a number, or a tensor as the others are; None where there is none.
 Beside = namedtuple("Beside", "alpha, scale_a, scale_b, scale_result, amax, slope_of, gate")
 
-NO_GRADIENT = ("{}: a product whose gradient is asked for has none: call it where none is asked for, as under torch.no_grad(), or "
-               "leave it out")
+NO_GRADIENT = ("{}: a product whose gradient is asked for has none: leave it out, or call it where none is asked for (under "
+               "torch.no_grad(), or of jax.lax.stop_gradient())")
 
 
 def check_beside(activation, c, gate, slope_of):

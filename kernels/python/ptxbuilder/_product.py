@@ -32,8 +32,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     [.., m, n] of C's type, D = x activation'(slope_of): the way back through an activation.
 
     On the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them
-    there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C and bias, and in all other tensors
-    but amax: then what stands behind the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
+    there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b`
+    and `slope_of`: then what stands behind the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
     Raises ValueError that names the operand and the rule.
     """
     if not is_traced():
