@@ -135,7 +135,9 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     else
       consume(std::type_identity<bf16>(), wg);
   };
-  k.warpgroups(t.consumers, registers.consumer, consume_type, Kernel::WarpIndex::of_role);
+  // Anew where the producer's registers would not hold it; elsewhere ptxas lays out a slower main loop so.
+  k.warpgroups(t.consumers, registers.consumer, consume_type,
+               t.ahead ? Kernel::WarpIndex::of_role : Kernel::WarpIndex::of_entry);
   return k;
 }
 
