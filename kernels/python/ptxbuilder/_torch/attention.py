@@ -1,5 +1,6 @@
 """Attention on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.attention where PyTorch traces."""
 import torch
+from torch.library import register_autograd, register_fake
 from torch.autograd import forward_ad
 
 from .. import _attention, _ext
@@ -65,10 +66,10 @@ for _place in PLACES:
     library.impl("attention", _op, _place)
 
 
-@torch.library.register_fake("ptxbuilder::attention", lib=library)
+@register_fake("ptxbuilder::attention", lib=library)
 def _(q, k, v, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys, return_lse, device):
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
 
 
-torch.library.register_autograd("ptxbuilder::attention", _refuse, lib=library)
+register_autograd("ptxbuilder::attention", _refuse, lib=library)

@@ -1,5 +1,6 @@
 """Any kernel on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.launch where PyTorch traces."""
 import torch
+from torch.library import register_fake
 
 from .._common import NAMES
 from .._kernel import loaded
@@ -56,7 +57,7 @@ for _place in PLACES:
     library.impl("launch", _op, _place)
 
 
-@torch.library.register_fake("ptxbuilder::launch", lib=library)
+@register_fake("ptxbuilder::launch", lib=library)
 def _(number, read, written, reals, integers, grid, device):
     return None
 

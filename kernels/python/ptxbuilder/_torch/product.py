@@ -1,5 +1,6 @@
 """The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
 import torch
+from torch.library import register_fake
 from torch.autograd import forward_ad
 
 from .. import _ext, _product
@@ -153,7 +154,7 @@ for _place in PLACES:
     library.impl("matmul_out", _op_out, _place)
 
 
-@torch.library.register_fake("ptxbuilder::matmul", lib=library)
+@register_fake("ptxbuilder::matmul", lib=library)
 def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
@@ -161,7 +162,7 @@ def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=N
     return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
-@torch.library.register_fake("ptxbuilder::matmul_out", lib=library)
+@register_fake("ptxbuilder::matmul_out", lib=library)
 def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
     return None
 

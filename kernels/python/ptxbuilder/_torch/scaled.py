@@ -1,6 +1,7 @@
 """Products of PyTorch's tensors with scales, an amax, a gate or a slope: straight in eager mode, as
 torch.ops.ptxbuilder.scaled_matmul where PyTorch traces, and where a gradient is asked for, by its own functions behind a product."""
 import torch
+from torch.library import register_fake
 from torch.autograd import forward_ad
 
 from .. import _ext, _product
@@ -128,7 +129,7 @@ for _place in PLACES:
     library.impl("scaled_matmul_out", _op_out, _place)
 
 
-@torch.library.register_fake("ptxbuilder::scaled_matmul", lib=library)
+@register_fake("ptxbuilder::scaled_matmul", lib=library)
 def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, amax,
       slope_of, gate):
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
@@ -138,7 +139,7 @@ def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, 
     return a.new_empty((*batch, a.shape[-2], columns), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
-@torch.library.register_fake("ptxbuilder::scaled_matmul_out", lib=library)
+@register_fake("ptxbuilder::scaled_matmul_out", lib=library)
 def _(*values, out):
     return None
 
