@@ -119,17 +119,15 @@ void check(const Launch& launch, const Signature& signature, uint32_t shared_lim
 }
 
 void check_fits_at_once(const Launch& launch, const Signature& signature, int multiprocessors) {
-  const auto least = [](uint64_t a, uint64_t b) { return std::min(a, b); };
   const uint64_t warps = (count(launch.block) + hopper::warp_threads - 1) / hopper::warp_threads;
+  const uint64_t threads = warps * hopper::warp_threads;
   const uint64_t shared =
       hopper::reserved_shared_bytes + uint64_t{signature.static_shared_bytes} + launch.dynamic_shared_bytes;
-  uint64_t most = least(hopper::sm_ctas, hopper::sm_threads / (warps * hopper::warp_threads));
-  most = least(most, hopper::sm_shared_bytes / shared);
-  if (signature.registers) {
-    const uint64_t of_thread = (*signature.registers + 7) / 8 * 8;  // in units of 256 for a warp
-    most =
-        least(most, hopper::sm_registers / (std::max<uint64_t>(of_thread, 8) * warps * hopper::warp_threads));
-  }
+  const uint64_t registers =
+      std::max(8u, (signature.registers.value_or(0) + 7) / 8 * 8);  // in units of 256 for a warp
+  const uint64_t most =
+      std::min<uint64_t>({hopper::sm_ctas, hopper::sm_threads / threads, hopper::sm_shared_bytes / shared,
+                          hopper::sm_registers / (registers * threads)});
   const uint64_t all = most * static_cast<uint64_t>(multiprocessors);
   if (count(launch.grid) > all)
     refuse(signature,

@@ -38,8 +38,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
   if (t.split_last > 1)
     add("workspace", pointer, DType::f32,
         fmt::format("{} B at a multiple of 16, which may hold anything, for sums on their way from CTA to "
-                    "CTA; launches "
-                    "on one stream may share it, others need one each",
+                    "CTA; launches on one stream may share it, others need one each",
                     gemm_workspace_bytes(checked(o, t), {kMostSplitCtas, 1, 2 * kMostSplitCtas})));
   declare(k, where);
 }
