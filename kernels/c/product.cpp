@@ -55,10 +55,10 @@ ptxb_matmul of_today(const ptxb_matmul& p) {
   constexpr size_t kBefore = offsetof(ptxb_matmul, inputs);
   static_assert(kBefore == 72);
   if (p.size != kBefore)
-    throw Error(
-        fmt::format("a ptxb_matmul of {} bytes, but this library's has {}: set its size by "
-                    "PTXB_MATMUL_INIT, and build with the header of version {}",
-                    p.size, sizeof(ptxb_matmul), ptxb_version()));
+    throw Error(fmt::format(
+        "a ptxb_matmul of {} bytes, but this library's has {}, or {} of a header before `inputs`: "
+        "set its size by PTXB_MATMUL_INIT, and build with the header of version {}",
+        p.size, sizeof(ptxb_matmul), kBefore, ptxb_version()));
   ptxb_matmul q = PTXB_MATMUL_INIT;
   std::memcpy(&q, &p, kBefore);
   q.size = sizeof q;

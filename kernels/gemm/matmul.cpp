@@ -232,7 +232,10 @@ GemmTile Matmul::State::tile(const MatmulArguments& arguments, Where where) {
 void Matmul::State::operator()(const MatmulArguments& p, Where where) {
   if (!has_more(p) && prepared_.launch(p)) return;
   Request r = request(p, where);
-  if (r.is_empty) return;
+  if (r.is_empty) {
+    if (!has_more(p)) prepared_.add_empty(p);
+    return;
+  }
   if (options_.tune && can_tune(r, p.stream)) {
     tune(r, p, p.workspace.bytes, where);
     r = request(p, where);

@@ -92,12 +92,13 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
   if (!plain) return false;
   const Known* known = find(p);
   if (!known) return false;
+  if (!known->launch) return true;
   uint64_t values[ProductArguments::kMost];
   const size_t count = known->from.size();
   for (size_t i = 0; i < count; ++i)
     values[i] = known->from[i] == ProductArguments::From::size ? known->sizes[i]
                                                                : sources[static_cast<size_t>(known->from[i])];
-  known->launch({values, count}, p.stream);
+  (*known->launch)({values, count}, p.stream);
   return true;
 }
 
@@ -107,7 +108,15 @@ void PreparedProducts::add(const MatmulArguments& p, runtime::PreparedLaunch lau
   auto known = std::make_shared<Known>(Known{std::move(launch), {from.begin(), from.end()}, {}});
   for (const runtime::Argument& argument : arguments.list()) known->sizes.push_back(argument.bits);
   const std::lock_guard lock(mutex_);
-  if (number_ != number) return;
+  if (number_ == number) keep(p, std::move(known));
+}
+
+void PreparedProducts::add_empty(const MatmulArguments& p) {
+  const std::lock_guard lock(mutex_);
+  keep(p, std::make_shared<Known>());
+}
+
+void PreparedProducts::keep(const MatmulArguments& p, std::shared_ptr<const Known> known) {
   if (known_.size() >= kMostKnown) known_.clear();
   known_.emplace(form_of(p), std::move(known));
 }

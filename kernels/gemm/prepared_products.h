@@ -1,10 +1,11 @@
-// Products that were launched before: a call that differs from one of them in addresses, in the values of
+// Products that were asked for before: a call that differs from one of them in addresses, in the values of
 // alpha and beta and in the stream alone skips the checks that these do not change, which take most of the
 // host's time.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -53,6 +54,8 @@ class PreparedProducts {
   // was `number`. Nothing where clear() has come since: the kernel may be the one of before.
   void add(const MatmulArguments& p, runtime::PreparedLaunch launch, ProductArguments& arguments,
            uint64_t number);
+  // A product that was checked and has nothing to do, for which launch() queues nothing.
+  void add_empty(const MatmulArguments& p);
 
   // Forgets all of them: a product is to have another kernel from now on.
   void clear();
@@ -61,7 +64,7 @@ class PreparedProducts {
   // All of a product but its addresses, the stream, and the values of alpha and beta beyond 0 and 1.
   using Form = std::array<uint64_t, 19>;
   struct Known {
-    runtime::PreparedLaunch launch;
+    std::optional<runtime::PreparedLaunch> launch;  // none where there is nothing to do
     std::vector<ProductArguments::From> from;
     std::vector<uint64_t> sizes;  // at the places of sizes
   };
@@ -70,6 +73,8 @@ class PreparedProducts {
   template <class Take>
   static void words_of(const MatmulArguments& p, Take&& take);
   static Form form_of(const MatmulArguments& p);
+  // With the lock held.
+  void keep(const MatmulArguments& p, std::shared_ptr<const Known> known);
   // The thread keeps what it was given last, also behind the end of this object. nullptr: not known.
   const Known* find(const MatmulArguments& p);
 

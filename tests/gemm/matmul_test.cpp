@@ -457,6 +457,26 @@ TEST_CASE("a product that is known takes other matrices and scalars, and is chec
   CHECK_ERROR(matmul()(q), "matmul: a bias");
 }
 
+TEST_CASE("a product with nothing to do is known too, and is checked where it has to be") {
+  MatmulCase c = sized(0, 40, 72);
+  c.bias = true;
+  IdleDevice idle;
+  Matmul product(idle);
+  MatmulTrial trial(idle, c);
+  const MatmulArguments p = trial.arguments();
+  for (int call = 0; call < 3; ++call) product(p);
+  CHECK(idle.launches == 0);
+  MatmulArguments q = p;
+  q.bias.address += 1;
+  CHECK_ERROR(product(q), "matmul: a bias");
+  q = p, q.k = -1;
+  CHECK_ERROR(product(q), "matmul: ");
+  c.size.m = 8;
+  MatmulTrial more(idle, c);
+  product(more.arguments());
+  CHECK(idle.launches == 1);
+}
+
 TEST_CASE(
     "what a thread launched last by one Matmul is not launched by another, or by one that came in its "
     "place") {

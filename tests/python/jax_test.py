@@ -147,6 +147,10 @@ for i, x in enumerate((pb.matmul(a, b, scale_a=rows, amax=True, **gated), pb.mat
     check(d[i], x[0], 2**-8, "vmap")
     check(amax[i], x[1], 1e-5, "vmap's amax")
 kit.check(pb.matmul(a, b, amax=jnp.full(1, 1e9, jnp.float32))[1] == 1e9, "a greater amax stays")
+kit.check(isinstance(pb.matmul(a, b, amax=False), jax.Array), "no amax")
+for words in (dict(alpha="2"), dict(c=jnp.zeros((a.shape[0], b.shape[1]), b.dtype), beta="1"), dict(alpha="2", scale_a=rows)):
+    with kit.refused("is a string; it has to be a number"):
+        pb.matmul(a, b, **words)
 check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0), 2 * wide(a) @ wide(b), 2**-8, "alpha is traced")
 sharded = jax.shard_map(lambda a, rows: pb.matmul(a, b, scale_a=rows, **gated), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(sharded)(a, rows), pb.matmul(a, b, scale_a=rows, **gated), 0, "scales on two devices")

@@ -163,6 +163,10 @@ with kit.refused("device 'gpu' is none of"):
     pb.matmul(a, b, device="gpu")
 with kit.refused("beta is 1, but C is NULL"):
     pb.matmul(a, b, beta=1.0, device="emulator")
+with kit.refused("alpha: '2' is a string; it has to be a number"):
+    pb.matmul(a, b, alpha="2", device="emulator")
+with kit.refused("a type that is not supported: f8; supported are int8 (s8)"):
+    pb.matmul(a, b, out_dtype="f8", device="emulator")
 with kit.refused("a type that is not supported: complex64"):
     pb.matmul(a.astype(np.complex64), b, device="emulator")
 with kit.refused("D: its shape is (24, 39)"):

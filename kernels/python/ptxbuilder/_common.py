@@ -32,8 +32,15 @@ def name_of(dtype):
 
         name = numpy.dtype(dtype).name
     if name not in CODES:
-        raise ValueError(f"a type that is not supported: {dtype}; supported are {', '.join(CODES)}")
+        known = ", ".join(f"{full} ({short})" for short, full in NAMES.items() if short != "tf32")
+        raise ValueError(f"a type that is not supported: {dtype}; supported are {known}")
     return name
+
+
+def check_number(name, x):
+    """Refuses a string, which float() would take."""
+    if isinstance(x, (str, bytes)):
+        raise ValueError(f"{name}: {x!r} is a string; it has to be a number")
 
 
 def output_of(name):

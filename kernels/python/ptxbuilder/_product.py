@@ -2,7 +2,7 @@
 from . import _ext
 from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
 from ._beside import Beside, check_beside, halved, laid
-from ._common import activation_of, as_they_lie, device_of, door_of, fold, name_of, output_of, untouched
+from ._common import activation_of, as_they_lie, check_number, device_of, door_of, fold, name_of, output_of, untouched
 
 def is_traced():
     """Whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
@@ -26,7 +26,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     [.., m, 1], and `scale_b` the columns of B, [.., n] or [.., 1, n]; or all of it, where it has one element. `alpha` may be
     a tensor of one element too. D is multiplied by `scale_result`, of one element, before it is rounded, and of 8 bits clamped.
     `amax`, of one element, becomes the greatest |D| before `scale_result` and unrounded, where it is less: set it to 0 first.
-    JAX's arrays are not written: with amax=True, or an array, matmul() returns (D, amax).
+    JAX's arrays are not written: with amax=True, or an array, matmul() returns (D, amax), and with amax=False D alone.
 
     With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] of x = alpha A B + bias: half as many columns. With `slope_of`,
     [.., m, n] of C's type, D = x activation'(slope_of): the way back through an activation.
@@ -48,6 +48,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
             return d
     if beta is None:
         beta = 1.0 if c is not None else 0.0
+    check_number("alpha", alpha)
+    check_number("beta", beta)
     values = (activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
     beside = Beside(alpha, scale_a, scale_b, scale_result, amax, slope_of, gate)
     if gate or not isinstance(alpha, (int, float)) or any(x is not None for x in beside[1:-1]):

@@ -100,7 +100,7 @@ def _jitted(t, *words):
 def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
     check_known(out, device, beta=beta)
     number = 1.0 if isinstance(beside.alpha, jax.Array) else float(beside.alpha)
-    amax = jnp.zeros((), jnp.float32) if beside.amax is True else one("amax", beside.amax)
+    amax = {True: jnp.zeros((), jnp.float32), False: None}[beside.amax] if isinstance(beside.amax, bool) else one("amax", beside.amax)
     tensors = dict(a=a, b=b, bias=bias, c=c, **beside._asdict())
     tensors |= {"alpha": beside.alpha if isinstance(beside.alpha, jax.Array) else None, "amax": amax}
     del tensors["gate"]
