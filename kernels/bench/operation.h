@@ -14,6 +14,7 @@ inline kernels::GemmOperation operation_of(const GemmProblem& p) {
   o.a_k_major = p.a_k_major;
   o.b_k_major = p.b_k_major;
   o.fast_accumulation = p.fast_accumulation;
+  o.d_by_threads = p.d_columns_by_tma() < p.n;
   return o;
 }
 

@@ -29,5 +29,9 @@ runtime::Argument tensor_b(const GemmProblem& p, const BufferSet& set) {
 runtime::Argument tensor_d(const GemmProblem& p, const BufferSet& set) {
   return matrix(set.d, p.d, p.m, p.n, p.ldd());
 }
+runtime::Argument tensor_d_by_tma(const GemmProblem& p, const BufferSet& set) {
+  const int64_t columns = p.d_columns_by_tma();
+  return matrix(set.d, p.d, p.m, columns > 0 ? columns : p.n, p.ldd());
+}
 
 }  // namespace ptxbuilder::bench

@@ -17,5 +17,7 @@ std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const
 runtime::Argument tensor_a(const GemmProblem& problem, const BufferSet& set);
 runtime::Argument tensor_b(const GemmProblem& problem, const BufferSet& set);
 runtime::Argument tensor_d(const GemmProblem& problem, const BufferSet& set);
+// Of D as much as TMA stores and no more, as Matmul gives it to its kernels; where it stores nothing, all.
+runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const BufferSet& set);
 
 }  // namespace ptxbuilder::bench

@@ -122,16 +122,19 @@ class OurGemm final : public Contender {
   void launch(size_t set) override {
     const BufferSet& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
-    const std::array<runtime::Argument, 7> arguments = {
-        tensor_a(problem_, s),
-        tensor_b(problem_, s),
-        tensor_d(problem_, s),
-        extent(problem_.m),
-        extent(problem_.n),
-        extent(problem_.k),
-        tile_.split_last > 1 ? runtime::pointer(workspace_, DType::f32) : runtime::Argument{}};
-    kernel_->launch({.programmatic_dependent_launch = overlaps_ && tile_.overlaps},
-                    std::span(arguments).first(tile_.split_last > 1 ? 7 : 6));
+    runtime::ArgumentList arguments(10);
+    auto add = [&](const runtime::Argument& argument) { arguments.add([&] { return argument; }); };
+    add(tensor_a(problem_, s));
+    add(tensor_b(problem_, s));
+    add(tensor_d_by_tma(problem_, s));
+    for (int64_t e : {problem_.m, problem_.n, problem_.k}) add(extent(e));
+    if (operation_.d_by_threads) {
+      add(runtime::pointer(s.d, problem_.d));
+      add(extent(problem_.ldd()));
+      add(extent(problem_.d_columns_by_tma()));
+    }
+    if (tile_.split_last > 1) add(runtime::pointer(workspace_, DType::f32));
+    kernel_->launch({.programmatic_dependent_launch = overlaps_ && tile_.overlaps}, arguments);
   }
 
   std::string configuration() const override {

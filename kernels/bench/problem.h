@@ -26,6 +26,8 @@ struct GemmProblem {
   int64_t lda() const { return padded(a_columns(), a); }
   int64_t ldb() const { return padded(b_columns(), b); }
   int64_t ldd() const { return padded(n, d); }
+  // Columns of D, from the first on, in whole units of 16 bytes: TMA stores no others.
+  int64_t d_columns_by_tma() const { return n * size_of(d) / 16 * 16 / size_of(d); }
   int64_t a_bytes() const { return a_rows() * lda() * size_of(a); }
   int64_t b_bytes() const { return b_rows() * ldb() * size_of(b); }
   int64_t d_bytes() const { return m * ldd() * size_of(d); }

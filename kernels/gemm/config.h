@@ -36,6 +36,8 @@ struct GemmOperation {
   // which D is multiplied before it is rounded; and the greatest |D| before that, which replaces a smaller
   // one.
   bool alpha_in_memory = false, row_scales = false, column_scales = false, d_scale = false, amax = false;
+  // D lies where TMA cannot store all of it (see ThreadStore): threads store the rest.
+  bool d_by_threads = false;
 
   bool has_epilogue() const {
     return alpha || beta || bias || activation != Activation::none || alpha_in_memory || row_scales ||

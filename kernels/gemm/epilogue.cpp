@@ -119,9 +119,9 @@ Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const User
 // batch's epilogue reads C where it is now.
 bool defers_store(const GemmOperation& o, const GemmTile& t, bool has_epilogue) {
   const int sums = t.warpgroup_rows() * t.bn / 128;
-  return size_of(o.d) == 2 && !(size_of(o.a) == 1 && !o.fast_accumulation) && !t.pingpong && t.split_k == 1 &&
-         t.consumers <= 2 && t.ctas_per_sm == 1 && sums + sums / 2 <= (has_epilogue ? 144 : 192) &&
-         !(o.batched && has_epilogue);
+  return size_of(o.d) == 2 && !o.d_by_threads && !(size_of(o.a) == 1 && !o.fast_accumulation) &&
+         !t.pingpong && t.split_k == 1 && t.consumers <= 2 && t.ctas_per_sm == 1 &&
+         sums + sums / 2 <= (has_epilogue ? 144 : 192) && !(o.batched && has_epilogue);
 }
 
 }  // namespace
@@ -141,6 +141,11 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
   const TileExtent tile = {t.warpgroup_rows(), t.bn};
   const bool defers = defers_store(o, t, epilogue_ != nullptr);
   if (o.batched) options_.batch = u32(0);
+  if (o.d_by_threads) {
+    const u32 columns = column(p.get<u32>("N"));
+    options_.threads = {p.get<gmem>("d_memory"), p.get<u32>("M"), columns, p.get<u32>("ldd"),
+                        p.get<u32>("d_by_tma")};
+  }
   if (t.split_last > 1) {
     panels_.emplace(type_, output_, tile, options_);
     global_.emplace(tile.rows, tile.cols, panels_->panel_columns(), t.consumers, t.split_last,

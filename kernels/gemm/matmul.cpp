@@ -60,11 +60,6 @@ MatrixPlace padded(const PlacedMatrix& o) {
   return place;
 }
 
-// The kernel finds a batch of C m strides behind the one before.
-bool batches_touch(const PlacedMatrix& c) {
-  return c.shape.batches == 1 || c.place.batch_stride == c.place.stride * c.shape.rows;
-}
-
 // For a tensor map: columns, rows, and batches where there are several.
 runtime::Argument tensor(const PlacedMatrix& o) {
   const auto bytes = static_cast<uint64_t>(o.element_bytes());
@@ -162,7 +157,8 @@ class Matmul::State {
                     Where where);
   runtime::LoadedKernel& kernel(const GemmOperation& operation, const GemmTile& tile);
   void place(PlacedMatrices& operands, runtime::Address workspace, runtime::Stream stream);
-  static void add_arguments(const Request& request, const MatmulArguments& p, ProductArguments& arguments);
+  PlacedMatrix outside(PlacedMatrix matrix) const;
+  void add_arguments(const Request& request, const MatmulArguments& p, ProductArguments& arguments) const;
   void launch(const Request& request, const MatmulArguments& arguments, Where where);
 
   runtime::Device& device_;
@@ -186,8 +182,8 @@ void for_each_moved(PlacedMatrices& o, Work&& work) {
   if (o.has_product)
     for (PlacedMatrix* operand : {&o.a, &o.b})
       if (!operand->aligned_for_tma()) work(*operand);
-  if (o.c.place.memory.address != 0 && !batches_touch(o.c)) work(o.c);
-  if (!o.d.stored_by_tma()) work(o.d);
+  if (o.c.place.memory.address != 0 && !o.c.batches_touch()) work(o.c);
+  if (o.d.out_of_reach()) work(o.d);
 }
 
 size_t workspace_bytes(const PlacedMatrix& operand) {
@@ -195,7 +191,9 @@ size_t workspace_bytes(const PlacedMatrix& operand) {
 }
 
 Matmul::State::Request Matmul::State::request(const MatmulArguments& p, Where where) {
-  Request r{checked(p, where), {operation_of(p), {p.m, p.n, p.k, p.batches}}, {}};
+  PlacedMatrices operands = checked(p, where);
+  const GemmOperation operation = operation_of(p, operands.d);
+  Request r{std::move(operands), {operation, {p.m, p.n, p.k, p.batches}}, {}};
   r.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
   if (p.epilogue.size() != options_.epilogue.parameters.size())
     throw Error(where, fmt::format("matmul: {} arguments of the epilogue, which has {} parameters",
@@ -308,15 +306,19 @@ void Matmul::State::place(PlacedMatrices& o, runtime::Address workspace, runtime
     operand.place = near;
   });
   if (!o.has_product)
-    for (PlacedMatrix* operand : {&o.a, &o.b}) {
-      // All but one element lie outside, where TMA reads zeros.
-      operand->shape = {1, 1, o.d.shape.batches > 1 ? 2 : 1};
-      operand->place.memory = zeros_;
-      operand->place.batch_stride = 16 / operand->element_bytes();
-    }
+    for (PlacedMatrix* operand : {&o.a, &o.b}) *operand = outside(*operand);
 }
 
-void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p, ProductArguments& arguments) {
+// Of its type, with all but one element outside, where TMA reads zeros.
+PlacedMatrix Matmul::State::outside(PlacedMatrix matrix) const {
+  matrix.shape = {1, 1, matrix.shape.batches > 1 ? 2 : 1};
+  matrix.place.memory = zeros_;
+  matrix.place.batch_stride = 16 / matrix.element_bytes();
+  return matrix;
+}
+
+void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p,
+                                  ProductArguments& arguments) const {
   const PlacedMatrices& o = r.operands;
   using enum ProductArguments::From;
   auto number = [&](int64_t value) {
@@ -330,9 +332,21 @@ void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p, Pr
   };
   arguments.add(a, [&] { return tensor(o.a); });
   arguments.add(b, [&] { return tensor(o.b); });
-  arguments.add(d, [&] { return tensor(o.d); });
-  for (int64_t extent : {p.m, p.n, r.key.size.k}) number(extent);
   const GemmOperation& operation = r.key.operation;
+  const int64_t by_tma = operation.d_by_threads ? o.d.columns_by_tma() : o.d.shape.columns;
+  if (by_tma > 0) {
+    PlacedMatrix stored = o.d;
+    stored.shape.columns = by_tma;
+    arguments.add(d, [&] { return tensor(stored); });
+  } else {
+    arguments.add(size, [&] { return tensor(outside(o.d)); });
+  }
+  for (int64_t extent : {p.m, p.n, r.key.size.k}) number(extent);
+  if (operation.d_by_threads) {
+    pointer(d, o.d.place.memory, o.d.type);
+    number(o.d.place.stride);
+    number(by_tma);
+  }
   if (operation.alpha) real(alpha, p.alpha);
   if (operation.beta) {
     real(beta, p.beta);
@@ -437,12 +451,15 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
       x->place = new_place(*x);
       copy_(x->shape, x->element_bytes(), from, x->place, {});
     }
-    if (o.c.place.memory.address != 0 && !batches_touch(o.c)) {
+    if (o.c.place.memory.address != 0 && !o.c.batches_touch()) {
       const MatrixPlace from = o.c.place;
       o.c.place = new_place(o.c);
       copy_(o.c.shape, o.c.element_bytes(), from, o.c.place, {});
     }
-    o.d.place = new_place(o.d);
+    if (operation.d_by_threads)
+      o.d.place.memory = memory.emplace_back(device_, o.d.place.memory.bytes);
+    else
+      o.d.place = new_place(o.d);
   }
   MatmulArguments q = p;
   if (kernels_workspace > 0) q.workspace = memory.emplace_back(device_, kernels_workspace);

@@ -45,10 +45,10 @@ struct DeviceMatrix {
 //
 // Placement: any stride and address that is a multiple of the element's size. TMA wants addresses, strides of
 // rows and strides of batches that are multiples of 16 bytes (a stride counts where there is more than one
-// row or batch), and rows of D that end at one, since it stores whole units: an operand that is not so placed
-// is copied into the workspace first, or from it behind the product, which costs its bytes twice (read and
-// written) in the GPU's memory, and a launch of some 3 us. C is copied only where its batches do not lie m
-// strides apart.
+// row or batch): A or B that is not so placed is copied into the workspace first, which costs its bytes twice
+// (read and written) in the GPU's memory, and a launch of some 3 us. What TMA cannot store of D, all or the
+// last columns where rows do not end at a multiple, since it stores whole units, threads of the kernel store.
+// C, and such a D, are copied only where their batches do not lie m strides apart.
 //
 // Workspace: as many bytes as workspace_bytes() says, at a multiple of 16, which may hold anything. It is the
 // product's until that is done: products that may run at once need one each.

@@ -216,8 +216,17 @@ bool PlacedMatrix::aligned_for_tma() const {
          aligned(place.batch_stride, shape.batches);
 }
 
-bool PlacedMatrix::stored_by_tma() const {
-  return aligned_for_tma() && shape.columns * element_bytes() % kTma == 0;
+int64_t PlacedMatrix::columns_by_tma() const {
+  const int64_t unit = kTma / element_bytes();
+  return aligned_for_tma() ? shape.columns / unit * unit : 0;
+}
+
+bool PlacedMatrix::batches_touch() const {
+  return shape.batches == 1 || place.batch_stride == place.stride * shape.rows;
+}
+
+bool PlacedMatrix::stored_by_threads() const {
+  return columns_by_tma() < shape.columns && batches_touch() && place.stride < kIndexEnd;
 }
 
 GemmOperation operation_of(const MatmulArguments& p) {
@@ -241,6 +250,12 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.d_scale = p.d_scale.address != 0;
   o.amax = p.amax.address != 0;
   o.batched = p.batches > 1;
+  return o;
+}
+
+GemmOperation operation_of(const MatmulArguments& p, const PlacedMatrix& d) {
+  GemmOperation o = operation_of(p);
+  o.d_by_threads = d.stored_by_threads();
   return o;
 }
 

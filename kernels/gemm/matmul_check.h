@@ -16,9 +16,15 @@ struct PlacedMatrix {
   int element_bytes() const { return size_of(type); }
   // Whether a tensor map takes it where it lies.
   bool aligned_for_tma() const;
-  // Whether TMA also stores it there, and nothing behind its rows: it writes whole units of 16 B at the end
-  // of a row (measured on an H100).
-  bool stored_by_tma() const;
+  // Columns, from the first on, that TMA stores there, and nothing behind them: it writes whole units of 16 B
+  // at the end of a row (measured on an H100).
+  int64_t columns_by_tma() const;
+  // Whether each batch begins as many strides behind the one before as it has rows: so the kernel finds C.
+  bool batches_touch() const;
+  // Whether threads of the kernel store D there, which TMA cannot.
+  bool stored_by_threads() const;
+  // Whether the kernel cannot store D there at all.
+  bool out_of_reach() const { return columns_by_tma() < shape.columns && !stored_by_threads(); }
 };
 
 // Those that a product reads and writes: A and B have no memory where alpha or k is 0, C where beta is 0.
@@ -27,8 +33,10 @@ struct PlacedMatrices {
   bool has_product = true;  // of A and B
 };
 
-// What a kernel for these arguments computes.
+// What a kernel for these arguments computes, where TMA stores D.
 GemmOperation operation_of(const MatmulArguments& arguments);
+// The same where D lies there.
+GemmOperation operation_of(const MatmulArguments& arguments, const PlacedMatrix& d);
 
 // Throws Error that names operand, rule and value. Types are left to checked().
 PlacedMatrices checked(const MatmulArguments& arguments, Where where);

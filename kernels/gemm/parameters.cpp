@@ -15,6 +15,13 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
   add("M", scalar, DType::u32, "rows of D");
   add("N", scalar, DType::u32, "columns of D");
   add("K", scalar, DType::u32, "depth of the product");
+  if (o.d_by_threads) {
+    add("d_memory", pointer, o.d, "D once more, with its batches M strides apart: where threads store it");
+    add("ldd", scalar, DType::u32, "elements from a row of D to the next");
+    add("d_by_tma", scalar, DType::u32,
+        "columns, from the first on, that TMA stores: a multiple of 16 B, and the tensor map's; or 0, if its "
+        "rows are at no multiples of 16 B, and the tensor map's are not looked at");
+  }
   if (o.alpha) add("alpha", scalar, DType::f32, "a factor of the product");
   if (o.beta) {
     add("beta", scalar, DType::f32, "a factor of C");

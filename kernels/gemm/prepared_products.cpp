@@ -106,7 +106,9 @@ void PreparedProducts::add(const MatmulArguments& p, runtime::PreparedLaunch lau
                            ProductArguments& arguments, uint64_t number) {
   const auto from = arguments.from();
   auto known = std::make_shared<Known>(Known{std::move(launch), {from.begin(), from.end()}, {}});
-  for (const runtime::Argument& argument : arguments.list()) known->sizes.push_back(argument.bits);
+  for (const runtime::Argument& argument : arguments.list())
+    known->sizes.push_back(argument.kind == Parameter::Kind::scalar ? argument.bits
+                                                                    : argument.memory.address);
   const std::lock_guard lock(mutex_);
   if (number_ == number) keep(p, std::move(known));
 }

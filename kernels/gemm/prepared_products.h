@@ -18,7 +18,7 @@ namespace ptxbuilder::kernels {
 class ProductArguments {
  public:
   enum class From : uint8_t { size, a, b, c, d, bias, workspace, alpha, beta };
-  static constexpr size_t kMost = 13;  // of a product that may be prepared
+  static constexpr size_t kMost = 16;  // of a product that may be prepared
   static constexpr size_t kMostOfAny = 32;
 
   // `more` than a product that may be prepared has.

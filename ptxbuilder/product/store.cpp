@@ -99,9 +99,23 @@ class Staging {
     emit(to, i, panel, m, n, batch, i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1);
   }
 
-  // The same where the copy that used panel i's buffer last is none of the `pending` youngest.
+  // The same where the copy that used panel i's buffer last is none of the `pending` youngest. Where threads
+  // store some panels, nobody counts copies: none is pending.
   void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch,
             int pending) const {
+    if (!options_.threads) return emit_by_tma(to, i, panel, m, n, batch, pending);
+    const TilePart at = part(i);
+    u32 end = options_.transposed ? m + (at.row + at.rows) : n + (at.col + at.cols);
+    if_(
+        end <= options_.threads->by_tma, [&] { emit_by_tma(to, i, panel, m, n, batch, 0); },
+        [&] { emit_by_threads(panel, m + at.row, n + at.col, batch); });
+  }
+
+  int panels_across() const { return (tile_.cols + passage_.cols - 1) / passage_.cols; }
+
+ private:
+  void emit_by_tma(TensorMap to, int i, const TileValues& panel, u32 m, u32 n,
+                   const std::optional<u32>& batch, int pending) const {
     const TilePart at = part(i);
     u32 group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
     detail::wait_stores_read(pending);
@@ -116,9 +130,22 @@ class Staging {
     kernel().stores.push_back(std::move(record));
   }
 
-  int panels_across() const { return (tile_.cols + passage_.cols - 1) / passage_.cols; }
+  // A panel whose first element is at row m, column n of the output.
+  void emit_by_threads(const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch) const {
+    const ThreadStore& to = *options_.threads;
+    u32 row = options_.transposed ? n : m, col = options_.transposed ? m : n;
+    u64 first = u64(row) * u64(to.stride) + u64(col);
+    if (batch) first = first + u64(*batch) * u64(to.rows) * u64(to.stride);
+    GlobalTile tile{to.start + first * static_cast<uint64_t>(size_of(type_)), to.stride};
+    tile.rows = s32(to.rows) - s32(row);
+    tile.cols = s32(to.cols) - s32(col);
+    if (options_.transposed) {
+      std::swap(tile.row_stride, tile.col_stride);
+      std::swap(tile.rows, tile.cols);
+    }
+    detail::store_global(tile, panel);
+  }
 
- private:
   KernelRecord& kernel() const { return TileContext::of(builder_).record; }
 
   // What a panel of `cols` columns takes of a buffer.

@@ -6,6 +6,14 @@
 
 namespace ptxbuilder {
 
+// A row-major output in memory, for threads that store what TMA cannot: it takes rows at multiples of 16
+// bytes alone, and writes whole units of 16 bytes at their ends. `by_tma`: the columns, from the first on,
+// that it stores, a multiple of 16 bytes, or 0; the tensor map has no more of them.
+struct ThreadStore {
+  gmem start;                      // of the first batch, which the others follow without a gap
+  u32 rows, cols, stride, by_tma;  // the stride in elements
+};
+
 struct StoreOptions {
   // The tensor's rows are the tile's columns: D^T is stored, as is needed when the operands were exchanged.
   bool transposed = false;
@@ -18,6 +26,8 @@ struct StoreOptions {
   bool pairs = false;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
+  // A panel that TMA does not store as a whole is stored by threads, an element at a time.
+  std::optional<ThreadStore> threads = {};
 };
 
 // Where the first element of a panel lies in the output: the coordinates that the store was given, plus the

@@ -135,6 +135,17 @@ inline int64_t volume(const RandomCase& c) {
          whole(c.tile.swapped ? m : n, c.tile.bn * c.tile.cluster_n) * whole(k, c.tile.bk) * batches;
 }
 
+// The case's D, beginning behind a guard.
+inline kernels::PlacedMatrix placed_output(const MatmulCase& c, const kernels::GemmOperation& operation) {
+  kernels::PlacedMatrix d;
+  d.type = c.d;
+  d.shape = {c.size.m, operation.d_columns(c.size.n), c.size.batches};
+  d.place.memory.address = GuardedMatrix::kGuard + static_cast<uint64_t>(c.d_lie.offset * size_of(c.d));
+  d.place.stride = d.shape.columns + c.d_lie.gap;
+  d.place.batch_stride = d.place.stride * d.shape.rows + c.d_lie.batch_gap;
+  return d;
+}
+
 inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   Draw draw(seed * 0x9e3779b97f4a7c15 + index);
   RandomCase c;
@@ -161,6 +172,7 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   c.product.d_lie = draw_lie(draw, c.product.d);
   c.product.inputs_lie = draw_lie(draw, c.operation.addend());
   c.product.inputs_lie.batch_gap = 0;
+  c.operation.d_by_threads = placed_output(c.product, c.operation).stored_by_threads();
   c.multiprocessors = draw.of({0, 1, 2, 5});
   return c;
 }

@@ -151,6 +151,19 @@ TEST_CASE("all ways through shared memory are proved") {
   CHECK(elements_of(proof, "store strided(128 x 128, 8)") == 128 * 128);
 }
 
+TEST_CASE("a matrix product is proved where threads store what TMA cannot") {
+  for (const char* tile : {"128x256x64_4_2x1", "64x128x64_8_1x2_pp_swap", "128x64_s4"}) {
+    kernels::GemmOperation o;
+    o.d_by_threads = true;
+    Kernel kernel = kernels::gemm(o, kernels::parse_tile(tile));
+    kernel.builder().finish();
+    const Proof proof = prove(kernel.record());
+    CHECK_MESSAGE(proof, tile << ": " << text_of(proof));
+    CHECK(proof.unproved.empty());
+    CHECK(elements_of(proof, "store: ") > 0);  // what TMA stores; threads go by no tile
+  }
+}
+
 TEST_CASE("every tuned matrix product is proved") {
   struct Row {
     DType a, d;
