@@ -494,10 +494,10 @@ TEST_CASE("a product with nothing to do is known too, and is checked where it ha
   for (int call = 0; call < 3; ++call) product(p);
   CHECK(idle.launches == 0);
   MatmulArguments q = p;
-  q.bias.address += 1;
-  CHECK_ERROR(product(q), "matmul: a bias");
+  q.a.type = DType::s8;
+  CHECK_ERROR(product(q), "gemm: A of s8 and B of bf16");
   q = p, q.k = -1;
-  CHECK_ERROR(product(q), "matmul: ");
+  CHECK_ERROR(product(q), "matmul: k");
   c.size.m = 8;
   MatmulTrial more(idle, c);
   product(more.arguments());
