@@ -160,8 +160,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   }
   for (kernels::DeviceMatrix* x : {&q.a, &q.b})
     if (x->type == DType::f32) {
-      if (!p.tf32)
-        throw Error("A and B of f32 are rounded to tf32 on the tensor cores: set `tf32` to allow it");
+      if (!p.tf32) throw Error("A and B of f32 are cut to tf32 by the tensor cores: set `tf32` to allow it");
       x->type = DType::tf32;
     }
   q.alpha = p.alpha, q.beta = p.beta;

@@ -114,7 +114,7 @@ typedef enum ptxb_use {
  *
  * A and B of f16, bf16 or f32, both of e4m3 or e5m2, or both of int8 or uint8, into D of f16, bf16, f32, e4m3
  * or e5m2; integers also into int32, with nothing else than the sum. C, bias and inputs have D's type, or
- * where that has 8 bits, bf16. f32 is rounded to tf32 on the tensor cores, which `tf32` has to allow.
+ * where that has 8 bits, bf16. f32 is cut to tf32 by the tensor cores, which `tf32` has to allow.
  *
  * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C, D and
  * inputs lie along n. Other strides and addresses are any, but not negative and not 0: where TMA does not
@@ -133,7 +133,7 @@ typedef struct ptxb_matmul {
   const ptxb_tensor *c, *bias; /* or NULL */
   float alpha, beta;
   int32_t activation;        /* ptxb_activation */
-  int32_t tf32;              /* nonzero: f32 operands may be rounded to tf32 */
+  int32_t tf32;              /* nonzero: f32 operands may be cut to tf32 */
   int32_t precise;           /* nonzero: sums of 8-bit floats are promoted to f32 every 128 of k */
   const ptxb_tensor* inputs; /* of PTXB_SLOPE, [m,n] as C, batches without gaps; else NULL */
   const ptxb_tensor *alpha_in_memory, *row_scales, *column_scales, *d_scale; /* or NULL */

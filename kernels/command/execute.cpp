@@ -183,6 +183,11 @@ Ran run_built(Built& built, runtime::Device& device, const Family& family, const
       fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
                  *compiled.signature.registers);
   }
+  if (!family.run)
+    throw Error(
+        fmt::format("the kernel '{}' has no run(), by which it would be launched and checked: give its "
+                    "Registration one, or write it with --emit DIR",
+                    family.name));
   RunOptions run_options = options.run;
   if (emulator) run_options.choose_schedule = [emulator](uint64_t seed) { emulator->seed(seed); };
   const runtime::EmulatorStatistics before =

@@ -14,7 +14,10 @@
 
 namespace ptxbuilder {
 
-inline RegisterTile<f32> relu(const RegisterTile<f32>& x) { return max(x, 0); }
+// NaN stays, which max() would drop.
+inline RegisterTile<f32> relu(const RegisterTile<f32>& x) {
+  return select(x < 0, RegisterTile<f32>(0, x.layout()), x);
+}
 
 // 1 / (1 + e^-x), by the approximate ex2 (PTX ISA, ex2.approx).
 inline RegisterTile<f32> sigmoid(const RegisterTile<f32>& x) {

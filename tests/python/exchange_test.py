@@ -17,7 +17,7 @@ from ptxbuilder import _ext  # noqa: E402
 
 BF16, F16, F32, F64 = (4, 16), (2, 16), (2, 32), (2, 64)
 modes, grad, forward_ad = [0], [False], types.SimpleNamespace(_current_level=-1)
-_ext.use_eager(framework.Tensor, framework.Tensor, lambda: modes[0], lambda: grad[0], forward_ad, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16})
+_ext.use_eager(framework.Tensor, framework.Tensor, lambda: modes[0], lambda: grad[0], forward_ad, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16}, lambda x: None)
 
 
 def tensor(place, rows=512, columns=512, dtype=BF16, device=0):

@@ -148,6 +148,10 @@ for i, x in enumerate((pb.matmul(a, b, scale_a=rows, amax=True, **gated), pb.mat
     check(amax[i], x[1], 1e-5, "vmap's amax")
 kit.check(pb.matmul(a, b, amax=jnp.full(1, 1e9, jnp.float32))[1] == 1e9, "a greater amax stays")
 kit.check(isinstance(pb.matmul(a, b, amax=False), jax.Array), "no amax")
+check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2), 2 * wide(a) @ wide(b), 2**-8, "alpha is an integer that is traced")
+for activation in (None, "relu", "gelu"):
+    with kit.refused("out_dtype of float8_e4m3fn: a product whose gradient is asked for has none"):
+        jax.grad(lambda a: pb.matmul(a, b, activation=activation, out_dtype="e4m3").astype(jnp.float32).sum())(a)
 for words in (dict(alpha="2"), dict(c=jnp.zeros((a.shape[0], b.shape[1]), b.dtype), beta="1"), dict(alpha="2", scale_a=rows)):
     with kit.refused("is a string; it has to be a number"):
         pb.matmul(a, b, **words)

@@ -163,6 +163,7 @@ with kit.refused("device 'gpu' is none of"):
     pb.matmul(a, b, device="gpu")
 with kit.refused("beta is 1, but C is NULL"):
     pb.matmul(a, b, beta=1.0, device="emulator")
+kit.check(np.isnan(pb.matmul(np.full((1, 8), np.nan, np.float16), np.ones((8, 4), np.float16), activation="relu", device="emulator")).all())
 with kit.refused("alpha: '2' is a string; it has to be a number"):
     pb.matmul(a, b, alpha="2", device="emulator")
 with kit.refused("a type that is not supported: f8; supported are int8 (s8)"):

@@ -198,6 +198,39 @@ for words, text in ((dict(out=trained), "out: a result that is given has no grad
     with kit.refused(text):
         pb.attention(q, k, v, **{"device": "emulator", **words})
 
+for words, text in ((dict(window=3), "window: 3; it is two integers"), (dict(window=(1.5, 0)), "window: (1.5, 0)"),
+                    (dict(window=(-2, -7)), "of which -1 is no limit"), (dict(causal="no"), "causal: 'no' is none of True and False"),
+                    (dict(max_keys=1), "are of packed sequences"), (dict(scale="x"), "scale: 'x' is a string"),
+                    (dict(softcap=None), "softcap: None; 0 is none")):
+    with kit.refused(text):
+        pb.attention(q, k, v, device="emulator", **words)
+
+# What is written is known to autograd, as of torch.mm(out=).
+left, right, d = drawn(5, 8), drawn(8, 9), torch.zeros(5, 9, dtype=BF16)
+sums, heads = torch.zeros(1), drawn(1, 4, 1, 64)
+written = {"out": (d, lambda: pb.matmul(left, right, out=d, device="emulator")),
+           "amax": (sums, lambda: pb.matmul(left, right, amax=sums, device="emulator")),
+           "attention": (o := heads.clone(), lambda: pb.attention(heads, heads, heads, out=o, device="emulator"))}
+for name, (x, write) in written.items():
+    weight = torch.randn_like(x).requires_grad_()
+    loss = (weight * x).sum()
+    write()
+    try:
+        loss.backward()
+        kit.check(False, name)
+    except RuntimeError as error:
+        kit.check("modified by an inplace operation" in str(error), name)
+# A sign that PyTorch keeps beside the memory.
+z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
+check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
+with kit.refused("out: a view whose sign PyTorch keeps beside its memory"):
+    pb.matmul(left, right, out=torch._neg_view(d), device="emulator")
+# NaN stays in relu, and 8 bits have no gradient.
+kit.check(pb.matmul(torch.full((1, 8), torch.nan, dtype=BF16), right, activation="relu", device="emulator").isnan().all())
+for activation in (None, "relu", "gelu"):
+    with kit.refused("out_dtype of torch.float8_e4m3fn"):
+        pb.matmul(left.clone().requires_grad_(), right, activation=activation, out_dtype="e4m3", device="emulator")
+
 # Any kernel, straight and compiled.
 x, y = drawn(1000, dtype=torch.float32), drawn(1000, dtype=torch.float32)
 saxpy = pb.load(f"{sys.argv[1]}/saxpy", updates=["y"], device="emulator")
@@ -209,6 +242,20 @@ for dynamic in (False, True):
                              backend="aot_eager", dynamic=dynamic)
     for n in (1000, 500):
         check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
+for gaps in (x[::2], x.view(10, 100).T):
+    with kit.refused("parameter 'x' is a pointer, of which the kernel knows no strides"):
+        saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
+weight = torch.randn_like(result).requires_grad_()
+loss = (weight * result).sum()
+saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator")
+try:
+    loss.backward()
+    kit.check(False, "an update")
+except RuntimeError as error:
+    kit.check("modified by an inplace operation" in str(error), "an update")
+with kit.refused("kernel 'saxpy': a view whose sign"):
+    saxpy(x=x, y=torch._neg_view(result), alpha=2.0, count=1000, device="emulator")
+check(saxpy(x=torch._neg_view(x)[:500], y=y[:500].clone(), alpha=2.0, count=500, device="emulator"), y[:500] - 2 * x[:500], 1e-6)
 tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):

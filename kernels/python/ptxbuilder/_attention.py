@@ -1,6 +1,6 @@
 """Attention, for whichever framework its operands are of."""
 from . import _ext
-from ._common import as_they_lie, device_of, door_of, name_of, untouched
+from ._common import as_they_lie, check_number, device_of, door_of, name_of, untouched
 
 NO_GRADIENT = ("pb.attention has no gradient: call it where none is asked for, as under torch.no_grad(), and train with the "
                "framework's own attention")
@@ -20,7 +20,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 
     Packed sequences: tensors without their first dimension; `query_offsets` and `key_offsets`, int32 of one more than
     there are sequences, say where each begins and the last ends (FlashAttention's cu_seqlens), and `max_queries` and
-    `max_keys` how long the longest are. lse is then [heads, rows of Q].
+    `max_keys` how long the longest are. lse is then [heads, rows of Q]. V has to be finite in all rows, those of other sequences and
+    behind the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
 
     On the framework's current stream, as matmul(). Not differentiable. Raises ValueError that names the operand and the rule.
     """
@@ -31,7 +32,18 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
                key_offsets=None, max_queries=None, max_keys=None):
     """What is no tensor, as the extension takes it: scale, softcap, left, right, flags, queries, keys."""
-    left, right = (-1, -1) if window is None else window
+    for name, value in (("causal", causal), ("top_left", top_left)):
+        if value not in (False, True):
+            raise ValueError(f"{name}: {value!r} is none of True and False")
+    if window is None:
+        window = -1, -1
+    if not isinstance(window, (tuple, list)) or len(window) != 2 or any(isinstance(x, float) or x < -1 for x in window):
+        raise ValueError(f"window: {window!r}; it is two integers, (left, right), of which -1 is no limit")
+    left, right = window
+    for name, value in (("scale", scale), ("softcap", softcap)):
+        check_number(name, value)
+    if softcap is None:
+        raise ValueError("softcap: None; 0 is none")
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0)
     if layout != "bshd":
         if layout != "bhsd":
@@ -47,6 +59,8 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         if query_offsets is None or key_offsets is None or max_queries is None or max_keys is None:
             raise ValueError("packed sequences take all of query_offsets, key_offsets, max_queries and max_keys")
         flags |= _ext.PACKED
+    elif max_queries is not None or max_keys is not None:
+        raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
     return (float(scale), float(softcap), int(left), int(right), flags, int(max_queries or 0), int(max_keys or 0))
 
 

@@ -80,6 +80,7 @@ static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t
     return NULL;
   }
   if (!made) {
+    if (!note_written(out, &t.o)) return NULL;
     Py_INCREF(out);
     return out;
   }

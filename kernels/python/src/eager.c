@@ -13,14 +13,16 @@ static struct {
 } eager;
 
 PyDoc_STRVAR(use_words,
-             "use_eager(tensor, parameter, mode_count, has_grad, forward_ad, activations, codes)\n\n"
-             "What eager_product() goes by.");
+             "use_eager(tensor, parameter, mode_count, has_grad, forward_ad, activations, codes, written)\n\n"
+             "What eager_product() goes by; and what PyTorch is told of each tensor that was written.");
 static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   (void)self;
-  if (!PyArg_ParseTuple(args, "O!O!OOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
+  PyObject* written;
+  if (!PyArg_ParseTuple(args, "O!O!OOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
                         &eager.mode_count, &eager.has_grad, &eager.forward_ad, &eager.activations,
-                        &eager.codes))
+                        &eager.codes, &written))
     return NULL;
+  tell_of_writes(written);
   Py_INCREF(args); /* and with it all that is in it */
   Py_RETURN_NONE;
 }

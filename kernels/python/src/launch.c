@@ -26,6 +26,7 @@ static PyObject* ext_program(PyObject* self, PyObject* args) {
 
 typedef struct launch {
   operand operands[MOST_OPERANDS];
+  PyObject* tensors[MOST_OPERANDS]; /* the caller's */
   bool written[MOST_OPERANDS];
   ptxb_argument arguments[2 * MOST_OPERANDS];
   size_t operand_count, argument_count;
@@ -64,6 +65,7 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
       }
       if (l->operand_count == MOST_OPERANDS) return fail("a kernel of too many tensors");
       operand* o = &l->operands[l->operand_count];
+      l->tensors[l->operand_count] = inside;
       l->written[l->operand_count++] = is_written == Py_True;
       if (!read_tensor(inside, o, kind)) return false;
       if (is_written == Py_True && o->is_read_only) {
@@ -93,7 +95,10 @@ static bool run_launch(launch* l, host_program* program, const uint32_t* grid, P
                                    : host_launch(program, to.device, grid, all, count, to.stream);
   PyEval_RestoreThread(state);
   if (error) fail(error);
-  return !error;
+  bool is_done = !error;
+  for (size_t i = 0; is_done && i < l->operand_count; ++i)
+    is_done = !l->written[i] || note_written(l->tensors[i], &l->operands[i]);
+  return is_done;
 }
 
 PyDoc_STRVAR(launch_words,

@@ -83,6 +83,17 @@ static bool is_on_gpu(const ptxb_tensor* t) {
   return t->device.type == ON_CUDA || t->device.type == ON_MANAGED;
 }
 
+/* Whether PyTorch keeps a sign beside the memory, as of x.conj().imag, of which the exchange says nothing.
+ * Such views have gaps, so that others are not asked. */
+static bool is_negative_view(PyObject* from, const ptxb_tensor* t) {
+  if (t->ndim == 0 || !t->strides || t->strides[t->ndim - 1] == 1) return false;
+  PyObject* is = PyObject_CallMethod(from, "is_neg", NULL);
+  if (!is) PyErr_Clear();
+  const bool negative = is == Py_True;
+  Py_XDECREF(is);
+  return negative;
+}
+
 bool read_tensor(PyObject* from, operand* to, const char* name) {
   if (PyTuple_Check(from)) return read_tuple(from, to, name);
   to->api = api_of(Py_TYPE(from));
@@ -94,6 +105,11 @@ bool read_tensor(PyObject* from, operand* to, const char* name) {
     return false;
   }
   if (to->api->tensor_of(from, &to->tensor)) return false; /* with its own exception */
+  if (is_negative_view(from, &to->tensor)) {
+    PyErr_Format(PyExc_ValueError,
+                 "%s: a view whose sign PyTorch keeps beside its memory: give x.resolve_neg()", name);
+    return false;
+  }
   if (!to->tensor.data) {
     bool is_empty = false;
     for (int i = 0; i < to->tensor.ndim; ++i) is_empty |= to->tensor.shape[i] == 0;
@@ -102,6 +118,20 @@ bool read_tensor(PyObject* from, operand* to, const char* name) {
     return false;
   }
   return true;
+}
+
+static PyObject* written;
+
+void tell_of_writes(PyObject* function) {
+  Py_INCREF(function);
+  written = function;
+}
+
+bool note_written(PyObject* tensor, const operand* o) {
+  if (!o->api || !written) return true;
+  PyObject* none = PyObject_CallFunctionObjArgs(written, tensor, NULL);
+  Py_XDECREF(none);
+  return none;
 }
 
 bool read_optional(PyObject* from, operand* to, const char* name, const ptxb_tensor** place) {

@@ -157,7 +157,9 @@ PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, Py
     if (made) made->deleter(made);
     return is_folded ? NULL : not_taken();
   }
+  if (p->call.matmul.amax && !note_written(beside[AMAX], &p->beside[AMAX])) return NULL;
   if (!made) {
+    if (!note_written(out, &p->d)) return NULL;
     Py_INCREF(out);
     return out;
   }

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from .. import _ext, _product
+from .._beside import NO_GRADIENT
 from .._common import activation_of, fold, name_of, output_of
 from .ffi import alike
 from .ffi import device as traced_device
@@ -95,6 +96,8 @@ def _function(alpha, beta, activation, name, flags):
         return batched(a, b, c, bias)
 
     def forward(a, b, c, bias):
+        if name.startswith("float8"):
+            raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
         if activation in _SMOOTH:  # their derivatives are known from what they are applied to, which is kept
             z = _function(alpha, beta, None, name, flags)(a, b, c, bias)
             return _SMOOTH[activation](z), (a, b, c, bias, z)

@@ -102,7 +102,10 @@ def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, 
     number = 1.0 if isinstance(beside.alpha, jax.Array) else float(beside.alpha)
     amax = {True: jnp.zeros((), jnp.float32), False: None}[beside.amax] if isinstance(beside.amax, bool) else one("amax", beside.amax)
     tensors = dict(a=a, b=b, bias=bias, c=c, **beside._asdict())
-    tensors |= {"alpha": beside.alpha if isinstance(beside.alpha, jax.Array) else None, "amax": amax}
+    alpha = beside.alpha if isinstance(beside.alpha, jax.Array) else None
+    if alpha is not None and alpha.weak_type:  # a number of Python's that is traced
+        alpha = alpha.astype(jnp.float32)
+    tensors |= {"alpha": alpha, "amax": amax}
     del tensors["gate"]
     name = name_of(out_dtype) if out_dtype is not None else output_of(name_of(a.dtype))
     activation_of(activation)

@@ -4,7 +4,7 @@ from torch.library import register_fake
 
 from .._common import NAMES
 from .._kernel import loaded
-from .tensors import DTYPES, PLACES, PLAIN, has_modes, is_compiling, library, place_of, requires_grad, tensor, there
+from .tensors import DTYPES, PLACES, PLAIN, has_modes, is_compiling, library, place_of, refuse_negative, requires_grad, tensor, there
 
 _TENSORS = ("pointer", "tensor_map")
 
@@ -50,6 +50,8 @@ library.define("launch(int kernel, Tensor[] read, Tensor(a!)[] written, float[] 
 def _op(number, read, written, reals, integers, grid, device):
     kernel = loaded[number]
     place = there(device, (*written, *read)[0])
+    for x in written:
+        refuse_negative(**{f"kernel '{kernel.name}'": x})
     kernel.run(None if grid is None else tuple(grid), _arguments(kernel, read, written, reals, integers), tensor, place)
 
 
@@ -68,6 +70,8 @@ def call(kernel, grid, arguments, first, device):
         shape, dtype = kernel.output_of(name, arguments)
         arguments[name] = first.new_empty(shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype)
     leaves = _leaves(kernel, arguments)
+    for x in leaves[1]:
+        refuse_negative(**{f"kernel '{kernel.name}'": x})
     tensors = [x for x in leaves[0] + leaves[1] if isinstance(x, torch.Tensor)]
     if requires_grad(*tensors):
         raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "

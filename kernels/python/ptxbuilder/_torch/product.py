@@ -2,18 +2,20 @@
 import torch
 from torch.library import register_fake
 from torch.autograd import forward_ad
+from torch.autograd.graph import increment_version
 
 from .. import _ext, _product
+from .._beside import NO_GRADIENT
 from .._common import ACTIVATIONS, CODES, NAMES, output_of
 from . import tensors
 from .tensors import (DTYPES, PLACES, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
-                      requires_grad, there)
+                      refuse_negative, requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
-               _CODES)
+               _CODES, increment_version)
 
 
 def take_over():
@@ -23,6 +25,7 @@ def take_over():
 
 def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
     """What the extension's eager_product() leaves."""
+    refuse_negative(out=out)
     if not is_compiling():
         take_over()
     if is_compiling() or not (is_plain(a) and is_plain(b) and is_plain(bias) and is_plain(c) and is_plain(out)) or has_modes():
@@ -56,13 +59,15 @@ SMOOTH = {"gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh"), "si
 
 
 def _smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
-    if activation in SMOOTH:
+    if activation in SMOOTH and (values[0] is None or values[0].itemsize > 1):  # else it is refused
         return SMOOTH[activation](product(a, b, bias, c, alpha, beta, None, *values))
     return product(a, b, bias, c, alpha, beta, activation, *values)
 
 
 def _keep(ctx, inputs, output):
     a, b, bias, c, *values = inputs
+    if output.dtype.itemsize == 1:
+        raise ValueError(NO_GRADIENT.format(f"out_dtype of {output.dtype}"))
     values[-1] = there(values[-1], a)
     ctx.values = values
     # The derivative of relu is known from its result.
@@ -146,6 +151,7 @@ def _op(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype
 
 
 def _op_out(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
+    refuse_negative(out=out)
     _direct(a, b, out, bias, c, alpha, beta, activation, None, precise, tf32, there(device, a))
 
 

@@ -8,11 +8,12 @@ from .. import _ext, _product
 from .._beside import NO_GRADIENT, Beside, factors, halved
 from . import tensors
 from .product import OUTPUTS, SMOOTH, take_over, turned
-from .tensors import PLACES, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of, requires_grad, there
+from .tensors import PLACES, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of, refuse_negative, requires_grad, there
 
 
 def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
     """What the extension's eager_product() leaves."""
+    refuse_negative(out=out, amax=beside.amax)
     alpha, *others, gate = beside
     if not isinstance(alpha, torch.Tensor) or not alpha.is_cuda and a.is_cuda:
         alpha = float(alpha)
@@ -111,6 +112,7 @@ def _traced(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, devi
 
 def _op(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, amax,
         slope_of, gate, *, out=None):
+    refuse_negative(out=out, amax=amax)
     device, alpha = there(device, a), alpha if alpha_tensor is None else alpha_tensor
     d = _ext.eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, False, False, precise, tf32, device, True, scale_a,
                            scale_b, scale_result, amax, slope_of, gate)

@@ -21,7 +21,16 @@ broadcast_shapes, broadcast_to = torch.broadcast_shapes, torch.broadcast_to
 
 
 def tensor(x):
-    return x
+    return x.resolve_neg()  # the extension takes what lies in memory
+
+
+def refuse_negative(**tensors):
+    """Of tensors that are written, those whose memory has the other sign. While PyTorch traces, there is no memory yet."""
+    if is_compiling():
+        return
+    for name, x in tensors.items():
+        if isinstance(x, torch.Tensor) and x.is_neg():
+            raise ValueError(f"{name}: a view whose sign PyTorch keeps beside its memory, and it is written: give another")
 
 
 def compact(x):
