@@ -14,7 +14,7 @@ namespace {
 // driver longer, and where there is little to divide it gains less than what a prediction is off.
 constexpr double kDoubtful = 1.01;
 
-constexpr size_t kMeasured = 8;  // of the model's first, where tuning has time for them
+constexpr size_t kMeasured = 12;  // of the model's first, where tuning has time for them
 
 struct Row {
   DType a, d;

@@ -39,7 +39,8 @@ class Model {
     along_ = ceil_div(tiles_along(columns_of(t, size), t.bn), t.cluster_n) * t.cluster_n;
     tiles_ = across_ * along_ * batches_ * t.split_k;
     const int cluster = t.cluster_m * t.cluster_n * t.split_k;
-    ctas_ = std::min<double>(tiles_, active_clusters(cluster, multiprocessors) * cluster * t.ctas_per_sm);
+    places_ = active_clusters(cluster, multiprocessors) * cluster * t.ctas_per_sm;
+    ctas_ = std::min(tiles_, places_);
     steps_ = ceil_div(ceil_div(depth_, t.bk), t.split_k);
     // A last round of few tiles is shorter: they have more of L2 and of the power. CTAs that an SM holds
     // share its tensor cores, but fill each other's gaps.
@@ -56,7 +57,7 @@ class Model {
     p.sharpness = c_.sharpness;
     p.multiply = kind() * (t_.split_last > 1 ? divided_steps() : rounds_ * steps_) * step() / c_.clock;
     p.l2 = kind() * l2_bytes() / c_.l2_bytes;
-    p.memory = memory_bytes() / c_.memory_bytes;
+    p.memory = memory_bytes() * (1 + c_.idle_memory * idle()) / c_.memory_bytes;
     p.overhead = overhead();
     // The clock that leaves the power at its limit; what moves and multiplies takes its energy at any.
     p.watts = c_.idle_watts + energy() / p.microseconds();
@@ -208,7 +209,16 @@ class Model {
                  wide = std::min(along_, std::max(1.0, wave / high));
     const double waves = across_ * along_ / (high * wide);
     const double all = waves * (high * t_.bm + wide * t_.bn) * depth_ * element_;
-    return batches_ * (once + c_.reread * std::max(0.0, all - once) + rows_ * columns_ * size_of(o_.d));
+    return batches_ *
+           (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
+  }
+
+  // What a last round of few tiles leaves idle of the SMs' time, by what they work: only all of them together
+  // reach the memory's rate.
+  double idle() const {
+    if (t_.split_last > 1) return 0;
+    const double rounds = tiles_ / places_;
+    return std::min(1.0, std::ceil(rounds) / rounds - 1);
   }
 
   // What happens once for a launch, and for each tile of a CTA what its next products do not hide.
@@ -225,7 +235,8 @@ class Model {
     const double sums = t_.bm * t_.bn * 4.0;
     double all = c_.launch + c_.first_stage + (1 + shown * (rounds_ - 1)) * out / c_.clock;
     if (!t_.overlaps) all += c_.alone;
-    if (t_.ctas_per_sm > 1 && t_.overlaps && tiles_ <= multiprocessors_) all -= c_.beside;
+    // The next launch begins beside this one where both fit.
+    if (t_.overlaps && t_.split_last == 1 && 2 * tiles_ <= places_) all -= c_.beside;
     if (t_.cluster_m * t_.cluster_n > 1) all += c_.cluster;
     if (t_.split_k > 1) all += c_.split + sums * (t_.split_k - 1) / t_.split_k / c_.cluster_bytes;
     if (t_.split_last > 1) all += exchange();
@@ -244,8 +255,8 @@ class Model {
   const ModelConstants& c_;
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
-  double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, ctas_, steps_, rounds_,
-      rows_aligned_, columns_aligned_;
+  double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, places_, ctas_, steps_,
+      rounds_, rows_aligned_, columns_aligned_;
 };
 
 }  // namespace
