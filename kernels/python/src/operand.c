@@ -129,7 +129,11 @@ void tell_of_writes(PyObject* function) {
 
 bool note_written(PyObject* tensor, const operand* o) {
   if (!o->api || !written) return true;
-  PyObject* none = PyObject_CallFunctionObjArgs(written, tensor, NULL);
+  for (int i = 0; i < o->tensor.ndim; ++i)
+    if (o->tensor.shape[i] == 0) return true;
+  PyObject* tensors = PyTuple_Pack(1, tensor);
+  PyObject* none = tensors ? PyObject_CallFunctionObjArgs(written, tensors, NULL) : NULL;
+  Py_XDECREF(tensors);
   Py_XDECREF(none);
   return none;
 }

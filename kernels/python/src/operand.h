@@ -25,9 +25,9 @@ PyObject* fail(const char* words); /* NULL, with a ValueError */
 bool read_tensor(PyObject* from, operand* to, const char* name);
 /* As read_tensor(), and `*place` is the tensor; NULL for None. */
 bool read_optional(PyObject* from, operand* to, const char* name, const ptxb_tensor** place);
-/* What PyTorch is told of tensors that were written: its function of one tensor. */
+/* What PyTorch is told of tensors that were written: its function of a tuple of them. */
 void tell_of_writes(PyObject* function);
-/* Tells it. Nothing of a tuple. */
+/* Tells it, unless the tensor is empty. Nothing of an operand that came as a tuple. */
 bool note_written(PyObject* tensor, const operand* o);
 bool swap_dimensions(operand* o, const char* name, int first, int second);
 

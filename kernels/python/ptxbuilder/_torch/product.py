@@ -2,7 +2,6 @@
 import torch
 from torch.library import register_fake
 from torch.autograd import forward_ad
-from torch.autograd.graph import increment_version
 
 from .. import _ext, _product
 from .._beside import NO_GRADIENT
@@ -15,7 +14,7 @@ OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
-               _CODES, increment_version)
+               _CODES, torch._C._increment_version)  # torch.autograd.graph's, in half the time
 
 
 def take_over():
