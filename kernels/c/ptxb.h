@@ -118,7 +118,7 @@ typedef enum ptxb_use {
  *
  * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C, D and
  * inputs lie along n. Other strides and addresses are any, but not negative and not 0: where TMA does not
- * take an operand as it lies, it is copied through the workspace. D may be C itself; every other overlap of
+ * take A or B as it lies, it is copied into the workspace first. D may be C itself; every other overlap of
  * D, and of the workspace, is refused.
  *
  * Factors are float32 in the device's memory, without gaps, and are read when the product runs. Row m of A B
