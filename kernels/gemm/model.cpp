@@ -221,6 +221,20 @@ class Model {
     return std::min(1.0, std::ceil(rounds) / rounds - 1);
   }
 
+  // Clocks of a tile's activation, by all of its consumers.
+  double activation() const {
+    const double element = o_.activation == Activation::silu   ? c_.silu_clocks
+                           : o_.activation == Activation::gelu ? c_.gelu_clocks
+                                                               : 0;
+    return element * t_.bm * t_.bn / (o_.gates() ? 2 : 1) * (t_.consumers == 1 || t_.pingpong ? 2 : 1);
+  }
+
+  // The same of all tiles, without what is hidden: of two warpgroups in turn one multiplies meanwhile.
+  double shown_activation() const {
+    if (!t_.pingpong) return rounds_ * activation();
+    return activation() + (rounds_ - 1) * std::max(0.0, activation() - steps_ * step()) / 2;
+  }
+
   // What happens once for a launch, and for each tile of a CTA what its next products do not hide.
   double overhead() const {
     double out = c_.tile_clocks + t_.bm * t_.bn * size_of(o_.d) / c_.out_bytes;
@@ -233,7 +247,8 @@ class Model {
                              ? c_.shown_deferred
                              : 1;
     const double sums = t_.bm * t_.bn * 4.0;
-    double all = c_.launch + c_.first_stage + (1 + shown * (rounds_ - 1)) * out / c_.clock;
+    double all =
+        c_.launch + c_.first_stage + ((1 + shown * (rounds_ - 1)) * out + shown_activation()) / c_.clock;
     if (!t_.overlaps) all += c_.alone;
     // The next launch begins beside this one where both fit.
     if (t_.overlaps && t_.split_last == 1 && 2 * tiles_ <= places_) all -= c_.beside;

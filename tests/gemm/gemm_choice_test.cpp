@@ -191,6 +191,24 @@ TEST_CASE("a prediction grows with the work, and its clock falls where power bin
   CHECK(known.memory == large.memory);
 }
 
+TEST_CASE("an activation is counted where no other warpgroup multiplies meanwhile") {
+  const GemmSize size = {4096, 8192, 2048};
+  GemmOperation plain, gelu, silu;
+  gelu.activation = Activation::gelu;
+  silu.activation = Activation::silu;
+  const auto seconds = [&](const GemmOperation& o, const char* tile) {
+    return predict(o, size, checked(o, parse_tile(tile)), kMultiprocessors).microseconds();
+  };
+  for (const char* tile : {"128x256x64_4", "128x192x64_5_pp"}) {
+    CAPTURE(tile);
+    CHECK(seconds(plain, tile) < seconds(silu, tile));
+    CHECK(seconds(silu, tile) < seconds(gelu, tile));
+  }
+  const auto more = [&](const char* tile) { return seconds(gelu, tile) - seconds(plain, tile); };
+  CHECK(more("128x192x64_5_pp") < more("128x256x64_4"));
+  CHECK(choose(gelu, size, kMultiprocessors).pingpong);
+}
+
 TEST_CASE("what does not go together is refused, and what to change is said") {
   struct Case {
     std::string bad, good, phrase;
