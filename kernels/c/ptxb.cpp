@@ -141,12 +141,6 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
       throw Error(fmt::format("parameter '{}' takes a tensor, and is given {}", parameter.name, given));
     const Placed t(parameter.name.c_str(), from.tensor, opened.ordinal);
     if (parameter.kind == Parameter::Kind::pointer) {
-      if (t.has_gaps())
-        throw Error(
-            fmt::format("parameter '{}' is a pointer, of which the kernel knows no strides, and is given "
-                        "a tensor whose elements do not follow each other: make it contiguous, or pass "
-                        "all that it spans as one row",
-                        parameter.name));
       // A module of LLVM's does not say what its pointers point to: bytes.
       to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);
     } else {

@@ -52,6 +52,12 @@ int64_t elements(const Placed& t, size_t from, size_t to) {
   return count;
 }
 
+bool has_gaps(const Placed& t) {
+  for (size_t i = 0; i < t.rank(); ++i)
+    if (t.extent(i) > 1 && t.stride(i) != elements(t, i + 1, t.rank())) return true;
+  return false;
+}
+
 // Where `fits` is false, the rule is told.
 template <class Fits>
 runtime::View floats(const char* name, const ptxb_tensor* tensor, int gpu, const Fits& fits,
@@ -64,18 +70,11 @@ runtime::View floats(const char* name, const ptxb_tensor* tensor, int gpu, const
     for (size_t i = 0; i < t.rank(); ++i) shape += fmt::format("{}{}", i > 0 ? "," : "", t.extent(i));
     throw Error(fmt::format("{}: [{}] of {}; {}", name, shape, ptxbuilder::name(t.type), rule));
   }
-  if (t.has_gaps()) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
+  if (has_gaps(t)) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
   return t.memory();
 }
 
 }  // namespace
-
-bool Placed::has_gaps() const {
-  if (elements(*this, 0, rank()) == 0) return false;
-  for (size_t i = 0; i < rank(); ++i)
-    if (extent(i) > 1 && stride(i) != elements(*this, i + 1, rank())) return true;
-  return false;
-}
 
 void refuse_null(const char* what) { throw Error(fmt::format("{} is NULL", what)); }
 

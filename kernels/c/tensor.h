@@ -38,8 +38,6 @@ struct Placed {
     return compact;
   }
 
-  // Whether elements do not follow each other as in C's arrays.
-  bool has_gaps() const;
   // From the first element to the last.
   runtime::View memory() const;
 

@@ -204,6 +204,9 @@ for grid in (32, (32,), (32, 1, 1)):
     kit.check(pb.load(f"{folder}/saxpy", device="emulator")(grid, x=x, y=result, alpha=2, count=np.int32(999),
                                                             device="emulator") is None)
     kit.check(np.allclose(result[:999], expected[:999], rtol=1e-6, atol=1e-6) and result[999] == y[999])
+for gaps in (x[::2], x.reshape(10, 100).T):
+    with kit.refused("parameter 'x' is a pointer, of which the kernel knows no strides"):
+        saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
 tma = pb.load(f"{folder}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 matrix = drawn(8, 32, dtype=np.float32), drawn(8, 32, dtype=np.float32)
 kit.check(np.allclose(tma(X=matrix[0], Y=matrix[1], alpha=3.0, device="emulator"), 3 * matrix[0] + matrix[1], rtol=1e-5,
@@ -215,7 +218,7 @@ for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and is given 
                     (dict(x=3), "parameter 'x' takes a tensor, and is given 3"),
                     (dict(x=x.astype(np.float64)), "takes a pointer of f32, one of f64 is given"),
                     (dict(z=1), "kernel 'saxpy' is given 'z', and takes x, y, alpha, count"),
-                    (dict(y=np.broadcast_to(result[:1], (1000,))), "y: it is read-only"),
+                    (dict(y=np.frombuffer(bytes(4000), np.float32)), "y: it is read-only"),
                     (dict(device=None), "its memory is on the CPU")):
     with kit.refused(text):
         saxpy(**{**given, **wrong})

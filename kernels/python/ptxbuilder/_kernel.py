@@ -17,7 +17,8 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
     """A kernel by the path of its cubin or PTX, beside which its sidecar lies; of an image with several, `kernel`.
 
     What it gives is called with the grid, three numbers or fewer, or None for the sidecar's rule, and with the
-    parameters by name: tensors for pointers and tensor maps, numbers for scalars, a dict for a struct.
+    parameters by name: tensors for pointers and tensor maps, numbers for scalars, a dict for a struct. What a pointer
+    points to has no gaps, since the kernel knows no strides of it.
 
         saxpy = load("saxpy.cubin", updates=["y"])
         y = saxpy(x=x, y=y, alpha=2.0, count=n)
@@ -119,6 +120,9 @@ class Kernel:
             if parameter["kind"] != "struct":
                 if not hasattr(value, "shape"):
                     raise ValueError(f"parameter '{name}' takes a tensor, and is given {value!r}")
+                if parameter["kind"] == "pointer" and has_gaps(value):
+                    raise ValueError(f"parameter '{name}' is a pointer, of which the kernel knows no strides, and is given a tensor "
+                                     "with gaps, or whose dimensions lie in another order: make it contiguous")
                 return tensor(name, value, is_written)
             fields = [field["name"] for field in parameter["fields"]]
             if not isinstance(value, dict) or set(value) != set(fields):
@@ -133,6 +137,11 @@ class Kernel:
         encoded = self.encode(arguments, lambda name, x, is_written: (name, tensor(x), is_written), scalar_of,
                               lambda fields: ("struct", tuple(fields)))
         _ext.launch(self.program, grid, tuple(encoded), device_of(device), stream)
+
+
+def has_gaps(x):
+    """Whether elements do not follow each other as in C's arrays. JAX's always do."""
+    return not (x.is_contiguous() if hasattr(x, "is_contiguous") else x.flags.c_contiguous if hasattr(x, "flags") else True)
 
 
 def scalar_of(name, dtype, value):
