@@ -8,6 +8,7 @@ import sys
 import kit
 
 kit.use("torch", "numpy")
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -204,6 +205,14 @@ for words, text in ((dict(window=3), "window: 3; it is two integers"), (dict(win
                     (dict(softcap=None), "softcap: None; 0 is none")):
     with kit.refused(text):
         pb.attention(q, k, v, device="emulator", **words)
+
+for wrong, name in ((dict(out=np.zeros((40, 40))), "out"), (dict(bias=np.zeros(40)), "bias"), (dict(scale_a=np.ones(40, np.float32)), "scale_a")):
+    with kit.refused(f"{name}: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
+        pb.matmul(drawn(40, 40), drawn(40, 40), device="emulator", **wrong)
+with kit.refused("B: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
+    pb.matmul(drawn(40, 40), np.zeros((40, 40)), device="emulator")
+with kit.refused("V: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
+    pb.attention(q, k, np.zeros(4), device="emulator")
 
 # What is written is known to autograd, as of torch.mm(out=).
 left, right, d = drawn(5, 8), drawn(8, 9), torch.zeros(5, 9, dtype=BF16)

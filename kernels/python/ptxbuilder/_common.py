@@ -72,6 +72,8 @@ def device_of(device):
 
 def host_tensor(x):
     """A numpy array as the extension takes it."""
+    if not hasattr(x, "ctypes"):
+        raise ValueError(f"{type(x)} among numpy's arrays: give numpy.asarray(x)")
     if not x.dtype.isnative:
         raise ValueError(f"an array of {x.dtype.str}, whose bytes lie in another order than this machine's: give "
                          f"x.astype({name_of(x.dtype)!r})")

@@ -5,11 +5,12 @@ from torch.autograd import forward_ad
 
 from .. import _attention, _ext
 from . import tensors
-from .tensors import (PLACES, PLAIN, has_modes, has_transforms, is_compiling, is_plain, library, place_of, refuse_negative,
+from .tensors import (PLACES, PLAIN, check_kind, has_modes, has_transforms, is_compiling, is_plain, library, place_of, refuse_negative,
                       requires_grad, there)
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
+    check_kind(K=k, V=v, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
     refuse_negative(out=out)
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or has_modes()
             or not (is_plain(query_offsets) and is_plain(key_offsets) and is_plain(out))):

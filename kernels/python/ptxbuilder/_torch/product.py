@@ -7,7 +7,7 @@ from .. import _ext, _product
 from .._beside import NO_GRADIENT
 from .._common import ACTIVATIONS, CODES, NAMES, output_of
 from . import tensors
-from .tensors import (DTYPES, PLACES, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
+from .tensors import (DTYPES, PLACES, check_kind, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
                       refuse_negative, requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
@@ -24,6 +24,7 @@ def take_over():
 
 def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
     """What the extension's eager_product() leaves."""
+    check_kind(B=b, out=out, bias=bias, C=c)
     refuse_negative(out=out)
     if not is_compiling():
         take_over()

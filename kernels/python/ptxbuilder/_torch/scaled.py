@@ -8,11 +8,13 @@ from .. import _ext, _product
 from .._beside import NO_GRADIENT, Beside, factors, halved
 from . import tensors
 from .product import OUTPUTS, SMOOTH, take_over, turned
-from .tensors import PLACES, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of, refuse_negative, requires_grad, there
+from .tensors import (PLACES, check_kind, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
+                      refuse_negative, requires_grad, there)
 
 
 def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
     """What the extension's eager_product() leaves."""
+    check_kind(B=b, out=out, bias=bias, C=c, **beside._replace(alpha=None)._asdict())
     refuse_negative(out=out, amax=beside.amax)
     alpha, *others, gate = beside
     if not isinstance(alpha, torch.Tensor) or not alpha.is_cuda and a.is_cuda:

@@ -24,6 +24,12 @@ def tensor(x):
     return x.resolve_neg()  # the extension takes what lies in memory
 
 
+def check_kind(**arrays):
+    for name, x in arrays.items():
+        if hasattr(x, "dtype") and not isinstance(x, torch.Tensor):
+            raise ValueError(f"{name}: {type(x)} beside tensors of PyTorch's: give torch.from_dlpack(x)")
+
+
 def refuse_negative(**tensors):
     """Of tensors that are written, those whose memory has the other sign. While PyTorch traces, there is no memory yet."""
     if is_compiling():
