@@ -12,6 +12,7 @@ import kit
 
 kit.use("torch", "numpy")
 import torch  # noqa: E402
+from torch import library as operators  # noqa: E402
 
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
     print("SKIPPED: PyTorch sees no Hopper GPU")
@@ -86,8 +87,8 @@ for m in (16, 170, 400):
     a, b = drawn(m, 240), drawn(240, 320)
     check(compiled(a, b), (a.double() @ b.double()).relu(), 2**-8, "compiled", m)
 for grad in (False, True):
-    torch.library.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((160, 240), (240, 320))))
-torch.library.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"out": drawn(16, 32)})
+    operators.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((160, 240), (240, 320))))
+operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"out": drawn(16, 32)})
 small = [drawn(24, 40, dtype=torch.float32).requires_grad_(), drawn(40, 32, dtype=torch.float32).requires_grad_()]
 kit.check(torch.autograd.gradcheck(lambda a, b: pb.matmul(a, b, tf32=True).double(), small, eps=0.5, atol=0.05, rtol=0.02,
                                    nondet_tol=0, fast_mode=False), "gradcheck: a product is linear in each operand")
@@ -143,8 +144,8 @@ a, b, rows, columns = drawn(3, 160, 240), drawn(240, 320), torch.randn(3, 160, d
 check(torch.func.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, scale_b=columns, activation="silu", gate=True))(a, rows),
       exactly(a.double(), b.double(), "silu", True, scale_a=rows.double(), scale_b=columns.double()), 2**-7, "vmap")
 operation = (a, b, drawn(320), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None)
-torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, torch.zeros(1, device="cuda"), None, False))
-torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, None, None, True), {"out": drawn(3, 160, 160)})
+operators.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, torch.zeros(1, device="cuda"), None, False))
+operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, None, None, True), {"out": drawn(3, 160, 160)})
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: it is of float64"),
                     (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate: activation is None"),
                     (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C"),
@@ -176,7 +177,7 @@ for i, length in enumerate(lengths):
     rows = slice(sum(lengths[:i]), sum(lengths[:i + 1]))
     check(o[rows], next(exact_attention(q[rows][None], k[rows][None], v[rows][None], causal=True))[0], 2**-7, "packed", i)
 q, k, v = (drawn(2, 100, 4, 64) for _ in range(3))
-torch.library.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, 0, 0, 0, 0, True, None))
+operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, 0, 0, 0, 0, True, None))
 with kit.refused("pb.attention has no gradient"):
     pb.attention(q.clone().requires_grad_(), k, v).sum().backward()
 with kit.refused("O overlaps"):

@@ -10,6 +10,7 @@ import kit
 kit.use("torch", "numpy")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+from torch import library as operators  # noqa: E402
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     print(f"SKIPPED: PyTorch 2.10 or newer is needed, and this is {torch.__version__}")
@@ -84,9 +85,9 @@ check(torch.autograd.grad(first.sum(), b)[0], torch.autograd.grad(torch.autograd
 
 # The operations, as PyTorch examines them; static and dynamic shapes; a result that is given.
 for grad in (False, True):
-    torch.library.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((16, 24), (24, 32))))
-torch.library.opcheck(torch.ops.ptxbuilder.matmul.default, (drawn(3, 16, 24), drawn(24, 32), drawn(32), drawn(3, 16, 32), 0.5, 2.0, "gelu"))
-torch.library.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"out": drawn(16, 32)})
+    operators.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((16, 24), (24, 32))))
+operators.opcheck(torch.ops.ptxbuilder.matmul.default, (drawn(3, 16, 24), drawn(24, 32), drawn(32), drawn(3, 16, 32), 0.5, 2.0, "gelu"))
+operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"out": drawn(16, 32)})
 compiled = torch.compile(lambda a, b: product(a, b).relu(), fullgraph=True, backend="aot_eager", dynamic=True)
 for m in (16, 17, 40):
     a, b = drawn(m, 24), drawn(24, 32)
@@ -142,8 +143,8 @@ with torch._subclasses.FakeTensorMode() as mode:
     kit.check(d.shape == (3, 16, 16) and d.dtype == BF16)
 operation = (a, b, drawn(32), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None)
 for amax in (None, torch.zeros(1)):
-    torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, amax, None, False))
-torch.library.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, torch.zeros(1), None, True), {"out": drawn(3, 16, 16)})
+    operators.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, amax, None, False))
+operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, torch.zeros(1), None, True), {"out": drawn(3, 16, 16)})
 with kit.refused("scaled_matmul has no gradient"):
     torch.ops.ptxbuilder.scaled_matmul(a.clone().requires_grad_(), *operation[1:], None, None, False)
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is (3, 16), (3, 16, 1) or of one element"),
@@ -187,7 +188,7 @@ out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
 kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
           and (out[..., 64:] == 7).all())
 for return_lse in (False, True):
-    torch.library.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
 trained = q.clone().requires_grad_()
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     with kit.refused("pb.attention has no gradient", kind=(ValueError, RuntimeError)):
@@ -220,15 +221,12 @@ sums, heads = torch.zeros(1), drawn(1, 4, 1, 64)
 written = {"out": (d, lambda: pb.matmul(left, right, out=d, device="emulator")),
            "amax": (sums, lambda: pb.matmul(left, right, amax=sums, device="emulator")),
            "attention": (o := heads.clone(), lambda: pb.attention(heads, heads, heads, out=o, device="emulator"))}
-for name, (x, write) in written.items():
+for x, write in written.values():
     weight = torch.randn_like(x).requires_grad_()
     loss = (weight * x).sum()
     write()
-    try:
+    with kit.refused("modified by an inplace operation", kind=RuntimeError):
         loss.backward()
-        kit.check(False, name)
-    except RuntimeError as error:
-        kit.check("modified by an inplace operation" in str(error), name)
 # A sign that PyTorch keeps beside the memory.
 z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
 check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
@@ -257,11 +255,8 @@ for gaps in (x[::2], x.view(10, 100).T):
 weight = torch.randn_like(result).requires_grad_()
 loss = (weight * result).sum()
 saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator")
-try:
+with kit.refused("modified by an inplace operation", kind=RuntimeError):
     loss.backward()
-    kit.check(False, "an update")
-except RuntimeError as error:
-    kit.check("modified by an inplace operation" in str(error), "an update")
 with kit.refused("kernel 'saxpy': a view whose sign"):
     saxpy(x=x, y=torch._neg_view(result), alpha=2.0, count=1000, device="emulator")
 check(saxpy(x=torch._neg_view(x)[:500], y=y[:500].clone(), alpha=2.0, count=500, device="emulator"), y[:500] - 2 * x[:500], 1e-6)

@@ -1,6 +1,6 @@
 """Attention on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.attention where PyTorch traces."""
 import torch
-from torch.library import register_autograd, register_fake
+from torch import library as operators
 from torch.autograd import forward_ad
 
 from .. import _attention, _ext
@@ -11,7 +11,6 @@ from .tensors import (PLACES, PLAIN, check_kind, has_modes, has_transforms, is_c
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
     check_kind(K=k, V=v, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
-    refuse_negative(out=out)
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or has_modes()
             or not (is_plain(query_offsets) and is_plain(key_offsets) and is_plain(out))):
         if out is not None:
@@ -23,6 +22,7 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
         if out is not None:
             raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
         return _Attention.apply(q, k, v, query_offsets, key_offsets, numbers, return_lse, device)
+    refuse_negative(out=out)
     return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
 
 
@@ -69,10 +69,10 @@ for _place in PLACES:
     library.impl("attention", _op, _place)
 
 
-@register_fake("ptxbuilder::attention", lib=library)
+@operators.register_fake("ptxbuilder::attention", lib=library)
 def _(q, k, v, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys, return_lse, device):
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
 
 
-register_autograd("ptxbuilder::attention", _refuse, lib=library)
+operators.register_autograd("ptxbuilder::attention", _refuse, lib=library)

@@ -1,6 +1,6 @@
 """Any kernel on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.launch where PyTorch traces."""
 import torch
-from torch.library import register_fake
+from torch import library as operators
 
 from .._common import NAMES
 from .._kernel import loaded
@@ -47,19 +47,23 @@ library.define("launch(int kernel, Tensor[] read, Tensor(a!)[] written, float[] 
                "str? device) -> ()")
 
 
+def _run(kernel, grid, arguments, written, device):
+    for x in written:
+        refuse_negative(**{f"kernel '{kernel.name}'": x})
+    kernel.run(grid, arguments, tensor, device)
+
+
 def _op(number, read, written, reals, integers, grid, device):
     kernel = loaded[number]
     place = there(device, (*written, *read)[0])
-    for x in written:
-        refuse_negative(**{f"kernel '{kernel.name}'": x})
-    kernel.run(None if grid is None else tuple(grid), _arguments(kernel, read, written, reals, integers), tensor, place)
+    _run(kernel, None if grid is None else tuple(grid), _arguments(kernel, read, written, reals, integers), written, place)
 
 
 for _place in PLACES:
     library.impl("launch", _op, _place)
 
 
-@register_fake("ptxbuilder::launch", lib=library)
+@operators.register_fake("ptxbuilder::launch", lib=library)
 def _(number, read, written, reals, integers, grid, device):
     return None
 
@@ -70,8 +74,6 @@ def call(kernel, grid, arguments, first, device):
         shape, dtype = kernel.output_of(name, arguments)
         arguments[name] = first.new_empty(shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype)
     leaves = _leaves(kernel, arguments)
-    for x in leaves[1]:
-        refuse_negative(**{f"kernel '{kernel.name}'": x})
     tensors = [x for x in leaves[0] + leaves[1] if isinstance(x, torch.Tensor)]
     if requires_grad(*tensors):
         raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
@@ -80,5 +82,5 @@ def call(kernel, grid, arguments, first, device):
         torch.ops.ptxbuilder.launch(kernel.number, *leaves, None if grid is None else list(grid),
                                     place_of(device, first, f"kernel '{kernel.name}'"))
     else:
-        kernel.run(grid, arguments, tensor, device)
+        _run(kernel, grid, arguments, leaves[1], device)
     return kernel.results(arguments)

@@ -1,6 +1,6 @@
 """The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
 import torch
-from torch.library import register_fake
+from torch import library as operators
 from torch.autograd import forward_ad
 
 from .. import _ext, _product
@@ -8,7 +8,7 @@ from .._beside import NO_GRADIENT
 from .._common import ACTIVATIONS, CODES, NAMES, output_of
 from . import tensors
 from .tensors import (DTYPES, PLACES, check_kind, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
-                      refuse_negative, requires_grad, there)
+                      requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
@@ -25,7 +25,6 @@ def take_over():
 def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
     """What the extension's eager_product() leaves."""
     check_kind(B=b, out=out, bias=bias, C=c)
-    refuse_negative(out=out)
     if not is_compiling():
         take_over()
     if is_compiling() or not (is_plain(a) and is_plain(b) and is_plain(bias) and is_plain(c) and is_plain(out)) or has_modes():
@@ -151,7 +150,6 @@ def _op(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype
 
 
 def _op_out(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
-    refuse_negative(out=out)
     _direct(a, b, out, bias, c, alpha, beta, activation, None, precise, tf32, there(device, a))
 
 
@@ -160,7 +158,7 @@ for _place in PLACES:
     library.impl("matmul_out", _op_out, _place)
 
 
-@register_fake("ptxbuilder::matmul", lib=library)
+@operators.register_fake("ptxbuilder::matmul", lib=library)
 def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
@@ -168,7 +166,7 @@ def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=N
     return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
-@register_fake("ptxbuilder::matmul_out", lib=library)
+@operators.register_fake("ptxbuilder::matmul_out", lib=library)
 def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
     return None
 

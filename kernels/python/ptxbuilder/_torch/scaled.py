@@ -1,7 +1,7 @@
 """Products of PyTorch's tensors with scales, an amax, a gate or a slope: straight in eager mode, as
 torch.ops.ptxbuilder.scaled_matmul where PyTorch traces, and where a gradient is asked for, by its own functions behind a product."""
 import torch
-from torch.library import register_fake
+from torch import library as operators
 from torch.autograd import forward_ad
 
 from .. import _ext, _product
@@ -15,7 +15,6 @@ from .tensors import (PLACES, check_kind, dtype_of, has_modes, has_transforms, i
 def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
     """What the extension's eager_product() leaves."""
     check_kind(B=b, out=out, bias=bias, C=c, **beside._replace(alpha=None)._asdict())
-    refuse_negative(out=out, amax=beside.amax)
     alpha, *others, gate = beside
     if not isinstance(alpha, torch.Tensor) or not alpha.is_cuda and a.is_cuda:
         alpha = float(alpha)
@@ -33,6 +32,7 @@ def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, 
 
 
 def _run(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, device, beside):
+    refuse_negative(amax=beside.amax)
     return _product.run(tensors, a, b, out, bias, c, 1.0, beta, activation, out_dtype, precise, tf32, device, None, beside)
 
 
@@ -114,7 +114,6 @@ def _traced(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, devi
 
 def _op(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, amax,
         slope_of, gate, *, out=None):
-    refuse_negative(out=out, amax=amax)
     device, alpha = there(device, a), alpha if alpha_tensor is None else alpha_tensor
     d = _ext.eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, False, False, precise, tf32, device, True, scale_a,
                            scale_b, scale_result, amax, slope_of, gate)
@@ -133,7 +132,7 @@ for _place in PLACES:
     library.impl("scaled_matmul_out", _op_out, _place)
 
 
-@register_fake("ptxbuilder::scaled_matmul", lib=library)
+@operators.register_fake("ptxbuilder::scaled_matmul", lib=library)
 def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, amax,
       slope_of, gate):
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
@@ -143,7 +142,7 @@ def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, 
     return a.new_empty((*batch, a.shape[-2], columns), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
-@register_fake("ptxbuilder::scaled_matmul_out", lib=library)
+@operators.register_fake("ptxbuilder::scaled_matmul_out", lib=library)
 def _(*values, out):
     return None
 

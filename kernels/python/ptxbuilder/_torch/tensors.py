@@ -1,12 +1,13 @@
 """What operations on PyTorch's tensors share."""
 import torch
+from torch import library as operators
 
 from .._common import CODES, name_of, output_of
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, and this is {torch.__version__}")
 
-library = torch.library.Library("ptxbuilder", "FRAGMENT")  # the operations go with it
+library = operators.Library("ptxbuilder", "FRAGMENT")  # the operations go with it
 PLACES = ("CPU", "CUDA")
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
@@ -31,9 +32,7 @@ def check_kind(**arrays):
 
 
 def refuse_negative(**tensors):
-    """Of tensors that are written, those whose memory has the other sign. While PyTorch traces, there is no memory yet."""
-    if is_compiling():
-        return
+    """Of tensors that are written, those whose memory has the other sign."""
     for name, x in tensors.items():
         if isinstance(x, torch.Tensor) and x.is_neg():
             raise ValueError(f"{name}: a view whose sign PyTorch keeps beside its memory, and it is written: give another")
@@ -48,6 +47,7 @@ def empty(like, shape, name):
 
 
 def view(out, shape):
+    refuse_negative(out=out)
     try:
         return out.view(shape)
     except RuntimeError:
