@@ -122,6 +122,28 @@ for _ in range(3):
     check(twice(x, y), 5 * wide(x) + before, 1e-6, "saxpy")
 kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
 
+# Two GPUs: arrays of the second, and both at once under shard_map.
+if len(jax.devices()) < 2:
+    print("left out: two GPUs, of which one is here")
+else:
+    a, b, ones = drawn(256, 333), drawn(333, 264), jnp.ones(1000, jnp.float32)
+    there = [jax.device_put(t, jax.devices()[1]) for t in (a, b, ones)]
+    for function in (pb.matmul, jax.jit(pb.matmul)):
+        for operands in (there[:2], (a, b)):
+            d = function(*operands)
+            kit.check(d.devices() == operands[0].devices(), d.devices())
+            check(d, wide(a) @ wide(b), 2**-8, "on", d.devices())
+    check(saxpy(x=there[2], y=there[2], alpha=2.0, count=1000), 3 * wide(ones), 0, "a loaded kernel on the second GPU")
+    both = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
+    by_rows = jax.jit(jax.shard_map(pb.matmul, mesh=both, in_specs=(spec("x"), spec()), out_specs=spec("x")))
+    for _ in range(4):
+        x = drawn(256, 333)
+        check(by_rows(x, b), wide(x) @ wide(b), 2**-8, "shard_map over two GPUs")
+    heads = [drawn(1, 200, 4, 64) for _ in range(3)]
+    by_heads = jax.jit(jax.shard_map(pb.attention, mesh=both, in_specs=(spec(None, None, "x"),) * 3, out_specs=spec(None, None, "x")))
+    check(by_heads(*heads), wide(pb.attention(*heads)), 0, "attention, half of the heads on each GPU")
+    a, b = drawn(3, 240, 72), drawn(72, 40)
+
 kit.in_threads(lambda index: check(jax.jit(pb.matmul)(a[0], b), wide(a[0]) @ wide(b), 2**-8, "thread", index), 4)
 for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows have to be"),
                        (lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "has no gradient")):

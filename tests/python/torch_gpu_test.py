@@ -264,6 +264,49 @@ for dynamic in (False, True):
     for n in (100000, 5000):
         check(compiled(x[:n], y[:n]), 2 * x[:n] + y[:n] + 1, 1e-6, dynamic, n)
 
+# ---- Two GPUs: the second one's tensors while the first is current, which it stays ----
+
+if torch.cuda.device_count() < 2:
+    print("left out: two GPUs, of which one is here")
+else:
+    first = [drawn(512, 333), drawn(333, 264)]  # k is odd: a workspace on either
+    second = [t.to("cuda:1").requires_grad_() for t in first]
+    right = first[0].double() @ first[1].double()
+    expected = torch.autograd.grad((second[0].double() @ second[1].double()).sum(), second)
+    for way in (pb.matmul, by_compiler(pb.matmul), by_inductor):
+        d = way(*second)
+        kit.check(d.device == second[0].device and torch.cuda.current_device() == 0, "on the second GPU", d.device)
+        check(d.cpu(), right.cpu(), 2**-8, "on the second GPU")
+        for got, exact in zip(torch.autograd.grad(d.float().sum(), second), expected):
+            check(got, exact, 2**-7, "in the second GPU's thread of autograd")
+        check(way(*first), right, 2**-8, "and on the first again")
+    late = []
+    for a, b in (first, second):  # each on its own GPU's current stream, behind what runs there
+        with torch.cuda.device(a.device):
+            x = torch.zeros_like(a, requires_grad=False)
+            torch.cuda._sleep(50_000_000)
+            x.copy_(a.detach())
+        late.append(pb.matmul(x, b.detach()))
+    for d in late:
+        check(d.cpu(), right.cpu(), 2**-8, "behind a long kernel on", d.device)
+    q = drawn(2, 100, 4, 64)
+    check(pb.attention(*[q.to("cuda:1")] * 3).cpu(), pb.attention(q, q, q).cpu(), 0, "attention on the second GPU")
+    twos = torch.full((1000,), 2.0, device="cuda:1")
+    check(saxpy(x=twos, y=twos.clone(), alpha=3.0, count=1000), 4 * twos, 0, "a loaded kernel on the second GPU")
+    with torch.cuda.device(1):
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            d = pb.matmul(*second)
+        d.zero_()
+        graph.replay()
+        check(d.cpu(), right.cpu(), 2**-8, "a graph of the second GPU")
+    a, b = (t.float().cpu().numpy().astype("float16") for t in first)
+    for place in ("cuda:0", "cuda:1"):
+        check(torch.from_numpy(pb.matmul(a, b, device=place)), right.cpu(), 2**-8, "numpy's, copied to", place)
+    for x, y, text in ((first[0], second[1], "B: its memory is on device 1"), (second[0], first[1], "B: its memory is on device 0")):
+        with torch.no_grad(), kit.refused(text):
+            pb.matmul(x, y)
+
 # ---- What is refused ----
 
 a, b = drawn(16, 24), drawn(24, 32)
