@@ -60,6 +60,10 @@ class Contender {
   // One of the kernels that lead to the project's matrix product, which take part only where they are named.
   virtual bool is_step() const { return false; }
 
+  // One that takes part without being asked for, unless others are named. What is neither this nor a step has
+  // been asked for by an option of its own, and always takes part.
+  virtual bool is_usual() const { return false; }
+
   // Not the project's: what it is measured against.
   virtual bool is_peer() const { return false; }
 };

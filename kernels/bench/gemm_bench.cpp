@@ -41,11 +41,13 @@ int list(const Options& options) {
   return kGood;
 }
 
-// Those that are named, or all; all but the steps where there are no names.
+// Those that are named or were asked for by options of their own; all but the steps where there are no names.
 Contenders chosen(Contenders all, const std::vector<std::string>& names) {
   auto wanted = [&](size_t i) {
     if (names.empty()) return !all[i]->is_step();
-    return names[0] == "all" || std::find(names.begin(), names.end(), all[i]->name()) != names.end();
+    const bool asked_for = !all[i]->is_step() && !all[i]->is_usual();
+    return asked_for || names[0] == "all" ||
+           std::find(names.begin(), names.end(), all[i]->name()) != names.end();
   };
   std::string known;
   for (const auto& c : all) {

@@ -83,15 +83,17 @@ using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int
 class OurGemm final : public Contender {
  public:
   // `overlaps`: each launch may begin before the one ahead of it has ended, as matmul() launches.
-  OurGemm(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels, std::string name, bool overlaps,
-          Choice choice)
+  OurGemm(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels, std::string name, Choice choice, bool usual,
+          bool overlaps)
       : gpu_(gpu),
         kernels_(std::move(kernels)),
         name_(std::move(name)),
-        overlaps_(overlaps),
-        choice_(std::move(choice)) {}
+        choice_(std::move(choice)),
+        usual_(usual),
+        overlaps_(overlaps) {}
 
   std::string name() const override { return name_; }
+  bool is_usual() const override { return usual_; }
 
   std::string refuses(const GemmProblem& p) const override {
     try {
@@ -152,8 +154,9 @@ class OurGemm final : public Contender {
   const Gpu& gpu_;
   std::shared_ptr<GemmKernels> kernels_;
   std::string name_;
-  bool overlaps_;
   Choice choice_;
+  bool usual_;
+  bool overlaps_;
   GemmTile tile_;
   GemmOperation operation_;
   runtime::LoadedKernel* kernel_ = nullptr;
@@ -236,11 +239,12 @@ std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const Our
   std::vector<std::unique_ptr<Contender>> all;
   const auto kernels = std::make_shared<GemmKernels>(gpu, options);
   const auto offers = std::make_shared<Offers>(options.seed);
-  auto add = [&](std::string name, Choice choice, bool overlaps = true) {
-    all.push_back(std::make_unique<OurGemm>(gpu, kernels, std::move(name), overlaps, std::move(choice)));
+  auto add = [&](std::string name, Choice choice, bool usual = false, bool overlaps = true) {
+    all.push_back(
+        std::make_unique<OurGemm>(gpu, kernels, std::move(name), std::move(choice), usual, overlaps));
   };
-  add("ptxbuilder", kernels::choose);
-  add("ptxbuilder, no PDL", kernels::choose, false);
+  add("ptxbuilder", kernels::choose, true);
+  add("ptxbuilder, no PDL", kernels::choose, true, false);
   for (const std::string& text : options.tiles)
     add(text,
         [tile = kernels::parse_tile(text)](const GemmOperation&, const GemmSize&, int) { return tile; });

@@ -295,7 +295,7 @@ else:
     check(saxpy(x=twos, y=twos.clone(), alpha=3.0, count=1000), 4 * twos, 0, "a loaded kernel on the second GPU")
     with torch.cuda.device(1):
         graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graph):
+        with torch.no_grad(), torch.cuda.graph(graph, stream=torch.cuda.Stream()):  # PyTorch's own is one of the first GPU
             d = pb.matmul(*second)
         d.zero_()
         graph.replay()

@@ -54,6 +54,7 @@ class CublasLt final : public Contender {
   void launch(size_t set) override;
   std::string configuration() const override;
   bool is_peer() const override { return true; }
+  bool is_usual() const override { return true; }
 
   std::string version() const;  // "13.1.0"
 
