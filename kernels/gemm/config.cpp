@@ -116,12 +116,16 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
     if (is_int8(o.a)) refuse("a split of the last tiles of integers; it adds up f32");
     if (t.ctas_per_sm > 1) refuse("a split of the last tiles with several CTAs on an SM; take one of them");
   }
-  auto share = [&](int extent, int ctas, const char* what) {
-    if (extent % (8 * ctas) != 0)
-      refuse(fmt::format("{} {} loaded by {} CTAs; each loads a multiple of 8", extent, what, ctas));
+  // Rows of 128 B, or of a narrower swizzle where the operand is not k-major, which begin at a multiple of
+  // that.
+  auto share = [&](int extent, int ctas, bool k_major, const char* what) {
+    if (extent % ctas != 0 || (!k_major && extent / ctas % 8 != 0))
+      refuse(fmt::format("{} {} loaded by {} CTAs; each loads as many{}", extent, what, ctas,
+                         k_major ? "" : ", a multiple of 8"));
   };
-  share(columns_k_major ? t.bn : t.bk, t.cluster_m, "rows of the columns' operand");
-  share((t.swapped ? o.b_k_major : o.a_k_major) ? t.bm : t.bk, t.cluster_n, "rows of the rows' operand");
+  share(columns_k_major ? t.bn : t.bk, t.cluster_m, columns_k_major, "rows of the columns' operand");
+  const bool rows_k_major = t.swapped ? o.b_k_major : o.a_k_major;
+  share(rows_k_major ? t.bm : t.bk, t.cluster_n, rows_k_major, "rows of the rows' operand");
   if (t.raster.group < 1) refuse("a group of no rows");
   if (t.ctas_per_sm < 1) refuse("no CTA on an SM");
 }
@@ -229,6 +233,20 @@ int panel_columns(const GemmOperation& o, const GemmTile& t) {
     if (best == 0 || clocks < least) best = columns, least = clocks;
   }
   return best;
+}
+
+bool defers_store(const GemmOperation& o, const GemmTile& t, bool has_epilogue) {
+  const int sums = t.warpgroup_rows() * t.bn / 128;
+  return size_of(o.d) == 2 && !o.d_by_threads && !(size_of(o.a) == 1 && !o.fast_accumulation) &&
+         !t.pingpong && t.split_k == 1 && t.consumers <= 2 && t.ctas_per_sm == 1 &&
+         sums + sums / 2 <= (has_epilogue ? 144 : 192) && !(o.batched && has_epilogue);
+}
+
+bool stores_twice(const GemmOperation& o, const GemmTile& t, bool has_users_epilogue) {
+  const int bytes = o.d_columns(t.bn) * size_of(o.d);
+  if (t.swapped || t.split_last > 1 || o.beta || has_users_epilogue || bytes < 128 || bytes % 64 == 0)
+    return false;
+  return bytes % 32 != 0 || !defers_store(o, t, o.has_epilogue());
 }
 
 int staging_buffers(const GemmOperation& o, const GemmTile& t) {

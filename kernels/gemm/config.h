@@ -94,6 +94,16 @@ int stage_bytes(const GemmOperation& operation, const GemmTile& tile);
 // Columns of a panel of the way out (StoreOptions); 0 where it does not matter. With split_last, the CTAs
 // that divide a tile each complete and store some panels.
 int panel_columns(const GemmOperation& operation, const GemmTile& tile);
+// Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
+// fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
+// batch's epilogue reads C where it is now.
+bool defers_store(const GemmOperation& operation, const GemmTile& tile, bool has_epilogue);
+// Whether columns are stored twice for the sake of boxes of 128 bytes (StoreOptions::repeats): boxes of 32
+// bytes or less write lines of L2 piecemeal, by which 128 x 176 tiles of two warpgroups in turn lose 1200
+// clocks each. Not with beta, where D may be C, nor for a user's epilogue, which reads what nobody knows; and
+// where the next products hide a store, boxes of 32 bytes are as fast.
+bool stores_twice(const GemmOperation& operation, const GemmTile& tile, bool has_users_epilogue = false);
+
 // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for more.
 int staging_buffers(const GemmOperation& operation, const GemmTile& tile);
 

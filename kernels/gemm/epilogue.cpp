@@ -114,16 +114,6 @@ Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const User
   }
 }
 
-// Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
-// fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
-// batch's epilogue reads C where it is now.
-bool defers_store(const GemmOperation& o, const GemmTile& t, bool has_epilogue) {
-  const int sums = t.warpgroup_rows() * t.bn / 128;
-  return size_of(o.d) == 2 && !o.d_by_threads && !(size_of(o.a) == 1 && !o.fast_accumulation) &&
-         !t.pingpong && t.split_k == 1 && t.consumers <= 2 && t.ctas_per_sm == 1 &&
-         sums + sums / 2 <= (has_epilogue ? 144 : 192) && !(o.batched && has_epilogue);
-}
-
 }  // namespace
 
 GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const GemmParameters& p,
@@ -136,6 +126,7 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
       options_{.transposed = t.swapped,
                .buffers = staging_buffers(o, t),
                .columns = panel_columns(o, t),
+               .repeats = stores_twice(o, t, user.function != nullptr),
                .pairs = o.gates()},
       epilogue_(epilogue_of(o, p, user)) {
   const TileExtent tile = {t.warpgroup_rows(), t.bn};

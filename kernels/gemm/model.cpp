@@ -237,9 +237,11 @@ class Model {
 
   // What happens once for a launch, and for each tile of a CTA what its next products do not hide.
   double overhead() const {
-    double out = c_.tile_clocks + t_.bm * t_.bn * size_of(o_.d) / c_.out_bytes;
-    if (!t_.swapped && t_.bn * size_of(o_.d) % 64 != 0)
-      out += c_.narrow_box / (t_.bn * size_of(o_.d) % 32 != 0 ? 1 : 2);
+    const bool twice = stores_twice(o_, t_);
+    const int row = o_.d_columns(t_.bn) * size_of(o_.d),
+              stored = twice ? (row + 127) / 128 * 128 : row;  // bytes
+    double out = c_.tile_clocks + t_.bm * stored / c_.out_bytes;
+    if (!t_.swapped && !twice && row % 64 != 0) out += c_.narrow_box / (row % 32 != 0 ? 1 : 2);
     if (staging_buffers(o_, t_) == 1)
       out += c_.single_buffer * t_.warpgroup_rows() / 64 * t_.bn * size_of(o_.d) / 128;
     const double shown = t_.pingpong ? c_.shown_pingpong

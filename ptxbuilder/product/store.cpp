@@ -17,14 +17,20 @@ constexpr int kRows = 64;  // of a panel: of one wgmma
 constexpr int kBufferBytes = 64 * 128;
 
 // How a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols` columns.
+// The last panel has the rest of the columns, or with `repeats` as many as the others, of which it shares
+// some.
 struct Passage {
   TileShape buffer;
   Swizzle swizzle;
   int cols, box_cols;
+  bool repeats = false;
 };
 
-// Boxes as wide as the widest swizzle whose span divides the rows, side by side.
-Passage upright(int cols, DType type) {
+// Boxes as wide as the widest swizzle whose span divides the rows, side by side; or of the widest of all.
+Passage upright(int cols, DType type, bool repeats) {
+  const int widest = span_bytes(Swizzle::b128) / size_of(type);
+  if (repeats && cols > widest && cols % widest != 0)
+    return {{kRows, widest}, Swizzle::b128, widest, widest, true};
   const Swizzle swizzle = widest_swizzle(cols * size_of(type));
   const int box_cols = (swizzle == Swizzle::none ? 16 : span_bytes(swizzle)) / size_of(type);
   const int most = kBufferBytes / (kRows * size_of(type)) / box_cols * box_cols;
@@ -67,7 +73,8 @@ class Staging {
       throw Error(
           fmt::format("store: panels of {} columns; they are a multiple of 8 and divide the tile's {}", cols,
                       tile_.cols));
-    passage_ = options.transposed ? transposed(cols, type) : upright(cols, type);
+    passage_ = options.transposed ? transposed(cols, type)
+                                  : upright(cols, type, options.repeats && options.columns == 0);
     buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle,
                      options.buffers * detail::warpgroups_in_role(), "store staging");
   }
@@ -88,8 +95,14 @@ class Staging {
   // Panels, one 64 rows after the other.
   int panels() const { return tile_.rows / kRows * panels_across(); }
   TilePart part(int i) const {
-    const int col = i % panels_across() * passage_.cols;
+    int col = i % panels_across() * passage_.cols;
+    if (passage_.repeats) col = std::min(col, tile_.cols - passage_.cols);
     return {i / panels_across() * kRows, col, kRows, std::min(passage_.cols, tile_.cols - col)};
+  }
+
+  // Columns of panel i that the one before it has too.
+  int repeated(int i) const {
+    return i % panels_across() == 0 ? 0 : part(i - 1).col + part(i - 1).cols - part(i).col;
   }
 
   // Panel i of a tile at row m, column n; they come in order, and again from the first.
@@ -277,6 +290,8 @@ void PanelStore::store_panel(u32 number, const StoreSource& panel, u32 m, u32 n,
   const auto& [staging, type, to] = *state_;
   const TilePart first = staging.part(0);
   const uint32_t across = static_cast<uint32_t>(staging.panels_across());
+  if (staging.repeated(staging.panels_across() - 1) > 0)
+    throw Error("store: panels by number share no columns; set the columns of a panel");
   const u32 row = m + number / across * first.rows, col = n + number % across * first.cols;
   const Finish finish(type, panel, epilogue, staging, row, col, batch);
   staging.emit(to, 0, finish(0), row, col, batch, 0);
@@ -322,7 +337,14 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
   for (int i = 0; i < steps(); ++i) {
     const TileValues zeros =
         detail::tile_convert(type, detail::filled(DType::f32, f32(0), staging.layout(i)));
-    state_->kept.push_back({detail::tile_variables(zeros), zeros.layout});
+    std::vector<llvm::Value*> words = detail::tile_variables(zeros);
+    // Columns that the panel before has too wait once; a word is a row's two of 16 bits, one of a thread's
+    // two rows.
+    if (const int shared = staging.repeated(i)) {
+      const std::vector<llvm::Value*>& before = state_->kept.back().words;
+      std::copy(before.end() - shared / 4, before.end(), words.begin());
+    }
+    state_->kept.push_back({std::move(words), zeros.layout});
     detail::tile_assign(state_->kept.back().words, zeros.layout, {zeros.layout, zeros.words});
   }
   if (staging.has_batches()) state_->batch.emplace(u32(0));

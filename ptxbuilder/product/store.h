@@ -21,6 +21,10 @@ struct StoreOptions {
   int buffers = 2;
   // Of a panel; they divide the output's. 0: as many as a buffer takes.
   int columns = 0;
+  // Columns may be stored twice, with the same values: where a tile's fill no whole boxes of 128 bytes, the
+  // last panel begins earlier; else all boxes are as narrow as what divides the columns. Not where an
+  // epilogue reads what is stored.
+  bool repeats = false;
   // The epilogue makes one column of the output from two of the tile, as even_columns() and odd_columns() do
   // (epilogue.h): the output has half as many columns. Not with `transposed`.
   bool pairs = false;

@@ -11,7 +11,11 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// The boxes of a view, one for each panel; each of `parts` CTAs fetches an equal number of rows of all.
+constexpr int kSharedAlignment =
+    128;  // of a box in shared memory (CUDA programming guide, tensor map swizzle)
+
+// The boxes of a view, one for each panel; each of `parts` CTAs fetches an equal number of rows of all. A
+// part may begin within a swizzle's pattern, which belongs to addresses and not to boxes.
 TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view operation) {
   const SharedTile& tile = view.tile();
   TmaBoxes boxes;
@@ -22,8 +26,9 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view op
   if (rank < 2)
     throw Error(fmt::format("{}: multicast divides rows; give the coordinate of the rows too", operation));
   const int all = view.row_count(), rows = all / parts;
-  if (all % (8 * parts) != 0)
-    throw Error(fmt::format("{}: {} rows for {} CTAs; each fetches a multiple of 8", operation, all, parts));
+  if (all % parts != 0 || rows * tile.panel_row_bytes() % kSharedAlignment != 0)
+    throw Error(fmt::format("{}: {} rows of {} B for {} CTAs; each fetches as many, of a multiple of {} B",
+                            operation, all, tile.panel_row_bytes(), parts, kSharedAlignment));
   boxes.digits.push_back({parts, 1, rows, rows * tile.panel_row_bytes()});
   return boxes;
 }

@@ -243,7 +243,10 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"128x120_k2", "128x128_k2", "120 columns divided by 2"},
       {"64x128_pp_w3", "64x128_pp", "ping-pong takes two consumers"},
       {"128x256x64_5", "128x256x64_4", "at most 4 fit"},
-      {"128x8_2x1", "128x16_2x1", "8 rows of the columns' operand loaded by 2 CTAs"},
+      {"128x8_3x1", "128x24_3x1", "8 rows of the columns' operand loaded by 3 CTAs; each loads as many"},
+      {"128x64_3x1", "128x64_4x1",
+       "64 rows of the columns' operand loaded by 3 CTAs; each loads as many, a multiple of 8", DType::bf16,
+       false},
       {"128x256x64_1_k2", "128x256x64_4_k2", "do not fit its 1 stages"},
   };
   for (const Case& c : cases) {

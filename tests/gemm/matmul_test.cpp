@@ -713,6 +713,36 @@ TEST_CASE("products whose CTAs wait for each other fill the GPU twice, on two st
   CHECK(second.wrong(second.result()) == "");
 }
 
+TEST_CASE(
+    "columns that fill no whole boxes are stored twice or in narrow boxes, and a cluster shares any extent") {
+  struct Tile {
+    const char* name;
+    bool twice;  // if nothing else speaks against it
+  };
+  for (const Tile& t :
+       {Tile{"64x72_pp", true}, Tile{"64x104_2x1_pp", true}, Tile{"128x88_2x1", true}, Tile{"128x80", false},
+        Tile{"64x96_pp", false}, Tile{"64x72_2x1_pp_swap", false}, Tile{"64x120_w1_4x1", true},
+        Tile{"64x40_w1_4x1", false}, Tile{"64x72_w1_2x1_s2", false}})
+    for (const auto& [beta, activation] :
+         {std::pair(false, Activation::none), {false, Activation::silu}, {true, Activation::none}}) {
+      CAPTURE(t.name);
+      CAPTURE(beta);
+      const kernels::GemmTile tile = kernels::parse_tile(t.name);
+      kernels::GemmOperation o;
+      o.beta = beta;
+      CHECK(kernels::stores_twice(o, kernels::checked(o, tile)) == (t.twice && !beta));
+      MatmulCase c = sized(200, 248, 192);
+      if (beta) c.beta = 0.5f;
+      c.activation = activation;
+      MatmulOptions options;
+      options.choose = [tile](const kernels::GemmOperation&, const kernels::GemmSize&, int) { return tile; };
+      options.multiprocessors = 8;  // several tiles of each CTA
+      Matmul product(device(), options);
+      MatmulTrial trial(device(), c);
+      CHECK(trial.wrong(trial.run(product)) == "");
+    }
+}
+
 TEST_CASE("clusters divide k together: each CTA adds up with those that have its tile in the others") {
   struct Division {
     int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, of which some are left for all to divide

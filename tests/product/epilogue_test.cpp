@@ -193,6 +193,28 @@ TEST_CASE("pairs of columns become one, of a tile that hangs over") {
   });
 }
 
+// Copies of a tile's panels may land in any order: each of two that share columns has to have the right ones
+// by itself.
+TEST_CASE("of a deferred store that repeats columns, each panel holds its own") {
+  const TileExtent tile = {64, 88};
+  const Matrix x = random_matrix(DType::bf16, tile, -4, 4);
+  for (int panel : {0, 1}) {
+    Kernel k("repeats");
+    auto [from, D] = k.params<gptr<bf16>, TensorMap>("from", "D");
+    DeferredStore out(DType::bf16, D, tile, {.repeats = true});
+    CHECK(out.steps() == 2);
+    out.take(load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0);
+    out.step(panel);
+    const int first = panel == 0 ? 0 : 24;                  // of 64 columns
+    std::vector<double> expected(x.count(), std::nan(""));  // what is not stored keeps its poison
+    for (int i = 0; i < tile.rows; ++i)
+      for (int j = first; j < first + 64; ++j)
+        expected[at({i, j}, tile.cols)] = x.values[at({i, j}, tile.cols)];
+    const Matrix zeros{DType::bf16, tile, std::vector<double>(expected.size()), true};
+    check_equal(result_of(std::move(k), {x}, zeros), expected, fmt::format("panel {}", panel));
+  }
+}
+
 TEST_CASE("what pairs of columns are not") {
   Kernel k("pairs");
   auto [D] = k.params<TensorMap>("D");

@@ -390,10 +390,10 @@ TEST_CASE("products of tiles") {
 
 TEST_CASE("clusters and barriers") {
   check_cases({
-      {"24 rows for 2 CTAs",
-       {"tma_load: 24 rows for 2 CTAs; each fetches a multiple of 8"},
+      {"24 rows for 5 CTAs",
+       {"tma_load: 24 rows of 128 B for 5 CTAs; each fetches as many, of a multiple of 128 B"},
        [](bool bad) {
-         HERE load_shared({2, 1, 1}, bad ? 24 : 32, false, marked);
+         HERE load_shared({5, 1, 1}, bad ? 24 : 40, false, marked);
        }},
       {"a vector for 2 CTAs",
        {"tma_load: multicast divides rows; give the coordinate of the rows too"},
@@ -428,12 +428,12 @@ TEST_CASE("clusters and barriers") {
          done(k);
        }},
       {"rows for CTAs along two axes",
-       {"tma_load: 24 rows for 4 CTAs; each fetches a multiple of 8"},
+       {"tma_load: 24 rows of 32 B for 4 CTAs; each fetches as many, of a multiple of 128 B"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2, 2);
          auto [A] = k.params<TensorMap>("A");
-         TileView view = k.shared<bf16>({bad ? 24 : 32, 64}, Swizzle128B)[0];
+         TileView view = k.shared<bf16>({bad ? 24 : 32, 16}, Swizzle32B)[0];
          Barriers bar(k, {1});
          sync_cluster();
          HERE tma_load(view.on(bar[0]).multicast(ClusterAxis::x | ClusterAxis::y), A, 0, 0);
