@@ -97,6 +97,19 @@ out = drawn(m, 32)
 check(into(a, b, out) - 1, out, 2**-7)
 check(out, a.double() @ b.double(), 2**-8)
 
+# Numbers that are known when a graph runs.
+a, b, c, half, two = drawn(16, 24), drawn(24, 32), drawn(16, 32), torch.tensor(0.5), torch.tensor(2.0)
+for words in ({}, dict(scale_a=torch.full((16,), 2.0)), dict(out=drawn(16, 32))):
+    numbers = by_compiler(lambda a, c, x, y: product(a, b, c=c, alpha=x.item(), beta=y.item(), **words))
+    expected = 0.5 * (a.double() @ b.double()) * (2 if "scale_a" in words else 1) + 2 * c.double()
+    check(numbers(a, c, half, two), expected, 2**-8, words)
+    if "out" not in words:
+        trained = a.clone().requires_grad_(), c.clone().requires_grad_()
+        weight = drawn(16, 32)
+        da, dc = torch.autograd.grad((numbers(*trained, half, two) * weight).sum(), trained)
+        check(da, 0.5 * weight.double() @ b.double().T * (2 if "scale_a" in words else 1), 2**-7, words)
+        check(dc, 2 * weight, 2**-8, words)
+
 # torch.func and fake tensors.
 a, b = drawn(3, 16, 24), drawn(24, 32)
 check(torch.func.vmap(product, (0, None))(a, b), a.double() @ b.double(), 2**-8)
@@ -128,6 +141,7 @@ with kit.refused("have no gradients"):
 
 # What stands beside the operands, and the gradients of all of that.
 check_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
+check_beside((product, by_compiler(product, "inductor")), reference.PRODUCTS[:2] + reference.PRODUCTS[8:9], "cpu")
 check_gradients_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
 a, b, rows, columns = drawn(3, 16, 24), drawn(24, 32), torch.randn(3, 16), torch.randn(32)
 amax, out = torch.zeros(1), drawn(3, 16, 32)
@@ -141,12 +155,13 @@ check(torch.func.grad(lambda rows: product(a, b, scale_a=rows).float().sum())(ro
 with torch._subclasses.FakeTensorMode() as mode:
     d = product(*(mode.from_tensor(x) for x in (a, b)), scale_a=mode.from_tensor(rows), activation="silu", gate=True)
     kit.check(d.shape == (3, 16, 16) and d.dtype == BF16)
-operation = (a, b, drawn(32), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None)
+operation = (a, b, drawn(32), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None, None, False)
+operators.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, operation)
+operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_amax.default, operation, {"amax": torch.zeros(1)})
 for amax in (None, torch.zeros(1)):
-    operators.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, (*operation, amax, None, False))
-operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation, torch.zeros(1), None, True), {"out": drawn(3, 16, 16)})
+    operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation[:-1], True), {"amax": amax, "out": drawn(3, 16, 16)})
 with kit.refused("scaled_matmul has no gradient"):
-    torch.ops.ptxbuilder.scaled_matmul(a.clone().requires_grad_(), *operation[1:], None, None, False)
+    torch.ops.ptxbuilder.scaled_matmul(a.clone().requires_grad_(), *operation[1:])
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is (3, 16), (3, 16, 1) or of one element"),
                     (dict(scale_b=columns.double()), "scale_b: it is of float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
                     (dict(gate=True), "gate: activation is None"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):
@@ -184,6 +199,9 @@ packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=40, max_ke
 flat = [x.reshape(-1, 2, 64) for x in (q, k, v)]
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(*flat, **packed), expected.view(-1, 2, 64)), "packed")
+longest = by_compiler(lambda q, k, v, offsets, longest: attend(q, k, v, query_offsets=offsets, key_offsets=offsets, softcap=9.0,
+                                                               max_queries=longest.item(), max_keys=longest.item()))
+kit.check(torch.equal(longest(*flat, offsets, torch.tensor(40)), attend(*flat, softcap=9.0, **packed)), "packed")
 out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
 kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
           and (out[..., 64:] == 7).all())
@@ -260,6 +278,8 @@ with kit.refused("modified by an inplace operation", kind=RuntimeError):
 with kit.refused("kernel 'saxpy': a view whose sign"):
     saxpy(x=x, y=torch._neg_view(result), alpha=2.0, count=1000, device="emulator")
 check(saxpy(x=torch._neg_view(x)[:500], y=y[:500].clone(), alpha=2.0, count=500, device="emulator"), y[:500] - 2 * x[:500], 1e-6)
+number = by_compiler(lambda x, y, alpha: saxpy(x=x, y=y * 1, alpha=alpha.item(), count=1000, device="emulator"))
+check(number(x, y, torch.tensor(2.0)), 2 * x + y, 1e-6)
 tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):

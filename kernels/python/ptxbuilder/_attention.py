@@ -40,10 +40,10 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     if not isinstance(window, (tuple, list)) or len(window) != 2 or any(isinstance(x, float) or x < -1 for x in window):
         raise ValueError(f"window: {window!r}; it is two integers, (left, right), of which -1 is no limit")
     left, right = window
-    for name, value in (("scale", scale), ("softcap", softcap)):
-        check_number(name, value)
     if softcap is None:
         raise ValueError("softcap: None; 0 is none")
+    for name, value in (("scale", scale), ("softcap", softcap)):
+        check_number(name, value)
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0)
     if layout != "bshd":
         if layout != "bhsd":
@@ -61,7 +61,11 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         flags |= _ext.PACKED
     elif max_queries is not None or max_keys is not None:
         raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
-    return (float(scale), float(softcap), int(left), int(right), flags, int(max_queries or 0), int(max_keys or 0))
+    for name, value in (("max_queries", max_queries), ("max_keys", max_keys)):
+        if isinstance(value, (str, float)):
+            raise ValueError(f"{name}: {value!r}; it is an integer")
+    queries, keys = 0 if max_queries is None else max_queries, 0 if max_keys is None else max_keys
+    return float(scale), float(softcap), int(left), int(right), flags, int(queries), int(keys)
 
 
 def shapes_of(q, v, flags):

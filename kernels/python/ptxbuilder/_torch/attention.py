@@ -54,7 +54,7 @@ class _Attention(torch.autograd.Function):
 
 # ---- Where PyTorch traces ----
 
-library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? query_offsets, Tensor? key_offsets, float scale, float softcap, "
+library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? query_offsets, Tensor? key_offsets, Scalar scale, Scalar softcap, "
                "SymInt left, SymInt right, int flags, SymInt queries, SymInt keys, bool return_lse, str? device) "
                "-> (Tensor, Tensor)")
 

@@ -43,7 +43,7 @@ def _arguments(kernel, read, written, reals, integers):
     return {p["name"]: one(p, kernel.is_written(p["name"])) for p in kernel.parameters}
 
 
-library.define("launch(int kernel, Tensor[] read, Tensor(a!)[] written, float[] reals, SymInt[] integers, SymInt[]? grid, "
+library.define("launch(int kernel, Tensor[] read, Tensor(a!)[] written, Scalar[] reals, SymInt[] integers, SymInt[]? grid, "
                "str? device) -> ()")
 
 

@@ -86,6 +86,8 @@ def _gradients(ctx, d_output):
     dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
     factor = dz.to(b.dtype)
+    if isinstance(alpha, torch.SymFloat):  # known when the graph runs, not here where the way back is traced
+        factor, alpha = factor * alpha, 1.0
     needs = ctx.needs_input_grad  # of what was given: an operation's defaults are not
     if needs[0]:
         da = product(factor, b, a, transpose_b=True, alpha=alpha)
@@ -140,7 +142,8 @@ def _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a,
     return out
 
 
-_OPERANDS = "Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, float alpha=1, float beta=0, str? activation=None, "
+# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item().
+_OPERANDS = "Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
 library.define(f"matmul({_OPERANDS}ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}bool precise=False, bool tf32=False, str? device=None, *, Tensor(a!) out) -> ()")
 

@@ -95,25 +95,30 @@ def _by_pieces(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, d
 
 # ---- Where PyTorch traces ----
 
-_OPERANDS = ("Tensor a, Tensor b, Tensor? bias, Tensor? c, float beta, str? activation, ScalarType? out_dtype, bool precise, bool tf32, "
-             "str? device, float alpha, Tensor? alpha_tensor, Tensor? scale_a, Tensor? scale_b, Tensor? scale_result, "
-             "Tensor(a!)? amax, Tensor? slope_of, bool gate")
+_OPERANDS = ("Tensor a, Tensor b, Tensor? bias, Tensor? c, Scalar beta, str? activation, ScalarType? out_dtype, bool precise, bool tf32, "
+             "str? device, Scalar alpha, Tensor? alpha_tensor, Tensor? scale_a, Tensor? scale_b, Tensor? scale_result, Tensor? slope_of, "
+             "bool gate")
+# Three, since Inductor does not take one that may write and writes nothing.
 library.define(f"scaled_matmul({_OPERANDS}) -> Tensor")
-library.define(f"scaled_matmul_out({_OPERANDS}, *, Tensor(b!) out) -> ()")
+library.define(f"scaled_matmul_amax({_OPERANDS}, *, Tensor(a!) amax) -> Tensor")
+library.define(f"scaled_matmul_out({_OPERANDS}, *, Tensor(a!)? amax=None, Tensor(b!) out) -> ()")
 
 
 def _traced(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, device, beside):
-    alpha, *others = beside
+    alpha, scale_a, scale_b, scale_result, amax, slope_of, gate = beside
     alphas = (alpha, None) if isinstance(alpha, float) else (1.0, alpha)
-    values = (a, b, bias, c, beta, activation, dtype_of(out_dtype), bool(precise), bool(tf32), place_of(device, a, "A"), *alphas, *others)
-    if out is None:
-        return torch.ops.ptxbuilder.scaled_matmul(*values)
-    torch.ops.ptxbuilder.scaled_matmul_out(*values, out=out)
-    return out
+    values = (a, b, bias, c, beta, activation, dtype_of(out_dtype), bool(precise), bool(tf32), place_of(device, a, "A"), *alphas, scale_a,
+              scale_b, scale_result, slope_of, bool(gate))
+    if out is not None:
+        torch.ops.ptxbuilder.scaled_matmul_out(*values, amax=amax, out=out)
+        return out
+    if amax is not None:
+        return torch.ops.ptxbuilder.scaled_matmul_amax(*values, amax=amax)
+    return torch.ops.ptxbuilder.scaled_matmul(*values)
 
 
-def _op(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, amax,
-        slope_of, gate, *, out=None):
+def _op(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result,
+        slope_of, gate, *, amax=None, out=None):
     device, alpha = there(device, a), alpha if alpha_tensor is None else alpha_tensor
     d = _ext.eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, False, False, precise, tf32, device, True, scale_a,
                            scale_b, scale_result, amax, slope_of, gate)
@@ -123,18 +128,20 @@ def _op(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha
     return d
 
 
-def _op_out(*values, out):
-    _op(*values, out=out)
+def _op_out(*values, amax=None, out):
+    _op(*values, amax=amax, out=out)
 
 
 for _place in PLACES:
     library.impl("scaled_matmul", _op, _place)
+    library.impl("scaled_matmul_amax", _op, _place)
     library.impl("scaled_matmul_out", _op_out, _place)
 
 
 @operators.register_fake("ptxbuilder::scaled_matmul", lib=library)
-def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, amax,
-      slope_of, gate):
+@operators.register_fake("ptxbuilder::scaled_matmul_amax", lib=library)
+def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, slope_of,
+      gate, *, amax=None):
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -143,7 +150,7 @@ def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, 
 
 
 @operators.register_fake("ptxbuilder::scaled_matmul_out", lib=library)
-def _(*values, out):
+def _(*values, amax=None, out):
     return None
 
 
@@ -158,5 +165,5 @@ def _refusing(operation):
     return refuse
 
 
-library.impl("scaled_matmul", _refusing(torch.ops.ptxbuilder.scaled_matmul.default), "Autograd")
-library.impl("scaled_matmul_out", _refusing(torch.ops.ptxbuilder.scaled_matmul_out.default), "Autograd")
+for _name in ("scaled_matmul", "scaled_matmul_amax", "scaled_matmul_out"):
+    library.impl(_name, _refusing(getattr(torch.ops.ptxbuilder, _name).default), "Autograd")
