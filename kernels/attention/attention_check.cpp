@@ -191,7 +191,11 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   const int64_t key_heads = p.key_heads != 0 ? p.key_heads : p.heads,
                 columns = p.value_depth != 0 ? p.value_depth : p.depth;
   check_range("depth", p.depth, 1, 256, where);
-  check_range("value_depth", columns, 1, p.depth, where);
+  if (columns < 1 || columns > p.depth)
+    refuse(where, fmt::format("V of {} columns (value_depth) and Q of {}; V has 1 to as many as Q: give V in "
+                              "parts of its columns, whose results stand side by side, or widen Q and K by "
+                              "columns of zeros and say the scale",
+                              columns, p.depth));
   for (const auto& [name, value] : {std::pair("batches", p.batches),
                                     {"heads", p.heads},
                                     {"key_heads", key_heads},

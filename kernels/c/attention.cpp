@@ -42,8 +42,10 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   const Placed t(name, tensor, gpu);
   if (t.rank() != 1 || t.extent(0) != count || (count > 1 && t.stride(0) != 1) ||
       (t.type != DType::s32 && t.type != DType::u32))
-    throw Error(
-        fmt::format("{}: it has one dimension of {} numbers of int32 or uint32 without gaps", name, count));
+    throw Error(fmt::format(
+        "{}: [{}] of {}; it has one dimension of {} numbers of int32 or uint32 without gaps: "
+        "convert what is of another type to int32",
+        name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), count));
   return t.memory();
 }
 

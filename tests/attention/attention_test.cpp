@@ -480,7 +480,8 @@ TEST_CASE("what is refused") {
   };
   refused([](auto& p) { p.type = DType::f32; }, "they are of f16 or bf16");
   refused([](auto& p) { p.depth = 257; }, "depth = 257; 1 to 256");
-  refused([](auto& p) { p.value_depth = 17; }, "value_depth = 17; 1 to 16");
+  refused([](auto& p) { p.value_depth = 17; },
+          "V of 17 columns (value_depth) and Q of 16; V has 1 to as many as Q");
   refused([](auto& p) { p.queries = -1; }, "queries = -1; 0 to");
   refused([](auto& p) { p.key_heads = 3; }, "4 heads, and 3 of keys");
   refused([](auto& p) { p.scale = -1; }, "scale = -1");
