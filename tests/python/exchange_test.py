@@ -62,6 +62,7 @@ for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), m
                    ("a scale on another GPU", lambda: product(a, b, scale_a=tensor(4, 512, 1, F32, 1))),
                    ("a scale that is none", lambda: product(a, b, scale_a=1.0)), ("a gate of no activation", lambda: product(a, b, gate=True)),
                    ("D over the amax", lambda: product(a, b, d, amax=tensor(3, 1, 1, F32))),
+                   ("a flag that is no bool", lambda: _ext.eager_product(a, b, d, None, None, 1.0, None, None, None, 1, *[False] * 3, None, False)),
                    ("a type's name", lambda: product(a, b, out_dtype="f8")), ("no tensor", lambda: product(a, 3))):
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)

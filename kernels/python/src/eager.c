@@ -66,6 +66,18 @@ static bool want_grad(PyObject* const* all, int count) {
   return false;
 }
 
+/* The bits of arguments that are Python's True or False; -1 where one is something else, such as numpy's. */
+static long flags_of(PyObject* const* args, const int* bits, int count) {
+  long flags = 0;
+  for (int i = 0; i < count; ++i) {
+    if (args[i] == Py_True)
+      flags |= bits[i];
+    else if (args[i] != Py_False)
+      return -1;
+  }
+  return flags;
+}
+
 /* The number that a dict has for a key; -1 for none. */
 static long number_of(PyObject* dict, PyObject* key) {
   PyObject* value = PyDict_GetItemWithError(dict, key);
@@ -113,11 +125,8 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     BETA,
     ACTIVATION,
     OUT_DTYPE,
-    TURN_A,
-    TURN_B,
-    IS_PRECISE,
-    ALLOW_TF32,
-    DEVICE,
+    FLAGS, /* whether A and B are turned, sums precise, and tf32 allowed */
+    DEVICE = FLAGS + 4,
     IS_BELOW,
     PLAIN,
     FIRST_BESIDE = PLAIN, /* of SCALE_A to SLOPE_OF */
@@ -145,11 +154,11 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   long code = 0;
   const long activation =
       args[ACTIVATION] == Py_None ? PTXB_NONE : number_of(eager.activations, args[ACTIVATION]);
-  const long flags = (args[TURN_A] == Py_True ? TRANSPOSE_A : 0) |
-                     (args[TURN_B] == Py_True ? TRANSPOSE_B : 0) |
-                     (args[IS_PRECISE] == Py_True ? PRECISE : 0) | (args[ALLOW_TF32] == Py_True ? TF32 : 0) |
-                     (count == ALL && args[GATES] == Py_True ? GATE : 0);
-  if (activation < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
+  static const int bits[] = {TRANSPOSE_A, TRANSPOSE_B, PRECISE, TF32, GATE};
+  const long flags = flags_of(args + FLAGS, bits, 4),
+             gate = count == ALL ? flags_of(args + GATES, bits + 4, 1) : 0;
+  if (activation < 0 || flags < 0 || gate < 0 || !read_tensor(args[A], &p.a, "A") ||
+      !read_tensor(args[B], &p.b, "B"))
     return not_taken();
   ptxb_dtype type;
   if (args[OUT_DTYPE] == Py_None) {
@@ -160,7 +169,8 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   }
   const product_numbers numbers = {
       is_number ? PyFloat_AsDouble(args[ALPHA_IS]) : 1,
-      args[BETA] == Py_None ? (args[C] != Py_None) : PyFloat_AsDouble(args[BETA]), activation, flags};
+      args[BETA] == Py_None ? (args[C] != Py_None) : PyFloat_AsDouble(args[BETA]), activation, flags | gate};
+  if ((numbers.alpha == -1 || numbers.beta == -1) && PyErr_Occurred()) return not_taken();
   PyObject* d = run_product(&p, args[OUT], args[C], args[BIAS], has_beside ? beside : NULL, &numbers, type,
                             Py_None, Py_None);
   return d ? d : not_taken();

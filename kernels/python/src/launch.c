@@ -45,7 +45,10 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
     PyObject* value = PyTuple_GetItem(from, i);
     if (PyLong_Check(value)) {
       const long long integer = PyLong_AsLongLong(value);
-      if (integer == -1 && PyErr_Occurred()) return false;
+      if (integer == -1 && PyErr_Occurred()) {
+        PyErr_Format(PyExc_ValueError, "a scalar that 64 bits do not hold: %R", value);
+        return false;
+      }
       to[i] = ptxb_of_integer(integer);
     } else if (PyBytes_Check(value)) {
       uint64_t bits = 0;
@@ -101,6 +104,20 @@ static bool run_launch(launch* l, host_program* program, const uint32_t* grid, P
   return is_done;
 }
 
+static bool read_grid(PyObject* from, uint32_t* to) {
+  for (Py_ssize_t i = 0; i < 3; ++i) {
+    PyObject* number = PyTuple_GetItem(from, i);
+    if (!number) return false;
+    const long long count = PyLong_AsLongLong(number);
+    if (count < 0 || count > UINT32_MAX) {
+      PyErr_Format(PyExc_ValueError, "grid: %R; it has a number of CTAs for each of x, y and z", number);
+      return false;
+    }
+    to[i] = (uint32_t)count;
+  }
+  return true;
+}
+
 PyDoc_STRVAR(launch_words,
              "launch(program, grid, arguments, device, stream)\n\n"
              "Queues one launch. `grid` is three integers, or None for the sidecar's rule.");
@@ -111,7 +128,7 @@ static PyObject* ext_launch(PyObject* self, PyObject* args) {
   host_program* program = PyCapsule_GetPointer(capsule, program_capsule);
   if (!program) return NULL;
   uint32_t ctas[3];
-  if (grid != Py_None && !PyArg_ParseTuple(grid, "III", &ctas[0], &ctas[1], &ctas[2])) return NULL;
+  if (grid != Py_None && !read_grid(grid, ctas)) return NULL;
   launch* l = PyMem_Malloc(sizeof *l);
   if (!l) return PyErr_NoMemory();
   l->operand_count = l->argument_count = 0;
