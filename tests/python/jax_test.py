@@ -153,7 +153,7 @@ for activation in (None, "relu", "gelu"):
     with kit.refused("out_dtype of float8_e4m3fn: a product whose gradient is asked for has none"):
         jax.grad(lambda a: pb.matmul(a, b, activation=activation, out_dtype="e4m3").astype(jnp.float32).sum())(a)
 for words in (dict(alpha="2"), dict(c=jnp.zeros((a.shape[0], b.shape[1]), b.dtype), beta="1"), dict(alpha="2", scale_a=rows)):
-    with kit.refused("is a string; it has to be a number"):
+    with kit.refused("is a str; it has to be a number"):
         pb.matmul(a, b, **words)
 check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0), 2 * wide(a) @ wide(b), 2**-8, "alpha is traced")
 sharded = jax.shard_map(lambda a, rows: pb.matmul(a, b, scale_a=rows, **gated), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
@@ -216,6 +216,23 @@ with kit.refused("JAX has to know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
 with kit.refused("parameter 'alpha': it is traced"):
     jax.jit(lambda alpha: saxpy(x=x, y=y, alpha=alpha, count=1000))(2.0)
-with kit.refused("takes a pointer of f32, one of s32 is given", kind=Exception):
-    jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
+# What is wrong is known when a call is traced, before XLA runs it.
+for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and is given an array of int32: give x.astype('float32')"),
+                    (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and is given an array of bfloat16"),
+                    (dict(x=[1.0]), "parameter 'x': <class 'list'> beside tensors of JAX's"), (dict(x=None), "parameter 'x': <class 'NoneType'>"),
+                    (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"), (dict(count=1 << 70), "it does not fit"),
+                    (dict(grid=0), "a grid of (0, 1, 1)"), (dict(grid=(1, 1 << 16)), "a grid of (1, 65536, 1)"), (dict(grid=1.5), "a grid of (1.5, 1, 1)")):
+    with kit.refused(text):
+        jax.eval_shape(lambda: (lambda grid=None, **given: saxpy(grid, **given))(**{**dict(x=x, y=y, alpha=2.0, count=1000), **words}))
+with kit.refused("parameter 'X' takes an array of 2 dimensions, and is given one of 3"):
+    jax.eval_shape(lambda: tma(X=X[None], Y=Y, alpha=3.0))
+with kit.refused("parameter 'y' takes a pointer of f32, and is given an array of float16"):
+    jax.eval_shape(lambda: pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": ((8, 32), "f16")}, device="emulator")(X=X, Y=Y, alpha=3.0))
+check(saxpy(y=y, x=np.ones(1000), alpha=2.0, count=1000), before + 2, 1e-6, "numpy's float64 is float32 in JAX")
+for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> beside tensors of JAX's"), (dict(b=None), "B: <class 'NoneType'>"), (dict(bias=[1.0]), "bias: <class 'list'> beside"),
+                    (dict(scale_a="x"), "scale_a: <class 'str'> beside tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
+    with kit.refused(text):
+        pb.matmul(**{"a": a, "b": b, **words})
+with kit.refused("query_offsets: <class 'list'> beside tensors of JAX's"):
+    pb.attention(*(q[0],) * 3, query_offsets=[0, 3], key_offsets=[0, 3], max_queries=3, max_keys=3)
 kit.end()

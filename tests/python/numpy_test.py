@@ -2,6 +2,9 @@
 
   numpy_test.py FOLDER   with saxpy.ptx, saxpy.json and saxpy_tma's in it
 """
+import copy
+import pickle
+import subprocess
 import sys
 
 import kit
@@ -164,7 +167,7 @@ with kit.refused("device 'gpu' is none of"):
 with kit.refused("beta is 1, but C is NULL"):
     pb.matmul(a, b, beta=1.0, device="emulator")
 kit.check(np.isnan(pb.matmul(np.full((1, 8), np.nan, np.float16), np.ones((8, 4), np.float16), activation="relu", device="emulator")).all())
-with kit.refused("alpha: '2' is a string; it has to be a number"):
+with kit.refused("alpha: '2' is a str; it has to be a number"):
     pb.matmul(a, b, alpha="2", device="emulator")
 with kit.refused("a type that is not supported: f8; supported are int8 (s8)"):
     pb.matmul(a, b, out_dtype="f8", device="emulator")
@@ -215,7 +218,7 @@ given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
 for wrong, text in ((dict(alpha="2"), "parameter 'alpha' is a f32, and is given '2'"),
                     (dict(count=1.5), "parameter 'count' is a u32, and is given 1.5"),
                     (dict(count=-1), "parameter 'count' is a u32, and is given the integer -1"),
-                    (dict(x=3), "parameter 'x' takes a tensor, and is given 3"),
+                    (dict(x=3), "parameter 'x': <class 'int'> beside tensors of numpy's: give numpy.asarray(x)"),
                     (dict(x=x.astype(np.float64)), "takes a pointer of f32, one of f64 is given"),
                     (dict(z=1), "kernel 'saxpy' is given 'z', and takes x, y, alpha, count"),
                     (dict(y=np.frombuffer(bytes(4000), np.float32)), "y: it is read-only"),
@@ -230,6 +233,24 @@ with kit.refused("outputs: kernel 'saxpy' has no tensor 'alpha'"):
     pb.load(f"{folder}/saxpy", outputs={"alpha": "x"}, device="emulator")
 with kit.refused("nothing.json: cannot be read"):
     pb.load(f"{folder}/nothing", device="emulator")
+
+# Another process loads what is pickled, by its path and with its words; a copy is the kernel.
+code = ("import pickle, sys, numpy as np; f = pickle.load(sys.stdin.buffer); x = np.ones((8, 32), np.float32); "
+        "assert (f(X=x, Y=2 * x, alpha=3.0, device='emulator') == 5).all()")
+done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(tma), capture_output=True)
+kit.check(done.returncode == 0, done.stderr.decode())
+kit.check(copy.deepcopy({"kernel": tma})["kernel"] is tma)
+
+# Operands of others, and what is no number.
+for words, text in ((dict(b=None), "B: <class 'NoneType'> beside"),
+                    (dict(b=[[1.0]]), "B: <class 'list'> beside tensors of numpy's: give numpy.asarray(x)"),
+                    (dict(out=[1.0]), "out: <class 'list'> beside"), (dict(slope_of=[1.0], activation="silu"), "slope_of: <class 'list'> beside"),
+                    (dict(c=c, beta=1j), "beta: 1j is a complex"), (dict(out_dtype=[1]), "a type that is not supported: [1]"),
+                    (dict(precise="no"), "precise: 'no' is none of True and False"), (dict(device="cpu"), "are worked on by 'emulator'")):
+    with kit.refused(text):
+        pb.matmul(**{"a": a, "b": b, "device": "emulator", **words})
+with kit.refused("shapes: 64 is none; they are a list of tuples"):
+    pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
 
 # More than one thread at once, at first use.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)

@@ -140,6 +140,11 @@ for factor in (3.0, 0.25):
     check(d, expected, 2**-7, "alpha in memory, replayed")
     kit.check(abs(amax.item() - expected.abs().max().item()) <= 2**-7 * amax.item(), "amax, replayed")
 check(pb.matmul(x, y, transpose_b=True, alpha=torch.tensor(2.0)), 2 * x.double() @ y.double().T, 2**-7, "alpha on the CPU")
+check(pb.matmul(x[:, :256], x[:, :256], transpose_b=1), x[:, :256].double() @ x[:, :256].double().T, 2**-7, "1 is True")
+for words, text in ((dict(c=torch.zeros(256, 384, device="cuda", dtype=BF16), beta="2"), "beta: '2' is a str"), (dict(bias=[1.0]), "bias: <class 'list'>"),
+                    (dict(scale_a=rows.to("meta")), "scale_a: a meta tensor"), (dict(alpha=rows[0].to_sparse()), "alpha: a tensor of torch.sparse_coo")):
+    with kit.refused(text):
+        pb.matmul(x, y, transpose_b=True, **words)
 a, b, rows, columns = drawn(3, 160, 240), drawn(240, 320), torch.randn(3, 160, device="cuda"), torch.randn(320, device="cuda")
 check(torch.func.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, scale_b=columns, activation="silu", gate=True))(a, rows),
       exactly(a.double(), b.double(), "silu", True, scale_a=rows.double(), scale_b=columns.double()), 2**-7, "vmap")

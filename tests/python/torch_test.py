@@ -220,7 +220,7 @@ for words, text in ((dict(out=trained), "out: a result that is given has no grad
 
 for words, text in ((dict(window=3), "window: 3; it is two integers"), (dict(window=(1.5, 0)), "window: (1.5, 0)"),
                     (dict(window=(-2, -7)), "of which -1 is no limit"), (dict(causal="no"), "causal: 'no' is none of True and False"),
-                    (dict(max_keys=1), "are of packed sequences"), (dict(scale="x"), "scale: 'x' is a string"),
+                    (dict(max_keys=1), "are of packed sequences"), (dict(scale="x"), "scale: 'x' is a str"),
                     (dict(softcap=None), "softcap: None; 0 is none")):
     with kit.refused(text):
         pb.attention(q, k, v, device="emulator", **words)

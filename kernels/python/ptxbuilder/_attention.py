@@ -1,6 +1,6 @@
 """Attention, for whichever framework its operands are of."""
 from . import _ext
-from ._common import as_they_lie, check_number, device_of, door_of, name_of, untouched
+from ._common import as_they_lie, check_flags, check_number, device_of, door_of, name_of, untouched
 
 NO_GRADIENT = ("pb.attention has no gradient: call it where none is asked for, as under torch.no_grad(), and train with the "
                "framework's own attention")
@@ -32,18 +32,16 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
                key_offsets=None, max_queries=None, max_keys=None):
     """What is no tensor, as the extension takes it: scale, softcap, left, right, flags, queries, keys."""
-    for name, value in (("causal", causal), ("top_left", top_left)):
-        if value not in (False, True):
-            raise ValueError(f"{name}: {value!r} is none of True and False")
-    if window is None:
-        window = -1, -1
-    if not isinstance(window, (tuple, list)) or len(window) != 2 or any(isinstance(x, float) or x < -1 for x in window):
-        raise ValueError(f"window: {window!r}; it is two integers, (left, right), of which -1 is no limit")
-    left, right = window
+    check_flags(causal=causal, top_left=top_left)
+    left = right = -1
+    if window is not None:
+        if (not isinstance(window, (tuple, list)) or len(window) != 2
+                or any(x is None or isinstance(x, (str, float)) or not -1 <= x < 1 << 63 for x in window)):
+            raise ValueError(f"window: {window!r}; it is two integers, (left, right), of which -1 is no limit")
+        left, right = window
     if softcap is None:
         raise ValueError("softcap: None; 0 is none")
-    for name, value in (("scale", scale), ("softcap", softcap)):
-        check_number(name, value)
+    check_number("softcap", softcap)
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0)
     if layout != "bshd":
         if layout != "bhsd":
@@ -51,21 +49,24 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         flags |= _ext.HEADS_FIRST
     if scale is None:
         scale = 0.0
-    elif not scale > 0:
-        raise ValueError(f"scale: {scale}, and it has to be above 0; None is 1 / sqrt(columns)")
+    else:
+        check_number("scale", scale)
+        if not scale > 0:
+            raise ValueError(f"scale: {scale}, and it has to be above 0; None is 1 / sqrt(columns)")
+    queries = keys = 0
     if query_offsets is not None or key_offsets is not None:
         if flags & _ext.HEADS_FIRST:
             raise ValueError("layout: packed sequences lie as [rows, heads, columns], and have no other layout")
         if query_offsets is None or key_offsets is None or max_queries is None or max_keys is None:
             raise ValueError("packed sequences take all of query_offsets, key_offsets, max_queries and max_keys")
+        for name, value in (("max_queries", max_queries), ("max_keys", max_keys)):
+            if isinstance(value, (str, float)):
+                raise ValueError(f"{name}: {value!r}; it is an integer")
         flags |= _ext.PACKED
+        queries, keys = int(max_queries), int(max_keys)
     elif max_queries is not None or max_keys is not None:
         raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
-    for name, value in (("max_queries", max_queries), ("max_keys", max_keys)):
-        if isinstance(value, (str, float)):
-            raise ValueError(f"{name}: {value!r}; it is an integer")
-    queries, keys = 0 if max_queries is None else max_queries, 0 if max_keys is None else max_keys
-    return float(scale), float(softcap), int(left), int(right), flags, int(queries), int(keys)
+    return float(scale), float(softcap), int(left), int(right), flags, queries, keys
 
 
 def shapes_of(q, v, flags):

@@ -30,17 +30,33 @@ def name_of(dtype):
     else:
         import numpy
 
-        name = numpy.dtype(dtype).name
+        try:
+            name = numpy.dtype(dtype).name
+        except TypeError:
+            name = None
     if name not in CODES:
         known = ", ".join(f"{full} ({short})" for short, full in NAMES.items() if short != "tf32")
         raise ValueError(f"a type that is not supported: {dtype}; supported are {known}")
     return name
 
 
+def check_kind(kinds, framework, give, required, **optional):
+    """Refuses what is none of the kinds, tensors of the first operand's framework, by its name; None among the optional is none."""
+    for name, x in {**required, **optional}.items():
+        if not isinstance(x, kinds) and (x is not None or name in required):
+            raise ValueError(f"{name}: {type(x)} beside tensors of {framework}'s: give {give}")
+
+
 def check_number(name, x):
-    """Refuses a string, which float() would take."""
-    if isinstance(x, (str, bytes)):
-        raise ValueError(f"{name}: {x!r} is a string; it has to be a number")
+    """Refuses a string, which float() would take, and what has no float(), in words."""
+    if not isinstance(x, (int, float)) and (isinstance(x, (str, bytes)) or not hasattr(x, "__float__")):
+        raise ValueError(f"{name}: {x!r} is a {type(x).__name__}; it has to be a number")
+
+
+def check_flags(**flags):
+    for name, value in flags.items():
+        if value not in (False, True):
+            raise ValueError(f"{name}: {value!r} is none of True and False")
 
 
 def output_of(name):
@@ -59,7 +75,7 @@ def activation_of(name):
 
 def device_of(device):
     """The number of "emulator", "cuda", "cuda:1" or 1; None for None."""
-    if device is None or (isinstance(device, int) and device >= 0):
+    if device is None or (isinstance(device, int) and not isinstance(device, bool) and device >= 0):
         return device
     name = str(device)
     if name == "emulator":
@@ -67,7 +83,8 @@ def device_of(device):
     kind, _, number = name.partition(":")
     if kind == "cuda" and (number.isdigit() or number == "" and ":" not in name):
         return int(number or 0)
-    raise ValueError(f"device {device!r} is none of 'emulator', 'cuda', 'cuda:1' and a GPU's number")
+    hint = "; tensors on the CPU are worked on by 'emulator', or copied to a GPU and back by 'cuda'" if kind == "cpu" else ""
+    raise ValueError(f"device {device!r} is none of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
 
 
 def host_tensor(x):

@@ -30,6 +30,8 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
     out, each tensor is taken to be changed in place, which JAX refuses.
 
     The kernel is loaded on `device`, and on others when it is first called there: "auto" is a GPU, else the emulator.
+    Pickled, as for the workers of a DataLoader, it is loaded there by its path and these words: its rules are then functions that
+    pickle finds by name, no lambdas.
     """
     return Kernel(path, kernel, outputs or {}, tuple(updates), device)
 
@@ -38,7 +40,8 @@ class Kernel:
     def __init__(self, path, kernel, outputs, updates, device):
         self.path = os.path.abspath(os.fspath(path))
         self.kernel = kernel
-        if device == "auto":
+        self.loaded_by = self.path, kernel, outputs, updates, device
+        if device is None or device == "auto":
             try:
                 _ext.open(0)
                 device = 0
@@ -59,6 +62,12 @@ class Kernel:
         self.number = len(loaded)
         loaded.append(self)  # for ever, as the program of a compiled call names it by its number
 
+    def __reduce__(self):
+        return Kernel, self.loaded_by  # what unpickles it loads it anew
+
+    def __deepcopy__(self, memo):
+        return self  # as a function's copy is the function
+
     def __repr__(self):
         words = (f"{p['name']}: {p['kind']}" + (f" of {p['dtype']}" if "dtype" in p else "") for p in self.parameters)
         return f"<kernel {self.name}({', '.join(words)}) of {self.path}>"
@@ -73,11 +82,11 @@ class Kernel:
             if name not in arguments and name not in self.outputs:
                 raise ValueError(f"kernel '{self.name}': there is no '{name}'")
         if grid is not None:
-            grid = (grid,) if isinstance(grid, int) else tuple(grid)
+            grid = (grid,) if isinstance(grid, int) or not hasattr(grid, "__len__") else tuple(grid)
             if not 1 <= len(grid) <= 3:
                 raise ValueError(f"kernel '{self.name}': a grid of {len(grid)} numbers; it has one to three")
             grid = (*grid, 1, 1)[:3]
-        first = next((x for x in arguments.values() if hasattr(x, "shape") and len(x.shape) > 0), None)
+        first = next((x for x in arguments.values() if getattr(x, "ndim", 0) > 0), None)
         if first is None:
             first = next((x for x in arguments.values() if hasattr(x, "dtype")), None)
         if first is None:
@@ -101,6 +110,18 @@ class Kernel:
         if dtype is None:
             dtype = self.parameters[self.names.index(name)]["dtype"]
         return tuple(rule), NAMES.get(dtype, dtype)
+
+    def tensors(self, arguments):
+        """(name, parameter, value) of each that is given, those of structs among them."""
+        def of(parameters, given, owner):
+            for parameter in parameters:
+                name, value = owner + parameter["name"], given.get(parameter["name"])
+                if parameter["kind"] == "struct" and isinstance(value, dict):
+                    yield from of(parameter["fields"], value, name + ".")
+                elif parameter["kind"] in ("pointer", "tensor_map") and parameter["name"] in given:
+                    yield name, parameter, value
+
+        return of(self.parameters, arguments, "")
 
     def results(self, arguments):
         """What a call returns, of all its arguments."""

@@ -4,6 +4,7 @@ import sys
 import numpy
 
 from . import _attention, _product
+from ._common import check_kind
 from ._common import host_tensor as tensor
 
 IS_ALLOCATED = False  # whether the extension makes results, in the framework's memory
@@ -32,7 +33,12 @@ def view(out, shape):
     return result
 
 
+def _check(required, **optional):
+    check_kind(numpy.ndarray, "numpy", "numpy.asarray(x)", required, **optional)
+
+
 def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
+    _check({"B": b}, out=out, bias=bias, C=c)
     a, b, bias, c = (x if x is None else numpy.asarray(x) for x in (a, b, bias, c))
     if transpose_a:
         a = a.swapaxes(-1, -2)
@@ -42,6 +48,7 @@ def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, 
 
 
 def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
+    _check({"B": b}, out=out, bias=bias, C=c, slope_of=beside.slope_of)
     a, b, bias, c = (x if x is None else numpy.asarray(x) for x in (a, b, bias, c))
     if isinstance(beside.alpha, numpy.generic):
         beside = beside._replace(alpha=float(beside.alpha))
@@ -53,10 +60,12 @@ def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, 
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
+    _check({"K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
     return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
 
 
 def call(kernel, grid, arguments, first, device):
+    _check({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
     arguments = {**arguments, **{name: empty(first, *kernel.output_of(name, arguments)) for name in kernel.outputs}}
     kernel.run(grid, arguments, tensor, device)
     return kernel.results(arguments)

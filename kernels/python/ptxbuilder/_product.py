@@ -2,7 +2,7 @@
 from . import _ext
 from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
 from ._beside import Beside, check_beside, halved, laid
-from ._common import activation_of, as_they_lie, check_number, device_of, door_of, fold, name_of, output_of, untouched
+from ._common import activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of, untouched
 
 def is_traced():
     """Whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
@@ -50,6 +50,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
         beta = 1.0 if c is not None else 0.0
     check_number("alpha", alpha)
     check_number("beta", beta)
+    check_flags(transpose_a=transpose_a, transpose_b=transpose_b, precise=precise, tf32=tf32, gate=gate)
     values = (activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
     beside = Beside(alpha, scale_a, scale_b, scale_result, amax, slope_of, gate)
     if gate or not isinstance(alpha, (int, float)) or any(x is not None for x in beside[1:-1]):

@@ -18,6 +18,8 @@ def warm_up(operation, shapes, dtype, device=0, **words):
     if operation not in _OPERATIONS:
         raise ValueError(f"operation {operation!r} is none of {', '.join(map(repr, _OPERATIONS))}")
     for shape in shapes:
+        if not isinstance(shape, (tuple, list)):
+            raise ValueError(f"shapes: {shape!r} is none; they are a list of tuples, as [(m, n, k)]")
         _OPERATIONS[operation](device_of(device), tuple(shape), name_of(dtype), **words)
 
 

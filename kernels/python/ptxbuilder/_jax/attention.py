@@ -7,7 +7,7 @@ from jax.custom_batching import custom_vmap
 
 from .. import _attention, _ext
 from .._common import name_of
-from .ffi import alike
+from .ffi import alike, check_arrays
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
@@ -65,5 +65,6 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
     refuse_device(device)
+    check_arrays({"K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets)
     results = _jitted(q, k, v, (query_offsets, key_offsets), numbers, bool(return_lse))
     return results if return_lse else results[0]

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy
 
 from .. import _ext
+from .._common import check_kind
 
 for (_target, _platform), _handler in _ext.handlers().items():
     jax.ffi.register_ffi_target(_target, _handler, platform=_platform)
@@ -12,6 +13,11 @@ for (_target, _platform), _handler in _ext.handlers().items():
 def device():
     """Where an operation is compiled when it is traced. GPUs of one machine are taken to be alike."""
     return 0 if jax.default_backend() in ("gpu", "cuda") else _ext.EMULATOR
+
+
+def check_arrays(required, **optional):
+    """Refuses what is neither JAX's nor numpy's, which JAX takes as its own."""
+    check_kind((jax.Array, numpy.ndarray, numpy.generic), "JAX", "jax.numpy.asarray(x)", required, **optional)
 
 
 def refuse_device(asked):

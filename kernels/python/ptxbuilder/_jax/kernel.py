@@ -1,10 +1,36 @@
 """Any kernel on JAX's arrays, traced and not."""
 import jax
+import jax.numpy as jnp
 import numpy
 
 from .. import _ext
+from .._common import CODES, NAMES, name_of
 from .._kernel import scalar_of
-from .ffi import alike, refuse_device, struct_like
+from .ffi import alike, check_arrays, refuse_device, struct_like
+
+
+def _check(name, parameter, x):
+    """What the library would refuse, when XLA is to run it."""
+    kind, dtype, rank = parameter["kind"].replace("_", " "), parameter["dtype"], len(parameter.get("box", x.shape))
+    if name_of(jnp.result_type(x.dtype)) != NAMES[dtype]:  # JAX takes numpy's float64 as its float32
+        raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, and is given an array of {x.dtype}: give "
+                         f"x.astype({NAMES[dtype]!r})")
+    if len(x.shape) != rank:
+        raise ValueError(f"parameter '{name}' takes an array of {rank} dimensions, and is given one of {len(x.shape)}")
+
+
+def _check_integer(name, dtype, value):
+    code, bits = CODES[NAMES[dtype]]
+    least, most = (0, 2**bits - 1) if code == 1 else (-2**(bits - 1), 2**(bits - 1) - 1)
+    if not least <= value <= most:
+        raise ValueError(f"parameter '{name}' is a {dtype}, and is given the integer {value}: it does not fit")
+
+
+def _check_grid(kernel, grid):
+    if any(isinstance(x, jax.core.Tracer) for x in grid):
+        raise ValueError(f"kernel '{kernel.name}': its grid is traced, and has to be known when the kernel is")
+    if not all(hasattr(x, "__index__") and 1 <= x <= most for x, most in zip(grid, (2**31 - 1, 65535, 65535))):
+        raise ValueError(f"kernel '{kernel.name}': a grid of {grid}; x is an integer of 1 to 2147483647, y and z of 1 to 65535")
 
 
 def call(kernel, grid, arguments, first, device):
@@ -12,6 +38,7 @@ def call(kernel, grid, arguments, first, device):
     if not kernel.is_pure:
         raise ValueError(f"kernel '{kernel.name}': JAX has to know what it changes: say outputs= or updates= to load()")
     operands, results, aliases = [], [], {}
+    check_arrays({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
     tensors = [p["name"] for p in kernel.parameters if p["name"] in arguments and p["kind"] in ("pointer", "tensor_map")]
     arguments = {**arguments, **dict(zip(tensors, alike(*(arguments[name] for name in tensors))))}
     first = arguments[tensors[0]] if tensors else first
@@ -35,6 +62,7 @@ def call(kernel, grid, arguments, first, device):
         value = scalar_of(name, dtype, value)
         if isinstance(value, bytes):
             return (_ext.XLA_BITS, int.from_bytes(value.ljust(8, b"\0"), "little", signed=True))
+        _check_integer(name, dtype, value)
         return (_ext.XLA_INTEGER, value)
 
     def struct(fields):
@@ -43,9 +71,11 @@ def call(kernel, grid, arguments, first, device):
     for name in kernel.updates:
         results.append(struct_like(first, arguments[name].shape, arguments[name].dtype))
     given = {**arguments, **{name: results[returned[name]] for name in kernel.outputs}}
+    for each in kernel.tensors(given):
+        _check(*each)
     words = struct(kernel.encode(given, tensor, scalar, struct))
-    if grid is not None and any(isinstance(x, jax.core.Tracer) for x in grid):
-        raise ValueError(f"kernel '{kernel.name}': its grid is traced, and has to be known when the kernel is")
+    if grid is not None:
+        _check_grid(kernel, grid)
     out = jax.ffi.ffi_call("ptxbuilder_kernel", results, input_output_aliases=aliases, vmap_method="sequential")(
         *operands, program=f"{kernel.path}\n{kernel.kernel or ''}", grid=numpy.array(grid or (), numpy.int64),
         arguments=numpy.array(words, numpy.int64))

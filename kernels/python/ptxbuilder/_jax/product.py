@@ -8,7 +8,7 @@ from jax.custom_batching import custom_vmap
 from .. import _ext, _product
 from .._beside import NO_GRADIENT
 from .._common import activation_of, fold, name_of, output_of
-from .ffi import alike
+from .ffi import alike, check_arrays
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
@@ -164,6 +164,7 @@ def check_known(out, device, **numbers):
 
 def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
     check_known(out, device, beta=beta)
+    check_arrays({"B": b}, bias=bias, C=c)
     name = name_of(out_dtype) if out_dtype is not None else output_of(name_of(a.dtype))
     activation_of(activation)
     return general(a, b, bias, c, float(alpha), float(beta), activation, name, bool(transpose_a), bool(transpose_b),

@@ -9,7 +9,7 @@ from jax.custom_batching import custom_vmap
 from .. import _ext
 from .._beside import NO_GRADIENT, Beside, factors, halved, laid, one
 from .._common import activation_of, name_of, output_of
-from .ffi import alike
+from .ffi import alike, check_arrays
 from .product import call, check_known, folded, general, turned
 
 _KIT = types.SimpleNamespace(broadcast_to=jnp.broadcast_to, compact=lambda x: x)
@@ -99,6 +99,7 @@ def _jitted(t, *words):
 
 def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
     check_known(out, device, beta=beta)
+    check_arrays({"B": b}, bias=bias, C=c, **dict(zip(Beside._fields[1:4], beside[1:4])), slope_of=beside.slope_of)
     number = 1.0 if isinstance(beside.alpha, jax.Array) else float(beside.alpha)
     amax = {True: jnp.zeros((), jnp.float32), False: None}[beside.amax] if isinstance(beside.amax, bool) else one("amax", beside.amax)
     tensors = dict(a=a, b=b, bias=bias, c=c, **beside._asdict())

@@ -5,14 +5,14 @@ from torch.autograd import forward_ad
 
 from .. import _attention, _ext
 from . import tensors
-from .tensors import (PLACES, PLAIN, check_kind, has_modes, has_transforms, is_compiling, is_plain, library, place_of, refuse_negative,
-                      requires_grad, there)
+from .tensors import (NO_OUT, PLACES, PLAIN, check_meta, check_operands, has_modes, has_transforms, is_compiling, is_plain, library,
+                      place_of, refuse_negative, requires_grad, there)
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
-    check_kind(K=k, V=v, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or has_modes()
             or not (is_plain(query_offsets) and is_plain(key_offsets) and is_plain(out))):
+        check_operands({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
         if out is not None:
             raise ValueError("out: where PyTorch traces, attention allocates its result; leave it out")
         o, lse = torch.ops.ptxbuilder.attention(q, k, v, query_offsets, key_offsets, *numbers, bool(return_lse),
@@ -20,10 +20,14 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
         return (o, lse) if return_lse else o
     if requires_grad(q, k, v, out) or has_transforms() is not None or forward_ad._current_level >= 0:
         if out is not None:
-            raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
+            raise ValueError(NO_OUT)
         return _Attention.apply(q, k, v, query_offsets, key_offsets, numbers, return_lse, device)
     refuse_negative(out=out)
-    return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+    try:
+        return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+    except Exception:
+        check_operands({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
+        raise
 
 
 def _refuse(ctx, *gradients):
@@ -71,6 +75,7 @@ for _place in PLACES:
 
 @operators.register_fake("ptxbuilder::attention", lib=library)
 def _(q, k, v, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys, return_lse, device):
+    check_meta(q, k, v, query_offsets, key_offsets)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
 

@@ -4,7 +4,8 @@ from torch import library as operators
 
 from .._common import NAMES
 from .._kernel import loaded
-from .tensors import DTYPES, PLACES, PLAIN, has_modes, is_compiling, library, place_of, refuse_negative, requires_grad, tensor, there
+from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, has_modes, is_compiling, is_wrapped, library, place_of,
+                      refuse_negative, requires_grad, tensor, there)
 
 _TENSORS = ("pointer", "tensor_map")
 
@@ -20,7 +21,7 @@ def _leaves(kernel, arguments):
         elif parameter["kind"] in _TENSORS:
             (written if is_written else read).append(value)
         elif "float" in NAMES[parameter["dtype"]]:
-            reals.append(float(value))
+            reals.append(value)
         else:
             integers.append(value)
 
@@ -65,22 +66,36 @@ for _place in PLACES:
 
 @operators.register_fake("ptxbuilder::launch", lib=library)
 def _(number, read, written, reals, integers, grid, device):
-    return None
+    check_meta(*read, *written)
+
+
+def _check(kernel, arguments):
+    given = {f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)}
+    check_operands(given)
+    if is_wrapped(*given.values()):
+        raise ValueError(f"kernel '{kernel.name}' is not known to torch.func: call it outside, on tensors that hold all batches")
 
 
 def call(kernel, grid, arguments, first, device):
-    arguments = dict(arguments)
-    for name in kernel.outputs:
-        shape, dtype = kernel.output_of(name, arguments)
-        arguments[name] = first.new_empty(shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype)
-    leaves = _leaves(kernel, arguments)
-    tensors = [x for x in leaves[0] + leaves[1] if isinstance(x, torch.Tensor)]
-    if requires_grad(*tensors):
-        raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
-                         "torch.no_grad(), or inside a torch.autograd.Function")
-    if is_compiling() or has_modes() or not all(type(x) in PLAIN for x in tensors):
-        torch.ops.ptxbuilder.launch(kernel.number, *leaves, None if grid is None else list(grid),
-                                    place_of(device, first, f"kernel '{kernel.name}'"))
-    else:
-        _run(kernel, grid, arguments, leaves[1], device)
+    arguments, is_traced = dict(arguments), is_compiling()
+    if is_traced:
+        _check(kernel, arguments)
+    try:
+        for name in kernel.outputs:
+            shape, dtype = kernel.output_of(name, arguments)
+            arguments[name] = first.new_empty(shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype)
+        read, written, reals, integers = _leaves(kernel, arguments)
+        tensors = [x for x in read + written if isinstance(x, torch.Tensor)]
+        if requires_grad(*tensors):
+            raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
+                             "torch.no_grad(), or inside a torch.autograd.Function")
+        if is_traced or has_modes() or not all(type(x) in PLAIN for x in tensors):
+            torch.ops.ptxbuilder.launch(kernel.number, read, written, [float(x) for x in reals], integers,
+                                        None if grid is None else list(grid), place_of(device, first, f"kernel '{kernel.name}'"))
+        else:
+            _run(kernel, grid, arguments, written, device)
+    except Exception:
+        if not is_traced:
+            _check(kernel, arguments)
+        raise
     return kernel.results(arguments)

@@ -7,8 +7,8 @@ from .. import _ext, _product
 from .._beside import NO_GRADIENT
 from .._common import ACTIVATIONS, CODES, NAMES, output_of
 from . import tensors
-from .tensors import (DTYPES, PLACES, check_kind, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
-                      requires_grad, there)
+from .tensors import (DTYPES, NO_OUT, PLACES, check_meta, check_operands, dtype_of, has_modes, has_transforms, is_compiling, is_plain,
+                      is_wrapped, library, place_of, requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
@@ -24,19 +24,24 @@ def take_over():
 
 def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
     """What the extension's eager_product() leaves."""
-    check_kind(B=b, out=out, bias=bias, C=c)
     if not is_compiling():
         take_over()
     if is_compiling() or not (is_plain(a) and is_plain(b) and is_plain(bias) and is_plain(c) and is_plain(out)) or has_modes():
+        check_operands({"A": a, "B": b}, out=out, bias=bias, C=c)
         return _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
-    # torch.func and dual tensors know what a function's derivatives are, or that it has none.
-    if requires_grad(a, b, bias, c, out) or out is None and (has_transforms() is not None or forward_ad._current_level >= 0):
-        if out is not None:
-            raise ValueError("out: a result that is given has no gradient; leave it out, or call under torch.no_grad()")
-        return _smoothed(_Product.apply, turned(a, transpose_a), turned(b, transpose_b), bias, c, alpha, beta, activation,
-                         dtype_of(out_dtype), precise, tf32, device)
-    return _product.run(tensors, turned(a, transpose_a), turned(b, transpose_b), out, bias, c, alpha, beta, activation,
-                        out_dtype, precise, tf32, device)
+    try:
+        # torch.func and dual tensors know what a function's derivatives are, or that it has none.
+        if (requires_grad(a, b, bias, c, out) or is_wrapped(a, b, bias, c, out)
+                or out is None and (has_transforms() is not None or forward_ad._current_level >= 0)):
+            if out is not None:
+                raise ValueError(NO_OUT)
+            return _smoothed(_Product.apply, turned(a, transpose_a), turned(b, transpose_b), bias, c, alpha, beta, activation,
+                             dtype_of(out_dtype), precise, tf32, device)
+        return _product.run(tensors, turned(a, transpose_a), turned(b, transpose_b), out, bias, c, alpha, beta, activation,
+                            out_dtype, precise, tf32, device)
+    except Exception:
+        check_operands({"A": a, "B": b}, out=out, bias=bias, C=c)
+        raise
 
 
 def turned(x, is_transposed):
@@ -163,6 +168,7 @@ for _place in PLACES:
 
 @operators.register_fake("ptxbuilder::matmul", lib=library)
 def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    check_meta(a, b, bias, c)
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -171,7 +177,7 @@ def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=N
 
 @operators.register_fake("ptxbuilder::matmul_out", lib=library)
 def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
-    return None
+    check_meta(a, b, bias, c, out)
 
 
 class _Operation(torch.autograd.Function):

@@ -8,27 +8,36 @@ from .. import _ext, _product
 from .._beside import NO_GRADIENT, Beside, factors, halved
 from . import tensors
 from .product import OUTPUTS, SMOOTH, take_over, turned
-from .tensors import (PLACES, check_kind, dtype_of, has_modes, has_transforms, is_compiling, is_plain, library, place_of,
-                      refuse_negative, requires_grad, there)
+from .tensors import (NO_BATCH, NO_OUT, PLACES, check_meta, check_operands, dtype_of, has_modes, has_transforms, is_compiling, is_plain,
+                      is_vmapped, is_wrapped, library, place_of, refuse_negative, requires_grad, there)
 
 
 def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
     """What the extension's eager_product() leaves."""
-    check_kind(B=b, out=out, bias=bias, C=c, **beside._replace(alpha=None)._asdict())
     alpha, *others, gate = beside
-    if not isinstance(alpha, torch.Tensor) or not alpha.is_cuda and a.is_cuda:
-        alpha = float(alpha)
-    given = (a, b, bias, c, *others) if isinstance(alpha, float) else (a, b, bias, c, alpha, *others)
-    beside = Beside(alpha, *others, gate)
-    a, b = turned(a, transpose_a), turned(b, transpose_b)
-    if is_compiling():
-        way = _by_pieces if requires_grad(*given) else _traced
-    else:
+    given = (a, b, bias, c, *others, alpha if isinstance(alpha, torch.Tensor) else None)
+    is_traced = is_compiling() or has_modes() or not all(is_plain(x) for x in (*given, out))
+    if is_traced:
+        _check(given, out)
+    if not is_compiling():
         take_over()
-        wants = out is None and (has_transforms() is not None or forward_ad._current_level >= 0)
-        way = (_by_pieces if wants or requires_grad(*given, out) else
-               _traced if has_modes() or not all(is_plain(x) for x in (*given, out)) else _run)
-    return way(a, b, out, bias, c, float(beta), activation, out_dtype, precise, tf32, device, beside)
+    try:
+        if not isinstance(alpha, torch.Tensor) or not alpha.is_cuda and a.is_cuda:
+            beside = Beside(float(alpha), *others, gate)
+        wants = requires_grad(*given, out) or is_wrapped(*given, out) or not is_compiling() and out is None and (
+            has_transforms() is not None or forward_ad._current_level >= 0)
+        way = _by_pieces if wants else _traced if is_traced else _run
+        return way(turned(a, transpose_a), turned(b, transpose_b), out, bias, c, float(beta), activation, out_dtype, precise, tf32,
+                   device, beside)
+    except Exception:
+        if not is_traced:
+            _check(given, out)
+        raise
+
+
+def _check(given, out):
+    a, b, *others = given
+    check_operands({"A": a, "B": b}, **dict(zip(("bias", "C", *Beside._fields[1:-1], "alpha"), others)), out=out)
 
 
 def _run(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, device, beside):
@@ -59,12 +68,13 @@ def _check_addend(name, x, shape, dtype):
 
 def _by_pieces(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, device, beside):
     """The product, whose derivative is ours, and behind it PyTorch's functions, which have theirs."""
-    for name, x in (("out", out), ("amax", beside.amax), ("scale_result", beside.scale_result)):
-        if x is not None:
-            raise ValueError(NO_GRADIENT.format(name))
+    if out is not None:
+        raise ValueError(NO_OUT)
     dtype = dtype_of(out_dtype) or OUTPUTS[a.dtype]
-    if dtype.itemsize == 1:
-        raise ValueError(NO_GRADIENT.format(f"out_dtype of {dtype}"))
+    for name, is_there in (("amax", beside.amax is not None), ("scale_result", beside.scale_result is not None),
+                           (f"out_dtype of {dtype}", dtype.itemsize == 1)):
+        if is_there:
+            raise ValueError((NO_BATCH if is_vmapped() else NO_GRADIENT).format(name))
     if activation is not None and activation not in _FUNCTIONS:
         raise ValueError(f"activation {activation!r} is none of 'relu', 'gelu', 'silu' and None")
     words = {"precise": precise, "tf32": tf32, "device": device}
@@ -142,6 +152,7 @@ for _place in PLACES:
 @operators.register_fake("ptxbuilder::scaled_matmul_amax", lib=library)
 def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, alpha_tensor, scale_a, scale_b, scale_result, slope_of,
       gate, *, amax=None):
+    check_meta(a, b, bias, c, alpha_tensor, scale_a, scale_b, scale_result, slope_of, amax)
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -151,7 +162,7 @@ def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, 
 
 @operators.register_fake("ptxbuilder::scaled_matmul_out", lib=library)
 def _(*values, amax=None, out):
-    return None
+    check_meta(*(x for x in (*values, amax, out) if isinstance(x, torch.Tensor)))
 
 
 def _refusing(operation):

@@ -2,7 +2,7 @@
 import torch
 from torch import library as operators
 
-from .._common import CODES, name_of, output_of
+from .._common import CODES, check_kind, name_of, output_of
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     raise ImportError(f"ptxbuilder needs PyTorch 2.10 or newer, and this is {torch.__version__}")
@@ -25,10 +25,46 @@ def tensor(x):
     return x.resolve_neg()  # the extension takes what lies in memory
 
 
-def check_kind(**arrays):
-    for name, x in arrays.items():
-        if hasattr(x, "dtype") and not isinstance(x, torch.Tensor):
-            raise ValueError(f"{name}: {type(x)} beside tensors of PyTorch's: give torch.from_dlpack(x)")
+def check_operands(required, **optional):
+    """Refuses what is no tensor of PyTorch's, or one whose elements do not lie in memory by strides. Where nothing is traced, calls
+    that failed ask it for the reason: others do not pay for it."""
+    check_kind(torch.Tensor, "PyTorch", "torch.from_dlpack(x), or torch.tensor(x) of numbers", required, **optional)
+    for name, x in {**required, **optional}.items():
+        if x is None:
+            continue
+        if x.is_nested:
+            raise ValueError(f"{name}: a nested tensor, whose parts have no strides in common: give x.to_padded_tensor(0.0), or to "
+                             "pb.attention() packed sequences, x.values() and x.offsets().int()")
+        if x.layout != torch.strided:
+            raise ValueError(f"{name}: a tensor of {x.layout}, and what is taken lies in memory by strides: give x.to_dense()")
+        if x.is_quantized:
+            raise ValueError(f"{name}: a quantized tensor, of {x.dtype}, whose scale is not asked for: give x.dequantize(), or "
+                             "x.int_repr() and scale the result")
+        if x.device.type == "meta":
+            raise ValueError(f"{name}: a meta tensor, which has no memory: give one on a GPU, or on the CPU with a device; of shapes "
+                             "alone a FakeTensorMode makes results")
+
+
+def check_meta(*tensors):
+    """Of an operation whose result has a shape alone: where PyTorch asks for that since one tensor is a meta tensor, all have to be."""
+    if len({x.device.type == "meta" for x in tensors if x is not None}) > 1:
+        raise ValueError("a meta tensor, which has no memory, among others that have: give all on one device")
+
+
+NO_OUT = ("out: a result that is given has no gradient, and is no batch of torch.func.vmap: leave it out, or call under torch.no_grad() "
+          "and outside of vmap")
+NO_BATCH = "{} is not known to torch.func.vmap: leave it out, or call outside of vmap, as A and B may have batches in front"
+
+
+def is_wrapped(*tensors):
+    """Whether one is torch.func's, as a batch of its vmap."""
+    return (not is_compiling() and has_transforms() is not None
+            and any(x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in tensors))
+
+
+def is_vmapped():
+    transforms = None if is_compiling() else has_transforms()
+    return transforms is not None and transforms.key() == torch._C._functorch.TransformType.Vmap
 
 
 def refuse_negative(**tensors):
