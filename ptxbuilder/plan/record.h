@@ -159,6 +159,7 @@ struct StoreRecord {
   int tile = 0;
   std::vector<int> stages;  // of the buffers, one for each warpgroup
   bool transposed = false;  // the tensor's rows are the register tile's columns
+  bool pairs = false;       // each column was made from two of the accumulators'
   int first_col = 0, cols = 0;
   ThreadCopyRecord written;  // its view is the buffer
   // What TMA stores, and the column of the register tile that it begins with.

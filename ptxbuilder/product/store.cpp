@@ -189,6 +189,7 @@ class Staging {
     for (int group = 0; group < detail::warpgroups_in_role(); ++group)
       record.stages.push_back(group * options_.buffers + buffer);
     record.transposed = options_.transposed;
+    record.pairs = options_.pairs;
     record.first_col = at.col;
     record.cols = at.cols;
     return record;

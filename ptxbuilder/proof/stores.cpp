@@ -14,6 +14,12 @@ Element accumulator(int thread, int i) {
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
+// What is made of accumulators 2i and 2i + 1, which are one row's neighbours.
+Element pair(int thread, int i) {
+  const Element first = accumulator(thread, 2 * i);
+  return {first.row, first.col / 2};
+}
+
 // One buffer: which accumulator lies at each element.
 class Buffer {
  public:
@@ -38,7 +44,8 @@ class Buffer {
  private:
   // What the register that an access takes value `i` from holds.
   Element held(int access, int thread, int i) const {
-    return accumulator(thread, store_.first_col / 2 + store_.written.value(thread, access, i));
+    const int value = store_.first_col / 2 + store_.written.value(thread, access, i);
+    return store_.pairs ? pair(thread, value) : accumulator(thread, value);
   }
 
   void write(int access) {

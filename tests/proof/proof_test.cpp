@@ -385,17 +385,26 @@ TEST_CASE("gemm is proved in all that it takes") {
              {"cluster_m", x},
              {"cluster_n", y},
              {"stages", 2}});
-  for (const Values& values : {Values{{"pingpong", 1}, {"bn", 128}},
-                               {{"split_k", 4}, {"bn", 128}},
-                               {{"consumers", 1}, {"bm", 64}},
-                               {{"consumers", 3}, {"bm", 192}, {"bn", 192}},
-                               {{"bk", 32}},
-                               {{"bk", 128}, {"stages", 2}},
-                               {{"batches", 3}},
-                               {{"activation", 2}, {"alpha", 1}, {"beta", 1}, {"bias", 1}, {"bn", 128}},
-                               {{"bm", 256}, {"bn", 128}},
-                               {{"bm", 256}, {"bn", 128}, {"a_major", 1}}})
+  for (const Values& values :
+       {Values{{"pingpong", 1}, {"bn", 128}},
+        {{"split_k", 4}, {"bn", 128}},
+        {{"consumers", 1}, {"bm", 64}},
+        {{"consumers", 3}, {"bm", 192}, {"bn", 192}},
+        {{"bk", 32}},
+        {{"bk", 128}, {"stages", 2}},
+        {{"batches", 3}},
+        {{"activation", 2}, {"alpha", 1}, {"beta", 1}, {"bias", 1}, {"bn", 128}},
+        {{"bm", 256}, {"bn", 128}},
+        {{"bm", 256}, {"bn", 128}, {"a_major", 1}},
+        {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, shared by 84 rows
+        {{"bn", 88}, {"cluster_m", 4}},
+        {{"bn", 136}, {"swapped", 1}, {"cluster_m", 4}}})
     check(values);
+  const int before = built;
+  for (int output : {0, 1, 2})  // bf16, f16, f32
+    for (int bn : {64, 208, 256})
+      check({{"d", output}, {"activation", 2}, {"use", 2}, {"bn", bn}, {"stages", 2}});
+  CHECK(built == before + 9);
   MESSAGE(built << " kernels proved, " << refused << " refused");
   CHECK(built > 150);
 }
