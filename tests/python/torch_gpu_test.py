@@ -88,7 +88,7 @@ for m in (16, 170, 400):
     check(compiled(a, b), (a.double() @ b.double()).relu(), 2**-8, "compiled", m)
 for grad in (False, True):
     operators.opcheck(torch.ops.ptxbuilder.matmul.default, tuple(drawn(*s).requires_grad_(grad) for s in ((160, 240), (240, 320))))
-operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"out": drawn(16, 32)})
+operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (drawn(16, 24), drawn(24, 32)), {"d": drawn(16, 32)})
 small = [drawn(24, 40, dtype=torch.float32).requires_grad_(), drawn(40, 32, dtype=torch.float32).requires_grad_()]
 kit.check(torch.autograd.gradcheck(lambda a, b: pb.matmul(a, b, tf32=True).double(), small, eps=0.5, atol=0.05, rtol=0.02,
                                    nondet_tol=0, fast_mode=False), "gradcheck: a product is linear in each operand")
@@ -150,7 +150,7 @@ check(torch.func.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, scale_b=colu
       exactly(a.double(), b.double(), "silu", True, scale_a=rows.double(), scale_b=columns.double()), 2**-7, "vmap")
 operation = (a, b, drawn(320), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None, None, False)
 operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_amax.default, operation, {"amax": torch.zeros(1, device="cuda")})
-operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation[:-1], True), {"out": drawn(3, 160, 160)})
+operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation[:-1], True), {"d": drawn(3, 160, 160)})
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: it is of float64"),
                     (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate: activation is None"),
                     (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C"),

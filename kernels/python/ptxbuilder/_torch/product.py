@@ -70,6 +70,7 @@ def _smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
 
 def _keep(ctx, inputs, output):
     a, b, bias, c, *values = inputs
+    values = list(values)  # Dynamo has a tuple
     if output.dtype.itemsize == 1:
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {output.dtype}"))
     values[-1] = there(values[-1], a)
@@ -143,22 +144,23 @@ def _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a,
         return torch.ops.ptxbuilder.matmul(a, b, *values[:5], dtype_of(out_dtype), *values[5:])
     if out_dtype is not None and out.dtype != dtype_of(out_dtype):
         raise ValueError(f"D: its type is {out.dtype}, but out_dtype is {out_dtype}")
-    torch.ops.ptxbuilder.matmul_out(a, b, *values, out=out)
+    torch.ops.ptxbuilder.matmul_out(a, b, *values, d=out)
     return out
 
 
-# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item().
+# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item(). A result that is given is named `d`, since
+# of an `out` Dynamo takes none with gaps.
 _OPERANDS = "Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
 library.define(f"matmul({_OPERANDS}ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None) -> Tensor")
-library.define(f"matmul_out({_OPERANDS}bool precise=False, bool tf32=False, str? device=None, *, Tensor(a!) out) -> ()")
+library.define(f"matmul_out({_OPERANDS}bool precise=False, bool tf32=False, str? device=None, *, Tensor(a!) d) -> ()")
 
 
 def _op(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
     return _direct(a, b, None, bias, c, alpha, beta, activation, out_dtype, precise, tf32, there(device, a))
 
 
-def _op_out(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
-    _direct(a, b, out, bias, c, alpha, beta, activation, None, precise, tf32, there(device, a))
+def _op_out(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, d):
+    _direct(a, b, d, bias, c, alpha, beta, activation, None, precise, tf32, there(device, a))
 
 
 for _place in PLACES:
@@ -176,8 +178,8 @@ def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=N
 
 
 @operators.register_fake("ptxbuilder::matmul_out", lib=library)
-def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, out):
-    check_meta(a, b, bias, c, out)
+def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, d):
+    check_meta(a, b, bias, c, d)
 
 
 class _Operation(torch.autograd.Function):

@@ -111,7 +111,7 @@ _OPERANDS = ("Tensor a, Tensor b, Tensor? bias, Tensor? c, Scalar beta, str? act
 # Three, since Inductor does not take one that may write and writes nothing.
 library.define(f"scaled_matmul({_OPERANDS}) -> Tensor")
 library.define(f"scaled_matmul_amax({_OPERANDS}, *, Tensor(a!) amax) -> Tensor")
-library.define(f"scaled_matmul_out({_OPERANDS}, *, Tensor(a!)? amax=None, Tensor(b!) out) -> ()")
+library.define(f"scaled_matmul_out({_OPERANDS}, *, Tensor(a!)? amax=None, Tensor(b!) d) -> ()")
 
 
 def _traced(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, device, beside):
@@ -120,7 +120,7 @@ def _traced(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, devi
     values = (a, b, bias, c, beta, activation, dtype_of(out_dtype), bool(precise), bool(tf32), place_of(device, a, "A"), *alphas, scale_a,
               scale_b, scale_result, slope_of, bool(gate))
     if out is not None:
-        torch.ops.ptxbuilder.scaled_matmul_out(*values, amax=amax, out=out)
+        torch.ops.ptxbuilder.scaled_matmul_out(*values, amax=amax, d=out)
         return out
     if amax is not None:
         return torch.ops.ptxbuilder.scaled_matmul_amax(*values, amax=amax)
@@ -138,8 +138,8 @@ def _op(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha
     return d
 
 
-def _op_out(*values, amax=None, out):
-    _op(*values, amax=amax, out=out)
+def _op_out(*values, amax=None, d):
+    _op(*values, amax=amax, out=d)
 
 
 for _place in PLACES:
@@ -161,15 +161,16 @@ def _(a, b, bias, c, beta, activation, out_dtype, precise, tf32, device, alpha, 
 
 
 @operators.register_fake("ptxbuilder::scaled_matmul_out", lib=library)
-def _(*values, amax=None, out):
-    check_meta(*(x for x in (*values, amax, out) if isinstance(x, torch.Tensor)))
+def _(*values, amax=None, d):
+    check_meta(*(x for x in (*values, amax, d) if isinstance(x, torch.Tensor)))
 
 
 def _refusing(operation):
     """The operations have no gradient: pb.matmul() takes another way where one is asked for."""
     def refuse(*values, **words):
         if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
-            raise ValueError("torch.ops.ptxbuilder.scaled_matmul has no gradient; ptxbuilder.matmul() with the same scales has")
+            raise ValueError("torch.ops.ptxbuilder.scaled_matmul has no gradient; ptxbuilder.matmul() with the same scales has, of "
+                             "torch.func.grad outside of torch.compile")
         with torch._C._AutoDispatchBelowAutograd():
             return operation(*values, **words)
 
