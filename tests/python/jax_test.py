@@ -11,6 +11,7 @@ kit.use("jax", "numpy", "ml_dtypes")
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
 os.environ["JAX_PLATFORMS"] = "cpu"
 import jax  # noqa: E402
+import jax.export  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
@@ -233,6 +234,9 @@ for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> beside tensors of JAX's
                     (dict(scale_a="x"), "scale_a: <class 'str'> beside tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, **words})
+symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16)
+with kit.refused("an operation is compiled for numbers, not symbols"):
+    jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)
 with kit.refused("query_offsets: <class 'list'> beside tensors of JAX's"):
     pb.attention(*(q[0],) * 3, query_offsets=[0, 3], key_offsets=[0, 3], max_queries=3, max_keys=3)
 kit.end()

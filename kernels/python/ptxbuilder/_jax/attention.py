@@ -7,7 +7,7 @@ from jax.custom_batching import custom_vmap
 
 from .. import _attention, _ext
 from .._common import name_of
-from .ffi import alike, check_arrays
+from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
@@ -15,8 +15,8 @@ from .ffi import ffi_call, refuse_device
 def _call(q, k, v, offsets, numbers, return_lse):
     """A tuple of O and, where it is asked for, lse."""
     scale, softcap, left, right, flags, queries, keys = numbers
-    described = [None if x is None else (x.shape, name_of(x.dtype)) for x in (q, k, v, *offsets)]
-    workspace = _attention.workspace_of(traced_device(), *described[:3], described[3:], numbers, return_lse)
+    given = described(q, k, v, *offsets)
+    workspace = _attention.workspace_of(traced_device(), *given[:3], given[3:], numbers, return_lse)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     results = [(shape, name_of(q.dtype))] + [(lse_shape, "float32")] * return_lse
     flags |= _ext.HAS_LSE * return_lse

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy
 
 from .. import _ext
-from .._common import check_kind
+from .._common import check_kind, name_of
 
 for (_target, _platform), _handler in _ext.handlers().items():
     jax.ffi.register_ffi_target(_target, _handler, platform=_platform)
@@ -18,6 +18,14 @@ def device():
 def check_arrays(required, **optional):
     """Refuses what is neither JAX's nor numpy's, which JAX takes as its own."""
     check_kind((jax.Array, numpy.ndarray, numpy.generic), "JAX", "jax.numpy.asarray(x)", required, **optional)
+
+
+def described(*operands):
+    """(shape, type's name) of each, for which an operation is compiled; None of None."""
+    for x in operands:
+        if x is not None and not all(isinstance(extent, int) for extent in x.shape):
+            raise ValueError(f"a shape of {x.shape}: an operation is compiled for numbers, not symbols: export it for each shape")
+    return [None if x is None else (x.shape, name_of(x.dtype)) for x in operands]
 
 
 def refuse_device(asked):

@@ -8,7 +8,7 @@ from jax.custom_batching import custom_vmap
 from .. import _ext, _product
 from .._beside import NO_GRADIENT
 from .._common import activation_of, fold, name_of, output_of
-from .ffi import alike, check_arrays
+from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
@@ -25,7 +25,7 @@ def call(a, b, c, bias, alpha, beta, activation, name, flags, beside=()):
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
         shape = (*a.shape[:-2], rows, columns // 2 if flags & _ext.GATE else columns)
-        given = [None if x is None else (x.shape, name_of(x.dtype)) for x in (a, b, c, bias, *beside)]
+        given = described(a, b, c, bias, *beside)
         workspace = _product.workspace_of(traced_device(), *given[:2], (shape, name), *given[2:4], alpha, beta, activation, flags,
                                           given[4:])
         return shape, flags, a, b, workspace
