@@ -71,8 +71,7 @@ void add_method_options(const command::Arguments& app, Words& words, Options& op
 void add_contender_options(const command::Arguments& app, Words& words, Options& options) {
   app.option("--contenders", options.contenders,
              "by comma, or all, which --set seed means; else all but the kernels that lead to ours. What "
-             "other options ask "
-             "for takes part anyway")
+             "other options ask for takes part anyway")
       .by_comma()
       .shown_as("NAME,...");
   app.option("--tiles", options.ours.tiles, "of ours to compare, by comma: 128x256_4_2x1,64x128_pp")
