@@ -149,6 +149,6 @@ for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX
                        (lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "has no gradient")):
     with kit.refused(text):
         function()
-with kit.refused("takes a pointer of f32, one of s32 is given", kind=Exception):
+with kit.refused("takes a pointer of f32, and is given an array of int32", kind=Exception):
     jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
 kit.end()
