@@ -125,7 +125,7 @@ class Attention::State {
   AttentionOptions options_;
   int multiprocessors_;
   Compiler compiler_;
-  MatrixCopy copy_;
+  MatrixCopier copy_;
   runtime::Buffer zeros_;
   std::mutex choosing_;
   std::shared_mutex mutex_;  // of the rest
@@ -140,7 +140,7 @@ size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where wher
   size_t bytes = plan(a, where).order_bytes(p);
   for_each_moved(a, [&](const PlacedHeads& t) {
     bytes += workspace_of(t);
-    copy_.prepare(size_of(t.type));
+    copy_.prepare(size_of(t.type), 1);
   });
   return bytes;
 }
@@ -174,7 +174,7 @@ void Attention::State::copy(const PlacedHeads& from, const PlacedHeads& to, runt
     return MatrixPlace{{t.memory.address + skipped, t.memory.bytes - skipped}, t.row_stride, t.head_stride};
   };
   for (int64_t batch = 0; batch < from.batches; ++batch)
-    copy_({from.rows, from.columns, from.heads}, size_of(from.type), place(from, batch), place(to, batch),
+    copy_({{from.rows, from.columns, from.heads}, size_of(from.type), place(from, batch), place(to, batch)},
           stream);
 }
 

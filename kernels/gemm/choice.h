@@ -38,7 +38,7 @@ inline GemmTile choose(const GemmOperation& operation, const GemmSize& size, int
   return choice_of(operation, size, multiprocessors).tile;
 }
 
-// What is worth measuring where there is time for it: the `chosen` tile, and the first eight of the
+// What is worth measuring where there is time for it: the `chosen` tile, and the first twelve of the
 // shortlist.
 std::vector<GemmTile> tiles_to_measure(const GemmOperation& operation, const GemmSize& size,
                                        int multiprocessors, const GemmTile& chosen);

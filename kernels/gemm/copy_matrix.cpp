@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "ptxbuilder/tile/parameters.h"
+
 namespace ptxbuilder::kernels {
 namespace {
 
@@ -20,83 +22,139 @@ void store_element(u32 value, gmem at, int bytes) {
   ptx(fmt::format("st.global.u{} [{{at:gmem}}], {{value:u32}};", 8 * bytes), {{"at", at}, {"value", value}});
 }
 
-int64_t blocks(const MatrixShape& s) {
+// What the kernel is told of a matrix, in elements of its own size.
+struct Told {
+  gmem from, to;
+  u64 from_row, to_row, from_batch, to_batch;
+  u32 rows, columns, batches;
+
+  u32 across() const { return ceil_div(columns, kColumns); }
+  u32 down() const { return ceil_div(rows, kRows); }
+  u32 blocks() const { return across() * down() * batches; }
+};
+
+std::string name_of(const char* parameter, int matrix) { return fmt::format("{}{}", parameter, matrix); }
+
+void add_parameters(Parameters& p, int matrix) {
+  using enum Parameter::Kind;
+  auto add = [&](const char* name, Parameter::Kind kind, DType type, const char* meaning) {
+    p.add(name_of(name, matrix), kind, type, meaning);
+  };
+  add("from", pointer, DType::u32, "where the matrix lies, of any type");
+  add("to", pointer, DType::u32, "where it is copied to");
+  add("from_row", scalar, DType::u64, "bytes from a row to the next");
+  add("to_row", scalar, DType::u64, "the same of the copy");
+  add("from_batch", scalar, DType::u64, "bytes from a batch to the next");
+  add("to_batch", scalar, DType::u64, "the same of the copy");
+  add("rows", scalar, DType::u32, "of each batch");
+  add("columns", scalar, DType::u32, "elements of a row, of the size that this kernel copies");
+  add("batches", scalar, DType::u32, "matrices");
+}
+
+Told told(const Parameters& p, int matrix) {
+  auto pointer = [&](const char* name) { return gmem(p.get<gptr<u32>>(name_of(name, matrix))); };
+  auto bytes = [&](const char* name) { return p.get<u64>(name_of(name, matrix)); };
+  auto number = [&](const char* name) { return p.get<u32>(name_of(name, matrix)); };
+  return {pointer("from"),   pointer("to"),  bytes("from_row"), bytes("to_row"),  bytes("from_batch"),
+          bytes("to_batch"), number("rows"), number("columns"), number("batches")};
+}
+
+// All loads are under way before the first store; those behind the row's end load its last element.
+void copy_block(const Told& m, u32 block, int bytes) {
+  const auto size = static_cast<uint64_t>(bytes);
+  u32 line = block / m.across(), batch = line / m.down();
+  u32 row = (line - batch * m.down()) * kRows + tid_x() / 32;
+  u32 column = (block - line * m.across()) * kColumns + tid_x() % 32;
+  if_(row < m.rows, [&] {
+    gmem source = m.from + (u64(batch) * m.from_batch + u64(row) * m.from_row);
+    gmem target = m.to + (u64(batch) * m.to_batch + u64(row) * m.to_row);
+    std::deque<Var<u32>> values;
+    for (uint32_t i = 0; i < kUnroll; ++i)
+      load_element(values.emplace_back(u32(0)), source + u64(min(column + 32 * i, m.columns - 1u)) * size,
+                   bytes);
+    for (uint32_t i = 0; i < kUnroll; ++i)
+      if_(column + 32 * i < m.columns,
+          [&] { store_element(values[i], target + u64(column + 32 * i) * size, bytes); });
+  });
+}
+
+int64_t blocks(const MatrixShape& s, int units) {
   auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  return ceil_div(s.rows, kRows) * ceil_div(s.columns, kColumns) * s.batches;
+  return ceil_div(s.rows, kRows) * ceil_div(s.columns * units, kColumns) * s.batches;
 }
 
 }  // namespace
 
-Kernel copy_matrix(int element_bytes) {
-  Kernel k(fmt::format("copy_matrix_{}", element_bytes));
-  auto [from, to, from_row, to_row, from_batch, to_batch, rows, columns, batches] =
-      k.params<gptr<u32>, gptr<u32>, u64, u64, u64, u64, u32, u32, u32>(
-          "from", "to", "from_row", "to_row", "from_batch", "to_batch", "rows", "columns", "batches");
+Kernel copy_matrices(int element_bytes, int count) {
+  Kernel k(fmt::format("copy_matrices_{}_{}", element_bytes, count));
+  Parameters parameters;
+  for (int i = 0; i < count; ++i) add_parameters(parameters, i);
+  parameters.declare(k, Where::here());
   k.threads(kThreads);
-  const uint64_t size = static_cast<uint64_t>(element_bytes);
-  u32 across = ceil_div(columns, kColumns), down = ceil_div(rows, kRows);
+  k.overlaps();
+  griddepcontrol_wait();
+  griddepcontrol_launch_dependents();
 
-  for_(ctaid_x(), across * down * batches, nctaid_x(),
-       [&, from = from, to = to, from_row = from_row, to_row = to_row, from_batch = from_batch,
-        to_batch = to_batch, rows = rows, columns = columns](u32 block) {
-         u32 line = block / across, batch = line / down;
-         u32 row = (line - batch * down) * kRows + tid_x() / 32;
-         u32 first = (block - line * across) * kColumns, column = first + tid_x() % 32;
-         u64 offset = u64(column) * size;
-         gmem source = gmem(from) + (u64(batch) * from_batch + u64(row) * from_row + offset);
-         gmem target = gmem(to) + (u64(batch) * to_batch + u64(row) * to_row + offset);
-         auto element = [&](gmem base, int i) { return base + u64(static_cast<uint64_t>(32 * i) * size); };
-         if_(row < rows, [&] {
-           if_(
-               first + kColumns <= columns,
-               [&] {
-                 std::deque<Var<u32>> values;  // all loads are under way before the first store
-                 for (int i = 0; i < kUnroll; ++i)
-                   load_element(values.emplace_back(u32(0)), element(source, i), element_bytes);
-                 for (int i = 0; i < kUnroll; ++i)
-                   store_element(values[static_cast<size_t>(i)], element(target, i), element_bytes);
-               },
-               [&] {
-                 for_(0u, (columns - column + 31u) / 32u, [&](u32 i) {
-                   u64 at = u64(i) * (32 * size);
-                   Var<u32> value(u32(0));
-                   load_element(value, source + at, element_bytes);
-                   store_element(value, target + at, element_bytes);
-                 });
-               });
-         });
-       });
+  std::vector<Told> matrices;
+  u32 end = 0;
+  for (int i = 0; i < count; ++i) end = end + matrices.emplace_back(told(parameters, i)).blocks();
+  for_(ctaid_x(), end, nctaid_x(), [&](u32 block) {
+    for (const Told& m : matrices) {
+      if_(block < m.blocks(), [&] { copy_block(m, block, element_bytes); });
+      block = block - m.blocks();  // beyond those of the matrices to come, where it was this one's
+    }
+  });
   return k;
 }
 
-runtime::LoadedKernel& MatrixCopy::kernel(int element_bytes) {
+runtime::LoadedKernel& MatrixCopier::kernel(int element_bytes, int count) {
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<runtime::LoadedKernel>& kernel = kernels_[element_bytes];
+  std::unique_ptr<runtime::LoadedKernel>& kernel = kernels_[{element_bytes, count}];
   if (!kernel)
-    kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, copy_matrix(element_bytes)));
+    kernel = std::make_unique<runtime::LoadedKernel>(
+        load(device_, compiler_, copy_matrices(element_bytes, count)));
   return *kernel;
 }
 
-void MatrixCopy::prepare(int element_bytes) { kernel(element_bytes); }
-
-void MatrixCopy::operator()(const MatrixShape& shape, int element_bytes, const MatrixPlace& from,
-                            const MatrixPlace& to, runtime::Stream stream) {
-  const int64_t count = blocks(shape);
+CopyLaunch MatrixCopier::launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream) {
+  int unit = copies.front().element_bytes;
+  for (const MatrixCopy& c : copies) unit = std::min(unit, c.element_bytes);
+  int64_t count = 0;
+  CopyLaunch launch = {&kernel(unit, static_cast<int>(copies.size())), {}, {}};
+  launch.arguments.reserve(kCopyParameters * copies.size());
+  for (const MatrixCopy& c : copies) {
+    count += blocks(c.shape, c.element_bytes / unit);
+    auto add = [&](runtime::Argument argument) { launch.arguments.push_back(std::move(argument)); };
+    auto bytes = [&](int64_t elements) {
+      add(runtime::scalar(static_cast<uint64_t>(elements * c.element_bytes)));
+    };
+    auto number = [&](int64_t n) { add(runtime::scalar(static_cast<uint32_t>(n))); };
+    add(runtime::pointer(c.from.memory, DType::u32));
+    add(runtime::pointer(c.to.memory, DType::u32));
+    bytes(c.from.stride);
+    bytes(c.to.stride);
+    bytes(c.from.batch_stride);
+    bytes(c.to.batch_stride);
+    number(c.shape.rows);
+    number(c.shape.columns * (c.element_bytes / unit));
+    number(c.shape.batches);
+  }
   if (count >= int64_t{1} << 31)
     throw Error(
-        fmt::format("copy of {} matrices of {} x {}: {} blocks of {} x {}; less than 2^31 are taken at once",
-                    shape.batches, shape.rows, shape.columns, count, kRows, kColumns));
-  auto bytes = [&](int64_t elements) {
-    return runtime::scalar(static_cast<uint64_t>(elements * element_bytes));
-  };
-  auto number = [](int64_t n) { return runtime::scalar(static_cast<uint32_t>(n)); };
+        fmt::format("copy of {} matrices, the first {} of {} x {}: {} blocks of {} x {}; less than "
+                    "2^31 are taken at once",
+                    copies.size(), copies.front().shape.batches, copies.front().shape.rows,
+                    copies.front().shape.columns, count, kRows, kColumns));
   const int64_t resident = int64_t{kCtasPerSm} * multiprocessors_;
-  const auto grid = static_cast<uint32_t>(std::min(count, resident));
-  kernel(element_bytes)
-      .launch({.grid = {grid}, .stream = stream},
-              {runtime::pointer(from.memory, DType::u32), runtime::pointer(to.memory, DType::u32),
-               bytes(from.stride), bytes(to.stride), bytes(from.batch_stride), bytes(to.batch_stride),
-               number(shape.rows), number(shape.columns), number(shape.batches)});
+  launch.options = {.grid = {static_cast<uint32_t>(std::min(count, resident))},
+                    .programmatic_dependent_launch = true,
+                    .stream = stream};
+  return launch;
+}
+
+void MatrixCopier::operator()(const MatrixCopy& copy, runtime::Stream stream) {
+  const CopyLaunch launch = launch_of({&copy, 1}, stream);
+  launch.kernel->launch(launch.options, launch.arguments);
 }
 
 }  // namespace ptxbuilder::kernels

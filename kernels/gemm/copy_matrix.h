@@ -1,9 +1,12 @@
-// A strided copy of matrices by a kernel of one's own, for operands that TMA cannot reach where they lie.
+// Strided copies of matrices by a kernel of one's own, for operands that TMA cannot reach where they lie.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "runtime/compile/load.h"
 
@@ -19,32 +22,50 @@ struct MatrixPlace {
   int64_t stride = 0, batch_stride = 0;  // elements
 };
 
-// Parameters: from, to (pointers to bytes); u64 from_row, to_row, from_batch, to_batch (bytes); u32 rows,
-// columns, batches. Elements of 1, 2 or 4 bytes, aligned to their size. Any grid (g, 1, 1) serves.
-Kernel copy_matrix(int element_bytes);
+// What is copied, and where to.
+struct MatrixCopy {
+  MatrixShape shape;
+  int element_bytes = 0;
+  MatrixPlace from, to;
+};
 
-// Loads the kernel when it is first needed, and keeps it. Reads and writes each element once, 32 lanes side
-// by side; nothing between the rows is touched. Any thread may call it at any time.
-class MatrixCopy {
+// Copies `count` matrices. Parameters, of each: from, to (pointers to bytes); u64 from_row, to_row,
+// from_batch, to_batch (bytes); u32 rows, columns, batches. All have elements of 1, 2 or 4 bytes, aligned to
+// their size. Any grid (g, 1, 1) serves.
+Kernel copy_matrices(int element_bytes, int count);
+
+// A launch that copies matrices.
+struct CopyLaunch {
+  runtime::LoadedKernel* kernel;
+  runtime::LaunchOptions options;
+  std::vector<runtime::Argument>
+      arguments;  // kCopyParameters of each matrix, of which the first are from and to
+};
+inline constexpr size_t kCopyParameters = 9;
+
+// Loads a kernel when it is first needed, and keeps it. Reads and writes each element once, 32 lanes side by
+// side; nothing between the rows is touched. Any thread may call it at any time.
+class MatrixCopier {
  public:
-  MatrixCopy(runtime::Device& device, const Compiler& compiler)
+  MatrixCopier(runtime::Device& device, const Compiler& compiler)
       : device_(device), compiler_(compiler), multiprocessors_(device.properties().multiprocessors) {}
 
-  // Loads the kernel for elements of this size.
-  void prepare(int element_bytes);
+  // Loads the kernel that copies so many matrices, of which the smallest elements have so many bytes.
+  void prepare(int element_bytes, int count) { kernel(element_bytes, count); }
 
-  // Queued. Throws Error for more than 2^31 blocks of 8 x 512 elements.
-  void operator()(const MatrixShape& shape, int element_bytes, const MatrixPlace& from, const MatrixPlace& to,
-                  runtime::Stream stream);
+  // Of matrices that all lie apart. Throws Error for 2^31 blocks of 8 x 512 elements and more in all of them.
+  CopyLaunch launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream);
+  // Queued.
+  void operator()(const MatrixCopy& copy, runtime::Stream stream);
 
  private:
   runtime::Device& device_;
   const Compiler& compiler_;
   int multiprocessors_;
-  runtime::LoadedKernel& kernel(int element_bytes);
+  runtime::LoadedKernel& kernel(int element_bytes, int count);
 
   std::mutex mutex_;
-  std::map<int, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // by bytes of an element
+  std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // by bytes and count
 };
 
 }  // namespace ptxbuilder::kernels

@@ -146,6 +146,11 @@ class Matmul::State {
     size_t bytes = 0;     // of workspace
     uint64_t number = 0;  // of prepared_, when the plan was looked up
   };
+  // An operand that is copied into the workspace before the kernel reads it.
+  struct Moved {
+    MatrixCopy copy;
+    ProductArguments::From from;
+  };
 
   Request request(const MatmulArguments& arguments, Where where);
   Plan plan(const PlanKey& key, Where where);
@@ -156,16 +161,17 @@ class Matmul::State {
   GemmTile measured(const Request& request, const MatmulArguments& arguments, size_t most_workspace,
                     Where where);
   runtime::LoadedKernel& kernel(const GemmOperation& operation, const GemmTile& tile);
-  void place(PlacedMatrices& operands, runtime::Address workspace, runtime::Stream stream);
+  std::vector<Moved> place(PlacedMatrices& operands, runtime::Address workspace) const;
   PlacedMatrix outside(PlacedMatrix matrix) const;
   void add_arguments(const Request& request, const MatmulArguments& p, ProductArguments& arguments) const;
-  void launch(const Request& request, const MatmulArguments& arguments, Where where);
+  void launch(const Request& request, const std::vector<Moved>& moved, const MatmulArguments& arguments,
+              Where where);
 
   runtime::Device& device_;
   MatmulOptions options_;
   int multiprocessors_;
   Compiler compiler_;
-  MatrixCopy copy_;
+  MatrixCopier copy_;
   TunedFile tuned_;
   runtime::Buffer zeros_;
   PreparedProducts prepared_;
@@ -217,7 +223,13 @@ size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where wh
     tune(r, arguments, SIZE_MAX, where);
     r = request(arguments, where);
   }
-  for_each_moved(r.operands, [&](const PlacedMatrix& operand) { copy_.prepare(operand.element_bytes()); });
+  int read = 0, smallest = 4;
+  for_each_moved(r.operands, [&](const PlacedMatrix& operand) {
+    if (&operand == &r.operands.d) return copy_.prepare(operand.element_bytes(), 1);
+    smallest = std::min(smallest, operand.element_bytes());
+    ++read;
+  });
+  if (read > 0) copy_.prepare(smallest, read);
   return r.bytes;
 }
 
@@ -240,11 +252,11 @@ void Matmul::State::operator()(const MatmulArguments& p, Where where) {
   }
   check_workspace(p, r.operands, r.bytes, where);
   const PlacedMatrix d = r.operands.d;
-  place(r.operands, p.workspace.address + r.plan.workspace_bytes, p.stream);
-  launch(r, p, where);
+  const std::vector<Moved> moved = place(r.operands, p.workspace.address + r.plan.workspace_bytes);
+  launch(r, moved, p, where);
   const MatrixPlace& written = r.operands.d.place;
   if (written.memory.address != d.place.memory.address)
-    copy_(d.shape, d.element_bytes(), written, d.place, p.stream);
+    copy_({d.shape, d.element_bytes(), written, d.place}, p.stream);
 }
 
 Matmul::State::Plan Matmul::State::plan(const PlanKey& key, Where where) {
@@ -296,17 +308,25 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
   });
 }
 
-// Brings the matrices where a kernel takes them, with copies queued for those that lie elsewhere.
-void Matmul::State::place(PlacedMatrices& o, runtime::Address workspace, runtime::Stream stream) {
+// Says of the matrices that a kernel cannot take where they lie that they are in the workspace, and which of
+// them have to be copied there.
+std::vector<Matmul::State::Moved> Matmul::State::place(PlacedMatrices& o, runtime::Address next) const {
+  using enum ProductArguments::From;
+  std::vector<Moved> moved;
   for_each_moved(o, [&](PlacedMatrix& operand) {
     MatrixPlace near = padded(operand);
-    near.memory.address = workspace;
-    workspace += kernels::workspace_bytes(operand);
-    if (&operand != &o.d) copy_(operand.shape, operand.element_bytes(), operand.place, near, stream);
+    near.memory.address = next;
+    next += kernels::workspace_bytes(operand);
+    if (&operand != &o.d)
+      moved.push_back({{operand.shape, operand.element_bytes(), operand.place, near},
+                       &operand == &o.a   ? a
+                       : &operand == &o.b ? b
+                                          : c});
     operand.place = near;
   });
   if (!o.has_product)
     for (PlacedMatrix* operand : {&o.a, &o.b}) *operand = outside(*operand);
+  return moved;
 }
 
 // Of its type, with all but one element outside, where TMA reads zeros.
@@ -330,8 +350,14 @@ void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p,
   auto pointer = [&](ProductArguments::From from, runtime::View memory, DType type) {
     arguments.add(from, [&] { return runtime::pointer(memory, type); });
   };
-  arguments.add(a, [&] { return tensor(o.a); });
-  arguments.add(b, [&] { return tensor(o.b); });
+  // Where a matrix lies: with the caller, or in the workspace.
+  auto matrix = [&](ProductArguments::From from, runtime::Address given, runtime::Address address,
+                    auto&& make) {
+    const bool moved = address != given;
+    arguments.add(moved ? workspace : from, make, moved ? address - p.workspace.address : 0);
+  };
+  matrix(a, p.a.memory.address, o.a.place.memory.address, [&] { return tensor(o.a); });
+  matrix(b, p.b.memory.address, o.b.place.memory.address, [&] { return tensor(o.b); });
   const GemmOperation& operation = r.key.operation;
   const int64_t by_tma = operation.d_by_threads ? o.d.columns_by_tma() : o.d.shape.columns;
   if (by_tma > 0) {
@@ -350,7 +376,8 @@ void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p,
   if (operation.alpha) real(alpha, p.alpha);
   if (operation.beta) {
     real(beta, p.beta);
-    pointer(c, o.c.place.memory, o.c.type);
+    const runtime::View& memory = o.c.place.memory;
+    matrix(c, p.c.memory.address, memory.address, [&] { return runtime::pointer(memory, o.c.type); });
     number(o.c.place.stride);
   }
   if (operation.bias) pointer(bias, p.bias, operation.addend());
@@ -368,16 +395,40 @@ void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p,
   if (r.plan.workspace_bytes > 0) pointer(workspace, p.workspace, DType::f32);
 }
 
-void Matmul::State::launch(const Request& r, const MatmulArguments& p, Where where) {
+void Matmul::State::launch(const Request& r, const std::vector<Moved>& moved, const MatmulArguments& p,
+                           Where where) {
+  std::vector<PreparedProducts::Step> steps;
+  // D in the workspace is copied behind the product.
+  const bool prepares =
+      r.operands.has_product && !has_more(p) && r.operands.d.place.memory.address == p.d.memory.address;
+  auto launch_and_prepare = [&](runtime::LoadedKernel& kernel, const runtime::LaunchOptions& options,
+                                ProductArguments& arguments) {
+    kernel.launch(options, arguments.list(), where);
+    if (prepares) steps.push_back({kernel.prepare(options, arguments.list(), where), arguments.sources()});
+  };
+  if (!moved.empty()) {
+    std::vector<MatrixCopy> copies;
+    for (const Moved& one : moved) copies.push_back(one.copy);
+    const CopyLaunch copy = copy_.launch_of(copies, p.stream);
+    ProductArguments arguments(true);
+    for (size_t i = 0; const runtime::Argument& argument : copy.arguments) {
+      const Moved& one = moved[i / kCopyParameters];
+      const size_t parameter = i++ % kCopyParameters;  // from and to come first
+      arguments.add(
+          parameter == 0   ? one.from
+          : parameter == 1 ? ProductArguments::From::workspace
+                           : ProductArguments::From::size,
+          [&] { return argument; }, parameter == 1 ? one.copy.to.memory.address - p.workspace.address : 0);
+    }
+    launch_and_prepare(*copy.kernel, copy.options, arguments);
+  }
   ProductArguments arguments(has_more(p));
   add_arguments(r, p, arguments);
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
   const runtime::LaunchOptions options = {
       .grid = r.plan.grid, .programmatic_dependent_launch = r.plan.overlaps, .stream = p.stream};
-  r.plan.kernel->launch(options, arguments.list(), where);
-  const bool nothing_moved = r.bytes == r.plan.workspace_bytes;
-  if (r.operands.has_product && nothing_moved && !has_more(p))
-    prepared_.add(p, r.plan.kernel->prepare(options, arguments.list(), where), arguments, r.number);
+  launch_and_prepare(*r.plan.kernel, options, arguments);
+  if (prepares) prepared_.add(p, std::move(steps), r.number);
 }
 
 bool Matmul::State::can_tune(const Request& r, runtime::Stream stream) {
@@ -449,12 +500,12 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
       if (set == 0 && x->aligned_for_tma()) continue;
       const MatrixPlace from = x->place;
       x->place = new_place(*x);
-      copy_(x->shape, x->element_bytes(), from, x->place, {});
+      copy_({x->shape, x->element_bytes(), from, x->place}, {});
     }
     if (o.c.place.memory.address != 0 && !o.c.batches_touch()) {
       const MatrixPlace from = o.c.place;
       o.c.place = new_place(o.c);
-      copy_(o.c.shape, o.c.element_bytes(), from, o.c.place, {});
+      copy_({o.c.shape, o.c.element_bytes(), from, o.c.place}, {});
     }
     if (operation.d_by_threads)
       o.d.place.memory = memory.emplace_back(device_, o.d.place.memory.bytes);

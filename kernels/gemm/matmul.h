@@ -126,7 +126,7 @@ class Matmul {
   // product does, and where nothing is to do (m, n or batches of 0), which takes no tile.
   GemmTile tile(const MatmulArguments& arguments, Where where = Where::here());
 
-  // Finds the fastest of the model's first eight tiles for the product, on this device, and takes it from now
+  // Finds the fastest of the model's first twelve tiles for the product, on this device, and takes it from now
   // on: as the user's file says, else by measuring for some 40 ms, and for seconds where kernels are in no
   // cache. A and B may hold anything, but power and so time follow what they hold; D is not touched, and C is
   // read. The host waits for the stream, and copies of A, B and D take device memory meanwhile, up to twice

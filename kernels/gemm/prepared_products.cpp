@@ -18,9 +18,24 @@ bool same_place(const DeviceMatrix& x, const DeviceMatrix& y) {
   return x.memory.address == y.memory.address && x.stride == y.stride && x.batch_stride == y.batch_stride;
 }
 
+uint64_t all_addresses(const MatmulArguments& p) {
+  return p.a.memory.address | p.b.memory.address | p.c.memory.address | p.d.memory.address | p.bias.address |
+         p.workspace.address;
+}
+
 std::atomic<uint64_t> made = 0;
 
 }  // namespace
+
+std::vector<ProductArguments::Source> ProductArguments::sources() {
+  std::vector<Source> all;
+  for (size_t i = 0; const runtime::Argument& argument : list()) {
+    const uint64_t whole = argument.kind == Parameter::Kind::scalar ? argument.bits : argument.memory.address;
+    all.push_back({from_[i], from_[i] == From::size ? whole : behind_[i]});
+    ++i;
+  }
+  return all;
+}
 
 PreparedProducts::PreparedProducts() : number_(++made) {}
 
@@ -83,39 +98,36 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
                               p.workspace.address,
                               std::bit_cast<uint32_t>(p.alpha),
                               std::bit_cast<uint32_t>(p.beta)};  // by ProductArguments::From
-  const uint64_t addresses = sources[1] | sources[2] | sources[3] | sources[4] | sources[5] | sources[6];
-  bool plain = addresses % kTma == 0 && apart(p.d.memory, p.a.memory) && apart(p.d.memory, p.b.memory) &&
-               apart(p.d.memory, p.bias) && (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
-  if (p.workspace.bytes > 0)
+  bool plain = all_addresses(p) % kTma == 0 && apart(p.d.memory, p.a.memory) &&
+               apart(p.d.memory, p.b.memory) && apart(p.d.memory, p.bias) &&
+               (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
+  if (p.workspace.bytes > 0) {
+    plain &= p.workspace.address != 0;
     for (const runtime::View* x : {&p.a.memory, &p.b.memory, &p.c.memory, &p.d.memory, &p.bias})
       plain &= apart(p.workspace, *x);
+  }
   if (!plain) return false;
   const Known* known = find(p);
   if (!known) return false;
-  if (!known->launch) return true;
-  uint64_t values[ProductArguments::kMost];
-  const size_t count = known->from.size();
-  for (size_t i = 0; i < count; ++i)
-    values[i] = known->from[i] == ProductArguments::From::size ? known->sizes[i]
-                                                               : sources[static_cast<size_t>(known->from[i])];
-  (*known->launch)({values, count}, p.stream);
+  for (const Step& step : *known) {
+    uint64_t values[ProductArguments::kMostOfAny];
+    const size_t count = step.sources.size();
+    for (size_t i = 0; i < count; ++i)
+      values[i] = sources[static_cast<size_t>(step.sources[i].from)] + step.sources[i].more;
+    step.launch({values, count}, p.stream);
+  }
   return true;
 }
 
-void PreparedProducts::add(const MatmulArguments& p, runtime::PreparedLaunch launch,
-                           ProductArguments& arguments, uint64_t number) {
-  const auto from = arguments.from();
-  auto known = std::make_shared<Known>(Known{std::move(launch), {from.begin(), from.end()}, {}});
-  for (const runtime::Argument& argument : arguments.list())
-    known->sizes.push_back(argument.kind == Parameter::Kind::scalar ? argument.bits
-                                                                    : argument.memory.address);
+void PreparedProducts::add(const MatmulArguments& p, std::vector<Step> steps, uint64_t number) {
+  if (all_addresses(p) % kTma != 0) return;
   const std::lock_guard lock(mutex_);
-  if (number_ == number) keep(p, std::move(known));
+  if (number_ == number) keep(p, std::make_shared<const Known>(std::move(steps)));
 }
 
 void PreparedProducts::add_empty(const MatmulArguments& p) {
   const std::lock_guard lock(mutex_);
-  keep(p, std::make_shared<Known>());
+  keep(p, std::make_shared<const Known>());
 }
 
 void PreparedProducts::keep(const MatmulArguments& p, std::shared_ptr<const Known> known) {

@@ -14,27 +14,37 @@
 
 namespace ptxbuilder::kernels {
 
-// The arguments of a product's kernel, and where the value of each comes from.
+// The arguments of a launch, and where the value of each comes from.
 class ProductArguments {
  public:
   enum class From : uint8_t { size, a, b, c, d, bias, workspace, alpha, beta };
-  static constexpr size_t kMost = 16;  // of a product that may be prepared
-  static constexpr size_t kMostOfAny = 32;
+  static constexpr size_t kMost = 16;       // of a product that may be prepared
+  static constexpr size_t kMostOfAny = 32;  // of a product, and of a launch of copies
+
+  // The value of an argument: that of the source, and a number more, which is all of it where it comes from
+  // the size.
+  struct Source {
+    From from;
+    uint64_t more;
+  };
 
   // `more` than a product that may be prepared has.
   explicit ProductArguments(bool more) : list_(more ? kMostOfAny : kMost) {}
 
+  // The bytes by which an address lies behind its source.
   template <class Make>
-  void add(From from, Make&& make) {
-    from_[count_++] = from;
+  void add(From from, Make&& make, uint64_t behind = 0) {
+    from_[count_] = from;
+    behind_[count_++] = behind;
     list_.add(std::forward<Make>(make));
   }
   std::span<const runtime::Argument> list() { return list_; }
-  std::span<const From> from() const { return std::span(from_).first(count_); }
+  std::vector<Source> sources();
 
  private:
   runtime::ArgumentList list_;
-  std::array<From, kMostOfAny> from_ = {};
+  std::array<From, kMostOfAny> from_;
+  std::array<uint64_t, kMostOfAny> behind_;
   size_t count_ = 0;
 };
 
@@ -50,10 +60,15 @@ class PreparedProducts {
   // Another number behind each clear().
   uint64_t number() const { return number_.load(std::memory_order_acquire); }
 
-  // A product that was checked, whose kernel takes all operands where they lie, and was chosen when number()
-  // was `number`. Nothing where clear() has come since: the kernel may be the one of before.
-  void add(const MatmulArguments& p, runtime::PreparedLaunch launch, ProductArguments& arguments,
-           uint64_t number);
+  // One of the launches of a product.
+  struct Step {
+    runtime::PreparedLaunch launch;
+    std::vector<ProductArguments::Source> sources;  // by parameter
+  };
+
+  // A product that was checked, and whose kernel was chosen when number() was `number`. Nothing where clear()
+  // has come since, for the kernel may be the one of before, and where launch() would leave its addresses.
+  void add(const MatmulArguments& p, std::vector<Step> steps, uint64_t number);
   // A product that was checked and has nothing to do, for which launch() queues nothing.
   void add_empty(const MatmulArguments& p);
 
@@ -63,11 +78,7 @@ class PreparedProducts {
  private:
   // All of a product but its addresses, the stream, and the values of alpha and beta beyond 0 and 1.
   using Form = std::array<uint64_t, 19>;
-  struct Known {
-    std::optional<runtime::PreparedLaunch> launch;  // none where there is nothing to do
-    std::vector<ProductArguments::From> from;
-    std::vector<uint64_t> sizes;  // at the places of sizes
-  };
+  using Known = std::vector<Step>;  // none where there is nothing to do
 
   // Calls `take` with the number of each word of the product's form, and the word.
   template <class Take>
