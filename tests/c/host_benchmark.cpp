@@ -74,10 +74,10 @@ struct Opened {
   ptxb_device* device = nullptr;
 };
 
-// A row-major matrix without gaps in memory that nobody reads.
+// A row-major matrix in memory that nobody reads, with a gap behind each row.
 struct Matrix {
-  Matrix(uintptr_t address, ptxb_dtype type, int64_t rows, int64_t columns)
-      : shape{rows, columns}, strides{columns, 1} {
+  Matrix(uintptr_t address, ptxb_dtype type, int64_t rows, int64_t columns, int64_t gap = 0)
+      : shape{rows, columns}, strides{columns + gap, 1} {
     tensor = {reinterpret_cast<void*>(address), {2, 0}, 2, type, shape, strides, 0};
   }
 
@@ -108,6 +108,29 @@ void product_without_rows_from_c(benchmark::State& state) {
   measure(state, [&] { check(ptxb_matmul_run(opened.device, &p, nullptr, 0, PTXB_OWN_STREAM)); });
 }
 BENCHMARK(product_without_rows_from_c);
+
+// Rows of 1000 B, which TMA cannot read: A is copied into a workspace, for which the product is asked.
+void product_with_a_copy_from_c(benchmark::State& state) {
+  constexpr int64_t kDepth = 500;
+  MockDriver& driver = driver_with(kOfProduct);
+  const Opened opened;
+  const Matrix a(kA, kBf16, kM, kDepth), b(kB, kBf16, kDepth, kN), d(kD, kBf16, kM, kN);
+  const Matrix padded(kA, kBf16, kM, kDepth, 4);
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  p.a = &padded.tensor, p.b = &b.tensor, p.d = &d.tensor;
+  check(ptxb_matmul_run(opened.device, &p, nullptr, 0, PTXB_OWN_STREAM));  // loads the product's kernel
+  p.a = &a.tensor;
+  size_t bytes = 0;
+  auto call = [&] {
+    check(ptxb_matmul_workspace(opened.device, &p, &bytes));
+    check(ptxb_matmul_run(opened.device, &p, reinterpret_cast<void*>(4ull << 32), bytes, PTXB_OWN_STREAM));
+  };
+  driver.parameter_sizes = {8, 8, 8, 8, 8, 8, 4, 4, 4};
+  check(ptxb_matmul_workspace(opened.device, &p, &bytes));  // loads the one that copies
+  driver.parameter_sizes = {};
+  measure(state, call);
+}
+BENCHMARK(product_with_a_copy_from_c);
 
 void product(benchmark::State& state) {
   driver_with(kOfProduct);
