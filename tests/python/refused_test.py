@@ -5,16 +5,10 @@
 import sys
 
 import kit
-
-kit.use("torch", "numpy")
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    print(f"SKIPPED: PyTorch 2.10 or newer is needed, and this is {torch.__version__}")
-    sys.exit(77)
-import ptxbuilder as pb  # noqa: E402
-from torch_kit import by_compiler, check  # noqa: E402
+from torch_kit import by_compiler, check  # first: it finds a PyTorch
+import numpy as np
+import ptxbuilder as pb
+import torch
 
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 256

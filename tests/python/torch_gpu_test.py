@@ -9,17 +9,15 @@ import tempfile
 import threading
 
 import kit
-
-kit.use("torch", "numpy")
-import torch  # noqa: E402
-from torch import library as operators  # noqa: E402
+from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions, tensors_of  # finds a PyTorch
+import torch
+from torch import library as operators
 
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
     print("SKIPPED: PyTorch sees no Hopper GPU")
     sys.exit(77)
 import ptxbuilder as pb  # noqa: E402
 import reference  # noqa: E402
-from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions, tensors_of  # noqa: E402
 
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases

@@ -1,9 +1,17 @@
 """What the tests of PyTorch share, on the CPU by the emulator and on a GPU: comparisons in float64, and products with all that may
-stand beside their operands."""
+stand beside their operands. A test that imports this runs by a Python with a PyTorch that is new enough, or is skipped."""
+import sys
+
 import kit
-import numpy as np
-import reference
-import torch
+
+kit.use("torch", "numpy")
+import numpy as np  # noqa: E402
+import reference  # noqa: E402
+import torch  # noqa: E402
+
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+    print(f"SKIPPED: PyTorch 2.10 or newer is needed, and this is {torch.__version__}")
+    sys.exit(77)
 
 random = np.random.default_rng(7)
 functions = {None: lambda z: z, "relu": torch.relu, "silu": torch.nn.functional.silu,

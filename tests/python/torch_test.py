@@ -6,18 +6,12 @@ import subprocess
 import sys
 
 import kit
-
-kit.use("torch", "numpy")
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from torch import library as operators  # noqa: E402
-
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    print(f"SKIPPED: PyTorch 2.10 or newer is needed, and this is {torch.__version__}")
-    sys.exit(77)
-import ptxbuilder as pb  # noqa: E402
-import reference  # noqa: E402
-from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions  # noqa: E402
+from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions  # first: it finds a PyTorch
+import numpy as np
+import ptxbuilder as pb
+import reference
+import torch
+from torch import library as operators
 
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
