@@ -69,21 +69,26 @@ std::string choice_text(const ChoiceReport& r) {
   std::string all = fmt::format("{} {} on {} SMs\nchosen: {}, from {}\n        {}\n\n", size_text(r.problem),
                                 type_text(r.problem), r.multiprocessors, text(r.choice.tile), source_text(r),
                                 waves_text(r, r.choice.tile));
-  all += fmt::format("{:34} {:>12} {:>8} {:>9} {:>8} {:>8} {:>9} {:>6} {:>11}  {}\n", "tile", "predicted us",
-                     "to first", "multiply", "L2", "memory", "overhead", "MHz", "measured us", "limited by");
+  all += fmt::format("{:34} {:>12} {:>7} {:>8} {:>9} {:>8} {:>8} {:>9} {:>6} {:>11}  {}\n", "tile",
+                     "predicted us", "doubt", "to first", "multiply", "L2", "memory", "overhead", "MHz",
+                     "measured us", "limited by");
+  auto doubted = [](const Candidate& c) { return c.prediction.microseconds() * kernels::doubt(c.tile); };
   double least = INFINITY;
-  for (const Candidate& c : r.tiles) least = std::min(least, c.prediction.microseconds());
+  for (const Candidate& c : r.tiles) least = std::min(least, doubted(c));
   for (const Candidate& c : r.tiles) {
     const kernels::Prediction& p = c.prediction;
     const double time = measured(r, c);
-    all +=
-        fmt::format("{:34} {:>12.2f} {:>8.3f} {:>9.2f} {:>8.2f} {:>8.2f} {:>9.2f} {:>6.0f} {:>11}  {}\n",
-                    text(c.tile), p.microseconds(), p.microseconds() / least, p.multiply, p.l2, p.memory,
-                    p.overhead, p.megahertz, time > 0 ? fmt::format("{:.2f}", time) : "-", limiting_term(p));
+    all += fmt::format(
+        "{:34} {:>12.2f} {:>5.0f} % {:>8.3f} {:>9.2f} {:>8.2f} {:>8.2f} {:>9.2f} {:>6.0f} {:>11}  {}\n",
+        text(c.tile), p.microseconds(), 100 * (kernels::doubt(c.tile) - 1), doubted(c) / least, p.multiply,
+        p.l2, p.memory, p.overhead, p.megahertz, time > 0 ? fmt::format("{:.2f}", time) : "-",
+        limiting_term(p));
   }
   return all +
          "\nmultiply, L2 and memory act at once: the prediction is little more than the largest, and the "
          "overhead.\n"
+         "doubt is what tiles of a kind that came out slower than predicted are taken to need beyond that; "
+         "the order is by both.\n"
          "MHz is the clock that power leaves.\n";
 }
 
@@ -98,11 +103,17 @@ std::string choice_json(const ChoiceReport& r) {
   if (!r.file.empty()) json["file"] = r.file;
   for (const Candidate& c : r.tiles) {
     const kernels::Prediction& q = c.prediction;
-    Json one = {{"tile", text(c.tile)},           {"predicted_us", q.microseconds()},
-                {"multiply_us", q.multiply},      {"l2_us", q.l2},
-                {"memory_us", q.memory},          {"overhead_us", q.overhead},
-                {"sharpness", q.sharpness},       {"clock_mhz", q.megahertz},
-                {"watts_at_full_clock", q.watts}, {"limited_by", limiting_term(q)}};
+    Json one = {{"tile", text(c.tile)},
+                {"predicted_us", q.microseconds()},
+                {"doubt", kernels::doubt(c.tile)},
+                {"multiply_us", q.multiply},
+                {"l2_us", q.l2},
+                {"memory_us", q.memory},
+                {"overhead_us", q.overhead},
+                {"sharpness", q.sharpness},
+                {"clock_mhz", q.megahertz},
+                {"watts_at_full_clock", q.watts},
+                {"limited_by", limiting_term(q)}};
     if (const double time = measured(r, c); time > 0) one["median_us"] = time;
     json["tiles"].push_back(std::move(one));
   }

@@ -10,15 +10,6 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// By how much a tile's prediction is doubted. Where the last wave is divided: the launch is cooperative,
-// which takes the driver longer, and where there is little to divide it gains less than what a prediction is
-// off. Of three consumers in clusters of four: they were 5 to 10 % slower than predicted where the model had
-// taken them.
-double doubt(const GemmTile& t) {
-  if (t.split_last > 1) return 1.01;
-  return t.consumers == 3 && t.cluster_m * t.cluster_n == 4 ? 1.04 : 1;
-}
-
 constexpr size_t kMeasured = 12;  // of the model's first, where tuning has time for them
 
 struct Row {
@@ -103,6 +94,14 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
 }
 
 }  // namespace
+
+// Where the last wave is divided: the launch is cooperative, which takes the driver longer, and where there
+// is little to divide it gains less than what a prediction is off. Of three consumers in clusters of four:
+// they were 5 to 10 % slower than predicted where the model had taken them.
+double doubt(const GemmTile& t) {
+  if (t.split_last > 1) return 1.01;
+  return t.consumers == 3 && t.cluster_m * t.cluster_n == 4 ? 1.04 : 1;
+}
 
 std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
   std::vector<Candidate> all;

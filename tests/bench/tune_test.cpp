@@ -246,3 +246,19 @@ TEST_CASE("the explanation of a choice has its source, its terms and the runners
   CHECK(choice_text(r).find("from your file of tuned tiles, /home/me/tuned.txt") != std::string::npos);
   CHECK(nlohmann::json::parse(choice_json(r))["from"] == "file");
 }
+
+TEST_CASE("the tiles of an explanation stand in the order in which they are chosen, doubt included") {
+  GemmProblem p;
+  p.m = 1768, p.n = 2688, p.k = 19688;
+  const ChoiceReport r = explain_choice(p, 132, 8);
+  const auto json = nlohmann::json::parse(choice_json(r));
+  double last = 0, most_doubt = 1;
+  for (const auto& tile : json["tiles"]) {
+    const double predicted = tile.at("predicted_us"), doubt = tile.at("doubt");
+    CHECK(predicted * doubt >= last);
+    last = predicted * doubt;
+    most_doubt = std::max(most_doubt, doubt);
+  }
+  CHECK(most_doubt == 1.04);  // of three consumers in clusters of four, which the model alone would take
+  CHECK(choice_text(r).find(" 4 %") != std::string::npos);
+}
