@@ -72,6 +72,16 @@ for shapes in (((8, 16, 24), (24, 32)), ((2, 1, 16, 24), (3, 24, 8))):  # what w
     for x, y in zip(torch.autograd.grad((product(a, b) * weight).sum(), (a, b)),
                     torch.autograd.grad(((a.float() @ b.float()) * weight).sum(), (a, b))):
         check(x, y, 2**-7, shapes)
+# A gradient lies as its tensor does, so that none is copied once more on its way to a weight's `grad`.
+rows, layer, columns = drawn(2, 16, 24).requires_grad_(), drawn(32, 24).requires_grad_(), drawn(24, 16).requires_grad_()
+for way in (product, by_compiler(product)):
+    for x, words, operands in ((rows, dict(transpose_b=True), (rows, layer)),
+                               (columns, dict(transpose_a=True, transpose_b=True), (columns, layer))):
+        weight = torch.randn(*x.shape[:-2], 16, 32)
+        for gradient, exact, operand in zip(torch.autograd.grad((way(x, layer, **words) * weight).sum(), operands), torch.autograd.grad(
+                (((x.double().mT if "transpose_a" in words else x.double()) @ layer.double().mT) * weight).sum(), operands), operands):
+            kit.check(gradient.stride() == operand.stride(), way, words, tuple(operand.shape), gradient.stride())
+            check(gradient, exact.double(), 2**-7, way, words, tuple(operand.shape))
 a, b = drawn(16, 24, dtype=torch.float32).requires_grad_(), drawn(24, 32, dtype=torch.float32).requires_grad_()
 first, = torch.autograd.grad((product(a, b, tf32=True)**2).sum(), a, create_graph=True)
 check(torch.autograd.grad(first.sum(), b)[0], torch.autograd.grad(torch.autograd.grad(((a @ b)**2).sum(), a, create_graph=True)[0].sum(), b)[0],
