@@ -73,8 +73,8 @@ struct GemmTile {
   // but where few tiles each read much, all of them run slower behind it.
   bool overlaps = true;
   // The last tiles of a row and column begin so early that they do not hang over the output, for TMA is slow
-  // outside of a tensor: what two tiles compute, both store. Not with beta, where D may be C, nor with
-  // split_last, where each would add up in an order of its own.
+  // outside of a tensor: what two tiles compute, both store. Not with beta or a user's epilogue, which may
+  // read D, nor with split_last, where each would add up in an order of its own.
   bool inside = false;
 
   // Rows of a tile that one consumer multiplies.

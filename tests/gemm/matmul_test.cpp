@@ -920,6 +920,45 @@ TEST_CASE("an epilogue of the user's own, behind alpha in memory, scales of rows
   CHECK_ERROR(product(p), "matmul: row_scales of 556 B at");
 }
 
+TEST_CASE("an epilogue of the user's own that adds to D meets each element once, whatever the tile") {
+  for (const char* tile :
+       {"64x32x64_2_w1_in", "64x72x64_2_w1_in", "64x72x64_2_w1", "128x40x64_2_2x1_pp_in"}) {
+    CAPTURE(std::string(tile));
+    MatmulOptions options;
+    options.multiprocessors = 2;  // which take the tiles one behind the other
+    options.choose = [&](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+      return kernels::parse_tile(tile);
+    };
+    options.epilogue = {
+        {{"into", Parameter::Kind::pointer, DType::f32}},
+        [](const RegisterTile<f32>& x, const PanelPlace& at, const kernels::GemmParameters& p) {
+          const GlobalTensor into(p.get<gptr<f32>>("into"), {p.get<u32>("M"), p.get<u32>("N")});
+          return x + of_elements(into, x.layout(), at);
+        }};
+    Matmul product(device(), options);
+    MatmulCase c = sized(300, 100, 72);
+    c.d = DType::f32;
+    MatmulTrial trial(device(), c);
+    kernels::MatmulArguments p = trial.arguments();
+    std::vector<float> before(static_cast<size_t>(c.size.m * c.size.n), 0.5F);
+    runtime::Buffer d = runtime::Buffer::of(device(), before);
+    p.d.memory = d;
+    p.epilogue = {runtime::pointer(d, DType::f32)};
+    product(p);
+    device().synchronize();
+    const std::vector<float> added = d.copy_out<float>();
+    d = runtime::Buffer::of(device(), std::vector<float>(before.size(), 0));
+    p.d.memory = d;
+    p.epilogue = {runtime::pointer(d, DType::f32)};
+    product(p);
+    device().synchronize();
+    const std::vector<float> alone = d.copy_out<float>();
+    int wrong = 0;
+    for (size_t i = 0; i < added.size(); ++i) wrong += added[i] != alone[i] + 0.5F;
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go together") {
   Matmul product(device(), [] {
     MatmulOptions options;
