@@ -73,6 +73,11 @@ bool hangs_over(const GemmTile& t, const GemmSize& size) {
   return rows > 0 || columns > 0;
 }
 
+// Whether a CTA of some cluster has a whole tile outside of the output.
+bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
+  return blocks_of(t, size) * t.cluster_m * t.cluster_n > tiles_of(t, size);
+}
+
 // The tile in clusters, and with as many CTAs for each tile of the last wave as there may be, if that does
 // not fill the SMs, or fewer, who have less to add up.
 std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors) {
@@ -106,8 +111,10 @@ double doubt(const GemmTile& t) {
 std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
   std::vector<Candidate> all;
   auto add = [&](GemmTile tile) {
-    // Where all tiles run at once, those that hang over would hold up the rest.
-    tile.inside = one_wave(tile, size, multiprocessors) && hangs_over(tile, size);
+    // Where all tiles run at once, those that hang over would hold up the rest, as an empty tile does its
+    // cluster.
+    tile.inside =
+        (one_wave(tile, size, multiprocessors) && hangs_over(tile, size)) || has_empty_tiles(tile, size);
     const std::optional<GemmTile> t = legal(o, tile);
     if (!t) return;
     // A stage more leaves a single buffer for the way out.
