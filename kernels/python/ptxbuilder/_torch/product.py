@@ -85,9 +85,13 @@ def _gradients(ctx, d_output):
     if a.dtype.itemsize == 1:
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
-    def product(x, y, like, **words):
-        # What was broadcast is summed.
-        return _product.matmul(x, y, precise=precise, tf32=tf32, device=device, **words).sum_to_size(like.shape)
+    def product(x, y, like, transpose_x=False, transpose_y=False):
+        """As `like` lies, a layer's weight with its columns side by side say: else the gradient would be copied once more."""
+        if like.stride(-2) == 1 != like.stride(-1):
+            return turned(product(y, x, turned(like, True), not transpose_y, not transpose_x), True)
+        d = _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, precise=precise, tf32=tf32,
+                            device=device)
+        return d.sum_to_size(like.shape)  # what was broadcast
 
     dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
@@ -96,13 +100,13 @@ def _gradients(ctx, d_output):
         factor, alpha = factor * alpha, 1.0
     needs = ctx.needs_input_grad  # of what was given: an operation's defaults are not
     if needs[0]:
-        da = product(factor, b, a, transpose_b=True, alpha=alpha)
+        da = product(factor, b, a, transpose_y=True)
     if needs[1]:
         if b.ndim == 2 and a.ndim > 2:  # the rows of all batches are one sum
             rows, columns = a.reshape(-1, a.shape[-1]), factor.reshape(-1, factor.shape[-1])
-            db = product(rows, columns, b, transpose_a=True, alpha=alpha)
+            db = product(rows, columns, b, transpose_x=True)
         else:
-            db = product(a, factor, b, transpose_a=True, alpha=alpha)
+            db = product(a, factor, b, transpose_x=True)
     if len(needs) > 2 and needs[2]:
         d_bias = dz.sum(tuple(range(dz.ndim - 1)))
     if len(needs) > 3 and needs[3]:
