@@ -33,11 +33,12 @@ RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Ind
   const RegisterTile<pred> inside =
       (row_index(x.layout()) + at.row < below) & (col_index(x.layout()) + at.col < before);
   const RegisterTile<f32> magnitudes = select(inside, abs(x), 0);
-  // Floats that are not negative are ordered as their bits are, and above them are the NaNs.
-  u32 most = 0;
-  for (int i = 0; i < x.count(); ++i) most = max(most, bit_cast<u32>(magnitudes.value(i)));
-  most = redux_sync_max_u32(most);
-  red_relaxed_gpu_global_max_u32.when(laneid() == 0)(gmem(greatest), most);
+  // Floats that are not negative are ordered as their bits are, and above them are the NaNs. As signed
+  // numbers these are above those of a negative one, from which a search for the greatest may have begun.
+  s32 most = 0;
+  for (int i = 0; i < x.count(); ++i) most = max(most, bit_cast<s32>(magnitudes.value(i)));
+  most = redux_sync_max_s32(most);
+  red_relaxed_gpu_global_max_s32.when(laneid() == 0)(gmem(greatest), most);
   return x;
 }
 

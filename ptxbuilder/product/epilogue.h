@@ -45,7 +45,9 @@ inline RegisterTile<f32> silu_slope(const RegisterTile<f32>& x) {
 inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
   constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
   const RegisterTile<f32> s = sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
-  return s + x * s * (1 - s) * (x * x * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
+  // Where x^2 is infinite, s (1 - s) has long been 0.
+  const RegisterTile<f32> square = min(x * x, 1e30F);
+  return s + x * s * (1 - s) * (square * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
 }
 
 // The columns 0, 2, 4... or 1, 3, 5... of a panel, side by side: half as many, which a store with
