@@ -37,8 +37,10 @@ struct Matrix : Placed {
       throw Error(fmt::format("{}: {} are {} elements apart, but have {}: make it contiguous", name,
                               of_rows ? "rows" : "columns", apart, length));
     if (batches > 1 && batch_stride < 1 && memory().bytes > 0)
-      throw Error(fmt::format("{}: batches are {} elements apart, but have 1: make it contiguous", name,
-                              batch_stride));
+      throw Error(
+          fmt::format("{}: batches are {} elements apart, all in one place: give each memory of its "
+                      "own, or make the batches rows of one product",
+                      name, batch_stride));
     return {.memory = memory(), .type = type, .stride = apart, .batch_stride = batch_stride};
   }
 

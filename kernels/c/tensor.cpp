@@ -91,6 +91,9 @@ Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu)
     throw Error(
         fmt::format("{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)",
                     name, tensor.device.id, place, number));
+  if (tensor.ndim > static_cast<int32_t>(runtime::Argument::kMaxRank))  // before the shape is looked at
+    throw Error(fmt::format("{}: {} dimensions; no tensor has more than {} here", name, tensor.ndim,
+                            runtime::Argument::kMaxRank));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
     throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
   for (size_t i = rank(); i-- > 0;)

@@ -124,9 +124,12 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     if (!t->pingpong || !has_more) all.push_back({*t, predict(o, size, *t, multiprocessors)});
     if (has_more) all.push_back({more, predict(o, size, more, multiprocessors)});
   };
+  std::map<bool, int> narrowest;  // columns that the operation allows, by whether rows lie along n
   for (GemmTile t : menu()) {
-    const int unit = (t.swapped ? o.a_k_major : o.b_k_major) ? 8 : 16;  // of the columns
-    if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;    // wider than the output
+    if (!narrowest.contains(t.swapped) && legal(o, t)) narrowest[t.swapped] = t.bn;
+    if (!narrowest.contains(t.swapped)) continue;
+    const int unit = narrowest[t.swapped];
+    if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // wider than the output
     add(t);
     if (t.consumers == 1 && t.ctas_per_sm == 1) {  // half as many barriers
       GemmTile deep = t;

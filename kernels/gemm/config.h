@@ -55,7 +55,7 @@ struct GemmOperation {
 // columns along n, or with `swapped` the other way round, which suits a small m: wgmma has 64 rows at least,
 // but from 8 columns on.
 struct GemmTile {
-  int bm = 128, bn = 256;  // bm: a multiple of 64 for each consumer, up to 256; bn: of 8, up to 256
+  int bm = 128, bn = 256;  // bm: a multiple of 64 for each consumer, up to 256; bn: of 8, up to 320
   int bk = 0;              // depth of a stage; 0 for 128 bytes
   int stages = 0;          // of the ring; 0 for as many as fit
   int consumers = 2;       // warpgroups that multiply: they share a tile's rows

@@ -115,7 +115,13 @@ class Matmul::State {
         tuned_(options_.tuned_file ? *options_.tuned_file
                                    : default_tuned_file(device.properties(), multiprocessors_),
                options_.warn),
-        zeros_(runtime::Buffer::of(device, std::array<uint8_t, 32>{})) {}
+        zeros_(runtime::Buffer::of(device, std::array<uint8_t, 32>{})) {
+    if (!options_.choose)
+      throw Error("MatmulOptions::choose is empty: leave it as it is, or give a function");
+    if (!options_.epilogue.function && !options_.epilogue.parameters.empty())
+      throw Error(fmt::format("MatmulOptions::epilogue has {} parameters and no function",
+                              options_.epilogue.parameters.size()));
+  }
 
   void operator()(const MatmulArguments& arguments, Where where);
   size_t workspace_bytes(const MatmulArguments& arguments, Where where);
@@ -250,6 +256,7 @@ void Matmul::State::operator()(const MatmulArguments& p, Where where) {
     tune(r, p, p.workspace.bytes, where);
     r = request(p, where);
   }
+  check_addresses(r.operands, where);
   check_workspace(p, r.operands, r.bytes, where);
   const PlacedMatrix d = r.operands.d;
   const std::vector<Moved> moved = place(r.operands, p.workspace.address + r.plan.workspace_bytes);
@@ -299,7 +306,11 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
   }
   // Those who want this kernel wait for the one who makes it, and others do not.
   return *known->kernel.get([&] {
-    if (options_.load) return options_.load(operation, tile);
+    if (options_.load) {
+      auto loaded = options_.load(operation, tile);
+      if (!loaded) throw Error(fmt::format("MatmulOptions::load gave no kernel for the tile {}", text(tile)));
+      return loaded;
+    }
     Kernel made = gemm(operation, tile, options_.epilogue);
     // A tile that suits the plain product may want more registers than there are beside an epilogue: a slower
     // result is better than none.
@@ -517,6 +528,9 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
   if (operation.amax) q.amax = memory.emplace_back(device_, sizeof(float));
   device_.synchronize(runtime::Stream(), kLongest);
   const auto queue = [&](size_t i, size_t set, runtime::Stream stream) {
+    if (i >= requests.size() || set >= operands.size())
+      throw Error(where, fmt::format("MatmulOptions::fastest queues contender {} of {}, on set {} of {}", i,
+                                     requests.size(), set, operands.size()));
     Request& with = requests[i];
     with.operands = operands[set];
     ProductArguments arguments(has_more(q));
@@ -525,8 +539,11 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
         {.grid = with.plan.grid, .programmatic_dependent_launch = with.plan.overlaps, .stream = stream},
         arguments.list(), where);
   };
-  return usable.at(options_.fastest ? options_.fastest(usable.size(), operands.size(), queue)
-                                    : fastest(device_, usable.size(), operands.size(), queue));
+  const size_t found = options_.fastest ? options_.fastest(usable.size(), operands.size(), queue)
+                                        : fastest(device_, usable.size(), operands.size(), queue);
+  if (found >= usable.size())
+    throw Error(where, fmt::format("MatmulOptions::fastest gave contender {} of {}", found, usable.size()));
+  return usable[found];
 }
 
 Matmul::Matmul(runtime::Device& device, MatmulOptions options)

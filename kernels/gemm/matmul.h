@@ -34,7 +34,8 @@ struct DeviceMatrix {
 
 // D[m,n] = activation(x[m,n]) for each batch, rounded once, to nearest even, of
 // x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. Of an activation f it may
-// also be the way back, x f'(inputs), or a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], of half as many columns.
+// also be the way back, x f'(inputs), or a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], of half as many columns, to
+// which no C is added.
 //
 // Types: A and B of bf16, f16 or tf32, both of e4m3 or e5m2, or both of s8 or u8, into D of bf16, f16, f32,
 // e4m3 or e5m2; integers also into s32, with nothing behind the sum. C, bias and inputs are of D's type, or
@@ -88,12 +89,14 @@ struct MatmulOptions {
   // Measure a product when it comes for the first time, as tune() does, unless it comes in a capture, or the
   // device is no GPU.
   bool tune = false;
-  // Where tune() keeps what it found, and looks first; default_tuned_file() unless said, "" for nowhere. That
-  // it cannot be read or written is told once, on standard error unless `warn` is given, and is no error.
+  // Where tune() keeps what it found, and looks first; a file in ~/.cache/ptxbuilder/matmul for each GPU,
+  // version and model unless said, "" for nowhere. That it cannot be read or written is told once, on
+  // standard error unless `warn` is given, and is no error.
   std::optional<std::string> tuned_file = std::nullopt;
   std::function<void(const std::string&)> warn = nullptr;
-  // How tune() finds the fastest of several tiles; fastest() of fastest_tile.h unless given, which takes a
-  // GPU.
+  // How tune() finds the fastest of several tiles: by medians of bursts that take turns, which takes a GPU,
+  // unless given. It may queue contender `i` on set `set` of the operands, and gives the fastest one's
+  // number.
   std::function<size_t(size_t contenders, size_t sets,
                        const std::function<void(size_t i, size_t set, runtime::Stream stream)>& queue)>
       fastest = nullptr;
@@ -126,13 +129,13 @@ class Matmul {
   // product does, and where nothing is to do (m, n or batches of 0), which takes no tile.
   GemmTile tile(const MatmulArguments& arguments, Where where = Where::here());
 
-  // Finds the fastest of the model's first twelve tiles for the product, on this device, and takes it from now
-  // on: as the user's file says, else by measuring for some 40 ms, and for seconds where kernels are in no
-  // cache. A and B may hold anything, but power and so time follow what they hold; D is not touched, and C is
-  // read. The host waits for the stream, and copies of A, B and D take device memory meanwhile, up to twice
-  // the L2 or once what the product has. Results stay as they are from call to call; a tile that divides k
-  // adds up in another order than others. Throws Error as the product does, on a device that is no GPU, for a
-  // stream that is being captured, and with an epilogue of the user's own.
+  // Finds the fastest of the model's first twelve tiles for the product, on this device, and takes it from
+  // now on: as the user's file says, else by measuring for some 50 ms, and for seconds where kernels are in
+  // no cache. A and B may hold anything, but power and so time follow what they hold; D is not touched, and C
+  // is read. The host waits for the stream, and copies of A, B and D take device memory meanwhile, up to
+  // twice the L2 or once what the product has. Results stay as they are from call to call; a tile that
+  // divides k adds up in another order than others. Throws Error as the product does, on a device that is no
+  // GPU, for a stream that is being captured, and with an epilogue of the user's own.
   void tune(const MatmulArguments& arguments, Where where = Where::here());
 
  private:

@@ -18,6 +18,24 @@ constexpr int64_t kTma = 16;                      // bytes, of which addresses a
 
 using Wide = __int128;  // of products of extents and strides
 
+// Of numbers that are no enumerator, as foreign code may hand them over.
+void check_enumerators(const MatmulArguments& p, Where where) {
+  auto refuse = [&](const char* what, auto value) {
+    throw Error(where, fmt::format("matmul: {} is {}, which is none of its enumeration", what,
+                                   static_cast<int>(value)));
+  };
+  auto check = [&](const char* name, DType type) {
+    if (static_cast<size_t>(type) >= kElementBytes.size()) refuse(name, type);
+  };
+  check("the type of A", p.a.type);
+  check("the type of B", p.b.type);
+  check("the type of C", p.c.type);
+  check("the type of D", p.d.type);
+  check("the type of inputs", p.inputs.type);
+  if (p.activation > Activation::silu) refuse("the activation", p.activation);
+  if (p.use > ActivationUse::gate) refuse("the use of the activation", p.use);
+}
+
 void check_extent(const char* name, int64_t value, Where where) {
   if (value < 0 || value > kMostExtent)
     throw Error(where, fmt::format("matmul: {} = {}; sizes are 0 to 2^31 - 4096, as TMA has coordinates of "
@@ -260,6 +278,7 @@ GemmOperation operation_of(const MatmulArguments& p, const PlacedMatrix& d) {
 }
 
 PlacedMatrices checked(const MatmulArguments& p, Where where) {
+  check_enumerators(p, where);
   check_extent("m", p.m, where);
   check_extent("n", p.n, where);
   check_extent("k", p.k, where);
@@ -303,6 +322,12 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   check_amax(p, operation, o, where);
   check_overlap(o, where);
   return o;
+}
+
+void check_addresses(const PlacedMatrices& o, Where where) {
+  for (const PlacedMatrix* x : {&o.a, &o.b, &o.d})
+    if (x->place.memory.address == 0 && (o.has_product || x == &o.d))
+      throw Error(where, fmt::format("matmul: {}: data is NULL", x->name));
 }
 
 void check_workspace(const MatmulArguments& p, const PlacedMatrices& o, size_t bytes, Where where) {

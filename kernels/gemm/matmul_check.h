@@ -41,6 +41,9 @@ GemmOperation operation_of(const MatmulArguments& arguments, const PlacedMatrix&
 // Throws Error that names operand, rule and value. Types are left to checked().
 PlacedMatrices checked(const MatmulArguments& arguments, Where where);
 
+// Throws Error for memory at address 0 of what a launch reads or writes; without one, sizes are enough.
+void check_addresses(const PlacedMatrices& placed, Where where);
+
 // Throws Error for a workspace of fewer than `bytes`, that is not aligned, or that overlaps a matrix or the
 // bias.
 void check_workspace(const MatmulArguments& arguments, const PlacedMatrices& placed, size_t bytes,

@@ -40,7 +40,14 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
   }
   if (o.d_scale) add("d_scale", pointer, DType::f32, "a factor of D");
   if (o.amax) add("amax", pointer, DType::f32, "gets the greatest |D| before d_scale, where that is greater");
-  for (const UserParameter& p : user) add(p.name, p.kind, p.type, p.meaning);
+  for (const UserParameter& p : user) {
+    if (p.kind != pointer && (p.kind != scalar || size_of(p.type) != 4))
+      throw Error(where,
+                  fmt::format("the epilogue's parameter '{}' is a scalar of {}; it may be one of 32 bits, "
+                              "or a pointer",
+                              p.name, name(p.type)));
+    add(p.name, p.kind, p.type, p.meaning);
+  }
   if (o.batched) add("batches", scalar, DType::u32, "products");
   if (t.split_last > 1)
     add("workspace", pointer, DType::f32,

@@ -109,6 +109,8 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
   if (!plain) return false;
   const Known* known = find(p);
   if (!known) return false;
+  const bool has_memory = p.a.memory.address != 0 && p.b.memory.address != 0 && p.d.memory.address != 0;
+  if (!known->empty() && !has_memory) return false;
   for (const Step& step : *known) {
     uint64_t values[ProductArguments::kMostOfAny];
     const size_t count = step.sources.size();

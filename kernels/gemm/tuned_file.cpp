@@ -27,6 +27,19 @@ uint64_t model_hash() {
   return WordsHash{}(words);
 }
 
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (!std::isprint(static_cast<unsigned char>(c))) c = '?';
+  return text;
+}
+
+// Of an open file, whose last line somebody may have left without its end.
+bool ends_within_a_line(int file) {
+  const off_t size = ::lseek(file, 0, SEEK_END);
+  char last = '\n';
+  return size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n';
+}
+
 }  // namespace
 
 std::string product_text(const GemmOperation& o, const GemmSize& size) {
@@ -78,10 +91,16 @@ void TunedFile::read() {
   is_read_ = true;
   std::error_code none;
   if (path_.empty() || !std::filesystem::exists(path_, none)) return;
+  if (!std::filesystem::is_regular_file(path_, none)) {  // to open a pipe would wait for who writes into it
+    warn("it is no regular file: what is measured is kept for this process alone");
+    path_.clear();
+    return;
+  }
   std::ifstream file(path_);
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
+    if (line.ends_with('\r')) line.pop_back();
     const size_t space = line.rfind(' ');
     try {
       if (space == std::string::npos || std::count(line.begin(), line.end(), ' ') != 10)
@@ -90,7 +109,7 @@ void TunedFile::read() {
       tiles_[line.substr(0, space)] = line.substr(space + 1);
     } catch (const Error&) {
       warn(fmt::format("line {} is not understood and passed over: '{}'; remove the file, or that line",
-                       number, line.substr(0, 100)));
+                       number, printable(line.substr(0, 100))));
     }
   }
   if (file.bad() || !file.eof()) warn("it cannot be read: products are measured anew");
@@ -120,8 +139,9 @@ void TunedFile::keep(const GemmOperation& operation, const GemmSize& size, const
   std::error_code none;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), none);
   // One write at the end of the file: lines of several processes do not mix.
-  const std::string line = fmt::format("{} {}\n", product, text(tile));
-  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  std::string line = fmt::format("{} {}\n", product, text(tile));
+  const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file >= 0 && ends_within_a_line(file)) line.insert(line.begin(), '\n');
   const bool written =
       file >= 0 && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (!written)

@@ -23,13 +23,20 @@ class Parameters {
     values_ = kernel.builder().declare_parameters(std::move(all_), where);
   }
 
-  // The value of one of them, as what it was declared.
+  // The value of one of them, as what it was declared. Throws Error that lists the names when there is none.
   template <class T>
   T get(const std::string& name) const {
-    return T(values_[index_.at(name)].handle());
+    return T(values_[index_of(name)].handle());
   }
 
  private:
+  size_t index_of(const std::string& name) const {
+    if (const auto found = index_.find(name); found != index_.end()) return found->second;
+    std::string names;
+    for (const auto& [known, index] : index_) names += (names.empty() ? "" : ", ") + known;
+    throw Error("no parameter is named '" + name + "'; there are " + names);
+  }
+
   std::vector<Parameter> all_;
   std::vector<Value> values_;
   std::map<std::string, size_t> index_;

@@ -218,6 +218,15 @@ static void check_repeated(unsigned seed) {
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "A: 2 dimensions, without a shape");
   a.tensor.shape = a.shape;
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
+  for (int i = 0; i < 3; ++i) { /* a product that is known */
+    ptxb_tensor* tensors[] = {&a.tensor, &b.tensor, &d.tensor};
+    static const char* const words[] = {"A: data is NULL", "B: data is NULL", "D: data is NULL"};
+    void* data = tensors[i]->data;
+    tensors[i]->data = NULL;
+    REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), words[i]);
+    tensors[i]->data = data;
+  }
+  CHECK(wrong_again(&p, &a, &b, &d) == 0);
   p.activation = 9;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "activation 9 is none of ptxb_activation");
   discard(&a), discard(&other), discard(&b), discard(&d);
@@ -641,6 +650,8 @@ static void check_mistakes(int is_emulator) {
   a.tensor.dtype.lanes = 1, a.tensor.ndim = 4;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
           "A: 4 dimensions; a matrix has 2, or 3 with batches in front");
+  a.tensor.ndim = 1000000; /* far more than its shape has */
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: 1000000 dimensions; no tensor has more than 5 here");
   a.tensor.ndim = 2, a.tensor.device.type = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "A: its memory is on");
   a.tensor.device.type = 0, a.tensor.dtype = b.tensor.dtype = f32;

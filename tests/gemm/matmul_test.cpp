@@ -3,6 +3,7 @@
 //
 //   matmul_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <fstream>
@@ -959,6 +960,53 @@ TEST_CASE("an epilogue of the user's own that adds to D meets each element once,
   }
 }
 
+TEST_CASE("the greatest |D| takes the place of whatever is smaller, a negative number too") {
+  for (float was : {-1.0F, -0.0F, -INFINITY, 0.25F}) {
+    MatmulCase c = sized(70, 40, 64);
+    c.amax = true;
+    c.amax_was = was;
+    check_case(c);
+  }
+}
+
+TEST_CASE("a gate of few columns, of every type, by the tile that the model chooses") {
+  Matmul chosen(device());
+  for (int64_t n : {2, 4, 8, 10})
+    for (auto [a, d, fast] : {std::tuple(DType::bf16, DType::bf16, true),
+                              {DType::e4m3, DType::bf16, false},
+                              {DType::e4m3, DType::e4m3, true},
+                              {DType::e5m2, DType::f32, false}}) {
+      MatmulCase c = sized(3, n, 64);
+      c.a = c.b = a, c.d = d, c.fast_accumulation = fast;
+      c.activation = Activation::silu, c.use = kernels::ActivationUse::gate;
+      CAPTURE(text(c));
+      MatmulTrial trial(device(), c);
+      CHECK(trial.wrong(trial.run(chosen)) == "");
+      CHECK(chosen.tile(trial.arguments()).bn <= 64);
+    }
+}
+
+TEST_CASE("slopes of great numbers are 1 and 0") {
+  for (Activation activation : {Activation::relu, Activation::silu, Activation::gelu})
+    for (float input : {1e20F, 3e38F, -1e20F, -3e38F}) {
+      MatmulCase c = sized(5, 24, 16);
+      c.d = DType::f32;
+      c.activation = activation, c.use = kernels::ActivationUse::slope;
+      MatmulTrial trial(device(), c);
+      MatmulArguments p = trial.arguments(matmul());
+      const runtime::Buffer inputs = runtime::Buffer::of(device(), std::vector<float>(5 * 24, input));
+      p.inputs = {.memory = inputs, .type = DType::f32};
+      trial.poison();
+      matmul()(p);
+      device().synchronize();
+      CAPTURE(text(c));
+      CAPTURE(input);
+      CHECK(trial.wrong(trial.result(), [&](double sum, double, int64_t, int64_t, int64_t) {
+        return input > 0 ? sum : 0;
+      }) == "");
+    }
+}
+
 TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go together") {
   Matmul product(device(), [] {
     MatmulOptions options;
@@ -1180,6 +1228,89 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
   CHECK(unwritten.calls == 2);
   REQUIRE(unwritten.warnings.size() == 1);
   CHECK(unwritten.warnings[0].find("it cannot be written (No such file or directory)") != std::string::npos);
+}
+
+TEST_CASE("a file of tuned tiles may end without an end of line, have those of Windows, or be a pipe") {
+  const Folder folder;
+  Tuner tuner;
+  const std::string kept = folder.path("kept.txt"), pipe = folder.path("pipe"),
+                    line = "bf16 bf16 bf16 TN fast plain 64 64 64 1 64x32x64_8_w1";
+  std::ofstream(kept) << "bf16 bf16 bf16 TN fast plain 72 64 64 1 64x32x64_8_w1\r\n" << line;
+  MatmulTrial trial(device(), sized(80, 64, 64));
+  Matmul product(device(), tuner.options(kept, true));
+  CHECK(trial.wrong(trial.run(product)) == "");
+  CHECK(tuner.calls == 1);
+  CHECK(lines_of(kept).find(line + "\nbf16 bf16 bf16 TN fast plain 80 64 64 1 ") != std::string::npos);
+  Matmul later(device(), tuner.options(kept, true));
+  for (int64_t m : {64, 72, 80}) {
+    MatmulTrial known(device(), sized(m, 64, 64));
+    CHECK(known.wrong(known.run(later)) == "");
+  }
+  CHECK(tuner.calls == 1);
+  CHECK(tuner.warnings.empty());
+
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  Tuner unread;
+  Matmul other(device(), unread.options(pipe, true));
+  CHECK(trial.wrong(trial.run(other)) == "");
+  REQUIRE(unread.warnings.size() == 1);
+  CHECK(unread.warnings[0].find("it is no regular file") != std::string::npos);
+}
+
+TEST_CASE("what a user's functions give is checked, and numbers that are no enumerators") {
+  auto refused = [&](const char* text, const std::function<void(MatmulOptions&)>& change,
+                     bool tunes = false) {
+    MatmulOptions options;
+    options.choose = small_tile;
+    options.tuned_file = "";
+    change(options);
+    CHECK_ERROR(
+        [&] {
+          Matmul product(device(), options);
+          MatmulTrial trial(device(), sized(64, 64, 64));
+          MatmulArguments p = trial.arguments();
+          p.epilogue.resize(options.epilogue.parameters.size(), runtime::scalar(1.0F));
+          tunes ? product.tune(p) : product(p);
+        }(),
+        text);
+  };
+  refused("MatmulOptions::load gave no kernel for the tile 64x32x64_2_w1",
+          [](MatmulOptions& o) { o.load = [](auto&&...) { return nullptr; }; });
+  refused("MatmulOptions::choose is empty", [](MatmulOptions& o) { o.choose = nullptr; });
+  refused("MatmulOptions::epilogue has 1 parameters and no function", [](MatmulOptions& o) {
+    o.epilogue.parameters = {{"x", Parameter::Kind::scalar}};
+  });
+  refused("the epilogue's parameter 'x' is a scalar of f64", [](MatmulOptions& o) {
+    o.epilogue = {{{"x", Parameter::Kind::scalar, DType::f64}},
+                  [](const RegisterTile<f32>& x, auto&&...) { return x; }};
+  });
+  refused("no parameter is named 'nope'; there are A, B, D, K, M, N", [](MatmulOptions& o) {
+    o.epilogue.function = [](const RegisterTile<f32>& x, const PanelPlace&,
+                             const kernels::GemmParameters& p) { return x * p.get<f32>("nope"); };
+  });
+  refused(
+      "MatmulOptions::fastest gave contender 1000 of",
+      [](MatmulOptions& o) { o.fastest = [](auto&&...) { return size_t{1000}; }; }, true);
+  refused(
+      "MatmulOptions::fastest queues contender 1000 of",
+      [](MatmulOptions& o) {
+        o.fastest = [](size_t, size_t, const auto& queue) {
+          queue(1000, 0, {});
+          return size_t{0};
+        };
+      },
+      true);
+  MatmulTrial trial(device(), sized(64, 64, 64));
+  const MatmulArguments good = trial.arguments(matmul());
+  MatmulArguments p = good;
+  p.a.type = static_cast<DType>(99);
+  CHECK_ERROR(matmul()(p), "the type of A is 99, which is none of its enumeration");
+  p = good;
+  p.activation = static_cast<Activation>(77);
+  CHECK_ERROR(matmul()(p), "the activation is 77");
+  p = good;
+  p.use = static_cast<kernels::ActivationUse>(77);
+  CHECK_ERROR(matmul()(p), "the use of the activation is 77");
 }
 
 TEST_CASE("tuning without a clock is refused, and left out where it is on by default") {
