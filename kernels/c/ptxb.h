@@ -106,7 +106,7 @@ typedef enum ptxb_activation {
 typedef enum ptxb_use {
   PTXB_VALUE = 0, /* D = f(x) */
   PTXB_SLOPE = 1, /* D = x f'(inputs), the way back through f, whose inputs these were */
-  PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], of half as many columns as B */
+  PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], of half as many columns as B, beta 0 */
 } ptxb_use;
 
 /* D = activation(alpha A B + beta C + bias), rounded once. A is [m,k], B [k,n], C and D [m,n], each with the
@@ -157,7 +157,7 @@ PTXB_API int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, vo
                              size_t workspace_bytes, void* stream);
 
 /* Finds the fastest of several kernels for the product on this GPU, and takes it from now on, in this process
- * for this device: as a file in the user's cache says, where it is kept, else by measuring for some 30 ms,
+ * for this device: as a file in the user's cache says, where it is kept, else by measuring for some 50 ms,
  * and for seconds where kernels are in no cache. Without it the choice is the library's own. D is not
  * touched; the host waits for the stream. Call it before ptxb_matmul_workspace(), which may have more to say
  * afterwards, and not in a capture. PTXB_ERROR on the emulator. */
