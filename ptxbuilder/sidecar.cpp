@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/file_text.h"
 #include "ptxbuilder/json_nesting.h"
 
 namespace ptxbuilder {
@@ -17,14 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw Error(fmt::format("{}: cannot be read", path));
-  return text;
-}
-
-Signature read_signature(const std::string& path) { return signature_from_json(read(path), path); }
+Signature read_signature(const std::string& path) { return signature_from_json(file_text(path), path); }
 
 // The kernels that have a sidecar NAME.KERNEL.json beside an image.
 std::vector<std::string> named_beside(const fs::path& name) {

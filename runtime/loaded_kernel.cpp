@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory_resource>
 
+#include "ptxbuilder/file_text.h"
 #include "ptxbuilder/sidecar.h"
 #include "runtime/launch_check.h"
 #include "runtime/tensor_map.h"
@@ -17,13 +16,6 @@ namespace {
 // What a launch has on the stack: beyond it, it takes memory from the heap. A kernel's parameters have 4 KB,
 // or since PTX 8.1 some 32 KB.
 constexpr size_t kStackBytes = 8192;
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw Error(fmt::format("{}: cannot be read", path.string()));
-  return text;
-}
 
 bool is_missing(Dim3 grid) { return grid.x == 0 && grid.y == 0 && grid.z == 0; }
 
@@ -126,7 +118,7 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
                     : fmt::format("there is neither {} nor {}", cubin.string(), ptx.string()));
   try {
     const AuthorsCode no_line;  // the message below ends with it
-    return LoadedKernel(device, read_file(image), std::move(signature), {});
+    return LoadedKernel(device, file_text(image), std::move(signature), {});
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", image.string(), e.what()));
   }

@@ -4,9 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/file_text.h"
 
 namespace ptxbuilder::bench {
 
@@ -14,10 +14,7 @@ namespace fs = std::filesystem;
 
 std::string read_file_if_any(const std::string& path) {
   if (std::error_code error; !fs::exists(path, error)) return "";
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw Error(fmt::format("{} cannot be read", path));
-  return text;
+  return file_text(path);
 }
 
 void write_file(const std::string& path, const std::string& text) {

@@ -5,6 +5,7 @@
 #include "kernels/bench/model_fit.h"
 #include "kernels/bench/tune_commands.h"
 #include "kernels/command/commands.h"
+#include "ptxbuilder/file_text.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -26,7 +27,7 @@ void show(const char* name, const Fit& fit) {
 int run(const Words& w) {
   std::vector<TimedProduct> products;
   for (const std::string& file : w.times)
-    for (TimedProduct& p : parse_tile_times(command::read_file(file)))
+    for (TimedProduct& p : parse_tile_times(file_text(file)))
       if (p.tiles.size() > 1) products.push_back(std::move(p));
   if (products.empty()) throw Error("no product has the times of two tiles");
   const kernels::ModelConstants now;
@@ -35,7 +36,7 @@ int run(const Words& w) {
   show("fitted", fit_of(products, constants));
   if (w.parts > 1) show("by others' fit", cross_validated(products, now, w.parts));
   fmt::print("\n{}", constants_text(now, constants));
-  if (!w.write.empty()) write_file(w.write, model_text(command::read_file(w.write), constants));
+  if (!w.write.empty()) write_file(w.write, model_text(file_text(w.write), constants));
   return 0;
 }
 

@@ -23,9 +23,6 @@ struct CommandRegistration {
   explicit CommandRegistration(Command (*add)(const Arguments& ptxb));
 };
 
-// The bytes of a file. Throws Error where it cannot be read.
-std::string read_file(const std::string& path);
-
 // Adds all that are registered, by file.
 std::vector<Command> add_commands(const Arguments& ptxb);
 

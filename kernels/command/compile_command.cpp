@@ -8,6 +8,7 @@
 
 #include "kernels/command/commands.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/file_text.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -25,7 +26,7 @@ struct Options {
 int run(Options o) {
   const bool piped = o.file == "-";
   const std::string ir =
-      piped ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(o.file);
+      piped ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : file_text(o.file);
   const std::string name = piped ? "stdin" : o.file;
   o.compiler.assemble = !o.ptx_alone;
   o.compiler.cache = !o.no_cache;

@@ -11,6 +11,7 @@
 #include "kernels/command/family.h"
 #include "kernels/command/field_options.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/file_text.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -75,7 +76,7 @@ std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
 std::vector<std::string> shapes_of(const std::string& words) {
   if (!fs::exists(words)) return parts_of(words, ", ");
   std::vector<std::string> all;
-  for (const std::string& line : parts_of(read_file(words), "\n"))
+  for (const std::string& line : parts_of(file_text(words), "\n"))
     for (const std::string& shape : parts_of(line.substr(0, line.find('#')), ", \t\r")) all.push_back(shape);
   return all;
 }

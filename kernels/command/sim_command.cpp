@@ -8,6 +8,7 @@
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
 #include "kernels/command/simulate.h"
+#include "ptxbuilder/file_text.h"
 #include "ptxbuilder/sidecar.h"
 
 namespace ptxbuilder::command {
@@ -60,7 +61,7 @@ Json to_json(const Simulation& s) {
 }
 
 std::string ptx_of(const std::string& path) {
-  std::string text = read_file(path);
+  std::string text = file_text(path);
   if (text.starts_with("\x7f"
                        "ELF"))
     throw Error(
@@ -69,7 +70,7 @@ std::string ptx_of(const std::string& path) {
 }
 
 int run(const Options& o) {
-  const LaunchFile file = launch_from_json(read_file(o.launch), o.launch);
+  const LaunchFile file = launch_from_json(file_text(o.launch), o.launch);
   const std::string ptx = ptx_of(o.ptx);
   Json json = {{"ptx", o.ptx}, {"launch", o.launch}, {"seed", o.simulate.emulator.seed}};
   Outcome outcome = Outcome::good;

@@ -1,10 +1,7 @@
 #include "runtime/compile/load.h"
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "ptxbuilder/compile/notes.h"
+#include "ptxbuilder/file_text.h"
 #include "runtime/emulator/entry.h"
 
 namespace ptxbuilder {
@@ -18,14 +15,14 @@ runtime::LoadedKernel load(runtime::Device& device, Kernel kernel, const LoadOpt
 }
 
 Compiled replaced(const Compiler& compiler, const Compiled& original, const std::string& ptx_file,
-                  const std::vector<std::string>& waived) try {
-  std::ifstream file(ptx_file, std::ios::binary);
-  if (!file || std::filesystem::is_directory(ptx_file)) throw Error("it cannot be read");
-  std::string ptx(std::istreambuf_iterator<char>(file), {});
-  runtime::check_replaces(ptx, original.ptx, original.signature.kernel);
-  return compiler.replaced(original, std::move(ptx), waived);
-} catch (const Error& e) {
-  throw Error(ptx_file + ": " + e.what());
+                  const std::vector<std::string>& waived) {
+  std::string ptx = file_text(ptx_file);
+  try {
+    runtime::check_replaces(ptx, original.ptx, original.signature.kernel);
+    return compiler.replaced(original, std::move(ptx), waived);
+  } catch (const Error& e) {
+    throw Error(ptx_file + ": " + e.what());
+  }
 }
 
 Compiler compiler_for(const runtime::Device& device, const LoadOptions& options) {

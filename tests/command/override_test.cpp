@@ -110,5 +110,5 @@ TEST_CASE("a file that asks for another launch is refused before anything runs")
   }
   for (const std::string file : {"/nowhere/x.ptx", "/tmp"})
     CHECK(contains(run("ptxb run saxpy --device emulator --assembler none --ptx " + file),
-                   file + ": it cannot be read"));
+                   file + ": cannot be read"));
 }
