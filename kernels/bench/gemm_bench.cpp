@@ -192,12 +192,20 @@ int run(const Options& options) {
   return right ? kGood : kWrongResult;
 }
 
-int guarded(const std::vector<std::string>& words) {
+int run_or_help(const std::vector<std::string>& words) {
   try {
     return run(parse_options(words));
   } catch (const HelpAsked& help) {
     fmt::print("{}", help.text);
     return kGood;
+  }
+}
+
+int guarded(const std::vector<std::string>& words) {
+  try {
+    const int code = run_or_help(words);
+    if (code == 0) command::flush_output();  // else it has failed already
+    return code;
   } catch (const UsageError& e) {
     fmt::print(stderr, "error: {}\n", e.what());
     return kUsage;

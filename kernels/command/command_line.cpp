@@ -5,6 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -58,6 +61,23 @@ std::string usage(const CLI::App& app, const char* wrong) {
 }
 
 }  // namespace
+
+void flush_output() {
+  const bool had_failed = std::ferror(stdout) != 0;
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !had_failed) return;
+  throw Error(fmt::format("standard output could not be written{}{}", errno ? ": " : "",
+                          errno ? std::strerror(errno) : ""));
+}
+
+std::string without_place(const std::exception& e) {
+  std::string text = e.what();
+  const auto* error = dynamic_cast<const Error*>(&e);
+  if (!error || !error->where()) return text;
+  if (const std::string place = fmt::format(" ({})", to_string(error->where())); text.ends_with(place))
+    text.resize(text.size() - place.size());
+  return text;
+}
 
 Option Option::required() const { return Option(option_->required()); }
 Option Option::shown_as(const std::string& value) const { return Option(option_->option_text(value)); }

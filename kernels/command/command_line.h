@@ -78,6 +78,14 @@ class Arguments {
   CLI::App* app_;
 };
 
+// Writes out what is left of standard output. Throws Error where that, or what was printed before, did not
+// arrive, since nobody else would tell: a program that ends writes the rest as well, and says nothing of a
+// full disk.
+void flush_output();
+
+// The error's text without the line of C++ at its end.
+std::string without_place(const std::exception& e);
+
 // Says what is wrong with the words, and what is legal there.
 class UsageError : public Error {
  public:

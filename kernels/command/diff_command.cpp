@@ -229,7 +229,7 @@ class Folders {
 };
 
 // 0: nothing of meaning differs, 1: something does, 2: an error.
-int run(const Options& o) try {
+int diff(const Options& o) {
   if (o.a == "-" && o.b == "-") throw Error("standard input, -, can be one of the two and not both");
   const bool folder_a = fs::is_directory(o.a), folder_b = fs::is_directory(o.b);
   if (folder_a && folder_b) {
@@ -241,7 +241,14 @@ int run(const Options& o) try {
     throw Error(fmt::format("{} is a folder and {} is none: give two folders, or two files",
                             folder_a ? o.a : o.b, folder_a ? o.b : o.a));
   return diff_kernels(o);
-} catch (const Error& e) {
+}
+
+// 1 means differences here, so that what else fails, output that cannot be written too, ends with 2.
+int run(const Options& o) try {
+  const int code = diff(o);
+  flush_output();
+  return code;
+} catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return kFailed;
 }

@@ -87,15 +87,21 @@ int explain(const std::string& source, const Options& o) {
   return 0;
 }
 
-// 0, or 2 for an error, as diff and lint have it.
-int run(const Options& o) try {
+int explain(const Options& o) {
   const std::string source = ptx_source(o.from, o.kernel);
   try {
     return explain(source, o);
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", o.from, e.what()));
   }
-} catch (const Error& e) {
+}
+
+// 0, or 2 for an error, as diff and lint have it.
+int run(const Options& o) try {
+  const int code = explain(o);
+  flush_output();
+  return code;
+} catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return 2;
 }

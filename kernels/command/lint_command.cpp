@@ -63,8 +63,7 @@ int lint_kernels(const std::string& source, const Options& o) {
   return found > 0 ? kFound : 0;
 }
 
-// 0: nothing was found but advice, 1: something was, 2: an error.
-int run(const Options& o) try {
+int lint(const Options& o) {
   if (o.rules) return list_rules();
   if (o.from.empty()) throw Error("lint what? Name a PTX file or a kernel, or say --rules");
   const std::string source = ptx_source(o.from);
@@ -73,7 +72,14 @@ int run(const Options& o) try {
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", o.from, e.what()));
   }
-} catch (const Error& e) {
+}
+
+// 0: nothing was found but advice, 1: something was, 2: an error, output that cannot be written too.
+int run(const Options& o) try {
+  const int code = lint(o);
+  flush_output();
+  return code;
+} catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return kFailed;
 }

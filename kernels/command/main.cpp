@@ -93,23 +93,36 @@ void settle(Words& words) {
       std::chrono::milliseconds(static_cast<int64_t>(words.time_limit_seconds * 1000));
 }
 
-int guarded(const std::function<int()>& body) {
+int run_or_help(const std::function<int()>& body) {
   try {
     return body();
   } catch (const HelpAsked& help) {
     fmt::print("{}", help.text);
     return static_cast<int>(Outcome::good);
+  }
+}
+
+// `names_places` when it fails: of a kernel, an error names its author's line; of other commands it would be
+// one of the library's own, which says nothing to who typed the words.
+int guarded(const std::function<int()>& body, const bool& names_places) {
+  auto words = [&](const std::exception& e) {
+    return names_places ? std::string(e.what()) : without_place(e);
+  };
+  try {
+    const int code = run_or_help(body);
+    if (code == 0) flush_output();  // else it has failed already
+    return code;
   } catch (const UsageError& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", words(e));
     return static_cast<int>(Outcome::usage);
   } catch (const runtime::TimeoutError& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", words(e));
     return static_cast<int>(Outcome::timed_out);
   } catch (const runtime::EmulatorError& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", words(e));
     return static_cast<int>(e.fault() == runtime::Fault::time_limit ? Outcome::timed_out : Outcome::failed);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", words(e));
     return static_cast<int>(Outcome::failed);
   }
 }
@@ -167,7 +180,7 @@ void check_command(const std::string& executable, const std::string& word) {
 
 int kernel_main(int argc, char** argv) {
   if (families().size() != 1) return ptxb_main(argc, argv);
-  return guarded([&] {
+  const auto main = [&] {
     const Family& family = families().front();
     const std::string first = argc > 1 ? argv[1] : "--verify";
     check_command(argv[0], first);
@@ -197,11 +210,13 @@ int kernel_main(int argc, char** argv) {
     words.options.run.bench = words.bench;
     words.options.run.verify = words.verify || (!words.bench && words.options.emit.empty());
     return static_cast<int>(execute(family, chosen_fields(app, family, words.fields), words.options));
-  });
+  };
+  return guarded(main, true);
 }
 
 int ptxb_main(int argc, char** argv) {
-  return guarded([&] {
+  bool names_places = true;
+  const auto main = [&] {
     Words words;
     const CommandLine line("Builds, runs and measures Hopper kernels", "ptxb");
     const Arguments ptxb = line.arguments();
@@ -258,14 +273,18 @@ int ptxb_main(int argc, char** argv) {
     }
     const Arguments list_arguments = ptxb.command("list", "the kernels");
     list_arguments.flag("--json", words.options.json, "with their fields, as JSON");
-    std::vector<Command> commands = add_commands(ptxb);
-    commands.push_back(export_command(ptxb));
+    const std::vector<Command> commands = add_commands(ptxb);
+    const Command exports = export_command(ptxb);
 
     line.parse({argv + 1, argv + argc});
     settle(words);
     if (list_arguments.chosen()) return list(words.options.json, false);
-    for (const Command& c : commands)
-      if (c.arguments.chosen()) return c.run();
+    if (exports.arguments.chosen()) return exports.run();
+    for (const Command& c : commands) {
+      if (!c.arguments.chosen()) continue;
+      names_places = false;
+      return c.run();
+    }
     for (const Chosen& c : choices) {
       if (!c.arguments.chosen()) continue;
       const Fields fields = chosen_fields(c.arguments, *c.family, words.fields);
@@ -279,7 +298,8 @@ int ptxb_main(int argc, char** argv) {
       return static_cast<int>(execute(*c.family, fields, words.options));
     }
     return static_cast<int>(Outcome::usage);
-  });
+  };
+  return guarded(main, names_places);
 }
 
 }  // namespace ptxbuilder::command

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "kernels/command/command_line.h"
 #include "kernels/command/family.h"
 #include "ptxbuilder/compile/compile.h"
 
@@ -66,7 +67,7 @@ CodeSource code_source(const std::string& from) try {
   source.all = device_code(*source.file);
   return source;
 } catch (const Error& e) {
-  throw Error(fmt::format("{}: {}", from, e.what()));
+  throw Error(fmt::format("{}: {}", from, without_place(e)));
 }
 
 std::string ptx_source(const std::string& from, const std::string& kernel) {

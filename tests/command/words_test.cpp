@@ -30,6 +30,30 @@ const std::string gemm = "ptxb run gemm --m 64 --n 64 --k 64 --device emulator -
 
 }  // namespace
 
+TEST_CASE("output that cannot be written is a failure") {
+  const std::string full = " 2>&1 >/dev/full #";  // which run() has its own words behind
+  for (const std::string& words :
+       {std::string("ptxb list"), std::string("ptxb list --json"), std::string("ptxb --help"),
+        std::string("ptxb version --device emulator"), std::string("ptxb cache --json"),
+        std::string("ptxb explain-choice 64 64 64 --json"), saxpy + "--json",
+        std::string("saxpy --m 1 --n 64 --device emulator --assembler none --json"),
+        std::string("saxpy --list"), std::string("gemm_bench --list"), std::string("gemm_bench --help"),
+        std::string("ptxb layout 4:1")}) {
+    CAPTURE(words);
+    const Ran ran = run(words + full);
+    CHECK(ran.code == 1);
+    CHECK(contains(ran, "No space left on device"));
+    CHECK(ran.output.starts_with("error: "));
+    CHECK(run(words + " >/dev/null").code == 0);
+  }
+  // Here 1 would say that something was found.
+  refused("ptxb lint kernel:saxpy" + full, 2, "No space left on device");
+  refused("ptxb lint kernel:saxpy --json" + full, 2, "No space left on device");
+  refused("ptxb explain kernel:saxpy" + full, 2, "No space left on device");
+  refused("ptxb diff kernel:saxpy kernel:saxpy" + full, 2, "No space left on device");
+  refused("ptxb list 2>&1 >&- #", 1, "standard output could not be written");
+}
+
 TEST_CASE("a file that does not end is refused") {
   for (const std::string& words :
        {saxpy + "--ptx /dev/zero", std::string("ptxb sim k.ptx --launch /dev/zero"),
@@ -42,4 +66,16 @@ TEST_CASE("a file that does not end is refused") {
   const Folder folder;
   REQUIRE(run("ptxb emit saxpy --assembler none -o " + folder.path("out")).code == 0);
   CHECK(run(saxpy + "--ptx /dev/stdin", "cat " + folder.path("out/saxpy.ptx") + " |").code == 0);
+}
+
+TEST_CASE("errors of commands name no line of the library, those of kernels name theirs") {
+  const Ran choice = run("ptxb explain-choice 64 64 64 --dtype tf32 --layout NN");
+  CHECK(choice.code == 1);
+  CHECK(contains(choice, "gemm: B of tf32 stored along n; wgmma transposes 16-bit types alone"));
+  CHECK(choice.output.find(".cpp") == std::string::npos);
+  const Ran explained = run("ptxb explain 'kernel:gemm bm=64'");
+  CHECK(explained.code == 2);
+  CHECK(contains(explained, "64 rows for 2 warpgroups"));
+  CHECK(explained.output.find(".cpp") == std::string::npos);
+  CHECK(contains(run(gemm + "--bm 64"), "64 rows for 2 warpgroups; each takes a multiple of 64 (gemm.cpp:"));
 }
