@@ -6,8 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -60,6 +63,38 @@ std::string usage(const CLI::App& app, const char* wrong) {
   return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
 }
 
+// What an option's numbers are.
+template <class T>
+struct Number {
+  using Type = T;
+};
+template <class T>
+struct Number<std::optional<T>> : Number<T> {};
+template <class T>
+struct Number<std::vector<T>> : Number<T> {};
+
+// What is wrong with a word that stands for an integer; "" for nothing, and where it is no number at all, of
+// which CLI11 says so. It takes -1 for the greatest number that has no sign, and what is too large for the
+// nearest.
+template <class T>
+std::string complaint_of_integer(const std::string& word) {
+  using Limits = std::numeric_limits<T>;
+  char* end = nullptr;
+  bool fits = false;
+  errno = 0;
+  if constexpr (std::is_signed_v<T>) {
+    const long long value = std::strtoll(word.c_str(), &end, 0);
+    fits = errno != ERANGE && value >= Limits::min() && value <= Limits::max();
+  } else {
+    const unsigned long long value = std::strtoull(word.c_str(), &end, 0);
+    fits = errno != ERANGE && value <= Limits::max() && !word.starts_with('-');
+  }
+  if (!word.empty() && (fits || *end != '\0')) return "";
+  return fmt::format("'{}' is no integer from {} to {}", word, Limits::min(), Limits::max());
+}
+
+constexpr const char* kInteger = "integer";  // the name of its check
+
 }  // namespace
 
 void flush_output() {
@@ -88,10 +123,17 @@ Option Option::among(const std::vector<std::string>& legal) const {
   return Option(option_->check(CLI::IsMember(legal)));
 }
 Option Option::within(int64_t least, int64_t greatest) const {
+  try {
+    option_->get_validator(kInteger)->active(false);  // its range is the wider one
+  } catch (const CLI::OptionNotFound&) {              // a number with a fraction
+  }
   return Option(option_->check(CLI::Range(least, greatest)));
 }
 Option Option::within(double least, double greatest) const {
-  return Option(option_->check(CLI::Range(least, greatest)));
+  const auto is_number = [](const std::string& word) {
+    return std::isnan(std::strtod(word.c_str(), nullptr)) ? fmt::format("'{}' is no number", word) : "";
+  };
+  return Option(option_->check(is_number)->check(CLI::Range(least, greatest)));
 }
 Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }
 Option Option::check(std::function<std::string(std::string)> complaint) const {
@@ -102,7 +144,11 @@ bool Option::given() const { return option_->count() > 0; }
 
 template <class T>
 Option Arguments::option(const std::string& names, T& to, const std::string& help) const {
-  return Option(app_->add_option(names, to, help));
+  CLI::Option* added = app_->add_option(names, to, help);
+  using Type = typename Number<T>::Type;
+  if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>)
+    added->check(complaint_of_integer<Type>, "", kInteger);
+  return Option(added);
 }
 #define PTXBUILDER_OPTION(...) \
   template Option Arguments::option(const std::string&, __VA_ARGS__&, const std::string&) const;

@@ -12,6 +12,7 @@
 #include "kernels/command/export.h"
 #include "kernels/command/field_options.h"
 #include "kernels/command/prove.h"
+#include "kernels/command/time_limit.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -44,7 +45,9 @@ void add_compile_options(const Arguments& app, Words& words) {
   app.flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
   app.option("--cache-dir", words.options.compiler.cache_options.directory, "where cubins are kept")
       .shown_as("DIR");
-  app.option("--cache-limit", words.cache_megabytes, "of the cache, in MiB").shown_as("MIB");
+  app.option("--cache-limit", words.cache_megabytes, "of the cache, in MiB")
+      .from(int64_t{0}, int64_t{1} << 40)
+      .shown_as("MIB");
   app.flag("--json", words.options.json, "print one JSON object");
 }
 
@@ -66,7 +69,7 @@ void add_run_options(const Arguments& app, Words& words) {
       .shown_as("FILE");
   app.option("--waive", words.options.waived, "let through what ptxas says of the edited PTX, as C7510")
       .shown_as("CODE");
-  app.option("--time-limit", words.time_limit_seconds, "seconds that one launch may take").shown_as("S");
+  add_time_limit(app, words.time_limit_seconds);
 }
 
 void add_sass_options(const Arguments& app, Words& words) {
@@ -89,8 +92,7 @@ void settle(Words& words) {
   words.options.compiler.cache = !words.no_cache;
   words.options.compiler.cache_options.limit_bytes = words.cache_megabytes << 20;
   words.options.run.seed = words.seed ? *words.seed : std::random_device()();
-  words.options.run.time_limit =
-      std::chrono::milliseconds(static_cast<int64_t>(words.time_limit_seconds * 1000));
+  words.options.run.time_limit = time_limit(words.time_limit_seconds);
 }
 
 int run_or_help(const std::function<int()>& body) {

@@ -8,6 +8,7 @@
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
 #include "kernels/command/simulate.h"
+#include "kernels/command/time_limit.h"
 #include "ptxbuilder/file_text.h"
 #include "ptxbuilder/sidecar.h"
 
@@ -108,13 +109,12 @@ Command add(const Arguments& ptxb) {
   app.option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")
       .from(1, 1024)
       .shown_as("N");
-  app.option("--time-limit", o->time_limit_seconds, "seconds that one launch may take").shown_as("S");
+  add_time_limit(app, o->time_limit_seconds);
   app.flag("--json", o->json, "print one JSON object");
   app.footer(launch_file_help);
   return {app, [o] {
             o->simulate.emulator.seed = o->seed ? *o->seed : std::random_device()();
-            o->simulate.time_limit =
-                std::chrono::milliseconds(static_cast<int64_t>(o->time_limit_seconds * 1000));
+            o->simulate.time_limit = time_limit(o->time_limit_seconds);
             return run(*o);
           }};
 }

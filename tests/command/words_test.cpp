@@ -54,6 +54,35 @@ TEST_CASE("output that cannot be written is a failure") {
   refused("ptxb list 2>&1 >&- #", 1, "standard output could not be written");
 }
 
+TEST_CASE("a time limit is a number of seconds above 0, however great") {
+  const Folder folder;
+  for (const char* limit : {"0", "-3", "nan", "-inf", "soon"}) {
+    refused(saxpy + "--time-limit " + limit, 2, "--time-limit");
+    refused("saxpy --time-limit " + std::string(limit), 2, "--time-limit");
+    refused("ptxb sim k.ptx --launch l.json --time-limit " + std::string(limit), 2, "--time-limit");
+  }
+  refused("gemm_bench --list --time-limit nan", 2, "'nan' is no number");
+  for (const char* limit : {"60", "1e300", "inf", "9.3e15"}) {
+    CAPTURE(limit);
+    CHECK(run(saxpy + "--time-limit " + limit).code == 0);
+  }
+}
+
+TEST_CASE("a number that its option cannot hold is refused with those that it can") {
+  for (const char* seed : {"99999999999999999999999", "-1", "18446744073709551616", "''"}) {
+    refused(saxpy + "--seed " + seed, 2, "is no integer from 0 to 18446744073709551615");
+    refused("gemm_bench --list --seed " + std::string(seed), 2,
+            "is no integer from 0 to 18446744073709551615");
+  }
+  CHECK(contains(run(saxpy + "--seed 18446744073709551615"), "seed 18446744073709551615:"));
+  CHECK(run(saxpy + "--seed 0x10").code == 0);
+  refused(saxpy + "--cache-limit -1", 2, "Value -1 not in range 0 to 1099511627776");
+  refused(saxpy + "--cache-limit 99999999999999999999", 2, "not in range 0 to 1099511627776");
+  refused(saxpy + "--seeds 0", 2, "not in range 1 to 100000");
+  refused(saxpy + "--n 99999999999999999999", 2, "is no integer from -9223372036854775808 to ");
+  CHECK(run(saxpy + "--cache-limit 0").code == 0);
+}
+
 TEST_CASE("a file that does not end is refused") {
   for (const std::string& words :
        {saxpy + "--ptx /dev/zero", std::string("ptxb sim k.ptx --launch /dev/zero"),
