@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/command/commands.h"
 #include "kernels/command/export.h"
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::map<std::string, int64_t> fields;
+  std::set<std::string> given;  // the fields that were, be it with their default
   std::string folder, name, shapes;
   std::vector<std::string> configurations;
   CompilerOptions compiler;
@@ -72,9 +74,29 @@ std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
   return size;
 }
 
+// A list of shapes may be longer than any file's name.
+bool is_file(const std::string& words) {
+  std::error_code none;
+  return fs::exists(words, none);
+}
+
+// What is wrong with the word behind --shapes, as long as it names no file; "" for nothing.
+std::string complaint_of_shapes(const std::string& words) {
+  if (is_file(words)) return "";
+  for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {
+    end = std::min(words.find(',', begin), words.size());
+    if (words.find_first_not_of(' ', begin) >= end)
+      return fmt::format("'{}' has no shape {}: write MxNxK,MxNxK,...", words,
+                         words.empty()         ? "at all"
+                         : end == words.size() ? "behind a comma"
+                                               : "ahead of a comma");
+  }
+  return "";
+}
+
 // Between commas or on lines; # begins a comment in a file.
 std::vector<std::string> shapes_of(const std::string& words) {
-  if (!fs::exists(words)) return parts_of(words, ", ");
+  if (!is_file(words)) return parts_of(words, ", ");
   std::vector<std::string> all;
   for (const std::string& line : parts_of(file_text(words), "\n"))
     for (const std::string& shape : parts_of(line.substr(0, line.find('#')), ", \t\r")) all.push_back(shape);
@@ -149,8 +171,8 @@ class Exporter {
   // Nothing that was asked for is lost to what is chosen for a shape.
   void check_kept(const Fields& chosen, const std::string& shape) const {
     for (size_t i = 0; i < family_.fields.size(); ++i) {
-      const Field &standard = family_.fields[i], &given = fields_.all()[i], &taken = chosen.all()[i];
-      if (given.value != standard.value && given.value != taken.value)
+      const Field &given = fields_.all()[i], &taken = chosen.all()[i];
+      if (options_.given.contains(given.name) && given.value != taken.value)
         throw UsageError(
             fmt::format("--{} {}: --shapes chooses it, and for {} takes {}: leave one of them out",
                         given.name, given.text(), shape, taken.text()));
@@ -219,6 +241,7 @@ void add_options(const Arguments& kernel, const Family& family, Options& o) {
             "--shapes", o.shapes,
             "sizes as 4096x4096x8192, or a file of them: each gets the configuration that suits it, and a "
             "launch takes that of the nearest")
+        .check(complaint_of_shapes)
         .shown_as("LIST|FILE")
         .excludes(configurations);
   kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
@@ -241,6 +264,8 @@ Command export_command(const Arguments& ptxb) {
   return {app, [app, o] {
             const Arguments kernel = app.chosen_command();
             const Family& chosen = family(kernel.name());
+            for (const Field& f : chosen.fields)
+              if (kernel.given("--" + f.name)) o->given.insert(f.name);
             return run(chosen, chosen_fields(kernel, chosen, o->fields), *o);
           }};
 }

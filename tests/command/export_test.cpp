@@ -244,7 +244,7 @@ TEST_CASE("what cannot be exported is refused") {
   refused("gemm --config \"a=f64\"", "field a = f64: it is one of bf16, f16");
   refused("gemm --shapes 128x128", "'128x128' has 2 numbers, and a shape here has 3");
   refused("gemm --shapes 128x0x128", "'0' in '128x0x128' is not a number from 1");
-  refused("gemm --shapes ,", "',' names no shape");
+  refused("gemm --shapes ,", "',' has no shape ahead of a comma");
   refused("gemm --split_last 4 --shapes 512x512x512",
           "--split_last 4: --shapes chooses it, and for 512x512x512 takes 1: leave one of them out");
   CHECK(w.exported("saxpy --shapes 1x2x3").code == 2);

@@ -108,3 +108,27 @@ TEST_CASE("errors of commands name no line of the library, those of kernels name
   CHECK(explained.output.find(".cpp") == std::string::npos);
   CHECK(contains(run(gemm + "--bm 64"), "64 rows for 2 warpgroups; each takes a multiple of 64 (gemm.cpp:"));
 }
+
+TEST_CASE("export: a field that was given is not lost to the shapes, be it with its default") {
+  const Folder folder;
+  const std::string exported = "ptxb export gemm --ptx --name p -o " + folder.path("out") + " ";
+  refused(exported + "--shapes 64x64x64 --bm 128", 2,
+          "--bm 128: --shapes chooses it, and for 64x64x64 takes 64: leave one of them out");
+  refused(exported + "--shapes 64x64x64 --k 512", 2, "--k 512: --shapes chooses it");
+  CHECK_FALSE(std::filesystem::exists(folder.path("out")));
+  CHECK(run(exported + "--shapes 64x64x64 --bm 64 --a bf16").code == 0);
+}
+
+TEST_CASE("export: shapes that are none are refused") {
+  const Folder folder;
+  const std::string exported = "ptxb export gemm --ptx --name p -o " + folder.path("out") + " --shapes ";
+  refused(exported + "''", 2, "'' has no shape at all");
+  refused(exported + "64x64x64,", 2, "'64x64x64,' has no shape behind a comma");
+  refused(exported + ",64x64x64", 2, "has no shape ahead of a comma");
+  refused(exported + "'64x64x64, ,64x64x64'", 2, "has no shape ahead of a comma");
+  CHECK_FALSE(std::filesystem::exists(folder.path("out")));
+  CHECK(run(exported + "'64x64x64, 64x64x128'").code == 0);
+  std::string many = "64x64x64";
+  for (int i = 0; i < 40; ++i) many += ",64x64x64";
+  CHECK(run(exported + many).code == 0);  // longer than a file's name may be
+}
