@@ -1,6 +1,7 @@
 // `ptxb cache`: the cubins that are kept.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/commands.h"
@@ -16,7 +17,15 @@ struct Options {
   bool clear = false, verify = false, json = false;
 };
 
+// A folder that is not there yet is an empty cache.
+void check_folder(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::exists(path, none) && !std::filesystem::is_directory(path, none))
+    throw Error(fmt::format("{}: is no folder, and so no cache of cubins: name one by --cache-dir", path));
+}
+
 int run(const Options& o) {
+  check_folder(o.cache.directory);
   Cache cache(o.cache);
   std::vector<std::string> removed;
   if (o.verify) removed = cache.verify().removed;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "kernels/command/assembling.h"
 #include "kernels/command/commands.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/file_text.h"
@@ -31,6 +32,7 @@ int run(Options o) {
   o.compiler.assemble = !o.ptx_alone;
   o.compiler.cache = !o.no_cache;
   const CompiledModule compiled = Compiler(o.compiler).compile_ir(ir, name, o.module, o.waived, Where{});
+  tell_cache_problem(compiled.assembled);
   const std::vector<std::string> files = write_files(compiled, fs::path(name).stem().string(), o.folder);
   nlohmann::ordered_json json = {{"input", name},
                                  {"target", Ptxas::target_of(compiled.ptx)},
@@ -81,9 +83,7 @@ Command add(const Arguments& ptxb) {
   app.option("--libdevice", o->module.libdevice,
              "the bitcode of __nv_expf and its like; searched unless given")
       .shown_as("FILE");
-  app.option("--waive", o->waived,
-             "an advisory of ptxas to let through, as C7510, spills or stack; may be given again")
-      .shown_as("CODE");
+  add_waive(app, o->waived);
   app.flag("--ptx", o->ptx_alone, "PTX alone, without ptxas");
   app.option("--ptxas", o->compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
       .shown_as("FILE");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/annotate.h"
+#include "kernels/command/assembling.h"
 #include "kernels/command/comparison.h"
 #include "ptxbuilder/compile/nvdisasm.h"
 #include "runtime/compile/load.h"
@@ -60,9 +61,11 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   Built built;
   auto start = Clock::now();
   Kernel kernel = command::build(family, fields);
+  for (const std::string& advisory : options.waived) kernel.waive(advisory, Where{});
   built.build_milliseconds = milliseconds_since(start);
   built.waivers = kernel.builder().waivers();
   built.compiled = tools.compile(std::move(kernel), !options.emit.empty(), Where{});
+  tell_cache_problem(built.compiled.assembled);
   built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
   return built;
 }
@@ -71,8 +74,8 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
 Built edited(const Built& original, const Compiler& tools, const ExecuteOptions& options, bool for_gpu) {
   Built built;
   built.waivers = original.waivers;
-  built.waivers.insert(built.waivers.end(), options.waived.begin(), options.waived.end());
   built.compiled = replaced(tools, original.compiled, options.ptx_file, built.waivers);
+  tell_cache_problem(built.compiled.assembled);
   built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
   return built;
 }

@@ -21,7 +21,7 @@ struct ExecuteOptions {
   RunOptions run;
   std::string emit;                 // the folder for the files; "" for none
   std::string ptx_file;             // PTX that runs as well, in the kernel's place; "" for none
-  std::vector<std::string> waived;  // what ptxas may say of it: see AssembleOptions
+  std::vector<std::string> waived;  // what ptxas may say of the kernel and of that: see AssembleOptions
   bool sass = false;                // print SASS, or with `emit` write NAME.sass
   std::string nvdisasm;             // the disassembler; "" to look for it
   bool json = false;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "kernels/command/assembling.h"
 #include "kernels/command/commands.h"
 #include "kernels/command/export.h"
 #include "kernels/command/family.h"
@@ -23,7 +24,7 @@ struct Options {
   std::map<std::string, int64_t> fields;
   std::set<std::string> given;  // the fields that were, be it with their default
   std::string folder, name, shapes;
-  std::vector<std::string> configurations;
+  std::vector<std::string> configurations, waived;
   CompilerOptions compiler;
   bool ptx = false, no_cache = false, json = false;
 };
@@ -138,7 +139,10 @@ class Exporter {
   }
 
   ExportedKernel compiled(const Fields& fields) const {
-    Compiled c = compiler_.compile(build(family_, fields), false, Where{});
+    Kernel kernel = build(family_, fields);
+    for (const std::string& advisory : options_.waived) kernel.waive(advisory, Where{});
+    Compiled c = compiler_.compile(std::move(kernel), false, Where{});
+    tell_cache_problem(c.assembled);
     return {std::move(c.signature), options_.ptx ? std::move(c.ptx) : std::move(c.cubin)};
   }
 
@@ -245,6 +249,7 @@ void add_options(const Arguments& kernel, const Family& family, Options& o) {
         .shown_as("LIST|FILE")
         .excludes(configurations);
   kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
+  add_waive(kernel, o.waived);
   kernel.option("--ptxas", o.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
       .shown_as("FILE");
   kernel.flag("--no-cache", o.no_cache, "assemble anew, and keep nothing");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "kernels/command/assembling.h"
 #include "kernels/command/command_line.h"
 #include "kernels/command/commands.h"
 #include "kernels/command/execute.h"
@@ -48,6 +49,7 @@ void add_compile_options(const Arguments& app, Words& words) {
   app.option("--cache-limit", words.cache_megabytes, "of the cache, in MiB")
       .from(int64_t{0}, int64_t{1} << 40)
       .shown_as("MIB");
+  add_waive(app, words.options.waived);
   app.flag("--json", words.options.json, "print one JSON object");
 }
 
@@ -67,8 +69,6 @@ void add_run_options(const Arguments& app, Words& words) {
          "--ptx", words.options.ptx_file,
          "PTX that was edited by hand: it runs in the kernel's place and beside it, with their differences")
       .shown_as("FILE");
-  app.option("--waive", words.options.waived, "let through what ptxas says of the edited PTX, as C7510")
-      .shown_as("CODE");
   add_time_limit(app, words.time_limit_seconds);
 }
 

@@ -123,6 +123,22 @@ TEST_CASE("annotate: each SASS instruction has its PTX and C++ line, and lines h
   CHECK(contains(run(annotate), "HGMMA.64x128x16.F32"));
 }
 
+TEST_CASE("what ptxas reports of a kernel is let through where it is waived by name") {
+  if (!has_tools()) return;
+  const Folder folder;
+  const std::string fields =
+      "--bias yes --activation gelu --amax yes --d e4m3 --d_scale yes --m 64 --n 64 --k 64 --no-cache ";
+  const std::string emit = "ptxb emit gemm -o " + folder.path("out") + " " + fields;
+  const Ran refused = run(emit);
+  CHECK(refused.code == 1);
+  CHECK(contains(refused, "To accept it, waive \"spills\"."));
+  const std::string waived = "--waive spills --waive stack";
+  CHECK(run(emit + waived).code == 0);
+  CHECK(run("ptxb export gemm -o " + folder.path("out") + " " + fields + waived).code == 0);
+  CHECK(run("gemm --device emulator " + fields + waived).code == 0);
+  CHECK(contains(run(emit + "--waive stack"), "waive \"spills\""));
+}
+
 TEST_CASE("annotate: the samples of a profile lie with the instructions, and another kernel's are refused") {
   if (!has_tools()) return;
   const Folder folder;

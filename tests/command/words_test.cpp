@@ -83,6 +83,25 @@ TEST_CASE("a number that its option cannot hold is refused with those that it ca
   CHECK(run(saxpy + "--cache-limit 0").code == 0);
 }
 
+TEST_CASE("a cache that is no folder is an error of cache, and told once where cubins are not kept") {
+  const Folder folder;
+  const std::string file = folder.path("file");
+  std::ofstream(file) << "no cache";
+  refused("ptxb cache --cache-dir " + file, 1, file + ": is no folder, and so no cache of cubins");
+  CHECK(run("ptxb cache --cache-dir " + folder.path("new")).code == 0);
+
+  const std::string emit = "ptxb emit saxpy -o " + folder.path("out") + " --cache-dir ";
+  const Ran emitted = run(emit + file);
+  CHECK(emitted.code == 0);
+  if (!std::filesystem::exists(folder.path("out/saxpy.cubin"))) return;  // no ptxas, and so nothing to keep
+  CHECK(contains(emitted, "warning: cubins are not kept, and are assembled anew each time: cache " + file));
+  CHECK(run(emit + folder.path("cache")).output.find("warning") == std::string::npos);
+  const Ran exported =
+      run(fmt::format("ptxb export gemm_tile --config 'n=64 if M < 9' --config n=128 -o {0}/out --no-cache",
+                      folder.path(".")));
+  CHECK(exported.output.find("warning") == std::string::npos);
+}
+
 TEST_CASE("a file that does not end is refused") {
   for (const std::string& words :
        {saxpy + "--ptx /dev/zero", std::string("ptxb sim k.ptx --launch /dev/zero"),
@@ -131,4 +150,11 @@ TEST_CASE("export: shapes that are none are refused") {
   std::string many = "64x64x64";
   for (int i = 0; i < 40; ++i) many += ",64x64x64";
   CHECK(run(exported + many).code == 0);  // longer than a file's name may be
+}
+
+TEST_CASE("waive: names that are none are refused") {
+  for (const char* words :
+       {"ptxb run saxpy", "ptxb bench saxpy", "ptxb emit saxpy -o /tmp", "ptxb annotate saxpy",
+        "ptxb export saxpy -o /tmp", "ptxb compile saxpy.ll", "saxpy"})
+    refused(words + std::string(" --waive spill"), 2, "'spill' is nothing that can be waived; there are ");
 }
