@@ -1,6 +1,7 @@
 // gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
 #include <fmt/format.h>
 
+#include "kernels/command/command_line.h"
 #include "kernels/command/family.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
@@ -25,6 +26,11 @@ GemmOperation operation(const command::Fields& f) {
   o.a_k_major = f.word("a_major") == "k";
   o.b_k_major = f.word("b_major") == "k";
   o.fast_accumulation = f["promote"] == 0;
+  if (!o.fast_accumulation && !is_fp8(o.a))
+    throw command::UsageError(fmt::format(
+        "field promote = yes with a = {}: it is of e4m3 and e5m2, whose sums tensor cores round; those of "
+        "other types are exact enough without: leave it out",
+        name(o.a)));
   o.alpha = f["alpha"] != 0;
   o.beta = f["beta"] != 0;
   o.bias = f["bias"] != 0;

@@ -10,6 +10,7 @@
 #include "kernels/bench/tune_report.h"
 #include "kernels/command/commands.h"
 #include "kernels/gemm/tuned_file.h"
+#include "ptxbuilder/file_text.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::bench {
@@ -41,9 +42,11 @@ int measure(ChoiceReport& report, size_t top) {
 int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
   std::optional<kernels::GemmTile> tuned;
-  if (!w.tuned_file.empty())
+  if (!w.tuned_file.empty()) {
+    file_text(w.tuned_file);  // throws where it cannot be read: a product would take no file for an empty one
     tuned = kernels::TunedFile(w.tuned_file, nullptr)
                 .find(operation_of(problem), {problem.m, problem.n, problem.k, 1});
+  }
   ChoiceReport report =
       explain_choice(problem, w.multiprocessors, static_cast<size_t>(w.top), tuned, w.tuned_file);
   const int code = w.measure ? measure(report, static_cast<size_t>(w.top)) : 0;

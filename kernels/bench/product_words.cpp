@@ -1,5 +1,7 @@
 #include "kernels/bench/product_words.h"
 
+#include <fmt/format.h>
+
 namespace ptxbuilder::bench {
 
 GemmProblem ProductWords::problem() const {
@@ -8,6 +10,11 @@ GemmProblem ProductWords::problem() const {
   p.d = d_type.empty() ? usual_output(p.a) : *dtype_from_name(d_type);
   p.set_layout(layout);
   p.fast_accumulation = !slow_accumulation;
+  if (slow_accumulation && !is_fp8(p.a))
+    throw command::UsageError(fmt::format(
+        "--slow-accumulation with --dtype {}: it is of e4m3 and e5m2, whose sums tensor cores round; those "
+        "of other types are exact enough without: leave it out",
+        dtype));
   return p;
 }
 

@@ -83,6 +83,28 @@ TEST_CASE("a number that its option cannot hold is refused with those that it ca
   CHECK(run(saxpy + "--cache-limit 0").code == 0);
 }
 
+TEST_CASE("what adds up 8-bit floats exactly is refused of other types, which it says nothing of") {
+  refused(gemm + "--promote yes", 2, "field promote = yes with a = bf16: it is of e4m3 and e5m2");
+  CHECK(run(gemm + "--promote yes --a e4m3 --bn 128").code == 0);
+  refused("ptxb explain-choice 64 64 64 --slow-accumulation", 2,
+          "--slow-accumulation with --dtype bf16: it is of e4m3 and e5m2");
+  CHECK(run("ptxb explain-choice 64 64 64 --slow-accumulation --dtype e5m2").code == 0);
+  refused("gemm_bench --list --slow-accumulation", 2, "--slow-accumulation of bf16: it is of e4m3 and e5m2");
+  CHECK(run("gemm_bench --list --set fp8 --slow-accumulation").code == 0);
+}
+
+TEST_CASE("explain-choice: a tuned file that cannot be read is an error") {
+  const Folder folder;
+  const std::string choice = "ptxb explain-choice 64 64 64 --tuned-file ";
+  refused(choice + folder.path("none"), 1, folder.path("none") + ": cannot be read");
+  const Ran of_folder = run(choice + folder.path("."));
+  CHECK(of_folder.code == 1);
+  CHECK(contains(of_folder, "it is a folder"));
+  CHECK(of_folder.output.find("measured anew") == std::string::npos);
+  std::ofstream(folder.path("empty"));
+  CHECK(run(choice + folder.path("empty")).code == 0);
+}
+
 TEST_CASE("a cache that is no folder is an error of cache, and told once where cubins are not kept") {
   const Folder folder;
   const std::string file = folder.path("file");
