@@ -39,9 +39,10 @@ void Fields::set(const std::string& name, int64_t value) {
     return;
   }
   if (value < field->least || value % field->multiple != 0)
-    throw UsageError(fmt::format(
-        "field {} = {}: it must be at least {}{}", name, value, std::max(field->least, field->multiple),
-        field->multiple == 1 ? "" : fmt::format(" and a multiple of {}", field->multiple)));
+    throw UsageError(
+        fmt::format("field {} = {}: it must be at least {}{}", name, value,
+                    (field->least + field->multiple - 1) / field->multiple * field->multiple,
+                    field->multiple == 1 ? "" : fmt::format(" and a multiple of {}", field->multiple)));
   if (value > INT32_MAX) throw UsageError(fmt::format("field {} = {}: it must be below 2^31", name, value));
   field->value = value;
 }

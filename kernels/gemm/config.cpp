@@ -95,6 +95,12 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
                     "columns or more consumers",
                     rows, t.bn, sums == 2 ? ", twice," : "", registers, t.consumers,
                     t.split_last > 1 ? " with a split of the last tiles" : "", room));
+  // Before anything is multiplied by it, so that bytes fit an int.
+  const int most_depth = hopper::shared_bytes / ((t.bm + t.bn) * size_of(o.a));
+  if (t.bk > most_depth)
+    refuse(fmt::format(
+        "depth {}; a stage of {} rows and {} columns has {} {} along k at most, which fill the {} B of a CTA",
+        t.bk, t.bm, t.bn, most_depth, name(o.a), hopper::shared_bytes));
   if (t.bk % (128 / size_of(o.a)) != 0)
     refuse(fmt::format("depth {}; a stage has a multiple of 128 B along k, {} {}", t.bk, 128 / size_of(o.a),
                        name(o.a)));

@@ -83,6 +83,20 @@ TEST_CASE("a number that its option cannot hold is refused with those that it ca
   CHECK(run(saxpy + "--cache-limit 0").code == 0);
 }
 
+TEST_CASE("a field below its least names that, which may be 0") {
+  for (const char* field : {"sms", "stages", "bk"})
+    refused(fmt::format("{}--{} -4", gemm, field), 2,
+            fmt::format("field {} = -4: it must be at least 0\n", field));
+  refused(gemm + "--bm 0", 2, "field bm = 0: it must be at least 64 and a multiple of 64\n");
+}
+
+TEST_CASE("a stage deeper than shared memory is refused by that") {
+  refused(gemm + "--bk 1000000000", 1,
+          "depth 1000000000; a stage of 128 rows and 256 columns has 302 bf16 along k at most");
+  refused(gemm + "--bk 320", 1, "has 302 bf16 along k at most");
+  refused(gemm + "--bk 256 --stages 2", 1, "2 stages of 196608 B in 232448 B, beside what the way out takes");
+}
+
 TEST_CASE("what adds up 8-bit floats exactly is refused of other types, which it says nothing of") {
   refused(gemm + "--promote yes", 2, "field promote = yes with a = bf16: it is of e4m3 and e5m2");
   CHECK(run(gemm + "--promote yes --a e4m3 --bn 128").code == 0);
