@@ -1,6 +1,8 @@
 // `ptxb tune model`: fits the model of a product's time to measured times of tiles.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "kernels/bench/files.h"
 #include "kernels/bench/model_fit.h"
 #include "kernels/bench/tune_commands.h"
@@ -14,7 +16,12 @@ struct Words {
   std::vector<std::string> times;
   std::string write;
   int parts = 5;
+  bool json = false;
 };
+
+nlohmann::ordered_json to_json(const Fit& fit) {
+  return {{"error", fit.error}, {"behind", fit.behind}, {"worst", fit.worst}, {"products", fit.products}};
+}
 
 void show(const char* name, const Fit& fit) {
   fmt::print(
@@ -31,11 +38,22 @@ int run(const Words& w) {
       if (p.tiles.size() > 1) products.push_back(std::move(p));
   if (products.empty()) throw Error("no product has the times of two tiles");
   const kernels::ModelConstants now;
-  show("as it is", fit_of(products, now));
+  nlohmann::ordered_json json;
+  auto tell = [&](const char* name, const char* key, const Fit& fit) {
+    json[key] = to_json(fit);
+    if (!w.json) show(name, fit);
+  };
+  tell("as it is", "as_it_is", fit_of(products, now));
   const kernels::ModelConstants constants = fitted(products, now);
-  show("fitted", fit_of(products, constants));
-  if (w.parts > 1) show("by others' fit", cross_validated(products, now, w.parts));
-  fmt::print("\n{}", constants_text(now, constants));
+  tell("fitted", "fitted", fit_of(products, constants));
+  if (w.parts > 1) tell("by others' fit", "by_others_fit", cross_validated(products, now, w.parts));
+#define PTXBUILDER_CONSTANT(name, value, meaning) json["constants"][#name] = constants.name;
+#include "kernels/gemm/model.def"
+#undef PTXBUILDER_CONSTANT
+  if (w.json)
+    fmt::print("{}\n", json.dump());
+  else
+    fmt::print("\n{}", constants_text(now, constants));
   if (!w.write.empty()) write_file(w.write, model_text(file_text(w.write), constants));
   return 0;
 }
@@ -53,6 +71,7 @@ command::Command add_tune_model(const command::Arguments& tune) {
       .from(1, 100)
       .with_default();
   app.option("--write", words->write, "put the constants into this file, such as kernels/gemm/model.def");
+  app.flag("--json", words->json, "as JSON");
   return {app, [words] { return run(*words); }};
 }
 

@@ -194,3 +194,17 @@ TEST_CASE("waive: names that are none are refused") {
         "ptxb export saxpy -o /tmp", "ptxb compile saxpy.ll", "saxpy"})
     refused(words + std::string(" --waive spill"), 2, "'spill' is nothing that can be waived; there are ");
 }
+
+TEST_CASE("tune model tells its fit as JSON") {
+  const Folder folder;
+  std::ifstream all(PTXBUILDER_TEST_DIR "/../kernels/gemm/fit_times.txt");
+  std::ofstream some(folder.path("times"));
+  size_t lines = 0;
+  for (std::string line; std::getline(all, line) && lines < 30; ++lines) some << line << "\n";
+  some.close();
+  const Json json = Json::parse(run("ptxb tune model --parts 1 --json " + folder.path("times")).output);
+  CHECK(json["fitted"]["error"] <= json["as_it_is"]["error"]);
+  CHECK(json["fitted"]["products"] > 0);
+  CHECK(json["constants"]["launch"] > 0);
+  CHECK_FALSE(json.contains("by_others_fit"));
+}
