@@ -410,8 +410,8 @@ void Matmul::State::launch(const Request& r, const std::vector<Moved>& moved, co
                            Where where) {
   std::vector<PreparedProducts::Step> steps;
   // D in the workspace is copied behind the product.
-  const bool prepares =
-      r.operands.has_product && !has_more(p) && r.operands.d.place.memory.address == p.d.memory.address;
+  const bool prepares = r.operands.has_product && !has_more(p) && PreparedProducts::takes(p) &&
+                        r.operands.d.place.memory.address == p.d.memory.address;
   auto launch_and_prepare = [&](runtime::LoadedKernel& kernel, const runtime::LaunchOptions& options,
                                 ProductArguments& arguments) {
     kernel.launch(options, arguments.list(), where);

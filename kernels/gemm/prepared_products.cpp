@@ -18,11 +18,6 @@ bool same_place(const DeviceMatrix& x, const DeviceMatrix& y) {
   return x.memory.address == y.memory.address && x.stride == y.stride && x.batch_stride == y.batch_stride;
 }
 
-uint64_t all_addresses(const MatmulArguments& p) {
-  return p.a.memory.address | p.b.memory.address | p.c.memory.address | p.d.memory.address | p.bias.address |
-         p.workspace.address;
-}
-
 std::atomic<uint64_t> made = 0;
 
 }  // namespace
@@ -88,6 +83,12 @@ const PreparedProducts::Known* PreparedProducts::find(const MatmulArguments& p) 
   return last.known.get();
 }
 
+bool PreparedProducts::takes(const MatmulArguments& p) {
+  const uint64_t addresses = p.a.memory.address | p.b.memory.address | p.c.memory.address |
+                             p.d.memory.address | p.bias.address | p.workspace.address;
+  return addresses % kTma == 0;
+}
+
 bool PreparedProducts::launch(const MatmulArguments& p) {
   const uint64_t sources[] = {0,
                               p.a.memory.address,
@@ -98,9 +99,8 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
                               p.workspace.address,
                               std::bit_cast<uint32_t>(p.alpha),
                               std::bit_cast<uint32_t>(p.beta)};  // by ProductArguments::From
-  bool plain = all_addresses(p) % kTma == 0 && apart(p.d.memory, p.a.memory) &&
-               apart(p.d.memory, p.b.memory) && apart(p.d.memory, p.bias) &&
-               (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
+  bool plain = takes(p) && apart(p.d.memory, p.a.memory) && apart(p.d.memory, p.b.memory) &&
+               apart(p.d.memory, p.bias) && (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
   if (p.workspace.bytes > 0) {
     plain &= p.workspace.address != 0;
     for (const runtime::View* x : {&p.a.memory, &p.b.memory, &p.c.memory, &p.d.memory, &p.bias})
@@ -122,7 +122,6 @@ bool PreparedProducts::launch(const MatmulArguments& p) {
 }
 
 void PreparedProducts::add(const MatmulArguments& p, std::vector<Step> steps, uint64_t number) {
-  if (all_addresses(p) % kTma != 0) return;
   const std::lock_guard lock(mutex_);
   if (number_ == number) keep(p, std::make_shared<const Known>(std::move(steps)));
 }

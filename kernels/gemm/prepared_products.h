@@ -66,8 +66,10 @@ class PreparedProducts {
     std::vector<ProductArguments::Source> sources;  // by parameter
   };
 
-  // A product that was checked, and whose kernel was chosen when number() was `number`. Nothing where clear()
-  // has come since, for the kernel may be the one of before, and where launch() would leave its addresses.
+  // Whether launch() looks for products with such addresses.
+  static bool takes(const MatmulArguments& p);
+  // A product that takes() and that was checked, whose kernel was chosen when number() was `number`. Nothing
+  // where clear() has come since: the kernel may be the one of before.
   void add(const MatmulArguments& p, std::vector<Step> steps, uint64_t number);
   // A product that was checked and has nothing to do, for which launch() queues nothing.
   void add_empty(const MatmulArguments& p);

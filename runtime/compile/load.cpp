@@ -1,6 +1,7 @@
 #include "runtime/compile/load.h"
 
 #include "ptxbuilder/compile/notes.h"
+#include "ptxbuilder/compile/ptxas.h"
 #include "ptxbuilder/file_text.h"
 #include "runtime/emulator/entry.h"
 
@@ -31,6 +32,8 @@ Compiler compiler_for(const runtime::Device& device, const LoadOptions& options)
   tools.cache = options.cache;
   tools.assemble = !options.driver_assembles && !device.wants_ptx();
   tools.else_ptx = true;  // the driver has a compiler of its own
+  // Named in vain is an error, also where the device reads PTX and none is needed.
+  if (!tools.assemble && !options.ptxas.empty()) (void)Ptxas(PtxasSearch::from_environment(options.ptxas));
   return Compiler(tools);
 }
 

@@ -24,6 +24,11 @@ Kernel twice() {
 
 }  // namespace
 
+TEST_CASE("a ptxas that is named in vain is an error, though the device reads PTX") {
+  auto device = runtime::open_device("emulator");
+  CHECK_ERROR(load(*device, twice(), {.ptxas = "/nowhere/ptxas"}), "/nowhere/ptxas");
+}
+
 TEST_CASE("load() runs an edited PTX file in the kernel's place, and refuses one of another launch") {
   auto device = runtime::open_device("emulator");
   const Folder folder;
