@@ -17,12 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool contains(const Ran& ran, const std::string& text) {
-  bool found = ran.output.find(text) != std::string::npos;
-  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
-  return found;
-}
-
 struct Folder {
   fs::path path = fs::temp_directory_path() / fmt::format("ptxbuilder_command_test_{}", getpid());
   Folder() { fs::create_directories(path); }

@@ -14,12 +14,6 @@ using Json = nlohmann::json;
 const std::string golden = PTXBUILDER_TEST_DIR "/golden/",
                   fatbins = PTXBUILDER_TEST_DIR "/compile/device_code/";
 
-bool contains(const Ran& ran, const std::string& text) {
-  const bool found = ran.output.find(text) != std::string::npos;
-  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
-  return found;
-}
-
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -36,12 +36,6 @@ Ran good(Ran ran) {
   return ran;
 }
 
-bool contains(const Ran& ran, const std::string& text) {
-  const bool found = ran.output.find(text) != std::string::npos;
-  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
-  return found;
-}
-
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   return std::string(std::istreambuf_iterator<char>(file), {});

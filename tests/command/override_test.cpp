@@ -10,12 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool contains(const Ran& ran, const std::string& text) {
-  const bool found = ran.output.find(text) != std::string::npos;
-  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
-  return found;
-}
-
 // saxpy of 64 threads: the PTX that ptxb emits, in which `from` became `to`, and the run with it.
 struct Edited {
   Folder folder;

@@ -14,12 +14,6 @@ using Json = nlohmann::json;
 
 const std::string size_fatbin = PTXBUILDER_TEST_DIR "/compile/device_code/size.fatbin";
 
-bool contains(const Ran& ran, const std::string& text) {
-  const bool found = ran.output.find(text) != std::string::npos;
-  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
-  return found;
-}
-
 // Whether this machine has ptxas and nvdisasm; else the test that asks is skipped.
 bool has_tools() {
   static const Ran ran = run("ptxb emit saxpy --sass");

@@ -11,12 +11,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool contains(const Ran& ran, const std::string& text) {
-  const bool found = ran.output.find(text) != std::string::npos;
-  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
-  return found;
-}
-
 // Ends with `code`, and says `text`.
 void refused(const std::string& words, int code, const std::string& text) {
   CAPTURE(words);

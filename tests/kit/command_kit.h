@@ -24,3 +24,9 @@ inline Ran run(const std::string& words, const std::string& before = "") {
   int status = pclose(pipe);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
+
+inline bool contains(const Ran& ran, const std::string& text) {
+  const bool found = ran.output.find(text) != std::string::npos;
+  if (!found) MESSAGE("no '", text, "' in: ", ran.output);
+  return found;
+}
