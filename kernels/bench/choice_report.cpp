@@ -72,7 +72,6 @@ std::string choice_text(const ChoiceReport& r) {
   all += fmt::format("{:34} {:>12} {:>7} {:>8} {:>9} {:>8} {:>8} {:>9} {:>6} {:>11}  {}\n", "tile",
                      "predicted us", "doubt", "to first", "multiply", "L2", "memory", "overhead", "MHz",
                      "measured us", "limited by");
-  auto doubted = [](const Candidate& c) { return c.prediction.microseconds() * kernels::doubt(c.tile); };
   double least = INFINITY;
   for (const Candidate& c : r.tiles) least = std::min(least, doubted(c));
   for (const Candidate& c : r.tiles) {

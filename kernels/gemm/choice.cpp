@@ -165,7 +165,6 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
 std::vector<Candidate> shortlist(const GemmOperation& o, const GemmSize& size, int multiprocessors,
                                  size_t most) {
   std::vector<Candidate> all = candidates(o, size, multiprocessors);
-  auto doubted = [](const Candidate& c) { return c.prediction.microseconds() * doubt(c.tile); };
   std::stable_sort(all.begin(), all.end(),
                    [&](const Candidate& x, const Candidate& y) { return doubted(x) < doubted(y); });
   std::vector<Candidate> kept;

@@ -16,11 +16,13 @@ struct Candidate {
 // How many times its prediction a tile is taken to need where tiles are chosen: 1, and a little more of kinds
 // that came out slower than predicted.
 double doubt(const GemmTile& tile);
+// The prediction with that, in microseconds, by which tiles are chosen.
+inline double doubted(const Candidate& c) { return c.prediction.microseconds() * doubt(c.tile); }
 
 // All tiles of the menu that the operation allows, the fastest first by the model.
 std::vector<Candidate> candidates(const GemmOperation& operation, const GemmSize& size, int multiprocessors);
 
-// The first of them by doubt() times the prediction, without what differs little from a better one: at most
+// The first of them by doubted(), without what differs little from a better one: at most
 // two of the same rows and columns that divide the last wave of tiles, and two that do not.
 std::vector<Candidate> shortlist(const GemmOperation& operation, const GemmSize& size, int multiprocessors,
                                  size_t most);
