@@ -140,7 +140,9 @@ size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where wher
   size_t bytes = plan(a, where).order_bytes(p);
   for_each_moved(a, [&](const PlacedHeads& t) {
     bytes += workspace_of(t);
-    copy_.prepare(size_of(t.type), 1);
+    MatrixCopy copy;
+    copy.element_bytes = size_of(t.type);
+    copy_.prepare({&copy, 1});
   });
   return bytes;
 }

@@ -78,6 +78,13 @@ void copy_block(const Told& m, u32 block, int bytes) {
   });
 }
 
+// Bytes of what one kernel copies of them all: the smallest of their elements.
+int unit_of(std::span<const MatrixCopy> copies) {
+  int unit = copies.front().element_bytes;
+  for (const MatrixCopy& c : copies) unit = std::min(unit, c.element_bytes);
+  return unit;
+}
+
 int64_t blocks(const MatrixShape& s, int units) {
   auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   return ceil_div(s.rows, kRows) * ceil_div(s.columns * units, kColumns) * s.batches;
@@ -107,20 +114,19 @@ Kernel copy_matrices(int element_bytes, int count) {
   return k;
 }
 
-runtime::LoadedKernel& MatrixCopier::kernel(int element_bytes, int count) {
+runtime::LoadedKernel& MatrixCopier::kernel(std::span<const MatrixCopy> copies) {
+  const int unit = unit_of(copies), count = static_cast<int>(copies.size());
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<runtime::LoadedKernel>& kernel = kernels_[{element_bytes, count}];
+  std::unique_ptr<runtime::LoadedKernel>& kernel = kernels_[{unit, count}];
   if (!kernel)
-    kernel = std::make_unique<runtime::LoadedKernel>(
-        load(device_, compiler_, copy_matrices(element_bytes, count)));
+    kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, copy_matrices(unit, count)));
   return *kernel;
 }
 
 CopyLaunch MatrixCopier::launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream) {
-  int unit = copies.front().element_bytes;
-  for (const MatrixCopy& c : copies) unit = std::min(unit, c.element_bytes);
+  const int unit = unit_of(copies);
   int64_t count = 0;
-  CopyLaunch launch = {&kernel(unit, static_cast<int>(copies.size())), {}, {}};
+  CopyLaunch launch = {&kernel(copies), {}, {}};
   launch.arguments.reserve(kCopyParameters * copies.size());
   for (const MatrixCopy& c : copies) {
     count += blocks(c.shape, c.element_bytes / unit);

@@ -50,8 +50,8 @@ class MatrixCopier {
   MatrixCopier(runtime::Device& device, const Compiler& compiler)
       : device_(device), compiler_(compiler), multiprocessors_(device.properties().multiprocessors) {}
 
-  // Loads the kernel that copies so many matrices, of which the smallest elements have so many bytes.
-  void prepare(int element_bytes, int count) { kernel(element_bytes, count); }
+  // Loads the kernel of launch_of(); where the matrices lie does not matter.
+  void prepare(std::span<const MatrixCopy> copies) { kernel(copies); }
 
   // Of matrices that all lie apart. Throws Error for 2^31 blocks of 8 x 512 elements and more in all of them.
   CopyLaunch launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream);
@@ -62,7 +62,7 @@ class MatrixCopier {
   runtime::Device& device_;
   const Compiler& compiler_;
   int multiprocessors_;
-  runtime::LoadedKernel& kernel(int element_bytes, int count);
+  runtime::LoadedKernel& kernel(std::span<const MatrixCopy> copies);
 
   std::mutex mutex_;
   std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;  // by bytes and count

@@ -229,13 +229,17 @@ size_t Matmul::State::workspace_bytes(const MatmulArguments& arguments, Where wh
     tune(r, arguments, SIZE_MAX, where);
     r = request(arguments, where);
   }
-  int read = 0, smallest = 4;
+  std::array<MatrixCopy, 3> read;  // of A, B and C; no memory of the heap
+  size_t count = 0;
   for_each_moved(r.operands, [&](const PlacedMatrix& operand) {
-    if (&operand == &r.operands.d) return copy_.prepare(operand.element_bytes(), 1);
-    smallest = std::min(smallest, operand.element_bytes());
-    ++read;
+    MatrixCopy copy;
+    copy.element_bytes = operand.element_bytes();
+    if (&operand == &r.operands.d)
+      copy_.prepare({&copy, 1});
+    else
+      read.at(count++) = copy;
   });
-  if (read > 0) copy_.prepare(smallest, read);
+  if (count > 0) copy_.prepare(std::span(read).first(count));
   return r.bytes;
 }
 
