@@ -11,13 +11,12 @@
 #include "kernels/bench/report.h"
 #include "kernels/bench/tile_times.h"
 #include "kernels/bench/tuned_table.h"
+#include "kernels/command/outcome.h"
 
 namespace ptxbuilder::bench {
 namespace {
 
-// As those of ptxb.
-enum ExitCode : int { kGood = 0, kFailed = 1, kUsage = 2, kWrongResult = 3, kTimedOut = 4 };
-
+using command::Outcome;
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
 void write(const Options& options, const RunResult& run) {
@@ -29,7 +28,7 @@ void write(const Options& options, const RunResult& run) {
     write_file(options.tuned, merge_tuned(read_file_if_any(options.tuned), tuned_rows(run)));
 }
 
-int list(const Options& options) {
+Outcome list(const Options& options) {
   double weight = 0;
   for (const Shape& s : options.shapes) {
     const GemmProblem p = problem_of(options.types, s);
@@ -38,7 +37,7 @@ int list(const Options& options) {
     weight += s.weight;
   }
   fmt::print("{} shapes of weight {:g}\n", options.shapes.size(), weight);
-  return kGood;
+  return Outcome::good;
 }
 
 // Those that are named or were asked for by options of their own; all but the steps where there are no names.
@@ -163,7 +162,7 @@ bool measure(const Options& options, Method& method, const Contenders& contender
   return right;
 }
 
-int run(const Options& options) {
+Outcome run(const Options& options) {
   if (options.list) return list(options);
   const Gpu gpu;
   Contenders all = our_contenders(gpu, options.ours);
@@ -189,36 +188,17 @@ int run(const Options& options) {
   Method method(gpu, nvml.get(), options.method);
   const bool right = measure(options, method, contenders, result);
   fmt::print("\n{}", markdown(result));
-  return right ? kGood : kWrongResult;
-}
-
-int run_or_help(const std::vector<std::string>& words) {
-  try {
-    return run(parse_options(words));
-  } catch (const HelpAsked& help) {
-    fmt::print("{}", help.text);
-    return kGood;
-  }
-}
-
-int guarded(const std::vector<std::string>& words) {
-  try {
-    const int code = run_or_help(words);
-    if (code == 0) command::flush_output();  // else it has failed already
-    return code;
-  } catch (const UsageError& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
-    return kUsage;
-  } catch (const runtime::TimeoutError& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
-    return kTimedOut;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
-    return kFailed;
-  }
+  return right ? Outcome::good : Outcome::wrong_result;
 }
 
 }  // namespace
 }  // namespace ptxbuilder::bench
 
-int main(int argc, char** argv) { return ptxbuilder::bench::guarded({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  using namespace ptxbuilder;
+  return command::guarded(
+      [&] {
+        return static_cast<int>(bench::run(bench::parse_options({argv + 1, argv + argc})));
+      },
+      true);
+}

@@ -145,10 +145,7 @@ GemmProblem chosen_types(const Words& words, const ShapeSet& set) {
   if (!words.d_type.empty())
     p.d = type_among(words.d_type, "--d-type", {DType::f32, DType::f16, DType::bf16, DType::s32});
   if (!words.layout.empty()) p.set_layout(words.layout);
-  p.fast_accumulation = !words.slow_accumulation;
-  if (words.slow_accumulation && !is_fp8(p.a))
-    throw UsageError(fmt::format(
-        "--slow-accumulation of {}: it is of e4m3 and e5m2; leave it out, or say --dtype", name(p.a)));
+  if (words.slow_accumulation) p.accumulate_slowly();
   check_output_type(p);
   return p;
 }

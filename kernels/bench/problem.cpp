@@ -23,6 +23,15 @@ void GemmProblem::set_layout(const std::string& letters) {
   a_k_major = letters[1] == 'N';
 }
 
+void GemmProblem::accumulate_slowly() {
+  if (!is_fp8(a))
+    throw Error(
+        fmt::format("slow accumulation of {}: it is of e4m3 and e5m2, whose sums tensor cores round; "
+                    "those of other types are exact enough without: leave --slow-accumulation out",
+                    name(a)));
+  fast_accumulation = false;
+}
+
 DType usual_output(DType input) {
   if (input == DType::s8) return DType::s32;
   if (input == DType::tf32) return DType::f32;

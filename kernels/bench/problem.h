@@ -41,6 +41,7 @@ struct GemmProblem {
   // torch.matmul(A, B) of contiguous tensors; the second letter T means A stored as [k,m].
   std::string layout() const;
   void set_layout(const std::string& letters);  // throws Error that lists the four
+  void accumulate_slowly();                     // throws Error for a type that has no fast way
 
   bool operator==(const GemmProblem&) const = default;
 

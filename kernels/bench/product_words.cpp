@@ -1,20 +1,17 @@
 #include "kernels/bench/product_words.h"
 
-#include <fmt/format.h>
-
 namespace ptxbuilder::bench {
 
 GemmProblem ProductWords::problem() const {
   GemmProblem p = sizes;
   p.a = p.b = *dtype_from_name(dtype);
   p.d = d_type.empty() ? usual_output(p.a) : *dtype_from_name(d_type);
-  p.set_layout(layout);
-  p.fast_accumulation = !slow_accumulation;
-  if (slow_accumulation && !is_fp8(p.a))
-    throw command::UsageError(fmt::format(
-        "--slow-accumulation with --dtype {}: it is of e4m3 and e5m2, whose sums tensor cores round; those "
-        "of other types are exact enough without: leave it out",
-        dtype));
+  try {
+    p.set_layout(layout);
+    if (slow_accumulation) p.accumulate_slowly();
+  } catch (const Error& e) {
+    throw command::UsageError(e.what());
+  }
   return p;
 }
 

@@ -13,8 +13,7 @@ struct ProductWords {
   std::string dtype = "bf16", d_type, layout = "TN";
   bool slow_accumulation = false;
 
-  // Throws Error for a layout that there is not, and UsageError for --slow-accumulation of a type that has
-  // none.
+  // Throws UsageError for --slow-accumulation of a type that has no fast way.
   GemmProblem problem() const;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/command/family.h"
+#include "kernels/command/outcome.h"
 #include "kernels/command/run.h"
 #include "ptxbuilder/compile/compile.h"
 #include "runtime/open_device.h"
@@ -31,8 +32,6 @@ struct AnnotateOptions {
   std::string folder;  // of the C++ files; "" for the working folder
   std::string ncu;     // a profile's source page as CSV; "" for none
 };
-
-enum class Outcome : int { good = 0, failed = 1, usage = 2, wrong_result = 3, timed_out = 4 };
 
 // Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
 // run on the same data, and their differences in meaning are told; the outcome is the file's. Throws Error.

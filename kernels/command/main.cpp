@@ -12,6 +12,7 @@
 #include "kernels/command/execute.h"
 #include "kernels/command/export.h"
 #include "kernels/command/field_options.h"
+#include "kernels/command/outcome.h"
 #include "kernels/command/prove.h"
 #include "kernels/command/time_limit.h"
 
@@ -93,40 +94,6 @@ void settle(Words& words) {
   words.options.compiler.cache_options.limit_bytes = words.cache_megabytes << 20;
   words.options.run.seed = words.seed ? *words.seed : std::random_device()();
   words.options.run.time_limit = time_limit(words.time_limit_seconds);
-}
-
-int run_or_help(const std::function<int()>& body) {
-  try {
-    return body();
-  } catch (const HelpAsked& help) {
-    fmt::print("{}", help.text);
-    return static_cast<int>(Outcome::good);
-  }
-}
-
-// `names_places` when it fails: of a kernel, an error names its author's line; of other commands it would be
-// one of the library's own, which says nothing to who typed the words.
-int guarded(const std::function<int()>& body, const bool& names_places) {
-  auto words = [&](const std::exception& e) {
-    return names_places ? std::string(e.what()) : without_place(e);
-  };
-  try {
-    const int code = run_or_help(body);
-    if (code == 0) flush_output();  // else it has failed already
-    return code;
-  } catch (const UsageError& e) {
-    fmt::print(stderr, "error: {}\n", words(e));
-    return static_cast<int>(Outcome::usage);
-  } catch (const runtime::TimeoutError& e) {
-    fmt::print(stderr, "error: {}\n", words(e));
-    return static_cast<int>(Outcome::timed_out);
-  } catch (const runtime::EmulatorError& e) {
-    fmt::print(stderr, "error: {}\n", words(e));
-    return static_cast<int>(e.fault() == runtime::Fault::time_limit ? Outcome::timed_out : Outcome::failed);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", words(e));
-    return static_cast<int>(Outcome::failed);
-  }
 }
 
 constexpr const char* kProves =

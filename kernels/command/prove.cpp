@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/execute.h"
+#include "kernels/command/outcome.h"
 #include "ptxbuilder/proof/proof.h"
 
 namespace ptxbuilder::command {

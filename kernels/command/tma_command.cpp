@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "kernels/command/commands.h"
-#include "kernels/command/execute.h"
+#include "kernels/command/outcome.h"
 #include "kernels/command/tma.h"
 
 namespace ptxbuilder::command {

@@ -241,18 +241,18 @@ int panel_columns(const GemmOperation& o, const GemmTile& t) {
   return best;
 }
 
-bool defers_store(const GemmOperation& o, const GemmTile& t, bool has_epilogue) {
+bool defers_store(const GemmOperation& o, const GemmTile& t) {
   const int sums = t.warpgroup_rows() * t.bn / 128;
   return size_of(o.d) == 2 && !o.d_by_threads && !(size_of(o.a) == 1 && !o.fast_accumulation) &&
          !t.pingpong && t.split_k == 1 && t.consumers <= 2 && t.ctas_per_sm == 1 &&
-         sums + sums / 2 <= (has_epilogue ? 144 : 192) && !(o.batched && has_epilogue);
+         sums + sums / 2 <= (o.has_epilogue() ? 144 : 192) && !(o.batched && o.has_epilogue());
 }
 
-bool stores_twice(const GemmOperation& o, const GemmTile& t, bool has_users_epilogue) {
+bool stores_twice(const GemmOperation& o, const GemmTile& t) {
   const int bytes = o.d_columns(t.bn) * size_of(o.d);
-  if (t.swapped || t.split_last > 1 || o.beta || has_users_epilogue || bytes < 128 || bytes % 64 == 0)
+  if (t.swapped || t.split_last > 1 || o.beta || o.user_epilogue || bytes < 128 || bytes % 64 == 0)
     return false;
-  return bytes % 32 != 0 || !defers_store(o, t, o.has_epilogue());
+  return bytes % 32 != 0 || !defers_store(o, t);
 }
 
 int staging_buffers(const GemmOperation& o, const GemmTile& t) {
@@ -264,7 +264,7 @@ GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where wh
   GemmTile t = given;
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
   // A second sum of an element would read what the first one stored, or differ from it in its last bits.
-  if (operation.beta || t.split_last > 1) t.inside = false;
+  if (operation.beta || operation.user_epilogue || t.split_last > 1) t.inside = false;
   check_tile(operation, t, where);
   if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
   const int fit = stages_that_fit(operation, t, 1);

@@ -36,12 +36,14 @@ struct GemmOperation {
   // which D is multiplied before it is rounded; and the greatest |D| before that, which replaces a smaller
   // one.
   bool alpha_in_memory = false, row_scales = false, column_scales = false, d_scale = false, amax = false;
+  // A function of the caller's own, which may read what it likes (UserEpilogue).
+  bool user_epilogue = false;
   // D lies where TMA cannot store all of it (see ThreadStore): threads store the rest.
   bool d_by_threads = false;
 
   bool has_epilogue() const {
     return alpha || beta || bias || activation != Activation::none || alpha_in_memory || row_scales ||
-           column_scales || d_scale || amax;
+           column_scales || d_scale || amax || user_epilogue;
   }
   bool gates() const { return activation != Activation::none && use == ActivationUse::gate; }
   bool has_slope() const { return activation != Activation::none && use == ActivationUse::slope; }
@@ -97,12 +99,12 @@ int panel_columns(const GemmOperation& operation, const GemmTile& tile);
 // Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
 // fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
 // batch's epilogue reads C where it is now.
-bool defers_store(const GemmOperation& operation, const GemmTile& tile, bool has_epilogue);
+bool defers_store(const GemmOperation& operation, const GemmTile& tile);
 // Whether columns are stored twice for the sake of boxes of 128 bytes (StoreOptions::repeats): boxes of 32
 // bytes or less write lines of L2 piecemeal, by which 128 x 176 tiles of two warpgroups in turn lose 1200
 // clocks each. Not with beta, where D may be C, nor for a user's epilogue, which reads what nobody knows; and
 // where the next products hide a store, boxes of 32 bytes are as fast.
-bool stores_twice(const GemmOperation& operation, const GemmTile& tile, bool has_users_epilogue = false);
+bool stores_twice(const GemmOperation& operation, const GemmTile& tile);
 
 // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for more.
 int staging_buffers(const GemmOperation& operation, const GemmTile& tile);

@@ -96,14 +96,14 @@ Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const User
   return [&o, &p, &user](const RegisterTile<f32>& sums, const PanelPlace& at) {
     const PanelEpilogue<T> panel(o, p, at);
     RegisterTile<f32> x = panel.with_addends(panel.scaled(sums));
-    if (user.function) x = user.function(x, at, p);
+    if (o.user_epilogue) x = user.function(x, at, p);
     return panel.rescaled(panel.measured(panel.activated(x)));
   };
 }
 
 // What becomes of sums; none where they are stored as they are.
 Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const UserEpilogue& user) {
-  if (!o.has_epilogue() && !user.function) return nullptr;
+  if (!o.has_epilogue()) return nullptr;
   switch (o.addend()) {
     case DType::f16:
       return epilogue_of<f16>(o, p, user);
@@ -126,11 +126,11 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
       options_{.transposed = t.swapped,
                .buffers = staging_buffers(o, t),
                .columns = panel_columns(o, t),
-               .repeats = stores_twice(o, t, user.function != nullptr),
+               .repeats = stores_twice(o, t),
                .pairs = o.gates()},
       epilogue_(epilogue_of(o, p, user)) {
   const TileExtent tile = {t.warpgroup_rows(), t.bn};
-  const bool defers = defers_store(o, t, epilogue_ != nullptr);
+  const bool defers = defers_store(o, t);
   if (o.batched) options_.batch = u32(0);
   if (o.d_by_threads) {
     const u32 columns = column(p.get<u32>("N"));

@@ -11,9 +11,10 @@ namespace ptxbuilder::kernels {
 
 Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) { return gemm(o, given, {}, where); }
 
-Kernel gemm(const GemmOperation& o, const GemmTile& given, const UserEpilogue& user, Where where) {
-  GemmTile t = checked(o, given, where);
-  if (user.function) t.inside = false;  // it may read what a second sum of an element would find changed
+Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpilogue& user, Where where) {
+  GemmOperation o = operation;
+  o.user_epilogue = user.function != nullptr;
+  const GemmTile t = checked(o, given, where);
   Kernel k("gemm_" + text(t));
   k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
             static_cast<uint32_t>(t.cluster_n));

@@ -204,7 +204,8 @@ size_t workspace_bytes(const PlacedMatrix& operand) {
 
 Matmul::State::Request Matmul::State::request(const MatmulArguments& p, Where where) {
   PlacedMatrices operands = checked(p, where);
-  const GemmOperation operation = operation_of(p, operands.d);
+  GemmOperation operation = operation_of(p, operands.d);
+  operation.user_epilogue = options_.epilogue.function != nullptr;
   Request r{std::move(operands), {operation, {p.m, p.n, p.k, p.batches}}, {}};
   r.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
   if (p.epilogue.size() != options_.epilogue.parameters.size())

@@ -95,9 +95,9 @@ TEST_CASE("what adds up 8-bit floats exactly is refused of other types, which it
   refused(gemm + "--promote yes", 2, "field promote = yes with a = bf16: it is of e4m3 and e5m2");
   CHECK(run(gemm + "--promote yes --a e4m3 --bn 128").code == 0);
   refused("ptxb explain-choice 64 64 64 --slow-accumulation", 2,
-          "--slow-accumulation with --dtype bf16: it is of e4m3 and e5m2");
+          "slow accumulation of bf16: it is of e4m3 and e5m2");
   CHECK(run("ptxb explain-choice 64 64 64 --slow-accumulation --dtype e5m2").code == 0);
-  refused("gemm_bench --list --slow-accumulation", 2, "--slow-accumulation of bf16: it is of e4m3 and e5m2");
+  refused("gemm_bench --list --slow-accumulation", 2, "slow accumulation of bf16: it is of e4m3 and e5m2");
   CHECK(run("gemm_bench --list --set fp8 --slow-accumulation").code == 0);
 }
 

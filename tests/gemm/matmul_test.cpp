@@ -945,6 +945,7 @@ TEST_CASE("an epilogue of the user's own that adds to D meets each element once,
     runtime::Buffer d = runtime::Buffer::of(device(), before);
     p.d.memory = d;
     p.epilogue = {runtime::pointer(d, DType::f32)};
+    CHECK_FALSE(product.tile(p).inside);
     product(p);
     device().synchronize();
     const std::vector<float> added = d.copy_out<float>();
