@@ -8,6 +8,8 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 #include "kernels/c/attention.h"
 #include "kernels/c/product.h"
@@ -42,7 +44,25 @@ struct Opened {
     return attention_.get([&] { return kernels::Attention(*device); });
   }
 
+  runtime::Address allocate(size_t bytes) {
+    const runtime::Address address = device->allocate(bytes);
+    const std::lock_guard lock(mutex_);
+    allocated_.insert(address);
+    return address;
+  }
+  void release(runtime::Address address) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (allocated_.erase(address) == 0)
+        throw Error(fmt::format(
+            "0x{:x} is no memory that ptxb_allocate() gave on this device, or it is freed already", address));
+    }
+    device->release(address);
+  }
+
  private:
+  std::mutex mutex_;
+  std::set<runtime::Address> allocated_;
   runtime::Lazy<kernels::Matmul> product_;
   runtime::Lazy<kernels::Attention> attention_;
 };
@@ -203,11 +223,14 @@ int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds) {
 int ptxb_allocate(ptxb_device* device, size_t bytes, void** address) {
   return status_of([&] {
     given(address, "where to put the address");
-    *address = reinterpret_cast<void*>(given(device, "the device").opened->device->allocate(bytes));
+    *address = reinterpret_cast<void*>(given(device, "the device").opened->allocate(bytes));
   });
 }
 int ptxb_free(ptxb_device* device, void* address) {
-  return status_of([&] { given(device, "the device").opened->device->release(address_of(address)); });
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    if (address) opened.release(address_of(address));
+  });
 }
 int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes) {
   return status_of([&] {

@@ -87,7 +87,8 @@ PTXB_API void ptxb_close(ptxb_device* device);
 PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
 
 /* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. For programs that have
- * no memory of their own there, as those on the emulator. */
+ * no memory of their own there, as those on the emulator. What is freed is NULL, which does nothing, or what
+ * ptxb_allocate() gave on this device and nobody has freed. */
 PTXB_API int ptxb_allocate(ptxb_device* device, size_t bytes, void** address);
 PTXB_API int ptxb_free(ptxb_device* device, void* address);
 PTXB_API int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes);

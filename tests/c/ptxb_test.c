@@ -622,7 +622,8 @@ static void check_mistakes(int is_emulator) {
   REFUSED(ptxb_matmul_workspace(NULL, &p, &bytes), "the device is NULL");
   REFUSED(ptxb_matmul_workspace(device, NULL, &bytes), "the product is NULL");
   p.size = 8;
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "a ptxb_matmul of 8 bytes, but this library's has 128, or 72");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
+          "a ptxb_matmul of 8 bytes, but this library's has 128, or 72");
   p.size = sizeof p;
   p.beta = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "beta is 1, but C is NULL");
@@ -737,6 +738,15 @@ static void check_attention(int packed) {
   discard(&lse), discard(&offsets), discard(&workspace);
 }
 
+static void check_memory(void) {
+  void* memory = NULL;
+  OK(ptxb_allocate(device, 100, &memory));
+  REFUSED(ptxb_free(device, (char*)memory + 4), "is no memory that ptxb_allocate() gave on this device");
+  OK(ptxb_free(device, memory));
+  REFUSED(ptxb_free(device, memory), "or it is freed already");
+  OK(ptxb_free(device, NULL));
+}
+
 int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
@@ -757,6 +767,7 @@ int main(int count, char** words) {
   CHECK(wrong_of(40, 64, 72, 0, 1, 2, 1, seed) == 0);
   CHECK(wrong_of(33, 20, 16, 0, 0, 0, 1, seed) == 0);
   check_mistakes(count < 2);
+  check_memory();
   check_attention(0);
   check_attention(1);
   check_repeated(seed);
