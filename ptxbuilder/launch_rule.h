@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ptxbuilder/error.h"  // which says that C++20 is needed
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ptxbuilder/error.h"  // which says that C++20 is needed
+
 namespace ptxbuilder {
 
 struct PtxasVersion {

@@ -72,11 +72,11 @@ struct ScalarArgument : TileArgument<T> {
                                       const RegisterTile& b) requires Element<T> {                           \
     return arithmetic(detail::Arithmetic::operation, a, b.operand());                                        \
   }
-#define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                            \
-  friend RegisterTile<pred> operator symbol(const RegisterTile& a,                                \
-                                            const TileArgument<T>& b) requires NumberElement<T> { \
-    return RegisterTile<pred>(                                                                    \
-        detail::tile_comparison(detail::Comparison::comparison, T::dtype, a.operand(), b));       \
+// Both sides of one type, so that C++20, which takes b == a for a == b, finds neither the better.
+#define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                                  \
+  friend RegisterTile<pred> operator symbol(const TileArgument<T>& a,                                   \
+                                            const TileArgument<T>& b) requires NumberElement<T> {       \
+    return RegisterTile<pred>(detail::tile_comparison(detail::Comparison::comparison, T::dtype, a, b)); \
   }
 
 template <TileElement T>

@@ -241,6 +241,7 @@ TEST_CASE("threads compute the addresses that the layout has, one by one and tog
       }
     }
     CHECK(split > 0);
+    CHECK(exchanged > 0);
     numbers.run("addresses");
   }
 }

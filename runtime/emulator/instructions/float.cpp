@@ -163,7 +163,11 @@ void fma_lanes(Lanes lanes, float* d, const float* a, const float* b, const floa
 #if defined(__x86_64__)
 __attribute__((target("avx2,fma"))) void fma_lanes_fast(float* d, const float* a, const float* b,
                                                         const float* c) {
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
   for (int k = 0; k < 32; ++k) {
     float r = __builtin_fmaf(a[k], b[k], c[k]);
     d[k] = r == r ? r : __builtin_nanf("0x3fffff");
