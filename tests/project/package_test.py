@@ -157,6 +157,14 @@ def check_documents(prefix):
             sys.exit(f"{page} names {outside}, which is the repository's")
 
 
+def compilers(cxx):
+    """That of the build, and clang, whose users link what g++ built."""
+    clang = shutil.which("clang++-22")
+    if not clang:
+        print("left out: programs by clang++-22, which is not here")
+    return [cxx, clang] if clang else [cxx]
+
+
 def check_pkg_config(work, prefix, source, cxx):
     environment = {**os.environ, "PKG_CONFIG_PATH": glob.glob(f"{prefix}/lib*/**/pkgconfig", recursive=True)[0]}
 
@@ -164,8 +172,10 @@ def check_pkg_config(work, prefix, source, cxx):
         return run("pkg-config", "--cflags", "--libs", package, env=environment).split()
 
     program = f"{work}/by_pkg_config"
-    run(cxx, "-std=c++20", f"{source}/outside.cpp", "-o", program, *flags("ptxbuilder-kernels"))
-    expect(run(program), "twice: 42 42", "product: right")
+    for compiler in compilers(cxx):
+        run(compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", f"{source}/outside.cpp", "-o", program,
+            *flags("ptxbuilder-kernels"))
+        expect(run(program), "twice: 42 42", "product: right")
     run(cxx, "-std=c++20", f"{source}/launcher/launcher.cpp", "-o", program, *flags("ptxbuilder-runtime"))
     expect(run(program), "this program is linked without it")
     examples = f"{prefix}/share/doc/ptxbuilder/examples"
@@ -175,11 +185,12 @@ def check_pkg_config(work, prefix, source, cxx):
     run(cxx, "-std=c++20", f"{examples}/launch.cpp", "-o", program, *flags("ptxbuilder-emulator"))
     expect(run(program, f"{work}/emitted/saxpy", "emulator"), "2 * 20 + 2 = 42, on ")
     for header in ["ptxbuilder.h", "runtime/runtime.h", "kernels/command/run.h", "kernels/gemm/matmul.h"]:
-        said = run(cxx, "-std=c++17", "-fsyntax-only", f"-I{prefix}/include", "-include", f"ptxbuilder/{header}", "-x", "c++",
-                   "/dev/null", code=1)
-        expect(said, "ptxbuilder needs C++20: compile with -std=c++20")
-        if said.count("error: ") > 2:
-            sys.exit(f"C++17 leads to more than one error:\n{said}")
+        for compiler in compilers(cxx):
+            said = run(compiler, "-std=c++17", "-fsyntax-only", f"-I{prefix}/include", "-include", f"ptxbuilder/{header}", "-x",
+                       "c++", "/dev/null", code=1)
+            expect(said, "ptxbuilder needs C++20: compile with -std=c++20")
+            if said.count("error: ") > 2:
+                sys.exit(f"C++17 leads to more than one error:\n{said}")
     print(f"pkg-config: {run('pkg-config', '--modversion', 'ptxbuilder-c', env=environment).strip()}")
 
 

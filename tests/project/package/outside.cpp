@@ -17,6 +17,9 @@ Kernel twice() {
   return k;
 }
 
+// clang warns where the sides of an == have two types.
+RegisterTile<pred> same(const RegisterTile<f32>& x, const RegisterTile<f32>& y) { return x == y; }
+
 int main() {
   CompilerOptions options;
   options.assemble = false;
