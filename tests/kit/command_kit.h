@@ -25,6 +25,17 @@ inline Ran run(const std::string& words, const std::string& before = "") {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
+// Of two texts of PTX the one that there is: C++ compilers evaluate operands in different orders, and by
+// these registers have their numbers.
+inline std::string by_compiler([[maybe_unused]] const std::string& gcc,
+                               [[maybe_unused]] const std::string& clang) {
+#if defined(__clang__)
+  return clang;
+#else
+  return gcc;
+#endif
+}
+
 inline bool contains(const Ran& ran, const std::string& text) {
   const bool found = ran.output.find(text) != std::string::npos;
   if (!found) MESSAGE("no '", text, "' in: ", ran.output);

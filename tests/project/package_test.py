@@ -172,7 +172,8 @@ def check_pkg_config(work, prefix, source, cxx):
         return run("pkg-config", "--cflags", "--libs", package, env=environment).split()
 
     program = f"{work}/by_pkg_config"
-    for compiler in compilers(cxx):
+    all_compilers = compilers(cxx)
+    for compiler in all_compilers:
         run(compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", f"{source}/outside.cpp", "-o", program,
             *flags("ptxbuilder-kernels"))
         expect(run(program), "twice: 42 42", "product: right")
@@ -185,7 +186,7 @@ def check_pkg_config(work, prefix, source, cxx):
     run(cxx, "-std=c++20", f"{examples}/launch.cpp", "-o", program, *flags("ptxbuilder-emulator"))
     expect(run(program, f"{work}/emitted/saxpy", "emulator"), "2 * 20 + 2 = 42, on ")
     for header in ["ptxbuilder.h", "runtime/runtime.h", "kernels/command/run.h", "kernels/gemm/matmul.h"]:
-        for compiler in compilers(cxx):
+        for compiler in all_compilers:
             said = run(compiler, "-std=c++17", "-fsyntax-only", f"-I{prefix}/include", "-include", f"ptxbuilder/{header}", "-x",
                        "c++", "/dev/null", code=1)
             expect(said, "ptxbuilder needs C++20: compile with -std=c++20")
