@@ -27,7 +27,7 @@ void GemmProblem::accumulate_slowly() {
   if (!is_fp8(a))
     throw Error(
         fmt::format("slow accumulation of {}: it is of e4m3 and e5m2, whose sums tensor cores round; "
-                    "those of other types are exact enough without: leave --slow-accumulation out",
+                    "those of other types are exact enough without: leave it out, or take one of these types",
                     name(a)));
   fast_accumulation = false;
 }

@@ -17,14 +17,14 @@ int run_or_help(const std::function<int()>& body) {
   }
 }
 
+}  // namespace
+
 Outcome outcome_of(const std::exception& e) {
   if (dynamic_cast<const UsageError*>(&e)) return Outcome::usage;
   if (dynamic_cast<const runtime::TimeoutError*>(&e)) return Outcome::timed_out;
   const auto* emulator = dynamic_cast<const runtime::EmulatorError*>(&e);
   return emulator && emulator->fault() == runtime::Fault::time_limit ? Outcome::timed_out : Outcome::failed;
 }
-
-}  // namespace
 
 int guarded(const std::function<int()>& body, const bool& names_places) {
   try {

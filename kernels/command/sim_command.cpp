@@ -6,7 +6,7 @@
 #include <random>
 
 #include "kernels/command/commands.h"
-#include "kernels/command/execute.h"
+#include "kernels/command/outcome.h"
 #include "kernels/command/simulate.h"
 #include "kernels/command/time_limit.h"
 #include "ptxbuilder/file_text.h"
@@ -86,7 +86,7 @@ int run(const Options& o) {
     json.update(to_json(s));
     if (!o.json) print(s, o);
   } catch (const EmulatorError& e) {
-    outcome = e.fault() == Fault::time_limit ? Outcome::timed_out : Outcome::failed;
+    outcome = outcome_of(e);
     json["fault"] = {{"kind", name(e.fault())}, {"ptx_line", e.ptx_line()}, {"report", e.what()}};
     if (!o.json) fmt::print(stderr, "error: {}: {}\n", o.ptx, e.what());
   }
