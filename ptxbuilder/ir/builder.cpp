@@ -9,6 +9,7 @@
 
 #include "ptxbuilder/ir/kernel_function.h"
 #include "ptxbuilder/ir/module_needs.h"
+#include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/isa/hopper.h"
 
@@ -247,11 +248,7 @@ void Builder::State::check_dominance(const llvm::DominatorTree& tree) const {
       for (const llvm::Use& use : user.operands()) {
         auto* made = llvm::dyn_cast<llvm::Instruction>(use.get());
         if (!made || tree.dominates(made, use)) continue;
-        Where at = where_of(*made);
-        throw Error(where_of(user),
-                    fmt::format("{}: a value{} is used outside the branch or loop that makes it; carry it in "
-                                "a Var",
-                                signature.kernel, at ? " made at " + to_string(at) : ""));
+        throw Error(where_of(user), detail::used_outside(signature.kernel, where_of(*made)));
       }
 }
 
@@ -459,6 +456,7 @@ void Builder::emit_at_entry(const std::function<void()>& emission) {
   State& s = state();
   s.function_or_create();
   llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
+  const detail::OutsideOfBodies outside;
   s.ir.SetInsertPoint(s.entry_end);
   emission();
 }

@@ -103,14 +103,16 @@ class Builder {
   llvm::Value* load_variable(llvm::Value* variable, Class cls);
   void store_variable(llvm::Value* variable, llvm::Value* value);
 
+  // `construct` is what errors call it.
   void if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
-           Where where);
+           Where where, std::string_view construct = "if_");
   void while_(const std::function<pred()>& condition, const std::function<void()>& body, Where where);
   // Counts from `from` while below `to`.
   void for_(Class cls, Value from, Value to, Value step, const std::function<void(Value)>& body, Where where);
 
   // Runs the `body` of a `construct`, as "if_", which is the author's if the call at `line` is. An exception
-  // that leaves it leaves the kernel unfinished too: any further use throws an Error that says so.
+  // that leaves it leaves the kernel unfinished too: any further use throws an Error that says so. Values
+  // know no bounds of it (ir/region.h): it is for code that runs once wherever the call does.
   void run_body(std::string_view construct, const CallersLine& line, const std::function<void()>& body);
 
   // Emits at the top of the kernel, before all else, what every thread needs once.

@@ -1,6 +1,7 @@
 // Variables, branches and loops.
 #include "ptxbuilder/ir/control.h"
 
+#include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/ir/state.h"
 
 namespace ptxbuilder {
@@ -27,7 +28,7 @@ void Builder::store_variable(llvm::Value* variable, llvm::Value* value) {
 }
 
 void Builder::if_(pred condition, const std::function<void()>& then, const std::function<void()>& otherwise,
-                  Where where) {
+                  Where where, std::string_view construct) {
   AtLine line(where);
   State& s = state();
   check_is_ours(s, condition.handle());
@@ -35,14 +36,18 @@ void Builder::if_(pred condition, const std::function<void()>& then, const std::
   llvm::BasicBlock* else_block = otherwise ? s.new_block("else") : nullptr;
   llvm::BasicBlock* end = s.new_block("end");
   s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
-  s.ir.SetInsertPoint(then_block);
-  run_body("if_", line, then);
-  s.ir.CreateBr(end);
-  if (otherwise) {
-    s.ir.SetInsertPoint(else_block);
-    run_body("if_", line, otherwise);
+  // A branch of the library's own, as around what one thread of several stores, is no concern of who calls.
+  const bool is_internal = !line.opens() && construct == "if_";
+  const detail::ThreadSet threads =
+      is_internal ? detail::ThreadSet::all() : detail::threads_where(condition.handle());
+  auto run = [&](llvm::BasicBlock* block, const detail::ThreadSet& in, const std::function<void()>& body) {
+    s.ir.SetInsertPoint(block);
+    const detail::OpenBody open(construct, where, in);
+    run_body(construct, line, body);
     s.ir.CreateBr(end);
-  }
+  };
+  run(then_block, threads, then);
+  if (otherwise) run(else_block, is_internal ? threads : !threads, otherwise);
   s.ir.SetInsertPoint(end);
 }
 
@@ -55,12 +60,16 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
   s.ir.CreateBr(head);
   s.on_loop(true);
   s.ir.SetInsertPoint(head);
+  const detail::OpenBody every_round("while_", where);  // what the condition makes is there in the body too
   std::optional<pred> again;
-  run_body("while_", line, [&] { again = condition(); });
+  run_body("while_", line, [&] { again.emplace(condition()); });
   check_is_ours(s, again->handle());
   s.ir.CreateCondBr(again->handle(), round, end);
   s.ir.SetInsertPoint(round);
-  run_body("while_", line, body);
+  {
+    const detail::OpenBody open("while_", where, detail::threads_where(again->handle()));
+    run_body("while_", line, body);
+  }
   s.on_loop(false);
   s.ir.CreateBr(head);
   s.ir.SetInsertPoint(end);
@@ -84,7 +93,10 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
   s.ir.CreateCondBr(detail::comparison(detail::Comparison::lt, cls, index, to.handle()), round, end);
   s.ir.SetInsertPoint(round);
   s.on_loop(true);
-  run_body("for_", line, [&] { body(Value(index)); });
+  {
+    const detail::OpenBody open("for_", where);
+    run_body("for_", line, [&] { body(Value(index)); });
+  }
   s.on_loop(false);
   if (line.opens()) s.set_line(where);  // the body's lines are over
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());

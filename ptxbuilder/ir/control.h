@@ -8,6 +8,7 @@ namespace ptxbuilder {
 
 // The one mutable kind of value, for what a loop or a branch changes.
 //   Var<u32> phase(0u);  phase = phase ^ 1u;
+// It is for the body in which it was made, and for those inside of it; later use throws Error.
 template <class T>
 class Var {
  public:
@@ -21,17 +22,25 @@ class Var {
   Var(Var&&) = default;
 
   Var& operator=(T value) {
+    region_.check_variable();
     Builder::current().store_variable(variable_, value.handle());
     return *this;
   }
   Var& operator=(const Var& other) { return *this = T(other); }
 
   operator T() const { return value(); }  // NOLINT: reads as its value
-  T value() const { return T(Builder::current().load_variable(variable_, T::cls)); }
+  T value() const {
+    region_.check_variable();
+    return T(Builder::current().load_variable(variable_, T::cls));
+  }
 
-  llvm::Value* handle() const { return variable_; }
+  llvm::Value* handle() const {
+    region_.check_variable();
+    return variable_;
+  }
 
  private:
+  detail::Region region_;
   llvm::Value* variable_;
 };
 

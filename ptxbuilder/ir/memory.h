@@ -15,32 +15,45 @@ llvm::Value* element(llvm::Value* vector, int i);
 void store(llvm::Value* address, std::span<const Value> values);
 }  // namespace detail
 
-// Stands for the element behind a pointer: reads as its value, writes when assigned.
+// Stands for the element behind a pointer: reads as its value, writes when assigned. It is for the expression
+// that makes it: kept by `auto`, it would read what is written later, so that it does not compile.
 template <class T>
 class Element {
  public:
   using Operand = T;  // of += and its kin
 
   Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
-  Element(const Element&) = default;
+  Element(const Element&) = delete;
 
-  operator T() const { return value(); }  // NOLINT: reads as its value
-  T value() const {
-    AtLine line(where_);
-    return T(detail::load(address_, T::cls, 1));
-  }
-  void operator=(T value) const {
+  operator T() && { return read(); }  // NOLINT: reads as its value
+  T value() && { return read(); }
+  void operator=(T value) && {
     AtLine line(where_);
     detail::store(address_, std::array<Value, 1>{value});
   }
-  void operator=(const Element& other) const { *this = other.value(); }
+  void operator=(Element&& other) && { std::move(*this) = other.read(); }
+
+  operator T() const& { return kept(); }  // NOLINT: says why it is none
+  T value() const& { return kept(); }
+  void operator=(const Element&) && { kept(); }
 
  private:
+  T read() const {
+    AtLine line(where_);
+    return T(detail::load(address_, T::cls, 1));
+  }
+  static T kept() {
+    static_assert(detail::always_false<T>,
+                  "an element kept by auto would be read when it is used, after later writes: name the type "
+                  "of its value, as in u32 old = p[i]");
+  }
+
   llvm::Value* address_;
   Where where_;
 };
 
-// A pointer to elements of T in the state space of Address, gmem or smem. Indices count elements.
+// A pointer to elements of T in the state space of Address, gmem or smem. Indices count elements. They are
+// host integers, u32, or u64 in global memory, also as a Var or an element.
 template <class T, class Address>
 class Pointer : public Value {
  public:
@@ -53,22 +66,38 @@ class Pointer : public Value {
   operator Address() const { return Address(handle()); }  // NOLINT: forgets the element type
 
   struct Index {
-    u32 value;
+    Value value;
     Where where;
     template <class I>
-    requires std::convertible_to<I, u32> Index(I i, Where where = Where::here())
-        : value(device_index(i, where)), where(where) {}
+    requires(detail::HostInteger<std::remove_cvref_t<I>> || std::convertible_to<I, u32> ||
+             (cls == Class::gmem && std::convertible_to<I, u64>))
+        Index(I&& i, Where where = Where::here())  // NOLINT: indices convert
+        : value(device_index(std::forward<I>(i), where)), where(where) {}
 
    private:
-    static u32 device_index(u32 i, Where) { return i; }
-    static u32 device_index(detail::HostInteger auto i, Where where) { return u32(i, where); }
+    template <class I>
+    static Value device_index(I&& i, Where where) {
+      if constexpr (std::convertible_to<I, u32> && !detail::HostInteger<std::remove_cvref_t<I>>) {
+        return u32(std::forward<I>(i));
+      } else if constexpr (!detail::HostInteger<std::remove_cvref_t<I>>) {
+        return u64(std::forward<I>(i));
+      } else {
+        if (cls == Class::gmem && std::cmp_greater(+i, std::numeric_limits<uint32_t>::max()))
+          return u64(i, where);
+        return u32(i, where);
+      }
+    }
   };
 
   Element<T> operator[](Index i) const {
     return {detail::element_address(handle(), T::dtype, i.value.handle()), i.where};
   }
-  friend Pointer operator+(Pointer p, u32 elements) {
-    return Pointer(detail::element_address(p.handle(), T::dtype, elements.handle()));
+  // A template, so that a pointer that forgets its type, and counts bytes, does not match as well.
+  template <class I>
+  requires std::convertible_to<I, Index>
+  friend Pointer operator+(Pointer p, I&& elements) {
+    const Index index(std::forward<I>(elements));
+    return Pointer(detail::element_address(p.handle(), T::dtype, index.value.handle()));
   }
 };
 

@@ -11,6 +11,7 @@
 
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/ir/region.h"
 #include "ptxbuilder/isa/row.h"
 
 namespace llvm {
@@ -23,13 +24,20 @@ namespace ptxbuilder {
 
 using isa::Class;
 
-// An immutable value of the kernel being built on this thread.
+// An immutable value of the kernel being built on this thread. It belongs to the body of the branch, loop or
+// role in which the object was made. On the host it can be assigned to, as in a sum that a host loop makes,
+// but only in that body: elsewhere the assignment throws Error, and what changes on the device is a Var.
 class Value {
  public:
   explicit Value(llvm::Value* handle) : handle_(handle) {}
-  llvm::Value* handle() const { return handle_; }
+  // Throws Error when the body that the value belongs to has ended.
+  llvm::Value* handle() const {
+    region_.check_readable(handle_);
+    return handle_;
+  }
 
  private:
+  detail::Region region_;
   llvm::Value* handle_;
 };
 
@@ -58,6 +66,15 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
 
 template <class T>
 inline constexpr bool always_false = false;
+
+// What reads by value() and is written by assignment, from an Operand or a result: a Var, the element behind
+// a pointer.
+template <class C>
+using OperandOf = typename std::remove_cvref_t<C>::Operand;
+
+// One of another device type than Self.
+template <class C, class Self>
+concept CellOfAnother = std::derived_from<OperandOf<C>, Value> && !std::same_as<OperandOf<C>, Self>;
 
 }  // namespace detail
 
@@ -164,6 +181,9 @@ llvm::Value* checked_constant(Class cls, I value, Where where) {
     requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&                                 \
              requires { From::cls; }) explicit Name(From from)                                              \
         : Value(detail::convert(From::cls, cls, from.handle())) {}                                          \
+    template <class Cell>                                                                                   \
+    requires(detail::CellOfAnother<Cell, Name>) explicit Name(Cell&& cell)                                  \
+        : Name(std::forward<Cell>(cell).value()) {}                                                         \
   };
 
 PTXBUILDER_INTEGER(u16, uint16_t)
@@ -189,6 +209,9 @@ PTXBUILDER_INTEGER(s64, int64_t)
     requires(std::derived_from<From, Value> && !std::same_as<From, Name> &&                             \
              requires { From::cls; }) explicit Name(From from)                                          \
         : Value(detail::convert(From::cls, cls, from.handle())) {}                                      \
+    template <class Cell>                                                                               \
+    requires(detail::CellOfAnother<Cell, Name>) explicit Name(Cell&& cell)                              \
+        : Name(std::forward<Cell>(cell).value()) {}                                                     \
   };
 
 PTXBUILDER_FLOAT(f16)
@@ -283,28 +306,23 @@ class TensorMap : public Value {
 
 namespace detail {
 
-// What reads by value() and is written by assignment, from an Operand or a result: a Var, the element behind
-// a pointer.
-template <class C>
-using OperandOf = typename std::remove_cvref_t<C>::Operand;
-
 // At the operand's line, where it knows one.
 template <class C, class Result>
-void assign(C& cell, const Result& result, const OperandOf<C>& operand) {
+void assign(C&& cell, const Result& result, const OperandOf<C>& operand) {
   if constexpr (requires { OperandOf<C>(result, operand.where); })
-    cell = OperandOf<C>(result, operand.where);
+    std::forward<C>(cell) = OperandOf<C>(result, operand.where);
   else
-    cell = result;
+    std::forward<C>(cell) = result;
 }
 
 }  // namespace detail
 
 // a += b is a = a + b. Of an element in memory a load and a store: other threads may come between the two.
-#define PTXBUILDER_ASSIGNMENT(symbol)                                                    \
-  template <class C>                                                                     \
-  requires requires(C && cell, const detail::OperandOf<C>& b) { cell.value() symbol b; } \
-  void operator symbol##=(C&& cell, const detail::OperandOf<C>& b) {                     \
-    detail::assign(cell, cell.value() symbol b, b);                                      \
+#define PTXBUILDER_ASSIGNMENT(symbol)                                                                     \
+  template <class C>                                                                                      \
+  requires requires(C && cell, const detail::OperandOf<C>& b) { std::forward<C>(cell).value() symbol b; } \
+  void operator symbol##=(C&& cell, const detail::OperandOf<C>& b) {                                      \
+    detail::assign(std::forward<C>(cell), std::forward<C>(cell).value() symbol b, b);                     \
   }
 PTXBUILDER_ASSIGNMENT(+)
 PTXBUILDER_ASSIGNMENT(-)

@@ -69,6 +69,7 @@ class WgmmaCall {
   // in `a_layout`.
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
             const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a) {
+    check_whole_warpgroups("mma");
     const bool a_in_registers = !a_record;
     const int width = d_.wgmma_columns();
     MmaRecord record = {a_type_, d_.m(),  d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_.part(width)),

@@ -82,6 +82,7 @@ class Partial {
     return Partial(detail::partial_combine(operation, values_, b.values));
   }
 
+  detail::Region region_;
   detail::PartialValues values_;
 };
 
@@ -116,6 +117,7 @@ class Var<Partial<T, operation>> {
 
   Var& operator=(const Argument& value) {
     AtLine line(value.where);
+    region_.check_variable();
     detail::check_same_parts({{T::dtype, layout_, {}}, shared_bits_}, value.values);
     detail::tile_assign(variables_, layout_, detail::operand_of(value.values.own));
     return *this;
@@ -123,6 +125,7 @@ class Var<Partial<T, operation>> {
   Var& operator=(const Var& other) { return *this = other.value(); }
   operator Partial<T, operation>() const { return value(); }  // NOLINT: reads as its value
   Partial<T, operation> value() const {
+    region_.check_variable();
     return Partial<T, operation>({detail::tile_read(variables_, T::dtype, layout_), shared_bits_});
   }
 
@@ -132,6 +135,7 @@ class Var<Partial<T, operation>> {
   }
 
  private:
+  detail::Region region_;
   std::vector<llvm::Value*> variables_;
   RegisterLayout layout_;
   int shared_bits_;

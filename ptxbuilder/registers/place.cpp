@@ -7,6 +7,7 @@
 namespace ptxbuilder::detail {
 
 u32 thread_in_warpgroup() {
+  check_whole_warpgroups("register tile");
   Builder& builder = Builder::current();
   uint32_t threads = builder.signature().threads;
   if (TileContext::of(builder).role >= 0) return tid_x() & 127;

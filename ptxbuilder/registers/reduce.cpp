@@ -123,6 +123,7 @@ PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_r
 }
 
 TileValues tile_complete(Reduction operation, const PartialValues& x) {
+  if (x.shared_bits != 0) check_whole_warpgroups("reduce");
   TileValues y = x.own;
   const Class cls = word_class(y.dtype);
   for (int b = 0; b < kLaneBits; ++b)

@@ -181,6 +181,7 @@ class RegisterTile {
     return RegisterTile(detail::tile_arithmetic(operation, detail::dtype_of_element<T>(), a, b));
   }
 
+  detail::Region region_;  // a vector of values is assigned by taking its memory, which asks no value
   detail::TileValues values_;
 };
 
@@ -324,12 +325,14 @@ class Var<RegisterTile<T>> {
   Var(Var&&) = default;
 
   Var& operator=(const TileArgument<T>& value) {
+    region_.check_variable();
     detail::tile_assign(variables_, layout_, value);
     return *this;
   }
   Var& operator=(const Var& other) { return *this = other.value(); }
   operator RegisterTile<T>() const { return value(); }  // NOLINT: reads as its value
   RegisterTile<T> value() const {
+    region_.check_variable();
     return RegisterTile<T>(detail::tile_read(variables_, detail::dtype_of_element<T>(), layout_));
   }
 
@@ -343,6 +346,7 @@ class Var<RegisterTile<T>> {
   }
 
  private:
+  detail::Region region_;
   std::vector<llvm::Value*> variables_;
   RegisterLayout layout_;
 };

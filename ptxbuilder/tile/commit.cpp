@@ -37,12 +37,14 @@ void wait_stores_read(int pending) { cp_async_bulk_wait_group_read.when(issues_s
 
 void commit_smem(Where where) {
   AtLine line(where);
+  detail::check_whole_warpgroups("commit_smem");
   fence_proxy_async<Space::shared>();
   meet();
 }
 
 void wait_stores(int pending, StoreWait until, Where where) {
   AtLine line(where);
+  detail::check_whole_warpgroups("wait_stores");
   // Of a thread that has committed nothing there is nothing to wait for.
   if (until == StoreWait::read)
     cp_async_bulk_wait_group_read(pending);

@@ -312,24 +312,24 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
   for (const auto& role : context.roles) first += role.count;
   u32 group = warp_index() / 4;
   pred mine = count == 1 ? group == first : first == 0 ? group < count : group - first < count;
-  if_(mine, [&] {
+  auto role = [&] {
     context.roles.push_back({first, count, registers, Where::here(), builder_.remember_place()});
     context.role = static_cast<int>(context.roles.size()) - 1;
-    const std::optional<u32> of_entry = context.warp;
     u32 own = group;
     if (index == WarpIndex::of_role) {
-      context.warp = uniform_warp_index();
-      own = *context.warp / 4;
+      context.warp_of_role.emplace(uniform_warp_index());
+      own = *context.warp_of_role / 4;
     }
     {
       AuthorsCode authors;
       body(count == 1 ? u32(0) : own - first);
     }
-    context.warp = of_entry;
+    context.warp_of_role.reset();
     context.end_role();
     context.products.end_role();
     context.role = -1;
-  });
+  };
+  builder_.if_(mine, role, nullptr, where, "role");
 }
 
 void detail::meet_cluster() {
@@ -357,6 +357,7 @@ void sync_threads(Where where) {
                                     : fmt::format("s {} to {}", role.first, role.first + role.count - 1),
                     to_string(role.where), 128 * role.count));
   }
+  detail::check_all_threads("sync_threads", static_cast<int>(Builder::current().signature().threads));
   bar_sync_all(0);
   context.unpublished_barriers = false;
 }
@@ -365,12 +366,16 @@ void elect(const std::function<void()>& body, Where where) {
   AtLine line(where);
   u32 warp = warp_index();
   bool in_role = TileContext::of(Builder::current()).role >= 0;
-  if_((in_role ? warp % 4 : warp) == 0, [&] {
-    if_(elect_sync(0xffffffff), [&] {
-      AuthorsCode authors;
-      body();
-    });
-  });
+  Builder& builder = Builder::current();
+  auto elected = [&] {
+    AuthorsCode authors;
+    body();
+  };
+  auto in_first_warp = [&] {
+    detail::check_some_thread("elect: it runs in the first warp of the CTA or, in a role, of the warpgroup");
+    builder.if_(elect_sync(0xffffffff), elected, nullptr, where, "elect");
+  };
+  builder.if_((in_role ? warp % 4 : warp) == 0, in_first_warp, nullptr, where, "elect");
 }
 
 u32 warp_uniform(u32 value, Where where) {
@@ -382,7 +387,8 @@ u32 warp_index(Where where) {
   AtLine line(where);
   Builder& builder = Builder::current();
   TileContext& context = TileContext::of(builder);
-  if (!context.warp) builder.emit_at_entry([&] { context.warp = uniform_warp_index(); });
+  if (context.warp_of_role) return *context.warp_of_role;
+  if (!context.warp) builder.emit_at_entry([&] { context.warp.emplace(uniform_warp_index()); });
   return *context.warp;
 }
 

@@ -343,8 +343,9 @@ struct TileContext {
     Builder::Place start;  // where setmaxnreg goes
   };
   std::vector<Role> roles;
-  int role = -1;  // being emitted
-  std::optional<u32> warp;
+  int role = -1;                    // being emitted
+  std::optional<u32> warp;          // of the kernel's entry
+  std::optional<u32> warp_of_role;  // where the role takes its own
   bool unpublished_barriers = false;
   Where barrier_where;
   ProductGroups products;

@@ -49,6 +49,7 @@ void NamedBarrier::arrive(Where where) const {
 // Warpgroup i of the CTA has barrier i + 1.
 void sync_warpgroup(Where where) {
   AtLine line(where);
+  detail::check_whole_warpgroups("sync_warpgroup");
   Builder& builder = Builder::current();
   const uint32_t threads = builder.signature().threads;
   if (detail::TileContext::of(builder).role < 0 && threads != kWarpgroup)

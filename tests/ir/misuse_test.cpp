@@ -771,13 +771,14 @@ TEST_CASE("values and control flow") {
          HERE ptxbuilder::nanosleep.when(bad ? a : b)(u32(1));
          done(second);
        }},
-      {"a value out of its branch",
+      {"LLVM's value out of its branch",
        {"k: a value made at misuse_test.cpp:", "is used outside the branch or loop that makes it"},
        [](bool bad) {
          Kernel k("k");
          u32 x = tid_x();
-         if_(x == 0, [&] { x = bad ? ctaid_x() : x; });
-         HERE ptxbuilder::nanosleep(x);
+         llvm::Value* handle = x.handle();
+         if_(x == 0, [&] { handle = (bad ? ctaid_x() : x).handle(); });
+         HERE ptxbuilder::nanosleep(u32(handle));
          sync_threads();
          done(k);
        }},

@@ -78,37 +78,59 @@ TEST_CASE("an element of memory is changed in place, by every operator of its ty
     std::vector<double> expected;
     int block = 0;
     auto expect = [&](auto change, auto on_host) {
-      Element<T> element = out[i + block++ * kThreads];
-      element = px[i];
-      change(element);
+      gptr<T> place = out + (i + block++ * kThreads);
+      place[0] = px[i];
+      change(place);
       for (size_t e = 0; e < x.count(); ++e)
         expected.push_back(wrapped(T::dtype, on_host(x.values[e], y.values[e])));
     };
-    expect([&](Element<T> e) { e += b; }, [](double v, double w) { return v + w; });
-    expect([&](Element<T> e) { e += 1; }, [](double v, double) { return v + 1; });
-    expect([&](Element<T> e) { e *= b; }, [](double v, double w) { return v * w; });
-    expect([&](Element<T> e) { e /= b; },
+    expect([&](gptr<T> at) { at[0] += b; }, [](double v, double w) { return v + w; });
+    expect([&](gptr<T> at) { at[0] += 1; }, [](double v, double) { return v + 1; });
+    expect([&](gptr<T> at) { at[0] *= b; }, [](double v, double w) { return v * w; });
+    expect([&](gptr<T> at) { at[0] /= b; },
            [](double v, double w) { return is_integer(T::dtype) ? std::trunc(v / w) : v / w; });
     // The element read is the one written, whatever else reads it.
-    expect([&](Element<T> e) { e += e.value(); }, [](double v, double) { return 2 * v; });
+    expect([&](gptr<T> at) { at[0] += at[0].value(); }, [](double v, double) { return 2 * v; });
     if constexpr (requires(T t) { t % t; }) {
       auto of_integers = [](auto f) {
         return [f](double v, double w) {
           return static_cast<double>(f(static_cast<int64_t>(v), static_cast<int64_t>(w)));
         };
       };
-      expect([&](Element<T> e) { e %= b; }, of_integers([](int64_t v, int64_t w) { return v % w; }));
-      expect([&](Element<T> e) { e &= b; }, of_integers([](int64_t v, int64_t w) { return v & w; }));
-      expect([&](Element<T> e) { e |= b; }, of_integers([](int64_t v, int64_t w) { return v | w; }));
-      expect([&](Element<T> e) { e ^= b; }, of_integers([](int64_t v, int64_t w) { return v ^ w; }));
-      expect([&](Element<T> e) { e <<= b; }, of_integers([](int64_t v, int64_t w) { return v << w; }));
-      expect([&](Element<T> e) { e >>= b; }, of_integers([](int64_t v, int64_t w) { return v >> w; }));
+      expect([&](gptr<T> at) { at[0] %= b; }, of_integers([](int64_t v, int64_t w) { return v % w; }));
+      expect([&](gptr<T> at) { at[0] &= b; }, of_integers([](int64_t v, int64_t w) { return v & w; }));
+      expect([&](gptr<T> at) { at[0] |= b; }, of_integers([](int64_t v, int64_t w) { return v | w; }));
+      expect([&](gptr<T> at) { at[0] ^= b; }, of_integers([](int64_t v, int64_t w) { return v ^ w; }));
+      expect([&](gptr<T> at) { at[0] <<= b; }, of_integers([](int64_t v, int64_t w) { return v << w; }));
+      expect([&](gptr<T> at) { at[0] >>= b; }, of_integers([](int64_t v, int64_t w) { return v >> w; }));
     }
-    expect([&](Element<T> e) { e -= T(0); }, [](double v, double) { return v; });
+    expect([&](gptr<T> at) { at[0] -= T(0); }, [](double v, double) { return v; });
     int count = static_cast<int>(expected.size());
     check_equal(result_of(std::move(k), {x, y}, {T::dtype, {count, 1}, {}}), expected,
                 std::string(name(T::dtype)));
   });
+}
+
+TEST_CASE("an index is a Var, an element or has 64 bits, and elements convert") {
+  Matrix x = numbers(DType::bf16, -4, 4), at = {DType::u32, {kThreads, 1}, {}};
+  for (int i = 0; i < kThreads; ++i) at.values.push_back((i * 37) % kThreads);
+  Kernel k("indices");
+  auto [px, pat, out] = k.params<gptr<bf16>, gptr<u32>, gptr<f32>>("x", "at", "out");
+  u32 i = tid_x();
+  Var<u32> v(i);
+  Var<u64> wide(u64(i) + (uint64_t{1} << 33));
+  Var<bf16> kept(px[i]);
+  // What is added beyond 4 Gi elements is taken off again: an index is not cut.
+  out[v] = f32(px[pat[v]]) + f32(kept);
+  gptr<f32> far = out + (u64(0) - (uint64_t{1} << 33));
+  far[wide + kThreads] = f32(far[wide]) * 2;
+  out[i + 2 * kThreads] = f32((px + (int64_t{1} << 40))[u64(i) - (uint64_t{1} << 40)]);
+  std::vector<double> expected;
+  for (int copy : {1, 2})
+    for (int t = 0; t < kThreads; ++t)
+      expected.push_back(copy * (x.values[size_t(at.values[size_t(t)])] + x.values[size_t(t)]));
+  expected.insert(expected.end(), x.values.begin(), x.values.end());
+  check_equal(result_of(std::move(k), {x, at}, {DType::f32, {3 * kThreads, 1}, {}}), expected, "indices");
 }
 
 TEST_CASE("shared memory and a Var are changed in place too") {
