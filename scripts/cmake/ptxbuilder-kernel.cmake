@@ -1,10 +1,49 @@
 # ptxbuilder_add_kernel(NAME [FILE...]): the executable NAME of the kernel families that the files register
 # (kernels/command/family.h). It lists, runs and verifies, times, emits and proves them: see NAME --help.
+#
+# The library's headers are precompiled, once for all kernels of a project that are compiled alike: an edit costs half as
+# long then. CMAKE_DISABLE_PRECOMPILE_HEADERS, and headers that you precompile for NAME yourself, turn that off.
+# Without a build type the files are compiled by -O1, for which g++ takes no longer than for -O0: the reference that a
+# kernel is verified against is C++ of theirs, and takes many times as long at -O0.
 function(ptxbuilder_add_kernel name)
   _ptxbuilder_needs("ptxbuilder_add_kernel(${name})" ptxbuilder::kernel_main kernels)
   add_executable(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(${name} PRIVATE ptxbuilder::kernel_main)
+  if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O")
+    target_compile_options(${name} PRIVATE $<$<CONFIG:>:-O1>)
+  endif()
+  # At the end of the folder, up to which what a file is compiled with may be set.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL _ptxbuilder_precompile [[${name}]])")
+endfunction()
+
+# Precompiles what kernels include, or takes it from the first target that is compiled as this one is.
+function(_ptxbuilder_precompile name)
+  get_target_property(sources ${name} SOURCES)
+  get_target_property(own ${name} PRECOMPILE_HEADERS)
+  get_target_property(shared ${name} PRECOMPILE_HEADERS_REUSE_FROM)
+  get_target_property(disabled ${name} DISABLE_PRECOMPILE_HEADERS)
+  if(NOT sources OR own OR shared OR disabled)
+    return()
+  endif()
+  string(TOUPPER "CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE}" flags)
+  set(compiled_by "${CMAKE_CXX_FLAGS} ${${flags}}")
+  foreach(property COMPILE_DEFINITIONS COMPILE_FEATURES COMPILE_FLAGS COMPILE_OPTIONS CXX_EXTENSIONS CXX_STANDARD
+          CXX_STANDARD_REQUIRED CXX_VISIBILITY_PRESET INCLUDE_DIRECTORIES INTERPROCEDURAL_OPTIMIZATION LINK_LIBRARIES
+          POSITION_INDEPENDENT_CODE VISIBILITY_INLINES_HIDDEN)
+    get_target_property(value ${name} ${property})
+    string(APPEND compiled_by "\n${property} ${value}")
+  endforeach()
+  string(MD5 key "${compiled_by}")
+  get_property(first GLOBAL PROPERTY _ptxbuilder_precompiled_${key})
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+    return()
+  endif()
+  set_property(GLOBAL PROPERTY _ptxbuilder_precompiled_${key} ${name})
+  foreach(header ptxbuilder.h kernels/command/family.h kernels/command/run.h)
+    target_precompile_headers(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:<ptxbuilder/${header}$<ANGLE-R>>")
+  endforeach()
 endfunction()
 
 # ptxbuilder_emit(NAME KERNEL [BY TARGET] [WORD...]): the target NAME, part of `all`, which writes KERNEL.cubin, KERNEL.ptx and the

@@ -115,6 +115,20 @@ def check_launcher(work, prefix, source, cxx, build_folder):
     expect(run(f"{work}/emits/emits"), ".visible .entry nothing")
 
 
+def check_precompiling(folder, configure, source):
+    """Kernels share what is precompiled where they are compiled alike, and have their own way where they ask for it."""
+    kernels = "\n".join(f"ptxbuilder_add_kernel({name} {source}/scale.cpp)" for name in "abcdef")
+    configure("kernels", f"""{kernels}
+set_target_properties(a b c d e f PROPERTIES EXCLUDE_FROM_ALL ON)
+set_target_properties(a PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+target_compile_definitions(d PRIVATE OTHER=1)
+target_precompile_headers(e PRIVATE <vector>)""", code=0)
+    with open(f"{folder}/build.ninja") as file:
+        makes = sorted(set(re.findall(r"^build CMakeFiles/(\w)\.dir/cmake_pch\.hxx\.", file.read(), re.M)))
+    if makes != ["b", "d", "e"]:
+        sys.exit(f"headers are precompiled for {makes}, and not for b (with c and f), d and e")
+
+
 def check_configuring(work, prefix, source, cxx):
     """What is missing is said by CMake before anything is built."""
     folder = f"{work}/configured"
@@ -133,6 +147,7 @@ def check_configuring(work, prefix, source, cxx):
     expect(configure("tools", "ptxbuilder_export(a sapxy)"), "ptxb has no kernel 'sapxy', but ", " saxpy ")
     expect(configure("tools", "ptxbuilder_export(a own BY nothing)"), "BY nothing names no executable")
     own = f"add_executable(own {source}/launcher/launcher.cpp)\nset_target_properties(own PROPERTIES EXCLUDE_FROM_ALL ON)"
+    check_precompiling(folder, configure, source)
     configure("tools", f"ptxbuilder_export(a own BY own)\nset_target_properties(a PROPERTIES EXCLUDE_FROM_ALL ON)\n{own}",
               code=0)
     no_llvm = "set(CMAKE_FIND_LIBRARY_PREFIXES none)"
