@@ -67,8 +67,20 @@ def check_files(prefix, build_folder, source):
                 sys.exit(f"{path} defines fmt's functions by fmt's names")
 
 
+def check_precompiled(folder):
+    """All kernels of a project that are compiled alike have one precompiled header."""
+    made = [path for path in files_of(folder) if re.search(r"cmake_pch\.hxx\.(gch|pch)$", path)]
+    if len(made) != 1:
+        sys.exit(f"one precompiled header was expected, and there are {made}")
+
+
 def check_outside(folder, prefix, source, cxx):
-    build(source, folder, prefix, cxx)
+    examples = f"{prefix}/share/doc/ptxbuilder/examples"
+    build(source, folder, prefix, cxx, f"-DEXAMPLES={examples}")
+    check_precompiled(folder)
+    for example, words in {"gemm_multistage": "--m 128 --n 128 --k 192", "gemm_warp_specialized": "--m 128 --n 256 --k 192",
+                           "attention_step": "--heads 1"}.items():
+        expect(run(f"{folder}/{example}", *words.split(), "--device", "emulator", "--assembler", "none"), "verified: ")
     expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90\n", "add.rn.f32", "twice: 42 42",
            "product: right")
     expect(run(f"{folder}/front_end"), ".visible .entry statement(", "cp.async.bulk.shared::cluster",

@@ -1,0 +1,15 @@
+# Installs FILES, kernels of the project and the headers that they share, as a user has them: side by side, with the library's
+# headers by the names that are installed. Run by cmake --install with SOURCE, WORK, a folder for what is made, and DESTINATION.
+file(REMOVE_RECURSE ${WORK})
+foreach(file IN LISTS FILES)
+  file(READ ${SOURCE}/${file} text)
+  foreach(other IN LISTS FILES)
+    get_filename_component(name ${other} NAME)
+    string(REPLACE "#include \"${other}\"" "#include \"${name}\"" text "${text}")
+  endforeach()
+  string(REGEX REPLACE "#include \"ptxbuilder/([^\"]*)\"" "#include <ptxbuilder/\\1>" text "${text}")
+  string(REGEX REPLACE "#include \"((runtime|kernels)/[^\"]*)\"" "#include <ptxbuilder/\\1>" text "${text}")
+  get_filename_component(name ${file} NAME)
+  file(WRITE ${WORK}/${name} "${text}")
+endforeach()
+file(INSTALL ${WORK}/ DESTINATION ${DESTINATION})
