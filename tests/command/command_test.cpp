@@ -29,9 +29,10 @@ struct Folder {
 TEST_CASE("help is everywhere") {
   for (const char* words :
        {"ptxb --help", "ptxb run --help", "ptxb run gemm_warp_specialized --help", "ptxb emit hello --help",
-        "ptxb cache --help", "ptxb compile --help", "ptxb export --help", "ptxb export saxpy --help",
-        "ptxb isa --help", "ptxb sim --help", "ptxb diff --help", "ptxb explain --help",
-        "ptxb annotate saxpy --help", "ptxb tma --help", "gemm_warp_specialized --help", "saxpy --help"}) {
+        "ptxb cache --help", "ptxb new --help", "ptxb compile --help", "ptxb export --help",
+        "ptxb export saxpy --help", "ptxb isa --help", "ptxb sim --help", "ptxb diff --help",
+        "ptxb explain --help", "ptxb annotate saxpy --help", "ptxb tma --help",
+        "gemm_warp_specialized --help", "saxpy --help"}) {
     CAPTURE(words);
     Ran ran = run(words);
     CHECK(ran.code == 0);
@@ -419,6 +420,39 @@ TEST_CASE("the cache is shown, checked and cleared") {
   CHECK_FALSE(cache("--verify")["removed"].empty());
   cache("--clear");
   CHECK(cache("")["entries"] == 0);
+}
+
+TEST_CASE("a new kernel is a folder, and nothing is overwritten") {
+  const Folder folder;
+  const auto make = [](const std::string& words, const std::string& where) {
+    return run("ptxb new " + words, "cd " + where + " &&");
+  };
+  const Ran made = make("mine --json", folder.str());
+  CHECK(made.code == 0);
+  const auto json = nlohmann::json::parse(made.output);
+  CHECK(json["files"] == nlohmann::json{"mine/mine.cpp", "mine/CMakeLists.txt", "mine/README.md"});
+  // This ptxb stands where it was built, which find_package cannot take.
+  CHECK(json["commands"][0].get<std::string>().starts_with("cmake --install "));
+  CHECK(json["commands"][2] == "cmake -B build -DCMAKE_PREFIX_PATH=$HOME/.local");
+  for (const auto& file : json["files"]) CHECK(fs::file_size(folder.path / std::string(file)) > 300);
+
+  std::ofstream(folder.path / "mine/mine.cpp") << "edited";
+  const Ran again = make("mine", folder.str());
+  CHECK(again.code == 1);
+  CHECK(contains(again, "mine: is here already, and nothing is overwritten: take another name"));
+  CHECK(fs::file_size(folder.path / "mine/mine.cpp") == 6);
+  const Ran nowhere = make("mine", "/proc");
+  CHECK(nowhere.code == 1);
+  CHECK(contains(nowhere, "mine: the folder cannot be made: "));
+  for (const char* name : {"1mine", "my-kernel", "a/b", "''"}) {
+    CAPTURE(name);
+    const Ran wrong = make(name, folder.str());
+    CHECK(wrong.code == 2);
+    CHECK(contains(wrong, "is no name of a kernel: it has letters, digits and _"));
+  }
+  const Ran reserved = make("test", folder.str());
+  CHECK(reserved.code == 2);
+  CHECK(contains(reserved, "'test' is a target of CMake's own, and cannot be a kernel's"));
 }
 
 TEST_CASE("layouts are evaluated, drawn, and read in batches") {

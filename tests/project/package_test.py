@@ -67,6 +67,19 @@ def check_files(prefix, build_folder, source):
                 sys.exit(f"{path} defines fmt's functions by fmt's names")
 
 
+def check_new(work, prefix):
+    """What `ptxb new` writes and says; it is built with the project `outside`."""
+    ptxb = f"{prefix}/bin/ptxb"
+    os.mkdir(f"{work}/made")
+    here = {"cwd": f"{work}/made"}
+    expect(run(ptxb, "new", "mine", **here), "wrote mine/mine.cpp, mine/CMakeLists.txt, mine/README.md", "    cd mine\n"
+           f"    cmake -B build -DCMAKE_PREFIX_PATH={prefix}\n    cmake --build build\n    ctest --test-dir build\n")
+    if left := [path for path in files_of(f"{work}/made") if re.search(r"@\w+@", open(path).read())]:
+        sys.exit(f"{left} have words in them that were to be replaced")
+    expect(run(ptxb, "new", "mine", code=1, **here), "mine: is here already, and nothing is overwritten")
+    return f"{work}/made/mine"
+
+
 def check_precompiled(folder):
     """All kernels of a project that are compiled alike have one precompiled header."""
     made = [path for path in files_of(folder) if re.search(r"cmake_pch\.hxx\.(gch|pch)$", path)]
@@ -74,10 +87,12 @@ def check_precompiled(folder):
         sys.exit(f"one precompiled header was expected, and there are {made}")
 
 
-def check_outside(folder, prefix, source, cxx):
+def check_outside(folder, prefix, source, cxx, made):
     examples = f"{prefix}/share/doc/ptxbuilder/examples"
-    build(source, folder, prefix, cxx, f"-DEXAMPLES={examples}")
+    build(source, folder, prefix, cxx, f"-DEXAMPLES={examples}", f"-DNEW={made}")
     check_precompiled(folder)
+    expect(run("ctest", "--test-dir", f"{folder}/new"), "100% tests passed, 0 tests failed out of 2")
+    run(f"{folder}/new/mine", "--rows", "1000", "--columns", "1024", "--device", "emulator")  # as its README has it
     for example, words in {"gemm_multistage": "--m 128 --n 128 --k 192", "gemm_warp_specialized": "--m 128 --n 256 --k 192",
                            "attention_step": "--heads 1"}.items():
         expect(run(f"{folder}/{example}", *words.split(), "--device", "emulator", "--assembler", "none"), "verified: ")
@@ -258,7 +273,7 @@ def main(build_folder, source, work, cxx):
     prefix = f"{work}/moved"
     os.rename(f"{work}/prefix", prefix)
     check_files(prefix, build_folder, os.path.abspath(source + "/../../.."))
-    check_outside(f"{work}/outside", prefix, source, cxx)
+    check_outside(f"{work}/outside", prefix, source, cxx, check_new(work, prefix))
     check_launcher(work, prefix, source, cxx, build_folder)
     check_configuring(work, prefix, source, cxx)
     check_documents(prefix)

@@ -1,0 +1,71 @@
+// @NAME@: y = x / sqrt(mean(x^2) + 1e-5) * w of each row of x, RMS normalization. The fields, at the end, are
+// options of the executable.
+#include <ptxbuilder/kernels/command/family.h>
+#include <ptxbuilder/kernels/command/run.h>
+#include <ptxbuilder/ptxbuilder.h>
+
+#include <cmath>
+
+using namespace ptxbuilder;
+
+namespace {
+
+constexpr float kEpsilon = 1e-5f;
+
+// Builds the kernel. A CTA has four warps, and takes `block` rows; each row is one warp's, so that its sum
+// needs no shared memory. A lane holds 8 neighbours of every 256 columns: 16 bytes, the widest access.
+Kernel build(const command::Fields& f) {
+  const int block = f.small("block"), columns = f.small("columns");
+  const RegisterLayout layout({block, columns}, make_layout({{32, 4}, {8, columns / 256, block / 4}},
+                                                            {{8, columns}, {1, 256, 4 * columns}}));
+  Kernel k("@NAME@");
+  auto [x, w, y, rows] = k.params<gptr<bf16>, gptr<f32>, gptr<bf16>, u32>("x", "w", "y", "rows");
+  k.threads(128);
+  k.grid("ceil_div(rows, " + f.word("block") + ")");  // CTAs, by the value of the parameter rows
+  k.describe(
+      {{"x", "rows of numbers"}, {"w", "a factor of each column"}, {"y", "the result, as x is stored"}});
+
+  const GlobalTensor X(x, {rows, columns}), Y(y, {rows, columns});
+  const GlobalTensor W(w, {columns});
+  const u32 first = ctaid_x() * block;
+  const auto numbers = astype<f32>(load(X.tile(first, 0), layout));  // rows behind the last are 0
+  const auto factors = load(W.as_row().tile(0, 0), layout.reduced_cols());
+  const auto mean = reduce_rows(Reduction::add, numbers * numbers) * (1.0f / static_cast<float>(columns));
+  const auto scales = rsqrt(mean + kEpsilon);
+  store(Y.tile(first, 0), astype<bf16>(numbers * broadcast(scales, layout) * broadcast(factors, layout)));
+  return k;
+}
+
+// Runs it: inputs, launch, what is right in float64, and the work for --bench.
+void run(const command::Fields& f, command::Run& run) {
+  const auto rows = static_cast<size_t>(f["rows"]), columns = static_cast<size_t>(f["columns"]);
+  command::Tensor x = run.normal(DType::bf16, {columns, rows}), w = run.normal(DType::f32, {columns});
+  command::Tensor y = run.output(DType::bf16, {columns, rows});
+  run.launch({x.pointer(), w.pointer(), y.pointer(), runtime::scalar(static_cast<uint32_t>(rows))});
+
+  std::vector<double> scales(rows);
+  for (size_t row = 0; row < rows; ++row) {
+    double sum = 0;
+    for (size_t i = row * columns; i < (row + 1) * columns; ++i) sum += x[i] * x[i];
+    scales[row] = 1 / std::sqrt(sum / static_cast<double>(columns) + kEpsilon);
+  }
+  run.check(y, 1, [&](size_t i) {
+    const double value = x[i] * scales[i / columns] * w[i % columns];
+    // One rounding to bf16; what f32 loses before is a thousandth of it.
+    return command::Expected{value, 1.01 * unit_roundoff(DType::bf16) * std::abs(value)};
+  });
+  const double elements = static_cast<double>(rows * columns);
+  run.measure(4 * elements, 4 * elements);  // operations, and bytes that are read and written
+}
+
+const command::Registration registration({
+    .name = "@NAME@",
+    .summary = "RMS normalization of rows",
+    .fields = {{"rows", 300, "rows of x and y"},
+               {"columns", 512, "columns of x and y", 256},  // a multiple of 256
+               {"block", 4, "rows of a CTA", 4}},
+    .build = build,
+    .run = run,
+});
+
+}  // namespace

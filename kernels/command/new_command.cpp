@@ -1,0 +1,142 @@
+// `ptxb new`: a folder with a kernel of one's own, which builds, runs and verifies itself at once.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "kernels/command/commands.h"
+#include "ptxbuilder/version.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string name;
+  bool json = false;
+};
+
+struct File {
+  std::string_view name, text;
+};
+// examples/new, whose kernel.cpp becomes NAME.cpp.
+constexpr File kFiles[] = {
+#include "new_files.inc"
+};
+
+// CMake's own targets (policy CMP0037), and what CTest and CPack add.
+constexpr std::string_view kTargetsOfCMake[] = {
+    "all",     "clean",          "edit_cache", "help",          "install", "list_install_components",
+    "package", "package_source", "preinstall", "rebuild_cache", "test",    "ALL_BUILD",
+    "INSTALL", "PACKAGE",        "RUN_TESTS",  "ZERO_CHECK"};
+
+// The name of a kernel in PTX, of a target of CMake, and of a folder and a file.
+void check_name(const std::string& name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
+  if (name.empty() || !is_letter(name[0]) || !std::all_of(name.begin(), name.end(), is_part))
+    throw UsageError(fmt::format(
+        "'{}' is no name of a kernel: it has letters, digits and _, and begins with no digit; the "
+        "folder of that name is made in the working folder",
+        name));
+  if (std::find(std::begin(kTargetsOfCMake), std::end(kTargetsOfCMake), name) != std::end(kTargetsOfCMake))
+    throw UsageError(
+        fmt::format("'{}' is a target of CMake's own, and cannot be a kernel's: take another name", name));
+}
+
+// A word for the shell.
+std::string quoted(const std::string& word) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) || c >= 0x80 || std::strchr("/._-+=:@,", c);
+  };
+  if (std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string text = "'";
+  for (char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+// How CMake finds the library that this program belongs to: by an option, and what comes before it.
+struct Package {
+  std::string option;   // " -DCMAKE_PREFIX_PATH=..."; "" where CMake looks there by itself
+  std::string install;  // a command; "" where the library is installed
+};
+
+Package package() {
+  std::error_code none;
+  const fs::path prefix = fs::read_symlink("/proc/self/exe", none).parent_path().parent_path();
+  if (fs::exists(prefix / PTXBUILDER_PACKAGE_FOLDER / "ptxbuilder-kernels-targets.cmake", none)) {
+    if (prefix == "/usr" || prefix == "/usr/local") return {};
+    return {" " + quoted("-DCMAKE_PREFIX_PATH=" + prefix.string()), ""};
+  }
+  const std::string option = " -DCMAKE_PREFIX_PATH=$HOME/.local";
+  if (fs::exists(prefix / "CMakeCache.txt", none))
+    return {option, fmt::format("cmake --install {} --prefix $HOME/.local", quoted(prefix.string()))};
+  return {option,
+          "cmake --install BUILD --prefix $HOME/.local  # BUILD: the folder that ptxbuilder was built in"};
+}
+
+// The text with NAME and so on in the place of @NAME@.
+std::string filled(std::string_view text, const std::string& name, const std::string& prefix_option) {
+  std::string filled(text);
+  const std::string version = fmt::format("{}.{}", PTXBUILDER_VERSION_MAJOR, PTXBUILDER_VERSION_MINOR);
+  const std::pair<std::string_view, const std::string&> words[] = {
+      {"@NAME@", name}, {"@PREFIX@", prefix_option}, {"@VERSION@", version}};
+  for (const auto& [word, value] : words)
+    for (size_t at = 0; (at = filled.find(word, at)) != std::string::npos; at += value.size())
+      filled.replace(at, word.size(), value);
+  return filled;
+}
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw Error(fmt::format("{}: cannot be written", path.string()));
+}
+
+int run(const Options& o) {
+  check_name(o.name);
+  std::error_code failure;
+  if (fs::exists(fs::symlink_status(o.name, failure)))
+    throw Error(fmt::format("{}: is here already, and nothing is overwritten: take another name", o.name));
+  if (!fs::create_directory(o.name, failure))
+    throw Error(fmt::format("{}: the folder cannot be made: {}", o.name, failure.message()));
+
+  const Package found = package();
+  std::vector<std::string> files;
+  for (const File& file : kFiles) {
+    const std::string name = file.name == "kernel.cpp" ? o.name + ".cpp" : std::string(file.name);
+    files.push_back((fs::path(o.name) / name).string());
+    write(files.back(), filled(file.text, o.name, found.option));
+  }
+  std::vector<std::string> commands = {"cd " + o.name, "cmake -B build" + found.option, "cmake --build build",
+                                       "ctest --test-dir build"};
+  if (!found.install.empty()) commands.insert(commands.begin(), found.install);
+  if (o.json)
+    fmt::print("{}\n", Json{{"files", files}, {"commands", commands}}.dump());
+  else
+    fmt::print("wrote {}; it builds and verifies itself by\n\n    {}\n", fmt::join(files, ", "),
+               fmt::join(commands, "\n    "));
+  return 0;
+}
+
+Command add(const Arguments& ptxb) {
+  const Arguments app = ptxb.command("new", "a folder with a kernel of your own, to begin with");
+  auto o = std::make_shared<Options>();
+  app.option("name", o->name, "of the kernel, and of the folder that is made here").required();
+  app.flag("--json", o->json, "as JSON: the files, and the commands that build them");
+  app.footer(
+      "It needs the library to be installed, and says by which commands the kernel is built and verified.");
+  return {app, [o] { return run(*o); }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace
+}  // namespace ptxbuilder::command
