@@ -10,21 +10,6 @@
 
 namespace ptxbuilder::bench {
 
-std::vector<std::vector<Sample>> interleave(size_t contenders, int rounds, uint64_t seed,
-                                            const std::function<Sample(size_t)>& measure,
-                                            const std::function<bool()>& stop) {
-  constexpr int kLeastRounds = 5;
-  std::mt19937_64 random(seed);
-  std::vector<size_t> order(contenders);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::vector<std::vector<Sample>> samples(contenders);
-  for (int round = 0; round < rounds && (round < kLeastRounds || !stop()); ++round) {
-    std::shuffle(order.begin(), order.end(), random);
-    for (size_t i : order) samples[i].push_back(measure(i));
-  }
-  return samples;
-}
-
 size_t set_count(const GemmProblem& problem, bool warm, size_t l2_bytes) {
   if (warm) return 1;
   const auto bytes = static_cast<size_t>(problem.bytes());

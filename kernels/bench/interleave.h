@@ -9,6 +9,7 @@
 #include "kernels/bench/contender.h"
 #include "kernels/bench/random_matrix.h"
 #include "kernels/bench/results.h"
+#include "kernels/command/rounds.h"
 
 namespace ptxbuilder::bench {
 
@@ -26,12 +27,7 @@ struct MethodOptions {
 
 using Clock = std::chrono::steady_clock;
 
-// Rounds in each of which `measure` is called once for each of `contenders`, in an order that the seed draws.
-// Gives samples by contender and round. Ends early, after a whole round and not before five, once `stop` says
-// so.
-std::vector<std::vector<Sample>> interleave(size_t contenders, int rounds, uint64_t seed,
-                                            const std::function<Sample(size_t)>& measure,
-                                            const std::function<bool()>& stop);
+using command::interleave;
 
 // Buffer sets that together are three times the L2 at least, 2 to 256; one for a warm shape.
 size_t set_count(const GemmProblem& problem, bool warm, size_t l2_bytes);

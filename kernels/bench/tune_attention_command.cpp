@@ -13,7 +13,7 @@
 #include "kernels/bench/interleave.h"
 #include "kernels/bench/random_matrix.h"
 #include "kernels/bench/statistics.h"
-#include "kernels/bench/tune_commands.h"
+#include "kernels/command/commands.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -310,9 +310,7 @@ int run(const Words& words) {
   return wrong ? 3 : 0;
 }
 
-}  // namespace
-
-command::Command add_tune_attention(const command::Arguments& tune) {
+command::Command add(const command::Arguments& tune) {
   const command::Arguments app = tune.command("attention", "all tiles of attention, for one size or several");
   auto words = std::make_shared<Words>();
   Words& w = *words;
@@ -352,4 +350,7 @@ command::Command add_tune_attention(const command::Arguments& tune) {
   return {app, [words] { return run(*words); }};
 }
 
+const command::CommandRegistration registration(add, "tune");
+
+}  // namespace
 }  // namespace ptxbuilder::bench

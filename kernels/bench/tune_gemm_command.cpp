@@ -7,9 +7,9 @@
 #include "kernels/bench/product_words.h"
 #include "kernels/bench/report.h"
 #include "kernels/bench/tune.h"
-#include "kernels/bench/tune_commands.h"
 #include "kernels/bench/tune_report.h"
 #include "kernels/bench/tuned_table.h"
+#include "kernels/command/commands.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::bench {
@@ -53,9 +53,7 @@ int run(const Words& w) {
   return 0;
 }
 
-}  // namespace
-
-command::Command add_tune_gemm(const command::Arguments& tune) {
+command::Command add(const command::Arguments& tune) {
   const command::Arguments app =
       tune.command("gemm", "the tiles that the model likes best for one matrix product");
   auto words = std::make_shared<Words>();
@@ -87,4 +85,7 @@ command::Command add_tune_gemm(const command::Arguments& tune) {
   return {app, [words] { return run(*words); }};
 }
 
+const command::CommandRegistration registration(add, "tune");
+
+}  // namespace
 }  // namespace ptxbuilder::bench

@@ -5,7 +5,6 @@
 
 #include "kernels/bench/files.h"
 #include "kernels/bench/model_fit.h"
-#include "kernels/bench/tune_commands.h"
 #include "kernels/command/commands.h"
 #include "ptxbuilder/file_text.h"
 
@@ -58,9 +57,7 @@ int run(const Words& w) {
   return 0;
 }
 
-}  // namespace
-
-command::Command add_tune_model(const command::Arguments& tune) {
+command::Command add(const command::Arguments& tune) {
   const command::Arguments app = tune.command(
       "model",
       "the constants of the model of a product's time, by times that gemm_bench --set fit --times measured");
@@ -75,4 +72,7 @@ command::Command add_tune_model(const command::Arguments& tune) {
   return {app, [words] { return run(*words); }};
 }
 
+const command::CommandRegistration registration(add, "tune");
+
+}  // namespace
 }  // namespace ptxbuilder::bench

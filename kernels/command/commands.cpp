@@ -1,20 +1,27 @@
 #include "kernels/command/commands.h"
 
+#include <map>
+
 namespace ptxbuilder::command {
 namespace {
 
-std::vector<Command (*)(const Arguments&)>& registered() {
-  static std::vector<Command (*)(const Arguments&)> all;
+using Registered = std::map<std::string, std::vector<Command (*)(const Arguments&)>>;
+
+// By the command that they belong to.
+Registered& registered() {
+  static Registered all;
   return all;
 }
 
 }  // namespace
 
-CommandRegistration::CommandRegistration(Command (*add)(const Arguments&)) { registered().push_back(add); }
+CommandRegistration::CommandRegistration(Command (*add)(const Arguments&), const char* of) {
+  registered()[of].push_back(add);
+}
 
-std::vector<Command> add_commands(const Arguments& ptxb) {
+std::vector<Command> add_commands(const Arguments& to, const std::string& of) {
   std::vector<Command> commands;
-  for (auto* add : registered()) commands.push_back(add(ptxb));
+  for (auto* add : registered()[of]) commands.push_back(add(to));
   return commands;
 }
 

@@ -17,13 +17,13 @@ struct Command {
 };
 
 // `const CommandRegistration registration(add);` in the command's file. `add` adds one subcommand with its
-// options to the `ptxb` that it is given. What options set, `run` holds in a
-// shared_ptr.
+// options to the `ptxb` that it is given, or to the command `of`, such as "tune". What options set, `run`
+// holds in a shared_ptr.
 struct CommandRegistration {
-  explicit CommandRegistration(Command (*add)(const Arguments& ptxb));
+  explicit CommandRegistration(Command (*add)(const Arguments& to), const char* of = "");
 };
 
 // Adds all that are registered, by file.
-std::vector<Command> add_commands(const Arguments& ptxb);
+std::vector<Command> add_commands(const Arguments& to, const std::string& of = "");
 
 }  // namespace ptxbuilder::command

@@ -23,20 +23,6 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-struct Built {
-  Compiled compiled;
-  double build_milliseconds = 0;
-  std::string assembler;  // in words
-  std::vector<std::string> waivers;
-};
-
-CompilerOptions compiler_options(const ExecuteOptions& options) {
-  CompilerOptions compiler = options.compiler;
-  compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
-  compiler.else_ptx = options.assembler == Assembler::automatic;
-  return compiler;
-}
-
 // The driver compiled the PTX when it was loaded: its messages, checked as those of ptxas are.
 void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
   Compiled& c = built.compiled;
@@ -54,20 +40,6 @@ std::string assembler_in_words(const Compiler& tools, const Compiled& compiled, 
     return "the driver, when it loads";
   return tools.why_no_ptxas().empty() ? "none"
                                       : fmt::format("none, no cubin is made: {}", tools.why_no_ptxas());
-}
-
-Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
-            bool for_gpu) {
-  Built built;
-  auto start = Clock::now();
-  Kernel kernel = command::build(family, fields);
-  for (const std::string& advisory : options.waived) kernel.waive(advisory, Where{});
-  built.build_milliseconds = milliseconds_since(start);
-  built.waivers = kernel.builder().waivers();
-  built.compiled = tools.compile(std::move(kernel), !options.emit.empty(), Where{});
-  tell_cache_problem(built.compiled.assembled);
-  built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
-  return built;
 }
 
 // The PTX of options.ptx_file in the kernel's place.
@@ -129,17 +101,6 @@ Json to_json(const Timing& t) {
           {"gbytes_per_s", t.bytes / t.median * 1e-3}};
 }
 
-// The emulator's own options, with how far a long launch is where a person waits for it.
-runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
-  runtime::EmulatorOptions emulator = options.emulator;
-  emulator.seed = options.run.seed;
-  if (isatty(STDERR_FILENO) != 0)
-    emulator.progress = [](uint64_t done, uint64_t all) {
-      fmt::print(stderr, "\remulated {} of {} CTAs{}", done, all, done == all ? "\r\x1b[K" : "");
-    };
-  return emulator;
-}
-
 std::string sass_of(const Built& built, const ExecuteOptions& options) {
   if (built.compiled.cubin.empty())
     throw Error(fmt::format("SASS is a cubin's, and there is none: assembler {}", built.assembler));
@@ -176,30 +137,18 @@ Ran run_built(Built& built, runtime::Device& device, const Family& family, const
   const Compiled& compiled = built.compiled;
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device);
   auto start = Clock::now();
-  runtime::LoadedKernel loaded(device,
-                               device.wants_ptx() || compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
-                               compiled.signature, Where{});
+  runtime::LoadedKernel loaded = load(built, device);
   json["load_ms"] = milliseconds_since(start);
-  if (!loaded.log().empty()) {
-    check_driver_log(built, loaded);
-    if (!options.json)
-      fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
-                 *compiled.signature.registers);
-  }
-  if (!family.run)
-    throw Error(
-        fmt::format("the kernel '{}' has no run(), by which it would be launched and checked: give its "
-                    "Registration one, or write it with --emit DIR",
-                    family.name));
+  if (!loaded.log().empty() && !options.json)
+    fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
+               *compiled.signature.registers);
   RunOptions run_options = options.run;
   if (emulator) run_options.choose_schedule = [emulator](uint64_t seed) { emulator->seed(seed); };
   const runtime::EmulatorStatistics before =
       emulator ? emulator->statistics() : runtime::EmulatorStatistics{};
   Run run(device, loaded, run_options);
   std::fflush(stdout);
-  family.run(fields, run);
-  if (options.run.verify && !run.verdict())
-    throw Error(fmt::format("nothing was verified: the run() of '{}' does not call check()", family.name));
+  run_family(family, fields, run, options.run.verify);
   json["seed"] = options.run.seed;
   if (emulator) {
     const runtime::EmulatorStatistics all = emulator->statistics();
@@ -252,12 +201,68 @@ Outcome execute_untimed(const Family& family, const Fields& fields, ExecuteOptio
   options.run.bench = false;
   if (options.run.verify || !options.emit.empty())
     if (const Outcome outcome = execute(family, fields, options); outcome != Outcome::good) return outcome;
+  refuse_times();
+}
+
+}  // namespace
+
+CompilerOptions compiler_options(const ExecuteOptions& options) {
+  CompilerOptions compiler = options.compiler;
+  compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
+  compiler.else_ptx = options.assembler == Assembler::automatic;
+  return compiler;
+}
+
+// The emulator's own options, with how far a long launch is where a person waits for it.
+runtime::EmulatorOptions emulator_options(const ExecuteOptions& options) {
+  runtime::EmulatorOptions emulator = options.emulator;
+  emulator.seed = options.run.seed;
+  if (isatty(STDERR_FILENO) != 0)
+    emulator.progress = [](uint64_t done, uint64_t all) {
+      fmt::print(stderr, "\remulated {} of {} CTAs{}", done, all, done == all ? "\r\x1b[K" : "");
+    };
+  return emulator;
+}
+
+Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
+            bool for_gpu) {
+  Built built;
+  auto start = Clock::now();
+  Kernel kernel = command::build(family, fields);
+  for (const std::string& advisory : options.waived) kernel.waive(advisory, Where{});
+  built.build_milliseconds = milliseconds_since(start);
+  built.waivers = kernel.builder().waivers();
+  built.compiled = tools.compile(std::move(kernel), !options.emit.empty(), Where{});
+  tell_cache_problem(built.compiled.assembled);
+  built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
+  return built;
+}
+
+runtime::LoadedKernel load(Built& built, runtime::Device& device) {
+  const Compiled& compiled = built.compiled;
+  runtime::LoadedKernel loaded(device,
+                               device.wants_ptx() || compiled.cubin.empty() ? compiled.ptx : compiled.cubin,
+                               compiled.signature, Where{});
+  if (!loaded.log().empty()) check_driver_log(built, loaded);
+  return loaded;
+}
+
+void run_family(const Family& family, const Fields& fields, Run& run, bool verify) {
+  if (!family.run)
+    throw Error(
+        fmt::format("the kernel '{}' has no run(), by which it would be launched and checked: give its "
+                    "Registration one, or write it with --emit DIR",
+                    family.name));
+  family.run(fields, run);
+  if (verify && !run.verdict())
+    throw Error(fmt::format("nothing was verified: the run() of '{}' does not call check()", family.name));
+}
+
+void refuse_times() {
   throw Error(
       "times are the GPU's alone, and this device is the emulator: take a GPU (--device cuda says what it "
       "lacks), or leave the benchmark away");
 }
-
-}  // namespace
 
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options) {
   if (options.sass && options.emit.empty()) {

@@ -33,6 +33,27 @@ struct AnnotateOptions {
   std::string ncu;     // a profile's source page as CSV; "" for none
 };
 
+// A kernel as it is built for a run.
+struct Built {
+  Compiled compiled;
+  double build_milliseconds = 0;
+  std::string assembler;  // in words
+  std::vector<std::string> waivers;
+};
+
+CompilerOptions compiler_options(const ExecuteOptions& options);
+runtime::EmulatorOptions emulator_options(const ExecuteOptions& options);
+
+// Throws Error from the family's build(), from the kernel's checks and from ptxas.
+Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
+            bool for_gpu);
+// The same on a device. Where the driver compiles its PTX, what it says is checked as what ptxas says is.
+runtime::LoadedKernel load(Built& built, runtime::Device& device);
+// Calls the family's run(). Throws Error where it has none, or verifies nothing that was to be verified.
+void run_family(const Family& family, const Fields& fields, Run& run, bool verify);
+// Throws Error that says what to do where times are asked of a device that has no clock.
+[[noreturn]] void refuse_times();
+
 // Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
 // run on the same data, and their differences in meaning are told; the outcome is the file's. Throws Error.
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);

@@ -20,11 +20,17 @@ void add_fields(const Arguments& app, const Family& family, std::map<std::string
   }
 }
 
+std::vector<std::string> given_fields(const Arguments& app, const Family& family) {
+  std::vector<std::string> given;
+  for (const Field& f : family.fields)
+    if (app.given("--" + f.name)) given.push_back(f.name);
+  return given;
+}
+
 Fields chosen_fields(const Arguments& app, const Family& family,
                      const std::map<std::string, int64_t>& values) {
   Fields fields(family.fields);
-  for (const Field& f : family.fields)
-    if (app.given("--" + f.name)) fields.set(f.name, values.at(f.name));
+  for (const std::string& name : given_fields(app, family)) fields.set(name, values.at(name));
   return fields;
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "kernels/command/assembling.h"
 #include "kernels/command/command_line.h"
@@ -12,9 +14,11 @@
 #include "kernels/command/execute.h"
 #include "kernels/command/export.h"
 #include "kernels/command/field_options.h"
+#include "kernels/command/kernel_ptx.h"
 #include "kernels/command/outcome.h"
 #include "kernels/command/prove.h"
 #include "kernels/command/time_limit.h"
+#include "kernels/command/tune.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -28,6 +32,7 @@ struct Words {
   std::map<std::string, int64_t> fields;
   bool verify = false, bench = false, no_cache = false;
   AnnotateOptions annotate;
+  TuneOptions tune;
   std::optional<uint64_t> seed;
   double time_limit_seconds = 60;
   uint64_t cache_megabytes = 1024;
@@ -54,7 +59,7 @@ void add_compile_options(const Arguments& app, Words& words) {
   app.flag("--json", words.options.json, "print one JSON object");
 }
 
-void add_run_options(const Arguments& app, Words& words) {
+void add_device_options(const Arguments& app, Words& words) {
   app.option("--device", words.options.device, "cuda, emulator, or auto: a GPU if there is one")
       .shown_as("NAME");
   app.option("--seed", words.seed, "of the random inputs; fresh unless given").shown_as("N");
@@ -63,14 +68,30 @@ void add_run_options(const Arguments& app, Words& words) {
       .shown_as("N");
   app.option("--race-check", words.options.emulator.race_check, "on or off, on the emulator")
       .shown_as("ON|OFF");
+  app.option("--launches", words.options.run.launches, "that are timed").from(1, 100000).shown_as("N");
+  add_time_limit(app, words.time_limit_seconds);
+}
+
+void add_run_options(const Arguments& app, Words& words) {
+  add_device_options(app, words);
   app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
       .shown_as("FILE");
-  app.option("--launches", words.options.run.launches, "that are timed").from(1, 100000).shown_as("N");
   app.option(
          "--ptx", words.options.ptx_file,
          "PTX that was edited by hand: it runs in the kernel's place and beside it, with their differences")
       .shown_as("FILE");
-  add_time_limit(app, words.time_limit_seconds);
+}
+
+void add_tune_options(const Arguments& app, Words& words) {
+  app.option("--field", words.tune.fields,
+             "a field and the values to try, as bm=64,128; said again for another field: all combinations")
+      .required()
+      .shown_as("NAME=VALUE,...");
+  app.option("--rounds", words.tune.rounds, "in each of which all combinations are timed once")
+      .from(1, 10000)
+      .with_default();
+  add_device_options(app, words);
+  add_compile_options(app, words);
 }
 
 void add_sass_options(const Arguments& app, Words& words) {
@@ -127,92 +148,59 @@ int list(bool json, bool with_fields) {
   return 0;
 }
 
-// Of an executable with one kernel, whose commands but for `export` are options.
-void check_command(const std::string& executable, const std::string& word) {
-  if (word.starts_with("-") || word == "export") return;
-  const std::map<std::string, std::string> options = {{"list", "--list"},
-                                                      {"run", "--verify"},
-                                                      {"bench", "--bench"},
-                                                      {"emit", "--emit DIR"},
-                                                      {"prove", "--prove"}};
-  const auto option = options.find(word);
-  if (option != options.end())
-    throw UsageError(
-        fmt::format("there is no command '{}' here, but an option: {} {}", word, executable, option->second));
-  throw UsageError(fmt::format(
-      "there is no command '{}' here: {} takes --list, --verify, --bench, --emit DIR, --prove and what its "
-      "--help names, and the command export; the other commands are those of ptxb",
-      word, executable));
+// Of an executable with one kernel: the words with its name behind a command that wants one, where it was
+// left out.
+std::vector<std::string> with_kernel(std::vector<std::string> words) {
+  const std::set<std::string> commands = {"emit", "run", "bench", "annotate", "prove", "export", "tune"};
+  const std::string& name = families().front().name;
+  if (commands.contains(words[0]) && (words.size() == 1 || words[1] != name))
+    words.insert(words.begin() + 1, name);
+  return words;
 }
 
-}  // namespace
+// `ptxb`, or the commands of an executable that has kernels of somebody's own.
+struct Program {
+  std::string name, summary;
+  bool is_ptxb;
+};
 
-int kernel_main(int argc, char** argv) {
-  if (families().size() != 1) return ptxb_main(argc, argv);
-  const auto main = [&] {
-    const Family& family = families().front();
-    const std::string first = argc > 1 ? argv[1] : "--verify";
-    check_command(argv[0], first);
-    Words words;
-    bool lists = false, proves = false;
-    const CommandLine line(family.summary, family.name);
-    const Arguments app = line.arguments();
-    add_fields(app, family, words.fields);
-    app.flag("--verify", words.verify, "compare with a float64 reference on random data; the default");
-    app.flag("--bench", words.bench, "time launches by events");
-    app.option("--emit", words.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
-    app.flag("--prove", proves, kProves);
-    app.flag("--list", lists, "print name and fields, each with its default");
-    app.footer(fmt::format("`{} export {} -o DIR` writes it as C, see there --help.", argv[0], family.name));
-    add_run_options(app, words);
-    add_compile_options(app, words);
-    const Command exports = export_command(app);
-    line.parse({argv + 1, argv + argc});
-    if (exports.arguments.chosen()) {
-      if (first != "export")
-        throw UsageError("export stands first, and its options behind the kernel's name");
-      return exports.run();
-    }
-    settle(words);
-    if (lists) return list(words.options.json, true);
-    if (proves) return prove_family(family, chosen_fields(app, family, words.fields), words.options.json);
-    words.options.run.bench = words.bench;
-    words.options.run.verify = words.verify || (!words.bench && words.options.emit.empty());
-    return static_cast<int>(execute(family, chosen_fields(app, family, words.fields), words.options));
-  };
-  return guarded(main, true);
-}
-
-int ptxb_main(int argc, char** argv) {
+int commands_main(const Program& program, const std::vector<std::string>& given) {
   bool names_places = true;
   const auto main = [&] {
     Words words;
-    const CommandLine line("Builds, runs and measures Hopper kernels", "ptxb");
-    const Arguments ptxb = line.arguments();
-    ptxb.needs_command();
+    const CommandLine line(program.summary, program.name);
+    const Arguments top = line.arguments();
+    top.needs_command();
     line.helps_with_all();
 
     struct Verb {
       const char* name;
       const char* help;
-      bool compiles, runs, verify, bench, annotates;
+      bool compiles, runs, verify, bench, annotates = false, tunes = false;
     };
     constexpr Verb verbs[] = {
-        {"emit", "write PTX, cubin, LLVM IR and sidecar of a kernel", true, false, false, false, false},
-        {"run", "run a kernel and verify it against float64", true, true, true, false, false},
-        {"bench", "time a kernel", true, true, false, true, false},
+        {"emit", "write PTX, cubin, LLVM IR and sidecar of a kernel", true, false, false, false},
+        {"run", "run a kernel and verify it against float64", true, true, true, false},
+        {"bench", "time a kernel", true, true, false, true},
         {"annotate", "a kernel's SASS and PTX with the C++ beside it", true, false, false, false, true},
-        {"prove", kProves, false, false, false, false, false}};
+        {"tune", "time a kernel over values of its fields, on a GPU", true, false, false, false, false, true},
+        {"prove", kProves, false, false, false, false}};
     struct Chosen {
       const Family* family;
       Arguments arguments;
       Verb verb;
     };
     std::vector<Chosen> choices;
+    std::vector<Command> commands = add_commands(top);
     for (const Verb& verb : verbs) {
-      const Arguments verb_arguments = ptxb.command(verb.name, verb.help);
+      const Arguments verb_arguments = top.command(verb.name, verb.help);
       verb_arguments.needs_command();
+      const std::vector<Command> own = add_commands(verb_arguments, verb.name);  // in the place of a kernel's
+      commands.insert(commands.end(), own.begin(), own.end());
       for (const Family& f : families()) {
+        if (std::any_of(own.begin(), own.end(),
+                        [&](const Command& c) { return c.arguments.name() == f.name; }))
+          continue;
         const Arguments app = verb_arguments.command(f.name, f.summary);
         add_fields(app, f, words.fields);
         choices.push_back({&f, app, verb});
@@ -223,6 +211,10 @@ int ptxb_main(int argc, char** argv) {
         if (verb.annotates) {
           add_annotate_options(app, words);
           add_compile_options(app, words);
+          continue;
+        }
+        if (verb.tunes) {
+          add_tune_options(app, words);
           continue;
         }
         app.option("-o,--emit", words.options.emit, "the folder for the files").shown_as("DIR");
@@ -240,18 +232,21 @@ int ptxb_main(int argc, char** argv) {
         add_compile_options(app, words);
       }
     }
-    const Arguments list_arguments = ptxb.command("list", "the kernels");
+    const Arguments list_arguments = top.command("list", "the kernels");
     list_arguments.flag("--json", words.options.json, "with their fields, as JSON");
-    const std::vector<Command> commands = add_commands(ptxb);
-    const Command exports = export_command(ptxb);
+    if (!program.is_ptxb) {  // else they are registered, and take more
+      commands.push_back(explain_command(top, own_ptx));
+      commands.push_back(lint_command(top, own_ptx));
+    }
+    const Command exports = export_command(top);
 
-    line.parse({argv + 1, argv + argc});
+    line.parse(given);
     settle(words);
-    if (list_arguments.chosen()) return list(words.options.json, false);
+    if (list_arguments.chosen()) return list(words.options.json, families().size() == 1);
     if (exports.arguments.chosen()) return exports.run();
     for (const Command& c : commands) {
       if (!c.arguments.chosen()) continue;
-      names_places = false;
+      names_places = !program.is_ptxb;
       return c.run();
     }
     for (const Chosen& c : choices) {
@@ -262,6 +257,13 @@ int ptxb_main(int argc, char** argv) {
         annotate_kernel(*c.family, fields, words.options, words.annotate);
         return static_cast<int>(Outcome::good);
       }
+      if (c.verb.tunes) {
+        words.tune.program = program.is_ptxb || families().size() > 1
+                                 ? fmt::format("{} run {}", program.name, c.family->name)
+                                 : program.name;
+        return static_cast<int>(
+            tune(*c.family, fields, given_fields(c.arguments, *c.family), words.options, words.tune));
+      }
       words.options.run.verify = c.verb.verify || words.verify;
       words.options.run.bench = c.verb.bench;
       return static_cast<int>(execute(*c.family, fields, words.options));
@@ -269,6 +271,48 @@ int ptxb_main(int argc, char** argv) {
     return static_cast<int>(Outcome::usage);
   };
   return guarded(main, names_places);
+}
+
+}  // namespace
+
+int kernel_main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string executable = std::filesystem::path(argv[0]).filename();
+  if (families().size() != 1)
+    return commands_main({executable, "Builds, runs and measures kernels", false}, words);
+  const Family& family = families().front();
+  if (!words.empty() && !words[0].starts_with("-"))
+    return commands_main({executable, family.summary, false}, with_kernel(words));
+  const auto main = [&] {
+    Words parsed;
+    bool lists = false, proves = false;
+    const CommandLine line(family.summary, family.name);
+    const Arguments app = line.arguments();
+    add_fields(app, family, parsed.fields);
+    app.flag("--verify", parsed.verify, "compare with a float64 reference on random data; the default");
+    app.flag("--bench", parsed.bench, "time launches by events");
+    app.option("--emit", parsed.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
+    app.flag("--prove", proves, kProves);
+    app.flag("--list", lists, "print name and fields, each with its default");
+    app.footer(fmt::format(
+        "Commands, each with --help, stand first: {} run, bench, emit, prove, annotate, explain, lint, "
+        "tune, export, list.",
+        executable));
+    add_run_options(app, parsed);
+    add_compile_options(app, parsed);
+    line.parse(words);
+    settle(parsed);
+    if (lists) return list(parsed.options.json, true);
+    if (proves) return prove_family(family, chosen_fields(app, family, parsed.fields), parsed.options.json);
+    parsed.options.run.bench = parsed.bench;
+    parsed.options.run.verify = parsed.verify || (!parsed.bench && parsed.options.emit.empty());
+    return static_cast<int>(execute(family, chosen_fields(app, family, parsed.fields), parsed.options));
+  };
+  return guarded(main, true);
+}
+
+int ptxb_main(int argc, char** argv) {
+  return commands_main({"ptxb", "Builds, runs and measures Hopper kernels", true}, {argv + 1, argv + argc});
 }
 
 }  // namespace ptxbuilder::command

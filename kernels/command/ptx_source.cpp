@@ -5,11 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "kernels/command/command_line.h"
-#include "kernels/command/family.h"
-#include "ptxbuilder/compile/compile.h"
+#include "kernels/command/kernel_ptx.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -36,23 +34,6 @@ std::string read_code(const std::string& path) {
   return content(file);
 }
 
-std::string ptx_of_kernel(const std::string& description) {
-  std::istringstream words(description);
-  std::string word;
-  words >> word;
-  const Family& chosen = family(word);
-  Fields fields(chosen.fields);
-  while (words >> word) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos)
-      throw Error(fmt::format("'{}' is no field's value: write name=value", word));
-    fields.set(word.substr(0, equals), word.substr(equals + 1));
-  }
-  CompilerOptions options;
-  options.assemble = false;
-  return Compiler(options).compile(chosen.build(fields), false, Where{}).ptx;
-}
-
 }  // namespace
 
 const char* const ptx_source_help =
@@ -60,10 +41,8 @@ const char* const ptx_source_help =
     "\"kernel:gemm bm=128 bn=64\"";
 
 CodeSource code_source(const std::string& from) try {
-  constexpr std::string_view prefix = "kernel:";
   CodeSource source;
-  source.file = std::make_shared<const std::string>(
-      from.starts_with(prefix) ? ptx_of_kernel(from.substr(prefix.size())) : read_code(from));
+  source.file = std::make_shared<const std::string>(names_kernel(from) ? kernel_ptx(from) : read_code(from));
   source.all = device_code(*source.file);
   return source;
 } catch (const Error& e) {
@@ -79,4 +58,11 @@ std::string ptx_source(const std::string& from, const std::string& kernel) {
   }
 }
 
+namespace {
+
+const PtxReader any_ptx = {ptx_source_help, ptx_source};
+const CommandRegistration explains([](const Arguments& ptxb) { return explain_command(ptxb, any_ptx); });
+const CommandRegistration lints([](const Arguments& ptxb) { return lint_command(ptxb, any_ptx); });
+
+}  // namespace
 }  // namespace ptxbuilder::command

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <numbers>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "runtime/emulator/emulator.h"
@@ -100,7 +101,7 @@ Tensor::Tensor(runtime::Device& device, DType dtype, std::vector<uint64_t> shape
       count_(product(shape_)),
       host_(count_ * bytes_),
       decoded_(decoded(dtype)),
-      buffer_(device, host_.size()) {}
+      buffer_(std::make_shared<runtime::Buffer>(device, host_.size())) {}
 
 void Tensor::set(size_t i, double value) {
   const uint64_t bits = encode(dtype_, value);
@@ -126,7 +127,9 @@ Tensor Run::tensor(DType dtype, std::vector<uint64_t> shape) {
         "the machine has {:.1f} GB: take a smaller size",
         fmt::join(shape, " x "), name(dtype), bytes * 1e-9, host_bytes_ * 1e-9,
         emulated ? ", once on the host and once on the emulator" : " on the host", machine * 1e-9));
-  return Tensor(device_, dtype, std::move(shape));
+  Tensor made(device_, dtype, std::move(shape));
+  memory_.push_back(made.buffer_);
+  return made;
 }
 
 Tensor Run::normal(DType dtype, std::vector<uint64_t> shape, Where where) {
@@ -208,17 +211,21 @@ Verdict Run::compare(const Tensor& output, double cost, const std::function<Expe
 }
 
 void Run::measure(double flops, double bytes) {
-  if (!options_.bench) return;
+  work_ = {flops, bytes};
+  if (options_.bench) timing_ = time(options_.warm_up, options_.launches);
+}
+
+Timing Run::time(int warm_up, int launches) {
+  if (!work_) throw Error("nothing is timed: the run() of the kernel does not call measure()");
   Timing t;
-  t.flops = flops;
-  t.bytes = bytes;
-  t.microseconds = device_.time(options_.warm_up, options_.launches, queue_);
+  std::tie(t.flops, t.bytes) = *work_;
+  t.microseconds = device_.time(warm_up, launches, queue_);
   std::vector<double> sorted = t.microseconds;
   std::sort(sorted.begin(), sorted.end());
   t.median = sorted[sorted.size() / 2];
   t.least = sorted.front();
   t.greatest = sorted.back();
-  timing_ = t;
+  return t;
 }
 
 }  // namespace ptxbuilder::command

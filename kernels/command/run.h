@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,14 +36,15 @@ class Tensor {
     }
   }
 
-  void to_device() { buffer_.copy_in(host_); }
-  void from_device() { buffer_.copy_out(host_); }
-  void poison() { buffer_.fill(0xff); }  // a NaN in every floating type
+  void to_device() { buffer_->copy_in(host_); }
+  void from_device() { buffer_->copy_out(host_); }
+  void poison() { buffer_->fill(0xff); }  // a NaN in every floating type
 
-  runtime::Argument tensor() const { return runtime::tensor(buffer_, dtype_, shape_); }
-  runtime::Argument pointer() const { return runtime::pointer(buffer_, dtype_); }
+  runtime::Argument tensor() const { return runtime::tensor(*buffer_, dtype_, shape_); }
+  runtime::Argument pointer() const { return runtime::pointer(*buffer_, dtype_); }
 
  private:
+  friend class Run;
   template <class Bits>
   Bits at(size_t i) const {
     Bits bits;
@@ -56,7 +58,7 @@ class Tensor {
   size_t count_;
   std::vector<std::byte> host_;
   std::span<const double> decoded_;  // of a type of 8 or 16 bits the numbers, by their bits
-  runtime::Buffer buffer_;
+  std::shared_ptr<runtime::Buffer> buffer_;
 };
 
 // What an element should be, and by how much a right kernel may miss it.
@@ -114,6 +116,10 @@ class Run {
   // The work of one launch, for the rates. Call it last.
   void measure(double flops, double bytes);
 
+  // Times the launch, again and also when the family's run() has returned, whose tensors on the device live
+  // as long as this. Throws Error where it has not called measure().
+  Timing time(int warm_up, int launches);
+
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const std::optional<Timing>& timing() const { return timing_; }
 
@@ -127,6 +133,8 @@ class Run {
   uint64_t streams_ = 0;
   double host_bytes_ = 0;  // of the tensors so far
   std::function<void()> queue_;
+  std::vector<std::shared_ptr<runtime::Buffer>> memory_;  // of its tensors
+  std::optional<std::pair<double, double>> work_;         // what measure() was told
   std::vector<Expected> references_;  // of the elements that are checked, where several schedules are
   std::optional<Verdict> verdict_;
   std::optional<Timing> timing_;

@@ -1,5 +1,5 @@
 # ptxbuilder_add_kernel(NAME [FILE...]): the executable NAME of the kernel families that the files register
-# (kernels/command/family.h). It lists, runs and verifies, times, emits and proves them: see NAME --help.
+# (kernels/command/family.h). It runs and verifies, times, tunes, emits, proves and explains them: see NAME --help.
 #
 # The library's headers are precompiled, once for all kernels of a project that are compiled alike: an edit costs half as
 # long then. CMAKE_DISABLE_PRECOMPILE_HEADERS, and headers that you precompile for NAME yourself, turn that off.

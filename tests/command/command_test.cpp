@@ -280,11 +280,45 @@ TEST_CASE("an executable of one kernel says what it takes") {
   CHECK(list.code == 0);
   CHECK(contains(list, "--threads            threads of a CTA (default 32)"));
   CHECK(contains(run("gemm_warp_specialized --list"), "(default bf16, one of bf16 f16)"));
-  CHECK(contains(run("saxpy list"), "there is no command 'list' here, but an option: "));
-  Ran other = run("saxpy explain saxpy.ptx");
+  CHECK(run("saxpy list").output == list.output);
+  CHECK(contains(run("saxpy --help"),
+                 "saxpy run, bench, emit, prove, annotate, explain, lint, tune, export, list"));
+  const Ran other = run("saxpy sim saxpy.ptx");
   CHECK(other.code == 2);
-  CHECK(contains(other, "the command export; the other commands are those of ptxb"));
-  CHECK(contains(run("saxpy --row 1"), " export\n"));
+  CHECK(contains(other, "there is no command 'sim'; the nearest are "));
+  CHECK(contains(run("saxpy --row 1"), "known here: "));
+}
+
+TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be left out") {
+  for (const char* kernel : {"ptxb {} saxpy", "saxpy {} saxpy", "saxpy {}"}) {
+    CAPTURE(kernel);
+    const auto command = [&](const char* name, const std::string& words) {
+      return run(fmt::format(fmt::runtime(kernel), name) + " " + words);
+    };
+    const std::string emulated = "--threads 64 --device emulator --assembler none";
+    CHECK(contains(command("run", emulated), "verified: 8192 of 8192"));
+    CHECK(contains(command("bench", emulated), "times are the GPU's alone"));
+    CHECK(contains(command("prove", ""), "nothing to prove"));
+    CHECK(contains(command("annotate", "--threads 64 --assembler none"), "saxpy.cpp"));
+    CHECK(contains(command("lint", "threads=64"), "saxpy: 1 found"));
+    const Ran explained = command("explain", "threads=64 --json");
+    CHECK(nlohmann::json::parse(explained.output)["threads"] == 64);
+    for (const char* reader : {"lint", "explain"}) {
+      const Ran wrong = command(reader, "rows=64");
+      CHECK(wrong.code == 2);
+      CHECK(contains(wrong, "no field is named 'rows'; the fields are m, n, threads"));
+    }
+  }
+  const Folder folder;
+  REQUIRE(run("saxpy emit --threads 96 --assembler none -o " + folder.str()).code == 0);
+  CHECK(contains(run("saxpy lint " + folder.str("saxpy.ptx")), "saxpy: 1 found"));
+  CHECK(contains(run("saxpy explain " + folder.str("saxpy.ptx")), "96"));
+  CHECK(run("saxpy lint " + folder.str("none.ptx")).code == 2);
+  const Ran two = run("ptxb lint sapxy threads=64");
+  CHECK(two.code == 2);
+  CHECK(contains(two, "'sapxy' is no kernel of this program, and so 'threads=64' behind it means nothing"));
+  for (const char* reader : {"lint", "explain"})
+    CHECK(contains(run(fmt::format("ptxb {}", reader)), "what? Name a PTX file or a kernel"));
 }
 
 TEST_CASE("listings are complete, and their JSON is JSON") {

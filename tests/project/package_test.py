@@ -111,10 +111,14 @@ def check_outside(folder, prefix, source, cxx, made):
     if "verified" in expect(run(scale, "--bench", *emulated, code=1), "times are the GPU's alone", "--device cuda"):
         sys.exit("--bench verifies, and was not asked to")
     expect(run(scale, "--verify", "--bench", *emulated, code=1), "verified: 1000 of 1000", "times are the GPU's alone")
-    for command, hint in {"run": "--verify", "list": "--list", "sim": "the other commands are those of ptxb"}.items():
-        expect(run(scale, command, code=2), f"there is no command '{command}' here", hint)
-    expect(run(scale, "--number", "1", code=2), "known here: ", " --threads ", " export")
-    expect(run(scale, "--n", "10", "export", "scale", "-o", folder, code=2), "export stands first")
+    expect(run(scale, "run", "--n", "777", *emulated), "verified: 777 of 777 elements")
+    expect(run(scale, "lint", "threads=64"), "scale: 1 found", "(advice)")
+    expect(run(scale, "explain", "threads=64"), "scale")
+    expect(run(scale, "annotate", "--assembler", "none"), "scale.cpp")
+    expect(run(scale, "tune", "--field", "threads=64,2048", "--n", "777", *emulated, code=1), "1 right, 0 wrong, 1 refused",
+           "times are the GPU's alone")
+    expect(run(scale, "sim", code=2), "there is no command 'sim'; the nearest are")
+    expect(run(scale, "--number", "1", code=2), "known here: ", " --threads ")
     if not os.path.exists("/dev/nvidiactl"):
         expect(run(f"{folder}/exported"), "saxpy: ", "libcuda.so.1", "scale: the same")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")

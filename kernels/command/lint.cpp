@@ -1,14 +1,14 @@
-// `ptxb lint`: what is wrong with a kernel's PTX, as far as can be seen without running it.
+// `lint`: what is wrong with a kernel's PTX, as far as can be seen without running it.
+#include "ptxbuilder/analysis/lint.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "kernels/command/commands.h"
-#include "kernels/command/ptx_source.h"
+#include "kernels/command/kernel_ptx.h"
 #include "ptxbuilder/analysis/code.h"
-#include "ptxbuilder/analysis/lint.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -19,7 +19,8 @@ using namespace analysis;
 constexpr int kFound = 1, kFailed = 2;
 
 struct Options {
-  std::string from, kernel, allowed;
+  std::vector<std::string> words;
+  std::string kernel, allowed;
   bool json = false, rules = false;
 };
 
@@ -63,20 +64,21 @@ int lint_kernels(const std::string& source, const Options& o) {
   return found > 0 ? kFound : 0;
 }
 
-int lint(const Options& o) {
+int lint(const Options& o, const PtxReader& reader) {
   if (o.rules) return list_rules();
-  if (o.from.empty()) throw Error("lint what? Name a PTX file or a kernel, or say --rules");
-  const std::string source = ptx_source(o.from);
+  const std::string from = named(o.words);
+  if (from.empty()) throw Error("lint what? Name a PTX file or a kernel, or say --rules");
+  const std::string source = reader.read(from, "");
   try {
     return lint_kernels(source, o);
   } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", o.from, e.what()));
+    throw Error(fmt::format("{}: {}", from, e.what()));
   }
 }
 
 // 0: nothing was found but advice, 1: something was, 2: an error, output that cannot be written too.
-int run(const Options& o) try {
-  const int code = lint(o);
+int run(const Options& o, const PtxReader& reader) try {
+  const int code = lint(o, reader);
   flush_output();
   return code;
 } catch (const std::exception& e) {
@@ -84,19 +86,18 @@ int run(const Options& o) try {
   return kFailed;
 }
 
-Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("lint", "what is wrong with a kernel's PTX, without running it");
+}  // namespace
+
+Command lint_command(const Arguments& top, const PtxReader& reader) {
+  const Arguments app = top.command("lint", "what is wrong with a kernel's PTX, without running it");
   auto o = std::make_shared<Options>();
-  app.option("from", o->from, ptx_source_help);
+  app.option("from", o->words, reader.help);
   app.option("--kernel", o->kernel, "of a file that has several; else all of them").shown_as("NAME");
   app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
   app.flag("--rules", o->rules, "list the rules, and no more");
   app.flag("--json", o->json, "as JSON");
   app.footer("Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error.");
-  return {app, [o] { return run(*o); }};
+  return {app, [o, reader] { return run(*o, reader); }};
 }
 
-const CommandRegistration registration(add);
-
-}  // namespace
 }  // namespace ptxbuilder::command

@@ -1,10 +1,9 @@
-// `ptxb explain`: what a kernel's PTX does, on a page.
+// `explain`: what a kernel's PTX does, on a page.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/commands.h"
-#include "kernels/command/ptx_source.h"
+#include "kernels/command/kernel_ptx.h"
 #include "ptxbuilder/analysis/facts.h"
 
 namespace ptxbuilder::command {
@@ -14,7 +13,8 @@ using Json = nlohmann::ordered_json;
 using namespace analysis;
 
 struct Options {
-  std::string from, kernel;
+  std::vector<std::string> words;
+  std::string kernel;
   bool json = false;
 };
 
@@ -87,18 +87,20 @@ int explain(const std::string& source, const Options& o) {
   return 0;
 }
 
-int explain(const Options& o) {
-  const std::string source = ptx_source(o.from, o.kernel);
+int explain(const Options& o, const PtxReader& reader) {
+  const std::string from = named(o.words);
+  if (from.empty()) throw Error("explain what? Name a PTX file or a kernel");
+  const std::string source = reader.read(from, o.kernel);
   try {
     return explain(source, o);
   } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", o.from, e.what()));
+    throw Error(fmt::format("{}: {}", from, e.what()));
   }
 }
 
 // 0, or 2 for an error, as diff and lint have it.
-int run(const Options& o) try {
-  const int code = explain(o);
+int run(const Options& o, const PtxReader& reader) try {
+  const int code = explain(o, reader);
   flush_output();
   return code;
 } catch (const std::exception& e) {
@@ -106,17 +108,16 @@ int run(const Options& o) try {
   return 2;
 }
 
-Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("explain", "who does what in a kernel's PTX: roles, barriers, loops");
+}  // namespace
+
+Command explain_command(const Arguments& top, const PtxReader& reader) {
+  const Arguments app = top.command("explain", "who does what in a kernel's PTX: roles, barriers, loops");
   auto o = std::make_shared<Options>();
-  app.option("from", o->from, ptx_source_help).required();
+  app.option("from", o->words, reader.help);
   app.option("--kernel", o->kernel, "of a file that has several").shown_as("NAME");
   app.flag("--json", o->json, "as JSON, with what the kernel has none of");
   app.footer("Exit code 0, or 2: an error.");
-  return {app, [o] { return run(*o); }};
+  return {app, [o, reader] { return run(*o, reader); }};
 }
 
-const CommandRegistration registration(add);
-
-}  // namespace
 }  // namespace ptxbuilder::command

@@ -1,0 +1,30 @@
+// Measuring several contenders fairly: in rounds, so that all see the same clock and temperature.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+namespace ptxbuilder::command {
+
+// Rounds in each of which `measure` is called once for each of `contenders`, in an order that the seed draws.
+// Gives its samples by contender and round. Ends early, after a whole round and not before five, once `stop`
+// says so.
+template <class Measure, class Stop>
+auto interleave(size_t contenders, int rounds, uint64_t seed, const Measure& measure, const Stop& stop) {
+  constexpr int kLeastRounds = 5;
+  std::mt19937_64 random(seed);
+  std::vector<size_t> order(contenders);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<std::vector<std::invoke_result_t<Measure, size_t>>> samples(contenders);
+  for (int round = 0; round < rounds && (round < kLeastRounds || !stop()); ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (size_t i : order) samples[i].push_back(measure(i));
+  }
+  return samples;
+}
+
+}  // namespace ptxbuilder::command
