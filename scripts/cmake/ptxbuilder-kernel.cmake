@@ -3,7 +3,7 @@
 #
 # The library's headers are precompiled, once for all kernels of a project that are compiled alike: an edit costs half as
 # long then. CMAKE_DISABLE_PRECOMPILE_HEADERS, and headers that you precompile for NAME yourself, turn that off.
-# Without a build type the files are compiled by -O1, for which g++ takes no longer than for -O0: the reference that a
+# Without a build type the files are compiled by -O1, for which g++ takes hardly longer than for -O0: the reference that a
 # kernel is verified against is C++ of theirs, and takes many times as long at -O0.
 function(ptxbuilder_add_kernel name)
   _ptxbuilder_needs("ptxbuilder_add_kernel(${name})" ptxbuilder::kernel_main kernels)
@@ -13,17 +13,43 @@ function(ptxbuilder_add_kernel name)
   if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O")
     target_compile_options(${name} PRIVATE $<$<CONFIG:>:-O1>)
   endif()
-  # At the end of the folder, up to which what a file is compiled with may be set.
-  cmake_language(EVAL CODE "cmake_language(DEFER CALL _ptxbuilder_precompile [[${name}]])")
+  # At the end of the folder, up to which what a file is compiled and linked with may be set.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL _ptxbuilder_hasten [[${name}]])")
+endfunction()
+
+function(_ptxbuilder_hasten name)
+  get_target_property(sources ${name} SOURCES)
+  if(sources)
+    _ptxbuilder_precompile(${name})
+    _ptxbuilder_choose_linker(${name})
+  endif()
+endfunction()
+
+# Links by lld or gold where one is there, which take a tenth of a second for LLVM's library, and ld.bfd most of one. Not where
+# you name a linker, nor with link-time optimization, which wants the compiler's own.
+function(_ptxbuilder_choose_linker name)
+  get_target_property(options ${name} LINK_OPTIONS)
+  get_target_property(type ${name} LINKER_TYPE)
+  get_target_property(optimized ${name} INTERPROCEDURAL_OPTIMIZATION)
+  if(type OR optimized OR "${CMAKE_EXE_LINKER_FLAGS} ${CMAKE_CXX_FLAGS} ${options}" MATCHES "-fuse-ld|-flto")
+    return()
+  endif()
+  include(CheckLinkerFlag)
+  foreach(linker lld gold)
+    check_linker_flag(CXX -fuse-ld=${linker} PTXBUILDER_LINKS_BY_${linker})
+    if(PTXBUILDER_LINKS_BY_${linker})
+      target_link_options(${name} PRIVATE -fuse-ld=${linker})
+      return()
+    endif()
+  endforeach()
 endfunction()
 
 # Precompiles what kernels include, or takes it from the first target that is compiled as this one is.
 function(_ptxbuilder_precompile name)
-  get_target_property(sources ${name} SOURCES)
   get_target_property(own ${name} PRECOMPILE_HEADERS)
   get_target_property(shared ${name} PRECOMPILE_HEADERS_REUSE_FROM)
   get_target_property(disabled ${name} DISABLE_PRECOMPILE_HEADERS)
-  if(NOT sources OR own OR shared OR disabled)
+  if(own OR shared OR disabled)
     return()
   endif()
   string(TOUPPER "CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE}" flags)

@@ -153,11 +153,18 @@ def check_precompiling(folder, configure, source):
 set_target_properties(a b c d e f PROPERTIES EXCLUDE_FROM_ALL ON)
 set_target_properties(a PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 target_compile_definitions(d PRIVATE OTHER=1)
-target_precompile_headers(e PRIVATE <vector>)""", code=0)
+target_precompile_headers(e PRIVATE <vector>)
+target_link_options(f PRIVATE -fuse-ld=bfd)""", code=0)
     with open(f"{folder}/build.ninja") as file:
-        makes = sorted(set(re.findall(r"^build CMakeFiles/(\w)\.dir/cmake_pch\.hxx\.", file.read(), re.M)))
+        rules = file.read()
+    makes = sorted(set(re.findall(r"^build CMakeFiles/(\w)\.dir/cmake_pch\.hxx\.", rules, re.M)))
     if makes != ["b", "d", "e"]:
         sys.exit(f"headers are precompiled for {makes}, and not for b (with c and f), d and e")
+    # The fast linker that there is, but for f, which names one.
+    fast = next((name for name in ("lld", "gold") if shutil.which(f"ld.{name}")), None)
+    linkers = re.findall(r"-fuse-ld=(\w+)", rules)
+    if sorted(linkers) != ["bfd"] + 5 * [fast] * bool(fast):
+        sys.exit(f"kernels are linked by {linkers}, and not by {fast} where they leave it open")
 
 
 def check_configuring(work, prefix, source, cxx):
