@@ -1,7 +1,8 @@
 // Ordering between threads that write shared memory, TMA that reads it, and threads that write it again.
 #pragma once
 
-#include "ptxbuilder/tile/tma.h"
+#include "ptxbuilder/tile/bulk.h"
+#include "ptxbuilder/tile/tma_tensor.h"
 
 namespace ptxbuilder {
 
@@ -44,6 +45,41 @@ inline void store_out(detail::MapArgument to, const CopyView& from, const std::v
 template <detail::Coordinate... C>
 void store_out(detail::MapArgument to, const CopyView& from, C... coordinates) {
   store_out(to, from, std::vector<u32>{detail::coordinate(coordinates, to.where)...});
+}
+// The same of slices of a tensor, and of elements one behind the other, as tma_store (tma_tensor.h) and
+// bulk_store copy them.
+inline void store_out(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices,
+                      const CopyView& from, Where where = Where::here()) {
+  AtLine line(where);
+  detail::store_group([&] { tma_store(copy, to, slices, from); });
+}
+template <class T>
+void store_out(gptr<T> to, u32 start, const CopyView& from, Where where = Where::here()) {
+  AtLine line(where);
+  detail::store_group([&] { bulk_store(to, start, from); });
+}
+
+// Like store_out(), but each element joins the one that is there, as by tma_reduce and bulk_reduce.
+//   reduce_out(CopyReduction::add, D, sOut[0], col, row);
+inline void reduce_out(CopyReduction reduction, detail::MapArgument to, const CopyView& from,
+                       const std::vector<u32>& coordinates) {
+  AtLine line(to.where);
+  detail::store_group([&] { tma_reduce(reduction, to, from, coordinates); });
+}
+template <detail::Coordinate... C>
+void reduce_out(CopyReduction reduction, detail::MapArgument to, const CopyView& from, C... coordinates) {
+  reduce_out(reduction, to, from, std::vector<u32>{detail::coordinate(coordinates, to.where)...});
+}
+inline void reduce_out(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
+                       const std::vector<Slice>& slices, const CopyView& from, Where where = Where::here()) {
+  AtLine line(where);
+  detail::store_group([&] { tma_reduce(reduction, copy, to, slices, from); });
+}
+template <class T>
+void reduce_out(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from,
+                Where where = Where::here()) {
+  AtLine line(where);
+  detail::store_group([&] { bulk_reduce(reduction, to, start, from); });
 }
 
 }  // namespace ptxbuilder

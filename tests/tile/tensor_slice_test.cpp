@@ -438,6 +438,71 @@ TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
   }
 }
 
+namespace {
+
+// What a warpgroup gives the end of its role: a box, slices, or elements one behind the other.
+enum class Way : uint8_t { box, slices, elements };
+
+// Each of two warpgroups writes its rank + 2 to its 8 rows, which go out, or join what is there, by a way.
+// Without `commit`, TMA may read before the warpgroup has written.
+Kernel given_out(Way way, bool reduces, bool commit) {
+  Kernel k("given_out");
+  auto [D, d] = k.params<TensorMap, gptr<f32>>("D", "d");
+  const TensorCopy copy(DType::f32, {8, 32});
+  SharedTile tile = k.shared<f32>({8, 32}, Swizzle::none, 2);
+  k.warpgroups(2, 0, [&, map = D, to = d](u32 group) {
+    store(tile[group], RegisterTile<f32>(f32(s32(group)) + 2, strided({8, 32}, 2)));
+    const TileView from = tile[group];
+    const u32 row = group * 8, start = group * 256;
+    const std::vector<Slice> slices = {ds(row, 8), ds(0, 32)};
+    constexpr CopyReduction add = CopyReduction::add;
+    if (!commit) {
+      if_(detail::issues_stores(), [&] {
+        bulk_store(to, start, from);
+        cp_async_bulk_commit_group();
+      });
+      wait_stores(0);
+    } else if (way == Way::box) {
+      reduces ? reduce_out(add, map, from, 0, row) : store_out(map, from, 0, row);
+    } else if (way == Way::slices) {
+      reduces ? reduce_out(add, copy, map, slices, from) : store_out(copy, map, slices, from);
+    } else {
+      reduces ? reduce_out(add, to, start, from) : store_out(to, start, from);
+    }
+  });
+  if (way == Way::elements) k.encode(D, {DType::f32, {32, 8}, {1, 1}});
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("the end of a role waits for boxes, slices and elements that it stores and reduces") {
+  Running running;
+  auto run = [&](Kernel kernel, std::vector<float>& out) {
+    runtime::Buffer d = runtime::Buffer::of(*running.device, out);
+    std::string ptx = launch(running, std::move(kernel), {},
+                             {runtime::tensor(d, DType::f32, {32, 16}), runtime::pointer(d, DType::f32)});
+    out = d.copy_out<float>();
+    return ptx;
+  };
+  for (Way way : {Way::box, Way::slices, Way::elements})
+    for (bool reduces : {false, true}) {
+      CAPTURE(static_cast<int>(way));
+      CAPTURE(reduces);
+      std::vector<float> out(16 * 32, 10), wanted = out;
+      for (size_t i = 0; i < wanted.size(); ++i)
+        wanted[i] = (reduces ? 10.0f : 0.0f) + (i < wanted.size() / 2 ? 2.0f : 3.0f);
+      const std::string ptx = run(given_out(way, reduces, true), out);
+      CHECK(out == wanted);
+      CHECK(contains(ptx, "cp.reduce.async.bulk") == reduces);
+      CHECK(contains(ptx, ".tensor") == (way != Way::elements));
+      CHECK(count(ptx, "cp.async.bulk.wait_group.read") == 1);
+    }
+  if (device_name != "emulator") return;  // only the emulator sees races
+  std::vector<float> out(16 * 32);
+  CHECK_FALSE(error_of([&] { run(given_out(Way::elements, false, false), out); }).empty());
+}
+
 TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
   Running running;
   Kernel k("ahead");
