@@ -14,45 +14,76 @@ namespace {
 constexpr int kSharedAlignment =
     128;  // of a box in shared memory (CUDA programming guide, tensor map swizzle)
 
-// The boxes of a view, one for each panel; each of `parts` CTAs fetches an equal number of rows of all. A
-// part may begin within a swizzle's pattern, which belongs to addresses and not to boxes.
+// Columns and rows of a box: of a panel, and of what one of the CTAs that share a load fetches.
+struct BoxExtents {
+  int cols, rows;
+};
+
+// The most of `extent` columns or rows that a box may have, a multiple of `unit`, so that boxes of as many
+// make up all.
+int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std::string_view operation) {
+  if (extent <= hopper::box_extent) return extent;
+  if (extent % unit != 0)
+    throw Error(
+        fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}; a multiple of {} comes in "
+                    "several boxes",
+                    operation, extent, dimension, hopper::box_extent, tile.describe(), unit));
+  int most = hopper::box_extent / unit * unit;
+  while (extent % most != 0) most -= unit;
+  return most;
+}
+
+// Of a view that comes in `parts`.
+BoxExtents box_extents(const TileView& view, int parts, std::string_view operation) {
+  const SharedTile& tile = view.tile();
+  const int rows = view.row_count() / parts;
+  const int cols =
+      box_extent(tile.panel_cols(), 0, kSharedAlignment / size_of(tile.dtype()), tile, operation);
+  // A box lies without gaps, so of a row that takes several none has more than this row. Boxes of 8 rows are
+  // aligned, since a row has 16 bytes at least.
+  return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
+}
+
+// The boxes of a view, one for each panel, or more where a box would be too large; each of `parts` CTAs
+// fetches an equal number of rows of all. A part may begin within a swizzle's pattern, which belongs to
+// addresses and not to boxes.
 TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view operation) {
   const SharedTile& tile = view.tile();
+  const int all = view.row_count(), rows = all / parts, row_bytes = tile.panel_row_bytes();
   TmaBoxes boxes;
   boxes.rank = rank;
   boxes.parts = parts;
-  boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
-  if (parts == 1) return boxes;
-  if (rank < 2)
+  if (rank < 1 || rank > 5)
+    throw Error(fmt::format("{}: a tensor has 1 to 5 coordinates, not {}", operation, rank));
+  if (parts > 1 && rank < 2)
     throw Error(fmt::format("{}: multicast divides rows; give the coordinate of the rows too", operation));
-  const int all = view.row_count(), rows = all / parts;
-  if (all % parts != 0 || rows * tile.panel_row_bytes() % kSharedAlignment != 0)
+  if (parts > 1 && (all % parts != 0 || rows * row_bytes % kSharedAlignment != 0))
     throw Error(fmt::format("{}: {} rows of {} B for {} CTAs; each fetches as many, of a multiple of {} B",
-                            operation, all, tile.panel_row_bytes(), parts, kSharedAlignment));
-  boxes.digits.push_back({parts, 1, rows, rows * tile.panel_row_bytes()});
+                            operation, all, row_bytes, parts, kSharedAlignment));
+  if (rank == 1 && rows != 1)
+    throw Error(
+        fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
+  const BoxExtents box = box_extents(view, parts, operation);
+  auto divide = [&](int extent, int dimension, int into, int bytes) {
+    if (extent != into) boxes.digits.push_back({extent / into, dimension, into, into * bytes});
+  };
+  divide(tile.panel_cols(), 0, box.cols, size_of(tile.dtype()));
+  boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
+  divide(rows, 1, box.rows, row_bytes);
+  divide(all, 1, rows, row_bytes);
   return boxes;
 }
 
 // The tensor map for a view that comes in `parts`.
 TensorMapRecipe recipe(const TileView& view, int rank, int parts, std::string_view operation) {
-  const SharedTile& tile = view.tile();
-  const int rows = view.row_count() / parts;
-  if (rank < 1 || rank > 5)
-    throw Error(fmt::format("{}: a tensor has 1 to 5 coordinates, not {}", operation, rank));
-  if (rank == 1 && rows != 1)
-    throw Error(
-        fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
+  const BoxExtents box = box_extents(view, parts, operation);
   TensorMapRecipe r;
-  r.dtype = tile.dtype();
-  r.swizzle = tile.swizzle();
+  r.dtype = view.tile().dtype();
+  r.swizzle = view.tile().swizzle();
   r.box.assign(static_cast<size_t>(rank), 1);
-  r.box[0] = static_cast<uint32_t>(tile.panel_cols());
-  if (rank > 1) r.box[1] = static_cast<uint32_t>(rows);
+  r.box[0] = static_cast<uint32_t>(box.cols);
+  if (rank > 1) r.box[1] = static_cast<uint32_t>(box.rows);
   r.element_strides.assign(static_cast<size_t>(rank), 1);
-  for (int i = 0; i < rank; ++i)
-    if (r.box[static_cast<size_t>(i)] > hopper::box_extent)
-      throw Error(fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}", operation,
-                              r.box[static_cast<size_t>(i)], i, hopper::box_extent, tile.describe()));
   return r;
 }
 

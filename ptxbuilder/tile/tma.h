@@ -75,9 +75,11 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 // negative coordinate lies before the tensor. The first one must be a multiple of 16 bytes. What lies
 // outside the tensor arrives as zeros, or as `.outside()` says. One thread calls this, or all call it and
 // `.when()` names one. The bytes complete on the view's barrier: that of its stage, of `.on(bar)` or of
-// `.expecting(bar)`. A tile wider than its swizzle's span takes one copy for each panel. The tensor map's
-// recipe (box, swizzle, type, fill) follows from the view. Throws Error when the box is illegal, when
-// another copy uses the map with another box or fill, and when the view has no barrier.
+// `.expecting(bar)`. A tile wider than its swizzle's span takes one copy for each panel. More than 256 rows,
+// a multiple of 8, take several copies, each of equally many; so does a panel of more than 256 columns, a
+// multiple of 128 bytes, of which each row is copied by itself. The tensor map's recipe (box, swizzle, type,
+// fill) follows from the view. Throws Error when the box is illegal, when another copy uses the map with
+// another box or fill, and when the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});

@@ -10,6 +10,7 @@
 #include "copy_kit.h"
 #include "kernels/command/elements.h"
 #include "library_kit.h"
+#include "ptxbuilder/proof/proof.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/commit.h"
@@ -501,6 +502,69 @@ TEST_CASE("the end of a role waits for boxes, slices and elements that it stores
   if (device_name != "emulator") return;  // only the emulator sees races
   std::vector<float> out(16 * 32);
   CHECK_FALSE(error_of([&] { run(given_out(Way::elements, false, false), out); }).empty());
+}
+
+namespace {
+
+struct HighTile {
+  DType type;
+  TileShape shape;
+  Swizzle swizzle;
+  int copies;  // of a CTA, where two share the load
+};
+
+// Tiles of more rows or columns than a box has: a load that two CTAs share, a store, and a prefetch.
+Kernel high(const HighTile& of, bool shared) {
+  Kernel k("high");
+  auto [A, D] = k.params<TensorMap, TensorMap>("A", "D");
+  if (shared) k.cluster(2);
+  SharedTile tile = k.shared(of.type, of.shape, of.swizzle);
+  Barriers bar(k, {1});
+  sync_cluster();
+  elect([&] {
+    const LoadView to = tile[0].expecting(bar[0]);
+    const LoadView by = shared ? to.multicast(ClusterAxis::x) : to;
+    tma_load(by, A, 0, 8);
+    barrier_wait(bar[0], 0);
+    tma_store(D, tile[0], 0, ctaid_x() * of.shape.rows);
+    cp_async_bulk_commit_group();
+  });
+  wait_stores(0);
+  sync_cluster();
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("tiles of more than 256 rows or columns come and go in several boxes") {
+  Running running;
+  const std::vector<HighTile> tiles = {
+      {DType::bf16, {384, 64}, Swizzle128B, 1},     {DType::bf16, {528, 64}, Swizzle128B, 3},
+      {DType::bf16, {384, 128}, Swizzle128B, 2},    {DType::u8, {640, 32}, Swizzle32B, 2},
+      {DType::f32, {2, 512}, Swizzle::none, 2},     {DType::u8, {4, 1024}, Swizzle::none, 8},
+      {DType::u8, {4, 1024, 512}, Swizzle::none, 8}};
+  for (const HighTile& tile : tiles)
+    for (bool shared : {false, true}) {
+      const auto [rows, cols, panel] = tile.shape;
+      const int64_t bytes = size_of(tile.type);
+      CAPTURE(fmt::format("{} {} x {}", name(tile.type), rows, cols));
+      CAPTURE(shared);
+      const std::vector<std::byte> in = numbered(tile.type, static_cast<size_t>((rows + 8) * cols));
+      runtime::Buffer a = runtime::Buffer::of(*running.device, in),
+                      d(*running.device, static_cast<size_t>(2 * rows * cols * bytes));
+      d.fill(0x77);
+      Kernel kernel = high(tile, shared);
+      const Proof proof = prove(kernel.record());
+      CHECK_MESSAGE(proof, (proof ? "" : proof.counterexample->text()));
+      const auto width = static_cast<uint64_t>(cols), height = static_cast<uint64_t>(rows);
+      const std::string ptx = launch(running, std::move(kernel), {2, 1, 1},
+                                     {runtime::tensor(a, tile.type, {width, height + 8}),
+                                      runtime::tensor(d, tile.type, {width, 2 * height})});
+      std::vector<std::byte> wanted = rows_of(in, cols, 8, 0, rows, cols, static_cast<int>(bytes));
+      wanted.insert(wanted.end(), wanted.begin(), wanted.begin() + rows * cols * bytes);
+      CHECK(d.copy_out<std::byte>() == wanted);
+      if (shared) CHECK(count(ptx, "multicast::cluster") == static_cast<size_t>(tile.copies));
+    }
 }
 
 TEST_CASE("what L2 fetches ahead is what CTAs load, and writes nothing") {
