@@ -75,8 +75,19 @@ class Staging {
                       tile_.cols));
     passage_ = options.transposed ? transposed(cols, type)
                                   : upright(cols, type, options.repeats && options.columns == 0);
-    buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle,
-                     options.buffers * detail::warpgroups_in_role(), "store staging");
+    const int count = options.buffers * detail::warpgroups_in_role();
+    if (!options.staging) {
+      buffers_.emplace(builder_, type, passage_.buffer, passage_.swizzle, count, "store staging");
+      return;
+    }
+    const int bytes = count * passage_.buffer.rows * passage_.buffer.cols * size_of(type);
+    if (bytes > options.staging->bytes())
+      throw Error(fmt::format(
+          "store: staging in {}, which has {} B; {} buffers of {} x {} {} for each of {} "
+          "warpgroups take {} B",
+          options.staging->describe(), options.staging->bytes(), options.buffers, passage_.buffer.rows,
+          passage_.buffer.cols, name(type), detail::warpgroups_in_role(), bytes));
+    buffers_.emplace(*options.staging, type, passage_.buffer, passage_.swizzle, count);
   }
 
   bool is_transposed() const { return options_.transposed; }
@@ -105,15 +116,17 @@ class Staging {
     return i % panels_across() == 0 ? 0 : part(i - 1).col + part(i - 1).cols - part(i).col;
   }
 
-  // Panel i of a tile at row m, column n; they come in order, and again from the first.
-  void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n,
-            const std::optional<u32>& batch) const {
-    // An odd number of panels ends with the buffer that the next tile begins with.
-    emit(to, i, panel, m, n, batch, i == 0 && panels() % options_.buffers != 0 ? 0 : options_.buffers - 1);
+  // Whether other stores may use the buffers too.
+  bool is_shared() const { return options_.staging.has_value(); }
+  // Of panels that come in order, and again from the first: how many of the youngest copies are none that
+  // used panel i's buffer. An odd number of panels ends with the buffer that the next tile begins with.
+  int younger(int i) const {
+    const bool anew = i == 0 && (is_shared() || panels() % options_.buffers != 0);
+    return anew ? 0 : options_.buffers - 1;
   }
 
-  // The same where the copy that used panel i's buffer last is none of the `pending` youngest. Where threads
-  // store some panels, nobody counts copies: none is pending.
+  // Panel i of a tile at row m, column n, where the copy that used its buffer last is none of the `pending`
+  // youngest. Where threads store some panels, nobody counts copies: none is pending.
   void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch,
             int pending) const {
     if (!options_.threads) return emit_by_tma(to, i, panel, m, n, batch, pending);
@@ -269,7 +282,8 @@ void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, cons
   AtLine line(where);
   const Staging staging(type, from.extent(), options);
   const Finish finish(type, from, epilogue, staging, m, n, options.batch);
-  for (int i = 0; i < staging.panels(); ++i) staging.emit(to, i, finish(i), m, n, options.batch);
+  for (int i = 0; i < staging.panels(); ++i)
+    staging.emit(to, i, finish(i), m, n, options.batch, staging.younger(i));
 }
 
 struct PanelStore::State {
@@ -376,7 +390,9 @@ void DeferredStore::step(int i, Where where) {
     const State::Kept& kept = s.kept[static_cast<size_t>(i)];
     std::optional<u32> batch;
     if (s.batch) batch = s.batch->value();
-    s.staging.emit(s.to, i, detail::tile_read(kept.words, s.type, kept.layout), s.m, s.n, batch);
+    // Other stores may come between two steps.
+    const int pending = s.staging.is_shared() ? 0 : s.staging.younger(i);
+    s.staging.emit(s.to, i, detail::tile_read(kept.words, s.type, kept.layout), s.m, s.n, batch, pending);
   });
 }
 

@@ -32,6 +32,12 @@ struct StoreOptions {
   std::optional<u32> batch = {};
   // A panel that TMA does not store as a whole is stored by threads, an element at a time.
   std::optional<ThreadStore> threads = {};
+  // Where the staging buffers lie: in the place of a tile, or of a view of one, which is as good as not
+  // written afterwards. Stores by the same warpgroups may have the same place, one after the other. All of
+  // the role's warpgroups must be through with what is there, and, before anybody else writes there, with the
+  // store: wait_stores(0, StoreWait::read). Unless said, each store has buffers of its own. Throws Error that
+  // says how many bytes are needed where the place has fewer.
+  std::optional<SharedRegion> staging = {};
 };
 
 // Where the first element of a panel lies in the output: the coordinates that the store was given, plus the
@@ -70,11 +76,11 @@ class StoreSource {
 };
 
 // Stores a tile by TMA to the box at row m, column n (of the output) of a row-major tensor, through buffers
-// of 64 rows x 128 bytes for each warpgroup of the role. The tile passes through `epilogue`, if there is one,
-// and is rounded to `type`: f32, f16, bf16, e4m3, e5m2 or, without an epilogue, its own. All threads of the
-// warpgroup call this; what lies outside the tensor is dropped. The copies may still read the buffers when
-// it returns: the next store waits for them, and so does the end of the role. Throws Error when no box
-// fits the number of columns.
+// of 64 rows x 128 bytes for each warpgroup of the role, or as `options.staging` says. The tile passes
+// through `epilogue`, if there is one, and is rounded to `type`: f32, f16, bf16, e4m3, e5m2 or, without an
+// epilogue, its own. All threads of the warpgroup call this; what lies outside the tensor is dropped. The
+// copies may still read the buffers when it returns: the next store waits for them, and so does the end of
+// the role. Throws Error when no box fits the number of columns.
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options = {}, Where where = Where::here());
 inline void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n,

@@ -20,7 +20,7 @@ u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
 }  // namespace
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
-                       std::string name, Where where)
+                       Where where)
     : owner_(&builder.state()),
       dtype_(dtype),
       shape_(shape),
@@ -56,12 +56,16 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
                       panel, shape.cols, ptxbuilder::name(dtype)));
   }
   lay_out();
-  // A swizzle's pattern repeats every 8 rows; TMA asks for 128 bytes in any case.
-  uint32_t alignment = std::max(128, 8 * span);
-  if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment != 0)
+  if (stages > 1 && static_cast<uint32_t>(stage_bytes()) % alignment() != 0)
     throw Error(
         fmt::format("shared: a stage of {} B is no multiple of {} B, so the next would not be aligned",
-                    stage_bytes(), alignment));
+                    stage_bytes(), alignment()));
+}
+
+SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
+                       std::string name, Where where)
+    : SharedTile(builder, dtype, shape, swizzle, stages, where) {
+  AtLine line(where);
   if (name.empty()) {
     const auto& objects = builder.signature().shared;
     name = fmt::format("tile {} ({} {}x{})",
@@ -69,7 +73,29 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
                                      [](const SharedObject& o) { return o.name.starts_with("tile "); }),
                        ptxbuilder::name(dtype), shape.rows, shape.cols);
   }
-  offset_ = builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages, alignment);
+  offset_ =
+      builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages, alignment());
+}
+
+SharedTile::SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
+                       Where where)
+    : SharedTile(Builder::current(where), dtype, shape, swizzle, stages, where) {
+  AtLine line(where);
+  if (place.owner_ != owner_)
+    throw Error(fmt::format("shared: {} of another kernel as a place for a tile", place.describe()));
+  if (int64_t{stages} * stage_bytes() > place.bytes())
+    throw Error(fmt::format("shared: {} x {} B of a {} in {}, which has {} B", stages, stage_bytes(),
+                            describe(), place.describe(), place.bytes()));
+  if (place.offset() % alignment() != 0)
+    throw Error(
+        fmt::format("shared: a {} in {}, at byte {} of shared memory; it begins at a multiple of {} B",
+                    describe(), place.describe(), place.offset(), alignment()));
+  offset_ = place.offset();
+}
+
+// A swizzle's pattern repeats every 8 rows; TMA asks for 128 bytes in any case.
+uint32_t SharedTile::alignment() const {
+  return static_cast<uint32_t>(std::max(128, 8 * span_bytes(swizzle_)));
 }
 
 void SharedTile::lay_out() {
@@ -100,6 +126,7 @@ TileView SharedTile::operator[](u32 stage) const {
   TileView view(std::make_shared<SharedTile>(*this),
                 builder.shared_base() + (stage * static_cast<uint32_t>(stage_bytes()) + offset_));
   view.rows_ = shape_.rows;
+  if (known) view.stage_ = static_cast<int>(known->value);
   return view;
 }
 
@@ -175,6 +202,30 @@ ComposedLayout TileView::layout(Where where) const {
   const Layout rows = composition(whole.layout()[0], make_layout(rows_));
   const Layout upright = replace(whole.layout(), 0, rows);
   return whole.with(transposed_ ? select(upright, {1, 0}) : upright);
+}
+
+SharedRegion::SharedRegion(const SharedTile& tile)
+    : owner_(tile.owner_),
+      offset_(tile.offset()),
+      bytes_(tile.stages() * tile.stage_bytes()),
+      text_(
+          fmt::format("{} stage{} of a {}", tile.stages(), tile.stages() == 1 ? "" : "s", tile.describe())) {}
+
+SharedRegion::SharedRegion(const TileView& view, Where where) : SharedRegion(view.whole()) {
+  AtLine line(where);
+  const SharedTile& tile = view.whole();
+  text_ = fmt::format("{} x {} of a {}", view.row_count(), view.tile().cols(), tile.describe());
+  if (!view.stage() || !view.first_row() || !view.first_col())
+    throw Error(
+        fmt::format("place: {} that begins where only the device knows; name its stage, first row and "
+                    "first column by numbers of the host",
+                    text_));
+  if (view.tile().panels() > 1 && view.row_count() < tile.rows())
+    throw Error(fmt::format("place: {}, which lies in {} pieces; take all rows, or one panel's columns",
+                            text_, view.tile().panels()));
+  offset_ += static_cast<uint32_t>(*view.stage() * tile.stage_bytes() +
+                                   tile.linear_offset(*view.first_row(), *view.first_col()));
+  bytes_ = view.bytes();
 }
 
 int TileView::bytes() const { return row_count() * tile().cols() * size_of(tile().dtype()); }

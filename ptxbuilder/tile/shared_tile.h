@@ -40,6 +40,7 @@ class ClusterAxes {
 };
 constexpr ClusterAxes operator|(ClusterAxis a, ClusterAxis b) { return ClusterAxes(a) | ClusterAxes(b); }
 
+class SharedRegion;
 class SharedTile;
 class Stage;
 class CopyView;
@@ -83,8 +84,10 @@ class TileView {
   // whole() is the tile that this is a view of; first_row() and first_col() are where the view begins in
   // it, if the host knows. tile() has only the columns of the view.
   const SharedTile& whole() const { return *whole_; }
+  // stage() is the stage of whole() that it is in, if the host knows.
   const std::optional<int>& first_row() const { return first_row_; }
   const std::optional<int>& first_col() const { return first_col_; }
+  const std::optional<int>& stage() const { return stage_; }
   bool is_transposed() const { return transposed_; }
   int bytes() const;  // of its elements
   // Maps (row, column), exchanged if the view is transposed, to the element counted from the view's
@@ -104,7 +107,7 @@ class TileView {
   std::shared_ptr<const SharedTile> tile_, whole_;
   smem address_;
   int rows_ = 0;
-  std::optional<int> first_row_ = 0, first_col_ = 0;
+  std::optional<int> first_row_ = 0, first_col_ = 0, stage_;
   bool transposed_ = false;
   std::optional<smem> stage_barrier_;
   std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
@@ -116,6 +119,11 @@ class TileView {
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
+             Where where = Where::here());
+  // The same in the place of other tiles, from whose bytes it takes the first. The two must not be in use at
+  // the same time; the emulator reports that as a race. Throws Error when `place` is of another kernel, too
+  // small, or not aligned to the swizzle's pattern (8 spans, at least 128 bytes).
+  SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
              Where where = Where::here());
 
   TileView operator[](u32 stage) const;
@@ -144,7 +152,11 @@ class SharedTile {
   std::string describe() const;  // "bf16 128x64 tile, 128 B swizzle"
 
  private:
-  friend class TileView;         // cols() makes a narrower one
+  friend class TileView;      // cols() makes a narrower one
+  friend class SharedRegion;  // names its owner
+  // Without a place.
+  SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, Where where);
+  uint32_t alignment() const;    // of a stage
   void lay_out();                // sets what follows from the shape
   const Builder::State* owner_;  // the kernel's
   DType dtype_;
@@ -154,6 +166,25 @@ class SharedTile {
   ComposedLayout layout_;
   int panels_ = 1;
   uint32_t offset_ = 0;
+};
+
+// Bytes of shared memory that a tile has: those of all its stages, or of a view that lies in one piece, where
+// the host knows. Another tile may take their place when nobody needs what is there.
+class SharedRegion {
+ public:
+  SharedRegion(const SharedTile& tile);                             // NOLINT: a tile is a place too
+  SharedRegion(const TileView& view, Where where = Where::here());  // NOLINT
+
+  uint32_t offset() const { return offset_; }  // from the start of dynamic shared memory
+  int bytes() const { return bytes_; }
+  std::string describe() const { return text_; }  // "2 stages of a bf16 128x64 tile, 128 B swizzle"
+
+ private:
+  friend class SharedTile;
+  const Builder::State* owner_;
+  uint32_t offset_;
+  int bytes_;
+  std::string text_;
 };
 
 }  // namespace ptxbuilder

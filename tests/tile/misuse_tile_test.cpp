@@ -63,6 +63,20 @@ void load_both(Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, Te
   tma_load(sB[s], B, 0, 0);
 }
 
+// A store through a place that `staging` makes of a tile of so many rows, behind as many bytes as are said.
+void store_through(TileShape shape, Swizzle swizzle, int before, SharedRegion (*staging)(const SharedTile&),
+                   Where where) {
+  Kernel k("k");
+  auto [D] = k.params<TensorMap>("D");
+  if (before > 0) k.shared<u8>({1, before});
+  SharedTile tile = k.shared<bf16>(shape, swizzle, 2);
+  const StoreOptions options{.staging = staging(tile)};
+  store<bf16>(D, RegisterTile<f32>(0, wgmma_layout(64, 64)), 0, 0, options, where);
+  done(k);
+}
+
+SharedRegion whole(const SharedTile& tile) { return tile; }
+
 // Two rings of a tile of 1 KiB each, with 2 and 3 stages, whose consumers are in one role.
 void two_rings(const std::function<void(Consumer&, Consumer&)>& consume) {
   Kernel k("k");
@@ -1068,4 +1082,58 @@ TEST_CASE("names, fields, files and tools") {
            [](bool bad) { check(Notes{}, std::vector<std::string>{bad ? "C9999" : "C7510"}); }},
       },
       false);
+}
+
+TEST_CASE("staging that the author gives") {
+  check_cases({
+      {"staging of too few bytes",
+       {"store: staging in 64 x 64 of a bf16 64x64 tile, 128 B swizzle, which has 8192 B; 2 buffers of 64 x "
+        "64 "
+        "bf16 for each of 1 warpgroups take 16384 B"},
+       [](bool bad) {
+         auto stage = [](const SharedTile& tile) -> SharedRegion { return tile[1]; };
+         HERE store_through({64, 64}, Swizzle128B, 0, bad ? stage : whole, marked);
+       }},
+      {"staging within a swizzle's pattern",
+       {"shared: a bf16 64x64 tile, 128 B swizzle in 2 stages of a bf16 64x64 tile, no swizzle, at byte 128 "
+        "of "
+        "shared memory; it begins at a multiple of 1024 B"},
+       [](bool bad) {
+         HERE store_through({64, 64}, Swizzle::none, bad ? 128 : 1024, whole, marked);
+       }},
+      {"staging that begins anywhere",
+       {"place: 128 x 64 of a bf16 128x64 tile, 128 B swizzle that begins where only the device knows"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<bf16>({128, 64}, Swizzle128B, 2);
+         const u32 stage = ctaid_x();
+         const TileView at = bad ? tile[stage] : tile[1];
+         HERE const SharedRegion place(at);
+         CHECK(place.offset() == 16384);
+         CHECK(place.bytes() == 16384);
+         done(k);
+       }},
+      {"staging in several pieces",
+       {"place: 64 x 128 of a bf16 128x128 tile, 128 B swizzle, which lies in 2 pieces"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<bf16>({128, 128}, Swizzle128B);
+         const TileView at = bad ? tile[0].rows(64, 64) : tile[0].cols(64, 64).rows(64, 64);
+         HERE const SharedRegion place(at);
+         CHECK(place.offset() == 16384 + 8192);
+         CHECK(place.bytes() == 8192);
+         done(k);
+       }},
+      {"staging in another kernel",
+       {"shared: 1 stage of a u8 1x1024 tile, no swizzle of another kernel as a place for a tile"},
+       [](bool bad) {
+         Kernel other("other");
+         const SharedTile foreign = other.shared<u8>({1, 1024});
+         done(other);
+         Kernel k("k");
+         const SharedTile own = k.shared<u8>({1, 1024});
+         HERE SharedTile(bad ? foreign : own, DType::bf16, {1, 64}, Swizzle::none, 1);
+         done(k);
+       }},
+  });
 }
