@@ -398,6 +398,7 @@ TileValues load_view(const TileView& from, DType dtype, const std::optional<Regi
 
 void store_view(const TileView& to, const TileValues& x) {
   check_view("store", to, *x.dtype, x.layout);
+  if (to.filling()) to.filling()->write(to, "store", false);
   const TileValues stored = for_storing(x);
   const int vector = vector_of(stored.layout, to.layout(), size_of(*x.dtype));
   if (auto copy = matrix_copy(true, to, vector, stored.layout)) {

@@ -41,6 +41,11 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   });
 }
 
+// A producer's stage is told of the writes to it.
+void tell(const SharedPlace& to, std::string_view operation, bool by_cp_async) {
+  if (to.filling) to.filling->filling()->write(*to.filling, operation, by_cp_async);
+}
+
 // What the copy that was recorded last has loaded.
 void remember(const std::vector<u32>& registers) {
   detail::TileContext& context = detail::TileContext::of(Builder::current());
@@ -196,6 +201,7 @@ void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::
            int first, int count, Where where) {
   AtLine line(where);
   check_kind(copy, {Kind::stmatrix, Kind::vector}, "store to shared memory");
+  tell(to, "store", false);
   check_accesses(copy, first, count, "store");
   const int each = registers_of(copy, 1);
   if (static_cast<int>(registers.size()) != registers_of(copy, count))
@@ -261,6 +267,7 @@ void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& 
                 Where where) {
   AtLine line(where);
   check_kind(copy, {Kind::cp_async}, "load_async");
+  tell(to, "load_async", true);
   record(ThreadCopyRecord::Kind::from_global, "load_async", copy, to, 0, copy.accesses());
   SharedAddresses address(to.address, copy.access(), thread);
   GlobalAddresses place(copy, from, thread);

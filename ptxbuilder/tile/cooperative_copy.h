@@ -29,7 +29,7 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
 
 // cp.async of a tile from global to shared memory; what lies outside arrives as zeros. The caller commits the
 // group, waits for it, and executes fence_proxy_async<Space::shared> before the async proxy (wgmma, TMA)
-// reads.
+// reads. Into a stage of a pipeline with ThreadProducers, Producer::commit() does all of that.
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
 

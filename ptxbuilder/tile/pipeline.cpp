@@ -15,11 +15,13 @@ struct detail::Ring {
   uint32_t stage_bytes() const;
   // The next stage; the parity turns when the ring starts anew.
   void advance(Var<u32>& stage, Var<u32>& parity) const;
+  bool by_threads() const { return filling_warpgroups > 0; }
 
   int stages;
-  int consumers;     // of a CTA
-  ClusterAxes axes;  // along which CTAs fill stages together
-  int peers;         // CTAs that release to a producer: those in line with it along the axes
+  int consumers;           // of a CTA
+  int filling_warpgroups;  // whose threads fill the stages; 0 where one thread does, by TMA
+  ClusterAxes axes;        // along which CTAs fill stages together
+  int peers;               // CTAs that release to a producer: those in line with it along the axes
   std::vector<SharedTile> tiles;
   Barriers barriers;
 };
@@ -30,34 +32,38 @@ std::string describe(const detail::Ring& ring) {
   return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
 }
 
-// One producer arrives at the full barriers, every warp of the consumers at the empty ones.
-std::vector<int> arrivals(int stages, int consumers, int peers) {
+// One producer, or each thread that fills, arrives at the full barriers, every warp of the consumers at the
+// empty ones.
+std::vector<int> arrivals(int stages, int consumers, int filling_warpgroups, int peers) {
   if (stages < 1 || consumers < 1)
     throw Error(fmt::format("pipeline: {} stages and {} consumers; at least one each", stages, consumers));
-  std::vector<int> counts(static_cast<size_t>(2 * stages), 1);
+  std::vector<int> counts(static_cast<size_t>(2 * stages), std::max(1, 128 * filling_warpgroups));
   std::fill(counts.begin() + stages, counts.end(), 4 * consumers * peers);
   return counts;
 }
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// A load into a stage brings all its bytes, and only to CTAs that say when they have read the stage before.
-void check_stage_view(const LoadView& view, const detail::Ring& ring) {
+// A load into a stage brings all its bytes, which are announced.
+void check_whole(const LoadView& view) {
   if (view.condition())
     throw Error(
         "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
         "that the stage expects would never arrive; put acquire() under it too");
-  if (view.own_barrier())
-    throw Error(
-        "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that "
-        "the stage expects would never arrive");
   const TileView& place = view.place();
   if (place.row_count() != place.whole().rows() || place.tile().cols() != place.whole().cols())
     throw Error(fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes",
                             place.row_count(), place.tile().cols(), place.whole().describe()));
+}
+
+// And it goes only to CTAs that say when they have read the stage before.
+void check_shared(const LoadView& view, const detail::Ring& ring) {
   const ClusterAxes axes = view.multicast_axes();
   const MulticastGroups groups = detail::multicast_groups(axes);
   const int count = groups.count();
+  if (count > 1 && ring.by_threads())
+    throw Error(
+        fmt::format("tma_load: {} CTAs share the load into a stage that the threads of each fill", count));
   if (count > 1 && ring.peers == 1)
     throw Error(
         fmt::format("tma_load: {} CTAs share the load into a stage that the consumers of one "
@@ -77,6 +83,94 @@ void check_stage_view(const LoadView& view, const detail::Ring& ring) {
 
 }  // namespace
 
+// What has filled a stage, told while the kernel is built; no values of the device are kept.
+struct detail::Filling final : StageFilling {
+  explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)), filled(ring->tiles.size()) {}
+
+  void load(const LoadView& to) override;
+  void write(const TileView& to, std::string_view operation, bool by_cp_async) override {
+    fill(to.whole(), operation, by_cp_async);
+  }
+  // By threads.
+  void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
+  // Throws Error where nothing fills the tile of a number.
+  void check_filled(std::string_view operation, std::string_view way) const;
+  // Throws Error for CTAs that release the stage together and share none of its loads.
+  void check_axes() const;
+  // The number of a tile among those of the pipeline, of a stage that is not committed yet.
+  size_t number(const SharedTile& tile, std::string_view operation) const;
+
+  std::shared_ptr<const Ring> ring;
+  std::vector<bool> filled;                                        // by tile
+  ClusterAxes shared;                                              // along which loads are
+  bool has_copies = false, has_stores = false, committed = false;  // of threads: cp.async, st.shared
+};
+
+std::shared_ptr<detail::StageFilling> Stage::filling() const { return filling_; }
+
+size_t detail::Filling::number(const SharedTile& tile, std::string_view operation) const {
+  const auto found = std::find(ring->tiles.begin(), ring->tiles.end(), tile);
+  if (found == ring->tiles.end())
+    throw Error(fmt::format("{}: the {} is none of the pipeline's", operation, tile.describe()));
+  if (committed)
+    throw Error(fmt::format("{}: into a stage that is committed already, which consumers read", operation));
+  return static_cast<size_t>(found - ring->tiles.begin());
+}
+
+void detail::Filling::load(const LoadView& to) {
+  const size_t i = number(to.place().whole(), "tma_load");
+  if (to.own_barrier())
+    throw Error(
+        "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that "
+        "the stage expects would never arrive");
+  if (!ring->by_threads()) check_whole(to);
+  check_shared(to, *ring);
+  if (!ring->by_threads() && filled[i])
+    throw Error(
+        "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
+  filled[i] = true;
+  shared = shared | to.multicast_axes();
+  if (!ring->by_threads()) return;  // acquire() has announced all bytes
+  // The thread that copies has yet to commit, so the phase cannot complete before this.
+  const auto bytes = static_cast<uint32_t>(to.place().bytes());
+  if (to.condition())
+    mbarrier_expect_tx.when (*to.condition())(*to.barrier(), bytes);
+  else
+    mbarrier_expect_tx(*to.barrier(), bytes);
+}
+
+void detail::Filling::fill(const SharedTile& tile, std::string_view operation, bool by_cp_async) {
+  const size_t i = number(tile, operation);
+  if (!ring->by_threads())
+    throw Error(
+        fmt::format("{}: into a stage that one thread fills by TMA; make the pipeline with "
+                    "ThreadProducers, and commit() the stage",
+                    operation));
+  filled[i] = true;
+  (by_cp_async ? has_copies : has_stores) = true;
+}
+
+void detail::Filling::check_filled(std::string_view operation, std::string_view way) const {
+  for (size_t i = 0; i < ring->tiles.size(); ++i)
+    if (!filled[i])
+      throw Error(fmt::format(
+          "{}: the {} (number {} of the pipeline's) is never {} this stage, so its consumers would "
+          "{}",
+          operation, ring->tiles[i].describe(), i, way,
+          ring->by_threads() ? "read what is no longer meant" : "wait for ever"));
+}
+
+void detail::Filling::check_axes() const {
+  for (size_t i = 0; i < 3; ++i)
+    if (const int along = detail::multicast_groups(ring->axes).extents[i];
+        ring->axes.has(i) && !shared.has(i) && along > 1)
+      throw Error(
+          fmt::format("acquire: {} CTAs along {} release this stage and share none of its loads, "
+                      "so that one might be a phase ahead of another; name to the pipeline the "
+                      "axes along which loads are shared",
+                      along, "xyz"[i]));
+}
+
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
                    Producers producers, Where where)
     : Pipeline(kernel, stages, std::move(tiles), consumers,
@@ -85,17 +179,30 @@ Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, in
 Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, ClusterAxes axes,
                    Where where) {
   AtLine line(where);
+  make(kernel, stages, std::move(tiles), consumers, 0, axes);
+}
+
+Pipeline::Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
+                   ThreadProducers producers, Where where) {
+  AtLine line(where);
+  if (producers.warpgroups < 1)
+    throw Error(fmt::format("pipeline: {} warpgroups fill its stages; at least one", producers.warpgroups));
+  make(kernel, stages, std::move(tiles), consumers, producers.warpgroups, {});
+}
+
+void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
+                    int filling_warpgroups, ClusterAxes axes) {
   kernel.builder().check_current();
   if (!axes.empty()) detail::cluster_size(kernel.builder());  // which may not change from here on
   const int peers = detail::ctas_in_line(axes);
-  Barriers barriers(kernel, arrivals(stages, consumers, peers), {"full", "empty"});
+  Barriers barriers(kernel, arrivals(stages, consumers, filling_warpgroups, peers), {"full", "empty"});
   if (tiles.empty()) throw Error("pipeline: it needs at least one tile");
   for (const SharedTile& tile : tiles)
     if (tile.stages() != stages)
       throw Error(
           fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
   ring_ = std::make_shared<detail::Ring>(
-      detail::Ring{stages, consumers, axes, peers, std::move(tiles), barriers});
+      detail::Ring{stages, consumers, filling_warpgroups, axes, peers, std::move(tiles), barriers});
 }
 
 int Pipeline::stages() const { return ring_->stages; }
@@ -124,47 +231,54 @@ Stage Producer::acquire(Where where) {
   u32 index = stage_;
   barrier_wait(ring_->empty(index), parity_);
   smem full = ring_->full(index);
-  mbarrier_arrive_expect_tx(full, ring_->stage_bytes());
+  if (!ring_->by_threads()) mbarrier_arrive_expect_tx(full, ring_->stage_bytes());
   ring_->advance(stage_, parity_);
 
   Stage stage(index, full, ring_);
-  struct Site {
-    std::vector<bool> loaded;  // by tile
-    ClusterAxes shared;
-  };
-  auto site = std::make_shared<Site>(Site{std::vector<bool>(ring_->tiles.size()), {}});
-  auto told = [site, ring = ring_](const LoadView& view) {
-    const SharedTile& tile = view.place().whole();
-    const auto found = std::find(ring->tiles.begin(), ring->tiles.end(), tile);
-    if (found == ring->tiles.end())
-      throw Error(fmt::format("tma_load: the {} is none of the pipeline's", tile.describe()));
-    check_stage_view(view, *ring);
-    const auto i = static_cast<size_t>(found - ring->tiles.begin());
-    if (site->loaded[i])
-      throw Error(
-          "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
-    site->loaded[i] = true;
-    site->shared = site->shared | view.multicast_axes();
-  };
-  stage.on_load_ = std::make_shared<std::function<void(const LoadView&)>>(told);
-  Builder::current().on_finish([site, ring = ring_, where] {
+  stage.filling_ = std::make_shared<detail::Filling>(ring_);
+  Builder::current().on_finish([filling = stage.filling_, where] {
     AtLine line(where);
-    for (size_t i = 0; i < ring->tiles.size(); ++i)
-      if (!site->loaded[i])
-        throw Error(
-            fmt::format("acquire: the {} (number {} of the pipeline's) is never loaded into this stage, so "
-                        "its consumers would wait for ever",
-                        ring->tiles[i].describe(), i));
-    for (size_t i = 0; i < 3; ++i)
-      if (const int along = detail::multicast_groups(ring->axes).extents[i];
-          ring->axes.has(i) && !site->shared.has(i) && along > 1)
-        throw Error(
-            fmt::format("acquire: {} CTAs along {} release this stage and share none of its loads, "
-                        "so that one might be a phase ahead of another; name to the pipeline the "
-                        "axes along which loads are shared",
-                        along, "xyz"[i]));
+    if (filling->ring->by_threads() && !filling->committed)
+      throw Error("acquire: the stage is never committed, so its consumers would wait for ever");
+    filling->check_filled("acquire", "loaded into");
+    filling->check_axes();
   });
   return stage;
+}
+
+// Of a stage that this producer's threads have acquired.
+detail::Filling& Producer::filling(const Stage& stage, std::string_view operation) const {
+  if (!stage.filling_) throw Error(fmt::format("{}: a producer's stage comes from acquire()", operation));
+  if (stage.ring_ != ring_)
+    throw Error(fmt::format("{}: a stage of another pipeline, with {}, to a producer of one with {}",
+                            operation, describe(*stage.ring_), describe(*ring_)));
+  if (!ring_->by_threads())
+    throw Error(
+        fmt::format("{}: of a stage that one thread fills by TMA, whose copies commit themselves; "
+                    "ThreadProducers fill and commit",
+                    operation));
+  return *stage.filling_;
+}
+
+void Producer::commit(const Stage& stage, Where where) {
+  AtLine line(where);
+  detail::Filling& filling = this->filling(stage, "commit");
+  if (filling.committed) throw Error("commit: this stage is committed already; each thread does so once");
+  filling.check_filled("commit", "filled in");
+  filling.committed = true;
+  const smem full = stage.full_barrier();
+  if (filling.has_copies && !filling.has_stores) {
+    cp_async_mbarrier_arrive_noinc(full);
+    return;
+  }
+  // Arrives when the copies have, beside the arrival that is counted, after which the stores are seen.
+  if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
+  mbarrier_arrive(full);
+}
+
+void Producer::fills(const Stage& stage, const SharedTile& tile, Where where) {
+  AtLine line(where);
+  filling(stage, "fills").fill(tile, "fills", false);
 }
 
 void Producer::lend(Where where) {
@@ -195,6 +309,9 @@ Stage Consumer::wait(Where where) {
   } else {
     barrier_wait(full, parity_);
   }
+  // Threads have written through the generic proxy; a fence on either side of the barrier will do (PTX ISA,
+  // proxies), and on this one also for copies that arrive by themselves.
+  if (ring_->by_threads()) fence_proxy_async<Space::shared>();
   ring_->advance(stage_, parity_);
   if (refills_) *refills_ = refills_->value() - 1;
 

@@ -1,4 +1,5 @@
-// Pipeline: a ring of stages in shared memory, which one producer fills by TMA and warpgroups consume.
+// Pipeline: a ring of stages in shared memory, which one thread fills by TMA, or warpgroups by all of their
+// threads, and warpgroups consume.
 #pragma once
 
 #include "ptxbuilder/tile/barrier.h"
@@ -8,6 +9,7 @@ namespace ptxbuilder {
 namespace detail {
 // The state that a pipeline and its two ends share; it lives as long as any of them.
 struct Ring;
+struct Filling;  // of one stage that a producer has acquired
 }  // namespace detail
 
 // A stage that a ring handed out: which one, and the barrier that its copies complete on.
@@ -15,7 +17,7 @@ class Stage {
  public:
   u32 index() const { return index_; }
   smem full_barrier() const { return full_; }
-  const std::shared_ptr<std::function<void(const LoadView&)>>& on_load() const { return on_load_; }
+  std::shared_ptr<detail::StageFilling> filling() const;
 
  private:
   friend class Producer;
@@ -28,7 +30,7 @@ class Stage {
   smem full_;
   std::shared_ptr<const detail::Ring> ring_;  // that the stage belongs to
   std::optional<pred> refilled_;  // of a consumer's stage: whether the producer waits to get it back
-  std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
+  std::shared_ptr<detail::Filling> filling_;  // of a producer's stage
   std::shared_ptr<bool> released_;
 };
 
@@ -61,13 +63,25 @@ class Var<Stage> {
 
 class Pipeline;
 
-// The producer's end, for one thread.
+// The producer's end, for one thread or, with ThreadProducers, for all threads of the warpgroups that fill.
 class Producer {
  public:
   // Waits until the next stage is empty, and announces its bytes. The caller must then load every
   // tile of the pipeline into it once: `tma_load(sA[stage], ...)`. Finishing the kernel throws
   // Error when a load is missing.
+  //
+  // With ThreadProducers nothing is announced, and tiles are filled by load_async() and store(), in parts or
+  // whole, and by copies of one thread, as in elect(), which announce their bytes themselves. Then all
+  // threads commit() the stage; finishing the kernel throws Error when they never do.
   Stage acquire(Where where = Where::here());
+  // Of ThreadProducers: hands the stage to the consumers, once all that this thread has issued into it has
+  // arrived, without waiting for it (PTX ISA, cp.async.mbarrier.arrive). Throws Error when a tile of the
+  // pipeline is not filled, when the stage is committed already or of another pipeline, and when TMA alone
+  // fills it, whose copies commit themselves.
+  void commit(const Stage& stage, Where where = Where::here());
+  // Of ThreadProducers: says that the threads write to the stage of a tile by themselves, as through
+  // `tile[stage].address()`, before they commit.
+  void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
   // Hands the next stage, once it is empty, to the consumers as it is, for them to write to: to all of them,
   // each in its part, or to one, which calls give_back(). They wait for it as for a full one.
   void lend(Where where = Where::here());
@@ -75,6 +89,7 @@ class Producer {
  private:
   friend class Pipeline;
   explicit Producer(std::shared_ptr<const detail::Ring> ring);
+  detail::Filling& filling(const Stage& stage, std::string_view operation) const;
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
 };
@@ -82,7 +97,7 @@ class Producer {
 // The consumers' end, for all threads of each consuming warpgroup.
 class Consumer {
  public:
-  // Waits until the next stage is full.
+  // Waits until the next stage is full. What threads have filled is visible to wgmma and TMA then too.
   Stage wait(Where where = Where::here());
   // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
   // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
@@ -132,6 +147,21 @@ enum class Peeks : uint8_t { no, yes };
 // cluster that are in line with it.
 enum class Producers : uint8_t { own, cluster };
 
+// Stages are filled by all threads of so many warpgroups, each of which acquires and commits every stage:
+//   Pipeline pipe(k, stages, {sA, sB}, consumers, ThreadProducers{1});
+//   k.warpgroups(1, 40, [&](u32) {
+//     auto ring = pipe.producer();
+//     for_(0, steps, [&](u32 kt) {
+//       auto s = ring.acquire();
+//       load_async(copy, sA[s], a.tile(row, kt * BK), tid_x() & 127);
+//       elect([&] { tma_load(sB[s], B, kt * BK, col); });  // tiles may come by TMA too
+//       ring.commit(s);
+//     });
+//   });
+struct ThreadProducers {
+  int warpgroups = 1;
+};
+
 class Pipeline {
  public:
   // Each of `tiles` has `stages` stages, and `consumers` warpgroups read every stage. Each stage gets two
@@ -141,6 +171,10 @@ class Pipeline {
   // when the peer has released it.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
+  // The same where threads fill the stages; the full barrier completes when each has committed, and all that
+  // they have issued has arrived. A CTA fills its own stages.
+  Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
+           ThreadProducers producers, Where where = Where::here());
   // CTAs fill stages together only along `axes`; Producers::cluster means all axes of the cluster. Every
   // stage needs a load that is shared along each of these axes. Otherwise a CTA could release a stage for
   // the second time before another has released it once, and the producer would mistake one for the other.
@@ -162,6 +196,8 @@ class Pipeline {
   uint32_t stage_bytes() const;
 
  private:
+  void make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers, int filling_warpgroups,
+            ClusterAxes axes);
   std::shared_ptr<const detail::Ring> ring_;
 };
 

@@ -13,12 +13,15 @@ struct SharedPlace {
   SharedPlace(const TileView& view)                // NOLINT
       : address(view.address()),
         view(detail::record_view(detail::TileContext::of(Builder::current()).record, view)),
-        transposed(view.is_transposed()) {}
-  SharedPlace(smem address, std::optional<ViewRecord> view) : address(address), view(view) {}
+        transposed(view.is_transposed()),
+        filling(view.filling() ? std::optional(view) : std::nullopt) {}
+  SharedPlace(smem address, std::optional<ViewRecord> view, std::optional<TileView> filling = {})
+      : address(address), view(view), filling(std::move(filling)) {}
 
   smem address;
   std::optional<ViewRecord> view;
-  bool transposed = false;  // the view
+  bool transposed = false;          // the view
+  std::optional<TileView> filling;  // the view, of a producer's stage, which is told of writes there
 };
 
 }  // namespace ptxbuilder

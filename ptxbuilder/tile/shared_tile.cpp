@@ -133,7 +133,7 @@ TileView SharedTile::operator[](u32 stage) const {
 TileView SharedTile::operator[](const Stage& stage) const {
   TileView view = (*this)[stage.index()];
   view.stage_barrier_ = stage.full_barrier();
-  view.on_load_ = stage.on_load();
+  view.filling_ = stage.filling();
   return view;
 }
 

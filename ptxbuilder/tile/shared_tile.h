@@ -43,8 +43,18 @@ constexpr ClusterAxes operator|(ClusterAxis a, ClusterAxis b) { return ClusterAx
 class SharedRegion;
 class SharedTile;
 class Stage;
+class TileView;
 class CopyView;
 class LoadView;
+
+namespace detail {
+// What a producer's stage is told of whatever fills its tiles.
+struct StageFilling {
+  virtual ~StageFilling() = default;
+  virtual void load(const LoadView& to) = 0;  // a bulk copy, before it is issued
+  virtual void write(const TileView& to, std::string_view operation, bool by_cp_async) = 0;  // by threads
+};
+}  // namespace detail
 
 // A place in shared memory: one stage of a tile, or some of its rows or columns, at an
 // address that the device knows.
@@ -94,10 +104,10 @@ class TileView {
   // address. All code that computes addresses uses this. Throws Error when the view begins, or may begin,
   // inside the swizzle's pattern, since then the swizzle cannot be applied to the offset alone.
   ComposedLayout layout(Where where = Where::here()) const;
-  // For a view of a pipeline's stage: the barrier on which loads into it complete, and the function
-  // that is told of each load.
+  // For a view of a pipeline's stage: the barrier on which loads into it complete, and, of a producer's, what
+  // is told of all that fills it.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
-  const std::shared_ptr<std::function<void(const LoadView&)>>& on_load() const { return on_load_; }
+  const std::shared_ptr<detail::StageFilling>& filling() const { return filling_; }
 
  private:
   friend class SharedTile;
@@ -110,7 +120,7 @@ class TileView {
   std::optional<int> first_row_ = 0, first_col_ = 0, stage_;
   bool transposed_ = false;
   std::optional<smem> stage_barrier_;
-  std::shared_ptr<std::function<void(const LoadView&)>> on_load_;
+  std::shared_ptr<detail::StageFilling> filling_;
 };
 
 // `stages` tiles of rows x cols elements, one after the other. A tile is row-major in panels. A panel is as

@@ -128,10 +128,10 @@ void begin_load(const LoadView& to, std::string_view operation) {
         fmt::format("{}: the view has no barrier to complete on: take it from a pipeline's stage, or "
                     "add .on(barrier)",
                     operation));
-  if (place.stage_barrier() && !place.on_load())
+  if (place.stage_barrier() && !place.filling())
     throw Error(
         fmt::format("{}: into a consumer's stage; loads go into a producer's, from acquire()", operation));
-  if (place.on_load()) (*place.on_load())(to);
+  if (place.filling()) place.filling()->load(to);
   if (!to.expects()) return;
   const auto bytes = static_cast<uint32_t>(place.bytes());
   if (to.condition())

@@ -190,6 +190,7 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where where) {
   AtLine line(where);
   SharedSlice slice = shared_slice(tile.tile().dtype(), tile.layout(), tile.address(), rows, cols);
+  if (tile.filling()) slice.filling = tile;
   ViewRecord view = detail::record_view(detail::TileContext::of(Builder::current()).record, tile);
   auto narrow = [&](std::optional<int>& first, int& count, int& step, Slice by) {
     auto known = Builder::current().constant(by.start);

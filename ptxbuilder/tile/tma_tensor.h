@@ -24,8 +24,9 @@ inline Slice ds(detail::HostInteger auto start, int64_t length, Where where = Wh
 struct SharedSlice {
   smem address;
   ComposedLayout memory;
-  std::optional<ViewRecord> view = {};  // of a tile: what the kernel's record calls it
-  SharedPlace place() const { return {address, view}; }
+  std::optional<ViewRecord> view = {};   // of a tile: what the kernel's record calls it
+  std::optional<TileView> filling = {};  // the tile, of a producer's stage
+  SharedPlace place() const { return {address, view, filling}; }
 };
 SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where where = Where::here());
 SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, Slice rows, Slice cols,

@@ -12,7 +12,9 @@
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
+#include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/commit.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/pipeline.h"
 
 using namespace ptxbuilder;
@@ -61,6 +63,26 @@ void load_both(Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, Te
   Stage s = producer.acquire();
   tma_load(sA[s], A, 0, 0);
   tma_load(sB[s], B, 0, 0);
+}
+
+// A ring of two stages of two tiles that the threads of a role fill, and of which `produce` is the author's.
+void thread_ring(const std::function<void(Producer&, SharedTile, SharedTile)>& produce) {
+  Kernel k("k");
+  SharedTile sA = k.shared<f16>({64, 64}, Swizzle128B, 2), sB = k.shared<f16>({128, 64}, Swizzle128B, 2);
+  Pipeline pipe(k, 2, {sA, sB}, 1, ThreadProducers{});
+  k.warpgroups(1, 0, [&](u32) {
+    Producer producer = pipe.producer();
+    produce(producer, sA, sB);
+  });
+  k.warpgroups(1, 0, [&](u32) {
+    Consumer consumer = pipe.consumer();
+    consumer.release(consumer.wait());
+  });
+  done(k);
+}
+
+void write_zeros(const TileView& to, Where where = Where::here()) {
+  store(to, RegisterTile<f16>(f16(f32(0.0f)), strided({to.row_count(), 64}, 8)), where);
 }
 
 // A store through a place that `staging` makes of a tile of so many rows, behind as many bytes as are said.
@@ -832,6 +854,167 @@ TEST_CASE("pipelines") {
          Stage full = consumer.wait();
          consumer.release(full);
          HERE tma_load(tile[bad ? full : filled], A, 0, 0);
+         done(k);
+       }},
+      {"stages that nobody fills",
+       {"pipeline: 0 warpgroups fill its stages; at least one"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
+         HERE Pipeline pipe(k, 2, {tile}, 1, ThreadProducers{bad ? 0 : 1});
+         sync_threads();
+         done(k);
+       }},
+      {"a stage that threads fill and never commit",
+       {"acquire: the stage is never committed, so its consumers would wait for ever"},
+       [](bool bad) {
+         thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
+           HERE Stage s = producer.acquire();
+           write_zeros(sA[s]);
+           write_zeros(sB[s]);
+           if (!bad) producer.commit(s);
+         });
+       }},
+      {"a tile that is not filled when the stage is committed",
+       {"commit: the f16 128x64 tile, 128 B swizzle (number 1 of the pipeline's) is never filled in this "
+        "stage, so its consumers would read what is no longer meant"},
+       [](bool bad) {
+         thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
+           Stage s = producer.acquire();
+           write_zeros(sA[s]);
+           if (!bad) producer.fills(s, sB);
+           HERE producer.commit(s);
+         });
+       }},
+      {"a stage that is committed twice",
+       {"commit: this stage is committed already; each thread does so once"},
+       [](bool bad) {
+         thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
+           Stage s = producer.acquire();
+           write_zeros(sA[s]);
+           write_zeros(sB[s]);
+           producer.commit(s);
+           if (!bad) {
+             s = producer.acquire();
+             write_zeros(sA[s]);
+             write_zeros(sB[s]);
+           }
+           HERE producer.commit(s);
+         });
+       }},
+      {"a stage that is filled when it is committed",
+       {"store: into a stage that is committed already, which consumers read"},
+       [](bool bad) {
+         thread_ring([&](Producer& producer, SharedTile sA, SharedTile sB) {
+           Stage s = producer.acquire();
+           write_zeros(sA[s]);
+           write_zeros(sB[s]);
+           if (bad) producer.commit(s);
+           HERE write_zeros(sB[s], marked);
+           if (!bad) producer.commit(s);
+         });
+       }},
+      {"a tile of no pipeline in a stage that threads fill",
+       {"fills: the f16 128x64 tile, 128 B swizzle is none of the pipeline's"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile one = k.shared<f16>({64, 64}, Swizzle128B, 2),
+                    two = k.shared<f16>({128, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {one}, 1, ThreadProducers{});
+         k.warpgroups(1, 0, [&](u32) {
+           Producer producer = pipe.producer();
+           Stage s = producer.acquire();
+           write_zeros(one[s]);
+           HERE producer.fills(s, bad ? two : one);
+           producer.commit(s);
+         });
+         done(k);
+       }},
+      {"a consumer's stage that is committed",
+       {"commit: a producer's stage comes from acquire()"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1, ThreadProducers{});
+         sync_threads();
+         Producer producer = pipe.producer();
+         Consumer consumer = pipe.consumer();
+         Stage filled = producer.acquire();
+         write_zeros(tile[filled]);
+         Stage full = consumer.wait();
+         consumer.release(full);
+         HERE producer.commit(bad ? full : filled);
+         done(k);
+       }},
+      {"a stage of another pipeline that is committed",
+       {"commit: a stage of another pipeline, with 3 stages of 8192 B, to a producer of one with 2 stages of "
+        "8192 B"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile one = k.shared<f16>({64, 64}, Swizzle128B, 2),
+                    two = k.shared<f16>({64, 64}, Swizzle128B, 3);
+         Pipeline first(k, 2, {one}, 1, ThreadProducers{}), second(k, 3, {two}, 1, ThreadProducers{});
+         sync_threads();
+         Producer to_first = first.producer(), to_second = second.producer();
+         Stage s = to_second.acquire();
+         write_zeros(two[s]);
+         HERE(bad ? to_first : to_second).commit(s);
+         done(k);
+       }},
+      {"a commit of what TMA loads",
+       {"commit: of a stage that one thread fills by TMA, whose copies commit themselves"},
+       [](bool bad) {
+         ring(
+             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+               Stage s = producer.acquire();
+               tma_load(sA[s], A, 0, 0);
+               tma_load(sB[s], B, 0, 0);
+               HERE if (bad) producer.commit(s);
+             },
+             take_one);
+       }},
+      {"threads that write to a stage of TMA",
+       {"store: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers"},
+       [](bool bad) {
+         ring(
+             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
+               Stage s = producer.acquire();
+               tma_load(sA[s], A, 0, 0);
+               tma_load(sB[s], B, 0, 0);
+               HERE write_zeros(bad ? sB[s] : sB[0], marked);
+             },
+             take_one);
+       }},
+      {"cp.async to a stage of TMA",
+       {"load_async: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A, map] = k.params<gptr<f16>, TensorMap>("A", "map");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         sync_threads();
+         const TiledCopy copy(CopyAtom::cp_async(16), DType::f16, threads_along_rows(64, 64, 128, 8),
+                              tile[0].layout());
+         Producer producer = pipe.producer();
+         Stage s = producer.acquire();
+         tma_load(tile[s], map, 0, 0);
+         HERE load_async(copy, bad ? tile[s] : tile[0], GlobalTensor(A, {64, 64}).tile(0, 0), tid_x());
+         done(k);
+       }},
+      {"CTAs that share a load to a stage that threads fill",
+       {"tma_load: 2 CTAs share the load into a stage that the threads of each fill"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster(2);
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1, ThreadProducers{});
+         sync_cluster();
+         Producer producer = pipe.producer();
+         Stage s = producer.acquire();
+         const LoadView to = tile[s].when(tid_x() == 0);
+         HERE tma_load(bad ? to.multicast(ClusterAxis::x) : to, A, 0, 0);
+         producer.commit(s);
          done(k);
        }},
       {"the only stage kept",
