@@ -19,7 +19,8 @@ constexpr std::array<std::string_view, 3> kInterleaves = {"none", "16", "32"};
 constexpr std::array<std::string_view, 4> kSwizzles = {"none", "32", "64", "128"};
 constexpr std::array<std::string_view, 4> kPromotions = {"none", "64", "128", "256"};
 constexpr std::array<std::string_view, 2> kFills = {"zero", "nan"};
-constexpr std::array<std::string_view, 4> kKinds = {"scalar", "pointer", "tensor_map", "struct"};
+constexpr std::array<std::string_view, 5> kKinds = {"scalar", "pointer", "tensor_map", "struct",
+                                                    "tensor_map_array"};
 
 int rounded_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -37,7 +38,7 @@ Json write(const Parameter& p) {
     return json;
   }
   json["dtype"] = name(p.dtype);
-  if (p.kind == Parameter::Kind::tensor_map) {
+  if (p.has_recipe()) {
     const TensorMapRecipe& map = p.tensor_map;
     json["box"] = map.box;
     json["element_strides"] = map.element_strides;
@@ -151,7 +152,7 @@ Parameter read_parameter(const Json& json, const std::string& path) {
     return p;
   }
   p.dtype = in.get_dtype("dtype");
-  if (p.kind == Parameter::Kind::tensor_map) {
+  if (p.has_recipe()) {
     p.tensor_map.dtype = p.dtype;
     p.tensor_map.box = in.get_unsigned_list("box", 1, 5);
     p.tensor_map.element_strides =
@@ -214,6 +215,7 @@ int Parameter::size_bytes() const {
     case Kind::scalar:
       return size_of(dtype);
     case Kind::pointer:
+    case Kind::tensor_map_array:
       return 8;
     case Kind::tensor_map:
       return 128;

@@ -50,16 +50,19 @@ struct TensorMapRecipe {
 
 // One kernel parameter, in order.
 struct Parameter {
-  enum class Kind : uint8_t { scalar, pointer, tensor_map, structure };
+  // A tensor_map_array is a pointer to tensor maps in global memory, one behind the other, all of one recipe.
+  enum class Kind : uint8_t { scalar, pointer, tensor_map, structure, tensor_map_array };
 
   std::string name = {};
   Kind kind = Kind::scalar;
-  DType dtype = DType::u32;         // of the scalar, of the elements pointed to, or of the tensor
-  TensorMapRecipe tensor_map = {};  // kind tensor_map only
+  DType dtype = DType::u32;         // of the scalar, of the elements pointed to, or of the tensors
+  TensorMapRecipe tensor_map = {};  // where has_recipe()
   std::vector<Parameter> fields =
       {};                    // kind structure only, laid out as C does: scalars and pointers, in order
   std::string meaning = {};  // one line for who launches the kernel; may be empty
 
+  bool has_recipe() const { return kind == Kind::tensor_map || kind == Kind::tensor_map_array; }
+  bool is_address() const { return kind == Kind::pointer || kind == Kind::tensor_map_array; }
   // In the kernel's parameter space: 1 to 8, 128 for a tensor map, and for a struct its sizeof.
   int size_bytes() const;
   int alignment() const;

@@ -27,6 +27,7 @@ struct Argument {
   std::array<uint64_t, kMaxRank> shape = {};                 // elements
   std::array<uint64_t, kMaxRank - 1> strides = {};           // bytes, of dimensions 1 to rank - 1
   std::shared_ptr<const std::vector<Argument>> fields = {};  // of a struct
+  const TensorMapRecipe* recipe = nullptr;  // of a tensor map array: by which its maps were encoded
 
   // The same argument, to be refused by any parameter but `parameter`. The text has to outlive the launch.
   Argument named(std::string_view parameter) const {

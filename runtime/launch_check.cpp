@@ -85,7 +85,7 @@ void check(const Signature& signature) {
                              field.name, p.name));
       }
     }
-    if (p.kind != Parameter::Kind::tensor_map) continue;
+    if (!p.has_recipe()) continue;
     if (p.tensor_map.dtype != p.dtype)
       refuse(fmt::format("parameter '{}' is {}, its tensor map {}", p.name, name(p.dtype),
                          name(p.tensor_map.dtype)));

@@ -29,6 +29,8 @@ const char* name(Parameter::Kind kind) {
       return "tensor";
     case Parameter::Kind::structure:
       return "struct";
+    case Parameter::Kind::tensor_map_array:
+      return "tensor map array";
   }
   return "";
 }
@@ -55,6 +57,10 @@ void check_argument(const Parameter& parameter, const Argument& argument, const 
       static_cast<int>(argument.rank) != parameter.tensor_map.rank())
     refuse(fmt::format("takes a tensor of rank {}, one of rank {} is given", parameter.tensor_map.rank(),
                        argument.rank));
+  if (argument.kind == Parameter::Kind::tensor_map_array && *argument.recipe != parameter.tensor_map)
+    refuse(
+        "takes a tensor map array of its own recipe, one that was encoded by another is given: make it by "
+        "tensor_maps() of this kernel");
   if (argument.kind == Parameter::Kind::structure && argument.fields->size() != parameter.fields.size())
     refuse(fmt::format("takes a struct of {} fields ({}), {} are given", parameter.fields.size(),
                        names(parameter.fields), argument.fields->size()));
@@ -178,6 +184,45 @@ Launch LoadedKernel::launch_of(const LaunchOptions& options, Dim3 grid) const {
           .stream = options.stream};
 }
 
+TensorMapArray::operator Argument() const {
+  Argument argument = pointer(buffer_, recipe_.dtype);
+  argument.kind = Parameter::Kind::tensor_map_array;
+  argument.recipe = &recipe_;
+  return argument;
+}
+
+TensorMapArray LoadedKernel::tensor_maps(std::string_view parameter, std::span<const Argument> tensors,
+                                         Where where) const {
+  CallersLine line(where);
+  const std::vector<Parameter>& all = signature_.parameters;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Parameter& p) {
+    return p.name == parameter && p.kind == Parameter::Kind::tensor_map_array;
+  });
+  if (found == all.end())
+    throw Error(
+        fmt::format("kernel '{}': tensor maps for '{}', but no parameter of that name takes a tensor map "
+                    "array; its parameters are {}",
+                    signature_.kernel, parameter, names(all)));
+  const auto i = static_cast<size_t>(found - all.begin());
+  if (tensors.empty()) refuse(i, "an array of no tensor maps; give one tensor at least");
+  Parameter each = *found;
+  each.kind = Parameter::Kind::tensor_map;
+  std::vector<TensorMap> maps;
+  for (const Argument& tensor : tensors) {
+    auto refuse_one = [&](const std::string& what) {
+      refuse(i, fmt::format("tensor {}: {}", maps.size(), what));
+    };
+    check_argument(each, tensor, "parameters", all, refuse_one);
+    try {
+      const AuthorsCode no_line;  // refuse() names it
+      maps.push_back(device_->encode(checked_map(i, tensor)));
+    } catch (const Error& e) {
+      refuse_one(e.what());
+    }
+  }
+  return {Buffer::of(*device_, maps), found->tensor_map};
+}
+
 PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<const Argument> arguments,
                                      Where where) const {
   CallersLine line(where);
@@ -273,6 +318,7 @@ const void* LoadedKernel::value(size_t i, const Argument& argument, std::byte* b
     case Parameter::Kind::scalar:
       return &argument.bits;
     case Parameter::Kind::pointer:
+    case Parameter::Kind::tensor_map_array:
       return &argument.memory.address;
     case Parameter::Kind::tensor_map:
       return new (bytes) TensorMap(device_->encode_in_scope(checked_map(i, argument)));

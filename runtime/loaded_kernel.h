@@ -25,6 +25,22 @@ struct LaunchOptions {
 
 class LoadedKernel;
 
+// Tensor maps in device memory, for a parameter of the kind tensor_map_array, of any kernel with the same
+// recipe. It outlives the launches that take it, as the memory of the tensors does.
+class TensorMapArray {
+ public:
+  size_t size() const { return buffer_.bytes() / sizeof(TensorMap); }
+  operator Argument() const;  // NOLINT: an argument of a launch
+
+ private:
+  friend class LoadedKernel;
+  TensorMapArray(Buffer buffer, TensorMapRecipe recipe)
+      : buffer_(std::move(buffer)), recipe_(std::move(recipe)) {}
+
+  Buffer buffer_;
+  TensorMapRecipe recipe_;
+};
+
 // A launch whose arguments were checked, for launches that differ from it in addresses, in the values of
 // scalars and in the stream alone: they take a fraction of the host's time. Made by LoadedKernel::prepare();
 // it must not outlive its kernel, nor a move of that. Any thread may launch it at any time.
@@ -92,6 +108,16 @@ class LoadedKernel {
   void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments,
               Where where = Where::here()) {
     launch(options, std::span(arguments.begin(), arguments.size()), where);
+  }
+
+  // Encodes a tensor map for each of `tensors`, made by tensor(), as the parameter's recipe says. Throws
+  // Error that names the parameter, the tensor and the rule when one breaks a rule of the map or leaves its
+  // memory, and when no parameter of that name takes a tensor map array.
+  TensorMapArray tensor_maps(std::string_view parameter, std::span<const Argument> tensors,
+                             Where where = Where::here()) const;
+  TensorMapArray tensor_maps(std::string_view parameter, std::initializer_list<Argument> tensors,
+                             Where where = Where::here()) const {
+    return tensor_maps(parameter, std::span(tensors.begin(), tensors.size()), where);
   }
 
   // What launch() checks of arguments and grid, done once for many launches. Throws Error as it does; and

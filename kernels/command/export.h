@@ -38,8 +38,8 @@ struct ExportedFiles {
   std::string header, source;  // NAME.h, NAME.c: C11 that is C++ too
 };
 
-// Throws Error where the name is no identifier, kernels have different parameters, a condition is missing,
-// too many or no rule, or an image is not for sm_90a.
+// Throws Error where the name is no identifier, kernels have different parameters or one that takes maps in
+// device memory, a condition is missing, too many or no rule, or an image is not for sm_90a.
 void check(const Export& what);
 // Throws as check().
 ExportedFiles export_to_c(const Export& what);

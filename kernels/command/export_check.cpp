@@ -28,6 +28,8 @@ std::string in_words(const Parameter& p) {
       return fmt::format("a pointer to {} '{}'", name(p.dtype), p.name);
     case Kind::tensor_map:
       return fmt::format("a tensor of rank {} of {} '{}'", p.tensor_map.rank(), name(p.dtype), p.name);
+    case Kind::tensor_map_array:
+      return fmt::format("a tensor map array of {} '{}'", name(p.dtype), p.name);
     case Kind::structure:
       return fmt::format("a struct of {} fields '{}'", p.fields.size(), p.name);
   }
@@ -36,6 +38,12 @@ std::string in_words(const Parameter& p) {
 
 void check_parameters(const Export& e) {
   const std::vector<Parameter>& first = e.kernels[0].signature.parameters;
+  for (const Parameter& p : first)
+    if (p.kind == Kind::tensor_map_array)
+      throw UsageError(fmt::format(
+          "export: {}; what is exported encodes no maps in device memory: launch the kernel by the "
+          "runtime, whose LoadedKernel::tensor_maps() does",
+          in_words(p)));
   for (size_t k = 1; k < e.kernels.size(); ++k) {
     const std::vector<Parameter>& other = e.kernels[k].signature.parameters;
     for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {

@@ -89,6 +89,8 @@ std::string kind_in_comment(const Parameter& p) {
     case Kind::tensor_map:
       return fmt::format("a tensor of {} with {} dimension{}", name(p.dtype), p.tensor_map.rank(),
                          p.tensor_map.rank() == 1 ? "" : "s");
+    case Kind::tensor_map_array:
+      return fmt::format("tensor maps of {} on the device", name(p.dtype));
     case Kind::structure:
       return "a struct";
   }

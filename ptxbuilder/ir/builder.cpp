@@ -2,6 +2,7 @@
 #include "ptxbuilder/ir/builder.h"
 
 #include <fmt/format.h>
+#include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
@@ -144,7 +145,7 @@ Builder::State::~State() {
 void Builder::State::create_function() {
   std::vector<llvm::Type*> types;
   for (const Parameter& p : signature.parameters) {
-    if (p.kind == Parameter::Kind::pointer)
+    if (p.is_address())
       types.push_back(type_of(Class::gmem, context));
     else if (p.kind == Parameter::Kind::tensor_map || p.kind == Parameter::Kind::structure)
       types.push_back(type_of(Class::generic, context));
@@ -204,7 +205,7 @@ void Builder::State::append_parameter(const Parameter& p, llvm::Value* given, st
   }
   if (p.kind == Parameter::Kind::scalar && size_of(p.dtype) == 1)  // no register is that narrow
     given = ir.CreateIntCast(given, ir.getInt32Ty(), p.dtype == DType::s8);
-  if (p.kind == Parameter::Kind::pointer && given->getType() != type_of(Class::gmem, context))
+  if (p.is_address() && given->getType() != type_of(Class::gmem, context))
     given = ir.CreateAddrSpaceCast(given, type_of(Class::gmem, context));
   values.emplace_back(given);
 }
@@ -372,9 +373,15 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
 Where Builder::parameters_where() const { return state_->parameters_where; }
 
 size_t Builder::parameter_index(TensorMap map) const {
-  auto* argument = llvm::dyn_cast<llvm::Argument>(map.handle());
-  if (!argument || argument->getParent() != state_->function)
-    throw Error(fmt::format("{}: the tensor map is no parameter of this kernel", signature().kernel));
+  constexpr unsigned kAnyDepth = 0;
+  // Of an array, an address behind its start.
+  auto* argument = llvm::dyn_cast<llvm::Argument>(llvm::getUnderlyingObject(map.handle(), kAnyDepth));
+  if (!argument || argument->getParent() != state_->function ||
+      !signature().parameters[argument->getArgNo()].has_recipe())
+    throw Error(
+        fmt::format("{}: the tensor map is no parameter of this kernel, nor one of a TensorMapArray that "
+                    "is one",
+                    signature().kernel));
   return argument->getArgNo();
 }
 

@@ -141,11 +141,10 @@ void Builder::State::check_parameters() const {
   for (const llvm::Argument& given : function->args()) {
     const Parameter& p = signature.parameters[given.getArgNo()];
     const bool in_place = p.kind == Parameter::Kind::tensor_map || p.kind == Parameter::Kind::structure;
-    llvm::Type* wanted = p.kind == Parameter::Kind::pointer ? type_of(Class::gmem, context)
-                         : in_place                         ? type_of(Class::generic, context)
-                                                            : type_of(p.dtype, context);
-    const bool generic_pointer =
-        p.kind == Parameter::Kind::pointer && given.getType() == type_of(Class::generic, context);
+    llvm::Type* wanted = p.is_address() ? type_of(Class::gmem, context)
+                         : in_place     ? type_of(Class::generic, context)
+                                        : type_of(p.dtype, context);
+    const bool generic_pointer = p.is_address() && given.getType() == type_of(Class::generic, context);
     if (given.getType() != wanted && !generic_pointer)
       refuse(fmt::format("'{}' is {}, but the function's is {}", p.name, describe(wanted),
                          describe(given.getType())));

@@ -56,7 +56,7 @@ void finish_roles(Builder& builder) {
 
 void check_tensor_maps(Builder& builder) {
   for (const Parameter& p : builder.signature().parameters)
-    if (p.kind == Parameter::Kind::tensor_map && p.tensor_map.box.empty())
+    if (p.has_recipe() && p.tensor_map.box.empty())
       throw Error(
           builder.parameters_where(),
           fmt::format("{}: no copy uses the tensor map '{}', so its box is not known; k.encode({}, ...) "

@@ -39,6 +39,26 @@ constexpr auto field(std::string_view name, Member Struct::*member) {
   return Field<Struct, Member, Type>{name, member};
 }
 
+// Tensor maps that lie in global memory, one behind the other, for kernels that choose a tensor on the
+// device: groups of products, batches by pointers. All have the recipe that follows from the copies that use
+// one of them, so what a tensor has for itself is its address, shape and strides. The host makes them by
+// LoadedKernel::tensor_maps() (runtime/loaded_kernel.h).
+//   auto [As] = k.params<TensorMapArray>("As");
+//   tma_load(sA[s], As[group], kt * 64, row);
+class TensorMapArray {
+ public:
+  explicit TensorMapArray(llvm::Value* start) : start_(start) {}
+
+  // One of them, for whatever takes a TensorMap; nothing checks that there are as many. A kernel that changes
+  // maps by itself also executes fence.proxy.tensormap (PTX ISA, tensormap.replace).
+  TensorMap operator[](u32 index) const { return TensorMap(generic_address(address(index)).handle()); }
+  gmem address(u32 index) const { return start_ + u64(index) * kBytes; }
+
+ private:
+  static constexpr uint64_t kBytes = 128;
+  gmem start_;
+};
+
 namespace detail {
 
 // The device type of a parameter that is declared as T: 8-bit types are widened, since no
@@ -79,6 +99,13 @@ Parameter parameter(std::string_view name) {
   Parameter p;
   p.name = name;
   p.kind = Parameter::Kind::tensor_map;  // the copies that use it complete the recipe
+  return p;
+}
+template <std::same_as<TensorMapArray> T>
+Parameter parameter(std::string_view name) {
+  Parameter p;
+  p.name = name;
+  p.kind = Parameter::Kind::tensor_map_array;
   return p;
 }
 template <class T>
@@ -173,8 +200,8 @@ class Kernel {
   Kernel& operator=(Kernel&&) = default;
 
   // Declares the parameters. Their types are u8 to u64, s8 to s64, f16, bf16, f32, f64, gptr<T>,
-  // TensorMap, and structs with fields(). Inside the kernel, a u8 is a u32 and an s8 an s32. Call this
-  // once, before anything else.
+  // TensorMap, TensorMapArray, and structs with fields(). Inside the kernel, a u8 is a u32 and an s8 an s32.
+  // Call this once, before anything else.
   //   auto [A, B, n] = k.params<TensorMap, gptr<f32>, u32>("A", "B", "n");
   template <class... T>
   auto params(detail::NameOf<T>... names, Where where = Where::here()) {
