@@ -17,7 +17,7 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, f"{TOP}/scripts/peers")
-import cutlass as peer  # noqa: E402
+import cutlass_source as peer  # noqa: E402
 
 WORK = f"{TOP}/build/corpus"
 

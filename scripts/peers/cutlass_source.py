@@ -1,7 +1,7 @@
 """CUTLASS's kernels beside ours: the same tile, cluster, stages and schedule in both, built to PTX by nvcc and by ptxb.
 
 A kernel is named by words, as build_cutlass takes them: input, output, schedule, tile m n k, cluster m n, stages (0 or none
-for as many as fit).
+for as many as fit). The file is not named cutlass: scripts of this folder import the package of that name from PyPI.
 """
 import datetime
 import hashlib
