@@ -1,57 +1,113 @@
 // The same elements in another register layout.
 #include <fmt/format.h>
 
+#include <bit>
+#include <map>
+
+#include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/plan/lane_exchange.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/registers/place.h"
 
 namespace ptxbuilder::detail {
 namespace {
 
-// The values of `to` as values of `from`, where every thread already holds what it needs.
-std::optional<std::vector<int>> within_threads(const RegisterLayout& from, const RegisterLayout& to) {
-  for (int t = 0; t < RegisterLayout::kThreads; ++t)
-    if (from.of_thread(t) != to.of_thread(t)) return std::nullopt;
-  std::vector<int> sources;
-  for (int v = 0; v < to.values(); ++v) {
-    int source = 0;
-    while (source < from.values() && from.of_value(source) != to.of_value(v)) ++source;
-    if (source == from.values()) return std::nullopt;
-    sources.push_back(source);
+// The registers of an exchange between lanes. What is computed from the lane's number is computed once.
+class Exchanged {
+ public:
+  Exchanged(const LaneExchange& exchange, const std::vector<u32>& words) : lane_(thread_in_warpgroup() & 31) {
+    for (const LaneExchange::Step& s : exchange.steps) registers_.push_back(made(s, words));
+    for (int step : exchange.words) words_.push_back(of(step));
   }
-  return sources;
-}
+  const std::vector<u32>& words() const { return words_; }
 
-bool is_a_of_8_bits(const RegisterLayout& from, const RegisterLayout& to, std::optional<DType> dtype) {
-  return per_word(dtype) == 4 && to.rows() == 64 && to.cols() % 32 == 0 && to == wgmma_8bit(to.cols()) &&
-         from == wgmma_layout(64, to.cols());
-}
+ private:
+  using Kind = LaneExchange::Step::Kind;
 
-// A register of an accumulator's layout has two columns of a row and of the row 8 below; the fragment wants
-// four of a row. Lanes 0 and 1 of four hold what lane 0 wants of the first 8 of 16 columns and lane 2 of the
-// second, lanes 2 and 3 the others'.
-std::vector<Value> fragment_of_bytes(const std::vector<Value>& words) {
-  u32 lane = tid_x() & 31, source = (lane & 28) + (lane & 1) * 2, shift = ((lane >> 1) & 1) * 16;
-  std::vector<Value> moved;
-  for (size_t c = 0; c < words.size(); c += 2) {
-    u32 first(words[c].handle()), second(words[c + 1].handle());
-    for (u32 row : {second << 16 | (first & 0xffff), (second & 0xffff0000u) | first >> 16}) {
-      u32 low = shfl_sync_idx(row, source) >> shift, high = shfl_sync_idx(row, source + 1) >> shift;
-      moved.push_back(high << 16 | (low & 0xffff));
+  const u32& of(int step) const { return registers_[static_cast<size_t>(step)]; }
+
+  u32 made(const LaneExchange::Step& s, const std::vector<u32>& words) {
+    switch (s.kind) {
+      case Kind::word:
+        return words[static_cast<size_t>(s.a)];
+      case Kind::shuffle:
+        if (auto mask = s.lanes.butterfly()) return shfl_sync_bfly(of(s.a), *mask);
+        return shfl_sync_idx(of(s.a), value_of(s.lanes));
+      case Kind::choose:
+        return select(is_set(s.bit), of(s.b), of(s.a));
+      case Kind::permute:
+        return instruction<"prmt.b32">(of(s.a), of(s.b), value_of(s.lanes));
     }
+    return of(s.a);
   }
-  return moved;
+
+  pred is_set(int bit) {
+    std::optional<pred>& known = bits_[static_cast<size_t>(bit)];
+    if (!known) known = (lane_ & (1u << bit)) != 0;
+    return *known;
+  }
+
+  u32 value_of(const LaneFunction& f) {
+    auto known = values_.find(f);
+    if (known == values_.end()) known = values_.emplace(f, computed(f)).first;
+    return known->second;
+  }
+
+  // Bits of the lane's number that move as far together; where they become several, one after the other.
+  u32 computed(const LaneFunction& f) {
+    std::map<int, uint32_t> moved;  // bits, by how far they go up
+    u32 value = f.at_0;
+    for (int bit = 0; bit < 5; ++bit) {
+      const uint32_t becomes = f.of_bit[static_cast<size_t>(bit)];
+      if (std::has_single_bit(becomes))
+        moved[std::countr_zero(becomes) - bit] |= 1u << bit;
+      else if (becomes != 0)
+        value = value ^ select(is_set(bit), u32(becomes), u32(0));
+    }
+    for (const auto& [distance, bits] : moved) {
+      const u32 taken = lane_ & bits;
+      value = value ^ (distance < 0 ? taken >> -distance : taken << distance);
+    }
+    return value;
+  }
+
+  u32 lane_;
+  std::vector<u32> registers_, words_;
+  std::array<std::optional<pred>, 5> bits_;
+  std::map<LaneFunction, u32> values_;
+};
+
+// Rows in shared memory that are 16 bytes longer than needed, so that they begin in different banks.
+struct ThroughMemory {
+  ThroughMemory(DType dtype, const RegisterLayout& layout)
+      : row((layout.cols() * size_of(dtype) + 15) / 16 * 16 + (layout.rows() > 1 ? 16 : 0)),
+        rows{byte_swizzle(Swizzle::none), 0,
+             make_layout({layout.rows(), layout.cols()}, {row / size_of(dtype), 1})} {}
+
+  int row;  // bytes
+  ComposedLayout rows;
+};
+
+// How many instructions the way through shared memory takes: accesses, of which those of less than a register
+// take another that shifts; the two barriers; and what addresses take more than the lanes of an exchange,
+// about 14 to 6.
+int instructions_through_memory(DType dtype, const RegisterLayout& from, const RegisterLayout& to) {
+  constexpr int kBarriers = 2, kAddresses = 8;
+  const ThroughMemory memory(dtype, from);
+  auto accesses = [&](const RegisterLayout& layout) {
+    const int vector = widest_vector(layout, memory.rows, size_of(dtype));
+    return layout.values() / vector * (vector * size_of(dtype) < 4 ? 2 : 1);
+  };
+  return accesses(from) + accesses(to) + kBarriers + kAddresses;
 }
 
-// Through rows in shared memory that are 16 bytes longer than needed, so that they begin in different banks.
 TileValues through_memory(const TileValues& x, const RegisterLayout& layout) {
-  int bytes = size_of(*x.dtype), row = (layout.cols() * bytes + 15) / 16 * 16 + (layout.rows() > 1 ? 16 : 0);
-  smem space = scratch(layout.rows() * row);
-  ComposedLayout rows{byte_swizzle(Swizzle::none), 0,
-                      make_layout({layout.rows(), layout.cols()}, {row / bytes, 1})};
+  const ThroughMemory memory(*x.dtype, layout);
+  smem space = scratch(layout.rows() * memory.row);
   sync_warpgroup();
-  store_shared(space, rows, x);
+  store_shared(space, memory.rows, x);
   sync_warpgroup();
-  return load_shared(space, rows, *x.dtype, layout);
+  return load_shared(space, memory.rows, *x.dtype, layout);
 }
 
 }  // namespace
@@ -67,12 +123,9 @@ TileValues tile_layout_cast(const TileValues& x, const RegisterLayout& layout) {
   if (x.layout.is_splat())
     return {x.dtype, layout,
             std::vector<Value>(static_cast<size_t>((layout.values() + per - 1) / per), x.words[0])};
-  if (auto sources = within_threads(x.layout, layout)) {
-    std::vector<Value> elements = elements_of(x), chosen;
-    for (int source : *sources) chosen.push_back(elements[static_cast<size_t>(source)]);
-    return from_elements(x.dtype, layout, chosen);
-  }
-  if (is_a_of_8_bits(x.layout, layout, x.dtype)) return {x.dtype, layout, fragment_of_bytes(x.words)};
+  auto exchange = exchange_within_warps(x.layout, layout, size_of(*x.dtype));
+  if (exchange && exchange->instructions() <= instructions_through_memory(*x.dtype, x.layout, layout))
+    return tile_of_registers(*x.dtype, layout, Exchanged(*exchange, registers_of(x)).words());
   return through_memory(x, layout);
 }
 

@@ -16,8 +16,9 @@ namespace {
 constexpr int kAccessBytes = 16;  // of the widest access
 constexpr int kWordBytes = 4;     // of a register
 
-// The most consecutive values that each thread finds beside each other, aligned, and so takes in one access.
-int vector_of(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes) {
+}  // namespace
+
+int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes) {
   std::vector<int64_t> of_row, of_col;
   for (int64_t row = 0; row < layout.rows(); ++row) of_row.push_back(memory.layout()[0](row));
   for (int64_t col = 0; col < layout.cols(); ++col) of_col.push_back(memory.layout()[1](col));
@@ -37,6 +38,8 @@ int vector_of(const RegisterLayout& layout, const ComposedLayout& memory, int el
   return vector;
 }
 
+namespace {
+
 // The accesses of shared memory by threads that hold a layout, each of `vector` values.
 struct VectorAccess {
   VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes, int vector)
@@ -49,7 +52,7 @@ struct VectorAccess {
       access = with_fewest_conflicts(access, vector * element_bytes);
   }
   VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes)
-      : VectorAccess(layout, memory, element_bytes, vector_of(layout, memory, element_bytes)) {}
+      : VectorAccess(layout, memory, element_bytes, widest_vector(layout, memory, element_bytes)) {}
 
   static std::vector<int64_t> first_elements(const RegisterLayout& layout, int vector) {
     std::vector<int64_t> elements;
@@ -293,7 +296,7 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   if (pitch == line && !addresses.bounded()) step = line;
   const Layout elements = by_columns ? make_layout({layout.rows(), layout.cols()}, {1, step})
                                      : make_layout({layout.rows(), layout.cols()}, {step, 1});
-  return std::min(tile.vector, vector_of(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
+  return std::min(tile.vector, widest_vector(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
 // "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];"
@@ -381,7 +384,7 @@ TileValues load_view(const TileView& from, DType dtype, const std::optional<Regi
   check_view("load", from, dtype, chosen);
   if (chosen.is_splat())
     throw Error(fmt::format("load: {} holds one value for all elements", chosen.describe()));
-  const int vector = vector_of(chosen, from.layout(), size_of(dtype));
+  const int vector = widest_vector(chosen, from.layout(), size_of(dtype));
   if (auto copy = matrix_copy(false, from, vector, chosen)) {
     TileValues x{dtype, chosen, {}};
     auto& loaded = TileContext::of(Builder::current()).loaded_words;
@@ -400,7 +403,7 @@ void store_view(const TileView& to, const TileValues& x) {
   check_view("store", to, *x.dtype, x.layout);
   if (to.filling()) to.filling()->write(to, "store", false);
   const TileValues stored = for_storing(x);
-  const int vector = vector_of(stored.layout, to.layout(), size_of(*x.dtype));
+  const int vector = widest_vector(stored.layout, to.layout(), size_of(*x.dtype));
   if (auto copy = matrix_copy(true, to, vector, stored.layout)) {
     std::vector<u32> words;
     for (Value word : stored.words)

@@ -9,6 +9,10 @@ namespace ptxbuilder {
 
 namespace detail {
 
+// The most consecutive values that each thread finds beside each other in memory, aligned, and so takes in
+// one access of at most 16 bytes.
+int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes);
+
 // `memory` maps (row, column) to an element, counted from `start`, which is aligned to the swizzle's
 // pattern.
 TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout);

@@ -297,10 +297,12 @@ RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, W
   return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout));
 }
 
-// Returns the same elements in another layout. Equal layouts take no instructions. Where each thread has
-// what it needs, registers are moved; from wgmma_layout to wgmma_8bit, 8-bit types are shuffled; otherwise
-// the elements go through shared memory. Throws Error that names both layouts when the extents differ, or
-// when many values would become a splat.
+// Returns the same elements in another layout. Equal layouts take no instructions. Where each warp has what
+// its lanes need, they exchange registers by shuffles, without shared memory or a barrier, if that takes no
+// more instructions than the way through shared memory would: shuffles, choices and permutations of bytes on
+// one side, and on the other stores and loads, two instructions for each of less than 4 bytes, two barriers,
+// and 8 for addresses. Otherwise the elements go through shared memory. All 128 threads call it either way.
+// Throws Error that names both layouts when the extents differ, or when many values would become a splat.
 template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,

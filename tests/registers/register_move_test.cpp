@@ -2,7 +2,11 @@
 // of matrix products; each element at its place, for every type, swizzle and layout.
 //
 //   register_move_test [--device=emulator|cuda|auto]
+#include <map>
+#include <set>
+
 #include "library_kit.h"
+#include "ptxbuilder/plan/lane_exchange.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/proof/proof.h"
 #include "ptxbuilder/tile/commit.h"
@@ -67,6 +71,176 @@ TEST_CASE("shared memory in every swizzle, type and layout, and casts between la
                                 second.describe()));
       }
   });
+}
+
+namespace {
+
+using Step = LaneExchange::Step;
+
+// The registers of a warp after an exchange, by lane, of elements that are a byte of their number each, or 2
+// or 4 equal ones.
+std::vector<std::vector<uint32_t>> exchanged(const LaneExchange& exchange,
+                                             const std::vector<std::vector<uint32_t>>& own) {
+  std::vector<std::vector<uint32_t>> made(32, std::vector<uint32_t>(exchange.steps.size()));
+  for (size_t i = 0; i < exchange.steps.size(); ++i)
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      const Step& s = exchange.steps[i];
+      const size_t a = static_cast<size_t>(s.a), b = static_cast<size_t>(s.b);
+      uint32_t& to = made[lane][i];
+      if (s.kind == Step::Kind::word) to = own[lane][a];
+      if (s.kind == Step::Kind::shuffle) to = made[s.lanes(lane)][a];
+      if (s.kind == Step::Kind::choose) to = made[lane][(lane >> s.bit & 1) != 0 ? b : a];
+      if (s.kind == Step::Kind::permute)
+        for (int byte = 0; byte < 4; ++byte) {
+          const uint32_t chosen = s.lanes(lane) >> (4 * byte) & 0xf;
+          if (chosen > 7) return {};  // a byte's sign
+          to |= (made[lane][chosen < 4 ? a : b] >> (8 * (chosen % 4)) & 0xff) << (8 * byte);
+        }
+    }
+  std::vector<std::vector<uint32_t>> words(32);
+  for (size_t lane = 0; lane < 32; ++lane)
+    for (int step : exchange.words) words[lane].push_back(made[lane][static_cast<size_t>(step)]);
+  return words;
+}
+
+// Byte `byte` of an element's value, the same in every element type's encoding here.
+uint32_t byte_of(int element, int byte) {
+  return static_cast<uint32_t>(element * 2654435761u >> (8 * byte)) & 0xff;
+}
+
+std::vector<uint32_t> words_of(const RegisterLayout& layout, int thread, int bytes) {
+  std::vector<uint32_t> words(static_cast<size_t>((layout.values() * bytes + 3) / 4));
+  for (int v = 0; v < layout.values(); ++v)
+    for (int byte = 0; byte < bytes; ++byte)
+      words[static_cast<size_t>(v * bytes / 4)] |= byte_of(layout.element(thread, v), byte)
+                                                   << (8 * ((v * bytes + byte) % 4));
+  return words;
+}
+
+// Whether every element that a warp of `to` holds is in the same warp of `from`.
+bool stays_in_warps(const RegisterLayout& from, const RegisterLayout& to) {
+  for (int warp = 0; warp < 4; ++warp) {
+    std::set<int> held;
+    for (int lane = 0; lane < 32; ++lane)
+      for (int v = 0; v < from.values(); ++v) held.insert(from.element(32 * warp + lane, v));
+    for (int lane = 0; lane < 32; ++lane)
+      for (int v = 0; v < to.values(); ++v)
+        if (!held.contains(to.element(32 * warp + lane, v))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an exchange between lanes is found for all layouts that differ within warps, and puts each element in "
+    "its place") {
+  std::map<int, int> found;
+  for (int cols : {32, 96})
+    for (int bytes : {1, 2, 4}) {
+      std::vector<RegisterLayout> all = layouts(cols);
+      all.push_back(RegisterLayout(
+          {64, cols},
+          make_layout({{8, 4, 4}, {2, 2, cols / 8}}, {{1, 2 * cols, 16 * cols}, {cols, 8 * cols, 8}}),
+          "transposed by movmatrix"));
+      for (const RegisterLayout& from : all)
+        for (const RegisterLayout& to : all) {
+          auto exchange = exchange_within_warps(from, to, bytes);
+          CHECK_MESSAGE(bool(exchange) == stays_in_warps(from, to), from.describe()
+                                                                        << " to " << to.describe());
+          if (!exchange) continue;
+          ++found[bytes];
+          if (from == to) CHECK(exchange->instructions() == 0);
+          for (int warp = 0; warp < 4; ++warp) {
+            std::vector<std::vector<uint32_t>> own, expected;
+            for (int lane = 0; lane < 32; ++lane) {
+              own.push_back(words_of(from, 32 * warp + lane, bytes));
+              expected.push_back(words_of(to, 32 * warp + lane, bytes));
+            }
+            CHECK_MESSAGE(exchanged(*exchange, own) == expected, from.describe() << " to " << to.describe());
+          }
+        }
+    }
+  for (int bytes : {1, 2, 4}) CHECK(found[bytes] > 60);
+}
+
+TEST_CASE("an exchange between lanes of rows, and of elements that several lanes hold") {
+  // Rows that four lanes share, to one that each lane has four times, and back.
+  const RegisterLayout shared = wgmma_row(64),
+                       apart({64, 1}, make_layout({{8, 4, 4}, 2}, {{1, 0, 16}, 8}), "another row");
+  for (const auto& [from, to] : {std::pair(shared, apart), std::pair(apart, shared)})
+    for (int bytes : {1, 2, 4}) {
+      auto exchange = exchange_within_warps(from, to, bytes);
+      REQUIRE(exchange);
+      std::vector<std::vector<uint32_t>> own, expected;
+      for (int lane = 0; lane < 32; ++lane) {
+        own.push_back(words_of(from, lane, bytes));
+        expected.push_back(words_of(to, lane, bytes));
+      }
+      std::vector<std::vector<uint32_t>> got = exchanged(*exchange, own);
+      const uint32_t mask = bytes == 1 ? 0xffff : ~0u;  // beyond the last element is anything
+      for (size_t lane = 0; lane < 32; ++lane)
+        for (size_t w = 0; w < got[lane].size(); ++w) CHECK((got[lane][w] & mask) == expected[lane][w]);
+    }
+}
+
+TEST_CASE("casts from each layout to each other, one after the other, of two warpgroups") {
+  for_types<f32, f16, u8, s32>([]<class T>() {
+    Matrix in = random_matrix(T::dtype, {128, 32}, least_of(T::dtype), 8);
+    Kernel k("casts");
+    auto [from, out] = k.params<gptr<T>, gptr<T>>("from", "out");
+    k.warpgroups(2, 0, [&, from = from, out = out](u32 group) {
+      RegisterTile<T> x = load(from + group * 2048, wgmma_layout(64, 32));
+      for (const RegisterLayout& first : layouts(32))
+        for (const RegisterLayout& second : layouts(32)) x = layout_cast(layout_cast(x, first), second);
+      store(out + group * 2048, x);
+    });
+    check_equal(result_of(std::move(k), {in}, {T::dtype, {128, 32}, {}}), in.values,
+                std::string(name(T::dtype)));
+  });
+}
+
+TEST_CASE("casts within warps take shuffles, and neither shared memory nor a barrier") {
+  auto ptx = [](DType type, const RegisterLayout& from, const RegisterLayout& to) {
+    Kernel k("cast");
+    auto [in, out] = k.params<gptr<u32>, gptr<u32>>("in", "out");
+    const int words = from.values() * size_of(type) / 4;
+    std::vector<u32> registers;
+    for (int i = 0; i < words; ++i) registers.push_back(in[tid_x() + 128 * i]);
+    std::vector<u32> cast;
+    if (type == DType::f32)
+      cast = layout_cast(RegisterTile<f32>::of_registers(from, registers), to).registers();
+    if (type == DType::bf16)
+      cast = layout_cast(RegisterTile<bf16>::of_registers(from, registers), to).registers();
+    if (type == DType::e4m3)
+      cast = layout_cast(RegisterTile<e4m3>::of_registers(from, registers), to).registers();
+    for (int i = 0; i < words; ++i) out[tid_x() + 128 * i] = cast[static_cast<size_t>(i)];
+    return ptx_of(k);
+  };
+  struct Expected {
+    DType type;
+    RegisterLayout from, to;
+    size_t shuffles;
+  };
+  const RegisterLayout w64 = wgmma_layout(64, 64);
+  for (const Expected& e :
+       {Expected{DType::bf16, wgmma_upcast_2x(64, 64), w64, 16},
+        Expected{DType::bf16, wgmma_transposed(64, 64), w64, 16},
+        Expected{DType::f32, wgmma_transposed(64, 16), wgmma_layout(64, 16), 8},
+        Expected{DType::f32, wgmma_layout(64, 8), wgmma_32bit(8), 8},
+        Expected{DType::e4m3, w64, wgmma_8bit(64), 16}, Expected{DType::e4m3, wgmma_8bit(64), w64, 16}}) {
+    const std::string text = ptx(e.type, e.from, e.to);
+    CAPTURE(text);
+    CHECK(count(text, "shfl.sync") == e.shuffles);
+    CHECK(count(text, "bar.sync") + count(text, "st.shared") + count(text, "barrier.sync") == 0);
+  }
+  // Too many registers, or between warps.
+  for (const std::string& text :
+       {ptx(DType::bf16, wgmma_upcast_4x(64, 64), w64), ptx(DType::bf16, strided({64, 64}, 8), w64)}) {
+    CAPTURE(text);
+    CHECK(count(text, "shfl.sync") == 0);
+    CHECK(count(text, "st.shared") > 0);
+  }
 }
 
 TEST_CASE("layouts whose rows do not divide, and columns first") {

@@ -1,0 +1,48 @@
+// How the elements of a warp get from one register layout to another between its own lanes: by shuffles,
+// choices between registers and permutations of bytes. LLVM-free, so that a test can evaluate it.
+#pragma once
+
+#include "ptxbuilder/plan/register_layout.h"
+
+namespace ptxbuilder {
+
+// A function of the five bits of a lane's number: `at_0`, exclusive-ored with of_bit[b] for each set bit b.
+struct LaneFunction {
+  uint32_t at_0 = 0;
+  std::array<uint32_t, 5> of_bit = {};
+
+  uint32_t operator()(uint32_t lane) const;
+  bool is_constant() const { return of_bit == std::array<uint32_t, 5>{}; }
+  // What is exclusive-ored with the lane's number itself, where the function is that.
+  std::optional<uint32_t> butterfly() const;
+  friend auto operator<=>(const LaneFunction&, const LaneFunction&) = default;
+};
+
+// Each step makes one register of 32 bits from those of earlier steps, whose numbers are `a` and `b`.
+struct LaneExchange {
+  struct Step {
+    enum class Kind : uint8_t {
+      word,     // the thread's own register number `a`
+      shuffle,  // a, of the lane that `lanes` says (PTX ISA, shfl.sync.idx)
+      choose,   // b where bit `bit` of the lane's number is set, else a
+      permute,  // the bytes of a and b that the selector `lanes` says (PTX ISA, prmt)
+    };
+    Kind kind;
+    int a = 0, b = 0, bit = 0;
+    LaneFunction lanes = {};
+    friend auto operator<=>(const Step&, const Step&) = default;
+  };
+
+  std::vector<Step> steps;
+  std::vector<int> words;  // the steps that make the registers of the new layout
+
+  // How many instructions the steps are, without what computes lanes and selectors, once for all registers.
+  int instructions() const;
+};
+
+// None where an element comes from another warp, or where what moves depends on lanes in other ways than a
+// LaneFunction says. Of elements of 1, 2 or 4 bytes, lower values in lower bytes of a register.
+std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, const RegisterLayout& to,
+                                                  int element_bytes);
+
+}  // namespace ptxbuilder
