@@ -24,6 +24,7 @@
 #include "ptxbuilder/product/tensor_memory.h"
 #include "ptxbuilder/product/warp_mma.h"
 #include "ptxbuilder/proof/proof.h"
+#include "ptxbuilder/registers/cluster_reduction.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/registers/partial.h"
 #include "ptxbuilder/registers/tile.h"

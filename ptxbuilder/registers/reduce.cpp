@@ -23,10 +23,6 @@ Arithmetic arithmetic_of(Reduction operation) {
   return operations[static_cast<int>(operation)];
 }
 
-Value combined(Reduction operation, Class cls, Value a, Value b) {
-  return Value(arithmetic(arithmetic_of(operation), cls, a.handle(), b.handle()));
-}
-
 // What a thread's own elements, of 32 bits, are for each row or column.
 class Own {
  public:
@@ -114,6 +110,10 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
 }
 
 }  // namespace
+
+Value combined(Reduction operation, Class cls, Value a, Value b) {
+  return Value(arithmetic(arithmetic_of(operation), cls, a.handle(), b.handle()));
+}
 
 PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows) {
   if (x.layout.is_splat())

@@ -75,6 +75,8 @@ TileValues tile_index(const RegisterLayout& layout, bool rows);
 
 TileValues tile_convert(DType to, const TileValues& x);
 
+// Of two registers of a class.
+Value combined(Reduction operation, Class cls, Value a, Value b);
 PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows);
 TileValues tile_complete(Reduction operation, const PartialValues& x);
 void check_same_parts(const PartialValues& a, const PartialValues& b);

@@ -1,0 +1,59 @@
+// Reductions over the CTAs of a cluster: of a scalar or a tile that each thread holds, through distributed
+// shared memory.
+//
+//   k.cluster(4);
+//   ClusterReduction across(k);                                              // outside of roles
+//   f32 most = across.reduce(Reduction::max, reduce_all(Reduction::max, x)); // in all threads of the cluster
+#pragma once
+
+#include "ptxbuilder/registers/tile.h"
+#include "ptxbuilder/tile/barrier.h"
+
+namespace ptxbuilder {
+
+// Each thread's value is reduced with those of the threads of the same number in the CTAs in line with it
+// along one axis of the cluster, and each of them gets the result. The values are combined in the order of
+// the CTAs, so that all get the same bits, and results repeat. CTAs need not meet before or after a call, and
+// another call may follow at once. A CTA alone in line gets its own values, without any instruction.
+class ClusterReduction {
+ public:
+  // Call Kernel::cluster() first. Without an axis, it is the only one along which the cluster has several
+  // CTAs; throws Error if there are two such.
+  explicit ClusterReduction(Kernel& kernel, std::optional<ClusterAxis> axis = std::nullopt,
+                            Where where = Where::here());
+
+  // All threads of one role or, without roles, of the CTA make each call, and as many calls in all CTAs in
+  // line. Throws Error when another role has made a call before: each needs a ClusterReduction of its own. It
+  // takes 8 bytes of shared memory for each value of each thread.
+  f32 reduce(Reduction operation, f32 x, Where where = Where::here());
+  s32 reduce(Reduction operation, s32 x, Where where = Where::here());
+  u32 reduce(Reduction operation, u32 x, Where where = Where::here());
+  // Element by element; f16 and bf16 are reduced in f32.
+  template <TileLike X>
+  requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce(Reduction operation, const X& x,
+                                                                         Where where = Where::here()) {
+    AtLine line(where);
+    return RegisterTile<ElementOf<X>>(reduced(operation, detail::values_of(x)));
+  }
+
+ private:
+  // Two buffers of a role, for calls in turn: who writes one for the second time has waited for the call
+  // between, at which all have arrived after they had read it.
+  struct Buffers {
+    int role, threads;
+    uint32_t offset;
+    int bytes;  // of one
+  };
+
+  detail::TileValues reduced(Reduction operation, const detail::TileValues& x);
+  std::vector<u32> exchange(const std::vector<u32>& mine, const std::function<u32(u32, u32)>& combine);
+  const Buffers& buffers(int values);
+
+  Kernel& kernel_;
+  ClusterAxes axis_;
+  std::optional<ClusterBarriers> written_;  // none where a CTA is alone
+  std::optional<Phases> phases_;
+  std::optional<Buffers> buffers_;
+};
+
+}  // namespace ptxbuilder
