@@ -8,10 +8,12 @@
 // local memory. The operands of an operation have the same layout. An operand may also be a scalar,
 // have a splat layout, or have one value for each row or column of the others, as their reductions
 // return it: o *= shrink. Otherwise the operation throws Error that names both layouts. A Var of a tile
-// may stand wherever a tile may.
+// may stand wherever a tile may, and where a scalar may, so may a Var of one and an element in memory, of
+// the tile's type: x * p[i].
 #pragma once
 
 #include "ptxbuilder/ir/math.h"
+#include "ptxbuilder/ir/memory.h"
 #include "ptxbuilder/registers/values.h"
 #include "ptxbuilder/tile/kernel.h"
 
@@ -43,6 +45,11 @@ using ElementOf = typename X::element_type;
 template <class X>
 concept TileLike = TileElement<ElementOf<X>> && std::convertible_to<const X&, RegisterTile<ElementOf<X>>>;
 
+// What reads as a scalar of type T: a Var of one, or an element behind a pointer.
+template <class X, class T>
+concept ScalarSource = std::convertible_to<X, T> &&
+    (std::same_as<std::remove_cvref_t<X>, Var<T>> || std::same_as<std::remove_cvref_t<X>, Element<T>>);
+
 // A tile or a scalar, with the caller's line, which an operator cannot take.
 template <class T>
 struct TileArgument : detail::TileOperand {
@@ -55,6 +62,9 @@ struct TileArgument : detail::TileOperand {
   template <detail::HostNumber N>
   TileArgument(N value, Where where = Where::here()) requires NumberElement<T>  // NOLINT
       : TileArgument(T(value, where), where) {}
+  template <ScalarSource<T> X>
+  TileArgument(X&& x, Where where = Where::here()) requires NumberElement<T>  // NOLINT
+      : TileArgument(static_cast<T>(std::forward<X>(x)), where) {}
 };
 
 template <class T>
@@ -62,6 +72,9 @@ struct ScalarArgument : TileArgument<T> {
   ScalarArgument(T value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
   template <detail::HostNumber N>
   ScalarArgument(N value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
+  template <ScalarSource<T> X>
+  ScalarArgument(X&& x, Where where = Where::here())  // NOLINT
+      : TileArgument<T>(std::forward<X>(x), where) {}
 };
 
 #define PTXBUILDER_TILE_OPERATOR(symbol, operation, Element)                                                 \

@@ -224,6 +224,41 @@ TEST_CASE("a Var of a tile is as good as the tile, everywhere") {
   CHECK(count(text(true), "st.global") > 100);
 }
 
+TEST_CASE("elements in memory and Vars of scalars stand for scalars, on either side") {
+  for_types<f32, bf16, s32>([]<class T>() {
+    Matrix in = random_matrix(T::dtype, kExtent, -10, 10), scalars{T::dtype, {1, 2}, {3, 5}};
+    Kernel k("scalars");
+    auto [from, p, out] = k.params<gptr<T>, gptr<T>, gptr<T>>("from", "scalars", "out");
+    auto shared = k.shared<T>({1, 128});
+    if_(tid_x() == 0u, [&, p = p] { sptr<T>(shared[0].address())[0] = p[0]; });
+    sync_threads();
+    GlobalTensor<T, 2> tensor(p, {1, 2});
+    sptr<T> s(shared[0].address());
+    Var<T> five(p[1]);
+    RegisterTile<T> x = load(from, wgmma_layout(64, 32));
+    x = x * p[0];
+    x = five - x;
+    x = s[0] + x;
+    x = max(x, tensor(0, 1));
+    x = select(x == five, s[0], x);
+    x = select(tensor(0, 0) < x, x, five);
+    Var<RegisterTile<T>> y(x);
+    y += p[1];
+    y -= five;
+    store(out, y.value());
+    std::vector<double> expected;
+    for (double v : in.values) {
+      auto r = [](double x) { return rounded(T::dtype, x); };
+      double e = std::max(r(3 + r(5 - r(v * 3))), 5.0);
+      e = e == 5 ? 3 : e;
+      e = 3 < e ? e : 5;
+      expected.push_back(r(r(e + 5) - 5));
+    }
+    check_equal(result_of(std::move(k), {in, scalars}, {T::dtype, kExtent, {}}), expected,
+                std::string(name(T::dtype)));
+  });
+}
+
 TEST_CASE("bits of integers") {
   for_types<s32, u32>([]<class T>() {
     using Tile = const RegisterTile<T>&;

@@ -373,4 +373,8 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   // CASE 74: cvt: two f16 convert to and from e4m3 or e5m2
   (void)cvt_f16x2_to<ONE_OF(DType::bf16, DType::e4m3)>;
 #endif
+#if IS(75)
+  // CASE 75: no match for .*operator\*|invalid operands
+  tile* ONE_OF(global[0], reals[0]);
+#endif
 }
