@@ -130,8 +130,10 @@ void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TileP
   const AccumulatorRegisters registers(to, "store", *x.dtype, part);
   const RegisterLayout layout = registers.layout();
   if (!x.layout.is_splat() && !(x.layout == layout))
-    throw Error(fmt::format("store: a tile of {} to an accumulator of {}; layout_cast it first",
-                            x.layout.describe(), layout.describe()));
+    throw Error(
+        fmt::format("store: a tile of {} to an accumulator of {}; store "
+                    "layout_cast(x, wgmma_layout({}, {}))",
+                    x.layout.describe(), layout.describe(), layout.rows(), layout.cols()));
   registers.store(tile_layout_cast(x, layout).words);
   to.accumulate();
 }

@@ -129,8 +129,11 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
   ProductGroups& products = TileContext::of(Builder::current()).products;
   const RegisterLayout wanted = wgmma_a(*a.dtype, a.layout.rows(), a.layout.cols());
   if (!(a.layout == wanted))
-    throw Error(fmt::format("mma: A is a tile of {}, but {} in registers takes {}; layout_cast it first",
-                            a.layout.describe(), name(*a.dtype), wanted.describe()));
+    throw Error(
+        fmt::format("mma: A is a tile of {}, but {} in registers takes {}; multiply "
+                    "layout_cast(a, wgmma_a(DType::{}, {}, {}))",
+                    a.layout.describe(), name(*a.dtype), wanted.describe(), name(*a.dtype), a.layout.rows(),
+                    a.layout.cols()));
   WgmmaCall call(
       d, *a.dtype,
       fmt::format("a {} {}x{} tile in registers", name(*a.dtype), a.layout.rows(), a.layout.cols()), b,

@@ -68,8 +68,8 @@ class Common {
     if (given.extent() == whole_->extent()) {
       if (!given.is_splat())
         throw Error(
-            fmt::format("register tiles of different layouts, {} and {}; layout_cast one of "
-                        "them to the other's",
+            fmt::format("register tiles of different layouts, {} and {}: cast one of them to the "
+                        "other's, as layout_cast(b, a.layout()) does",
                         whole_->describe(), given.describe()));
       return;
     }

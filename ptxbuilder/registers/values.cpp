@@ -145,9 +145,9 @@ void tile_assign(const std::vector<llvm::Value*>& variables, const RegisterLayou
   Builder& builder = Builder::current(value.where);
   bool one = !value.layout || (value.layout->is_splat() && value.layout->extent() == layout.extent());
   if (!one && !(*value.layout == layout))
-    throw Error(value.where,
-                fmt::format("register tile: a Var of {} is assigned a tile of {}; layout_cast it first",
-                            layout.describe(), value.layout->describe()));
+    throw Error(value.where, fmt::format("register tile: a Var of {} is assigned a tile of {}; assign "
+                                         "layout_cast(tile, variable.layout())",
+                                         layout.describe(), value.layout->describe()));
   for (size_t i = 0; i < variables.size(); ++i)
     builder.store_variable(variables[i], value.words[one ? 0 : i].handle());
 }

@@ -19,6 +19,20 @@ struct BoxExtents {
   int cols, rows;
 };
 
+// What makes boxes of a tile that are small enough along a dimension.
+std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
+  if (dimension > 0)
+    return fmt::format("; or copy fewer of its {} rows at a time: tile[s].rows(first, count)", extent);
+  const int bytes = size_of(tile.dtype());
+  for (int panel = hopper::box_extent; panel > 0; --panel)
+    if (tile.cols() % panel == 0 && panel * bytes % 16 == 0 &&
+        panel * bytes * tile.rows() % kSharedAlignment == 0)
+      return fmt::format(
+          "; or declare it in panels, such as k.shared<...>({{.rows = {}, .cols = {}, .panel_cols = {}}})",
+          tile.rows(), tile.cols(), panel);
+  return "";
+}
+
 // The most of `extent` columns or rows that a box may have, a multiple of `unit`, so that boxes of as many
 // make up all.
 int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std::string_view operation) {
@@ -26,8 +40,9 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   if (extent % unit != 0)
     throw Error(
         fmt::format("{}: box extent {} along dimension {} exceeds {}, for a {}; a multiple of {} comes in "
-                    "several boxes",
-                    operation, extent, dimension, hopper::box_extent, tile.describe(), unit));
+                    "several boxes{}",
+                    operation, extent, dimension, hopper::box_extent, tile.describe(), unit,
+                    smaller_boxes(tile, dimension, extent)));
   int most = hopper::box_extent / unit * unit;
   while (extent % most != 0) most -= unit;
   return most;

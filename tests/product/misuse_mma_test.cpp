@@ -188,7 +188,7 @@ TEST_CASE("A in registers") {
        }},
       {"A in the order of memory",
        {"mma: A is a tile of strided(64 x 64, 4)", "but f16 in registers takes wgmma_layout(64, 64)",
-        "layout_cast it first"},
+        "multiply layout_cast(a, wgmma_a(DType::f16, 64, 64))"},
        [](bool bad) {
          HERE multiply<f16>(64, bad ? strided({64, 64}, 4) : wgmma_layout(64, 64), marked);
        }},

@@ -22,7 +22,8 @@ TEST_CASE("layouts") {
       {"operands in different layouts",
        {"register tiles of different layouts, wgmma_layout(64, 32) "
         "((4,8,4),(2,2,4)):((2,32,512),(1,256,8)) "
-        "and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)); layout_cast one of them"},
+        "and strided(64 x 32, 4) (128,(4,4)):(4,(1,512)): cast one of them to the other's, as "
+        "layout_cast(b, a.layout()) does"},
        [](bool bad) {
          Kernel k("k");
          auto other = ones(bad ? strided(kExtent, 4) : wgmma_layout(64, 32));
@@ -81,7 +82,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a Var of a row that would become a tile",
-       {"a Var of wgmma_row(64)", "is assigned a tile of wgmma_layout(64, 32)"},
+       {"a Var of wgmma_row(64)", "is assigned a tile of wgmma_layout(64, 32)",
+        "assign layout_cast(tile, variable.layout())"},
        [](bool bad) {
          Kernel k("k");
          Var<RegisterTile<f32>> row(ones(wgmma_row(64)));
@@ -320,7 +322,8 @@ TEST_CASE("memory and matrix products") {
          done(k);
        }},
       {"an accumulator from another layout",
-       {"store: a tile of strided(64 x 32, 4)", "to an accumulator of wgmma_layout(64, 32)"},
+       {"store: a tile of strided(64 x 32, 4)", "to an accumulator of wgmma_layout(64, 32)",
+        "store layout_cast(x, wgmma_layout(64, 32))"},
        [](bool bad) {
          Kernel k("k");
          Accumulator acc(64, 32);

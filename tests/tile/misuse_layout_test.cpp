@@ -295,13 +295,20 @@ TEST_CASE("tiles and boxes") {
        }},
       {"a row wider than a box",
        {"tma_load: box extent 528 along dimension 0 exceeds 256, for a u8 8x528 tile, no swizzle",
-        "a multiple of 128 comes"},
+        "a multiple of 128 comes",
+        "or declare it in panels, such as k.shared<...>({.rows = 8, .cols = 528, .panel_cols = 176})"},
        [](bool bad) {
          HERE load_tile(DType::u8, {8, bad ? 528 : 512}, Swizzle::none, marked, 0, 0);
        }},
+      {"a row wider than a box, which no multiple of 256 divides",
+       {"tma_load: box extent 264 along dimension 0 exceeds 256, for a bf16 8x264 tile, no swizzle",
+        ".panel_cols = 88"},
+       [](bool bad) {
+         HERE load_tile(DType::bf16, {8, 264, bad ? 0 : 88}, Swizzle::none, marked, 0, 0);
+       }},
       {"a tile higher than a box",
        {"tma_load: box extent 260 along dimension 1 exceeds 256, for a s8 260x128 tile, 128 B swizzle",
-        "a multiple of 8 comes"},
+        "a multiple of 8 comes", "or copy fewer of its 260 rows at a time: tile[s].rows(first, count)"},
        [](bool bad) {
          HERE load_tile(DType::s8, {bad ? 260 : 264, 128}, Swizzle::b128, marked, 0, 0);
        }},
