@@ -24,6 +24,9 @@ struct detail::Ring {
   int peers;               // CTAs that release to a producer: those in line with it along the axes
   std::vector<SharedTile> tiles;
   Barriers barriers;
+  mutable std::vector<int> consuming =
+      {};                           // the roles of all calls of consumer(); -1 is a kernel without roles
+  mutable bool given_back = false;  // by one consumer for all
 };
 
 namespace {
@@ -40,6 +43,12 @@ std::vector<int> arrivals(int stages, int consumers, int filling_warpgroups, int
   std::vector<int> counts(static_cast<size_t>(2 * stages), std::max(1, 128 * filling_warpgroups));
   std::fill(counts.begin() + stages, counts.end(), 4 * consumers * peers);
   return counts;
+}
+
+int warpgroups_of(int role) {
+  Builder& builder = Builder::current();
+  if (role < 0) return (static_cast<int>(builder.signature().threads) + 127) / 128;
+  return detail::TileContext::of(builder).roles[static_cast<size_t>(role)].count;
 }
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
@@ -203,6 +212,16 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
           fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
   ring_ = std::make_shared<detail::Ring>(
       detail::Ring{stages, consumers, filling_warpgroups, axes, peers, std::move(tiles), barriers});
+  kernel.builder().on_finish([ring = ring_, where] {
+    AtLine line(where);
+    int warpgroups = 0;
+    for (int role : ring->consuming) warpgroups += warpgroups_of(role);
+    if (ring->consuming.empty() || ring->given_back || warpgroups >= ring->consumers) return;
+    throw Error(fmt::format(
+        "pipeline: {} consumers, of which each warp releases every stage, but consumer() is called by {} "
+        "warpgroup{}: the producer would wait for ever; `consumers` is how many warpgroups call it",
+        ring->consumers, warpgroups, warpgroups == 1 ? "" : "s"));
+  });
 }
 
 int Pipeline::stages() const { return ring_->stages; }
@@ -291,6 +310,7 @@ void Producer::lend(Where where) {
 
 Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total)
     : ring_(std::move(ring)), stage_(0), parity_(0), peer_(0) {
+  ring_->consuming.push_back(detail::TileContext::of(Builder::current()).role);
   if (peeks) seen_full_.emplace(pred(false));
   if (total) refills_.emplace(s32(*total) - ring_->stages);
   if (ring_->peers == 1) return;
@@ -379,6 +399,7 @@ void Consumer::give_back(const Stage& stage, pred when, Where where) {
   if (ring_->peers > 1)
     throw Error("give_back: a stage that CTAs of a cluster fill together; each consumer releases it");
   arrive(stage.index(), !(when & *stage.refilled_), ring_->consumers);
+  ring_->given_back = true;
   *stage.released_ = true;
 }
 

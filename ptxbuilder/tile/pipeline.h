@@ -168,7 +168,8 @@ class Pipeline {
   // barriers, full and empty. The full barrier completes when the CTA's producer and all bytes have arrived.
   // Every warp of the consumers arrives at the empty barrier: the consumers of the CTA or, with
   // Producers::cluster, of all CTAs in line with it, since a producer may only write into a peer's stage
-  // when the peer has released it.
+  // when the peer has released it. If fewer warpgroups call consumer(), finishing the kernel throws Error,
+  // unless one of them gives stages back for all.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
   // The same where threads fill the stages; the full barrier completes when each has committed, and all that

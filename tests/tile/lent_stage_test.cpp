@@ -2,7 +2,9 @@
 //
 //   lent_stage_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
+#include "library_kit.h"
 #include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/tma.h"
 #include "runtime/emulator/emulator.h"
@@ -108,4 +110,37 @@ TEST_CASE("a lent stage is written, sent and handed back, by one consumer or by 
         for (size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == 2 * values[i]);
       }
     }
+}
+
+// More warpgroups than `consumers` says release every stage; the twin says how many.
+TEST_CASE("emulator: consumers that were miscounted are named") {
+  auto run = [](int consumers) {
+    Kernel k("miscounted");
+    auto [out] = k.params<gptr<f32>>("out");
+    SharedTile tile = k.shared<f32>({1, 128}, SwizzleNone, 2, "tile");
+    Pipeline pipe(k, 2, {tile}, consumers);
+    k.warpgroups(1, 40, [&, out = out](u32) {
+      elect([&] {
+        auto ring = pipe.producer();
+        for_(0, u32(8), [&](u32 i) { bulk_load(tile[ring.acquire()], out, i * 128); });
+      });
+    });
+    k.warpgroups(2, 40, [&](u32) {
+      auto ring = pipe.consumer();
+      for_(0, u32(8), [&](u32) { ring.release(ring.wait()); });
+    });
+    Running running;
+    const Compiled compiled = running.compile(std::move(k));
+    runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+    const auto memory = runtime::Buffer::of(*running.device, std::vector<float>(1024));
+    kernel.launch({.grid = {1}}, {runtime::pointer(memory, DType::f32)});
+    running.device->synchronize();
+  };
+  if (device_name != "emulator") return test::skip("the emulator's report");
+  const std::string text = error_of([&] { run(1); });
+  CAPTURE(text);
+  CHECK(contains(text, "mbarrier empty["));
+  CHECK(contains(text, " warps of the CTA arrive at it, which is right only where they take phases in turn"));
+  CHECK(contains(text, "a Pipeline's stage expects 4 arrivals for each of the pipeline's `consumers`"));
+  run(2);
 }

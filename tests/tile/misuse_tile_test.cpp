@@ -690,6 +690,19 @@ TEST_CASE("pipelines") {
          sync_threads();
          done(k);
        }},
+      {"more consumers than warpgroups consume",
+       {"pipeline: 2 consumers, of which each warp releases every stage, but consumer() is called by 1 "
+        "warpgroup: the producer would wait for ever; `consumers` is how many warpgroups call it"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         HERE Pipeline pipe(k, 2, {tile}, 2);
+         k.warpgroups(bad ? 1 : 2, 0, [&](u32) {
+           Consumer consumer = pipe.consumer();
+           take_one(consumer);
+         });
+         done(k);
+       }},
       {"no tiles",
        {"pipeline: it needs at least one tile"},
        [](bool bad) {

@@ -94,6 +94,7 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
            lane);
   if (w.cluster().checks && releases) m.gathered.join(w.release());
   m.last_arrival = w.here();
+  if (&w.cta == m.cta) m.warps |= 1u << w.index;
   m.pending -= count;
   try_complete(w, m);
 }
@@ -277,8 +278,8 @@ void execute_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
       if (m.skipped)
         w.fail(Fault::phase_skipped,
                fmt::format("mbarrier {} has completed phase {} before anyone waited for phase {}: parity {} "
-                           "no longer tells them apart",
-                           label(w, m), m.phase - 1, m.phase - 2, p),
+                           "no longer tells them apart{}",
+                           label(w, m), m.phase - 1, m.phase - 2, p, about_arrivals(m)),
                lane);
       done = (m.phase & 1) != p;
       parity = p;

@@ -179,7 +179,7 @@ std::string Cluster::describe(const Access& access, bool wrote) const {
 
 namespace {
 
-std::string of_mbarrier(const Kernel& kernel, const Mbarrier& m, const Fragment& f) {
+std::string of_mbarrier(const Kernel& kernel, const Mbarrier& m) {
   std::string text =
       fmt::format("mbarrier {} (initialised for {} at line {}) is in phase {}: ", m.cta->name(m.offset),
                   m.count, kernel.lines[m.init.pc].ptx, m.phase);
@@ -191,8 +191,7 @@ std::string of_mbarrier(const Kernel& kernel, const Mbarrier& m, const Fragment&
     text += fmt::format("; last arrival at line {}", kernel.lines[m.last_arrival].ptx);
   if (m.last_expect != no_pc)
     text += fmt::format("; last expect_tx at line {}", kernel.lines[m.last_expect].ptx);
-  (void)f;
-  return text;
+  return text + about_arrivals(m);
 }
 
 }  // namespace
@@ -249,7 +248,13 @@ std::string Cluster::picture() const {
       }
       text += fmt::format(", line {}: {}", grid.kernel.lines[at].ptx, grid.kernel.texts[at]);
     }
-  for (const Mbarrier* m : named) text += "\n  " + of_mbarrier(grid.kernel, *m, {});
+  // Too many arrivals at one barrier are why threads wait at another.
+  for (const auto& cta : ctas)
+    for (const auto& [offset, m] : cta->mbarriers)
+      if (static_cast<uint32_t>(std::popcount(m->warps)) > m->count &&
+          std::find(named.begin(), named.end(), m.get()) == named.end())
+        named.push_back(m.get());
+  for (const Mbarrier* m : named) text += "\n  " + of_mbarrier(grid.kernel, *m);
   return text;
 }
 

@@ -91,10 +91,24 @@ void Cta::warp_done(Warp& warp) {
                       m->tx > 0 ? "are expected and have not arrived" : "arrived and were not expected"));
   for (auto& [offset, m] : mbarriers)
     if (cluster.checks && m->pending != m->count)
-      last.fail(Fault::arrival_count, fmt::format("the CTA exits with mbarrier {} in the midst of phase {}: "
-                                                  "initialised for {} arrivals, it has got {}. Either "
-                                                  "the count or the arrivals of some phase are wrong",
-                                                  name(offset), m->phase, m->count, m->count - m->pending));
+      last.fail(Fault::arrival_count,
+                fmt::format("the CTA exits with mbarrier {} in the midst of phase {}: "
+                            "initialised for {} arrivals, it has got {}. Either "
+                            "the count or the arrivals of some phase are wrong{}",
+                            name(offset), m->phase, m->count, m->count - m->pending, about_arrivals(*m)));
+}
+
+std::string about_arrivals(const Mbarrier& m) {
+  const auto warps = static_cast<uint32_t>(std::popcount(m.warps));
+  std::string text;
+  if (warps > m.count)
+    text = fmt::format(
+        "; {} warps of the CTA arrive at it, which is right only where they take phases in turn", warps);
+  if ((warps > m.count || m.pending > 0) && m.cta->name(m.offset).starts_with("empty["))
+    text +=
+        "; a Pipeline's stage expects 4 arrivals for each of the pipeline's `consumers`, the warpgroups that "
+        "release it";
+  return text;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -52,10 +52,15 @@ struct Mbarrier {
   Actor actor = 0;       // whose times are the phases
   Access init;
   uint32_t last_arrival = no_pc, last_expect = no_pc;  // program counters, for reports
-  Knowledge gathered;                                  // from the arrivals of this phase
-  Knowledge completed;                                 // given to those who wait
-  uint64_t phase_began = 0;                            // step, for the trace
+  uint32_t warps = 0;        // of its CTA, those that have ever arrived, for reports
+  Knowledge gathered;        // from the arrivals of this phase
+  Knowledge completed;       // given to those who wait
+  uint64_t phase_began = 0;  // step, for the trace
 };
+
+// For a report: how many warps arrive at a barrier, if a phase takes fewer arrivals, and what its count means
+// where its name is that of a Pipeline's; else nothing.
+std::string about_arrivals(const Mbarrier& m);
 
 // bar.sync and its kin: one of a CTA's sixteen, or the barrier of the cluster.
 struct Barrier {
