@@ -8,7 +8,10 @@ namespace ptxbuilder {
 
 // A row-major output in memory, for threads that store what TMA cannot: it takes rows at multiples of 16
 // bytes alone, and writes whole units of 16 bytes at their ends. `by_tma`: the columns, from the first on,
-// that it stores, a multiple of 16 bytes, or 0; the tensor map has no more of them.
+// that it stores, a multiple of 16 bytes, or 0; the tensor map has no more of them. A panel that ends at or
+// before `by_tma` goes by TMA as a whole, and the extents of the tensor map alone bound its rows; `rows` and
+// `cols` bound, element by element, what the threads store of the other panels. Batches are `rows` * `stride`
+// elements apart.
 struct ThreadStore {
   gmem start;                      // of the first batch, which the others follow without a gap
   u32 rows, cols, stride, by_tma;  // the stride in elements

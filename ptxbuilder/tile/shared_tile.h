@@ -75,7 +75,8 @@ class TileView {
   // only one CTA along the axes, this is a plain load.
   LoadView multicast(ClusterAxes axes) const;
   // Loads into this view complete on `barrier`. With on(), the caller arrives there and expects the bytes;
-  // with expecting(), each load does so itself, for the whole view.
+  // with expecting(), each load does so itself, for the whole view: it is one of the barrier's arrivals
+  // (PTX ISA, mbarrier.arrive.expect_tx), so that a barrier made for as many as loads needs no other.
   LoadView on(smem barrier) const;
   LoadView expecting(smem barrier) const;
   // Sets what TMA loads into this view find outside the tensor: zeros by default, or NaN for f16, bf16,
