@@ -307,6 +307,10 @@ void PanelStore::store_panel(u32 number, const StoreSource& panel, u32 m, u32 n,
   const uint32_t across = static_cast<uint32_t>(staging.panels_across());
   if (staging.repeated(staging.panels_across() - 1) > 0)
     throw Error("store: panels by number share no columns; set the columns of a panel");
+  const int panels = staging.panels();
+  if (const auto known = Builder::current().constant(number);
+      known && known->value >= static_cast<uint64_t>(panels))
+    throw Error(fmt::format("store: panel {} of a tile of {}", known->value, panels));
   const u32 row = m + number / across * first.rows, col = n + number % across * first.cols;
   const Finish finish(type, panel, epilogue, staging, row, col, batch);
   staging.emit(to, 0, finish(0), row, col, batch, 0);
@@ -335,6 +339,7 @@ struct DeferredStore::State {
   Var<u32> m, n;
   std::optional<Var<u32>> batch;
   Var<pred> holds;
+  Where taken = {};  // the last take() that no step has followed
 };
 
 DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options,
@@ -363,6 +368,12 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
     detail::tile_assign(state_->kept.back().words, zeros.layout, {zeros.layout, zeros.words});
   }
   if (staging.has_batches()) state_->batch.emplace(u32(0));
+  Builder::current().on_finish([state = state_] {
+    if (state->taken)
+      throw Error(state->taken,
+                  "take: no step() follows, so that the last tile is not stored; call finish() after the "
+                  "last take()");
+  });
 }
 
 int DeferredStore::steps() const { return state_->staging.panels(); }
@@ -381,11 +392,14 @@ void DeferredStore::take(const StoreSource& from, u32 m, u32 n, const Epilogue& 
   s.n = n;
   if (batch) *s.batch = *batch;
   s.holds = pred(true);
+  s.taken = where;
 }
 
 void DeferredStore::step(int i, Where where) {
   AtLine line(where);
   State& s = *state_;
+  if (i < 0 || i >= steps()) throw Error(fmt::format("step: {} of {}", i, steps()));
+  s.taken = {};
   if_(s.holds, [&] {
     const State::Kept& kept = s.kept[static_cast<size_t>(i)];
     std::optional<u32> batch;

@@ -149,7 +149,9 @@ class DeferredStore {
   // The same through the buffers of `panels`, which may store other tiles after all steps of this one's.
   explicit DeferredStore(const PanelStore& panels, Where where = Where::here());
 
-  // Between two calls of take(), call each step once, in order. Before the first take() they do nothing.
+  // Between two calls of take(), call each step once, in order: a tile whose steps were left out is lost.
+  // Before the first take() they do nothing. A last take() that no steps follow is an Error when the kernel
+  // is finished.
   int steps() const;
   void step(int i, Where where = Where::here());
 

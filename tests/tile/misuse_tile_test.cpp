@@ -461,6 +461,37 @@ TEST_CASE("accumulators and products") {
          HERE store<e4m3>(D, x, 0, 0);
          done(k);
        }},
+      {"a deferred tile that is never stored",
+       {"take: no step() follows, so that the last tile is not stored; call finish() after the last take()"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         DeferredStore out(DType::bf16, D, {64, 64});
+         RegisterTile<f32> x(f32(1), wgmma_layout(64, 64));
+         out.finish();
+         HERE out.take(x, 0, 0);
+         if (!bad) out.finish();
+         done(k);
+       }},
+      {"a step that a deferred store has not",
+       {"step: 1 of 1"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         DeferredStore out(DType::bf16, D, {64, 64});
+         HERE out.step(bad ? 1 : 0);
+         done(k);
+       }},
+      {"a panel beyond the tile",
+       {"store: panel 2 of a tile of 2"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [D] = k.params<TensorMap>("D");
+         PanelStore out(DType::bf16, D, {64, 128}, {.columns = 64});
+         RegisterTile<f32> x(f32(1), wgmma_layout(64, 64));
+         HERE out.store_panel(bad ? 2 : 1, x, 0, 0);
+         done(k);
+       }},
   });
 }
 
