@@ -119,6 +119,13 @@ PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_r
   if (x.layout.is_splat())
     throw Error(fmt::format("reduce: {} holds one value; layout_cast it to a layout of all elements",
                             x.layout.describe()));
+  const int sharing = std::popcount(static_cast<unsigned>(replicated_bits(x.layout)));
+  const bool counts = operation == Reduction::add || operation == Reduction::prod;
+  if (counts && (RegisterLayout::kThreads >> sharing) * x.layout.values() != x.layout.elements())
+    throw Error(
+        fmt::format("reduce: more threads hold some elements of {} than others, which would count more than "
+                    "once; layout_cast it to a layout whose threads share all of their elements or none",
+                    x.layout.describe()));
   return Own(operation, x, keep_rows).result();
 }
 

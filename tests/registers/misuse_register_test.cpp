@@ -177,6 +177,14 @@ TEST_CASE("layouts") {
          HERE reduce_rows(Reduction::max, x);
          done(k);
        }},
+      {"a sum over elements of which threads share some",
+       {"reduce: more threads hold some elements of windows (128,2):(1,1) than others"},
+       [](bool bad) {
+         Kernel k("k");
+         auto x = ones(RegisterLayout({1, 129}, make_layout({128, 2}, {1, 1}), "windows"));
+         HERE reduce_all(bad ? Reduction::add : Reduction::max, x);
+         done(k);
+       }},
       {"a reduction of a splat",
        {"reduce: splat(64 x 32)", "holds one value"},
        [](bool bad) {
