@@ -33,7 +33,8 @@ class Accumulator {
   int wgmma_columns() const { return wgmma_columns_; }
   void set_wgmma_columns(int columns, Where where = Where::here());
 
-  // The next product overwrites again.
+  // The next product overwrites again. The first product overwrites, and all after it add, also in the next
+  // turn of a loop: an accumulator made outside of a loop over tiles is zeroed in it, or made inside.
   void zero();
   // The next product adds to what the registers hold.
   void accumulate() { accumulate_ = pred(true); }

@@ -98,7 +98,7 @@ class RegisterTile {
   using element_type = T;
 
   explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
-  // Every element is `value`.
+  // Every element is `value`, which all threads have alike: what is each thread's own is for of().
   RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
       : values_(detail::filled(T::dtype, value, layout)) {}
 
@@ -258,7 +258,9 @@ requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a
   return RegisterTile<ElementOf<X>>(detail::tile_divide_approx(ElementOf<X>::dtype, dividend.operand(), b));
 }
 
-// Each element's row, or column, in a layout: for masks, as select(row_index(l) >= col_index(l), s, 0).
+// Each element's row, or column, in a layout: for masks, as select(row_index(l) >= col_index(l), s, 0). They
+// count from the tile's corner, so that a warpgroup adds where its tile begins, and are u32: a difference is
+// never below 0, so compare sums, or differences of astype<s32>().
 inline RegisterTile<u32> row_index(const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<u32>(detail::tile_index(layout, true));
