@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
 
 #include "ptxbuilder/plan/bank_conflicts.h"
 #include "ptxbuilder/registers/place.h"
@@ -299,6 +301,29 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   return std::min(tile.vector, widest_vector(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
+// How many of a tile's rows, or columns, lie in the tensor; none where only the device knows.
+std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) {
+  if (!left) return extent;
+  const auto known = Builder::current().constant(*left);
+  if (!known) return std::nullopt;
+  return std::clamp<int64_t>(static_cast<int32_t>(known->value), 0, extent);
+}
+
+// Of elements that are stored to one place, the last would stay, whichever that is.
+void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
+  const auto rows = known_extent(to.rows, layout.rows()), cols = known_extent(to.cols, layout.cols());
+  const auto down = to.row_stride.known(), across = to.col_stride.known();
+  if (!rows || !cols || !down || !across) return;
+  const int64_t a = std::abs(*down), b = std::abs(*across), meet = std::lcm(a, b);
+  const bool several =
+      meet == 0 ? (a == 0 && *rows > 1) || (b == 0 && *cols > 1) : meet / a < *rows && meet / b < *cols;
+  if (several)
+    throw Error(fmt::format(
+        "store: {} x {} elements, {} from row to row and {} from column to column, of which several "
+        "lie in one place",
+        *rows, *cols, *down, *across));
+}
+
 // "@{inside:pred} ld.global.v4.b32 {d:+b32x4}, [{a:gmem}];"
 std::string access_text(std::string_view operation, int bytes, std::string_view operands) {
   constexpr std::string_view widths[] = {".u8", ".b16", ".b32", ".v2.b32", ".v4.b32"};
@@ -436,6 +461,7 @@ TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout
 void store_global(const GlobalTile& to, const TileValues& given) {
   const TileValues x = for_storing(given);
   const int size = size_of(*x.dtype);
+  check_apart(to, x.layout);
   auto body = [&] {
     GlobalAddresses addresses(to, size, x.layout);
     const int vector = global_vector(to, addresses, size, x.layout), per = per_word(x.dtype);

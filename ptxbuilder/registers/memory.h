@@ -55,7 +55,8 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
 
 // Loads and stores a tile of a tensor in global memory. The register layout says how many rows and columns
 // are copied, from the tile's corner on. Elements outside the tensor are not accessed; in registers they are
-// `fill`, 0 by default.
+// `fill`, 0 by default, which a reduction takes in too: for a greatest value, give the least of the type. A
+// store of elements that lie in one place, where the strides are known to make them, is an Error.
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {

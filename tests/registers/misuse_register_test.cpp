@@ -310,6 +310,28 @@ TEST_CASE("memory and matrix products") {
          HERE x(0, bad ? -1 : 1) = f16(0);
          done(k);
        }},
+      {"rows stored to a tensor in which they overlap",
+       {"store: 64 x 32 elements, 16 from row to row and 1 from column to column, of which several lie in "
+        "one "
+        "place"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p] = k.params<gptr<f32>>("p");
+         GlobalTensor x(p, {64, bad ? 32 : 16}, {16, 1});
+         load(x.tile(0, 0), wgmma_layout(64, 32));
+         HERE store(x.tile(0, 0), ordered());
+         done(k);
+       }},
+      {"columns stored to one place",
+       {"store: 64 x 32 elements, 1 from row to row and 0 from column to column, of which several lie in one "
+        "place"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [p] = k.params<gptr<f32>>("p");
+         GlobalTensor x(p, {64, 32}, {1, bad ? 0 : 64});
+         HERE store(x.tile(0, 0), ordered());
+         done(k);
+       }},
       {"a tile of a tensor into a splat",
        {"load: splat(64 x 32)", "holds one value for all elements"},
        [](bool bad) {
