@@ -97,10 +97,12 @@ RegisterLayout RegisterLayout::reduced(bool keep_rows) const {
   TileExtent left = keep_rows ? TileExtent{rows(), 1} : TileExtent{1, cols()};
   if (is_splat()) return splat(left);
   if (!detail::additive_rows(*this) || !detail::additive_cols(*this))
-    throw Error(
-        fmt::format("{}: its rows and columns are not apart, so its {} cannot be reduced; "
-                    "layout_cast the tile first",
-                    describe(), kept));
+    throw Error(fmt::format(
+        "{}: its rows and columns are not apart, so its {} cannot be reduced; "
+        "layout_cast the tile first{}",
+        describe(), kept,
+        rows() % kRows == 0 && cols() % 8 == 0 ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
+                                               : ""));
   Layout projection = make_layout({cols(), rows()}, {keep_rows ? 0 : 1, keep_rows ? 1 : 0});
   Layout threads = composition(projection, plan_->layout[0]);
   Layout values = filter(composition(projection, plan_->layout[1]));

@@ -17,8 +17,8 @@ namespace ptxbuilder {
 // another call may follow at once. A CTA alone in line gets its own values, without any instruction.
 class ClusterReduction {
  public:
-  // Call Kernel::cluster() first. Without an axis, it is the only one along which the cluster has several
-  // CTAs; throws Error if there are two such.
+  // Call Kernel::cluster() first, and sync_cluster() or the first role after it. Without an axis, it is the
+  // only one along which the cluster has several CTAs; throws Error if there are two such.
   explicit ClusterReduction(Kernel& kernel, std::optional<ClusterAxis> axis = std::nullopt,
                             Where where = Where::here());
 

@@ -170,7 +170,8 @@ TEST_CASE("layouts") {
          done(k);
        }},
       {"a reduction of rows that wander",
-       {"strided(64 x 24, 4)", "its rows and columns are not apart", "layout_cast the tile first"},
+       {"strided(64 x 24, 4)", "its rows and columns are not apart",
+        "layout_cast the tile first, as to wgmma_layout(64, 24)"},
        [](bool bad) {
          Kernel k("k");
          auto x = ones(bad ? strided({64, 24}, 4) : wgmma_layout(64, 24));
