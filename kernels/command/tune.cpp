@@ -54,13 +54,13 @@ std::vector<Tried> tried_fields(const std::vector<std::string>& words,
   return all;
 }
 
-// Those that are wrong for a kernel are in the trial, and those that are wrong for the GPU end it all.
+// What is thrown stands in the trial, and the others go on; but a kernel that hangs takes the GPU with it.
 template <class Body>
 void attempt(Trial& trial, const Body& body) try {
   body();
 } catch (const runtime::TimeoutError&) {
   throw;
-} catch (const Error& e) {
+} catch (const std::exception& e) {  // such as the author's own
   trial.problem = e.what();
 }
 

@@ -2,7 +2,9 @@
 // and right, and how times rank them.
 #include <doctest/doctest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "command_kit.h"
 #include "error_kit.h"
@@ -58,10 +60,11 @@ class Timed : public runtime::Device {
   std::unique_ptr<runtime::Emulator> emulator_ = runtime::open_emulator();
 };
 
-// y = 2 x, `each` elements a thread, of which 8 are refused; with `wrong` it is y = x.
+// y = 2 x, `each` elements a thread, of which 8 and 16 are refused; with `wrong` it is y = x.
 Kernel twice(const Fields& f) {
   const int each = f.small("each");
   if (each == 8) throw Error("twice: 8 elements are more than a thread takes");
+  if (each == 16) throw std::out_of_range("of the author's own");
   Kernel k("twice");
   auto [x, y, n] = k.params<gptr<f32>, gptr<f32>, u32>("x", "y", "n");
   k.threads(32);
@@ -134,9 +137,9 @@ TEST_CASE("all combinations of the values are tried, and words that name none ar
 TEST_CASE("what is right is timed and ranked, what is refused or wrong says why") {
   const Family twice = family();
   Timed device;
-  std::vector<Trial> all = trials(Fields(twice.fields), {"each=1,2,4,8", "wrong=no,yes"}, {});
+  std::vector<Trial> all = trials(Fields(twice.fields), {"each=1,2,4,8,16", "wrong=no,yes"}, {});
   measure(twice, all, device, options(), 5, true);
-  REQUIRE(all.size() == 8);
+  REQUIRE(all.size() == 10);
   // More elements a thread are fewer warps, each of which finds out who it is.
   CHECK(all[0].values == "each=4 wrong=no");
   CHECK(all[1].values == "each=2 wrong=no");
@@ -150,13 +153,15 @@ TEST_CASE("what is right is timed and ranked, what is refused or wrong says why"
     CHECK(all[i].problem.empty());
   }
   int wrong = 0, refused = 0;
-  for (size_t i = 3; i < 8; ++i) {
+  for (size_t i = 3; i < 10; ++i) {
     CHECK(all[i].rounds.empty());
     wrong += all[i].wrong && all[i].problem.starts_with("WRONG: ");
-    refused += !all[i].wrong && all[i].problem.starts_with("twice: 8 elements are more than a thread takes");
+    refused +=
+        !all[i].wrong && (all[i].problem.starts_with("twice: 8 elements are more than a thread takes") ||
+                          all[i].problem == "of the author's own");
   }
   CHECK(wrong == 3);
-  CHECK(refused == 2);
+  CHECK(refused == 4);
 }
 
 TEST_CASE("a kernel that is not measured, or not checked, is refused") {
