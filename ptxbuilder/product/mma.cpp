@@ -155,6 +155,7 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
                                                                      static_cast<size_t>(step));
     return std::vector<Value>(first, first + 4);
   });
+  products.product_of_copies();
 }
 
 }  // namespace detail

@@ -36,9 +36,9 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
 // The tile is copied to registers of the product's own (mov) ahead of the group's fence, so that it may
 // change or end as soon as the group is committed. The product reads the copies until its group has been
 // waited for, and the next turn of a loop writes the same registers again: before that turn's group, call
-// wgmma_wait(n) so that at most the n groups that were committed after the product's are unfinished. Nothing
-// checks this when the kernel is built; the emulator reports a write to "an A register" of a product in
-// flight (PTX ISA, wgmma.mma_async).
+// wgmma_wait(n) so that at most the n groups that were committed after the product's are unfinished (PTX
+// ISA, wgmma.mma_async). Otherwise Error is thrown at the end of the loop, as far as the order of the code
+// tells.
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here()) {

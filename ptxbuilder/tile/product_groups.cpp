@@ -54,6 +54,13 @@ void ProductGroups::product(const Accumulator& accumulator) {
   note({.kind = Event::Kind::product, .accumulator = accumulator});
 }
 
+void ProductGroups::product_of_copies() {
+  const auto copies = std::make_shared<AccumulatorState>();
+  copies->is_a = true;
+  note({.kind = Event::Kind::access, .accumulator = copies});
+  note({.kind = Event::Kind::product, .accumulator = copies});
+}
+
 void ProductGroups::commit() {
   if (fence_) Builder::current().emit_at(std::exchange(fence_, nullptr), [] {});  // takes the mark away
   open_ = false;
@@ -105,13 +112,17 @@ void ProductGroups::follow(const Event& event, bool next_round) {
       });
       break;
     case Event::Kind::access:
-      if (const std::optional<int>& group = event.accumulator->group)
+      if (const std::optional<int>& group = event.accumulator->group) {
+        const bool is_a = event.accumulator->is_a;
+        const int before = committed() - (is_a && next_round ? 1 : 0);  // the group that A is for is open
         throw Error(event.where,
-                    fmt::format("accumulator: read or written while the products of the group of {}{} may "
-                                "still write it; call wgmma_wait({}) first",
+                    fmt::format("{} while the products of the group of {}{} may "
+                                "still {} it; call wgmma_wait({}) first",
+                                is_a ? "mma: A in registers is written" : "accumulator: read or written",
                                 to_string(groups_[static_cast<size_t>(*group)]),
                                 next_round ? ", of the round of the loop before," : "",
-                                std::max(0, committed() - 1 - *group)));
+                                is_a ? "read" : "write", std::max(0, before - 1 - *group)));
+      }
       break;
   }
 }

@@ -10,10 +10,11 @@
 
 namespace ptxbuilder::detail {
 
-// What is known of one accumulator.
+// What is known of one accumulator, or of the registers of A of one product.
 struct AccumulatorState {
   bool written = false;      // since it was made, or zeroed
   std::optional<int> group;  // that writes it, where that may be in flight
+  bool is_a = false;         // the group reads it
 };
 
 // Code is followed in the order in which it is emitted, branches one after the other; what a loop's end
@@ -34,6 +35,9 @@ class ProductGroups {
   std::vector<Value> ahead_of_fence(const std::vector<Value>& registers);
   // A product of the open group writes the accumulator.
   void product(const Accumulator& accumulator);
+  // It also reads copies of A in registers, made ahead of the group's fence. Throws Error where a loop makes
+  // them anew while the group of the round before may still read them.
+  void product_of_copies();
   // Ends the group.
   void commit();
   // At most `pending` of the groups are unfinished from here on.

@@ -215,6 +215,22 @@ TEST_CASE("A in registers") {
          HERE bad ? multiply<bf16>(64, wgmma_layout(64, 64), marked)
                   : multiply<f16>(64, wgmma_layout(64, 64), marked);
        }},
+      {"A that the next round of a loop writes while the product reads it",
+       {"mma: A in registers is written while the products of the group of misuse_mma_test.cpp:",
+        ", of the round of the loop before, may still read it; call wgmma_wait(1) first"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile t = k.shared<f16>({64, 64}, Swizzle128B);
+         Accumulator acc(64, 64), other(64, 64);
+         auto x = ones<f16>(wgmma_layout(64, 64));
+         for_(0u, u32(4), [&](u32 i) {
+           if (!bad) wgmma_wait(1);
+           wgmma_group([&] { HERE mma(acc, x + f16(f32(i)), t[0]); });
+           wgmma_group([&] { mma(other, t[0], t[0]); });
+         });
+         wgmma_wait(0);
+         done(k);
+       }},
       {"A that is computed behind the group's first product",
        {"mma: A is computed behind the first product of the group of misuse_mma_test.cpp:", "(C7513)",
         "compute it ahead"},
