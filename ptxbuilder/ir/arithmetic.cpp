@@ -147,7 +147,7 @@ llvm::Value* integer_constant(Class cls, uint64_t bits, Where where) {
   auto* type = llvm::cast<llvm::IntegerType>(type_of(cls, s.context));
   llvm::Value* value = llvm::ConstantInt::get(type, llvm::APInt(64, bits).trunc(type->getBitWidth()));
   s.constants[value] = where;
-  if (line.opens()) s.line = where;  // of the operators that take it, which know none
+  if (line.opens()) s.constant_line = where;
   return value;
 }
 

@@ -212,6 +212,7 @@ void Builder::State::append_parameter(const Parameter& p, llvm::Value* given, st
 
 void Builder::State::set_line(Where where) {
   line = where;
+  constant_line = {};
   if (!debug || !function || !where) return;
   File& file = files[where.file];
   if (!file.scope)

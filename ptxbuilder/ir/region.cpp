@@ -24,12 +24,15 @@ uint32_t next_number() {
   const OpenBody* body = innermost_body;
   const ThreadSet& threads = body->threads();
   while (body->outer() && body->outer()->threads() == threads) body = body->outer();
-  throw Error(fmt::format("{}: for {} together, but inside the {} there {}; call it outside of that",
-                          operation, whole, body->describe(), threads.describe()));
+  throw Error(fmt::format("{}: for {} together, but into the {} only {}; call it outside of that", operation,
+                          whole, body->describe(), threads.describe()));
 }
 
-// Operators know no line: that of the last call before.
-Where line_before() { return Builder::current().state().nearest_line(); }
+// Assignments know no line: that of what was last built before.
+Where line_before() {
+  const Builder::State& s = Builder::current().state();
+  return !callers::open_line && s.constant_line ? s.constant_line : s.nearest_line();
+}
 
 }  // namespace
 
@@ -100,15 +103,23 @@ void check_all_threads(std::string_view operation, int threads) {
   if (!all) refuse_divided(operation, "all threads of the CTA");
 }
 
+void check_one_thread(std::string_view operation, int threads) {
+  ThreadSet in = innermost_body ? innermost_body->threads() : ThreadSet::all();
+  if (!in.exact || in.elected) return;
+  for (size_t t = static_cast<size_t>(threads); t < in.may.size(); ++t) in.may[t] = false;
+  if (in.may.count() > 1)
+    throw Error(fmt::format("{}: for one thread, but {}; call it in elect()", operation, in.describe()));
+}
+
 void check_some_thread(std::string_view reason) {
   const OpenBody* body = innermost_body;
   if (!body || body->threads().may.any()) return;
   const OpenBody* outer = body->outer();
   while (outer && outer->threads().may.none()) outer = outer->outer();
   throw Error(
-      fmt::format("{}, but where it stands there {}, so that nothing would run; "
+      fmt::format("{}, but where it stands only {}, so that nothing would run; "
                   "if_(elect_sync(0xffffffff), ...) elects a lane of each warp that comes",
-                  reason, outer ? outer->threads().describe() : "are no threads"));
+                  reason, outer ? outer->threads().describe() : "others come"));
 }
 
 }  // namespace ptxbuilder::detail

@@ -55,6 +55,8 @@ class Region {
 void check_whole_warpgroups(std::string_view operation);
 // The same where some of the CTA's `threads` are left out.
 void check_all_threads(std::string_view operation, int threads);
+// Throws Error where more than one of the CTA's `threads` come for certain: `operation` is for one.
+void check_one_thread(std::string_view operation, int threads);
 // Throws Error where no thread is seen to come into the innermost body, with the reason, and the cure of
 // electing a lane of whichever warps there are.
 void check_some_thread(std::string_view reason);

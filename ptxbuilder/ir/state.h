@@ -90,6 +90,7 @@ struct Builder::State {
   Where begun, parameters_where;
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
+  Where constant_line;  // of the last constant since, which is nearer to an assignment that knows none
 };
 
 // Makes a builder the current one of its thread, on whichever thread it is.

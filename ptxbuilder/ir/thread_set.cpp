@@ -189,7 +189,7 @@ bool ThreadSet::divides_warpgroups() const {
 }
 
 std::string ThreadSet::describe() const {
-  if (may.none()) return "are no threads";
+  if (may.none()) return "no threads come";
   std::string runs;
   for (size_t t = 0; t < kThreads; ++t) {
     if (!may[t] || (t > 0 && may[t - 1])) continue;
@@ -202,9 +202,8 @@ std::string ThreadSet::describe() const {
     runs += fmt::format("{}{}", runs.empty() ? "" : ", ", t);
     if (last > t) runs += fmt::format(" to {}", last);
   }
-  if (elected) return fmt::format("is one elected lane of each warp of threads {}", runs);
-  return may.count() == 1 ? fmt::format("is thread {} alone", runs)
-                          : fmt::format("are threads {} alone", runs);
+  if (elected) return fmt::format("one elected lane of each warp of threads {} comes", runs);
+  return may.count() == 1 ? fmt::format("thread {} comes", runs) : fmt::format("threads {} come", runs);
 }
 
 ThreadSet threads_where(const llvm::Value* condition) {

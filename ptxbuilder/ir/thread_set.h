@@ -24,7 +24,7 @@ struct ThreadSet {
   // Whether a warpgroup has threads that may come in, and others that never do.
   bool divides_warpgroups() const;
   bool operator==(const ThreadSet&) const = default;
-  // "are threads 0 to 63 alone", "is one elected lane of each warp of threads 0 to 31".
+  // "threads 0 to 63 come", "one elected lane of each warp of threads 0 to 31 comes".
   std::string describe() const;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/copy_view.h"
 #include "ptxbuilder/tile/multicast.h"
 
@@ -212,7 +213,7 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
           fmt::format("pipeline: {} stages, but a {} has {}", stages, tile.describe(), tile.stages()));
   ring_ = std::make_shared<detail::Ring>(
       detail::Ring{stages, consumers, filling_warpgroups, axes, peers, std::move(tiles), barriers});
-  kernel.builder().on_finish([ring = ring_, where] {
+  kernel.builder().on_finish([ring = ring_, where = Where::here()] {
     AtLine line(where);
     int warpgroups = 0;
     for (int role : ring->consuming) warpgroups += warpgroups_of(role);
@@ -245,8 +246,19 @@ void detail::Ring::advance(Var<u32>& stage, Var<u32>& parity) const {
 Producer::Producer(std::shared_ptr<const detail::Ring> ring)
     : ring_(std::move(ring)), stage_(0), parity_(1) {}
 
+void Producer::check_who_fills(std::string_view operation) const {
+  detail::TileContext& context = detail::TileContext::of(Builder::current());
+  if (ring_->by_threads())
+    detail::check_whole_warpgroups(operation);
+  else
+    detail::check_one_thread(operation, context.role < 0
+                                            ? static_cast<int>(Builder::current().signature().threads)
+                                            : hopper::cta_threads);
+}
+
 Stage Producer::acquire(Where where) {
   AtLine line(where);
+  check_who_fills("acquire");
   u32 index = stage_;
   barrier_wait(ring_->empty(index), parity_);
   smem full = ring_->full(index);
@@ -321,6 +333,7 @@ Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::op
 
 Stage Consumer::wait(Where where) {
   AtLine line(where);
+  detail::check_whole_warpgroups("wait");
   u32 index = stage_;
   smem full = ring_->full(index);
   if (seen_full_) {
@@ -360,6 +373,7 @@ void Consumer::peek(Where where) {
 
 // Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
 void Consumer::arrive(u32 stage, pred unless, int consumers) const {
+  detail::check_whole_warpgroups("release");
   smem empty = ring_->empty(stage);
   u32 lane = laneid(), peers = ring_->peers;
   if (consumers > 1)

@@ -90,6 +90,7 @@ class Producer {
   friend class Pipeline;
   explicit Producer(std::shared_ptr<const detail::Ring> ring);
   detail::Filling& filling(const Stage& stage, std::string_view operation) const;
+  void check_who_fills(std::string_view operation) const;
   std::shared_ptr<const detail::Ring> ring_;
   Var<u32> stage_, parity_;
 };

@@ -312,9 +312,9 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
   auto tile = [] { return RegisterTile<f32>(1, strided({16, 64}, 4)); };
   check_cases({
       {"a store in elect",
-       {"register tile: for all 128 threads of a warpgroup together, but inside the elect at "
+       {"register tile: for all 128 threads of a warpgroup together, but into the elect at "
         "region_test.cpp:",
-        "there is one elected lane of each warp of threads 0 to 31; call it outside of that"},
+        "only one elected lane of each warp of threads 0 to 31 comes; call it outside of that"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -323,7 +323,7 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          done(s.k);
        }},
       {"a reduction in half of the warps",
-       {"reduce: for all 128 threads", "if_ at region_test.cpp:", "are threads 0 to 63 alone"},
+       {"reduce: for all 128 threads", "if_ at region_test.cpp:", "only threads 0 to 63 come;"},
        [=](bool bad) {
          Subject s;
          auto x = load<f32>(s.f, wgmma_layout(64, 64));
@@ -331,7 +331,7 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          done(s.k);
        }},
       {"a store in the else of a thread",
-       {"register tile: for all 128 threads", "are threads 1 to 1023 alone"},
+       {"register tile: for all 128 threads", "only threads 1 to 1023 come;"},
        [=](bool bad) {
          Subject s;
          auto x = tile();
@@ -341,7 +341,7 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          done(s.k);
        }},
       {"a meeting in one warp of a role",
-       {"sync_warpgroup: for all 128 threads", "are threads 32 to 63 alone"},
+       {"sync_warpgroup: for all 128 threads", "only threads 32 to 63 come;"},
        [=](bool bad) {
          Subject s;
          s.k.warpgroups(1, 40, [&](u32) {
@@ -350,16 +350,15 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          done(s.k);
        }},
       {"a meeting of the CTA in half of it",
-       {"sync_threads: for all threads of the CTA together", "are threads 0 to 63 alone"},
+       {"sync_threads: for all threads of the CTA together", "only threads 0 to 63 come;"},
        [=](bool bad) {
          Subject s;
          if_(tid_x() < (bad ? 64u : 128u), [&] { HERE sync_threads(); });
          done(s.k);
        }},
       {"elect where the first warp does not come",
-       {"elect: it runs in the first warp of the CTA or, in a role, of the warpgroup, but where it stands "
-        "there",
-        "are threads 32 to 63 alone, so that nothing would run; if_(elect_sync(0xffffffff), ...)"},
+       {"elect: it runs in the first warp of the CTA or, in a role, of the warpgroup, but where it stands ",
+        "only threads 32 to 63 come, so that nothing would run; if_(elect_sync(0xffffffff), ...)"},
        [=](bool bad) {
          Subject s;
          s.k.warpgroups(1, 40, [&](u32) {

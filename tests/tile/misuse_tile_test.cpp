@@ -144,7 +144,7 @@ void shared_stage(std::array<uint32_t, 3> cluster, ClusterAxes axes, Producing p
   sync_cluster();
   Producer producer = pipe.producer();
   Consumer consumer = pipe.consumer();
-  tma_load({tile[producer.acquire()].multicast(axes), where}, A, 0, 0);
+  elect([&] { tma_load({tile[producer.acquire()].multicast(axes), where}, A, 0, 0); });
   take_one(consumer);
   done(k);
 }
@@ -893,11 +893,39 @@ TEST_CASE("pipelines") {
          sync_threads();
          Producer producer = pipe.producer();
          Consumer consumer = pipe.consumer();
-         Stage filled = producer.acquire();
-         if (bad) tma_load(tile[filled], A, 0, 0);
          Stage full = consumer.wait();
          consumer.release(full);
-         HERE tma_load(tile[bad ? full : filled], A, 0, 0);
+         elect([&] {
+           Stage filled = producer.acquire();
+           if (bad) tma_load(tile[filled], A, 0, 0);
+           HERE tma_load(tile[bad ? full : filled], A, 0, 0);
+         });
+         done(k);
+       }},
+      {"a producer of all threads",
+       {"acquire: for one thread, but threads 0 to 127 come; call it in elect()"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         k.warpgroups(1, 40, [&](u32) {
+           Producer ring = pipe.producer();
+           if_(bad ? tid_x() < 128u : tid_x() == 0u, [&] { HERE tma_load(tile[ring.acquire()], A, 0, 0); });
+         });
+         done(k);
+       }},
+      {"a consumer of one thread",
+       {"wait: for all 128 threads of a warpgroup together, but into the elect at misuse_tile_test.cpp:"},
+       [](bool bad) {
+         Kernel k("k");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         k.warpgroups(1, 40, [&](u32) {
+           Consumer ring = pipe.consumer();
+           auto body = [&] { HERE ring.release(ring.wait()); };
+           bad ? elect(body) : body();
+         });
          done(k);
        }},
       {"stages that nobody fills",
@@ -1020,14 +1048,18 @@ TEST_CASE("pipelines") {
       {"threads that write to a stage of TMA",
        {"store: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers"},
        [](bool bad) {
-         ring(
-             [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
-               Stage s = producer.acquire();
-               tma_load(sA[s], A, 0, 0);
-               tma_load(sB[s], B, 0, 0);
-               HERE write_zeros(bad ? sB[s] : sB[0], marked);
-             },
-             take_one);
+         Kernel k("k");
+         auto [p, map] = k.params<gptr<u32>, TensorMap>("p", "map");
+         SharedTile tile = k.shared<f16>({64, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         sync_threads();
+         Producer producer = pipe.producer();
+         if_(p[0] == 1u, [&] {  // by how many threads, nobody can tell
+           Stage s = producer.acquire();
+           tma_load(tile[s], map, 0, 0);
+           HERE write_zeros(bad ? tile[s] : tile[0], marked);
+         });
+         done(k);
        }},
       {"cp.async to a stage of TMA",
        {"load_async: into a stage that one thread fills by TMA; make the pipeline with ThreadProducers"},
@@ -1040,9 +1072,11 @@ TEST_CASE("pipelines") {
          const TiledCopy copy(CopyAtom::cp_async(16), DType::f16, threads_along_rows(64, 64, 128, 8),
                               tile[0].layout());
          Producer producer = pipe.producer();
-         Stage s = producer.acquire();
-         tma_load(tile[s], map, 0, 0);
-         HERE load_async(copy, bad ? tile[s] : tile[0], GlobalTensor(A, {64, 64}).tile(0, 0), tid_x());
+         elect([&] {
+           Stage s = producer.acquire();
+           tma_load(tile[s], map, 0, 0);
+           HERE load_async(copy, bad ? tile[s] : tile[0], GlobalTensor(A, {64, 64}).tile(0, 0), tid_x());
+         });
          done(k);
        }},
       {"CTAs that share a load to a stage that threads fill",
@@ -1072,7 +1106,7 @@ TEST_CASE("pipelines") {
          sync_threads();
          Producer producer = pipe.producer();
          Consumer consumer = pipe.consumer();
-         tma_load(tile[producer.acquire()], A, 0, 0);
+         elect([&] { tma_load(tile[producer.acquire()], A, 0, 0); });
          Stage full = consumer.wait();
          HERE consumer.release_previous(full, pred(true));
          consumer.release_last(pred(false));
@@ -1120,8 +1154,10 @@ TEST_CASE("pipelines") {
          sync_cluster();
          Producer producer = pipe.producer();
          Consumer consumer = pipe.consumer();
-         HERE Stage stage = producer.acquire();
-         tma_load(tile[stage].multicast(ClusterAxis::x), A, 0, 0);
+         elect([&] {
+           HERE Stage stage = producer.acquire();
+           tma_load(tile[stage].multicast(ClusterAxis::x), A, 0, 0);
+         });
          take_one(consumer);
          done(k);
        }},
@@ -1163,8 +1199,10 @@ TEST_CASE("pipelines") {
          Pipeline pipe(k, 2, {mine}, 1);
          sync_threads();
          Producer producer = pipe.producer();
-         Stage s = producer.acquire();
-         HERE tma_load((bad ? other : mine)[s], A, 0, 0);
+         elect([&] {
+           Stage s = producer.acquire();
+           HERE tma_load((bad ? other : mine)[s], A, 0, 0);
+         });
          done(k);
        }},
       {"an end of a pipeline of a kernel that was moved from",
@@ -1197,16 +1235,18 @@ TEST_CASE("pipelines") {
        {"release: a consumer's stage comes from wait()"},
        [](bool bad) {
          Kernel k("k");
-         auto [A] = k.params<TensorMap>("A");
+         auto [A, p] = k.params<TensorMap, gptr<u32>>("A", "p");
          SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
          Pipeline pipe(k, 2, {tile}, 1);
          sync_threads();
          Producer producer = pipe.producer();
          Consumer consumer = pipe.consumer();
-         Stage filled = producer.acquire();
-         tma_load(tile[filled], A, 0, 0);
          Stage full = consumer.wait();
-         HERE consumer.release(bad ? filled : full);
+         if_(p[0] == 1u, [&] {
+           Stage filled = producer.acquire();
+           tma_load(tile[filled], A, 0, 0);
+           HERE consumer.release(bad ? filled : full);
+         });
          done(k);
        }},
   });
@@ -1228,7 +1268,7 @@ TEST_CASE("the ends of a pipeline that is gone") {
     consumer.emplace(pipe.consumer());
     turn.emplace(turns.of(0));
   }
-  tma_load(tile[producer->acquire()], A, 0, 0);
+  elect([&] { tma_load(tile[producer->acquire()], A, 0, 0); });
   consumer->release(consumer->wait());
   turn->wait();
   turn->pass();
