@@ -1,5 +1,6 @@
 // The operators of device values, on LLVM's own instructions.
 #include <fmt/format.h>
+#include <llvm/ADT/APSInt.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include "ptxbuilder/ir/state.h"
@@ -40,17 +41,30 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
 }
 
 // LLVM makes poison of what PTX defines or traps on; say so while the operand is still a number.
-void check_constant(Builder::State& s, Arithmetic op, llvm::Value* b) {
+void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
   auto made = s.constants.find(constant);  // operators know no line, but the constant does
   Where where = made == s.constants.end() ? s.nearest_line() : made->second;
   bool divides = op == Arithmetic::div || op == Arithmetic::rem;
   if (divides && constant->isZero()) throw Error(where, "division by the constant 0");
+  if (auto* dividend = llvm::dyn_cast<llvm::ConstantInt>(a);
+      divides && dividend && is_signed(cls) && dividend->isMinValue(true) && constant->isMinusOne())
+    throw Error(where, fmt::format("the quotient of {} and -1 does not fit {}", dividend->getSExtValue(),
+                                   isa::name(cls)));
   bool shifts = op == Arithmetic::shl || op == Arithmetic::shr;
   if (shifts && constant->getValue().uge(constant->getBitWidth()))
     throw Error(where, fmt::format("a shift by {} of a {}-bit value", constant->getZExtValue(),
                                    constant->getBitWidth()));
+}
+
+// Rounded toward zero, and clamped as the device does (PTX ISA, cvt); LLVM makes poison of what is out of
+// range.
+llvm::Value* clamped(const llvm::ConstantFP& value, llvm::IntegerType* type, bool is_signed) {
+  llvm::APSInt result(type->getBitWidth(), !is_signed);
+  bool is_exact = false;
+  value.getValueAPF().convertToInteger(result, llvm::APFloat::rmTowardZero, &is_exact);
+  return llvm::ConstantInt::get(type, result);
 }
 
 }  // namespace
@@ -58,7 +72,7 @@ void check_constant(Builder::State& s, Arithmetic op, llvm::Value* b) {
 llvm::Value* arithmetic(Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   Builder::State& s = ours({a, b});
   if (is_float(cls)) return float_arithmetic(s, op, a, b);
-  check_constant(s, op, b);
+  check_constant(s, op, cls, a, b);
   bool sign = is_signed(cls);
   switch (op) {
     case Arithmetic::add:
@@ -118,6 +132,8 @@ llvm::Value* convert(Class from, Class to, llvm::Value* a) {
     return a->getType()->isPointerTy() ? s.ir.CreateAddrSpaceCast(a, type) : s.ir.CreateIntToPtr(a, type);
   if (a->getType()->isPointerTy()) return s.ir.CreatePtrToInt(a, type);
   if (is_float(from) && is_float(to)) return s.ir.CreateFPCast(a, type);
+  if (auto* known = llvm::dyn_cast<llvm::ConstantFP>(a); known && is_float(from))
+    return clamped(*known, llvm::cast<llvm::IntegerType>(type), is_signed(to));
   if (is_float(from)) return is_signed(to) ? s.ir.CreateFPToSI(a, type) : s.ir.CreateFPToUI(a, type);
   if (is_float(to)) return is_signed(from) ? s.ir.CreateSIToFP(a, type) : s.ir.CreateUIToFP(a, type);
   return s.ir.CreateIntCast(a, type, is_signed(from));
@@ -147,7 +163,8 @@ llvm::Value* integer_constant(Class cls, uint64_t bits, Where where) {
   auto* type = llvm::cast<llvm::IntegerType>(type_of(cls, s.context));
   llvm::Value* value = llvm::ConstantInt::get(type, llvm::APInt(64, bits).trunc(type->getBitWidth()));
   s.constants[value] = where;
-  if (line.opens()) s.constant_line = where;
+  const bool is_authors = line.opens() && !std::string_view(where.file).starts_with("ptxbuilder/");
+  if (is_authors) s.constant_line = where;
   return value;
 }
 

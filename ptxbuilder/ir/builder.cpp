@@ -26,6 +26,15 @@ Builder* current_builder() {
   return open_builders.empty() ? nullptr : open_builders.back()->load();
 }
 
+// What is made from now on belongs to the kernel that is current.
+void enter_current() {
+  const Builder* builder = current_builder();
+  if (builder)
+    detail::enter(builder->state().innermost, builder->state().number);
+  else
+    detail::enter(nullptr, 0);
+}
+
 void check_names(std::string_view what, const std::vector<Parameter>& parameters) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].name;
@@ -41,6 +50,12 @@ void check_names(std::string_view what, const std::vector<Parameter>& parameters
 
 CurrentScope::CurrentScope(Builder& builder) : open_(std::make_shared<Builder::State::Open>(&builder)) {
   open_builders.push_back(open_);
+  enter_current();
+}
+
+CurrentScope::~CurrentScope() {
+  *open_ = nullptr;
+  enter_current();
 }
 
 bool is_identifier(std::string_view name) {
@@ -139,7 +154,9 @@ Builder::State::State(std::string name, const BuilderOptions& options, Where whe
 }
 
 Builder::State::~State() {
-  if (open) *open = nullptr;
+  if (!open || !*open) return;
+  *open = nullptr;
+  enter_current();
 }
 
 void Builder::State::create_function() {
@@ -265,6 +282,7 @@ Builder::Builder(std::string name, BuilderOptions options, Where where) {
   state_->open = std::make_shared<State::Open>(this);
   current_builder();  // forgets those that are gone
   open_builders.push_back(state_->open);
+  enter_current();
 }
 
 Builder::Builder(Builder&& other) noexcept : state_(std::move(other.state_)) {
@@ -464,7 +482,7 @@ void Builder::emit_at_entry(const std::function<void()>& emission) {
   State& s = state();
   s.function_or_create();
   llvm::IRBuilder<>::InsertPointGuard guard(s.ir);
-  const detail::OutsideOfBodies outside;
+  const detail::OutsideOfBodies outside(s.number);
   s.ir.SetInsertPoint(s.entry_end);
   emission();
 }

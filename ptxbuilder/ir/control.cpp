@@ -1,6 +1,8 @@
 // Variables, branches and loops.
 #include "ptxbuilder/ir/control.h"
 
+#include <fmt/format.h>
+
 #include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/ir/state.h"
 
@@ -22,6 +24,8 @@ llvm::Value* Builder::load_variable(llvm::Value* variable, Class cls) {
 }
 
 void Builder::store_variable(llvm::Value* variable, llvm::Value* value) {
+  const detail::OpenBody* body = detail::OpenBody::innermost();
+  if (body && body->threads().divides_warpgroups()) state_->varying.insert(variable);
   check_is_ours(*state_, variable);
   check_is_ours(*state_, value);
   state_->ir.CreateStore(value, variable);
@@ -80,8 +84,14 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
   AtLine line(where);
   State& s = state();
   for (Value v : {from, to, step}) check_is_ours(s, v.handle());
-  if (auto known = constant(step); known && llvm::cast<llvm::ConstantInt>(step.handle())->isZero())
-    throw Error("for_: a step of 0 never ends");
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(step.handle())) {
+    if (known->isZero()) throw Error("for_: a step of 0 never ends");
+    if ((cls == Class::s32 || cls == Class::s64) && known->isNegative())
+      throw Error(
+          fmt::format("for_: a step of {}; it counts up, while below its bound, and what counts down "
+                      "is computed from the index, as n - 1 - i",
+                      known->getSExtValue()));
+  }
   llvm::BasicBlock* head = s.new_block("for");
   llvm::BasicBlock* round = s.new_block("round");
   llvm::BasicBlock* end = s.new_block("end");
@@ -94,7 +104,10 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
   s.ir.SetInsertPoint(round);
   s.on_loop(true);
   {
-    const detail::OpenBody open("for_", where);
+    const detail::OpenBody open("for_", where,
+                                line.opens()
+                                    ? detail::threads_of_loop({from.handle(), to.handle(), step.handle()})
+                                    : detail::ThreadSet::all());
     run_body("for_", line, [&] { body(Value(index)); });
   }
   s.on_loop(false);

@@ -19,22 +19,26 @@ class Var {
     *this = initial;
   }
   Var(const Var&) = delete;
-  Var(Var&&) = default;
+  // The variable itself goes over, as of one that a function returns or a vector holds.
+  Var(Var&& other) noexcept
+      : region_(std::move(other.region_)), variable_(std::exchange(other.variable_, nullptr)) {}
 
   Var& operator=(T value) {
-    region_.check_variable();
-    Builder::current().store_variable(variable_, value.handle());
+    Builder::current().store_variable(handle(), value.handle());
     return *this;
   }
   Var& operator=(const Var& other) { return *this = T(other); }
 
   operator T() const { return value(); }  // NOLINT: reads as its value
-  T value() const {
-    region_.check_variable();
-    return T(Builder::current().load_variable(variable_, T::cls));
+  T value() const { return T(Builder::current().load_variable(handle(), T::cls)); }
+  friend void swap(Var& a, Var& b) {
+    const T value = a.value();
+    a = b.value();
+    b = value;
   }
 
   llvm::Value* handle() const {
+    if (!variable_) detail::variable_was_moved();
     region_.check_variable();
     return variable_;
   }
@@ -65,8 +69,20 @@ requires(T::cls == Class::u32 || T::cls == Class::s32 || T::cls == Class::u64 ||
 }
 template <class T>
 void for_(std::type_identity_t<T> from, T to, const std::function<void(std::type_identity_t<T>)>& body,
-          Where where = Where::here()) {
+          Where where = Where::here()) requires(std::derived_from<T, Value>) {
   for_(from, to, T(1), body, where);
+}
+// A bound that is a Var or an element in memory is read once, before the loop.
+template <class From, class Cell, class Body>
+void for_(From&& from, Cell&& to, Body&& body,
+          Where where = Where::here()) requires(std::derived_from<detail::OperandOf<Cell>, Value>) {
+  for_(detail::OperandOf<Cell>(std::forward<From>(from)), std::forward<Cell>(to).value(),
+       std::forward<Body>(body), where);
+}
+template <class From, detail::HostInteger To, class Body>
+void for_(From&&, To, Body&&, Where = Where::here()) {
+  static_assert(detail::always_false<To>,
+                "for_: the bound says what type the index has: u32(10), s32(10), u64(10) or s64(10)");
 }
 
 // Runs `body` for as long as `condition`, evaluated before every round, holds.

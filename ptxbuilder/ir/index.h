@@ -36,6 +36,7 @@ class Index {
   }
   [[noreturn]] static void out_of_range(const std::string& value);
 
+  detail::Region region_;
   std::optional<int64_t> known_;
   std::optional<u32> device_;  // if not known
 };

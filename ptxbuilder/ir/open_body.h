@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "ptxbuilder/error.h"
-#include "ptxbuilder/ir/region.h"
+#include "ptxbuilder/ir/builder.h"
 #include "ptxbuilder/ir/thread_set.h"
 
 namespace ptxbuilder::detail {
@@ -24,6 +23,7 @@ class OpenBody {
   std::string describe() const;  // "elect at gemm.cpp:41"
 
  private:
+  Builder::State& kernel_;
   std::string_view construct_;
   Where where_;
   const OpenBody* outer_;
@@ -31,16 +31,20 @@ class OpenBody {
   ThreadSet threads_;
 };
 
-// What is made meanwhile belongs to no body: it is emitted at the top of the kernel.
+// What is made meanwhile belongs to no body of the kernel `number`: it is emitted at its top.
 class OutsideOfBodies {
  public:
-  OutsideOfBodies() : number_(std::exchange(open_body, 0)) {}
-  ~OutsideOfBodies() { open_body = number_; }
+  explicit OutsideOfBodies(uint32_t number) : body_(std::exchange(open_body, number)) {}
+  ~OutsideOfBodies() { open_body = body_; }
   OutsideOfBodies(const OutsideOfBodies&) = delete;
 
  private:
-  uint32_t number_;
+  uint32_t body_;
 };
+
+uint32_t new_kernel_number();
+// Goes on in a kernel, where its innermost body is open, if one is.
+void enter(const OpenBody* innermost, uint32_t kernel);
 
 // What is said of a value that is used outside of its body: `made` is its line, if one is known.
 std::string used_outside(std::string_view kernel, Where made);

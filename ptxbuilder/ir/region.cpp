@@ -13,19 +13,18 @@ namespace {
 thread_local const OpenBody* innermost_body = nullptr;
 
 // Of all threads, since a kernel may be finished on another one than where it was begun.
-std::atomic<uint32_t> bodies = 0;
+std::atomic<uint32_t> bodies = 0, kernels = 0;
 
-uint32_t next_number() {
-  uint32_t number = ++bodies;
-  return number != 0 ? number : ++bodies;
-}
+constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
 
-[[noreturn]] void refuse_divided(std::string_view operation, std::string_view whole) {
+[[noreturn]] void refuse_divided(std::string_view operation, std::string_view whole,
+                                 std::string_view cure = "call it outside of that") {
   const OpenBody* body = innermost_body;
+  while (body->outer() && body->threads().may.none()) body = body->outer();
   const ThreadSet& threads = body->threads();
   while (body->outer() && body->outer()->threads() == threads) body = body->outer();
-  throw Error(fmt::format("{}: for {} together, but into the {} only {}; call it outside of that", operation,
-                          whole, body->describe(), threads.describe()));
+  throw Error(fmt::format("{}: for {} together, but into the {} {}; {}", operation, whole, body->describe(),
+                          threads.describe(), cure));
 }
 
 // Assignments know no line: that of what was last built before.
@@ -34,21 +33,30 @@ Where line_before() {
   return !callers::open_line && s.constant_line ? s.constant_line : s.nearest_line();
 }
 
+Builder::State* state_of_current() noexcept {
+  try {
+    return &Builder::current({}).state();
+  } catch (const Error&) {  // none is being built
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 OpenBody::OpenBody(std::string_view construct, Where where, const ThreadSet& threads)
-    : construct_(construct),
+    : kernel_(Builder::current().state()),
+      construct_(construct),
       where_(where),
-      outer_(innermost_body),
-      number_(next_number()),
+      outer_(kernel_.innermost),
+      number_(1 + bodies++ % kNumbers),
       threads_(outer_ ? outer_->threads_ & threads : threads) {
-  innermost_body = this;
-  open_body = number_;
+  kernel_.innermost = this;
+  enter(this, kernel_.number);
 }
 
 OpenBody::~OpenBody() {
-  innermost_body = outer_;
-  open_body = outer_ ? outer_->number_ : 0;
+  kernel_.innermost = outer_;
+  if (innermost_body == this) enter(outer_, kernel_.number);
 }
 
 const OpenBody* OpenBody::innermost() { return innermost_body; }
@@ -61,14 +69,39 @@ bool Region::is_being_emitted(uint32_t body) noexcept {
   return false;
 }
 
+uint32_t new_kernel_number() { return Region::kKernel | kernels++ % kNumbers; }
+
+void enter(const OpenBody* innermost, uint32_t kernel) {
+  innermost_body = innermost;
+  open_body = innermost ? innermost->number() : kernel;
+}
+
 void Region::assign(const Region& other) {
-  if (is_open() && body_ != open_body)
+  const uint32_t kernel = Builder::current().state().number;
+  const bool is_outside = (body_ & kKernel) ? body() == kernel : is_being_emitted(body());
+  if (is_outside && body() != open_body)
     throw Error(line_before(),
                 fmt::format("assignment to a value that was made outside of the body of the {}: the body is "
                             "built once, so that what is assigned would hold for every thread and every "
                             "round; make the value a Var, as in Var<u32> x(0u), which the kernel changes",
                             innermost_body->describe()));
-  body_ = other.is_open() ? open_body : other.body_;
+  body_ = other.copied();
+}
+
+void Region::destroy() const noexcept {
+  if (!innermost_body || body_ & kMoved) return;
+  Builder::State* s = state_of_current();
+  if (!s || s->refusal || ((body_ & kKernel) ? body_ != s->number : !is_being_emitted(body_))) return;
+  try {
+    s->refusal.emplace(
+        line_before(),
+        fmt::format(
+            "{}: a value that was made outside of the body of the {} is replaced or dropped in it, as "
+            "by a container that is assigned: the body is built once, so that this would hold for "
+            "every thread and every round; carry what changes in a Var",
+            s->signature.kernel, innermost_body->describe()));
+  } catch (...) {  // of memory: the next allocation says so
+  }
 }
 
 void Region::has_ended(const llvm::Value* handle) {
@@ -77,6 +110,12 @@ void Region::has_ended(const llvm::Value* handle) {
   if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(handle)) made = s.where_of(*instruction);
   if (auto constant = s.constants.find(handle); constant != s.constants.end()) made = constant->second;
   throw Error(s.nearest_line(), used_outside(s.signature.kernel, made));
+}
+
+void variable_was_moved() {
+  throw Error(line_before(),
+              "a Var is used that was moved from: std::move, std::swap and std::exchange move the variable, "
+              "not its value; read it, as in u32 old = v, or swap(a, b) the values of two");
 }
 
 void Region::variable_has_ended() {
@@ -98,28 +137,24 @@ void check_whole_warpgroups(std::string_view operation) {
 void check_all_threads(std::string_view operation, int threads) {
   if (!innermost_body) return;
   const ThreadSet& in = innermost_body->threads();
-  bool all = !in.elected;
+  bool all = !in.elected && !in.may_divide;
   for (size_t t = 0; t < static_cast<size_t>(threads); ++t) all = all && in.may[t];
   if (!all) refuse_divided(operation, "all threads of the CTA");
 }
 
 void check_one_thread(std::string_view operation, int threads) {
   ThreadSet in = innermost_body ? innermost_body->threads() : ThreadSet::all();
-  if (!in.exact || in.elected) return;
+  if (!in.exact || in.elected || in.may_divide) return;
   for (size_t t = static_cast<size_t>(threads); t < in.may.size(); ++t) in.may[t] = false;
   if (in.may.count() > 1)
-    throw Error(fmt::format("{}: for one thread, but {}; call it in elect()", operation, in.describe()));
+    throw Error(fmt::format("{}: for one thread, but {} of them come; call it in elect()", operation,
+                            in.may.count()));
 }
 
-void check_some_thread(std::string_view reason) {
-  const OpenBody* body = innermost_body;
-  if (!body || body->threads().may.any()) return;
-  const OpenBody* outer = body->outer();
-  while (outer && outer->threads().may.none()) outer = outer->outer();
-  throw Error(
-      fmt::format("{}, but where it stands only {}, so that nothing would run; "
-                  "if_(elect_sync(0xffffffff), ...) elects a lane of each warp that comes",
-                  reason, outer ? outer->threads().describe() : "others come"));
+void check_whole_warps(std::string_view operation) {
+  if (innermost_body && innermost_body->threads().divides_warps())
+    refuse_divided(operation, "all lanes of that warp",
+                   "if_(elect_sync(0xffffffff), ...) elects a lane of each whole warp that comes");
 }
 
 }  // namespace ptxbuilder::detail

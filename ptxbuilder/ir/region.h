@@ -13,7 +13,7 @@ class Value;
 
 namespace ptxbuilder::detail {
 
-// The number of the innermost body that is being emitted on this thread; 0 outside of all.
+// The number of the innermost body that is being emitted on this thread; outside of all, that of the kernel.
 inline constinit thread_local uint32_t open_body = 0;
 
 // The body in which an object was made, or to which it was copied. It is the first member of whatever holds
@@ -23,15 +23,24 @@ class Region {
  public:
   Region() noexcept : body_(open_body) {}
   // A copy belongs to the body that makes it, but one of an object whose body has ended is no better.
-  Region(const Region& other) noexcept : body_(other.is_open() ? open_body : other.body_) {}
-  // Throws Error in a body that has begun since the object was made. An object whose body has ended, as in a
-  // container that outlives it, begins anew.
+  Region(const Region& other) noexcept : body_(other.copied()) {}
+  // What is moved, as by a vector that grows, stays where it belongs.
+  Region(Region&& other) noexcept : body_(other.body()) { other.body_ |= kMoved; }
+  // Throws Error in a body that has begun since the object was made. An object whose body has ended, or whose
+  // kernel is another one, as in a container that outlives it, begins anew.
   Region& operator=(const Region& other) {
     if (body_ != open_body || other.body_ != open_body) assign(other);
     return *this;
   }
+  // A container that replaces a value from outside in a body, as a vector does that takes another's memory,
+  // destroys it there. The kernel cannot be finished then: a destructor throws nothing.
+  ~Region() {
+    if (body_ != open_body) destroy();
+  }
 
-  bool is_open() const noexcept { return body_ == open_body || body_ == 0 || is_being_emitted(body_); }
+  bool is_open() const noexcept {
+    return body() == open_body || (body_ & kKernel) != 0 || is_being_emitted(body());
+  }
   // Throws Error where the body has ended: the value has no meaning any more.
   void check_readable(const llvm::Value* handle) const {
     if (!is_open()) has_ended(handle);
@@ -41,24 +50,35 @@ class Region {
     if (!is_open()) variable_has_ended();
   }
 
+  // The number of what is outside of all bodies of a kernel has this bit.
+  static constexpr uint32_t kKernel = uint32_t{1} << 31;
+
  private:
+  static constexpr uint32_t kMoved = uint32_t{1} << 30;
+
+  uint32_t body() const noexcept { return body_ & ~kMoved; }
+  uint32_t copied() const noexcept { return is_open() ? open_body : body(); }
   static bool is_being_emitted(uint32_t body) noexcept;
   void assign(const Region& other);
+  void destroy() const noexcept;
   [[noreturn]] static void has_ended(const llvm::Value* handle);
   [[noreturn]] static void variable_has_ended();
 
   uint32_t body_;
 };
 
-// Throws Error where some threads of a warpgroup are seen to be left out of the innermost body: `operation`
+// Throws Error where a variable was moved from.
+[[noreturn]] void variable_was_moved();
+
+// Throws Error where some threads of a warpgroup are, or may be, left out of the innermost body: `operation`
 // is for all 128 of them.
 void check_whole_warpgroups(std::string_view operation);
 // The same where some of the CTA's `threads` are left out.
 void check_all_threads(std::string_view operation, int threads);
 // Throws Error where more than one of the CTA's `threads` come for certain: `operation` is for one.
 void check_one_thread(std::string_view operation, int threads);
-// Throws Error where no thread is seen to come into the innermost body, with the reason, and the cure of
-// electing a lane of whichever warps there are.
-void check_some_thread(std::string_view reason);
+// Throws Error where lanes of a warp come into the innermost body without the others, or nobody does:
+// `operation` elects one of 32, in a warp that comes as a whole.
+void check_whole_warps(std::string_view operation);
 
 }  // namespace ptxbuilder::detail

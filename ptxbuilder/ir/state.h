@@ -10,9 +10,11 @@
 #include <atomic>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ptxbuilder/ir/builder.h"
 #include "ptxbuilder/ir/kernel_target.h"
+#include "ptxbuilder/ir/open_body.h"
 
 namespace ptxbuilder {
 
@@ -62,6 +64,9 @@ struct Builder::State {
   bool is_kernel = true;  // and not a device function
   // Declarations and variables stand before it, at the top of the function.
   llvm::Instruction* entry_end = nullptr;
+  const uint32_t number = detail::new_kernel_number();  // of what is outside of all bodies
+  const detail::OpenBody* innermost = nullptr;
+  std::unordered_set<const llvm::Value*> varying;  // variables that a part of a warpgroup has set
   llvm::GlobalVariable* shared = nullptr;
   std::vector<llvm::AllocaInst*> variables;
 
@@ -97,7 +102,7 @@ struct Builder::State {
 class CurrentScope {
  public:
   explicit CurrentScope(Builder& builder);
-  ~CurrentScope() { *open_ = nullptr; }
+  ~CurrentScope();
   CurrentScope(const CurrentScope&) = delete;
 
  private:

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 #include <llvm/IR/InlineAsm.h>
-#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
-#include <optional>
+#include <algorithm>
+#include <map>
 #include <vector>
 
 #include "ptxbuilder/ir/state.h"
@@ -13,9 +13,8 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr size_t kThreads = hopper::cta_threads, kLanes = hopper::warp_threads;
-// Of the operations between a condition and the thread's number. Those that authors write have a handful.
-constexpr int kDeepest = 16;
+constexpr size_t kThreads = hopper::cta_threads, kLanes = hopper::warp_threads,
+                 kWarpgroup = hopper::warpgroup_threads;
 
 // A value of each thread.
 using Values = std::vector<uint64_t>;
@@ -26,8 +25,9 @@ bool is_asm(const llvm::CallInst& call, std::string_view begins) {
   return text && text->getAsmString().starts_with(begins);
 }
 
-// Lane 0's register, as warp_index() takes it.
+// Lane 0's register, as warp_index() takes it, and the greatest of a warp, as warp_uniform() does.
 bool is_of_lane_0(const llvm::CallInst& call) { return is_asm(call, "shfl.sync.idx.b32 $0, $1, 0, 31,"); }
+bool is_greatest(const llvm::CallInst& call) { return is_asm(call, "redux.sync.max.u32 $0, $1,"); }
 
 uint64_t bits_of(const llvm::Value* value) {
   auto* type = llvm::dyn_cast<llvm::IntegerType>(value->getType());
@@ -39,152 +39,233 @@ int64_t sign_extended(uint64_t value, unsigned width) {
   return static_cast<int64_t>(value << free) >> free;
 }
 
-// None where it depends on more than the thread's number: on memory, on parameters.
-std::optional<Values> values_of(const llvm::Value* value, int depth);
-
-template <class Operation>
-std::optional<Values> combined(const llvm::User& user, int depth, Operation&& operation) {
-  std::optional<Values> a = values_of(user.getOperand(0), depth);
-  if (!a) return std::nullopt;
-  const std::optional<Values> b = values_of(user.getOperand(1), depth);
-  if (!b) return std::nullopt;
-  const uint64_t mask = bits_of(&user);
-  for (size_t t = 0; t < kThreads; ++t) (*a)[t] = operation((*a)[t], (*b)[t]) & mask;
-  return a;
-}
-
-std::optional<Values> of_binary(const llvm::BinaryOperator& op, int depth) {
-  using Op = llvm::Instruction;
-  const unsigned width = op.getType()->getScalarSizeInBits();
-  switch (op.getOpcode()) {
-    case Op::Add:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return a + b; });
-    case Op::Sub:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return a - b; });
-    case Op::Mul:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return a * b; });
-    case Op::UDiv:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return b ? a / b : 0; });
-    case Op::URem:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return b ? a % b : a; });
-    case Op::And:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return a & b; });
-    case Op::Or:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return a | b; });
-    case Op::Xor:
-      return combined(op, depth, [](uint64_t a, uint64_t b) { return a ^ b; });
-    case Op::Shl:
-      return combined(op, depth, [=](uint64_t a, uint64_t b) { return b < width ? a << b : 0; });
-    case Op::LShr:
-      return combined(op, depth, [=](uint64_t a, uint64_t b) { return b < width ? a >> b : 0; });
+bool compare(llvm::CmpInst::Predicate predicate, uint64_t a, uint64_t b, unsigned width) {
+  const int64_t sa = sign_extended(a, width), sb = sign_extended(b, width);
+  switch (predicate) {
+    case llvm::CmpInst::ICMP_EQ:
+      return a == b;
+    case llvm::CmpInst::ICMP_NE:
+      return a != b;
+    case llvm::CmpInst::ICMP_ULT:
+      return a < b;
+    case llvm::CmpInst::ICMP_ULE:
+      return a <= b;
+    case llvm::CmpInst::ICMP_UGT:
+      return a > b;
+    case llvm::CmpInst::ICMP_UGE:
+      return a >= b;
+    case llvm::CmpInst::ICMP_SLT:
+      return sa < sb;
+    case llvm::CmpInst::ICMP_SLE:
+      return sa <= sb;
+    case llvm::CmpInst::ICMP_SGT:
+      return sa > sb;
     default:
-      return std::nullopt;
+      return sa >= sb;
   }
 }
 
-std::optional<Values> of_comparison(const llvm::ICmpInst& compare, int depth) {
-  const unsigned width = compare.getOperand(0)->getType()->getScalarSizeInBits();
-  if (width == 0 || width > 64) return std::nullopt;
-  return combined(compare, depth, [&](uint64_t a, uint64_t b) -> uint64_t {
-    const int64_t sa = sign_extended(a, width), sb = sign_extended(b, width);
-    switch (compare.getPredicate()) {
-      case llvm::CmpInst::ICMP_EQ:
-        return a == b;
-      case llvm::CmpInst::ICMP_NE:
-        return a != b;
-      case llvm::CmpInst::ICMP_ULT:
-        return a < b;
-      case llvm::CmpInst::ICMP_ULE:
-        return a <= b;
-      case llvm::CmpInst::ICMP_UGT:
-        return a > b;
-      case llvm::CmpInst::ICMP_UGE:
-        return a >= b;
-      case llvm::CmpInst::ICMP_SLT:
-        return sa < sb;
-      case llvm::CmpInst::ICMP_SLE:
-        return sa <= sb;
-      case llvm::CmpInst::ICMP_SGT:
-        return sa > sb;
-      default:
-        return sa >= sb;
+// An expression that depends on the thread's number. What else it depends on is tried with some values.
+class Expression {
+ public:
+  explicit Expression(const Builder::State& state) : state_(state) {}
+
+  // Whether it may differ between threads of a warp or warpgroup, apart from what the lanes of a warp share.
+  bool varies(const llvm::Value* value) { return varies(value, 0); }
+
+  // Whether all that it depends on is the thread's number; known after values().
+  bool is_known() const { return leaves_.empty(); }
+  const Values& values(const llvm::Value* value, int trial, size_t threads) {
+    trial_ = trial;
+    threads_ = threads;
+    values_.clear();
+    return values_of(value);
+  }
+
+ private:
+  // Of the operations between a condition and the thread's number, and of all that are looked at. Those that
+  // authors write have a handful; what has more is taken for the same in all threads.
+  static constexpr int kDeepest = 40;
+  static constexpr size_t kMost = 400;
+
+  bool varies(const llvm::Value* value, int depth) {
+    if (depth > kDeepest || varies_.size() > kMost) return false;
+    auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+    // The body of a loop whose bounds differ is known to be divided by these.
+    if (!instruction || llvm::isa<llvm::PHINode>(instruction)) return false;
+    auto [known, is_new] = varies_.try_emplace(value, false);  // where a variable depends on itself
+    if (!is_new) return known->second;
+    bool result = false;
+    auto* call = llvm::dyn_cast<llvm::CallInst>(instruction);
+    auto* load = llvm::dyn_cast<llvm::LoadInst>(instruction);
+    if (call && call->isInlineAsm()) {
+      result = is_asm(*call, "elect.sync") ||
+               ((is_of_lane_0(*call) || is_greatest(*call)) && varies(call->getArgOperand(0), depth + 1));
+    } else if (load && llvm::isa<llvm::AllocaInst>(load->getPointerOperand())) {
+      result = variable_varies(load->getPointerOperand(), depth);
+    } else {
+      const auto id = call ? call->getIntrinsicID() : llvm::Intrinsic::not_intrinsic;
+      result =
+          id == llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x || id == llvm::Intrinsic::nvvm_read_ptx_sreg_laneid;
+      for (const llvm::Use& operand : instruction->operands()) result = result || varies(operand, depth + 1);
     }
-  });
+    varies_[value] = result;
+    return result;
+  }
+
+  // By what is stored so far, or by who has stored it.
+  bool variable_varies(const llvm::Value* variable, int depth) {
+    if (state_.varying.contains(variable)) return true;
+    for (const llvm::User* user : variable->users())
+      if (auto* store = llvm::dyn_cast<llvm::StoreInst>(user);
+          store && varies(store->getValueOperand(), depth + 1))
+        return true;
+    return false;
+  }
+
+  const Values& values_of(const llvm::Value* value) {
+    auto [known, is_new] = values_.try_emplace(value);
+    if (!is_new) return known->second;
+    Values result = made(value);
+    for (uint64_t& v : result) v &= bits_of(value);
+    return values_[value] = std::move(result);
+  }
+
+  Values made(const llvm::Value* value) {
+    if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value); constant && constant->getBitWidth() <= 64)
+      return Values(threads_, constant->getZExtValue());
+    if (!varies(value)) return Values(threads_, sample(value, 0));
+    if (auto* call = llvm::dyn_cast<llvm::CallInst>(value)) return of_call(*call);
+    if (auto* op = llvm::dyn_cast<llvm::BinaryOperator>(value); op && op->getType()->isIntegerTy())
+      return of_binary(*op);
+    if (auto* icmp = llvm::dyn_cast<llvm::ICmpInst>(value);
+        icmp && icmp->getOperand(0)->getType()->isIntegerTy()) {
+      const unsigned width = icmp->getOperand(0)->getType()->getIntegerBitWidth();
+      return combined(*icmp, [&](uint64_t a, uint64_t b) -> uint64_t {
+        return compare(icmp->getPredicate(), a, b, width);
+      });
+    }
+    if (llvm::isa<llvm::ZExtInst, llvm::TruncInst>(value))
+      return values_of(llvm::cast<llvm::User>(value)->getOperand(0));
+    return of_each(value);
+  }
+
+  template <class Operation>
+  Values combined(const llvm::User& user, Operation&& operation) {
+    Values a = values_of(user.getOperand(0));
+    const Values& b = values_of(user.getOperand(1));
+    for (size_t t = 0; t < threads_; ++t) a[t] = operation(a[t], b[t]);
+    return a;
+  }
+
+  Values of_binary(const llvm::BinaryOperator& op) {
+    using Op = llvm::Instruction;
+    const unsigned width = op.getType()->getIntegerBitWidth();
+    switch (op.getOpcode()) {
+      case Op::Add:
+        return combined(op, [](uint64_t a, uint64_t b) { return a + b; });
+      case Op::Sub:
+        return combined(op, [](uint64_t a, uint64_t b) { return a - b; });
+      case Op::Mul:
+        return combined(op, [](uint64_t a, uint64_t b) { return a * b; });
+      case Op::UDiv:
+        return combined(op, [](uint64_t a, uint64_t b) { return b ? a / b : 0; });
+      case Op::URem:
+        return combined(op, [](uint64_t a, uint64_t b) { return b ? a % b : a; });
+      case Op::And:
+        return combined(op, [](uint64_t a, uint64_t b) { return a & b; });
+      case Op::Or:
+        return combined(op, [](uint64_t a, uint64_t b) { return a | b; });
+      case Op::Xor:
+        return combined(op, [](uint64_t a, uint64_t b) { return a ^ b; });
+      case Op::Shl:
+        return combined(op, [=](uint64_t a, uint64_t b) { return b < width ? a << b : 0; });
+      case Op::LShr:
+        return combined(op, [=](uint64_t a, uint64_t b) { return b < width ? a >> b : 0; });
+      default:
+        return of_each(&op);
+    }
+  }
+
+  Values of_call(const llvm::CallInst& call) {
+    Values result(threads_);
+    const auto id = call.getIntrinsicID();
+    for (size_t t = 0; t < threads_; ++t) result[t] = t;  // a kernel's threads lie along x
+    if (id == llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x) return result;
+    for (uint64_t& t : result) t %= kLanes;
+    if (id == llvm::Intrinsic::nvvm_read_ptx_sreg_laneid) return result;
+    if (!is_of_lane_0(call) && !is_greatest(call)) return of_each(&call);
+    const Values& from = values_of(call.getArgOperand(0));
+    for (size_t t = 0; t < threads_; ++t) {
+      const auto warp = from.begin() + static_cast<ptrdiff_t>(t / kLanes * kLanes);
+      result[t] = is_greatest(call) ? *std::max_element(warp, warp + kLanes) : *warp;
+    }
+    return result;
+  }
+
+  // What the device alone knows of each thread.
+  Values of_each(const llvm::Value* value) {
+    Values result(threads_);
+    for (size_t t = 0; t < threads_; ++t) result[t] = sample(value, t);
+    return result;
+  }
+
+  // Small numbers, since conditions compare with threads; the same in every build.
+  uint64_t sample(const llvm::Value* leaf, size_t thread) {
+    constexpr uint64_t kSamples[] = {0, 1, 5, 48, 100, 200, 1000, 123456789};
+    const size_t number = leaves_.try_emplace(leaf, leaves_.size()).first->second;
+    uint64_t x = (number * 64 + static_cast<uint64_t>(trial_)) * kThreads + thread + 1;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;  // splitmix64
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return kSamples[(x ^ x >> 31) % std::size(kSamples)];
+  }
+
+  const Builder::State& state_;
+  std::map<const llvm::Value*, bool> varies_;
+  std::map<const llvm::Value*, Values> values_;
+  std::map<const llvm::Value*, size_t> leaves_;
+  int trial_ = 0;
+  size_t threads_ = 0;
+};
+
+// Whether threads of a warpgroup have other values than the rest.
+bool differ(const Values& values) {
+  for (size_t t = 0; t < values.size(); ++t)
+    if (values[t] != values[t / kWarpgroup * kWarpgroup]) return true;
+  return false;
 }
 
-std::optional<Values> of_call(const llvm::CallInst& call, int depth) {
-  Values values(kThreads);
-  switch (call.getIntrinsicID()) {
-    case llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x:  // a kernel's threads lie along x
-      for (size_t t = 0; t < kThreads; ++t) values[t] = t;
-      return values;
-    case llvm::Intrinsic::nvvm_read_ptx_sreg_laneid:
-      for (size_t t = 0; t < kThreads; ++t) values[t] = t % kLanes;
-      return values;
-    default:
-      break;
-  }
-  const std::optional<Values> from =
-      is_of_lane_0(call) ? values_of(call.getArgOperand(0), depth) : std::nullopt;
-  if (!from) return std::nullopt;
-  for (size_t t = 0; t < kThreads; ++t) values[t] = (*from)[t / kLanes * kLanes];
-  return values;
-}
-
-std::optional<Values> values_of(const llvm::Value* value, int depth) {
-  if (depth == 0) return std::nullopt;
-  --depth;
-  if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value)) {
-    if (constant->getBitWidth() > 64) return std::nullopt;
-    return Values(kThreads, constant->getZExtValue());
-  }
-  if (auto* call = llvm::dyn_cast<llvm::CallInst>(value)) return of_call(*call, depth);
-  if (auto* compare = llvm::dyn_cast<llvm::ICmpInst>(value)) return of_comparison(*compare, depth);
-  if (auto* op = llvm::dyn_cast<llvm::BinaryOperator>(value)) return of_binary(*op, depth);
-  if (llvm::isa<llvm::ZExtInst, llvm::TruncInst>(value)) {
-    std::optional<Values> values = values_of(llvm::cast<llvm::User>(value)->getOperand(0), depth);
-    if (values)
-      for (uint64_t& v : *values) v &= bits_of(value);
-    return values;
-  }
-  return std::nullopt;
-}
-
-// Whether the walk would meet the thread's number and nothing that is unknown, so that most conditions cost
-// no arrays.
-bool depends_on_the_thread_alone(const llvm::Value* value, int depth, bool& thread) {
-  if (depth == 0) return false;
-  if (llvm::isa<llvm::ConstantInt>(value)) return true;
-  if (auto* call = llvm::dyn_cast<llvm::CallInst>(value)) {
-    const auto id = call->getIntrinsicID();
-    thread = true;
-    if (id == llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x || id == llvm::Intrinsic::nvvm_read_ptx_sreg_laneid)
-      return true;
-    return is_of_lane_0(*call) && depends_on_the_thread_alone(call->getArgOperand(0), depth - 1, thread);
-  }
-  if (!llvm::isa<llvm::ICmpInst, llvm::BinaryOperator, llvm::ZExtInst, llvm::TruncInst>(value)) return false;
-  for (const llvm::Use& operand : llvm::cast<llvm::User>(value)->operands())
-    if (!depends_on_the_thread_alone(operand, depth - 1, thread)) return false;
-  return true;
+bool may_differ(Expression& expression, const llvm::Value* value) {
+  for (int trial = 0; trial < 64; ++trial)
+    if (differ(expression.values(value, trial, 2 * kWarpgroup))) return true;
+  return false;
 }
 
 }  // namespace
 
 ThreadSet operator&(const ThreadSet& a, const ThreadSet& b) {
-  return {a.may & b.may, a.exact && b.exact, a.elected || b.elected};
+  return {a.may & b.may, a.exact && b.exact, a.elected || b.elected, a.may_divide || b.may_divide};
 }
 
 ThreadSet operator!(const ThreadSet& a) {
-  if (!a.exact) return {.may = ThreadSet::Threads().set(), .exact = false};
-  return {.may = ~a.may};
+  ThreadSet others = a;
+  others.elected = false;
+  others.may_divide = a.may_divide || a.elected;
+  others.may = a.exact ? ~a.may : ThreadSet::Threads().set();
+  return others;
 }
 
 bool ThreadSet::divides_warpgroups() const {
-  if (elected) return true;
-  constexpr size_t kSize = hopper::warpgroup_threads;
-  for (size_t first = 0; first < kThreads; first += kSize)
-    for (size_t t = first; t < first + kSize; ++t)
-      if (may[t] != may[first]) return true;
+  if (elected || may_divide) return true;
+  for (size_t t = 0; t < kThreads; ++t)
+    if (may[t] != may[t / kWarpgroup * kWarpgroup]) return true;
+  return false;
+}
+
+bool ThreadSet::divides_warps() const {
+  if (elected || may_divide || may.none()) return true;
+  for (size_t t = 0; t < kThreads; ++t)
+    if (may[t] != may[t / kLanes * kLanes]) return true;
   return false;
 }
 
@@ -202,23 +283,39 @@ std::string ThreadSet::describe() const {
     runs += fmt::format("{}{}", runs.empty() ? "" : ", ", t);
     if (last > t) runs += fmt::format(" to {}", last);
   }
-  if (elected) return fmt::format("one elected lane of each warp of threads {} comes", runs);
-  return may.count() == 1 ? fmt::format("thread {} comes", runs) : fmt::format("threads {} come", runs);
+  if (elected) return fmt::format("only one elected lane of each warp of threads {} comes", runs);
+  if (may_divide)
+    return "threads may come without the others, since what lets them in differs between threads";
+  return may.count() == 1 ? fmt::format("only thread {} comes", runs)
+                          : fmt::format("only threads {} come", runs);
 }
 
 ThreadSet threads_where(const llvm::Value* condition) {
-  const ThreadSet unknown = {.may = ThreadSet::Threads().set(), .exact = false};
   if (auto* both = llvm::dyn_cast<llvm::BinaryOperator>(condition);
       both && both->getOpcode() == llvm::Instruction::And)
     return threads_where(both->getOperand(0)) & threads_where(both->getOperand(1));
-  if (auto* call = llvm::dyn_cast<llvm::CallInst>(condition); call && is_asm(*call, "elect.sync"))
-    return {.may = unknown.may, .exact = false, .elected = true};
-  bool thread = false;
-  if (!depends_on_the_thread_alone(condition, kDeepest, thread) || !thread) return unknown;
-  const std::optional<Values> values = values_of(condition, kDeepest);
-  if (!values) return unknown;
-  ThreadSet set;
-  for (size_t t = 0; t < kThreads; ++t) set.may[t] = (*values)[t] != 0;
+  ThreadSet set = {.may = ThreadSet::Threads().set(), .exact = false};
+  if (auto* call = llvm::dyn_cast<llvm::CallInst>(condition); call && is_asm(*call, "elect.sync")) {
+    set.elected = true;
+    return set;
+  }
+  Expression expression(Builder::current().state());
+  if (!expression.varies(condition)) return set;
+  const Values values = expression.values(condition, 0, kThreads);
+  if (!expression.is_known()) {
+    set.may_divide = may_differ(expression, condition);
+    return set;
+  }
+  set.exact = true;
+  for (size_t t = 0; t < kThreads; ++t) set.may[t] = values[t] != 0;
+  return set;
+}
+
+ThreadSet threads_of_loop(std::initializer_list<const llvm::Value*> bounds) {
+  ThreadSet set = ThreadSet::all();
+  Expression expression(Builder::current().state());
+  for (const llvm::Value* bound : bounds)
+    if (expression.varies(bound) && may_differ(expression, bound)) set.may_divide = true;
   return set;
 }
 

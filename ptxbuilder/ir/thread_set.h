@@ -1,4 +1,4 @@
-// Which threads of a CTA a condition lets in, as far as its own operations say.
+// Which threads of a CTA a condition lets in, as far as the operations say that it is made of.
 #pragma once
 
 #include <bitset>
@@ -19,19 +19,25 @@ struct ThreadSet {
   bool exact = true;  // all of them do
   // One lane of each warp at most does, and only the device knows which (PTX ISA, elect.sync).
   bool elected = false;
+  // For some values of what only the device knows, it lets in a part of a warpgroup.
+  bool may_divide = false;
 
   static ThreadSet all() { return {.may = Threads().set()}; }
-  // Whether a warpgroup has threads that may come in, and others that never do.
-  bool divides_warpgroups() const;
   bool operator==(const ThreadSet&) const = default;
-  // "threads 0 to 63 come", "one elected lane of each warp of threads 0 to 31 comes".
+  // Whether threads of a warpgroup come in, or may, without the others; and lanes of a warp. In the latter
+  // case also, whether nobody does.
+  bool divides_warpgroups() const;
+  bool divides_warps() const;
+  // "only threads 0 to 63 come", "only one elected lane of each warp of threads 0 to 31 comes".
   std::string describe() const;
 };
 
 ThreadSet operator&(const ThreadSet& a, const ThreadSet& b);
 ThreadSet operator!(const ThreadSet& a);
 
-// Of the threads for which an i1 is true. What depends on more than the thread's number may be any.
+// Of the threads for which an i1 of the current kernel is true.
 ThreadSet threads_where(const llvm::Value* condition);
+// Of a loop's body, which each thread enters as often as its bounds say.
+ThreadSet threads_of_loop(std::initializer_list<const llvm::Value*> bounds);
 
 }  // namespace ptxbuilder::detail

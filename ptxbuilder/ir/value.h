@@ -121,6 +121,11 @@ struct Operators {
   friend Self operator*(Self a, Self b) { return combine(Arithmetic::mul, a, b); }
   friend Self operator/(Self a, Self b) { return combine(Arithmetic::div, a, b); }
   friend Self operator-(Self a) { return Self(negate(Self::cls, a.handle())); }
+  // Of the host, as in a sum that a host loop makes.
+  friend Self& operator+=(Self& a, Self b) { return a = a + b; }
+  friend Self& operator-=(Self& a, Self b) { return a = a - b; }
+  friend Self& operator*=(Self& a, Self b) { return a = a * b; }
+  friend Self& operator/=(Self& a, Self b) { return a = a / b; }
   friend Self min(Self a, Self b) { return combine(Arithmetic::min, a, b); }
   friend Self max(Self a, Self b) { return combine(Arithmetic::max, a, b); }
   friend pred operator==(Self a, Self b) { return compare(Comparison::eq, a, b); }
@@ -146,6 +151,12 @@ struct IntegerOperators : Operators<Self> {
   friend Self operator|(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_or, a, b); }
   friend Self operator^(Self a, Self b) { return Operators<Self>::combine(Arithmetic::bit_xor, a, b); }
   friend Self operator~(Self a) { return Self(complement(a.handle())); }
+  friend Self& operator%=(Self& a, Self b) { return a = a % b; }
+  friend Self& operator&=(Self& a, Self b) { return a = a & b; }
+  friend Self& operator|=(Self& a, Self b) { return a = a | b; }
+  friend Self& operator^=(Self& a, Self b) { return a = a ^ b; }
+  friend Self& operator<<=(Self& a, Self b) { return a = a << b; }
+  friend Self& operator>>=(Self& a, Self b) { return a = a >> b; }
   friend Self operator<<(Self a, Self b) { return Operators<Self>::combine(Arithmetic::shl, a, b); }
   friend Self operator>>(Self a, Self b) { return Operators<Self>::combine(Arithmetic::shr, a, b); }
 };

@@ -36,6 +36,9 @@ class Partial {
   using Argument = PartialArgument<T, operation>;
 
   explicit Partial(detail::PartialValues values) : values_(std::move(values)) {}
+  Partial(const Partial&) = default;
+  Partial& operator=(const Partial&) = default;
+  Partial(Partial&& other) : region_(std::move(other.region_)), values_(other.values_) {}
 
   // Of the complete tile.
   const RegisterLayout& layout() const { return values_.own.layout; }
@@ -117,7 +120,7 @@ class Var<Partial<T, operation>> {
 
   Var& operator=(const Argument& value) {
     AtLine line(value.where);
-    region_.check_variable();
+    check();
     detail::check_same_parts({{T::dtype, layout_, {}}, shared_bits_}, value.values);
     detail::tile_assign(variables_, layout_, detail::operand_of(value.values.own));
     return *this;
@@ -125,7 +128,7 @@ class Var<Partial<T, operation>> {
   Var& operator=(const Var& other) { return *this = other.value(); }
   operator Partial<T, operation>() const { return value(); }  // NOLINT: reads as its value
   Partial<T, operation> value() const {
-    region_.check_variable();
+    check();
     return Partial<T, operation>({detail::tile_read(variables_, T::dtype, layout_), shared_bits_});
   }
 
@@ -135,6 +138,11 @@ class Var<Partial<T, operation>> {
   }
 
  private:
+  void check() const {
+    if (variables_.empty()) detail::variable_was_moved();
+    region_.check_variable();
+  }
+
   detail::Region region_;
   std::vector<llvm::Value*> variables_;
   RegisterLayout layout_;

@@ -10,7 +10,9 @@ u32 thread_in_warpgroup() {
   check_whole_warpgroups("register tile");
   Builder& builder = Builder::current();
   uint32_t threads = builder.signature().threads;
-  if (TileContext::of(builder).role >= 0) return tid_x() & 127;
+  TileContext& context = TileContext::of(builder);
+  if (context.role >= 0) return tid_x() & 127;
+  context.threads_are_used = true;
   if (threads != RegisterLayout::kThreads)
     throw Error(
         fmt::format("register tile: a CTA of {} threads; without roles a tile is shared by 128", threads));

@@ -98,6 +98,10 @@ class RegisterTile {
   using element_type = T;
 
   explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
+  RegisterTile(const RegisterTile&) = default;
+  RegisterTile& operator=(const RegisterTile&) = default;
+  // Leaves the other as it is, as of any value.
+  RegisterTile(RegisterTile&& other) : region_(std::move(other.region_)), values_(other.values_) {}
   // Every element is `value`, which all threads have alike: what is each thread's own is for of().
   RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
       : values_(detail::filled(T::dtype, value, layout)) {}
@@ -339,17 +343,22 @@ class Var<RegisterTile<T>> {
     *this = initial;
   }
   Var(const Var&) = delete;
-  Var(Var&&) = default;
+  Var(Var&&) = default;  // the variable itself goes over
+  friend void swap(Var& a, Var& b) {
+    const RegisterTile<T> value = a.value();
+    a = b.value();
+    b = value;
+  }
 
   Var& operator=(const TileArgument<T>& value) {
-    region_.check_variable();
+    check();
     detail::tile_assign(variables_, layout_, value);
     return *this;
   }
   Var& operator=(const Var& other) { return *this = other.value(); }
   operator RegisterTile<T>() const { return value(); }  // NOLINT: reads as its value
   RegisterTile<T> value() const {
-    region_.check_variable();
+    check();
     return RegisterTile<T>(detail::tile_read(variables_, detail::dtype_of_element<T>(), layout_));
   }
 
@@ -363,6 +372,11 @@ class Var<RegisterTile<T>> {
   }
 
  private:
+  void check() const {
+    if (variables_.empty()) detail::variable_was_moved();
+    region_.check_variable();
+  }
+
   detail::Region region_;
   std::vector<llvm::Value*> variables_;
   RegisterLayout layout_;

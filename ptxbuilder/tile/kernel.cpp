@@ -218,6 +218,10 @@ void Kernel::threads(uint32_t count, Where where) {
     throw Error(fmt::format("threads: a CTA has 1 to {}, not {}", hopper::cta_threads, count));
   if (!TileContext::of(builder_).roles.empty())
     throw Error("threads: the roles set them: 128 for each warpgroup");
+  if (TileContext::of(builder_).threads_are_used && count != builder_.signature().threads)
+    throw Error(fmt::format("threads: {}, after operations of a CTA of {}; call it before", count,
+                            builder_.signature().threads));
+  TileContext::of(builder_).threads_are_stated = true;
   builder_.signature().threads = count;
 }
 
@@ -294,6 +298,9 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
   builder_.check_is_kernel("roles");
   TileContext& context = TileContext::of(builder_);
   if (context.role >= 0) throw Error("warpgroups: a role inside a role");
+  if (context.threads_are_stated)
+    throw Error(fmt::format("warpgroups: after threads({}); the roles set them: 128 for each warpgroup",
+                            builder_.signature().threads));
   if (count < 1) throw Error(fmt::format("warpgroups: a role has at least one, not {}", count));
   if (registers != 0 &&
       (registers < hopper::least_role_registers || registers > hopper::most_role_registers ||
@@ -372,7 +379,7 @@ void elect(const std::function<void()>& body, Where where) {
     body();
   };
   auto in_first_warp = [&] {
-    detail::check_some_thread("elect: it runs in the first warp of the CTA or, in a role, of the warpgroup");
+    detail::check_whole_warps("elect");
     builder.if_(elect_sync(0xffffffff), elected, nullptr, where, "elect");
   };
   builder.if_((in_role ? warp % 4 : warp) == 0, in_first_warp, nullptr, where, "elect");

@@ -373,6 +373,8 @@ struct TileContext {
   int role = -1;                    // being emitted
   std::optional<u32> warp;          // of the kernel's entry
   std::optional<u32> warp_of_role;  // where the role takes its own
+  bool threads_are_stated = false;  // by k.threads()
+  bool threads_are_used = false;    // by what has no other number of them
   bool unpublished_barriers = false;
   Where barrier_where;
   ProductGroups products;

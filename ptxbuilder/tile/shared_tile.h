@@ -61,9 +61,10 @@ struct StageFilling {
 class TileView {
  public:
   // `count` rows, starting at row `first`, a multiple of 8, so that the swizzle's
-  // pattern starts anew there.
+  // pattern starts anew there. Of a `first` that the device computes, as of a stage's index, nothing checks
+  // that it is one and inside the tile.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
-  // `count` columns from `first`, whole panels.
+  // `count` columns from `first`, whole panels; a `first` of the device's is rounded down to one.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
@@ -169,6 +170,7 @@ class SharedTile {
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, Where where);
   uint32_t alignment() const;    // of a stage
   void lay_out();                // sets what follows from the shape
+  detail::Region region_;        // two tiles that a loop would exchange are one with a stage for each
   const Builder::State* owner_;  // the kernel's
   DType dtype_;
   TileShape shape_;

@@ -173,6 +173,52 @@ TEST_CASE("a value is assigned in a branch, a loop or a role") {
          ring.release(last);
          done(s.k);
        }},
+      {"a vector that takes another's memory",
+       {"a value that was made outside of the body of the for_ at region_test.cpp:",
+        "is replaced or dropped"},
+       [](bool bad) {
+         Subject s;
+         std::vector<u32> v = {s.p[0], s.p[1]};
+         HERE for_(0, u32(4), [&](u32 i) {
+           std::vector<u32> own = v;
+           (bad ? v : own) = std::vector<u32>{v[0] + i};
+           s.p[i] = own[0];
+         });
+         done(s.k);
+       }},
+      {"an optional made anew",
+       {"is replaced or dropped in it"},
+       [](bool bad) {
+         Subject s;
+         std::optional<u32> a(s.p[0]);
+         HERE for_(0, u32(4), [&](u32 i) {
+           std::optional<u32> own = a;
+           (bad ? a : own).emplace(*a + i);
+         });
+         done(s.k);
+       }},
+      {"tiles in shared memory, exchanged round by round",
+       {kAssigned},
+       [](bool bad) {
+         Subject s;
+         auto a = s.k.shared<f32>({1, 128}), b = s.k.shared<f32>({1, 128});
+         if (!bad) std::swap(a, b);
+         HERE for_(0, u32(4), [&](u32) {
+           if (bad) std::swap(a, b);
+         });
+         done(s.k);
+       }},
+      {"an index that becomes known in a branch",
+       {kAssigned},
+       [](bool bad) {
+         Subject s;
+         Index a(s.p[0]);
+         HERE if_(s.p[1] == 5u, [&] {
+           Index own = a;
+           (bad ? a : own) = Index(64);
+         });
+         done(s.k);
+       }},
       {"an optional in both branches",
        {kEnded},
        [](bool bad) {
@@ -349,6 +395,72 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          });
          done(s.k);
        }},
+      {"a store where a per-thread index is in bounds",
+       {"register tile: for all 128 threads", "threads may come without the others, since what lets them in"},
+       [=](bool bad) {
+         Subject s;
+         auto x = tile();
+         const u32 i = ctaid_x() * 128 + (bad ? tid_x() : tid_x() / 128);
+         if_(i < s.p[0], [&] { HERE store(s.f, x); });
+         done(s.k);
+       }},
+      {"a store where what each thread has loaded lets it in",
+       {"threads may come without the others"},
+       [=](bool bad) {
+         Subject s;
+         auto x = tile();
+         if_(s.p[bad ? tid_x() : ctaid_x()] < 64u, [&] { HERE store(s.f, x); });
+         done(s.k);
+       }},
+      {"a store by a flag that some threads set",
+       {"threads may come without the others"},
+       [=](bool bad) {
+         Subject s;
+         auto x = tile();
+         Var<u32> flag(0u);
+         if_(tid_x() < (bad ? 64u : 128u), [&] { flag = 1u; });
+         if_(flag == 1u, [&] { HERE store(s.f, x); });
+         done(s.k);
+       }},
+      {"a store in a loop that threads leave one by one",
+       {"threads may come without the others", "for_ at region_test.cpp:"},
+       [=](bool bad) {
+         Subject s;
+         auto x = tile();
+         for_(bad ? tid_x() : warp_index() / 4, u32(9), [&](u32) { HERE store(s.f, x); });
+         done(s.k);
+       }},
+      {"a store in a while_ over a Var that differs",
+       {"threads may come without the others", "while_ at region_test.cpp:"},
+       [=](bool bad) {
+         Subject s;
+         auto x = tile();
+         Var<u32> v(bad ? tid_x() : ctaid_x());
+         while_([&] { return v < 64u; },
+                [&] {
+                  HERE store(s.f, x);
+                  v += 64;
+                });
+         done(s.k);
+       }},
+      {"a reduction in the warps that a uniform register lets in",
+       {"reduce: for all 128 threads", "only threads 0 to 63 come"},
+       [=](bool bad) {
+         Subject s;
+         auto x = load<f32>(s.f, wgmma_layout(64, 64));
+         if_(warp_uniform(warp_index()) < (bad ? 2u : 4u),
+             [&] { HERE s.f[0] = reduce_all(Reduction::add, x); });
+         done(s.k);
+       }},
+      {"elect in the warp that a loop names",
+       {"elect: for all lanes of that warp", "threads may come without the others"},
+       [=](bool bad) {
+         Subject s;
+         for_(0, u32(4), [&](u32 i) {
+           if_((bad ? warp_index() : warp_index() / 4) == i, [&] { HERE elect([&] { s.p[i] = 1u; }); });
+         });
+         done(s.k);
+       }},
       {"a meeting of the CTA in half of it",
        {"sync_threads: for all threads of the CTA together", "only threads 0 to 63 come;"},
        [=](bool bad) {
@@ -357,8 +469,8 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          done(s.k);
        }},
       {"elect where the first warp does not come",
-       {"elect: it runs in the first warp of the CTA or, in a role, of the warpgroup, but where it stands ",
-        "only threads 32 to 63 come, so that nothing would run; if_(elect_sync(0xffffffff), ...)"},
+       {"elect: for all lanes of that warp together, but into the if_ at region_test.cpp:",
+        "only threads 32 to 63 come; if_(elect_sync(0xffffffff), ...)"},
        [=](bool bad) {
          Subject s;
          s.k.warpgroups(1, 40, [&](u32) {
@@ -367,7 +479,7 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
          done(s.k);
        }},
       {"elect behind a guard on lanes",
-       {"nothing would run"},
+       {"elect: for all lanes of that warp", "only threads 64 to 95, 192 to 223"},
        [=](bool bad) {
          Subject s;
          if_((tid_x() >> 5 & 3) == 2u && s.p[0] == 1u, [&] {
@@ -379,11 +491,104 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
   });
 }
 
+TEST_CASE("a Var that is moved from is no longer used, and two are swapped by their values") {
+  auto refused = [](const std::function<void(Subject&)>& body) {
+    const std::string text = error_of([&] {
+      Subject s;
+      body(s);
+      done(s.k);
+    });
+    CHECK_MESSAGE(contains(text, "a Var is used that was moved from: std::move, std::swap and std::exchange"),
+                  text);
+  };
+  refused([](Subject& s) {
+    Var<u32> a(1u), b(2u);
+    std::swap(a, b);
+    s.p[0] = a;
+  });
+  refused([](Subject&) {
+    Var<u32> a(1u);
+    std::exchange(a, u32(5));
+  });
+  refused([](Subject& s) {
+    Var<RegisterTile<f32>> a(RegisterTile<f32>(1, strided({16, 64}, 4)));
+    auto b = std::move(a);
+    store(s.f, a.value() + b.value());
+  });
+  Subject s;
+  Var<u32> a(s.p[0]), b(s.p[1]);
+  swap(a, b);
+  std::vector<Var<u32>> grows;
+  for (uint32_t i = 0; i < 9; ++i) grows.emplace_back(u32(i));
+  if_(s.p[2] == 1u, [&] { grows.emplace_back(u32(9)); });
+  std::reverse(grows.begin(), grows.begin() + 9);
+  s.p[0] = a + b + grows[0];
+  RegisterTile<f32> x(1, strided({16, 64}, 4));
+  const RegisterTile<f32> y = std::move(x);
+  store(s.f, x + y);
+  done(s.k);
+}
+
+TEST_CASE("an object of the host serves one kernel after another") {
+  std::optional<u32> row;
+  std::vector<u32> registers;
+  {
+    Subject s;
+    row = s.p[0];
+    registers.assign(3, *row);
+    s.p[1] = *row + registers[2];
+    done(s.k);
+  }
+  Subject s;
+  if_(s.p[0] == 1u, [&] {
+    row = s.p[1];
+    registers.assign(3, *row);
+    s.p[1] = *row + registers[2];
+  });
+  done(s.k);
+}
+
+TEST_CASE("what is known of threads before a CTA has its number of them") {
+  check_cases({
+      {"threads, when tiles have been loaded",
+       {"threads: 64, after operations of a CTA of 128; call it before"},
+       [](bool bad) {
+         Subject s;
+         if (!bad) s.k.threads(128);
+         store(s.f, RegisterTile<f32>(1, strided({16, 64}, 4)));
+         HERE s.k.threads(bad ? 64 : 128);
+         done(s.k);
+       }},
+      {"threads and roles",
+       {"warpgroups: after threads(256); the roles set them"},
+       [](bool bad) {
+         Subject s;
+         if (bad) s.k.threads(256);
+         HERE s.k.warpgroups(2, 0, [](u32) {});
+         done(s.k);
+       }},
+      {"a loop that counts down",
+       {"for_: a step of -1; it counts up"},
+       [](bool bad) {
+         Subject s;
+         HERE for_(3, s32(bad ? -1 : 9), bad ? -1 : 1, [&](s32 i) { s.p[u32(i)] = 1u; });
+         done(s.k);
+       }},
+      {"the least number by -1",
+       {"the quotient of -2147483648 and -1 does not fit s32"},
+       [](bool bad) {
+         Subject s;
+         HERE s.p[0] = u32(s32(bad ? INT32_MIN : INT32_MAX) / s32(-1));
+         done(s.k);
+       }},
+  });
+}
+
 TEST_CASE("values on the host are as any in C++") {
   Subject s;
   const u32 x = s.p[0];
   u32 sum = 0;
-  for (int i = 0; i < 4; ++i) sum = sum + x * i;
+  for (int i = 0; i < 4; ++i) sum += x * i;
   std::optional<u32> maybe;
   maybe = sum;
   maybe = *maybe + 1;
@@ -415,6 +620,10 @@ TEST_CASE("values on the host are as any in C++") {
   if_(x == 4u, [&] { in_turn = x + 1, s.p[2] = *in_turn; });
   if_(x == 5u, [&] { in_turn = x + 2, s.p[2] = *in_turn; });
   while_([&] { return x == 6u; }, [&] { s.p[3] = x; });
+  if_(x == 7u, [&] { many.push_back(u32(9)); });  // which moves the others to more memory
+  Var<u32> bound(x);
+  for_(0, bound, [&](u32 i) { s.p[i] = many[0]; });
+  for_(0, s.p[0], [&](u32 i) { s.p[i] = many[0]; });
   done(s.k);
 }
 

@@ -111,6 +111,29 @@ TEST_CASE("an element of memory is changed in place, by every operator of its ty
   });
 }
 
+TEST_CASE("constants convert to integers as values of the device do") {
+  Kernel k("constants");
+  auto [out] = k.params<gptr<u64>>("out");
+  std::vector<uint64_t> expected;
+  auto expect = [&](u64 value, uint64_t wanted) {
+    out[static_cast<uint32_t>(expected.size())] = value;
+    expected.push_back(wanted);
+  };
+  expect(u64(u32(f32(-1.5F))), 0);
+  expect(u64(u32(f32(5e9F))), UINT32_MAX);
+  expect(u64(u32(s32(f32(3e9F)))), INT32_MAX);
+  expect(u64(u32(s32(f32(-3e9F)))), uint64_t{1} << 31);
+  expect(u64(u16(f32(70000))), UINT16_MAX);
+  expect(u64(f32(-1)), 0);
+  expect(u64(u32(f16(-2))), 0);
+  expect(u64(u32(f32(3.75F))), 3);
+  expect(u64(u32(s32(f32(0) / f32(0)))), 0);
+  const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  std::vector<uint64_t> result = launched(std::move(k), {}, device);
+  result.resize(expected.size());
+  CHECK(result == expected);
+}
+
 TEST_CASE("an index is a Var, an element or has 64 bits, and elements convert") {
   Matrix x = numbers(DType::bf16, -4, 4), at = {DType::u32, {kThreads, 1}, {}};
   for (int i = 0; i < kThreads; ++i) at.values.push_back((i * 37) % kThreads);

@@ -331,7 +331,7 @@ TEST_CASE("groups of products, and the accumulators that they write") {
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
          multiply(acc);
          wgmma_wait(0);
-         for_(0, tid_x(), [&](u32) {
+         for_(0, ctaid_x(), [&](u32) {
            HERE load<f32>(acc);
            multiply(acc);
            wgmma_wait(bad ? 1 : 0);
@@ -342,8 +342,8 @@ TEST_CASE("groups of products, and the accumulators that they write") {
        with_tile([](bool bad, TileView, Accumulator& acc, Accumulator&, const auto& multiply) {
          multiply(acc);
          wgmma_wait(0);
-         for_(0, tid_x(), [&](u32) {
-           for_(0, tid_x(), [&](u32) { HERE load<f32>(acc); });
+         for_(0, ctaid_x(), [&](u32) {
+           for_(0, ctaid_x(), [&](u32) { HERE load<f32>(acc); });
            multiply(acc);
            if (!bad) wgmma_wait(0);
          });

@@ -903,7 +903,7 @@ TEST_CASE("pipelines") {
          done(k);
        }},
       {"a producer of all threads",
-       {"acquire: for one thread, but threads 0 to 127 come; call it in elect()"},
+       {"acquire: for one thread, but 128 of them come; call it in elect()"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");

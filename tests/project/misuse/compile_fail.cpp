@@ -348,27 +348,6 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   // CASE 73: ld.acquire: it loads u32 or u64
   (void)ld_acquire<AcquireForm{Scope::gpu, ONE_OF(DType::f32, DType::u64)}>;
 #endif
-
-  // An element is read when its value is taken, not when `auto` names its place.
-#if IS(75)
-  // CASE 75: an element kept by auto would be read when it is used
-  ONE_OF(auto, u32) kept = global[0];
-  global[1] = kept;
-#endif
-#if IS(76)
-  // CASE 76: an element kept by auto would be read when it is used
-  ONE_OF(const auto&, f32) factor = reals[0];
-  reals[1] = real * factor;
-#endif
-#if IS(77)
-  // CASE 77: an element kept by auto would be read when it is used
-  ONE_OF(auto, u32) at = GlobalTensor(global, {narrow, narrow})(0, 1);
-  bar_warp_sync(ONE_OF(at.value(), at));
-#endif
-#if IS(78)
-  // CASE 78: no match for .*=|no viable overloaded|passing .* as .this. argument discards|cannot bind
-  ONE_OF(auto place = global[0]; place = narrow, global[0] = narrow);
-#endif
 #if IS(74)
   // CASE 74: cvt: two f16 convert to and from e4m3 or e5m2
   (void)cvt_f16x2_to<ONE_OF(DType::bf16, DType::e4m3)>;
@@ -376,5 +355,30 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
 #if IS(75)
   // CASE 75: no match for .*operator\*|invalid operands
   tile* ONE_OF(global[0], reals[0]);
+#endif
+
+  // An element is read when its value is taken, not when `auto` names its place.
+#if IS(76)
+  // CASE 76: an element kept by auto would be read when it is used
+  ONE_OF(auto, u32) kept = global[0];
+  global[1] = kept;
+#endif
+#if IS(77)
+  // CASE 77: an element kept by auto would be read when it is used
+  ONE_OF(const auto&, f32) factor = reals[0];
+  reals[1] = real * factor;
+#endif
+#if IS(78)
+  // CASE 78: an element kept by auto would be read when it is used
+  ONE_OF(auto, u32) at = GlobalTensor(global, {narrow, narrow})(0, 1);
+  bar_warp_sync(ONE_OF(at.value(), at));
+#endif
+#if IS(79)
+  // CASE 79: no match for .*=|no viable overloaded|passing .* as .this. argument discards|cannot bind
+  ONE_OF(auto place = global[0]; place = narrow, global[0] = narrow);
+#endif
+#if IS(80)
+  // CASE 80: the bound says what type the index has
+  for_(0, ONE_OF(10, u32(10)), [](u32) {});
 #endif
 }
