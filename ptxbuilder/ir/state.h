@@ -67,6 +67,7 @@ struct Builder::State {
   const uint32_t number = detail::new_kernel_number();  // of what is outside of all bodies
   const detail::OpenBody* innermost = nullptr;
   std::unordered_set<const llvm::Value*> varying;  // variables that a part of a warpgroup has set
+  std::unordered_set<const llvm::Value*> uniform;  // values that are the same in all of it
   llvm::GlobalVariable* shared = nullptr;
   std::vector<llvm::AllocaInst*> variables;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/ir/uniform.h"
 
 namespace ptxbuilder::detail {
 namespace {
@@ -68,10 +69,25 @@ bool compare(llvm::CmpInst::Predicate predicate, uint64_t a, uint64_t b, unsigne
 // An expression that depends on the thread's number. What else it depends on is tried with some values.
 class Expression {
  public:
-  explicit Expression(const Builder::State& state) : state_(state) {}
+  explicit Expression(const Builder::State& state) : state_(state), divides_(&own_divides_) {}
 
   // Whether it may differ between threads of a warp or warpgroup, apart from what the lanes of a warp share.
   bool varies(const llvm::Value* value) { return varies(value, 0); }
+
+  // Whether it may differ between threads of a warpgroup.
+  bool divides(const llvm::Value* value) {
+    if (!varies(value)) return false;
+    auto [known, is_new] = divides_->try_emplace(value, false);  // where a variable depends on itself
+    if (!is_new) return known->second;
+    Expression tried(state_);
+    tried.divides_ = divides_;
+    bool result = false;
+    for (int trial = 0; trial < 64 && !result; ++trial) {
+      const Values& values = tried.values(value, trial, 2 * kWarpgroup);
+      for (size_t t = 0; t < values.size(); ++t) result |= values[t] != values[t / kWarpgroup * kWarpgroup];
+    }
+    return (*divides_)[value] = result;
+  }
 
   // Whether all that it depends on is the thread's number; known after values().
   bool is_known() const { return leaves_.empty(); }
@@ -92,7 +108,7 @@ class Expression {
     if (depth > kDeepest || varies_.size() > kMost) return false;
     auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
     // The body of a loop whose bounds differ is known to be divided by these.
-    if (!instruction || llvm::isa<llvm::PHINode>(instruction)) return false;
+    if (!instruction || llvm::isa<llvm::PHINode>(instruction) || state_.uniform.contains(value)) return false;
     auto [known, is_new] = varies_.try_emplace(value, false);  // where a variable depends on itself
     if (!is_new) return known->second;
     bool result = false;
@@ -203,11 +219,28 @@ class Expression {
     return result;
   }
 
-  // What the device alone knows of each thread.
+  // What the device alone knows, of each thread or of each warpgroup.
   Values of_each(const llvm::Value* value) {
+    auto* instruction = llvm::cast<llvm::Instruction>(value);
+    bool divided = false;
+    if (auto* load = llvm::dyn_cast<llvm::LoadInst>(value);
+        load && llvm::isa<llvm::AllocaInst>(load->getPointerOperand()))
+      divided = variable_divides(load->getPointerOperand());
+    else if (instruction->getNumOperands() == 0 || llvm::isa<llvm::CallInst>(value))
+      divided = true;
+    else
+      for (const llvm::Use& operand : instruction->operands()) divided = divided || divides(operand);
     Values result(threads_);
-    for (size_t t = 0; t < threads_; ++t) result[t] = sample(value, t);
+    for (size_t t = 0; t < threads_; ++t) result[t] = sample(value, divided ? t : t / kWarpgroup);
     return result;
+  }
+
+  bool variable_divides(const llvm::Value* variable) {
+    if (state_.varying.contains(variable)) return true;
+    for (const llvm::User* user : variable->users())
+      if (auto* store = llvm::dyn_cast<llvm::StoreInst>(user); store && divides(store->getValueOperand()))
+        return true;
+    return false;
   }
 
   // Small numbers, since conditions compare with threads; the same in every build.
@@ -221,25 +254,13 @@ class Expression {
   }
 
   const Builder::State& state_;
-  std::map<const llvm::Value*, bool> varies_;
+  std::map<const llvm::Value*, bool> varies_, own_divides_;
+  std::map<const llvm::Value*, bool>* divides_;
   std::map<const llvm::Value*, Values> values_;
   std::map<const llvm::Value*, size_t> leaves_;
   int trial_ = 0;
   size_t threads_ = 0;
 };
-
-// Whether threads of a warpgroup have other values than the rest.
-bool differ(const Values& values) {
-  for (size_t t = 0; t < values.size(); ++t)
-    if (values[t] != values[t / kWarpgroup * kWarpgroup]) return true;
-  return false;
-}
-
-bool may_differ(Expression& expression, const llvm::Value* value) {
-  for (int trial = 0; trial < 64; ++trial)
-    if (differ(expression.values(value, trial, 2 * kWarpgroup))) return true;
-  return false;
-}
 
 }  // namespace
 
@@ -303,7 +324,7 @@ ThreadSet threads_where(const llvm::Value* condition) {
   if (!expression.varies(condition)) return set;
   const Values values = expression.values(condition, 0, kThreads);
   if (!expression.is_known()) {
-    set.may_divide = may_differ(expression, condition);
+    set.may_divide = expression.divides(condition);
     return set;
   }
   set.exact = true;
@@ -315,8 +336,10 @@ ThreadSet threads_of_loop(std::initializer_list<const llvm::Value*> bounds) {
   ThreadSet set = ThreadSet::all();
   Expression expression(Builder::current().state());
   for (const llvm::Value* bound : bounds)
-    if (expression.varies(bound) && may_differ(expression, bound)) set.may_divide = true;
+    if (expression.divides(bound)) set.may_divide = true;
   return set;
 }
+
+void same_in_warpgroup(Value value) { Builder::current().state().uniform.insert(value.handle()); }
 
 }  // namespace ptxbuilder::detail

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/uniform.h"
 #include "ptxbuilder/registers/place.h"
 #include "ptxbuilder/registers/values.h"
 #include "ptxbuilder/tile/thread_address.h"
@@ -137,6 +138,10 @@ TileValues tile_complete(Reduction operation, const PartialValues& x) {
     if (x.shared_bits >> b & 1)
       for (Value& v : y.words) v = combined(operation, cls, v, exchanged(v, cls, 1 << b));
   if (x.shared_bits >> kLaneBits) exchange_between_warps(operation, y, x.shared_bits >> kLaneBits);
+  bool same = true;
+  for (int b = 0; b < 7; ++b) same = same && y.layout.of_thread(1 << b) == 0;
+  if (same)
+    for (Value v : y.words) same_in_warpgroup(v);
   return y;
 }
 

@@ -283,7 +283,7 @@ class Kernel {
 
   // Lets several sets of objects share one region of shared memory. Each callable makes its objects at the
   // same start address and returns them. Objects of different callables must not be in use at the same
-  // time; the emulator reports that as a race. Making barriers here is an Error.
+  // time: what lies in one ends when another is written. Making barriers here is an Error.
   //   auto [sA, staging] = k.shared_union([&] { return k.shared<bf16>({128, 64}, Swizzle128B, 4); },
   //                                       [&] { return k.shared<f32>({128, 128}); });
   template <std::invocable... Alternative>

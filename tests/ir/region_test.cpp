@@ -631,6 +631,32 @@ TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, o
   Subject s;
   RegisterTile<f32> x(1, strided({16, 64}, 4));
   if_(s.p[0] == 1u, [&] { store(s.f, x); });
+  {
+    Subject other;
+    const RegisterTile<f32> y = load<f32>(other.f, wgmma_layout(64, 64));
+    Var<f32> most(reduce_all(Reduction::max, y));  // the same in all threads
+    while_([&] { return most > 3.0F; },
+           [&] {
+             store(other.f, y);
+             most -= 1;
+             sync_threads();
+           });
+    for_(0, u32(reduce_all(Reduction::max, reduce_rows(Reduction::max, y))), [&](u32) { sync_threads(); });
+    done(other.k);
+  }
+  s.k.warpgroups(2, 40, [&](u32 group) {  // by what a warpgroup has for itself, in a Var or in memory
+    Var<u32> i(ctaid_x() * 2 + group);
+    while_([&] { return i < s.p[0]; },
+           [&] {
+             sync_warpgroup();
+             elect([&] { s.p[i] = 1u; });
+             i += nctaid_x() * 2;
+           });
+    Var<u32> own(warp_uniform(group));
+    if_(own == 1u, [&] { store(s.f, x); });
+    if_(s.p[group] < 3u, [&] { sync_warpgroup(); });
+    for_(0, select(group == 0u, s.p[1].value(), u32(4)), [&](u32) { sync_warpgroup(); });
+  });
   s.k.warpgroups(2, 40, [&](u32 group) {
     if_(group == 1u, [&] { store(s.f + 1024, x); });
     if_(warp_index() / 4 == 0u, [&] { sync_warpgroup(); });
