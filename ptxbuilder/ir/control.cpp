@@ -46,7 +46,9 @@ void Builder::if_(pred condition, const std::function<void()>& then, const std::
       is_internal ? detail::ThreadSet::all() : detail::threads_where(condition.handle());
   auto run = [&](llvm::BasicBlock* block, const detail::ThreadSet& in, const std::function<void()>& body) {
     s.ir.SetInsertPoint(block);
-    const detail::OpenBody open(construct, where, in);
+    std::vector<const llvm::Value*> conditions;
+    if (!is_internal) conditions.push_back(condition.handle());
+    const detail::OpenBody open(construct, where, in, std::move(conditions));
     run_body(construct, line, body);
     s.ir.CreateBr(end);
   };
@@ -64,6 +66,7 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
   s.ir.CreateBr(head);
   s.on_loop(true);
   s.ir.SetInsertPoint(head);
+  const detail::LoopJudgements judgements(s);
   const detail::OpenBody every_round("while_", where);  // what the condition makes is there in the body too
   std::optional<pred> again;
   run_body("while_", line, [&] { again.emplace(condition()); });
@@ -71,9 +74,10 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
   s.ir.CreateCondBr(again->handle(), round, end);
   s.ir.SetInsertPoint(round);
   {
-    const detail::OpenBody open("while_", where, detail::threads_where(again->handle()));
+    const detail::OpenBody open("while_", where, detail::threads_where(again->handle()), {again->handle()});
     run_body("while_", line, body);
   }
+  judgements.end();
   s.on_loop(false);
   s.ir.CreateBr(head);
   s.ir.SetInsertPoint(end);
@@ -104,11 +108,13 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
   s.ir.SetInsertPoint(round);
   s.on_loop(true);
   {
-    const detail::OpenBody open("for_", where,
-                                line.opens()
-                                    ? detail::threads_of_loop({from.handle(), to.handle(), step.handle()})
-                                    : detail::ThreadSet::all());
+    const std::vector<const llvm::Value*> bounds = {from.handle(), to.handle(), step.handle()};
+    const detail::ThreadSet threads =
+        line.opens() ? detail::threads_of_loop(bounds) : detail::ThreadSet::all();
+    const detail::LoopJudgements judgements(s);
+    const detail::OpenBody open("for_", where, threads, line.opens() ? bounds : decltype(bounds){});
     run_body("for_", line, [&] { body(Value(index)); });
+    judgements.end();
   }
   s.on_loop(false);
   if (line.opens()) s.set_line(where);  // the body's lines are over

@@ -8,10 +8,12 @@
 
 namespace ptxbuilder::detail {
 
-// Begins a body, as "if_" of the line `where`, and ends it. `threads` are those that its condition lets in.
+// Begins a body, as "if_" of the line `where`, and ends it. `threads` are those that `conditions` let in,
+// which are those of a branch or the bounds of a loop.
 class OpenBody {
  public:
-  OpenBody(std::string_view construct, Where where, const ThreadSet& threads = ThreadSet::all());
+  OpenBody(std::string_view construct, Where where, const ThreadSet& threads = ThreadSet::all(),
+           std::vector<const llvm::Value*> conditions = {});
   ~OpenBody();
   OpenBody(const OpenBody&) = delete;
 
@@ -20,6 +22,7 @@ class OpenBody {
   uint32_t number() const { return number_; }
   // Of those outside, too.
   const ThreadSet& threads() const { return threads_; }
+  const std::vector<const llvm::Value*>& conditions() const { return conditions_; }
   std::string describe() const;  // "elect at gemm.cpp:41"
 
  private:
@@ -29,6 +32,28 @@ class OpenBody {
   const OpenBody* outer_;
   uint32_t number_;
   ThreadSet threads_;
+  std::vector<const llvm::Value*> conditions_;
+};
+
+// A condition in a loop that lets in whole warpgroups, by what stands before it, and an operation that counts
+// on that.
+struct Judgement {
+  const llvm::Value* condition;
+  Where where;
+  std::string otherwise;  // what is said if it does not
+};
+
+// Judges those of a loop that ends again: a later line of it may have set what they depend on. Throws Error.
+class LoopJudgements {
+ public:
+  explicit LoopJudgements(Builder::State& kernel);
+  ~LoopJudgements();
+  LoopJudgements(const LoopJudgements&) = delete;
+  void end() const;
+
+ private:
+  Builder::State& kernel_;
+  size_t first_;
 };
 
 // What is made meanwhile belongs to no body of the kernel `number`: it is emitted at its top.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "ptxbuilder/ir/open_body.h"
@@ -27,6 +28,23 @@ constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
                           threads.describe(), cure));
 }
 
+// Of what a check has found whole.
+void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
+  Builder::State& s = Builder::current().state();
+  if (s.loops == 0) return;
+  for (const OpenBody* body = innermost_body; body; body = body->outer())
+    for (const llvm::Value* condition : body->conditions()) {
+      if (std::any_of(s.judgements.begin(), s.judgements.end(),
+                      [&](const Judgement& j) { return j.condition == condition; }))
+        continue;
+      s.judgements.push_back(
+          {condition, s.nearest_line(),
+           fmt::format("{}: for {} together, but into the {} threads may come without the others from the "
+                       "second round on, since a later line of the loop sets what lets them in",
+                       operation, whole, body->describe())});
+    }
+}
+
 // Assignments know no line: that of what was last built before.
 Where line_before() {
   const Builder::State& s = Builder::current().state();
@@ -43,13 +61,15 @@ Builder::State* state_of_current() noexcept {
 
 }  // namespace
 
-OpenBody::OpenBody(std::string_view construct, Where where, const ThreadSet& threads)
+OpenBody::OpenBody(std::string_view construct, Where where, const ThreadSet& threads,
+                   std::vector<const llvm::Value*> conditions)
     : kernel_(Builder::current().state()),
       construct_(construct),
       where_(where),
       outer_(kernel_.innermost),
       number_(1 + bodies++ % kNumbers),
-      threads_(outer_ ? outer_->threads_ & threads : threads) {
+      threads_(outer_ ? outer_->threads_ & threads : threads),
+      conditions_(std::move(conditions)) {
   kernel_.innermost = this;
   enter(this, kernel_.number);
 }
@@ -57,6 +77,20 @@ OpenBody::OpenBody(std::string_view construct, Where where, const ThreadSet& thr
 OpenBody::~OpenBody() {
   kernel_.innermost = outer_;
   if (innermost_body == this) enter(outer_, kernel_.number);
+}
+
+LoopJudgements::LoopJudgements(Builder::State& kernel) : kernel_(kernel), first_(kernel.judgements.size()) {
+  ++kernel_.loops;
+}
+
+LoopJudgements::~LoopJudgements() {
+  if (--kernel_.loops == 0) kernel_.judgements.clear();
+}
+
+void LoopJudgements::end() const {
+  for (size_t i = first_; i < kernel_.judgements.size(); ++i)
+    if (const Judgement& judgement = kernel_.judgements[i]; divides_warpgroups(judgement.condition))
+      throw Error(judgement.where, judgement.otherwise);
 }
 
 const OpenBody* OpenBody::innermost() { return innermost_body; }
@@ -131,16 +165,20 @@ std::string used_outside(std::string_view kernel, Where made) {
 }
 
 void check_whole_warpgroups(std::string_view operation) {
-  if (innermost_body && innermost_body->threads().divides_warpgroups())
-    refuse_divided(operation, "all 128 threads of a warpgroup");
+  constexpr std::string_view kWhole = "all 128 threads of a warpgroup";
+  if (!innermost_body) return;
+  if (innermost_body->threads().divides_warpgroups()) refuse_divided(operation, kWhole);
+  judge_at_end_of_loop(operation, kWhole);
 }
 
 void check_all_threads(std::string_view operation, int threads) {
+  constexpr std::string_view kWhole = "all threads of the CTA";
   if (!innermost_body) return;
   const ThreadSet& in = innermost_body->threads();
   bool all = !in.elected && !in.may_divide;
   for (size_t t = 0; t < static_cast<size_t>(threads); ++t) all = all && in.may[t];
-  if (!all) refuse_divided(operation, "all threads of the CTA");
+  if (!all) refuse_divided(operation, kWhole);
+  judge_at_end_of_loop(operation, kWhole);
 }
 
 void check_one_thread(std::string_view operation, int threads) {

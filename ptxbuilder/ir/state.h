@@ -66,6 +66,8 @@ struct Builder::State {
   llvm::Instruction* entry_end = nullptr;
   const uint32_t number = detail::new_kernel_number();  // of what is outside of all bodies
   const detail::OpenBody* innermost = nullptr;
+  int loops = 0;  // that are open
+  std::vector<detail::Judgement> judgements;
   std::unordered_set<const llvm::Value*> varying;  // variables that a part of a warpgroup has set
   std::unordered_set<const llvm::Value*> uniform;  // values that are the same in all of it
   llvm::GlobalVariable* shared = nullptr;

@@ -332,7 +332,11 @@ ThreadSet threads_where(const llvm::Value* condition) {
   return set;
 }
 
-ThreadSet threads_of_loop(std::initializer_list<const llvm::Value*> bounds) {
+bool divides_warpgroups(const llvm::Value* value) {
+  return Expression(Builder::current().state()).divides(value);
+}
+
+ThreadSet threads_of_loop(const std::vector<const llvm::Value*>& bounds) {
   ThreadSet set = ThreadSet::all();
   Expression expression(Builder::current().state());
   for (const llvm::Value* bound : bounds)

@@ -3,6 +3,7 @@
 
 #include <bitset>
 #include <string>
+#include <vector>
 
 #include "ptxbuilder/isa/hopper.h"
 
@@ -37,7 +38,9 @@ ThreadSet operator!(const ThreadSet& a);
 
 // Of the threads for which an i1 of the current kernel is true.
 ThreadSet threads_where(const llvm::Value* condition);
+// Whether threads of a warpgroup may have other values than the rest.
+bool divides_warpgroups(const llvm::Value* value);
 // Of a loop's body, which each thread enters as often as its bounds say.
-ThreadSet threads_of_loop(std::initializer_list<const llvm::Value*> bounds);
+ThreadSet threads_of_loop(const std::vector<const llvm::Value*>& bounds);
 
 }  // namespace ptxbuilder::detail

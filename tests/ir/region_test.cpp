@@ -443,6 +443,31 @@ TEST_CASE("operations of a warpgroup where some of its threads are left out") {
                 });
          done(s.k);
        }},
+      {"a store by a Var that a later line of the loop makes differ",
+       {"register tile: for all 128 threads",
+        "from the second round on, since a later line of the loop sets"},
+       [=](bool bad) {
+         Subject s;
+         auto x = tile();
+         Var<u32> go(0u);
+         for_(0, s.p[0], [&](u32 i) {
+           if_(go == 0u, [&] { HERE store(s.f, x); });
+           go = bad ? tid_x() : i;
+         });
+         done(s.k);
+       }},
+      {"a meeting in a while_ that threads leave one by one",
+       {"sync_threads: for all threads of the CTA", "from the second round on"},
+       [=](bool bad) {
+         Subject s;
+         Var<u32> i(0u);
+         while_([&] { return i < 9u; },
+                [&] {
+                  HERE sync_threads();
+                  i += s.p[bad ? tid_x() : ctaid_x()] + 1;
+                });
+         done(s.k);
+       }},
       {"a reduction in the warps that a uniform register lets in",
        {"reduce: for all 128 threads", "only threads 0 to 63 come"},
        [=](bool bad) {
