@@ -7,7 +7,7 @@ namespace {
 
 using Registered = std::map<std::string, std::vector<Command (*)(const Arguments&)>>;
 
-// By the command that they belong to.
+// The registered functions are kept by the command that they belong to.
 Registered& registered() {
   static Registered all;
   return all;

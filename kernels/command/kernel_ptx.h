@@ -1,4 +1,4 @@
-// What the commands read that look at PTX: a kernel of this program, or files.
+// Commands that look at PTX read a kernel of this program, or a file.
 #pragma once
 
 #include <string>
@@ -8,24 +8,24 @@
 
 namespace ptxbuilder::command {
 
-// What words of a command line name, as one text: "gemm" "bm=128" is "kernel:gemm bm=128", and in a program
-// of one kernel fields alone are, or no words; every other word stands for itself, such as a file's name.
-// Throws UsageError for more than one of these.
+// Returns what the words of a command line name, as one text: "gemm" "bm=128" is "kernel:gemm bm=128". In a
+// program of one kernel, fields alone or no words name that kernel. Every other word, such as a file's name,
+// stands for itself. Throws UsageError for more than one of these.
 std::string named(const std::vector<std::string>& words);
 
-// Whether named() or somebody else names a kernel of this program.
+// Returns whether the text names a kernel of this program, as named() writes it.
 bool names_kernel(const std::string& from);
-// The PTX of "kernel:NAME bm=128 ...". Throws Error for a kernel, field or value that is not there, and from
-// building it.
+// Returns the PTX of "kernel:NAME bm=128 ...". Throws Error for a kernel, field or value that is not there,
+// and what building the kernel throws.
 std::string kernel_ptx(const std::string& from);
 
-// From what a command takes PTX: its words in the help, and how they are read, where `kernel` is the one that
-// is wanted, or empty.
+// This says where a command takes PTX from: `help` describes the words, and `read` returns their PTX.
+// `kernel` names the one that is wanted, or is empty.
 struct PtxReader {
   const char* help;
   std::string (*read)(const std::string& from, const std::string& kernel);
 };
-// Kernels of this program, and PTX text in a file.
+// This reader takes kernels of this program, and files of PTX text.
 extern const PtxReader own_ptx;
 
 // Commands of `ptxb`, and of every executable that has kernels.

@@ -148,8 +148,7 @@ int list(bool json, bool with_fields) {
   return 0;
 }
 
-// Of an executable with one kernel: the words with its name behind a command that wants one, where it was
-// left out.
+// An executable with one kernel lets its name be left out. This puts the name after a command that wants one.
 std::vector<std::string> with_kernel(std::vector<std::string> words) {
   const std::set<std::string> commands = {"emit", "run", "bench", "annotate", "prove", "export", "tune"};
   const std::string& name = families().front().name;

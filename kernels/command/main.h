@@ -6,7 +6,7 @@ namespace ptxbuilder::command {
 // Both return the exit code: 0 good, 1 failed, 2 wrong usage, 3 wrong result, 4 timed out. They catch
 // everything.
 int ptxb_main(int argc, char** argv);
-// Of an executable that has kernels: the commands of `ptxb` that are of kernels, and where there is one
+// Runs an executable that has kernels: it has the commands of `ptxb` that work on kernels. If it has one
 // kernel, its name may be left out, and options in the place of a command run it.
 int kernel_main(int argc, char** argv);
 

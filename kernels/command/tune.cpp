@@ -54,7 +54,7 @@ std::vector<Tried> tried_fields(const std::vector<std::string>& words,
   return all;
 }
 
-// What is thrown stands in the trial, and the others go on; but a kernel that hangs takes the GPU with it.
+// A trial records what its body throws, and the others go on; but a kernel that hangs takes the GPU with it.
 template <class Body>
 void attempt(Trial& trial, const Body& body) try {
   body();

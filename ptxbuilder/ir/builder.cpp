@@ -26,7 +26,7 @@ Builder* current_builder() {
   return open_builders.empty() ? nullptr : open_builders.back()->load();
 }
 
-// What is made from now on belongs to the kernel that is current.
+// Lets what is made from now on belong to the kernel that is current.
 void enter_current() {
   const Builder* builder = current_builder();
   if (builder)

@@ -20,7 +20,7 @@ class OpenBody {
   static const OpenBody* innermost();
   const OpenBody* outer() const { return outer_; }
   uint32_t number() const { return number_; }
-  // Of those outside, too.
+  // Returns the threads that may come in, which those outside have let in too.
   const ThreadSet& threads() const { return threads_; }
   const std::vector<const llvm::Value*>& conditions() const { return conditions_; }
   std::string describe() const;  // "elect at gemm.cpp:41"
@@ -56,7 +56,7 @@ class LoopJudgements {
   size_t first_;
 };
 
-// What is made meanwhile belongs to no body of the kernel `number`: it is emitted at its top.
+// As long as this lives, what is made belongs to no body of the kernel `number`: it is emitted at its top.
 class OutsideOfBodies {
  public:
   explicit OutsideOfBodies(uint32_t number) : body_(std::exchange(open_body, number)) {}
@@ -71,7 +71,8 @@ uint32_t new_kernel_number();
 // Goes on in a kernel, where its innermost body is open, if one is.
 void enter(const OpenBody* innermost, uint32_t kernel);
 
-// What is said of a value that is used outside of its body: `made` is its line, if one is known.
+// Returns the text of the error about a value that is used outside of its body. `made` is its line, if one
+// is known.
 std::string used_outside(std::string_view kernel, Where made);
 
 }  // namespace ptxbuilder::detail

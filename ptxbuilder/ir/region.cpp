@@ -13,7 +13,7 @@ namespace {
 
 thread_local const OpenBody* innermost_body = nullptr;
 
-// Of all threads, since a kernel may be finished on another one than where it was begun.
+// All threads count together, since a kernel may be finished on another one than where it was begun.
 std::atomic<uint32_t> bodies = 0, kernels = 0;
 
 constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
@@ -28,7 +28,7 @@ constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
                           threads.describe(), cure));
 }
 
-// Of what a check has found whole.
+// Remembers the conditions of a body that a check has found whole, for the end of the loop around it.
 void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
   Builder::State& s = Builder::current().state();
   if (s.loops == 0) return;
@@ -45,7 +45,7 @@ void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
     }
 }
 
-// Assignments know no line: that of what was last built before.
+// Assignments know no line, so that an error names the line of what was last built before.
 Where line_before() {
   const Builder::State& s = Builder::current().state();
   return !callers::open_line && s.constant_line ? s.constant_line : s.nearest_line();

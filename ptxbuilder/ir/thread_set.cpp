@@ -17,16 +17,16 @@ namespace {
 constexpr size_t kThreads = hopper::cta_threads, kLanes = hopper::warp_threads,
                  kWarpgroup = hopper::warpgroup_threads;
 
-// A value of each thread.
+// These are the values of one expression, a value for each thread.
 using Values = std::vector<uint64_t>;
 
-// Whether a call is inline asm that begins like this.
+// Returns whether a call is inline asm that begins like this.
 bool is_asm(const llvm::CallInst& call, std::string_view begins) {
   auto* text = llvm::dyn_cast<llvm::InlineAsm>(call.getCalledOperand());
   return text && text->getAsmString().starts_with(begins);
 }
 
-// Lane 0's register, as warp_index() takes it, and the greatest of a warp, as warp_uniform() does.
+// warp_index() takes lane 0's register, and warp_uniform() takes the greatest of a warp.
 bool is_of_lane_0(const llvm::CallInst& call) { return is_asm(call, "shfl.sync.idx.b32 $0, $1, 0, 31,"); }
 bool is_greatest(const llvm::CallInst& call) { return is_asm(call, "redux.sync.max.u32 $0, $1,"); }
 
@@ -71,10 +71,10 @@ class Expression {
  public:
   explicit Expression(const Builder::State& state) : state_(state), divides_(&own_divides_) {}
 
-  // Whether it may differ between threads of a warp or warpgroup, apart from what the lanes of a warp share.
+  // Returns whether the value depends on the number of the thread or of its warp.
   bool varies(const llvm::Value* value) { return varies(value, 0); }
 
-  // Whether it may differ between threads of a warpgroup.
+  // Returns whether the value may differ between threads of a warpgroup.
   bool divides(const llvm::Value* value) {
     if (!varies(value)) return false;
     auto [known, is_new] = divides_->try_emplace(value, false);  // where a variable depends on itself
@@ -89,7 +89,7 @@ class Expression {
     return (*divides_)[value] = result;
   }
 
-  // Whether all that it depends on is the thread's number; known after values().
+  // Returns whether the value depends on the thread's number alone. Only values() finds that out.
   bool is_known() const { return leaves_.empty(); }
   const Values& values(const llvm::Value* value, int trial, size_t threads) {
     trial_ = trial;
@@ -99,8 +99,8 @@ class Expression {
   }
 
  private:
-  // Of the operations between a condition and the thread's number, and of all that are looked at. Those that
-  // authors write have a handful; what has more is taken for the same in all threads.
+  // These limit the operations between a condition and the thread's number, and all that are looked at.
+  // Conditions that authors write have a handful; what has more is taken for the same in all threads.
   static constexpr int kDeepest = 40;
   static constexpr size_t kMost = 400;
 
@@ -129,7 +129,7 @@ class Expression {
     return result;
   }
 
-  // By what is stored so far, or by who has stored it.
+  // A variable varies if what is stored so far does, or if a part of a warpgroup has stored it.
   bool variable_varies(const llvm::Value* variable, int depth) {
     if (state_.varying.contains(variable)) return true;
     for (const llvm::User* user : variable->users())
@@ -219,7 +219,8 @@ class Expression {
     return result;
   }
 
-  // What the device alone knows, of each thread or of each warpgroup.
+  // Tries values that the device alone knows: one for each thread or, where all threads of a warpgroup have
+  // the same, one for each warpgroup.
   Values of_each(const llvm::Value* value) {
     auto* instruction = llvm::cast<llvm::Instruction>(value);
     bool divided = false;

@@ -57,10 +57,10 @@ inline Matrix random_matrix(DType dtype, TileExtent extent, double least, double
   return m;
 }
 
-// The elements of `out` after a launch of one CTA on poisoned memory. Parameters are the inputs and `out`. On
-// the emulator `seed` chooses the schedule.
+// The elements of `out` after a launch of one CTA, or `ctas`, on poisoned memory. Parameters are the inputs
+// and `out`. On the emulator `seed` chooses the schedule.
 inline std::vector<double> result_of(Kernel k, const std::vector<Matrix>& inputs, const Matrix& out,
-                                     uint64_t seed = 0) {
+                                     uint64_t seed = 0, uint32_t ctas = 1) {
   static std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
   if (auto* emulator = dynamic_cast<runtime::Emulator*>(device.get())) emulator->seed(seed);
   CompilerOptions options;
@@ -81,7 +81,7 @@ inline std::vector<double> result_of(Kernel k, const std::vector<Matrix>& inputs
                                                     static_cast<uint64_t>(m.extent.rows)})
                                  : runtime::pointer(buffers[i], m.dtype));
   }
-  kernel.launch({.grid = {1}}, arguments);
+  kernel.launch({.grid = {ctas}}, arguments);
   device->synchronize();
   std::vector<std::byte> bytes = buffers.back().copy_out<std::byte>();
   std::vector<double> values;

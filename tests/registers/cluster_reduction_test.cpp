@@ -12,28 +12,6 @@ using namespace ptxbuilder::test;
 
 namespace {
 
-// The buffers that a launch of `ctas` CTAs leaves in the last one, of as many elements as `out` has.
-template <class T>
-std::vector<double> launched(Kernel k, uint32_t ctas, const Matrix& in, size_t count, uint64_t seed) {
-  static std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
-  if (auto* emulator = dynamic_cast<runtime::Emulator*>(device.get())) emulator->seed(seed);
-  CompilerOptions options;
-  options.cache = false;
-  options.assemble = !device->wants_ptx();
-  Compiled compiled = Compiler(options).compile(std::move(k));
-  runtime::LoadedKernel kernel(*device, options.assemble ? compiled.cubin : compiled.ptx, compiled.signature);
-  runtime::Buffer from = runtime::Buffer::of(*device, in.bytes());
-  runtime::Buffer to(*device, count * static_cast<size_t>(size_of(T::dtype)));
-  to.fill(0xff);
-  kernel.launch({.grid = {ctas}}, {runtime::pointer(from, T::dtype), runtime::pointer(to, T::dtype)});
-  device->synchronize();
-  std::vector<std::byte> bytes = to.copy_out<std::byte>();
-  std::vector<double> values;
-  for (size_t i = 0; i < count; ++i)
-    values.push_back(command::value_of(&bytes[i * static_cast<size_t>(size_of(T::dtype))], T::dtype));
-  return values;
-}
-
 double of(Reduction operation, double a, double b) {
   switch (operation) {
     case Reduction::add:
@@ -75,8 +53,9 @@ void check_scalars(uint32_t ctas, Reduction operation, uint64_t seed) {
         sum = rounded(T::dtype, of(operation, sum, in.values[other * each + i]));
       expected.push_back(sum);
     }
-  check_equal(launched<T>(std::move(k), 2 * ctas, in, expected.size(), seed), expected,
-              fmt::format("{} of {} CTAs, {}", static_cast<int>(operation), ctas, name(T::dtype)));
+  check_equal(
+      result_of(std::move(k), {in}, {T::dtype, {static_cast<int>(expected.size()), 1}, {}}, seed, 2 * ctas),
+      expected, fmt::format("{} of {} CTAs, {}", static_cast<int>(operation), ctas, name(T::dtype)));
 }
 
 }  // namespace
@@ -127,8 +106,9 @@ TEST_CASE("tiles and rows, two reductions of different size in turn, in a role b
                 rounded(DType::bf16, rounded(DType::f32, in.values[other * each + i] - most)));
           expected.push_back(rounded(DType::f32, rounded(DType::bf16, sum) + most));
         }
-      check_equal(launched<f32>(std::move(k), ctas, in, expected.size(), seed), expected,
-                  fmt::format("{} CTAs, seed {}", ctas, seed));
+      check_equal(
+          result_of(std::move(k), {in}, {DType::f32, {static_cast<int>(expected.size()), 1}, {}}, seed, ctas),
+          expected, fmt::format("{} CTAs, seed {}", ctas, seed));
     }
 }
 

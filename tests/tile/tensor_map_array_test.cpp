@@ -4,6 +4,7 @@
 //   tensor_map_array_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
 
+#include "bf16_kit.h"
 #include "copy_kit.h"
 #include "kernels/command/elements.h"
 #include "kernels/command/export.h"
@@ -75,18 +76,6 @@ Kernel joined() {
   barrier_wait(bar[0], 0);
   reduce_out(CopyReduction::add, Ds[u32(2) - group], tile[0], 0, 0);
   return k;
-}
-
-std::vector<float> numbers(size_t count, uint32_t factor) {
-  std::vector<float> x(count);
-  for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>((i * factor >> 9) % 7) - 3;
-  return x;
-}
-
-std::vector<std::byte> as_bf16(const std::vector<float>& x) {
-  std::vector<std::byte> bytes(2 * x.size());
-  for (size_t i = 0; i < x.size(); ++i) command::put(&bytes[2 * i], DType::bf16, x[i]);
-  return bytes;
 }
 
 runtime::LoadedKernel loaded(const Running& running, Kernel kernel) {

@@ -1,0 +1,25 @@
+// This makes small whole numbers for products in bf16, which sum exactly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/command/elements.h"
+
+namespace ptxbuilder::test {
+
+// They are from -3 to 3, and differ between operands by their factor.
+inline std::vector<float> numbers(size_t count, uint32_t factor) {
+  std::vector<float> x(count);
+  for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>((i * factor >> 9) % 7) - 3;
+  return x;
+}
+
+inline std::vector<std::byte> as_bf16(const std::vector<float>& x) {
+  std::vector<std::byte> bytes(2 * x.size());
+  for (size_t i = 0; i < x.size(); ++i) command::put(&bytes[2 * i], DType::bf16, x[i]);
+  return bytes;
+}
+
+}  // namespace ptxbuilder::test
