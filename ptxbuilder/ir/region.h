@@ -24,7 +24,7 @@ class Region {
   Region() noexcept : body_(open_body) {}
   // A copy belongs to the body that makes it, but one of an object whose body has ended is no better.
   Region(const Region& other) noexcept : body_(other.copied()) {}
-  // What is moved, as by a vector that grows, stays where it belongs.
+  // A moved object, as in a vector that grows, stays where it belongs.
   Region(Region&& other) noexcept : body_(other.body()) { other.body_ |= kMoved; }
   // Throws Error in a body that has begun since the object was made. An object whose body has ended, or whose
   // kernel is another one, as in a container that outlives it, begins anew.
@@ -45,7 +45,7 @@ class Region {
   void check_readable(const llvm::Value* handle) const {
     if (!is_open()) has_ended(handle);
   }
-  // The same of a variable, which only the threads and rounds of the body have initialised.
+  // Does the same for a variable, which only the threads and rounds of the body have initialised.
   void check_variable() const {
     if (!is_open()) variable_has_ended();
   }
@@ -73,7 +73,7 @@ class Region {
 // Throws Error where some threads of a warpgroup are, or may be, left out of the innermost body: `operation`
 // is for all 128 of them.
 void check_whole_warpgroups(std::string_view operation);
-// The same where some of the CTA's `threads` are left out.
+// Does the same where some of the CTA's `threads` are left out.
 void check_all_threads(std::string_view operation, int threads);
 // Throws Error where more than one of the CTA's `threads` come for certain: `operation` is for one.
 void check_one_thread(std::string_view operation, int threads);

@@ -121,7 +121,7 @@ struct Operators {
   friend Self operator*(Self a, Self b) { return combine(Arithmetic::mul, a, b); }
   friend Self operator/(Self a, Self b) { return combine(Arithmetic::div, a, b); }
   friend Self operator-(Self a) { return Self(negate(Self::cls, a.handle())); }
-  // Of the host, as in a sum that a host loop makes.
+  // These assign on the host, as in a sum that a host loop makes.
   friend Self& operator+=(Self& a, Self b) { return a = a + b; }
   friend Self& operator-=(Self& a, Self b) { return a = a - b; }
   friend Self& operator*=(Self& a, Self b) { return a = a * b; }

@@ -46,7 +46,7 @@ template <detail::Coordinate... C>
 void store_out(detail::MapArgument to, const CopyView& from, C... coordinates) {
   store_out(to, from, std::vector<u32>{detail::coordinate(coordinates, to.where)...});
 }
-// The same of slices of a tensor, and of elements one behind the other, as tma_store (tma_tensor.h) and
+// These store slices of a tensor, and elements one behind the other, as tma_store (tma_tensor.h) and
 // bulk_store copy them.
 inline void store_out(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices,
                       const CopyView& from, Where where = Where::here()) {

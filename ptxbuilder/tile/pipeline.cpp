@@ -277,7 +277,7 @@ Stage Producer::acquire(Where where) {
   return stage;
 }
 
-// Of a stage that this producer's threads have acquired.
+// Returns what is known of a stage that this producer's threads have acquired.
 detail::Filling& Producer::filling(const Stage& stage, std::string_view operation) const {
   if (!stage.filling_) throw Error(fmt::format("{}: a producer's stage comes from acquire()", operation));
   if (stage.ring_ != ring_)

@@ -74,12 +74,12 @@ class Producer {
   // whole, and by copies of one thread, as in elect(), which announce their bytes themselves. Then all
   // threads commit() the stage; finishing the kernel throws Error when they never do.
   Stage acquire(Where where = Where::here());
-  // Of ThreadProducers: hands the stage to the consumers, once all that this thread has issued into it has
-  // arrived, without waiting for it (PTX ISA, cp.async.mbarrier.arrive). Throws Error when a tile of the
+  // With ThreadProducers, this hands the stage to the consumers, once all that this thread has issued into it
+  // has arrived, without waiting for it (PTX ISA, cp.async.mbarrier.arrive). Throws Error when a tile of the
   // pipeline is not filled, when the stage is committed already or of another pipeline, and when TMA alone
   // fills it, whose copies commit themselves.
   void commit(const Stage& stage, Where where = Where::here());
-  // Of ThreadProducers: says that the threads write to the stage of a tile by themselves, as through
+  // With ThreadProducers, this says that the threads write to the stage of a tile by themselves, as through
   // `tile[stage].address()`, before they commit.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
   // Hands the next stage, once it is empty, to the consumers as it is, for them to write to: to all of them,

@@ -19,7 +19,7 @@ struct BoxExtents {
   int cols, rows;
 };
 
-// What makes boxes of a tile that are small enough along a dimension.
+// Returns what the author can do so that boxes of a tile are small enough along a dimension.
 std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
   if (dimension > 0)
     return fmt::format("; or copy fewer of its {} rows at a time: tile[s].rows(first, count)", extent);
@@ -48,7 +48,7 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   return most;
 }
 
-// Of a view that comes in `parts`.
+// Returns the extents for a view that comes in `parts`.
 BoxExtents box_extents(const TileView& view, int parts, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count() / parts;
