@@ -9,7 +9,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestJson = 64;
 
 // The offset behind what begins at `at` and ends with `end`.
 size_t behind(std::string_view text, size_t at, std::string_view end) {
@@ -33,9 +33,9 @@ void check_json_nesting(std::string_view text, const std::string& name) {
     } else {
       if (rest[0] == '[' || rest[0] == '{') ++depth;
       if (rest[0] == ']' || rest[0] == '}') --depth;
-      if (depth > kDeepest)
+      if (depth > kDeepestJson)
         throw Error(
-            fmt::format("{}: {}: JSON nested deeper than {}", name, line_and_column(text, i), kDeepest));
+            fmt::format("{}: {}: JSON nested deeper than {}", name, line_and_column(text, i), kDeepestJson));
       ++i;
     }
   }

@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr size_t kLongest = 4096, kDeepest = 32;
+constexpr size_t kLongestRule = 4096, kDeepestRule = 32;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -140,7 +140,7 @@ class RuleParser {
       : rule_(rule), text_(rule.text_), parameters_(parameters) {}
 
   void parse() {
-    if (text_.size() > kLongest) fail(0, fmt::format("it is longer than {} characters", kLongest));
+    if (text_.size() > kLongestRule) fail(0, fmt::format("it is longer than {} characters", kLongestRule));
     expression(1);
     if (peek()) expected("an operator or the end");
   }
@@ -176,7 +176,7 @@ class RuleParser {
 
   // Operands and the operators that bind at least as strongly as `least`.
   void expression(int least) {
-    if (++depth_ > kDeepest) fail(at_, fmt::format("nested more than {} deep", kDeepest));
+    if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} deep", kDeepestRule));
     operand();
     for (const Operation* o; (o = operation()) && o->binds >= least;) {
       at_ += o->symbol.size();
@@ -190,7 +190,7 @@ class RuleParser {
     const char c = peek();
     if (c == '-') {
       ++at_;
-      if (++depth_ > kDeepest) fail(at_, fmt::format("nested more than {} deep", kDeepest));
+      if (++depth_ > kDeepestRule) fail(at_, fmt::format("nested more than {} deep", kDeepestRule));
       operand();
       --depth_;
       emit(Step::negate);
@@ -308,7 +308,7 @@ int64_t value_of(const RuleName& name, const RuleValues& values, const char** wr
 
 int64_t LaunchRule::value(const RuleValues& values) const {
   // Each level of nesting waits with two operands at most: a left one, and the first of a function.
-  std::array<int64_t, 2 * kDeepest + 1> stack;
+  std::array<int64_t, 2 * kDeepestRule + 1> stack;
   size_t top = 0;
   const char* wrong = nullptr;
   for (const auto& [step, operand] : code_) {

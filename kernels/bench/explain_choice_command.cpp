@@ -13,8 +13,7 @@
 #include "ptxbuilder/file_text.h"
 #include "ptxbuilder/isa/hopper.h"
 
-namespace ptxbuilder::bench {
-namespace {
+namespace ptxbuilder::bench::explain_choice_command {
 
 struct Words {
   ProductWords product;
@@ -74,5 +73,4 @@ command::Command add(const command::Arguments& ptxb) {
 
 const command::CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::bench
+}  // namespace ptxbuilder::bench::explain_choice_command

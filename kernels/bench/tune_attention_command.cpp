@@ -15,8 +15,7 @@
 #include "kernels/bench/statistics.h"
 #include "kernels/command/commands.h"
 
-namespace ptxbuilder::bench {
-namespace {
+namespace ptxbuilder::bench::tune_attention_command {
 
 using kernels::AttentionArguments;
 using kernels::AttentionTile;
@@ -352,5 +351,4 @@ command::Command add(const command::Arguments& tune) {
 
 const command::CommandRegistration registration(add, "tune");
 
-}  // namespace
-}  // namespace ptxbuilder::bench
+}  // namespace ptxbuilder::bench::tune_attention_command

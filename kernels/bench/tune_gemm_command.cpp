@@ -12,8 +12,7 @@
 #include "kernels/command/commands.h"
 #include "ptxbuilder/isa/hopper.h"
 
-namespace ptxbuilder::bench {
-namespace {
+namespace ptxbuilder::bench::tune_gemm_command {
 
 struct Words {
   ProductWords product;
@@ -87,5 +86,4 @@ command::Command add(const command::Arguments& tune) {
 
 const command::CommandRegistration registration(add, "tune");
 
-}  // namespace
-}  // namespace ptxbuilder::bench
+}  // namespace ptxbuilder::bench::tune_gemm_command

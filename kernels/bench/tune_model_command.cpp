@@ -8,8 +8,7 @@
 #include "kernels/command/commands.h"
 #include "ptxbuilder/file_text.h"
 
-namespace ptxbuilder::bench {
-namespace {
+namespace ptxbuilder::bench::tune_model_command {
 
 struct Words {
   std::vector<std::string> times;
@@ -74,5 +73,4 @@ command::Command add(const command::Arguments& tune) {
 
 const command::CommandRegistration registration(add, "tune");
 
-}  // namespace
-}  // namespace ptxbuilder::bench
+}  // namespace ptxbuilder::bench::tune_model_command

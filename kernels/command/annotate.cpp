@@ -68,7 +68,7 @@ class Annotator {
  public:
   explicit Annotator(const Annotation& what)
       : what_(what), map_(what.ptx), ptx_lines_(lines_of(what.ptx)), sources_(what.folder) {
-    const ptx::Module module = ptx::parse(what.ptx);
+    const ptx_text::Module module = ptx_text::parse(what.ptx);
     const analysis::Code code = analysis::Code::of(module, what.kernel);
     for (const analysis::Operation& o : code.operations) {
       if (o.is_wgmma()) products_.push_back({o.at.line, shape_of_wgmma(o)});

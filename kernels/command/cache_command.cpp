@@ -7,8 +7,7 @@
 #include "kernels/command/commands.h"
 #include "ptxbuilder/compile/cache.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::cache_command {
 
 using Json = nlohmann::ordered_json;
 
@@ -58,5 +57,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::cache_command

@@ -11,8 +11,7 @@
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/file_text.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::compile_command {
 
 namespace fs = std::filesystem;
 
@@ -96,5 +95,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::compile_command

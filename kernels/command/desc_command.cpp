@@ -8,8 +8,7 @@
 #include "kernels/command/commands.h"
 #include "ptxbuilder/plan/descriptor.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::desc_command {
 
 using Json = nlohmann::ordered_json;
 
@@ -129,5 +128,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::desc_command

@@ -12,8 +12,7 @@
 #include "kernels/command/ptx_source.h"
 #include "ptxbuilder/compile/ptxas.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::diff_command {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -281,5 +280,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::diff_command

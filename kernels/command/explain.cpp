@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace analysis;
 
-struct Options {
+struct ExplainOptions {
   std::vector<std::string> words;
   std::string kernel;
   bool json = false;
@@ -66,7 +66,7 @@ bool is_nothing(const std::string& value) {
   return value == "none" || value == "no" || value == "0" || value == "0 B" || value == "not said";
 }
 
-int explain(const std::string& source, const Options& o) {
+int explain(const std::string& source, const ExplainOptions& o) {
   KernelAnalysis kernel(source, o.kernel);
   std::vector<Region> design = facts(kernel);
   std::erase_if(design,
@@ -87,37 +87,19 @@ int explain(const std::string& source, const Options& o) {
   return 0;
 }
 
-int explain(const Options& o, const PtxReader& reader) {
-  const std::string from = named(o.words);
-  if (from.empty()) throw Error("explain what? Name a PTX file or a kernel");
-  const std::string source = reader.read(from, o.kernel);
-  try {
-    return explain(source, o);
-  } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", from, e.what()));
-  }
-}
-
-// 0, or 2 for an error, as diff and lint have it.
-int run(const Options& o, const PtxReader& reader) try {
-  const int code = explain(o, reader);
-  flush_output();
-  return code;
-} catch (const std::exception& e) {
-  fmt::print(stderr, "error: {}\n", e.what());
-  return 2;
-}
-
 }  // namespace
 
 Command explain_command(const Arguments& top, const PtxReader& reader) {
   const Arguments app = top.command("explain", "who does what in a kernel's PTX: roles, barriers, loops");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ExplainOptions>();
   app.option("from", o->words, reader.help);
   app.option("--kernel", o->kernel, "of a file that has several").shown_as("NAME");
   app.flag("--json", o->json, "as JSON, with what the kernel has none of");
   app.footer("Exit code 0, or 2: an error.");
-  return {app, [o, reader] { return run(*o, reader); }};
+  return {app, [o, reader] {
+            return run_on_ptx("explain what? Name a PTX file or a kernel", o->words, o->kernel, reader,
+                              [&](const std::string& ptx) { return explain(ptx, *o); });
+          }};
 }
 
 }  // namespace ptxbuilder::command

@@ -258,7 +258,7 @@ class Writer {
     std::string text = "static const struct kernel kernels[KERNELS] = {\n";
     for (size_t k = 0; k < e_.kernels.size(); ++k) {
       const Signature& s = e_.kernels[k].signature;
-      text += fmt::format("    {{{}, image_{}, {}, {}, {{{}}}, {}, {}}},\n", quoted(s.kernel), k, s.threads,
+      text += fmt::format("    {{{}, image_{}, {}, {}, {{{}}}, {}, {}}},\n", c_string(s.kernel), k, s.threads,
                           s.dynamic_shared_bytes, fmt::join(s.cluster, ", "), s.overlaps ? 1 : 0,
                           s.cooperative ? 1 : 0);
     }
@@ -287,7 +287,7 @@ class Writer {
       list.resize(5, 1);
       return fmt::format("{{{}}}", fmt::join(list, ", "));
     };
-    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", quoted(p.name),
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", c_string(p.name),
                        static_cast<int>(cu::data_type(p.dtype)), size_of(p.dtype), r.rank(), five(r.box),
                        five(r.element_strides), static_cast<int>(r.interleave), static_cast<int>(r.swizzle),
                        static_cast<int>(r.l2_promotion), static_cast<int>(r.oob_fill));
@@ -321,7 +321,7 @@ class Writer {
         "\nstatic int rule_refused(const char* rule, const char* wrong, const int64_t* values) {{\n"
         "  char text[512];\n  snprintf(text, sizeof text, {},\n           {});\n"
         "  return fail(REFUSED, \"%s: %s, with %s\", rule, wrong, text);\n}}\n",
-        quoted(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
+        c_string(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
   }
 
   // Where each parameter's value lies; scalars are copied, since the driver takes pointers that are not
@@ -423,7 +423,7 @@ class Writer {
           "        for (i = 0; i < 3 && !wrong; ++i)\n"
           "          if (grid[i] < 1) wrong = \"less than one CTA\";\n"
           "        if (wrong) return rule_refused({}, wrong, values);\n",
-          quoted(fmt::format("the grid {}", fmt::join(rules, " x "))));
+          c_string(fmt::format("the grid {}", fmt::join(rules, " x "))));
     return text + "        break;\n";
   }
 

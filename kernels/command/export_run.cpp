@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ExportOptions {
   std::map<std::string, int64_t> fields;
   std::set<std::string> given;  // the fields that were, be it with their default
   std::string folder, name, shapes;
@@ -106,7 +106,7 @@ std::vector<std::string> shapes_of(const std::string& words) {
 
 class Exporter {
  public:
-  Exporter(const Family& family, const Fields& fields, const Options& o)
+  Exporter(const Family& family, const Fields& fields, const ExportOptions& o)
       : family_(family), fields_(fields), options_(o), compiler_(compiler_options(o)) {
     export_.name = o.name.empty() ? family.name : o.name;
     export_.summary = family.summary;
@@ -131,7 +131,7 @@ class Exporter {
   }
 
  private:
-  static CompilerOptions compiler_options(const Options& o) {
+  static CompilerOptions compiler_options(const ExportOptions& o) {
     CompilerOptions c = o.compiler;
     c.assemble = !o.ptx;
     c.cache = !o.no_cache;
@@ -185,7 +185,7 @@ class Exporter {
 
   const Family& family_;
   const Fields& fields_;
-  const Options& options_;
+  const ExportOptions& options_;
   Compiler compiler_;
   Export export_;
   std::vector<std::string> cautions_;
@@ -198,7 +198,7 @@ std::string write(const fs::path& path, const std::string& text) {
   return path.string();
 }
 
-int run(const Family& family, const Fields& fields, const Options& o) {
+int run(const Family& family, const Fields& fields, const ExportOptions& o) {
   Exporter exporter(family, fields, o);
   const Export e = exporter.made();
   const ExportedFiles made = export_to_c(e);
@@ -232,7 +232,7 @@ Examples:
   ptxb export gemm --shapes 4096x4096x4096,16x4096x7168 --name product -o out
 )";
 
-void add_options(const Arguments& kernel, const Family& family, Options& o) {
+void add_options(const Arguments& kernel, const Family& family, ExportOptions& o) {
   add_fields(kernel, family, o.fields);
   kernel.option("-o,--output", o.folder, "the folder for NAME.h and NAME.c").shown_as("DIR").required();
   kernel.option("--name", o.name, "of the files and functions; the kernel's unless given").shown_as("NAME");
@@ -264,7 +264,7 @@ Command export_command(const Arguments& ptxb) {
   const Arguments app = ptxb.command("export", "write a kernel as C that loads and launches it");
   app.needs_command();
   app.footer(help);
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ExportOptions>();
   for (const Family& f : families()) add_options(app.command(f.name, f.summary), f, *o);
   return {app, [app, o] {
             const Arguments kernel = app.chosen_command();

@@ -39,7 +39,7 @@ std::string in_comment(std::string text) {
   for (size_t at; (at = text.find("*/")) != std::string::npos;) text[at + 1] = ' ';
   return text;
 }
-std::string quoted(std::string_view text) {
+std::string c_string(std::string_view text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') result += '\\';

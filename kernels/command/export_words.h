@@ -12,10 +12,10 @@ namespace ptxbuilder::command {
 // The name where it is one of C and C++ that the program does not use itself, else one near it.
 std::string identifier(const std::string& name);
 
-std::string in_comment(std::string text);   // a text inside of /* */
-std::string quoted(std::string_view text);  // and between quotation marks
-const char* c_type(DType type);             // as wide; unsigned integers for floats that C does not have
-bool is_in_c(DType type);                   // whether C has the type
+std::string in_comment(std::string text);     // a text inside of /* */
+std::string c_string(std::string_view text);  // and between quotation marks
+const char* c_type(DType type);               // as wide; unsigned integers for floats that C does not have
+bool is_in_c(DType type);                     // whether C has the type
 std::string kind_in_comment(const Parameter& p);
 std::string declared(const Parameter& p);  // a scalar or a pointer, ready for its name
 

@@ -9,8 +9,7 @@
 #include "ptxbuilder/isa/rows.h"
 #include "runtime/emulator/decode/decoder.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::isa_command {
 
 using isa::KeyParts;
 using Json = nlohmann::ordered_json;
@@ -50,7 +49,8 @@ bool tell_otherwise(std::string_view text, bool as_json) {
 // Whether the emulator knows the instruction.
 bool is_emulated(const isa::Row& row) {
   try {
-    const ptx::Module module = ptx::parse(standalone_module(row, row.targets.least(), row.ptx_version));
+    const ptx_text::Module module =
+        ptx_text::parse(standalone_module(row, row.targets.least(), row.ptx_version));
     runtime::emulator::GlobalMemory memory;
     return runtime::emulator::Decoder(module, "row", memory).run().refused.empty();
   } catch (const Error&) {  // of a form that it cannot read
@@ -197,5 +197,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::isa_command

@@ -62,4 +62,23 @@ const PtxReader own_ptx = {"a kernel of this program with fields, such as bm=128
                              return names_kernel(from) ? kernel_ptx(from) : file_text(from);
                            }};
 
+int run_on_ptx(std::string_view nothing_named, const std::vector<std::string>& words,
+               const std::string& kernel, const PtxReader& reader,
+               const std::function<int(const std::string&)>& work) try {
+  const std::string from = named(words);
+  if (from.empty()) throw Error(std::string(nothing_named));
+  const std::string ptx = reader.read(from, kernel);
+  int code = 0;
+  try {
+    code = work(ptx);
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", from, e.what()));
+  }
+  flush_output();
+  return code;
+} catch (const std::exception& e) {
+  fmt::print(stderr, "error: {}\n", e.what());
+  return 2;
+}
+
 }  // namespace ptxbuilder::command

@@ -1,6 +1,7 @@
 // Commands that look at PTX read a kernel of this program, or a file.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ struct PtxReader {
 };
 // This reader takes kernels of this program, and files of PTX text.
 extern const PtxReader own_ptx;
+
+// Runs a command on the PTX that its words name, and returns `work`'s exit code. Errors, such as output that
+// cannot be written, are printed with what the PTX was read from, and give 2; where no word names anything,
+// the error is `nothing_named`.
+int run_on_ptx(std::string_view nothing_named, const std::vector<std::string>& words,
+               const std::string& kernel, const PtxReader& reader,
+               const std::function<int(const std::string& ptx)>& work);
 
 // Commands of `ptxb`, and of every executable that has kernels.
 Command explain_command(const Arguments& app, const PtxReader& reader);

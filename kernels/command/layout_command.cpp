@@ -9,8 +9,7 @@
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/layout/draw.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::layout_command {
 
 using Json = nlohmann::ordered_json;
 
@@ -139,5 +138,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::layout_command

@@ -16,9 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace analysis;
 
-constexpr int kFound = 1, kFailed = 2;
-
-struct Options {
+struct LintOptions {
   std::vector<std::string> words;
   std::string kernel, allowed;
   bool json = false, rules = false;
@@ -42,8 +40,8 @@ std::set<std::string, std::less<>> words_of(const std::string& list) {
   return words;
 }
 
-int lint_kernels(const std::string& source, const Options& o) {
-  const ptx::Module module = ptx::parse(source);
+int lint_kernels(const std::string& source, const LintOptions& o) {
+  const ptx_text::Module module = ptx_text::parse(source);
   const std::vector<std::string> kernels = o.kernel.empty() ? kernels_of(module) : std::vector{o.kernel};
   if (kernels.empty()) throw Error("there is no kernel in it: no .entry with a body");
   Json all = Json::array();
@@ -61,43 +59,25 @@ int lint_kernels(const std::string& source, const Options& o) {
     for (const Finding& f : findings) fmt::print("  {}\n", text(f));
   }
   if (o.json) fmt::print("{}\n", all.dump(2));
-  return found > 0 ? kFound : 0;
-}
-
-int lint(const Options& o, const PtxReader& reader) {
-  if (o.rules) return list_rules();
-  const std::string from = named(o.words);
-  if (from.empty()) throw Error("lint what? Name a PTX file or a kernel, or say --rules");
-  const std::string source = reader.read(from, "");
-  try {
-    return lint_kernels(source, o);
-  } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", from, e.what()));
-  }
-}
-
-// 0: nothing was found but advice, 1: something was, 2: an error, output that cannot be written too.
-int run(const Options& o, const PtxReader& reader) try {
-  const int code = lint(o, reader);
-  flush_output();
-  return code;
-} catch (const std::exception& e) {
-  fmt::print(stderr, "error: {}\n", e.what());
-  return kFailed;
+  return found > 0 ? 1 : 0;
 }
 
 }  // namespace
 
 Command lint_command(const Arguments& top, const PtxReader& reader) {
   const Arguments app = top.command("lint", "what is wrong with a kernel's PTX, without running it");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<LintOptions>();
   app.option("from", o->words, reader.help);
   app.option("--kernel", o->kernel, "of a file that has several; else all of them").shown_as("NAME");
   app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
   app.flag("--rules", o->rules, "list the rules, and no more");
   app.flag("--json", o->json, "as JSON");
   app.footer("Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error.");
-  return {app, [o, reader] { return run(*o, reader); }};
+  return {app, [o, reader] {
+            if (o->rules) return list_rules();
+            return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,
+                              [&](const std::string& ptx) { return lint_kernels(ptx, *o); });
+          }};
 }
 
 }  // namespace ptxbuilder::command

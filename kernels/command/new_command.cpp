@@ -12,8 +12,7 @@
 #include "kernels/command/commands.h"
 #include "ptxbuilder/version.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::new_command {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -138,5 +137,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::new_command

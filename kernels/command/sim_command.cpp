@@ -12,8 +12,7 @@
 #include "ptxbuilder/file_text.h"
 #include "ptxbuilder/sidecar.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::sim_command {
 
 using Json = nlohmann::ordered_json;
 using runtime::EmulatorError;
@@ -33,7 +32,7 @@ void print(const Simulation& s, const Options& o) {
              s.statistics.warp_instructions, s.statistics.asynchronous_operations);
   for (const auto& [buffer, elements] : s.printed) fmt::print("  {} = {}\n", buffer, elements);
   for (const std::string& file : s.written) fmt::print("  wrote {}\n", file);
-  for (const Comparison& c : s.comparisons) {
+  for (const BufferComparison& c : s.comparisons) {
     if (c.wrong == 0)
       fmt::print("  {}: all {} elements are right, max error {:.3g}\n", c.buffer, c.count, c.max_error);
     else
@@ -52,7 +51,7 @@ Json to_json(const Simulation& s) {
                {"comparisons", Json::array()}};
   for (const auto& [buffer, elements] : s.printed)
     json["printed"].push_back({{"buffer", buffer}, {"elements", elements}});
-  for (const Comparison& c : s.comparisons)
+  for (const BufferComparison& c : s.comparisons)
     json["comparisons"].push_back({{"buffer", c.buffer},
                                    {"count", c.count},
                                    {"wrong", c.wrong},
@@ -121,5 +120,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::sim_command

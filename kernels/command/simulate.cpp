@@ -273,7 +273,7 @@ class Bench {
   std::vector<Bytes> parameters_;
 };
 
-void compare(Comparison& c, const LaunchFile& file, const LaunchOutput& o, const Bench& bench,
+void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o, const Bench& bench,
              const Bytes& got, uint64_t seed) {
   const LaunchBuffer& b = file.buffers[o.buffer];
   const bool other = o.equals->kind == Content::Kind::buffer;
@@ -310,7 +310,7 @@ void write_file(const std::filesystem::path& path, const Bytes& data) {
 }  // namespace
 
 bool Simulation::right() const {
-  for (const Comparison& c : comparisons)
+  for (const BufferComparison& c : comparisons)
     if (c.wrong) return false;
   return true;
 }

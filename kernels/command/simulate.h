@@ -19,7 +19,7 @@ struct SimulateOptions {
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
 };
 
-struct Comparison {
+struct BufferComparison {
   std::string buffer;
   size_t count = 0, wrong = 0;
   double max_error = 0;     // the largest absolute difference; NaN where only one of both is
@@ -30,7 +30,7 @@ struct Simulation {
   std::string entry;
   int schedules = 0;  // that ran
   runtime::EmulatorStatistics statistics;
-  std::vector<Comparison> comparisons;  // of all outputs that are compared, over the schedules
+  std::vector<BufferComparison> comparisons;  // of all outputs that are compared, over the schedules
   std::vector<std::pair<std::string, std::string>> printed;  // buffer and elements, of the last schedule
   std::vector<std::string> written;                          // files
 

@@ -11,8 +11,7 @@
 #include "kernels/command/outcome.h"
 #include "kernels/command/tma.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::tma_command {
 
 using Json = nlohmann::ordered_json;
 using runtime::TensorMapArguments;
@@ -104,5 +103,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::tma_command

@@ -9,8 +9,7 @@
 #include "ptxbuilder/version.h"
 #include "runtime/open_device.h"
 
-namespace ptxbuilder::command {
-namespace {
+namespace ptxbuilder::command::version_command {
 
 using Json = nlohmann::ordered_json;
 
@@ -61,5 +60,4 @@ Command add(const Arguments& ptxb) {
 
 const CommandRegistration registration(add);
 
-}  // namespace
-}  // namespace ptxbuilder::command
+}  // namespace ptxbuilder::command::version_command

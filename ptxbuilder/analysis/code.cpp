@@ -14,7 +14,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-using ptx::Statement;
+using ptx_text::Statement;
 
 // What writes no register, though its first operand may be one. Others write their first operand where that
 // is a register, a list of them, or _.
@@ -141,10 +141,10 @@ class Flattening {
     scopes_.pop_back();
   }
 
-  void declare(const ptx::Declaration& d) {
+  void declare(const ptx_text::Declaration& d) {
     if (!d.has(".reg")) return;
     const std::string& type = d.qualifiers.back();
-    for (const ptx::Declarator& name : d.names) {
+    for (const ptx_text::Declarator& name : d.names) {
       if (name.count.empty())
         scopes_.back().single.emplace(name.name, type);
       else
@@ -178,7 +178,7 @@ class Flattening {
     return std::nullopt;
   }
 
-  Value name(const ptx::Operand& o) {
+  Value name(const ptx_text::Operand& o) {
     if (o.text == "_") return {};
     if (const auto reg = register_of(o.text))
       return {.kind = Value::Kind::reg, .number = *reg, .text = o.text};
@@ -186,15 +186,15 @@ class Flattening {
     return {.kind = Value::Kind::symbol, .text = o.text};
   }
 
-  Value parts(Value::Kind kind, const ptx::Operand& o) {
+  Value parts(Value::Kind kind, const ptx_text::Operand& o) {
     Value v{.kind = kind, .text = o.text};
-    for (const ptx::Operand& part : o.parts) v.parts.push_back(value(part));
+    for (const ptx_text::Operand& part : o.parts) v.parts.push_back(value(part));
     return v;
   }
 
-  Value value(const ptx::Operand& o) {
-    using Kind = ptx::Operand::Kind;
-    if (const auto integer = ptx::integer_value(o))
+  Value value(const ptx_text::Operand& o) {
+    using Kind = ptx_text::Operand::Kind;
+    if (const auto integer = ptx_text::integer_value(o))
       return {.kind = Value::Kind::integer, .value = *integer, .text = o.text};
     switch (o.kind) {
       case Kind::name:
@@ -205,9 +205,9 @@ class Flattening {
       case Kind::address: {
         Value v = parts(Value::Kind::address, o);
         if (!o.parts.empty()) {
-          const ptx::Operand& base = o.parts[0];
+          const ptx_text::Operand& base = o.parts[0];
           const bool sum = base.kind == Kind::binary && (base.text == "+" || base.text == "-");
-          if (const auto offset = sum ? ptx::integer_value(base.parts[1]) : std::nullopt) {
+          if (const auto offset = sum ? ptx_text::integer_value(base.parts[1]) : std::nullopt) {
             v.parts[0] = value(base.parts[0]);
             v.value = base.text == "+" ? *offset : -*offset;
           }
@@ -216,7 +216,7 @@ class Flattening {
       }
       case Kind::binary:  // p|q, and sums of a symbol and a constant
         if (o.text == "|") return parts(Value::Kind::vector, o);
-        if (const auto offset = o.text == "+" ? ptx::integer_value(o.parts[1]) : std::nullopt) {
+        if (const auto offset = o.text == "+" ? ptx_text::integer_value(o.parts[1]) : std::nullopt) {
           Value v = value(o.parts[0]);
           v.value += *offset;
           return v;
@@ -232,11 +232,12 @@ class Flattening {
   }
 
   void operation(const Statement& s) {
-    const ptx::Instruction& text = s.instruction;
-    Operation o{.text = &text, .at = s.at, .words = ptx::split_opcode(text.opcode)};
+    const ptx_text::Instruction& text = s.instruction;
+    Operation o{.text = &text, .at = s.at, .words = ptx_text::split_opcode(text.opcode)};
     if (text.guard) {
       const auto reg = register_of(text.guard->predicate);
-      if (!reg) ptx::fail(s.at, fmt::format("the predicate '{}' is not declared", text.guard->predicate));
+      if (!reg)
+        ptx_text::fail(s.at, fmt::format("the predicate '{}' is not declared", text.guard->predicate));
       o.guard = *reg;
       o.negated = text.guard->negated;
     }
@@ -244,7 +245,7 @@ class Flattening {
     if (branches) {
       branch(s, o);
     } else {
-      for (const ptx::Operand& operand : text.operands) o.operands.push_back(value(operand));
+      for (const ptx_text::Operand& operand : text.operands) o.operands.push_back(value(operand));
     }
     o.results = writes_first(o) ? 1 : 0;
     o.updates = o.is("wgmma") && o.results > 0;
@@ -269,10 +270,10 @@ class Flattening {
     } else if (!operands.empty()) {
       names = {operands[0].text};
     }
-    if (names.empty()) ptx::fail(s.at, "a branch without a target");
+    if (names.empty()) ptx_text::fail(s.at, "a branch without a target");
     for (const std::string& name : names) {
       const auto label = label_of(name);
-      if (!label) ptx::fail(s.at, fmt::format("the label '{}' is not there", name));
+      if (!label) ptx_text::fail(s.at, fmt::format("the label '{}' is not there", name));
       o.targets.push_back(*label);
     }
   }
@@ -286,9 +287,9 @@ bool is_kernel(const Statement& s) {
   return s.kind == Statement::Kind::function && s.function[0].entry && s.function[0].has_body;
 }
 
-std::string written(const ptx::Operand& o) {
+std::string written(const ptx_text::Operand& o) {
   std::string text = o.text;
-  for (const ptx::Operand& part : o.parts) text.append(",").append(written(part));
+  for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
   return text;
 }
 
@@ -299,7 +300,7 @@ void collect_variables(const std::vector<Statement>& statements, std::vector<Var
     if (s.kind != Statement::Kind::declaration) continue;
     for (const char* space : {".shared", ".const", ".global", ".local"}) {
       if (!s.declaration.has(space)) continue;
-      for (const ptx::Declarator& name : s.declaration.names) {
+      for (const ptx_text::Declarator& name : s.declaration.names) {
         Variable v{.name = name.name, .space = space};
         const std::string& type = s.declaration.qualifiers.back();
         const size_t digits = type.find_first_of("0123456789");
@@ -341,7 +342,7 @@ std::vector<std::string_view> Operation::canonical_words() const {
 
 std::string Operation::canonical() const { return fmt::format("{}", fmt::join(canonical_words(), ".")); }
 
-std::vector<int64_t> numbers_of(const ptx::Directive& directive) {
+std::vector<int64_t> numbers_of(const ptx_text::Directive& directive) {
   std::vector<int64_t> numbers;
   for (const std::string& token : directive.tokens)
     if (const auto number = whole(token)) numbers.push_back(*number);
@@ -350,7 +351,7 @@ std::vector<int64_t> numbers_of(const ptx::Directive& directive) {
 
 std::array<int64_t, 3> Code::cta_shape() const {
   for (const char* name : {".reqntid", ".maxntid"})
-    for (const ptx::Directive& d : function->directives) {
+    for (const ptx_text::Directive& d : function->directives) {
       if (d.tokens[0] != name) continue;
       std::array<int64_t, 3> shape = {1, 1, 1};
       const std::vector<int64_t> numbers = numbers_of(d);
@@ -360,14 +361,14 @@ std::array<int64_t, 3> Code::cta_shape() const {
   return {};
 }
 
-std::vector<std::string> kernels_of(const ptx::Module& module) {
+std::vector<std::string> kernels_of(const ptx_text::Module& module) {
   std::vector<std::string> names;
   for (const Statement& s : module.statements)
     if (is_kernel(s)) names.push_back(s.function[0].name);
   return names;
 }
 
-Code Code::of(const ptx::Module& module, std::string_view name) {
+Code Code::of(const ptx_text::Module& module, std::string_view name) {
   Code code;
   const std::vector<std::string> names = kernels_of(module);
   for (const Statement& s : module.statements)

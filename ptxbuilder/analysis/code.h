@@ -34,8 +34,8 @@ struct Value {
 };
 
 struct Operation {
-  const ptx::Instruction* text = nullptr;
-  ptx::Position at = {};
+  const ptx_text::Instruction* text = nullptr;
+  ptx_text::Position at = {};
   std::vector<std::string_view> words = {};  // "wgmma", "mma_async", "sync", ...
   int guard = kNone;                         // the predicate's register
   bool negated = false;
@@ -79,7 +79,7 @@ struct Variable {
 // Refers to the module that it was made of.
 struct Code {
   std::string name;
-  const ptx::Function* function = nullptr;
+  const ptx_text::Function* function = nullptr;
   std::string target = {};  // "sm_90a"
   std::vector<Operation> operations;
   std::vector<RegisterName> registers;
@@ -90,15 +90,15 @@ struct Code {
 
   // The kernel `name`, or the module's only one where it is empty. Throws Error that lists the kernels where
   // there is no such one, and Error "ptx LINE:COLUMN: ..." for a guard or a label that is not declared.
-  static Code of(const ptx::Module& module, std::string_view name = "");
+  static Code of(const ptx_text::Module& module, std::string_view name = "");
 };
 
 // The whole numbers of a directive, in its order: 384, 1, 1.
-std::vector<int64_t> numbers_of(const ptx::Directive& directive);
+std::vector<int64_t> numbers_of(const ptx_text::Directive& directive);
 
 constexpr size_t at(int number) { return static_cast<size_t>(number); }  // of a list
 
 // The kernels of a module that have a body, in its order.
-std::vector<std::string> kernels_of(const ptx::Module& module);
+std::vector<std::string> kernels_of(const ptx_text::Module& module);
 
 }  // namespace ptxbuilder::analysis

@@ -22,7 +22,7 @@ void Facts::launch() {
         std::tuple(".reqnctapercluster", "cluster",
                    "a cluster that the launch has to state, or cannot choose")}) {
     std::string value = "not said";
-    for (const ptx::Directive& d : code_.function->directives)
+    for (const ptx_text::Directive& d : code_.function->directives)
       if (d.tokens[0] == name) value = fmt::format("{}", fmt::join(d.tokens.begin() + 1, d.tokens.end(), ""));
     add(name[1] == 'r' ? Weight::detail : Weight::resources, kind, value, effect);
   }
@@ -59,14 +59,14 @@ void Facts::declarations() {
         fmt::format("{} ... ({} characters, sum {:#x})", data.substr(0, kMost), data.size(), hash_of(data));
   add(Weight::result, "data that the module brings", data.empty() ? "none" : data, "other constants");
   std::vector<std::string> parameters, others;
-  for (const ptx::Declaration& d : code_.function->parameters) {
+  for (const ptx_text::Declaration& d : code_.function->parameters) {
     std::string text = d.qualifiers.empty() ? "" : d.qualifiers.back();
     if (!d.names.empty())
       for (const std::string& extent : d.names[0].extents) text += fmt::format("[{}]", extent);
     parameters.push_back(text);
   }
   constexpr std::array told = {".minnctapersm", ".maxnreg", ".reqnctapercluster", ".maxntid", ".reqntid"};
-  for (const ptx::Directive& d : code_.function->directives)
+  for (const ptx_text::Directive& d : code_.function->directives)
     if (std::find(told.begin(), told.end(), d.tokens[0]) == told.end())
       others.push_back(fmt::format("{}", fmt::join(d.tokens, "")));
   add(Weight::detail, "parameters", joined(parameters), "arguments that the launch has to lay out otherwise");

@@ -150,7 +150,7 @@ std::vector<RuleText> lint_rules() {
   return all;
 }
 
-std::vector<Finding> lint(const ptx::Module& module, std::string_view kernel,
+std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel,
                           const std::set<std::string, std::less<>>& allowed) {
   for (const std::string& name : allowed)
     if (std::none_of(std::begin(kRules), std::end(kRules),

@@ -31,7 +31,7 @@ std::vector<RuleText> lint_rules();
 // What the rules that are not in `allowed` find, by line. An empty name is the module's only kernel. Throws
 // Error for a kernel or a rule that is not there, and Error "ptx LINE:COLUMN: ..." for a guard or a label
 // that is not declared.
-std::vector<Finding> lint(const ptx::Module& module, std::string_view kernel = "",
+std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel = "",
                           const std::set<std::string, std::less<>>& allowed = {});
 
 // "line 12: wgmma-fence: ..., with line 4; 16 times. Cure: ..."

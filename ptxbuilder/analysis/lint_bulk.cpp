@@ -23,27 +23,27 @@ bool is_barrier(const Operation& o) {
   return o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
 }
 
-struct Write {
+struct BulkWrite {
   bool is_fenced = false, is_met = false;  // by fence.proxy.async, by a barrier since
-  bool operator==(const Write&) const = default;
+  bool operator==(const BulkWrite&) const = default;
 };
 
-constexpr int kOpen = 0, kOldest = 100;
+struct BulkStore {
+  static constexpr int open = 0, oldest = 100;
 
-struct Store {
-  int age = kOpen;       // groups committed since, this one's included
+  int age = open;        // groups committed since, this one's included
   bool is_read = false;  // a wait has seen that its source may be written, by this thread
-  bool operator==(const Store&) const = default;
+  bool operator==(const BulkStore&) const = default;
 };
 
 // What a thread has written and has let copy, by instruction.
-struct State {
-  std::map<int, Write> writes = {};
-  std::map<int, Store> stores = {};
+struct BulkState {
+  std::map<int, BulkWrite> writes = {};
+  std::map<int, BulkStore> stores = {};
 
-  bool operator==(const State&) const = default;
-  bool join(const State& other) {
-    const State before = *this;
+  bool operator==(const BulkState&) const = default;
+  bool join(const BulkState& other) {
+    const BulkState before = *this;
     for (const auto& [i, theirs] : other.writes) {
       auto [mine, is_new] = writes.emplace(i, theirs);
       mine->second.is_fenced &= theirs.is_fenced;
@@ -58,18 +58,18 @@ struct State {
   }
 };
 
-enum Kind : int {
-  kUnfenced,       // of a store: what it copies was written by the other, and is not fenced
-  kUnmet,          // or by other warps too, and no barrier follows
-  kReused,         // of a write: the other may still read there
-  kReusedByOther,  // or this thread alone knows that it does not
-  kOpenAtEnd,      // of a store: it is not committed
-  kLeft            // or nothing waits for it
-};
-
-class Walk {
+class BulkWalk {
  public:
-  explicit Walk(LintKernel& kernel) : kernel_(kernel) {
+  enum Kind : int {
+    kUnfenced,       // of a store: what it copies was written by the other, and is not fenced
+    kUnmet,          // or by other warps too, and no barrier follows
+    kReused,         // of a write: the other may still read there
+    kReusedByOther,  // or this thread alone knows that it does not
+    kOpenAtEnd,      // of a store: it is not committed
+    kLeft            // or nothing waits for it
+  };
+
+  explicit BulkWalk(LintKernel& kernel) : kernel_(kernel) {
     for (int i = 0; i < kernel_.count(); ++i) {
       const Operation& o = kernel_.operation(i);
       const std::vector<Sum> addresses = kernel_.addresses(i);
@@ -78,14 +78,14 @@ class Walk {
     }
   }
 
-  std::set<Event> run() {
+  std::set<LintEvent> run() {
     for (const ThreadClass& c : kernel_.classes) {
       bool stores = false;
       for (const auto& [i, place] : place_)
         stores |= is_bulk_store(kernel_.operation(i)) && c.runs[at(i)] != Runs::no;
       if (!stores) continue;
       in_ = &kernel_.values_in(c);
-      follow(kernel_, c, State{}, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
+      follow(kernel_, c, BulkState{}, [&](BulkState& s, int i, bool is_last) { step(s, i, is_last); });
     }
     return std::move(events_);
   }
@@ -121,7 +121,7 @@ class Walk {
     return warps.size() > 1;
   }
 
-  void step(State& s, int i, bool is_last) {
+  void step(BulkState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
     if (place_.contains(i)) return is_bulk_store(o) ? store(s, i, is_last) : write(s, i, is_last);
     if (o.is("fence") && o.has("proxy") && o.has("async"))
@@ -131,16 +131,16 @@ class Walk {
       std::erase_if(s.stores, [](const auto& entry) { return entry.second.is_read; });
     }
     if (o.is("cp") && o.has("bulk") && o.has("commit_group"))
-      for (auto& [number, pending] : s.stores) pending.age = std::min(pending.age + 1, kOldest);
+      for (auto& [number, pending] : s.stores) pending.age = std::min(pending.age + 1, BulkStore::oldest);
     if (o.is("cp") && o.has("bulk") && o.has("wait_group") && !o.operands.empty())
       for (auto& [number, pending] : s.stores)
         if (pending.age > o.operands[0].value) pending.is_read = true;
     if (kernel_.ends(i) && is_last)
       for (const auto& [number, pending] : s.stores)
-        if (!pending.is_read) events_.insert({pending.age == kOpen ? kOpenAtEnd : kLeft, number});
+        if (!pending.is_read) events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number});
   }
 
-  void write(State& s, int i, bool is_last) {
+  void write(BulkState& s, int i, bool is_last) {
     constexpr int64_t kLeast = hopper::bulk_unit;  // that any copy reads
     if (is_last)
       for (const auto& [number, pending] : s.stores)
@@ -150,7 +150,7 @@ class Walk {
     s.writes[i] = {};
   }
 
-  void store(State& s, int i, bool is_last) {
+  void store(BulkState& s, int i, bool is_last) {
     if (is_last)
       for (const auto& [number, w] : s.writes) {
         if (w.is_fenced && (w.is_met || !is_shared_by_warps(number))) continue;
@@ -160,18 +160,18 @@ class Walk {
   }
 
   LintKernel& kernel_;
-  std::set<Event> events_;
+  std::set<LintEvent> events_;
   std::map<int, std::optional<Sum>> place_;  // where a store reads, and where a write writes
   ThreadValues* in_ = nullptr;
 };
 
-std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
+std::set<LintEvent> walk_bulk(LintKernel& kernel) { return BulkWalk(kernel).run(); }
 
 // Once for each instruction, with all others that have a part in it.
 template <typename Text>
-void report_all(LintKernel& kernel, Kind kind, Report& report, const Text& text) {
+void report_all(LintKernel& kernel, BulkWalk::Kind kind, Report& report, const Text& text) {
   std::map<int, std::set<int>> others;
-  for (const Event& event : kernel.events(walk))
+  for (const LintEvent& event : kernel.events(walk_bulk))
     if (event.kind == kind) others[event.operation].insert(event.other);
   for (const auto& [operation, all] : others) {
     const int first = *all.begin();
@@ -185,36 +185,37 @@ void report_all(LintKernel& kernel, Kind kind, Report& report, const Text& text)
 }  // namespace
 
 void check_proxy_fence(LintKernel& kernel, Report& report) {
-  report_all(kernel, kUnfenced, report, [](const std::string& store, const std::string& write) {
+  report_all(kernel, BulkWalk::kUnfenced, report, [](const std::string& store, const std::string& write) {
     return fmt::format("{} copies what {} wrote, without fence.proxy.async between them", store, write);
   });
 }
 
 void check_store_order(LintKernel& kernel, Report& report) {
-  report_all(kernel, kUnmet, report, [](const std::string& store, const std::string& write) {
+  report_all(kernel, BulkWalk::kUnmet, report, [](const std::string& store, const std::string& write) {
     return fmt::format("{} copies what other warps wrote by {}, without a barrier between them", store,
                        write);
   });
 }
 
 void check_staging(LintKernel& kernel, Report& report) {
-  report_all(kernel, kReused, report, [](const std::string& write, const std::string& store) {
+  report_all(kernel, BulkWalk::kReused, report, [](const std::string& write, const std::string& store) {
     return fmt::format("{} writes where {} may still read: no cp.async.bulk.wait_group lies between them",
                        write, store);
   });
-  report_all(kernel, kReusedByOther, report, [](const std::string& write, const std::string& store) {
-    return fmt::format(
-        "{} writes where {} may still read for all that other warps know: no barrier follows the "
-        "wait of the thread that copies",
-        write, store);
-  });
+  report_all(kernel, BulkWalk::kReusedByOther, report,
+             [](const std::string& write, const std::string& store) {
+               return fmt::format(
+                   "{} writes where {} may still read for all that other warps know: no barrier follows the "
+                   "wait of the thread that copies",
+                   write, store);
+             });
 }
 
 void check_bulk_groups(LintKernel& kernel, Report& report) {
-  report_all(kernel, kOpenAtEnd, report, [](const std::string&, const std::string&) {
+  report_all(kernel, BulkWalk::kOpenAtEnd, report, [](const std::string&, const std::string&) {
     return "this copy is not committed to a group before the kernel ends";
   });
-  report_all(kernel, kLeft, report, [](const std::string&, const std::string&) {
+  report_all(kernel, BulkWalk::kLeft, report, [](const std::string&, const std::string&) {
     return "no cp.async.bulk.wait_group waits for this copy before the kernel ends";
   });
 }

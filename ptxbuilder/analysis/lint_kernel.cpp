@@ -69,7 +69,7 @@ Code with_places(Code code) {
 
 }  // namespace
 
-LintKernel::LintKernel(const ptx::Module& m, std::string_view name)
+LintKernel::LintKernel(const ptx_text::Module& m, std::string_view name)
     : module(m),
       code(with_places(Code::of(m, name))),
       graph(Graph::of(code)),
@@ -185,7 +185,7 @@ bool LintKernel::comes_as_one(const ThreadClass& c, int i) const {
   });
 }
 
-const std::set<Event>& LintKernel::events(Walk walk) {
+const std::set<LintEvent>& LintKernel::events(Walk walk) {
   const auto known = events_.find(walk);
   return known != events_.end() ? known->second : events_.emplace(walk, walk(*this)).first->second;
 }
@@ -290,7 +290,7 @@ void Report::add_line(uint32_t line, std::string what) {
 }
 
 void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report) {
-  for (const Event& event : kernel.events(walk))
+  for (const LintEvent& event : kernel.events(walk))
     if (event.kind == kind) report.add(event.operation, event.what, {event.other});
 }
 

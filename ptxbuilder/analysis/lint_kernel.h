@@ -20,11 +20,11 @@ class Protocol;  // lint_protocol.h
 enum class Runs : uint8_t { no, maybe, yes };
 
 // What a walk comes upon, for the rule that its kind is of.
-struct Event {
+struct LintEvent {
   int kind = 0, operation = kNone, other = kNone;  // instructions
   std::string what = {};
 
-  auto operator<=>(const Event&) const = default;
+  auto operator<=>(const LintEvent&) const = default;
 };
 
 // Threads for which the same branches are decided in the same way.
@@ -38,7 +38,7 @@ struct ThreadClass {
 
 class LintKernel {
  public:
-  LintKernel(const ptx::Module& module, std::string_view name);
+  LintKernel(const ptx_text::Module& module, std::string_view name);
   LintKernel(const LintKernel&) = delete;
 
   const Operation& operation(int i) const { return code.operations[at(i)]; }
@@ -69,8 +69,8 @@ class LintKernel {
   Paths& paths(const ThreadClass& c);
   Protocol& protocol();
   // Of a walk that several rules report from: `walk` makes them once.
-  using Walk = std::set<Event> (*)(LintKernel&);
-  const std::set<Event>& events(Walk walk);
+  using Walk = std::set<LintEvent> (*)(LintKernel&);
+  const std::set<LintEvent>& events(Walk walk);
   // Shared variables are taken to lie so far apart, whatever their size: an address with a constant around a
   // multiple of it is of the variable that begins there.
   static constexpr int64_t apart = 1 << 19;  // bytes
@@ -86,7 +86,7 @@ class LintKernel {
   // "shared memory + 64", or "full + 8" where there are several variables.
   std::string place(int64_t offset) const;
 
-  const ptx::Module& module;
+  const ptx_text::Module& module;
   const Code code;  // whose names of shared variables stand for their places
   const Graph graph;
   Values values;
@@ -110,7 +110,7 @@ class LintKernel {
   std::vector<bool> uniform_;  // by atom
   std::map<const ThreadClass*, std::shared_ptr<Paths>> paths_;
   std::shared_ptr<Protocol> protocol_;
-  std::map<Walk, std::set<Event>> events_;
+  std::map<Walk, std::set<LintEvent>> events_;
 };
 
 // Visits the atoms that a sum is made of, each once: `visit(number, atom)` says whether to go on to its

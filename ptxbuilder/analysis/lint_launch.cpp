@@ -13,7 +13,7 @@ namespace {
 
 // The number of a directive of the kernel; nothing where it has none.
 std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name) {
-  for (const ptx::Directive& d : kernel.code.function->directives)
+  for (const ptx_text::Directive& d : kernel.code.function->directives)
     if (const auto numbers = numbers_of(d); d.tokens[0] == name && !numbers.empty()) return numbers[0];
   return std::nullopt;
 }
@@ -82,13 +82,13 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
 }
 
 // Of all kernels of a module; nothing where there is other code in it, or something unknown.
-std::optional<isa::Floor> floor_of(const ptx::Module& module) {
+std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
   std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // a kernel repeats its instructions
-  for (const ptx::Statement& s : module.statements) {
-    if (s.kind != ptx::Statement::Kind::function || !s.function[0].has_body) continue;
+  for (const ptx_text::Statement& s : module.statements) {
+    if (s.kind != ptx_text::Statement::Kind::function || !s.function[0].has_body) continue;
     if (!s.function[0].entry) return std::nullopt;
-    for (const ptx::Directive& d : s.function[0].directives)
+    for (const ptx_text::Directive& d : s.function[0].directives)
       if (d.tokens[0].find("cluster") != std::string::npos) all = both(all, {78, isa::Sm::sm_90});
     const Code code = Code::of(module, s.function[0].name);
     for (const Operation& o : code.operations) {
@@ -263,8 +263,8 @@ void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
   const std::optional<isa::Floor> floor = floor_of(kernel.module);
   if (!floor || floor->targets.empty()) return;
-  for (const ptx::Statement& s : kernel.module.statements) {
-    if (s.kind != ptx::Statement::Kind::directive) continue;
+  for (const ptx_text::Statement& s : kernel.module.statements) {
+    if (s.kind != ptx_text::Statement::Kind::directive) continue;
     const std::vector<std::string>& tokens = s.directive.tokens;
     if (tokens.size() < 2) continue;
     for (const isa::Target& target : isa::targets()) {
@@ -276,8 +276,8 @@ void check_version(LintKernel& kernel, Report& report) {
     }
     if (tokens[0] != ".version") continue;
     int needed = floor->ptx_version;
-    for (const ptx::Statement& other : kernel.module.statements)
-      if (other.kind == ptx::Statement::Kind::directive && other.directive.tokens[0] == ".target" &&
+    for (const ptx_text::Statement& other : kernel.module.statements)
+      if (other.kind == ptx_text::Statement::Kind::directive && other.directive.tokens[0] == ".target" &&
           other.directive.tokens.size() > 1)
         for (const isa::Target& target : isa::targets())
           if (other.directive.tokens[1] == target.name) needed = std::max(needed, target.ptx_version);

@@ -41,7 +41,7 @@ class PublicationWalk {
     }
     for (int i = 0; i < kernel.count(); ++i)
       spans_cluster_ |= kernel.operation(i).is("barrier") && kernel.operation(i).has("cluster");
-    for (const ptx::Directive& d : kernel.code.function->directives)
+    for (const ptx_text::Directive& d : kernel.code.function->directives)
       for (int64_t ctas : numbers_of(d)) spans_cluster_ |= d.tokens[0] == ".reqnctapercluster" && ctas > 1;
   }
 

@@ -14,7 +14,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-using ptx::Statement;
+using ptx_text::Statement;
 
 // PTX ISA 9.0, "Special Registers", and the constant WARP_SZ; those that are counted without their number.
 constexpr std::string_view kPredefined[] = {"%tid",
@@ -71,16 +71,16 @@ class Names {
       add(s);
       if (s.kind == Statement::Kind::function) all_.insert(s.function[0].name);
     }
-    for (const ptx::Declaration& parameter : kernel.code.function->parameters) add(parameter);
+    for (const ptx_text::Declaration& parameter : kernel.code.function->parameters) add(parameter);
     for (const Statement& s : kernel.code.function->body) add(s);
   }
 
   bool contains(std::string_view name) const { return all_.contains(name); }
 
  private:
-  void add(const ptx::Declaration& d) {
+  void add(const ptx_text::Declaration& d) {
     if (d.has(".reg")) return;
-    for (const ptx::Declarator& name : d.names) all_.insert(name.name);
+    for (const ptx_text::Declarator& name : d.names) all_.insert(name.name);
   }
   void add(const Statement& s) {
     if (s.kind == Statement::Kind::declaration) add(s.declaration);
@@ -100,7 +100,7 @@ void collect_undeclared(const Names& names, const Value& v, std::vector<std::str
   for (const Value& part : v.parts) collect_undeclared(names, part, all);
 }
 
-void check_align(const ptx::Declaration& d, uint32_t line, Report& report) {
+void check_align(const ptx_text::Declaration& d, uint32_t line, Report& report) {
   const std::string_view text = d.after(".align");
   uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
@@ -143,7 +143,7 @@ void check_known(LintKernel& kernel, Report& report) {
 // Variables of the module are reported by its first kernel.
 void check_variable_alignment(LintKernel& kernel, Report& report) {
   if (kernel.code.name == kernels_of(kernel.module).front()) check_aligns(kernel.module.statements, report);
-  for (const ptx::Declaration& parameter : kernel.code.function->parameters)
+  for (const ptx_text::Declaration& parameter : kernel.code.function->parameters)
     if (!parameter.names.empty()) check_align(parameter, parameter.names[0].at.line, report);
   check_aligns(kernel.code.function->body, report);
 }

@@ -10,15 +10,13 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-enum Kind : int { kUnwaited, kUnfenced };
-
-struct State {
+struct TensorMemoryState {
   std::map<int, int> loading;  // registers, and the tcgen05.ld that may still be loading each
   int met = kNone;             // the wait for products since which no fence came
 
-  bool operator==(const State&) const = default;
-  bool join(const State& other) {
-    const State before = *this;
+  bool operator==(const TensorMemoryState&) const = default;
+  bool join(const TensorMemoryState& other) {
+    const TensorMemoryState before = *this;
     loading.insert(other.loading.begin(), other.loading.end());
     met = std::max(met, other.met);
     return !(before == *this);
@@ -40,11 +38,13 @@ std::set<int> waits_for_products(LintKernel& kernel) {
   return waits;
 }
 
-class Walk {
+class TensorMemoryWalk {
  public:
-  explicit Walk(LintKernel& kernel) : kernel_(kernel) {}
+  enum Kind : int { kUnwaited, kUnfenced };
 
-  std::set<Event> run() {
+  explicit TensorMemoryWalk(LintKernel& kernel) : kernel_(kernel) {}
+
+  std::set<LintEvent> run() {
     const auto loads = [&](int i) {
       return kernel_.operation(i).is("tcgen05") && kernel_.operation(i).has("ld");
     };
@@ -53,12 +53,13 @@ class Walk {
     if (!any) return {};
     waits_ = waits_for_products(kernel_);
     for (const ThreadClass& c : kernel_.classes)
-      follow(kernel_, c, State{}, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
+      follow(kernel_, c, TensorMemoryState{},
+             [&](TensorMemoryState& s, int i, bool is_last) { step(s, i, is_last); });
     return std::move(events_);
   }
 
  private:
-  void step(State& s, int i, bool is_last) {
+  void step(TensorMemoryState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
     for (const auto* list : {&o.reads, &o.writes})
       for (const int reg : *list)
@@ -83,18 +84,18 @@ class Walk {
 
   LintKernel& kernel_;
   std::set<int> waits_;
-  std::set<Event> events_;
+  std::set<LintEvent> events_;
 };
 
-std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
+std::set<LintEvent> walk_tensor_memory(LintKernel& kernel) { return TensorMemoryWalk(kernel).run(); }
 
 }  // namespace
 
 void check_tensor_memory_wait(LintKernel& kernel, Report& report) {
-  report_events(kernel, walk, kUnwaited, report);
+  report_events(kernel, walk_tensor_memory, TensorMemoryWalk::kUnwaited, report);
 }
 void check_tensor_memory_fence(LintKernel& kernel, Report& report) {
-  report_events(kernel, walk, kUnfenced, report);
+  report_events(kernel, walk_tensor_memory, TensorMemoryWalk::kUnfenced, report);
 }
 
 }  // namespace ptxbuilder::analysis

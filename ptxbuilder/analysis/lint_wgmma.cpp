@@ -23,11 +23,11 @@ struct Register {
   bool operator==(const Register&) const = default;
 };
 
-struct State {
+struct WgmmaState {
   std::vector<Register> registers;
 
-  bool operator==(const State&) const = default;
-  bool join(const State& other) {
+  bool operator==(const WgmmaState&) const = default;
+  bool join(const WgmmaState& other) {
     bool changed = false;
     for (size_t i = 0; i < registers.size(); ++i) {
       Register& mine = registers[i];
@@ -49,11 +49,11 @@ struct State {
   }
 };
 
-enum Kind : int { kUnfenced, kInFlight, kLeft };
-
-class Walk {
+class WgmmaWalk {
  public:
-  explicit Walk(LintKernel& kernel) : kernel_(kernel), place_(kernel.code.registers.size(), kNone) {
+  enum Kind : int { kUnfenced, kInFlight, kLeft };
+
+  explicit WgmmaWalk(LintKernel& kernel) : kernel_(kernel), place_(kernel.code.registers.size(), kNone) {
     for (int i = 0; i < kernel.count(); ++i) {
       const Operation& o = kernel.operation(i);
       if (!o.is_wgmma()) continue;
@@ -64,7 +64,7 @@ class Walk {
     }
   }
 
-  std::set<Event> run() {
+  std::set<LintEvent> run() {
     if (count_ == 0) return {};
     for (const ThreadClass& c : kernel_.classes) {
       const auto multiplies = [&](int i) {
@@ -73,9 +73,9 @@ class Walk {
       bool any = false;
       for (int i = 0; i < kernel_.count() && !any; ++i) any = multiplies(i);
       if (!any) continue;
-      State start;
+      WgmmaState start;
       start.registers.resize(count_);
-      follow(kernel_, c, start, [&](State& s, int i, bool is_last) { step(s, i, is_last); });
+      follow(kernel_, c, start, [&](WgmmaState& s, int i, bool is_last) { step(s, i, is_last); });
     }
     return std::move(events_);
   }
@@ -86,7 +86,7 @@ class Walk {
   }
   std::string name(int reg) const { return kernel_.code.registers[at(reg)].name; }
 
-  void step(State& s, int i, bool is_last) {
+  void step(WgmmaState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
     if (o.is_wgmma()) return multiply(s, i, is_last);
     if (o.is("wgmma")) return synchronize(s, o);
@@ -96,7 +96,7 @@ class Walk {
         if (place_[at(reg)] != kNone) touch(s, i, reg, list == &o.writes, is_last);
   }
 
-  void touch(State& s, int i, int reg, bool writes, bool is_last) {
+  void touch(WgmmaState& s, int i, int reg, bool writes, bool is_last) {
     Register& r = s.registers[at(place_[at(reg)])];
     if (is_last && r.age != kDone && (r.is_result || writes))
       add(kInFlight, i,
@@ -116,7 +116,7 @@ class Walk {
     return kByShape + shapes_.emplace(o.text->opcode, static_cast<int>(shapes_.size())).first->second;
   }
 
-  void multiply(State& s, int i, bool is_last) {
+  void multiply(WgmmaState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
     const int shape = shape_of(o);
     for (size_t n = 0; n < 2 && n < o.operands.size(); ++n)
@@ -143,7 +143,7 @@ class Walk {
       }
   }
 
-  void synchronize(State& s, const Operation& o) {
+  void synchronize(WgmmaState& s, const Operation& o) {
     if (o.has("fence"))
       for (Register& r : s.registers) r.touched = kClean;
     if (o.has("commit_group"))
@@ -155,7 +155,7 @@ class Walk {
       if (r.age > kOpen && r.age - kOpen > left) r.age = kDone, r.user = kNone, r.is_result = false;
   }
 
-  void leave(const State& s) {
+  void leave(const WgmmaState& s) {
     for (const Register& r : s.registers)
       if (r.age != kDone)
         add(kLeft, r.user,
@@ -165,20 +165,24 @@ class Walk {
   }
 
   LintKernel& kernel_;
-  std::set<Event> events_;
-  std::vector<int> place_;  // of a register in State
+  std::set<LintEvent> events_;
+  std::vector<int> place_;  // of a register in WgmmaState
   size_t count_ = 0;
   std::map<std::string, int> shapes_;
 };
 
-std::set<Event> walk(LintKernel& kernel) { return Walk(kernel).run(); }
+std::set<LintEvent> walk_wgmma(LintKernel& kernel) { return WgmmaWalk(kernel).run(); }
 
 }  // namespace
 
-void check_wgmma_fence(LintKernel& kernel, Report& report) { report_events(kernel, walk, kUnfenced, report); }
-void check_accumulators(LintKernel& kernel, Report& report) {
-  report_events(kernel, walk, kInFlight, report);
+void check_wgmma_fence(LintKernel& kernel, Report& report) {
+  report_events(kernel, walk_wgmma, WgmmaWalk::kUnfenced, report);
 }
-void check_wgmma_groups(LintKernel& kernel, Report& report) { report_events(kernel, walk, kLeft, report); }
+void check_accumulators(LintKernel& kernel, Report& report) {
+  report_events(kernel, walk_wgmma, WgmmaWalk::kInFlight, report);
+}
+void check_wgmma_groups(LintKernel& kernel, Report& report) {
+  report_events(kernel, walk_wgmma, WgmmaWalk::kLeft, report);
+}
 
 }  // namespace ptxbuilder::analysis

@@ -532,7 +532,7 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values) {
   return Painter(code, graph, values).run();
 }
 
-KernelAnalysis::KernelAnalysis(std::shared_ptr<const ptx::Module> of, std::string_view kernel)
+KernelAnalysis::KernelAnalysis(std::shared_ptr<const ptx_text::Module> of, std::string_view kernel)
     : module(std::move(of)),
       code(Code::of(*module, kernel)),
       graph(Graph::of(code)),
@@ -540,7 +540,7 @@ KernelAnalysis::KernelAnalysis(std::shared_ptr<const ptx::Module> of, std::strin
       portrait(analysis::portrait(code, graph, values)) {}
 
 KernelAnalysis::KernelAnalysis(std::string_view ptx, std::string_view kernel)
-    : KernelAnalysis(std::make_shared<const ptx::Module>(ptx::parse(ptx)), kernel) {}
+    : KernelAnalysis(std::make_shared<const ptx_text::Module>(ptx_text::parse(ptx)), kernel) {}
 
 std::string text(const KernelAnalysis& kernel) {
   const Portrait& p = kernel.portrait;

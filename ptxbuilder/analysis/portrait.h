@@ -80,12 +80,12 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values);
 // A kernel with all that is known of it without running it.
 struct KernelAnalysis {
   // An empty name is the module's only kernel. Throws as Code::of does.
-  explicit KernelAnalysis(std::shared_ptr<const ptx::Module> module, std::string_view kernel = "");
-  // Of PTX text; throws as ptx::parse does too.
+  explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
+  // Of PTX text; throws as ptx_text::parse does too.
   explicit KernelAnalysis(std::string_view ptx, std::string_view kernel = "");
   KernelAnalysis(const KernelAnalysis&) = delete;
 
-  const std::shared_ptr<const ptx::Module> module;
+  const std::shared_ptr<const ptx_text::Module> module;
   const Code code;
   const Graph graph;
   Values values;

@@ -7,7 +7,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-using Known = std::optional<int64_t>;
+using Number = std::optional<int64_t>;
 
 // The operand's bits as an unsigned number of the instruction's width.
 uint64_t bits_of(std::string_view type, int64_t x) {
@@ -22,7 +22,7 @@ int64_t number_of(std::string_view type, int64_t x) {
   return type.ends_with("16") ? static_cast<int16_t>(x) : static_cast<int32_t>(x);
 }
 
-Known compared(std::string_view how, std::string_view type, int64_t x, int64_t y) {
+Number compared(std::string_view how, std::string_view type, int64_t x, int64_t y) {
   const uint64_t u = bits_of(type, x), v = bits_of(type, y);
   if (how == "eq") return u == v;
   if (how == "ne") return u != v;
@@ -35,12 +35,12 @@ Known compared(std::string_view how, std::string_view type, int64_t x, int64_t y
   return std::nullopt;
 }
 
-Known of_one(std::string_view name, std::string_view type, int64_t x) {
+Number of_one(std::string_view name, std::string_view type, int64_t x) {
   if (name == "not") return type == "pred" ? !x : ~x;
   return std::nullopt;
 }
 
-Known of_two(std::string_view name, std::string_view type, int64_t x, int64_t y) {
+Number of_two(std::string_view name, std::string_view type, int64_t x, int64_t y) {
   if (name == "and") return x & y;
   if (name == "or") return x | y;
   if (name == "xor") return x ^ y;
@@ -58,10 +58,10 @@ Known of_two(std::string_view name, std::string_view type, int64_t x, int64_t y)
 
 }  // namespace
 
-Known ThreadValues::operator()(const Sum& sum) {
+Number ThreadValues::operator()(const Sum& sum) {
   int64_t total = sum.constant;
   for (const auto& [number, factor] : sum.terms) {
-    const Known value = atom(number);
+    const Number value = atom(number);
     if (!value) return std::nullopt;
     total += *value * factor;
   }
@@ -71,7 +71,7 @@ Known ThreadValues::operator()(const Sum& sum) {
 Sum ThreadValues::rest(const Sum& sum) {
   Sum rest{.constant = sum.constant};
   for (const auto& term : sum.terms) {
-    if (const Known value = atom(term.first))
+    if (const Number value = atom(term.first))
       rest.constant += *value * term.second;
     else
       rest.terms.push_back(term);
@@ -79,20 +79,20 @@ Sum ThreadValues::rest(const Sum& sum) {
   return rest;
 }
 
-Known ThreadValues::atom(int number) {
+Number ThreadValues::atom(int number) {
   if (at(number) >= atoms_.size()) atoms_.resize(at(number) + 1);
   if (!atoms_[at(number)].is_done) {
     atoms_[at(number)].is_done = true;  // in a circle: unknown
     constexpr int kDeepest = 2000;
     ++depth_;
-    const Known value = depth_ < kDeepest ? found(values_.atom(number)) : std::nullopt;
+    const Number value = depth_ < kDeepest ? found(values_.atom(number)) : std::nullopt;
     --depth_;
     atoms_[at(number)].value = value;
   }
   return atoms_[at(number)].value;
 }
 
-Known ThreadValues::special(std::string_view name) const {
+Number ThreadValues::special(std::string_view name) const {
   if (!thread_) return std::nullopt;
   if (name == "%tid.x") return *thread_;
   if (name == "%tid.y" || name == "%tid.z") return 0;
@@ -100,12 +100,12 @@ Known ThreadValues::special(std::string_view name) const {
   return std::nullopt;
 }
 
-Known ThreadValues::found(const Atom& a) {
+Number ThreadValues::found(const Atom& a) {
   if (a.kind == Atom::Kind::special) return special(a.name);
   if (loops_ == Loops::at_start)
     if (const std::optional<Sum> first = values_.first(a)) return (*this)(*first);
   if (a.kind != Atom::Kind::function) return std::nullopt;
-  std::vector<Known> inputs;
+  std::vector<Number> inputs;
   for (const Sum& input : a.inputs) inputs.push_back((*this)(input));
   if (a.name.starts_with("elect") && thread_) {
     if (inputs.size() == 2 && inputs[1] == 0) return 0;  // the lane's number, beside the predicate
@@ -114,8 +114,8 @@ Known ThreadValues::found(const Atom& a) {
   return computed(a, inputs);
 }
 
-Known ThreadValues::computed(const Atom& function, const std::vector<Known>& x) {
-  const std::vector<std::string_view> words = ptx::split_opcode(function.name);
+Number ThreadValues::computed(const Atom& function, const std::vector<Number>& x) {
+  const std::vector<std::string_view> words = ptx_text::split_opcode(function.name);
   const std::string_view name = words[0], type = words.back();
   // One input that decides is enough.
   if (name == "and" && x.size() == 2 && (x[0] == 0 || x[1] == 0)) return 0;
@@ -123,7 +123,7 @@ Known ThreadValues::computed(const Atom& function, const std::vector<Known>& x) 
   if (name == "selp" && x.size() == 3 && x[2]) return *x[2] ? x[0] : x[1];
   if ((name == "if" || name == "unless") && x.size() == 3 && x[0])
     return (*x[0] != 0) == (name == "if") ? x[1] : x[2];
-  for (const Known& value : x)
+  for (const Number& value : x)
     if (!value) return std::nullopt;
   if (name == "shfl" && !x.empty()) return x[0];  // lanes that agree
   if (name == "cvt" && x.size() == 1 && words.size() == 3) return number_of(words[1], *x[0]);

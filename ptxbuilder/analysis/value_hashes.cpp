@@ -9,8 +9,6 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-uint64_t bits(int64_t x) { return static_cast<uint64_t>(x); }
-
 // A mixing step of splitmix64 (Steele, Lea, Flood 2014).
 uint64_t mixed(uint64_t hash, uint64_t value) {
   hash += value + 0x9e3779b97f4a7c15;
@@ -36,7 +34,7 @@ uint64_t Values::hash_of(const Atom& a) const {
   }
   for (const Sum& input : a.inputs) hash = mixed(hash, this->hash(input));
   if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage)
-    hash = mixed(hash, bits(graph_.loops[at(graph_.blocks[at(a.block)].loop)].depth));
+    hash = mixed(hash, graph_.loops[at(graph_.blocks[at(a.block)].loop)].depth);
   return hash;
 }
 
@@ -54,8 +52,8 @@ void Values::find_hashes() {
 
 uint64_t Values::hash(const Sum& sum) const {
   uint64_t terms = 0;  // in any order
-  for (const auto& [number, factor] : sum.terms) terms += mixed(atom(number).hash, bits(factor));
-  return mixed(terms, bits(sum.constant));
+  for (const auto& [number, factor] : sum.terms) terms += mixed(atom(number).hash, factor);
+  return mixed(terms, sum.constant);
 }
 
 std::string Values::text(const Sum& sum, int depth) const {

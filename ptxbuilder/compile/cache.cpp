@@ -74,7 +74,7 @@ class File {
   int fd_;
 };
 
-[[noreturn]] void fail(const std::string& directory, const char* step) {
+[[noreturn]] void fail_in(const std::string& directory, const char* step) {
   throw Error(fmt::format("cache {}: {} failed: {}", directory, step, std::strerror(errno)));
 }
 
@@ -144,14 +144,14 @@ std::string temporary_name() {
 
 void write_synced(const std::string& directory, const std::string& path, std::string_view bytes) {
   File file(path, O_WRONLY | O_CREAT | O_EXCL);
-  if (!file) fail(directory, "creating a file");
+  if (!file) fail_in(directory, "creating a file");
   while (!bytes.empty()) {
     ssize_t n = write(file.number(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(directory, "writing a file");
+    if (n < 0) fail_in(directory, "writing a file");
     bytes.remove_prefix(n);
   }
-  if (fsync(file.number()) != 0) fail(directory, "fsync of a file");
+  if (fsync(file.number()) != 0) fail_in(directory, "fsync of a file");
 }
 
 }  // namespace
@@ -223,13 +223,13 @@ void Cache::store(const Key& key, const Entry& entry) {
   try {
     write_synced(directory, temporary,
                  std::string(reinterpret_cast<char*>(&header), sizeof header) + content);
-    if (rename(temporary.c_str(), path(key).c_str()) != 0) fail(directory, "renaming a file");
+    if (rename(temporary.c_str(), path(key).c_str()) != 0) fail_in(directory, "renaming a file");
   } catch (const Error&) {
     unlink(temporary.c_str());
     throw;
   }
   File folder(directory, O_RDONLY | O_DIRECTORY);
-  if (!folder || fsync(folder.number()) != 0) fail(directory, "fsync of the directory");
+  if (!folder || fsync(folder.number()) != 0) fail_in(directory, "fsync of the directory");
 
   // Reading the whole directory costs as much as ptxas when there are tens of thousands of entries: it is
   // done on the first store and after each sixteenth of the limit, and evict() leaves a sixteenth free.
@@ -242,9 +242,9 @@ void Cache::store(const Key& key, const Entry& entry) {
 
 void Cache::evict(const std::string& keep) {
   File lock(options_.directory + "/" + std::string(lock_name), O_RDWR | O_CREAT);
-  if (!lock) fail(options_.directory, "opening its lock");
+  if (!lock) fail_in(options_.directory, "opening its lock");
   while (flock(lock.number(), LOCK_EX) != 0) {
-    if (errno != EINTR) fail(options_.directory, "locking it");
+    if (errno != EINTR) fail_in(options_.directory, "locking it");
   }
   std::vector<Found> entries;
   std::vector<fs::path> abandoned;
@@ -279,7 +279,7 @@ void Cache::clear() {
   scan(options_.directory, entries, abandoned);
   for (const Found& entry : entries) abandoned.push_back(entry.path);
   for (const fs::path& file : abandoned) {
-    if (unlink(file.c_str()) != 0 && errno != ENOENT) fail(options_.directory, "removing an entry");
+    if (unlink(file.c_str()) != 0 && errno != ENOENT) fail_in(options_.directory, "removing an entry");
   }
 }
 
@@ -289,7 +289,7 @@ Cache::Verification Cache::verify() {
   scan(options_.directory, entries, abandoned);
   Verification result;
   auto remove = [&](const fs::path& file, const std::string& reason) {
-    if (unlink(file.c_str()) != 0 && errno != ENOENT) fail(options_.directory, "removing an entry");
+    if (unlink(file.c_str()) != 0 && errno != ENOENT) fail_in(options_.directory, "removing an entry");
     result.removed.push_back(fmt::format("{}: {}", file.filename().string(), reason));
   };
   for (const Found& entry : entries) {

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void fail(const std::string& program, const char* step) {
+[[noreturn]] void fail_step(const std::string& program, const char* step) {
   throw Error(fmt::format("{}: {} failed: {}", program, step, std::strerror(errno)));
 }
 
@@ -54,7 +54,7 @@ class Descriptor {
 // A file in memory. Unlike a pipe it needs no second party to drain it, so neither side can block the other.
 Descriptor memory_file(const std::string& program) {
   Descriptor file(memfd_create("ptxbuilder", MFD_CLOEXEC));
-  if (file.number() < 0) fail(program, "memfd_create");
+  if (file.number() < 0) fail_step(program, "memfd_create");
   return file;
 }
 
@@ -62,19 +62,19 @@ void write_all(const std::string& program, int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t n = write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(program, "writing its input");
+    if (n < 0) fail_step(program, "writing its input");
     bytes.remove_prefix(n);
   }
 }
 
 std::string read_all(const std::string& program, int fd) {
   struct stat status;
-  if (fstat(fd, &status) != 0) fail(program, "fstat of its output");
+  if (fstat(fd, &status) != 0) fail_step(program, "fstat of its output");
   std::string bytes(status.st_size, '\0');
   for (size_t at = 0; at < bytes.size();) {
     ssize_t n = pread(fd, bytes.data() + at, bytes.size() - at, at);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail(program, "reading its output");
+    if (n <= 0) fail_step(program, "reading its output");
     at += n;
   }
   return bytes;
@@ -97,7 +97,7 @@ class Child {
     int error = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     errno = error;
-    if (error != 0) fail(program_, "starting it");
+    if (error != 0) fail_step(program_, "starting it");
     pid_ = pid;
   }
   Child(const Child&) = delete;
@@ -147,7 +147,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::string
   lseek(in.number(), 0, SEEK_SET);
 
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(program, "pipe2");
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_step(program, "pipe2");
   Descriptor messages(ends[0]), child_messages(ends[1]);
 
   ProcessResult result;
@@ -158,7 +158,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::string
     if (poll(&waiting, 1, milliseconds_left()) <= 0) continue;  // interrupted or out of time
     ssize_t n = read(messages.number(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(program, "reading its messages");
+    if (n < 0) fail_step(program, "reading its messages");
     if (n == 0) break;
     result.messages.append(buffer, n);
   }

@@ -27,6 +27,7 @@ inline constexpr int multiprocessors = 132;
 
 // PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 inline constexpr int warpgroup_threads = 128;
+inline constexpr int wgmma_rows = 64;  // M of every wgmma
 
 // PTX ISA, setmaxnreg.
 inline constexpr int least_role_registers = 24, most_role_registers = 256, role_register_step = 8;

@@ -115,7 +115,7 @@ BasicLayout<I> raked_product(const BasicLayout<I>& block, LayoutArgument<I> tile
 namespace detail {
 
 template <class I, class F>
-BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, const BasicTuple<I>& shape, F layout_of) {
+BasicLayout<I> tile_to_shape_by(const BasicLayout<I>& block, const BasicTuple<I>& shape, F layout_of) {
   if (rank(block) > rank(shape))
     throw Error(fmt::format("the block has rank {}, above the shape's {}", rank(block), rank(shape)));
   BasicLayout<I> padded = append<I>(block, {}, rank(shape));
@@ -138,8 +138,8 @@ BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape
   return detail::naming(
       "tile_to_shape",
       [&] {
-        return detail::tile_to_shape<I>(block, shape,
-                                        [](const auto& count) { return make_layout<I>(count); });
+        return detail::tile_to_shape_by<I>(block, shape,
+                                           [](const auto& count) { return make_layout<I>(count); });
       },
       block, shape);
 }
@@ -149,7 +149,7 @@ BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape
   return detail::naming(
       "tile_to_shape",
       [&] {
-        return detail::tile_to_shape<I>(
+        return detail::tile_to_shape_by<I>(
             block, shape, [&](const auto& count) { return make_ordered_layout<I>(count, order); });
       },
       block, shape, order);

@@ -10,8 +10,6 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kWarp = hopper::warp_threads;
-
 int wavefronts_of(const ThreadAccess& access, int bytes, int first_thread, int lanes, int number) {
   std::vector<int64_t> addresses;
   for (int lane = 0; lane < lanes; ++lane) addresses.push_back(access.address(first_thread + lane, number));
@@ -49,9 +47,9 @@ TransferPlan plan(CopyAtom::Kind matrix, DType type, const Layout& thread_value,
 
 AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices) {
   const int lanes = hopper::phase_lanes(matrices > 0 ? 16 : bytes);
-  const int used = matrices > 0 ? 8 * matrices : kWarp;  // lanes whose addresses count
+  const int used = matrices > 0 ? 8 * matrices : hopper::warp_threads;  // lanes whose addresses count
   AccessCost cost;
-  for (int warp = 0; warp < access.threads(); warp += kWarp)
+  for (int warp = 0; warp < access.threads(); warp += hopper::warp_threads)
     for (int i = 0; i < access.accesses(); ++i)
       for (int lane = 0; lane < used && warp + lane < access.threads(); lane += lanes) {
         const int count = std::min(lanes, access.threads() - warp - lane);
@@ -76,7 +74,7 @@ ThreadAccess with_fewest_conflicts(const ThreadAccess& access, int bytes) {
   ThreadAccess best = access;
   AccessCost least = access_cost(access, bytes);
   for (int access_bit = 1; access_bit < access.accesses(); access_bit *= 2)
-    for (int thread_bit = 1; thread_bit < kWarp && least.conflicts() > 0; thread_bit *= 2)
+    for (int thread_bit = 1; thread_bit < hopper::warp_threads && least.conflicts() > 0; thread_bit *= 2)
       if (auto exchanged = access.exchanged({thread_bit, access_bit}))
         if (AccessCost cost = access_cost(*exchanged, bytes); cost.wavefronts < least.wavefronts) {
           best = std::move(*exchanged);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/plan/mma_atom.h"
 #include "ptxbuilder/plan/tiled_copy.h"
 
@@ -11,11 +12,10 @@ namespace ptxbuilder {
 namespace {
 
 constexpr int kThreads = RegisterLayout::kThreads;
-constexpr int kRows = 64;  // of one wgmma
 
 void check_rows(std::string_view name, int m) {
-  if (m < kRows || m % kRows != 0)
-    throw Error(fmt::format("{}: m = {} must be a multiple of {}", name, m, kRows));
+  if (m < hopper::wgmma_rows || m % hopper::wgmma_rows != 0)
+    throw Error(fmt::format("{}: m = {} must be a multiple of {}", name, m, hopper::wgmma_rows));
 }
 
 void check_multiple(std::string_view name, std::string_view extent, int n, int of) {
@@ -26,7 +26,8 @@ void check_multiple(std::string_view name, std::string_view extent, int n, int o
 // `blocks` of what one wgmma has in registers, each 64 rows below the last; `beside` as in MmaRegisters.
 RegisterLayout of_wgmma(const std::string& name, int blocks, int cols, int beside) {
   Layout block = mma_registers({kThreads / 32, 2, beside, cols}, cols, 1);
-  return RegisterLayout({blocks * kRows, cols}, repeated(block, {}, {{blocks, int64_t{kRows} * cols}}), name);
+  return RegisterLayout({blocks * hopper::wgmma_rows, cols},
+                        repeated(block, {}, {{blocks, int64_t{hopper::wgmma_rows} * cols}}), name);
 }
 
 RegisterLayout of_a(std::string_view name, int bytes, int k) {
@@ -97,12 +98,13 @@ RegisterLayout RegisterLayout::reduced(bool keep_rows) const {
   TileExtent left = keep_rows ? TileExtent{rows(), 1} : TileExtent{1, cols()};
   if (is_splat()) return splat(left);
   if (!detail::additive_rows(*this) || !detail::additive_cols(*this))
-    throw Error(fmt::format(
-        "{}: its rows and columns are not apart, so its {} cannot be reduced; "
-        "layout_cast the tile first{}",
-        describe(), kept,
-        rows() % kRows == 0 && cols() % 8 == 0 ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
-                                               : ""));
+    throw Error(
+        fmt::format("{}: its rows and columns are not apart, so its {} cannot be reduced; "
+                    "layout_cast the tile first{}",
+                    describe(), kept,
+                    rows() % hopper::wgmma_rows == 0 && cols() % 8 == 0
+                        ? fmt::format(", as to wgmma_layout({}, {})", rows(), cols())
+                        : ""));
   Layout projection = make_layout({cols(), rows()}, {keep_rows ? 0 : 1, keep_rows ? 1 : 0});
   Layout threads = composition(projection, plan_->layout[0]);
   Layout values = filter(composition(projection, plan_->layout[1]));
@@ -123,7 +125,7 @@ RegisterLayout wgmma_layout(int m, int n, Where where) {
   CallersLine line(where);
   check_rows("wgmma_layout", m);
   check_multiple("wgmma_layout", "n", n, 8);
-  return of_wgmma(fmt::format("wgmma_layout({}, {})", m, n), m / kRows, n, 2);
+  return of_wgmma(fmt::format("wgmma_layout({}, {})", m, n), m / hopper::wgmma_rows, n, 2);
 }
 
 RegisterLayout wgmma_row(int m, Where where) {
@@ -136,7 +138,7 @@ RegisterLayout wgmma_row(int m, Where where) {
 RegisterLayout wgmma_col(int n, Where where) {
   CallersLine line(where);
   check_multiple("wgmma_col", "n", n, 8);
-  Layout cols = wgmma_layout(kRows, n).reduced_cols().thread_value();
+  Layout cols = wgmma_layout(hopper::wgmma_rows, n).reduced_cols().thread_value();
   return RegisterLayout({1, n}, cols, fmt::format("wgmma_col({})", n));
 }
 
@@ -173,8 +175,8 @@ RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
   CallersLine line(where);
   check_rows("wgmma_upcast_2x", m);
   check_multiple("wgmma_upcast_2x", "k", k, 16);
-  Layout layout =
-      make_layout({{2, 2, 8, 4}, {4, 2, k / 16, m / kRows}}, {{8, 4, k, 16 * k}, {1, 8 * k, 16, kRows * k}});
+  Layout layout = make_layout({{2, 2, 8, 4}, {4, 2, k / 16, m / hopper::wgmma_rows}},
+                              {{8, 4, k, 16 * k}, {1, 8 * k, 16, hopper::wgmma_rows * k}});
   return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_2x({}, {})", m, k));
 }
 
@@ -182,8 +184,8 @@ RegisterLayout wgmma_upcast_4x(int m, int k, Where where) {
   CallersLine line(where);
   check_rows("wgmma_upcast_4x", m);
   check_multiple("wgmma_upcast_4x", "k", k, 32);
-  Layout layout =
-      make_layout({{4, 8, 4}, {8, 2, k / 32, m / kRows}}, {{8, k, 16 * k}, {1, 8 * k, 32, kRows * k}});
+  Layout layout = make_layout({{4, 8, 4}, {8, 2, k / 32, m / hopper::wgmma_rows}},
+                              {{8, k, 16 * k}, {1, 8 * k, 32, hopper::wgmma_rows * k}});
   return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_4x({}, {})", m, k));
 }
 
@@ -192,8 +194,8 @@ RegisterLayout wgmma_transposed(int m, int n, Where where) {
   CallersLine line(where);
   check_rows("wgmma_transposed", m);
   check_multiple("wgmma_transposed", "n", n, 8);
-  Layout layout = make_layout({{4, 2, 4, 4}, {2, 2, n / 8, m / kRows}},
-                              {{2, 1, 2 * n, 16 * n}, {n, 8 * n, 8, kRows * n}});
+  Layout layout = make_layout({{4, 2, 4, 4}, {2, 2, n / 8, m / hopper::wgmma_rows}},
+                              {{2, 1, 2 * n, 16 * n}, {n, 8 * n, 8, hopper::wgmma_rows * n}});
   return RegisterLayout({m, n}, layout, fmt::format("wgmma_transposed({}, {})", m, n));
 }
 
@@ -242,11 +244,11 @@ void check_part(const TilePart& part, TileExtent tile, std::string_view operatio
   auto fits = [](int first, int count, int of, int extent) {
     return first >= 0 && count >= of && first % of == 0 && count % of == 0 && first <= extent - count;
   };
-  if (!fits(part.row, part.rows, kRows, tile.rows) || !fits(part.col, part.cols, 8, tile.cols))
-    throw Error(
-        fmt::format("{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} "
-                    "within them, columns of 8",
-                    operation, part.rows, part.cols, part.row, part.col, tile.rows, tile.cols, kRows));
+  if (!fits(part.row, part.rows, hopper::wgmma_rows, tile.rows) || !fits(part.col, part.cols, 8, tile.cols))
+    throw Error(fmt::format(
+        "{}: {} x {} elements from ({}, {}) of {} x {}; rows are multiples of {} "
+        "within them, columns of 8",
+        operation, part.rows, part.cols, part.row, part.col, tile.rows, tile.cols, hopper::wgmma_rows));
 }
 
 int replicated_bits(const RegisterLayout& layout) {

@@ -24,7 +24,7 @@ Layout by_address(const CopyAtom& atom, DType type, const Layout& thread_value) 
       {concatenate<int64_t>({one[0], tiles[1][0]}), concatenate<int64_t>({one[1], tiles[1][1]})});
 }
 
-std::string text_of(const std::vector<int64_t>& bytes) { return fmt::format("{}", fmt::join(bytes, ", ")); }
+std::string list_of(const std::vector<int64_t>& bytes) { return fmt::format("{}", fmt::join(bytes, ", ")); }
 
 }  // namespace
 
@@ -103,7 +103,7 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
       }
       if (!contiguous)
         refuse(fmt::format("the elements of thread {}, access {} lie at bytes {}, not side by side", t, a,
-                           text_of(bytes)));
+                           list_of(bytes)));
       if (bytes.front() % atom.bytes() != 0)
         refuse(fmt::format("thread {}, access {} begins at byte {}, which is no multiple of {}", t, a,
                            bytes.front(), atom.bytes()));

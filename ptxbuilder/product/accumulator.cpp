@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/isa/hopper.h"
+
 namespace ptxbuilder {
 namespace {
 
 using detail::TileContext;
-
-constexpr int kRows = 64;  // of one wgmma
 
 Class register_class(DType dtype) {
   return dtype == DType::f32 ? Class::f32 : dtype == DType::s32 ? Class::s32 : Class::b32;
@@ -25,12 +25,12 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
   AtLine line(where);
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::s32)
     throw Error(fmt::format("accumulator: {} is none of f32, f16, s32", name(dtype)));
-  if (m < kRows || m % kRows != 0)
-    throw Error(fmt::format("accumulator: m = {} must be a multiple of {}", m, kRows));
+  if (m < hopper::wgmma_rows || m % hopper::wgmma_rows != 0)
+    throw Error(fmt::format("accumulator: m = {} must be a multiple of {}", m, hopper::wgmma_rows));
   if (wgmma_columns_ == 0)
     throw Error(fmt::format("accumulator: n = {} must be a multiple of 8 from 8 to 256{}, or twice that", n,
                             dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
-  int count = m / kRows * (dtype == DType::f16 ? n / 4 : n / 2);
+  int count = m / hopper::wgmma_rows * (dtype == DType::f16 ? n / 4 : n / 2);
   registers_ = Builder::current().declare_registers(register_class(dtype), count);
 }
 
@@ -48,7 +48,7 @@ void Accumulator::zero() {
 }
 
 Registers Accumulator::block_registers(int block) const {
-  int count = registers_.count / (m_ / kRows);
+  int count = registers_.count / (m_ / hopper::wgmma_rows);
   return registers_.slice(block * count, count);
 }
 
@@ -59,8 +59,8 @@ Registers Accumulator::block_registers(int block, int column, int columns) const
 
 Registers Accumulator::registers(int block, Where where) const {
   AtLine line(where);
-  if (block < 0 || block >= m_ / kRows)
-    throw Error(fmt::format("accumulator: block {} of {}", block, m_ / kRows));
+  if (block < 0 || block >= m_ / hopper::wgmma_rows)
+    throw Error(fmt::format("accumulator: block {} of {}", block, m_ / hopper::wgmma_rows));
   TileContext::of(Builder::current()).products.read(state_);
   return block_registers(block);
 }
@@ -110,7 +110,8 @@ class AccumulatorRegisters {
 
   std::vector<Registers> each() const {
     std::vector<Registers> registers;
-    for (int block = part_.row / kRows; block < (part_.row + part_.rows) / kRows; ++block) {
+    for (int block = part_.row / hopper::wgmma_rows; block < (part_.row + part_.rows) / hopper::wgmma_rows;
+         ++block) {
       const Registers all = accumulator_.block_registers(block, part_.col, part_.cols);
       for (int i = 0; i < all.count; ++i) registers.push_back(all.slice(i, 1));
     }

@@ -4,19 +4,21 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
+
 namespace ptxbuilder {
 namespace {
 
-constexpr int kRows = 64, kCols = 8;             // of a vector of each thread
+constexpr int kCols = 8;                         // of a vector of each thread, with hopper::wgmma_rows
 constexpr int kVectorBytes = 16;                 // of a thread
-constexpr int kGroupBytes = 128 * kVectorBytes;  // of a warpgroup: thread after thread
+constexpr int kPieceBytes = 128 * kVectorBytes;  // of a warpgroup: thread after thread
 constexpr int kInFlight = 16;                    // vectors that a thread loads before it adds them
 
 // What says that sums of this launch are given. Any number would do that is found nowhere else.
 constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
 constexpr int kMarkBytes = 8;
 
-int vector_count(int m, int n) { return m / kRows * (n / kCols); }
+int vector_count(int m, int n) { return m / hopper::wgmma_rows * (n / kCols); }
 // Of a mark for each of two places of a CTA, and each of the most owners.
 int mark_bytes(int m, int n, int consumers) { return 2 * kMarkBytes * vector_count(m, n) * consumers; }
 
@@ -77,9 +79,9 @@ void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
   const gmem to = sums(place_of(parts, parts.rank));
   int offset = 0;
-  for (int row = 0; row < m_; row += kRows)
-    for (int col = 0; col < n_; col += kCols, offset += kGroupBytes) {
-      const RegisterTile<f32> x = load<f32>(acc, {row, col, kRows, kCols});
+  for (int row = 0; row < m_; row += hopper::wgmma_rows)
+    for (int col = 0; col < n_; col += kCols, offset += kPieceBytes) {
+      const RegisterTile<f32> x = load<f32>(acc, {row, col, hopper::wgmma_rows, kCols});
       const std::array<f32, 4> vector = {x.value(0), x.value(1), x.value(2), x.value(3)};
       ptxbuilder::store(gptr<f32>(to + static_cast<uint64_t>(offset)), vector);
     }
@@ -108,9 +110,9 @@ void GlobalSum::wait(const TileParts& parts) const {
 // As many parts at a time as have their loads in flight together.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
-  const RegisterLayout layout = wgmma_layout(kRows, piece_cols_);
+  const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);
   const uint64_t part_bytes = static_cast<uint64_t>(4 * m_ * n_) * static_cast<uint64_t>(consumers_ * apart_);
-  const gmem from = sums(parts.place) + u64(piece * (vectors * kGroupBytes));
+  const gmem from = sums(parts.place) + u64(piece * (vectors * kPieceBytes));
   Var<RegisterTile<f32>> sum(RegisterTile<f32>(0, layout));
   for_(0, parts.count, at_once, [&](u32 first) {
     std::vector<std::vector<f32>> given;
@@ -118,7 +120,7 @@ RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
       const gmem part = from + u64(min(first + i, parts.count - 1)) * part_bytes;
       auto& elements = given.emplace_back();
       for (int v = 0; v < vectors; ++v)
-        for (const f32& x : load<4>(gptr<f32>(part + static_cast<uint64_t>(v * kGroupBytes))))
+        for (const f32& x : load<4>(gptr<f32>(part + static_cast<uint64_t>(v * kPieceBytes))))
           elements.push_back(x);
     }
     for (int i = 0; i < at_once; ++i) {

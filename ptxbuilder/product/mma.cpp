@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
+
 namespace ptxbuilder {
 namespace {
 
 using detail::operand_of;
 using detail::TileContext;
-
-constexpr int kRows = 64;  // of one wgmma
 
 // What the descriptors of an operand are made from; `part` is what one instruction reads.
 OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const WgmmaOperand& part) {
@@ -79,7 +79,7 @@ class WgmmaCall {
         isa::wgmma_mma_async({d_.dtype(), a_type_, b_.dtype(), width, a_in_registers, options_.saturate});
     u64 b_start = descriptor(b_view_, record.b);
     pred accumulate = d_.accumulate_;
-    for (int block = 0; block < d_.m() / kRows; ++block)
+    for (int block = 0; block < d_.m() / hopper::wgmma_rows; ++block)
       for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step)
         for (int column = 0; column < d_.n() / width; ++column) {
           std::vector<Argument> arguments = {d_.block_registers(block, column * width, width), a(block, step),
@@ -166,7 +166,7 @@ void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions&
   WgmmaOperand operand = operand_of(a, "mma: A");
   detail::WgmmaCall call(d, operand.dtype(), fmt::format("a {}", a.tile().describe()), b, options);
   call.check_shapes(operand.mn(), operand.k());
-  OperandRecord record = record_of(a, operand, operand.part(kRows));
+  OperandRecord record = record_of(a, operand, operand.part(hopper::wgmma_rows));
   u64 start = descriptor(a, record);
   call.emit(record, {}, std::nullopt,
             [&](int block, int step) { return start + (record.start(block, step) >> 4); });

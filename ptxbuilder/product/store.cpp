@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/commit.h"
 
@@ -13,7 +14,6 @@ namespace {
 using detail::TileContext;
 using detail::TileValues;
 
-constexpr int kRows = 64;  // of a panel: of one wgmma
 constexpr int kBufferBytes = 64 * 128;
 
 // How a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols` columns.
@@ -30,21 +30,21 @@ struct Passage {
 Passage upright(int cols, DType type, bool repeats) {
   const int widest = span_bytes(Swizzle::b128) / size_of(type);
   if (repeats && cols > widest && cols % widest != 0)
-    return {{kRows, widest}, Swizzle::b128, widest, widest, true};
+    return {{hopper::wgmma_rows, widest}, Swizzle::b128, widest, widest, true};
   const Swizzle swizzle = widest_swizzle(cols * size_of(type));
   const int box_cols = (swizzle == Swizzle::none ? 16 : span_bytes(swizzle)) / size_of(type);
-  const int most = kBufferBytes / (kRows * size_of(type)) / box_cols * box_cols;
+  const int most = kBufferBytes / (hopper::wgmma_rows * size_of(type)) / box_cols * box_cols;
   const int at_once = std::min(most, cols);
-  return {{kRows, at_once, swizzle == Swizzle::none ? box_cols : 0}, swizzle, at_once, box_cols};
+  return {{hopper::wgmma_rows, at_once, swizzle == Swizzle::none ? box_cols : 0}, swizzle, at_once, box_cols};
 }
 
 // Boxes whose rows are columns, as many of them as divide all.
 Passage transposed(int cols, DType type) {
-  const int row_bytes = kRows * size_of(type), most = kBufferBytes / row_bytes;
+  const int row_bytes = hopper::wgmma_rows * size_of(type), most = kBufferBytes / row_bytes;
   int box_cols = most;
   while (cols % box_cols != 0) box_cols -= 8;
   const int at_once = std::min(most / box_cols * box_cols, cols);
-  return {{at_once, kRows}, widest_swizzle(row_bytes), at_once, box_cols};
+  return {{at_once, hopper::wgmma_rows}, widest_swizzle(row_bytes), at_once, box_cols};
 }
 
 // The buffers of a role's warpgroups, and the way through them. Everything static is decided here.
@@ -62,12 +62,12 @@ class Staging {
                       tile.cols, options.transposed ? ", transposed" : ""));
     if (options.buffers < 1 || options.buffers > 2)
       throw Error(fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
-    if (tile_.rows % kRows != 0 || tile_.cols % 8 != 0 ||
+    if (tile_.rows % hopper::wgmma_rows != 0 || tile_.cols % 8 != 0 ||
         (!options.transposed && tile_.cols * size_of(type) % 16 != 0))
       throw Error(
           fmt::format("store: a tile of {} x {} {}; its rows are multiples of {}, its columns "
                       "of 8 and of 16 B",
-                      tile_.rows, tile_.cols, name(type), kRows));
+                      tile_.rows, tile_.cols, name(type), hopper::wgmma_rows));
     const int cols = options.columns != 0 ? options.columns : tile_.cols;
     if (cols < 8 || cols % 8 != 0 || tile_.cols % cols != 0)
       throw Error(
@@ -104,11 +104,12 @@ class Staging {
   }
   bool has_batches() const { return options_.batch.has_value(); }
   // Panels, one 64 rows after the other.
-  int panels() const { return tile_.rows / kRows * panels_across(); }
+  int panels() const { return tile_.rows / hopper::wgmma_rows * panels_across(); }
   TilePart part(int i) const {
     int col = i % panels_across() * passage_.cols;
     if (passage_.repeats) col = std::min(col, tile_.cols - passage_.cols);
-    return {i / panels_across() * kRows, col, kRows, std::min(passage_.cols, tile_.cols - col)};
+    return {i / panels_across() * hopper::wgmma_rows, col, hopper::wgmma_rows,
+            std::min(passage_.cols, tile_.cols - col)};
   }
 
   // Columns of panel i that the one before it has too.

@@ -1,6 +1,7 @@
 // Proofs of what threads copy: by cp.async, by ldmatrix and stmatrix, and each by itself.
 #include <fmt/format.h>
 
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/proof/image.h"
 
 namespace ptxbuilder::detail {
@@ -8,7 +9,7 @@ namespace {
 
 using Kind = ThreadCopyRecord::Kind;
 
-constexpr int kWarp = 32, kRows = 8, kRowBytes = 16;  // of an 8x8 matrix
+constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // of an 8x8 matrix
 
 }  // namespace
 
@@ -17,17 +18,17 @@ constexpr int kWarp = 32, kRows = 8, kRowBytes = 16;  // of an 8x8 matrix
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i) {
   const int size = size_of(copy.dtype);
   if (copy.matrices == 0) return copy.addresses[copy.index(access, thread)] + i * size;
-  const int lane = thread % kWarp, held = 4 / size, matrix = i / held, e = i % held;
+  const int lane = thread % hopper::warp_threads, held = 4 / size, matrix = i / held, e = i % held;
   const int row = copy.trans ? lane % 4 * 2 + e : lane / 4;
   const int within = copy.trans ? lane / 4 * size : lane % 4 * 4 + e * size;
-  return copy.addresses[copy.index(access, thread - lane + kRows * matrix + row)] + within;
+  return copy.addresses[copy.index(access, thread - lane + kMatrixRows * matrix + row)] + within;
 }
 
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image) {
   Tried tried;
   const int64_t stage_start = start_of(tile, stage, {}), start = start_of(tile, stage, corner);
-  const int aligned = copy.matrices > 0 ? kRowBytes : copy.bytes, values = copy.values();
+  const int aligned = copy.matrices > 0 ? kMatrixRowBytes : copy.bytes, values = copy.values();
   for (int access = 0; access < copy.accesses(); ++access)
     for (int thread = 0; thread < copy.threads; ++thread) {
       auto refuse = [&](const std::string& reason, int64_t at, std::optional<Element> wanted) {
@@ -88,7 +89,7 @@ struct RegisterOperand {
 Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, int lane, int v) {
   const int per_word = 4 / size_of(o.dtype);
   const LoadedWord& word = o.words[static_cast<size_t>(v / per_word)];
-  return kernel.thread_copies[static_cast<size_t>(word.copy)].held(warp * kWarp + lane,
+  return kernel.thread_copies[static_cast<size_t>(word.copy)].held(warp * hopper::warp_threads + lane,
                                                                    word.word * per_word + v % per_word);
 }
 
@@ -97,7 +98,7 @@ std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord
                                  const RegisterOperand& o, int warp, Tried& tried) {
   std::optional<Element> corner;
   const int values = static_cast<int>(size(o.layout[1]));
-  for (int lane = 0; lane < kWarp; ++lane)
+  for (int lane = 0; lane < hopper::warp_threads; ++lane)
     for (int v = 0; v < values; ++v) {
       const auto index = static_cast<int>(o.layout({int64_t{lane}, int64_t{v}}));
       const Element held = held_by(kernel, o, warp, lane, v), within{index % o.rows, index / o.rows};
@@ -125,7 +126,7 @@ Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma) {
   Tried tried;
   const RegisterOperand a{'A', mma.a, mma.layout_a, mma.m, mma.a_type},
       b{'B', mma.b, mma.layout_b, mma.n, mma.b_type};
-  const int warps = kernel.thread_copies[static_cast<size_t>(mma.a[0].copy)].threads / kWarp;
+  const int warps = kernel.thread_copies[static_cast<size_t>(mma.a[0].copy)].threads / hopper::warp_threads;
   for (int warp = 0; warp < warps; ++warp) {
     const auto of_a = corner_of(kernel, mma, a, warp, tried), of_b = corner_of(kernel, mma, b, warp, tried);
     if (tried.counterexample) return tried;

@@ -4,7 +4,7 @@
 
 #include "ptxbuilder/ptx/ptx.h"
 
-namespace ptxbuilder::ptx {
+namespace ptxbuilder::ptx_text {
 namespace {
 
 std::optional<int64_t> number_value(std::string_view text) {
@@ -80,4 +80,4 @@ std::vector<std::string_view> split_opcode(std::string_view opcode) {
   return parts;
 }
 
-}  // namespace ptxbuilder::ptx
+}  // namespace ptxbuilder::ptx_text

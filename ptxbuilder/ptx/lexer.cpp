@@ -4,7 +4,7 @@
 
 #include "ptxbuilder/error.h"
 
-namespace ptxbuilder::ptx {
+namespace ptxbuilder::ptx_text {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -169,4 +169,4 @@ void fail(Position at, const std::string& message) {
 
 std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
 
-}  // namespace ptxbuilder::ptx
+}  // namespace ptxbuilder::ptx_text

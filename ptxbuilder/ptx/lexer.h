@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ptxbuilder::ptx {
+namespace ptxbuilder::ptx_text {
 
 // Counted from 1. Columns count bytes, and a tab is one.
 struct Position {
@@ -38,4 +38,4 @@ struct Token {
 // no token and on a string or comment that is not closed.
 std::vector<Token> tokenize(std::string_view source);
 
-}  // namespace ptxbuilder::ptx
+}  // namespace ptxbuilder::ptx_text

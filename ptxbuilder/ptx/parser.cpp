@@ -7,7 +7,7 @@
 
 #include "ptxbuilder/ptx/ptx.h"
 
-namespace ptxbuilder::ptx {
+namespace ptxbuilder::ptx_text {
 namespace {
 
 using Kind = Token::Kind;
@@ -66,7 +66,7 @@ class Parser {
   const Token& now() const { return tokens_[next_]; }
   const Token& ahead(size_t n) const { return tokens_[std::min(next_ + n, tokens_.size() - 1)]; }
 
-  [[noreturn]] void fail(const std::string& message) const { ptx::fail(now().at, message); }
+  [[noreturn]] void fail(const std::string& message) const { ptx_text::fail(now().at, message); }
 
   std::string found() const {
     return now().kind == Kind::end ? "the end of the text" : fmt::format("'{}'", now().text.substr(0, 60));
@@ -207,7 +207,7 @@ class Parser {
     }
     int open = 0;
     do {
-      if (now().kind == Kind::end) ptx::fail(at, "the section that begins here is not closed");
+      if (now().kind == Kind::end) ptx_text::fail(at, "the section that begins here is not closed");
       open += now().is("{") ? 1 : now().is("}") ? -1 : 0;
       tokens.push_back(take());
     } while (open > 0);
@@ -486,4 +486,4 @@ const Function* Module::find(std::string_view name) const {
   return prototype;
 }
 
-}  // namespace ptxbuilder::ptx
+}  // namespace ptxbuilder::ptx_text

@@ -2,7 +2,7 @@
 
 #include "ptxbuilder/ptx/ptx.h"
 
-namespace ptxbuilder::ptx {
+namespace ptxbuilder::ptx_text {
 namespace {
 
 class Printer {
@@ -13,7 +13,7 @@ class Printer {
     for (const std::string& comment : s.comments) line(depth, comment);
     switch (s.kind) {
       case Statement::Kind::instruction:
-        line(depth, ptx::print(s.instruction) + ";");
+        line(depth, ptx_text::print(s.instruction) + ";");
         break;
       case Statement::Kind::label:
         line(0, s.label + ":");
@@ -85,7 +85,7 @@ class Printer {
       text += separator + name.name;
       if (!name.count.empty()) text += "<" + name.count + ">";
       for (const std::string& extent : name.extents) text += "[" + extent + "]";
-      if (name.initializer) text += " = " + ptx::print(*name.initializer);
+      if (name.initializer) text += " = " + ptx_text::print(*name.initializer);
       separator = ", ";
     }
     return text;
@@ -153,4 +153,4 @@ std::string print(const Module& module) {
   return printer.take();
 }
 
-}  // namespace ptxbuilder::ptx
+}  // namespace ptxbuilder::ptx_text

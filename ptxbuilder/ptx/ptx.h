@@ -10,7 +10,7 @@
 
 #include "ptxbuilder/ptx/lexer.h"
 
-namespace ptxbuilder::ptx {
+namespace ptxbuilder::ptx_text {
 
 // An operand or a constant expression. `text` is always the spelling in the source.
 struct Operand {
@@ -127,4 +127,4 @@ std::optional<int64_t> integer_value(const Operand& operand);
 // The mnemonic's parts: "ld.global.v4.f32" -> ld, global, v4, f32.
 std::vector<std::string_view> split_opcode(std::string_view opcode);
 
-}  // namespace ptxbuilder::ptx
+}  // namespace ptxbuilder::ptx_text

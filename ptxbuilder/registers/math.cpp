@@ -9,8 +9,6 @@
 namespace ptxbuilder::detail {
 namespace {
 
-bool is_half(std::optional<DType> dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 Class element_class(DType dtype) {
   switch (dtype) {
     case DType::f16:

@@ -8,8 +8,6 @@
 namespace ptxbuilder::detail {
 namespace {
 
-bool is_half(std::optional<DType> dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 size_t words_for(std::optional<DType> dtype, int elements) {
   int per = per_word(dtype);
   return static_cast<size_t>((elements + per - 1) / per);

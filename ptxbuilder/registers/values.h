@@ -36,6 +36,9 @@ struct PartialValues {
   int shared_bits;
 };
 
+// Whether elements are floating point numbers of 16 bits.
+inline bool is_half(std::optional<DType> dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
 // Elements in a register, and its class.
 int per_word(std::optional<DType> dtype);
 Class word_class(std::optional<DType> dtype);

@@ -141,7 +141,7 @@ class EmulatorDevice : public Emulator {
                           "ELF"))
       throw Error("the emulator runs PTX text; this image is a cubin");
     auto program = std::make_unique<EmulatedProgram>(*this, signature);
-    ptx::Module module = ptx::parse(std::string_view(image).substr(0, image.find('\0')));
+    ptx_text::Module module = ptx_text::parse(std::string_view(image).substr(0, image.find('\0')));
     const std::lock_guard lock(mutex_);
     Decoder decoder(module, signature.kernel, memory_);
     try {

@@ -8,18 +8,18 @@ namespace ptxbuilder::runtime {
 namespace {
 
 // .reqntid 128, 2 has tokens ".reqntid", "128", ",", "2"; extents that are left out are 1.
-Dim3 extents(const ptx::Directive& d) {
+Dim3 extents(const ptx_text::Directive& d) {
   auto at = [&](size_t i) {
     return 2 * i + 1 < d.tokens.size() ? emulator::to_number(d.tokens[2 * i + 1]) : 1;
   };
   return {at(0), at(1), at(2)};
 }
 
-void add_shared(const std::vector<ptx::Statement>& statements, Entry& e) {
-  for (const ptx::Statement& s : statements) {
+void add_shared(const std::vector<ptx_text::Statement>& statements, Entry& e) {
+  for (const ptx_text::Statement& s : statements) {
     add_shared(s.block, e);
-    if (s.kind != ptx::Statement::Kind::declaration || !s.declaration.has(".shared")) continue;
-    for (const ptx::Declarator& name : s.declaration.names)
+    if (s.kind != ptx_text::Statement::Kind::declaration || !s.declaration.has(".shared")) continue;
+    for (const ptx_text::Declarator& name : s.declaration.names)
       if (s.declaration.has(".extern"))
         e.dynamic_shared = true;
       else
@@ -27,15 +27,15 @@ void add_shared(const std::vector<ptx::Statement>& statements, Entry& e) {
   }
 }
 
-Entry entry(const ptx::Module& module, const ptx::Function& f) {
+Entry entry(const ptx_text::Module& module, const ptx_text::Function& f) {
   Entry e;
   add_shared(module.statements, e);
   add_shared(f.body, e);
   e.name = f.name;
-  for (const ptx::Declaration& d : f.parameters)
+  for (const ptx_text::Declaration& d : f.parameters)
     e.parameters.push_back({d.names[0].name, static_cast<uint32_t>(emulator::Decoder::size_of(d, d.names[0])),
                             emulator::Decoder::align_of(d, d.names[0])});
-  for (const ptx::Directive& d : f.directives) {
+  for (const ptx_text::Directive& d : f.directives) {
     const Dim3 value = extents(d);
     if (d.tokens[0] == ".reqntid") e.block = value;
     if (d.tokens[0] == ".maxntid") e.threads = value.x * value.y * value.z;
@@ -76,9 +76,9 @@ Entry entry_named(const std::string& ptx, const std::string& kernel) {
 
 std::vector<Entry> entries(const std::string& ptx) {
   std::vector<Entry> all;
-  const ptx::Module module = ptx::parse(ptx);
-  for (const ptx::Statement& s : module.statements)
-    if (s.kind == ptx::Statement::Kind::function && s.function[0].entry && s.function[0].has_body)
+  const ptx_text::Module module = ptx_text::parse(ptx);
+  for (const ptx_text::Statement& s : module.statements)
+    if (s.kind == ptx_text::Statement::Kind::function && s.function[0].entry && s.function[0].has_body)
       all.push_back(entry(module, s.function[0]));
   return all;
 }

@@ -72,10 +72,10 @@ constexpr std::array<std::pair<std::string_view, Special>, 40> specials = {
      {"%dynamic_smem_size", Special::dynamic_smem_size},
      {"%total_smem_size", Special::total_smem_size}}};
 
-std::optional<uint64_t> literal_bits(const ptx::Operand& o, Type type) {
-  const bool negative = o.kind == ptx::Operand::Kind::unary && o.text == "-";
-  const ptx::Operand& number = negative ? o.parts[0] : o;
-  if (number.kind == ptx::Operand::Kind::number) {
+std::optional<uint64_t> literal_bits(const ptx_text::Operand& o, Type type) {
+  const bool negative = o.kind == ptx_text::Operand::Kind::unary && o.text == "-";
+  const ptx_text::Operand& number = negative ? o.parts[0] : o;
+  if (number.kind == ptx_text::Operand::Kind::number) {
     std::string_view text = number.text;
     const bool hex_float =
         text.size() > 2 && text[0] == '0' && std::string_view("fFdD").find(text[1]) != std::string_view::npos;
@@ -93,7 +93,7 @@ std::optional<uint64_t> literal_bits(const ptx::Operand& o, Type type) {
         value = single ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)))
                        : std::bit_cast<double>(bits);
       } else if (!decimal && text.size() > 1 && (text[1] == 'x' || text[1] == 'X')) {
-        auto i = ptx::integer_value(o);
+        auto i = ptx_text::integer_value(o);
         return i ? std::optional<uint64_t>(static_cast<uint64_t>(*i)) : std::nullopt;
       } else {
         value = std::strtod(std::string(text).c_str(), nullptr);
@@ -103,7 +103,7 @@ std::optional<uint64_t> literal_bits(const ptx::Operand& o, Type type) {
                               : std::bit_cast<uint32_t>(static_cast<float>(value));
     }
   }
-  if (auto value = ptx::integer_value(o)) return static_cast<uint64_t>(*value);
+  if (auto value = ptx_text::integer_value(o)) return static_cast<uint64_t>(*value);
   return std::nullopt;
 }
 
@@ -157,10 +157,11 @@ const DecodeTable& decode_table() {
   return table;
 }
 
-Decode::Decode(Decoder& the_decoder, const ptx::Instruction& the_text, Instruction& the_out, size_t the_scope)
+Decode::Decode(Decoder& the_decoder, const ptx_text::Instruction& the_text, Instruction& the_out,
+               size_t the_scope)
     : text(the_text), decoder(the_decoder), scope(the_scope), out_(the_out) {}
 
-const ptx::Operand& Decode::operand(size_t i) const {
+const ptx_text::Operand& Decode::operand(size_t i) const {
   if (i >= text.operands.size()) refuse(fmt::format("operand {} is missing", i + 1));
   return text.operands[i];
 }
@@ -210,9 +211,9 @@ void Decode::expect(size_t least, size_t most) {
                        least == most ? std::to_string(least) : fmt::format("{} to {}", least, most)));
 }
 
-Register Decode::source(const ptx::Operand& o, Type type) {
+Register Decode::source(const ptx_text::Operand& o, Type type) {
   const auto width = static_cast<uint32_t>(bytes(type));
-  if (o.kind == ptx::Operand::Kind::name) {
+  if (o.kind == ptx_text::Operand::Kind::name) {
     if (const Decoder::Symbol* symbol = decoder.find(o.text, scope)) {
       if (symbol->kind == Decoder::Symbol::Kind::address) return decoder.constant(symbol->value, width);
       if (symbol->predicate != (type == Type::pred) || symbol->bytes != width)
@@ -227,26 +228,27 @@ Register Decode::source(const ptx::Operand& o, Type type) {
     if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
     refuse(fmt::format("{} is not declared", o.text));
   }
-  if (o.kind == ptx::Operand::Kind::binary && o.text == "+" &&
-      o.parts[0].kind == ptx::Operand::Kind::name) {  // sym+4
+  if (o.kind == ptx_text::Operand::Kind::binary && o.text == "+" &&
+      o.parts[0].kind == ptx_text::Operand::Kind::name) {  // sym+4
     const Decoder::Symbol* symbol = decoder.find(o.parts[0].text, scope);
-    auto offset = ptx::integer_value(o.parts[1]);
+    auto offset = ptx_text::integer_value(o.parts[1]);
     if (symbol && symbol->kind == Decoder::Symbol::Kind::address && offset)
       return decoder.constant(symbol->value + static_cast<uint64_t>(*offset), width);
   }
   if (auto bits = literal_bits(o, type)) return decoder.constant(*bits, width);
-  refuse(fmt::format("{} is no operand of this width", ptx::print(o)));
+  refuse(fmt::format("{} is no operand of this width", ptx_text::print(o)));
 }
 
-Register Decode::sink(const ptx::Operand& o, Type type) {
+Register Decode::sink(const ptx_text::Operand& o, Type type) {
   return o.is_name("_") ? no_register : destination(o, type);
 }
 
-Register Decode::destination(const ptx::Operand& o, Type type) {
+Register Decode::destination(const ptx_text::Operand& o, Type type) {
   if (o.is_name("_")) refuse("the result needs a register");
-  const Decoder::Symbol* symbol = o.kind == ptx::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
+  const Decoder::Symbol* symbol =
+      o.kind == ptx_text::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
   if (!symbol || symbol->kind != Decoder::Symbol::Kind::reg)
-    refuse(fmt::format("{} is no register", ptx::print(o)));
+    refuse(fmt::format("{} is no register", ptx_text::print(o)));
   if (symbol->predicate != (type == Type::pred) || symbol->bytes != bytes(type))
     refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
                        type == Type::pred ? 1 : 8 * bytes(type)));
@@ -254,17 +256,18 @@ Register Decode::destination(const ptx::Operand& o, Type type) {
   return symbol->at;
 }
 
-Predicate Decode::predicate(const ptx::Operand& o) {
-  const bool negated = o.kind == ptx::Operand::Kind::unary && o.text == "!";
+Predicate Decode::predicate(const ptx_text::Operand& o) {
+  const bool negated = o.kind == ptx_text::Operand::Kind::unary && o.text == "!";
   return {source(negated ? o.parts[0] : o, Type::pred), negated};
 }
 
-uint8_t Decode::register_bytes(const ptx::Operand& o) const {
-  const Decoder::Symbol* symbol = o.kind == ptx::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
+uint8_t Decode::register_bytes(const ptx_text::Operand& o) const {
+  const Decoder::Symbol* symbol =
+      o.kind == ptx_text::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
   return symbol && symbol->kind == Decoder::Symbol::Kind::reg ? symbol->bytes : 0;
 }
 
-WideRegister Decode::wide(const ptx::Operand& o, Type type, bool writes_it) {
+WideRegister Decode::wide(const ptx_text::Operand& o, Type type, bool writes_it) {
   auto width = static_cast<uint8_t>(bytes(type));
   if (const uint8_t there = register_bytes(o); there > width && there <= 8) {
     width = there;
@@ -274,40 +277,40 @@ WideRegister Decode::wide(const ptx::Operand& o, Type type, bool writes_it) {
 }
 
 int64_t Decode::immediate(size_t i) {
-  auto value = ptx::integer_value(operand(i));
-  if (!value) refuse(fmt::format("{} is no constant", ptx::print(operand(i))));
+  auto value = ptx_text::integer_value(operand(i));
+  if (!value) refuse(fmt::format("{} is no constant", ptx_text::print(operand(i))));
   return *value;
 }
 
-uint32_t Decode::label(const ptx::Operand& o) const {
+uint32_t Decode::label(const ptx_text::Operand& o) const {
   auto at = decoder.find_label(o.text, scope);
-  if (!at) refuse(fmt::format("there is no label {}", ptx::print(o)));
+  if (!at) refuse(fmt::format("there is no label {}", ptx_text::print(o)));
   return *at;
 }
 
-AddressOperand Decode::address(const ptx::Operand& o, size_t part, Space* of_symbol) {
+AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* of_symbol) {
   // Addresses wrap, as they do in a register.
   auto sum = [](int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); };
-  const ptx::Operand* inside = &o;
-  if (o.kind == ptx::Operand::Kind::address) {
+  const ptx_text::Operand* inside = &o;
+  if (o.kind == ptx_text::Operand::Kind::address) {
     if (part >= o.parts.size()) refuse("the address has a part too few");
     inside = &o.parts[part];
   }
   AddressOperand a;
-  const ptx::Operand* base = inside;
-  if (inside->kind == ptx::Operand::Kind::binary && (inside->text == "+" || inside->text == "-")) {
-    auto offset = ptx::integer_value(inside->parts[1]);
-    if (!offset) refuse(fmt::format("{} is no constant offset", ptx::print(inside->parts[1])));
+  const ptx_text::Operand* base = inside;
+  if (inside->kind == ptx_text::Operand::Kind::binary && (inside->text == "+" || inside->text == "-")) {
+    auto offset = ptx_text::integer_value(inside->parts[1]);
+    if (!offset) refuse(fmt::format("{} is no constant offset", ptx_text::print(inside->parts[1])));
     a.displacement = inside->text == "+" ? *offset : sum(0, -static_cast<uint64_t>(*offset));
     base = &inside->parts[0];
   }
-  if (auto absolute = ptx::integer_value(*base)) {
+  if (auto absolute = ptx_text::integer_value(*base)) {
     a.displacement = sum(a.displacement, static_cast<uint64_t>(*absolute));
     return a;
   }
   const Decoder::Symbol* symbol =
-      base->kind == ptx::Operand::Kind::name ? decoder.find(base->text, scope) : nullptr;
-  if (!symbol) refuse(fmt::format("{} is not declared", ptx::print(*base)));
+      base->kind == ptx_text::Operand::Kind::name ? decoder.find(base->text, scope) : nullptr;
+  if (!symbol) refuse(fmt::format("{} is not declared", ptx_text::print(*base)));
   if (symbol->kind == Decoder::Symbol::Kind::address) {
     if (of_symbol) *of_symbol = symbol->space;
     a.displacement = sum(a.displacement, symbol->value);
@@ -330,28 +333,28 @@ void Decode::passes(Flow how, const std::vector<Register>& registers) {
   }
 }
 
-Decode::Parts Decode::parts(const ptx::Operand& o) {
-  if (o.kind != ptx::Operand::Kind::vector) return {&o};
+Decode::Parts Decode::parts(const ptx_text::Operand& o) {
+  if (o.kind != ptx_text::Operand::Kind::vector) return {&o};
   Parts list;
-  for (const ptx::Operand& part : o.parts) list.push_back(&part);
+  for (const ptx_text::Operand& part : o.parts) list.push_back(&part);
   return list;
 }
 
 std::vector<Register> Decode::sources(const Parts& parts, Type type) {
   std::vector<Register> registers;
-  for (const ptx::Operand* o : parts) registers.push_back(source(*o, type));
+  for (const ptx_text::Operand* o : parts) registers.push_back(source(*o, type));
   return registers;
 }
 
 std::vector<Register> Decode::destinations(const Parts& parts, Type type) {
   std::vector<Register> registers;
-  for (const ptx::Operand* o : parts) registers.push_back(destination(*o, type));
+  for (const ptx_text::Operand* o : parts) registers.push_back(destination(*o, type));
   return registers;
 }
 
 std::vector<Register> Decode::sinks(const Parts& parts, Type type) {
   std::vector<Register> registers;
-  for (const ptx::Operand* o : parts) registers.push_back(sink(*o, type));
+  for (const ptx_text::Operand* o : parts) registers.push_back(sink(*o, type));
   return registers;
 }
 

@@ -18,7 +18,7 @@ void unsupported(Warp& w, Lanes) {
 
 }  // namespace
 
-Decoder::Decoder(const ptx::Module& module, const std::string& kernel, GlobalMemory& memory)
+Decoder::Decoder(const ptx_text::Module& module, const std::string& kernel, GlobalMemory& memory)
     : module_(module), memory_(memory) {
   kernel_.name = kernel;
   next_register_ = 128;
@@ -28,19 +28,19 @@ Decoder::Decoder(const ptx::Module& module, const std::string& kernel, GlobalMem
 // --- functions ---
 
 // Shared variables of all bodies are laid out ahead, since dynamic ones come last.
-static void for_each_shared(const std::vector<ptx::Statement>& body,
-                            const std::function<void(const ptx::Declaration&)>& f) {
-  for (const ptx::Statement& s : body) {
-    if (s.kind == ptx::Statement::Kind::declaration && s.declaration.has(".shared")) f(s.declaration);
-    if (s.kind == ptx::Statement::Kind::block) for_each_shared(s.block, f);
+static void for_each_shared(const std::vector<ptx_text::Statement>& body,
+                            const std::function<void(const ptx_text::Declaration&)>& f) {
+  for (const ptx_text::Statement& s : body) {
+    if (s.kind == ptx_text::Statement::Kind::declaration && s.declaration.has(".shared")) f(s.declaration);
+    if (s.kind == ptx_text::Statement::Kind::block) for_each_shared(s.block, f);
   }
 }
 
-void Decoder::kernel_directives(const ptx::Function& f) {
-  auto number = [](const ptx::Directive& d, size_t i) {
+void Decoder::kernel_directives(const ptx_text::Function& f) {
+  auto number = [](const ptx_text::Directive& d, size_t i) {
     return 2 * i + 1 < d.tokens.size() ? to_number(d.tokens[2 * i + 1]) : 1;
   };
-  for (const ptx::Directive& d : f.directives) {
+  for (const ptx_text::Directive& d : f.directives) {
     const std::string& name = d.tokens[0];
     if (name == ".maxntid" || name == ".reqntid") {
       auto extent = [&](size_t i) { return std::min(number(d, i), 1024u); };
@@ -49,11 +49,11 @@ void Decoder::kernel_directives(const ptx::Function& f) {
     if (name == ".maxnreg") kernel_.registers_most = number(d, 0);
     if (name == ".reqnctapercluster") kernel_.required_cluster = {number(d, 0), number(d, 1), number(d, 2)};
   }
-  for (const ptx::Declaration& d : f.parameters)
-    for (const ptx::Declarator& name : d.names) declare_parameter(d, name);
+  for (const ptx_text::Declaration& d : f.parameters)
+    for (const ptx_text::Declarator& name : d.names) declare_parameter(d, name);
 }
 
-void Decoder::function(const ptx::Function& f) {
+void Decoder::function(const ptx_text::Function& f) {
   Routine& routine = routines_[f.name];
   routine.entry = static_cast<uint32_t>(placed_.size());
   scopes_.push_back({});
@@ -63,8 +63,8 @@ void Decoder::function(const ptx::Function& f) {
   } else {
     for (auto [list, symbols] :
          {std::pair{&f.results, &routine.results}, std::pair{&f.parameters, &routine.parameters}})
-      for (const ptx::Declaration& d : *list)
-        for (const ptx::Declarator& name : d.names) {
+      for (const ptx_text::Declaration& d : *list)
+        for (const ptx_text::Declarator& name : d.names) {
           if (d.has(".reg"))
             throw Error(fmt::format(
                 "ptx function {}: parameters in registers are not supported by the emulator", f.name));
@@ -77,36 +77,36 @@ void Decoder::function(const ptx::Function& f) {
           symbols->push_back(symbol);
         }
   }
-  for_each_shared(f.body, [&](const ptx::Declaration& d) { declare(d, scope); });
+  for_each_shared(f.body, [&](const ptx_text::Declaration& d) { declare(d, scope); });
   walk(f.body, scope);
   // What runs off the end returns.
-  static const ptx::Instruction ret{std::nullopt, "ret", {}};
+  static const ptx_text::Instruction ret{std::nullopt, "ret", {}};
   placed_.push_back({&ret, scope});
   kernel_.lines.push_back(source_);
   routine.end = static_cast<uint32_t>(placed_.size());
 }
 
-void Decoder::walk(const std::vector<ptx::Statement>& statements, size_t scope) {
+void Decoder::walk(const std::vector<ptx_text::Statement>& statements, size_t scope) {
   std::string last_label;
-  for (const ptx::Statement& s : statements) {
+  for (const ptx_text::Statement& s : statements) {
     switch (s.kind) {
-      case ptx::Statement::Kind::instruction:
+      case ptx_text::Statement::Kind::instruction:
         source_.ptx = s.at.line;
         kernel_.lines.push_back(source_);
         placed_.push_back({&s.instruction, scope});
         break;
-      case ptx::Statement::Kind::label:
+      case ptx_text::Statement::Kind::label:
         if (!scopes_[scope].labels.try_emplace(s.label, static_cast<uint32_t>(placed_.size())).second)
-          ptx::fail(s.at, fmt::format("the label {} is declared twice", s.label));
+          ptx_text::fail(s.at, fmt::format("the label {} is declared twice", s.label));
         last_label = s.label;
         break;
-      case ptx::Statement::Kind::declaration:
+      case ptx_text::Statement::Kind::declaration:
         if (!s.declaration.has(".shared")) declare(s.declaration, scope);
         break;
-      case ptx::Statement::Kind::directive:
+      case ptx_text::Statement::Kind::directive:
         directive(s.directive, scope, last_label);
         break;
-      case ptx::Statement::Kind::block:
+      case ptx_text::Statement::Kind::block:
         scopes_.push_back({.parent = scope});
         walk(s.block, scopes_.size() - 1);
         break;
@@ -116,7 +116,7 @@ void Decoder::walk(const std::vector<ptx::Statement>& statements, size_t scope) 
   }
 }
 
-void Decoder::directive(const ptx::Directive& d, size_t scope, const std::string& last_label) {
+void Decoder::directive(const ptx_text::Directive& d, size_t scope, const std::string& last_label) {
   if (d.tokens[0] == ".loc") {
     const uint32_t line = to_number(d.tokens[2]);
     auto file = file_numbers_.find(to_number(d.tokens[1]));
@@ -128,18 +128,18 @@ void Decoder::directive(const ptx::Directive& d, size_t scope, const std::string
   }
 }
 
-uint32_t Decoder::add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
-                           const ptx::Operand* arguments) {
+uint32_t Decoder::add_call(const Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
+                           const ptx_text::Operand* arguments) {
   CallSite call{callee.at, callee.text, {}, {}};
   for (auto [list, symbols] : {std::pair{results, &call.results}, std::pair{arguments, &call.arguments}})
     if (list)
-      for (const ptx::Operand& o : list->parts) {
+      for (const ptx_text::Operand& o : list->parts) {
         const Symbol* symbol = find(o.text, d.scope);
         if (!symbol || symbol->kind != Symbol::Kind::address || symbol->space != Space::local)
           throw Refused{fmt::format("the argument {} is no .param variable of the call", o.text)};
         symbols->push_back(*symbol);
       }
-  const ptx::Function* f = module_.find(callee.text);
+  const ptx_text::Function* f = module_.find(callee.text);
   if (!f) throw Refused{fmt::format("there is no function {}", callee.text)};
   const bool provided = callee.text == "vprintf" || callee.text == "__assertfail";
   if (!f->has_body && !provided)
@@ -156,12 +156,12 @@ uint32_t Decoder::add_call(const Decode& d, const ptx::Operand& callee, const pt
 void Decoder::check_call(const CallSite& call, const char* what, const std::vector<Symbol>& given,
                          const std::vector<Symbol>& taken) {
   if (given.size() != taken.size())
-    ptx::fail(call.at, fmt::format("this call of {} has {} {}, the function {}", call.callee, given.size(),
-                                   what, taken.size()));
+    ptx_text::fail(call.at, fmt::format("this call of {} has {} {}, the function {}", call.callee,
+                                        given.size(), what, taken.size()));
   for (size_t k = 0; k < given.size(); ++k)
     if (given[k].size != taken[k].size)
-      ptx::fail(call.at, fmt::format("this call of {}: {} {} has {} B, the function's {} B", call.callee,
-                                     what, k, given[k].size, taken[k].size));
+      ptx_text::fail(call.at, fmt::format("this call of {}: {} {} has {} B, the function's {} B", call.callee,
+                                          what, k, given[k].size, taken[k].size));
 }
 
 std::vector<uint32_t> Decoder::branch_targets(const std::string& table, size_t scope) const {
@@ -213,7 +213,7 @@ void Decoder::link_calls() {
 }
 
 Kernel Decoder::run() {
-  const ptx::Function* entry = module_.find(kernel_.name);
+  const ptx_text::Function* entry = module_.find(kernel_.name);
   if (!entry || !entry->entry || !entry->has_body)
     throw Error(fmt::format("ptx: there is no .entry {}", kernel_.name));
   variables();
@@ -258,9 +258,9 @@ void Decoder::decode_all(uint32_t from) {
 }
 
 void Decoder::decode_one(uint32_t pc) {
-  const ptx::Instruction& text = *placed_[pc].text;
+  const ptx_text::Instruction& text = *placed_[pc].text;
   Instruction& out = kernel_.code[pc];
-  std::string spelled = ptx::print(text);
+  std::string spelled = ptx_text::print(text);
   kernel_.texts[pc] =
       spelled.size() > 200 ? spelled.substr(0, 80) + " ... " + spelled.substr(spelled.size() - 60) : spelled;
   try {
@@ -280,7 +280,7 @@ void Decoder::decode_one(uint32_t pc) {
       found = table.find(name.substr(0, length));
     if (found == table.end()) throw Refused{"the emulator does not know this instruction"};
     std::string_view rest = name.substr(found->first.size());
-    if (!rest.empty()) decode.modifiers = ptx::split_opcode(rest.substr(1));
+    if (!rest.empty()) decode.modifiers = ptx_text::split_opcode(rest.substr(1));
     found->second(decode);
     if (!out.execute) throw Refused{"its decoder names no handler"};  // a mistake in the decoder
     uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes),

@@ -75,7 +75,7 @@ class Decoder;
 // One instruction while it is decoded: what is left of its modifiers, and its operands as registers.
 class Decode {
  public:
-  Decode(Decoder& decoder, const ptx::Instruction& text, Instruction& out, size_t scope);
+  Decode(Decoder& decoder, const ptx_text::Instruction& text, Instruction& out, size_t scope);
 
   // Sets the handler that executes the instruction, and the handler's operands. Decoding ends with this
   // call.
@@ -88,11 +88,11 @@ class Decode {
     out_.set<handler>();
   }
 
-  const ptx::Instruction& text;
+  const ptx_text::Instruction& text;
   std::vector<std::string_view> modifiers;  // those after the instruction's name that are not yet taken
 
   size_t count() const { return text.operands.size(); }
-  const ptx::Operand& operand(size_t i) const;
+  const ptx_text::Operand& operand(size_t i) const;
 
   bool take(std::string_view modifier);
   bool take_any(std::initializer_list<std::string_view> any);  // takes all that are there; true if any was
@@ -103,22 +103,23 @@ class Decode {
   void expect(size_t least, size_t most);  // operands
 
   // Registers. `type` gives the width, which the operand must have.
-  Register source(const ptx::Operand& operand, Type type);
+  Register source(const ptx_text::Operand& operand, Type type);
   Register source(size_t i, Type type) { return source(operand(i), type); }
-  Register destination(const ptx::Operand& operand, Type type);
+  Register destination(const ptx_text::Operand& operand, Type type);
   Register destination(size_t i, Type type) { return destination(operand(i), type); }
-  Register sink(const ptx::Operand& operand, Type type);      // the same, or no_register for _
-  Predicate predicate(const ptx::Operand& operand);           // p or !p
-  uint8_t register_bytes(const ptx::Operand& operand) const;  // 0 if it is not a register, and for predicates
+  Register sink(const ptx_text::Operand& operand, Type type);  // the same, or no_register for _
+  Predicate predicate(const ptx_text::Operand& operand);       // p or !p
+  uint8_t register_bytes(
+      const ptx_text::Operand& operand) const;  // 0 if it is not a register, and for predicates
   // A register of the type's own width, or a wider one of up to 8 bytes.
-  WideRegister wide(const ptx::Operand& operand, Type type, bool writes);
+  WideRegister wide(const ptx_text::Operand& operand, Type type, bool writes);
   int64_t immediate(size_t i);
-  uint32_t label(const ptx::Operand& operand) const;
+  uint32_t label(const ptx_text::Operand& operand) const;
   // [base + displacement]. If a symbol stands in it, `of_symbol` gets the symbol's space.
-  AddressOperand address(const ptx::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
+  AddressOperand address(const ptx_text::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
   // The parts of a vector operand, or the operand alone; and each of them as a register.
-  using Parts = std::vector<const ptx::Operand*>;
-  static Parts parts(const ptx::Operand& operand);
+  using Parts = std::vector<const ptx_text::Operand*>;
+  static Parts parts(const ptx_text::Operand& operand);
   std::vector<Register> sources(const Parts& parts, Type type);
   std::vector<Register> destinations(const Parts& parts, Type type);
   std::vector<Register> sinks(const Parts& parts, Type type);
@@ -173,7 +174,7 @@ void add_wgmma(DecodeTable& table);
 
 class Decoder {
  public:
-  Decoder(const ptx::Module& module, const std::string& kernel, GlobalMemory& memory);
+  Decoder(const ptx_text::Module& module, const std::string& kernel, GlobalMemory& memory);
 
   Kernel run();
   // Allocations made for the module's variables, which the program owns.
@@ -182,8 +183,8 @@ class Decoder {
   // The size in bytes of a declared name, which is 0 if an extent is left open, and its alignment. Both
   // functions throw Error "ptx LINE:COLUMN: ...": for an extent that is not a number of elements, and for an
   // alignment that is not a power of two.
-  static uint64_t size_of(const ptx::Declaration& d, const ptx::Declarator& name);
-  static uint32_t align_of(const ptx::Declaration& d, const ptx::Declarator& name);
+  static uint64_t size_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name);
+  static uint32_t align_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name);
 
  private:
   friend class Decode;
@@ -211,11 +212,11 @@ class Decoder {
     std::unordered_map<std::string, std::vector<std::string>> tables = {};  // .branchtargets
   };
   struct Placed {
-    const ptx::Instruction* text;
+    const ptx_text::Instruction* text;
     size_t scope;
   };
   struct CallSite {
-    ptx::Position at;
+    ptx_text::Position at;
     std::string callee;
     std::vector<Symbol> results, arguments;
   };
@@ -226,14 +227,14 @@ class Decoder {
   };
 
   void variables();
-  void declare_global(const ptx::Declaration& d);
-  void declare_registers(const ptx::Declaration& d, size_t scope);
-  void declare_parameter(const ptx::Declaration& d, const ptx::Declarator& name);  // of the kernel
-  uint64_t initial_bits(const ptx::Operand& o, uint64_t bytes);
-  void function(const ptx::Function& f);
-  void walk(const std::vector<ptx::Statement>& statements, size_t scope);
-  void declare(const ptx::Declaration& d, size_t scope);
-  void directive(const ptx::Directive& d, size_t scope, const std::string& last_label);
+  void declare_global(const ptx_text::Declaration& d);
+  void declare_registers(const ptx_text::Declaration& d, size_t scope);
+  void declare_parameter(const ptx_text::Declaration& d, const ptx_text::Declarator& name);  // of the kernel
+  uint64_t initial_bits(const ptx_text::Operand& o, uint64_t bytes);
+  void function(const ptx_text::Function& f);
+  void walk(const std::vector<ptx_text::Statement>& statements, size_t scope);
+  void declare(const ptx_text::Declaration& d, size_t scope);
+  void directive(const ptx_text::Directive& d, size_t scope, const std::string& last_label);
   void decode_all(uint32_t from);
   void decode_one(uint32_t pc);
   void link_calls();
@@ -248,7 +249,7 @@ class Decoder {
   };
   std::vector<Register> read_undefined(uint32_t from, uint32_t to,
                                        std::map<uint32_t, UndefinedUse>& undefined) const;
-  void kernel_directives(const ptx::Function& f);
+  void kernel_directives(const ptx_text::Function& f);
 
   const Symbol* find(const std::string& name, size_t scope);
   const Symbol* find_in_range(const std::string& name, Scope& scope);
@@ -256,10 +257,10 @@ class Decoder {
   std::optional<uint32_t> find_label(const std::string& name, size_t scope) const;
   Register constant(uint64_t value, uint32_t bytes);
   Register special(Special which, uint32_t bytes);
-  uint32_t allocate_local(const ptx::Declaration& d, const ptx::Declarator& name);
+  uint32_t allocate_local(const ptx_text::Declaration& d, const ptx_text::Declarator& name);
   Register allocate_constant(uint32_t width);
 
-  const ptx::Module& module_;
+  const ptx_text::Module& module_;
   GlobalMemory& memory_;
   Kernel kernel_;
   std::vector<Scope> scopes_;
@@ -282,8 +283,8 @@ class Decoder {
 
  public:
   // Adds a call, and returns its index in Kernel::calls.
-  uint32_t add_call(const Decode& d, const ptx::Operand& callee, const ptx::Operand* results,
-                    const ptx::Operand* arguments);
+  uint32_t add_call(const Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
+                    const ptx_text::Operand* arguments);
   uint32_t add_targets(const std::vector<uint32_t>& targets);  // the first one's index in Kernel::targets
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }

@@ -18,14 +18,14 @@ namespace {
 constexpr uint64_t most_bytes = uint64_t{1} << 40;
 
 std::optional<int64_t> number_in(std::string_view text) {
-  ptx::Operand o;
-  o.kind = ptx::Operand::Kind::number;
+  ptx_text::Operand o;
+  o.kind = ptx_text::Operand::Kind::number;
   o.text = text;
-  return ptx::integer_value(o);
+  return ptx_text::integer_value(o);
 }
 
 // Bytes of one element of a declared type, which is no vector.
-uint64_t scalar_bytes(const ptx::Declaration& d) {
+uint64_t scalar_bytes(const ptx_text::Declaration& d) {
   uint64_t size = 0;
   for (const std::string& q : d.qualifiers)
     if (auto type = type_named(std::string_view(q).substr(1)); type && q[0] == '.')
@@ -40,27 +40,27 @@ uint32_t to_number(std::string_view text) {
   return value < 0 || value > 0xffffffff ? 0xffffffff : static_cast<uint32_t>(value);
 }
 
-uint64_t Decoder::size_of(const ptx::Declaration& d, const ptx::Declarator& name) {
+uint64_t Decoder::size_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {
   uint64_t size = scalar_bytes(d) * (d.has(".v4") ? 4 : d.has(".v2") ? 2 : 1);
   for (const std::string& extent : name.extents) {
     if (extent.empty()) return 0;
-    const ptx::Module m = ptx::parse(fmt::format(".global .b8 x = {};", extent));
-    const auto count = ptx::integer_value(*m.statements[0].declaration.names[0].initializer);
+    const ptx_text::Module m = ptx_text::parse(fmt::format(".global .b8 x = {};", extent));
+    const auto count = ptx_text::integer_value(*m.statements[0].declaration.names[0].initializer);
     if (!count || *count < 0)
-      ptx::fail(name.at, fmt::format("the extent {} of {} is no number of elements", extent, name.name));
+      ptx_text::fail(name.at, fmt::format("the extent {} of {} is no number of elements", extent, name.name));
     if (size && static_cast<uint64_t>(*count) > most_bytes / size)
-      ptx::fail(name.at, fmt::format("{} has more than {} B", name.name, most_bytes));
+      ptx_text::fail(name.at, fmt::format("{} has more than {} B", name.name, most_bytes));
     size *= static_cast<uint64_t>(*count);
   }
   return size;
 }
 
-uint32_t Decoder::align_of(const ptx::Declaration& d, const ptx::Declarator& name) {
+uint32_t Decoder::align_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {
   // Behind .ptr, .align is that of what it points to.
   if (auto said = d.after(".align"); !said.empty() && !d.has(".ptr")) {
     const uint32_t align = to_number(said);
     if (!std::has_single_bit(align))
-      ptx::fail(name.at, fmt::format("the alignment {} of {} is no power of two", said, name.name));
+      ptx_text::fail(name.at, fmt::format("the alignment {} of {} is no power of two", said, name.name));
     return align;
   }
   return std::max<uint32_t>(1, static_cast<uint32_t>(size_of(d, {})));
@@ -70,24 +70,24 @@ uint32_t Decoder::align_of(const ptx::Declaration& d, const ptx::Declarator& nam
 
 void Decoder::variables() {
   kernel_.shared_bytes = shared_reserved;
-  for (const ptx::Statement& s : module_.statements) {
-    if (s.kind == ptx::Statement::Kind::directive && s.directive.tokens[0] == ".file" &&
+  for (const ptx_text::Statement& s : module_.statements) {
+    if (s.kind == ptx_text::Statement::Kind::directive && s.directive.tokens[0] == ".file" &&
         s.directive.tokens.size() >= 3) {
       std::string path = s.directive.tokens[2];
       file_numbers_[to_number(s.directive.tokens[1])] = static_cast<uint16_t>(kernel_.files.size());
       path = path.substr(1, path.size() - 2);
       kernel_.files.push_back(path.substr(path.find_last_of('/') + 1));
     }
-    if (s.kind == ptx::Statement::Kind::declaration) declare(s.declaration, 0);
+    if (s.kind == ptx_text::Statement::Kind::declaration) declare(s.declaration, 0);
   }
 }
 
 namespace {
 
 // The elements of an initialiser in order, through all its braces.
-void write_values(const ptx::Operand& o, const std::function<void(const ptx::Operand&)>& write) {
-  if (o.kind != ptx::Operand::Kind::vector) return write(o);
-  for (const ptx::Operand& part : o.parts) write_values(part, write);
+void write_values(const ptx_text::Operand& o, const std::function<void(const ptx_text::Operand&)>& write) {
+  if (o.kind != ptx_text::Operand::Kind::vector) return write(o);
+  for (const ptx_text::Operand& part : o.parts) write_values(part, write);
 }
 
 uint64_t float_bits(std::string_view text, uint64_t bytes) {
@@ -118,46 +118,47 @@ bool is_float_literal(std::string_view text) {
 }  // namespace
 
 // One element of an initialiser: a number, sym, sym+4, generic(sym)+4.
-uint64_t Decoder::initial_bits(const ptx::Operand& o, uint64_t width) {
-  const bool negative = o.kind == ptx::Operand::Kind::unary && o.text == "-";
-  const ptx::Operand& number = negative ? o.parts[0] : o;
-  if (number.kind == ptx::Operand::Kind::number && is_float_literal(number.text))
+uint64_t Decoder::initial_bits(const ptx_text::Operand& o, uint64_t width) {
+  const bool negative = o.kind == ptx_text::Operand::Kind::unary && o.text == "-";
+  const ptx_text::Operand& number = negative ? o.parts[0] : o;
+  if (number.kind == ptx_text::Operand::Kind::number && is_float_literal(number.text))
     return float_bits(number.text, width) ^ (negative ? uint64_t{1} << (8 * width - 1) : 0);
-  if (auto value = ptx::integer_value(o)) return static_cast<uint64_t>(*value);
-  const ptx::Operand* base = &o;
+  if (auto value = ptx_text::integer_value(o)) return static_cast<uint64_t>(*value);
+  const ptx_text::Operand* base = &o;
   int64_t offset = 0;
-  if (o.kind == ptx::Operand::Kind::binary && (o.text == "+" || o.text == "-")) {
+  if (o.kind == ptx_text::Operand::Kind::binary && (o.text == "+" || o.text == "-")) {
     base = &o.parts[0];
-    auto by = ptx::integer_value(o.parts[1]);
-    if (!by) ptx::fail(o.parts[1].at, fmt::format("{} is no constant", ptx::print(o.parts[1])));
+    auto by = ptx_text::integer_value(o.parts[1]);
+    if (!by) ptx_text::fail(o.parts[1].at, fmt::format("{} is no constant", ptx_text::print(o.parts[1])));
     offset = o.text == "+" ? *by : -*by;
   }
-  if (base->kind == ptx::Operand::Kind::call && base->text == "generic" && base->parts.size() == 1)
+  if (base->kind == ptx_text::Operand::Kind::call && base->text == "generic" && base->parts.size() == 1)
     base = &base->parts[0];
-  if (base->kind != ptx::Operand::Kind::name)
-    ptx::fail(base->at, fmt::format("the emulator takes no {} as an initial value", ptx::print(*base)));
+  if (base->kind != ptx_text::Operand::Kind::name)
+    ptx_text::fail(base->at,
+                   fmt::format("the emulator takes no {} as an initial value", ptx_text::print(*base)));
   const Symbol* symbol = find(base->text, 0);
   if (symbol && symbol->kind == Symbol::Kind::address) return symbol->value + static_cast<uint64_t>(offset);
   if (module_.find(base->text)) return 0;  // a function: calls through a pointer are refused where they stand
-  ptx::fail(base->at, fmt::format("{} is not declared", base->text));
+  ptx_text::fail(base->at, fmt::format("{} is not declared", base->text));
 }
 
-void Decoder::declare_global(const ptx::Declaration& d) {
-  for (const ptx::Declarator& name : d.names) {
+void Decoder::declare_global(const ptx_text::Declaration& d) {
+  for (const ptx_text::Declarator& name : d.names) {
     const uint64_t element = std::max<uint64_t>(1, scalar_bytes(d));
     uint64_t size = size_of(d, name), count = 0;
-    if (name.initializer) write_values(*name.initializer, [&](const ptx::Operand&) { ++count; });
+    if (name.initializer) write_values(*name.initializer, [&](const ptx_text::Operand&) { ++count; });
     if (size == 0 && name.initializer) size = element * count;
     if (count * element > size)
-      ptx::fail(name.at,
-                fmt::format("{} of {} B has {} initial values of {} B", name.name, size, count, element));
+      ptx_text::fail(
+          name.at, fmt::format("{} of {} B has {} initial values of {} B", name.name, size, count, element));
     Address at = memory_.allocate(size, name.name, align_of(d, name));
     allocations.push_back(at);
     scopes_[0].symbols[name.name] = {Symbol::Kind::address,      {}, 0, false, Space::global, at,
                                      static_cast<uint32_t>(size)};
     if (!name.initializer) continue;
     std::byte* to = memory_.host(at, size, "initialise");
-    write_values(*name.initializer, [&](const ptx::Operand& o) {
+    write_values(*name.initializer, [&](const ptx_text::Operand& o) {
       const uint64_t bits = initial_bits(o, element);
       std::memcpy(to, &bits, std::min<uint64_t>(element, sizeof bits));
       to += element;
@@ -165,18 +166,18 @@ void Decoder::declare_global(const ptx::Declaration& d) {
   }
 }
 
-void Decoder::declare_registers(const ptx::Declaration& d, size_t scope) {
+void Decoder::declare_registers(const ptx_text::Declaration& d, size_t scope) {
   const bool predicate = d.has(".pred");
   const auto width = static_cast<uint8_t>(predicate ? 0 : scalar_bytes(d));
   if (!predicate && width == 0 && !d.names.empty())
-    ptx::fail(d.names[0].at, fmt::format("the register {} has no type", d.names[0].name));
+    ptx_text::fail(d.names[0].at, fmt::format("the register {} has no type", d.names[0].name));
   Scope& here = scopes_[scope];
-  for (const ptx::Declarator& name : d.names) {
+  for (const ptx_text::Declarator& name : d.names) {
     const bool fresh =
         name.count.empty()
             ? here.symbols.try_emplace(name.name, place_register(name.name, {0, width, predicate})).second
             : here.ranges.try_emplace(name.name, Range{to_number(name.count), width, predicate}).second;
-    if (!fresh) ptx::fail(name.at, fmt::format("{} is declared twice", name.name));
+    if (!fresh) ptx_text::fail(name.at, fmt::format("{} is declared twice", name.name));
   }
 }
 
@@ -193,10 +194,10 @@ Decoder::Symbol Decoder::place_register(const std::string& name, const Range& ra
   return {Symbol::Kind::reg, at, range.bytes, range.predicate, Space::generic, 0, 0};
 }
 
-void Decoder::declare(const ptx::Declaration& d, size_t scope) {
+void Decoder::declare(const ptx_text::Declaration& d, size_t scope) {
   if (d.has(".reg")) return declare_registers(d, scope);
   if (d.has(".global") || d.has(".const")) return declare_global(d);
-  for (const ptx::Declarator& name : d.names) {
+  for (const ptx_text::Declarator& name : d.names) {
     const uint64_t size = size_of(d, name);
     Symbol symbol{Symbol::Kind::address, {}, 0, false, Space::local, 0, static_cast<uint32_t>(size)};
     if (d.has(".shared")) {
@@ -209,8 +210,9 @@ void Decoder::declare(const ptx::Declaration& d, size_t scope) {
       } else {
         const uint64_t at = (uint64_t{kernel_.shared_bytes} + align - 1) / align * align;
         if (at + size > shared_reserved + shared_limit)
-          ptx::fail(name.at, fmt::format("with the {} B of {}, static shared memory has {} B: a CTA has {} B",
-                                         size, name.name, at + size - shared_reserved, shared_limit));
+          ptx_text::fail(
+              name.at, fmt::format("with the {} B of {}, static shared memory has {} B: a CTA has {} B", size,
+                                   name.name, at + size - shared_reserved, shared_limit));
         kernel_.shared_bytes = static_cast<uint32_t>(at);
       }
       symbol.value = dynamic ? 0 : kernel_.shared_bytes;
@@ -223,24 +225,24 @@ void Decoder::declare(const ptx::Declaration& d, size_t scope) {
   }
 }
 
-uint32_t Decoder::allocate_local(const ptx::Declaration& d, const ptx::Declarator& name) {
+uint32_t Decoder::allocate_local(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {
   const uint64_t size = size_of(d, name), align = std::max(align_of(d, name), 4u),
                  at = (kernel_.local_bytes + align - 1) / align * align;
   if (at + size > hopper::local_bytes)
-    ptx::fail(name.at,
-              fmt::format("with the {} B of {}, the thread has {} B of local memory: {} B are possible", size,
-                          name.name, at + size, hopper::local_bytes));
+    ptx_text::fail(name.at,
+                   fmt::format("with the {} B of {}, the thread has {} B of local memory: {} B are possible",
+                               size, name.name, at + size, hopper::local_bytes));
   kernel_.local_bytes = static_cast<uint32_t>(at + size);
   return static_cast<uint32_t>(at);
 }
 
-void Decoder::declare_parameter(const ptx::Declaration& d, const ptx::Declarator& name) {
+void Decoder::declare_parameter(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {
   const uint64_t size = size_of(d, name), align = align_of(d, name),
                  at = (kernel_.parameter_bytes + align - 1) / align * align;
   if (at + size > hopper::parameter_bytes)
-    ptx::fail(name.at,
-              fmt::format("with the {} B of {}, the kernel has {} B of parameters: {} B are possible", size,
-                          name.name, at + size, hopper::parameter_bytes));
+    ptx_text::fail(name.at,
+                   fmt::format("with the {} B of {}, the kernel has {} B of parameters: {} B are possible",
+                               size, name.name, at + size, hopper::parameter_bytes));
   const auto offset = static_cast<uint32_t>(at), length = static_cast<uint32_t>(size);
   scopes_.back().symbols[name.name] = {Symbol::Kind::address, {}, 0, false, Space::param, offset, length};
   kernel_.parameters.push_back({name.name, offset, length});

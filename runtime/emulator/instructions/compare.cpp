@@ -201,12 +201,12 @@ void compared_sources(Decode& d, Type type, Comparison& x) {
 }
 
 void decode_setp(Decode& d) {
-  const ptx::Operand& to = d.operand(0);
+  const ptx_text::Operand& to = d.operand(0);
   d.take("ftz");
   SetPredicate x{no_register, no_register, take_comparison(d, 3)};
   Type type = d.take_type();
   d.done();
-  const bool two = to.kind == ptx::Operand::Kind::binary && to.text == "|";
+  const bool two = to.kind == ptx_text::Operand::Kind::binary && to.text == "|";
   x.p = d.sink(two ? to.parts[0] : to, Type::pred);
   if (two) x.q = d.sink(to.parts[1], Type::pred);
   compared_sources(d, type, x.comparison);

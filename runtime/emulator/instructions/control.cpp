@@ -178,12 +178,12 @@ void execute_assertfail(Warp& w, const CallOperands& x, Lanes lanes) {
 void decode_call(Decode& d) {
   d.take("uni");
   d.done();
-  const ptx::Operand *results = nullptr, *arguments = nullptr;
+  const ptx_text::Operand *results = nullptr, *arguments = nullptr;
   size_t at = 0;
-  if (d.operand(0).kind == ptx::Operand::Kind::list) results = &d.operand(at++);
-  const ptx::Operand& callee = d.operand(at++);
-  if (at < d.count() && d.operand(at).kind == ptx::Operand::Kind::list) arguments = &d.operand(at++);
-  if (callee.kind != ptx::Operand::Kind::name || callee.text.starts_with("%"))
+  if (d.operand(0).kind == ptx_text::Operand::Kind::list) results = &d.operand(at++);
+  const ptx_text::Operand& callee = d.operand(at++);
+  if (at < d.count() && d.operand(at).kind == ptx_text::Operand::Kind::list) arguments = &d.operand(at++);
+  if (callee.kind != ptx_text::Operand::Kind::name || callee.text.starts_with("%"))
     d.refuse("calls through a register are not supported");
   const CallOperands x{d.decoder.add_call(d, callee, results, arguments)};
   if (callee.text == "vprintf")

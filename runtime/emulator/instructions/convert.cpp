@@ -9,12 +9,12 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-struct Modifiers {
+struct ConvertModifiers {
   Rounding rounding = Rounding::rn;
   bool ftz = false, sat = false, satfinite = false, relu = false;
   bool to_integral = false;  // .rni and its kin: the result is a whole number, of whatever type
 
-  bool operator==(const Modifiers&) const = default;
+  bool operator==(const ConvertModifiers&) const = default;
 };
 
 double round_to_integer(double x, Rounding r) {
@@ -75,7 +75,7 @@ uint64_t to_integer(double x, Type type, Rounding rounding) {
   return static_cast<uint64_t>(x);
 }
 
-uint64_t from_real(double x, Type to, const Modifiers& m) {
+uint64_t from_real(double x, Type to, const ConvertModifiers& m) {
   if (m.to_integral) x = round_to_integer(x, m.rounding);
   if (m.sat && is_float(to)) x = x > 0 ? std::min(x, 1.0) : 0;
   if (m.relu && x < 0) x = 0;
@@ -141,12 +141,12 @@ uint64_t load(const std::byte* r, int lane, int width) {
 struct Convert {
   WideRegister d, a;
   Type to, from;
-  Modifiers modifiers;
+  ConvertModifiers modifiers;
 };
 
 void execute_cvt(Warp& w, const Convert& x, Lanes lanes) {
   const Type to = x.to, from = x.from;
-  const Modifiers m = x.modifiers;
+  const ConvertModifiers m = x.modifiers;
   std::byte *d = w.at<std::byte>(x.d.r), *a = w.at<std::byte>(x.a.r);
   for_lanes(lanes, [&](int lane) {
     uint64_t bits = low_bits(load(a, lane, x.a.bytes), bytes(from)), out;
@@ -172,13 +172,13 @@ void execute_cvt(Warp& w, const Convert& x, Lanes lanes) {
 struct ConvertPair {
   Register d, a, b;
   Type to;
-  Modifiers modifiers;
+  ConvertModifiers modifiers;
 };
 
 void execute_cvt_pair(Warp& w, const ConvertPair& x, Lanes lanes) {
   const Type to = x.to;
   const float *high = w.at<float>(x.a), *low = w.at<float>(x.b);
-  const bool plain = x.modifiers == Modifiers{};
+  const bool plain = x.modifiers == ConvertModifiers{};
   auto one = [&](float value, Type type) -> uint32_t {
     if (type == Type::bf16 && plain) return to_bf16(value);
     return static_cast<uint32_t>(from_real(static_cast<double>(value), type, x.modifiers));
@@ -198,7 +198,7 @@ void execute_cvt_pair(Warp& w, const ConvertPair& x, Lanes lanes) {
 struct ConvertPacked {
   Register d, a;
   Type to, from;
-  Modifiers modifiers;
+  ConvertModifiers modifiers;
 };
 
 void execute_cvt_packed(Warp& w, const ConvertPacked& x, Lanes lanes) {
@@ -228,7 +228,7 @@ struct Plain {
 
 // cvt.pack: {c, sat(a), sat(b)}, the bytes of a and b below the low half of c.
 template <class Byte>
-struct Pack {
+struct ConvertPack {
   uint32_t operator()(int32_t a, int32_t b, uint32_t c) const {
     auto clamped = [](int32_t x) {
       return static_cast<uint32_t>(static_cast<uint8_t>(
@@ -245,14 +245,14 @@ void decode_cvt_pack(Decode& d) {
   d.take("b32");
   const Ternary x = ternary_operands(d, Type::b32);
   if (is_signed)
-    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, Pack<int8_t>>>(x);
+    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<int8_t>>>(x);
   else
-    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, Pack<uint8_t>>>(x);
+    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<uint8_t>>>(x);
 }
 
 void decode_cvt(Decode& d) {
   if (d.take("pack")) return decode_cvt_pack(d);
-  Modifiers m;
+  ConvertModifiers m;
   m.ftz = d.take("ftz");
   m.sat = d.take("sat");
   m.satfinite = d.take("satfinite");
@@ -286,7 +286,7 @@ void decode_cvt(Decode& d) {
   const Convert x{d.wide(d.operand(0), to, true), d.wide(d.operand(1), from, false), to, from, m};
   // The conversions of every address computation, vectorised.
   const Unary plain{x.d.r, x.a.r};
-  if (x.d.bytes == bytes(to) && x.a.bytes == bytes(from) && m == Modifiers{.rounding = m.rounding}) {
+  if (x.d.bytes == bytes(to) && x.a.bytes == bytes(from) && m == ConvertModifiers{.rounding = m.rounding}) {
     if (bytes(to) == 8 && from == Type::u32 && !is_float(to))
       return d.run<unary<uint64_t, uint32_t, Plain<uint64_t, uint32_t>>>(plain);
     if (bytes(to) == 8 && from == Type::s32 && !is_float(to))

@@ -92,7 +92,7 @@ namespace {
 
 // --- bulk groups ---
 
-void execute_commit(Warp& w, Lanes lanes) {
+void execute_bulk_commit(Warp& w, Lanes lanes) {
   for_lanes(lanes, [&](int lane) { ++w.bulk_of(static_cast<uint32_t>(lane)).open; });
 }
 
@@ -101,7 +101,7 @@ struct BulkWaitGroup {
   bool read;  // only until the copies have read their sources
 };
 
-void execute_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
+void execute_bulk_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
   bool wait = false;
   for_lanes(lanes, [&](int lane) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
@@ -119,11 +119,11 @@ void execute_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
   });
 }
 
-void decode_wait(Decode& d) {
+void decode_bulk_wait(Decode& d) {
   const bool read = d.take("read");
   d.done();
   d.expect(1, 1);
-  d.run<execute_wait>({take_wait_group(d), read});
+  d.run<execute_bulk_wait>({take_wait_group(d), read});
 }
 
 // --- bulk copies that are no tensors ---
@@ -371,7 +371,7 @@ void decode_cp_async(Decode& d) {
   d.run<execute_cp_async>(x);
 }
 
-void decode_prefetch(Decode& d) { d.run<execute_nothing>(); }
+void decode_bulk_prefetch(Decode& d) { d.run<execute_nothing>(); }
 
 }  // namespace
 
@@ -399,9 +399,9 @@ void add_copy(DecodeTable& t) {
   };
   t["cp.async.bulk"] = [](Decode& d) { decode_bulk(d, false); };
   t["cp.reduce.async.bulk"] = [](Decode& d) { decode_bulk(d, true); };
-  t["cp.async.bulk.prefetch"] = decode_prefetch;
-  t["cp.async.bulk.commit_group"] = [](Decode& d) { d.run<execute_commit>(); };
-  t["cp.async.bulk.wait_group"] = decode_wait;
+  t["cp.async.bulk.prefetch"] = decode_bulk_prefetch;
+  t["cp.async.bulk.commit_group"] = [](Decode& d) { d.run<execute_bulk_commit>(); };
+  t["cp.async.bulk.wait_group"] = decode_bulk_wait;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

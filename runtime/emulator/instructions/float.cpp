@@ -30,18 +30,18 @@ enum class Op : uint8_t {
   copysign
 };
 
-struct Modifiers {
+struct FloatModifiers {
   Rounding rounding = Rounding::rn;
   bool ftz = false, sat = false, relu = false, nan = false, xorsign = false;
 
-  bool operator==(const Modifiers&) const = default;
+  bool operator==(const FloatModifiers&) const = default;
 };
 
 // An operation has up to three sources; behind its last one stands that again.
 struct FloatArithmetic {
   Register d, a, b, c;
   Op op;
-  Modifiers modifiers;
+  FloatModifiers modifiers;
 };
 
 struct Host {  // the host's rounding, for as long as this lives
@@ -66,7 +66,7 @@ T most(T a, T b, bool propagate) {
 
 // The volatile keeps the compiler from moving arithmetic out of the scope of Host.
 template <class T>
-T compute(Op op, T x, T y, T z, const Modifiers& m) {
+T compute(Op op, T x, T y, T z, const FloatModifiers& m) {
   volatile T a = x, b = y, c = z;
   switch (op) {
     case Op::add:
@@ -120,7 +120,7 @@ float canonical(float x) { return std::isnan(x) ? std::bit_cast<float>(0x7ffffff
 double canonical(double x) { return x; }
 
 template <class T>
-T finish(T r, const Modifiers& m) {
+T finish(T r, const FloatModifiers& m) {
   if (m.ftz) r = flush(r);
   if (m.sat) r = r > 0 ? std::min(r, T{1}) : T{0};  // NaN and -0 become +0
   if (m.relu) r = r < 0 ? T{0} : r;
@@ -131,7 +131,7 @@ T finish(T r, const Modifiers& m) {
 template <class T>
 void execute_any(Warp& w, const FloatArithmetic& x, Lanes lanes) {
   const Op op = x.op;
-  const Modifiers m = x.modifiers;
+  const FloatModifiers m = x.modifiers;
   const bool bits = op == Op::abs || op == Op::neg || op == Op::copysign;
   Host host(m.rounding);
   each_lane(
@@ -197,7 +197,7 @@ struct Half {
 };
 
 template <bool brain>
-uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const Modifiers& m) {
+uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const FloatModifiers& m) {
   using H = Half<brain>;
   if (op == Op::neg) return a ^ 0x8000;
   if (op == Op::abs) return a & 0x7fff;
@@ -217,7 +217,7 @@ uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const Modifiers& m
 template <bool brain, bool pair>
 void execute_half(Warp& w, const FloatArithmetic& x, Lanes lanes) {
   const Op op = x.op;
-  const Modifiers m = x.modifiers;
+  const FloatModifiers m = x.modifiers;
   if constexpr (pair) {
     each_lane(
         lanes,
@@ -280,7 +280,7 @@ void decode_float_arithmetic(Decode& d) {
   for (const OpRow& r : ops)
     if (r.name == name) row = &r;
   if (!row) d.refuse("it has no floating point form");
-  Modifiers m;
+  FloatModifiers m;
   m.ftz = d.take("ftz");
   m.sat = d.take("sat");
   m.relu = d.take("relu");
@@ -302,7 +302,7 @@ void decode_float_arithmetic(Decode& d) {
   const FloatArithmetic x{to, a, b, c, row->op, m};
   switch (type) {
     case Type::f32:
-      return m == Modifiers{} ? run_plain_f32(d, x) : d.run<execute_any<float>>(x);
+      return m == FloatModifiers{} ? run_plain_f32(d, x) : d.run<execute_any<float>>(x);
     case Type::f64:
       return d.run<execute_any<double>>(x);
     case Type::f16:

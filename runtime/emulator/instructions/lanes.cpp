@@ -71,8 +71,8 @@ void decode_shfl(Decode& d) {
   d.done();
   d.require(bytes(type) == 4);
   d.expect(5, 5);
-  const ptx::Operand& to = d.operand(0);
-  const bool two = to.kind == ptx::Operand::Kind::binary && to.text == "|";
+  const ptx_text::Operand& to = d.operand(0);
+  const bool two = to.kind == ptx_text::Operand::Kind::binary && to.text == "|";
   const Shuffle x{d.sink(two ? to.parts[0] : to, type),
                   two ? d.sink(to.parts[1], Type::pred) : no_register,
                   d.source(1, type),
@@ -122,7 +122,7 @@ void decode_vote(Decode& d) {
                                          : VoteMode::ballot;
   const Register to = d.destination(0, mode == VoteMode::ballot ? Type::b32 : Type::pred);
   const Predicate a =
-      ptx::integer_value(d.operand(1)) ? Predicate{d.source(1, Type::pred)} : d.predicate(d.operand(1));
+      ptx_text::integer_value(d.operand(1)) ? Predicate{d.source(1, Type::pred)} : d.predicate(d.operand(1));
   d.run<execute_vote>({to, a, d.source(2, Type::b32), mode});
 }
 
@@ -152,8 +152,8 @@ void decode_match(Decode& d) {
   Type type = d.take_type();
   d.done();
   d.require(bytes(type) == 4 || bytes(type) == 8);
-  const ptx::Operand& to = d.operand(0);
-  const bool two = to.kind == ptx::Operand::Kind::binary && to.text == "|";
+  const ptx_text::Operand& to = d.operand(0);
+  const bool two = to.kind == ptx_text::Operand::Kind::binary && to.text == "|";
   const Match x{d.destination(two ? to.parts[0] : to, Type::b32),
                 two ? d.sink(to.parts[1], Type::pred) : no_register, d.source(1, type),
                 d.source(2, Type::b32), all};
@@ -203,8 +203,8 @@ void decode_elect(Decode& d) {
   d.take("sync");
   d.done();
   d.expect(2, 2);
-  const ptx::Operand& to = d.operand(0);
-  if (to.kind != ptx::Operand::Kind::binary || to.text != "|")
+  const ptx_text::Operand& to = d.operand(0);
+  if (to.kind != ptx_text::Operand::Kind::binary || to.text != "|")
     d.refuse("elect.sync writes a register and a predicate, d|p");
   d.run<execute_elect>(
       {d.sink(to.parts[0], Type::b32), d.sink(to.parts[1], Type::pred), d.source(1, Type::b32)});

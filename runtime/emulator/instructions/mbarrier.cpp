@@ -218,7 +218,7 @@ void decode_arrive(Decode& d, bool drop) {
   d.take("b64");
   d.done();
   // The cluster form has no state; `_` stands for it.
-  const size_t at = d.operand(0).kind == ptx::Operand::Kind::address ? 0 : 1;
+  const size_t at = d.operand(0).kind == ptx_text::Operand::Kind::address ? 0 : 1;
   const Register state = at == 1 ? d.sink(d.operand(0), Type::b64) : no_register;
   Arrive x{d.address(d.operand(at)), state, no_register, no_register, drop, !relaxed};
   if (expects)
@@ -265,7 +265,7 @@ struct PhaseWait {
   bool parity, acquires;
 };
 
-void execute_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
+void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   Lanes passed = 0;
   const Mbarrier* waited = nullptr;
   uint32_t parity = 0;
@@ -314,7 +314,7 @@ void execute_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   w.fragment().phase = parity;
 }
 
-void decode_wait(Decode& d, bool may_suspend) {
+void decode_phase_wait(Decode& d, bool may_suspend) {
   const bool parity = d.take("parity"), acquires = !d.take("relaxed");
   d.take_any({"acquire", "cta", "cluster", "shared::cta", "shared", "b64"});
   d.done();
@@ -323,7 +323,7 @@ void decode_wait(Decode& d, bool may_suspend) {
   const AddressOperand addr = d.address(d.operand(1));
   const Register phase = d.source(2, parity ? Type::u32 : Type::b64);
   if (d.count() == 4) d.source(3, Type::u32);
-  d.run<execute_wait>({addr, wait_complete, phase, parity, acquires});
+  d.run<execute_phase_wait>({addr, wait_complete, phase, parity, acquires});
 }
 
 // The arrivals that a state still lacks are its lower half.
@@ -350,8 +350,8 @@ void add_mbarrier(DecodeTable& t) {
   t["mbarrier.arrive_drop"] = [](Decode& d) { decode_arrive(d, true); };
   t["mbarrier.expect_tx"] = decode_tx<execute_expect>;
   t["mbarrier.complete_tx"] = decode_tx<execute_complete_tx>;
-  t["mbarrier.test_wait"] = [](Decode& d) { decode_wait(d, false); };
-  t["mbarrier.try_wait"] = [](Decode& d) { decode_wait(d, true); };
+  t["mbarrier.test_wait"] = [](Decode& d) { decode_phase_wait(d, false); };
+  t["mbarrier.try_wait"] = [](Decode& d) { decode_phase_wait(d, true); };
   t["mbarrier.pending_count"] = [](Decode& d) {
     d.take("b64");
     d.done();

@@ -172,7 +172,7 @@ void decode_access(Decode& d, bool store) {
   Type type = d.take_type();
   d.done();
   d.expect(hint ? 3 : 2, hint ? 3 : 2);
-  const ptx::Operand &data = d.operand(store ? 1 : 0), &place = d.operand(store ? 0 : 1);
+  const ptx_text::Operand &data = d.operand(store ? 1 : 0), &place = d.operand(store ? 0 : 1);
   Space symbol = Space::generic;
   const AddressOperand address = d.address(place, 0, &symbol);
   // .param of a call is the thread's own memory, .param of the entry is the launch's.
@@ -184,7 +184,7 @@ void decode_access(Decode& d, bool store) {
     d.refuse("the data do not match the vector length");
   // All registers of a vector are as wide; constants beside them are made so.
   Type each = type;
-  for (const ptx::Operand* o : parts)
+  for (const ptx_text::Operand* o : parts)
     if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)
       each = width == 2 ? Type::b16 : width == 4 ? Type::b32 : Type::b64;
   const MemoryAccess x{address, d.list(store ? d.sources(parts, each) : d.sinks(parts, each)),

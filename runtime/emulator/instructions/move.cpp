@@ -85,7 +85,7 @@ Type part_type(Decode& d, Type whole, size_t parts) {
 }
 
 bool decode_clock(Decode& d, Type type) {
-  const ptx::Operand& from = d.operand(1);
+  const ptx_text::Operand& from = d.operand(1);
   struct Row {
     std::string_view name;
     Clock clock;
@@ -115,8 +115,8 @@ void decode_mov(Decode& d) {
     return d.run<execute_mov_predicate>(x);
   }
   if (decode_clock(d, type)) return;
-  const bool packs = d.operand(1).kind == ptx::Operand::Kind::vector,
-             unpacks = d.operand(0).kind == ptx::Operand::Kind::vector;
+  const bool packs = d.operand(1).kind == ptx_text::Operand::Kind::vector,
+             unpacks = d.operand(0).kind == ptx_text::Operand::Kind::vector;
   if (packs || unpacks) {
     auto parts = Decode::parts(d.operand(packs ? 1 : 0));
     Type part = part_type(d, type, parts.size());

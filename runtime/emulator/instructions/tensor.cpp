@@ -192,9 +192,10 @@ size_t take_rank(Decode& d) {
   d.refuse("it names no rank");
 }
 
-TensorBox take_box(Decode& d, const ptx::Operand& o, size_t rank) {
+TensorBox take_box(Decode& d, const ptx_text::Operand& o, size_t rank) {
   const AddressOperand tensor_map = d.address(o, 0);
-  if (o.kind != ptx::Operand::Kind::address || o.parts.size() != 2) d.refuse("expected [map, {coordinates}]");
+  if (o.kind != ptx_text::Operand::Kind::address || o.parts.size() != 2)
+    d.refuse("expected [map, {coordinates}]");
   auto parts = Decode::parts(o.parts[1]);
   if (parts.size() != rank) d.refuse(fmt::format("{} coordinates for a {}d copy", parts.size(), rank));
   return {tensor_map, d.list(d.sources(parts, Type::s32))};
@@ -224,7 +225,7 @@ void decode_tensor(Decode& d, bool reduces) {
   d.run<execute_load>({box, dst_mem, mbar, multicast ? d.source(3, Type::b16) : no_register});
 }
 
-void decode_prefetch(Decode& d) {
+void decode_tensor_prefetch(Decode& d) {
   const size_t rank = take_rank(d);
   d.take_any({"L2", "global", "tile", "L2::cache_hint"});
   d.done();
@@ -236,7 +237,7 @@ void decode_prefetch(Decode& d) {
 void add_tensor(DecodeTable& t) {
   t["cp.async.bulk.tensor"] = [](Decode& d) { decode_tensor(d, false); };
   t["cp.reduce.async.bulk.tensor"] = [](Decode& d) { decode_tensor(d, true); };
-  t["cp.async.bulk.prefetch.tensor"] = decode_prefetch;
+  t["cp.async.bulk.prefetch.tensor"] = decode_tensor_prefetch;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -239,7 +239,7 @@ void execute_fence(Warp& w, Lanes) {
   ++w.fences;
 }
 
-void execute_commit(Warp& w, Lanes) {
+void execute_wgmma_commit(Warp& w, Lanes) {
   w.require_converged();
   ++w.wgmma_committed;
   w.cluster().changed();
@@ -247,7 +247,7 @@ void execute_commit(Warp& w, Lanes) {
 
 // A warp's wait covers the whole warpgroup, since wgmma is the warpgroup's: one warp may release a stage for
 // all.
-void execute_wait(Warp& w, const WaitGroup& x, Lanes) {
+void execute_wgmma_wait(Warp& w, const WaitGroup& x, Lanes) {
   w.require_converged();
   const int64_t target = int64_t{w.wgmma_committed} - x.n;
   if (target > 0)
@@ -290,7 +290,7 @@ void decode_wgmma(Decode& d) {
       element_type(b).integer != element.integer)
     d.refuse("these element types are not supported");
   d.require(element.integer ? to == Type::s32 : to == Type::f32 || to == Type::f16);
-  const bool half = element.bytes == 2, registers = d.operand(1).kind == ptx::Operand::Kind::vector;
+  const bool half = element.bytes == 2, registers = d.operand(1).kind == ptx_text::Operand::Kind::vector;
   const uint32_t count = to == Type::f16 ? x.n / 4 : x.n / 2;
   auto accumulators = Decode::parts(d.operand(0));
   if (accumulators.size() != count)
@@ -350,11 +350,11 @@ void add_wgmma(DecodeTable& t) {
   };
   t["wgmma.commit_group"] = [](Decode& d) {
     take_sync(d);
-    d.run<execute_commit>();
+    d.run<execute_wgmma_commit>();
   };
   t["wgmma.wait_group"] = [](Decode& d) {
     take_sync(d);
-    d.run<execute_wait>(take_wait_group(d));
+    d.run<execute_wgmma_wait>(take_wait_group(d));
   };
 }
 
