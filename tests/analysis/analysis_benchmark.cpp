@@ -28,7 +28,7 @@ std::vector<analysis::Region> regions_of(const std::string& text) {
 
 void parse(benchmark::State& state, const char* name) {
   const std::string text = golden(name);
-  for (auto _ : state) benchmark::DoNotOptimize(ptx::parse(text));
+  for (auto _ : state) benchmark::DoNotOptimize(ptx_text::parse(text));
 }
 
 void diff(benchmark::State& state, const char* name, const char* other) {
@@ -38,7 +38,7 @@ void diff(benchmark::State& state, const char* name, const char* other) {
 
 void lint(benchmark::State& state, const char* name) {
   const std::string text = golden(name);
-  for (auto _ : state) benchmark::DoNotOptimize(analysis::lint(ptx::parse(text)));
+  for (auto _ : state) benchmark::DoNotOptimize(analysis::lint(ptx_text::parse(text)));
 }
 
 BENCHMARK_CAPTURE(parse, gemm, "gemm");

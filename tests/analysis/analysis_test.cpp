@@ -12,8 +12,8 @@
 #include "tests/kit/error_kit.h"
 #include "tests/kit/ptx_disguise.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::analysis;
+namespace ptxbuilder::test::analysis_test {
+using namespace analysis;
 
 namespace {
 
@@ -27,10 +27,10 @@ std::string kernel(const std::string& body) {
 // A kernel with all that is known of it.
 struct Analysed {
   explicit Analysed(const std::string& text)
-      : module(ptx::parse(text)), code(Code::of(module)), graph(Graph::of(code)), values(code, graph) {}
+      : module(ptx_text::parse(text)), code(Code::of(module)), graph(Graph::of(code)), values(code, graph) {}
   Analysed(const Analysed&) = delete;
 
-  ptx::Module module;
+  ptx_text::Module module;
   Code code;
   Graph graph;
   Values values;
@@ -213,7 +213,7 @@ TEST_CASE("a guarded instruction leaves one of two values") {
 TEST_CASE("what is wrong is named") {
   CHECK_ERROR(Analysed(kernel("bra NOWHERE;")), "ptx 10:1: the label 'NOWHERE' is not there");
   CHECK_ERROR(Analysed(kernel("@q ret;")), "the predicate 'q' is not declared");
-  const ptx::Module two = ptx::parse(kernel("ret;") + ".entry other() { ret; }");
+  const ptx_text::Module two = ptx_text::parse(kernel("ret;") + ".entry other() { ret; }");
   CHECK_ERROR(Code::of(two), "the module has 2 kernels, and one has to be named: k, other");
   CHECK_ERROR(Code::of(two, "third"), "the module has no kernel 'third'; it has: k, other");
   CHECK(Code::of(two, "other").operations.size() == 1);
@@ -268,3 +268,5 @@ TEST_CASE("another constant is another meaning") {
   CHECK(meaning(with("setp.eq.b32", "setp.ne.b32")) != meant);
   CHECK(meaning(with("196640", "196648")) != meant);
 }
+
+}  // namespace ptxbuilder::test::analysis_test

@@ -27,15 +27,15 @@ Counts analyse(const std::string& path, uint64_t seed, bool verbose) {
   if (!file) throw Error("it cannot be read");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto start = std::chrono::steady_clock::now();
-  const auto module = std::make_shared<const ptx::Module>(ptx::parse(text));
-  const std::string printed = ptx::print(*module);
-  if (ptx::print(ptx::parse(printed)) != printed)
+  const auto module = std::make_shared<const ptx_text::Module>(ptx_text::parse(text));
+  const std::string printed = ptx_text::print(*module);
+  if (ptx_text::print(ptx_text::parse(printed)) != printed)
     throw Error("what is printed of it parses to something else");
   Counts counts;
   counts.lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
   std::chrono::duration<double> disguising{};
   const auto disguised_at = std::chrono::steady_clock::now();
-  const auto other = std::make_shared<const ptx::Module>(ptx::parse(test::Disguise(seed)(text)));
+  const auto other = std::make_shared<const ptx_text::Module>(ptx_text::parse(test::Disguise(seed)(text)));
   disguising = std::chrono::steady_clock::now() - disguised_at;
   for (const std::string& kernel : kernels_of(*module)) {
     KernelAnalysis a(module, kernel), b(other, kernel);

@@ -8,9 +8,8 @@
 #include "tests/kit/golden_kit.h"
 #include "tests/kit/ptx_disguise.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::analysis;
-using test::golden;
+namespace ptxbuilder::test::diff_test {
+using namespace analysis;
 
 namespace {
 
@@ -258,3 +257,5 @@ TEST_CASE("an instruction that nobody knows is told as such") {
   const std::string told = report(diff(regions_of(golden("saxpy")), regions_of(other)));
   CHECK(told.find("unknown: what frobnicate does: nothing in A, 1 in B") != std::string::npos);
 }
+
+}  // namespace ptxbuilder::test::diff_test

@@ -5,9 +5,8 @@
 
 #include "tests/kit/golden_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::analysis;
-using test::golden;
+namespace ptxbuilder::test::facts_test {
+using namespace analysis;
 
 namespace {
 
@@ -92,3 +91,5 @@ TEST_CASE("every kernel has the same facts, and each says what another value may
     }
   }
 }
+
+}  // namespace ptxbuilder::test::facts_test

@@ -14,8 +14,8 @@
 #include "tests/kit/lint_kit.h"
 #include "tests/kit/ptx_disguise.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::analysis;
+namespace ptxbuilder::test::lint_test {
+using namespace analysis;
 
 namespace {
 
@@ -140,7 +140,7 @@ WAIT_EMPTY:
 
 std::vector<Finding> findings_of(const std::string& text,
                                  const std::set<std::string, std::less<>>& allowed = {}) {
-  return lint(ptx::parse(text), "", allowed);
+  return lint(ptx_text::parse(text), "", allowed);
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to, int place = 1) {
@@ -673,3 +673,5 @@ TEST_CASE("arrays of which the host says how long they are lie at one place") {
                                    "\tst.shared.b32 [smem+33024], %r1;\n\tbar.sync 2, 128;\n")))
             .find("staging-reuse") != std::string::npos);
 }
+
+}  // namespace ptxbuilder::test::lint_test

@@ -9,9 +9,8 @@
 #include "tests/kit/error_kit.h"
 #include "tests/kit/golden_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::analysis;
-using test::golden;
+namespace ptxbuilder::test::portrait_test {
+using namespace analysis;
 
 namespace {
 
@@ -201,3 +200,5 @@ TEST_CASE("a product without its descriptors is an instruction like any other") 
   CHECK(p.portrait.products_outside.empty());
   CHECK(!text(p).empty());
 }
+
+}  // namespace ptxbuilder::test::portrait_test

@@ -10,8 +10,8 @@
 #include "error_kit.h"
 #include "ptxbuilder/analysis/diff.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::analysis;
+namespace ptxbuilder::test::sass_test {
+using namespace analysis;
 
 namespace {
 
@@ -189,3 +189,5 @@ TEST_CASE("several kernels, device functions that are called, and broken text") 
   CHECK_ERROR(parse_sass(kernel("k", {"BRA `(.L_none)"})), "the label '.L_none' of 'k' is not there");
   CHECK(mainloops(parse_sass(".section .text.k\n")[0]).empty());
 }
+
+}  // namespace ptxbuilder::test::sass_test

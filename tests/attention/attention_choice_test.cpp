@@ -10,8 +10,8 @@
 #include "kernels/attention/choice.h"
 #include "ptxbuilder/isa/hopper.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::kernels;
+namespace ptxbuilder::test::attention_choice_test {
+using namespace kernels;
 
 TEST_CASE("a tile's name says all of it") {
   CHECK(text(AttentionTile{}) == "128x128_2");
@@ -126,3 +126,5 @@ TEST_CASE("short ones stay and long ones do not, as measured") {
   CHECK(tile(256, true, 512) == "128x64_2_v3_ahead_up_turns");
   CHECK(tile(256, true, 8192) == "128x64_2_v3_ahead_up_turns");
 }
+
+}  // namespace ptxbuilder::test::attention_choice_test

@@ -2,9 +2,7 @@
 // wrong result; the kernel itself never does.
 #include "mutation_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::attention_mutants_test {
 namespace {
 
 // Two heads in a CTA that stays, of four blocks of keys: three of them are masked for some query.
@@ -197,3 +195,5 @@ TEST_CASE("mutants of heads that are rows") {
               {"O stored at half of the query", "shr.u32", 9, set_operand(2, 3), {}},
               {"a logarithm stored at another head's", "and.b32", 9, set_operand(2, 1), {}}});
 }
+
+}  // namespace ptxbuilder::test::attention_mutants_test

@@ -10,7 +10,7 @@
 #include "ptxbuilder/registers/memory.h"
 #include "runtime/open_device.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::attention_score_test {
 using kernels::Attention;
 using kernels::AttentionArguments;
 using kernels::AttentionOptions;
@@ -195,3 +195,5 @@ TEST_CASE("a single query keeps its head's number") {
     CHECK(std::abs(decode(DType::f16, got[static_cast<size_t>(kColumns + c)]) - mean) < 2e-3);
   }
 }
+
+}  // namespace ptxbuilder::test::attention_score_test

@@ -23,14 +23,13 @@
 #include "runtime/emulator/emulator.h"
 #include "runtime/open_device.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::attention_test {
 using kernels::Attention;
 using kernels::AttentionArguments;
 using kernels::AttentionOperation;
 using kernels::AttentionSize;
 using kernels::AttentionTile;
 using kernels::DeviceHeads;
-using test::device_name;
 
 namespace {
 
@@ -562,3 +561,5 @@ TEST_CASE("random calls") {
     check_case(c);
   }
 }
+
+}  // namespace ptxbuilder::test::attention_test

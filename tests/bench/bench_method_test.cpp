@@ -15,8 +15,8 @@
 #include "tests/kit/error_kit.h"
 #include "tests/kit/mock_libcuda.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::bench;
+namespace ptxbuilder::test::bench_method_test {
+using namespace bench;
 
 namespace {
 
@@ -417,3 +417,5 @@ TEST_CASE_FIXTURE(Fixture, "a brief check sees a wrong sample, and no more; ener
   options.energy_seconds = 0.1;
   CHECK_ERROR(measure(), "the energy of a product is by NVML, which there is not");
 }
+
+}  // namespace ptxbuilder::test::bench_method_test

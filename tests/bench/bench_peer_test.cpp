@@ -9,8 +9,8 @@
 #include "kernels/bench/peers/peer.h"
 #include "tests/kit/error_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::bench;
+namespace ptxbuilder::test::bench_peer_test {
+using namespace bench;
 
 namespace {
 
@@ -198,3 +198,5 @@ TEST_CASE("the command line names peers") {
     CHECK_ERROR(parse_options({"--peer", wrong}), "is not NAME=COMMAND");
   CHECK_ERROR(parse_options({"--peer", "A=a", "--peer", "A=b"}), "A is given twice");
 }
+
+}  // namespace ptxbuilder::test::bench_peer_test

@@ -12,8 +12,8 @@
 #include "kernels/bench/report.h"
 #include "tests/kit/error_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::bench;
+namespace ptxbuilder::test::bench_report_test {
+using namespace bench;
 
 namespace {
 
@@ -465,3 +465,5 @@ TEST_CASE("the command line: what it means, and what it refuses") {
   CHECK(refused({"--device", "tpu"}, "is not cuda"));
   CHECK_ERROR(parse_options({"--device", "emulator"}), "a benchmark needs a Hopper GPU");
 }
+
+}  // namespace ptxbuilder::test::bench_report_test

@@ -10,7 +10,8 @@
 #include "kernels/bench/peers/cublaslt_api.h"
 #include "options.h"
 
-using namespace ptxbuilder::bench;
+namespace ptxbuilder::test::cublaslt_layout_test {
+using namespace bench;
 
 namespace {
 
@@ -99,3 +100,5 @@ TEST_CASE("the toolkit's cuBLASLt has what is called") {
   CHECK(api.version() / 10000 == CUBLAS_VER_MAJOR);
   CHECK(api.loaded.describe(lt::Status::not_supported) == "CUBLAS_STATUS_NOT_SUPPORTED (15)");
 }
+
+}  // namespace ptxbuilder::test::cublaslt_layout_test

@@ -16,8 +16,8 @@
 #include "kernels/bench/tuned_table.h"
 #include "tuned_rows.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::bench;
+namespace ptxbuilder::test::tune_test {
+using namespace bench;
 
 namespace {
 
@@ -75,7 +75,7 @@ TEST_CASE("a new row stands where m, n and k put it among those of its types and
 
 TEST_CASE("what is no row is refused with its line") {
   const std::string good = row(kBf16, 64, 64, 64, "64x8x64_2");
-  CHECK(error_of([&] { merge_tuned(good, good); }) == "no error");
+  CHECK(error_of([&] { merge_tuned(good, good); }) == "");
   for (const char* bad :
        {"PTXBUILDER_TUNED(bf16, bf16, \"TN\", 64, 64, \"64x8x64_2\")",
         "PTXBUILDER_TUNED(bf17, bf16, \"TN\", 64, 64, 64, \"64x8x64_2\")",
@@ -262,3 +262,5 @@ TEST_CASE("the tiles of an explanation stand in the order in which they are chos
   CHECK(most_doubt == 1.04);  // of three consumers in clusters of four, which the model alone would take
   CHECK(choice_text(r).find(" 4 %") != std::string::npos);
 }
+
+}  // namespace ptxbuilder::test::tune_test

@@ -13,6 +13,7 @@
 #include "options.h"
 #include "ptxbuilder/isa/rows.h"
 
+namespace ptxbuilder::test::command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -524,3 +525,5 @@ TEST_CASE("layouts are evaluated, drawn, and read in batches") {
   }
   CHECK(run("ptxb layout 4:1 --svg /nonexistent/a.svg").code == 1);
 }
+
+}  // namespace ptxbuilder::test::command_test

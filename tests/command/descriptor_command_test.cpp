@@ -4,6 +4,7 @@
 
 #include "command_kit.h"
 
+namespace ptxbuilder::test::descriptor_command_test {
 namespace {
 
 Ran desc(const std::string& words) { return run("ptxb desc " + words); }
@@ -79,3 +80,5 @@ TEST_CASE("wrong words") {
     CHECK_MESSAGE(ran.output.find(c.phrase) != std::string::npos, ran.output);
   }
 }
+
+}  // namespace ptxbuilder::test::descriptor_command_test

@@ -6,6 +6,7 @@
 #include "command_kit.h"
 #include "folder_kit.h"
 
+namespace ptxbuilder::test::diff_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -146,3 +147,5 @@ TEST_CASE("diff of two folders: by file, by kernel, and in numbers") {
   CHECK(contains(ran, "2 the same, 1 different, 0 only in A, 1 only in B, 1 not compared\n"));
   CHECK(run(fmt::format("ptxb diff {0} {0}", folder.path("none"))).code == 2);
 }
+
+}  // namespace ptxbuilder::test::diff_command_test

@@ -12,8 +12,7 @@
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/launch_rule.h"
 
-using namespace ptxbuilder;
-
+namespace ptxbuilder::test::export_test {
 namespace {
 
 const std::string kMains = PTXBUILDER_TEST_DIR "/command/export/", kSource = PTXBUILDER_TEST_DIR "/..";
@@ -276,3 +275,5 @@ TEST_CASE("a kernel that adds up across CTAs says how much workspace it wants") 
       header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, which may hold anything") !=
       std::string::npos);
 }
+
+}  // namespace ptxbuilder::test::export_test

@@ -5,6 +5,7 @@
 #include "command_kit.h"
 #include "options.h"
 
+namespace ptxbuilder::test::main_test {
 namespace {
 
 const int& number = ptxbuilder::test::option("number-of-main-test", 1);
@@ -49,3 +50,5 @@ TEST_CASE("an option that nobody takes, and a value that is none, are errors") {
     CHECK(run_case("inner: passes", wrong).code == 2);
   }
 }
+
+}  // namespace ptxbuilder::test::main_test

@@ -6,6 +6,7 @@
 #include "command_kit.h"
 #include "folder_kit.h"
 
+namespace ptxbuilder::test::override_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -108,3 +109,5 @@ TEST_CASE("a file that asks for another launch is refused before anything runs")
     CHECK(contains(run("ptxb run saxpy --device emulator --assembler none --ptx " + file),
                    file + ": cannot be read"));
 }
+
+}  // namespace ptxbuilder::test::override_test

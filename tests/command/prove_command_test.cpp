@@ -3,6 +3,7 @@
 
 #include "command_kit.h"
 
+namespace ptxbuilder::test::prove_command_test {
 namespace {
 
 Ran prove(const std::string& words) { return run("ptxb prove " + words); }
@@ -45,3 +46,5 @@ TEST_CASE("wrong words") {
   CHECK(prove("gemm_warp_specialized --bn 64").code == 0);
   CHECK(prove("no_such_kernel").code == 2);
 }
+
+}  // namespace ptxbuilder::test::prove_command_test

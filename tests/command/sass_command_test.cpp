@@ -8,6 +8,7 @@
 #include "folder_kit.h"
 #include "options.h"
 
+namespace ptxbuilder::test::sass_command_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -170,3 +171,5 @@ TEST_CASE("annotate: the samples of a profile lie with the instructions, and ano
   CHECK(contains(run(annotate + "--ncu " + folder.path("words.csv")),
                  "words.csv: line 2: 'many' is no number of samples"));
 }
+
+}  // namespace ptxbuilder::test::sass_command_test

@@ -10,8 +10,8 @@
 #include "emulator_kit.h"
 #include "error_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::command;
+namespace ptxbuilder::test::simulate_test {
+using namespace command;
 
 namespace {
 
@@ -376,3 +376,5 @@ TEST_CASE("names of shared memory come with the launch file, and into reports") 
   CHECK(ran(R"({"name": "sA", "offset": 0, "bytes": 64})").find("this reads smem+72,") != std::string::npos);
   CHECK(ran(R"({"offset": 0, "bytes": 64})") == "l.json: shared[0]: the member \"name\" is missing");
 }
+
+}  // namespace ptxbuilder::test::simulate_test

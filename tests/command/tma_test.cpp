@@ -4,8 +4,8 @@
 
 #include "error_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::command;
+namespace ptxbuilder::test::tma_test {
+using namespace command;
 
 namespace {
 
@@ -220,3 +220,5 @@ TEST_CASE("the drawing names rows and chunks of the box, and ends with it") {
   w.element_strides = {1, 2};  // every other row
   CHECK(box_bytes(examine(w).map.recipe) == 96);
 }
+
+}  // namespace ptxbuilder::test::tma_test

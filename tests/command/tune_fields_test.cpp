@@ -12,8 +12,8 @@
 #include "kernels/command/tune.h"
 #include "ptxbuilder/ir/memory.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::command;
+namespace ptxbuilder::test::tune_fields_test {
+using namespace command;
 
 namespace {
 
@@ -204,3 +204,5 @@ TEST_CASE("on the emulator all is verified and nothing is ranked; a kernel's nam
   CHECK(contains(missing, "--field is required"));
   CHECK(run("ptxb tune gemm --help").output.find("--top") != std::string::npos);  // which has its own
 }
+
+}  // namespace ptxbuilder::test::tune_fields_test

@@ -7,6 +7,7 @@
 #include "command_kit.h"
 #include "folder_kit.h"
 
+namespace ptxbuilder::test::words_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -202,3 +203,5 @@ TEST_CASE("tune model tells its fit as JSON") {
   CHECK(json["constants"]["launch"] > 0);
   CHECK_FALSE(json.contains("by_others_fit"));
 }
+
+}  // namespace ptxbuilder::test::words_test

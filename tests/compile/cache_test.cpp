@@ -15,10 +15,12 @@
 #include <random>
 #include <thread>
 
+#include "error_kit.h"
 #include "folder_kit.h"
 #include "ptxbuilder/error.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::cache_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -60,16 +62,6 @@ int files_in(const std::string& directory, const std::string& part) {
     count += file.path().filename().string().find(part) != std::string::npos;
   }
   return count;
-}
-
-template <class F>
-std::string error_of(F&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 std::string sha256(const std::string& text) {
@@ -416,3 +408,5 @@ TEST_CASE("a cached load of 50 KB takes well under a millisecond") {
   CHECK(cache.statistics().hits == 50);
   CHECK(least < 5);  // a bound that also an unoptimized build on a loaded machine keeps
 }
+
+}  // namespace ptxbuilder::test::cache_test

@@ -9,8 +9,7 @@
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::certify_test {
 
 namespace somebody {
 
@@ -100,3 +99,5 @@ TEST_CASE("ptxas certifies rows, and says what is wrong with others") {
     CHECK(text.ends_with("(" + to_string(line) + ")"));
   }
 }
+
+}  // namespace ptxbuilder::test::certify_test

@@ -15,8 +15,7 @@
 #include "error_kit.h"
 #include "ptxbuilder/compile/lz4.h"
 
-using namespace ptxbuilder;
-
+namespace ptxbuilder::test::device_code_test {
 namespace {
 
 std::string fatbin(const std::string& mode) {
@@ -218,3 +217,5 @@ TEST_CASE("no file makes it crash: what is cut and what is changed is read or re
   CHECK(read > 1000);
   CHECK(refused > 1000);
 }
+
+}  // namespace ptxbuilder::test::device_code_test

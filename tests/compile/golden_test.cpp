@@ -14,8 +14,8 @@
 #include "library_kit.h"
 #include "options.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::golden_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -158,3 +158,5 @@ TEST_CASE("the descriptors of gemm_tile's wgmmas") {
   CHECK(a == std::vector<int64_t>{0, 2, 4, 6, 512, 514, 516, 518});
   CHECK(b == std::vector<int64_t>{0, 128, 256, 384, 0, 128, 256, 384});
 }
+
+}  // namespace ptxbuilder::test::golden_test

@@ -8,9 +8,7 @@
 #include "host_llvm_kit.h"
 #include "library_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::host_llvm_test {
 namespace {
 
 std::string hosts_layout() { return hosts_machine()->createDataLayout().getStringRepresentation(); }
@@ -65,3 +63,5 @@ TEST_CASE("a host that uses NVPTX itself keeps its data layout and its PTX") {
   CHECK(hosts_layout() == layout);
   CHECK(hosts_ptx() == ptx);
 }
+
+}  // namespace ptxbuilder::test::host_llvm_test

@@ -16,9 +16,7 @@
 #include "runtime/emulator/emulator.h"
 #include "runtime/loaded_kernel.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::module_test {
 namespace {
 
 // d[i] = a * x[i] + d[i], as a front end or `opt` writes it; no triple, no layout.
@@ -486,3 +484,5 @@ TEST_CASE("metadata that a Kernel left is read as far as it fits the function") 
   CHECK(of(to_json(left), "i32, ptr").why_unknown ==
         "the launch chooses the size of its dynamic shared memory 'k_smem'");
 }
+
+}  // namespace ptxbuilder::test::module_test

@@ -9,8 +9,7 @@
 #include "ptxbuilder/compile/advisories.h"
 #include "ptxbuilder/error.h"
 
-using namespace ptxbuilder;
-
+namespace ptxbuilder::test::notes_test {
 namespace {
 
 // Line 9 is the first instruction of `k`; line 25 its last.
@@ -482,3 +481,5 @@ TEST_CASE("known defects end with the version that fixed them") {
   CHECK(known_defects({14, 0, 0}).empty());
   CHECK(to_string(PtxasVersion{13, 0, 88}) == "13.0.88");
 }
+
+}  // namespace ptxbuilder::test::notes_test

@@ -8,7 +8,7 @@
 #include "error_kit.h"
 #include "folder_kit.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::nvdisasm_test {
 
 TEST_CASE("nvdisasm is looked for where ptxas is, and among the packages of the Pythons on PATH") {
   const Folder folder;
@@ -48,3 +48,5 @@ TEST_CASE("nvdisasm gets the cubin, and is asked for lines of PTX where they are
   folder.script("nvdisasm", "echo not a cubin >&2; exit 3");
   CHECK_ERROR(tool.disassemble("CUBIN"), "nvdisasm: exit status 3: not a cubin");
 }
+
+}  // namespace ptxbuilder::test::nvdisasm_test

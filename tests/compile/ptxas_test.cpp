@@ -16,14 +16,14 @@
 #include <fstream>
 #include <thread>
 
+#include "error_kit.h"
 #include "folder_kit.h"
 #include "ptxas_kit.h"
 #include "ptxbuilder/compile/assemble.h"
 #include "ptxbuilder/compile/process.h"
 #include "ptxbuilder/error.h"
 
-using namespace ptxbuilder;
-using test::real_ptxas;
+namespace ptxbuilder::test::ptxas_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -42,16 +42,6 @@ PtxasSearch only(const std::string& file) {
   PtxasSearch search;
   search.file = file;
   return search;
-}
-
-template <class F>
-std::string error_of(F&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -568,3 +558,5 @@ TEST_CASE("a text of several megabytes and a log of several megabytes pass throu
   const std::string text = error_of([&] { ptxas->assemble(kernel(wrong)); });
   CHECK(contains(text, "%unknown0'"));
 }
+
+}  // namespace ptxbuilder::test::ptxas_test

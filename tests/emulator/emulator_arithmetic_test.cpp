@@ -9,7 +9,7 @@
 
 #include "emulator_kit.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_arithmetic_test {
 namespace {
 
 using namespace emulator;
@@ -352,4 +352,4 @@ TEST_CASE("emulator: floating point instructions") {
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_arithmetic_test

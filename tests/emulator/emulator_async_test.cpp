@@ -7,7 +7,7 @@
 
 #include "emulator_kit.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_async_test {
 namespace {
 
 const std::string head = ".version 8.6\n.target sm_90a\n.address_size 64\n";
@@ -344,4 +344,4 @@ TEST_CASE("emulator: what it does not run is named") {
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_async_test

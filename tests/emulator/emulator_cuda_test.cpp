@@ -7,7 +7,7 @@
 #include "emulator_kit.h"
 #include "options.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_cuda_test {
 namespace {
 
 // The PTX of tests/emulator/kernels.cu; empty where there is no nvcc.
@@ -326,4 +326,4 @@ TEST_CASE("emulator: nvcc, printf and assert") {
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_cuda_test

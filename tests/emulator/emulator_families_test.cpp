@@ -2,9 +2,7 @@
 // reported.
 #include "mutation_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::emulator_families_test {
 namespace {
 
 const char* const load = "cp.async.bulk.tensor.2d.shared";
@@ -342,3 +340,5 @@ TEST_CASE("emulator: saxpy_tma and its mutants") {
                {Fault::race, Fault::uninitialised}},
               {"no wait", "mbarrier.try_wait", 0, do_not_wait, {Fault::race}}});
 }
+
+}  // namespace ptxbuilder::test::emulator_families_test

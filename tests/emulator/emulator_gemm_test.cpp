@@ -3,7 +3,7 @@
 
 #include "emulator_kit.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_gemm_test {
 namespace {
 
 const char* const files[] = {"emulator/ptx/gemm_128x256x64_bf16.ptx",
@@ -27,4 +27,4 @@ TEST_CASE("emulator: the reference GEMMs verify over seeds") {
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_gemm_test

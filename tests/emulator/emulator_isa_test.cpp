@@ -5,14 +5,15 @@
 #include "ptxbuilder/isa/target.h"
 #include "runtime/emulator/decode/decoder.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::emulator_isa_test {
+
 namespace emulator = ptxbuilder::runtime::emulator;
 
 namespace {
 
 // Why an instruction of the kernel `row` is not executed; "" where all are.
 std::string refusal(const std::string& text) {
-  const ptx::Module module = ptx::parse(text);
+  const ptx_text::Module module = ptx_text::parse(text);
   emulator::GlobalMemory memory;
   const emulator::Kernel kernel = emulator::Decoder(module, "row", memory).run();
   return kernel.refused.empty() ? "" : kernel.refused.begin()->second;
@@ -31,3 +32,5 @@ TEST_CASE("the emulator decodes every row of the instruction table") {
   text.insert(text.rfind("\n\tret;"), "\n\tnonsense.b32;");
   CHECK(refusal(text) == "the emulator does not know this instruction");
 }
+
+}  // namespace ptxbuilder::test::emulator_isa_test

@@ -7,7 +7,7 @@
 #include "emulator_kit.h"
 #include "lint_kit.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_mutants_test {
 namespace {
 
 struct Mutant {
@@ -257,4 +257,4 @@ TEST_CASE("emulator: the unmutated GEMM is never reported") {
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_mutants_test

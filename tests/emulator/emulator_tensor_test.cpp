@@ -4,7 +4,7 @@
 
 #include "emulator_kit.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_tensor_test {
 namespace {
 
 // Loads a box at the coordinates of the parameters, writes shared memory out as it is, and stores the box
@@ -272,4 +272,4 @@ D: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_tensor_test

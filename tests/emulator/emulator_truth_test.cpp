@@ -5,7 +5,7 @@
 
 #include "emulator_kit.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_truth_test {
 namespace {
 
 // A kernel of 128 threads (in CTAs of a cluster) around `body`. Predicate %p0: thread 0. %r0 tid.x, %r1 the
@@ -368,4 +368,4 @@ TEST_CASE("emulator: the truth table holds") {
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_truth_test

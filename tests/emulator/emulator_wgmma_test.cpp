@@ -5,7 +5,7 @@
 
 #include "emulator_kit.h"
 
-namespace ptxbuilder::runtime {
+namespace ptxbuilder::runtime::emulator_wgmma_test {
 namespace {
 
 using namespace emulator;
@@ -320,4 +320,4 @@ ret;
 }
 
 }  // namespace
-}  // namespace ptxbuilder::runtime
+}  // namespace ptxbuilder::runtime::emulator_wgmma_test

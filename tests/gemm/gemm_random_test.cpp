@@ -16,15 +16,12 @@
 #include "options.h"
 #include "runtime/open_device.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::gemm_random_test {
 using kernels::Activation;
 using kernels::ActivationUse;
 using kernels::GemmOperation;
 using kernels::GemmTile;
 using kernels::MatmulArguments;
-using test::device_name;
-using test::RandomCase;
-using test::Scale;
 
 namespace {
 
@@ -205,3 +202,5 @@ TEST_CASE("every combination of what stands behind the sum is taken, or refused 
   CHECK(taken > kCombinations / 3);
   MESSAGE(taken << " of " << kCombinations << " combinations are taken");
 }
+
+}  // namespace ptxbuilder::test::gemm_random_test

@@ -6,7 +6,7 @@
 #include "ptxbuilder/compile/compile.h"
 #include "tuned_rows.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::gemm_tuned_test {
 
 TEST_CASE("every tuned kernel compiles without a word from ptxas") {
   std::vector<test::TunedRow> distinct;  // sizes play no part in a kernel
@@ -32,3 +32,5 @@ TEST_CASE("every tuned kernel compiles without a word from ptxas") {
   }
   MESSAGE(compiled.size() << " kernels of " << test::tuned_rows().size() << " rows");
 }
+
+}  // namespace ptxbuilder::test::gemm_tuned_test

@@ -15,9 +15,7 @@
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/pipeline.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::builder_test {
 namespace {
 
 // PTX of a kernel with parameters `to`, `a`, `b` of one type that stores body(a, b), without line marks.
@@ -499,3 +497,5 @@ TEST_CASE("64 kernels built on 8 threads are those built one by one") {
   }
   for (size_t i = 0; i < 64; ++i) CHECK_MESSAGE(found[i] == expected[i], "kernel " << i);
 }
+
+}  // namespace ptxbuilder::test::builder_test

@@ -7,8 +7,7 @@
 #include "ptxbuilder/plan/descriptor.h"
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::family_call_test {
 
 namespace somebody {
 
@@ -271,3 +270,5 @@ TEST_CASE("a row of somebody's own takes generic addresses") {
   for (size_t i = 0; i < 32; ++i) expected.push_back(3 * x.values[31 - i]);
   check_equal(result_of(std::move(k), {x}, {DType::u32, {32, 1}, {}}), expected, "generic");
 }
+
+}  // namespace ptxbuilder::test::family_call_test

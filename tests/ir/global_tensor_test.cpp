@@ -5,9 +5,7 @@
 #include "library_kit.h"
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::global_tensor_test {
 namespace {
 
 // Numbers that the kernel knows, or loads from memory.
@@ -244,3 +242,5 @@ TEST_CASE("addresses of rows that the device alone knows are computed once a row
   CHECK(count(ptx, "ld.global.v2.b32") == 16);
   CHECK(count(ptx, "mul.wide.u32") + count(ptx, "mul.lo") <= 3);  // the thread's row, and 8 rows
 }
+
+}  // namespace ptxbuilder::test::global_tensor_test

@@ -16,9 +16,7 @@
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::hosted_test {
 namespace {
 
 // out[i] for each of the threads after a launch of one CTA, from memory that was poisoned before.
@@ -586,3 +584,5 @@ TEST_CASE("a module without a layout gets NVPTX's for its shared variables") {
     CHECK(kernels[0].signature->static_shared_bytes == 16);
   }
 }
+
+}  // namespace ptxbuilder::test::hosted_test

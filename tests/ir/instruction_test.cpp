@@ -6,8 +6,7 @@
 #include "library_kit.h"
 #include "ptxbuilder/compile/codegen.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::instruction_test {
 
 TEST_CASE("instructions by mnemonic: operands, results, words behind it, predicates") {
   Kernel k("all", {.line_info = false});
@@ -135,3 +134,5 @@ TEST_CASE("a null pointer is no value") {
       error_of([&] { k.builder().emit(isa::rows_def::nanosleep, nothing, std::nullopt, Where::here()); }),
       "a null pointer was used as a value"));
 }
+
+}  // namespace ptxbuilder::test::instruction_test

@@ -15,8 +15,8 @@
 #include "ptxbuilder/isa/manual.h"
 #include "runtime/emulator/emulator.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::llvm_test {
+
 namespace rows = isa::rows_def;
 
 namespace {
@@ -398,3 +398,5 @@ TEST_CASE("lower() says what is asked of any IR") {
   CHECK(tied.constraints == "=f,f,0");
   CHECK_FALSE(tied.stays);
 }
+
+}  // namespace ptxbuilder::test::llvm_test

@@ -7,9 +7,7 @@
 
 #include "misuse_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::misuse_test {
 namespace {
 
 // A value of each type that no host knows.
@@ -829,3 +827,5 @@ TEST_CASE("values and control flow") {
        }},
   });
 }
+
+}  // namespace ptxbuilder::test::misuse_test

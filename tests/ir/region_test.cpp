@@ -13,9 +13,7 @@
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/pipeline.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::region_test {
 namespace {
 
 constexpr const char* kAssigned = "assignment to a value that was made outside of the body of the ";
@@ -689,3 +687,5 @@ TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, o
   });
   done(s.k);
 }
+
+}  // namespace ptxbuilder::test::region_test

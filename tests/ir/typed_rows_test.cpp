@@ -14,9 +14,7 @@
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::typed_rows_test {
 namespace {
 
 // The forms among those that `each` calls a function with.
@@ -43,18 +41,25 @@ constexpr auto each_types = [](auto body) {
       for (DType b : kOfTensorCores)
         if (isa::has_types({d, a, b})) body(d, a, b);
 };
-constexpr auto kWgmma = forms<WgmmaForm, [](auto add) {
+constexpr auto each_wgmma = [](int n, auto body) {
   each_types([&](DType d, DType a, DType b) {
-    for (int n = 0; n <= 264; n += 8)
-      for (bool a_in_registers : {false, true})
-        for (bool satfinite : {false, true})
-          if (WgmmaForm form = {d, a, b, n, a_in_registers, satfinite}; isa::exists(form)) add(form);
+    for (bool a_in_registers : {false, true})
+      for (bool satfinite : {false, true})
+        if (WgmmaForm form = {d, a, b, n, a_in_registers, satfinite}; isa::exists(form)) body(form);
   });
+};
+constexpr auto each_wgmma_bits = [](int n, auto body) {
+  for (bool a_in_registers : {false, true})
+    if (WgmmaBitsForm form = {n, a_in_registers}; isa::exists(form)) body(form);
+};
+// The least, the greatest and some between are compiled: calls of other N differ from these in the length of
+// lists.
+constexpr std::array kCompiledN = {8, 16, 24, 128, 256};
+constexpr auto kWgmma = forms<WgmmaForm, [](auto add) {
+  for (int n : kCompiledN) each_wgmma(n, add);
 }>();
 constexpr auto kWgmmaBits = forms<WgmmaBitsForm, [](auto add) {
-  for (int n = 0; n <= 264; n += 8)
-    for (bool a_in_registers : {false, true})
-      if (WgmmaBitsForm form = {n, a_in_registers}; isa::exists(form)) add(form);
+  for (int n : kCompiledN) each_wgmma_bits(n, add);
 }>();
 constexpr auto kMma = forms<MmaForm, [](auto add) {
   each_types([&](DType d, DType a, DType b) {
@@ -321,19 +326,25 @@ bool may_fill(Class operand, Class value) {
 }  // namespace
 
 TEST_CASE("every row of the table has a typed call of the same text, and no call has a row of its own") {
-  std::set<std::string_view> called;
+  std::set<std::string, std::less<>> called;
   std::string unknown, differs, without;
-  for (const TypedCall& call : typed_calls()) {
-    const isa::Row &typed = *call.row, *row = isa::find(typed.name);
-    called.insert(typed.name);
+  const auto call_of = [&](const isa::Row& typed) {
+    const isa::Row* row = isa::find(typed.name);
+    called.emplace(typed.name);
     if (!row)
       unknown += std::string(typed.name) + " ";
     else if (typed.syntax != row->syntax || typed.effect != row->effect || typed.targets != row->targets ||
              typed.ptx_version != row->ptx_version || typed.intrinsic != row->intrinsic)
       differs += std::string(typed.name) + " ";
+  };
+  for (const TypedCall& call : typed_calls()) call_of(*call.row);
+  for (int n = 0; n <= 264; n += 8) {  // what the calls take their rows from
+    each_wgmma(n, [&](const WgmmaForm& form) { call_of(isa::wgmma_mma_async_row(form).row()); });
+    each_wgmma_bits(n,
+                    [&](const WgmmaBitsForm& form) { call_of(isa::wgmma_mma_async_bits_row(form).row()); });
   }
   for (const isa::Row& row : isa::rows())
-    if (!called.count(row.name)) without += std::string(row.name) + " ";
+    if (!called.contains(row.name)) without += std::string(row.name) + " ";
   CHECK(unknown == "");
   CHECK(differs == "");
   CHECK(without == "");
@@ -457,3 +468,5 @@ TEST_CASE("the typed call that is told of a row is its call") {
   IS_CALLED(fence_proxy_async<Space::shared>);
 #undef IS_CALLED
 }
+
+}  // namespace ptxbuilder::test::typed_rows_test

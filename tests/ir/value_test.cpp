@@ -4,9 +4,7 @@
 //   value_test [--device=emulator|cuda|auto]
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::value_test {
 namespace {
 
 constexpr int kThreads = 128;
@@ -315,3 +313,5 @@ TEST_CASE("ptx(): lists of registers, and an operand named several times") {
   }
   check_equal(result_of(std::move(k), {x}, {DType::f32, {kThreads, 4}, {}}), expected, "lists");
 }
+
+}  // namespace ptxbuilder::test::value_test

@@ -9,9 +9,7 @@
 #include "ptxbuilder/isa/manual.h"
 #include "rows_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::free_axes_test {
 namespace {
 
 const uint64_t& seed = option("seed", uint64_t{std::random_device()()});
@@ -149,3 +147,5 @@ TEST_CASE("ptxas takes what has a row, of ld, st, atom and red") {
     CHECK(taken > kDraws / 100);
   }
 }
+
+}  // namespace ptxbuilder::test::free_axes_test

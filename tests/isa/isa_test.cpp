@@ -6,12 +6,13 @@
 #include <limits>
 #include <set>
 
+#include "error_kit.h"
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::isa;
+namespace ptxbuilder::test::isa_test {
+using namespace isa;
 
 namespace {
 
@@ -27,16 +28,6 @@ std::string reason(std::string_view syntax) {
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 std::string here(unsigned line) { return "isa_test.cpp:" + std::to_string(line); }
@@ -685,3 +676,5 @@ TEST_CASE("a tool asks what a row takes, what it touches and where it runs") {
   CHECK(isa::refusal(arrive, isa::target("sm_90a"), 78) ==
         "fence_mbarrier_init: needs PTX 8.0, but the module's .version is 7.8: raise it");
 }
+
+}  // namespace ptxbuilder::test::isa_test

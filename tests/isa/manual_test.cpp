@@ -18,8 +18,7 @@
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::manual_test {
 using isa::Choices, isa::Effect, isa::Form, isa::KeyParts;
 
 namespace {
@@ -305,3 +304,5 @@ TEST_CASE("every instruction of CUTLASS is in the manual, or stands with its rea
   }
   check_all_are_in_the_manual("CUTLASS 4.7", used, exceptions);
 }
+
+}  // namespace ptxbuilder::test::manual_test

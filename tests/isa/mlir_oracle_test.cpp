@@ -17,9 +17,7 @@
 #include "ptxbuilder/isa/manual.h"
 #include "ptxbuilder/llvm.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::mlir_oracle_test {
 namespace {
 
 // What every function takes. An operation names them behind a %; the row's operands name them as they are.
@@ -315,3 +313,5 @@ TEST_CASE("where NVVM operations are wrong, the rows are not") {
   CHECK(contains(theirs, "m64n8k256.s32.b1.b1 {"));
   CHECK(contains(mine, "m64n8k256.s32.b1.b1.and.popc {"));
 }
+
+}  // namespace ptxbuilder::test::mlir_oracle_test

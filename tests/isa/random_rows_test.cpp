@@ -16,8 +16,7 @@
 #include "ptxbuilder/isa/query.h"
 #include "rows_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::random_rows_test {
 using isa::Class, isa::Filling, isa::InlineAsm, isa::Operand, isa::Row, isa::ValueCount;
 
 namespace {
@@ -295,3 +294,5 @@ TEST_CASE("where the library accepts operands ptxas does, and what is illegal th
       CHECK(counts.flaws[flaw] > 0);
   }
 }
+
+}  // namespace ptxbuilder::test::random_rows_test

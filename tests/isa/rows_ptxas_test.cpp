@@ -17,8 +17,7 @@
 #include "ptxbuilder/isa/rows.h"
 #include "rows_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::rows_ptxas_test {
 using isa::Row;
 
 namespace {
@@ -234,3 +233,5 @@ TEST_CASE("what CUTLASS writes and the manual lacks is refused at every target")
   }
   MESSAGE(refusals << " refusals");
 }
+
+}  // namespace ptxbuilder::test::rows_ptxas_test

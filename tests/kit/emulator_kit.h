@@ -28,15 +28,15 @@ inline std::string test_file(const std::string& name) {
 // The .entry `name` of a PTX text, or its first, with what it asks of a launch; its parameters are left to
 // the PTX.
 inline Signature signature_of(const std::string& text, uint32_t threads, const std::string& name = {}) {
-  ptx::Module module = ptx::parse(text);
+  ptx_text::Module module = ptx_text::parse(text);
   Signature s;
   s.threads = threads;
-  for (const ptx::Statement& statement : module.statements)
-    if (statement.kind == ptx::Statement::Kind::function && statement.function[0].entry &&
+  for (const ptx_text::Statement& statement : module.statements)
+    if (statement.kind == ptx_text::Statement::Kind::function && statement.function[0].entry &&
         (name.empty() || statement.function[0].name == name)) {
-      const ptx::Function& f = statement.function[0];
+      const ptx_text::Function& f = statement.function[0];
       s.kernel = f.name;
-      for (const ptx::Directive& d : f.directives)
+      for (const ptx_text::Directive& d : f.directives)
         if (d.tokens[0] == ".reqnctapercluster")
           for (size_t i = 0; i < 3; ++i)
             s.cluster[i] =

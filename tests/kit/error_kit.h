@@ -7,19 +7,24 @@
 
 #include "ptxbuilder/error.h"
 
+namespace ptxbuilder::test {
+
+// The message of the Error that `action` throws; "" when it throws none.
 template <class Action>
 std::string error_of(Action&& action) {
   try {
     action();
-  } catch (const ptxbuilder::Error& e) {
+  } catch (const Error& e) {
     return e.what();
   }
-  return "no error";
+  return "";
 }
 
-#define CHECK_ERROR(action, text)                          \
-  do {                                                     \
-    const std::string message = error_of([&] { action; }); \
-    CAPTURE(message);                                      \
-    CHECK(message.find(text) != std::string::npos);        \
+}  // namespace ptxbuilder::test
+
+#define CHECK_ERROR(action, text)                                              \
+  do {                                                                         \
+    const std::string message = ::ptxbuilder::test::error_of([&] { action; }); \
+    CAPTURE(message);                                                          \
+    CHECK(message.find(text) != std::string::npos);                            \
   } while (false)

@@ -19,9 +19,10 @@ class Names {
   Names(const std::string& function, const std::vector<std::string>& parameters)
       : prefix_(function + "_param_"), parameters_(parameters) {}
 
-  void declare(const ptx::Declaration& d) {
+  void declare(const ptx_text::Declaration& d) {
     if (!d.has(".reg")) return;
-    for (const ptx::Declarator& one : d.names) (one.count.empty() ? registers_ : ranges_).insert(one.name);
+    for (const ptx_text::Declarator& one : d.names)
+      (one.count.empty() ? registers_ : ranges_).insert(one.name);
   }
   bool is_register(const std::string& name) const {
     return registers_.contains(name) ||
@@ -29,10 +30,10 @@ class Names {
   }
 
   // An instruction that only brings a parameter or a number into place.
-  void follow(const ptx::Instruction& i) {
+  void follow(const ptx_text::Instruction& i) {
     if (i.operands.size() < 2) return;
-    std::vector<ptx::Operand> targets = i.operands[0].parts;
-    if (i.operands[0].kind == ptx::Operand::Kind::name) targets = {i.operands[0]};
+    std::vector<ptx_text::Operand> targets = i.operands[0].parts;
+    if (i.operands[0].kind == ptx_text::Operand::Kind::name) targets = {i.operands[0]};
     for (size_t n = 0; n < targets.size(); ++n)
       if (is_register(targets[n].text)) {
         const std::string of = stands_for(i.operands[1]);
@@ -45,14 +46,14 @@ class Names {
     if (!names_.contains(text)) names_[text] = fmt::format("result{}", results_++);
     return names_[text];
   }
-  ptx::Operand renamed(ptx::Operand o) {
+  ptx_text::Operand renamed(ptx_text::Operand o) {
     if (o.parts.empty()) o.text = name_of(o.text);
-    for (ptx::Operand& part : o.parts) part = renamed(part);
+    for (ptx_text::Operand& part : o.parts) part = renamed(part);
     return o;
   }
 
  private:
-  std::string stands_for(const ptx::Operand& source) {
+  std::string stands_for(const ptx_text::Operand& source) {
     std::string text = print(source);
     if (const size_t at = text.find(prefix_); at != std::string::npos) {
       size_t number = 0;
@@ -77,24 +78,24 @@ std::string spelled_alike(std::string opcode) {
 }
 
 // The function's instructions of the mnemonic's kind (its first word), with their registers renamed.
-std::vector<std::string> instructions_of(const std::vector<ptx::Statement>& body, Names& names,
+std::vector<std::string> instructions_of(const std::vector<ptx_text::Statement>& body, Names& names,
                                          std::string_view mnemonic) {
   // What brings parameters and results into place.
   static const std::set<std::string_view> kMoves = {"ld",   "st",   "mov", "cvt", "and",
                                                     "setp", "selp", "shr", "prmt"};
   std::vector<std::string> found;
-  for (const ptx::Statement& s : body) {
-    if (s.kind == ptx::Statement::Kind::declaration) names.declare(s.declaration);
-    if (s.kind == ptx::Statement::Kind::block)
+  for (const ptx_text::Statement& s : body) {
+    if (s.kind == ptx_text::Statement::Kind::declaration) names.declare(s.declaration);
+    if (s.kind == ptx_text::Statement::Kind::block)
       for (std::string& one : instructions_of(s.block, names, mnemonic)) found.push_back(std::move(one));
-    if (s.kind != ptx::Statement::Kind::instruction) continue;
-    ptx::Instruction i = s.instruction;
-    const std::string_view kind = ptx::split_opcode(i.opcode)[0];
+    if (s.kind != ptx_text::Statement::Kind::instruction) continue;
+    ptx_text::Instruction i = s.instruction;
+    const std::string_view kind = ptx_text::split_opcode(i.opcode)[0];
     const bool is_move = kMoves.contains(kind);
-    if (kind == ptx::split_opcode(mnemonic)[0] && (!is_move || i.opcode == mnemonic)) {
+    if (kind == ptx_text::split_opcode(mnemonic)[0] && (!is_move || i.opcode == mnemonic)) {
       i.opcode = spelled_alike(i.opcode);
       if (i.guard) i.guard->predicate = names.name_of(i.guard->predicate);
-      for (ptx::Operand& o : i.operands) o = names.renamed(o);
+      for (ptx_text::Operand& o : i.operands) o = names.renamed(o);
       found.push_back(print(i));
     } else if (is_move) {
       names.follow(i);
@@ -106,15 +107,15 @@ std::vector<std::string> instructions_of(const std::vector<ptx::Statement>& body
 }  // namespace
 
 struct InstructionTexts::Parsed {
-  ptx::Module module;
+  ptx_text::Module module;
   std::vector<std::string> parameters;
 };
 
 InstructionTexts::InstructionTexts(const std::string& text, std::vector<std::string> parameters)
-    : parsed_(new Parsed{ptx::parse(text), std::move(parameters)}) {}
+    : parsed_(new Parsed{ptx_text::parse(text), std::move(parameters)}) {}
 
 std::vector<std::string> InstructionTexts::of(const std::string& function, std::string_view mnemonic) const {
-  const ptx::Function* found = parsed_->module.find(function);
+  const ptx_text::Function* found = parsed_->module.find(function);
   if (!found) throw Error("no function is named " + function);
   Names names(function, parsed_->parameters);
   return instructions_of(found->body, names, mnemonic);

@@ -1,24 +1,14 @@
-// What the tests of the library share: messages of errors, searching in text, and PTX of a kernel.
+// What the tests of the library share: searching in text, and PTX of a kernel.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "error_kit.h"
 #include "ptxbuilder/compile/codegen.h"
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder::test {
-
-// The message of the Error that `body` throws; "" when it throws none.
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;

@@ -14,7 +14,7 @@ namespace ptxbuilder::test {
 
 // The rules that find something in any of its kernels.
 inline std::set<std::string> rules_that_find(const std::string& text) {
-  const ptx::Module module = ptx::parse(text);
+  const ptx_text::Module module = ptx_text::parse(text);
   std::set<std::string> rules;
   for (const std::string& kernel : analysis::kernels_of(module))
     for (const analysis::Finding& f : analysis::lint(module, kernel)) rules.emplace(f.rule);

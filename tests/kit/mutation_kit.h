@@ -14,8 +14,8 @@
 
 namespace ptxbuilder::test {
 
-using ptx::Instruction;
-using ptx::Operand;
+using ptx_text::Instruction;
+using ptx_text::Operand;
 using runtime::Fault;
 
 // Makes an instruction another one; false drops it.
@@ -32,7 +32,7 @@ inline Change add_to(size_t operand, int64_t by) {
     if (o.kind == Operand::Kind::address) {
       o.parts[0] = {Operand::Kind::binary, "+", {o.parts[0], number(by)}, {}};
     } else {
-      auto value = ptx::integer_value(o);
+      auto value = ptx_text::integer_value(o);
       REQUIRE(value);
       o = number(*value + by);
     }
@@ -72,11 +72,11 @@ struct Mutant {
 };
 
 // Makes the change in the nth instruction of a body; false where there are fewer.
-inline bool edit(std::vector<ptx::Statement>& body, const Mutant& m, int& nth) {
+inline bool edit(std::vector<ptx_text::Statement>& body, const Mutant& m, int& nth) {
   for (size_t i = 0; i < body.size(); ++i) {
-    ptx::Statement& s = body[i];
-    if (s.kind == ptx::Statement::Kind::block && edit(s.block, m, nth)) return true;
-    if (s.kind != ptx::Statement::Kind::instruction || !s.instruction.opcode.starts_with(m.opcode) ||
+    ptx_text::Statement& s = body[i];
+    if (s.kind == ptx_text::Statement::Kind::block && edit(s.block, m, nth)) return true;
+    if (s.kind != ptx_text::Statement::Kind::instruction || !s.instruction.opcode.starts_with(m.opcode) ||
         nth-- > 0)
       continue;
     if (!m.change(s.instruction)) body.erase(body.begin() + static_cast<std::ptrdiff_t>(i));
@@ -86,17 +86,17 @@ inline bool edit(std::vector<ptx::Statement>& body, const Mutant& m, int& nth) {
 }
 
 inline std::string mutated(const std::string& text, const Mutant& m) {
-  ptx::Module module = ptx::parse(text);
+  ptx_text::Module module = ptx_text::parse(text);
   for (int time = 0; time < m.times; ++time) {
     int nth = m.nth;
     bool found = false;
-    for (ptx::Statement& s : module.statements)
-      if (s.kind == ptx::Statement::Kind::function && s.function[0].has_body)
+    for (ptx_text::Statement& s : module.statements)
+      if (s.kind == ptx_text::Statement::Kind::function && s.function[0].has_body)
         found = found || edit(s.function[0].body, m, nth);
     if (!found && time > 0) break;  // all that there are
     REQUIRE_MESSAGE(found, m.what);
   }
-  return ptx::print(module);
+  return ptx_text::print(module);
 }
 
 // Checks that the kernel is right on 200 schedules, that each mutant is reported by one of the first 20, and

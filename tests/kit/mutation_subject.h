@@ -1,5 +1,4 @@
-// A kernel of the library that is run as it is, or with its PTX changed. What the library calls ptx() and the
-// namespace ptx do not go into one file, so this header knows neither.
+// A kernel of the library that is run as it is, or with its PTX changed.
 #pragma once
 
 #include <functional>

@@ -19,34 +19,34 @@ class Disguise {
   explicit Disguise(uint64_t seed) : random_(seed) {}
 
   std::string operator()(const std::string& text) {
-    ptx::Module module = ptx::parse(text);
-    for (ptx::Statement& s : module.statements)
-      if (s.kind == ptx::Statement::Kind::function && s.function[0].has_body) {
+    ptx_text::Module module = ptx_text::parse(text);
+    for (ptx_text::Statement& s : module.statements)
+      if (s.kind == ptx_text::Statement::Kind::function && s.function[0].has_body) {
         shuffle(s.function[0].body);
         rename(s.function[0].body);
       }
-    return ptx::print(module);
+    return ptx_text::print(module);
   }
 
  private:
-  static bool is_pure(const ptx::Statement& s) {
+  static bool is_pure(const ptx_text::Statement& s) {
     static const std::set<std::string_view> pure = {"mov", "add",  "sub", "mul", "mad",  "shl",
                                                     "shr", "and",  "or",  "xor", "setp", "selp",
                                                     "cvt", "cvta", "bfe", "neg", "min",  "max"};
-    return s.kind == ptx::Statement::Kind::instruction && !s.instruction.guard &&
-           !s.instruction.operands.empty() && pure.contains(ptx::split_opcode(s.instruction.opcode)[0]);
+    return s.kind == ptx_text::Statement::Kind::instruction && !s.instruction.guard &&
+           !s.instruction.operands.empty() && pure.contains(ptx_text::split_opcode(s.instruction.opcode)[0]);
   }
-  static void names(const ptx::Operand& o, std::set<std::string>& into) {
-    if (o.kind == ptx::Operand::Kind::name) into.insert(o.text);
-    for (const ptx::Operand& part : o.parts) names(part, into);
+  static void names(const ptx_text::Operand& o, std::set<std::string>& into) {
+    if (o.kind == ptx_text::Operand::Kind::name) into.insert(o.text);
+    for (const ptx_text::Operand& part : o.parts) names(part, into);
   }
-  void shuffle(std::vector<ptx::Statement>& body) {
+  void shuffle(std::vector<ptx_text::Statement>& body) {
     for (int round = 0; round < 3; ++round)
       for (size_t i = 0; i + 1 < body.size(); ++i) {
         if (!is_pure(body[i]) || !is_pure(body[i + 1]) || random_() % 2 == 0) continue;
         std::set<std::string> first, second, written_first, written_second;
-        for (const ptx::Operand& o : body[i].instruction.operands) names(o, first);
-        for (const ptx::Operand& o : body[i + 1].instruction.operands) names(o, second);
+        for (const ptx_text::Operand& o : body[i].instruction.operands) names(o, first);
+        for (const ptx_text::Operand& o : body[i + 1].instruction.operands) names(o, second);
         names(body[i].instruction.operands[0], written_first);
         names(body[i + 1].instruction.operands[0], written_second);
         const bool apart = std::none_of(written_first.begin(), written_first.end(),
@@ -63,13 +63,13 @@ class Disguise {
       name = fmt::format("{}{}_{}", old[0] == '%' ? "%" : "", "qzwv"[random_() % 4], names_.size());
     return name;
   }
-  void rename(std::vector<ptx::Statement>& body) {
-    std::vector<ptx::Statement> renamed;
-    for (ptx::Statement s : body) {
-      if (s.kind == ptx::Statement::Kind::declaration && s.declaration.has(".reg")) {
+  void rename(std::vector<ptx_text::Statement>& body) {
+    std::vector<ptx_text::Statement> renamed;
+    for (ptx_text::Statement s : body) {
+      if (s.kind == ptx_text::Statement::Kind::declaration && s.declaration.has(".reg")) {
         // A range becomes names of their own.
-        std::vector<ptx::Declarator> all;
-        for (const ptx::Declarator& d : s.declaration.names)
+        std::vector<ptx_text::Declarator> all;
+        for (const ptx_text::Declarator& d : s.declaration.names)
           for (int i = 0; i < (d.count.empty() ? 1 : std::stoi(d.count)); ++i)
             all.push_back({.name = name_of(d.count.empty() ? d.name : d.name + std::to_string(i)),
                            .count = {},
@@ -80,20 +80,20 @@ class Disguise {
       }
       renamed.push_back(std::move(s));
     }
-    for (ptx::Statement& s : renamed) {
-      if (s.kind == ptx::Statement::Kind::label) s.label = name_of(s.label);
-      if (s.kind == ptx::Statement::Kind::block) rename(s.block);
+    for (ptx_text::Statement& s : renamed) {
+      if (s.kind == ptx_text::Statement::Kind::label) s.label = name_of(s.label);
+      if (s.kind == ptx_text::Statement::Kind::block) rename(s.block);
     }
-    for (ptx::Statement& s : renamed) {
-      if (s.kind != ptx::Statement::Kind::instruction) continue;
+    for (ptx_text::Statement& s : renamed) {
+      if (s.kind != ptx_text::Statement::Kind::instruction) continue;
       if (s.instruction.guard) s.instruction.guard->predicate = known(s.instruction.guard->predicate);
-      for (ptx::Operand& o : s.instruction.operands) rename(o);
+      for (ptx_text::Operand& o : s.instruction.operands) rename(o);
     }
     body = std::move(renamed);
   }
-  void rename(ptx::Operand& o) {
-    if (o.kind == ptx::Operand::Kind::name) o.text = known(o.text);
-    for (ptx::Operand& part : o.parts) rename(part);
+  void rename(ptx_text::Operand& o) {
+    if (o.kind == ptx_text::Operand::Kind::name) o.text = known(o.text);
+    for (ptx_text::Operand& part : o.parts) rename(part);
   }
   std::string known(const std::string& old) const {
     const auto found = names_.find(old);

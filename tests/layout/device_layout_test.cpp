@@ -8,9 +8,7 @@
 #include "ptxbuilder/ir/instructions.h"
 #include "runtime/open_device.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::device_layout_test {
 namespace {
 
 constexpr uint32_t kThreads = 32;
@@ -233,3 +231,5 @@ TEST_CASE("what hangs on a value that is not known is an error that says so") {
   // Without a kernel there are no device values.
   CHECK(contains(error_of([] { Index(3).value(); }), "no kernel"));
 }
+
+}  // namespace ptxbuilder::test::device_layout_test

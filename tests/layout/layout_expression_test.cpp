@@ -6,9 +6,7 @@
 #include "error_kit.h"
 #include "layout_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::layout_expression_test {
 namespace {
 
 std::string eval(std::string_view text) { return to_string(evaluate_layout(text)); }
@@ -186,3 +184,5 @@ TEST_CASE("no text does harm") {
   CHECK(values > 100);
   CHECK(errors > 5000);
 }
+
+}  // namespace ptxbuilder::test::layout_expression_test

@@ -10,7 +10,7 @@
 #include "ptxbuilder/plan/mma_atom.h"
 #include "ptxbuilder/plan/tensor_copy.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::bank_conflict_test {
 using enum DType;
 
 namespace {
@@ -212,3 +212,5 @@ TEST_CASE("the planner takes vectors where no matrix fits, and says when nothing
   CHECK_ERROR(plan_store(f32, make_layout({32, 4}, {1, 32}), panel_layout(f32, 16, 4, Swizzle::none)),
               "plan_store: no instruction moves f32");
 }
+
+}  // namespace ptxbuilder::test::bank_conflict_test

@@ -10,7 +10,7 @@
 #include "ptxbuilder/plan/tensor_copy.h"
 #include "ptxbuilder/plan/tiled_copy.h"
 
-using namespace ptxbuilder;
+namespace ptxbuilder::test::copy_oracle_test {
 using enum DType;
 
 namespace {
@@ -77,3 +77,5 @@ TEST_CASE("boxes, layouts and addresses are CuTe's") {
   }
   CHECK(count == 4 * 3 * 4 + 2 * 3 * 3 + 9);
 }
+
+}  // namespace ptxbuilder::test::copy_oracle_test

@@ -7,9 +7,7 @@
 #include "library_kit.h"
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::epilogue_test {
 namespace {
 
 constexpr TileExtent kOutput = {100, 88};
@@ -247,3 +245,5 @@ TEST_CASE("a tensor of batches needs a batch") {
   });
   CHECK(contains(error, "epilogue: a tensor of batches, but the store has no batch"));
 }
+
+}  // namespace ptxbuilder::test::epilogue_test

@@ -13,9 +13,7 @@
 #include "ptxbuilder/registers/memory.h"
 #include "runtime/emulator/emulator.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::global_sum_test {
 namespace {
 
 constexpr int kRows = 64, kCols = 192, kConsumers = 2;
@@ -102,3 +100,5 @@ TEST_CASE("CTAs add up in one order, in every schedule, launch after launch in t
     }
   }
 }
+
+}  // namespace ptxbuilder::test::global_sum_test

@@ -7,9 +7,7 @@
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/raster.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::misuse_mma_test {
 namespace {
 
 SharedTile tile(Kernel& k, DType type, TileShape shape, Swizzle swizzle = Swizzle128B) {
@@ -424,3 +422,5 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
        }},
   });
 }
+
+}  // namespace ptxbuilder::test::misuse_mma_test

@@ -21,10 +21,7 @@
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 
-using namespace ptxbuilder;
-using test::all_types;
-using test::device_name;
-using test::Types;
+namespace ptxbuilder::test::mma_matrix_test {
 
 namespace {
 
@@ -295,3 +292,5 @@ TEST_CASE("products with A in registers") {
   CHECK(cases.size() > 200);
   check_all(cases);
 }
+
+}  // namespace ptxbuilder::test::mma_matrix_test

@@ -8,9 +8,7 @@
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::store_staging_test {
 namespace {
 
 constexpr int kRows = 128, kCols = 64;
@@ -81,3 +79,5 @@ TEST_CASE("stores share the place of a tile that is no longer needed") {
       CHECK(e.copy_out<float>() == sums);
     }
 }
+
+}  // namespace ptxbuilder::test::store_staging_test

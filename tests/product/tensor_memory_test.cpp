@@ -14,9 +14,7 @@
 #include "runtime/compile/load.h"
 #include "runtime/emulator/emulator.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::tensor_memory_test {
 namespace {
 
 Kernel tile(const std::vector<std::pair<std::string, std::string>>& values) {
@@ -168,3 +166,5 @@ TEST_CASE("tensor memory: what is refused") {
   Kernel hopper("hopper", {.target = "sm_90a", .line_info = false});
   CHECK(contains(error_of([&] { TensorAccumulator acc(hopper, 64); }), "needs sm_100f, sm_110f"));
 }
+
+}  // namespace ptxbuilder::test::tensor_memory_test

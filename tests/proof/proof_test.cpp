@@ -18,9 +18,7 @@
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/tma_tensor.h"
 
-using namespace ptxbuilder;
-using test::all_types;
-using test::Types;
+namespace ptxbuilder::test::proof_test {
 using At = Counterexample::Element;
 
 namespace {
@@ -821,3 +819,5 @@ TEST_CASE("LBO of a swizzled K-major matrix is read by nobody") {
   set_leading(*record.mmas.at(0).a, 0);
   CHECK(prove(record));
 }
+
+}  // namespace ptxbuilder::test::proof_test

@@ -8,8 +8,7 @@
 
 #include "fuzz/round_trip.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::ptx_corpus_test {
 
 TEST_CASE("every text of the corpus is refused or makes the round trip") {
   int refused = 0, same = 0;
@@ -27,3 +26,5 @@ TEST_CASE("every text of the corpus is refused or makes the round trip") {
   CHECK(same >= 40);  // the corpus has both
   CHECK(refused >= 100);
 }
+
+}  // namespace ptxbuilder::test::ptx_corpus_test

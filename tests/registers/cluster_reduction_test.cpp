@@ -7,9 +7,7 @@
 #include "misuse_kit.h"
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::cluster_reduction_test {
 namespace {
 
 double of(Reduction operation, double a, double b) {
@@ -192,3 +190,5 @@ TEST_CASE("misuse") {
        }},
   });
 }
+
+}  // namespace ptxbuilder::test::cluster_reduction_test

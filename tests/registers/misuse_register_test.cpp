@@ -5,9 +5,7 @@
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/registers/partial.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::misuse_register_test {
 namespace {
 
 constexpr TileExtent kExtent = {64, 32};
@@ -390,3 +388,5 @@ TEST_CASE("memory and matrix products") {
        }},
   });
 }
+
+}  // namespace ptxbuilder::test::misuse_register_test

@@ -15,9 +15,7 @@
 #include "ptxbuilder/tile/commit.h"
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::register_move_test {
 namespace {
 
 double least_of(DType type) { return type == DType::u8 || type == DType::u32 ? 0 : -8; }
@@ -603,3 +601,5 @@ TEST_CASE("a packed conversion takes a number that is known from a register") {
   CHECK(contains(squeezed(ptx_of(k)), "cvt.rn.f16x2.e4m3x2 %r1, %rs1;"));
   check_equal(result_of(build(), {}, {DType::u32, {1, 1}, {}}), {0x3c003800}, "1 and 0.5");
 }
+
+}  // namespace ptxbuilder::test::register_move_test

@@ -7,9 +7,7 @@
 #include "ptxbuilder/registers/partial.h"
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::register_operand_test {
 namespace {
 
 constexpr TileExtent kExtent = {64, 32};
@@ -449,3 +447,5 @@ TEST_CASE("the code of a partial sum: no shuffle in the loop, two for each row a
   // to.
   CHECK(count(ptx.substr(0, ptx.find("shfl")), "add.rn.f32") == 2 * 15 + 2 * 15 + 2);
 }
+
+}  // namespace ptxbuilder::test::register_operand_test

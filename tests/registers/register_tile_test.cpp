@@ -4,9 +4,7 @@
 //   register_tile_test [--device=emulator|cuda|auto]
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::register_tile_test {
 namespace {
 
 constexpr TileExtent kExtent = {64, 32};
@@ -284,3 +282,5 @@ TEST_CASE("integers become bf16 by one rounding") {
   check_equal(evaluate<u32, bf16>(wgmma_layout(64, 32), y, y, 1, to_bf16),
               std::vector<double>(2048, 0x1p31 + 0x1p24), "u32");
 }
+
+}  // namespace ptxbuilder::test::register_tile_test

@@ -18,8 +18,8 @@
 #include "runtime/open_device.h"
 #include "tests/kit/error_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::runtime;
+namespace ptxbuilder::test::cuda_device_test {
+using namespace runtime;
 using cu::Status;
 using std::chrono::milliseconds;
 
@@ -618,3 +618,5 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   CHECK_ERROR(device->encode(a),
               "cuTensorMapEncodeTiled failed: CUDA_ERROR_OF_MOCK (1): text of the mock; the map keeps");
 }
+
+}  // namespace ptxbuilder::test::cuda_device_test

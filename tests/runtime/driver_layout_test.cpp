@@ -10,8 +10,8 @@
 #include "runtime/device.h"
 #include "runtime/driver.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::runtime;
+namespace ptxbuilder::test::driver_layout_test {
+using namespace runtime;
 
 namespace {
 
@@ -216,3 +216,5 @@ TEST_CASE("every entry point has the name and arguments of cuda.h") {
   // The version before 12.8's is called, which older drivers have too; both take the same arguments.
   static_assert(agree<decltype(cu::Driver::event_elapsed_time), decltype(cuEventElapsedTime)>);
 }
+
+}  // namespace ptxbuilder::test::driver_layout_test

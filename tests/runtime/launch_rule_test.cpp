@@ -5,8 +5,7 @@
 
 #include "error_kit.h"
 
-using namespace ptxbuilder;
-
+namespace ptxbuilder::test::launch_rule_test {
 namespace {
 
 Parameter parameter(std::string name, Parameter::Kind kind, DType type) {
@@ -124,3 +123,5 @@ TEST_CASE("a grid has at least one CTA along each dimension, and less than 2^32"
   CHECK_ERROR(grid("4294967296", "1", "1"), "less than 2^32 CTAs");
   CHECK_ERROR(grid("1", "1", "m"), "grid.z = 'm', column 1: there is no 'm'");
 }
+
+}  // namespace ptxbuilder::test::launch_rule_test

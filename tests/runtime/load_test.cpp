@@ -10,8 +10,7 @@
 #include "ptxbuilder/ptxbuilder.h"
 #include "runtime/runtime.h"
 
-using namespace ptxbuilder;
-
+namespace ptxbuilder::test::load_test {
 namespace {
 
 Kernel twice() {
@@ -51,3 +50,5 @@ TEST_CASE("load() runs an edited PTX file in the kernel's place, and refuses one
               "twice.ptx: it cannot run in the place of kernel 'twice': the most threads (.maxntid) is 256");
   CHECK_ERROR(load(*device, twice(), {.ptx_file = folder.path("none")}), "none: cannot be read");
 }
+
+}  // namespace ptxbuilder::test::load_test

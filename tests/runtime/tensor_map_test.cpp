@@ -6,8 +6,8 @@
 
 #include "tensor_map_cases.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::runtime;
+namespace ptxbuilder::test::tensor_map_test {
+using namespace runtime;
 
 namespace {
 
@@ -120,3 +120,5 @@ TEST_CASE("bit 85 is cleared for small tensors with gaps on Blackwell alone") {
   large.shape = {64, 512};  // 128 B less than 128 KB
   CHECK(!bit_85(large, 100));
 }
+
+}  // namespace ptxbuilder::test::tensor_map_test

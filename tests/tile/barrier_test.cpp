@@ -7,9 +7,7 @@
 #include "options.h"
 #include "runtime/open_device.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::barrier_test {
 namespace {
 
 // On so many schedules of the emulator, or so many times on another device.
@@ -25,19 +23,19 @@ void check_right(const Subject& subject, int schedules) {
 // The counts that the barriers of a kernel are initialised with, in order.
 std::vector<int64_t> counts(const Subject& subject) {
   std::vector<int64_t> all;
-  std::function<void(const std::vector<ptx::Statement>&)> visit =
-      [&](const std::vector<ptx::Statement>& body) {
-        for (const ptx::Statement& s : body) {
-          if (s.kind == ptx::Statement::Kind::block) visit(s.block);
-          if (s.kind != ptx::Statement::Kind::instruction ||
+  std::function<void(const std::vector<ptx_text::Statement>&)> visit =
+      [&](const std::vector<ptx_text::Statement>& body) {
+        for (const ptx_text::Statement& s : body) {
+          if (s.kind == ptx_text::Statement::Kind::block) visit(s.block);
+          if (s.kind != ptx_text::Statement::Kind::instruction ||
               !s.instruction.opcode.starts_with("mbarrier.init"))
             continue;
-          all.push_back(ptx::integer_value(s.instruction.operands.at(1)).value_or(-1));
+          all.push_back(ptx_text::integer_value(s.instruction.operands.at(1)).value_or(-1));
         }
       };
-  ptx::Module module = ptx::parse(subject.text());
-  for (const ptx::Statement& s : module.statements)
-    if (s.kind == ptx::Statement::Kind::function) visit(s.function[0].body);
+  ptx_text::Module module = ptx_text::parse(subject.text());
+  for (const ptx_text::Statement& s : module.statements)
+    if (s.kind == ptx_text::Statement::Kind::function) visit(s.function[0].body);
   return all;
 }
 
@@ -188,3 +186,5 @@ TEST_CASE("emulator: mutants of a meeting") {
           {"parities do not turn", "xor.b32", 0, keep, {Fault::race, Fault::deadlock}},
       });
 }
+
+}  // namespace ptxbuilder::test::barrier_test

@@ -11,9 +11,7 @@
 #include "ptxbuilder/tile/commit.h"
 #include "reduction_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::bulk_copy_test {
 namespace {
 
 constexpr std::array<std::optional<Eviction>, 4> kHints = {std::nullopt, Eviction::normal, Eviction::first,
@@ -188,3 +186,5 @@ TEST_CASE("a CTA sends its shared memory to the next of its cluster") {
   launch(running, std::move(k), {kCtas}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32)});
   CHECK(b.copy_out<uint32_t>() == wanted);
 }
+
+}  // namespace ptxbuilder::test::bulk_copy_test

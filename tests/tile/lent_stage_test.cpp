@@ -9,9 +9,7 @@
 #include "ptxbuilder/tile/tma.h"
 #include "runtime/emulator/emulator.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::lent_stage_test {
 namespace {
 
 constexpr int kTiles = 7, kRows = 32, kColumns = 64;
@@ -144,3 +142,5 @@ TEST_CASE("emulator: consumers that were miscounted are named") {
   CHECK(contains(text, "a Pipeline's stage expects 4 arrivals for each of the pipeline's `consumers`"));
   run(2);
 }
+
+}  // namespace ptxbuilder::test::lent_stage_test

@@ -9,9 +9,7 @@
 #include "ptxbuilder/tile/semaphore.h"
 #include "ptxbuilder/tile/tma_tensor.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::misuse_copy_test {
 namespace {
 
 Layout rows_of_threads(int64_t elements) { return threads_along_rows(16, 64, 128, elements); }
@@ -736,3 +734,5 @@ TEST_CASE("a shared place is as large as its largest alternative, and each objec
   CHECK(signature_from_json(to_json(k.signature()), "k.json") == k.signature());
   done(k);
 }
+
+}  // namespace ptxbuilder::test::misuse_copy_test

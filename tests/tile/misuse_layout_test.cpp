@@ -7,9 +7,7 @@
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::misuse_layout_test {
 namespace {
 
 // The operand of wgmma that a case asks for.
@@ -625,3 +623,5 @@ TEST_CASE("clusters and barriers") {
        }},
   });
 }
+
+}  // namespace ptxbuilder::test::misuse_layout_test

@@ -17,8 +17,8 @@
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/pipeline.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::misuse_tile_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -1404,3 +1404,5 @@ TEST_CASE("staging that the author gives") {
        }},
   });
 }
+
+}  // namespace ptxbuilder::test::misuse_tile_test

@@ -4,9 +4,7 @@
 #include "copy_kit.h"
 #include "library_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::role_test {
 namespace {
 
 // A warpgroup, and two more, which find their warps anew or do not. Each thread stores its warp, and 100 for
@@ -43,3 +41,5 @@ TEST_CASE("a role's warps, from the entry and found anew") {
     for (uint32_t i = 0; i < 384; ++i) CHECK(got[i] == i / 32 + (i < 256 ? 0 : 100));
   }
 }
+
+}  // namespace ptxbuilder::test::role_test

@@ -8,9 +8,7 @@
 #include "copy_kit.h"
 #include "library_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::semaphore_test {
 namespace {
 
 constexpr uint32_t kCtas = 12;
@@ -146,3 +144,5 @@ TEST_CASE("a grid meets, again and again") {
     CHECK(a.copy_out<uint32_t>() == values);
   }
 }
+
+}  // namespace ptxbuilder::test::semaphore_test

@@ -15,9 +15,7 @@
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/pipeline.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::tensor_map_array_test {
 namespace {
 
 constexpr int kTile = 64, kSteps = 2, kColumns = 64;
@@ -228,3 +226,5 @@ TEST_CASE("maps in memory when the kernel is built") {
        }},
   });
 }
+
+}  // namespace ptxbuilder::test::tensor_map_array_test

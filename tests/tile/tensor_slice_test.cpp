@@ -17,9 +17,7 @@
 #include "ptxbuilder/tile/tma_tensor.h"
 #include "reduction_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::tensor_slice_test {
 namespace {
 
 using Cluster = std::array<uint32_t, 3>;
@@ -638,3 +636,5 @@ TEST_CASE("a tensor map whose encoding the author says, and one that is promoted
          {runtime::tensor(a, DType::f32, {96, 128}), runtime::tensor(d, DType::f32, {96, 32})});
   CHECK(d.copy_out<uint32_t>() == wanted);
 }
+
+}  // namespace ptxbuilder::test::tensor_slice_test

@@ -13,9 +13,7 @@
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/pipeline.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::thread_pipeline_test {
 namespace {
 
 constexpr int BM = 128, BN = 64, BK = 64, kStages = 3, kSteps = 5;
@@ -126,3 +124,5 @@ TEST_CASE("threads fill the stages of a pipeline, beside TMA and alone") {
         CHECK(contains(ptx, "mbarrier.expect_tx") == b_by_tma);
       }
 }
+
+}  // namespace ptxbuilder::test::thread_pipeline_test

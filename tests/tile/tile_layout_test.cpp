@@ -9,9 +9,7 @@
 #include "ptxbuilder/tile/thread_address.h"
 #include "register_tile_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::tile_layout_test {
 namespace {
 
 constexpr int kThreads = 128;
@@ -300,3 +298,5 @@ TEST_CASE("f32 tiles in wgmma_layout meet no bank twice, upright and transposed"
       check_equal(result_of(build(), {in}, in), in.values, "f32");
     }
 }
+
+}  // namespace ptxbuilder::test::tile_layout_test

@@ -17,9 +17,7 @@
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/tma_tensor.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
-
+namespace ptxbuilder::test::tiled_copy_test {
 namespace {
 
 constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
@@ -558,3 +556,5 @@ TEST_CASE("a shared place used again: right behind a barrier, a race without one
       CHECK(got[static_cast<size_t>(i)] == 2.0f * static_cast<float>(127 - (i + 1) % 128));
   }
 }
+
+}  // namespace ptxbuilder::test::tiled_copy_test

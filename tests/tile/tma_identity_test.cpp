@@ -18,8 +18,7 @@
 #include "runtime/open_device.h"
 #include "tma_identity_kit.h"
 
-using namespace ptxbuilder;
-using namespace ptxbuilder::test;
+namespace ptxbuilder::test::tma_identity_test {
 using runtime::Address;
 
 namespace {
@@ -434,3 +433,5 @@ TEST_CASE("tiles loaded from negative coordinates") {
       out[row * 64 + col] = row < 2 || col < 4 ? 0.0f : in[(row - 2) * 64 + col - 4];
   CHECK(dout.copy_out<float>() == out);
 }
+
+}  // namespace ptxbuilder::test::tma_identity_test

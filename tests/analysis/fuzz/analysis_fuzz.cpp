@@ -10,8 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ptxbuilder;
   using namespace ptxbuilder::analysis;
   try {
-    const auto module =
-        std::make_shared<const ptx::Module>(ptx::parse({reinterpret_cast<const char*>(data), size}));
+    const auto module = std::make_shared<const ptx_text::Module>(
+        ptx_text::parse({reinterpret_cast<const char*>(data), size}));
     for (const std::string& name : kernels_of(*module)) {
       KernelAnalysis kernel(module, name);
       (void)text(kernel);

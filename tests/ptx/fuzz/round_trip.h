@@ -14,12 +14,12 @@ enum class RoundTrip : uint8_t { refused, same, different };
 inline RoundTrip round_trip(const std::string& text) {
   std::string once;
   try {
-    once = ptx::print(ptx::parse(text));
+    once = ptx_text::print(ptx_text::parse(text));
   } catch (const Error&) {
     return RoundTrip::refused;
   }
   try {
-    return ptx::print(ptx::parse(once)) == once ? RoundTrip::same : RoundTrip::different;
+    return ptx_text::print(ptx_text::parse(once)) == once ? RoundTrip::same : RoundTrip::different;
   } catch (const Error&) {
     return RoundTrip::different;
   }
