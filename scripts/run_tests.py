@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """Runs the tests of a configured build folder by ctest; the last line says what became of them.
 
-  scripts/run_tests.py FOLDER [ARG...]   further words go to ctest, as -L unit or -R pattern
+  scripts/run_tests.py [--times] [--only=FILE] FOLDER [ARG...]
+    ARG      goes to ctest, as -L unit or -R pattern
+    --times  at the end a table of the seconds of build and tests, beside those of tests/times.json, which it rewrites
+    --only   the tests alone whose names the file has, one a line
 
-Exits with ctest's code. A filter that no test passes is an error, and so is a test that cannot be started.
+Tests that take longer than the budget of tests/README.md are named. Exits with ctest's code. A filter that no test passes is an error, and so is a test that cannot be started.
 """
 import os
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree
+
+import test_times
+
+BUDGET = 20  # seconds of a test
 
 
 def reason_of_skip(case):
@@ -42,21 +49,49 @@ def summary(cases):
     return line
 
 
-def main(folder, arguments):
+def seconds_of(cases):
+    return {case.get("name"): float(case.get("time")) for case in cases if case.get("status") == "run"}
+
+
+def over_budget(seconds):
+    """A line that names the tests which take too long; "" where none does."""
+    long = sorted(((time, name) for name, time in seconds.items() if time > BUDGET), reverse=True)
+    return "" if not long else (f"over the budget of {BUDGET} s of a test (tests/README.md): " +
+                                ", ".join(f"{name} {time:.0f} s" for time, name in long))
+
+
+def main(folder, arguments, times=False, only=None):
     results = os.path.abspath(os.path.join(folder, "tests.xml"))
     if os.path.exists(results):
         os.remove(results)
+    if only:
+        with open(only) as names:
+            arguments = ["-R", "^(" + "|".join(re.escape(name) for name in names.read().split()) + ")$", *arguments]
     # A test says why it is skipped anywhere in what it prints, of which ctest keeps 1 KiB unless told.
     code = subprocess.run(["ctest", "--test-dir", folder, "--no-tests=error", "--output-on-failure",
                            "--output-junit", results, "--test-output-size-passed", "1048576",
                            "--parallel", str(len(os.sched_getaffinity(0))), *arguments]).returncode
     cases = xml.etree.ElementTree.parse(results).findall("testcase") if os.path.exists(results) else []
+    if long := over_budget(seconds_of(cases)):
+        print(long)
+    if times:
+        test_times.tell(folder, seconds_of(cases))
     print(summary(cases), flush=True)
     return code
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] == "--help":
+    words = sys.argv[1:]
+    options = {}
+    while words and words[0].startswith("--"):
+        option, _, value = words.pop(0).partition("=")
+        if option == "--help":
+            print(__doc__.strip())
+            sys.exit(0)
+        if option not in ("--times", "--only"):
+            sys.exit(f"{option}: no option of run_tests.py; see --help")
+        options[option[2:]] = value or True
+    if not words:
         print(__doc__.strip())
-        sys.exit(0 if "--help" in sys.argv else 2)
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+        sys.exit(2)
+    sys.exit(main(words[0], words[1:], **options))

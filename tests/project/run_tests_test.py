@@ -34,6 +34,9 @@ CASES = [
 
 shutil.rmtree(folder, ignore_errors=True)
 os.makedirs(folder)
+with open(os.path.join(folder, "only.txt"), "w") as out:
+    out.write("good\nskipped\n")
+CASES.append(([f"--only={folder}/only.txt"], True, "tests: 1 ran, 1 passed, 0 failed, 1 skipped; skipped: no <device> here"))
 with open(os.path.join(folder, "CTestTestfile.cmake"), "w") as out:
     for name, command in TESTS.items():
         limit = 1 if name == "hangs" else 60
@@ -42,7 +45,8 @@ with open(os.path.join(folder, "CTestTestfile.cmake"), "w") as out:
 
 problems = []
 for arguments, good, expected in CASES:
-    done = subprocess.run([run_tests, folder, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    options = [word for word in arguments if word.startswith("--only=")]
+    done = subprocess.run([run_tests, *options, folder, *(word for word in arguments if word not in options)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     last = done.stdout.splitlines()[-1]
     if (done.returncode == 0) != good or last != expected:
         problems.append(f"{arguments}: exits with {done.returncode}, and its last line is\n  {last}\nnot\n  {expected}")

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Prints the names of the tests that a change of files can affect, one a line, by ninja's graph.
+
+  scripts/changed_tests.py FOLDER [COMMIT]   FOLDER is a build, complete; the files are those that differ from COMMIT (HEAD)
+
+A test depends on what its command names, programs of the build and files, on the files that its program is made of, and on
+what tests/CMakeLists.txt says by ptxbuilder_reads(). A file that no test depends on, but a document, affects them all.
+"""
+import fnmatch
+import json
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def printed_by(*command):
+    return subprocess.run(command, cwd=TOP, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+class Graph:
+    """What each file of a build is made of: by build.ninja, and of objects the files that the compiler read."""
+
+    def __init__(self, folder):
+        self.folder = os.path.abspath(folder)
+        self.made_of = {}
+        with open(f"{folder}/build.ninja") as file:
+            rules = file.read().replace("$\n", "")
+        for outputs, inputs in re.findall(r"^build ((?:\$.|[^:$\n])+): \S+(.*)$", rules, re.M):
+            # Behind || stands what has to be there before, such as another target's precompiled header.
+            needed = self.paths(inputs.split(" || ")[0])
+            for output in self.paths(outputs):
+                self.made_of.setdefault(output, set()).update(needed)
+        output = None
+        for line in printed_by("ninja", "-C", folder, "-t", "deps").splitlines():
+            if found := re.match(r"(\S.*): #deps \d+", line):
+                output = self.path(found[1])
+            elif line.startswith("    "):
+                self.made_of.setdefault(output, set()).add(self.path(line.strip()))
+        # Files that are compiled several at once are made of the headers that these include together.
+        for output, needed in list(self.made_of.items()):
+            units = [path for path in needed if path.endswith(".cpp")]
+            for unit in units if output.endswith(".o") else ():
+                self.made_of.setdefault(unit, set()).update(needed.difference(units))
+
+    def path(self, word):
+        return os.path.normpath(os.path.join(self.folder, word))
+
+    def paths(self, words):
+        return {self.path(re.sub(r"\$(.)", r"\1", word)) for word in re.findall(r"(?:\$.|[^ $])+", words) if word != "|"}
+
+    def sources(self, output):
+        """All files that it is made of, in any number of steps."""
+        found, waiting = set(), [output]
+        while waiting:
+            for path in self.made_of.get(waiting.pop(), ()):
+                if path not in found:
+                    found.add(path)
+                    waiting.append(path)
+        return found
+
+
+def reads_of(graph, test, said):
+    """The files, folders and patterns that a test depends on."""
+    alone = graph.path(f"bin/{test['name']}")
+    words = [*test["command"], *said.get(test["name"], [])]
+    outputs = {alone} if alone in graph.made_of else {word for word in words[:1] if word in graph.made_of}
+    outputs |= {word for word in words[1:] if word in graph.made_of}
+    found = {word for word in words if word.startswith(TOP + "/") and word not in (TOP, graph.folder) and word not in outputs}
+    found |= {word for word in words if "*" in word}
+    for output in outputs:
+        found |= graph.sources(output)
+    return found
+
+
+def affects(path, reads):
+    return any(path == read or path.startswith(read + "/") or ("*" in read and fnmatch.fnmatch(path, os.path.join(TOP, read)))
+               for read in reads)
+
+
+def reads_of_all(folder):
+    """What each test of a build depends on, by name."""
+    with open(f"{folder}/tests/reads.json") as file:
+        said = json.load(file)
+    graph = Graph(folder)
+    tests = json.loads(printed_by("ctest", "--test-dir", folder, "--show-only=json-v1"))["tests"]
+    return {test["name"]: reads_of(graph, test, said) for test in tests}
+
+
+def main(folder, commit="HEAD"):
+    changed = printed_by("git", "diff", "--name-only", commit).split("\n")
+    changed += printed_by("git", "ls-files", "--others", "--exclude-standard").split("\n")
+    changed = {os.path.join(TOP, name) for name in changed if name}
+    reads = reads_of_all(folder)
+    affected = {name for name, read in reads.items() if any(affects(path, read) for path in changed)}
+    unknown = {path for path in changed if not path.endswith(".md") and not any(affects(path, read) for read in reads.values())}
+    if unknown:
+        print(f"all tests, since no test is known to depend on {', '.join(sorted(os.path.relpath(path, TOP) for path in unknown))}",
+              file=sys.stderr)
+        affected = set(reads)
+    print("\n".join(sorted(affected)))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or "--help" in sys.argv:
+        print(__doc__.strip())
+        sys.exit(0 if "--help" in sys.argv else 2)
+    main(*sys.argv[1:])

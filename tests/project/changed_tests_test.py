@@ -1,0 +1,34 @@
+"""scripts/changed_tests.py: tests that a change of a file can affect are chosen, and others are not.
+
+  changed_tests_test.py BUILD TOP
+"""
+import sys
+
+build, top = sys.argv[1:]
+sys.path.insert(0, f"{top}/scripts")
+import changed_tests  # noqa: E402
+
+# A file, tests that it can affect, and tests that it cannot.
+CASES = [
+    ("README.md", "", "value_test format golden_test"),
+    ("tests/ir/value_test.cpp", "value_test format", "region_test ptx_test words_test"),
+    ("tests/kit/library_kit.h", "value_test region_test", "launch_rule_test run_hello"),
+    ("ptxbuilder/ptx/parser.cpp", "ptx_test lint_test emulator_gemm_test words_test run_hello python_numpy", "layout_test isa_test"),
+    ("ptxbuilder/tile/pipeline.cpp", "golden_test lent_stage_test run_hello export_test", "ptx_test emulator_gemm_test"),
+    ("ptxbuilder/tile/pipeline.h", "compile_fail_test package golden_test", "ptx_test"),
+    ("kernels/saxpy.cpp", "run_saxpy golden_test words_test lint_finds", "run_hello matmul_test python_jax value_test"),
+    ("kernels/gemm/matmul.cpp", "matmul_test attention_test python_jax", "run_hello run_saxpy value_test"),
+    ("kernels/python/ptxbuilder/__init__.py", "python_jax python_numpy", "value_test words_test"),
+    ("tests/project/misuse/compile_fail.cpp", "compile_fail_test", "value_test"),
+]
+
+reads = changed_tests.reads_of_all(build)
+problems = []
+for path, affected, others in CASES:
+    chosen = {name for name, read in reads.items() if changed_tests.affects(f"{top}/{path}", read)}
+    for name in affected.split():
+        if name in reads and name not in chosen:
+            problems.append(f"{path} can affect {name}, which is not chosen")
+    problems += [f"{path} cannot affect {name}, which is chosen" for name in others.split() if name in chosen]
+print("\n".join(problems) or f"{len(reads)} tests, {len(CASES)} files: those are chosen that each can affect")
+sys.exit(bool(problems))
