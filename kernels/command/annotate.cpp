@@ -11,6 +11,7 @@
 #include "kernels/command/ncu.h"
 #include "kernels/command/sass.h"
 #include "ptxbuilder/compile/line_map.h"
+#include "ptxbuilder/compile/nvdisasm.h"
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder::command {
@@ -270,6 +271,29 @@ class Annotator {
 std::string annotate(const Annotation& what) {
   Annotator annotator(what);
   return what.json ? annotator.json() : annotator.text();
+}
+
+void annotate_kernel(const Family& family, const Fields& fields, const ExecuteOptions& options,
+                     const AnnotateOptions& more) {
+  const Built built = build(family, fields, Compiler(compiler_options(options)), options, false);
+  Annotation what = {.kernel = built.compiled.signature.kernel,
+                     .ptx = built.compiled.ptx,
+                     .cubin = built.compiled.cubin,
+                     .nvdisasm = options.nvdisasm,
+                     .folder = more.folder,
+                     .ncu = more.ncu,
+                     .json = options.json};
+  std::string missing = what.cubin.empty() ? fmt::format("no cubin: assembler {}", built.assembler) : "";
+  if (missing.empty() && options.nvdisasm.empty()) try {
+      what.nvdisasm = Nvdisasm().path();
+    } catch (const Error& e) {
+      missing = e.what();
+      what.cubin.clear();
+    }
+  if (!missing.empty() && !more.ncu.empty()) throw Error("a profile is of SASS: " + missing);
+  const std::string text = annotate(what);
+  if (!missing.empty()) fmt::print(stderr, "note: PTX alone: {}\n", missing);
+  fmt::print("{}", text);
 }
 
 }  // namespace ptxbuilder::command

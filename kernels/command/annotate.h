@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "kernels/command/execute.h"
+
 namespace ptxbuilder::command {
 
 struct Annotation {
@@ -17,5 +19,15 @@ struct Annotation {
 
 // A table by lines of C++, then the listing; or one JSON object. Throws Error.
 std::string annotate(const Annotation& what);
+
+struct AnnotateOptions {
+  std::string folder;  // of the C++ files; "" for the working folder
+  std::string ncu;     // a profile's source page as CSV; "" for none
+};
+
+// Prints a kernel with the C++ in the margin of its PTX and SASS. Where there is no ptxas or no nvdisasm, a
+// note on standard error says so, and the PTX alone is printed. Throws Error.
+void annotate_kernel(const Family& family, const Fields& fields, const ExecuteOptions& options,
+                     const AnnotateOptions& more);
 
 }  // namespace ptxbuilder::command

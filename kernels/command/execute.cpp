@@ -7,9 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/annotate.h"
 #include "kernels/command/assembling.h"
-#include "kernels/command/comparison.h"
 #include "ptxbuilder/compile/nvdisasm.h"
 #include "runtime/compile/load.h"
 
@@ -178,8 +176,8 @@ Outcome outcome_of(const Ran& ran) {
 Outcome run_edited(Built built, const Built& original, const Ran& of_original, runtime::Device* device,
                    const Family& family, const Fields& fields, const ExecuteOptions& options, Json& json) {
   const std::string& kernel = original.compiled.signature.kernel;
-  const Comparison comparison =
-      compare({"the kernel", original.compiled.ptx, kernel}, {options.ptx_file, built.compiled.ptx, kernel});
+  const Comparison comparison = options.compare({"the kernel", original.compiled.ptx, kernel},
+                                                {options.ptx_file, built.compiled.ptx, kernel}, {});
   json = {{"file", options.ptx_file}};
   json.update(Json::parse(comparison.json));
   json["compile"] = to_json(built);
@@ -310,29 +308,6 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
             : outcome_of(ran);
   if (options.json) fmt::print("{}\n", json.dump());
   return outcome;
-}
-
-void annotate_kernel(const Family& family, const Fields& fields, const ExecuteOptions& options,
-                     const AnnotateOptions& more) {
-  const Built built = build(family, fields, Compiler(compiler_options(options)), options, false);
-  Annotation what = {.kernel = built.compiled.signature.kernel,
-                     .ptx = built.compiled.ptx,
-                     .cubin = built.compiled.cubin,
-                     .nvdisasm = options.nvdisasm,
-                     .folder = more.folder,
-                     .ncu = more.ncu,
-                     .json = options.json};
-  std::string missing = what.cubin.empty() ? fmt::format("no cubin: assembler {}", built.assembler) : "";
-  if (missing.empty() && options.nvdisasm.empty()) try {
-      what.nvdisasm = Nvdisasm().path();
-    } catch (const Error& e) {
-      missing = e.what();
-      what.cubin.clear();
-    }
-  if (!missing.empty() && !more.ncu.empty()) throw Error("a profile is of SASS: " + missing);
-  const std::string text = annotate(what);
-  if (!missing.empty()) fmt::print(stderr, "note: PTX alone: {}\n", missing);
-  fmt::print("{}", text);
 }
 
 }  // namespace ptxbuilder::command

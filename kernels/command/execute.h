@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/command/comparison.h"
 #include "kernels/command/family.h"
 #include "kernels/command/outcome.h"
 #include "kernels/command/run.h"
@@ -20,17 +21,15 @@ struct ExecuteOptions {
   Assembler assembler = Assembler::automatic;
   CompilerOptions compiler;
   RunOptions run;
-  std::string emit;                 // the folder for the files; "" for none
-  std::string ptx_file;             // PTX that runs as well, in the kernel's place; "" for none
+  std::string emit;      // the folder for the files; "" for none
+  std::string ptx_file;  // PTX that runs as well, in the kernel's place; "" for none
+  // This tells how that differs from the kernel, and is needed where it is given: compare(), of which a
+  // program that does nothing but run kernels has none.
+  Comparison (*compare)(const KernelText& a, const KernelText& b, const Telling& telling) = nullptr;
   std::vector<std::string> waived;  // what ptxas may say of the kernel and of that: see AssembleOptions
   bool sass = false;                // print SASS, or with `emit` write NAME.sass
   std::string nvdisasm;             // the disassembler; "" to look for it
   bool json = false;
-};
-
-struct AnnotateOptions {
-  std::string folder;  // of the C++ files; "" for the working folder
-  std::string ncu;     // a profile's source page as CSV; "" for none
 };
 
 // A kernel as it is built for a run.
@@ -57,10 +56,5 @@ void run_family(const Family& family, const Fields& fields, Run& run, bool verif
 // Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
 // run on the same data, and their differences in meaning are told; the outcome is the file's. Throws Error.
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
-
-// Prints a kernel with the C++ in the margin of its PTX and SASS. Where there is no ptxas or no nvdisasm, a
-// note on standard error says so, and the PTX alone is printed. Throws Error.
-void annotate_kernel(const Family& family, const Fields& fields, const ExecuteOptions& options,
-                     const AnnotateOptions& more);
 
 }  // namespace ptxbuilder::command

@@ -4,83 +4,27 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <random>
 #include <set>
 
-#include "kernels/command/assembling.h"
+#include "kernels/command/annotate.h"
 #include "kernels/command/command_line.h"
 #include "kernels/command/commands.h"
-#include "kernels/command/execute.h"
 #include "kernels/command/export.h"
 #include "kernels/command/field_options.h"
 #include "kernels/command/kernel_ptx.h"
 #include "kernels/command/outcome.h"
 #include "kernels/command/prove.h"
-#include "kernels/command/time_limit.h"
+#include "kernels/command/run_line.h"
 #include "kernels/command/tune.h"
 
 namespace ptxbuilder::command {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// What the words of one command line set.
-struct Words {
-  ExecuteOptions options;
-  int64_t assembler = 0;  // an Assembler
-  std::map<std::string, int64_t> fields;
-  bool verify = false, bench = false, no_cache = false;
+// These are what the words of one command line set.
+struct Words : RunWords {
   AnnotateOptions annotate;
   TuneOptions tune;
-  std::optional<uint64_t> seed;
-  double time_limit_seconds = 60;
-  uint64_t cache_megabytes = 1024;
 };
-
-void add_compile_options(const Arguments& app, Words& words) {
-  auto number = [](Assembler a) { return static_cast<int64_t>(a); };
-  app.choice("--assembler", words.assembler,
-             {{"auto", number(Assembler::automatic)},
-              {"ptxas", number(Assembler::ptxas)},
-              {"driver", number(Assembler::driver)},
-              {"none", number(Assembler::none)}},
-             "PTX to cubin: auto, ptxas, driver (its JIT), none")
-      .shown_as("NAME");
-  app.option("--ptxas", words.options.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
-      .shown_as("FILE");
-  app.flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
-  app.option("--cache-dir", words.options.compiler.cache_options.directory, "where cubins are kept")
-      .shown_as("DIR");
-  app.option("--cache-limit", words.cache_megabytes, "of the cache, in MiB")
-      .from(int64_t{0}, int64_t{1} << 40)
-      .shown_as("MIB");
-  add_waive(app, words.options.waived);
-  app.flag("--json", words.options.json, "print one JSON object");
-}
-
-void add_device_options(const Arguments& app, Words& words) {
-  app.option("--device", words.options.device, "cuda, emulator, or auto: a GPU if there is one")
-      .shown_as("NAME");
-  app.option("--seed", words.seed, "of the random inputs; fresh unless given").shown_as("N");
-  app.option("--seeds", words.options.run.schedules, "schedules that the emulator verifies")
-      .from(1, 100000)
-      .shown_as("N");
-  app.option("--race-check", words.options.emulator.race_check, "on or off, on the emulator")
-      .shown_as("ON|OFF");
-  app.option("--launches", words.options.run.launches, "that are timed").from(1, 100000).shown_as("N");
-  add_time_limit(app, words.time_limit_seconds);
-}
-
-void add_run_options(const Arguments& app, Words& words) {
-  add_device_options(app, words);
-  app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
-      .shown_as("FILE");
-  app.option(
-         "--ptx", words.options.ptx_file,
-         "PTX that was edited by hand: it runs in the kernel's place and beside it, with their differences")
-      .shown_as("FILE");
-}
 
 void add_tune_options(const Arguments& app, Words& words) {
   app.option("--field", words.tune.fields,
@@ -109,45 +53,6 @@ void add_annotate_options(const Arguments& app, Words& words) {
   add_sass_options(app, words);
 }
 
-void settle(Words& words) {
-  words.options.assembler = static_cast<Assembler>(words.assembler);
-  words.options.compiler.cache = !words.no_cache;
-  words.options.compiler.cache_options.limit_bytes = words.cache_megabytes << 20;
-  words.options.run.seed = words.seed ? *words.seed : std::random_device()();
-  words.options.run.time_limit = time_limit(words.time_limit_seconds);
-}
-
-constexpr const char* kProves =
-    "follow every element from the tensor through shared memory to the matrix instruction";
-
-// One line for each field.
-void print_fields(const Family& family) {
-  for (const Field& f : family.fields) {
-    const std::string legal =
-        f.words.empty() ? std::string() : fmt::format(", one of {}", fmt::join(f.words, " "));
-    const std::string multiple = f.multiple == 1 ? "" : fmt::format(", a multiple of {}", f.multiple);
-    fmt::print("  --{:18} {} (default {}{}{})\n", f.name, f.help, f.text(), legal, multiple);
-  }
-}
-
-int list(bool json, bool with_fields) {
-  Json all = Json::array();
-  for (const Family& f : families()) {
-    Json fields = Json::array();
-    for (const Field& field : f.fields)
-      fields.push_back({{"name", field.name},
-                        {"default", field.text()},
-                        {"help", field.help},
-                        {"multiple", field.multiple}});
-    all.push_back({{"name", f.name}, {"summary", f.summary}, {"fields", fields}});
-    if (json) continue;
-    fmt::print("{:22} {}\n", f.name, f.summary);
-    if (with_fields) print_fields(f);
-  }
-  if (json) fmt::print("{}\n", all.dump(2));
-  return 0;
-}
-
 // An executable with one kernel lets its name be left out. This puts the name after a command that wants one.
 std::vector<std::string> with_kernel(std::vector<std::string> words) {
   const std::set<std::string> commands = {"emit", "run", "bench", "annotate", "prove", "export", "tune"};
@@ -167,6 +72,7 @@ int commands_main(const Program& program, const std::vector<std::string>& given)
   bool names_places = true;
   const auto main = [&] {
     Words words;
+    words.options.compare = compare;
     const CommandLine line(program.summary, program.name);
     const Arguments top = line.arguments();
     top.needs_command();
@@ -183,7 +89,7 @@ int commands_main(const Program& program, const std::vector<std::string>& given)
         {"bench", "time a kernel", true, true, false, true},
         {"annotate", "a kernel's SASS and PTX with the C++ beside it", true, false, false, false, true},
         {"tune", "time a kernel over values of its fields, on a GPU", true, false, false, false, false, true},
-        {"prove", kProves, false, false, false, false}};
+        {"prove", what_prove_does, false, false, false, false}};
     struct Chosen {
       const Family* family;
       Arguments arguments;
@@ -241,7 +147,7 @@ int commands_main(const Program& program, const std::vector<std::string>& given)
 
     line.parse(given);
     settle(words);
-    if (list_arguments.chosen()) return list(words.options.json, families().size() == 1);
+    if (list_arguments.chosen()) return list_kernels(words.options.json, families().size() == 1);
     if (exports.arguments.chosen()) return exports.run();
     for (const Command& c : commands) {
       if (!c.arguments.chosen()) continue;
@@ -282,32 +188,13 @@ int kernel_main(int argc, char** argv) {
   const Family& family = families().front();
   if (!words.empty() && !words[0].starts_with("-"))
     return commands_main({executable, family.summary, false}, with_kernel(words));
-  const auto main = [&] {
-    Words parsed;
-    bool lists = false, proves = false;
-    const CommandLine line(family.summary, family.name);
-    const Arguments app = line.arguments();
-    add_fields(app, family, parsed.fields);
-    app.flag("--verify", parsed.verify, "compare with a float64 reference on random data; the default");
-    app.flag("--bench", parsed.bench, "time launches by events");
-    app.option("--emit", parsed.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
-    app.flag("--prove", proves, kProves);
-    app.flag("--list", lists, "print name and fields, each with its default");
-    app.footer(fmt::format(
-        "Commands, each with --help, stand first: {} run, bench, emit, prove, annotate, explain, lint, "
-        "tune, export, list.",
-        executable));
-    add_run_options(app, parsed);
-    add_compile_options(app, parsed);
-    line.parse(words);
-    settle(parsed);
-    if (lists) return list(parsed.options.json, true);
-    if (proves) return prove_family(family, chosen_fields(app, family, parsed.fields), parsed.options.json);
-    parsed.options.run.bench = parsed.bench;
-    parsed.options.run.verify = parsed.verify || (!parsed.bench && parsed.options.emit.empty());
-    return static_cast<int>(execute(family, chosen_fields(app, family, parsed.fields), parsed.options));
-  };
-  return guarded(main, true);
+  return run_line(
+      family,
+      fmt::format(
+          "Commands, each with --help, stand first: {} run, bench, emit, prove, annotate, explain, lint, "
+          "tune, export, list.",
+          executable),
+      compare, words);
 }
 
 int ptxb_main(int argc, char** argv) {

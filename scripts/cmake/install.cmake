@@ -70,7 +70,7 @@ ptxbuilder_component(builder "Writes and compiles NVIDIA Hopper kernels" AFTER e
   HEADERS ptxbuilder/ptxbuilder.h ptxbuilder/ir/instruction.h ptxbuilder/llvm.h runtime/compile/load.h
   LINK -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
 ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command line for kernels" AFTER builder
-  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_command_line ptxbuilder_simulate ptxbuilder_analysis
+  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_run ptxbuilder_command_line ptxbuilder_simulate ptxbuilder_analysis
             ptxbuilder_attention ptxbuilder_matmul ptxbuilder_gemm
   HEADERS kernels/gemm/matmul.h kernels/attention/attention.h kernels/command/family.h kernels/command/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
