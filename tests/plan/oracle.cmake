@@ -1,12 +1,43 @@
-# cmake -DSOURCE=... -DWORK=... -DCXX=... -DORACLE=FOLDER [-DCUTLASS=...] -P oracle.cmake: compiles FOLDER/cute.cpp against
-# CUTLASS' headers, once, and compares what it prints with FOLDER/cute.txt. The headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
+# cmake -DSOURCE=... -DORACLE=FOLDER [-DDO=...] -P oracle.cmake: FOLDER/cute.txt is what FOLDER/cute.cpp prints, which is compiled
+# against CUTLASS' headers. That takes most of a minute, and is done once for each change: cute.sums has the sums of what went into
+# it and what came out of it.
+#   without DO       compares the sums
+#   -DDO=recompute   compiles and runs cute.cpp, and compares what it prints with cute.txt
+#   -DDO=bless       compiles and runs cute.cpp, and writes cute.txt and cute.sums
+# The last two take -DWORK=... -DCXX=... [-DCUTLASS=...]: the headers are in the folder CUTLASS, or in the wheel nvidia-cutlass that
 # scripts/setup keeps.
-set(text ${SOURCE}/tests/plan/${ORACLE}/cute.txt)
-set(program ${SOURCE}/tests/plan/${ORACLE}/cute.cpp)
-file(MAKE_DIRECTORY ${WORK})
+set(folder ${SOURCE}/tests/plan/${ORACLE})
+file(STRINGS ${SOURCE}/scripts/setup cutlass REGEX "nvidia-cutlass==")
+string(REGEX MATCH "nvidia-cutlass==[0-9.]+" cutlass "${cutlass}")
+if(NOT cutlass)
+  message(FATAL_ERROR "scripts/setup names no wheel nvidia-cutlass and its version")
+endif()
+
+function(sums_now result)
+  set(sums "")
+  foreach(path cute.cpp ../cute_kit.h cute.txt)
+    file(SHA256 ${folder}/${path} sum)
+    string(APPEND sums "${sum}  ${path}\n")
+  endforeach()
+  set(${result} "${sums}${cutlass}\n" PARENT_SCOPE)
+endfunction()
+
+if(NOT DO)
+  sums_now(now)
+  file(READ ${folder}/cute.sums written)
+  if(NOT now STREQUAL written)
+    message(FATAL_ERROR "${ORACLE}/cute.sums was written for other files than there are now, which are\n${now}"
+            "If ${ORACLE}/cute.txt is to be what CuTe prints now, run ninja -C build/release bless_${ORACLE}, and look at what changed; "
+            "ninja -C build/release recompute_${ORACLE} compares only.")
+  endif()
+  message("cute.txt and what it was made from are as they were when CuTe printed it")
+  return()
+endif()
+
 if(NOT CUTLASS)
   set(CUTLASS ${WORK}/cutlass_library/source/include)
-  file(GLOB wheels ${SOURCE}/build/pycute/nvidia_cutlass-*.whl)
+  string(REPLACE "nvidia-cutlass==" "nvidia_cutlass-" wheel ${cutlass})
+  file(GLOB wheels ${SOURCE}/build/pycute/${wheel}-*.whl)
   if(wheels AND NOT EXISTS ${CUTLASS})
     list(GET wheels 0 wheel)
     file(ARCHIVE_EXTRACT INPUT ${wheel} DESTINATION ${WORK} PATTERNS cutlass_library/source/include)
@@ -21,19 +52,26 @@ if(NOT cuda)
   message("SKIPPED: CUTLASS' headers need those of a CUDA toolkit; there is none in CUDA_PATH or /usr/local/cuda")
   return()
 endif()
-if(${program} IS_NEWER_THAN ${WORK}/cute OR ${SOURCE}/tests/plan/cute_kit.h IS_NEWER_THAN ${WORK}/cute)
-  # g++ -O1 leaves out most of CuTe before it makes code of it, and takes half as long as -O0.
-  execute_process(COMMAND ${CXX} -std=c++17 -O1 -w -isystem ${CUTLASS} -isystem ${cuda} -isystem ${cuda}/cccl ${program}
-                          -o ${WORK}/cute RESULT_VARIABLE failed)
-  if(failed)
-    message(FATAL_ERROR "cute.cpp does not compile")
-  endif()
+# g++ -O1 leaves out most of CuTe before it makes code of it, and takes half as long as -O0.
+file(MAKE_DIRECTORY ${WORK})
+execute_process(COMMAND ${CXX} -std=c++17 -O1 -w -isystem ${CUTLASS} -isystem ${cuda} -isystem ${cuda}/cccl ${folder}/cute.cpp
+                        -o ${WORK}/cute RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "cute.cpp does not compile")
 endif()
 # CuTe complains on the host that it cannot convert an address of shared memory, and takes 0, which is meant.
 execute_process(COMMAND ${WORK}/cute OUTPUT_VARIABLE printed RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "cute.cpp ends with ${failed}")
+endif()
 string(REGEX REPLACE "ERROR: cast_smem_ptr_to_uint not supported but used.\n" "" printed "${printed}")
-file(READ ${text} expected)
-if(failed OR NOT printed STREQUAL expected)
+if(DO STREQUAL bless)
+  file(WRITE ${folder}/cute.txt "${printed}")
+  sums_now(now)
+  file(WRITE ${folder}/cute.sums "${now}")
+endif()
+file(READ ${folder}/cute.txt expected)
+if(NOT printed STREQUAL expected)
   file(WRITE ${WORK}/cute.txt "${printed}")
   message(FATAL_ERROR "CuTe prints other lines than cute.txt has; see ${WORK}/cute.txt")
 endif()
