@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "ptxbuilder/error.h"
 
@@ -14,17 +16,25 @@ std::string file_text(const std::string& path, uint64_t most) {
   if (std::filesystem::is_directory(path, none)) throw Error(path + ": cannot be read: it is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(path + ": cannot be read");
-  std::string text, piece(1 << 20, '\0');
-  while (file) {
-    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    text.append(piece, 0, static_cast<size_t>(file.gcount()));
-    if (text.size() > most)
+  // Put together at the end: a text that grows would be copied again and again, before it is refused.
+  std::vector<std::string> pieces;
+  uint64_t size = 0;
+  for (size_t room = 1 << 14; file; room = std::min<size_t>(2 * room, 1 << 20)) {
+    std::string& piece = pieces.emplace_back(room, '\0');
+    file.read(piece.data(), static_cast<std::streamsize>(room));
+    piece.resize(static_cast<size_t>(file.gcount()));
+    size += piece.size();
+    if (size > most)
       throw Error(
           fmt::format("{}: cannot be read: it does not end within {} MiB, which is the most that a file "
                       "here may have: name a smaller one, and no device",
                       path, most >> 20));
   }
   if (file.bad() || !file.eof()) throw Error(path + ": cannot be read");
+  if (pieces.size() == 1) return std::move(pieces[0]);
+  std::string text;
+  text.reserve(size);
+  for (const std::string& piece : pieces) text += piece;
   return text;
 }
 

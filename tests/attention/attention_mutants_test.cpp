@@ -66,7 +66,7 @@ bool copy_first(Instruction& i) {
 // Those without a cause give a wrong result.
 void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
-  subject.run(subject.text(), 0, 100, report);
+  subject.run(subject.text(), 0, 40, report);
   REQUIRE(report == "right");
   // Advice on which GPUs a kernel could run as well.
   for (const std::string& rule : rules_that_find(subject.text()))

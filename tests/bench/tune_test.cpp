@@ -14,6 +14,7 @@
 #include "kernels/bench/report.h"
 #include "kernels/bench/tune_report.h"
 #include "kernels/bench/tuned_table.h"
+#include "ptxbuilder/file_text.h"
 #include "tuned_rows.h"
 
 namespace ptxbuilder::test::tune_test {
@@ -120,6 +121,13 @@ TEST_CASE("tiles come by their times, each once, with what limits them") {
   CHECK(json["tiles"][0]["limited_by"] == "multiply");
   CHECK(json["tiles"][3]["problem"] == "WRONG: D[0,0] = 1, should be 2");
   CHECK_FALSE(json["tiles"][3].contains("median_us"));
+}
+
+TEST_CASE("the times that the model was fitted to are read") {
+  const std::vector<TimedProduct> products =
+      parse_tile_times(file_text(PTXBUILDER_TEST_DIR "/../kernels/gemm/fit_times.txt"));
+  CHECK(products.size() > 600);
+  CHECK(fit_of(products, {}).error < 0.2);
 }
 
 TEST_CASE("times of tiles are written and read alike, and what is no line is refused") {

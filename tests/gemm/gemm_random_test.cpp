@@ -25,7 +25,7 @@ using kernels::MatmulArguments;
 
 namespace {
 
-const size_t& count = test::option<size_t>("count", 80);
+const size_t& count = test::option<size_t>("count", 50);
 const uint64_t& seed = test::option<uint64_t>("seed", 1);
 const int64_t& only = test::option<int64_t>("only", -1);
 const bool& compile_alone = test::option("compile", false);

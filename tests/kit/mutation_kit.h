@@ -103,7 +103,7 @@ inline std::string mutated(const std::string& text, const Mutant& m) {
 // that lint finds at least half of them without a run.
 inline void check_mutants(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
-  subject.run(subject.text(), 0, 200, report);
+  subject.run(subject.text(), 0, 60, report);
   REQUIRE(report == "right");
   std::string table = fmt::format("\n{}\n", subject.name());
   size_t found = 0;

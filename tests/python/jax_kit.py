@@ -9,7 +9,8 @@ random = np.random.default_rng(7)
 
 
 def drawn(*shape, dtype=jnp.bfloat16):
-    return jnp.asarray(random.standard_normal(shape), dtype)
+    # numpy converts: XLA would compile a conversion of each shape.
+    return jnp.asarray(random.standard_normal(shape).astype(dtype))
 
 
 def wide(x):
@@ -26,7 +27,7 @@ def check(got, expected, bound, *words):
 def product_of(case):
     """A case of reference.PRODUCTS: arrays, the same as float64 of numpy's, words, and whether it has an amax."""
     drawn_case, words = reference.drawn_product(case, random)
-    tensors = {name: jnp.asarray(x).astype(kind) for name, (x, kind) in drawn_case.items()}
+    tensors = {name: jnp.asarray(x.astype(jnp.dtype(kind))) for name, (x, kind) in drawn_case.items()}
     return tensors, {name: wide(x) for name, x in tensors.items()}, words, "amax" in case[4]
 
 
@@ -35,7 +36,7 @@ def check_beside(pb):
     for case in reference.PRODUCTS:
         tensors, wide_ones, words, has_amax = product_of(case)
         more = {"amax": True} if has_amax else {}
-        turned = {**tensors, "a": tensors["a"].swapaxes(-1, -2), "b": tensors["b"].swapaxes(-1, -2)}
+        turned = {**tensors, **{name: jnp.asarray(np.asarray(tensors[name]).swapaxes(-1, -2)) for name in "ab"}}
         for result in (pb.matmul(**tensors, **words, **more),
                        jax.jit(lambda given: pb.matmul(**given, **words, **more, transpose_a=True, transpose_b=True))(turned)):
             d, amax = result if has_amax else (result, None)

@@ -57,16 +57,22 @@ std::vector<double> through_shared(const Matrix& in, Swizzle swizzle, const Regi
 }  // namespace
 
 TEST_CASE("shared memory in every swizzle, type and layout, and casts between layouts") {
-  for_types<f32, f16, bf16, tf32, e4m3, e5m2, s8, u8, s32, u32>([]<class T>() {
+  size_t offset = 0;
+  for_types<f32, f16, bf16, tf32, e4m3, e5m2, s8, u8, s32, u32>([&]<class T>() {
     int cols = 256 / size_of(T::dtype);
     Matrix in = random_matrix(T::dtype, {64, cols}, least_of(T::dtype), 8);
     in.tensor = true;
+    ++offset;
     std::vector<RegisterLayout> all = layouts(cols);
+    REQUIRE(all.size() % 2 == 1);
     size_t turn = 0;
     for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
       for (const RegisterLayout& first : all) {
         const RegisterLayout& second = all[++turn % all.size()];
         if (swizzle == Swizzle::none && cols > 256) continue;
+        // Every second one; of the odd number of layouts the others come with the next swizzle and with the
+        // next type.
+        if ((turn + offset) % 2 != 0) continue;
         check_equal(through_shared<T>(in, swizzle, first, second), in.values,
                     fmt::format("{}, swizzle {}, {} to {}", name(T::dtype), name(swizzle), first.describe(),
                                 second.describe()));
