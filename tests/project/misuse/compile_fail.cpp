@@ -1,5 +1,5 @@
 // clang-format off
-// Misuse that the C++ compiler refuses: with -DCASE=n the file must not compile, and the diagnostic must match the
+// Misuse that the C++ compiler refuses: with the bits of the cases in LOW and HIGH (64 and more) the file must not compile, and the diagnostic must match the
 // expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every case. Run by tests/project/misuse/run.
 // Expressions stand on one line, however long.
 #include "ptxbuilder/tile/bulk.h"
@@ -17,7 +17,7 @@ using namespace ptxbuilder;
 #define IS(n) 1
 #define ONE_OF(wrong, right) right
 #else
-#define IS(n) CASE == n
+#define IS(n) (((n) < 64 ? LOW : HIGH) >> (n) % 64 & 1)
 #define ONE_OF(wrong, right) wrong
 #endif
 
