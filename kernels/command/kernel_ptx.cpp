@@ -62,23 +62,28 @@ const PtxReader own_ptx = {"a kernel of this program with fields, such as bm=128
                              return names_kernel(from) ? kernel_ptx(from) : file_text(from);
                            }};
 
-int run_on_ptx(std::string_view nothing_named, const std::vector<std::string>& words,
-               const std::string& kernel, const PtxReader& reader,
-               const std::function<int(const std::string&)>& work) try {
-  const std::string from = named(words);
-  if (from.empty()) throw Error(std::string(nothing_named));
-  const std::string ptx = reader.read(from, kernel);
-  int code = 0;
-  try {
-    code = work(ptx);
-  } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", from, e.what()));
-  }
+int with_errors_as_2(const std::function<int()>& work) try {
+  const int code = work();
   flush_output();
   return code;
 } catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return 2;
+}
+
+int run_on_ptx(std::string_view nothing_named, const std::vector<std::string>& words,
+               const std::string& kernel, const PtxReader& reader,
+               const std::function<int(const std::string&)>& work) {
+  return with_errors_as_2([&] {
+    const std::string from = named(words);
+    if (from.empty()) throw Error(std::string(nothing_named));
+    const std::string ptx = reader.read(from, kernel);
+    try {
+      return work(ptx);
+    } catch (const Error& e) {
+      throw Error(fmt::format("{}: {}", from, e.what()));
+    }
+  });
 }
 
 }  // namespace ptxbuilder::command

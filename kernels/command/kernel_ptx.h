@@ -29,9 +29,10 @@ struct PtxReader {
 // This reader takes kernels of this program, and files of PTX text.
 extern const PtxReader own_ptx;
 
-// Runs a command on the PTX that its words name, and returns `work`'s exit code. Errors, such as output that
-// cannot be written, are printed with what the PTX was read from, and give 2; where no word names anything,
-// the error is `nothing_named`.
+// Returns the exit code of `work`. Errors are printed, output that cannot be written among them, and give 2.
+int with_errors_as_2(const std::function<int()>& work);
+// Runs a command on the PTX that its words name, and returns the exit code of `work`. Errors say what the PTX
+// was read from, and give 2; where no word names anything, the error is `nothing_named`.
 int run_on_ptx(std::string_view nothing_named, const std::vector<std::string>& words,
                const std::string& kernel, const PtxReader& reader,
                const std::function<int(const std::string& ptx)>& work);

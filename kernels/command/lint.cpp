@@ -74,7 +74,7 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.flag("--json", o->json, "as JSON");
   app.footer("Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error.");
   return {app, [o, reader] {
-            if (o->rules) return list_rules();
+            if (o->rules) return with_errors_as_2(list_rules);
             return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,
                               [&](const std::string& ptx) { return lint_kernels(ptx, *o); });
           }};

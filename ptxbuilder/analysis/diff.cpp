@@ -16,7 +16,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-using Pairs = std::vector<std::pair<size_t, size_t>>;
+using RegionPairs = std::vector<std::pair<size_t, size_t>>;
 
 bool same(const Event& x, const Event& y) {
   return x.kind == y.kind &&
@@ -26,8 +26,8 @@ bool same(const Event& x, const Event& y) {
 
 // Events of one kind in order, as many equal ones as there can be. It is quadratic, so what is equal at both
 // ends is paired first, and of what is longer still, each event with the next one of its kind.
-Pairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
-  Pairs head, tail;
+RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
+  RegionPairs head, tail;
   size_t first = 0, end_a = a.size(), end_b = b.size();
   while (first < end_a && first < end_b && same(a[first], b[first])) head.emplace_back(first, first), ++first;
   while (end_a > first && end_b > first && same(a[end_a - 1], b[end_b - 1]))
@@ -64,7 +64,7 @@ std::pair<size_t, size_t> run_around(const std::vector<Event>& all, size_t i) {
 }
 
 // Of a run in which the order does not matter, equal events are paired wherever they stand.
-void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, Pairs& pairs) {
+void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, RegionPairs& pairs) {
   for (size_t i = 0; i < pairs.size(); ++i) {
     const size_t end_a = run_around(a, pairs[i].first).second, end_b = run_around(b, pairs[i].second).second;
     for (size_t j = i + 1; j < pairs.size() && pairs[j].first < end_a && pairs[j].second < end_b &&
@@ -110,7 +110,7 @@ std::string place_of(const std::vector<Event>& all, size_t i) {
 // What has no partner. Equal events at other places are one difference, and none where the order does not
 // matter.
 void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
-               const Pairs& pairs, std::vector<Difference>& differences) {
+               const RegionPairs& pairs, std::vector<Difference>& differences) {
   std::vector<size_t> lone_a, lone_b;
   std::set<size_t> paired_a, paired_b;
   for (const auto& [p, q] : pairs) paired_a.insert(p), paired_b.insert(q);
@@ -173,7 +173,7 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
     const Region *in_a = region_in(a, name), *in_b = region_in(b, name);
     const Region& either = in_a ? *in_a : *in_b;
     const std::vector<Event>&x = (in_a ? *in_a : nothing).events, &y = (in_b ? *in_b : nothing).events;
-    Pairs pairs = aligned(x, y);
+    RegionPairs pairs = aligned(x, y);
     pair_in_runs(x, y, pairs);
     find_lone(either, x, y, pairs, differences);  // first: what is missing says more than what is counted
     for (const auto& [p, q] : pairs) compare(either, x[p], y[q], differences);

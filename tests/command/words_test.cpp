@@ -44,6 +44,7 @@ TEST_CASE("output that cannot be written is a failure") {
   // Here 1 would say that something was found.
   refused("ptxb lint kernel:saxpy" + full, 2, "No space left on device");
   refused("ptxb lint kernel:saxpy --json" + full, 2, "No space left on device");
+  refused("ptxb lint --rules" + full, 2, "No space left on device");
   refused("ptxb explain kernel:saxpy" + full, 2, "No space left on device");
   refused("ptxb diff kernel:saxpy kernel:saxpy" + full, 2, "No space left on device");
   refused("ptxb list 2>&1 >&- #", 1, "standard output could not be written");
