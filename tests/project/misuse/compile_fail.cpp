@@ -1,6 +1,7 @@
 // clang-format off
-// Misuse that the C++ compiler refuses: with the bits of the cases in LOW and HIGH (64 and more) the file must not compile, and the diagnostic must match the
-// expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every case. Run by tests/project/misuse/run.
+// Misuse that the C++ compiler refuses: with the bits of some cases in LOW, and of those from 64 on in HIGH, the file must not
+// compile, and the diagnostic must match the expression after "CASE n:". With -DTWIN instead it holds the accepted twin of every
+// case. Run by tests/project/misuse/run.
 // Expressions stand on one line, however long.
 #include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/tma.h"
