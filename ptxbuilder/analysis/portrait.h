@@ -81,7 +81,7 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values);
 struct KernelAnalysis {
   // An empty name is the module's only kernel. Throws as Code::of does.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
-  // Of PTX text; throws as ptx_text::parse does too.
+  // This takes PTX text, and throws what ptx_text::parse throws too.
   explicit KernelAnalysis(std::string_view ptx, std::string_view kernel = "");
   KernelAnalysis(const KernelAnalysis&) = delete;
 

@@ -36,7 +36,7 @@ struct PartialValues {
   int shared_bits;
 };
 
-// Whether elements are floating point numbers of 16 bits.
+// This tells whether elements are floating point numbers of 16 bits.
 inline bool is_half(std::optional<DType> dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 // Elements in a register, and its class.

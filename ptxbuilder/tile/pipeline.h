@@ -74,13 +74,13 @@ class Producer {
   // whole, and by copies of one thread, as in elect(), which announce their bytes themselves. Then all
   // threads commit() the stage; finishing the kernel throws Error when they never do.
   Stage acquire(Where where = Where::here());
-  // With ThreadProducers, this hands the stage to the consumers, once all that this thread has issued into it
-  // has arrived, without waiting for it (PTX ISA, cp.async.mbarrier.arrive). Throws Error when a tile of the
-  // pipeline is not filled, when the stage is committed already or of another pipeline, and when TMA alone
-  // fills it, whose copies commit themselves.
+  // The stage goes to the consumers where ThreadProducers fill it, once all that this thread has issued into
+  // it has arrived, and the thread does not wait for that (PTX ISA, cp.async.mbarrier.arrive). Throws Error
+  // when a tile of the pipeline is not filled, when the stage is committed already or of another pipeline,
+  // and when TMA alone fills it, whose copies commit themselves.
   void commit(const Stage& stage, Where where = Where::here());
-  // With ThreadProducers, this says that the threads write to the stage of a tile by themselves, as through
-  // `tile[stage].address()`, before they commit.
+  // This says, where ThreadProducers fill the stage, that the threads write to that of a tile by themselves,
+  // as through `tile[stage].address()`, before they commit.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
   // Hands the next stage, once it is empty, to the consumers as it is, for them to write to: to all of them,
   // each in its part, or to one, which calls give_back(). They wait for it as for a full one.

@@ -34,14 +34,21 @@ function(_ptxbuilder_choose_linker name)
   if(type OR optimized OR "${CMAKE_EXE_LINKER_FLAGS} ${CMAKE_CXX_FLAGS} ${options}" MATCHES "-fuse-ld|-flto")
     return()
   endif()
+  _ptxbuilder_fast_linker(linker)
+  target_link_options(${name} PRIVATE ${linker})
+endfunction()
+
+# Sets `result` to the option that chooses lld or gold, or to nothing where neither is here.
+function(_ptxbuilder_fast_linker result)
   include(CheckLinkerFlag)
   foreach(linker lld gold)
     check_linker_flag(CXX -fuse-ld=${linker} PTXBUILDER_LINKS_BY_${linker})
     if(PTXBUILDER_LINKS_BY_${linker})
-      target_link_options(${name} PRIVATE -fuse-ld=${linker})
+      set(${result} -fuse-ld=${linker} PARENT_SCOPE)
       return()
     endif()
   endforeach()
+  set(${result} "" PARENT_SCOPE)
 endfunction()
 
 # Precompiles what kernels include, or takes it from the first target that is compiled as this one is.

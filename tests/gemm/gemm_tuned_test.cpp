@@ -17,7 +17,8 @@ namespace {
 
 const bool& every_row = option("every-row", false);
 
-// What the row's kernel chooses: its operation, and each field of its tile beside the operation's types.
+// This lists what the row's kernel chooses: its operation, and each field of its tile beside the operation's
+// types.
 std::vector<std::string> choices_of(const TunedRow& row) {
   const kernels::GemmTile t = kernels::parse_tile(row.tile);
   const std::string type = fmt::format("{} {}", name(row.a), name(row.d));
@@ -48,7 +49,7 @@ TEST_CASE("every tuned kernel compiles without a word from ptxas") {
   }
   REQUIRE(distinct.size() > 30);
   if (!every_row) {
-    // Those with the most accumulators first, which have the fewest registers left.
+    // Rows with the most accumulators come first, since they have the fewest registers left.
     std::stable_sort(distinct.begin(), distinct.end(), [](const test::TunedRow& x, const test::TunedRow& y) {
       const auto sums = [](const test::TunedRow& row) {
         const kernels::GemmTile t = kernels::parse_tile(row.tile);

@@ -1,4 +1,4 @@
-// What the tests of the library share: searching in text, and PTX of a kernel.
+// Tests of the library share these helpers: they search in text, and print the PTX of a kernel.
 #pragma once
 
 #include <string>

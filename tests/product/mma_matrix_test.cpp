@@ -246,7 +246,7 @@ constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swi
 }  // namespace
 
 TEST_CASE("products with A and B in shared memory") {
-  // All of m and n on a GPU. The emulator takes one of each three, which differ by types, swizzle and
+  // A GPU takes all of m and n. The emulator takes one of each three, which differ by types, swizzle and
   // transposition, so that each m and each n is there with all of them.
   bool all = device_name == "cuda";
   std::vector<Case> cases;

@@ -95,7 +95,7 @@ def check_precompiled(folder):
 
 def check_outside(folder, prefix, source, cxx, made):
     examples = f"{prefix}/share/doc/ptxbuilder/examples"
-    # Without optimization, which is half of the compile time; the test own_kernel has what a project gets that asks for none.
+    # Optimization would be half of the compile time; the test own_kernel has what a project gets that asks for none.
     build(source, folder, prefix, cxx, f"-DEXAMPLES={examples}", f"-DNEW={made}", "-DCMAKE_CXX_FLAGS=-O0")
     check_precompiled(folder)
     expect(run("ctest", "--test-dir", f"{folder}/new"), "100% tests passed, 0 tests failed out of 2")
