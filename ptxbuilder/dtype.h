@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -45,6 +46,12 @@ uint64_t encode(DType type, double value);
 // The value of such bits, exact but for 64-bit integers beyond 2^53; the low 13 bits of a tf32 are ignored,
 // as the tensor core does.
 double decode(DType type, uint64_t bits);
+
+// Writes `value` in the size_of(type) bytes at `to`: floats are rounded as encode() does; integers take the
+// low bits of the whole number.
+void write_element(std::byte* to, DType type, double value);
+// The value of the element at `from`, as decode() gives it.
+double read_element(const std::byte* from, DType type);
 
 // The greatest number that is not infinite.
 double greatest(DType type);

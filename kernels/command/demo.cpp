@@ -8,5 +8,5 @@ int main(int argc, char** argv) {
       families().front(),
       "The kernel's own executable has commands beside: cmake --build --preset release --target " +
           families().front().name,
-      nullptr, {argv + 1, argv + argc});
+      {}, {argv + 1, argv + argc});
 }

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/elements.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/json_nesting.h"
@@ -158,7 +158,7 @@ void append_element(std::vector<std::byte>& to, const Node& node, DType type) {
   const double value = node.real();
   to.resize(to.size() + size);
   std::byte* place = to.data() + to.size() - size;
-  if (!is_integer(type)) return put(place, type, value);
+  if (!is_integer(type)) return write_element(place, type, value);
   if (!node.json().is_number_integer()) node.refuse(fmt::format("{} is no {}", value, name(type)));
   const int width = 8 * static_cast<int>(size);
   uint64_t bits = 0;

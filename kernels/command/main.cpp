@@ -194,7 +194,7 @@ int kernel_main(int argc, char** argv) {
           "Commands, each with --help, stand first: {} run, bench, emit, prove, annotate, explain, lint, "
           "tune, export, list.",
           executable),
-      compare, words);
+      {compare, prove_family}, words);
 }
 
 int ptxb_main(int argc, char** argv) {

@@ -8,7 +8,6 @@
 
 #include "kernels/command/assembling.h"
 #include "kernels/command/field_options.h"
-#include "kernels/command/prove.h"
 #include "kernels/command/time_limit.h"
 
 namespace ptxbuilder::command {
@@ -99,11 +98,11 @@ int list_kernels(bool json, bool with_fields) {
   return 0;
 }
 
-int run_line(const Family& family, const std::string& footer, decltype(ExecuteOptions::compare) compare,
+int run_line(const Family& family, const std::string& footer, const Beside& beside,
              const std::vector<std::string>& words) {
   const auto main = [&] {
     RunWords parsed;
-    parsed.options.compare = compare;
+    parsed.options.compare = beside.compare;
     bool lists = false, proves = false;
     const CommandLine line(family.summary, family.name);
     const Arguments app = line.arguments();
@@ -111,7 +110,7 @@ int run_line(const Family& family, const std::string& footer, decltype(ExecuteOp
     app.flag("--verify", parsed.verify, "compare with a float64 reference on random data; the default");
     app.flag("--bench", parsed.bench, "time launches by events");
     app.option("--emit", parsed.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
-    app.flag("--prove", proves, what_prove_does);
+    if (beside.prove) app.flag("--prove", proves, what_prove_does);
     app.flag("--list", lists, "print name and fields, each with its default");
     app.footer(footer);
     add_run_options(app, parsed);
@@ -119,7 +118,7 @@ int run_line(const Family& family, const std::string& footer, decltype(ExecuteOp
     line.parse(words);
     settle(parsed);
     if (lists) return list_kernels(parsed.options.json, true);
-    if (proves) return prove_family(family, chosen_fields(app, family, parsed.fields), parsed.options.json);
+    if (proves) return beside.prove(family, chosen_fields(app, family, parsed.fields), parsed.options.json);
     parsed.options.run.bench = parsed.bench;
     parsed.options.run.verify = parsed.verify || (!parsed.bench && parsed.options.emit.empty());
     return static_cast<int>(execute(family, chosen_fields(app, family, parsed.fields), parsed.options));

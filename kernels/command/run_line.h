@@ -35,9 +35,14 @@ inline constexpr const char* what_prove_does =
 // Lists the kernels of this program, and returns the exit code.
 int list_kernels(bool json, bool with_fields);
 
-// Runs the one kernel of a program as the words say, and returns the exit code. `footer` ends the help; with
-// `compare`, the program takes PTX that was edited.
-int run_line(const Family& family, const std::string& footer, decltype(ExecuteOptions::compare) compare,
+// Beside running its kernel, a program does what it is linked with.
+struct Beside {
+  decltype(ExecuteOptions::compare) compare = nullptr;  // it takes PTX that was edited
+  int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // it has --prove
+};
+
+// Runs the one kernel of a program as the words say, and returns the exit code. `footer` ends the help.
+int run_line(const Family& family, const std::string& footer, const Beside& beside,
              const std::vector<std::string>& words);
 
 }  // namespace ptxbuilder::command

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "kernels/command/elements.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/launch_rule.h"
 #include "runtime/buffer.h"
 #include "runtime/emulator/entry.h"
@@ -149,13 +149,13 @@ Bytes make(const Content& content, const LaunchBuffer& b, uint64_t seed, size_t 
       std::fill(data.begin(), data.end(), std::byte{0xff});
       break;
     case Content::Kind::iota:
-      for (size_t i = 0; i < b.count(); ++i) put(&data[i * size], b.dtype, static_cast<double>(i));
+      for (size_t i = 0; i < b.count(); ++i) write_element(&data[i * size], b.dtype, static_cast<double>(i));
       break;
     case Content::Kind::normal: {
       std::seed_seq stream = {content.seed.value_or(seed), content.seed ? 0 : uint64_t{number} + 1};
       std::mt19937_64 engine(stream);
       std::normal_distribution<double> normal;
-      for (size_t i = 0; i < b.count(); ++i) put(&data[i * size], b.dtype, normal(engine));
+      for (size_t i = 0; i < b.count(); ++i) write_element(&data[i * size], b.dtype, normal(engine));
       break;
     }
     case Content::Kind::same:
@@ -281,8 +281,8 @@ void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o,
   const Bytes expected = other ? bench.now(o.equals->buffer) : make(*o.equals, b, 0, 0);
   c.count = b.count();
   for (size_t i = 0; i < b.count(); ++i) {
-    const double is = value_of(&got[i * static_cast<size_t>(size_of(b.dtype))], b.dtype);
-    const double wanted = value_of(&expected[i * static_cast<size_t>(size_of(type))], type);
+    const double is = read_element(&got[i * static_cast<size_t>(size_of(b.dtype))], b.dtype);
+    const double wanted = read_element(&expected[i * static_cast<size_t>(size_of(type))], type);
     if (is == wanted || (std::isnan(is) && std::isnan(wanted))) continue;
     const double error = std::abs(is - wanted), allowed = o.tolerance + o.relative * std::abs(wanted);
     c.max_error = std::isnan(error) ? error : std::max(c.max_error, error);
@@ -297,7 +297,7 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
   std::string text;
   for (size_t i = 0; i < count; ++i)
     text += fmt::format("{}{}", i ? " " : "",
-                        value_of(&data[i * static_cast<size_t>(size_of(b.dtype))], b.dtype));
+                        read_element(&data[i * static_cast<size_t>(size_of(b.dtype))], b.dtype));
   return count < b.count() ? text + " ..." : text;
 }
 

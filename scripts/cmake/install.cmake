@@ -66,11 +66,11 @@ string(REPLACE "LINKER:" "-Wl," emulator_options "${emulator_options}")
 ptxbuilder_component(emulator "Runs NVIDIA's PTX on the CPU" AFTER runtime
   LIBRARIES ptxbuilder_emulator ptxbuilder_ptx HEADERS runtime/emulator/emulator.h LINK ${emulator_options})
 ptxbuilder_component(builder "Writes and compiles NVIDIA Hopper kernels" AFTER emulator
-  LIBRARIES ptxbuilder_load ptxbuilder ptxbuilder_plan ptxbuilder_layout ptxbuilder_assemble
+  LIBRARIES ptxbuilder_load ptxbuilder ptxbuilder_proof ptxbuilder_plan ptxbuilder_layout ptxbuilder_assemble
   HEADERS ptxbuilder/ptxbuilder.h ptxbuilder/ir/instruction.h ptxbuilder/llvm.h runtime/compile/load.h
   LINK -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
 ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command line for kernels" AFTER builder
-  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_run ptxbuilder_command_line ptxbuilder_simulate ptxbuilder_analysis
+  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_run ptxbuilder_command_line ptxbuilder_analysis
             ptxbuilder_attention ptxbuilder_matmul ptxbuilder_gemm
   HEADERS kernels/gemm/matmul.h kernels/attention/attention.h kernels/command/family.h kernels/command/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)

@@ -3,6 +3,7 @@
 //
 //   global_tensor_test [--device=emulator|cuda|auto]
 #include "library_kit.h"
+#include "ptxbuilder/dtype.h"
 #include "register_tile_kit.h"
 
 namespace ptxbuilder::test::global_tensor_test {
@@ -173,7 +174,7 @@ void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int c
   std::byte poison[8];
   std::fill_n(poison, 8, std::byte{0xff});
   for (size_t e = 0; e < expected.size(); ++e)
-    if (!written[e]) expected[e] = command::value_of(poison, T::dtype);
+    if (!written[e]) expected[e] = read_element(poison, T::dtype);
   check_equal(
       result_of(std::move(k), {in, n.matrix()}, {T::dtype, {1, static_cast<int>(expected.size())}, {}}),
       expected,

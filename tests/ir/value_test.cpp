@@ -2,6 +2,7 @@
 // author's own, against the same on the host, on fresh random numbers.
 //
 //   value_test [--device=emulator|cuda|auto]
+#include "ptxbuilder/dtype.h"
 #include "register_tile_kit.h"
 
 namespace ptxbuilder::test::value_test {
@@ -24,8 +25,8 @@ Matrix numbers(DType type, double least, double greatest) {
 
 double wrapped(DType type, double value) {
   std::byte bytes[8];
-  command::put(bytes, type, value);
-  return command::value_of(bytes, type);
+  write_element(bytes, type, value);
+  return read_element(bytes, type);
 }
 
 // The parameters of a kernel of one thread, launched with `arguments` and then 64 u64 of output.
@@ -208,7 +209,7 @@ TEST_CASE("parameters of every type") {
   out[11] = low(s32(m * 16));
   auto bits = [](DType type, double value) {
     uint64_t code = 0;
-    command::put(reinterpret_cast<std::byte*>(&code), type, value);
+    write_element(reinterpret_cast<std::byte*>(&code), type, value);
     return runtime::scalar_bits(type, code);
   };
   std::vector<uint64_t> got = launched(

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/command/elements.h"
+#include "ptxbuilder/dtype.h"
 
 namespace ptxbuilder::test {
 
@@ -18,7 +18,7 @@ inline std::vector<float> numbers(size_t count, uint32_t factor) {
 
 inline std::vector<std::byte> as_bf16(const std::vector<float>& x) {
   std::vector<std::byte> bytes(2 * x.size());
-  for (size_t i = 0; i < x.size(); ++i) command::put(&bytes[2 * i], DType::bf16, x[i]);
+  for (size_t i = 0; i < x.size(); ++i) write_element(&bytes[2 * i], DType::bf16, x[i]);
   return bytes;
 }
 

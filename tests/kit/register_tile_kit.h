@@ -7,9 +7,9 @@
 
 #include <random>
 
-#include "kernels/command/elements.h"
 #include "options.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/tma.h"
@@ -30,15 +30,15 @@ struct Matrix {
   std::vector<std::byte> bytes() const {
     size_t size = static_cast<size_t>(size_of(dtype));
     std::vector<std::byte> encoded(values.size() * size);
-    for (size_t i = 0; i < values.size(); ++i) command::put(&encoded[i * size], dtype, values[i]);
+    for (size_t i = 0; i < values.size(); ++i) write_element(&encoded[i * size], dtype, values[i]);
     return encoded;
   }
 };
 
 inline double rounded(DType dtype, double value) {
   std::byte bytes[8];
-  command::put(bytes, dtype, value);
-  return command::value_of(bytes, dtype);
+  write_element(bytes, dtype, value);
+  return read_element(bytes, dtype);
 }
 
 // Fresh numbers from `least` to `greatest` that the type holds, from a seed that is printed once.
@@ -85,7 +85,7 @@ inline std::vector<double> result_of(Kernel k, const std::vector<Matrix>& inputs
   device->synchronize();
   std::vector<std::byte> bytes = buffers.back().copy_out<std::byte>();
   std::vector<double> values;
-  for (size_t i = 0; i < out.count(); ++i) values.push_back(command::value_of(&bytes[i * size], out.dtype));
+  for (size_t i = 0; i < out.count(); ++i) values.push_back(read_element(&bytes[i * size], out.dtype));
   return values;
 }
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/command/elements.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/signature.h"
 
 namespace ptxbuilder::test {
@@ -200,7 +200,7 @@ inline Bytes random_tensor(const Place& p, uint32_t seed) {
 inline bool is_nan(const uint8_t* at, DType type) {
   std::vector<std::byte> copy(width(type));
   std::memcpy(copy.data(), at, copy.size());
-  return std::isnan(command::value_of(copy.data(), type));
+  return std::isnan(read_element(copy.data(), type));
 }
 
 }  // namespace ptxbuilder::test

@@ -11,10 +11,10 @@
 
 #include <random>
 
-#include "kernels/command/elements.h"
 #include "mma_types.h"
 #include "options.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
@@ -141,7 +141,7 @@ struct Matrix {
   std::vector<std::byte> encoded(DType type) const {
     size_t size = static_cast<size_t>(size_of(type));
     std::vector<std::byte> bytes(values.size() * size);
-    for (size_t i = 0; i < values.size(); ++i) command::put(&bytes[i * size], type, values[i]);
+    for (size_t i = 0; i < values.size(); ++i) write_element(&bytes[i * size], type, values[i]);
     return bytes;
   }
 };
@@ -204,7 +204,7 @@ int wrong_elements(runtime::Device& device, const Case& c, const Compiled& compi
     std::vector<std::byte> got = out.copy_out<std::byte>();
     for (size_t i = 0; i < got.size(); i += size) {
       // 0 and -0 are equal.
-      bool equal = command::value_of(&got[i], c.d) == command::value_of(&right[i], c.d);
+      bool equal = read_element(&got[i], c.d) == read_element(&right[i], c.d);
       wrong += !equal;
     }
     if (round == 0) first = got;

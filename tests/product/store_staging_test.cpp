@@ -2,8 +2,8 @@
 //
 //   store_staging_test [--device=emulator|cuda|auto]
 #include "copy_kit.h"
-#include "kernels/command/elements.h"
 #include "library_kit.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
@@ -60,10 +60,10 @@ TEST_CASE("stores share the place of a tile that is no longer needed") {
       std::vector<std::byte> d_wanted(kRows * 2 * kCols * 2);
       for (size_t i = 0; i < sums.size(); ++i) {
         const double value = static_cast<double>(i * 37 % 251);
-        command::put(&a[2 * i], DType::bf16, value);
+        write_element(&a[2 * i], DType::bf16, value);
         sums[i] = static_cast<float>(value + 1);
         for (size_t copy = 0; copy < 2 * kCols / cols; ++copy)
-          command::put(&d_wanted[2 * (i / cols * 2 * kCols + copy * kCols + i % cols)], DType::bf16, value);
+          write_element(&d_wanted[2 * (i / cols * 2 * kCols + copy * kCols + i % cols)], DType::bf16, value);
       }
       runtime::Buffer from = runtime::Buffer::of(*running.device, a), d(*running.device, d_wanted.size()),
                       e(*running.device, sums.size() * 4);

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "copy_kit.h"
-#include "kernels/command/elements.h"
 #include "library_kit.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/commit.h"
@@ -135,11 +135,11 @@ TEST_CASE("bulk reductions of every type that has them") {
       const auto bytes = static_cast<size_t>(size_of(type));
       const std::vector<double> now = integers(128, 2654435761u), old = integers(192, 40503);
       std::vector<std::byte> in(now.size() * bytes), out(old.size() * bytes), wanted(out.size());
-      for (size_t i = 0; i < now.size(); ++i) command::put(&in[i * bytes], type, now[i]);
+      for (size_t i = 0; i < now.size(); ++i) write_element(&in[i * bytes], type, now[i]);
       for (size_t i = 0; i < old.size(); ++i) {
-        command::put(&out[i * bytes], type, old[i]);
+        write_element(&out[i * bytes], type, old[i]);
         const bool inside = i >= 16 && i < 16 + now.size();
-        command::put(&wanted[i * bytes], type, inside ? reduced(reduction, old[i], now[i - 16]) : old[i]);
+        write_element(&wanted[i * bytes], type, inside ? reduced(reduction, old[i], now[i - 16]) : old[i]);
       }
       const std::optional<Eviction> hint = kHints[static_cast<size_t>(count) % kHints.size()];
       runtime::Buffer a = runtime::Buffer::of(*running.device, in),

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "copy_kit.h"
-#include "kernels/command/elements.h"
 #include "library_kit.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/proof/proof.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
@@ -222,7 +222,7 @@ TEST_CASE("copies that threads do where a condition holds, and what they find ou
             const auto bytes = static_cast<size_t>(size_of(type));
             std::vector<std::byte> in(32 * 64 * bytes);
             for (size_t i = 0; i < 32 * 64; ++i)
-              command::put(&in[i * bytes], type, 1 + static_cast<double>(i % 50));
+              write_element(&in[i * bytes], type, 1 + static_cast<double>(i % 50));
             runtime::Buffer a = runtime::Buffer::of(*running.device, in), d(*running.device, 16 * 64 * bytes);
             d.fill(0x11);
             Kernel kernel = conditional(type, form, fill);
@@ -240,7 +240,7 @@ TEST_CASE("copies that threads do where a condition holds, and what they find ou
               if (!stores)
                 wrong += std::any_of(now, now + bytes, [](std::byte b) { return b != std::byte{0x11}; });
               else if (loads && !inside && fill == OobFill::nan)
-                wrong += !std::isnan(command::value_of(now, type));
+                wrong += !std::isnan(read_element(now, type));
               else if (loads && inside)
                 wrong += std::memcmp(now, &in[((row - 8) * 64 + col - 8) * bytes], bytes) != 0;
               else
@@ -296,13 +296,13 @@ TEST_CASE("reductions of every type that has them, in views and in slices") {
         TensorCopy copy(type, {rows, static_cast<int64_t>(cols)}, {}, Swizzle::b32);
         std::vector<double> now = integers(rows * cols, 2654435761u), old = integers(extent * extent, 40503);
         std::vector<std::byte> in(now.size() * bytes), out(old.size() * bytes), wanted(out.size());
-        for (size_t i = 0; i < now.size(); ++i) command::put(&in[i * bytes], type, now[i]);
+        for (size_t i = 0; i < now.size(); ++i) write_element(&in[i * bytes], type, now[i]);
         for (size_t i = 0; i < old.size(); ++i) {
-          command::put(&out[i * bytes], type, old[i]);
+          write_element(&out[i * bytes], type, old[i]);
           const size_t row = i / extent - 8, col = i % extent - 8;
           const bool inside = row < rows && col < cols;
-          command::put(&wanted[i * bytes], type,
-                       inside ? reduced(reduction, old[i], now[row * cols + col]) : old[i]);
+          write_element(&wanted[i * bytes], type,
+                        inside ? reduced(reduction, old[i], now[row * cols + col]) : old[i]);
         }
         runtime::Buffer a = runtime::Buffer::of(*running.device, in),
                         d = runtime::Buffer::of(*running.device, out);
@@ -432,7 +432,7 @@ TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
     CHECK(problem.empty() == (out == Left::nothing));
     if (out != Left::nothing) continue;
     std::vector<std::byte> wanted(128 * 64 * 2);
-    for (size_t i = 0; i < wanted.size(); i += 2) command::put(&wanted[i], DType::f16, 2);
+    for (size_t i = 0; i < wanted.size(); i += 2) write_element(&wanted[i], DType::f16, 2);
     CHECK(d.copy_out<std::byte>() == wanted);
   }
 }

@@ -6,7 +6,6 @@
 
 #include "bf16_kit.h"
 #include "copy_kit.h"
-#include "kernels/command/elements.h"
 #include "library_kit.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"

@@ -12,6 +12,7 @@
 
 #include "library_kit.h"
 #include "options.h"
+#include "ptxbuilder/dtype.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/tma.h"
 #include "runtime/loaded_kernel.h"
@@ -316,8 +317,7 @@ void reduce_element(uint8_t* place, const uint8_t* with, DType type, const std::
       std::vector<std::byte> a(2), b(2);
       std::memcpy(a.data(), place, 2);
       std::memcpy(b.data(), with, 2);
-      command::put(a.data(), type,
-                   reduced(op, command::value_of(a.data(), type), command::value_of(b.data(), type)));
+      write_element(a.data(), type, reduced(op, read_element(a.data(), type), read_element(b.data(), type)));
       std::memcpy(place, a.data(), 2);
     }
   }
@@ -333,7 +333,7 @@ Bytes numbers(const Place& p, uint32_t seed) {
     auto put_integer = [&](auto n) { std::memcpy(&bytes[i], &n, sizeof n); };
     if (is_floating(p.type)) {
       std::vector<std::byte> element(width(p.type));
-      command::put(element.data(), p.type, value);
+      write_element(element.data(), p.type, value);
       std::memcpy(&bytes[i], element.data(), element.size());
     } else if (width(p.type) == 8) {
       put_integer(static_cast<int64_t>(value));
