@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "kernels/command/family.h"
@@ -40,7 +41,7 @@ class AttentionReference {
   // Weights are rounded to the type of V, and O too; the rest is what scores and exp2 lose in f32.
   command::Expected output(size_t i) const {
     const size_t columns = v_.shape()[0];
-    const Row r = row(i / columns);
+    const Row& r = row(i / columns);
     double sum = 0, magnitude = 0;
     for (size_t j = 0; j < r.weights.size(); ++j) {
       const double term = r.weights[j] * v_[(r.first_value + j) * columns + i % columns];
@@ -52,7 +53,7 @@ class AttentionReference {
   // `i` counts queries of heads, head by head.
   command::Expected log_sum(size_t i) const {
     const size_t queries = rows_ / heads_in_rows_, head = i / queries;
-    const Row r = row(head / heads_in_rows_ * rows_ + i % queries * heads_in_rows_ + head % heads_in_rows_);
+    const Row& r = row(head / heads_in_rows_ * rows_ + i % queries * heads_in_rows_ + head % heads_in_rows_);
     return {r.log_sum, 2 * r.score_error + 1e-5 * (1 + std::abs(r.log_sum))};
   }
 
@@ -64,8 +65,19 @@ class AttentionReference {
     size_t first_value = 0;
     double score_error = 0, log_sum = -INFINITY;
   };
-  // `i` counts the rows of Q, as they lie.
-  Row row(size_t i) const {
+  // `i` counts the rows of Q, as they lie. Elements of O are asked for one after the other, by several
+  // threads, so that each thread keeps the row that it computed last.
+  const Row& row(size_t i) const {
+    struct Kept {
+      uint64_t reference = 0;
+      size_t i = 0;
+      Row row;
+    };
+    thread_local Kept kept;
+    if (kept.reference != number_ || kept.i != i) kept = {number_, i, computed_row(i)};
+    return kept.row;
+  }
+  Row computed_row(size_t i) const {
     const size_t depth = q_.shape()[0], heads = q_.shape()[q_.shape().size() - 2];
     const size_t head = i / rows_ % heads, batch = i / rows_ / heads, query = i % rows_ / heads_in_rows_;
     const AttentionSequence* s = &sequences_.back();
@@ -102,6 +114,8 @@ class AttentionReference {
   const command::Fields& f_;
   double scale_;
   size_t heads_in_rows_, rows_;  // of Q, of a head or of those in rows
+  static inline std::atomic<uint64_t> count_ = 0;
+  const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay
 };
 
 }  // namespace ptxbuilder::kernels
