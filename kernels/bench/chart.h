@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bench/results.h"
+#include "kernels/measure/results.h"
 
 namespace ptxbuilder::bench {
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "kernels/bench/chart.h"
-#include "kernels/bench/files.h"
 #include "kernels/bench/options.h"
 #include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/report.h"
-#include "kernels/bench/tile_times.h"
-#include "kernels/bench/tuned_table.h"
-#include "kernels/command/outcome.h"
+#include "kernels/family/outcome.h"
+#include "kernels/measure/files.h"
+#include "kernels/tune/tile_times.h"
+#include "kernels/tune/tuned_table.h"
 
 namespace ptxbuilder::bench {
 namespace {

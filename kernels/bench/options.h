@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bench/contender.h"
-#include "kernels/bench/interleave.h"
 #include "kernels/bench/peers/peer.h"
-#include "kernels/bench/shapes.h"
-#include "kernels/command/command_line.h"
+#include "kernels/family/command_line.h"
+#include "kernels/measure/contender.h"
+#include "kernels/measure/interleave.h"
+#include "kernels/measure/shapes.h"
 
 namespace ptxbuilder::bench {
 

@@ -218,24 +218,4 @@ std::string progress_lines(const ShapeResult& r, const std::string& reference) {
   return text;
 }
 
-std::string tuned_rows(const RunResult& run) {
-  std::string text;
-  for (const ShapeResult& r : run.results) {
-    if (r.shape.warm || r.regime != run.results.front().regime) continue;
-    const Entry* best = nullptr;
-    double least = 0;
-    for (const Entry& e : r.entries) {
-      if (!e.ours || e.step || !e.counts()) continue;
-      const double time = summary(r, e, "", 0).microseconds;
-      if (!best || time < least) std::tie(best, least) = std::tuple(&e, time);
-    }
-    if (!best) continue;
-    const GemmProblem& p = r.problem;
-    text +=
-        fmt::format("PTXBUILDER_TUNED({}, {}, \"{}\", {}, {}, {}, \"{}\")\n", name(p.a), name(p.d),
-                    p.layout(), p.m, p.n, p.k, best->configuration.substr(0, best->configuration.find(',')));
-  }
-  return text;
-}
-
 }  // namespace ptxbuilder::bench

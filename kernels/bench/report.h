@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kernels/bench/results.h"
+#include "kernels/measure/results.h"
 
 namespace ptxbuilder::bench {
 
@@ -15,8 +15,5 @@ std::string json(const RunResult& run);
 
 // "sustained 4096x4096x4096: gemm 175.0 us, 785.4 TFLOP/s, 1.008 x cuBLASLt, tie", one line for each entry.
 std::string progress_lines(const ShapeResult& result, const std::string& reference);
-
-// The fastest of ours but the steps for each shape, as rows of kernels/gemm/tuned.def.
-std::string tuned_rows(const RunResult& run);
 
 }  // namespace ptxbuilder::bench

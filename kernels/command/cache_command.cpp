@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/commands.h"
+#include "kernels/family/commands.h"
 #include "ptxbuilder/compile/cache.h"
 
 namespace ptxbuilder::command::cache_command {

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/assembling.h"
-#include "kernels/command/commands.h"
+#include "kernels/family/assembling.h"
+#include "kernels/family/commands.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/file_text.h"
 

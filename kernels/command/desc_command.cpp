@@ -5,7 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/commands.h"
+#include "kernels/family/commands.h"
 #include "ptxbuilder/plan/descriptor.h"
 
 namespace ptxbuilder::command::desc_command {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "kernels/command/commands.h"
-#include "kernels/command/comparison.h"
-#include "kernels/command/ptx_source.h"
+#include "kernels/family/commands.h"
+#include "kernels/inspect/comparison.h"
+#include "kernels/inspect/ptx_source.h"
 #include "ptxbuilder/compile/ptxas.h"
 
 namespace ptxbuilder::command::diff_command {

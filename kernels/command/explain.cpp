@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/kernel_ptx.h"
+#include "kernels/command/kernel_commands.h"
 #include "ptxbuilder/analysis/facts.h"
 
 namespace ptxbuilder::command {

@@ -1,499 +1,274 @@
-#include "kernels/command/export.h"
+// The command `export`: kernels as C, to be shipped in a program that has neither LLVM nor this library.
+#include "kernels/export/export.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 
-#include "kernels/command/export_words.h"
-#include "ptxbuilder/error.h"
-#include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/launch_rule.h"
-#include "runtime/driver.h"
+#include "kernels/command/kernel_commands.h"
+#include "kernels/family/assembling.h"
+#include "kernels/family/family.h"
+#include "kernels/family/kernel_command.h"
+#include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/file_text.h"
 
 namespace ptxbuilder::command {
 namespace {
 
-namespace cu = runtime::cu;
-using Kind = Parameter::Kind;
+namespace fs = std::filesystem;
 
-class Writer {
+struct ExportOptions {
+  std::set<std::string> given;  // the fields that were, be it with their default
+  std::string folder, name, shapes;
+  std::vector<std::string> configurations, waived;
+  CompilerOptions compiler;
+  bool ptx = false, no_cache = false, json = false;
+};
+
+// The parts between any of the separators, without those that are empty.
+std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find_first_of(separators, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+// "bm=64,bn=128 if extent(A, 1) <= 64": fields, and the condition.
+struct Configuration {
+  Fields fields;
+  std::string condition;
+};
+Configuration configuration(const Fields& base, const std::string& text) {
+  const std::string between = " if ", words = " " + text;  // there may be no fields
+  const size_t at = words.find(between);
+  Configuration c{base, at == std::string::npos ? "" : words.substr(at + between.size())};
+  if (at != std::string::npos && c.condition.empty())
+    throw UsageError(fmt::format("--config \"{}\": there is no condition behind 'if'", text));
+  for (const std::string& setting : parts_of(words.substr(0, at), ", ")) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos)
+      throw UsageError(fmt::format("--config \"{}\": '{}' is not FIELD=VALUE", text, setting));
+    c.fields.set(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return c;
+}
+
+// "4096x4096x8192", one number for each axis.
+std::vector<uint64_t> size_of_shape(const std::string& text, size_t axes) {
+  std::vector<uint64_t> size;
+  for (const std::string& word : parts_of(text, "x")) {
+    uint64_t extent = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), extent);
+    if (error != std::errc() || end != word.data() + word.size() || extent == 0 || extent > INT32_MAX)
+      throw UsageError(fmt::format("--shapes: '{}' in '{}' is not a number from 1 to 2^31 - 1", word, text));
+    size.push_back(extent);
+  }
+  if (size.size() != axes)
+    throw UsageError(
+        fmt::format("--shapes: '{}' has {} numbers, and a shape here has {}", text, size.size(), axes));
+  return size;
+}
+
+// A list of shapes may be longer than any file's name.
+bool is_file(const std::string& words) {
+  std::error_code none;
+  return fs::exists(words, none);
+}
+
+// What is wrong with the word behind --shapes, as long as it names no file; "" for nothing.
+std::string complaint_of_shapes(const std::string& words) {
+  if (is_file(words)) return "";
+  for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {
+    end = std::min(words.find(',', begin), words.size());
+    if (words.find_first_not_of(' ', begin) >= end)
+      return fmt::format("'{}' has no shape {}: write MxNxK,MxNxK,...", words,
+                         words.empty()         ? "at all"
+                         : end == words.size() ? "behind a comma"
+                                               : "ahead of a comma");
+  }
+  return "";
+}
+
+// Between commas or on lines; # begins a comment in a file.
+std::vector<std::string> shapes_of(const std::string& words) {
+  if (!is_file(words)) return parts_of(words, ", ");
+  std::vector<std::string> all;
+  for (const std::string& line : parts_of(file_text(words), "\n"))
+    for (const std::string& shape : parts_of(line.substr(0, line.find('#')), ", \t\r")) all.push_back(shape);
+  return all;
+}
+
+class Exporter {
  public:
-  explicit Writer(const Export& e) : e_(e), parameters_(e.kernels[0].signature.parameters) {
-    for (const Parameter& p : parameters_) {
-      std::string word = identifier(p.name);
-      while (std::find(names_.begin(), names_.end(), word) != names_.end()) word += "_";
-      names_.push_back(word);
-    }
-    for (size_t k = 0; k < e.kernels.size(); ++k) {
-      const auto& [signature, image, condition] = e.kernels[k];
-      if (!condition.empty()) conditions_.push_back(rule_of_words(k, condition));
-      grids_.push_back(signature.grid ? std::optional(GridRule(signature)) : std::nullopt);
-    }
-    for (const std::string& axis : e.axes) axes_.emplace_back("axis", axis, parameters_);
-    for (const LaunchRule& rule : conditions_) note(rule);
-    for (const LaunchRule& rule : axes_) note(rule);
-    for (const auto& grid : grids_)
-      if (grid)
-        for (const LaunchRule& rule : grid->rules()) note(rule);
+  Exporter(const Family& family, const Fields& fields, const ExportOptions& o)
+      : family_(family), fields_(fields), options_(o), compiler_(compiler_options(o)) {
+    export_.name = o.name.empty() ? family.name : o.name;
+    export_.summary = family.summary;
   }
 
-  std::string header() const {
-    const std::string guard = fmt::format("PTXBUILDER_EXPORT_{}_H", e_.name);
-    std::string text =
-        about() + fmt::format("#ifndef {}\n#define {}\n\n#include <stdint.h>\n\n", guard, guard);
-    text += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
-    for (size_t i = 0; i < parameters_.size(); ++i) text += type_of(i);
-    text += fmt::format(
-        "/* Queues one launch, and neither waits nor allocates, so that it may stand in a capture. Returns "
-        "0; "
-        "or -1 where\n * it was refused, or the driver's error; then {}_error() says why. Any thread may "
-        "call "
-        "it at any time.\n * The context that is current is used, to which the stream has to belong; where "
-        "none is, the stream's or, for\n * the default stream, the primary one of device 0. What was current "
-        "is so afterwards.\n",
-        e_.name);
-    text += shapes_have_to_agree();
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const std::string& meaning = parameters_[i].meaning;
-      text += fmt::format(" *   {}: {}{}{}\n", names_[i], kind_in_comment(parameters_[i]),
-                          meaning.empty() ? "" : "; ", in_comment(meaning));
-    }
-    text += " *   grid: CTAs along x, y and z; NULL for the kernel's rule\n *   stream: a CUstream */\n";
-    text += prototype() + ";\n\n";
-    text += fmt::format(
-        "/* Loads all there is to launch now rather than at the first launch. Returns as {0}_launch(). */\n"
-        "int {0}_load(void);\n\n"
-        "/* What the thread's last call that failed said. Valid until its next. */\n"
-        "const char* {0}_error(void);\n\n",
-        e_.name);
-    return text + "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
-  }
+  // What launches at the shapes have to mind. Call it after made().
+  const std::vector<std::string>& cautions() const { return cautions_; }
 
-  std::string source() const {
-    std::string text =
-        about() + fmt::format(
-                      "#include \"{0}.h\"\n\n#include <dlfcn.h>\n#include <stdarg.h>\n#include <stdio.h>\n"
-                      "#include <stdlib.h>\n#include <string.h>\n\n"
-                      "/* Not every kernel uses all of the functions. */\n"
-                      "#pragma GCC diagnostic ignored \"-Wunused-function\"\n\n#define EXPORTED \"{0}\"\n"
-                      "#define KERNELS {1}\n\n",
-                      e_.name, e_.kernels.size());
-    text += constants() + exported_driver;
-    if (maps()) text += exported_maps;
-    text +=
-        "\n/* The arithmetic of the rules of grids and conditions. */\n" + LaunchRule::c_functions() + "\n";
-    text += images() + tables();
-    if (!e_.shapes.empty()) text += exported_nearest;
-    return text + exported_launch + launch() + entries();
+  Export made() {
+    if (!options_.shapes.empty()) {
+      by_shapes();
+    } else if (options_.configurations.empty()) {
+      export_.kernels.push_back(compiled(fields_));
+    } else {
+      for (const std::string& text : options_.configurations) {
+        const Configuration c = configuration(fields_, text);
+        export_.kernels.push_back(compiled(c.fields));
+        export_.kernels.back().condition = c.condition;
+      }
+    }
+    return std::move(export_);
   }
 
  private:
-  // Of the command line.
-  LaunchRule rule_of_words(size_t k, const std::string& condition) const {
-    try {
-      return {fmt::format("condition {}", k + 1), condition, parameters_};
-    } catch (const Error& e) {
-      throw UsageError(e.what());
-    }
+  static CompilerOptions compiler_options(const ExportOptions& o) {
+    CompilerOptions c = o.compiler;
+    c.assemble = !o.ptx;
+    c.cache = !o.no_cache;
+    return c;
   }
 
-  // What the rules name, each once.
-  void note(const LaunchRule& rule) {
-    for (const RuleName& name : rule.names())
-      if (std::none_of(values_.begin(), values_.end(),
-                       [&](const RuleName& v) { return v.text == name.text; }))
-        values_.push_back(name);
-  }
-  // The rule over the variables of launch_on().
-  std::string expression(const LaunchRule& rule) const {
-    auto variable = [&](size_t i) {
-      const auto at = std::find_if(values_.begin(), values_.end(),
-                                   [&](const RuleName& v) { return v.text == rule.names()[i].text; });
-      return fmt::format("values[{}]", at - values_.begin());
-    };
-    return rule.as_c(variable, "wrong");
+  ExportedKernel compiled(const Fields& fields) const {
+    Kernel kernel = build(family_, fields);
+    for (const std::string& advisory : options_.waived) kernel.waive(advisory, Where{});
+    Compiled c = compiler_.compile(std::move(kernel), false, Where{});
+    tell_cache_problem(c.assembled);
+    return {std::move(c.signature), options_.ptx ? std::move(c.ptx) : std::move(c.cubin)};
   }
 
-  size_t maps() const {
-    return static_cast<size_t>(std::count_if(parameters_.begin(), parameters_.end(),
-                                             [](const Parameter& p) { return p.kind == Kind::tensor_map; }));
-  }
-
-  std::string about() const {
-    std::string text = fmt::format(
-        "/* {}: {}\n *\n * Written by ptxb export, for GPUs of compute capability 9.0 alone. It opens "
-        "the driver, libcuda.so.1, by\n * itself: link with -ldl where libc has no dlopen.\n",
-        e_.name, in_comment(e_.summary));
-    for (const ExportedKernel& k : e_.kernels) {
-      const Signature& s = k.signature;
-      text += fmt::format(" *\n * Kernel {}", s.kernel);
-      if (!k.condition.empty()) text += fmt::format(", launched if {}", k.condition);
-      if (k.condition.empty() && e_.shapes.empty() && e_.kernels.size() > 1) text += ", launched else";
-      std::vector<std::string> words = {" *   "};
-      for (const auto& [field, value] : s.configuration)
-        words.push_back(fmt::format("{}={} ", field, in_comment(value)));
-      text += ":\n";
-      if (!s.configuration.empty()) text += wrapped(words, " *   ") + "\n";
-      text += fmt::format(" *   {} threads a CTA, clusters of {} CTAs, {} B of dynamic shared memory",
-                          s.threads, fmt::join(s.cluster, " x "), s.dynamic_shared_bytes);
-      if (s.registers) text += fmt::format(", {} registers a thread", *s.registers);
-      text += s.overlaps ? "\n *   launched as a programmatic dependent launch\n" : "\n";
-      if (s.cooperative)
-        text +=
-            " *   launched cooperatively, since its CTAs wait for each other: a grid that does not fit at "
-            "once fails\n";
-      text += s.grid ? fmt::format(" *   grid: {}\n", fmt::join(*s.grid, " x "))
-                     : " *   it has no rule of its grid: every launch says one\n";
-    }
-    if (e_.shapes.empty()) return text + " */\n";
-    text += fmt::format(" *\n * Of these, a launch takes the one of the nearest {}:\n",
-                        fmt::join(e_.axes, " x "));
-    for (const ExportedShape& s : e_.shapes)
-      text += fmt::format(" *   {}: {}\n", fmt::join(s.size, " x "), e_.kernels[s.kernel].signature.kernel);
-    return text + " */\n";
-  }
-
-  std::string shapes_have_to_agree() const {
-    if (maps() == 0 || parameters_.size() == 1) return "";
-    return " * A kernel does not see the shape of a tensor, at which copies end: shapes have to agree with "
-           "each other\n"
-           " * and with the numbers, as said here:\n";
-  }
-
-  // The type of a parameter that needs one of its own.
-  std::string type_of(size_t i) const {
-    const Parameter& p = parameters_[i];
-    if (p.kind == Kind::structure) {
-      std::string text = fmt::format("typedef struct {}_{}_struct {{\n", e_.name, names_[i]);
-      for (const Parameter& field : p.fields)
-        text += fmt::format("  {}{}; /* {} */\n", declared(field), identifier(field.name),
-                            kind_in_comment(field));
-      return text + fmt::format("}} {}_{}_struct;\n\n", e_.name, names_[i]);
-    }
-    if (p.kind != Kind::tensor_map) return "";
-    return tensor_type(p, fmt::format("{}_{}_tensor", e_.name, names_[i]), alignment_of(i));
-  }
-
-  // Bytes of which the address and the strides of a tensor are multiples, for all kernels.
-  int alignment_of(size_t i) const {
-    const bool wide = std::any_of(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& k) {
-      return k.signature.parameters[i].tensor_map.interleave == Interleave::b32;
-    });
-    return wide ? 2 * hopper::bulk_unit : hopper::bulk_unit;
-  }
-
-  // cuTensorMapEncodeTiled's rules, as far as they are the caller's.
-  static std::string tensor_type(const Parameter& p, const std::string& type, int alignment) {
-    const int rank = p.tensor_map.rank(), bytes = size_of(p.dtype);
-    std::string text =
-        fmt::format("typedef struct {} {{\n  void* data; /* {} on the device, at a multiple of {} B */\n",
-                    type, name(p.dtype), alignment);
-    text += fmt::format("  uint64_t shape[{}]; /* elements, innermost dimension first{} */\n", rank,
-                        rank == 2 ? ": {C, R} for R rows of C" : "");
-    const std::string from =
-        rank == 2 ? std::string("a row to the next: a multiple")
-                  : fmt::format("an element to the next of dimensions 1 to {}: multiples", rank - 1);
-    if (rank > 1)
-      text += fmt::format(
-          "  /* Bytes from {} of {}, no less than shape[0] * {}.\n"
-          "   * Rows lie without gaps only if shape[0] is a multiple of {}. */\n"
-          "  uint64_t stride_bytes[{}];\n",
-          from, alignment, bytes, alignment / bytes, rank - 1);
-    return text + fmt::format("}} {};\n\n", type);
-  }
-
-  std::string parameter(size_t i) const {
-    const Kind kind = parameters_[i].kind;
-    if (kind == Kind::scalar || kind == Kind::pointer) return declared(parameters_[i]) + names_[i];
-    return fmt::format("const {0}_{1}_{2}* {1}", e_.name, names_[i],
-                       kind == Kind::tensor_map ? "tensor" : "struct");
-  }
-  std::string prototype() const {
-    std::vector<std::string> words = {fmt::format("int {}_launch(", e_.name)};
-    for (size_t i = 0; i < parameters_.size(); ++i) words.push_back(parameter(i) + ", ");
-    words.push_back("const uint32_t grid[3], ");
-    words.push_back("void* stream)");
-    return wrapped(words, std::string(words[0].size(), ' '));
-  }
-
-  static std::string constants() {
-    auto number = [](auto value) { return static_cast<int>(value); };
-    const std::pair<const char*, int64_t> all[] = {
-        {"REFUSED", -1},
-        {"NOT_INITIALIZED", number(cu::Status::not_initialized)},
-        {"MULTIPROCESSOR_COUNT", number(cu::DeviceAttribute::multiprocessor_count)},
-        {"COMPUTE_CAPABILITY_MAJOR", number(cu::DeviceAttribute::compute_capability_major)},
-        {"COMPUTE_CAPABILITY_MINOR", number(cu::DeviceAttribute::compute_capability_minor)},
-        {"MAX_DYNAMIC_SHARED_BYTES", number(cu::FunctionAttribute::max_dynamic_shared_size_bytes)},
-        {"NON_PORTABLE_CLUSTER", number(cu::FunctionAttribute::non_portable_cluster_size_allowed)},
-        {"RELAXED_CAPTURE", number(cu::CaptureMode::relaxed)},
-        {"CLUSTER_DIMENSION", number(cu::LaunchAttributeId::cluster_dimension)},
-        {"PROGRAMMATIC_STREAM_SERIALIZATION",
-         number(cu::LaunchAttributeId::programmatic_stream_serialization)},
-        {"COOPERATIVE", number(cu::LaunchAttributeId::cooperative)},
-        {"PORTABLE_CLUSTER", hopper::portable_cluster},
-        {"GRID_X", hopper::grid_x},
-        {"GRID_YZ", hopper::grid_yz}};
-    std::string text = "/* The values of the driver's enumerations, and of the hardware. */\nenum {\n";
-    for (const auto& [word, value] : all)
-      text += fmt::format("  {} = {}{}\n", word, value, &word == &std::end(all)[-1].first ? "" : ",");
-    return text + "};\n";
-  }
-
-  std::string images() const {
-    std::string text;
-    for (size_t k = 0; k < e_.kernels.size(); ++k) {
-      const std::string& image = e_.kernels[k].image;
-      text += fmt::format("static const unsigned char image_{}[{}] __attribute__((aligned(64))) = {{", k,
-                          image.size() + 1);
-      for (size_t i = 0; i < image.size(); ++i)
-        text += fmt::format("{}{},", i % 32 ? "" : "\n    ", static_cast<unsigned char>(image[i]));
-      text += "0};\n\n";  // the end of PTX text
-    }
-    return text;
-  }
-
-  std::string tables() const {
-    std::string text = "static const struct kernel kernels[KERNELS] = {\n";
-    for (size_t k = 0; k < e_.kernels.size(); ++k) {
-      const Signature& s = e_.kernels[k].signature;
-      text += fmt::format("    {{{}, image_{}, {}, {}, {{{}}}, {}, {}}},\n", c_string(s.kernel), k, s.threads,
-                          s.dynamic_shared_bytes, fmt::join(s.cluster, ", "), s.overlaps ? 1 : 0,
-                          s.cooperative ? 1 : 0);
-    }
-    text += "};\n\n";
-    if (maps()) {
-      text += fmt::format("static const struct recipe recipes[KERNELS][{}] = {{\n", maps());
-      for (const ExportedKernel& k : e_.kernels) {
-        std::vector<std::string> list;
-        for (const Parameter& p : k.signature.parameters)
-          if (p.kind == Kind::tensor_map) list.push_back(recipe(p));
-        text += fmt::format("    {{{}}},\n", fmt::join(list, ",\n     "));
+  // A kernel for each configuration that the family chooses for a shape.
+  void by_shapes() {
+    const Choice& choice = family_.choice;
+    for (const auto& [field, rule] : choice.axes) export_.axes.push_back(rule);
+    std::vector<std::string> known;  // the configurations of the kernels so far
+    for (const std::string& shape : shapes_of(options_.shapes)) {
+      const std::vector<uint64_t> size = size_of_shape(shape, choice.axes.size());
+      Fields chosen = fields_;
+      for (size_t i = 0; i < size.size(); ++i)
+        chosen.set(choice.axes[i].first, static_cast<int64_t>(size[i]));
+      if (const std::string text = choice.caution ? choice.caution(chosen) : ""; !text.empty())
+        cautions_.push_back(fmt::format("{}: {}", shape, text));
+      choice.choose(chosen);
+      check_kept(chosen, shape);
+      for (const auto& [field, rule] : choice.axes) chosen.set(field, fields_[field]);  // what is left counts
+      const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
+      if (place == std::ssize(known)) {
+        known.push_back(chosen.text());
+        export_.kernels.push_back(compiled(chosen));
       }
-      text += "};\n\n";
+      export_.shapes.push_back({size, static_cast<size_t>(place)});
     }
-    if (e_.shapes.empty()) return text;
-    text += fmt::format("#define AXES {}\n/* {}, and the kernel of that size. */\n", e_.axes.size(),
-                        fmt::join(e_.axes, " x "));
-    text += "static const struct {\n  uint64_t size[AXES];\n  size_t kernel;\n} shapes[] = {\n";
-    for (const ExportedShape& s : e_.shapes)
-      text += fmt::format("    {{{{{}}}, {}}},\n", fmt::join(s.size, ", "), s.kernel);
-    return text + "};\n";
-  }
-  static std::string recipe(const Parameter& p) {
-    const TensorMapRecipe& r = p.tensor_map;
-    auto five = [](std::vector<uint32_t> list) {
-      list.resize(5, 1);
-      return fmt::format("{{{}}}", fmt::join(list, ", "));
-    };
-    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", c_string(p.name),
-                       static_cast<int>(cu::data_type(p.dtype)), size_of(p.dtype), r.rank(), five(r.box),
-                       five(r.element_strides), static_cast<int>(r.interleave), static_cast<int>(r.swizzle),
-                       static_cast<int>(r.l2_promotion), static_cast<int>(r.oob_fill));
+    if (export_.shapes.empty())
+      throw UsageError(fmt::format("--shapes: '{}' names no shape", options_.shapes));
   }
 
-  // launch_on(), which launches in the current context.
-  std::string launch() const {
-    std::string text = "\nstruct arguments {\n";
-    for (size_t i = 0; i < parameters_.size(); ++i) text += fmt::format("  {};\n", parameter(i));
-    text += "  const uint32_t* grid;\n  void* stream;\n};\n";
-    if (!values_.empty()) text += rule_refused();
-    text += "\nstatic int launch_on(const struct driver* d, const struct arguments* a, int device) {\n";
-    text += "  int64_t grid[3];\n  size_t kernel;\n  int status = 0, i;\n";
-    text += "  const char* wrong = NULL; /* with the rules */\n";
-    if (!values_.empty()) text += fmt::format("  int64_t values[{}];\n", values_.size());
-    if (maps()) text += fmt::format("  struct map maps[{}];\n", maps());
-    text += copies() + "  (void)wrong;\n" + checks() + values() + choice() + grid() + encoding();
-    return text +
-           "  if (!status) status = queue(d, kernel, grid, device, a->stream, parameters);\n"
-           "  return status;\n}\n";
-  }
-
-  // The error with what the rules name: "count = 7, M = 3".
-  std::string rule_refused() const {
-    std::vector<std::string> format, list;
-    for (size_t i = 0; i < values_.size(); ++i) {
-      format.push_back(values_[i].text + " = %lld");
-      list.push_back(fmt::format("(long long)values[{}]", i));
+  // Nothing that was asked for is lost to what is chosen for a shape.
+  void check_kept(const Fields& chosen, const std::string& shape) const {
+    for (size_t i = 0; i < family_.fields.size(); ++i) {
+      const Field &given = fields_.all()[i], &taken = chosen.all()[i];
+      if (options_.given.contains(given.name) && given.value != taken.value)
+        throw UsageError(
+            fmt::format("--{} {}: --shapes chooses it, and for {} takes {}: leave one of them out",
+                        given.name, given.text(), shape, taken.text()));
     }
-    return fmt::format(
-        "\nstatic int rule_refused(const char* rule, const char* wrong, const int64_t* values) {{\n"
-        "  char text[512];\n  snprintf(text, sizeof text, {},\n           {});\n"
-        "  return fail(REFUSED, \"%s: %s, with %s\", rule, wrong, text);\n}}\n",
-        c_string(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
   }
 
-  // Where each parameter's value lies; scalars are copied, since the driver takes pointers that are not
-  // const.
-  std::string copies() const {
-    std::string text;
-    std::vector<std::string> list;
-    size_t map = 0;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const Kind kind = parameters_[i].kind;
-      list.push_back(kind == Kind::tensor_map ? fmt::format("&maps[{}]", map++)
-                                              : fmt::format("&value_{}", i));
-      if (kind == Kind::structure) text += fmt::format("  {}_{}_struct value_{};\n", e_.name, names_[i], i);
-      if (kind == Kind::scalar || kind == Kind::pointer)
-        text += fmt::format("  {}value_{} = a->{};\n", declared(parameters_[i]), i, names_[i]);
-    }
-    if (list.empty()) list.push_back("NULL");
-    return text + fmt::format("  void* parameters[] = {{{}}};\n", fmt::join(list, ", "));
-  }
-
-  std::string checks() const {
-    std::string text;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const Kind kind = parameters_[i].kind;
-      if (kind == Kind::scalar || kind == Kind::pointer) continue;
-      text += fmt::format("  if (!a->{}) return fail(REFUSED, \"parameter '{}' is NULL\");\n", names_[i],
-                          parameters_[i].name);
-      if (kind == Kind::structure) text += fmt::format("  value_{} = *a->{};\n", i, names_[i]);
-    }
-    return text;
-  }
-
-  std::string values() const {
-    std::string text;
-    for (size_t i = 0; i < values_.size(); ++i) {
-      const RuleName& v = values_[i];
-      if (v.kind == RuleName::Kind::multiprocessors) {
-        text += fmt::format(
-            "  status = d->device_attribute(&i, MULTIPROCESSOR_COUNT, device);\n"
-            "  if (status) return driver_failed(d, status, \"cuDeviceGetAttribute\", \"the current "
-            "device\");\n"
-            "  values[{}] = i;\n",
-            i);
-        continue;
-      }
-      const bool is_extent = v.kind == RuleName::Kind::extent;
-      std::string value = "a->" + names_[v.parameter];
-      if (is_extent) value += fmt::format("->shape[{}]", v.dimension);
-      const bool may_not_fit = is_extent || v.dtype == DType::u64;
-      text += may_not_fit ? fmt::format("  values[{}] = rule_unsigned(&wrong, {});\n", i, value)
-                          : fmt::format("  values[{}] = (int64_t){};\n", i, value);
-    }
-    if (!text.empty())
-      text += "  if (wrong) return rule_refused(\"an argument that a rule names\", wrong, values);\n";
-    return text;
-  }
-
-  // Sets `kernel`.
-  std::string choice() const {
-    if (!e_.shapes.empty()) {
-      std::vector<std::string> list;
-      for (const LaunchRule& axis : axes_) list.push_back(expression(axis));
-      return fmt::format("  {{\n    const int64_t size[AXES] = {{{}}};\n    kernel = nearest(size);\n  }}\n",
-                         fmt::join(list, ", "));
-    }
-    if (conditions_.empty()) return "  kernel = 0;\n";
-    std::string text = "  ";
-    for (size_t k = 0; k < conditions_.size(); ++k)
-      text += fmt::format("if ({} != 0)\n    kernel = {};\n  else ", expression(conditions_[k]), k);
-    text += fmt::format("\n    kernel = {};\n", conditions_.size());
-    if (!values_.empty()) text += "  if (wrong) return rule_refused(\"a condition\", wrong, values);\n";
-    return text;
-  }
-
-  // Sets `grid`.
-  std::string grid() const {
-    std::string text =
-        "  if (a->grid) {\n    for (i = 0; i < 3; ++i) grid[i] = a->grid[i];\n  } else {\n"
-        "    switch (kernel) {\n";
-    for (size_t k = 0; k < grids_.size(); ++k) {
-      text += fmt::format("      {}:\n", k + 1 < grids_.size() ? fmt::format("case {}", k) : "default");
-      text += grids_[k] ? by_rule(*grids_[k])
-                        : fmt::format(
-                              "        return fail(REFUSED, \"kernel '%s' has no rule of its grid: give "
-                              "one\", kernels[{}].name);\n",
-                              k);
-    }
-    return text + "    }\n  }\n";
-  }
-  std::string by_rule(const GridRule& rule) const {
-    std::string text;
-    std::vector<std::string> rules;
-    for (size_t i = 0; i < 3; ++i) {
-      text += fmt::format("        grid[{}] = {};\n", i, expression(rule.rules()[i]));
-      rules.push_back(rule.rules()[i].text());
-    }
-    if (!values_.empty())
-      text += fmt::format(
-          "        for (i = 0; i < 3 && !wrong; ++i)\n"
-          "          if (grid[i] < 1) wrong = \"less than one CTA\";\n"
-          "        if (wrong) return rule_refused({}, wrong, values);\n",
-          c_string(fmt::format("the grid {}", fmt::join(rules, " x "))));
-    return text + "        break;\n";
-  }
-
-  std::string encoding() const {
-    std::string text;
-    size_t map = 0;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      if (parameters_[i].kind != Kind::tensor_map) continue;
-      // The driver wants an address of strides even where it reads none.
-      text += fmt::format(
-          "  if (!status)\n"
-          "    status = encode(d, &recipes[kernel][{0}], a->{1}->data, a->{1}->shape, a->{1}->{2}, "
-          "&maps[{0}]);\n",
-          map++, names_[i], parameters_[i].tensor_map.rank() > 1 ? "stride_bytes" : "shape");
-    }
-    return text;
-  }
-
-  std::string entries() const {
-    std::string list;
-    for (const std::string& word : names_) list += word + ", ";
-    return fmt::format(
-        R"(
-static int launch_all(const struct arguments* a) {{
-  const struct driver* d;
-  int entered = 0, device = 0, status = find_driver(&d);
-  if (!status) status = enter(d, a->stream, &entered, &device);
-  if (status) return status;
-  status = launch_on(d, a, device);
-  if (entered) d->set_current(NULL);
-  return status;
-}}
-
-{0} {{
-  const struct arguments all = {{{1}grid, stream}};
-  return launch_all(&all);
-}}
-
-int {2}_load(void) {{
-  const struct driver* d;
-  void* kernel;
-  size_t i;
-  int entered = 0, device = 0, status = find_driver(&d);
-  if (!status) status = enter(d, NULL, &entered, &device);
-  if (status) return status;
-  for (i = 0; i < KERNELS && !status; ++i)
-    status = prepare(d, &kernels[i], &published[i], &ready[i], device, &kernel);
-  if (entered) d->set_current(NULL);
-  return status;
-}}
-
-const char* {2}_error(void) {{ return error_text; }}
-)",
-        prototype(), list, e_.name);
-  }
-
-  const Export& e_;
-  const std::vector<Parameter>& parameters_;
-  std::vector<std::string> names_;  // of the parameters, in C
-  std::vector<LaunchRule> conditions_, axes_;
-  std::vector<std::optional<GridRule>> grids_;  // by kernel
-  std::vector<RuleName> values_;
+  const Family& family_;
+  const Fields& fields_;
+  const ExportOptions& options_;
+  Compiler compiler_;
+  Export export_;
+  std::vector<std::string> cautions_;
 };
+
+std::string write(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw Error(fmt::format("{}: cannot be written", path.string()));
+  return path.string();
+}
+
+int run(const Family& family, const Fields& fields, const ExportOptions& o) {
+  Exporter exporter(family, fields, o);
+  const Export e = exporter.made();
+  const ExportedFiles made = export_to_c(e);
+  fs::create_directories(o.folder);
+  const std::string path = (fs::path(o.folder) / e.name).string();
+  const std::vector<std::string> files = {write(path + ".h", made.header), write(path + ".c", made.source)};
+  if (!o.json) {
+    for (const std::string& file : files) fmt::print("wrote {}\n", file);
+    for (const std::string& caution : exporter.cautions()) fmt::print(stderr, "warning: {}\n", caution);
+    return 0;
+  }
+  nlohmann::ordered_json json = {{"kernel", family.name}, {"name", e.name}, {"files", files}};
+  if (!exporter.cautions().empty()) json["warnings"] = exporter.cautions();
+  for (const ExportedKernel& k : e.kernels) json["kernels"].push_back(k.signature.kernel);
+  for (const ExportedShape& s : e.shapes) json["shapes"].push_back({{"size", s.size}, {"kernel", s.kernel}});
+  fmt::print("{}\n", json.dump());
+  return 0;
+}
+
+const char* const help =
+    R"(Writes NAME.h and NAME.c, C11 that is C++ too, with the compiled kernel inside. They need no CUDA header and no
+library but libdl: libcuda.so.1 is looked for when the first launch is made. NAME_launch() takes the parameters by
+name, a grid or NULL for the kernel's rule, and a CUstream; NAME_load() loads beforehand; NAME_error() says what was
+wrong.
+Several configurations: --config "FIELD=VALUE,... if CONDITION", the first whose condition holds is launched, and the
+last has none. A condition is a rule over the kernel's integer parameters, extent(TENSOR, DIMENSION) from the
+innermost dimension outwards, multiprocessors, integers, + - * / % < <= > >= == != ( ), ceil_div, min and max.
+Examples:
+  ptxb export saxpy --threads 256 -o out
+  ptxb export gemm_warp_specialized --config "bm=64,bn=128 if extent(A, 1) <= 64" --config "bm=128" -o out
+  ptxb export gemm --shapes 4096x4096x4096,16x4096x7168 --name product -o out
+)";
+
+void add_options(const Arguments& kernel, const Family& family, ExportOptions& o) {
+  kernel.option("-o,--output", o.folder, "the folder for NAME.h and NAME.c").shown_as("DIR").required();
+  kernel.option("--name", o.name, "of the files and functions; the kernel's unless given").shown_as("NAME");
+  const Option configurations =
+      kernel.option("--config", o.configurations, "fields and a condition; may be given again")
+          .shown_as("TEXT");
+  if (family.choice.choose)
+    kernel
+        .option(
+            "--shapes", o.shapes,
+            "sizes as 4096x4096x8192, or a file of them: each gets the configuration that suits it, and a "
+            "launch takes that of the nearest")
+        .check(complaint_of_shapes)
+        .shown_as("LIST|FILE")
+        .excludes(configurations);
+  kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
+  add_waive(kernel, o.waived);
+  kernel.option("--ptxas", o.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+      .shown_as("FILE");
+  kernel.flag("--no-cache", o.no_cache, "assemble anew, and keep nothing");
+  kernel.option("--cache-dir", o.compiler.cache_options.directory, "where cubins are kept").shown_as("DIR");
+  kernel.flag("--json", o.json, "print one JSON object");
+  kernel.footer(help);
+}
 
 }  // namespace
 
-ExportedFiles export_to_c(const Export& e) {
-  check(e);
-  const Writer writer(e);
-  return {writer.header(), writer.source()};
+void add_export(std::vector<Command>& commands, const Arguments& top) {
+  auto o = std::make_shared<ExportOptions>();
+  add_kernel_command(
+      commands, top, "export", "write a kernel as C that loads and launches it",
+      [o](const Arguments& kernel, const Family& family) { add_options(kernel, family, *o); },
+      [o](const ChosenKernel& chosen) {
+        o->given.insert(chosen.given.begin(), chosen.given.end());
+        return run(chosen.family, chosen.fields, *o);
+      });
+  commands.back().arguments.footer(help);
 }
 
 }  // namespace ptxbuilder::command

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/commands.h"
+#include "kernels/family/commands.h"
 #include "ptxbuilder/isa/manual.h"
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/commands.h"
+#include "kernels/family/commands.h"
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/layout/draw.h"
 

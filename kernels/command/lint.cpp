@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "kernels/command/kernel_ptx.h"
+#include "kernels/command/kernel_commands.h"
 #include "ptxbuilder/analysis/code.h"
 
 namespace ptxbuilder::command {

@@ -1,10 +1,14 @@
-#include "kernels/command/prove.h"
+// `prove`: what matrix instructions and stores read is where copies and registers have put it.
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/outcome.h"
+#include "kernels/command/kernel_commands.h"
+#include "kernels/family/kernel_command.h"
+#include "kernels/family/outcome.h"
+#include "kernels/family/run_line.h"
 #include "ptxbuilder/proof/proof.h"
 
 namespace ptxbuilder::command {
@@ -64,6 +68,14 @@ int prove_family(const Family& family, const Fields& fields, bool json) {
   else
     print(record, fields, proof);
   return static_cast<int>(proof ? Outcome::good : Outcome::wrong_result);
+}
+
+void add_prove(std::vector<Command>& commands, const Arguments& top) {
+  auto json = std::make_shared<bool>(false);
+  add_kernel_command(
+      commands, top, "prove", what_prove_does,
+      [json](const Arguments& app, const Family&) { app.flag("--json", *json, "as JSON"); },
+      [json](const ChosenKernel& chosen) { return prove_family(chosen.family, chosen.fields, *json); });
 }
 
 }  // namespace ptxbuilder::command

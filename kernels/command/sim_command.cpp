@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "kernels/command/commands.h"
-#include "kernels/command/outcome.h"
-#include "kernels/command/simulate.h"
-#include "kernels/command/time_limit.h"
+#include "kernels/family/commands.h"
+#include "kernels/family/outcome.h"
+#include "kernels/family/time_limit.h"
+#include "kernels/simulate/simulate.h"
 #include "ptxbuilder/file_text.h"
 #include "ptxbuilder/sidecar.h"
 

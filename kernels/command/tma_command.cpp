@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "kernels/command/commands.h"
-#include "kernels/command/outcome.h"
-#include "kernels/command/tma.h"
+#include "kernels/family/commands.h"
+#include "kernels/family/outcome.h"
+#include "kernels/simulate/tma.h"
 
 namespace ptxbuilder::command::tma_command {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/command/commands.h"
+#include "kernels/family/commands.h"
 #include "ptxbuilder/compile/codegen.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/version.h"

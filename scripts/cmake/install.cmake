@@ -70,9 +70,9 @@ ptxbuilder_component(builder "Writes and compiles NVIDIA Hopper kernels" AFTER e
   HEADERS ptxbuilder/ptxbuilder.h ptxbuilder/ir/instruction.h ptxbuilder/llvm.h runtime/compile/load.h
   LINK -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
 ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command line for kernels" AFTER builder
-  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_run ptxbuilder_command_line ptxbuilder_analysis
+  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_family ptxbuilder_command_line ptxbuilder_analysis
             ptxbuilder_attention ptxbuilder_matmul ptxbuilder_gemm
-  HEADERS kernels/gemm/matmul.h kernels/attention/attention.h kernels/command/family.h kernels/command/run.h)
+  HEADERS kernels/gemm/matmul.h kernels/attention/attention.h kernels/family/family.h kernels/family/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
 install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilder COMPONENT c)
 foreach(example "kernels scale.cpp" "runtime launch.cpp" "c product.c")
@@ -81,7 +81,8 @@ foreach(example "kernels scale.cpp" "runtime launch.cpp" "c product.c")
   list(GET example 1 file)
   install(FILES tests/project/package/${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT ${component})
 endforeach()
-set(kernels_shown gemm_multistage.cpp gemm_warp_specialized.cpp attention_step.cpp gemm_step.h gemm_run.h gemm_reference.h)
+set(kernels_shown steps/gemm_multistage.cpp steps/gemm_warp_specialized.cpp steps/attention_step.cpp steps/gemm_step.h steps/gemm_run.h
+  gemm/reference.h)
 list(TRANSFORM kernels_shown PREPEND kernels/)
 install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
 set(FILES ${kernels_shown})

@@ -1,5 +1,5 @@
 # ptxbuilder_add_kernel(NAME [FILE...]): the executable NAME of the kernel families that the files register
-# (kernels/command/family.h). It runs and verifies, times, tunes, emits, proves and explains them: see NAME --help.
+# (kernels/family/family.h). It runs and verifies, times, tunes, emits, proves and explains them: see NAME --help.
 #
 # The library's headers are precompiled, once for all kernels of a project that are compiled alike: an edit costs half as
 # long then. CMAKE_DISABLE_PRECOMPILE_HEADERS, and headers that you precompile for NAME yourself, turn that off.
@@ -74,7 +74,7 @@ function(_ptxbuilder_precompile name)
     return()
   endif()
   set_property(GLOBAL PROPERTY _ptxbuilder_precompiled_${key} ${name})
-  foreach(header ptxbuilder.h kernels/command/family.h kernels/command/run.h)
+  foreach(header ptxbuilder.h kernels/family/family.h kernels/family/run.h)
     target_precompile_headers(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:<ptxbuilder/${header}$<ANGLE-R>>")
   endforeach()
 endfunction()

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "kernels/bench/interleave.h"
 #include "kernels/bench/options.h"
 #include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/peers/peer.h"
+#include "kernels/measure/interleave.h"
 #include "tests/kit/error_kit.h"
 
 namespace ptxbuilder::test::bench_peer_test {

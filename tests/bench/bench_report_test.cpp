@@ -10,6 +10,7 @@
 #include "kernels/bench/chart.h"
 #include "kernels/bench/options.h"
 #include "kernels/bench/report.h"
+#include "kernels/tune/tuned_table.h"
 #include "tests/kit/error_kit.h"
 
 namespace ptxbuilder::test::bench_report_test {

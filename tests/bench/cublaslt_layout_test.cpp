@@ -6,8 +6,8 @@
 
 #include <type_traits>
 
-#include "kernels/bench/gpu.h"
 #include "kernels/bench/peers/cublaslt_api.h"
+#include "kernels/measure/gpu.h"
 #include "options.h"
 
 namespace ptxbuilder::test::cublaslt_layout_test {

@@ -8,8 +8,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "kernels/bench/problem.h"
-#include "kernels/bench/random_matrix.h"
+#include "kernels/measure/problem.h"
+#include "kernels/measure/random_matrix.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::bench;

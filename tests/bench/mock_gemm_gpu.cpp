@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/bench/gpu.h"
 #include "kernels/bench/peers/cublaslt_api.h"
-#include "kernels/bench/random_matrix.h"
+#include "kernels/measure/gpu.h"
+#include "kernels/measure/random_matrix.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::bench;

@@ -107,7 +107,7 @@ TEST_CASE("annotate: each SASS instruction has its PTX and C++ line, and lines h
     if (!i["sass"].get<std::string>().starts_with("HGMMA")) continue;
     ++hgmma;
     CHECK(i["ptx"].get<std::string>().find("wgmma.") != std::string::npos);
-    CHECK(i["file"] == "kernels/gemm_tile.cpp");
+    CHECK(i["file"] == "kernels/steps/gemm_tile.cpp");
     const auto line = std::find_if(json["lines"].begin(), json["lines"].end(), [&](const Json& l) {
       return l["line"] == i["line"] && l["file"] == i["file"];
     });

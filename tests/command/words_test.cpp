@@ -157,7 +157,8 @@ TEST_CASE("errors of commands name no line of the library, those of kernels name
   CHECK(explained.code == 2);
   CHECK(contains(explained, "64 rows for 2 warpgroups"));
   CHECK(explained.output.find(".cpp") == std::string::npos);
-  CHECK(contains(run(gemm + "--bm 64"), "64 rows for 2 warpgroups; each takes a multiple of 64 (gemm.cpp:"));
+  CHECK(contains(run(gemm + "--bm 64"),
+                 "64 rows for 2 warpgroups; each takes a multiple of 64 (gemm_family.cpp:"));
 }
 
 TEST_CASE("export: a field that was given is not lost to the shapes, be it with its default") {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "kernels/command/family.h"
+#include "kernels/family/family.h"
 #include "ptxbuilder/compile/codegen.h"
 #include "ptxbuilder/compile/compile.h"
 

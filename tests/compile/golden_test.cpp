@@ -10,7 +10,7 @@
 #include <regex>
 #include <set>
 
-#include "kernels/command/family.h"
+#include "kernels/family/family.h"
 #include "library_kit.h"
 #include "options.h"
 

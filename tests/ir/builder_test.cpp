@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "kernels/command/family.h"
+#include "kernels/family/family.h"
 #include "library_kit.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"

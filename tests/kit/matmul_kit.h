@@ -8,7 +8,7 @@
 
 #include "guarded_matrix.h"
 #include "kernels/gemm/matmul_check.h"
-#include "kernels/gemm_reference.h"
+#include "kernels/gemm/reference.h"
 
 namespace ptxbuilder::test {
 

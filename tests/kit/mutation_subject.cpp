@@ -1,7 +1,7 @@
 #include "mutation_subject.h"
 
-#include "kernels/command/family.h"
-#include "kernels/command/run.h"
+#include "kernels/family/family.h"
+#include "kernels/family/run.h"
 #include "ptxbuilder/compile/codegen.h"
 
 namespace ptxbuilder::test {

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "kernels/command/family.h"
-#include "kernels/command/run.h"
+#include "kernels/family/family.h"
+#include "kernels/family/run.h"
 #include "library_kit.h"
 #include "ptxas_kit.h"
 #include "ptxbuilder/proof/proof.h"

@@ -16,7 +16,7 @@ CASES = [
     ("ptxbuilder/ptx/parser.cpp", "ptx_test lint_test emulator_gemm_test words_test run_hello python_numpy", "layout_test isa_test"),
     ("ptxbuilder/tile/pipeline.cpp", "golden_test lent_stage_test run_hello export_test", "ptx_test emulator_gemm_test"),
     ("ptxbuilder/tile/pipeline.h", "compile_fail_test package golden_test", "ptx_test"),
-    ("kernels/saxpy.cpp", "run_saxpy golden_test words_test lint_finds", "run_hello matmul_test python_jax value_test"),
+    ("kernels/steps/saxpy.cpp", "run_saxpy golden_test words_test lint_finds", "run_hello matmul_test python_jax value_test"),
     ("kernels/gemm/matmul.cpp", "matmul_test attention_test python_jax", "run_hello run_saxpy value_test"),
     ("kernels/python/ptxbuilder/__init__.py", "python_jax python_numpy", "value_test words_test"),
     ("tests/project/misuse/compile_fail.cpp", "compile_fail_test", "value_test"),

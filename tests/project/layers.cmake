@@ -4,9 +4,12 @@ cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime runtime/compile runtime/emulator/machine runtime/emulator/decode runtime/emulator/instructions runtime/emulator
-    kernels/gemm kernels/attention kernels/c kernels/python/src kernels kernels/command kernels/bench/peers kernels/bench tests)
-# What goes its own way: the runtime knows the base and the machine's limits, the PTX text the base alone, kernels and
-# their command line know each other, and so do the benchmark and its peers, which know no kernel.
+    kernels/family kernels/gemm kernels/steps kernels/attention kernels/measure kernels/tune kernels/export kernels/simulate
+    kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
+# What goes its own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
+# knows the library, of which PTX text and its analysis are for those that look at PTX, and the rooms that are named.
+set(library ${layers})
+list(FILTER library EXCLUDE REGEX "^kernels/|^tests|^ptxbuilder/(ptx|analysis)$")
 set(allowed_runtime ptxbuilder ptxbuilder/isa runtime runtime/emulator)
 set(allowed_runtime/emulator/machine ptxbuilder ptxbuilder/isa runtime runtime/emulator runtime/emulator/machine)
 set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuilder/ptx runtime/emulator/decode)
@@ -15,9 +18,18 @@ set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
 set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/emulator runtime/compile)
-set(allowed_kernels ${layers})
-set(allowed_kernels/command ${layers})
-set(allowed_kernels/bench/peers ptxbuilder runtime kernels/bench kernels/bench/peers)
+foreach(room "family" "gemm family" "steps family gemm" "attention family gemm" "measure family gemm"
+        "tune family gemm attention steps measure" "export family" "simulate" "inspect family"
+        "command family gemm attention measure tune export simulate inspect" "bench/peers measure" "bench family gemm measure tune c bench/peers"
+        "c gemm attention" "python/src c")
+  string(REPLACE " " ";" words ${room})
+  list(GET words 0 name)
+  list(TRANSFORM words PREPEND kernels/)
+  set(allowed_kernels/${name} ${library} ${words})
+endforeach()
+list(APPEND allowed_kernels/simulate ptxbuilder/ptx)
+list(APPEND allowed_kernels/inspect ptxbuilder/ptx ptxbuilder/analysis)
+list(APPEND allowed_kernels/command ptxbuilder/ptx ptxbuilder/analysis)
 set(private_headers ptxbuilder/ir/state.h)
 set(umbrella ptxbuilder/ptxbuilder.h)  # includes all, and none of them includes it
 set(doors ${umbrella} ptxbuilder/llvm.h)  # for users, above the folders that they lead to

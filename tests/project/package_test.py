@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 LIMIT_OF_RUNTIME = 3 << 20  # bytes
-PRIVATE = ["ir/state.h", "runtime/driver.h", "runtime/emulator/machine/machine.h", "kernels/command/execute.h"]
+PRIVATE = ["ir/state.h", "runtime/driver.h", "runtime/emulator/machine/machine.h", "kernels/family/execute.h"]
 # What a Debian package may expect to find: the files of libc6.
 LIBC = ["/lib64/ld-linux-x86-64.so.2", *(f"/lib/x86_64-linux-gnu/lib{x}" for x in
                                         ["c.so.6", "m.so.6", "dl.so.2", "pthread.so.0", "rt.so.1"])]
@@ -249,7 +249,7 @@ def check_pkg_config(work, prefix, source, cxx):
     run(f"{prefix}/bin/ptxb", "emit", "saxpy", "-o", f"{work}/emitted", "--assembler", "none")
     run(cxx, "-std=c++20", f"{examples}/launch.cpp", "-o", program, *flags("ptxbuilder-emulator"))
     expect(run(program, f"{work}/emitted/saxpy", "emulator"), "2 * 20 + 2 = 42, on ")
-    for header in ["ptxbuilder.h", "runtime/runtime.h", "kernels/command/run.h", "kernels/gemm/matmul.h"]:
+    for header in ["ptxbuilder.h", "runtime/runtime.h", "kernels/family/run.h", "kernels/gemm/matmul.h"]:
         for compiler in all_compilers:
             said = run(compiler, "-std=c++17", "-fsyntax-only", f"-I{prefix}/include", "-include", f"ptxbuilder/{header}", "-x",
                        "c++", "/dev/null", code=1)

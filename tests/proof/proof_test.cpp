@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "kernels/command/family.h"
+#include "kernels/family/family.h"
 #include "kernels/gemm/kernel.h"
 #include "mma_types.h"
 #include "ptxbuilder/product/mma.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "folder_kit.h"
-#include "kernels/command/family.h"
+#include "kernels/family/family.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/product/mma.h"

@@ -6,7 +6,7 @@
 
 #include "bf16_kit.h"
 #include "copy_kit.h"
-#include "kernels/command/export.h"
+#include "kernels/export/export.h"
 #include "misuse_kit.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"

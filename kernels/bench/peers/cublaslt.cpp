@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "kernels/bench/burst.h"
-#include "kernels/bench/statistics.h"
+#include "kernels/measure/burst.h"
+#include "kernels/measure/statistics.h"
 
 namespace ptxbuilder::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "kernels/bench/contender.h"
 #include "kernels/bench/peers/peer_process.h"
+#include "kernels/measure/contender.h"
 
 namespace ptxbuilder::bench {
 

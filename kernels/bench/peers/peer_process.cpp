@@ -16,7 +16,7 @@
 #include <cstring>
 #include <thread>
 
-#include "kernels/bench/contender.h"
+#include "kernels/measure/contender.h"
 
 extern char** environ;
 

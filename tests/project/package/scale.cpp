@@ -1,6 +1,6 @@
 // A kernel family of somebody else's: y = alpha x, with the command line of the project's own kernels.
-#include "ptxbuilder/kernels/command/family.h"
-#include "ptxbuilder/kernels/command/run.h"
+#include "ptxbuilder/kernels/family/family.h"
+#include "ptxbuilder/kernels/family/run.h"
 
 using namespace ptxbuilder;
 

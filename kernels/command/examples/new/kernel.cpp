@@ -1,7 +1,7 @@
 // @NAME@: y = x / sqrt(mean(x^2) + 1e-5) * w of each row of x, RMS normalization. The fields, at the end, are
 // options of the executable.
-#include <ptxbuilder/kernels/command/family.h>
-#include <ptxbuilder/kernels/command/run.h>
+#include <ptxbuilder/kernels/family/family.h>
+#include <ptxbuilder/kernels/family/run.h>
 #include <ptxbuilder/ptxbuilder.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // y = silu(g) u of two rows of numbers: what stands between the two products of a gated MLP.
-#include <ptxbuilder/kernels/command/family.h>
+#include <ptxbuilder/kernels/family/family.h>
 #include <ptxbuilder/ptxbuilder.h>
 
 using namespace ptxbuilder;

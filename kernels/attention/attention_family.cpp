@@ -1,0 +1,210 @@
+// attention: O = softmax(scale Q K^T) V for each head (Dao and others, FlashAttention; Shah and others,
+// FlashAttention-3), with every mask, depth and tile; attention/kernel.cpp is the kernel.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "kernels/attention/choice.h"
+#include "kernels/attention/kernel.h"
+#include "kernels/attention/order.h"
+#include "kernels/attention/reference.h"
+#include "kernels/family/family.h"
+#include "kernels/family/run.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+AttentionOperation operation(const command::Fields& f) {
+  AttentionOperation o;
+  o.type = *dtype_from_name(f.word("type"));
+  o.depth = f.small("depth");
+  o.value_depth = f["value_depth"] ? f.small("value_depth") : o.depth;
+  o.causal = f["causal"] != 0;
+  o.window = f["window"] != 0;
+  o.softcap = f["softcap"] != 0;
+  o.packed = f["packed"] != 0;
+  o.heads_in_rows = f.small("heads_in_rows");
+  return o;
+}
+
+AttentionTile tile(const command::Fields& f) {
+  AttentionTile t;
+  t.consumers = f.small("consumers");
+  t.bn = f.small("bn");
+  t.stages = f.small("stages");
+  t.ahead = f["ahead"] != 0;
+  t.upwards = f["upwards"] != 0;
+  t.turns = f["turns"] != 0;
+  t.more_values = static_cast<int>(f["more_values"]);
+  t.query_places = f.small("query_places");
+  t.late = f["late"] != 0;
+  t.lazy = f["lazy"] != 0;
+  t.whole = f["whole"] != 0;
+  return t;
+}
+
+// All batches; or packed, sequences of which each has fewer queries than the one before, and more keys.
+std::vector<AttentionSequence> sequences(const command::Fields& f) {
+  std::vector<AttentionSequence> all;
+  const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),
+             batches = static_cast<size_t>(f["batches"]);
+  AttentionSequence s = {0, queries, keys};
+  for (size_t i = 0; i < batches; ++i) {
+    if (f["packed"] == 0) {
+      s.batch = i;
+      all.push_back(s);
+      continue;
+    }
+    s.queries = queries * (batches - i) / batches;
+    s.keys = keys * (i + 1) / batches;
+    all.push_back(s);
+    s.first_query += s.queries, s.first_key += s.keys;
+  }
+  return all;
+}
+
+// As attention_order writes it, of sequences with ever more keys.
+void write_order(const std::vector<AttentionSequence>& all, size_t rows, command::Tensor& order) {
+  size_t at = AttentionOrder::kFirst;
+  for (size_t s = all.size(); s-- > 0;)
+    for (size_t block = (all[s].queries + rows - 1) / rows; block-- > 0; at += AttentionOrder::kEntry)
+      order.set(at, static_cast<double>(s)), order.set(at + 1, static_cast<double>(block));
+  order.set(AttentionOrder::kCounter, 0);
+  order.set(AttentionOrder::kBlocks,
+            static_cast<double>((at - AttentionOrder::kFirst) / AttentionOrder::kEntry));
+  order.to_device();
+}
+
+void run(const command::Fields& f, command::Run& run) {
+  const AttentionOperation o = operation(f);
+  const auto size = [&](const char* name) { return static_cast<uint64_t>(f[name]); };
+  const uint64_t in_rows = size("heads_in_rows"), heads = size("heads"), group = size("group");
+  if (heads % group != 0 || group % in_rows != 0)
+    throw Error(fmt::format(
+        "attention: heads = {}, group = {} and heads_in_rows = {}: each is a multiple of the next", heads,
+        group, in_rows));
+  if (tile(f).whole && size("keys") % size("bn") != 0)
+    throw Error("attention: " + std::to_string(size("keys")) +
+                " keys are no whole blocks of bn = " + std::to_string(size("bn")) + ": leave out --whole");
+  const std::vector<AttentionSequence> all = sequences(f);
+  const uint64_t rows = o.packed ? all.back().first_query + all.back().queries : size("queries"),
+                 keys = o.packed ? all.back().first_key + all.back().keys : size("keys"),
+                 batches = o.packed ? 1 : size("batches");
+  const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
+  // Of heads in rows, those of a query lie beside each other.
+  const auto by_head = [&](uint64_t columns) {
+    using Shape = std::vector<uint64_t>;
+    return in_rows == 1 ? Shape{columns, rows, heads, batches}
+                        : Shape{columns, in_rows, rows, heads / in_rows, batches};
+  };
+  command::Tensor q = run.normal(o.type, by_head(depth)),
+                  k = run.normal(o.type, {depth, keys, heads / group, batches}),
+                  v = run.normal(o.type, {columns, keys, heads / group, batches}),
+                  out = run.output(o.type, by_head(columns)),
+                  lse = run.output(DType::f32, {rows, heads, batches});
+  command::Tensor query_offsets = run.output(DType::u32, {all.size() + 1}),
+                  key_offsets = run.output(DType::u32, {all.size() + 1}),
+                  order = run.output(
+                      DType::u32,
+                      {AttentionOrder::bytes(static_cast<int64_t>(rows), f["batches"], tile(f).bm()) / 4});
+  const double scale = 1 / std::sqrt(static_cast<double>(depth));
+  const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
+  const int64_t visible = o.packed ? 1 : f["keys"] - f["queries"] + 1;
+
+  std::vector<runtime::Argument> arguments = {q.tensor(), k.tensor(), v.tensor()};
+  if (!o.packed) arguments.push_back(out.tensor());
+  arguments.push_back(lse.pointer());
+  arguments.push_back(number(size("queries") * in_rows));
+  if (!o.packed) arguments.push_back(number(keys));
+  for (const uint64_t value : {heads / in_rows, size("batches"), group / in_rows})
+    arguments.push_back(number(value));
+  arguments.push_back(runtime::scalar(static_cast<float>(scale)));
+  if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
+  if (takes_longest_first(o)) {
+    const AttentionSize sizes = {f["queries"] * f["heads_in_rows"], f["keys"],
+                                 f["heads"] / f["heads_in_rows"], f["batches"],
+                                 f["group"] / f["heads_in_rows"]};
+    const int ctas = f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
+    arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), ctas))));
+  }
+  if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible - f["window"])));
+  if (o.softcap) arguments.push_back(runtime::scalar(static_cast<float>(f["softcap"])));
+  if (o.packed) {
+    const AttentionSequence end = {0, 0, 0, rows, keys};
+    for (size_t i = 0; i <= all.size(); ++i) {
+      query_offsets.set(i, static_cast<double>((i < all.size() ? all[i] : end).first_query));
+      key_offsets.set(i, static_cast<double>((i < all.size() ? all[i] : end).first_key));
+    }
+    query_offsets.to_device();
+    key_offsets.to_device();
+    arguments.push_back(out.pointer());
+    arguments.push_back(runtime::scalar(columns));
+    arguments.push_back(runtime::scalar(columns * rows));
+    arguments.push_back(query_offsets.pointer());
+    arguments.push_back(key_offsets.pointer());
+    if (tile(f).ahead) {
+      write_order(all, static_cast<size_t>(tile(f).bm()), order);
+      arguments.push_back(order.pointer());
+    }
+  }
+  run.launch(arguments);
+
+  const AttentionReference reference(q, k, v, all, f, scale);
+  const double cost = static_cast<double>(f["keys"] * f["depth"]);
+  run.check(
+      out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
+  run.check(
+      lse, cost, [&](size_t i) { return reference.log_sum(i); }, [&] { lse.poison(); });
+  double pairs = 0;  // of queries and keys, of a head
+  for (const AttentionSequence& s : all)
+    for (size_t i = 0; i < s.queries; ++i) {
+      const auto [first, end] = reference.seen(s, i);
+      pairs += static_cast<double>(end - first);
+    }
+  const double elements = static_cast<double>(q.count() + k.count() + v.count() + out.count());
+  run.measure(2 * pairs * static_cast<double>((depth + columns) * heads), elements * size_of(o.type));
+}
+
+const std::vector<std::string> kTypes = {"f16", "bf16"}, kYesNo = {"no", "yes"};
+
+const command::Registration registration({
+    .name = "attention",
+    .summary = "attention, forward: softmax(scale Q K^T) V, whose softmax runs under the products",
+    .fields =
+        {{"queries", 1024, "rows of a head of Q; packed, of the longest sequence"},
+         {"keys", 1024, "rows of a head of K and V"},
+         {"heads", 4, "of Q, of a batch"},
+         {"batches", 1, "of all tensors; packed, sequences"},
+         {"group", 1, "heads of Q that share one of K and V"},
+         {"depth", 128, "columns of Q and K: a multiple of 16 up to 256", 16},
+         {"value_depth", 0, "columns of V and O, no more than of Q; 0 for as many", 16, 0},
+         {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
+         {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
+         {"softcap", 0, "scores s become softcap tanh(s / softcap); 0 for s", 1, 0},
+         {"heads_in_rows", 1,
+          "heads that share keys, as rows of one block of queries: a power of two up to 64"},
+         {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},
+         {"type", 0, "of Q, K, V and O", 1, 1, kTypes},
+         {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
+         {"bn", 128, "keys of a block", 16},
+         {"stages", 2, "of the rings of keys and values"},
+         {"more_values", 0, "stages that the ring of values has beside", 1, 0},
+         {"query_places", 1, "for the queries of each consumer: 1, or 2 where CTAs stay"},
+         {"sms", 0, "multiprocessors that the grid is for, where CTAs stay; 0 for the device's", 1, 0},
+         {"ahead", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1, kYesNo},
+         {"upwards", 0,
+          "with ahead and causal, whether blocks of keys come from the first on in every second round", 1, 1,
+          kYesNo},
+         {"turns", 0, "whether consumers issue their products one after the other", 1, 1, kYesNo},
+         {"late", 0, "with turns, whether they are passed in the softmax, not behind the products", 1, 1,
+          kYesNo},
+         {"lazy", 1, "whether sums are multiplied only where the greatest score has grown a lot", 1, 1,
+          kYesNo},
+         {"whole", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1, kYesNo}},
+    .build = [](const command::Fields& f) { return attention(operation(f), tile(f), {}, f.small("sms")); },
+    .run = run,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

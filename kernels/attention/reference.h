@@ -1,0 +1,121 @@
+// What attention's O and logarithms should be, in float64.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "kernels/family/family.h"
+#include "kernels/family/run.h"
+
+namespace ptxbuilder::kernels {
+
+// Rows of Q and K that belong together, in all heads of a batch.
+struct AttentionSequence {
+  size_t batch, queries, keys, first_query = 0, first_key = 0;
+};
+
+// What a row of O and its lse should be, in float64.
+class AttentionReference {
+ public:
+  AttentionReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
+                     std::vector<AttentionSequence> sequences, const command::Fields& f, double scale)
+      : q_(q),
+        k_(k),
+        v_(v),
+        sequences_(std::move(sequences)),
+        f_(f),
+        scale_(scale),
+        heads_in_rows_(static_cast<size_t>(f["heads_in_rows"])),
+        rows_(heads_in_rows_ * q.shape()[q.shape().size() - 3]) {}
+
+  // The keys that a query sees: from the first to the second. The last query sees the last key.
+  std::pair<int64_t, int64_t> seen(const AttentionSequence& s, size_t query) const {
+    const auto keys = static_cast<int64_t>(s.keys),
+               last = static_cast<int64_t>(query) + keys - static_cast<int64_t>(s.queries);
+    const int64_t end = f_["causal"] ? std::clamp<int64_t>(last + 1, 0, keys) : keys;
+    const int64_t first = f_["window"] ? std::clamp<int64_t>(last + 1 - f_["window"], 0, end) : 0;
+    return {first, end};
+  }
+
+  // Weights are rounded to the type of V, and O too; the rest is what scores and exp2 lose in f32.
+  command::Expected output(size_t i) const {
+    const size_t columns = v_.shape()[0];
+    const Row& r = row(i / columns);
+    double sum = 0, magnitude = 0;
+    for (size_t j = 0; j < r.weights.size(); ++j) {
+      const double term = r.weights[j] * v_[(r.first_value + j) * columns + i % columns];
+      sum += term, magnitude += std::abs(term);
+    }
+    const double u = unit_roundoff(v_.dtype());
+    return {sum, u * std::abs(sum) * 1.01 + magnitude * (u + 4 * r.score_error + 1e-5) + 0x1p-24};
+  }
+  // `i` counts queries of heads, head by head.
+  command::Expected log_sum(size_t i) const {
+    const size_t queries = rows_ / heads_in_rows_, head = i / queries;
+    const Row& r = row(head / heads_in_rows_ * rows_ + i % queries * heads_in_rows_ + head % heads_in_rows_);
+    return {r.log_sum, 2 * r.score_error + 1e-5 * (1 + std::abs(r.log_sum))};
+  }
+
+ private:
+  // Of a query of a head: its weight for each key that it sees, where their values begin, how far rounding in
+  // f32 may move their scores, and the logarithm of the sum that they were divided by.
+  struct Row {
+    std::vector<double> weights;
+    size_t first_value = 0;
+    double score_error = 0, log_sum = -INFINITY;
+  };
+  // `i` counts the rows of Q, as they lie. Elements of O are asked for one after the other, by several
+  // threads, so that each thread keeps the row that it computed last.
+  const Row& row(size_t i) const {
+    struct Kept {
+      uint64_t reference = 0;
+      size_t i = 0;
+      Row row;
+    };
+    thread_local Kept kept;
+    if (kept.reference != number_ || kept.i != i) kept = {number_, i, computed_row(i)};
+    return kept.row;
+  }
+  Row computed_row(size_t i) const {
+    const size_t depth = q_.shape()[0], heads = q_.shape()[q_.shape().size() - 2];
+    const size_t head = i / rows_ % heads, batch = i / rows_ / heads, query = i % rows_ / heads_in_rows_;
+    const AttentionSequence* s = &sequences_.back();
+    for (const AttentionSequence& one : sequences_)
+      if (one.batch == batch && query - one.first_query < one.queries) s = &one;
+    const auto [first, end] = seen(*s, query - s->first_query);
+    Row out;
+    const size_t shared = batch * k_.shape()[2] + head / (heads / k_.shape()[2]);
+    out.first_value = shared * k_.shape()[1] + s->first_key + static_cast<size_t>(first);
+    const double cap = static_cast<double>(f_["softcap"]);
+    double most = -INFINITY;
+    for (int64_t j = 0; j < end - first; ++j) {
+      double score = 0, magnitude = 0;
+      for (size_t l = 0; l < depth; ++l) {
+        const double product = q_[i * depth + l] * k_[(out.first_value + static_cast<size_t>(j)) * depth + l];
+        score += product, magnitude += std::abs(product);
+      }
+      score *= scale_;
+      double error = 0x1p-20 * scale_ * magnitude;
+      if (cap > 0) score = cap * std::tanh(score / cap), error += 0x1p-10 * std::abs(score);
+      out.weights.push_back(score);
+      out.score_error = std::max(out.score_error, error);
+      most = std::max(most, score);
+    }
+    double sum = 0;
+    for (double& w : out.weights) sum += w = std::exp(w - most);
+    for (double& w : out.weights) w /= sum;
+    if (!out.weights.empty()) out.log_sum = most + std::log(sum);
+    return out;
+  }
+
+  const command::Tensor &q_, &k_, &v_;
+  std::vector<AttentionSequence> sequences_;
+  const command::Fields& f_;
+  double scale_;
+  size_t heads_in_rows_, rows_;  // of Q, of a head or of those in rows
+  static inline std::atomic<uint64_t> count_ = 0;
+  const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay
+};
+
+}  // namespace ptxbuilder::kernels

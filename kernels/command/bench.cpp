@@ -1,0 +1,30 @@
+// `bench`: a kernel is built, run and timed.
+#include <memory>
+
+#include "kernels/command/kernel_commands.h"
+#include "kernels/family/kernel_command.h"
+#include "kernels/family/run_line.h"
+#include "kernels/inspect/comparison.h"
+
+namespace ptxbuilder::command {
+
+void add_bench(std::vector<Command>& commands, const Arguments& top) {
+  auto words = std::make_shared<RunWords>();
+  words->options.compare = compare_edited;
+  add_kernel_command(
+      commands, top, "bench", "time a kernel",
+      [words](const Arguments& app, const Family&) {
+        add_emit_option(app, *words);
+        add_run_options(app, *words);
+        app.flag("--verify", words->verify, "verify as well");
+        add_compile_options(app, *words);
+      },
+      [words](const ChosenKernel& chosen) {
+        settle(*words);
+        words->options.run.verify = words->verify;
+        words->options.run.bench = true;
+        return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
+      });
+}
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,32 @@
+// `emit`: the files of a kernel.
+#include <memory>
+
+#include "kernels/command/kernel_commands.h"
+#include "kernels/family/kernel_command.h"
+#include "kernels/family/run_line.h"
+
+namespace ptxbuilder::command {
+
+void add_emit(std::vector<Command>& commands, const Arguments& top) {
+  auto words = std::make_shared<RunWords>();
+  add_kernel_command(
+      commands, top, "emit", "write PTX, cubin, LLVM IR and sidecar of a kernel",
+      [words](const Arguments& app, const Family&) {
+        add_emit_option(app, *words);
+        app.flag("--sass", words->options.sass,
+                 "SASS as well: NAME.sass in the folder, or printed without one");
+        add_nvdisasm_option(app, *words);
+        app.check([words] {
+          return words->options.emit.empty() && !words->options.sass ? "--emit DIR or --sass is required"
+                                                                     : "";
+        });
+        add_compile_options(app, *words);
+      },
+      [words](const ChosenKernel& chosen) {
+        settle(*words);
+        words->options.run.verify = false;
+        return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
+      });
+}
+
+}  // namespace ptxbuilder::command

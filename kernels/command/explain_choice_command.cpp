@@ -1,0 +1,76 @@
+// `ptxb explain-choice`: why a matrix product gets its tile.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "kernels/family/commands.h"
+#include "kernels/gemm/tuned_file.h"
+#include "kernels/measure/operation.h"
+#include "kernels/tune/choice_report.h"
+#include "kernels/tune/product_words.h"
+#include "kernels/tune/tune.h"
+#include "kernels/tune/tune_report.h"
+#include "ptxbuilder/file_text.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::bench::explain_choice_command {
+
+struct Words {
+  ProductWords product;
+  std::string tuned_file;
+  int top = 8, multiprocessors = hopper::multiprocessors;
+  bool measure = false, json = false;
+};
+
+// Exit code 3 for a wrong result.
+int measure(ChoiceReport& report, size_t top) {
+  const Gpu gpu;
+  MethodOptions method = {.rounds = 12, .burst_milliseconds = 10, .least_launches = 10, .warm_up_seconds = 1};
+  method.seed = std::random_device()();
+  report.multiprocessors = gpu.device().properties().multiprocessors;
+  OurOptions ours;
+  if (!report.file.empty()) ours.tiles = {text(report.choice.tile)};
+  const ShapeResult result = tune(gpu, report.problem, static_cast<int>(top), method, ours);
+  bool right = true;
+  for (const TunedTile& t : tuned_tiles(result, report.multiprocessors))
+    if (t.timed()) report.microseconds[t.tile] = t.microseconds;
+  for (const Entry& e : result.entries) right = right && e.wrong.empty();
+  return right ? 0 : 3;
+}
+
+int run(const Words& w) {
+  const GemmProblem problem = w.product.problem();
+  std::optional<kernels::GemmTile> tuned;
+  if (!w.tuned_file.empty()) {
+    file_text(w.tuned_file);  // throws where it cannot be read: a product would take no file for an empty one
+    tuned = kernels::TunedFile(w.tuned_file, nullptr)
+                .find(operation_of(problem), {problem.m, problem.n, problem.k, 1});
+  }
+  ChoiceReport report =
+      explain_choice(problem, w.multiprocessors, static_cast<size_t>(w.top), tuned, w.tuned_file);
+  const int code = w.measure ? measure(report, static_cast<size_t>(w.top)) : 0;
+  fmt::print("{}", w.json ? choice_json(report) : choice_text(report));
+  return code;
+}
+
+command::Command add(const command::Arguments& ptxb) {
+  const command::Arguments app = ptxb.command(
+      "explain-choice", "why a matrix product gets its tile: the model's terms, and the runners-up");
+  auto words = std::make_shared<Words>();
+  Words& w = *words;
+  add_product(app, w.product);
+  app.option("--top", w.top, "of the model's tiles, the first so many").from(1, 100).with_default();
+  app.option("--multiprocessors", w.multiprocessors, "SMs that the model counts on; the GPU's with --measure")
+      .from(1, 1024)
+      .with_default();
+  app.option(
+      "--tuned-file", w.tuned_file,
+      "what MatmulOptions::tune kept, one of ~/.cache/ptxbuilder/matmul: as a product with it is chosen");
+  app.flag("--measure", w.measure, "on a GPU: the measured times too");
+  app.flag("--json", w.json, "as JSON");
+  return {app, [words] { return run(*words); }};
+}
+
+const command::CommandRegistration registration(add);
+
+}  // namespace ptxbuilder::bench::explain_choice_command

@@ -1,0 +1,35 @@
+// The commands that `ptxb` and every executable with kernels have, a file each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/family/commands.h"
+#include "kernels/family/family.h"
+#include "kernels/inspect/kernel_ptx.h"
+
+namespace ptxbuilder::command {
+
+// `ptxb`, or an executable that has kernels of somebody's own.
+struct Program {
+  std::string name, summary;
+  bool is_ptxb;
+};
+
+// Each adds one command.
+void add_emit(std::vector<Command>& commands, const Arguments& top);
+void add_run(std::vector<Command>& commands, const Arguments& top);
+void add_bench(std::vector<Command>& commands, const Arguments& top);
+void add_annotate(std::vector<Command>& commands, const Arguments& top);
+void add_tune(std::vector<Command>& commands, const Arguments& top, const Program& program);
+void add_prove(std::vector<Command>& commands, const Arguments& top);
+void add_export(std::vector<Command>& commands, const Arguments& top);
+Command list_command(const Arguments& top);
+Command explain_command(const Arguments& top, const PtxReader& reader);
+Command lint_command(const Arguments& top, const PtxReader& reader);
+
+// Prints the proof that matrix instructions and stores of a kernel find in shared memory what copies and
+// registers have put there, or the counterexample. Returns the exit code: 0 or that of a wrong result.
+int prove_family(const Family& family, const Fields& fields, bool json);
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,96 @@
+// What can be exported: configurations that one launch can serve.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/export/export.h"
+#include "kernels/export/words.h"
+#include "kernels/family/command_line.h"
+#include "ptxbuilder/error.h"
+#include "runtime/launch_check.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Kind = Parameter::Kind;
+
+// Whether the two are the same to who launches; boxes and swizzles are a kernel's own.
+bool same_to_caller(const Parameter& a, const Parameter& b) {
+  return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype &&
+         a.tensor_map.rank() == b.tensor_map.rank() &&
+         std::equal(a.fields.begin(), a.fields.end(), b.fields.begin(), b.fields.end(), same_to_caller);
+}
+
+std::string in_words(const Parameter& p) {
+  switch (p.kind) {
+    case Kind::scalar:
+      return fmt::format("a scalar {} '{}'", name(p.dtype), p.name);
+    case Kind::pointer:
+      return fmt::format("a pointer to {} '{}'", name(p.dtype), p.name);
+    case Kind::tensor_map:
+      return fmt::format("a tensor of rank {} of {} '{}'", p.tensor_map.rank(), name(p.dtype), p.name);
+    case Kind::tensor_map_array:
+      return fmt::format("a tensor map array of {} '{}'", name(p.dtype), p.name);
+    case Kind::structure:
+      return fmt::format("a struct of {} fields '{}'", p.fields.size(), p.name);
+  }
+  return "";
+}
+
+void check_parameters(const Export& e) {
+  const std::vector<Parameter>& first = e.kernels[0].signature.parameters;
+  for (const Parameter& p : first)
+    if (p.kind == Kind::tensor_map_array)
+      throw UsageError(fmt::format(
+          "export: {}; what is exported encodes no maps in device memory: launch the kernel by the "
+          "runtime, whose LoadedKernel::tensor_maps() does",
+          in_words(p)));
+  for (size_t k = 1; k < e.kernels.size(); ++k) {
+    const std::vector<Parameter>& other = e.kernels[k].signature.parameters;
+    for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+      if (i < first.size() && i < other.size() && same_to_caller(first[i], other[i])) continue;
+      auto found = [&](const auto& all) {
+        return i < all.size() ? in_words(all[i]) : std::string("nothing");
+      };
+      throw UsageError(
+          fmt::format("export: the configurations 1 and {} have different parameters, and one launch serves "
+                      "all: number {} is {} and {}",
+                      k + 1, i + 1, found(first), found(other)));
+    }
+  }
+}
+
+void check_condition(const Export& e, size_t k) {
+  const std::string& condition = e.kernels[k].condition;
+  const bool is_last = k + 1 == e.kernels.size();
+  if (is_last && !condition.empty())
+    throw UsageError(
+        fmt::format("export: the last configuration has the condition '{}', but has to serve what no other "
+                    "does: add one without a condition",
+                    condition));
+  if (!is_last && condition.empty())
+    throw UsageError(
+        fmt::format("export: configuration {} has no condition, so none behind it would be launched: end it "
+                    "with ' if CONDITION'",
+                    k + 1));
+}
+
+}  // namespace
+
+void check(const Export& e) {
+  if (e.kernels.empty()) throw Error("export: there is no kernel");
+  if (e.name.empty() || identifier(e.name) != e.name)
+    throw UsageError(fmt::format("export: the name '{}' is not one of a function in C", e.name));
+  for (size_t k = 0; k < e.kernels.size(); ++k) {
+    const auto& [signature, image, condition] = e.kernels[k];
+    runtime::check(signature);
+    if (!runtime::runs_on(signature.target, 90))
+      throw Error(fmt::format("export: kernel '{}' is compiled for {}, and what is exported runs on sm_90a",
+                              signature.kernel, signature.target));
+    if (image.empty()) throw Error(fmt::format("export: kernel '{}' has no image", signature.kernel));
+    if (e.shapes.empty()) check_condition(e, k);
+  }
+  check_parameters(e);
+}
+
+}  // namespace ptxbuilder::command

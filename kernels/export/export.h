@@ -1,0 +1,50 @@
+// A compiled kernel as C: a header, and a source that holds the image, launches it, and needs nothing but the
+// driver.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/signature.h"
+
+namespace ptxbuilder::command {
+
+// One configuration of a kernel.
+struct ExportedKernel {
+  Signature signature;
+  std::string image;           // a cubin, or PTX text, which the driver compiles
+  std::string condition = {};  // a launch rule: the first kernel whose condition is not 0 is launched
+};
+
+// A problem whose kernel is known.
+struct ExportedShape {
+  std::vector<uint64_t> size;  // as long as Export::axes
+  size_t kernel = 0;           // its place among the kernels
+};
+
+struct Export {
+  std::string name;  // of the functions: NAME_launch
+  std::string summary;
+  // All have the same parameters. Without shapes, all but the last have a condition.
+  std::vector<ExportedKernel> kernels;
+  // With shapes, a launch takes the kernel of the shape that is nearest: whose sum of |log2(a / b)| over the
+  // axes, which are launch rules ("M"), is least. The first of equals.
+  std::vector<std::string> axes = {};
+  std::vector<ExportedShape> shapes = {};
+};
+
+struct ExportedFiles {
+  std::string header, source;  // NAME.h, NAME.c: C11 that is C++ too
+};
+
+// Throws Error where the name is no identifier, kernels have different parameters or one that takes maps in
+// device memory, a condition is missing, too many or no rule, or an image is not for sm_90a.
+void check(const Export& what);
+// Throws as check().
+ExportedFiles export_to_c(const Export& what);
+
+// What does not depend on the kernel: the driver's calls, tensor maps, the nearest shape, and the launch.
+extern const char *const exported_driver, *const exported_maps, *const exported_nearest,
+                                                                    *const exported_launch;
+
+}  // namespace ptxbuilder::command

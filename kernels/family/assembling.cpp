@@ -1,0 +1,34 @@
+#include "kernels/family/assembling.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "ptxbuilder/compile/notes.h"
+
+namespace ptxbuilder::command {
+
+void add_waive(const Arguments& app, std::vector<std::string>& waived) {
+  app.option("--waive", waived,
+             "an advisory of ptxas to let through, as C7510, spills or stack; may be given again")
+      .check([](const std::string& word) -> std::string {
+        const std::vector<std::string> names = waiver_names();
+        // Codes that are not known here yet, check() takes where ptxas says them.
+        if (word.starts_with("C75") || std::find(names.begin(), names.end(), word) != names.end()) return "";
+        return fmt::format("'{}' is nothing that can be waived; there are {}", word, fmt::join(names, ", "));
+      })
+      .shown_as("CODE");
+}
+
+void tell_cache_problem(const Assembled& assembled) {
+  static std::atomic<bool> is_told = false;
+  if (assembled.cache_problem.empty() || is_told.exchange(true)) return;
+  fmt::print(stderr,
+             "warning: cubins are not kept, and are assembled anew each time: {}; name another folder by "
+             "--cache-dir, or say --no-cache\n",
+             assembled.cache_problem);
+}
+
+}  // namespace ptxbuilder::command

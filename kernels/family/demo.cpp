@@ -1,0 +1,12 @@
+// The program that scripts/demo builds: it runs and verifies the kernel that it is linked with, and has no
+// commands beside, so that little is to be compiled for it.
+#include "kernels/family/run_line.h"
+
+int main(int argc, char** argv) {
+  using namespace ptxbuilder::command;
+  return run_line(
+      families().front(),
+      "The kernel's own executable has commands beside: cmake --build --preset release --target " +
+          families().front().name,
+      {}, {argv + 1, argv + argc});
+}

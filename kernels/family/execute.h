@@ -1,0 +1,66 @@
+// From a family and its fields to results: build, compile, load, run, report.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/family/family.h"
+#include "kernels/family/outcome.h"
+#include "kernels/family/run.h"
+#include "ptxbuilder/compile/compile.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::command {
+
+// What PTX that was edited differs in from its kernel's.
+struct EditedDifference {
+  std::string text;
+  std::string json;  // an object
+};
+
+enum class Assembler : uint8_t { automatic, ptxas, driver, none };
+
+struct ExecuteOptions {
+  std::string device = "auto";
+  runtime::EmulatorOptions emulator;
+  Assembler assembler = Assembler::automatic;
+  CompilerOptions compiler;
+  RunOptions run;
+  std::string emit;      // the folder for the files; "" for none
+  std::string ptx_file;  // PTX that runs as well, in the kernel's place; "" for none
+  // This tells how that differs from the kernel, and is needed where it is given. A program that does nothing
+  // but run kernels has none.
+  EditedDifference (*compare)(const std::string& kernel, const std::string& ptx, const std::string& edited,
+                              const std::string& edited_file) = nullptr;
+  std::vector<std::string> waived;  // what ptxas may say of the kernel and of that: see AssembleOptions
+  bool sass = false;                // print SASS, or with `emit` write NAME.sass
+  std::string nvdisasm;             // the disassembler; "" to look for it
+  bool json = false;
+};
+
+// A kernel as it is built for a run.
+struct Built {
+  Compiled compiled;
+  double build_milliseconds = 0;
+  std::string assembler;  // in words
+  std::vector<std::string> waivers;
+};
+
+CompilerOptions compiler_options(const ExecuteOptions& options);
+runtime::EmulatorOptions emulator_options(const ExecuteOptions& options);
+
+// Throws Error from the family's build(), from the kernel's checks and from ptxas.
+Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
+            bool for_gpu);
+// The same on a device. Where the driver compiles its PTX, what it says is checked as what ptxas says is.
+runtime::LoadedKernel load(Built& built, runtime::Device& device);
+// Calls the family's run(). Throws Error where it has none, or verifies nothing that was to be verified.
+void run_family(const Family& family, const Fields& fields, Run& run, bool verify);
+// Throws Error that says what to do where times are asked of a device that has no clock.
+[[noreturn]] void refuse_times();
+
+// Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
+// run on the same data, and their differences in meaning are told; the outcome is the file's. Throws Error.
+Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,21 @@
+// The fields of a family as options of a command line.
+#pragma once
+
+#include <map>
+
+#include "kernels/family/command_line.h"
+#include "kernels/family/family.h"
+
+namespace ptxbuilder::command {
+
+// An option for each field; `values` holds what is given, and outlives the parsing.
+void add_fields(const Arguments& app, const Family& family, std::map<std::string, int64_t>& values);
+
+// The names of those that were given.
+std::vector<std::string> given_fields(const Arguments& app, const Family& family);
+
+// The family's fields with those that were given.
+Fields chosen_fields(const Arguments& app, const Family& family,
+                     const std::map<std::string, int64_t>& values);
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,139 @@
+#include "kernels/family/run_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "kernels/family/assembling.h"
+#include "kernels/family/field_options.h"
+#include "kernels/family/time_limit.h"
+
+namespace ptxbuilder::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One line for each field.
+void print_fields(const Family& family) {
+  for (const Field& f : family.fields) {
+    const std::string legal =
+        f.words.empty() ? std::string() : fmt::format(", one of {}", fmt::join(f.words, " "));
+    const std::string multiple = f.multiple == 1 ? "" : fmt::format(", a multiple of {}", f.multiple);
+    fmt::print("  --{:18} {} (default {}{}{})\n", f.name, f.help, f.text(), legal, multiple);
+  }
+}
+
+}  // namespace
+
+void add_compile_options(const Arguments& app, RunWords& words) {
+  auto number = [](Assembler a) { return static_cast<int64_t>(a); };
+  app.choice("--assembler", words.assembler,
+             {{"auto", number(Assembler::automatic)},
+              {"ptxas", number(Assembler::ptxas)},
+              {"driver", number(Assembler::driver)},
+              {"none", number(Assembler::none)}},
+             "PTX to cubin: auto, ptxas, driver (its JIT), none")
+      .shown_as("NAME");
+  app.option("--ptxas", words.options.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
+      .shown_as("FILE");
+  app.flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
+  app.option("--cache-dir", words.options.compiler.cache_options.directory, "where cubins are kept")
+      .shown_as("DIR");
+  app.option("--cache-limit", words.cache_megabytes, "of the cache, in MiB")
+      .from(int64_t{0}, int64_t{1} << 40)
+      .shown_as("MIB");
+  add_waive(app, words.options.waived);
+  app.flag("--json", words.options.json, "print one JSON object");
+}
+
+void add_device_options(const Arguments& app, RunWords& words) {
+  app.option("--device", words.options.device, "cuda, emulator, or auto: a GPU if there is one")
+      .shown_as("NAME");
+  app.option("--seed", words.seed, "of the random inputs; fresh unless given").shown_as("N");
+  app.option("--seeds", words.options.run.schedules, "schedules that the emulator verifies")
+      .from(1, 100000)
+      .shown_as("N");
+  app.option("--race-check", words.options.emulator.race_check, "on or off, on the emulator")
+      .shown_as("ON|OFF");
+  app.option("--launches", words.options.run.launches, "that are timed").from(1, 100000).shown_as("N");
+  add_time_limit(app, words.time_limit_seconds);
+}
+
+void add_run_options(const Arguments& app, RunWords& words) {
+  add_device_options(app, words);
+  app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
+      .shown_as("FILE");
+  if (words.options.compare == nullptr) return;
+  app.option(
+         "--ptx", words.options.ptx_file,
+         "PTX that was edited by hand: it runs in the kernel's place and beside it, with their differences")
+      .shown_as("FILE");
+}
+
+void add_emit_option(const Arguments& app, RunWords& words) {
+  app.option("-o,--emit", words.options.emit, "the folder for the files").shown_as("DIR");
+}
+
+void add_nvdisasm_option(const Arguments& app, RunWords& words) {
+  app.option("--nvdisasm", words.options.nvdisasm,
+             "the disassembler; else PATH, CUDA_PATH, /usr/local, Python's packages")
+      .shown_as("FILE");
+}
+
+void settle(RunWords& words) {
+  words.options.assembler = static_cast<Assembler>(words.assembler);
+  words.options.compiler.cache = !words.no_cache;
+  words.options.compiler.cache_options.limit_bytes = words.cache_megabytes << 20;
+  words.options.run.seed = words.seed ? *words.seed : std::random_device()();
+  words.options.run.time_limit = time_limit(words.time_limit_seconds);
+}
+
+int list_kernels(bool json, bool with_fields) {
+  Json all = Json::array();
+  for (const Family& f : families()) {
+    Json fields = Json::array();
+    for (const Field& field : f.fields)
+      fields.push_back({{"name", field.name},
+                        {"default", field.text()},
+                        {"help", field.help},
+                        {"multiple", field.multiple}});
+    all.push_back({{"name", f.name}, {"summary", f.summary}, {"fields", fields}});
+    if (json) continue;
+    fmt::print("{:22} {}\n", f.name, f.summary);
+    if (with_fields) print_fields(f);
+  }
+  if (json) fmt::print("{}\n", all.dump(2));
+  return 0;
+}
+
+int run_line(const Family& family, const std::string& footer, const Beside& beside,
+             const std::vector<std::string>& words) {
+  const auto main = [&] {
+    RunWords parsed;
+    parsed.options.compare = beside.compare;
+    bool lists = false, proves = false;
+    const CommandLine line(family.summary, family.name);
+    const Arguments app = line.arguments();
+    add_fields(app, family, parsed.fields);
+    app.flag("--verify", parsed.verify, "compare with a float64 reference on random data; the default");
+    app.flag("--bench", parsed.bench, "time launches by events");
+    app.option("--emit", parsed.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
+    if (beside.prove) app.flag("--prove", proves, what_prove_does);
+    app.flag("--list", lists, "print name and fields, each with its default");
+    app.footer(footer);
+    add_run_options(app, parsed);
+    add_compile_options(app, parsed);
+    line.parse(words);
+    settle(parsed);
+    if (lists) return list_kernels(parsed.options.json, true);
+    if (proves) return beside.prove(family, chosen_fields(app, family, parsed.fields), parsed.options.json);
+    parsed.options.run.bench = parsed.bench;
+    parsed.options.run.verify = parsed.verify || (!parsed.bench && parsed.options.emit.empty());
+    return static_cast<int>(execute(family, chosen_fields(app, family, parsed.fields), parsed.options));
+  };
+  return guarded(main, true);
+}
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,51 @@
+// The command line that runs a kernel, and its options, which other commands that build kernels have too.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/family/command_line.h"
+#include "kernels/family/execute.h"
+
+namespace ptxbuilder::command {
+
+// These are what the words of one command line set.
+struct RunWords {
+  ExecuteOptions options;
+  int64_t assembler = 0;  // an Assembler
+  std::map<std::string, int64_t> fields;
+  bool verify = false, bench = false, no_cache = false;
+  std::optional<uint64_t> seed;
+  double time_limit_seconds = 60;
+  uint64_t cache_megabytes = 1024;
+};
+
+void add_compile_options(const Arguments& app, RunWords& words);
+void add_device_options(const Arguments& app, RunWords& words);
+// `--ptx` is among them where words.options.compare is set.
+void add_run_options(const Arguments& app, RunWords& words);
+// The folder for the kernel's files.
+void add_emit_option(const Arguments& app, RunWords& words);
+void add_nvdisasm_option(const Arguments& app, RunWords& words);
+// Carries what was parsed into `options`.
+void settle(RunWords& words);
+
+inline constexpr const char* what_prove_does =
+    "follow every element from the tensor through shared memory to the matrix instruction";
+
+// Lists the kernels of this program, and returns the exit code.
+int list_kernels(bool json, bool with_fields);
+
+// Beside running its kernel, a program does what it is linked with.
+struct Beside {
+  decltype(ExecuteOptions::compare) compare = nullptr;  // it takes PTX that was edited
+  int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // it has --prove
+};
+
+// Runs the one kernel of a program as the words say, and returns the exit code. `footer` ends the help.
+int run_line(const Family& family, const std::string& footer, const Beside& beside,
+             const std::vector<std::string>& words);
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,301 @@
+// gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
+#include <fmt/format.h>
+
+#include "kernels/family/command_line.h"
+#include "kernels/family/family.h"
+#include "kernels/gemm/choice.h"
+#include "kernels/gemm/kernel.h"
+#include "kernels/gemm/reference.h"
+#include "kernels/gemm/scheduler.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+const std::vector<std::string> kInputs = {"bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"};
+const std::vector<std::string> kOutputs = {"bf16", "f16", "f32", "s32", "e4m3", "e5m2"};
+const std::vector<std::string> kActivations = {"none", "relu", "gelu", "silu"};
+const std::vector<std::string> kUses = {"value", "slope", "gate"};
+const std::vector<std::string> kSwitch = {"no", "yes"};
+
+GemmOperation operation(const command::Fields& f) {
+  GemmOperation o;
+  o.a = *dtype_from_name(f.word("a"));
+  o.b = f.word("b") == "as a" ? o.a : *dtype_from_name(f.word("b"));
+  o.d = *dtype_from_name(f.word("d"));
+  o.a_k_major = f.word("a_major") == "k";
+  o.b_k_major = f.word("b_major") == "k";
+  o.fast_accumulation = f["promote"] == 0;
+  if (!o.fast_accumulation && !is_fp8(o.a))
+    throw command::UsageError(fmt::format(
+        "field promote = yes with a = {}: it is of e4m3 and e5m2, whose sums tensor cores round; those of "
+        "other types are exact enough without: leave it out",
+        name(o.a)));
+  o.alpha = f["alpha"] != 0;
+  o.beta = f["beta"] != 0;
+  o.bias = f["bias"] != 0;
+  o.activation = static_cast<Activation>(f["activation"]);
+  o.use = static_cast<ActivationUse>(f["use"]);
+  o.batched = f["batches"] > 1;
+  o.alpha_in_memory = f["alpha_in_memory"] != 0;
+  o.row_scales = f["row_scales"] != 0;
+  o.column_scales = f["column_scales"] != 0;
+  o.d_scale = f["d_scale"] != 0;
+  o.amax = f["amax"] != 0;
+  return o;
+}
+
+GemmTile tile(const command::Fields& f) {
+  GemmTile t;
+  t.bm = f.small("bm");
+  t.bn = f.small("bn");
+  t.bk = f.small("bk");
+  t.stages = f.small("stages");
+  t.consumers = f.small("consumers");
+  t.pingpong = f["pingpong"] != 0;
+  t.swapped = f["swapped"] != 0;
+  t.cluster_m = f.small("cluster_m");
+  t.cluster_n = f.small("cluster_n");
+  t.split_k = f.small("split_k");
+  t.split_last = f.small("split_last");
+  t.raster = {f.small("group"), f.word("raster") == "columns", f["snake"] != 0};
+  t.ctas_per_sm = f.small("ctas_per_sm");
+  t.inside = f["inside"] != 0;
+  t.overlaps = f["overlaps"] != 0;
+  return t;
+}
+
+// The fields of a tile whose bk and stages are chosen.
+void set_tile(command::Fields& f, const GemmTile& t) {
+  f.set("bm", t.bm);
+  f.set("bn", t.bn);
+  f.set("bk", t.bk);
+  f.set("stages", t.stages);
+  f.set("consumers", t.consumers);
+  f.set("pingpong", t.pingpong);
+  f.set("swapped", t.swapped);
+  f.set("cluster_m", t.cluster_m);
+  f.set("cluster_n", t.cluster_n);
+  f.set("split_k", t.split_k);
+  f.set("split_last", t.split_last);
+  f.set("group", t.raster.group);
+  f.set("raster", t.raster.columns);
+  f.set("snake", t.raster.snake);
+  f.set("ctas_per_sm", t.ctas_per_sm);
+  f.set("inside", t.inside);
+  f.set("overlaps", t.overlaps);
+}
+
+// The tile of a size, but none with split_last, whose kernel has a parameter that the others lack.
+void choose_tile(command::Fields& f) {
+  const GemmOperation o = operation(f);
+  const GemmSize size = {f["m"], f["n"], f["k"], f["batches"]};
+  GemmTile chosen = choose(o, size, hopper::multiprocessors);
+  if (chosen.split_last > 1) {
+    const std::vector<Candidate> all = candidates(o, size, hopper::multiprocessors);
+    chosen =
+        std::find_if(all.begin(), all.end(), [](const Candidate& c) { return c.tile.split_last == 1; })->tile;
+  }
+  set_tile(f, checked(o, chosen));
+}
+
+// Names the matrices whose rows no tensor map takes where they lie without gaps.
+std::string rows_that_need_gaps(const command::Fields& f) {
+  const GemmOperation o = operation(f);
+  std::string text;
+  auto add = [&](const char* matrix, const char* row, DType type) {
+    if (const int64_t bytes = f[row] * size_of(type); bytes % hopper::bulk_unit != 0)
+      text += fmt::format("{}{} of {} B in {}", text.empty() ? "" : ", ", row, bytes, matrix);
+  };
+  add("A", o.a_k_major ? "k" : "m", o.a);
+  add("B", o.b_k_major ? "k" : "n", o.b);
+  if (const int64_t bytes = o.d_columns(f["n"]) * size_of(o.d); bytes % hopper::bulk_unit != 0)
+    text += fmt::format("{}n of {} B in D", text.empty() ? "" : ", ", bytes);
+  if (text.empty()) return "";
+  return fmt::format("rows ({}) are no multiples of {} B: a launch needs gaps behind them, by stride_bytes",
+                     text, hopper::bulk_unit);
+}
+
+Kernel build(const command::Fields& f) {
+  Kernel k = gemm(operation(f), tile(f));
+  if (f["sms"] == 0) return k;
+  const GemmGridRule grid =
+      gemm_grid_rule(checked(operation(f), tile(f)), operation(f).batched, f.word("sms"));
+  k.grid(grid.x, grid.y);
+  return k;
+}
+
+constexpr double kAlpha = 0.75, kBeta = -1.5;
+
+// What an operation reads beside A and B, or writes beside D.
+struct Extras {
+  const GemmOperation& o;
+  size_t m, n, batches;
+  command::Tensor c, bias, alpha, rows, columns, inputs, d_scale, amax;
+
+  Extras(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t batches)
+      : o(operation),
+        m(m),
+        n(n),
+        batches(batches),
+        c(run.normal(addend(), {n, m, batches})),
+        bias(run.normal(addend(), {n})),
+        alpha(run.normal(DType::f32, {1})),
+        rows(run.normal(DType::f32, {m, batches})),
+        columns(run.normal(DType::f32, {n, batches})),
+        inputs(run.normal(addend(), {n, m, batches})),
+        d_scale(run.normal(DType::f32, {1})),
+        amax(run.output(DType::f32, {1})) {}
+
+  DType addend() const { return o.d == DType::s32 ? DType::f32 : o.addend(); }
+
+  void add_to(std::vector<runtime::Argument>& arguments) const {
+    const runtime::Argument stride = runtime::scalar(static_cast<uint32_t>(n));
+    if (o.alpha) arguments.push_back(runtime::scalar(static_cast<float>(kAlpha)));
+    if (o.beta) {
+      arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
+      arguments.push_back(c.pointer());
+      arguments.push_back(stride);
+    }
+    if (o.bias) arguments.push_back(bias.pointer());
+    if (o.alpha_in_memory) arguments.push_back(alpha.pointer());
+    if (o.row_scales) arguments.push_back(rows.pointer());
+    if (o.column_scales) arguments.push_back(columns.pointer());
+    if (o.has_slope()) {
+      arguments.push_back(inputs.pointer());
+      arguments.push_back(stride);
+    }
+    if (o.d_scale) arguments.push_back(d_scale.pointer());
+    if (o.amax) arguments.push_back(amax.pointer());
+  }
+
+  // What the activation is of.
+  Approximate input(const Dot& dot, size_t batch, size_t row, size_t col) const {
+    const double factor = (o.alpha ? kAlpha : 1) * (o.alpha_in_memory ? alpha[0] : 1) *
+                          (o.row_scales ? rows[batch * m + row] : 1) *
+                          (o.column_scales ? columns[batch * n + col] : 1);
+    const double added = (o.beta ? kBeta * c[(batch * m + row) * n + col] : 0) + (o.bias ? bias[col] : 0);
+    return input_of(o, dot, factor, added);
+  }
+  // D before its factor, where dot(j) is of the product's column j.
+  Approximate output(const std::function<Dot(size_t col)>& dot, size_t batch, size_t row, size_t col) const {
+    auto x = [&](size_t j) { return input(dot(j), batch, row, j); };
+    if (o.gates()) return output_of_gate(o, x(2 * col), x(2 * col + 1));
+    return output_of(o, x(col), o.has_slope() ? inputs[(batch * m + row) * n + col] : 0);
+  }
+};
+
+void run(const command::Fields& f, command::Run& run) {
+  const GemmOperation o = operation(f);
+  size_t m = static_cast<size_t>(f["m"]), n = static_cast<size_t>(f["n"]), k = static_cast<size_t>(f["k"]);
+  size_t batches = static_cast<size_t>(f["batches"]);
+  auto shape = [&](size_t inner, size_t outer) {
+    std::vector<uint64_t> extents = {inner, outer};
+    if (o.batched) extents.push_back(batches);
+    return extents;
+  };
+  command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m) : shape(m, k));
+  command::Tensor b = run.normal(o.b, o.b_k_major ? shape(k, n) : shape(n, k));
+  const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
+  Extras extras(o, run, m, n, batches);
+  command::Tensor d = run.output(o.d, shape(columns, m));
+
+  auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
+  std::vector<runtime::Argument> arguments = {a.tensor(), b.tensor(), d.tensor(),
+                                              u32_of(m),  u32_of(n),  u32_of(k)};
+  extras.add_to(arguments);
+  if (o.batched) arguments.push_back(u32_of(batches));
+  const GemmTile chosen = checked(o, tile(f));
+  const int most = f["sms"] ? f.small("sms") : kMostSplitCtas;
+  const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], most);
+  std::optional<command::Tensor> workspace;
+  if (const size_t bytes = gemm_workspace_bytes(chosen, grid)) {
+    workspace.emplace(run.output(DType::f32, {bytes / 4}));
+    workspace->poison();
+    arguments.push_back(workspace->pointer());
+  }
+  run.launch(arguments);
+
+  auto output = [&](size_t i) {
+    const size_t batch = i / (m * columns), row = i / columns % m, col = i % columns;
+    DotProduct p = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n};
+    p.a_start = batch * m * k;
+    p.b_start = batch * n * k;
+    return extras.output([&](size_t j) { return dot_product(a, b, row, j, p); }, batch, row, col);
+  };
+  auto start = [&] {
+    d.poison();
+    extras.amax.set(0, 0);
+    extras.amax.to_device();
+  };
+  const double scale = o.d_scale ? extras.d_scale[0] : 1;
+  run.check(
+      d, static_cast<double>(k), [&](size_t i) { return rounded(o, output(i), scale); }, start);
+  if (o.amax)
+    run.check(
+        extras.amax, static_cast<double>(m * n * k * batches),
+        [&](size_t) {
+          command::Expected greatest = {0, 0};
+          for (size_t i = 0; i < m * columns * batches; ++i) {
+            const Approximate y = output(i);
+            if (std::abs(y.value) > greatest.value) greatest = {std::abs(y.value), y.lost};
+          }
+          return command::Expected{greatest.value, 2 * greatest.tolerance + 1e-6 * greatest.value};
+        },
+        start);
+  double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
+  double db = static_cast<double>(batches);
+  run.measure(2 * dm * dn * dk * db,
+              ((dm * dk + dn * dk) * size_of(o.a) + dm * static_cast<double>(columns) * size_of(o.d)) * db);
+}
+
+const command::Registration registration({
+    .name = "gemm",
+    .summary = "matrix product of every type, storage, epilogue and tile",
+    .fields = {{"m", 512, "rows of D"},
+               {"n", 512, "columns of D"},
+               {"k", 512, "depth of the product"},
+               {"batches", 1, "products, one behind the other"},
+               {"a", 0, "type of A", 1, 1, kInputs},
+               {"b", 0, "type of B", 1, 1, {"as a", "bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"}},
+               {"d", 0, "type of D", 1, 1, kOutputs},
+               {"a_major", 0, "along what A is contiguous", 1, 1, {"k", "m"}},
+               {"b_major", 0, "along what B is contiguous", 1, 1, {"k", "n"}},
+               {"promote", 0, "sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
+               {"alpha", 0, "a factor of the product", 1, 1, kSwitch},
+               {"beta", 0, "add a factor of C", 1, 1, kSwitch},
+               {"bias", 0, "add a value to each column", 1, 1, kSwitch},
+               {"activation", 0, "of the result", 1, 1, kActivations},
+               {"use", 0, "of the activation: its value, its slope elsewhere, or a gate", 1, 1, kUses},
+               {"alpha_in_memory", 0, "a factor of the product, in memory", 1, 1, kSwitch},
+               {"row_scales", 0, "a factor of each row", 1, 1, kSwitch},
+               {"column_scales", 0, "a factor of each column", 1, 1, kSwitch},
+               {"d_scale", 0, "a factor of the result, in memory", 1, 1, kSwitch},
+               {"amax", 0, "the greatest magnitude of the result", 1, 1, kSwitch},
+               {"bm", 128, "rows of a tile", 64},
+               {"bn", 256, "columns of a tile", 8},
+               {"bk", 0, "depth of a stage; 0 for 128 bytes", 1, 0},
+               {"stages", 0, "of the ring; 0 for as many as fit", 1, 0},
+               {"consumers", 2, "warpgroups that multiply"},
+               {"pingpong", 0, "two consumers take tiles in turn", 1, 1, kSwitch},
+               {"swapped", 0, "rows of a tile lie along n", 1, 1, kSwitch},
+               {"cluster_m", 1, "CTAs of a cluster along rows"},
+               {"cluster_n", 1, "CTAs of a cluster along columns"},
+               {"split_k", 1, "CTAs that divide k"},
+               {"split_last", 1, "CTAs that divide k of a tile of the last wave, at most"},
+               {"group", 16, "rows or columns of tiles that are computed together"},
+               {"raster", 0, "of what a group is made", 1, 1, {"rows", "columns"}},
+               {"snake", 0, "every second group goes back", 1, 1, kSwitch},
+               {"ctas_per_sm", 1, "CTAs that an SM holds"},
+               {"inside", 0, "no tile hangs over the output", 1, 1, kSwitch},
+               {"overlaps", 1, "may begin before the launch ahead of it has ended", 1, 1, kSwitch},
+               {"sms", 0, "multiprocessors that the grid is for; 0 for the device's", 1, 0}},
+    .build = build,
+    .run = run,
+    .choice = {.axes = {{"m", "M"}, {"n", "N"}, {"k", "K"}},
+               .choose = choose_tile,
+               .caution = rows_that_need_gaps},
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,120 @@
+// What a matrix product should be, in float64, for the kernels to be checked against.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/family/run.h"
+#include "kernels/gemm/config.h"
+
+namespace ptxbuilder::kernels {
+
+// The lengths and strides of one dot product: sum over k of a[i a_row + k a_step] b[j b_row + k b_step], both
+// from their starts.
+struct DotProduct {
+  size_t k;
+  size_t a_row, a_step, b_row, b_step;
+  size_t a_start = 0, b_start = 0;
+};
+
+struct Dot {
+  double sum, magnitude;  // of the products, and of their absolute values
+};
+
+inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
+                       const DotProduct& p) {
+  Dot dot = {0, 0};
+  for (size_t k = 0; k < p.k; ++k) {
+    double product = a[p.a_start + i * p.a_row + k * p.a_step] * b[p.b_start + j * p.b_row + k * p.b_step];
+    dot.sum += product;
+    dot.magnitude += std::abs(product);
+  }
+  return dot;
+}
+
+// The tolerance is one rounding to the output's type, and what the tensor core's f32 accumulation loses: it
+// aligns the products of a step to the largest and cuts them off, a relative 2^-22 or so of the sum of
+// magnitudes for each of k / 16 steps; 2^-20 of the whole sum bounds what random data show.
+inline command::Expected dot(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
+                             const DotProduct& p, DType output) {
+  const Dot d = dot_product(a, b, i, j, p);
+  return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
+}
+
+inline double activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::gelu:
+      return x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+    case Activation::none:
+      break;
+  }
+  return x;
+}
+
+// What the tensor core may lose of a sum of magnitudes: see dot(), and of 8-bit types, of which it keeps
+// about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
+inline double lost_share(const GemmOperation& o) {
+  if (is_int8(o.a)) return 0;
+  if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-12;
+  return 0x1p-20;
+}
+
+inline double slope(Activation activation, double x) {
+  const double c = 1.5957691216057308;
+  switch (activation) {
+    case Activation::relu:
+      return x > 0 ? 1 : 0;
+    case Activation::silu: {
+      const double s = 1 / (1 + std::exp(-x));
+      return s + x * s * (1 - s);
+    }
+    case Activation::gelu: {
+      const double s = 1 / (1 + std::exp(-c * (x + 0.044715 * x * x * x)));
+      return s + x * s * (1 - s) * c * (1 + 3 * 0.044715 * x * x);
+    }
+    case Activation::none:
+      break;
+  }
+  return 1;
+}
+
+// A number, and by how much the GPU's may miss it.
+struct Approximate {
+  double value, lost;
+};
+
+// What the activation is of. `added` is beta C + bias, `alpha` all factors of the sum, each of which is one
+// rounding in f32. The epilogue's arithmetic and the hardware's approximations are within a few units in the
+// last place of f32.
+inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double added) {
+  const double scaled = alpha * dot.sum, x = scaled + added;
+  const double in_epilogue = o.has_epilogue() ? 0x1p-22 * std::abs(scaled) + 1e-5 * (1 + std::abs(x)) : 0;
+  return {x, std::abs(alpha) * dot.magnitude * lost_share(o) + in_epilogue};
+}
+
+// The activation's value, or with its slope at `inputs` the way back through it. Slopes are below 1.2.
+inline Approximate output_of(const GemmOperation& o, const Approximate& x, double inputs) {
+  if (o.has_slope()) return {x.value * slope(o.activation, inputs), 1.2 * x.lost + 1e-5 * std::abs(x.value)};
+  return {activated(o.activation, x.value), 1.2 * x.lost};
+}
+inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gate, const Approximate& x) {
+  const double open = activated(o.activation, gate.value);
+  return {open * x.value, 1.2 * gate.lost * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
+}
+
+// The same times a factor of D, rounded: half the distance between the smallest numbers of a type, too.
+inline command::Expected rounded(const GemmOperation& o, const Approximate& y, double d_scale) {
+  double value = y.value * d_scale;
+  if (is_fp8(o.d)) value = std::clamp(value, -greatest(o.d), greatest(o.d));
+  const double subnormal = o.d == DType::f16    ? 0x1p-25
+                           : o.d == DType::e4m3 ? 0x1p-10
+                           : o.d == DType::e5m2 ? 0x1p-17
+                                                : 0;
+  return {value, unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.01 * y.lost * std::abs(d_scale) + subnormal};
+}
+
+}  // namespace ptxbuilder::kernels

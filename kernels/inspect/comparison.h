@@ -1,0 +1,46 @@
+// Two kernels held against each other, as `ptxb diff` and `ptxb run --ptx` tell it.
+#pragma once
+
+#include <string>
+
+#include "kernels/family/execute.h"
+
+namespace ptxbuilder::command {
+
+// A kernel of a PTX text; `from` is what errors call it. An empty name means the only kernel.
+struct KernelText {
+  std::string from, ptx, kernel;
+};
+
+// A kernel in a cubin; an empty name means the only one.
+struct KernelCubin {
+  std::string from, cubin, kernel;
+};
+
+struct Comparison {
+  size_t differences = 0;
+  std::string text;  // under headings by weight; or that there is none
+  std::string json;  // an object: "facts" of the design, other "differences", and what there is of each
+  std::string page;  // of HTML, where it was asked for
+};
+
+// What the text has beyond the gravest differences.
+struct Telling {
+  bool all = false;     // each difference, where many of a kind would be counted
+  bool counts = false;  // how often each mnemonic stands in each region
+  bool page = false;    // both as a page of HTML; not of machine code
+};
+
+// Throws Error that begins with the `from` of the one that cannot be read.
+Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling = {});
+
+// The same of machine code, which is taken literally: the text begins with both in two columns. `nvdisasm` is
+// a file, or "" to look for it.
+Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
+                        const Telling& telling = {});
+
+// What the PTX of a file that was edited by hand differs in from its kernel's: ExecuteOptions::compare.
+EditedDifference compare_edited(const std::string& kernel, const std::string& ptx, const std::string& edited,
+                                const std::string& edited_file);
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,32 @@
+// A burst: launches back to back over rotating buffer sets, timed as one.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "kernels/measure/gpu.h"
+
+namespace ptxbuilder::bench {
+
+class Burst {
+ public:
+  // At least `launches` launches: `launch(set)` queues one on the device, for the sets 0 to `sets` - 1 in
+  // turn. `microseconds` is about what one takes: a graph holds some 2 ms of them and all sets alike.
+  Burst(const Gpu& gpu, size_t sets, size_t launches, double microseconds,
+        const std::function<void(size_t)>& launch);
+
+  size_t launches() const { return per_graph_ * graphs_; }
+
+  // Runs it; gives microseconds per launch. `meanwhile` runs on the host while the GPU works.
+  double run(const std::function<void()>& meanwhile = [] {}) const;
+
+ private:
+  const Gpu& gpu_;
+  size_t per_graph_, graphs_;
+  Graph graph_;
+};
+
+// About what one launch takes, in microseconds, found by a launch that is waited for and a short burst.
+double estimate(const Gpu& gpu, size_t sets, const std::function<void(size_t)>& launch);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,117 @@
+#include "kernels/measure/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace ptxbuilder::bench {
+namespace {
+
+double accumulation_loss(const GemmProblem& p) {
+  if (p.a == DType::s8) return 0;
+  // Even the slow way adds up four instructions in the short accumulator before it promotes.
+  if (is_fp8(p.a)) return p.fast_accumulation ? 0x1p-10 : 0x1p-12;
+  return 0x1p-20;
+}
+
+double element(const GemmProblem& p, const std::byte* at) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, at, static_cast<size_t>(size_of(p.d)));
+  return decode(p.d, bits);
+}
+
+size_t row_bytes(const GemmProblem& p) { return static_cast<size_t>(p.n * size_of(p.d)); }
+
+}  // namespace
+
+std::vector<Expected> expected_elements(const GemmProblem& p, const Element& a, const Element& b,
+                                        uint64_t seed, int count) {
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<int64_t> rows(0, p.m - 1), columns(0, p.n - 1);
+  std::vector<Expected> all = {
+      {0, 0, 0, 0}, {p.m - 1, 0, 0, 0}, {0, p.n - 1, 0, 0}, {p.m - 1, p.n - 1, 0, 0}};
+  while (static_cast<int>(all.size()) < count) {
+    const int64_t row = rows(random);
+    all.push_back({row, columns(random), 0, 0});
+  }
+  for (Expected& e : all) {
+    double magnitude = 0;
+    for (int64_t k = 0; k < p.k; ++k) {
+      const double product = a(e.row, k) * b(e.column, k);
+      e.value += product;
+      magnitude += std::abs(product);
+    }
+    e.tolerance = 1.01 * unit_roundoff(p.d) * std::abs(e.value) + accumulation_loss(p) * magnitude;
+  }
+  return all;
+}
+
+Rows download(const Gpu& gpu, const GemmProblem& p, runtime::View d, size_t most_bytes) {
+  Rows result;
+  const size_t bytes = row_bytes(p), stride = static_cast<size_t>(p.ldd() * size_of(p.d));
+  const int64_t count =
+      std::clamp<int64_t>(static_cast<int64_t>(most_bytes / bytes), 2, std::max<int64_t>(p.m, 2));
+  if (count >= p.m) {
+    std::vector<std::byte> all(static_cast<size_t>(p.m - 1) * stride + bytes);
+    gpu.device().copy_out(all.data(), d.address, all.size());
+    for (int64_t row = 0; row < p.m; ++row) {
+      result.rows.push_back(row);
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * stride);
+      result.bytes.insert(result.bytes.end(), first, first + static_cast<std::ptrdiff_t>(bytes));
+    }
+    return result;
+  }
+  result.bytes.resize(static_cast<size_t>(count) * bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = i * (p.m - 1) / (count - 1);
+    result.rows.push_back(row);
+    gpu.device().copy_out(result.bytes.data() + static_cast<size_t>(i) * bytes,
+                          d.address + static_cast<size_t>(row) * stride, bytes);
+  }
+  return result;
+}
+
+std::string compare(const Gpu& gpu, const GemmProblem& p, runtime::View d,
+                    const std::vector<Expected>& expected) {
+  size_t wrong = 0;
+  std::string first;
+  for (const Expected& e : expected) {
+    std::byte bits[8] = {};
+    const auto bytes = static_cast<size_t>(size_of(p.d));
+    gpu.device().copy_out(bits, d.address + static_cast<size_t>(e.row * p.ldd() + e.column) * bytes, bytes);
+    const double got = element(p, bits);
+    if (std::abs(got - e.value) <= e.tolerance) continue;  // not so for NaN
+    if (wrong++ == 0)
+      first = fmt::format("D[{}, {}] is {}, float64 gives {} +- {:.3g}", e.row, e.column, got, e.value,
+                          e.tolerance);
+  }
+  return wrong == 0 ? ""
+                    : fmt::format("{} of {} sampled elements are wrong: {}", wrong, expected.size(), first);
+}
+
+std::string compare(const GemmProblem& p, const Rows& got, const Rows& other,
+                    const std::vector<Expected>& expected) {
+  if (got.rows != other.rows || got.bytes.size() != other.bytes.size())
+    throw Error(fmt::format("compare: {} rows and {}", got.rows.size(), other.rows.size()));
+  // Most elements lie within what the sample saw; a tail beyond it is given the rounding of its own size.
+  double sampled = 0;
+  for (const Expected& e : expected) sampled = std::max(sampled, e.tolerance);
+  size_t wrong = 0;
+  std::string first;
+  const auto bytes = static_cast<size_t>(size_of(p.d)), columns = static_cast<size_t>(p.n);
+  for (size_t i = 0; i < got.rows.size() * columns; ++i) {
+    const double x = element(p, got.bytes.data() + i * bytes), y = element(p, other.bytes.data() + i * bytes);
+    const double tolerance = 2 * (sampled + 1.01 * unit_roundoff(p.d) * std::abs(y));
+    if (std::abs(x - y) <= tolerance) continue;
+    if (wrong++ == 0)
+      first = fmt::format("D[{}, {}] is {} and {}, which may differ by {:.3g}", got.rows[i / columns],
+                          i % columns, x, y, tolerance);
+  }
+  return wrong == 0 ? ""
+                    : fmt::format("{} of {} elements differ from the reference's: {}", wrong,
+                                  got.rows.size() * columns, first);
+}
+
+}  // namespace ptxbuilder::bench

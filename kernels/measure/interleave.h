@@ -1,0 +1,73 @@
+// The method of the benchmark: per shape all contenders on the same data in one process, their bursts in
+// random order round by round, each result checked.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "kernels/measure/contender.h"
+#include "kernels/measure/random_matrix.h"
+#include "kernels/measure/results.h"
+#include "kernels/measure/rounds.h"
+
+namespace ptxbuilder::bench {
+
+struct MethodOptions {
+  int rounds = 30;
+  double burst_milliseconds = 20;  // at least
+  int least_launches = 20;         // of a burst
+  double warm_up_seconds = 3;      // of the regime sustained, per shape
+  double rest_milliseconds = 300;  // of the regime cool, before each burst
+  uint64_t seed = 0;               // of data and order
+  int checked_elements = 200;      // of each result, against float64
+  bool compares_rows = true;       // each result with the reference's, as far as 64 MiB go
+  double energy_seconds = 0;  // that each contender runs for its energy, behind the rounds; 0: not at all
+};
+
+using Clock = std::chrono::steady_clock;
+
+using command::interleave;
+
+// Buffer sets that together are three times the L2 at least, 2 to 256; one for a warm shape.
+size_t set_count(const GemmProblem& problem, bool warm, size_t l2_bytes);
+
+class Method {
+ public:
+  // `nvml` may be null. All have to outlive it.
+  Method(const Gpu& gpu, const Nvml* nvml, MethodOptions options)
+      : gpu_(gpu), nvml_(nvml), options_(options) {}
+
+  // Times `contenders` on a shape, one result for each regime. `reference` names the one that others are
+  // compared with. After `deadline` the rounds end. What a contender cannot do, or does wrong, is in its
+  // entry; throws Error when the GPU fails, TimeoutError when a kernel hangs.
+  std::vector<ShapeResult> measure(const Shape& shape, const GemmProblem& problem,
+                                   std::span<const Regime> regimes,
+                                   std::span<const std::unique_ptr<Contender>> contenders,
+                                   const std::string& reference, Clock::time_point deadline);
+
+ private:
+  struct Data;
+  struct Lane;
+
+  const RandomBlock& block(DType type);
+  Data make_data(const GemmProblem& problem, size_t sets);
+  std::vector<Lane> prepare(const GemmProblem& problem, const Data& data,
+                            std::span<const std::unique_ptr<Contender>> contenders,
+                            std::vector<Entry>& entries);
+  void check(const GemmProblem& problem, Data& data, std::vector<Lane>& lanes, std::vector<Entry>& entries,
+             const std::string& reference, ShapeResult& result);
+  void make_bursts(std::vector<Lane>& lanes, size_t sets, ShapeResult& result);
+  void warm_up(const std::vector<Lane>& lanes, Clock::time_point deadline);
+  Sample burst(const Lane& lane, Regime regime, bool warm);
+  void run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clock::time_point deadline);
+  void measure_energy(const std::vector<Lane>& lanes, ShapeResult& result);
+
+  const Gpu& gpu_;
+  const Nvml* nvml_;
+  MethodOptions options_;
+  std::map<DType, std::unique_ptr<RandomBlock>> blocks_;
+  runtime::Buffer flushed_;  // twice the L2, overwritten to empty it
+};
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,52 @@
+// Matrices of random numbers: made once on the host, spread over buffers of any size on the GPU.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/measure/gpu.h"
+#include "ptxbuilder/dtype.h"
+#include "runtime/buffer.h"
+
+namespace ptxbuilder::bench {
+
+// Two raised to 22 numbers of one type, with the bits the GPU has and the values they stand for. N(0,1);
+// scaled so that the largest is the type's greatest for e4m3, e5m2 and s8; rounded to ten mantissa bits for
+// tf32.
+class RandomBlock {
+ public:
+  static constexpr size_t kCount = size_t{1} << 22;
+
+  RandomBlock(const Gpu& gpu, DType type, uint64_t seed);
+
+  DType type() const { return type_; }
+  double value(size_t i) const { return static_cast<double>(values_[i]); }
+  runtime::Address address() const { return buffer_.address(); }
+
+ private:
+  DType type_;
+  std::vector<float> values_;
+  runtime::Buffer buffer_;
+};
+
+// The contents of a buffer as runs of the block's numbers, at offsets that a seed shuffles: no two rows are
+// alike, and the host knows each element without a copy.
+class RandomContents {
+ public:
+  RandomContents(size_t count, std::mt19937_64& random);
+
+  // Queues the copies; `to` has room for the contents.
+  void write(const Gpu& gpu, const RandomBlock& block, runtime::Address to) const;
+  double value(const RandomBlock& block, size_t i) const;
+
+ private:
+  struct Run {
+    size_t first;   // element of the buffer
+    size_t source;  // element of the block
+  };
+  size_t count_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace ptxbuilder::bench

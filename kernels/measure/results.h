@@ -1,0 +1,96 @@
+// What a run of the benchmark yields: times by round of each contender for each shape.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/measure/nvml.h"
+#include "kernels/measure/shapes.h"
+#include "kernels/measure/statistics.h"
+
+namespace ptxbuilder::bench {
+
+// sustained: bursts follow each other, as hot as the card gets. cool: before each burst the card rests and,
+// unless the shape is a warm one, its L2 is overwritten.
+enum class Regime : uint8_t { sustained, cool };
+std::string_view name(Regime regime);
+
+struct Sample {
+  double microseconds = 0;  // of one launch, the mean of a burst
+  Telemetry telemetry;
+};
+
+struct Entry {
+  std::string contender, configuration;
+  bool ours = false;
+  bool step = false;            // one of ours that leads to the matrix product
+  std::string left_out;         // why it was not timed; "" when it was
+  std::string wrong;            // what is wrong with its result; "" when nothing is
+  std::vector<Sample> samples;  // by round
+  double joules = 0;            // of one product; 0 where it was not measured
+
+  bool counts() const { return left_out.empty() && wrong.empty() && !samples.empty(); }
+};
+
+struct ShapeResult {
+  Shape shape;
+  GemmProblem problem;
+  Regime regime = Regime::sustained;
+  size_t sets = 0, launches = 0;  // buffer sets; launches of a burst, at least
+  size_t reference_rows = 0;      // of D, compared in full between contenders
+  std::vector<Entry> entries;     // the reference, if there is one, last
+};
+
+// The rounds in which the clocks of all contenders were within 2 %; all rounds when fewer than half are, as
+// where a contender draws more power than another, or where no clock is known.
+std::vector<size_t> counted_rounds(const ShapeResult& result);
+// Times of those rounds.
+std::vector<double> counted_times(const ShapeResult& result, const Entry& entry);
+
+// The entry of that contender if its times count; null otherwise.
+const Entry* counting_entry(const ShapeResult& result, const std::string& contender);
+
+struct EntrySummary {
+  double microseconds, low_quartile, high_quartile;
+  double tflops;
+  double flops_per_clock;  // and SM; 0 where the clock is not known
+  double sm_mhz, watts, celsius;
+  uint64_t limits;             // in any burst
+  std::optional<Ratio> ratio;  // to the reference: above 1 it is faster; none for itself, or without one
+};
+// Of an entry that counts. `multiprocessors` may be 0.
+EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
+                     int multiprocessors);
+
+// The weighted geometric mean of an entry's ratios to the reference, or to another, over shapes where both
+// count.
+struct Score {
+  std::string contender;
+  Regime regime;
+  double mean = 0, weight = 0;
+  size_t shapes = 0, of_shapes = 0;  // counted, and run
+  std::map<Verdict, size_t> verdicts;
+  std::map<std::string, double> groups;  // the mean of each group of shapes
+  double worst = 0;                      // the lowest ratio,
+  std::string worst_shape;               // and whose it is
+  size_t below_98 = 0, below_95 = 0;     // ratios below 0.98 and 0.95
+};
+
+struct RunResult {
+  std::map<std::string, std::string> environment;  // "device", "driver", "cublaslt", "date", ...
+  std::vector<std::string> method;                 // sentences
+  std::string reference;                           // a contender's name; "" when there is none
+  int multiprocessors = 0;
+  std::vector<ShapeResult> results;
+  std::vector<std::string> not_run;  // shapes that the time did not reach
+};
+
+std::vector<Score> scores(const RunResult& run);
+
+// The same of ours alone, against the fastest peer of each shape instead of the reference. Empty unless two
+// peers count anywhere.
+std::vector<Score> best_peer_scores(const RunResult& run);
+
+}  // namespace ptxbuilder::bench

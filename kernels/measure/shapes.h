@@ -1,0 +1,47 @@
+// The shapes that the benchmark runs, with the weights by which its score counts them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/measure/problem.h"
+
+namespace ptxbuilder::bench {
+
+struct Shape {
+  std::string group;
+  int64_t m = 0, n = 0, k = 0;
+  double weight = 1;
+  bool warm = false;  // always the same buffers, so that what fits stays in L2; else they rotate
+};
+
+// A shape set with the types it is run in.
+struct ShapeSet {
+  std::string name;
+  std::string help;
+  GemmProblem types;  // m, n and k unset
+  std::vector<Shape> shapes;
+  bool steps = false;  // the kernels that lead to the matrix product take part
+  // Of a set without shapes of its own: so many that a seed draws.
+  std::function<std::vector<Shape>(uint64_t seed, int count)> draw = nullptr;
+};
+
+// bf16: all groups, whose weights sum to 100. fp8: e4m3 without the groups seed and odd, 83. seed: 7296 x 256
+// x K in f16 to f32, cold and warm, 1 each. drawn, fit, deep and fit-deep: bf16, drawn by a seed
+// (drawn_shapes.h).
+std::span<const ShapeSet> shape_sets();
+const ShapeSet& shape_set(const std::string& name);  // throws Error that lists the names
+
+// The shapes of the groups, in the set's order; all for none. Throws Error that lists the groups.
+std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups);
+
+// The problem of a shape in the types of another.
+GemmProblem problem_of(const GemmProblem& types, const Shape& shape);
+
+// "4096x4096x8192", "4096x4096x8192:2.5" with a weight, "4096x4096x8192:2.5:warm". Throws Error that says
+// how.
+Shape parse_shape(const std::string& text);
+
+}  // namespace ptxbuilder::bench

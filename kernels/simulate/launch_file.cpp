@@ -1,0 +1,437 @@
+#include "kernels/simulate/launch_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/json_nesting.h"
+#include "runtime/tensor_map.h"
+
+namespace ptxbuilder::command {
+
+const char* const launch_file_help =
+    R"(FILE.json, in which lists of extents run from the innermost dimension outwards and // begins a comment:
+  "entry": the kernel, where there are several         "dynamic_shared_bytes": of the launch
+  "grid", "block", "cluster": a number or a list of up to 3
+      What is missing is taken from the sidecar beside the PTX (the grid from its rule), else block and cluster
+      from what the PTX requires; dynamic_shared_bytes is 0 then.
+  "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
+      "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
+      for all, a list of numbers, or {"file": "raw bytes"}
+  "parameters", in order, each one of
+      {"scalar": "u32", "value": 3}
+      {"pointer": "a", "offset": bytes}; {"pointer": null}
+      {"tensor_map": "a", "box": [64, 64], "swizzle": "none|32|64|128", "interleave": "none|16|32",
+       "oob_fill": "zero|nan", "element_strides": [1, 1], "offset": bytes; and where they are not the
+       buffer's own: "dtype", "shape", "strides" (bytes, of dimensions 1 and up)}
+      {"struct": [a parameter with "at": bytes, ...], "bytes": of all}
+  "outputs": [{"buffer": "d", "print": elements, "write": "file",
+      "equals": a number, a list, {"buffer": "e"} or {"file": "raw bytes"}, "tolerance": 0, "relative": 0}]
+      An element is right when |it - expected| <= tolerance + relative |expected|.
+  "shared": [{"name": "sA", "offset": bytes, "bytes": of a stage, "stages": 4}], names for reports
+)";
+
+size_t LaunchBuffer::count() const {
+  size_t n = 1;
+  for (uint64_t extent : shape) n *= extent;
+  return n;
+}
+
+size_t LaunchParameter::size() const {
+  switch (kind) {
+    case Kind::scalar:
+      return value.size();
+    case Kind::pointer:
+      return 8;
+    case Kind::tensor_map:
+      return sizeof(runtime::TensorMap);
+    case Kind::structure:
+      return bytes;
+  }
+  return 0;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 34;  // of one buffer
+
+// A value and the way to it.
+class Node {
+ public:
+  Node(const Json& json, std::string file, std::string path)
+      : json_(json), file_(std::move(file)), path_(std::move(path)) {}
+
+  const Json& json() const { return json_; }
+  const std::string& path() const { return path_; }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(path_.empty() ? fmt::format("{}: {}", file_, what)
+                              : fmt::format("{}: {}: {}", file_, path_, what));
+  }
+
+  std::optional<Node> find(const char* member) const {
+    auto at = json_.find(member);
+    if (at == json_.end()) return std::nullopt;
+    return Node(*at, file_, path_.empty() ? member : fmt::format("{}.{}", path_, member));
+  }
+  Node at(const char* member) const {
+    if (auto node = find(member)) return *node;
+    refuse(fmt::format("the member \"{}\" is missing", member));
+  }
+  Node operator[](size_t i) const { return {json_.at(i), file_, fmt::format("{}[{}]", path_, i)}; }
+
+  // An object with no members but these.
+  void members(std::initializer_list<std::string_view> known) const {
+    if (!json_.is_object()) refuse(fmt::format("expected an object, found {}", shown()));
+    for (const auto& [name, value] : json_.items())
+      if (std::find(known.begin(), known.end(), name) == known.end())
+        refuse(fmt::format("\"{}\" is no member; there are {}", name, fmt::join(known, ", ")));
+  }
+  size_t list(size_t least, size_t most) const {
+    if (!json_.is_array()) refuse(fmt::format("expected a list, found {}", shown()));
+    if (json_.size() < least || json_.size() > most)
+      refuse(least == most ? fmt::format("expected {} items, found {}", least, json_.size())
+                           : fmt::format("expected {} to {} items, found {}", least, most, json_.size()));
+    return json_.size();
+  }
+  std::string text() const {
+    if (!json_.is_string()) refuse(fmt::format("expected a text, found {}", shown()));
+    return json_.get<std::string>();
+  }
+  uint64_t whole(uint64_t least, uint64_t most) const {
+    if (!json_.is_number_integer()) refuse(fmt::format("expected a whole number, found {}", shown()));
+    if (!json_.is_number_unsigned() || json_.get<uint64_t>() < least)
+      refuse(fmt::format("{} is less than {}", shown(), least));
+    if (json_.get<uint64_t>() > most) refuse(fmt::format("{} exceeds {}", shown(), most));
+    return json_.get<uint64_t>();
+  }
+  double real() const {
+    if (!json_.is_number()) refuse(fmt::format("expected a number, found {}", shown()));
+    return json_.get<double>();
+  }
+  DType dtype() const {
+    if (auto type = dtype_from_name(text())) return *type;
+    std::string known;
+    for (int i = 0; i <= static_cast<int>(DType::f64); ++i)
+      known += fmt::format("{}{}", i ? ", " : "", name(static_cast<DType>(i)));
+    refuse(fmt::format("'{}' is no element type; there are {}", text(), known));
+  }
+  // One of the first `count` values of an enumeration, by name.
+  template <class Enum>
+  Enum one_of(int count) const {
+    std::string known;
+    for (int i = 0; i < count; ++i) {
+      const auto value = static_cast<Enum>(i);
+      if (json_.is_string() && text() == name(value)) return value;
+      known += fmt::format("{}\"{}\"", i ? ", " : "", name(value));
+    }
+    refuse(fmt::format("{} is not one of {}", shown(), known));
+  }
+  template <class T>
+  std::vector<T> wholes(size_t least, size_t most, uint64_t smallest, uint64_t greatest) const {
+    std::vector<T> values(list(least, most));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<T>((*this)[i].whole(smallest, greatest));
+    return values;
+  }
+
+ private:
+  std::string shown() const {
+    std::string text = json_.dump();
+    return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+  }
+
+  const Json& json_;
+  std::string file_, path_;
+};
+
+// Appends one number as an element of `type`.
+void append_element(std::vector<std::byte>& to, const Node& node, DType type) {
+  const auto size = static_cast<size_t>(size_of(type));
+  const double value = node.real();
+  to.resize(to.size() + size);
+  std::byte* place = to.data() + to.size() - size;
+  if (!is_integer(type)) return write_element(place, type, value);
+  if (!node.json().is_number_integer()) node.refuse(fmt::format("{} is no {}", value, name(type)));
+  const int width = 8 * static_cast<int>(size);
+  uint64_t bits = 0;
+  bool fits = false;
+  if (node.json().is_number_unsigned()) {
+    bits = node.json().get<uint64_t>();
+    fits = bits <= (~uint64_t{0} >> (64 - width + is_signed(type)));
+  } else {
+    const auto negative = node.json().get<int64_t>();
+    bits = static_cast<uint64_t>(negative);
+    fits = is_signed(type) && negative >= -(int64_t{1} << (width - 2)) * 2;
+  }
+  if (!fits) node.refuse(fmt::format("{} does not fit in {}", node.json().dump(), name(type)));
+  std::memcpy(place, &bits, size);
+}
+
+class Reader {
+ public:
+  Reader(const Json& json, const std::filesystem::path& name)
+      : root_(json, name.string(), ""), folder_(name.parent_path()) {
+    launch_.name = name.string();
+  }
+
+  LaunchFile read() {
+    root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "buffers", "parameters",
+                   "outputs", "shared"});
+    if (auto node = root_.find("entry")) launch_.entry = node->text();
+    if (auto node = root_.find("grid")) launch_.grid = extents(*node, hopper::grid_x);
+    if (auto node = root_.find("block")) launch_.block = extents(*node, hopper::cta_threads);
+    if (auto node = root_.find("cluster")) launch_.cluster = extents(*node, hopper::largest_cluster);
+    if (auto node = root_.find("dynamic_shared_bytes"))
+      launch_.dynamic_shared_bytes = static_cast<uint32_t>(node->whole(0, hopper::shared_bytes));
+    if (auto node = root_.find("buffers"))
+      for (size_t i = 0; i < node->list(0, 1024); ++i) buffer((*node)[i]);
+    if (auto node = root_.find("parameters"))
+      for (size_t i = 0; i < node->list(0, 1024); ++i)
+        launch_.parameters.push_back(parameter((*node)[i], false));
+    if (auto node = root_.find("outputs"))
+      for (size_t i = 0; i < node->list(0, 1024); ++i) output((*node)[i]);
+    if (auto node = root_.find("shared"))
+      for (size_t i = 0; i < node->list(0, 1024); ++i) launch_.shared.push_back(shared((*node)[i]));
+    return std::move(launch_);
+  }
+
+ private:
+  static runtime::Dim3 extents(const Node& node, uint64_t most) {
+    std::array<uint32_t, 3> d = {1, 1, 1};
+    if (!node.json().is_array()) {
+      d[0] = static_cast<uint32_t>(node.whole(1, most));
+    } else {
+      auto list = node.wholes<uint32_t>(1, 3, 1, most);
+      std::copy(list.begin(), list.end(), d.begin());
+    }
+    return {d[0], d[1], d[2]};
+  }
+
+  size_t buffer_named(const Node& node) const {
+    const std::string name = node.text();
+    std::string known;
+    for (size_t i = 0; i < launch_.buffers.size(); ++i) {
+      if (launch_.buffers[i].name == name) return i;
+      known += (known.empty() ? "" : ", ") + launch_.buffers[i].name;
+    }
+    node.refuse(fmt::format("there is no buffer '{}'; there are {}", name, known.empty() ? "none" : known));
+  }
+
+  void buffer(const Node& node) {
+    node.members({"name", "dtype", "shape", "init", "seed"});
+    LaunchBuffer b;
+    b.name = node.at("name").text();
+    for (const LaunchBuffer& other : launch_.buffers)
+      if (other.name == b.name) node.at("name").refuse(fmt::format("a second buffer '{}'", b.name));
+    b.dtype = node.at("dtype").dtype();
+    b.shape = node.at("shape").wholes<uint64_t>(1, 8, 1, uint64_t{1} << 32);
+    unsigned __int128 bytes = static_cast<unsigned>(size_of(b.dtype));
+    for (uint64_t extent : b.shape)
+      if ((bytes *= extent) > kMostBytes)
+        node.at("shape").refuse(fmt::format("more than {} bytes in all", kMostBytes));
+    if (auto init = node.find("init")) b.content = content(*init, b.dtype, b.count(), b.bytes(), false);
+    if (auto seed = node.find("seed")) {
+      if (b.content.kind != Content::Kind::normal) seed->refuse("only \"init\": \"normal\" has a seed");
+      b.content.seed = seed->whole(0, ~uint64_t{0});
+    }
+    launch_.buffers.push_back(std::move(b));
+  }
+
+  Content content(const Node& node, DType type, size_t count, size_t bytes, bool expected) const {
+    Content c;
+    const Json& json = node.json();
+    if (json.is_number()) {
+      c.kind = Content::Kind::same;
+      append_element(c.values, node, type);
+    } else if (json.is_array()) {
+      c.kind = Content::Kind::values;
+      node.list(count, count);
+      for (size_t i = 0; i < count; ++i) append_element(c.values, node[i], type);
+    } else if (json.is_object() && json.contains("file")) {
+      node.members({"file"});
+      c.kind = Content::Kind::file;
+      c.file = folder_ / node.at("file").text();
+      std::error_code error;
+      const auto size = std::filesystem::file_size(c.file, error);
+      if (error) node.at("file").refuse(fmt::format("{} cannot be read", c.file.string()));
+      if (size != bytes)
+        node.at("file").refuse(fmt::format("{} has {} bytes, the buffer {}", c.file.string(), size, bytes));
+    } else if (expected) {
+      if (!json.is_object())
+        node.refuse(R"(expected a number, a list, {"buffer": "name"} or {"file": "name"})");
+      node.members({"buffer"});
+      c.kind = Content::Kind::buffer;
+      c.buffer = buffer_named(node.at("buffer"));
+      if (launch_.buffers[c.buffer].count() != count)
+        node.at("buffer").refuse(
+            fmt::format("it has {} elements, not {}", launch_.buffers[c.buffer].count(), count));
+    } else {
+      c.kind = named_content(node);
+    }
+    return c;
+  }
+
+  static Content::Kind named_content(const Node& node) {
+    constexpr std::pair<std::string_view, Content::Kind> kinds[] = {{"zeros", Content::Kind::zeros},
+                                                                    {"poison", Content::Kind::poison},
+                                                                    {"iota", Content::Kind::iota},
+                                                                    {"normal", Content::Kind::normal}};
+    for (auto [name, kind] : kinds)
+      if (node.json() == name) return kind;
+    node.refuse(R"(expected "zeros", "poison", "iota", "normal", a number, a list or {"file": "name"})");
+  }
+
+  LaunchParameter parameter(const Node& node, bool inside) const {
+    if (!node.json().is_object()) node.refuse("expected an object");
+    LaunchParameter p;
+    p.path = node.path();
+    if (node.find("scalar"))
+      scalar(p, node);
+    else if (node.find("pointer"))
+      pointer(p, node);
+    else if (node.find("tensor_map"))
+      tensor_map(p, node);
+    else if (node.find("struct") && !inside)
+      structure(p, node);
+    else
+      node.refuse(R"(it is a "scalar", a "pointer", a "tensor_map" or a "struct" of these)");
+    if (auto at = node.find("at")) {
+      if (!inside) at->refuse("only the members of a struct have a place");
+      p.at = static_cast<uint32_t>(at->whole(0, 4096));
+    } else if (inside) {
+      node.at("at");
+    }
+    return p;
+  }
+
+  static void scalar(LaunchParameter& p, const Node& node) {
+    node.members({"scalar", "value", "at"});
+    append_element(p.value, node.at("value"), node.at("scalar").dtype());
+  }
+
+  void pointer(LaunchParameter& p, const Node& node) const {
+    node.members({"pointer", "offset", "at"});
+    p.kind = LaunchParameter::Kind::pointer;
+    const Node to = node.at("pointer");
+    if (to.json().is_null()) return;
+    p.buffer = buffer_named(to);
+    if (auto offset = node.find("offset")) p.offset = offset->whole(0, launch_.buffers[*p.buffer].bytes());
+  }
+
+  void tensor_map(LaunchParameter& p, const Node& node) const {
+    node.members({"tensor_map", "offset", "dtype", "shape", "strides", "box", "element_strides", "swizzle",
+                  "interleave", "oob_fill", "l2_promotion", "at"});
+    p.kind = LaunchParameter::Kind::tensor_map;
+    p.buffer = buffer_named(node.at("tensor_map"));
+    const LaunchBuffer& b = launch_.buffers[*p.buffer];
+    if (auto offset = node.find("offset")) p.offset = offset->whole(0, b.bytes());
+    TensorMapRecipe& recipe = p.map.recipe;
+    recipe.dtype = b.dtype;
+    if (auto type = node.find("dtype")) recipe.dtype = type->dtype();
+    p.map.shape = b.shape;
+    if (auto shape = node.find("shape"))
+      p.map.shape = shape->wholes<uint64_t>(1, hopper::tensor_rank, 1, uint64_t{1} << 32);
+    const size_t rank = p.map.shape.size();
+    if (rank > hopper::tensor_rank)
+      node.at("tensor_map")
+          .refuse(fmt::format("a tensor map has rank 1 to {}, not {}", hopper::tensor_rank, rank));
+    if (auto strides = node.find("strides")) {
+      p.map.strides = strides->wholes<uint64_t>(rank - 1, rank - 1, 0, uint64_t{1} << 40);
+    } else {
+      const auto packed = runtime::packed_strides(recipe.dtype, p.map.shape);
+      p.map.strides.assign(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(rank - 1));
+    }
+    recipe.box = node.at("box").wholes<uint32_t>(rank, rank, 1, hopper::box_extent);
+    recipe.element_strides.assign(rank, 1);
+    if (auto s = node.find("element_strides"))
+      recipe.element_strides = s->wholes<uint32_t>(rank, rank, 1, hopper::element_stride);
+    if (auto swizzle = node.find("swizzle")) recipe.swizzle = swizzle->one_of<Swizzle>(4);
+    if (auto by = node.find("interleave")) recipe.interleave = by->one_of<Interleave>(3);
+    if (auto fill = node.find("oob_fill")) recipe.oob_fill = fill->one_of<OobFill>(2);
+    if (auto l2 = node.find("l2_promotion")) recipe.l2_promotion = l2->one_of<L2Promotion>(4);
+    p.map.address = p.offset;  // buffers are aligned to all that a map asks
+    if (auto breach = runtime::breach(p.map)) {
+      auto at = node.find(breach->member == "address" ? "offset" : breach->member.c_str());
+      if (at && breach->index >= 0) (*at)[static_cast<size_t>(breach->index)].refuse(breach->text);
+      (at ? *at : node).refuse(breach->text);
+    }
+    if (runtime::extent_bytes(p.map) + p.offset > b.bytes())
+      node.refuse(fmt::format("the tensor takes {} B from byte {} on, the buffer '{}' has {} B",
+                              runtime::extent_bytes(p.map), p.offset, b.name, b.bytes()));
+  }
+
+  void structure(LaunchParameter& p, const Node& node) const {
+    node.members({"struct", "bytes"});
+    p.kind = LaunchParameter::Kind::structure;
+    p.bytes = static_cast<uint32_t>(node.at("bytes").whole(1, 4096));
+    const Node members = node.at("struct");
+    for (size_t i = 0; i < members.list(1, 1024); ++i) {
+      LaunchParameter member = parameter(members[i], true);
+      if (member.at + member.size() > p.bytes)
+        members[i].refuse(
+            fmt::format("{} B at byte {} of a struct of {} B", member.size(), member.at, p.bytes));
+      p.members.push_back(std::move(member));
+    }
+  }
+
+  static SharedObject shared(const Node& node) {
+    node.members({"name", "offset", "bytes", "stages"});
+    SharedObject o;
+    o.name = node.at("name").text();
+    o.offset = static_cast<uint32_t>(node.at("offset").whole(0, hopper::shared_bytes));
+    o.bytes = static_cast<uint32_t>(node.at("bytes").whole(1, hopper::shared_bytes));
+    if (auto stages = node.find("stages"))
+      o.stages = static_cast<uint32_t>(stages->whole(1, hopper::shared_bytes));
+    return o;
+  }
+
+  void output(const Node& node) {
+    node.members({"buffer", "print", "write", "equals", "tolerance", "relative"});
+    LaunchOutput o;
+    o.path = node.path();
+    o.buffer = buffer_named(node.at("buffer"));
+    const LaunchBuffer& b = launch_.buffers[o.buffer];
+    if (auto print = node.find("print")) o.print = print->whole(1, b.count());
+    if (auto write = node.find("write")) o.write = folder_ / write->text();
+    if (auto equals = node.find("equals")) o.equals = content(*equals, b.dtype, b.count(), b.bytes(), true);
+    for (auto [name, to] : {std::pair{"tolerance", &o.tolerance}, std::pair{"relative", &o.relative}})
+      if (auto value = node.find(name)) {
+        if (!o.equals) value->refuse("there is nothing to compare with; give \"equals\"");
+        if ((*to = value->real()) < 0) value->refuse(fmt::format("{} is less than 0", *to));
+      }
+    if (!o.print && o.write.empty() && !o.equals)
+      node.refuse(R"(nothing is done with it; give "print", "write" or "equals")");
+    launch_.outputs.push_back(std::move(o));
+  }
+
+  Node root_;
+  std::filesystem::path folder_;
+  LaunchFile launch_;
+};
+
+}  // namespace
+
+LaunchFile launch_from_json(const std::string& text, const std::filesystem::path& name) {
+  check_json_nesting(text, name.string());
+  Json json;
+  try {
+    json = Json::parse(text, nullptr, true, true);
+  } catch (const Json::parse_error& e) {
+    std::string what = e.what();  // "[json...] parse error at line 3, column 5: syntax error while ...; more"
+    const size_t colon = what.find(": ");
+    throw Error(fmt::format("{}: {}: no JSON: {}", name.string(),
+                            line_and_column(text, std::min(std::max<size_t>(e.byte, 1) - 1, text.size())),
+                            colon == std::string::npos ? what : what.substr(colon + 2)));
+  }
+  return Reader(json, name).read();
+}
+
+}  // namespace ptxbuilder::command

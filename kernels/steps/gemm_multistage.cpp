@@ -1,0 +1,69 @@
+// gemm_multistage: one tile of D for each CTA of 128 threads that both load and multiply: while the tensor
+// cores take a stage, TMA fills the others. With one stage, loading and multiplying alternate.
+#include "kernels/steps/gemm_step.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/tile/commit.h"
+#include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/raster.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+Kernel gemm_multistage(const GemmConfig& c) {
+  Kernel k("gemm_multistage");
+  auto [A, B, D, K] = k.params<TensorMap, TensorMap, TensorMap, u32>("A", "B", "D", "K");
+  auto [ring, sD] = k.shared_union(  // D goes out where A and B came in
+      [&] {
+        return std::array{k.shared(c.input, c.a_tile(), Swizzle128B, c.stages),
+                          k.shared(c.input, c.b_tile(), Swizzle128B, c.stages)};
+      },
+      [&] {
+        return k.shared(c.output, {c.bm, c.bn}, Swizzle128B);
+      });
+  auto& [sA, sB] = ring;
+  Pipeline pipe(k, c.stages, {sA, sB}, 1);
+  sync_threads();
+  auto [row, col] = grouped_raster(16);  // CTAs side by side share their loads in L2
+  u32 m = row * c.bm, n = col * c.bn, depth = ceil_div(K, c.bk);
+
+  Producer producer = pipe.producer();
+  Consumer consumer = pipe.consumer();
+  auto load_stage = [&](u32 kt) {
+    Stage s = producer.acquire();  // wait until empty, then expect the bytes
+    tma_load(sA[s], A, kt * c.bk, m);
+    c.load_b(sB[s], B, kt * c.bk, n);
+  };
+  const int ahead = std::max(c.stages - 1, 1);                  // a load goes where the round before has read
+  elect([&] { for_(0, min(depth, u32(ahead)), load_stage); });  // prologue
+
+  Accumulator acc(c.bm, c.bn);
+  for_(0, depth, [&](u32 kt) {
+    auto load_ahead = [&] { elect([&] { if_(kt + ahead < depth, [&] { load_stage(kt + ahead); }); }); };
+    Stage s = consumer.wait();
+    wgmma_group([&] { mma(acc, sA[s], c.b_operand(sB[s])); });
+    if (c.stages > 1) load_ahead();  // while the tensor cores are at work
+    wgmma_wait(0);
+    consumer.release(s);
+    if (c.stages == 1) load_ahead();  // there is no other stage
+  });
+
+  sync_threads();  // epilogue: all have read the last stage
+  store_rounded(sD[0], load<f32>(acc));
+  store_out(D, sD[0], n, m);
+  return k;
+}
+
+const command::Registration registration({
+    .name = "gemm_multistage",
+    .summary = "GEMM whose threads load stages ahead and multiply",
+    .fields = step_fields({.input = DType::f16, .output = DType::f32, .b_k_major = false},
+                          {{"bm", 128, "rows of a CTA's tile", 64},
+                           {"bn", 128, "columns of a CTA's tile", 64},
+                           {"bk", 64, "depth of a stage", 64},
+                           {"stages", 7, "stages of the ring; 1 to load and multiply in turn"}}),
+    .build = [](const command::Fields& f) { return step(gemm_multistage(gemm_config(f)), f); },
+    .run = run_step,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

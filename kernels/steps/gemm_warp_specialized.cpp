@@ -1,0 +1,57 @@
+// gemm_warp_specialized: one tile of D for each CTA: a producer warpgroup loads a ring of stages by TMA,
+// consumer warpgroups multiply, each with the registers that it needs.
+#include "kernels/steps/gemm_step.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/raster.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+Kernel gemm_warp_specialized(const GemmConfig& c) {
+  Kernel k("gemm_warp_specialized");
+  auto [A, B, D, K] = k.params<TensorMap, TensorMap, TensorMap, u32>("A", "B", "D", "K");
+  auto sA = k.shared(c.input, c.a_tile(), Swizzle128B, c.stages);
+  auto sB = k.shared(c.input, c.b_tile(), Swizzle128B, c.stages);
+  Pipeline pipe(k, c.stages, {sA, sB}, c.bm / 64);  // bytes per stage come from the tiles
+  auto [row, col] = grouped_raster(16);             // CTAs side by side share their loads in L2
+  u32 m = row * c.bm, n = col * c.bn;
+
+  k.warpgroups(1, 40, [&](u32) {  // producer: one warpgroup, 40 registers a thread
+    elect([&] {
+      auto ring = pipe.producer();
+      for_(0, ceil_div(K, c.bk), [&](u32 kt) {
+        auto s = ring.acquire();           // wait until empty, then expect the bytes
+        tma_load(sA[s], A, kt * c.bk, m);  // the tile knows its barrier
+        c.load_b(sB[s], B, kt * c.bk, n);  // the same, as B is stored
+      });
+    });
+  });
+  k.warpgroups(c.bm / 64, 232, [&](u32 wg) {  // consumers: 64 rows each
+    auto ring = pipe.consumer();
+    Accumulator acc(64, c.bn);
+    for_(0, ceil_div(K, c.bk), [&](u32) {
+      auto s = ring.wait();
+      wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });  // fence ... commit
+      wgmma_wait(0);
+      ring.release(s);
+    });
+    store(c.output, D, acc, m + wg * 64, n);  // to shared memory, proxy fence, TMA store
+  });
+  return k;
+}
+
+const command::Registration registration({
+    .name = "gemm_warp_specialized",
+    .summary = "GEMM with a TMA producer and wgmma consumers",
+    .fields = step_fields({}, {{"bm", 128, "rows of a CTA's tile: 64 for each consumer", 64},
+                               {"bn", 256, "columns of a CTA's tile", 64},
+                               {"bk", 64, "depth of a stage", 64},
+                               {"stages", 4, "stages of the ring"}}),
+    .build = [](const command::Fields& f) { return step(gemm_warp_specialized(gemm_config(f)), f); },
+    .run = run_step,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,34 @@
+// Why a product gets its tile: what the model says of it and of others, beside measured times if there are
+// any.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/gemm/choice.h"
+#include "kernels/measure/problem.h"
+
+namespace ptxbuilder::bench {
+
+struct ChoiceReport {
+  GemmProblem problem;
+  int multiprocessors = 0;
+  kernels::Choice choice;
+  std::string file;  // of the user's that the choice is from; "" where it is the table's or the model's
+  std::vector<kernels::Candidate> tiles;  // the one that is chosen, then the model's others in their order
+  std::map<std::string, double> microseconds;  // measured, by the tile's name
+};
+
+// The choice, with the first `top` of the model's shortlist. `tuned` is what the user's file says, if it has
+// the product.
+ChoiceReport explain_choice(const GemmProblem& problem, int multiprocessors, size_t top,
+                            const std::optional<kernels::GemmTile>& tuned = std::nullopt,
+                            const std::string& file = "");
+
+// For people, and for programs.
+std::string choice_text(const ChoiceReport& report);
+std::string choice_json(const ChoiceReport& report);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,51 @@
+// Measuring a kernel over values of its fields: every combination is built, verified, and timed beside the
+// others.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/family/execute.h"
+
+namespace ptxbuilder::command {
+
+struct TuneOptions {
+  std::vector<std::string> fields;  // "bm=64,128": the values that are tried
+  int rounds = 10;                  // in each of which all combinations are timed once
+  std::string program;              // by which the best is run: "mine", "ptxb run saxpy"
+};
+
+// One combination, and what came of it.
+struct Trial {
+  Fields fields;
+  std::string values = {};  // of the fields that are tried: "bm=64 stages=2"
+  bool is_default = false;  // whether these are their defaults
+  std::unique_ptr<Built> built = {};
+  std::unique_ptr<runtime::LoadedKernel> loaded = {};
+  std::unique_ptr<Run> run = {};
+  std::vector<Timing> rounds = {};  // its times in each
+  std::string problem = {};         // why it was not timed; "" for nothing
+  bool wrong = false;               // the problem is its result
+
+  double median() const;  // of the rounds' medians, in microseconds
+};
+
+// Every combination of the values, the last field's changing fastest, with `fields` for all others. Throws
+// UsageError for words that are none of a field's values, for a field that is named twice, and for one that
+// is `given` an option of its own.
+std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& tried,
+                          const std::vector<std::string>& given);
+
+// Builds all on all processors, verifies each once, and times those that are right in rounds; on a device
+// that has no clock none is timed. What is refused or wrong is in its trial; throws TimeoutError when a
+// kernel hangs. `all` comes back by times, the fastest first, and behind them, in their order, what has none.
+void measure(const Family& family, std::vector<Trial>& all, runtime::Device& device,
+             const ExecuteOptions& options, int rounds, bool has_clock);
+
+// Prints a table and what is best, or one JSON object. Throws Error where nothing could be timed, and on the
+// emulator when all else is done.
+Outcome tune(const Family& family, const Fields& fields, const std::vector<std::string>& given,
+             const ExecuteOptions& options, const TuneOptions& tuned);
+
+}  // namespace ptxbuilder::command

@@ -1,0 +1,23 @@
+// A kernel of the project on the benchmark's GPU: compiled by ptxas where there is one, else by the driver.
+#pragma once
+
+#include "kernels/measure/contender.h"
+#include "ptxbuilder/tile/kernel.h"
+#include "runtime/compile/load.h"
+#include "runtime/loaded_kernel.h"
+
+namespace ptxbuilder::bench {
+
+LoadOptions load_options(const OurOptions& options);
+
+// Throws Error from the builder's checks, ptxas and the driver. Its launches go to the device's stream.
+std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options);
+
+// The matrices of a problem as a kernel's tensor arguments, innermost dimension first, with their strides.
+runtime::Argument tensor_a(const GemmProblem& problem, const BufferSet& set);
+runtime::Argument tensor_b(const GemmProblem& problem, const BufferSet& set);
+runtime::Argument tensor_d(const GemmProblem& problem, const BufferSet& set);
+// Of D as much as TMA stores and no more, as Matmul gives it to its kernels; where it stores nothing, all.
+runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const BufferSet& set);
+
+}  // namespace ptxbuilder::bench

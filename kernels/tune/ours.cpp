@@ -1,0 +1,266 @@
+// The project's matrix product as contenders of the benchmark: the one that chooses its tile, tiles that are
+// named, and the kernels that lead to it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "kernels/gemm/choice.h"
+#include "kernels/gemm/scheduler.h"
+#include "kernels/measure/operation.h"
+#include "kernels/steps/gemm_step.h"
+#include "kernels/tune/gemm_kernels.h"
+#include "kernels/tune/our_kernel.h"
+#include "kernels/tune/tuned_matmul.h"
+
+namespace ptxbuilder::bench {
+namespace {
+
+using kernels::GemmOperation;
+using kernels::GemmSize;
+using kernels::GemmTile;
+
+// What the model offers for the problem that was asked for last, which many contenders take theirs from.
+class Offers {
+ public:
+  explicit Offers(uint64_t seed) : seed_(seed) {}
+
+  // The model's shortlist.
+  GemmTile candidate(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
+    update(o, size, multiprocessors);
+    return taken(first_, index);
+  }
+
+  // Of all that the model holds for up to half slower than its first, in an order that is drawn; each second
+  // one with another raster, or without overlapping launches.
+  GemmTile diverse(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
+    update(o, size, multiprocessors);
+    return taken(diverse_, index);
+  }
+
+ private:
+  static GemmTile taken(const std::vector<GemmTile>& tiles, int index) {
+    if (static_cast<size_t>(index) >= tiles.size())
+      throw Error(fmt::format("the model has no {} tiles for it", index + 1));
+    return tiles[static_cast<size_t>(index)];
+  }
+
+  void update(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
+    const std::array<int64_t, 4> sizes = {size.m, size.n, size.k, multiprocessors};
+    if (!first_.empty() && o == operation_ && sizes == sizes_) return;
+    operation_ = o;
+    sizes_ = sizes;
+    first_.clear();
+    diverse_.clear();
+    for (const kernels::Candidate& c : kernels::shortlist(o, size, multiprocessors, 100))
+      first_.push_back(c.tile);
+    const std::vector<kernels::Candidate> all = kernels::candidates(o, size, multiprocessors);
+    for (const kernels::Candidate& c : all)
+      if (c.prediction.microseconds() < 1.5 * all.front().prediction.microseconds())
+        diverse_.push_back(c.tile);
+    std::mt19937_64 random(seed_ ^ static_cast<uint64_t>(size.m << 40 ^ size.n << 20 ^ size.k));
+    std::shuffle(diverse_.begin(), diverse_.end(), random);
+    for (size_t i = 1; i < diverse_.size(); i += 2) {
+      GemmTile& tile = diverse_[i];
+      constexpr int kGroups[] = {4, 8, 32};
+      if (i % 4 == 1)
+        tile.overlaps = false;
+      else
+        tile.raster.group = kGroups[random() % 3];
+    }
+  }
+
+  uint64_t seed_;
+  GemmOperation operation_;
+  std::array<int64_t, 4> sizes_ = {};
+  std::vector<GemmTile> first_, diverse_;
+};
+
+// The tile for a problem on a number of SMs; throws Error where there is none.
+using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int)>;
+
+class OurGemm final : public Contender {
+ public:
+  // `overlaps`: each launch may begin before the one ahead of it has ended, as matmul() launches.
+  OurGemm(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels, std::string name, Choice choice, bool usual,
+          bool overlaps)
+      : gpu_(gpu),
+        kernels_(std::move(kernels)),
+        name_(std::move(name)),
+        choice_(std::move(choice)),
+        usual_(usual),
+        overlaps_(overlaps) {}
+
+  std::string name() const override { return name_; }
+  bool is_usual() const override { return usual_; }
+
+  std::string refuses(const GemmProblem& p) const override {
+    try {
+      tile_for(p);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  }
+
+  void announce(const GemmProblem& p) override {
+    if (refuses(p).empty()) kernels_->want(operation_of(p), tile_for(p));
+  }
+
+  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
+    const GemmOperation o = operation_of(problem);
+    const GemmTile tile = tile_for(problem);
+    kernel_ = &kernels_->get(o, tile);
+    tile_ = tile;
+    operation_ = o;
+    problem_ = problem;
+    sets_.assign(sets.begin(), sets.end());
+    const kernels::GemmGrid grid = kernels::gemm_grid(tile, problem.m, problem.n, 1, multiprocessors());
+    const size_t bytes = kernels::gemm_workspace_bytes(tile, grid);
+    workspace_ = bytes ? runtime::Buffer(gpu_.device(), bytes) : runtime::Buffer();
+  }
+
+  void launch(size_t set) override {
+    const BufferSet& s = sets_.at(set);
+    auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
+    runtime::ArgumentList arguments(10);
+    auto add = [&](const runtime::Argument& argument) { arguments.add([&] { return argument; }); };
+    add(tensor_a(problem_, s));
+    add(tensor_b(problem_, s));
+    add(tensor_d_by_tma(problem_, s));
+    for (int64_t e : {problem_.m, problem_.n, problem_.k}) add(extent(e));
+    if (operation_.d_by_threads) {
+      add(runtime::pointer(s.d, problem_.d));
+      add(extent(problem_.ldd()));
+      add(extent(problem_.d_columns_by_tma()));
+    }
+    if (tile_.split_last > 1) add(runtime::pointer(workspace_, DType::f32));
+    kernel_->launch({.programmatic_dependent_launch = overlaps_ && tile_.overlaps}, arguments);
+  }
+
+  std::string configuration() const override {
+    const kernels::Prediction p =
+        predict(operation_, {problem_.m, problem_.n, problem_.k}, tile_, multiprocessors());
+    return fmt::format("{}, predicted {:.1f} us", kernels::text(tile_), p.microseconds());
+  }
+
+ private:
+  int multiprocessors() const { return gpu_.device().properties().multiprocessors; }
+  GemmTile tile_for(const GemmProblem& p) const {
+    return kernels::checked(operation_of(p), choice_(operation_of(p), {p.m, p.n, p.k}, multiprocessors()));
+  }
+
+  const Gpu& gpu_;
+  std::shared_ptr<GemmKernels> kernels_;
+  std::string name_;
+  Choice choice_;
+  bool usual_;
+  bool overlaps_;
+  GemmTile tile_;
+  GemmOperation operation_;
+  runtime::LoadedKernel* kernel_ = nullptr;
+  runtime::Buffer workspace_;
+  GemmProblem problem_;
+  std::vector<BufferSet> sets_;
+};
+
+// A kernel family that leads to it, with fields that stay as they are.
+struct StepChoice {
+  const char* name;
+  const char* family;
+  std::map<std::string, int64_t> fields;
+};
+const StepChoice kSteps[] = {{"gemm_multistage 1 stage", "gemm_multistage", {{"stages", 1}}},
+                             {"gemm_multistage", "gemm_multistage", {}},
+                             {"gemm_warp_specialized", "gemm_warp_specialized", {{"bn", 128}, {"stages", 6}}},
+                             {"gemm_pingpong", "gemm_pingpong", {{"bm", 64}, {"bn", 128}, {"stages", 8}}}};
+
+class Step final : public Contender {
+ public:
+  Step(const Gpu& gpu, OurOptions options, const StepChoice& choice)
+      : gpu_(gpu), options_(std::move(options)), choice_(choice), fields_({}) {}
+
+  std::string name() const override { return choice_.name; }
+  bool is_step() const override { return true; }
+
+  std::string refuses(const GemmProblem& p) const override {
+    try {
+      fields_for(p);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  }
+
+  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
+    fields_ = fields_for(problem);
+    kernel_ = load(gpu_, command::family(choice_.family).build(fields_), options_);
+    problem_ = problem;
+    sets_.assign(sets.begin(), sets.end());
+  }
+
+  void launch(size_t set) override {
+    const BufferSet& s = sets_.at(set);
+    kernel_->launch({}, kernels::step_arguments(fields_, tensor_a(problem_, s), tensor_b(problem_, s),
+                                                tensor_d(problem_, s)));
+  }
+
+  std::string configuration() const override {
+    return fmt::format("{}x{}x{}, {} stages", fields_["bm"], fields_["bn"], fields_["bk"], fields_["stages"]);
+  }
+
+ private:
+  // Throws Error that says what a step does not take.
+  command::Fields fields_for(const GemmProblem& p) const {
+    if (p.a != p.b || !p.a_k_major) throw Error("it takes A and B of one type, and A stored along k");
+    command::Fields f(command::family(choice_.family).fields);
+    for (const auto& [field, value] : choice_.fields) f.set(field, value);
+    kernels::set_types(f, p.a, p.d, p.b_k_major);
+    f.set("m", p.m);
+    f.set("n", p.n);
+    f.set("k", p.k);
+    if (f.has("ctas")) f.set("ctas", gpu_.device().properties().multiprocessors);
+    return f;
+  }
+
+  const Gpu& gpu_;
+  OurOptions options_;
+  StepChoice choice_;
+  command::Fields fields_;
+  std::unique_ptr<runtime::LoadedKernel> kernel_;
+  GemmProblem problem_;
+  std::vector<BufferSet> sets_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const OurOptions& options) {
+  std::vector<std::unique_ptr<Contender>> all;
+  const auto kernels = std::make_shared<GemmKernels>(gpu, options);
+  const auto offers = std::make_shared<Offers>(options.seed);
+  auto add = [&](std::string name, Choice choice, bool usual = false, bool overlaps = true) {
+    all.push_back(
+        std::make_unique<OurGemm>(gpu, kernels, std::move(name), std::move(choice), usual, overlaps));
+  };
+  add("ptxbuilder", kernels::choose, true);
+  add("ptxbuilder, no PDL", kernels::choose, true, false);
+  for (const std::string& text : options.tiles)
+    add(text,
+        [tile = kernels::parse_tile(text)](const GemmOperation&, const GemmSize&, int) { return tile; });
+  for (int i = 0; i < options.candidates; ++i)
+    add(fmt::format("candidate {}", i + 1),
+        [i, offers](const GemmOperation& o, const GemmSize& s, int multiprocessors) {
+          return offers->candidate(o, s, multiprocessors, i);
+        });
+  for (int i = 0; i < options.diverse; ++i)
+    add(fmt::format("diverse {}", i + 1),
+        [i, offers](const GemmOperation& o, const GemmSize& s, int multiprocessors) {
+          return offers->diverse(o, s, multiprocessors, i);
+        });
+  if (options.tuned) all.push_back(tuned_matmul(gpu, kernels));
+  for (const StepChoice& step : kSteps) all.push_back(std::make_unique<Step>(gpu, options, step));
+  return all;
+}
+
+}  // namespace ptxbuilder::bench

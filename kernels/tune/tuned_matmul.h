@@ -1,0 +1,12 @@
+// Matmul itself, tuned at run time, as a contender of the benchmark.
+#pragma once
+
+#include "kernels/tune/gemm_kernels.h"
+
+namespace ptxbuilder::bench {
+
+// A product as a user has it who calls matmul.tune() first: what tune() finds is kept nowhere, so that each
+// run measures anew. The kernels are compiled ahead; the odd products' copies of D are part of the time.
+std::unique_ptr<Contender> tuned_matmul(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels);
+
+}  // namespace ptxbuilder::bench

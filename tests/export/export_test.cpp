@@ -1,0 +1,279 @@
+// Kernels as C: what `ptxb export` writes is compiled by a C and a C++ compiler, and launched on the mock
+// driver and on the emulator.
+#include <sys/wait.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "command_kit.h"
+#include "folder_kit.h"
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/launch_rule.h"
+
+namespace ptxbuilder::test::export_test {
+namespace {
+
+const std::string kMains = PTXBUILDER_TEST_DIR "/export/", kSource = PTXBUILDER_TEST_DIR "/..";
+const std::string kC = std::string(PTXBUILDER_CC) + " -std=c11 -Wall -Wextra -Wpedantic -Werror";
+const std::string kCxx = std::string(PTXBUILDER_CXX) + " -Wall -Wextra -Wpedantic -Werror";
+
+Ran shell(const std::string& words) {
+  FILE* pipe = popen((words + " 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::string output;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+Ran good(Ran ran) {
+  CAPTURE(ran.output);
+  REQUIRE(ran.code == 0);
+  return ran;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// A folder with a libcuda.so.1, in which kernels are exported, compiled and launched.
+class Workshop {
+ public:
+  explicit Workshop(const char* driver) {
+    std::filesystem::create_symlink(driver, folder_.path("libcuda.so.1"));
+  }
+
+  std::string path(const std::string& name = "") const { return folder_.path(name); }
+  Ran exported(const std::string& words) const {
+    return run(fmt::format("ptxb export {} -o {}", words, path()));
+  }
+  // NAME.c to NAME.o, as C, and as C++ to NAME_cxx.o.
+  void compile(const std::string& name) const {
+    const std::string file = path(name);
+    good(shell(fmt::format("{} -c {}.c -o {}.o", kC, file, file)));
+    good(shell(fmt::format("{} -x c++ -c {}.c -o {}_cxx.o", kCxx, file, file)));
+  }
+  void link(const std::string& compiler, const std::string& main, const std::string& objects) const {
+    good(shell(fmt::format("cd {} && {} -I. -I{} {}{} {} -o program -ldl -pthread", path(), compiler, kMains,
+                           kMains, main, objects)));
+  }
+  Ran launched(const std::string& words = "", const std::string& folder_of_driver = ".") const {
+    return shell(fmt::format("cd {} && LD_LIBRARY_PATH={} ./program {}", path(), folder_of_driver, words));
+  }
+
+ private:
+  Folder folder_;
+};
+
+std::string seed() { return std::to_string(std::random_device()() % 1000000); }
+
+}  // namespace
+
+TEST_CASE(
+    "the driver is asked for what a launch needs, in the context that it takes, and errors have words") {
+  const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
+  for (const char* kernel : {"saxpy", "add_multicast", "gemm --split_last 4 --name divided"}) {
+    good(w.exported(std::string(kernel) + " --ptx"));
+    w.compile(std::string(kernel).starts_with("gemm") ? "divided" : kernel);
+  }
+  for (const char* objects :
+       {"saxpy.o add_multicast.o divided.o", "saxpy_cxx.o add_multicast_cxx.o divided_cxx.o"}) {
+    w.link(fmt::format("{} -std=c++20 -I{} -I{}/tests/kit", kCxx, kSource, kSource), "calls_main.cpp",
+           objects);
+    CHECK(contains(w.launched(), "all calls are right"));
+  }
+}
+
+TEST_CASE("an exported saxpy computes, and its header says how it is launched") {
+  const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
+  good(w.exported("saxpy --threads 64 --ptx"));
+  w.compile("saxpy");
+  w.link(kC, "saxpy_main.c", "saxpy.o");
+  const std::string words = seed();
+  CAPTURE(words);
+  CHECK(contains(w.launched(words), "saxpy: 1000 elements are right"));
+  const std::string header = text_of(w.path("saxpy.h"));
+  CHECK(header.find("shape") == std::string::npos);  // there is no tensor
+  for (const char* said :
+       {"threads=64", "grid: ceil_div(count, 64) x 1 x 1", "count: u32; elements of x and of y",
+        "int saxpy_launch(float* x, float* y, float alpha, uint32_t count, const uint32_t grid[3], void* "
+        "stream);"})
+    CHECK_MESSAGE(header.find(said) != std::string::npos, said);
+
+  std::filesystem::create_directory(w.path("none"));
+  std::ofstream(w.path("none/libcuda.so.1")) << "no library";
+  const Ran ran = w.launched(words, "none");
+  CHECK(ran.code == 1);
+  CHECK(contains(ran, "saxpy: there is no NVIDIA driver: none/libcuda.so.1"));
+}
+
+TEST_CASE("a launch takes the first configuration whose condition holds") {
+  const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
+  good(w.exported(
+      "gemm --consumers 1 --bm 64 --cluster_m 2 --ptx --name product --config \"bn=64 if M <= 64\" "
+      "--config \"bn=32 if N % 128 == 0\" --config \"bn=128,cluster_m=1\""));
+  w.compile("product");
+  w.link(kC + " -DWITH_SIZES", "product_main.c", "product.o");
+  const std::string words = seed();
+  CAPTURE(words);
+  const Ran ran = w.launched(words + " 64x128x72 72x128x136 136x72x64");
+  CHECK(contains(ran, "64x128x72 by gemm_64x64x64_13_2x1_w1: all are right"));
+  CHECK(contains(ran, "72x128x136 by gemm_64x32x64_16_2x1_w1: all are right"));
+  CHECK(contains(ran, "136x72x64 by gemm_64x128x64_8_w1: all are right"));
+}
+
+TEST_CASE("conditions may be on extents, of a kernel that does not take the sizes") {
+  const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
+  good(w.exported(
+      "gemm_warp_specialized --stages 2 --bm 64 --ptx --name product --config \"bn=64 if extent(A, 1) "
+      "<= 64\" --config \"bm=128,bn=64\""));
+  w.compile("product");
+  w.link(kC, "product_main.c", "product.o");
+  const std::string words = seed();
+  CAPTURE(words);
+  const Ran ran = w.launched(words + " 64x128x72 136x72x64");
+  CHECK(contains(ran, "64x128x72 by gemm_warp_specialized: all are right"));
+  CHECK(contains(ran, "136x72x64 by gemm_warp_specialized: all are right"));
+}
+
+TEST_CASE("a matrix product takes the tile of the nearest shape, and has each tile once") {
+  const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
+  std::ofstream(w.path("shapes"))
+      << "# m x n x k\n128x2112x7168, 512x1280x8192\n128x2112x7168\n64x256x2048\n";
+  const Ran made = good(w.exported("gemm --ptx --name product --json --shapes " + w.path("shapes")));
+  const auto json = nlohmann::json::parse(made.output);
+  CHECK(json["files"] == nlohmann::json({w.path("product.h"), w.path("product.c")}));
+  REQUIRE(json["shapes"].size() == 4);
+  REQUIRE(json["kernels"].size() == 3);
+  CHECK(json["shapes"][2]["kernel"] == 0);
+  auto kernel = [&](int i) { return json["kernels"][i].get<std::string>(); };
+  CHECK(kernel(0) == "gemm_64x32x64_16_2x1_w1");
+  w.compile("product");
+  w.link(kC + " -DWITH_SIZES", "product_main.c", "product.o");
+  const std::string words = seed();
+  CAPTURE(words);
+  // In powers of 2, the second is 7.8, 5.3 and 4.0 from the shapes, and the third 9.5, 7 and 10.3.
+  const Ran ran = w.launched(words + " 40x80x136 512x256x1032 512x1280x64 128x2112x72");
+  CHECK(contains(ran, "40x80x136 by " + kernel(2) + ": all are right"));
+  CHECK(contains(ran, "512x256x1032 by " + kernel(2) + ": all are right"));
+  CHECK(contains(ran, "512x1280x64 by " + kernel(1) + ": all are right"));
+  CHECK(contains(ran, "128x2112x72 by " + kernel(0) + ": all are right"));
+}
+
+TEST_CASE("a rule yields in C what it yields here") {
+  struct Values final : RuleValues {
+    uint64_t bits(size_t i) const override { return i == 0 ? 1000 : 7; }
+    uint64_t extent(size_t, size_t) const override { return 0; }
+    int64_t multiprocessors() const override { return 132; }
+  };
+  const std::vector<Parameter> parameters = {{.name = "n"}, {.name = "m"}};
+  const char* rules[] = {"n - m - 1",
+                         "n / m * m + n % m == n",
+                         "ceil_div(n, m) - -m",
+                         "n >= m",
+                         "min(n, m) < max(n, m)",
+                         "m >= n",
+                         "n <= m",
+                         "n > m",
+                         "n != 1000",
+                         "n == m > 2",
+                         "(n != m) * 3",
+                         "n / (m - 7)",
+                         "n % (m - 7)",
+                         "ceil_div(0 - n, m)",
+                         "-9223372036854775807",
+                         "m != 7",
+                         "9223372036854775807 + m",
+                         "multiprocessors % 5"};
+  std::string c = "#include <stdint.h>\n#include <stdio.h>\n" + LaunchRule::c_functions() +
+                  "int main(void) {\n  const char* wrong;\n"
+                  "  int64_t n = 1000, m = 7, multiprocessors = 132, is;\n";
+  std::string expected;
+  for (const char* text : rules) {
+    const LaunchRule rule("rule", text, parameters);
+    c += fmt::format(
+        "  wrong = NULL, is = {};\n  printf(\"%lld %s\\n\", (long long)(wrong ? 0 : is), wrong ? "
+        "wrong : \"\");\n",
+        rule.as_c([&](size_t i) { return rule.names()[i].text; }, "wrong"));
+    try {
+      expected += fmt::format("{} \n", rule.value(Values()));
+    } catch (const Error& e) {
+      const std::string message = e.what(), before = fmt::format("rule = '{}': ", text);
+      expected += "0 " + message.substr(before.size(), message.find(", with") - before.size()) + "\n";
+    }
+  }
+  const Folder folder;
+  std::ofstream(folder.path("rules.c")) << c << "  return 0;\n}\n";
+  const std::string program = folder.path("rules");
+  good(shell(fmt::format("{} -Wno-unused-function {}.c -o {}", kC, program, program)));
+  CHECK(shell(program).output == expected);
+}
+
+TEST_CASE("what cannot be exported is refused") {
+  const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
+  auto refused = [&](const std::string& words, const std::string& text) {
+    const Ran ran = w.exported(words + " --ptx");
+    CHECK(ran.code == 2);
+    CHECK(contains(ran, text));
+  };
+  refused("saxpy --name 2x", "the name '2x' is not one of a function in C");
+  refused("saxpy --name int", "the name 'int' is not one of a function in C");
+  refused("saxpy --config \"threads=64\" --config \"threads=32\"", "configuration 1 has no condition");
+  refused("saxpy --config \"threads=64 if count < 9\"",
+          "the last configuration has the condition 'count < 9'");
+  refused("saxpy --config \"threads=64 if m < 9\" --config \"threads=32\"",
+          "condition 1 = 'm < 9', column 1: there is no 'm'; the names are count, multiprocessors");
+  refused("saxpy --config \"threads 64\"", "'threads' is not FIELD=VALUE");
+  refused("saxpy --config \"threads=few\"", "field threads = few: it is a number");
+  refused("saxpy --config \"thread=1\"", "no field is named 'thread'; the fields are m, n, threads");
+  refused("saxpy --config \"threads=64 if \"", "there is no condition behind 'if'");
+  refused("gemm --bm 64 --consumers 1 --config \"split_last=4 if M > 64\" --config \"split_last=1\"",
+          "the configurations 1 and 2 have different parameters, and one launch serves all: number 7 is a "
+          "pointer to f32 'workspace' and nothing");
+  refused("gemm --config \"a=f64\"", "field a = f64: it is one of bf16, f16");
+  refused("gemm --shapes 128x128", "'128x128' has 2 numbers, and a shape here has 3");
+  refused("gemm --shapes 128x0x128", "'0' in '128x0x128' is not a number from 1");
+  refused("gemm --shapes ,", "',' has no shape ahead of a comma");
+  refused("gemm --split_last 4 --shapes 512x512x512",
+          "--split_last 4: --shapes chooses it, and for 512x512x512 takes 1: leave one of them out");
+  CHECK(w.exported("saxpy --shapes 1x2x3").code == 2);
+  CHECK(w.exported("gemm --shapes 1x2x3 --config bm=64").code == 2);
+  CHECK(w.exported("saxpy --name right --ptx --config \"if count < 9\" --config threads=64").code == 0);
+}
+
+TEST_CASE("the header alone says how a tensor has to lie, and a shape whose rows need gaps is told") {
+  const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
+  const Ran even = good(w.exported("gemm --ptx --a e4m3 --shapes 512x512x256"));
+  CHECK(even.output.find("warning") == std::string::npos);
+  const std::string header = text_of(w.path("gemm.h"));
+  for (const char* said :
+       {"void* data; /* e4m3 on the device, at a multiple of 16 B */", "{C, R} for R rows of C",
+        "a multiple of 16, no less than shape[0] * 1.", "only if shape[0] is a multiple of 16. */",
+        "a multiple of 16, no less than shape[0] * 2.", "only if shape[0] is a multiple of 8. */",
+        "shapes have to agree with each other"})
+    CHECK_MESSAGE(header.find(said) != std::string::npos, said);
+  CHECK(contains(
+      good(w.exported("gemm --ptx --shapes 512x512x255,512x500x256")),
+      "warning: 512x512x255: rows (k of 510 B in A, k of 510 B in B) are no multiples of 16 B: a launch "
+      "needs gaps behind them, by stride_bytes\nwarning: 512x500x256: rows (n of 1000 B in D)"));
+  const Ran json = good(w.exported("gemm --ptx --json --shapes 512x512x255"));
+  CHECK(nlohmann::json::parse(json.output)["warnings"].size() == 1);
+}
+
+TEST_CASE("a kernel that adds up across CTAs says how much workspace it wants") {
+  const Workshop w(PTXBUILDER_MOCK_LIBCUDA);
+  good(w.exported("gemm --split_last 4 --ptx"));
+  w.compile("gemm");
+  const std::string header = text_of(w.path("gemm.h"));
+  CHECK(header.find("float* workspace, const uint32_t grid[3]") != std::string::npos);
+  // 132 CTAs of 2 warpgroups, twice, with 64 x 256 sums of 4 B and a mark of 8 B for each 64 x 8 of them.
+  CHECK(
+      header.find("workspace: f32 on the device; 34738176 B at a multiple of 16, which may hold anything") !=
+      std::string::npos);
+}
+
+}  // namespace ptxbuilder::test::export_test
