@@ -30,14 +30,6 @@ std::string layout(const GemmOperation& o) {
   return std::string(o.b_k_major ? "T" : "N") + (o.a_k_major ? "N" : "T");
 }
 
-std::optional<GemmTile> legal(const GemmOperation& o, const GemmTile& t) {
-  try {
-    return checked(o, t);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 // Tiles without regard to the size, in every shape that has a use.
 std::vector<GemmTile> menu() {
   std::vector<GemmTile> all;
@@ -115,18 +107,19 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     // cluster.
     tile.inside =
         (one_wave(tile, size, multiprocessors) && hangs_over(tile, size)) || has_empty_tiles(tile, size);
-    const std::optional<GemmTile> t = legal(o, tile);
+    const std::optional<TilePlan> t = plan_of(o, tile).plan;
     if (!t) return;
     // A stage more leaves a single buffer for the way out.
     GemmTile more = *t;
     ++more.stages;
-    const bool has_more = t->stages < (t->pingpong ? 5 : 4) && legal(o, more);
-    if (!t->pingpong || !has_more) all.push_back({*t, predict(o, size, *t, multiprocessors)});
-    if (has_more) all.push_back({more, predict(o, size, more, multiprocessors)});
+    const std::optional<TilePlan> deeper =
+        t->stages < (t->pingpong ? 5 : 4) ? plan_of(o, more).plan : std::nullopt;
+    if (!t->pingpong || !deeper) all.push_back({*t, predict(o, size, *t, multiprocessors)});
+    if (deeper) all.push_back({*deeper, predict(o, size, *deeper, multiprocessors)});
   };
   std::map<bool, int> narrowest;  // columns that the operation allows, by whether rows lie along n
   for (GemmTile t : menu()) {
-    if (!narrowest.contains(t.swapped) && legal(o, t)) narrowest[t.swapped] = t.bn;
+    if (!narrowest.contains(t.swapped) && plan_of(o, t).plan) narrowest[t.swapped] = t.bn;
     if (!narrowest.contains(t.swapped)) continue;
     const int unit = narrowest[t.swapped];
     if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // wider than the output
@@ -177,11 +170,11 @@ std::vector<Candidate> shortlist(const GemmOperation& o, const GemmSize& size, i
   return kept;
 }
 
-std::optional<GemmTile> tuned(const GemmOperation& o, const GemmSize& size) {
+std::optional<TilePlan> tuned(const GemmOperation& o, const GemmSize& size) {
   for (const Row& row : kTuned)
     if (row.a == o.a && o.a == o.b && row.d == o.d && layout(o) == row.layout && row.m == size.m &&
         row.n == size.n && row.k == size.k)
-      if (auto t = legal(o, parse_tile(row.tile))) return t;
+      if (auto t = plan_of(o, parse_tile(row.tile)).plan) return t;
   return std::nullopt;
 }
 

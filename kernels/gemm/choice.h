@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 
 struct Candidate {
-  GemmTile tile;
+  TilePlan tile;
   Prediction prediction;
 };
 
@@ -28,12 +28,12 @@ std::vector<Candidate> shortlist(const GemmOperation& operation, const GemmSize&
                                  size_t most);
 
 // The tuned tile of just this product, if there is one. Epilogue and batches play no part.
-std::optional<GemmTile> tuned(const GemmOperation& operation, const GemmSize& size);
+std::optional<TilePlan> tuned(const GemmOperation& operation, const GemmSize& size);
 
 enum class ChoiceSource : uint8_t { table, model };
 
 struct Choice {
-  GemmTile tile;
+  TilePlan tile;
   ChoiceSource source;
 };
 

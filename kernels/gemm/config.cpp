@@ -14,74 +14,74 @@ namespace {
 constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 constexpr int kMostStages = 16;
 
-void check_operation(const GemmOperation& o, Where where) {
+std::string refusal_of(const GemmOperation& o) {
   const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
   if (!is_half(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
-    throw Error(where,
-                fmt::format("gemm: A of {}; it takes f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(o.a)));
+    return fmt::format("gemm: A of {}; it takes f16, bf16, tf32, e4m3, e5m2, s8 or u8", name(o.a));
   if (o.a != o.b && !mixed)
-    throw Error(where, fmt::format("gemm: A of {} and B of {}; they must be equal, or both of 8 bits with or "
-                                   "both without a fraction",
-                                   name(o.a), name(o.b)));
+    return fmt::format(
+        "gemm: A of {} and B of {}; they must be equal, or both of 8 bits with or "
+        "both without a fraction",
+        name(o.a), name(o.b));
   if (!o.a_k_major && !is_half(o.a))
-    throw Error(where,
-                fmt::format("gemm: A of {} stored along m; wgmma transposes 16-bit types alone: store A "
-                            "as m rows of k",
-                            name(o.a)));
+    return fmt::format(
+        "gemm: A of {} stored along m; wgmma transposes 16-bit types alone: store A "
+        "as m rows of k",
+        name(o.a));
   if (!o.b_k_major && !is_half(o.b))
-    throw Error(where,
-                fmt::format("gemm: B of {} stored along n; wgmma transposes 16-bit types alone: store B "
-                            "as n rows of k",
-                            name(o.b)));
+    return fmt::format(
+        "gemm: B of {} stored along n; wgmma transposes 16-bit types alone: store B "
+        "as n rows of k",
+        name(o.b));
   if (o.d != DType::f32 && o.d != DType::f16 && o.d != DType::bf16 && !is_fp8(o.d) &&
       !(o.d == DType::s32 && is_int8(o.a)))
-    throw Error(where,
-                fmt::format("gemm: D of {} from A of {}; it may be f32, f16, bf16, e4m3 or e5m2, or s32 of "
-                            "integers",
-                            name(o.d), name(o.a)));
+    return fmt::format(
+        "gemm: D of {} from A of {}; it may be f32, f16, bf16, e4m3 or e5m2, or s32 of "
+        "integers",
+        name(o.d), name(o.a));
   if (o.gates() && o.beta)
-    throw Error(where,
-                "gemm: a gate with beta C, whose columns would be two for each of D: add C afterwards");
+    return "gemm: a gate with beta C, whose columns would be two for each of D: add C afterwards";
   if (o.use != ActivationUse::value && o.activation == Activation::none)
-    throw Error(where, "gemm: the slope or the gate of no activation; name one");
+    return "gemm: the slope or the gate of no activation; name one";
   if (o.d == DType::s32 && o.has_epilogue())
-    throw Error(where, "gemm: D of s32 with an epilogue, which computes in f32: take D of f32");
+    return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
+  return "";
 }
 
-void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
-  auto refuse = [&](const std::string& what) { throw Error(where, "gemm " + text(t) + ": " + what); };
+std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
+  auto refuse = [&](const std::string& what) { return "gemm " + text(t) + ": " + what; };
   if (t.consumers < 1 || t.consumers > 3)
-    refuse(fmt::format("{} consumers; 1, 2 or 3 warpgroups multiply", t.consumers));
-  if (t.pingpong && t.consumers != 2) refuse("ping-pong takes two consumers");
+    return refuse(fmt::format("{} consumers; 1, 2 or 3 warpgroups multiply", t.consumers));
+  if (t.pingpong && t.consumers != 2) return refuse("ping-pong takes two consumers");
   const int rows = t.warpgroup_rows();
   if (t.bm < 64 || (!t.pingpong && t.bm % t.consumers != 0) || rows % 64 != 0)
-    refuse(fmt::format("{} rows for {} warpgroups; each takes a multiple of 64", t.bm,
-                       t.pingpong ? 1 : t.consumers));
+    return refuse(fmt::format("{} rows for {} warpgroups; each takes a multiple of 64", t.bm,
+                              t.pingpong ? 1 : t.consumers));
   if (t.bm > hopper::box_extent)
-    refuse(fmt::format("{} rows; a TMA box has {} at most", t.bm, hopper::box_extent));
+    return refuse(fmt::format("{} rows; a TMA box has {} at most", t.bm, hopper::box_extent));
   const bool columns_k_major = t.swapped ? o.a_k_major : o.b_k_major;
   if (t.bn < 8 || t.bn > 512 || t.bn % (divides_columns(t) ? 16 : 8) != 0)
-    refuse(fmt::format(
+    return refuse(fmt::format(
         "{} columns; wgmma has a multiple of 8 up to 256, or of three consumers up to 200, and two of "
         "them side by side twice that",
         t.bn));
   if (divides_columns(t) && !columns_k_major)
-    refuse(fmt::format(
+    return refuse(fmt::format(
         "{} columns, which take two wgmmas, of an operand that is not k-major; take half of them", t.bn));
   if (t.bn / t.cluster_m > hopper::box_extent)
-    refuse(fmt::format("{} columns, {} for each CTA of the cluster to load; a TMA box has {} at most", t.bn,
-                       t.bn / t.cluster_m, hopper::box_extent));
+    return refuse(fmt::format("{} columns, {} for each CTA of the cluster to load; a TMA box has {} at most",
+                              t.bn, t.bn / t.cluster_m, hopper::box_extent));
   const int columns_of_cta = t.bn / std::max(t.split_k, 1);
   if (o.gates() && (t.swapped || columns_of_cta % 16 != 0))
-    refuse(
+    return refuse(
         "a gate; its pairs are neighbours along the rows of a tile that is not swapped, in a multiple of 16");
   if (!t.swapped && size_of(o.d) == 1 && o.d_columns(columns_of_cta) % 16 != 0)
-    refuse(fmt::format("{} columns of {}; TMA stores a multiple of 16 B", o.d_columns(columns_of_cta),
-                       name(o.d)));
+    return refuse(fmt::format("{} columns of {}; TMA stores a multiple of 16 B", o.d_columns(columns_of_cta),
+                              name(o.d)));
   if (is_int8(o.a) && t.bn >= 32 && t.bn % 16 != 0)
-    refuse(fmt::format("{} columns of integers; from 32 on a multiple of 16", t.bn));
+    return refuse(fmt::format("{} columns of integers; from 32 on a multiple of 16", t.bn));
   if (!columns_k_major && t.bn % 16 != 0)
-    refuse(
+    return refuse(
         fmt::format("{} columns of an operand that is not k-major; they must be a multiple of 16, the 32 B "
                     "of the narrowest swizzle",
                     t.bn));
@@ -90,7 +90,7 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
   // Beside what else a consumer holds, which is more where it adds up with others.
   const int room = role_registers(t.consumers).consumer - (t.split_last > 1 ? 80 : 40);
   if (registers > room)
-    refuse(
+    return refuse(
         fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {}{} leave {}: take fewer "
                     "columns or more consumers",
                     rows, t.bn, sums == 2 ? ", twice," : "", registers, t.consumers,
@@ -98,50 +98,100 @@ void check_tile(const GemmOperation& o, const GemmTile& t, Where where) {
   // Before anything is multiplied by it, so that bytes fit an int.
   const int most_depth = hopper::shared_bytes / ((t.bm + t.bn) * size_of(o.a));
   if (t.bk > most_depth)
-    refuse(fmt::format(
+    return refuse(fmt::format(
         "depth {}; a stage of {} rows and {} columns has {} {} along k at most, which fill the {} B of a CTA",
         t.bk, t.bm, t.bn, most_depth, name(o.a), hopper::shared_bytes));
   if (t.bk % (128 / size_of(o.a)) != 0)
-    refuse(fmt::format("depth {}; a stage has a multiple of 128 B along k, {} {}", t.bk, 128 / size_of(o.a),
-                       name(o.a)));
+    return refuse(fmt::format("depth {}; a stage has a multiple of 128 B along k, {} {}", t.bk,
+                              128 / size_of(o.a), name(o.a)));
   if (t.cluster_m < 1 || t.cluster_n < 1 || t.split_k < 1 || t.cluster_m * t.cluster_n * t.split_k > 8)
-    refuse(fmt::format("a cluster of {} x {} x {}; it has 1 to 8 CTAs", t.cluster_m, t.cluster_n, t.split_k));
+    return refuse(
+        fmt::format("a cluster of {} x {} x {}; it has 1 to 8 CTAs", t.cluster_m, t.cluster_n, t.split_k));
   if (t.split_k > 1) {
-    if (t.cluster_m * t.cluster_n > 1) refuse("split k with a cluster that shares loads; take one of them");
-    if (t.pingpong) refuse("split k with ping-pong; take one of them");
-    if (is_int8(o.a)) refuse("split k of integers; it adds up f32");
+    if (t.cluster_m * t.cluster_n > 1)
+      return refuse("split k with a cluster that shares loads; take one of them");
+    if (t.pingpong) return refuse("split k with ping-pong; take one of them");
+    if (is_int8(o.a)) return refuse("split k of integers; it adds up f32");
     if (t.bn % (8 * t.split_k) != 0)
-      refuse(fmt::format("{} columns divided by {}; each CTA adds up a multiple of 8", t.bn, t.split_k));
+      return refuse(
+          fmt::format("{} columns divided by {}; each CTA adds up a multiple of 8", t.bn, t.split_k));
   }
   if (t.split_last < 1 || t.split_last > hopper::multiprocessors)
-    refuse(
+    return refuse(
         fmt::format("the last tiles divided among {} CTAs; 1 to {}", t.split_last, hopper::multiprocessors));
   if (t.split_last > 1) {
-    if (t.split_k > 1) refuse("a split of the last tiles with split k; take one of them");
-    if (t.pingpong) refuse("a split of the last tiles with ping-pong; take one of them");
-    if (is_int8(o.a)) refuse("a split of the last tiles of integers; it adds up f32");
-    if (t.ctas_per_sm > 1) refuse("a split of the last tiles with several CTAs on an SM; take one of them");
+    if (t.split_k > 1) return refuse("a split of the last tiles with split k; take one of them");
+    if (t.pingpong) return refuse("a split of the last tiles with ping-pong; take one of them");
+    if (is_int8(o.a)) return refuse("a split of the last tiles of integers; it adds up f32");
+    if (t.ctas_per_sm > 1)
+      return refuse("a split of the last tiles with several CTAs on an SM; take one of them");
   }
   // Rows of 128 B, or of a narrower swizzle where the operand is not k-major, which begin at a multiple of
   // that.
-  auto share = [&](int extent, int ctas, bool k_major, const char* what) {
-    if (extent % ctas != 0 || (!k_major && extent / ctas % 8 != 0))
-      refuse(fmt::format("{} {} loaded by {} CTAs; each loads as many{}", extent, what, ctas,
-                         k_major ? "" : ", a multiple of 8"));
+  struct Share {
+    int extent, ctas;
+    bool k_major;
+    const char* what;
   };
-  share(columns_k_major ? t.bn : t.bk, t.cluster_m, columns_k_major, "rows of the columns' operand");
   const bool rows_k_major = t.swapped ? o.b_k_major : o.a_k_major;
-  share(rows_k_major ? t.bm : t.bk, t.cluster_n, rows_k_major, "rows of the rows' operand");
-  if (t.raster.group < 1) refuse("a group of no rows");
-  if (t.ctas_per_sm < 1) refuse("no CTA on an SM");
+  for (const Share& s :
+       {Share{columns_k_major ? t.bn : t.bk, t.cluster_m, columns_k_major, "rows of the columns' operand"},
+        Share{rows_k_major ? t.bm : t.bk, t.cluster_n, rows_k_major, "rows of the rows' operand"}})
+    if (s.extent % s.ctas != 0 || (!s.k_major && s.extent / s.ctas % 8 != 0))
+      return refuse(fmt::format("{} {} loaded by {} CTAs; each loads as many{}", s.extent, s.what, s.ctas,
+                                s.k_major ? "" : ", a multiple of 8"));
+  if (t.raster.group < 1) return refuse("a group of no rows");
+  if (t.ctas_per_sm < 1) return refuse("no CTA on an SM");
+  return "";
 }
 
 constexpr int kBuffer = 8192;  // of a consumer's way out
+
+int stage_bytes(const GemmOperation& o, const GemmTile& t) { return (t.bm + t.bn) * t.bk * size_of(o.a); }
 
 int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   const int room = (hopper::shared_bytes + hopper::reserved_shared_bytes) / t.ctas_per_sm -
                    hopper::reserved_shared_bytes - kBarrierBytes - buffers * kBuffer * t.consumers;
   return std::min(room / stage_bytes(o, t), kMostStages);
+}
+
+// Of a panel that a CTA completes: one behind the other, the latency of L2 and of a store, and what the sums
+// of 64 rows of a column take from each CTA that has some.
+constexpr double kPanelClocks = 700, kColumnClocks = 6;
+
+// A CTA completes whole panels, one after the other, and the slowest is waited for: what it has of the tile,
+// and what boxes of few bytes cost TMA.
+int panel_columns(const GemmOperation& o, const GemmTile& t) {
+  if (t.split_last == 1) return 0;
+  const int across = static_cast<int>(o.d_columns(t.bn));
+  int best = 0;
+  double least = 0;
+  for (int columns : {128, 64, 32, 16, 8}) {
+    const int bytes = columns * size_of(o.d);
+    if (across % columns != 0 || (t.swapped && columns > 64) ||
+        (!t.swapped && (bytes > 128 || bytes % 16 != 0)))
+      continue;
+    const int panels = t.warpgroup_rows() / 64 * (across / columns);
+    const int turns = (panels + t.split_last - 1) / t.split_last;
+    const double narrow = t.swapped || bytes > 32 ? 1 : bytes > 16 ? 1.15 : 1.5;
+    const double clocks = turns * (kPanelClocks + narrow * columns * t.split_last * kColumnClocks);
+    if (best == 0 || clocks < least) best = columns, least = clocks;
+  }
+  return best;
+}
+
+bool defers_store(const GemmOperation& o, const GemmTile& t) {
+  const int sums = t.warpgroup_rows() * t.bn / 128;
+  return size_of(o.d) == 2 && !o.d_by_threads && !(size_of(o.a) == 1 && !o.fast_accumulation) &&
+         !t.pingpong && t.split_k == 1 && t.consumers <= 2 && t.ctas_per_sm == 1 &&
+         sums + sums / 2 <= (o.has_epilogue() ? 144 : 192) && !(o.batched && o.has_epilogue());
+}
+
+bool stores_twice(const GemmOperation& o, const TilePlan& t) {
+  const int bytes = o.d_columns(t.bn) * size_of(o.d);
+  if (t.swapped || t.split_last > 1 || o.beta || o.user_epilogue || bytes < 128 || bytes % 64 == 0)
+    return false;
+  return bytes % 32 != 0 || !t.defers_store;
 }
 
 int parse_number(std::string_view text, size_t from, const std::string& whole) {
@@ -211,76 +261,37 @@ GemmTile parse_tile(const std::string& whole) {
   return t;
 }
 
-int stage_bytes(const GemmOperation& o, const GemmTile& t) {
-  const int bk = t.bk ? t.bk : 128 / size_of(o.a);
-  return (t.bm + t.bn) * bk * size_of(o.a);
-}
-
-// A CTA completes whole panels, one after the other, and the slowest is waited for: what it has of the tile,
-// and what boxes of few bytes cost TMA.
-// Of a panel that a CTA completes: one behind the other, the latency of L2 and of a store, and what the sums
-// of 64 rows of a column take from each CTA that has some.
-constexpr double kPanelClocks = 700, kColumnClocks = 6;
-
-int panel_columns(const GemmOperation& o, const GemmTile& t) {
-  if (t.split_last == 1) return 0;
-  const int across = static_cast<int>(o.d_columns(t.bn));
-  int best = 0;
-  double least = 0;
-  for (int columns : {128, 64, 32, 16, 8}) {
-    const int bytes = columns * size_of(o.d);
-    if (across % columns != 0 || (t.swapped && columns > 64) ||
-        (!t.swapped && (bytes > 128 || bytes % 16 != 0)))
-      continue;
-    const int panels = t.warpgroup_rows() / 64 * (across / columns);
-    const int turns = (panels + t.split_last - 1) / t.split_last;
-    const double narrow = t.swapped || bytes > 32 ? 1 : bytes > 16 ? 1.15 : 1.5;
-    const double clocks = turns * (kPanelClocks + narrow * columns * t.split_last * kColumnClocks);
-    if (best == 0 || clocks < least) best = columns, least = clocks;
-  }
-  return best;
-}
-
-bool defers_store(const GemmOperation& o, const GemmTile& t) {
-  const int sums = t.warpgroup_rows() * t.bn / 128;
-  return size_of(o.d) == 2 && !o.d_by_threads && !(size_of(o.a) == 1 && !o.fast_accumulation) &&
-         !t.pingpong && t.split_k == 1 && t.consumers <= 2 && t.ctas_per_sm == 1 &&
-         sums + sums / 2 <= (o.has_epilogue() ? 144 : 192) && !(o.batched && o.has_epilogue());
-}
-
-bool stores_twice(const GemmOperation& o, const GemmTile& t) {
-  const int bytes = o.d_columns(t.bn) * size_of(o.d);
-  if (t.swapped || t.split_last > 1 || o.beta || o.user_epilogue || bytes < 128 || bytes % 64 == 0)
-    return false;
-  return bytes % 32 != 0 || !defers_store(o, t);
-}
-
-int staging_buffers(const GemmOperation& o, const GemmTile& t) {
-  return t.stages > stages_that_fit(o, t, 2) ? 1 : 2;
-}
-
-GemmTile checked(const GemmOperation& operation, const GemmTile& given, Where where) {
-  check_operation(operation, where);
-  GemmTile t = given;
+Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
+  if (std::string refusal = refusal_of(operation); !refusal.empty()) return {std::nullopt, refusal};
+  TilePlan t{given};
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
   // A second sum of an element would read what the first one stored, or differ from it in its last bits.
   if (operation.beta || operation.user_epilogue || t.split_last > 1) t.inside = false;
-  check_tile(operation, t, where);
-  if (t.stages == 0) t.stages = stages_that_fit(operation, t, 2);
-  const int fit = stages_that_fit(operation, t, 1);
+  if (std::string refusal = refusal_of(operation, t); !refusal.empty()) return {std::nullopt, refusal};
+  t.stage_bytes = stage_bytes(operation, t);
+  const int beside_two = stages_that_fit(operation, t, 2), fit = stages_that_fit(operation, t, 1);
+  if (t.stages == 0) t.stages = beside_two;
   if (t.stages < 1 || t.stages > fit)
-    throw Error(
-        where,
-        fmt::format("gemm {}: {} stages of {} B in {} B, beside what the way out takes; at most {} "
-                    "fit{}",
-                    text(given), t.stages, stage_bytes(operation, t), hopper::shared_bytes / t.ctas_per_sm,
-                    fit, fit < 1 ? ": take a smaller tile" : ""));
-  const int partial = t.bm * t.bn * 4;
-  if (t.split_k > 1 && partial > t.stages * stage_bytes(operation, t))
-    throw Error(where, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "
-                                   "stages or a smaller tile",
-                                   text(given), partial, t.stages));
-  return t;
+    return {std::nullopt,
+            fmt::format("gemm {}: {} stages of {} B in {} B, beside what the way out takes; at most {} "
+                        "fit{}",
+                        text(given), t.stages, t.stage_bytes, hopper::shared_bytes / t.ctas_per_sm, fit,
+                        fit < 1 ? ": take a smaller tile" : "")};
+  if (const int partial = t.bm * t.bn * 4; t.split_k > 1 && partial > t.stages * t.stage_bytes)
+    return {std::nullopt, fmt::format("gemm {}: the sums of a CTA, {} B, do not fit its {} stages: take more "
+                                      "stages or a smaller tile",
+                                      text(given), partial, t.stages)};
+  t.panel_columns = panel_columns(operation, t);
+  t.staging_buffers = t.stages > beside_two ? 1 : 2;
+  t.defers_store = defers_store(operation, t);
+  t.stores_twice = stores_twice(operation, t);
+  return {t, ""};
+}
+
+TilePlan checked(const GemmOperation& operation, const GemmTile& tile, Where where) {
+  const Planned planned = plan_of(operation, tile);
+  if (!planned.plan) throw Error(where, planned.refusal);
+  return *planned.plan;
 }
 
 }  // namespace ptxbuilder::kernels

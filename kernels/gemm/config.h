@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ptxbuilder/dtype.h"
@@ -91,23 +92,26 @@ struct GemmTile {
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 
-// Bytes of a stage.
-int stage_bytes(const GemmOperation& operation, const GemmTile& tile);
-// Columns of a panel of the way out (StoreOptions); 0 where it does not matter. With split_last, the CTAs
-// that divide a tile each complete and store some panels.
-int panel_columns(const GemmOperation& operation, const GemmTile& tile);
-// Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
-// fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
-// batch's epilogue reads C where it is now.
-bool defers_store(const GemmOperation& operation, const GemmTile& tile);
-// Whether columns are stored twice for the sake of boxes of 128 bytes (StoreOptions::repeats): boxes of 32
-// bytes or less write lines of L2 piecemeal, by which 128 x 176 tiles of two warpgroups in turn lose 1200
-// clocks each. Not with beta, where D may be C, nor for a user's epilogue, which reads what nobody knows; and
-// where the next products hide a store, boxes of 32 bytes are as fast.
-bool stores_twice(const GemmOperation& operation, const GemmTile& tile);
-
-// Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for more.
-int staging_buffers(const GemmOperation& operation, const GemmTile& tile);
+// A tile that suits its operation, with bk and stages chosen, and what follows from both. It is what kernel,
+// model and launch read.
+struct TilePlan : GemmTile {
+  int stage_bytes = 0;
+  // Columns of a panel of the way out (StoreOptions); 0 where it does not matter. With split_last, the CTAs
+  // that divide a tile each complete and store some panels.
+  int panel_columns = 0;
+  // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for
+  // more.
+  int staging_buffers = 0;
+  // Whether a tile's sums wait in registers, rounded, to be stored under the next tile's products: where they
+  // fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns anyway. A
+  // batch's epilogue reads C where it is now.
+  bool defers_store = false;
+  // Whether columns are stored twice for the sake of boxes of 128 bytes (StoreOptions::repeats): boxes of 32
+  // bytes or less write lines of L2 piecemeal, by which 128 x 176 tiles of two warpgroups in turn lose 1200
+  // clocks each. Not with beta, where D may be C, nor for a user's epilogue, which reads what nobody knows;
+  // and where the next products hide a store, boxes of 32 bytes are as fast.
+  bool stores_twice = false;
+};
 
 // Registers of a thread of each role, by setmaxnreg: 64 Ki in all, of which the warpgroups that multiply get
 // the most.
@@ -124,7 +128,13 @@ constexpr RoleRegisters role_registers(int consumers) {
 // the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
 constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
 
-// The tile with bk and stages chosen. Throws Error that says what does not go with what, and what to change.
-GemmTile checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
+// What does not go with what, and what to change; "" for nothing.
+struct Planned {
+  std::optional<TilePlan> plan;  // where nothing is refused
+  std::string refusal;
+};
+Planned plan_of(const GemmOperation& operation, const GemmTile& tile);
+// The same, which throws the refusal as an Error.
+TilePlan checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

@@ -116,7 +116,7 @@ Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const User
 
 }  // namespace
 
-GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const GemmParameters& p,
+GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const GemmParameters& p,
                            const UserEpilogue& user, const std::optional<ClusterSum>& cluster,
                            const StagedOperand& x)
     : type_(o.d),
@@ -124,13 +124,12 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
       cluster_(cluster),
       x_(x),
       options_{.transposed = t.swapped,
-               .buffers = staging_buffers(o, t),
-               .columns = panel_columns(o, t),
-               .repeats = stores_twice(o, t),
+               .buffers = t.staging_buffers,
+               .columns = t.panel_columns,
+               .repeats = t.stores_twice,
                .pairs = o.gates()},
       epilogue_(epilogue_of(o, p, user)) {
   const TileExtent tile = {t.warpgroup_rows(), t.bn};
-  const bool defers = defers_store(o, t);
   if (o.batched) options_.batch = u32(0);
   if (o.d_by_threads) {
     const u32 columns = column(p.get<u32>("N"));
@@ -141,8 +140,8 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const GemmTile& t, const Gemm
     panels_.emplace(type_, output_, tile, options_);
     global_.emplace(tile.rows, tile.cols, panels_->panel_columns(), t.consumers, t.split_last,
                     t.cluster_m * t.cluster_n, p.get<gptr<f32>>("workspace"));
-    if (defers) deferred_.emplace(*panels_);
-  } else if (defers) {
+    if (t.defers_store) deferred_.emplace(*panels_);
+  } else if (t.defers_store) {
     deferred_.emplace(type_, output_, tile, options_);
   }
 }

@@ -25,7 +25,7 @@ class GemmEpilogue {
  public:
   // Of a warpgroup of the consumers, to be made in its role. `cluster`: with split_k, which adds up in the
   // ring, where `x` is, and whose stages are then all read.
-  GemmEpilogue(const GemmOperation& operation, const GemmTile& tile, const GemmParameters& parameters,
+  GemmEpilogue(const GemmOperation& operation, const TilePlan& tile, const GemmParameters& parameters,
                const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
   // Takes the sums of `work`, whose rows begin at `row` of the tile.

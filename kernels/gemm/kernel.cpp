@@ -14,7 +14,7 @@ Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) { return
 Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpilogue& user, Where where) {
   GemmOperation o = operation;
   o.user_epilogue = user.function != nullptr;
-  const GemmTile t = checked(o, given, where);
+  const TilePlan t = checked(o, given, where);
   Kernel k("gemm_" + text(t));
   k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
             static_cast<uint32_t>(t.cluster_n));

@@ -27,7 +27,7 @@ double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<doubl
 // A product by one tile, and what its parts take.
 class Model {
  public:
-  Model(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors,
+  Model(const GemmOperation& o, const GemmSize& size, const TilePlan& t, int multiprocessors,
         const ModelConstants& c)
       : o_(o), t_(t), c_(c), multiprocessors_(multiprocessors) {
     rows_ = static_cast<double>(rows_of(t, size));
@@ -184,7 +184,7 @@ class Model {
     const TileDivision d = division();
     if (d.rest == 0 || d.ctas == 1) return 0;
     const double sums = t_.bm * t_.bn * 4.0, parts = d.tiles > 1 ? 2 : static_cast<double>(d.ctas);
-    const double panels = t_.warpgroup_rows() / 64.0 * t_.bn / panel_columns(o_, t_);
+    const double panels = t_.warpgroup_rows() / 64.0 * t_.bn / t_.panel_columns;
     const double owners = d.tiles > 1 ? 1 : std::min(parts, panels);
     const double turns = std::ceil(panels / owners), own = turns / panels;
     return c_.parts + c_.panel * turns + sums * (d.tiles > 1 ? 1 : 1 - 1 / parts) / c_.given_bytes +
@@ -237,12 +237,12 @@ class Model {
 
   // What happens once for a launch, and for each tile of a CTA what its next products do not hide.
   double overhead() const {
-    const bool twice = stores_twice(o_, t_);
+    const bool twice = t_.stores_twice;
     const int row = o_.d_columns(t_.bn) * size_of(o_.d),
               stored = twice ? (row + 127) / 128 * 128 : row;  // bytes
     double out = c_.tile_clocks + t_.bm * stored / c_.out_bytes;
     if (!t_.swapped && !twice && row % 64 != 0) out += c_.narrow_box / (row % 32 != 0 ? 1 : 2);
-    if (staging_buffers(o_, t_) == 1)
+    if (t_.staging_buffers == 1)
       out += c_.single_buffer * t_.warpgroup_rows() / 64 * t_.bn * size_of(o_.d) / 128;
     const double shown = t_.pingpong ? c_.shown_pingpong
                          : size_of(o_.d) == 2 && t_.consumers <= 2 && t_.bm * t_.bn <= 128 * 256
@@ -268,7 +268,7 @@ class Model {
   }
 
   const GemmOperation& o_;
-  const GemmTile& t_;
+  const TilePlan& t_;
   const ModelConstants& c_;
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
@@ -280,7 +280,7 @@ class Model {
 
 double Prediction::microseconds() const { return together({multiply, l2, memory}, sharpness) + overhead; }
 
-Prediction predict(const GemmOperation& o, const GemmSize& size, const GemmTile& t, int multiprocessors,
+Prediction predict(const GemmOperation& o, const GemmSize& size, const TilePlan& t, int multiprocessors,
                    const ModelConstants& constants, std::optional<double> megahertz) {
   return Model(o, size, t, multiprocessors, constants).prediction(megahertz);
 }

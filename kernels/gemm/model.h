@@ -32,9 +32,9 @@ struct Prediction {
   double microseconds() const;
 };
 
-// For an H100 SXM or H200 with `multiprocessors` SMs. The tile has its bk and stages (see checked()).
+// For an H100 SXM or H200 with `multiprocessors` SMs.
 // `megahertz` is the clock where it is known; else power says.
-Prediction predict(const GemmOperation& operation, const GemmSize& size, const GemmTile& tile,
+Prediction predict(const GemmOperation& operation, const GemmSize& size, const TilePlan& tile,
                    int multiprocessors, const ModelConstants& constants = {},
                    std::optional<double> megahertz = std::nullopt);
 

@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::kernels {
 
-GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile& t,
+GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan& t,
                                const std::vector<UserParameter>& user, Where where) {
   using enum Parameter::Kind;
   add("A", tensor_map, DType::u32, o.a_k_major ? "M rows of K" : "K rows of M");
@@ -53,7 +53,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const GemmTile
     add("workspace", pointer, DType::f32,
         fmt::format("{} B at a multiple of 16, which may hold anything, for sums on their way from CTA to "
                     "CTA; launches on one stream may share it, others need one each",
-                    gemm_workspace_bytes(checked(o, t), {kMostSplitCtas, 1, 2 * kMostSplitCtas})));
+                    gemm_workspace_bytes(t, {kMostSplitCtas, 1, 2 * kMostSplitCtas})));
   declare(k, where);
 }
 

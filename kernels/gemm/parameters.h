@@ -18,7 +18,7 @@ class GemmParameters : public Parameters {
  public:
   // Declares those that the operation has, behind them the user's, then `batches`, and the workspace of a
   // tile that needs one.
-  GemmParameters(Kernel& kernel, const GemmOperation& operation, const GemmTile& tile,
+  GemmParameters(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
                  const std::vector<UserParameter>& user, Where where);
 };
 

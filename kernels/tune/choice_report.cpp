@@ -56,7 +56,7 @@ ChoiceReport explain_choice(const GemmProblem& p, int multiprocessors, size_t to
                     .tiles = {},
                     .microseconds = {}};
   if (tuned) {
-    r.choice.tile = *tuned;
+    r.choice.tile = checked(o, *tuned);
     r.file = file;
   }
   r.tiles.push_back({r.choice.tile, predict(o, size, r.choice.tile, multiprocessors)});

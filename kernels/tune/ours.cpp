@@ -110,14 +110,13 @@ class OurGemm final : public Contender {
 
   void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
     const GemmOperation o = operation_of(problem);
-    const GemmTile tile = tile_for(problem);
-    kernel_ = &kernels_->get(o, tile);
-    tile_ = tile;
+    tile_ = tile_for(problem);
+    kernel_ = &kernels_->get(o, tile_);
     operation_ = o;
     problem_ = problem;
     sets_.assign(sets.begin(), sets.end());
-    const kernels::GemmGrid grid = kernels::gemm_grid(tile, problem.m, problem.n, 1, multiprocessors());
-    const size_t bytes = kernels::gemm_workspace_bytes(tile, grid);
+    const kernels::GemmGrid grid = kernels::gemm_grid(tile_, problem.m, problem.n, 1, multiprocessors());
+    const size_t bytes = kernels::gemm_workspace_bytes(tile_, grid);
     workspace_ = bytes ? runtime::Buffer(gpu_.device(), bytes) : runtime::Buffer();
   }
 
@@ -147,7 +146,7 @@ class OurGemm final : public Contender {
 
  private:
   int multiprocessors() const { return gpu_.device().properties().multiprocessors; }
-  GemmTile tile_for(const GemmProblem& p) const {
+  kernels::TilePlan tile_for(const GemmProblem& p) const {
     return kernels::checked(operation_of(p), choice_(operation_of(p), {p.m, p.n, p.k}, multiprocessors()));
   }
 
@@ -157,7 +156,7 @@ class OurGemm final : public Contender {
   Choice choice_;
   bool usual_;
   bool overlaps_;
-  GemmTile tile_;
+  kernels::TilePlan tile_;
   GemmOperation operation_;
   runtime::LoadedKernel* kernel_ = nullptr;
   runtime::Buffer workspace_;

@@ -12,7 +12,7 @@ namespace ptxbuilder::bench {
 struct RunResult;
 
 struct TimedTile {
-  kernels::GemmTile tile;
+  kernels::TilePlan tile;
   double microseconds;
 };
 

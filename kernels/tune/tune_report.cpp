@@ -17,7 +17,8 @@ TunedTile tuned_tile(const ShapeResult& result, const Entry& entry, int multipro
   if (t.tile.empty())
     t.tile = entry.contender;
   else
-    t.predicted = predict(operation_of(p), {p.m, p.n, p.k, 1}, kernels::parse_tile(t.tile), multiprocessors);
+    t.predicted = predict(operation_of(p), {p.m, p.n, p.k, 1},
+                          kernels::checked(operation_of(p), kernels::parse_tile(t.tile)), multiprocessors);
   if (entry.counts()) {
     const EntrySummary s = summary(result, entry, "", multiprocessors);
     t.microseconds = s.microseconds;

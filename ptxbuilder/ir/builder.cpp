@@ -517,7 +517,7 @@ void Builder::on_loop(std::function<void(bool)> observer) { state().on_loop = st
 void Builder::waive(std::string advisory) { state().waivers.push_back(std::move(advisory)); }
 const std::vector<std::string>& Builder::waivers() const { return state().waivers; }
 
-std::shared_ptr<void>& Builder::attachment() { return state().attachment; }
+std::unique_ptr<Builder::Attachment>& Builder::attachment() { return state().attachment; }
 
 void Builder::on_end(std::function<void()> emission) { state().ends.push_back(std::move(emission)); }
 

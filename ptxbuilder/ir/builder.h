@@ -133,7 +133,10 @@ class Builder {
   const std::vector<std::string>& waivers() const;
 
   // What the layer above keeps with the kernel in the making.
-  std::shared_ptr<void>& attachment();
+  struct Attachment {
+    virtual ~Attachment() = default;
+  };
+  std::unique_ptr<Attachment>& attachment();
 
   // `emission` runs where the kernel's code ends: when it is finished, or at the end of each insert_at().
   void on_end(std::function<void()> emission);

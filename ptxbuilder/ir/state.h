@@ -80,7 +80,7 @@ struct Builder::State {
   std::vector<std::string> waivers;
   std::vector<std::function<void()>> ends, checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
-  std::shared_ptr<void> attachment;
+  std::unique_ptr<Builder::Attachment> attachment;
   int register_files = 0;
   bool finished = false;
   bool is_inside = false;        // insert_at()

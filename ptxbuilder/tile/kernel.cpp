@@ -77,8 +77,8 @@ void check_grid(Builder& builder) {
 namespace detail {
 
 TileContext& TileContext::of(Builder& builder) {
-  if (!builder.attachment()) builder.attachment() = std::make_shared<TileContext>();
-  return *std::static_pointer_cast<TileContext>(builder.attachment());
+  if (!builder.attachment()) builder.attachment() = std::make_unique<TileContext>();
+  return static_cast<TileContext&>(*builder.attachment());
 }
 
 void TileContext::end_role() {

@@ -363,7 +363,7 @@ u32 warp_uniform(u32 value, Where where = Where::here());
 namespace detail {
 
 // What the tile layer keeps with a kernel in the making.
-struct TileContext {
+struct TileContext : Builder::Attachment {
   struct Role {
     int first, count, registers;
     Where where;

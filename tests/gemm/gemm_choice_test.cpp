@@ -157,7 +157,7 @@ TEST_CASE("tiles of one wave do not hang over the output, others may, and no CTA
   CHECK(moved > 50);
   CHECK(whole > 50);
 
-  GemmTile tile = checked(o, parse_tile("128x96"));
+  TilePlan tile = checked(o, parse_tile("128x96"));
   const double over = predict(o, hanging, tile, 132).microseconds();
   tile.inside = true;
   CHECK(predict(o, hanging, tile, 132).microseconds() < 0.995 * over);
@@ -167,7 +167,7 @@ TEST_CASE("tiles of one wave do not hang over the output, others may, and no CTA
 
 TEST_CASE("a prediction grows with the work, and its clock falls where power binds") {
   const GemmOperation o;
-  const GemmTile tile = checked(o, parse_tile("128x256_2x1"));
+  const TilePlan tile = checked(o, parse_tile("128x256_2x1"));
   double before = 0;
   for (int64_t k : {64, 512, 4096, 32768}) {
     const Prediction p = predict(o, {4096, 4096, k, 1}, tile, kMultiprocessors);

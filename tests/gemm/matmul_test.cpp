@@ -790,7 +790,7 @@ TEST_CASE(
       const kernels::GemmTile tile = kernels::parse_tile(t.name);
       kernels::GemmOperation o;
       o.beta = beta;
-      CHECK(kernels::stores_twice(o, kernels::checked(o, tile)) == (t.twice && !beta));
+      CHECK(kernels::checked(o, tile).stores_twice == (t.twice && !beta));
       MatmulCase c = sized(200, 248, 192);
       if (beta) c.beta = 0.5f;
       c.activation = activation;
