@@ -106,7 +106,7 @@ void read_factors(const ptxb_matmul& p, int gpu, kernels::MatmulArguments& q) {
 
 kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   const Matrix a("A", p.a, gpu), b("B", p.b, gpu), d("D", p.d, gpu);
-  if (p.activation < PTXB_NONE || p.activation > PTXB_SILU)
+  if (p.activation < 0 || static_cast<size_t>(p.activation) >= kernels::activation_words.size())
     throw Error(fmt::format("activation {} is none of ptxb_activation", p.activation));
   kernels::MatmulArguments q;
   q.use = use_of(p);
@@ -172,10 +172,10 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   return q;
 }
 
-static_assert(static_cast<int>(kernels::Activation::none) == PTXB_NONE &&
-              static_cast<int>(kernels::Activation::relu) == PTXB_RELU &&
-              static_cast<int>(kernels::Activation::gelu) == PTXB_GELU &&
-              static_cast<int>(kernels::Activation::silu) == PTXB_SILU);
+#define PTXBUILDER_ACTIVATION(word, WORD, ...) \
+  static_assert(static_cast<int>(kernels::Activation::word) == PTXB_##WORD);
+#include "kernels/gemm/activation.def"
+#undef PTXBUILDER_ACTIVATION
 static_assert(static_cast<int>(kernels::ActivationUse::value) == PTXB_VALUE &&
               static_cast<int>(kernels::ActivationUse::slope) == PTXB_SLOPE &&
               static_cast<int>(kernels::ActivationUse::gate) == PTXB_GATE);

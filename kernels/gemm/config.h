@@ -1,9 +1,11 @@
 // What a matrix product computes, and how a kernel goes about it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
@@ -11,7 +13,17 @@
 
 namespace ptxbuilder::kernels {
 
-enum class Activation : uint8_t { none, relu, gelu, silu };
+enum class Activation : uint8_t {
+#define PTXBUILDER_ACTIVATION(word, ...) word,
+#include "kernels/gemm/activation.def"
+#undef PTXBUILDER_ACTIVATION
+};
+// By Activation.
+inline constexpr std::array activation_words = {
+#define PTXBUILDER_ACTIVATION(word, ...) std::string_view(#word),
+#include "kernels/gemm/activation.def"
+#undef PTXBUILDER_ACTIVATION
+};
 
 // What becomes of x through an activation f: f(x); x f'(y), where y is what the activation was applied to,
 // the way back through it; or f(x[m,2n]) x[m,2n+1], a gate and what it lets through, of which D has one

@@ -5,40 +5,31 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-RegisterTile<f32> activated(Activation activation, const RegisterTile<f32>& x) {
-  switch (activation) {
-    case Activation::relu:
-      return relu(x);
-    case Activation::silu:
-      return silu(x);
-    case Activation::gelu:
-      return gelu(x);
-    case Activation::none:
-      break;
-  }
-  return x;
-}
+RegisterTile<f32> none(const RegisterTile<f32>& x) { return x; }
+RegisterTile<f32> none_slope(const RegisterTile<f32>& x) { return RegisterTile<f32>(1, x.layout()); }
 
-RegisterTile<f32> slope(Activation activation, const RegisterTile<f32>& x) {
-  switch (activation) {
-    case Activation::relu:
-      return relu_slope(x);
-    case Activation::silu:
-      return silu_slope(x);
-    case Activation::gelu:
-      return gelu_slope(x);
-    case Activation::none:
-      break;
-  }
-  return RegisterTile<f32>(1, x.layout());
-}
+// By Activation: the function, and its slope.
+struct ActivationTiles {
+  RegisterTile<f32> (*value)(const RegisterTile<f32>&);
+  RegisterTile<f32> (*slope)(const RegisterTile<f32>&);
+};
+constexpr ActivationTiles kActivations[] = {
+#define PTXBUILDER_ACTIVATION(word, ...) {word, word##_slope},
+#include "kernels/gemm/activation.def"
+#undef PTXBUILDER_ACTIVATION
+};
 
 // The parts of the end of a product, each of what a panel takes beside the sums, which have the type T.
 template <class T>
 class PanelEpilogue {
  public:
   PanelEpilogue(const GemmOperation& o, const GemmParameters& p, const PanelPlace& at)
-      : o_(o), p_(p), at_(at), m_(p.get<u32>("M")), n_(p.get<u32>("N")) {}
+      : o_(o),
+        activation_(kActivations[static_cast<size_t>(o.activation)]),
+        p_(p),
+        at_(at),
+        m_(p.get<u32>("M")),
+        n_(p.get<u32>("N")) {}
 
   // A batch's scales lie behind those of the one before.
   RegisterTile<f32> scaled(RegisterTile<f32> x) const {
@@ -53,10 +44,10 @@ class PanelEpilogue {
     return o_.bias ? add_bias(x, GlobalTensor(p_.get<gptr<T>>("bias"), {n_}), at_) : x;
   }
   RegisterTile<f32> activated(const RegisterTile<f32>& x) const {
-    if (o_.gates()) return kernels::activated(o_.activation, even_columns(x)) * odd_columns(x);
+    if (o_.gates()) return activation_.value(even_columns(x)) * odd_columns(x);
     if (o_.has_slope())
-      return x * slope(o_.activation, of_elements(matrix("inputs", "ldinputs"), x.layout(), place()));
-    return kernels::activated(o_.activation, x);
+      return x * activation_.slope(of_elements(matrix("inputs", "ldinputs"), x.layout(), place()));
+    return activation_.value(x);
   }
   RegisterTile<f32> measured(const RegisterTile<f32>& y) const {
     if (!o_.amax) return y;
@@ -86,6 +77,7 @@ class PanelEpilogue {
   }
 
   const GemmOperation& o_;
+  const ActivationTiles& activation_;
   const GemmParameters& p_;
   const PanelPlace& at_;
   u32 m_, n_;

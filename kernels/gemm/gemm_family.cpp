@@ -14,7 +14,7 @@ namespace {
 
 const std::vector<std::string> kInputs = {"bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"};
 const std::vector<std::string> kOutputs = {"bf16", "f16", "f32", "s32", "e4m3", "e5m2"};
-const std::vector<std::string> kActivations = {"none", "relu", "gelu", "silu"};
+const std::vector<std::string> kActivations(activation_words.begin(), activation_words.end());
 const std::vector<std::string> kUses = {"value", "slope", "gate"};
 const std::vector<std::string> kSwitch = {"no", "yes"};
 

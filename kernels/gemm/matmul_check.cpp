@@ -32,7 +32,7 @@ void check_enumerators(const MatmulArguments& p, Where where) {
   check("the type of C", p.c.type);
   check("the type of D", p.d.type);
   check("the type of inputs", p.inputs.type);
-  if (p.activation > Activation::silu) refuse("the activation", p.activation);
+  if (static_cast<size_t>(p.activation) >= activation_words.size()) refuse("the activation", p.activation);
   if (p.use > ActivationUse::gate) refuse("the use of the activation", p.use);
 }
 

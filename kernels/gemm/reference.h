@@ -41,18 +41,30 @@ inline command::Expected dot(const command::Tensor& a, const command::Tensor& b,
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
-inline double activated(Activation activation, double x) {
-  switch (activation) {
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    case Activation::gelu:
-      return x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
-    case Activation::none:
-      break;
-  }
-  return x;
+namespace detail {
+
+inline constexpr double kGelu = 1.5957691216057308;  // 2 sqrt(2 / pi)
+inline double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+// Of x s(x), where s is logistic() of something whose slope is `inner`.
+inline double slope_of_gate(double x, double s, double inner) { return s + x * s * (1 - s) * inner; }
+
+struct ActivationReference {
+  double (*value)(double x);
+  double (*slope)(double x);
+  double spread;
+};
+inline constexpr ActivationReference activation_references[] = {
+#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, spread) \
+  {[]([[maybe_unused]] double x) -> double { return value; },     \
+   []([[maybe_unused]] double x) -> double { return slope; }, spread},
+#include "kernels/gemm/activation.def"
+#undef PTXBUILDER_ACTIVATION
+};
+
+}  // namespace detail
+
+inline const detail::ActivationReference& reference_of(Activation activation) {
+  return detail::activation_references[static_cast<size_t>(activation)];
 }
 
 // What the tensor core may lose of a sum of magnitudes: see dot(), and of 8-bit types, of which it keeps
@@ -61,25 +73,6 @@ inline double lost_share(const GemmOperation& o) {
   if (is_int8(o.a)) return 0;
   if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-12;
   return 0x1p-20;
-}
-
-inline double slope(Activation activation, double x) {
-  const double c = 1.5957691216057308;
-  switch (activation) {
-    case Activation::relu:
-      return x > 0 ? 1 : 0;
-    case Activation::silu: {
-      const double s = 1 / (1 + std::exp(-x));
-      return s + x * s * (1 - s);
-    }
-    case Activation::gelu: {
-      const double s = 1 / (1 + std::exp(-c * (x + 0.044715 * x * x * x)));
-      return s + x * s * (1 - s) * c * (1 + 3 * 0.044715 * x * x);
-    }
-    case Activation::none:
-      break;
-  }
-  return 1;
 }
 
 // A number, and by how much the GPU's may miss it.
@@ -96,14 +89,16 @@ inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha
   return {x, std::abs(alpha) * dot.magnitude * lost_share(o) + in_epilogue};
 }
 
-// The activation's value, or with its slope at `inputs` the way back through it. Slopes are below 1.2.
+// The activation's value, or with its slope at `inputs` the way back through it.
 inline Approximate output_of(const GemmOperation& o, const Approximate& x, double inputs) {
-  if (o.has_slope()) return {x.value * slope(o.activation, inputs), 1.2 * x.lost + 1e-5 * std::abs(x.value)};
-  return {activated(o.activation, x.value), 1.2 * x.lost};
+  const detail::ActivationReference& f = reference_of(o.activation);
+  if (o.has_slope()) return {x.value * f.slope(inputs), f.spread * x.lost + 1e-5 * std::abs(x.value)};
+  return {f.value(x.value), f.spread * x.lost};
 }
 inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gate, const Approximate& x) {
-  const double open = activated(o.activation, gate.value);
-  return {open * x.value, 1.2 * gate.lost * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
+  const detail::ActivationReference& f = reference_of(o.activation);
+  const double open = f.value(gate.value);
+  return {open * x.value, f.spread * gate.lost * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
 }
 
 // The same times a factor of D, rounded: half the distance between the smallest numbers of a type, too.

@@ -17,8 +17,6 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr std::string_view kActivations[] = {"none", "relu", "gelu", "silu"};
-
 // Of what the model holds: another one offers other tiles.
 uint64_t model_hash() {
   const ModelConstants constants;
@@ -50,7 +48,7 @@ std::string product_text(const GemmOperation& o, const GemmSize& size) {
   add(o.alpha, "alpha");
   add(o.beta, "beta");
   add(o.bias, "bias");
-  add(o.activation != Activation::none, kActivations[static_cast<size_t>(o.activation)]);
+  add(o.activation != Activation::none, activation_words[static_cast<size_t>(o.activation)]);
   add(o.gates(), "gate");
   add(o.has_slope(), "slope");
   add(o.alpha_in_memory, "alpha_in_memory");

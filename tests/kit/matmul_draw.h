@@ -53,7 +53,7 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   c.alpha_in_memory = draw.chance(4);
   c.row_scales = draw.chance(3), c.column_scales = draw.chance(3);
   c.bias = draw.chance(2);
-  c.activation = static_cast<Activation>(draw.between(0, 3));
+  c.activation = static_cast<Activation>(draw.between(0, kernels::activation_words.size() - 1));
   if (c.activation != Activation::none)
     c.use = draw.of({ActivationUse::value, ActivationUse::value, ActivationUse::slope, ActivationUse::gate});
   if (c.use != ActivationUse::gate) {

@@ -254,7 +254,6 @@ class MatmulTrial {
 };
 
 inline std::string text(const MatmulCase& c) {
-  constexpr const char* activations[] = {"", ", relu", ", gelu", ", silu"};
   constexpr const char* uses[] = {"", " as a slope", " as a gate"};
   std::string s =
       fmt::format("{} {}-major {} x {} {}-major {} -> {} {}", name(c.a), c.a_k_major ? "k" : "m",
@@ -268,7 +267,8 @@ inline std::string text(const MatmulCase& c) {
   if (c.bias) s += ", bias";
   if (!c.fast_accumulation) s += ", slow accumulation";
   if (c.activation != kernels::Activation::none)
-    s += fmt::format("{}{}", activations[static_cast<int>(c.activation)], uses[static_cast<int>(c.use)]);
+    s += fmt::format(", {}{}", kernels::activation_words[static_cast<size_t>(c.activation)],
+                     uses[static_cast<int>(c.use)]);
   if (c.use == kernels::ActivationUse::slope) s += " of " + text(c.inputs_lie);
   if (c.amax) s += fmt::format(", amax that was {}", c.amax_was);
   if (c.d_scale) s += fmt::format(", D times {}", c.d_scale_is);

@@ -19,6 +19,8 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import ptxbuilder as pb  # noqa: E402
+from ptxbuilder._common import ACTIVATIONS  # noqa: E402
+from ptxbuilder._jax.product import FUNCTIONS  # noqa: E402
 from jax_kit import check, check_beside, drawn, product_of, random, wide  # noqa: E402
 import reference  # noqa: E402
 
@@ -41,6 +43,7 @@ for dtype, words in ((jnp.float16, {}), (jnp.float32, {"tf32": True}), (jnp.floa
 
 # Gradients of every operand, against those of jnp's functions in f32.
 activations = {None: lambda z: z, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
+kit.check(set(activations) == set(ACTIVATIONS) == set(FUNCTIONS), activations, ACTIVATIONS, FUNCTIONS)
 for i, name in enumerate(activations):
     for turn_a in (False, True):
         turn_b = turn_a == (i % 2 == 0)  # every two of the three are there together

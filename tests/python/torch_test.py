@@ -11,8 +11,11 @@ import numpy as np
 import ptxbuilder as pb
 import reference
 import torch
+from ptxbuilder._common import ACTIVATIONS
+from ptxbuilder._torch.scaled import _FUNCTIONS, _SLOPES
 from torch import library as operators
 
+kit.check(set(functions) == set(ACTIVATIONS) == {None, *_FUNCTIONS} == {None, *_SLOPES}, functions, ACTIVATIONS, _FUNCTIONS, _SLOPES)
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
 BF16 = torch.bfloat16

@@ -18,7 +18,7 @@ NAMES = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16",
     "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "tf32": "float32",
 }
-ACTIVATIONS = {None: _ext.PTXB_NONE, "relu": _ext.PTXB_RELU, "gelu": _ext.PTXB_GELU, "silu": _ext.PTXB_SILU}
+ACTIVATIONS = {None if word == "none" else word: number for word, number in _ext.ACTIVATIONS.items()}
 
 
 def name_of(dtype):
@@ -66,11 +66,15 @@ def output_of(name):
     return "int32" if name in ("int8", "uint8") else name
 
 
+def no_activation(name):
+    return ValueError(f"activation {name!r} is none of {', '.join(repr(word) for word in ACTIVATIONS if word)} and None")
+
+
 def activation_of(name):
     try:
         return ACTIVATIONS[name]
     except (KeyError, TypeError):
-        raise ValueError(f"activation {name!r} is none of 'relu', 'gelu', 'silu' and None") from None
+        raise no_activation(name) from None
 
 
 def device_of(device):

@@ -48,17 +48,38 @@ static PyMethodDef methods[] = {{"open", ext_open, METH_O, open_words},
 static const struct {
   const char* name;
   long value;
-} numbers[] = {NUMBER(EMULATOR),    NUMBER(TF32),      NUMBER(PRECISE),     NUMBER(TRANSPOSE_A),
-               NUMBER(TRANSPOSE_B), NUMBER(HAS_C),     NUMBER(HAS_BIAS),    NUMBER(GATE),
-               NUMBER(HAS_BESIDE),  NUMBER(AMAX),      NUMBER(CAUSAL),      NUMBER(TOP_LEFT),
-               NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),   NUMBER(PACKED),      NUMBER(XLA_ARGUMENT),
-               NUMBER(XLA_RESULT),  NUMBER(XLA_BITS),  NUMBER(XLA_INTEGER), NUMBER(XLA_STRUCT),
-               NUMBER(PTXB_NONE),   NUMBER(PTXB_RELU), NUMBER(PTXB_GELU),   NUMBER(PTXB_SILU)};
+} numbers[] = {NUMBER(EMULATOR),    NUMBER(TF32),     NUMBER(PRECISE),     NUMBER(TRANSPOSE_A),
+               NUMBER(TRANSPOSE_B), NUMBER(HAS_C),    NUMBER(HAS_BIAS),    NUMBER(GATE),
+               NUMBER(HAS_BESIDE),  NUMBER(AMAX),     NUMBER(CAUSAL),      NUMBER(TOP_LEFT),
+               NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),  NUMBER(PACKED),      NUMBER(XLA_ARGUMENT),
+               NUMBER(XLA_RESULT),  NUMBER(XLA_BITS), NUMBER(XLA_INTEGER), NUMBER(XLA_STRUCT)};
+
+/* {"relu": PTXB_RELU, ...}, as the library has them. */
+static PyObject* activations(void) {
+  static const struct {
+    const char* word;
+    long value;
+  } all[] = {
+#define PTXBUILDER_ACTIVATION(word, WORD, ...) {#word, PTXB_##WORD},
+#include "kernels/gemm/activation.def"
+#undef PTXBUILDER_ACTIVATION
+  };
+  PyObject* numbers_of = PyDict_New();
+  for (size_t i = 0; numbers_of && i < sizeof all / sizeof *all; ++i) {
+    PyObject* value = PyLong_FromLong(all[i].value);
+    if (!value || PyDict_SetItemString(numbers_of, all[i].word, value)) Py_CLEAR(numbers_of);
+    Py_XDECREF(value);
+  }
+  return numbers_of;
+}
 
 static int fill(PyObject* module) {
   int status = PyModule_AddIntConstant(module, "VERSION", ptxb_version());
   for (size_t i = 0; !status && i < sizeof numbers / sizeof *numbers; ++i)
     status = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
+  PyObject* words = status ? NULL : activations();
+  if (!status) status = words ? PyModule_AddObjectRef(module, "ACTIVATIONS", words) : -1;
+  Py_XDECREF(words);
   if (!status) status = PyModule_AddFunctions(module, methods);
   if (!status) status = PyModule_AddFunctions(module, product_methods);
   if (!status) status = PyModule_AddFunctions(module, eager_methods);

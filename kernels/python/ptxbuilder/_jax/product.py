@@ -53,7 +53,8 @@ def _in_f32(function):
     return lambda z: function(z.astype(jnp.float32)).astype(z.dtype)
 
 
-_SMOOTH = {"gelu": _in_f32(functools.partial(jax.nn.gelu, approximate=True)), "silu": _in_f32(jax.nn.silu)}
+FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu}
+_SMOOTH = {name: _in_f32(function) for name, function in FUNCTIONS.items() if name not in (None, "relu")}
 
 
 @functools.lru_cache(maxsize=None)

@@ -10,11 +10,10 @@ from .. import _ext
 from .._beside import NO_GRADIENT, Beside, factors, halved, laid, one
 from .._common import activation_of, name_of, output_of
 from .ffi import alike, check_arrays
-from .product import call, check_known, folded, general, turned
+from .product import FUNCTIONS, call, check_known, folded, general, turned
 
 _KIT = types.SimpleNamespace(broadcast_to=jnp.broadcast_to, compact=lambda x: x)
 _GREATEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
-_FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu}
 
 
 def _beside_of(t, alpha, gate):
@@ -49,7 +48,7 @@ def _function(alpha, beta, activation, name, transpose_a, transpose_b, precise, 
         x = x if scale_b is None else x * scale_b[..., None, :]
         x = x + beta * t["c"].astype(x.dtype) if "c" in t else x
         x = x + t["bias"].astype(x.dtype) if "bias" in t else x
-        function = _FUNCTIONS[activation]
+        function = FUNCTIONS[activation]
         if gate:
             halved(x.shape)  # which says what is wrong
             y = function(x[..., 0::2]) * x[..., 1::2]

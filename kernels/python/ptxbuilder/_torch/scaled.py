@@ -6,6 +6,7 @@ from torch.autograd import forward_ad
 
 from .. import _ext, _product
 from .._beside import NO_GRADIENT, Beside, factors, halved
+from .._common import no_activation
 from . import tensors
 from .product import OUTPUTS, SMOOTH, take_over, turned
 from .tensors import (NO_BATCH, NO_OUT, PLACES, check_meta, check_operands, dtype_of, has_modes, has_transforms, is_compiling, is_plain,
@@ -76,7 +77,7 @@ def _by_pieces(a, b, out, bias, c, beta, activation, out_dtype, precise, tf32, d
         if is_there:
             raise ValueError((NO_BATCH if is_vmapped() else NO_GRADIENT).format(name))
     if activation is not None and activation not in _FUNCTIONS:
-        raise ValueError(f"activation {activation!r} is none of 'relu', 'gelu', 'silu' and None")
+        raise no_activation(activation)
     words = {"precise": precise, "tf32": tf32, "device": device}
     number = beside.alpha if isinstance(beside.alpha, float) else 1.0
     ones, scale_a, scale_b = factors(beside, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
