@@ -1,4 +1,4 @@
-// `annotate`: a kernel's machine code with the C++ beside it.
+// `annotate` prints a kernel's machine code with the C++ beside it.
 #include "kernels/inspect/annotate.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// `bench`: a kernel is built, run and timed.
+// `bench` builds a kernel, runs and times it.
 #include <memory>
 
 #include "kernels/command/kernel_commands.h"

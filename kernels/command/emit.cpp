@@ -1,4 +1,4 @@
-// `emit`: the files of a kernel.
+// `emit` writes the files of a kernel.
 #include <memory>
 
 #include "kernels/command/kernel_commands.h"

@@ -1,4 +1,4 @@
-// `list`: the kernels of the program.
+// `list` names the kernels of the program.
 #include <memory>
 
 #include "kernels/command/kernel_commands.h"

@@ -1,4 +1,4 @@
-// `prove`: what matrix instructions and stores read is where copies and registers have put it.
+// `prove` shows that what matrix instructions and stores read is where copies and registers have put it.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// `run`: a kernel is built, run and verified.
+// `run` builds a kernel, runs and verifies it.
 #include <memory>
 
 #include "kernels/command/kernel_commands.h"

@@ -1,4 +1,4 @@
-// `tune`: a kernel is timed over values of its fields.
+// `tune` times a kernel over values of its fields.
 #include <fmt/format.h>
 
 #include <memory>

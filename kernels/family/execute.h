@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::command {
 
-// What PTX that was edited differs in from its kernel's.
+// This says in what PTX that was edited differs from its kernel's.
 struct EditedDifference {
   std::string text;
   std::string json;  // an object

@@ -1,5 +1,5 @@
-// Commands that take a kernel: `ptxb NAME KERNEL --field value`, and of an executable with one kernel `mine
-// NAME`.
+// This adds commands that take a kernel: `ptxb NAME KERNEL --field value`, and for an executable with one
+// kernel `mine NAME`.
 #pragma once
 
 #include <functional>

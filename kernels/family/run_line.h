@@ -26,7 +26,7 @@ void add_compile_options(const Arguments& app, RunWords& words);
 void add_device_options(const Arguments& app, RunWords& words);
 // `--ptx` is among them where words.options.compare is set.
 void add_run_options(const Arguments& app, RunWords& words);
-// The folder for the kernel's files.
+// It names the folder for the kernel's files.
 void add_emit_option(const Arguments& app, RunWords& words);
 void add_nvdisasm_option(const Arguments& app, RunWords& words);
 // Carries what was parsed into `options`.

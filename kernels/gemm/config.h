@@ -18,7 +18,7 @@ enum class Activation : uint8_t {
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION
 };
-// By Activation.
+// The words are in the order of Activation.
 inline constexpr std::array activation_words = {
 #define PTXBUILDER_ACTIVATION(word, ...) std::string_view(#word),
 #include "kernels/gemm/activation.def"
@@ -104,8 +104,8 @@ struct GemmTile {
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
 
-// A tile that suits its operation, with bk and stages chosen, and what follows from both. It is what kernel,
-// model and launch read.
+// A plan is a tile that suits its operation, with bk and stages chosen, and what follows from them. Kernel,
+// model and launch read it.
 struct TilePlan : GemmTile {
   int stage_bytes = 0;
   // Columns of a panel of the way out (StoreOptions); 0 where it does not matter. With split_last, the CTAs
@@ -140,13 +140,13 @@ constexpr RoleRegisters role_registers(int consumers) {
 // the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
 constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
 
-// What does not go with what, and what to change; "" for nothing.
+// Either there is a plan, or the refusal says what does not go with what, and what to change.
 struct Planned {
-  std::optional<TilePlan> plan;  // where nothing is refused
+  std::optional<TilePlan> plan;
   std::string refusal;
 };
 Planned plan_of(const GemmOperation& operation, const GemmTile& tile);
-// The same, which throws the refusal as an Error.
+// Throws the refusal as an Error.
 TilePlan checked(const GemmOperation& operation, const GemmTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

@@ -8,7 +8,7 @@ namespace {
 RegisterTile<f32> none(const RegisterTile<f32>& x) { return x; }
 RegisterTile<f32> none_slope(const RegisterTile<f32>& x) { return RegisterTile<f32>(1, x.layout()); }
 
-// By Activation: the function, and its slope.
+// An activation has a function and its slope. They are in the order of Activation.
 struct ActivationTiles {
   RegisterTile<f32> (*value)(const RegisterTile<f32>&);
   RegisterTile<f32> (*slope)(const RegisterTile<f32>&);

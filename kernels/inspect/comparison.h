@@ -39,7 +39,8 @@ Comparison compare(const KernelText& a, const KernelText& b, const Telling& tell
 Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
                         const Telling& telling = {});
 
-// What the PTX of a file that was edited by hand differs in from its kernel's: ExecuteOptions::compare.
+// Tells in what the PTX of a file that was edited by hand differs from its kernel's, for
+// ExecuteOptions::compare.
 EditedDifference compare_edited(const std::string& kernel, const std::string& ptx, const std::string& edited,
                                 const std::string& edited_file);
 
