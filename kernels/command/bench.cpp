@@ -11,6 +11,7 @@ namespace ptxbuilder::command {
 void add_bench(std::vector<Command>& commands, const Arguments& top) {
   auto words = std::make_shared<RunWords>();
   words->options.compare = compare_edited;
+  words->bench = true;
   add_kernel_command(
       commands, top, "bench", "time a kernel",
       [words](const Arguments& app, const Family&) {
@@ -21,8 +22,6 @@ void add_bench(std::vector<Command>& commands, const Arguments& top) {
       },
       [words](const ChosenKernel& chosen) {
         settle(*words);
-        words->options.run.verify = words->verify;
-        words->options.run.bench = true;
         return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
       });
 }

@@ -24,7 +24,6 @@ void add_emit(std::vector<Command>& commands, const Arguments& top) {
       },
       [words](const ChosenKernel& chosen) {
         settle(*words);
-        words->options.run.verify = false;
         return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
       });
 }

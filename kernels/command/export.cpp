@@ -1,4 +1,4 @@
-// The command `export`: kernels as C, to be shipped in a program that has neither LLVM nor this library.
+// `export` writes kernels as C, to be shipped in a program that has neither LLVM nor this library.
 #include "kernels/export/export.h"
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ bool is_file(const std::string& words) {
   return fs::exists(words, none);
 }
 
-// What is wrong with the word behind --shapes, as long as it names no file; "" for nothing.
+// Says what is wrong with the word behind --shapes, as long as it names no file; "" stands for nothing.
 std::string complaint_of_shapes(const std::string& words) {
   if (is_file(words)) return "";
   for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {
@@ -95,7 +95,7 @@ std::string complaint_of_shapes(const std::string& words) {
   return "";
 }
 
-// Between commas or on lines; # begins a comment in a file.
+// Shapes stand between commas or on lines; # begins a comment in a file.
 std::vector<std::string> shapes_of(const std::string& words) {
   if (!is_file(words)) return parts_of(words, ", ");
   std::vector<std::string> all;
@@ -112,7 +112,7 @@ class Exporter {
     export_.summary = family.summary;
   }
 
-  // What launches at the shapes have to mind. Call it after made().
+  // They say what launches at the shapes have to mind. Call it after made().
   const std::vector<std::string>& cautions() const { return cautions_; }
 
   Export made() {

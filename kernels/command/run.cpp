@@ -11,6 +11,7 @@ namespace ptxbuilder::command {
 void add_run(std::vector<Command>& commands, const Arguments& top) {
   auto words = std::make_shared<RunWords>();
   words->options.compare = compare_edited;
+  words->verify = true;
   add_kernel_command(
       commands, top, "run", "run a kernel and verify it against float64",
       [words](const Arguments& app, const Family&) {
@@ -20,7 +21,6 @@ void add_run(std::vector<Command>& commands, const Arguments& top) {
       },
       [words](const ChosenKernel& chosen) {
         settle(*words);
-        words->options.run.verify = true;
         return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
       });
 }

@@ -90,7 +90,7 @@ class Writer {
   }
 
  private:
-  // Of the command line.
+  // The condition comes from the command line, whose errors it has.
   LaunchRule rule_of_words(size_t k, const std::string& condition) const {
     try {
       return {fmt::format("condition {}", k + 1), condition, parameters_};
@@ -99,7 +99,7 @@ class Writer {
     }
   }
 
-  // What the rules name, each once.
+  // Keeps what the rules name, each once.
   void note(const LaunchRule& rule) {
     for (const RuleName& name : rule.names())
       if (std::none_of(values_.begin(), values_.end(),
@@ -325,8 +325,8 @@ class Writer {
         c_string(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
   }
 
-  // Where each parameter's value lies; scalars are copied, since the driver takes pointers that are not
-  // const.
+  // This tells where each parameter's value lies; scalars are copied, since the driver takes pointers that
+  // are not const.
   std::string copies() const {
     std::string text;
     std::vector<std::string> list;
@@ -380,7 +380,7 @@ class Writer {
     return text;
   }
 
-  // Sets `kernel`.
+  // The text sets `kernel`.
   std::string choice() const {
     if (!e_.shapes.empty()) {
       std::vector<std::string> list;
@@ -397,7 +397,7 @@ class Writer {
     return text;
   }
 
-  // Sets `grid`.
+  // The text sets `grid`.
   std::string grid() const {
     std::string text =
         "  if (a->grid) {\n    for (i = 0; i < 3; ++i) grid[i] = a->grid[i];\n  } else {\n"

@@ -88,6 +88,8 @@ void settle(RunWords& words) {
   words.options.compiler.cache_options.limit_bytes = words.cache_megabytes << 20;
   words.options.run.seed = words.seed ? *words.seed : std::random_device()();
   words.options.run.time_limit = time_limit(words.time_limit_seconds);
+  words.options.run.verify = words.verify;
+  words.options.run.bench = words.bench;
 }
 
 int list_kernels(bool json, bool with_fields) {
@@ -126,11 +128,10 @@ int run_line(const Family& family, const std::string& footer, const Beside& besi
     add_run_options(app, parsed);
     add_compile_options(app, parsed);
     line.parse(words);
+    if (!parsed.bench && parsed.options.emit.empty()) parsed.verify = true;
     settle(parsed);
     if (lists) return list_kernels(parsed.options.json, true);
     if (proves) return beside.prove(family, chosen_fields(app, family, parsed.fields), parsed.options.json);
-    parsed.options.run.bench = parsed.bench;
-    parsed.options.run.verify = parsed.verify || (!parsed.bench && parsed.options.emit.empty());
     return static_cast<int>(execute(family, chosen_fields(app, family, parsed.fields), parsed.options));
   };
   return guarded(main, true);

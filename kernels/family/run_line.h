@@ -29,7 +29,7 @@ void add_run_options(const Arguments& app, RunWords& words);
 // It names the folder for the kernel's files.
 void add_emit_option(const Arguments& app, RunWords& words);
 void add_nvdisasm_option(const Arguments& app, RunWords& words);
-// Carries what was parsed into `options`.
+// Carries what was parsed into `options`, `verify` and `bench` too.
 void settle(RunWords& words);
 
 inline constexpr const char* what_prove_does =
@@ -38,7 +38,7 @@ inline constexpr const char* what_prove_does =
 // Lists the kernels of this program, and returns the exit code.
 int list_kernels(bool json, bool with_fields);
 
-// Beside running its kernel, a program does what it is linked with.
+// A program that runs its kernel also does what it is linked with.
 struct Beside {
   decltype(ExecuteOptions::compare) compare = nullptr;  // it takes PTX that was edited
   int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // it has --prove

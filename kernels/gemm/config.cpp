@@ -155,8 +155,8 @@ int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   return std::min(room / stage_bytes(o, t), kMostStages);
 }
 
-// Of a panel that a CTA completes: one behind the other, the latency of L2 and of a store, and what the sums
-// of 64 rows of a column take from each CTA that has some.
+// A panel that a CTA completes takes, one behind the other, the latency of L2 and of a store, and what the
+// sums of 64 rows of a column take from each CTA that has some.
 constexpr double kPanelClocks = 700, kColumnClocks = 6;
 
 // A CTA completes whole panels, one after the other, and the slowest is waited for: what it has of the tile,

@@ -32,7 +32,7 @@ struct Prediction {
   double microseconds() const;
 };
 
-// For an H100 SXM or H200 with `multiprocessors` SMs.
+// This is for an H100 SXM or H200 with `multiprocessors` SMs.
 // `megahertz` is the clock where it is known; else power says.
 Prediction predict(const GemmOperation& operation, const GemmSize& size, const TilePlan& tile,
                    int multiprocessors, const ModelConstants& constants = {},

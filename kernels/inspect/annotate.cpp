@@ -35,7 +35,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Nothing where there is no such file.
+// Returns "" where there is no such file.
 std::string read(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) return "";
   std::ifstream file(path, std::ios::binary);
@@ -59,7 +59,7 @@ class Sources {
   std::map<std::string, std::vector<std::string>> files_;
 };
 
-// What a line of C++ came to.
+// This is what a line of C++ came to.
 struct Cost {
   int ptx = 0, sass = 0;
   uint64_t samples = 0;
@@ -173,7 +173,7 @@ class Annotator {
       if (is_product(i)) i.line = fits ? products_[n++].line : 0;
   }
 
-  // By order; the opcodes tell whether the profile is this kernel's.
+  // Samples come by order; the opcodes tell whether the profile is this kernel's.
   void take_samples() try {
     const std::string csv = read(what_.ncu);
     if (csv.empty()) throw Error("it cannot be read, or is empty");
@@ -225,7 +225,7 @@ class Annotator {
   static std::string without_blanks_behind(const std::string& text) {
     return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   }
-  // What is longer than a column is cut; precisions of fmt count columns.
+  // Text that is longer than a column is cut; precisions of fmt count columns.
   static std::string row(const std::string& left, const std::string& middle, const std::string& right) {
     return without_blanks_behind(fmt::format("{:60.60} {:60.60} {}", left, middle, right));
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace ptxbuilder::bench {
 namespace {
@@ -16,11 +15,7 @@ double accumulation_loss(const GemmProblem& p) {
   return 0x1p-20;
 }
 
-double element(const GemmProblem& p, const std::byte* at) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, at, static_cast<size_t>(size_of(p.d)));
-  return decode(p.d, bits);
-}
+double element(const GemmProblem& p, const std::byte* at) { return read_element(at, p.d); }
 
 size_t row_bytes(const GemmProblem& p) { return static_cast<size_t>(p.n * size_of(p.d)); }
 

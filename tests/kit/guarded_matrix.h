@@ -71,9 +71,7 @@ class GuardedMatrix {
     return values_[at(batch, row, column) / static_cast<size_t>(size_of(type_))];
   }
   double value_in(const std::vector<std::byte>& bytes, int64_t batch, int64_t row, int64_t column) const {
-    uint32_t bits = 0;
-    std::memcpy(&bits, &bytes[at(batch, row, column)], static_cast<size_t>(size_of(type_)));
-    return decode(type_, bits);
+    return read_element(&bytes[at(batch, row, column)], type_);
   }
   // The first byte outside the elements that differs from what was there; none: bytes.size().
   size_t first_touched(std::vector<std::byte> bytes) const {

@@ -6,7 +6,7 @@ set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx ptxbui
     runtime runtime/compile runtime/emulator/machine runtime/emulator/decode runtime/emulator/instructions runtime/emulator
     kernels/family kernels/gemm kernels/steps kernels/attention kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
-# What goes its own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
+# Some go their own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
 # knows the library, of which PTX text and its analysis are for those that look at PTX, and the rooms that are named.
 set(library ${layers})
 list(FILTER library EXCLUDE REGEX "^kernels/|^tests|^ptxbuilder/(ptx|analysis)$")
