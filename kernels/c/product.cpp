@@ -52,35 +52,33 @@ struct Matrix : Placed {
   }
 };
 
-// A product of a program that was built with the header before `inputs` and what follows them.
+// A product of a program that was built with an older header, whose struct ends sooner.
 ptxb_matmul of_today(const ptxb_matmul& p) {
-  constexpr size_t kBefore = offsetof(ptxb_matmul, inputs);
-  static_assert(kBefore == 72);
-  if (p.size != kBefore)
-    throw Error(fmt::format(
-        "a ptxb_matmul of {} bytes, but this library's has {}, or {} of a header before `inputs`: "
-        "set its size by PTXB_MATMUL_INIT, and build with the header of version {}",
-        p.size, sizeof(ptxb_matmul), kBefore, ptxb_version()));
+  constexpr size_t kFirst = offsetof(ptxb_matmul, inputs);  // the size of the first one
+  if (p.size < kFirst || p.size > sizeof p || p.size % alignof(ptxb_matmul) != 0)
+    throw Error(
+        fmt::format("a ptxb_matmul of {} bytes, but this library's has {}, and that of the first header {}: "
+                    "set its size by PTXB_MATMUL_INIT, and build with the header of version {}",
+                    p.size, sizeof(ptxb_matmul), kFirst, ptxb_version()));
   ptxb_matmul q = PTXB_MATMUL_INIT;
-  std::memcpy(&q, &p, kBefore);
+  std::memcpy(&q, &p, p.size);
   q.size = sizeof q;
   return q;
 }
 
-// Tensors that most products have not, and where the library's own arguments have them.
-constexpr size_t kMore = 6;
-constexpr std::array<const ptxb_tensor * ptxb_matmul::*, kMore> kMoreOfC = {
-    &ptxb_matmul::inputs,        &ptxb_matmul::alpha_in_memory, &ptxb_matmul::row_scales,
-    &ptxb_matmul::column_scales, &ptxb_matmul::d_scale,         &ptxb_matmul::amax};
-std::array<runtime::View*, kMore> more_of(kernels::MatmulArguments& q) {
-  return {&q.inputs.memory, &q.alpha_in_memory, &q.row_scales, &q.column_scales, &q.d_scale, &q.amax};
-}
-inline bool has_more(const ptxb_matmul& p) {
-  return p.inputs || p.alpha_in_memory || p.row_scales || p.column_scales || p.d_scale || p.amax ||
-         p.use != 0;
+// Calls `work` with each row and the caller's tensor, which may be NULL.
+template <class Work>
+inline void each_operand(const ptxb_matmul& p, Work&& work) {
+  using kernels::ProductOperand, kernels::product_operands;
+#define PTXBUILDER_MATRIX(name, ...) \
+  work(product_operands[static_cast<size_t>(ProductOperand::name)], p.name);
+#define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
 }
 
-inline void move(runtime::View& memory, const ptxb_tensor* to) {
+inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
   if (to) memory.address = address_of(to->data) + to->byte_offset;
 }
 
@@ -96,12 +94,26 @@ kernels::ActivationUse use_of(const ptxb_matmul& p) {
   return static_cast<kernels::ActivationUse>(p.use);
 }
 
-void read_factors(const ptxb_matmul& p, int gpu, kernels::MatmulArguments& q) {
-  q.alpha_in_memory = one_float("alpha_in_memory", p.alpha_in_memory, gpu);
-  q.row_scales = floats_of_lines("row_scales", p.row_scales, q.m, 1, q.batches, gpu);
-  q.column_scales = floats_of_lines("column_scales", p.column_scales, 1, q.n, q.batches, gpu);
-  q.d_scale = one_float("d_scale", p.d_scale, gpu);
-  q.amax = one_float("amax", p.amax, gpu);
+// Elements without gaps, of D's type where the row says so, or where D has 8 bits, of bf16.
+runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tensor* tensor,
+                          const kernels::MatmulArguments& q, int gpu) {
+  using enum kernels::OperandShape;
+  kernels::GemmOperation operation;
+  operation.d = q.d.type;
+  const DType type = operation.type_of(row);
+  const std::string of = row.type == kernels::OperandType::f32
+                             ? "float32"
+                             : fmt::format("{} where D is {},", name(type), name(q.d.type));
+  switch (row.shape) {
+    case rows:
+      return elements_of_lines(row.name, tensor, type, of, q.m, 1, q.batches, gpu);
+    case columns:
+      return elements_of_lines(row.name, tensor, type, of, 1, q.n, q.batches, gpu);
+    case columns_of_all:
+      return elements_of_lines(row.name, tensor, type, of, 1, q.n, 1, gpu);
+    default:
+      return one_float(row.name, tensor, gpu);
+  }
 }
 
 kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
@@ -138,28 +150,20 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     return x.as_lines(true);
   };
   q.d = output(d);
-  if (p.c) {
-    const Matrix c("C", p.c, gpu);
-    expect(c, q.m, q.n, "[m,n]");
-    q.c = output(c);
-  } else if (p.beta != 0) {
-    throw Error(fmt::format("beta is {}, but C is NULL", p.beta));
-  }
-  if (p.bias) {
-    const Placed bias("bias", p.bias, gpu);
-    if (bias.rank() != 1 || bias.extent(0) != q.n || (q.n > 1 && bias.stride(0) != 1))
-      throw Error(fmt::format("bias: it has one dimension of n = {} elements without gaps", q.n));
-    const DType type = size_of(d.type) == 1 ? DType::bf16 : d.type;
-    if (bias.type != type)
-      throw Error(fmt::format("bias: of {}, and D of {}; {}", name(bias.type), name(d.type),
-                              type == d.type ? "they must be of one type" : "beside 8 bits it is bf16"));
-    q.bias = bias.memory();
-  }
-  if (p.inputs) {
-    const Matrix inputs("inputs", p.inputs, gpu);
-    expect(inputs, q.m, q.n, "[m,n]");
-    q.inputs = output(inputs);
-  }
+  if (!p.c && p.beta != 0) throw Error(fmt::format("beta is {}, but C is NULL", p.beta));
+  auto matrix = [&](kernels::DeviceMatrix& to, const char* name, const ptxb_tensor* from) {
+    if (!from) return;
+    const Matrix x(name, from, gpu);
+    expect(x, q.m, q.n, "[m,n]");
+    to = output(x);
+  };
+#define PTXBUILDER_MATRIX(name, shown, ...) matrix(q.name, #shown, p.name);
+#define PTXBUILDER_VECTOR(name, ...)                                                                  \
+  q.name = elements_of(kernels::product_operands[static_cast<size_t>(kernels::ProductOperand::name)], \
+                       p.name, q, gpu);
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
   for (kernels::DeviceMatrix* x : {&q.a, &q.b})
     if (x->type == DType::f32) {
       if (!p.tf32) throw Error("A and B of f32 are cut to tf32 by the tensor cores: set `tf32` to allow it");
@@ -168,7 +172,6 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   q.alpha = p.alpha, q.beta = p.beta;
   q.activation = static_cast<kernels::Activation>(p.activation);
   q.fast_accumulation = !p.precise;
-  if (has_more(p)) read_factors(p, gpu, q);
   return q;
 }
 
@@ -209,49 +212,43 @@ bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
   // What lies between the pointers, without the padding behind.
   constexpr size_t kScalars =
       offsetof(ptxb_matmul, precise) + sizeof(ptxb_matmul::precise) - offsetof(ptxb_matmul, alpha);
-  return device_ == device && p.size == size_ && std::memcmp(&p.alpha, &scalars_.alpha, kScalars) == 0 &&
-         a_.is_of(p.a) && b_.is_of(p.b) && c_.is_of(p.c) && d_.is_of(p.d) && bias_.is_of(p.bias) &&
-         (has_more_ ? has_same_more(p) : size_ < sizeof p || !has_more(p));
-}
-
-bool LastProduct::has_same_more(const ptxb_matmul& p) const {
-  bool same = p.use == scalars_.use;
-  for (size_t i = 0; i < kMore; ++i) same = same && more_[i].is_of(p.*kMoreOfC[i]);
+  bool same = device_ == device && p.use == scalars_.use &&
+              std::memcmp(&p.alpha, &scalars_.alpha, kScalars) == 0 && a_.is_of(p.a) && b_.is_of(p.b) &&
+              d_.is_of(p.d);
+  each_operand(p, [&](const kernels::ProductOperandRow& row, const ptxb_tensor* t) {
+    same = same && operands_[row.operand].is_of(t);
+  });
   return same;
 }
 
-void LastProduct::read_anew(const ptxb_matmul& given, uint64_t device, int gpu) {
+void LastProduct::read_anew(const ptxb_matmul& p, uint64_t device, int gpu) {
   device_ = 0;  // until all is read
-  const ptxb_matmul p = given.size == sizeof p ? given : of_today(given);
   arguments_ = read_arguments(p, gpu);
-  size_ = given.size;
   scalars_ = p;
-  a_.set(p.a), b_.set(p.b), c_.set(p.c), d_.set(p.d), bias_.set(p.bias);
-  has_more_ = has_more(p);
-  for (size_t i = 0; i < kMore; ++i) more_[i].set(p.*kMoreOfC[i]);
+  a_.set(p.a), b_.set(p.b), d_.set(p.d);
+  each_operand(
+      p, [&](const kernels::ProductOperandRow& row, const ptxb_tensor* t) { operands_[row.operand].set(t); });
   device_ = device;
 }
 
-const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& p, uint64_t device, int gpu,
-                                                  runtime::View workspace, runtime::Stream stream) {
-  if (!is_of(p, device)) read_anew(p, device, gpu);
-  move(arguments_.a.memory, p.a), move(arguments_.b.memory, p.b), move(arguments_.c.memory, p.c);
-  move(arguments_.d.memory, p.d), move(arguments_.bias, p.bias);
-  if (p.bias && arguments_.bias.address == 0 && arguments_.bias.bytes > 0) refuse_null("bias: data");
-  if (has_more_) move_more(p);
-  arguments_.workspace = workspace, arguments_.stream = stream;
-  return arguments_;
+void LastProduct::move(const ptxb_matmul& p) {
+  move_to(arguments_.a.memory, p.a), move_to(arguments_.b.memory, p.b), move_to(arguments_.d.memory, p.d);
+  each_operand(p, [&](const kernels::ProductOperandRow& row, const ptxb_tensor* t) {
+    if (!t) return;
+    runtime::View& memory = arguments_.memory_of(row.operand);
+    move_to(memory, t);
+    // Without memory it would be one that is not there.
+    if (memory.address == 0 && memory.bytes > 0) refuse_null(fmt::format("{}: data", row.shown).c_str());
+  });
 }
 
-void LastProduct::move_more(const ptxb_matmul& p) {
-  const std::array<runtime::View*, kMore> more = more_of(arguments_);
-  // Without memory it would be one that is not there.
-  constexpr std::array kData = {"inputs: data",        "alpha_in_memory: data", "row_scales: data",
-                                "column_scales: data", "d_scale: data",         "amax: data"};
-  for (size_t i = 0; i < kMore; ++i) {
-    move(*more[i], p.*kMoreOfC[i]);
-    if (p.*kMoreOfC[i] && more[i]->address == 0 && more[i]->bytes > 0) refuse_null(kData[i]);
-  }
+const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& given, uint64_t device, int gpu,
+                                                  runtime::View workspace, runtime::Stream stream) {
+  if (given.size != sizeof given) return read(of_today(given), device, gpu, workspace, stream);
+  if (!is_of(given, device)) read_anew(given, device, gpu);
+  move(given);
+  arguments_.workspace = workspace, arguments_.stream = stream;
+  return arguments_;
 }
 
 }  // namespace ptxbuilder::c

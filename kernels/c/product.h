@@ -32,16 +32,13 @@ class LastProduct {
 
  private:
   bool is_of(const ptxb_matmul& p, uint64_t device) const;
-  bool has_same_more(const ptxb_matmul& p) const;
-  void move_more(const ptxb_matmul& p);
-  void read_anew(const ptxb_matmul& given, uint64_t device, int gpu);
+  void read_anew(const ptxb_matmul& p, uint64_t device, int gpu);
+  void move(const ptxb_matmul& p);
 
   uint64_t device_ = 0;
-  size_t size_ = 0;  // of the caller's struct
-  bool has_more_ = false;
   ptxb_matmul scalars_ = {};
-  TensorForm a_, b_, c_, d_, bias_;
-  std::array<TensorForm, 6> more_;  // what most products have not
+  TensorForm a_, b_, d_;
+  kernels::ByOperand<TensorForm> operands_;
   kernels::MatmulArguments arguments_;
 };
 

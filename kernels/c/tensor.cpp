@@ -60,15 +60,15 @@ bool has_gaps(const Placed& t) {
 
 // Where `fits` is false, the rule is told.
 template <class Fits>
-runtime::View floats(const char* name, const ptxb_tensor* tensor, int gpu, const Fits& fits,
-                     const std::string& rule) {
+runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DType type, int gpu,
+                                const Fits& fits, const std::string& rule) {
   if (!tensor) return {};
   const Placed t(name, tensor, gpu);
   constexpr size_t kMostRank = 3;
-  if (t.type != DType::f32 || t.rank() > kMostRank || !fits(t)) {
+  if (t.type != type || t.rank() > kMostRank || !fits(t)) {
     std::string shape;
     for (size_t i = 0; i < t.rank(); ++i) shape += fmt::format("{}{}", i > 0 ? "," : "", t.extent(i));
-    throw Error(fmt::format("{}: [{}] of {}; {}", name, shape, ptxbuilder::name(t.type), rule));
+    throw Error(fmt::format("{}: [{}] of {}; it is {}", name, shape, ptxbuilder::name(t.type), rule));
   }
   if (has_gaps(t)) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
   return t.memory();
@@ -119,11 +119,12 @@ runtime::View Placed::up_to(Wide last_element) const {
 
 runtime::View one_float(const char* name, const ptxb_tensor* tensor, int gpu) {
   const auto fits = [](const Placed& t) { return elements(t, 0, t.rank()) == 1; };
-  return floats(name, tensor, gpu, fits, "it is one float32, [1]");
+  return elements_that_fit(name, tensor, DType::f32, gpu, fits, "one float32, [1]");
 }
 
-runtime::View floats_of_lines(const char* name, const ptxb_tensor* tensor, int64_t rows, int64_t columns,
-                              int64_t batches, int gpu) {
+runtime::View elements_of_lines(const char* name, const ptxb_tensor* tensor, DType type,
+                                const std::string& of, int64_t rows, int64_t columns, int64_t batches,
+                                int gpu) {
   const auto fits = [&](const Placed& t) {
     const size_t rank = t.rank();
     return (rank >= 2 && t.extent(rank - 2) == rows && t.extent(rank - 1) == columns &&
@@ -131,9 +132,9 @@ runtime::View floats_of_lines(const char* name, const ptxb_tensor* tensor, int64
            (rank >= 1 && t.extent(rank - 1) == rows * columns && elements(t, 0, rank - 1) == batches);
   };
   const std::string front = batches == 1 ? "" : fmt::format("{},", batches);
-  return floats(
-      name, tensor, gpu, fits,
-      fmt::format("it is float32 of [{}{}] or [{}{},{}]", front, rows * columns, front, rows, columns));
+  return elements_that_fit(
+      name, tensor, type, gpu, fits,
+      fmt::format("{} of [{}{}] or [{}{},{}]", of, front, rows * columns, front, rows, columns));
 }
 
 }  // namespace ptxbuilder::c

@@ -47,10 +47,12 @@ struct Placed {
   runtime::View up_to(Wide last_element) const;
 };
 
-// Numbers of float32 beside matrices, without gaps; no memory for NULL. One of them, or one for each row
-// (column) of `batches` matrices: [count] or [rows,columns] behind those, of which the other is 1.
+// Elements beside matrices, without gaps; no memory for NULL. There is one of float32, or one for each row
+// (column) of `batches` matrices: [count] or [rows,columns] behind those, of which the other is 1. `of` is
+// the type in an error's words.
 runtime::View one_float(const char* name, const ptxb_tensor* tensor, int gpu);
-runtime::View floats_of_lines(const char* name, const ptxb_tensor* tensor, int64_t rows, int64_t columns,
-                              int64_t batches, int gpu);
+runtime::View elements_of_lines(const char* name, const ptxb_tensor* tensor, DType type,
+                                const std::string& of, int64_t rows, int64_t columns, int64_t batches,
+                                int gpu);
 
 }  // namespace ptxbuilder::c

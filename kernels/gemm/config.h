@@ -1,12 +1,14 @@
 // What a matrix product computes, and how a kernel goes about it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "kernels/gemm/product_operand.h"
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/tile/raster.h"
@@ -40,23 +42,45 @@ struct GemmOperation {
   // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it; else every 128
   // of k go to f32 sums of their own.
   bool fast_accumulation = true;
-  // Whether the kernel has it. C, bias and what slopes are of have the type addend().
-  bool alpha = false, beta = false, bias = false;
+  bool alpha = false, beta = false;  // whether the kernel has these factors, of the sum and of C
   Activation activation = Activation::none;
   ActivationUse use = ActivationUse::value;
   bool batched = false;  // a third, outermost dimension of A, B, C and D
-  // Of f32 in the GPU's memory: alpha, and the scales of rows and columns, as of 8-bit floats; a factor by
-  // which D is multiplied before it is rounded; and the greatest |D| before that, which replaces a smaller
-  // one.
-  bool alpha_in_memory = false, row_scales = false, column_scales = false, d_scale = false, amax = false;
+  // Whether the kernel has them. A matrix has no field of its own: C is there with beta, and inputs with a
+  // slope.
+#define PTXBUILDER_MATRIX(...)
+#define PTXBUILDER_VECTOR(name, ...) bool name = false;
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
   // A function of the caller's own, which may read what it likes (UserEpilogue).
   bool user_epilogue = false;
   // D lies where TMA cannot store all of it (see ThreadStore): threads store the rest.
   bool d_by_threads = false;
 
   bool has_epilogue() const {
-    return alpha || beta || bias || activation != Activation::none || alpha_in_memory || row_scales ||
-           column_scales || d_scale || amax || user_epilogue;
+    if (alpha || activation != Activation::none || user_epilogue) return true;
+    return std::ranges::any_of(product_operands,
+                               [&](const ProductOperandRow& row) { return has(row.operand); });
+  }
+  bool has(ProductOperand which) const {
+    switch (which) {
+      case ProductOperand::c:
+        return beta;
+      case ProductOperand::inputs:
+        return has_slope();
+#define PTXBUILDER_MATRIX(...)
+#define PTXBUILDER_VECTOR(name, ...) \
+  case ProductOperand::name:         \
+    return name;
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+    }
+    return false;
+  }
+  DType type_of(const ProductOperandRow& row) const {
+    return row.type == OperandType::f32 ? DType::f32 : addend();
   }
   bool gates() const { return activation != Activation::none && use == ActivationUse::gate; }
   bool has_slope() const { return activation != Activation::none && use == ActivationUse::slope; }

@@ -31,49 +31,88 @@ class PanelEpilogue {
         m_(p.get<u32>("M")),
         n_(p.get<u32>("N")) {}
 
-  // A batch's scales lie behind those of the one before.
   RegisterTile<f32> scaled(RegisterTile<f32> x) const {
     if (o_.alpha) x = x * p_.get<f32>("alpha");
-    if (o_.alpha_in_memory) x = x * load(p_.get<gptr<f32>>("alpha_in_memory"));
-    if (o_.row_scales) x = scale_rows(x, of_batch("row_scales", m_), at_);
-    if (o_.column_scales) x = scale_columns(x, of_batch("column_scales", n_), at_);
-    return x;
+    return multiplied(OperandRole::factor, x);
   }
   RegisterTile<f32> with_addends(RegisterTile<f32> x) const {
-    if (o_.beta) x = add_residual(x, matrix("C", "ldc"), place(), p_.get<f32>("beta"));
-    return o_.bias ? add_bias(x, GlobalTensor(p_.get<gptr<T>>("bias"), {n_}), at_) : x;
+    each(OperandRole::residual, [&](const ProductOperandRow& row) {
+      x = add_residual(x, matrix(row), place(), p_.get<f32>("beta"));
+    });
+    each(OperandRole::addend, [&](const ProductOperandRow& row) { x = with_elements<Add>(x, row); });
+    return x;
   }
   RegisterTile<f32> activated(const RegisterTile<f32>& x) const {
     if (o_.gates()) return activation_.value(even_columns(x)) * odd_columns(x);
-    if (o_.has_slope())
-      return x * activation_.slope(of_elements(matrix("inputs", "ldinputs"), x.layout(), place()));
-    return activation_.value(x);
+    RegisterTile<f32> y = x;
+    if (!o_.has_slope()) return activation_.value(x);
+    each(OperandRole::inputs, [&](const ProductOperandRow& row) {
+      y = x * activation_.slope(of_elements(matrix(row), x.layout(), place()));
+    });
+    return y;
   }
-  RegisterTile<f32> measured(const RegisterTile<f32>& y) const {
-    if (!o_.amax) return y;
-    const u32 columns = o_.gates() ? n_ / 2 : n_;
-    PanelPlace of_output = at_;
-    if (o_.gates()) of_output.col = at_.col / 2;
-    return amax(y, p_.get<gptr<f32>>("amax"), m_, columns, of_output);
+  RegisterTile<f32> measured(RegisterTile<f32> y) const {
+    each(OperandRole::greatest, [&](const ProductOperandRow& row) {
+      const u32 columns = o_.gates() ? n_ / 2 : n_;
+      PanelPlace of_output = at_;
+      if (o_.gates()) of_output.col = at_.col / 2;
+      y = amax(y, p_.get<gptr<f32>>(row.shown), m_, columns, of_output);
+    });
+    return y;
   }
   RegisterTile<f32> rescaled(const RegisterTile<f32>& y) const {
-    return o_.d_scale ? y * load(p_.get<gptr<f32>>("d_scale")) : y;
+    return multiplied(OperandRole::result_factor, y);
   }
 
  private:
-  static f32 load(gptr<f32> from) { return from[0]; }
+  enum Operator { Multiply, Add };
+
+  template <class Work>
+  void each(OperandRole role, Work&& work) const {
+    for (const ProductOperandRow& row : product_operands)
+      if (row.role == role && o_.has(row.operand)) work(row);
+  }
+  RegisterTile<f32> multiplied(OperandRole role, RegisterTile<f32> x) const {
+    each(role, [&](const ProductOperandRow& row) { x = with_elements<Multiply>(x, row); });
+    return x;
+  }
+  // x with the operand's elements at the panel's place, each of which stands for its row or column.
+  template <Operator by>
+  RegisterTile<f32> with_elements(const RegisterTile<f32>& x, const ProductOperandRow& row) const {
+    return row.type == OperandType::f32 ? with_elements<by, f32>(x, row) : with_elements<by, T>(x, row);
+  }
+  template <Operator by, class Element>
+  RegisterTile<f32> with_elements(const RegisterTile<f32>& x, const ProductOperandRow& row) const {
+    auto with = [&](const auto& y) { return by == Add ? x + y : x * y; };
+    const gptr<Element> all = p_.get<gptr<Element>>(row.shown);
+    switch (row.shape) {
+      case OperandShape::one:
+        if constexpr (std::same_as<Element, f32>) return with(f32(all[0]));
+        break;
+      case OperandShape::rows:
+        return with(of_rows(of_batch(all, m_), x.layout(), at_));
+      case OperandShape::columns:
+        return with(of_columns(of_batch(all, n_), x.layout(), at_));
+      case OperandShape::columns_of_all:
+        return with(of_columns(GlobalTensor(all, {n_}), x.layout(), at_));
+      case OperandShape::elements:
+        return with(of_elements(matrix(row), x.layout(), place()));
+    }
+    return x;
+  }
   PanelPlace place() const {
     PanelPlace place = at_;
     if (!place.batch) place.batch = 0;
     return place;
   }
-  GlobalTensor<f32, 1> of_batch(const std::string& name, u32 extent) const {
-    const gptr<f32> all = p_.get<gptr<f32>>(name);
+  // A batch's elements lie behind those of the one before.
+  template <class Element>
+  GlobalTensor<Element, 1> of_batch(const gptr<Element>& all, u32 extent) const {
     return GlobalTensor(at_.batch ? all + *at_.batch * extent : all, {extent});
   }
-  GlobalTensor<T, 3> matrix(const std::string& name, const std::string& stride) const {
-    const u32 rows_apart = p_.get<u32>(stride);
-    return GlobalTensor(p_.get<gptr<T>>(name), {1, m_, n_}, {u64(m_) * u64(rows_apart), rows_apart, 1});
+  GlobalTensor<T, 3> matrix(const ProductOperandRow& row) const {
+    const u32 rows_apart = p_.get<u32>(GemmParameters::stride_of(row));
+    return GlobalTensor(p_.get<gptr<T>>(row.shown), {1, m_, n_}, {u64(m_) * u64(rows_apart), rows_apart, 1});
   }
 
   const GemmOperation& o_;

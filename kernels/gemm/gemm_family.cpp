@@ -33,15 +33,14 @@ GemmOperation operation(const command::Fields& f) {
         name(o.a)));
   o.alpha = f["alpha"] != 0;
   o.beta = f["beta"] != 0;
-  o.bias = f["bias"] != 0;
   o.activation = static_cast<Activation>(f["activation"]);
   o.use = static_cast<ActivationUse>(f["use"]);
   o.batched = f["batches"] > 1;
-  o.alpha_in_memory = f["alpha_in_memory"] != 0;
-  o.row_scales = f["row_scales"] != 0;
-  o.column_scales = f["column_scales"] != 0;
-  o.d_scale = f["d_scale"] != 0;
-  o.amax = f["amax"] != 0;
+#define PTXBUILDER_MATRIX(...)
+#define PTXBUILDER_VECTOR(name, ...) o.name = f[#name] != 0;
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
   return o;
 }
 
@@ -127,61 +126,63 @@ Kernel build(const command::Fields& f) {
 
 constexpr double kAlpha = 0.75, kBeta = -1.5;
 
-// What an operation reads beside A and B, or writes beside D.
-struct Extras {
+// The operands of product.def that an operation has.
+struct Operands {
   const GemmOperation& o;
   size_t m, n, batches;
-  command::Tensor c, bias, alpha, rows, columns, inputs, d_scale, amax;
+  ByOperand<std::optional<command::Tensor>> tensors = {};
 
-  Extras(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t batches)
-      : o(operation),
-        m(m),
-        n(n),
-        batches(batches),
-        c(run.normal(addend(), {n, m, batches})),
-        bias(run.normal(addend(), {n})),
-        alpha(run.normal(DType::f32, {1})),
-        rows(run.normal(DType::f32, {m, batches})),
-        columns(run.normal(DType::f32, {n, batches})),
-        inputs(run.normal(addend(), {n, m, batches})),
-        d_scale(run.normal(DType::f32, {1})),
-        amax(run.output(DType::f32, {1})) {}
-
-  DType addend() const { return o.d == DType::s32 ? DType::f32 : o.addend(); }
+  Operands(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t batches)
+      : o(operation), m(m), n(n), batches(batches) {
+    for (const ProductOperandRow& row : product_operands) {
+      if (!o.has(row.operand)) continue;
+      const DType type = o.type_of(row);
+      const std::vector<uint64_t> shape =
+          row.is_matrix()
+              ? std::vector<uint64_t>{n, m, batches}
+              : std::vector<uint64_t>{static_cast<uint64_t>(row.count(
+                    static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(batches)))};
+      tensors[row.operand] = row.is_written() ? run.output(type, shape) : run.normal(type, shape);
+    }
+  }
 
   void add_to(std::vector<runtime::Argument>& arguments) const {
-    const runtime::Argument stride = runtime::scalar(static_cast<uint32_t>(n));
     if (o.alpha) arguments.push_back(runtime::scalar(static_cast<float>(kAlpha)));
-    if (o.beta) {
-      arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
-      arguments.push_back(c.pointer());
-      arguments.push_back(stride);
+    for (const ProductOperandRow& row : product_operands) {
+      if (!o.has(row.operand)) continue;
+      if (row.role == OperandRole::residual) arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
+      arguments.push_back(tensors[row.operand]->pointer());
+      if (row.is_matrix()) arguments.push_back(runtime::scalar(static_cast<uint32_t>(n)));
     }
-    if (o.bias) arguments.push_back(bias.pointer());
-    if (o.alpha_in_memory) arguments.push_back(alpha.pointer());
-    if (o.row_scales) arguments.push_back(rows.pointer());
-    if (o.column_scales) arguments.push_back(columns.pointer());
-    if (o.has_slope()) {
-      arguments.push_back(inputs.pointer());
-      arguments.push_back(stride);
-    }
-    if (o.d_scale) arguments.push_back(d_scale.pointer());
-    if (o.amax) arguments.push_back(amax.pointer());
   }
 
-  // What the activation is of.
-  Approximate input(const Dot& dot, size_t batch, size_t row, size_t col) const {
-    const double factor = (o.alpha ? kAlpha : 1) * (o.alpha_in_memory ? alpha[0] : 1) *
-                          (o.row_scales ? rows[batch * m + row] : 1) *
-                          (o.column_scales ? columns[batch * n + col] : 1);
-    const double added = (o.beta ? kBeta * c[(batch * m + row) * n + col] : 0) + (o.bias ? bias[col] : 0);
-    return input_of(o, dot, factor, added);
-  }
-  // D before its factor, where dot(j) is of the product's column j.
+  // D before its last factor, where dot(j) is of the product's column j.
   Approximate output(const std::function<Dot(size_t col)>& dot, size_t batch, size_t row, size_t col) const {
-    auto x = [&](size_t j) { return input(dot(j), batch, row, j); };
+    auto value = [&](const ProductOperandRow& operand, size_t j) {
+      const auto at =
+          operand.at(static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(batch),
+                     static_cast<int64_t>(row), static_cast<int64_t>(j));
+      return (*tensors[operand.operand])[static_cast<size_t>(at)];
+    };
+    auto x = [&](size_t j) {
+      return input_of(o, dot(j), kAlpha, kBeta, [&](const auto& operand) { return value(operand, j); });
+    };
     if (o.gates()) return output_of_gate(o, x(2 * col), x(2 * col + 1));
-    return output_of(o, x(col), o.has_slope() ? inputs[(batch * m + row) * n + col] : 0);
+    double inputs = 0;
+    for (const ProductOperandRow& operand : product_operands)
+      if (operand.role == OperandRole::inputs && o.has(operand.operand)) inputs = value(operand, col);
+    return output_of(o, x(col), inputs);
+  }
+  double last_factor() {
+    double factor = 1;
+    each(OperandRole::result_factor, [&](const command::Tensor& x) { factor *= x[0]; });
+    return factor;
+  }
+  // Calls `work` with the operands of the role that there are.
+  template <class Work>
+  void each(OperandRole role, Work&& work) {
+    for (const ProductOperandRow& row : product_operands)
+      if (row.role == role && o.has(row.operand)) work(*tensors[row.operand]);
   }
 };
 
@@ -197,13 +198,13 @@ void run(const command::Fields& f, command::Run& run) {
   command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m) : shape(m, k));
   command::Tensor b = run.normal(o.b, o.b_k_major ? shape(k, n) : shape(n, k));
   const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
-  Extras extras(o, run, m, n, batches);
+  Operands operands(o, run, m, n, batches);
   command::Tensor d = run.output(o.d, shape(columns, m));
 
   auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
   std::vector<runtime::Argument> arguments = {a.tensor(), b.tensor(), d.tensor(),
                                               u32_of(m),  u32_of(n),  u32_of(k)};
-  extras.add_to(arguments);
+  operands.add_to(arguments);
   if (o.batched) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
   const int most = f["sms"] ? f.small("sms") : kMostSplitCtas;
@@ -221,28 +222,31 @@ void run(const command::Fields& f, command::Run& run) {
     DotProduct p = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n};
     p.a_start = batch * m * k;
     p.b_start = batch * n * k;
-    return extras.output([&](size_t j) { return dot_product(a, b, row, j, p); }, batch, row, col);
+    return operands.output([&](size_t j) { return dot_product(a, b, row, j, p); }, batch, row, col);
   };
   auto start = [&] {
     d.poison();
-    extras.amax.set(0, 0);
-    extras.amax.to_device();
+    operands.each(OperandRole::greatest, [](command::Tensor& greatest) {
+      greatest.set(0, 0);
+      greatest.to_device();
+    });
   };
-  const double scale = o.d_scale ? extras.d_scale[0] : 1;
   run.check(
-      d, static_cast<double>(k), [&](size_t i) { return rounded(o, output(i), scale); }, start);
-  if (o.amax)
+      d, static_cast<double>(k), [&](size_t i) { return rounded(o, output(i), operands.last_factor()); },
+      start);
+  operands.each(OperandRole::greatest, [&](command::Tensor& greatest) {
     run.check(
-        extras.amax, static_cast<double>(m * n * k * batches),
+        greatest, static_cast<double>(m * n * k * batches),
         [&](size_t) {
-          command::Expected greatest = {0, 0};
+          command::Expected expected = {0, 0};
           for (size_t i = 0; i < m * columns * batches; ++i) {
             const Approximate y = output(i);
-            if (std::abs(y.value) > greatest.value) greatest = {std::abs(y.value), y.lost};
+            if (std::abs(y.value) > expected.value) expected = {std::abs(y.value), y.lost};
           }
-          return command::Expected{greatest.value, 2 * greatest.tolerance + 1e-6 * greatest.value};
+          return command::Expected{expected.value, 2 * expected.tolerance + 1e-6 * expected.value};
         },
         start);
+  });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
   double db = static_cast<double>(batches);
   run.measure(2 * dm * dn * dk * db,
@@ -264,14 +268,13 @@ const command::Registration registration({
                {"promote", 0, "sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
                {"alpha", 0, "a factor of the product", 1, 1, kSwitch},
                {"beta", 0, "add a factor of C", 1, 1, kSwitch},
-               {"bias", 0, "add a value to each column", 1, 1, kSwitch},
                {"activation", 0, "of the result", 1, 1, kActivations},
                {"use", 0, "of the activation: its value, its slope elsewhere, or a gate", 1, 1, kUses},
-               {"alpha_in_memory", 0, "a factor of the product, in memory", 1, 1, kSwitch},
-               {"row_scales", 0, "a factor of each row", 1, 1, kSwitch},
-               {"column_scales", 0, "a factor of each column", 1, 1, kSwitch},
-               {"d_scale", 0, "a factor of the result, in memory", 1, 1, kSwitch},
-               {"amax", 0, "the greatest magnitude of the result", 1, 1, kSwitch},
+#define PTXBUILDER_MATRIX(...)
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, meaning) {#name, 0, meaning, 1, 1, kSwitch},
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
                {"bm", 128, "rows of a tile", 64},
                {"bn", 256, "columns of a tile", 8},
                {"bk", 0, "depth of a stage; 0 for 128 bytes", 1, 0},

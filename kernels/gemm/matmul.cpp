@@ -75,13 +75,6 @@ runtime::Argument tensor(const PlacedMatrix& o) {
                          std::span(strides).first(rank - 1));
 }
 
-// What prepared products do not tell apart.
-bool has_more(const MatmulArguments& p) {
-  return p.use != ActivationUse::value || !p.epilogue.empty() ||
-         (p.alpha_in_memory.address | p.row_scales.address | p.column_scales.address | p.d_scale.address |
-          p.amax.address) != 0;
-}
-
 // Throws Error, at the caller's line, for types and storage that no tile can serve.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
@@ -104,6 +97,9 @@ void check_tiles(const GemmTile& tile, const GemmSize& size, Where where) {
 }  // namespace
 
 class Matmul::State {
+  using From = ProductArguments::From;
+  static From from_operand(ProductOperand which) { return ProductArguments::from_operand(which); }
+
  public:
   State(runtime::Device& device, MatmulOptions options)
       : device_(device),
@@ -155,7 +151,7 @@ class Matmul::State {
   // An operand that is copied into the workspace before the kernel reads it.
   struct Moved {
     MatrixCopy copy;
-    ProductArguments::From from;
+    From from;
   };
 
   Request request(const MatmulArguments& arguments, Where where);
@@ -194,7 +190,8 @@ void for_each_moved(PlacedMatrices& o, Work&& work) {
   if (o.has_product)
     for (PlacedMatrix* operand : {&o.a, &o.b})
       if (!operand->aligned_for_tma()) work(*operand);
-  if (o.c.place.memory.address != 0 && !o.c.batches_touch()) work(o.c);
+  PlacedMatrix& c = o.operands[ProductOperand::c];
+  if (c.place.memory.address != 0 && !c.batches_touch()) work(c);
   if (o.d.out_of_reach()) work(o.d);
 }
 
@@ -251,10 +248,10 @@ GemmTile Matmul::State::tile(const MatmulArguments& arguments, Where where) {
 }
 
 void Matmul::State::operator()(const MatmulArguments& p, Where where) {
-  if (!has_more(p) && prepared_.launch(p)) return;
+  if (prepared_.launch(p)) return;
   Request r = request(p, where);
   if (r.is_empty) {
-    if (!has_more(p)) prepared_.add_empty(p);
+    if (PreparedProducts::takes(p)) prepared_.add_empty(p);
     return;
   }
   if (options_.tune && can_tune(r, p.stream)) {
@@ -327,7 +324,6 @@ runtime::LoadedKernel& Matmul::State::kernel(const GemmOperation& operation, con
 // Says of the matrices that a kernel cannot take where they lie that they are in the workspace, and which of
 // them have to be copied there.
 std::vector<Matmul::State::Moved> Matmul::State::place(PlacedMatrices& o, runtime::Address next) const {
-  using enum ProductArguments::From;
   std::vector<Moved> moved;
   for_each_moved(o, [&](PlacedMatrix& operand) {
     MatrixPlace near = padded(operand);
@@ -335,9 +331,9 @@ std::vector<Matmul::State::Moved> Matmul::State::place(PlacedMatrices& o, runtim
     next += kernels::workspace_bytes(operand);
     if (&operand != &o.d)
       moved.push_back({{operand.shape, operand.element_bytes(), operand.place, near},
-                       &operand == &o.a   ? a
-                       : &operand == &o.b ? b
-                                          : c});
+                       &operand == &o.a   ? From::a
+                       : &operand == &o.b ? From::b
+                                          : from_operand(ProductOperand::c)});
     operand.place = near;
   });
   if (!o.has_product)
@@ -356,66 +352,55 @@ PlacedMatrix Matmul::State::outside(PlacedMatrix matrix) const {
 void Matmul::State::add_arguments(const Request& r, const MatmulArguments& p,
                                   ProductArguments& arguments) const {
   const PlacedMatrices& o = r.operands;
-  using enum ProductArguments::From;
   auto number = [&](int64_t value) {
-    arguments.add(size, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+    arguments.add(From::size, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
   };
-  auto real = [&](ProductArguments::From from, float value) {
-    arguments.add(from, [&] { return runtime::scalar(value); });
-  };
-  auto pointer = [&](ProductArguments::From from, runtime::View memory, DType type) {
+  auto real = [&](From from, float value) { arguments.add(from, [&] { return runtime::scalar(value); }); };
+  auto pointer = [&](From from, runtime::View memory, DType type) {
     arguments.add(from, [&] { return runtime::pointer(memory, type); });
   };
   // Where a matrix lies: with the caller, or in the workspace.
-  auto matrix = [&](ProductArguments::From from, runtime::Address given, runtime::Address address,
-                    auto&& make) {
+  auto matrix = [&](From from, runtime::Address given, runtime::Address address, auto&& make) {
     const bool moved = address != given;
-    arguments.add(moved ? workspace : from, make, moved ? address - p.workspace.address : 0);
+    arguments.add(moved ? From::workspace : from, make, moved ? address - p.workspace.address : 0);
   };
-  matrix(a, p.a.memory.address, o.a.place.memory.address, [&] { return tensor(o.a); });
-  matrix(b, p.b.memory.address, o.b.place.memory.address, [&] { return tensor(o.b); });
+  matrix(From::a, p.a.memory.address, o.a.place.memory.address, [&] { return tensor(o.a); });
+  matrix(From::b, p.b.memory.address, o.b.place.memory.address, [&] { return tensor(o.b); });
   const GemmOperation& operation = r.key.operation;
   const int64_t by_tma = operation.d_by_threads ? o.d.columns_by_tma() : o.d.shape.columns;
   if (by_tma > 0) {
     PlacedMatrix stored = o.d;
     stored.shape.columns = by_tma;
-    arguments.add(d, [&] { return tensor(stored); });
+    arguments.add(From::d, [&] { return tensor(stored); });
   } else {
-    arguments.add(size, [&] { return tensor(outside(o.d)); });
+    arguments.add(From::size, [&] { return tensor(outside(o.d)); });
   }
   for (int64_t extent : {p.m, p.n, r.key.size.k}) number(extent);
   if (operation.d_by_threads) {
-    pointer(d, o.d.place.memory, o.d.type);
+    pointer(From::d, o.d.place.memory, o.d.type);
     number(o.d.place.stride);
     number(by_tma);
   }
-  if (operation.alpha) real(alpha, p.alpha);
-  if (operation.beta) {
-    real(beta, p.beta);
-    const runtime::View& memory = o.c.place.memory;
-    matrix(c, p.c.memory.address, memory.address, [&] { return runtime::pointer(memory, o.c.type); });
-    number(o.c.place.stride);
+  if (operation.alpha) real(From::alpha, p.alpha);
+  for (const ProductOperandRow& row : product_operands) {
+    if (!operation.has(row.operand)) continue;
+    if (row.role == OperandRole::residual) real(From::beta, p.beta);
+    const PlacedMatrix& x = o.operands[row.operand];
+    const runtime::View& memory = x.place.memory;
+    matrix(from_operand(row.operand), p.memory_of(row.operand).address, memory.address,
+           [&] { return runtime::pointer(memory, x.type); });
+    if (row.is_matrix()) number(x.place.stride);
   }
-  if (operation.bias) pointer(bias, p.bias, operation.addend());
-  if (operation.alpha_in_memory) pointer(size, p.alpha_in_memory, DType::f32);
-  if (operation.row_scales) pointer(size, p.row_scales, DType::f32);
-  if (operation.column_scales) pointer(size, p.column_scales, DType::f32);
-  if (operation.has_slope()) {
-    pointer(size, o.inputs.place.memory, o.inputs.type);
-    number(o.inputs.place.stride);
-  }
-  if (operation.d_scale) pointer(size, p.d_scale, DType::f32);
-  if (operation.amax) pointer(size, p.amax, DType::f32);
-  for (const runtime::Argument& argument : p.epilogue) arguments.add(size, [&] { return argument; });
+  for (const runtime::Argument& argument : p.epilogue) arguments.add(From::size, [&] { return argument; });
   if (operation.batched) number(p.batches);
-  if (r.plan.workspace_bytes > 0) pointer(workspace, p.workspace, DType::f32);
+  if (r.plan.workspace_bytes > 0) pointer(From::workspace, p.workspace, DType::f32);
 }
 
 void Matmul::State::launch(const Request& r, const std::vector<Moved>& moved, const MatmulArguments& p,
                            Where where) {
   std::vector<PreparedProducts::Step> steps;
   // D in the workspace is copied behind the product.
-  const bool prepares = r.operands.has_product && !has_more(p) && PreparedProducts::takes(p) &&
+  const bool prepares = r.operands.has_product && PreparedProducts::takes(p) &&
                         r.operands.d.place.memory.address == p.d.memory.address;
   auto launch_and_prepare = [&](runtime::LoadedKernel& kernel, const runtime::LaunchOptions& options,
                                 ProductArguments& arguments) {
@@ -426,19 +411,19 @@ void Matmul::State::launch(const Request& r, const std::vector<Moved>& moved, co
     std::vector<MatrixCopy> copies;
     for (const Moved& one : moved) copies.push_back(one.copy);
     const CopyLaunch copy = copy_.launch_of(copies, p.stream);
-    ProductArguments arguments(true);
+    ProductArguments arguments(copy.arguments.size());
     for (size_t i = 0; const runtime::Argument& argument : copy.arguments) {
       const Moved& one = moved[i / kCopyParameters];
       const size_t parameter = i++ % kCopyParameters;  // from and to come first
       arguments.add(
           parameter == 0   ? one.from
-          : parameter == 1 ? ProductArguments::From::workspace
-                           : ProductArguments::From::size,
+          : parameter == 1 ? From::workspace
+                           : From::size,
           [&] { return argument; }, parameter == 1 ? one.copy.to.memory.address - p.workspace.address : 0);
     }
     launch_and_prepare(*copy.kernel, copy.options, arguments);
   }
-  ProductArguments arguments(has_more(p));
+  ProductArguments arguments(r.plan.kernel->signature().parameters.size());
   add_arguments(r, p, arguments);
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
   const runtime::LaunchOptions options = {
@@ -518,11 +503,15 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
       x->place = new_place(*x);
       copy_({x->shape, x->element_bytes(), from, x->place}, {});
     }
-    if (o.c.place.memory.address != 0 && !o.c.batches_touch()) {
-      const MatrixPlace from = o.c.place;
-      o.c.place = new_place(o.c);
-      copy_({o.c.shape, o.c.element_bytes(), from, o.c.place}, {});
+    PlacedMatrix& c = o.operands[ProductOperand::c];
+    if (c.place.memory.address != 0 && !c.batches_touch()) {
+      const MatrixPlace from = c.place;
+      c.place = new_place(c);
+      copy_({c.shape, c.element_bytes(), from, c.place}, {});
     }
+    for (const ProductOperandRow& row : product_operands)
+      if (PlacedMatrix& x = o.operands[row.operand]; row.is_written() && operation.has(row.operand))
+        x.place.memory = memory.emplace_back(device_, x.place.memory.bytes);
     if (operation.d_by_threads)
       o.d.place.memory = memory.emplace_back(device_, o.d.place.memory.bytes);
     else
@@ -530,7 +519,6 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
   }
   MatmulArguments q = p;
   if (kernels_workspace > 0) q.workspace = memory.emplace_back(device_, kernels_workspace);
-  if (operation.amax) q.amax = memory.emplace_back(device_, sizeof(float));
   device_.synchronize(runtime::Stream(), kLongest);
   const auto queue = [&](size_t i, size_t set, runtime::Stream stream) {
     if (i >= requests.size() || set >= operands.size())
@@ -538,7 +526,7 @@ GemmTile Matmul::State::measured(const Request& r, const MatmulArguments& p, siz
                                      requests.size(), set, operands.size()));
     Request& with = requests[i];
     with.operands = operands[set];
-    ProductArguments arguments(has_more(q));
+    ProductArguments arguments(with.plan.kernel->signature().parameters.size());
     add_arguments(with, q, arguments);
     with.plan.kernel->launch(
         {.grid = with.plan.grid, .programmatic_dependent_launch = with.plan.overlaps, .stream = stream},

@@ -37,9 +37,13 @@ struct DeviceMatrix {
 // also be the way back, x f'(inputs), or a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], of half as many columns, to
 // which no C is added.
 //
+// Operands of product.def do more: factors in memory, of all or of rows and columns; the greatest |D|,
+// unrounded, which replaces a smaller number that is there; and d_scale, by which D is multiplied before it
+// is rounded.
+//
 // Types: A and B of bf16, f16 or tf32, both of e4m3 or e5m2, or both of s8 or u8, into D of bf16, f16, f32,
 // e4m3 or e5m2; integers also into s32, with nothing behind the sum. C, bias and inputs are of D's type, or
-// where that has 8 bits, of bf16. D of 8 bits is multiplied by d_scale before it is rounded, and clamped.
+// where that has 8 bits, of bf16. D of 8 bits is clamped.
 //
 // Sizes: any. Where m, n or batches is 0 nothing is done; with k = 0 the sum is 0. As in BLAS, with alpha = 0
 // A and B are not read, and with beta = 0 C is not.
@@ -60,21 +64,42 @@ struct MatmulArguments {
   int64_t m = 0, n = 0, k = 0, batches = 1;
   DeviceMatrix a, b;                        // A as m rows of k, B as n rows of k,
   bool a_k_major = true, b_k_major = true;  // or, of 16-bit types: A as k rows of m, B as k rows of n
-  DeviceMatrix c, d;                        // m rows of n
-  runtime::View bias = {};                  // n elements, for all batches; no memory: none
+  DeviceMatrix d;                           // m rows of n
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   ActivationUse use = ActivationUse::value;
-  DeviceMatrix inputs = {};  // with ActivationUse::slope, m rows of n; batches lie without gaps
-  // f32 in device memory, none where there is no memory: alpha once more, m and n factors for each batch, a
-  // factor of D, and the greatest |D| before that, which replaces a smaller one that is there.
-  runtime::View alpha_in_memory = {}, row_scales = {}, column_scales = {}, d_scale = {}, amax = {};
+  // The operands of product.def: m rows of n, of which C is read with a beta and inputs with
+  // ActivationUse::slope, whose batches lie without gaps; and elements without gaps, of which there are none
+  // where there is no memory.
+#define PTXBUILDER_MATRIX(name, ...) DeviceMatrix name = {};
+#define PTXBUILDER_VECTOR(name, ...) runtime::View name = {};
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
   // Of MatmulOptions::epilogue, in the order of its parameters.
   std::vector<runtime::Argument> epilogue = {};
   // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it.
   bool fast_accumulation = true;
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless said
+
+  runtime::View& memory_of(ProductOperand which) {
+    switch (which) {
+#define PTXBUILDER_MATRIX(name, ...) \
+  case ProductOperand::name:         \
+    return name.memory;
+#define PTXBUILDER_VECTOR(name, ...) \
+  case ProductOperand::name:         \
+    return name;
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+    }
+    __builtin_unreachable();
+  }
+  const runtime::View& memory_of(ProductOperand which) const {
+    return const_cast<MatmulArguments*>(this)->memory_of(which);
+  }
 };
 
 struct MatmulOptions {

@@ -29,9 +29,12 @@ void check_enumerators(const MatmulArguments& p, Where where) {
   };
   check("the type of A", p.a.type);
   check("the type of B", p.b.type);
-  check("the type of C", p.c.type);
   check("the type of D", p.d.type);
-  check("the type of inputs", p.inputs.type);
+#define PTXBUILDER_MATRIX(name, shown, ...) check("the type of " #shown, p.name.type);
+#define PTXBUILDER_VECTOR(...)
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
   if (static_cast<size_t>(p.activation) >= activation_words.size()) refuse("the activation", p.activation);
   if (p.use > ActivationUse::gate) refuse("the use of the activation", p.use);
 }
@@ -136,92 +139,77 @@ PlacedMatrix placed_matrix(const char* name, const DeviceMatrix& m, int64_t rows
   return o;
 }
 
-PlacedMatrix bias_row(const MatmulArguments& p) {
-  return placed_matrix("bias", {.memory = p.bias, .type = operation_of(p).addend()}, 1, p.n, 1);
-}
-
-void check_bias(const MatmulArguments& p, const PlacedMatrix& d, Where where) {
-  if (p.bias.address == 0) return;
-  const PlacedMatrix bias = bias_row(p);
-  if (p.bias.address % static_cast<uint64_t>(bias.element_bytes()) != 0 ||
-      extent_bytes(bias) > Wide{p.bias.bytes})
-    throw Error(where,
-                fmt::format("matmul: a bias of {} B at {:#x}; it has {} elements of {} where D is {}, and "
-                            "begins at a multiple of {} B",
-                            p.bias.bytes, p.bias.address, p.n, name(bias.type), name(p.d.type),
-                            bias.element_bytes()));
-  if (overlap(d, bias)) throw Error(where, "matmul: D overlaps the bias, which is read while D is written");
-}
-
-// The kernel finds a batch of them m strides behind the one before.
-void check_inputs(const MatmulArguments& p, const PlacedMatrix& inputs, Where where) {
-  if (inputs.type != operation_of(p).addend())
-    refuse(where, inputs,
-           fmt::format("what a slope is of is {} where D is {}", name(operation_of(p).addend()),
-                       name(p.d.type)));
-  check_memory(inputs, where);
-  if (inputs.shape.batches > 1 && inputs.place.batch_stride != inputs.place.stride * inputs.shape.rows)
-    refuse(where, inputs, "batches with gaps; they lie a row's stride apart, as rows do");
-  if (inputs.place.stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
-    refuse(where, inputs, "rows in all batches, and the stride, are less than 2^32: divide the batches");
-}
-
-// What is f32 beside the matrices, in one row each.
-std::vector<PlacedMatrix> factors_of(const MatmulArguments& p, const GemmOperation& o) {
-  std::vector<PlacedMatrix> all;
-  auto add = [&](bool given, const char* name, const runtime::View& memory, int64_t count) {
-    if (given) all.push_back(placed_matrix(name, {.memory = memory, .type = DType::f32}, 1, count, 1));
-  };
-  add(o.alpha_in_memory, "alpha_in_memory", p.alpha_in_memory, 1);
-  add(o.row_scales, "row_scales", p.row_scales, p.m * p.batches);
-  add(o.column_scales, "column_scales", p.column_scales, p.n * p.batches);
-  add(o.d_scale, "d_scale", p.d_scale, 1);
-  add(o.amax, "amax", p.amax, 1);
-  return all;
-}
-
-void check_factors(const MatmulArguments& p, const GemmOperation& o, const PlacedMatrix& d, Where where) {
-  for (const PlacedMatrix& row : factors_of(p, o)) {
-    const runtime::View& memory = row.place.memory;
-    if (memory.address % 4 != 0 || extent_bytes(row) > Wide{memory.bytes})
-      throw Error(where, fmt::format("matmul: {} of {} B at {:#x}; it has {} f32, at a multiple of 4 B",
-                                     row.name, memory.bytes, memory.address, row.shape.columns));
-    if (overlap(d, row))
-      throw Error(where, fmt::format("matmul: D overlaps {}: give D memory of its own", row.name));
+// An operand as it is given. Elements without gaps are a row, whose type follows from D's.
+PlacedMatrix placed_operand(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
+  DeviceMatrix given = {.memory = p.memory_of(row.operand), .type = o.type_of(row)};
+  switch (row.operand) {
+#define PTXBUILDER_MATRIX(name, ...) \
+  case ProductOperand::name:         \
+    given = p.name;                  \
+    break;
+#define PTXBUILDER_VECTOR(...)
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+    default:
+      return placed_matrix(row.shown, given, 1, row.count(p.m, p.n, p.batches), 1);
   }
+  return placed_matrix(row.shown, given, p.m, p.n, p.batches);
 }
 
-// Of what is read, D apart.
-void check_amax(const MatmulArguments& p, const GemmOperation& operation, const PlacedMatrices& o,
-                Where where) {
-  if (!operation.amax) return;
-  std::vector<PlacedMatrix> read = factors_of(p, operation);
-  const PlacedMatrix amax = read.back();
-  read.pop_back();
-  if (o.has_product) read.insert(read.end(), {o.a, o.b});
-  if (p.bias.address != 0) read.push_back(bias_row(p));
-  for (const PlacedMatrix* x : {&o.c, &o.inputs})
-    if (x->place.memory.address != 0) read.push_back(*x);
-  for (const PlacedMatrix& x : read)
-    if (overlap(amax, x))
-      throw Error(where,
-                  fmt::format("matmul: amax overlaps {}, which is read while amax is written: give amax "
-                              "memory of its own",
-                              x.name));
+// The kernel finds a batch of them m strides behind the one before. C that is not so placed is copied.
+void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o,
+                  const PlacedMatrix& matrix, Where where) {
+  if (matrix.type != o.addend())
+    refuse(where, matrix, fmt::format("it is {} where D is {}", name(o.addend()), name(p.d.type)));
+  check_memory(matrix, where);
+  if (row.role != OperandRole::residual && !matrix.batches_touch())
+    refuse(where, matrix, "batches with gaps; they lie a row's stride apart, as rows do");
+  if (matrix.place.stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
+    refuse(where, matrix,
+           fmt::format("{} rows in all batches and a stride of {} elements; both are less than 2^32: divide "
+                       "the batches",
+                       p.m * p.batches, matrix.place.stride));
+}
+
+void check_row(const MatmulArguments& p, const PlacedMatrix& row, Where where) {
+  const runtime::View& memory = row.place.memory;
+  if (memory.address % static_cast<uint64_t>(row.element_bytes()) != 0 ||
+      extent_bytes(row) > Wide{memory.bytes})
+    refuse(where, row,
+           fmt::format("{} B at {:#x}; where D is {}, it has {} elements, at a multiple of {} B",
+                       memory.bytes, memory.address, name(p.d.type), row.shape.columns, row.element_bytes()));
+}
+
+// Calls `work` with all that is read, by name.
+template <class Work>
+void each_read(const PlacedMatrices& o, Work&& work) {
+  if (o.has_product) work(o.a), work(o.b);
+  for (const ProductOperandRow& row : product_operands)
+    if (!row.is_written() && o.operands[row.operand].place.memory.address != 0) work(o.operands[row.operand]);
 }
 
 void check_overlap(const PlacedMatrices& o, Where where) {
-  auto refuse = [&](const char* what) {
-    throw Error(where,
-                fmt::format("matmul: D overlaps {}, which is read while D is written: give D memory of "
-                            "its own",
-                            what));
+  auto refuse_over = [&](const PlacedMatrix& written, const char* what) {
+    throw Error(
+        where,
+        fmt::format("matmul: {} overlaps {}, which is read while {} is written: give {} memory of its own",
+                    written.name, what, written.name, written.name));
   };
-  if (o.has_product && overlap(o.d, o.a)) refuse("A");
-  if (o.has_product && overlap(o.d, o.b)) refuse("B");
-  if (o.inputs.place.memory.address != 0 && overlap(o.d, o.inputs)) refuse("the inputs of a slope");
-  if (o.c.place.memory.address != 0 && !same_place(o.d, o.c) && overlap(o.d, o.c))
-    refuse("a part of C, and is not C itself (same address and strides)");
+  const PlacedMatrix& c = o.operands[ProductOperand::c];
+  each_read(o, [&](const PlacedMatrix& x) {
+    if (!overlap(o.d, x) || (&x == &c && same_place(o.d, c))) return;
+    refuse_over(o.d, &x == &c ? "a part of C, and is not C itself (same address and strides)" : x.name);
+  });
+  for (const ProductOperandRow& row : product_operands) {
+    const PlacedMatrix& written = o.operands[row.operand];
+    if (!row.is_written() || written.place.memory.address == 0) continue;
+    if (overlap(o.d, written))
+      throw Error(where, fmt::format("matmul: D overlaps {}: give D memory of its own", written.name));
+    each_read(o, [&](const PlacedMatrix& x) {
+      if (overlap(written, x)) refuse_over(written, x.name);
+    });
+  }
 }
 
 }  // namespace
@@ -259,14 +247,14 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.fast_accumulation = !fp8 || p.fast_accumulation;
   o.alpha = product && p.alpha != 1;
   o.beta = p.beta != 0;
-  o.bias = p.bias.address != 0;
   o.activation = p.activation;
   o.use = p.use;
-  o.alpha_in_memory = product && p.alpha_in_memory.address != 0;
-  o.row_scales = product && p.row_scales.address != 0;
-  o.column_scales = product && p.column_scales.address != 0;
-  o.d_scale = p.d_scale.address != 0;
-  o.amax = p.amax.address != 0;
+#define PTXBUILDER_MATRIX(...)
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
+  o.name = p.name.address != 0 && (product || OperandRole::role != OperandRole::factor);
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
   o.batched = p.batches > 1;
   return o;
 }
@@ -287,12 +275,10 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   o.has_product = p.k > 0 && p.alpha != 0;
   o.a = placed_matrix("A", p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
   o.b = placed_matrix("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
-  o.c = placed_matrix("C", p.c, p.m, p.n, p.batches);
   const GemmOperation operation = operation_of(p);
   if (operation.gates() && p.n % 2 != 0)
     throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
   o.d = placed_matrix("D", p.d, p.m, operation.d_columns(p.n), p.batches);
-  if (operation.has_slope()) o.inputs = placed_matrix("inputs", p.inputs, p.m, p.n, p.batches);
   if (p.m == 0 || p.n == 0 || p.batches == 0) return o;
   if (o.has_product) {
     check_memory(o.a, where);
@@ -300,26 +286,14 @@ PlacedMatrices checked(const MatmulArguments& p, Where where) {
   }
   check_memory(o.d, where);
   check_no_self_overlap(o.d, where);
-  if (p.beta != 0) {
-    if (p.c.type != operation.addend())
-      throw Error(where, size_of(p.d.type) == 1
-                             ? fmt::format("matmul: C of {} and D of {}; C of 8-bit D is bf16",
-                                           name(p.c.type), name(p.d.type))
-                             : fmt::format("matmul: C of {} and D of {}; they must be of one type",
-                                           name(p.c.type), name(p.d.type)));
-    check_memory(o.c, where);
-    if (o.c.place.stride >= kIndexEnd || p.m * p.batches >= kIndexEnd)
-      throw Error(where,
-                  fmt::format("matmul: C with {} rows in all batches and a stride of {} elements; both "
-                              "are less than 2^32: divide the batches",
-                              p.m * p.batches, o.c.place.stride));
-  } else {
-    o.c.place.memory = {};
+  for (const ProductOperandRow& row : product_operands) {
+    if (!operation.has(row.operand)) continue;
+    PlacedMatrix& x = o.operands[row.operand] = placed_operand(row, p, operation);
+    if (row.is_matrix())
+      check_matrix(row, p, operation, x, where);
+    else
+      check_row(p, x, where);
   }
-  if (operation.has_slope()) check_inputs(p, o.inputs, where);
-  check_factors(p, operation, o.d, where);
-  check_bias(p, o.d, where);
-  check_amax(p, operation, o, where);
   check_overlap(o, where);
   return o;
 }
@@ -341,19 +315,16 @@ void check_workspace(const MatmulArguments& p, const PlacedMatrices& o, size_t b
                     bytes, kTma, w.bytes, w.address));
   PlacedMatrix taken = placed_matrix("workspace", {.memory = {w.address, bytes}, .type = DType::u8}, 1,
                                      static_cast<int64_t>(bytes), 1);
-  auto refuse_over = [&](const PlacedMatrix& x, const char* name) {
+  auto refuse_over = [&](const PlacedMatrix& x) {
     if (x.place.memory.address != 0 && overlap(taken, x))
       throw Error(where,
                   fmt::format("matmul: the workspace, {} B at {:#x}, overlaps {}: give it memory of its own",
-                              bytes, w.address, name));
+                              bytes, w.address, x.name));
   };
-  if (o.has_product) refuse_over(o.a, "A");
-  if (o.has_product) refuse_over(o.b, "B");
-  refuse_over(o.c, "C");
-  refuse_over(o.d, "D");
-  refuse_over(o.inputs, "the inputs of a slope");
-  for (const PlacedMatrix& row : factors_of(p, operation_of(p))) refuse_over(row, row.name);
-  refuse_over(bias_row(p), "the bias");
+  refuse_over(o.d);
+  each_read(o, refuse_over);
+  for (const ProductOperandRow& row : product_operands)
+    if (row.is_written()) refuse_over(o.operands[row.operand]);
 }
 
 }  // namespace ptxbuilder::kernels

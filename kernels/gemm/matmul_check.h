@@ -27,10 +27,12 @@ struct PlacedMatrix {
   bool out_of_reach() const { return columns_by_tma() < shape.columns && !stored_by_threads(); }
 };
 
-// Those that a product reads and writes: A and B have no memory where alpha or k is 0, C where beta is 0.
+// What a product reads and writes. A and B are not read where alpha or k is 0; an operand of product.def that
+// the product has not has no memory.
 struct PlacedMatrices {
-  PlacedMatrix a, b, c, d, inputs;
-  bool has_product = true;  // of A and B
+  PlacedMatrix a, b, d;
+  ByOperand<PlacedMatrix> operands = {};  // elements without gaps are a row
+  bool has_product = true;                // of A and B
 };
 
 // What a kernel for these arguments computes, where TMA stores D.

@@ -6,6 +6,10 @@
 
 namespace ptxbuilder::kernels {
 
+std::string GemmParameters::stride_of(const ProductOperandRow& matrix) {
+  return fmt::format("ld{}", matrix.name);
+}
+
 GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan& t,
                                const std::vector<UserParameter>& user, Where where) {
   using enum Parameter::Kind;
@@ -23,23 +27,14 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
         "rows are at no multiples of 16 B, and the tensor map's are not looked at");
   }
   if (o.alpha) add("alpha", scalar, DType::f32, "a factor of the product");
-  if (o.beta) {
-    add("beta", scalar, DType::f32, "a factor of C");
-    add("C", pointer, o.addend(), "what is added: M rows of N, for each batch");
-    add("ldc", scalar, DType::u32, "elements from a row of C to the next");
+  for (const ProductOperandRow& row : product_operands) {
+    if (!o.has(row.operand)) continue;
+    if (row.role == OperandRole::residual) add("beta", scalar, DType::f32, "a factor of C");
+    add(row.shown, pointer, o.type_of(row), row.meaning);
+    if (row.is_matrix())
+      add(stride_of(row), scalar, DType::u32,
+          fmt::format("elements from a row of {} to the next", row.shown));
   }
-  if (o.bias) add("bias", pointer, o.addend(), "added to each row: N elements");
-  if (o.alpha_in_memory) add("alpha_in_memory", pointer, DType::f32, "a factor of the product");
-  if (o.row_scales)
-    add("row_scales", pointer, DType::f32, "factors of rows of the product: M, for each batch");
-  if (o.column_scales)
-    add("column_scales", pointer, DType::f32, "factors of columns of the product: N, for each batch");
-  if (o.has_slope()) {
-    add("inputs", pointer, o.addend(), "what the activation was applied to: M rows of N, for each batch");
-    add("ldinputs", scalar, DType::u32, "elements from a row of inputs to the next");
-  }
-  if (o.d_scale) add("d_scale", pointer, DType::f32, "a factor of D");
-  if (o.amax) add("amax", pointer, DType::f32, "gets the greatest |D| before d_scale, where that is greater");
   for (const UserParameter& p : user) {
     if (p.kind != pointer && (p.kind != scalar || size_of(p.type) != 4))
       throw Error(where,

@@ -16,10 +16,13 @@ struct UserParameter {
 
 class GemmParameters : public Parameters {
  public:
-  // Declares those that the operation has, behind them the user's, then `batches`, and the workspace of a
-  // tile that needs one.
+  // Declares A, B, D and sizes, the operands that the operation has, behind them the user's, then `batches`,
+  // and the workspace of a tile that needs one.
   GemmParameters(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
                  const std::vector<UserParameter>& user, Where where);
+
+  // The name of the parameter that says how far its rows are apart.
+  static std::string stride_of(const ProductOperandRow& matrix);
 };
 
 }  // namespace ptxbuilder::kernels

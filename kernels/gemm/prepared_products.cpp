@@ -8,7 +8,8 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr size_t kMostKnown = 1 << 16;  // then all are forgotten
-constexpr uint64_t kTma = 16;           // bytes, of which addresses are multiples
+constexpr uint64_t kTma = 16;           // bytes, of which addresses of matrices are multiples
+constexpr uint64_t kElement = 4;        // bytes: the largest element's
 
 bool apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
@@ -23,10 +24,10 @@ std::atomic<uint64_t> made = 0;
 }  // namespace
 
 std::vector<ProductArguments::Source> ProductArguments::sources() {
-  std::vector<Source> all;
+  std::vector<Source> all = from_;
   for (size_t i = 0; const runtime::Argument& argument : list()) {
     const uint64_t whole = argument.kind == Parameter::Kind::scalar ? argument.bits : argument.memory.address;
-    all.push_back({from_[i], from_[i] == From::size ? whole : behind_[i]});
+    if (all[i].from == From::size) all[i].more = whole;
     ++i;
   }
   return all;
@@ -39,20 +40,28 @@ void PreparedProducts::words_of(const MatmulArguments& p, Take&& take) {
   size_t at = 0;
   auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
   for (int64_t extent : {p.m, p.n, p.k, p.batches}) add(extent);
-  for (const DeviceMatrix* x : {&p.a, &p.b, &p.c, &p.d}) {
-    add(x->memory.bytes);
-    add(x->stride);
-    add(x->batch_stride);
-  }
-  add(p.bias.bytes);
+  uint64_t types = 0, given = 0;
+  auto matrix = [&](const DeviceMatrix& x) {
+    add(x.memory.bytes);
+    add(x.stride);
+    add(x.batch_stride);
+    types = types << 8 | static_cast<uint8_t>(x.type);
+  };
+  matrix(p.a), matrix(p.b), matrix(p.d);
+  auto operand = [&](const runtime::View& memory) { given = given << 1 | (memory.address != 0); };
+#define PTXBUILDER_MATRIX(name, ...) matrix(p.name), operand(p.name.memory);
+#define PTXBUILDER_VECTOR(name, ...) add(p.name.bytes), operand(p.name);
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
   add(p.workspace.bytes);
-  uint64_t small = 0;
+  add(types);
+  uint64_t small = given;
   auto pack = [&](auto value) { small = small << 8 | static_cast<uint8_t>(value); };
-  for (DType type : {p.a.type, p.b.type, p.c.type, p.d.type}) pack(type);
   pack(p.activation);
+  pack(p.use);
   pack(p.a_k_major | p.b_k_major << 1 | p.fast_accumulation << 2);
   pack((p.alpha == 1) | (p.alpha == 0) << 1 | (p.beta == 0) << 2);  // what the kernel has, as operation_of()
-  pack((p.c.memory.address == 0) | (p.bias.address == 0) << 1);
   add(small);
 }
 
@@ -84,36 +93,57 @@ const PreparedProducts::Known* PreparedProducts::find(const MatmulArguments& p) 
 }
 
 bool PreparedProducts::takes(const MatmulArguments& p) {
-  const uint64_t addresses = p.a.memory.address | p.b.memory.address | p.c.memory.address |
-                             p.d.memory.address | p.bias.address | p.workspace.address;
-  return addresses % kTma == 0;
+  uint64_t matrices = p.a.memory.address | p.b.memory.address | p.d.memory.address | p.workspace.address;
+  uint64_t vectors = 0;
+#define PTXBUILDER_MATRIX(name, ...) matrices |= p.name.memory.address;
+#define PTXBUILDER_VECTOR(name, ...) vectors |= p.name.address;
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+  return matrices % kTma == 0 && vectors % kElement == 0 && p.epilogue.empty();
+}
+
+// Whether what is written lies apart from all else.
+bool PreparedProducts::is_apart(const MatmulArguments& p) {
+  const runtime::View &a = p.a.memory, &b = p.b.memory, &d = p.d.memory, &w = p.workspace;
+  bool is = apart(d, a) && apart(d, b);
+  for (const ProductOperandRow& row : product_operands) {
+    const runtime::View& x = p.memory_of(row.operand);
+    is &= apart(d, x) || (row.operand == ProductOperand::c && same_place(p.d, p.c));
+    if (!row.is_written() || x.address == 0) continue;
+    is &= apart(x, a) && apart(x, b);
+    for (const ProductOperandRow& other : product_operands)
+      is &= other.operand == row.operand || apart(x, p.memory_of(other.operand));
+  }
+  if (w.bytes == 0) return is;
+  is &= w.address != 0 && apart(w, a) && apart(w, b) && apart(w, d);
+  for (const ProductOperandRow& row : product_operands) is &= apart(w, p.memory_of(row.operand));
+  return is;
 }
 
 bool PreparedProducts::launch(const MatmulArguments& p) {
-  const uint64_t sources[] = {0,
-                              p.a.memory.address,
-                              p.b.memory.address,
-                              p.c.memory.address,
-                              p.d.memory.address,
-                              p.bias.address,
-                              p.workspace.address,
-                              std::bit_cast<uint32_t>(p.alpha),
-                              std::bit_cast<uint32_t>(p.beta)};  // by ProductArguments::From
-  bool plain = takes(p) && apart(p.d.memory, p.a.memory) && apart(p.d.memory, p.b.memory) &&
-               apart(p.d.memory, p.bias) && (apart(p.d.memory, p.c.memory) || same_place(p.d, p.c));
-  if (p.workspace.bytes > 0) {
-    plain &= p.workspace.address != 0;
-    for (const runtime::View* x : {&p.a.memory, &p.b.memory, &p.c.memory, &p.d.memory, &p.bias})
-      plain &= apart(p.workspace, *x);
-  }
-  if (!plain) return false;
+  if (!takes(p) || !is_apart(p)) return false;
+  const uint64_t sources[ProductArguments::kSources] = {
+      0,
+      p.a.memory.address,
+      p.b.memory.address,
+      p.d.memory.address,
+      p.workspace.address,
+      std::bit_cast<uint32_t>(p.alpha),
+      std::bit_cast<uint32_t>(p.beta),
+#define PTXBUILDER_MATRIX(name, ...) p.name.memory.address,
+#define PTXBUILDER_VECTOR(name, ...) p.name.address,
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+  };  // by ProductArguments::From
   const Known* known = find(p);
   if (!known) return false;
   const bool has_memory = p.a.memory.address != 0 && p.b.memory.address != 0 && p.d.memory.address != 0;
   if (!known->empty() && !has_memory) return false;
   for (const Step& step : *known) {
-    uint64_t values[ProductArguments::kMostOfAny];
     const size_t count = step.sources.size();
+    uint64_t values[PreparedProducts::kMostArguments];
     for (size_t i = 0; i < count; ++i)
       values[i] = sources[static_cast<size_t>(step.sources[i].from)] + step.sources[i].more;
     step.launch({values, count}, p.stream);

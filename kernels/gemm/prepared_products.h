@@ -17,9 +17,12 @@ namespace ptxbuilder::kernels {
 // The arguments of a launch, and where the value of each comes from.
 class ProductArguments {
  public:
-  enum class From : uint8_t { size, a, b, c, d, bias, workspace, alpha, beta };
-  static constexpr size_t kMost = 16;       // of a product that may be prepared
-  static constexpr size_t kMostOfAny = 32;  // of a product, and of a launch of copies
+  // An operand of product.def comes behind `operand`, in its order.
+  enum class From : uint8_t { size, a, b, d, workspace, alpha, beta, operand };
+  static constexpr size_t kSources = static_cast<size_t>(From::operand) + product_operands.size();
+  static constexpr From from_operand(ProductOperand which) {
+    return static_cast<From>(static_cast<size_t>(From::operand) + static_cast<size_t>(which));
+  }
 
   // The value of an argument: that of the source, and a number more, which is all of it where it comes from
   // the size.
@@ -28,14 +31,12 @@ class ProductArguments {
     uint64_t more;
   };
 
-  // `more` than a product that may be prepared has.
-  explicit ProductArguments(bool more) : list_(more ? kMostOfAny : kMost) {}
+  explicit ProductArguments(size_t most) : list_(most) { from_.reserve(most); }
 
   // The bytes by which an address lies behind its source.
   template <class Make>
   void add(From from, Make&& make, uint64_t behind = 0) {
-    from_[count_] = from;
-    behind_[count_++] = behind;
+    from_.push_back({from, behind});
     list_.add(std::forward<Make>(make));
   }
   std::span<const runtime::Argument> list() { return list_; }
@@ -43,9 +44,7 @@ class ProductArguments {
 
  private:
   runtime::ArgumentList list_;
-  std::array<From, kMostOfAny> from_;
-  std::array<uint64_t, kMostOfAny> behind_;
-  size_t count_ = 0;
+  std::vector<Source> from_;
 };
 
 // Any thread may call all functions at any time.
@@ -53,8 +52,9 @@ class PreparedProducts {
  public:
   PreparedProducts();
 
-  // Queues a product that is known, where its addresses leave no doubt: all are multiples of 16 bytes, and
-  // D's memory lies apart from what is read, or D is C. False: nothing was done, and all has to be checked.
+  // Queues a product that is known, where its addresses leave no doubt: those of matrices are multiples of 16
+  // bytes, others of 4, and what is written lies apart from all else, or D is C. False: nothing was done, and
+  // all has to be checked.
   bool launch(const MatmulArguments& p);
 
   // Another number behind each clear().
@@ -66,7 +66,10 @@ class PreparedProducts {
     std::vector<ProductArguments::Source> sources;  // by parameter
   };
 
-  // Whether launch() looks for products with such addresses.
+  // No launch has more, of a product or of copies of its matrices.
+  static constexpr size_t kMostArguments = 24 + 2 * product_operands.size();
+
+  // Whether launch() looks for products with such addresses, which have no epilogue of the user's.
   static bool takes(const MatmulArguments& p);
   // A product that takes() and that was checked, whose kernel was chosen when number() was `number`. Nothing
   // where clear() has come since: the kernel may be the one of before.
@@ -79,13 +82,14 @@ class PreparedProducts {
 
  private:
   // All of a product but its addresses, the stream, and the values of alpha and beta beyond 0 and 1.
-  using Form = std::array<uint64_t, 19>;
+  using Form = std::array<uint64_t, 16 + product_operands.size() + 2 * product_matrices>;
   using Known = std::vector<Step>;  // none where there is nothing to do
 
   // Calls `take` with the number of each word of the product's form, and the word.
   template <class Take>
   static void words_of(const MatmulArguments& p, Take&& take);
   static Form form_of(const MatmulArguments& p);
+  static bool is_apart(const MatmulArguments& p);
   // With the lock held.
   void keep(const MatmulArguments& p, std::shared_ptr<const Known> known);
   // The thread keeps what it was given last, also behind the end of this object. nullptr: not known.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "kernels/family/run.h"
 #include "kernels/gemm/config.h"
@@ -80,13 +81,21 @@ struct Approximate {
   double value, lost;
 };
 
-// What the activation is of. `added` is beta C + bias, `alpha` all factors of the sum, each of which is one
-// rounding in f32. The epilogue's arithmetic and the hardware's approximations are within a few units in the
-// last place of f32.
-inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double added) {
-  const double scaled = alpha * dot.sum, x = scaled + added;
+// What the activation is of. `value` gives the element of an operand of product.def that counts there. Each
+// factor is one rounding in f32. The epilogue's arithmetic and the hardware's approximations are within a few
+// units in the last place of f32.
+inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double beta,
+                            const std::function<double(const ProductOperandRow&)>& value) {
+  double factor = o.alpha ? alpha : 1, added = 0;
+  for (const ProductOperandRow& row : product_operands) {
+    if (!o.has(row.operand)) continue;
+    if (row.role == OperandRole::factor) factor *= value(row);
+    if (row.role == OperandRole::residual) added += beta * value(row);
+    if (row.role == OperandRole::addend) added += value(row);
+  }
+  const double scaled = factor * dot.sum, x = scaled + added;
   const double in_epilogue = o.has_epilogue() ? 0x1p-22 * std::abs(scaled) + 1e-5 * (1 + std::abs(x)) : 0;
-  return {x, std::abs(alpha) * dot.magnitude * lost_share(o) + in_epilogue};
+  return {x, std::abs(factor) * dot.magnitude * lost_share(o) + in_epilogue};
 }
 
 // The activation's value, or with its slope at `inputs` the way back through it.
@@ -102,14 +111,14 @@ inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gat
 }
 
 // The same times a factor of D, rounded: half the distance between the smallest numbers of a type, too.
-inline command::Expected rounded(const GemmOperation& o, const Approximate& y, double d_scale) {
-  double value = y.value * d_scale;
+inline command::Expected rounded(const GemmOperation& o, const Approximate& y, double factor) {
+  double value = y.value * factor;
   if (is_fp8(o.d)) value = std::clamp(value, -greatest(o.d), greatest(o.d));
   const double subnormal = o.d == DType::f16    ? 0x1p-25
                            : o.d == DType::e4m3 ? 0x1p-10
                            : o.d == DType::e5m2 ? 0x1p-17
                                                 : 0;
-  return {value, unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.01 * y.lost * std::abs(d_scale) + subnormal};
+  return {value, unit_roundoff(o.d) * std::abs(value) * 1.01 + 1.01 * y.lost * std::abs(factor) + subnormal};
 }
 
 }  // namespace ptxbuilder::kernels

@@ -46,16 +46,11 @@ std::string product_text(const GemmOperation& o, const GemmSize& size) {
     if (has) epilogue += fmt::format("{}{}", epilogue.empty() ? "" : "+", word);
   };
   add(o.alpha, "alpha");
-  add(o.beta, "beta");
-  add(o.bias, "bias");
   add(o.activation != Activation::none, activation_words[static_cast<size_t>(o.activation)]);
   add(o.gates(), "gate");
   add(o.has_slope(), "slope");
-  add(o.alpha_in_memory, "alpha_in_memory");
-  add(o.row_scales, "rows");
-  add(o.column_scales, "columns");
-  add(o.d_scale, "scale");
-  add(o.amax, "amax");
+  for (const ProductOperandRow& row : product_operands)
+    if (!row.is_matrix() || row.role == OperandRole::residual) add(o.has(row.operand), row.name);
   add(o.batched, "batched");
   return fmt::format("{} {} {} {}{} {} {} {} {} {} {}", name(o.a), name(o.b), name(o.d),
                      o.b_k_major ? "T" : "N", o.a_k_major ? "N" : "T",

@@ -331,7 +331,7 @@ static void check_epilogues(unsigned seed) {
   CHECK(wrong_epilogue(&e) == 0);
   e.bias.tensor.dtype = e4m3;
   REFUSED(ptxb_matmul_run(device, &e.p, NULL, 0, PTXB_OWN_STREAM),
-          "bias: of e4m3, and D of e4m3; beside 8 bits");
+          "bias: [32] of e4m3; it is bf16 where D is e4m3");
   discard_epilogue(&e);
   /* alpha in memory, and the way back through relu; other inputs of the same form count. */
   make_epilogue(&e, bf16, f32, kN, seed + 1);
@@ -379,7 +379,7 @@ static void check_epilogue_mistakes(void) {
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.a.tensor),
           "inputs: 1 batches of 24 x 64, but D and A make [m,n] 1 of 24 x 32");
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.d.tensor),
-          "D overlaps the inputs of a slope");
+          "D overlaps inputs");
   MISTAKE(e.p.row_scales = &e.columns.tensor, "row_scales: [1,32] of f32; it is float32 of [24] or [24,1]");
   MISTAKE(e.p.column_scales = &e.rows.tensor,
           "column_scales: [24,1] of f32; it is float32 of [32] or [1,32]");
@@ -623,7 +623,7 @@ static void check_mistakes(int is_emulator) {
   REFUSED(ptxb_matmul_workspace(device, NULL, &bytes), "the product is NULL");
   p.size = 8;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "a ptxb_matmul of 8 bytes, but this library's has 128, or 72");
+          "a ptxb_matmul of 8 bytes, but this library's has 128, and that of the first header 72");
   p.size = sizeof p;
   p.beta = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "beta is 1, but C is NULL");

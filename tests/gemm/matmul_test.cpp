@@ -339,16 +339,16 @@ TEST_CASE("what is refused, beside what is accepted") {
       {"take 1536 B, and its memory has 1535 B", [](auto& p) { p.b.memory.bytes -= 1; }},
       {"is no multiple of an element's 2 B", [](auto& p) { p.a.memory.address += 1; }},
       {"matmul: D of bf16: the address", [](auto& p) { p.d.memory.address -= 1; }},
-      {"matmul: C of f32 and D of bf16; they must be of one type", [](auto& p) { p.c.type = DType::f32; }},
-      {"matmul: C with 16 rows in all batches and a stride of 4294967296 elements",
+      {"matmul: C of f32: it is bf16 where D is bf16", [](auto& p) { p.c.type = DType::f32; }},
+      {"matmul: C of bf16: 16 rows in all batches and a stride of 4294967296 elements",
        [](auto& p) {
          p.c.stride = int64_t{1} << 32;
          p.c.memory.bytes = size_t{1} << 40;
        }},
-      {"matmul: a bias of 47 B", [](auto& p) { p.bias.bytes -= 1; }},
-      {"matmul: a bias of 48 B", [](auto& p) { p.bias.address += 1; }},
+      {"matmul: bias of bf16: 47 B", [](auto& p) { p.bias.bytes -= 1; }},
+      {"matmul: bias of bf16: 48 B", [](auto& p) { p.bias.address += 1; }},
       {"matmul: D overlaps B, which is read while D is written", [](auto& p) { p.d.memory = p.b.memory; }},
-      {"matmul: D overlaps the bias",
+      {"matmul: D overlaps bias",
        [](auto& p) { p.bias = {.address = p.d.memory.address + 16, .bytes = 48}; }},
       {"matmul: D overlaps a part of C, and is not C itself",
        [](auto& p) { p.d.memory = {.address = p.c.memory.address - 16, .bytes = p.c.memory.bytes}; }},
@@ -535,13 +535,50 @@ TEST_CASE("a product that is known takes other matrices and scalars, and is chec
   q.d = p.a, q.d.stride = p.d.stride, q.d.batch_stride = p.d.batch_stride;
   CHECK_ERROR(matmul()(q), "matmul: D overlaps A");
   q = p, q.bias = p.d.memory;
-  CHECK_ERROR(matmul()(q), "matmul: D overlaps the bias");
+  CHECK_ERROR(matmul()(q), "matmul: D overlaps bias");
   q = p, q.c.memory.address = p.d.memory.address + 16;
   CHECK_ERROR(matmul()(q), "matmul: ");
   q = p, q.a.memory.address += 2;
   CHECK_ERROR(matmul()(q), "this product takes a workspace");
   q = p, q.bias.address += 1;
-  CHECK_ERROR(matmul()(q), "matmul: a bias");
+  CHECK_ERROR(matmul()(q), "matmul: bias of bf16");
+}
+
+TEST_CASE("a product with every operand is known as a plain one is, and takes those of each call") {
+  MatmulCase c = sized(64, 72, 64, 2);
+  c.activation = Activation::silu, c.use = kernels::ActivationUse::slope, c.beta = 0.5F;
+#define PTXBUILDER_VECTOR(name, ...) c.name = true;
+#define PTXBUILDER_MATRIX(...)
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_VECTOR
+#undef PTXBUILDER_MATRIX
+  IdleDevice idle;
+  Matmul product(idle);
+  MatmulTrial trial(idle, c);
+  product(trial.arguments());
+  const int loads = idle.loads, encoded = idle.encoded;
+  for (int call = 0; call < 10; ++call) product(trial.arguments());
+  CHECK(idle.loads == loads);
+  CHECK(idle.encoded == encoded + 3);
+  CHECK(idle.launches == 11);
+
+  for (int call = 0; call < 3; ++call) {
+    c.seed += 1, c.d_scale_is = static_cast<float>(call + 1);
+    check_case(c);
+  }
+  MatmulTrial known(device(), c);
+  const MatmulArguments p = known.arguments();
+  matmul()(p);
+  for (const kernels::ProductOperandRow& row : kernels::product_operands) {
+    CAPTURE(std::string(row.name));
+    MatmulArguments q = p;
+    q.memory_of(row.operand).address = p.d.memory.address;
+    if (row.operand != kernels::ProductOperand::c)
+      CHECK_ERROR(matmul()(q), fmt::format("D overlaps {}", row.shown));
+    if (row.is_written()) continue;
+    q = p, q.amax.address = p.memory_of(row.operand).address;
+    CHECK_ERROR(matmul()(q), fmt::format("amax overlaps {}", row.shown));
+  }
 }
 
 TEST_CASE("a product with nothing to do is known too, and is checked where it has to be") {
@@ -915,7 +952,7 @@ TEST_CASE("an epilogue of the user's own, behind alpha in memory, scales of rows
     }) == "");
   }
   p.row_scales.bytes -= 4;
-  CHECK_ERROR(product(p), "matmul: row_scales of 556 B at");
+  CHECK_ERROR(product(p), "matmul: row_scales of f32: 556 B at");
 }
 
 TEST_CASE("an epilogue of the user's own that adds to D meets each element once, whatever the tile") {
@@ -1023,9 +1060,9 @@ TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go toget
   p.beta = 0;
   p.use = kernels::ActivationUse::slope;
   p.inputs = {.memory = trial.arguments().a.memory, .type = DType::f16};
-  CHECK_ERROR(product(p), "matmul: inputs of f16: what a slope is of is bf16 where D is bf16");
+  CHECK_ERROR(product(p), "matmul: inputs of f16: it is bf16 where D is bf16");
   p.inputs = p.d;
-  CHECK_ERROR(product(p), "matmul: D overlaps the inputs of a slope");
+  CHECK_ERROR(product(p), "matmul: D overlaps inputs");
   p.activation = kernels::Activation::none;
   CHECK_ERROR(product(p), "the slope or the gate of no activation; name one");
   p.use = kernels::ActivationUse::value;
@@ -1102,7 +1139,7 @@ TEST_CASE(
     CHECK(tuner.calls == 1);
   }
   const std::string kept = lines_of(file);
-  CHECK(kept.find("bf16 bf16 bf16 TN fast beta 96 64 136 1 ") == 0);
+  CHECK(kept.find("bf16 bf16 bf16 TN fast c 96 64 136 1 ") == 0);
   CHECK(std::count(kept.begin(), kept.end(), '\n') == 1);
   const std::string winner = kept.substr(kept.rfind(' ') + 1, kept.size() - kept.rfind(' ') - 2);
 

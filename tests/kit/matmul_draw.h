@@ -50,9 +50,11 @@ struct RandomCase {
 inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   using kernels::Activation, kernels::ActivationUse;
   c.alpha = draw.of({1.0F, 0.5F, -2.0F});
-  c.alpha_in_memory = draw.chance(4);
-  c.row_scales = draw.chance(3), c.column_scales = draw.chance(3);
-  c.bias = draw.chance(2);
+#define PTXBUILDER_VECTOR(name, ...) c.name = draw.chance(3);
+#define PTXBUILDER_MATRIX(...)
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_VECTOR
+#undef PTXBUILDER_MATRIX
   c.activation = static_cast<Activation>(draw.between(0, kernels::activation_words.size() - 1));
   if (c.activation != Activation::none)
     c.use = draw.of({ActivationUse::value, ActivationUse::value, ActivationUse::slope, ActivationUse::gate});
@@ -60,7 +62,6 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
     c.beta = draw.of({0.0F, 1.0F, -0.75F});
     c.in_place = size_of(c.d) > 1 && draw.chance(2);  // C of an 8-bit D has another type
   }
-  c.amax = draw.chance(3);
   c.amax_was = draw.of({0.0F, 0.0F, 0.5F, 1e30F});
   c.d_scale = !draw.chance(size_of(c.d) == 1 ? 4 : 3) == (size_of(c.d) == 1);
   // So that of D some clamp 8 bits and some are below their normal numbers.

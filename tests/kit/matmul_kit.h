@@ -15,14 +15,19 @@ namespace ptxbuilder::test {
 struct MatmulCase {
   kernels::GemmSize size;
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
-  bool a_k_major = true, b_k_major = true, bias = false, fast_accumulation = true;
+  bool a_k_major = true, b_k_major = true, fast_accumulation = true;
   bool in_place = false;  // C is D
   float alpha = 1, beta = 0;
   kernels::Activation activation = kernels::Activation::none;
   kernels::ActivationUse use = kernels::ActivationUse::value;
-  bool alpha_in_memory = false, row_scales = false, column_scales = false, d_scale = false, amax = false;
+  // Whether it has the operands of product.def; a matrix has a place instead.
+#define PTXBUILDER_VECTOR(name, ...) bool name = false;
+#define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_VECTOR
+#undef PTXBUILDER_MATRIX
   float d_scale_is = 1, amax_was = 0;
-  Lie a_lie, b_lie, c_lie, d_lie, inputs_lie;
+  Lie a_lie, b_lie, d_lie;
   uint64_t seed = 1;
 };
 
@@ -36,12 +41,12 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   p.activation = c.activation, p.use = c.use;
   p.fast_accumulation = c.fast_accumulation;
   constexpr runtime::Address kSomewhere = 256;
-  if (c.bias) p.bias.address = kSomewhere;
-  if (c.alpha_in_memory) p.alpha_in_memory.address = kSomewhere;
-  if (c.row_scales) p.row_scales.address = kSomewhere;
-  if (c.column_scales) p.column_scales.address = kSomewhere;
-  if (c.d_scale) p.d_scale.address = kSomewhere;
-  if (c.amax) p.amax.address = kSomewhere;
+#define PTXBUILDER_VECTOR(name, ...) \
+  if (c.name) p.name.address = kSomewhere;
+#define PTXBUILDER_MATRIX(...)
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_VECTOR
+#undef PTXBUILDER_MATRIX
   return p;
 }
 
@@ -56,40 +61,40 @@ class MatmulTrial {
            c.a_lie),
         b_(device, c.b, c.b_k_major ? c.size.n : c.size.k, c.b_k_major ? c.size.k : c.size.n, c.size.batches,
            c.b_lie),
-        c_(device, operation_.addend(), c.size.m, c.size.n, c.size.batches, c.in_place ? c.d_lie : c.c_lie),
-        d_(device, c.d, c.size.m, operation_.d_columns(c.size.n), c.size.batches, c.d_lie),
-        bias_(device, operation_.addend(), 1, c.size.n, 1, {}),
-        inputs_(device, operation_.addend(), operation_.has_slope() ? c.size.m : 0, c.size.n, c.size.batches,
-                c.inputs_lie),
-        alpha_(device, DType::f32, 1, 1, 1, {}),
-        rows_(device, DType::f32, 1, c.size.m * c.size.batches, 1, {}),
-        columns_(device, DType::f32, 1, c.size.n * c.size.batches, 1, {}),
-        d_scale_(device, DType::f32, 1, 1, 1, {}),
-        amax_(device, DType::f32, 1, 1, 1, {}) {
+        d_(device, c.d, c.size.m, operation_.d_columns(c.size.n), c.size.batches, c.d_lie) {
+#define PTXBUILDER_VECTOR(name, ...) add_operand(kernels::ProductOperand::name, {});
+#define PTXBUILDER_MATRIX(name, ...) add_operand(kernels::ProductOperand::name, c.name##_lie);
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_VECTOR
+#undef PTXBUILDER_MATRIX
     std::mt19937_64 random(c.seed);
     for (GuardedMatrix* x : {&a_, &b_}) x->fill_normal(random);
     d_.poison();
-    if (c.beta != 0)
-      c_.fill_normal(random);
-    else
-      c_.poison();
-    if (c.bias) bias_.fill_normal(random);
-    for (GuardedMatrix* x : {&inputs_, &alpha_, &rows_, &columns_}) x->fill_normal(random);
-    d_scale_.fill(double{c.d_scale_is});
-    amax_.fill(double{c.amax_was});
-    for (GuardedMatrix* x : {&a_, &b_, &c_, &bias_, &inputs_, &alpha_, &rows_, &columns_, &d_scale_, &amax_})
-      x->to_device();
+    for (GuardedMatrix* x : {&a_, &b_, &d_}) x->to_device();
+    for (const kernels::ProductOperandRow& row : kernels::product_operands) {
+      GuardedMatrix& x = of(row.operand);
+      if (row.role == kernels::OperandRole::greatest)
+        x.fill(double{c.amax_was});
+      else if (row.role == kernels::OperandRole::result_factor)
+        x.fill(double{c.d_scale_is});
+      else if (operation_.has(row.operand))
+        x.fill_normal(random);
+      else
+        x.poison();
+      x.to_device();
+    }
   }
 
   kernels::MatmulArguments arguments() const {
     kernels::MatmulArguments p = arguments_without_memory(case_);
-    p.a = a_.on_device(), p.b = b_.on_device(), p.c = c_.on_device(), p.d = out().on_device();
-    if (operation_.has_slope()) p.inputs = inputs_.on_device();
-    const auto place = [](runtime::View& memory, const GuardedMatrix& at) {
-      if (memory.address != 0) memory = at.on_device().memory;
-    };
-    place(p.bias, bias_), place(p.alpha_in_memory, alpha_), place(p.row_scales, rows_);
-    place(p.column_scales, columns_), place(p.d_scale, d_scale_), place(p.amax, amax_);
+    p.a = a_.on_device(), p.b = b_.on_device(), p.d = out().on_device();
+#define PTXBUILDER_VECTOR(name, ...) \
+  if (case_.name) p.name = of(kernels::ProductOperand::name).on_device().memory;
+#define PTXBUILDER_MATRIX(name, ...) p.name = of(kernels::ProductOperand::name).on_device();
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_VECTOR
+#undef PTXBUILDER_MATRIX
+    if (!operation_.has_slope()) p.inputs = {};
     return p;
   }
 
@@ -113,13 +118,13 @@ class MatmulTrial {
   }
   std::vector<std::byte> result() const {
     std::vector<std::byte> all = out().from_device();
-    const std::vector<std::byte> amax = amax_.from_device();
+    const std::vector<std::byte> amax = greatest().from_device();
     all.insert(all.end(), amax.begin(), amax.end());
     return all;
   }
   void poison() {
     out().to_device();
-    amax_.to_device();
+    of(kernels::ProductOperand::amax).to_device();
   }
 
   // What an element should be, of the dot product without alpha, and the bias.
@@ -133,7 +138,7 @@ class MatmulTrial {
         amax(result.begin() + static_cast<ptrdiff_t>(of_d), result.end());
     if (const size_t at = out().first_touched(got); at != of_d)
       return fmt::format("byte {} of {} around D was overwritten", at, of_d);
-    if (const size_t at = amax_.first_touched(amax); at != amax.size())
+    if (const size_t at = greatest().first_touched(amax); at != amax.size())
       return fmt::format("byte {} of {} around amax was overwritten", at, amax.size());
     const int64_t rows = case_.size.m * case_.size.batches;
     std::atomic<int64_t> next = 0;
@@ -151,7 +156,7 @@ class MatmulTrial {
         });
     }
     if (all.wrong > 0) return fmt::format("{} elements are wrong, one: {}", all.wrong, all.first);
-    return wrong_amax(all, amax_.value_in(amax, 0, 0, 0));
+    return wrong_amax(all, greatest().value_in(amax, 0, 0, 0));
   }
 
  private:
@@ -170,8 +175,31 @@ class MatmulTrial {
     }
   };
 
-  GuardedMatrix& out() { return case_.in_place ? c_ : d_; }
-  const GuardedMatrix& out() const { return case_.in_place ? c_ : d_; }
+  // Elements without gaps are a row. C in place lies as D does.
+  void add_operand(kernels::ProductOperand which, const Lie& lie) {
+    const kernels::ProductOperandRow& row = kernels::product_operands[static_cast<size_t>(which)];
+    const auto& [m, n, k, batches] = case_.size;
+    const DType type = operation_.type_of(row);
+    if (!row.is_matrix())
+      operands_.emplace_back(device_, type, 1, row.count(m, n, batches), 1, lie);
+    else if (which == kernels::ProductOperand::c)
+      operands_.emplace_back(device_, type, m, n, batches, case_.in_place ? case_.d_lie : lie);
+    else
+      operands_.emplace_back(device_, type, operation_.has(which) ? m : 0, n, batches, lie);
+  }
+  GuardedMatrix& of(kernels::ProductOperand which) { return operands_[static_cast<size_t>(which)]; }
+  const GuardedMatrix& of(kernels::ProductOperand which) const {
+    return operands_[static_cast<size_t>(which)];
+  }
+  const GuardedMatrix& greatest() const { return of(kernels::ProductOperand::amax); }
+  GuardedMatrix& out() { return case_.in_place ? of(kernels::ProductOperand::c) : d_; }
+  const GuardedMatrix& out() const { return case_.in_place ? of(kernels::ProductOperand::c) : d_; }
+  // The element of an operand that counts at a place of the product.
+  double value(const kernels::ProductOperandRow& row, int64_t batch, int64_t i, int64_t j) const {
+    const auto& [m, n, k, batches] = case_.size;
+    const GuardedMatrix& x = of(row.operand);
+    return row.is_matrix() ? x.value(batch, i, j) : x.value(0, 0, row.at(m, n, batch, i, j));
+  }
 
   std::vector<kernels::Dot> dots_of(int64_t batch, int64_t i) const {
     std::vector<kernels::Dot> dots(static_cast<size_t>(case_.size.n), kernels::Dot{0, 0});
@@ -189,13 +217,8 @@ class MatmulTrial {
 
   // What the activation is of.
   kernels::Approximate input(const kernels::Dot& dot, int64_t batch, int64_t i, int64_t j) const {
-    const auto& [m, n, k, batches] = case_.size;
-    const double factor = double{case_.alpha} * (case_.alpha_in_memory ? alpha_.value(0, 0, 0) : 1) *
-                          (case_.row_scales ? rows_.value(0, 0, batch * m + i) : 1) *
-                          (case_.column_scales ? columns_.value(0, 0, batch * n + j) : 1);
-    const double added = (case_.beta != 0 ? double{case_.beta} * c_.value(batch, i, j) : 0) +
-                         (case_.bias ? bias_.value(0, 0, j) : 0);
-    return input_of(operation_, dot, factor, added);
+    return input_of(operation_, dot, double{case_.alpha}, double{case_.beta},
+                    [&](const kernels::ProductOperandRow& row) { return value(row, batch, i, j); });
   }
 
   void judge_row(const std::vector<std::byte>& got, int64_t batch, int64_t i, const Wanted& wanted,
@@ -207,10 +230,13 @@ class MatmulTrial {
       kernels::Approximate y =
           operation_.gates()
               ? output_of_gate(operation_, x(2 * j), x(2 * j + 1))
-              : output_of(operation_, x(j), operation_.has_slope() ? inputs_.value(batch, i, j) : 0);
+              : output_of(
+                    operation_, x(j),
+                    operation_.has_slope() ? of(kernels::ProductOperand::inputs).value(batch, i, j) : 0);
       if (wanted) {
         const double sum = dots[static_cast<size_t>(j)].sum;
-        y = {wanted(sum, case_.bias ? bias_.value(0, 0, j) : 0, batch, i, j), 1e-4 * (1 + std::abs(sum))};
+        const double bias = case_.bias ? of(kernels::ProductOperand::bias).value(0, 0, j) : 0;
+        y = {wanted(sum, bias, batch, i, j), 1e-4 * (1 + std::abs(sum))};
       }
       seen.least = std::max(seen.least, std::abs(y.value) - y.lost);
       seen.most = std::max(seen.most, std::abs(y.value) + y.lost);
@@ -249,7 +275,8 @@ class MatmulTrial {
   runtime::Device& device_;
   MatmulCase case_;
   kernels::GemmOperation operation_;
-  GuardedMatrix a_, b_, c_, d_, bias_, inputs_, alpha_, rows_, columns_, d_scale_, amax_;
+  GuardedMatrix a_, b_, d_;
+  std::vector<GuardedMatrix> operands_;  // by ProductOperand
   runtime::Buffer workspace_;
 };
 
@@ -260,17 +287,19 @@ inline std::string text(const MatmulCase& c) {
                   text(c.a_lie), name(c.b), c.b_k_major ? "k" : "n", text(c.b_lie), name(c.d), text(c.d_lie));
   s += fmt::format(", {} x {} x {} x {}", c.size.m, c.size.n, c.size.k, c.size.batches);
   if (c.alpha != 1) s += fmt::format(", alpha {}", c.alpha);
-  if (c.alpha_in_memory) s += ", alpha in memory";
-  if (c.row_scales) s += ", row scales";
-  if (c.column_scales) s += ", column scales";
   if (c.beta != 0) s += fmt::format(", beta {}{}", c.beta, c.in_place ? " in place" : ", C " + text(c.c_lie));
-  if (c.bias) s += ", bias";
+#define PTXBUILDER_VECTOR(name, ...) \
+  if (c.name) s += ", " #name;
+#define PTXBUILDER_MATRIX(...)
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_VECTOR
+#undef PTXBUILDER_MATRIX
   if (!c.fast_accumulation) s += ", slow accumulation";
   if (c.activation != kernels::Activation::none)
     s += fmt::format(", {}{}", kernels::activation_words[static_cast<size_t>(c.activation)],
                      uses[static_cast<int>(c.use)]);
   if (c.use == kernels::ActivationUse::slope) s += " of " + text(c.inputs_lie);
-  if (c.amax) s += fmt::format(", amax that was {}", c.amax_was);
+  if (c.amax) s += fmt::format(", which was {}", c.amax_was);
   if (c.d_scale) s += fmt::format(", D times {}", c.d_scale_is);
   return s;
 }

@@ -21,7 +21,7 @@ set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtim
 foreach(room "family" "gemm family" "steps family gemm" "attention family gemm" "measure family gemm"
         "tune family gemm attention steps measure" "export family" "simulate" "inspect family"
         "command family gemm attention measure tune export simulate inspect" "bench/peers measure" "bench family gemm measure tune c bench/peers"
-        "c gemm attention" "python/src c")
+        "c gemm attention" "python/src c gemm")
   string(REPLACE " " ";" words ${room})
   list(GET words 0 name)
   list(TRANSFORM words PREPEND kernels/)

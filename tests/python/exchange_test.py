@@ -24,10 +24,13 @@ def tensor(place, rows=512, columns=512, dtype=BF16, device=0):
     return framework.tensor(place << 32, *dtype, rows, columns, device)
 
 
-def product(a, b, out=None, bias=None, activation=None, out_dtype=None, device=None, is_below=False, alpha=1.0, scale_a=None, amax=None,
-            gate=False):
-    return _ext.eager_product(a, b, out, bias, None, alpha, None, activation, out_dtype, False, False, False, False, device, is_below,
-                              *((scale_a, None, None, amax, None, gate) if gate or scale_a is not None or amax is not None else ()))
+WORDS = [word for word, *_ in _ext.OPERANDS]
+NONE = (None,) * len(WORDS)
+
+
+def product(a, b, out=None, activation=None, out_dtype=None, device=None, is_below=False, alpha=1.0, gate=False, transpose_a=False, **operands):
+    return _ext.eager_product(a, b, out, alpha, None, activation, out_dtype, transpose_a, False, False, False, gate, device, is_below,
+                              *(operands.get(word) for word in WORDS if word != "alpha"))
 
 
 def change(call):
@@ -62,7 +65,7 @@ for what, call in (("a mode", lambda: (modes.__setitem__(0, 1), product(a, b), m
                    ("a scale on another GPU", lambda: product(a, b, scale_a=tensor(4, 512, 1, F32, 1))),
                    ("a scale that is none", lambda: product(a, b, scale_a=1.0)), ("a gate of no activation", lambda: product(a, b, gate=True)),
                    ("D over the amax", lambda: product(a, b, d, amax=tensor(3, 1, 1, F32))),
-                   ("a flag that is no bool", lambda: _ext.eager_product(a, b, d, None, None, 1.0, None, None, None, 1, *[False] * 3, None, False)),
+                   ("a flag that is no bool", lambda: product(a, b, d, transpose_a=1)),
                    ("a type's name", lambda: product(a, b, out_dtype="f8")), ("no tensor", lambda: product(a, 3))):
     seen, _, given = change(call)
     kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
@@ -78,8 +81,8 @@ modes[0] = 0
 on_other = [tensor(i, device=1) for i in (1, 2, 3)]
 kit.check(change(lambda: product(*on_other))[0]["launches"] == 1, "on the second GPU")
 with kit.refused("B: its memory is on device 1 of type 2, but the product's device is GPU 0"):
-    _ext.product(a, tensor(2, device=1), d, None, None, 1.0, 0.0, 0, 0, 0, None, None)
-seen, launched_on, _ = change(lambda: _ext.product(a, b, d, None, None, 1.0, 0.0, 0, 0, 0, None, 99))
+    _ext.product(a, tensor(2, device=1), d, 1.0, 0.0, 0, 0, 0, None, None, *NONE)
+seen, launched_on, _ = change(lambda: _ext.product(a, b, d, 1.0, 0.0, 0, 0, 0, None, 99, *NONE))
 kit.check(seen["streams_asked"] == 0 and launched_on == 99, "a stream that is given", seen, launched_on)
 
 # A call without a launch, which has no rows; the bound is loose, as others work here at the same time.

@@ -20,7 +20,7 @@ import numpy as np  # noqa: E402
 
 import ptxbuilder as pb  # noqa: E402
 from ptxbuilder._common import ACTIVATIONS  # noqa: E402
-from ptxbuilder._jax.product import FUNCTIONS  # noqa: E402
+from ptxbuilder._jax.product import _FUNCTIONS  # noqa: E402
 from jax_kit import check, check_beside, drawn, product_of, random, wide  # noqa: E402
 import reference  # noqa: E402
 
@@ -43,7 +43,7 @@ for dtype, words in ((jnp.float16, {}), (jnp.float32, {"tf32": True}), (jnp.floa
 
 # Gradients of every operand, against those of jnp's functions in f32.
 activations = {None: lambda z: z, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
-kit.check(set(activations) == set(ACTIVATIONS) == set(FUNCTIONS), activations, ACTIVATIONS, FUNCTIONS)
+kit.check(set(activations) == set(ACTIVATIONS) == set(_FUNCTIONS), activations, ACTIVATIONS, _FUNCTIONS)
 for i, name in enumerate(activations):
     for turn_a in (False, True):
         turn_b = turn_a == (i % 2 == 0)  # every two of the three are there together
@@ -101,8 +101,8 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
         check(x, y, 2**-7, in_specs, "gradients")
 
 for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="emulator"), "device: JAX's arrays"),
-                    (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: 1 batches of 32 x 64"),
-                    (dict(bias=b), "bias: it has one dimension of n = 48"), (dict(bias=b[0].astype(jnp.float32)), "bias: of f32"),
+                    (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: its shape is (32, 64)"),
+                    (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it is bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
@@ -130,10 +130,8 @@ for case in reference.PRODUCTS:
 
     def theirs(tensors):
         t = {name: x.astype(jnp.float32) for name, x in tensors.items()}
-        a, b, f = t["a"], t["b"], activations[words.get("activation")]
-        x = t.get("alpha", jnp.full((), words.get("alpha", 1.0))).reshape(()) * jnp.matmul(a, b)
-        x = x * (t["scale_a"].reshape(*a.shape[:-1], 1) if "scale_a" in t else 1) * t.get("scale_b", 1.0)
-        x = x + t.get("bias", 0.0) + words.get("beta", 1.0) * t.get("c", 0.0)
+        f = activations[words.get("activation")]
+        x, _ = reference.with_operands(t, words.get("alpha", 1.0), words.get("beta", 1.0))
         if words.get("gate"):
             return (f(x[..., 0::2]) * x[..., 1::2] * weight).sum()
         return ((x * jax.grad(lambda z: f(z).sum())(t["slope_of"]) if "slope_of" in t else f(x)) * weight).sum()
@@ -169,7 +167,7 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it is 
                     (dict(gate=True), "gate: activation is None"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
                     (dict(alpha=rows), "alpha: its shape is (32,)"), (dict(amax=rows), "amax: its shape is (32,)"),
                     (dict(slope_of=a, activation="silu"), "slope_of: its shape is (32, 64)"),
-                    (dict(scale_a=rows, bias=columns), "bias: of f32, and D of bf16")):
+                    (dict(scale_a=rows, bias=columns), "of f32; it is bf16 where D is bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
 

@@ -3,6 +3,7 @@
   numpy_test.py FOLDER   with saxpy.ptx, saxpy.json and saxpy_tma's in it
 """
 import copy
+import inspect
 import pickle
 import subprocess
 import sys
@@ -16,6 +17,11 @@ import numpy as np  # noqa: E402
 import ptxbuilder as pb  # noqa: E402
 from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 import reference  # noqa: E402
+
+# What the library's table has is what matmul() takes and says.
+named = inspect.signature(pb.matmul).parameters
+for row in pb._product.ROWS:
+    kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)
 
 random = np.random.default_rng(int.from_bytes(b"ptxb", "little"))
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -109,13 +115,13 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (40,); it is 
                     (dict(scale_a=rows[None]), "scale_a: its shape is (1, 24)"), (dict(scale_a=wide(rows)), "scale_a: it is of float64"),
                     (dict(scale_result=rows), "scale_result: its shape is (24,); it has one element"),
                     (dict(alpha=rows), "alpha: its shape is (24,); it has one element"), (dict(amax=rows), "amax: its shape is (24,)"),
-                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: it is written"),
+                    (dict(amax=np.broadcast_to(number, (1,))), "amax: it is read-only"), (dict(amax=0.0), "amax: <class 'float'> beside tensors of numpy's"),
                     (dict(gate=True), "gate: activation is None"), (dict(slope_of=drawn(24, 40)), "slope_of: activation is None"),
                     (dict(gate=True, activation="silu", slope_of=drawn(24, 40)), "one product is a gate or the way back"),
                     (dict(gate=True, activation="silu", c=drawn(24, 40)), "gate: with C"),
                     (dict(slope_of=drawn(24, 39), activation="silu"), "slope_of: its shape is (24, 39)"),
-                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "what a slope is of is bf16"),
-                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "beside 8 bits it is bf16")):
+                    (dict(slope_of=drawn(24, 40, dtype=np.float16), activation="silu"), "it is bf16 where D is bf16"),
+                    (dict(out_dtype="e4m3", bias=drawn(40, dtype=E4M3)), "it is bf16 where D is e4m3")):
     with kit.refused(text):
         pb.matmul(a, b, **words, device="emulator")
 with kit.refused("gate: B has 39 columns; they come in pairs"):
@@ -137,7 +143,7 @@ kit.check(pb.matmul(drawn(2, 3, 24, 32), b, out=batches, device="emulator") is b
 for swapped in (">f4", ">f2"):
     with kit.refused(f"an array of {swapped}, whose bytes lie in another order than this machine's: give x.astype("):
         pb.matmul(np.ones((8, 16), swapped), np.ones((16, 8), swapped[1:]), device="emulator", tf32=True)
-with kit.refused("scale_a: 2.0 is no tensor; it has to be one of float32"):
+with kit.refused("scale_a: <class 'float'> beside tensors of numpy's"):
     pb.matmul(np.ones((8, 16), "f2"), np.ones((16, 8), "f2"), device="emulator", scale_a=2.0)
 with kit.refused("amax overlaps d_scale, which is read while amax is written"):
     both = np.full(1, 0.5, "f4")
@@ -159,9 +165,9 @@ with kit.refused("B: batches (3,), which do not go with A's (2,)"):
     pb.matmul(drawn(2, 4, 8), drawn(3, 8, 4), device="emulator")
 with kit.refused("C: its shape is (40, 24)"):
     pb.matmul(a, b, c=c.T, device="emulator")
-with kit.refused("bias: it has one dimension of n = 40"):
+with kit.refused("bias: [39] of bf16; it is bf16 where D is bf16, of [40]"):
     pb.matmul(a, b, bias=bias[1:], device="emulator")
-with kit.refused("bias: of f32"):
+with kit.refused("bias: [40] of f32; it is bf16"):
     pb.matmul(a, b, bias=wide(bias).astype(np.float32), device="emulator")
 with kit.refused("activation 'tanh' is none of"):
     pb.matmul(a, b, activation="tanh", device="emulator")

@@ -1,5 +1,9 @@
 """Attention and products in float64, which all frameworks are held against, and what each is asked for."""
+import math
+
 import numpy as np
+
+from ptxbuilder._product import ROWS
 
 
 def attention(q, k, v, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False):
@@ -45,6 +49,8 @@ def shapes(case, batch=2):
 
 # ---- Products with all that may stand beside them ----
 
+# All that a product may read beside A and B, and that has a gradient.
+EVERY = " ".join(row.word for row in ROWS if row.role not in ("greatest", "result_factor"))
 # Shapes of A and B, their type, D's, the tensors beside, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
@@ -63,7 +69,9 @@ PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scal
             ((0, 8), (8, 16), "bfloat16", "bfloat16", "scale_a scale_b", {"activation": "silu", "gate": True}),
             ((24, 64), (64, 32), "int8", "bfloat16", "scale_a scale_b bias", {}),
             ((16, 24), (24, 40), "bfloat16", "bfloat16", "scale_b bias", {"activation": "relu", "alpha": -0.5}),
-            ((16, 24), (24, 40), "bfloat16", "bfloat16", "bias", {"activation": "silu", "gate": True, "alpha": -0.5})]
+            ((16, 24), (24, 40), "bfloat16", "bfloat16", "bias", {"activation": "silu", "gate": True, "alpha": -0.5}),
+            ((2, 24, 64), (2, 64, 32), "bfloat16", "float32", EVERY, {"activation": "gelu", "beta": -0.5}),
+            ((2, 24, 64), (64, 32), "float16", "float8_e4m3fn", EVERY + " amax scale_result", {"activation": "silu"})]
 
 
 def drawn_product(case, random):
@@ -71,9 +79,9 @@ def drawn_product(case, random):
     a, b, kind, out, beside, words = case
     batch = np.broadcast_shapes(a[:-2], b[:-2])
     whole, addend = (*batch, a[-2], b[-1]), "bfloat16" if out.startswith("float8") else out
-    rules = {"a": (a, kind), "b": (b, kind), "bias": (b[-1:], addend), "c": (whole, addend), "slope_of": (whole, addend),
-             "scale_a": (a[:-1], "float32"), "scale_b": ((*b[:-2], 1, b[-1]), "float32"), "one_a": ((), "float32"),
-             "one_b": ((1, 1), "float32"), "alpha": ((1,), "float32"), "scale_result": ((1,), "float32")}
+    shapes = {"one": (1,), "rows": a[:-1], "columns": (*b[:-2], 1, b[-1]), "columns_of_all": b[-1:], "elements": whole}
+    rules = {row.word: (shapes[row.shape], "float32" if row.type == "f32" else addend) for row in ROWS}
+    rules |= {"a": (a, kind), "b": (b, kind), "one_a": ((), "float32"), "one_b": ((1, 1), "float32")}
     names = ["a", "b", *(name for name in beside.split() if name != "amax")]
     tensors = {name.replace("one_", "scale_"): (np.asarray(random.standard_normal(rules[name][0]), np.float32), rules[name][1])
                for name in names}
@@ -96,17 +104,27 @@ def _slope(name, x):
     return (x > 0).astype(float) if name == "relu" else (_activated(name, x + step) - _activated(name, x - step)) / (2 * step)
 
 
+def with_operands(tensors, alpha=1.0, beta=1.0):
+    """What an activation is of, and the factor of the sum, in the arithmetic of whichever framework the tensors by name are of."""
+    a, b = tensors["a"], tensors["b"]
+    shapes = {"one": (), "rows": (*a.shape[:-1], 1), "columns": (*b.shape[:-2], 1, b.shape[-1]), "columns_of_all": b.shape[-1:]}
+    factor, added = alpha, 0.0
+    for row in ROWS:
+        if row.word not in tensors or row.role not in ("factor", "residual", "addend"):
+            continue
+        x = tensors[row.word]
+        if row.shape != "elements":
+            x = x.reshape(() if row.role == "factor" and math.prod(x.shape) == 1 else shapes[row.shape])
+        factor = factor * x if row.role == "factor" else factor
+        added = added + beta * x if row.role == "residual" else added + x if row.role == "addend" else added
+    return factor * (a @ b) + added, factor
+
+
 def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype=None, precise=False):
     """D before its scale, and by how much it may be missed before it is rounded: of arrays of float64 by name."""
     t = tensors
-    a, b = t["a"], t["b"]
-    factor = t.get("alpha", np.float64(alpha)).reshape(())
-    if "scale_a" in t:
-        factor = factor * (t["scale_a"].reshape(()) if t["scale_a"].size == 1 else t["scale_a"].reshape(*a.shape[:-1], 1))
-    if "scale_b" in t:
-        factor = factor * (t["scale_b"].reshape(()) if t["scale_b"].size == 1 else t["scale_b"].reshape(*b.shape[:-2], 1, b.shape[-1]))
-    x = factor * (a @ b) + t.get("bias", 0.0) + (beta * t["c"] if "c" in t else 0.0)
-    lost = abs(factor) * (abs(a) @ abs(b)) * 2**-10 + 1e-5 * (1 + abs(x))  # of 8-bit floats about 14 bits are kept
+    x, factor = with_operands(t, alpha, beta)
+    lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # of 8-bit floats about 14 bits are kept
     if gate:
         opening, x = _activated(activation, x[..., 0::2]), x[..., 1::2]
         return opening * x, 1.2 * lost[..., 0::2] * (abs(x) + lost[..., 1::2]) + abs(opening) * lost[..., 1::2]

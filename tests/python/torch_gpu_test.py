@@ -115,9 +115,10 @@ for case in reference.PRODUCTS[:4] + reference.PRODUCTS[6:7] + reference.PRODUCT
     t, words = tensors_of(case, "cuda")
     amax = torch.zeros(1, device="cuda") if "amax" in case[4] else None
     b = t["b"].mT.contiguous().mT  # as 8-bit floats have to lie
-    d = pb._product.eager_product(t["a"], b, None, t.get("bias"), t.get("c"), t.get("alpha", 1.0), None, words.get("activation"),
-                                  words["out_dtype"], False, False, False, False, None, False, t.get("scale_a"), t.get("scale_b"),
-                                  t.get("scale_result"), amax, t.get("slope_of"), words.get("gate", False))
+    given = {**t, "amax": amax}
+    d = pb._product.eager_product(t["a"], b, None, t.get("alpha", 1.0), None, words.get("activation"), words["out_dtype"], False, False,
+                                  False, False, words.get("gate", False), None, False,
+                                  *(given.get(row.word) for row in pb._product.ROWS if row.word != "alpha"))
     kit.check((d is NotImplemented) == ("one_a one_b" in case[4]), case, d is NotImplemented)
 # A row-wise product of 8-bit floats as PyTorch has it.
 x, y = drawn(256, 512).to(torch.float8_e4m3fn), drawn(384, 512).to(torch.float8_e4m3fn)
@@ -146,9 +147,9 @@ for words, text in ((dict(c=torch.zeros(256, 384, device="cuda", dtype=BF16), be
 a, b, rows, columns = drawn(3, 160, 240), drawn(240, 320), torch.randn(3, 160, device="cuda"), torch.randn(320, device="cuda")
 check(torch.func.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, scale_b=columns, activation="silu", gate=True))(a, rows),
       exactly(a.double(), b.double(), "silu", True, scale_a=rows.double(), scale_b=columns.double()), 2**-7, "vmap")
-operation = (a, b, drawn(320), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None, None, False)
-operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_amax.default, operation, {"amax": torch.zeros(1, device="cuda")})
-operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation[:-1], True), {"d": drawn(3, 160, 160)})
+operation, scales = (a, b, drawn(320), None, 1.0, 0.0, "silu", BF16, False, False, None), {"scale_a": rows, "scale_b": columns}
+operators.opcheck(torch.ops.ptxbuilder.matmul_amax.default, operation, {"amax": torch.zeros(1, device="cuda"), **scales})
+operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (*operation, True), {"d": drawn(3, 160, 160), **scales})
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (dict(scale_a=rows.double()), "scale_a: it is of float64"),
                     (dict(scale_a=rows.cpu()), "its memory is on device"), (dict(gate=True), "gate: activation is None"),
                     (dict(amax=rows), "amax: its shape is (3, 160)"), (dict(gate=True, activation="silu", c=a), "gate: with C"),
@@ -315,7 +316,7 @@ else:
 a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(bias=drawn(32).cpu()), "bias: its memory is on device 0"),
-                    (dict(bias=drawn(32).float()), "bias: of f32"), (dict(activation="tanh"), "activation 'tanh' is none of"),
+                    (dict(bias=drawn(32).float()), "bias: [32] of f32; it is bf16"), (dict(activation="tanh"), "activation 'tanh' is none of"),
                     (dict(device="emulator"), "A: its memory is on GPU 0"), (dict(out_dtype=torch.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
@@ -327,7 +328,7 @@ for x, y, text in ((a, b.cpu(), "B: its memory is on device"), (a.cpu(), b, "A: 
 with torch._subclasses.FakeTensorMode() as mode:
     kit.check(pb.matmul(mode.from_tensor(a), mode.from_tensor(b)).shape == (16, 32))
 with kit.refused("it has no memory, as a FakeTensor"):
-    pb._product._ext.product(mode.from_tensor(a), b, None, None, None, 1.0, 0.0, 0, 0, 1040, None, None)
+    pb._product._ext.product(mode.from_tensor(a), b, None, 1.0, 0.0, 0, 0, 1040, None, None, *pb._product.Operands())
 try:
     import cupy
 except ImportError:

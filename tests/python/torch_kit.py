@@ -6,8 +6,8 @@ import kit
 
 kit.use("torch", "numpy")
 import numpy as np  # noqa: E402
-import reference  # noqa: E402
 import torch  # noqa: E402
+import reference  # noqa: E402
 
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
     print(f"SKIPPED: PyTorch 2.10 or newer is needed, and this is {torch.__version__}")
@@ -53,10 +53,11 @@ def check_beside(ways, cases, place):
         kit.check(ways[0](**tensors, **words, amax=amax, out=out) is out and torch.equal(out.float(), d.float()), case, "out=")
 
 
-def exactly(a, b, activation=None, gate=False, bias=0.0, c=0.0, beta=1.0, alpha=1.0, scale_a=None, scale_b=None, slope_of=None, **_):
+def exactly(a, b, activation=None, gate=False, slope_of=None, beta=1.0, out_dtype=None, **operands):
     """The same by PyTorch's functions, which have derivatives."""
-    x = alpha * (a @ b) * (1.0 if scale_a is None else scale_a.reshape(*a.shape[:-1], 1) if scale_a.numel() > 1 else scale_a.reshape(()))
-    x = x * (1.0 if scale_b is None else scale_b if scale_b.numel() > 1 else scale_b.reshape(())) + bias + beta * c
+    alpha = operands.pop("alpha", 1.0)
+    operands |= {"alpha": alpha} if isinstance(alpha, torch.Tensor) else {}
+    x, _ = reference.with_operands({"a": a, "b": b, **operands}, 1.0 if "alpha" in operands else alpha, beta)
     if gate:
         return functions[activation](x[..., 0::2]) * x[..., 1::2]
     if slope_of is None:

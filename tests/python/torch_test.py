@@ -12,10 +12,10 @@ import ptxbuilder as pb
 import reference
 import torch
 from ptxbuilder._common import ACTIVATIONS
-from ptxbuilder._torch.scaled import _FUNCTIONS, _SLOPES
+from ptxbuilder._torch.product import _FUNCTIONS
 from torch import library as operators
 
-kit.check(set(functions) == set(ACTIVATIONS) == {None, *_FUNCTIONS} == {None, *_SLOPES}, functions, ACTIVATIONS, _FUNCTIONS, _SLOPES)
+kit.check(set(functions) == set(ACTIVATIONS) == set(_FUNCTIONS), functions, ACTIVATIONS, _FUNCTIONS)
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
 BF16 = torch.bfloat16
@@ -135,7 +135,7 @@ a, b = drawn(16, 24), drawn(24, 32)
 for words, text in ((dict(out=drawn(16, 32).requires_grad_()), "out: a result that is given has no gradient"),
                     (dict(out=drawn(16, 31)), "D: its shape is (16, 31)"), (dict(out=drawn(32, 16).T), "D: its columns are 16"),
                     (dict(out=drawn(16, 32), out_dtype=torch.float32), "bfloat16, but out_dtype"),
-                    (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: it has one dimension of n"),
+                    (dict(c=drawn(16, 3)), "C: its shape is (16, 3)"), (dict(bias=drawn(3)), "bias: [3] of bf16; it is bf16"),
                     (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(device="cpu"), "device 'cpu' is none of"),
                     (dict(out_dtype=torch.int8), "D of s8 from A of bf16"), (dict(device=None), "A: its memory is on the CPU")):
     with kit.refused(text):
@@ -164,13 +164,13 @@ check(torch.func.grad(lambda rows: product(a, b, scale_a=rows).float().sum())(ro
 with torch._subclasses.FakeTensorMode() as mode:
     d = product(*(mode.from_tensor(x) for x in (a, b)), scale_a=mode.from_tensor(rows), activation="silu", gate=True)
     kit.check(d.shape == (3, 16, 16) and d.dtype == BF16)
-operation = (a, b, drawn(32), None, 0.0, "silu", BF16, False, False, None, 1.0, None, rows, columns, None, None, False)
-operators.opcheck(torch.ops.ptxbuilder.scaled_matmul.default, operation)
-operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_amax.default, operation, {"amax": torch.zeros(1)})
+operation, scales = (a, b, drawn(32), None, 1.0, 0.0, "silu", BF16, False, False, None), {"scale_a": rows, "scale_b": columns}
+operators.opcheck(torch.ops.ptxbuilder.matmul.default, operation, scales)
+operators.opcheck(torch.ops.ptxbuilder.matmul_amax.default, operation, {"amax": torch.zeros(1), **scales})
 for amax in (None, torch.zeros(1)):
-    operators.opcheck(torch.ops.ptxbuilder.scaled_matmul_out.default, (*operation[:-1], True), {"amax": amax, "d": drawn(3, 16, 16)})
-with kit.refused("scaled_matmul has no gradient"):
-    torch.ops.ptxbuilder.scaled_matmul(a.clone().requires_grad_(), *operation[1:])
+    operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (*operation, True), {"amax": amax, "d": drawn(3, 16, 16), **scales})
+with kit.refused("has a gradient of A, B, C and bias alone"):
+    torch.ops.ptxbuilder.matmul(a.clone().requires_grad_(), *operation[1:], **scales)
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is (3, 16), (3, 16, 1) or of one element"),
                     (dict(scale_b=columns.double()), "scale_b: it is of float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
                     (dict(gate=True), "gate: activation is None"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):

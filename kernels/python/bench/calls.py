@@ -64,8 +64,8 @@ rows, columns = torch.ones(len(a), 1, device="cuda"), torch.ones(1, len(b), devi
 calls = {"an empty function": lambda: None,
          "pb.matmul(a, b, out=d)": lambda: pb.matmul(a, b, out=d), "pb.matmul(a, b)": lambda: pb.matmul(a, b),
          "pb.matmul(none, b, out=d), which launches nothing": lambda: pb.matmul(none, b, out=none_out),
-         "of that the extension's own": lambda: _ext.eager_product(none, b, none_out, None, None, 1.0, None, None, None, False, False,
-                                                                   False, False, None, False),
+         "of that the extension's own": lambda: _ext.eager_product(none, b, none_out, 1.0, None, None, None, *[False] * 5, None, False,
+                                                                   *[None] * (len(_ext.OPERANDS) - 1)),
          "pb.matmul(x, w, bias=bias, activation=\"gelu\", transpose_b=True)":
              lambda: pb.matmul(x3, b, bias=bias, activation="gelu", transpose_b=True),
          "F.gelu(F.linear(x, w, bias))": lambda: F.gelu(F.linear(x3, b, bias), approximate="tanh"),

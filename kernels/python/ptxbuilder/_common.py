@@ -111,8 +111,8 @@ def untouched(*tensors):
             for index, x in enumerate(tensors)]
 
 
-def fold(broadcast_shapes, broadcast_to, a, b, c=None):
-    """Operands of any rank as matrices or as batches of them: (a, b, c, the folded shape, the shape of the product).
+def fold(broadcast_shapes, broadcast_to, a, b):
+    """Operands of any rank as matrices or as batches of them: (a, b, the folded shape, the shape of the product).
 
     A matrix B for all batches of A is one product of more rows; else batches are multiplied each with its own.
     """
@@ -126,10 +126,8 @@ def fold(broadcast_shapes, broadcast_to, a, b, c=None):
     except (RuntimeError, ValueError):
         raise ValueError(f"B: batches {tuple(b.shape[:-2])}, which do not go with A's {tuple(a.shape[:-2])}") from None
     shape = (*batch, m, n)
-    if c is not None and tuple(c.shape) != shape:
-        raise ValueError(f"C: its shape is {tuple(c.shape)}, and that of the product is {shape}")
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
-        return a, b, c, shape, shape
+        return a, b, shape, shape
     count = math.prod(batch)
     if math.prod(b.shape[:-2]) == 1 and tuple(a.shape[:-2]) == batch:
         folded = (count * m, n)
@@ -138,7 +136,7 @@ def fold(broadcast_shapes, broadcast_to, a, b, c=None):
         folded = (count, m, n)
         a = broadcast_to(a, (*batch, m, k)).reshape(count, m, k)
         b = broadcast_to(b, (*batch, k, n)).reshape(count, k, n)
-    return a, b, None if c is None else c.reshape(folded), folded, shape
+    return a, b, folded, shape
 
 
 doors = []  # (the type of a framework's tensors, the module that takes them) of those that have been used

@@ -25,18 +25,9 @@ def _stream():
     return cupy.cuda.get_current_stream().ptr
 
 
-def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
-    a = a.swapaxes(-1, -2) if transpose_a else a
-    b = b.swapaxes(-1, -2) if transpose_b else b
-    return _product.run(_kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, _stream())
-
-
-def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
-    if not isinstance(beside.alpha, cupy.ndarray):
-        beside = beside._replace(alpha=float(beside.alpha))
-    a = a.swapaxes(-1, -2) if transpose_a else a
-    b = b.swapaxes(-1, -2) if transpose_b else b
-    return _product.run(_kit, a, b, out, bias, c, 1.0, beta, activation, out_dtype, precise, tf32, device, _stream(), beside)
+def matmul(a, b, out, operands, options):
+    operands, options = _product.alpha_as_given(operands, options, lambda x: isinstance(x, cupy.ndarray))
+    return _product.run(_kit, a, b, out, operands, options, _stream())
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):

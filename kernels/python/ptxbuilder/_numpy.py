@@ -37,26 +37,14 @@ def _check(required, **optional):
     check_kind(numpy.ndarray, "numpy", "numpy.asarray(x)", required, **optional)
 
 
-def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
-    _check({"B": b}, out=out, bias=bias, C=c)
-    a, b, bias, c = (x if x is None else numpy.asarray(x) for x in (a, b, bias, c))
-    if transpose_a:
-        a = a.swapaxes(-1, -2)
-    if transpose_b:
-        b = b.swapaxes(-1, -2)
-    return _product.run(_kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
-
-
-def matmul_beside(a, b, out, bias, c, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device, beside):
-    _check({"B": b}, out=out, bias=bias, C=c, slope_of=beside.slope_of)
-    a, b, bias, c = (x if x is None else numpy.asarray(x) for x in (a, b, bias, c))
-    if isinstance(beside.alpha, numpy.generic):
-        beside = beside._replace(alpha=float(beside.alpha))
-    if beside.amax is not None and not isinstance(beside.amax, numpy.ndarray):
-        raise ValueError(f"amax: it is written, and {type(beside.amax)} is no array")
-    a = a.swapaxes(-1, -2) if transpose_a else a
-    b = b.swapaxes(-1, -2) if transpose_b else b
-    return _product.run(_kit, a, b, out, bias, c, 1.0, beta, activation, out_dtype, precise, tf32, device, None, beside)
+def matmul(a, b, out, operands, options):
+    operands, options = _product.alpha_as_given(operands, options, lambda x: not isinstance(x, numpy.generic))
+    _check({"B": b}, out=out, **_product.by_label(operands))
+    for row, x in _product.with_role(operands, "greatest"):
+        if not isinstance(x, numpy.ndarray):
+            raise ValueError(f"{row.label}: it is written, and {type(x)} is no array")
+    operands = _product.Operands(*(x if x is None else numpy.asarray(x) for x in operands))
+    return _product.run(_kit, a, numpy.asarray(b), out, operands, options)
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):

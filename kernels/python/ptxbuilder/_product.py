@@ -1,8 +1,23 @@
 """The product, for whichever framework its operands are of."""
+import math
+from collections import namedtuple
+
 from . import _ext
 from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
-from ._beside import Beside, check_beside, halved, laid
 from ._common import activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of, untouched
+
+# An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
+# or bf16 where that has 8 bits), its shape "one", "rows", "columns", "columns_of_all" or "elements", and its role "factor", "residual",
+# "addend", "inputs", "greatest" or "result_factor".
+Row = namedtuple("Row", "word, label, type, shape, role")
+ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
+Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None of each row
+ALPHA = Operands._fields.index("alpha")
+Options = namedtuple("Options", "alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device")
+
+NO_GRADIENT = ("{}: a product whose gradient is asked for has none: leave it out, or call it where none is asked for (under "
+               "torch.no_grad(), or of jax.lax.stop_gradient())")
+
 
 def is_traced():
     """Whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
@@ -37,13 +52,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     Raises ValueError that names the operand and the rule.
     """
     if not is_traced():
-        # Without those that are not there, each of which would cost.
-        if scale_a is None and scale_b is None and scale_result is None and amax is None and slope_of is None and not gate:
-            d = eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32,
-                              device, False)
-        else:
-            d = eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32,
-                              device, False, scale_a, scale_b, scale_result, amax, slope_of, gate)
+        d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax)
         if d is not NotImplemented:
             return d
     if beta is None:
@@ -51,50 +61,209 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_number("alpha", alpha)
     check_number("beta", beta)
     check_flags(transpose_a=transpose_a, transpose_b=transpose_b, precise=precise, tf32=tf32, gate=gate)
-    values = (activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
-    beside = Beside(alpha, scale_a, scale_b, scale_result, amax, slope_of, gate)
-    if gate or not isinstance(alpha, (int, float)) or any(x is not None for x in beside[1:-1]):
-        check_beside(activation, c, gate, slope_of)
-        return door_of(a).matmul_beside(a, b, out, bias, c, beta, *values, beside)
-    return door_of(a).matmul(a, b, out, bias, c, alpha, beta, *values)
+    check_together(activation, c, gate, slope_of)
+    number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
+    operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
+                        amax=amax)
+    options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
+    return door_of(a).matmul(a, b, out, operands, options)
 
 
-def run(kit, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, stream=None, beside=None):
+def check_together(activation, c, gate, slope_of):
+    """What goes together with a gate and with a slope."""
+    if (gate or slope_of is not None) and activation is None:
+        raise ValueError(f"{'gate' if gate else 'slope_of'}: activation is None; name the one that it is of")
+    if gate and slope_of is not None:
+        raise ValueError("gate and slope_of: one product is a gate or the way back, not both")
+    if gate and c is not None:
+        raise ValueError("gate: with C, whose columns would be two for each of D; add it afterwards")
+
+
+def has_more(operands, options):
+    """Whether there is more than C and a bias beside A and B, whose derivatives are the same kernels' products."""
+    return options.gate or any(x is not None for row, x in zip(ROWS, operands) if row.word not in ("c", "bias"))
+
+
+def alpha_as_given(operands, options, is_tensor):
+    """Both with alpha as a number, unless it is a tensor of the framework's."""
+    alpha = operands.alpha
+    if alpha is None or is_tensor(alpha):
+        return operands, options
+    return operands._replace(alpha=None), options._replace(alpha=float(alpha))
+
+
+def by_label(operands):
+    return {row.label: x for row, x in zip(ROWS, operands)}
+
+
+def with_role(operands, *roles):
+    """(row, tensor) of each operand of the roles that is there."""
+    return [(row, x) for row, x in zip(ROWS, operands) if x is not None and row.role in roles]
+
+
+# ---- How operands lie ----
+
+
+def halved(shape):
+    """That of a gate, from the product's."""
+    *others, columns = shape
+    if columns % 2:
+        raise ValueError(f"gate: B has {columns} columns; they come in pairs")
+    return (*others, columns // 2)
+
+
+def _check_float32(label, x):
+    if not hasattr(x, "dtype"):
+        raise ValueError(f"{label}: {x!r} is no tensor; it has to be one of float32")
+    if name_of(x.dtype) != "float32":
+        raise ValueError(f"{label}: it is of {name_of(x.dtype)}; it has to be of float32")
+
+
+def one(label, x):
+    """A tensor of one element."""
+    _check_float32(label, x)
+    if math.prod(x.shape) != 1:
+        raise ValueError(f"{label}: its shape is {tuple(x.shape)}; it has one element")
+    return x
+
+
+def in_lines(operands, rows, columns):
+    """The operands that are no matrices, as (row, tensor, shape): those of rows have the shape `rows`, of A without k, and those of columns
+    the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
+    all_in_lines = []
+    for row, x in zip(ROWS, operands):
+        if x is None or row.shape == "elements":
+            continue
+        if row.type == "f32":
+            _check_float32(row.label, x)
+        shape = "one" if row.role == "factor" and math.prod(x.shape) == 1 else row.shape
+        if shape == "one":
+            x = one(row.label, x)
+        elif shape in ("rows", "columns"):
+            lines, with_one = (rows, (*rows, 1)) if shape == "rows" else (columns, (*columns[:-1], 1, columns[-1]))
+            if tuple(x.shape) not in (tuple(lines), tuple(with_one)):
+                raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it is {tuple(lines)}, {tuple(with_one)}"
+                                 f"{' or of one element' if row.role == 'factor' else ''}")
+            x = x.reshape(lines)
+        all_in_lines.append((row, x, shape))
+    return all_in_lines
+
+
+def laid(kit, operands, rows, columns, folded, shape):
+    """The operands as the extension takes them beside a product that is folded."""
+    *batch, m, n = shape
+    by_word = {}
+    for row, x, kind in in_lines(operands, tuple(rows), tuple(columns)):
+        if kind == "rows":
+            x = kit.compact(kit.broadcast_to(x, (*batch, m)).reshape(folded[:-1]))
+        elif kind == "columns":  # of all rows of all batches, where these are one matrix
+            x = kit.compact(x.reshape(n) if len(folded) == 2 else kit.broadcast_to(x, (*batch, n)).reshape(folded[0], n))
+        elif kind == "one" and row.role == "factor":
+            x = x.reshape(1) if by_word.get("alpha") is None else by_word["alpha"] * x.reshape(1)
+            row = ROWS[ALPHA]
+        by_word[row.word] = x
+    for row, x in zip(ROWS, operands):
+        if x is not None and row.shape == "elements":
+            if tuple(x.shape) != tuple(shape):
+                raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}, and that of the product is {tuple(shape)}")
+            by_word[row.word] = x.reshape(folded)
+    return Operands(**by_word)
+
+
+def run(kit, a, b, out, operands, options, stream=None):
     """One product of tensors of any rank and of any strides; `kit` says how tensors are made and passed.
 
     What the library refuses as it lies is copied, so that it lies along k, and tried once more.
     """
+    a = a.swapaxes(-1, -2) if options.transpose_a else a
+    b = b.swapaxes(-1, -2) if options.transpose_b else b
     lines = (a.shape[:-1], (*b.shape[:-2], *b.shape[-1:]))
-    a, b, c, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b, c)
-    alpha, besides, slope_of = (alpha, (), None) if beside is None else laid(kit, beside, *lines, folded, shape)
-    if beside is not None and beside.gate:
+    a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b)
+    operands = laid(kit, operands, *lines, folded, shape)
+    if options.gate:
         folded, shape = halved(folded), halved(shape)
+    out_dtype = options.out_dtype
     name = name_of(a.dtype if out_dtype is None and out is None else out_dtype or out.dtype)
     if out_dtype is None and out is None:
         name = output_of(name)
-    if out is None:
-        out = kit.empty(a, folded, name)
-        result = out
+    is_made = out is None
+    if is_made:
+        result = out = kit.empty(a, folded, name)
     else:
         if tuple(out.shape) != shape:
             raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of the product is {shape}")
         if out_dtype is not None and name_of(out.dtype) != name:
             raise ValueError(f"D: its type is {name_of(out.dtype)}, but out_dtype is {name}")
         result = kit.view(out, folded)
-    flags = _ext.TF32 * bool(tf32) | _ext.PRECISE * bool(precise) | _ext.GATE * bool(beside and beside.gate)
-    values = float(alpha), float(beta), activation_of(activation), flags, 0, device_of(device), stream
-    given, *rest = (None if x is None else kit.tensor(x) for x in (result, bias, *besides))
-    bias, besides = rest[0], rest[1:]
+    values = (float(options.alpha), float(options.beta), activation_of(options.activation), flags_of(options), 0,
+              device_of(options.device), stream)
+    result = kit.tensor(result)
+    matrices = [i for i, row in enumerate(ROWS) if row.shape == "elements"]
+    given = [None if x is None or i in matrices else kit.tensor(x) for i, x in enumerate(operands)]
 
-    def call(a, b_turned, c, slope_of):
-        a, b, c, slope_of = (None if x is None else kit.tensor(x) for x in (a, b_turned.swapaxes(-1, -2), c, slope_of))
-        _ext.product(a, b, given, c, bias, *values, *besides, *((slope_of,) if besides else ()))
+    def call(a, b_turned, *elements):
+        for i, x in zip(matrices, elements):
+            given[i] = None if x is None else kit.tensor(x)
+        _ext.product(kit.tensor(a), kit.tensor(b_turned.swapaxes(-1, -2)), result, *values, *given)
 
-    as_they_lie(call, kit.compact, a, b.swapaxes(-1, -2), c, slope_of)  # of B a copy lies along k, as some types have to
-    return result.reshape(shape) if out is result and folded != shape else out
+    # Of B a copy lies along k, as some types have to.
+    as_they_lie(call, kit.compact, a, b.swapaxes(-1, -2), *(operands[i] for i in matrices))
+    return out.reshape(shape) if is_made and folded != shape else out
 
 
-def workspace_of(device, a, b, d, c, bias, alpha, beta, activation, flags, beside=()):
+def flags_of(options):
+    """Of tensors that have been turned where they were to be."""
+    return _ext.TF32 * bool(options.tf32) | _ext.PRECISE * bool(options.precise) | _ext.GATE * bool(options.gate)
+
+
+def workspace_of(device, a, b, d, options, flags, operands):
     """The bytes that a product of compact tensors, each (shape, type's name), takes; it is compiled."""
-    a, b, d, c, bias, *beside = untouched(a, b, d, c, bias, *beside)
-    return _ext.product_workspace(device, a, b, d, c, bias, float(alpha), float(beta), activation_of(activation), flags, *beside)
+    a, b, d, *operands = untouched(a, b, d, *operands)
+    return _ext.product_workspace(device, a, b, d, float(options.alpha), float(options.beta), activation_of(options.activation), flags,
+                                  *operands)
+
+
+# ---- What stands behind the sum, by the framework's own arithmetic, whose derivatives it knows ----
+
+
+def multiplied(x, lines):
+    """The sum x of float32 with its factors, of in_lines()."""
+    for row, factor, shape in lines:
+        if row.role == "factor":
+            x = x * _spread(factor, shape)
+    return x
+
+
+def added(x, operands, lines, beta, cast):
+    """x with beta C and all addends, of which `cast` makes tensors of x's type."""
+    for row, c in with_role(operands, "residual"):
+        x = x + beta * cast(c)
+    for row, addend, shape in lines:
+        if row.role == "addend":
+            x = x + _spread(cast(addend), shape)
+    return x
+
+
+def _spread(x, shape):
+    if shape == "one":
+        return x.reshape(())
+    return x[..., :, None] if shape == "rows" else x[..., None, :] if shape == "columns" else x
+
+
+def activated(x, operands, gate, function, slope):
+    """What an activation makes of x: slope(x, inputs) is x times its slope at the inputs."""
+    if gate:
+        halved(x.shape)  # which says what is wrong
+        return function(x[..., 0::2]) * x[..., 1::2]
+    for _, inputs in with_role(operands, "inputs"):
+        return slope(x, inputs)
+    return function(x)
+
+
+def check_elements(operands, shape, dtype):
+    """Of a product whose derivative is asked for: what the library would refuse of its matrices and addends."""
+    for row, x in zip(ROWS, operands):
+        wanted = {"elements": shape, "columns_of_all": shape[-1:]}.get(row.shape)
+        if x is not None and row.type == "addend" and (x.dtype != dtype or wanted is not None and x.shape != wanted):
+            raise ValueError(f"{row.label}: {tuple(x.shape)} of {x.dtype}; it is "
+                             f"{tuple(wanted) if wanted is not None else 'a tensor'} of {dtype}")

@@ -108,57 +108,50 @@ static bool output_of(ptxb_dtype of, ptxb_dtype* to) {
 
 PyDoc_STRVAR(
     eager_words,
-    "eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, "
-    "precise, tf32, device, is_below[, scale_a, scale_b, scale_result, amax, slope_of, gate])\n\n"
+    "eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, "
+    "gate, device, is_below, *operands)\n\n"
     "As matmul(), of plain tensors on a GPU that ask for no gradient; `is_below` says that PyTorch has "
-    "seen to that. NotImplemented for all else. The last six are left out where there is none of them, since "
-    "each costs 5 ns.");
+    "seen to that. `operands` are those of OPERANDS without alpha's, which `alpha` may be. NotImplemented "
+    "for all else.");
 static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   enum {
     A,
     B,
     OUT,
-    BIAS,
-    C,
-    ALPHA_IS,
+    ALPHA,
     BETA,
     ACTIVATION,
     OUT_DTYPE,
-    FLAGS, /* whether A and B are turned, sums precise, and tf32 allowed */
-    DEVICE = FLAGS + 4,
+    FLAGS, /* whether A and B are turned, sums precise, tf32 allowed, and whether it gates */
+    FLAG_COUNT = 5,
+    DEVICE = FLAGS + FLAG_COUNT,
     IS_BELOW,
-    PLAIN,
-    FIRST_BESIDE = PLAIN, /* of SCALE_A to SLOPE_OF */
-    GATES = FIRST_BESIDE + BESIDE - 1,
-    ALL
+    FIRST_OPERAND,
+    ALL = FIRST_OPERAND + OPERANDS - 1
   };
-  if (count != PLAIN && count != ALL) return fail("eager_product() takes 15 or 21 arguments");
+  if (count != ALL) return fail("eager_product() takes 14 arguments and all operands but alpha's");
   if (!eager.tensor || args[DEVICE] != Py_None) return not_taken();
-  const bool is_number = PyFloat_CheckExact(args[ALPHA_IS]) || PyLong_Check(args[ALPHA_IS]);
-  const bool has_beside = count == ALL || !is_number;
-  PyObject* beside[BESIDE];
-  for (int i = SCALE_A; has_beside && i < BESIDE; ++i)
-    beside[i] = count == ALL ? args[FIRST_BESIDE + i - SCALE_A] : Py_None;
-  beside[ALPHA] = is_number ? Py_None : args[ALPHA_IS];
-  for (int i = A; i <= C; ++i)
+  const bool is_number = PyFloat_CheckExact(args[ALPHA]) || PyLong_Check(args[ALPHA]);
+  PyObject* operands[OPERANDS];
+  for (int i = 0, from = FIRST_OPERAND; i < OPERANDS; ++i)
+    operands[i] = i != OPERAND_alpha_in_memory ? args[from++] : is_number ? Py_None : args[ALPHA];
+  for (int i = A; i <= OUT; ++i)
     if (args[i] != Py_None && !is_plain(args[i])) return not_taken();
-  for (int i = 0; has_beside && i < BESIDE; ++i)
-    if (beside[i] != Py_None && !is_plain(beside[i])) return not_taken();
+  for (int i = 0; i < OPERANDS; ++i)
+    if (operands[i] != Py_None && !is_plain(operands[i])) return not_taken();
   if (args[IS_BELOW] != Py_True) {
     if (is_true(eager.mode_count) || has_tangents()) return not_taken();
-    if (is_true(eager.has_grad) && (want_grad(args, C + 1) || (has_beside && want_grad(beside, BESIDE))))
+    if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }
   product p;
   long code = 0;
   const long activation =
       args[ACTIVATION] == Py_None ? PTXB_NONE : number_of(eager.activations, args[ACTIVATION]);
-  static const int bits[] = {TRANSPOSE_A, TRANSPOSE_B, PRECISE, TF32, GATE};
-  const long flags = flags_of(args + FLAGS, bits, 4),
-             gate = count == ALL ? flags_of(args + GATES, bits + 4, 1) : 0;
-  if (activation < 0 || flags < 0 || gate < 0 || !read_tensor(args[A], &p.a, "A") ||
-      !read_tensor(args[B], &p.b, "B"))
+  static const int bits[FLAG_COUNT] = {TRANSPOSE_A, TRANSPOSE_B, PRECISE, TF32, GATE};
+  const long flags = flags_of(args + FLAGS, bits, FLAG_COUNT);
+  if (activation < 0 || flags < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
     return not_taken();
   ptxb_dtype type;
   if (args[OUT_DTYPE] == Py_None) {
@@ -167,12 +160,12 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
     if ((code = number_of(eager.codes, args[OUT_DTYPE])) < 0) return not_taken();
     type.code = (uint8_t)(code >> 8), type.bits = (uint8_t)code, type.lanes = 1;
   }
-  const product_numbers numbers = {
-      is_number ? PyFloat_AsDouble(args[ALPHA_IS]) : 1,
-      args[BETA] == Py_None ? (args[C] != Py_None) : PyFloat_AsDouble(args[BETA]), activation, flags | gate};
+  const bool has_c = operands[OPERAND_c] != Py_None;
+  const product_numbers numbers = {is_number ? PyFloat_AsDouble(args[ALPHA]) : 1,
+                                   args[BETA] == Py_None ? has_c : PyFloat_AsDouble(args[BETA]), activation,
+                                   flags};
   if ((numbers.alpha == -1 || numbers.beta == -1) && PyErr_Occurred()) return not_taken();
-  PyObject* d = run_product(&p, args[OUT], args[C], args[BIAS], has_beside ? beside : NULL, &numbers, type,
-                            Py_None, Py_None);
+  PyObject* d = run_product(&p, args[OUT], operands, &numbers, type, Py_None, Py_None);
   return d ? d : not_taken();
 }
 

@@ -137,9 +137,25 @@ void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* str
   t->shape = shape, t->strides = strides;
 }
 
-const ptxb_tensor** place_beside(ptxb_matmul* p, int which) {
-  const ptxb_tensor** const places[BESIDE] = {
-      [ALPHA] = &p->alpha_in_memory, [SCALE_A] = &p->row_scales, [SCALE_B] = &p->column_scales,
-      [SCALE_RESULT] = &p->d_scale,  [AMAX] = &p->amax,          [SLOPE_OF] = &p->inputs};
-  return places[which];
+const operand_row operand_rows[OPERANDS] = {
+#define PTXBUILDER_MATRIX(name, shown, word, role, ...) \
+  {#word, sizeof #word > 2 ? #word : #shown, "addend", "elements", #role, SHAPE_elements, ROLE_##role},
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
+  {#word, #word, #type, #shape, #role, SHAPE_##shape, ROLE_##role},
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+};
+
+const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
+  switch (operand) {
+#define PTXBUILDER_MATRIX(name, ...) \
+  case OPERAND_##name:               \
+    return &p->name;
+#define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+  }
+  return NULL;
 }

@@ -23,10 +23,26 @@ typedef struct operation {
 } operation;
 
 /* Bits of a call, as Python and XLA's attributes pass them. */
-enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, HAS_C = 16, HAS_BIAS = 32, GATE = 64 };
-/* What may stand beside a product's operands: tensors of float32 in the device's memory, and the inputs of a
- * slope. XLA's flags have the bit HAS_BESIDE << i for each that is there. */
-enum { ALPHA, SCALE_A, SCALE_B, SCALE_RESULT, AMAX, SLOPE_OF, BESIDE, HAS_BESIDE = 128 };
+enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, GATE = 16 };
+/* The operands of a product beside A, B and D, as product.def has them and in its order. XLA's flags have the
+ * bit HAS_OPERAND << i for each that is there. */
+enum {
+#define PTXBUILDER_MATRIX(name, ...) OPERAND_##name,
+#define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+  OPERANDS,
+  HAS_OPERAND = 32
+};
+enum { SHAPE_one, SHAPE_rows, SHAPE_columns, SHAPE_columns_of_all, SHAPE_elements };
+enum { ROLE_factor, ROLE_residual, ROLE_addend, ROLE_inputs, ROLE_greatest, ROLE_result_factor };
+typedef struct operand_row {
+  const char *word, *label;        /* Python's word, and what errors call it */
+  const char *type, *shape, *role; /* in words */
+  int shape_is, role_is;
+} operand_row;
+extern const operand_row operand_rows[OPERANDS];
 /* Of an attention: tensors lie as [batch, heads, rows, columns]; a result has the logarithms; sequences are
  * packed. */
 enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16 };
@@ -35,7 +51,7 @@ enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16 };
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
 
 /* Where the product has each of them; NULL for none. */
-const ptxb_tensor** place_beside(ptxb_matmul* product, int which);
+const ptxb_tensor** place_of(ptxb_matmul* product, int operand);
 
 const char* host_device(int number, ptxb_device** device);
 

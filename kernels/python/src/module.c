@@ -48,11 +48,11 @@ static PyMethodDef methods[] = {{"open", ext_open, METH_O, open_words},
 static const struct {
   const char* name;
   long value;
-} numbers[] = {NUMBER(EMULATOR),    NUMBER(TF32),     NUMBER(PRECISE),     NUMBER(TRANSPOSE_A),
-               NUMBER(TRANSPOSE_B), NUMBER(HAS_C),    NUMBER(HAS_BIAS),    NUMBER(GATE),
-               NUMBER(HAS_BESIDE),  NUMBER(AMAX),     NUMBER(CAUSAL),      NUMBER(TOP_LEFT),
-               NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),  NUMBER(PACKED),      NUMBER(XLA_ARGUMENT),
-               NUMBER(XLA_RESULT),  NUMBER(XLA_BITS), NUMBER(XLA_INTEGER), NUMBER(XLA_STRUCT)};
+} numbers[] = {NUMBER(EMULATOR),     NUMBER(TF32),        NUMBER(PRECISE),     NUMBER(TRANSPOSE_A),
+               NUMBER(TRANSPOSE_B),  NUMBER(GATE),        NUMBER(HAS_OPERAND), NUMBER(CAUSAL),
+               NUMBER(TOP_LEFT),     NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),     NUMBER(PACKED),
+               NUMBER(XLA_ARGUMENT), NUMBER(XLA_RESULT),  NUMBER(XLA_BITS),    NUMBER(XLA_INTEGER),
+               NUMBER(XLA_STRUCT)};
 
 /* {"relu": PTXB_RELU, ...}, as the library has them. */
 static PyObject* activations(void) {
@@ -73,13 +73,29 @@ static PyObject* activations(void) {
   return numbers_of;
 }
 
+/* (word, label, type, shape, role) of each operand of a product, as product.def has them. */
+static PyObject* operands(void) {
+  PyObject* all = PyTuple_New(OPERANDS);
+  for (int i = 0; all && i < OPERANDS; ++i) {
+    const operand_row* row = &operand_rows[i];
+    PyObject* words = Py_BuildValue("(sssss)", row->word, row->label, row->type, row->shape, row->role);
+    if (!words || PyTuple_SetItem(all, i, words)) Py_CLEAR(all);
+  }
+  return all;
+}
+
+static int add(PyObject* module, const char* name, PyObject* value) {
+  const int status = value ? PyModule_AddObjectRef(module, name, value) : -1;
+  Py_XDECREF(value);
+  return status;
+}
+
 static int fill(PyObject* module) {
   int status = PyModule_AddIntConstant(module, "VERSION", ptxb_version());
   for (size_t i = 0; !status && i < sizeof numbers / sizeof *numbers; ++i)
     status = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
-  PyObject* words = status ? NULL : activations();
-  if (!status) status = words ? PyModule_AddObjectRef(module, "ACTIVATIONS", words) : -1;
-  Py_XDECREF(words);
+  if (!status) status = add(module, "ACTIVATIONS", activations());
+  if (!status) status = add(module, "OPERANDS", operands());
   if (!status) status = PyModule_AddFunctions(module, methods);
   if (!status) status = PyModule_AddFunctions(module, product_methods);
   if (!status) status = PyModule_AddFunctions(module, eager_methods);

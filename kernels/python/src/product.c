@@ -3,31 +3,33 @@
 
 #include "kernels/python/src/methods.h"
 
-static const char* const names_beside[BESIDE] = {"alpha",        "scale_a", "scale_b",
-                                                 "scale_result", "amax",    "slope_of"};
-
 static int64_t elements_of(const ptxb_tensor* t) {
   int64_t count = 1;
   for (int i = 0; i < t->ndim; ++i) count *= t->shape[i];
   return count;
 }
 
-/* A scale of one element is one more alpha: of A or of B, where there is no other alpha in memory. */
-static bool read_beside(product* p, PyObject* const* beside) {
+/* A factor of one element is one more alpha, where there is no other in memory. */
+static bool read_operands(product* p, PyObject* const* given) {
   ptxb_matmul* m = &p->call.matmul;
-  for (int i = 0; i < BESIDE; ++i)
-    if (!read_optional(beside[i], &p->beside[i], names_beside[i], place_beside(m, i))) return false;
-  if (m->amax && p->beside[AMAX].is_read_only) return fail("amax: it is read-only");
-  if (m->inputs && m->use == PTXB_VALUE) m->use = PTXB_SLOPE; /* both of them are refused */
-  for (int i = SCALE_A; i <= SCALE_B; ++i) {
-    const ptxb_tensor** const scale = place_beside(m, i);
-    if (*scale && !m->alpha_in_memory && elements_of(*scale) == 1) m->alpha_in_memory = *scale, *scale = NULL;
+  for (int i = 0; i < OPERANDS; ++i) {
+    const operand_row* row = &operand_rows[i];
+    const ptxb_tensor** const place = place_of(m, i);
+    if (!read_optional(given[i], &p->operands[i], row->label, place)) return false;
+    if (!*place) continue;
+    if (row->role_is == ROLE_greatest && p->operands[i].is_read_only) {
+      PyErr_Format(PyExc_ValueError, "%s: it is read-only", row->label);
+      return false;
+    }
+    if (row->role_is == ROLE_factor && row->shape_is != SHAPE_one && !m->alpha_in_memory &&
+        elements_of(*place) == 1)
+      m->alpha_in_memory = *place, *place = NULL;
   }
+  if (m->inputs && m->use == PTXB_VALUE) m->use = PTXB_SLOPE; /* both of them are refused */
   return true;
 }
 
-static bool read_product(product* p, PyObject* c, PyObject* bias, PyObject* const* beside,
-                         const product_numbers* numbers) {
+static bool read_product(product* p, PyObject* const* operands, const product_numbers* numbers) {
   static const ptxb_matmul init = PTXB_MATMUL_INIT;
   ptxb_matmul* m = &p->call.matmul;
   const long flags = numbers->flags;
@@ -38,8 +40,7 @@ static bool read_product(product* p, PyObject* c, PyObject* bias, PyObject* cons
   m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE);
   m->a = &p->a.tensor, m->b = &p->b.tensor, m->d = &p->d.tensor;
   m->use = flags & GATE ? PTXB_GATE : PTXB_VALUE;
-  return (!beside || read_beside(p, beside)) && read_optional(c, &p->c, "C", &m->c) &&
-         read_optional(bias, &p->bias, "bias", &m->bias) &&
+  return read_operands(p, operands) &&
          (!(flags & TRANSPOSE_A) ||
           swap_dimensions(&p->a, "A", p->a.tensor.ndim - 2, p->a.tensor.ndim - 1)) &&
          (!(flags & TRANSPOSE_B) || swap_dimensions(&p->b, "B", p->b.tensor.ndim - 2, p->b.tensor.ndim - 1));
@@ -90,12 +91,10 @@ static bool fold_rows(operand* o, const operand* a) {
   return true;
 }
 
-static bool check_all_staged(const product* p, PyObject* const* beside) {
-  const ptxb_matmul* m = &p->call.matmul;
-  for (int i = 0; beside && i < BESIDE; ++i)
-    if (beside[i] != Py_None && !check_staged(&p->beside[i], names_beside[i])) return false;
-  return check_staged(&p->b, "B") && (!m->c || check_staged(&p->c, "C")) &&
-         (!m->bias || check_staged(&p->bias, "bias")) && check_staged(&p->d, "D");
+static bool check_all_staged(const product* p, PyObject* const* operands) {
+  for (int i = 0; i < OPERANDS; ++i)
+    if (operands[i] != Py_None && !check_staged(&p->operands[i], operand_rows[i].label)) return false;
+  return check_staged(&p->b, "B") && check_staged(&p->d, "D");
 }
 
 /* A new D of A's batches. */
@@ -126,13 +125,17 @@ static bool has_batches_of(const operand* a, const operand* o) {
   return s->ndim == t->ndim && !memcmp(s->shape, t->shape, sizeof(int64_t) * (size_t)(s->ndim - 1));
 }
 static bool fold_all(product* p) {
-  const ptxb_matmul* m = &p->call.matmul;
+  ptxb_matmul* m = &p->call.matmul;
   if (p->a.tensor.ndim == p->b.tensor.ndim) return true;
-  operand* inputs = &p->beside[SLOPE_OF];
-  return has_batches_of(&p->a, &p->d) && (!m->c || has_batches_of(&p->a, &p->c)) &&
-         (!m->inputs || has_batches_of(&p->a, inputs)) &&
-         (!m->row_scales || fold_rows(&p->beside[SCALE_A], &p->a)) && fold_batches(&p->a) &&
-         fold_batches(&p->d) && (!m->c || fold_batches(&p->c)) && (!m->inputs || fold_batches(inputs));
+  if (!has_batches_of(&p->a, &p->d)) return false;
+  for (int i = 0; i < OPERANDS; ++i) {
+    operand* o = &p->operands[i];
+    const int shape = operand_rows[i].shape_is;
+    if (!*place_of(m, i)) continue;
+    if (shape == SHAPE_elements && !(has_batches_of(&p->a, o) && fold_batches(o))) return false;
+    if (shape == SHAPE_rows && !fold_rows(o, &p->a)) return false;
+  }
+  return fold_batches(&p->a) && fold_batches(&p->d);
 }
 
 PyObject* not_taken(void) {
@@ -141,23 +144,26 @@ PyObject* not_taken(void) {
   return Py_NotImplemented;
 }
 
-PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, PyObject* const* beside,
-                      const product_numbers* numbers, ptxb_dtype type, PyObject* device, PyObject* stream) {
+PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, const product_numbers* numbers,
+                      ptxb_dtype type, PyObject* device, PyObject* stream) {
   p->d.is_read_only = false;
   if (out != Py_None && !read_tensor(out, &p->d, "D")) return NULL;
   if (p->d.is_read_only) return fail("D: it is read-only");
   if (!is_taken(p, out == Py_None ? NULL : &p->d)) return not_taken();
   target to;
-  if (!read_product(p, c, bias, beside, numbers) || !choose_target(device, stream, &p->a, "A", &to))
-    return NULL;
+  if (!read_product(p, operands, numbers) || !choose_target(device, stream, &p->a, "A", &to)) return NULL;
   managed_tensor* made = NULL;
   if (out == Py_None && !(made = allocate_result(p, type))) return NULL;
   const bool is_folded = fold_all(p);
-  if (!is_folded || (to.is_staged && !check_all_staged(p, beside)) || !run_operation(&p->call, &p->a, &to)) {
+  if (!is_folded || (to.is_staged && !check_all_staged(p, operands)) ||
+      !run_operation(&p->call, &p->a, &to)) {
     if (made) made->deleter(made);
     return is_folded ? NULL : not_taken();
   }
-  if (p->call.matmul.amax && !note_written(beside[AMAX], &p->beside[AMAX])) return NULL;
+  for (int i = 0; i < OPERANDS; ++i)
+    if (operand_rows[i].role_is == ROLE_greatest && operands[i] != Py_None &&
+        !note_written(operands[i], &p->operands[i]))
+      return NULL;
   if (!made) {
     if (!note_written(out, &p->d)) return NULL;
     Py_INCREF(out);
@@ -169,40 +175,37 @@ PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, Py
 
 PyDoc_STRVAR(
     product_words,
-    "product(a, b, out, c, bias, alpha, beta, activation, flags, out_code, device, stream[, alpha_tensor, "
-    "scale_a, scale_b, scale_result, amax, slope_of])\n\n"
+    "product(a, b, out, alpha, beta, activation, flags, out_code, device, stream, *operands)\n\n"
     "Queues one product and gives `out`, or where that is None, a new tensor of the type `out_code`, "
-    "256 times DLPack's code and the bits. NotImplemented for batches that are not the same of both, or "
-    "of A alone.");
+    "256 times DLPack's code and the bits. `operands` are those of OPERANDS, or None. NotImplemented "
+    "for batches that are not the same of both, or of A alone.");
 static PyObject* ext_product(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  enum { COUNT = 12 };
-  if (count != COUNT && count != COUNT + BESIDE) return fail("product() takes 12 or 18 arguments");
+  enum { COUNT = 10 };
+  if (count != COUNT + OPERANDS) return fail("product() takes 10 arguments and all operands");
   product p;
   product_numbers numbers;
-  const long code = PyLong_AsLong(args[9]);
+  const long code = PyLong_AsLong(args[7]);
   const ptxb_dtype type = {(uint8_t)(code >> 8), (uint8_t)code, 1};
-  if (!read_numbers(args + 5, &numbers) || !read_tensor(args[0], &p.a, "A") ||
+  if (!read_numbers(args + 3, &numbers) || !read_tensor(args[0], &p.a, "A") ||
       !read_tensor(args[1], &p.b, "B"))
     return NULL;
-  return run_product(&p, args[2], args[3], args[4], count > COUNT ? args + COUNT : NULL, &numbers, type,
-                     args[10], args[11]);
+  return run_product(&p, args[2], args + COUNT, &numbers, type, args[8], args[9]);
 }
 
 PyDoc_STRVAR(
     workspace_words,
-    "product_workspace(device, a, b, d, c, bias, alpha, beta, activation, flags[, alpha_tensor, scale_a, "
-    "scale_b, scale_result, amax, slope_of])\n\n"
+    "product_workspace(device, a, b, d, alpha, beta, activation, flags, *operands)\n\n"
     "Checks a product, compiles its kernel, and gives the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_product_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  enum { COUNT = 10 };
-  if (count != COUNT && count != COUNT + BESIDE) return fail("product_workspace() takes 10 or 16 arguments");
+  enum { COUNT = 8 };
+  if (count != COUNT + OPERANDS) return fail("product_workspace() takes 8 arguments and all operands");
   product p;
   product_numbers numbers;
-  if (!read_numbers(args + 6, &numbers) || !read_tensor(args[1], &p.a, "A") ||
+  if (!read_numbers(args + 4, &numbers) || !read_tensor(args[1], &p.a, "A") ||
       !read_tensor(args[2], &p.b, "B") || !read_tensor(args[3], &p.d, "D") ||
-      !read_product(&p, args[4], args[5], count > COUNT ? args + COUNT : NULL, &numbers))
+      !read_product(&p, args + COUNT, &numbers))
     return NULL;
   return workspace_bytes(args[0], &p.call);
 }

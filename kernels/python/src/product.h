@@ -5,7 +5,7 @@
 #include "kernels/python/src/operand.h"
 
 typedef struct product {
-  operand a, b, c, d, bias, beside[BESIDE];
+  operand a, b, d, operands[OPERANDS];
   operation call;
 } product;
 
@@ -16,10 +16,10 @@ typedef struct product_numbers {
 
 /* Queues the product of A and B, which are read already, and gives `out`, or where that is None, a new tensor
  * of the type. NotImplemented for batches that are not the same of both, or of A alone; NULL with an
- * exception. `beside` is NULL where nothing is, else of BESIDE objects, each of which may be None. `device`
- * and `stream` as choose_target() takes them. */
-PyObject* run_product(product* p, PyObject* out, PyObject* c, PyObject* bias, PyObject* const* beside,
-                      const product_numbers* numbers, ptxb_dtype type, PyObject* device, PyObject* stream);
+ * exception. `operands` are OPERANDS objects, each of which may be None. `device` and `stream` as
+ * choose_target() takes them. */
+PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, const product_numbers* numbers,
+                      ptxb_dtype type, PyObject* device, PyObject* stream);
 
 /* NotImplemented, without an exception. */
 PyObject* not_taken(void);

@@ -109,10 +109,9 @@ static const char* wait_for(ptxb_device* device) {
 
 static void stage_matmul(staged* s, ptxb_matmul* p) {
   p->a = stage(s, p->a, false), p->b = stage(s, p->b, false);
-  p->c = stage(s, p->c, false), p->bias = stage(s, p->bias, false);
-  for (int i = 0; i < BESIDE; ++i) {
-    const ptxb_tensor** const place = place_beside(p, i);
-    *place = stage(s, *place, i == AMAX);
+  for (int i = 0; i < OPERANDS; ++i) {
+    const ptxb_tensor** const place = place_of(p, i);
+    *place = stage(s, *place, operand_rows[i].role_is == ROLE_greatest);
   }
   p->d = stage(s, p->d, true);
 }

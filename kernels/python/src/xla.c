@@ -33,13 +33,17 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* What stands beside the operands, in `in`, of which the amax is written where the second result is. */
-static int64_t read_beside(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* amax,
-                           ptxb_matmul* p) {
+/* Those in `in` that the flags say, of which one that is written is where the second result is. */
+static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
+                             ptxb_matmul* p) {
   int64_t count = 0;
-  for (int i = 0; i < BESIDE; ++i)
-    if (flags & (int64_t)HAS_BESIDE << i) *place_beside(p, i) = &in[count++];
-  if (p->amax && call->results.count > 1) *amax = ffi_tensor_of(call->results.all[1]), p->amax = amax;
+  for (int i = 0; i < OPERANDS; ++i) {
+    if (!(flags & (int64_t)HAS_OPERAND << i)) continue;
+    const ptxb_tensor** const place = place_of(p, i);
+    *place = &in[count++];
+    if (operand_rows[i].role_is == ROLE_greatest && call->results.count > 1)
+      *written = ffi_tensor_of(call->results.all[1]), *place = written;
+  }
   p->use = flags & GATE ? PTXB_GATE : p->inputs ? PTXB_SLOPE : PTXB_VALUE;
   return count;
 }
@@ -49,12 +53,12 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
   const int64_t* numbers;
   const char* error = read_numbers(call, 2, 2, &scale, &numbers);
   if (error) return error;
-  const int64_t flags = numbers[1], plain = 2 + !!(flags & HAS_C) + !!(flags & HAS_BIAS);
+  const int64_t flags = numbers[1];
   const ptxb_matmul init = PTXB_MATMUL_INIT;
   operation o = {.kind = MATMUL, .matmul = init};
   ptxb_matmul* p = &o.matmul;
-  ptxb_tensor in[4 + BESIDE], d, amax;
-  const int64_t count = plain + read_beside(call, flags, &in[plain], &amax, p), results = 1 + !!p->amax;
+  ptxb_tensor in[2 + OPERANDS], d, amax;
+  const int64_t count = 2 + read_operands(call, flags, &in[2], &amax, p), results = 1 + !!p->amax;
   error = check_counts(call, count, results);
   if (error) return error;
   d = ffi_tensor_of(call->results.all[0]);
@@ -67,8 +71,6 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
     swapped(&in[i], rank - 2, rank - 1, shape[i], strides[i]);
   }
   p->a = &in[0], p->b = &in[1], p->d = &d;
-  if (flags & HAS_C) p->c = &in[2];
-  if (flags & HAS_BIAS) p->bias = &in[plain - 1];
   p->alpha = scale[0], p->beta = scale[1];
   p->activation = (int32_t)numbers[0];
   p->tf32 = !!(flags & TF32), p->precise = !!(flags & PRECISE);

@@ -1,9 +1,9 @@
 /* Handlers of XLA's foreign function interface: operations and any kernel, on a GPU and, by the emulator, on
  * the CPU. jax.ffi.register_ffi_target() takes them.
  *
- * "matmul": arguments A, B and, as the flags say, C, bias and what stands beside, in the order of host.h;
- * result D and, where there is an amax, that, which is the argument's memory. Attributes `scale` = float32
- * [alpha, beta] and `numbers` = int64 [activation, flags].
+ * "matmul": arguments A, B and, as the flags say, operands in the order of product.def; result D and, where
+ * one of these is written, that, which is the argument's memory. Attributes `scale` = float32 [alpha, beta]
+ * and `numbers` = int64 [activation, flags].
  *
  * "attention": arguments Q, K, V and, as the flags say, query_offsets and key_offsets; result O and, as they
  * say, lse. Attributes `scale` = float32 [scale, softcap] and `numbers` = int64 [flags, left, right, queries,

@@ -2,6 +2,5 @@
 from .attention import attention
 from .kernel import call
 from .product import matmul
-from .scaled import matmul_beside
 
-__all__ = ["attention", "call", "matmul", "matmul_beside"]
+__all__ = ["attention", "call", "matmul"]

@@ -1,17 +1,21 @@
-"""The product of JAX's arrays, traced and not."""
+"""The product of JAX's arrays, traced and not: one call, whose derivative is the same kernels' where there is nothing but C and a bias
+beside A and B; with more, it is that of JAX's functions behind the sum."""
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from .. import _ext, _product
-from .._beside import NO_GRADIENT
 from .._common import activation_of, fold, name_of, output_of
+from .._product import NO_GRADIENT, ROWS, Operands, Options
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
+_KIT = types.SimpleNamespace(broadcast_to=jnp.broadcast_to, compact=lambda x: x)
+_GREATEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _TRANSPOSES = _ext.TRANSPOSE_A | _ext.TRANSPOSE_B
 
 
@@ -19,15 +23,15 @@ def turned(x):
     return jnp.swapaxes(x, -1, -2)
 
 
-def call(a, b, c, bias, alpha, beta, activation, name, flags, beside=()):
-    """A product of matrices or of batches of them, which lie by rows: (D,), or (D, amax) with what stands beside, in the order in
-    which the extension takes that."""
+def call(a, b, operands, options, flags):
+    """A product of matrices or of batches of them, which lie by rows: (D,), or (D, amax) where that is one of the operands."""
+    name = options.out_dtype
+
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
-        shape = (*a.shape[:-2], rows, columns // 2 if flags & _ext.GATE else columns)
-        given = described(a, b, c, bias, *beside)
-        workspace = _product.workspace_of(traced_device(), *given[:2], (shape, name), *given[2:4], alpha, beta, activation, flags,
-                                          given[4:])
+        shape = (*a.shape[:-2], rows, columns // 2 if options.gate else columns)
+        of_a, of_b, *given = described(a, b, *operands)
+        workspace = _product.workspace_of(traced_device(), of_a, of_b, (shape, name), options, flags, given)
         return shape, flags, a, b, workspace
 
     try:
@@ -36,37 +40,41 @@ def call(a, b, c, bias, alpha, beta, activation, name, flags, beside=()):
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
         shape, flags, a, b, workspace = as_it_lies(a, b, flags & ~_TRANSPOSES | _ext.TRANSPOSE_B)
-    operands, results, aliases = [a, b], [(shape, name)], {}
-    bits = [_ext.HAS_C, _ext.HAS_BIAS, *(_ext.HAS_BESIDE << i for i in range(len(beside)))]
-    for x, bit in zip((c, bias, *beside), bits):
+    given, results, aliases = [a, b], [(shape, name)], {}
+    for i, (row, x) in enumerate(zip(ROWS, operands)):
         if x is None:
             continue
-        if bit == _ext.HAS_BESIDE << _ext.AMAX:
-            aliases[len(operands)] = len(results)
+        if row.role == "greatest":
+            aliases[len(given)] = len(results)
             results.append((x.shape, "float32"))
-        operands.append(x)
-        flags |= bit
-    return ffi_call("ptxbuilder_matmul", results, workspace, operands, [alpha, beta], [activation_of(activation), flags], aliases)
+        given.append(x)
+        flags |= _ext.HAS_OPERAND << i
+    return ffi_call("ptxbuilder_matmul", results, workspace, given, [options.alpha, options.beta],
+                    [activation_of(options.activation), flags], aliases)
 
 
 def _in_f32(function):
     return lambda z: function(z.astype(jnp.float32)).astype(z.dtype)
 
 
-FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu}
-_SMOOTH = {name: _in_f32(function) for name, function in FUNCTIONS.items() if name not in (None, "relu")}
+_FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu}
+_SMOOTH = {name: _in_f32(function) for name, function in _FUNCTIONS.items() if name not in (None, "relu")}
+
+
+# ---- With C and a bias at most ----
 
 
 @functools.lru_cache(maxsize=None)
-def _function(alpha, beta, activation, name, flags):
-    """The product of (a, b, c, bias) for what is known when it is traced, with its batches and its derivative."""
-    transpose_a, transpose_b = bool(flags & _ext.TRANSPOSE_A), bool(flags & _ext.TRANSPOSE_B)
-    words = {"precise": bool(flags & _ext.PRECISE), "tf32": bool(flags & _ext.TF32)}
+def _plain(options):
+    """The product of matrices, or of batches of them, (a, b, c, bias) for what is known when it is traced, with its batches and its
+    derivative. A and B lie as `options` say, whose `out_dtype` is a type's name."""
+    alpha, beta, activation, name, transpose_a, transpose_b, *_ = options
+    flags = _product.flags_of(options) | _ext.TRANSPOSE_A * transpose_a | _ext.TRANSPOSE_B * transpose_b
 
     # jax.vmap: its dimension is one more of batches.
     @custom_vmap
     def batched(a, b, c, bias):
-        return call(a, b, c, bias, alpha, beta, activation, name, flags)[0]
+        return call(a, b, Operands(c=c, bias=bias), options, flags)[0]
 
     @batched.def_vmap
     def _(size, is_mapped, a, b, c, bias):
@@ -89,8 +97,7 @@ def _function(alpha, beta, activation, name, flags):
             bias, c, by = None, bias if c is None else (beta * c + bias).astype(bias.dtype), 1.0
         if batch != jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]):
             a = jnp.broadcast_to(a, (*batch, *a.shape[-2:]))
-        d = general(a, b, bias, c, alpha, by, activation, name, False, False, words["precise"], words["tf32"])
-        return d, True
+        return general(a, b, bias, c, options._replace(beta=by, transpose_a=False, transpose_b=False)), True
 
     @jax.custom_vjp
     def function(a, b, c, bias):
@@ -100,7 +107,7 @@ def _function(alpha, beta, activation, name, flags):
         if name.startswith("float8"):
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
         if activation in _SMOOTH:  # their derivatives are known from what they are applied to, which is kept
-            z = _function(alpha, beta, None, name, flags)(a, b, c, bias)
+            z = _plain(options._replace(activation=None))(a, b, c, bias)
             return _SMOOTH[activation](z), (a, b, c, bias, z)
         d = batched(a, b, c, bias)
         return d, (a, b, c, bias, d if activation == "relu" else None)
@@ -116,7 +123,8 @@ def _function(alpha, beta, activation, name, flags):
         factor = dz.astype(b.dtype)
 
         def product(x, y, turn_x, turn_y):
-            return general(x, y, None, None, alpha, 0.0, None, name_of(a.dtype), turn_x, turn_y, **words)
+            return general(x, y, None, None, options._replace(beta=0.0, activation=None, out_dtype=name_of(a.dtype), transpose_a=turn_x,
+                                                              transpose_b=turn_y))
 
         da = product(b, factor, transpose_b, True) if transpose_a else product(factor, b, False, not transpose_b)
         db = product(factor, a, True, transpose_a) if transpose_b else product(a, factor, not transpose_a, False)
@@ -128,32 +136,111 @@ def _function(alpha, beta, activation, name, flags):
     return function
 
 
-def folded(a, b, c, transpose_a, transpose_b):
-    """(A, B, C, the flags of how A and B lie, the folded shape, the shape): as fold() has them, where they lie."""
+def folded(a, b, transpose_a, transpose_b):
+    """(A, B, whether these lie turned, the folded shape, the shape): as fold() has them, where they lie."""
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         k, k_of_b = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
         if a.ndim < 2 or k != k_of_b:
             fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b)  # which says what is wrong
             raise ValueError(f"B: {k_of_b} rows, but A has {k} columns")
-        flags = _ext.TRANSPOSE_A * bool(transpose_a) | _ext.TRANSPOSE_B * bool(transpose_b)
         shape = (*a.shape[:-2], a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1])
-        return a, b, c, flags, shape, shape
+        return a, b, transpose_a, transpose_b, shape, shape
     a = turned(a) if transpose_a else a
-    a, b, c, whole, shape = fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b, c)
-    # B as it lay.
-    return (a, turned(b), c, _ext.TRANSPOSE_B, whole, shape) if transpose_b else (a, b, c, 0, whole, shape)
+    a, b, whole, shape = fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b)
+    return (a, turned(b) if transpose_b else b, False, transpose_b, whole, shape)  # B as it lay
 
 
-@functools.partial(jax.jit, static_argnums=(4, 5, 6, 7, 8, 9, 10, 11))
-def general(a, b, bias, c, alpha, beta, activation, name, transpose_a, transpose_b, precise, tf32):
+def _laid(a, b, operands, options):
+    """A, B, operands and options as a call takes them, and the product's shape."""
+    of_a, of_b, transpose_a, transpose_b, whole, shape = folded(a, b, options.transpose_a, options.transpose_b)
+    operands = _product.laid(_KIT, operands, (*a.shape[:-2], shape[-2]), (*b.shape[:-2], shape[-1]), whole, shape)
+    return of_a, of_b, operands, options._replace(transpose_a=transpose_a, transpose_b=transpose_b), shape
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def general(a, b, bias, c, options):
     a, b, bias, c = alike(a, b, bias, c)
-    a, b, c, flags, _, shape = folded(a, b, c, transpose_a, transpose_b)
-    flags |= _ext.TF32 * bool(tf32) | _ext.PRECISE * bool(precise)
-    d = _function(alpha, beta, activation, name, flags)(a, b, c, bias)
+    a, b, operands, options, shape = _laid(a, b, Operands(c=c, bias=bias), options)
+    d = _plain(options)(a, b, operands.c, operands.bias)
     return d if d.shape == shape else d.reshape(shape)
 
 
-def check_known(out, device, **numbers):
+# ---- With more ----
+
+
+@functools.lru_cache(maxsize=None)
+def _whole(options):
+    """The product of tensors by word, for what is known when it is traced: (D,) or (D, amax)."""
+    activation, name = options.activation, options.out_dtype
+
+    def operands_of(t):
+        return Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
+
+    def whole(t):
+        a, b, operands, laid, shape = _laid(t["a"], t["b"], operands_of(t), options)
+        flags = _product.flags_of(laid) | _ext.TRANSPOSE_A * laid.transpose_a | _ext.TRANSPOSE_B * laid.transpose_b
+        if options.gate:
+            _product.halved(shape)  # which says what is wrong
+        d, *amax = call(a, b, operands, laid, flags)
+        return (d.reshape(_product.halved(shape) if options.gate else shape), *amax)
+
+    def pieces(t):
+        operands = operands_of(t)
+        a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
+        lines = _product.in_lines(operands, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
+        x = general(t["a"], t["b"], None, None, options._replace(alpha=1.0, beta=0.0, activation=None, out_dtype="float32", gate=False))
+        x = _product.multiplied(options.alpha * x, lines)
+        x = _product.added(x, operands, lines, options.beta, lambda y: y.astype(x.dtype))
+        function = _FUNCTIONS[activation]
+
+        def slope(x, inputs):
+            inputs = inputs.astype(x.dtype)
+            return x * jax.vjp(function, inputs)[1](jnp.ones_like(inputs))[0]
+
+        d = y = _product.activated(x, operands, options.gate, function, slope)
+        for _, factor in _product.with_role(operands, "result_factor"):
+            d = d * factor.reshape(())
+        d = jnp.clip(d, -_GREATEST[name], _GREATEST[name]) if name in _GREATEST else d
+        greatest = [jnp.maximum(x, jnp.abs(y).max(initial=0)) for _, x in _product.with_role(operands, "greatest")]
+        return (d.astype(name), *greatest)
+
+    @custom_vmap
+    def batched(t):
+        return whole(t)
+
+    @batched.def_vmap
+    def _(size, is_mapped, t):
+        is_mapped = dict(zip(sorted(t), jax.tree.leaves(is_mapped)))
+        one_of_all = {n: jax.ShapeDtypeStruct(x.shape[1:] if is_mapped[n] else x.shape, x.dtype) for n, x in t.items()}
+        jax.eval_shape(whole, one_of_all)  # which says what is wrong
+        results = jax.vmap(pieces, ({n: 0 if is_mapped[n] else None for n in t},), axis_size=size)(t)
+        return results, (True,) * len(results)
+
+    @jax.custom_vjp
+    def function(t):
+        return batched(t)
+
+    def forward(t):
+        for row, _ in _product.with_role(operands_of(t), "greatest", "result_factor"):
+            raise ValueError(NO_GRADIENT.format(row.word))
+        if name in _GREATEST:
+            raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
+        jax.eval_shape(whole, t)  # which says what is wrong
+        return jax.vjp(pieces, t)
+
+    function.defvjp(forward, lambda back, d: back(d))
+    return function
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _jitted(t, options):
+    return _whole(options)(dict(zip(t, alike(*t.values()))))
+
+
+# ---- For both ----
+
+
+def _check_known(out, device, **numbers):
     """What JAX's arrays have none of, and what has to be known when a product is traced."""
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
@@ -163,10 +250,25 @@ def check_known(out, device, **numbers):
             raise ValueError(f"{name}: it is traced, and has to be known when the product is: multiply the operand or the result")
 
 
-def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
-    check_known(out, device, beta=beta)
-    check_arrays({"B": b}, bias=bias, C=c)
-    name = name_of(out_dtype) if out_dtype is not None else output_of(name_of(a.dtype))
-    activation_of(activation)
-    return general(a, b, bias, c, float(alpha), float(beta), activation, name, bool(transpose_a), bool(transpose_b),
-                   bool(precise), bool(tf32))
+def _as_array(row, x):
+    if row.role == "greatest":  # True and False say whether it is wanted
+        return {True: jnp.zeros((), jnp.float32), False: None}[x] if isinstance(x, bool) else _product.one(row.label, x)
+    if row.word == "alpha" and x.weak_type:  # a number of Python's that is traced
+        return x.astype(jnp.float32)
+    return x
+
+
+def matmul(a, b, out, operands, options):
+    operands, options = _product.alpha_as_given(operands, options, lambda x: isinstance(x, jax.Array))
+    _check_known(out, options.device, beta=options.beta)
+    check_arrays({"B": b}, **{row.label: x for row, x in zip(ROWS, operands) if row.role != "greatest"})
+    operands = Operands(*(None if x is None else _as_array(row, x) for row, x in zip(ROWS, operands)))
+    name = name_of(options.out_dtype) if options.out_dtype is not None else output_of(name_of(a.dtype))
+    activation_of(options.activation)
+    options = Options(float(options.alpha), float(options.beta), options.activation, name, bool(options.transpose_a),
+                      bool(options.transpose_b), bool(options.precise), bool(options.tf32), bool(options.gate), None)
+    if not _product.has_more(operands, options):
+        return general(a, b, operands.bias, operands.c, options)
+    given = {word: x for word, x in operands._asdict().items() if x is not None}
+    results = _jitted({"a": a, "b": b, **given}, options)
+    return results if len(results) > 1 else results[0]

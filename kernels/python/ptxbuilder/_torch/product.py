@@ -1,14 +1,16 @@
 """The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
+from collections import namedtuple
+
 import torch
 from torch import library as operators
 from torch.autograd import forward_ad
 
 from .. import _ext, _product
-from .._beside import NO_GRADIENT
-from .._common import ACTIVATIONS, CODES, NAMES, output_of
+from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
+from .._product import ALPHA, NO_GRADIENT, ROWS, Operands, Options
 from . import tensors
-from .tensors import (DTYPES, NO_OUT, PLACES, check_meta, check_operands, dtype_of, has_modes, has_transforms, is_compiling, is_plain,
-                      is_wrapped, library, place_of, requires_grad, there)
+from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, check_meta, check_operands, dtype_of, has_modes, has_transforms, is_compiling,
+                      is_plain, is_vmapped, is_wrapped, library, place_of, refuse_negative, requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
@@ -22,49 +24,103 @@ def take_over():
     _product.is_traced = is_compiling
 
 
-def matmul(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
+def matmul(a, b, out, operands, options):
     """What the extension's eager_product() leaves."""
     if not is_compiling():
         take_over()
-    if is_compiling() or not (is_plain(a) and is_plain(b) and is_plain(bias) and is_plain(c) and is_plain(out)) or has_modes():
-        check_operands({"A": a, "B": b}, out=out, bias=bias, C=c)
-        return _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device)
+    operands, options = _product.alpha_as_given(operands, options,
+                                                lambda x: isinstance(x, torch.Tensor) and (x.is_cuda or not a.is_cuda))
+    is_traced = is_compiling() or has_modes() or not all(is_plain(x) for x in (a, b, out, *operands))
+    if is_traced:
+        _check(a, b, out, operands)
     try:
         # torch.func and dual tensors know what a function's derivatives are, or that it has none.
-        if (requires_grad(a, b, bias, c, out) or is_wrapped(a, b, bias, c, out)
-                or out is None and (has_transforms() is not None or forward_ad._current_level >= 0)):
-            if out is not None:
-                raise ValueError(NO_OUT)
-            return _smoothed(_Product.apply, turned(a, transpose_a), turned(b, transpose_b), bias, c, alpha, beta, activation,
-                             dtype_of(out_dtype), precise, tf32, device)
-        return _product.run(tensors, turned(a, transpose_a), turned(b, transpose_b), out, bias, c, alpha, beta, activation,
-                            out_dtype, precise, tf32, device)
+        wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
+            has_transforms() is not None or forward_ad._current_level >= 0)
+        has_more = _product.has_more(operands, options)
+        if wants and out is not None and (has_more or not is_traced):
+            raise ValueError(NO_OUT)
+        if wants and has_more:
+            return _by_pieces(turned(a, options.transpose_a), turned(b, options.transpose_b), operands, options)
+        if is_traced:
+            return _traced(a, b, out, operands, options)
+        if wants:
+            return _smoothed(_Product.apply, turned(a, options.transpose_a), turned(b, options.transpose_b), operands.bias, operands.c,
+                             options.alpha, options.beta, options.activation, dtype_of(options.out_dtype), options.precise, options.tf32,
+                             options.device)
+        return _run(a, b, out, operands, options)
     except Exception:
-        check_operands({"A": a, "B": b}, out=out, bias=bias, C=c)
+        if not is_traced:
+            _check(a, b, out, operands)
         raise
+
+
+def _check(a, b, out, operands):
+    check_operands({"A": a, "B": b}, out=out, **_product.by_label(operands))
 
 
 def turned(x, is_transposed):
     return x.transpose(-1, -2) if is_transposed else x
 
 
-def _direct(a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device):
-    """Below autograd."""
-    d = _ext.eager_product(a, b, out, bias, c, alpha, beta, activation, out_dtype, False, False, precise, tf32, device, True)
-    if d is not NotImplemented:
-        return d
-    return _product.run(tensors, a, b, out, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
+@torch.compiler.disable  # where a frame is compiled by itself: a tracer does not see into what it calls
+def _run(a, b, out, operands, options):
+    refuse_negative(**{row.label: x for row, x in _product.with_role(operands, "greatest")})
+    return _product.run(tensors, a, b, out, operands, options)
+
+
+def _direct(a, b, out, operands, options):
+    """Below autograd, of operands that have been turned."""
+    _, beta, activation, out_dtype, _, _, precise, tf32, gate, device = options
+    alpha = options.alpha if operands[ALPHA] is None else operands[ALPHA]
+    d = _ext.eager_product(a, b, out, alpha, beta, activation, out_dtype, False, False, precise, tf32, gate, device, True,
+                           *operands[:ALPHA], *operands[ALPHA + 1:])
+    return _run(a, b, out, operands, options) if d is NotImplemented else d
 
 
 # ---- Gradients, by the same kernels ----
 
-# Their derivatives are known from what they are applied to: where a gradient is asked for, PyTorch applies them, and keeps that.
-SMOOTH = {"gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh"), "silu": torch.nn.functional.silu}
+def _silu_backward(x, inputs):  # PyTorch's own has no derivative
+    inputs = inputs.float()
+    s = torch.sigmoid(inputs)
+    return x * (s * (1 + inputs * (1 - s)))
+
+
+# Where a gradient is asked for, an activation is PyTorch's function, and x times its slope at the inputs another whose derivative it
+# knows as well.
+_FUNCTIONS = {
+    "relu": (torch.relu, lambda x, inputs: torch.ops.aten.threshold_backward(x, inputs, 0)),
+    "gelu": (lambda z: torch.nn.functional.gelu(z, approximate="tanh"),
+             lambda x, inputs: torch.ops.aten.gelu_backward(x, inputs, approximate="tanh")),
+    "silu": (torch.nn.functional.silu, _silu_backward),
+    None: (lambda z: z, None),
+}
+
+
+def _by_pieces(a, b, operands, options):
+    """The product, whose derivative is ours, and behind it PyTorch's functions, which have theirs."""
+    dtype = dtype_of(options.out_dtype) or OUTPUTS[a.dtype]
+    refused = [row.word for row, _ in _product.with_role(operands, "greatest", "result_factor")]
+    for name in (*refused, *([f"out_dtype of {dtype}"] if dtype.itemsize == 1 else [])):
+        raise ValueError((NO_BATCH if is_vmapped() else NO_GRADIENT).format(name))
+    if options.activation not in _FUNCTIONS:
+        raise no_activation(options.activation)
+    lines = _product.in_lines(operands, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
+    _product.check_elements(operands, torch.Size((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])), dtype)
+    words = {"precise": options.precise, "tf32": options.tf32, "device": options.device}
+    if all(row.word in ("c", "bias") or row.role == "inputs" for row, x in zip(ROWS, operands) if x is not None):
+        x = _product.matmul(a, b, bias=operands.bias, c=operands.c, alpha=options.alpha, beta=options.beta, out_dtype=dtype, **words)
+    else:
+        x = options.alpha * _product.matmul(a, b, out_dtype=torch.float32, **words)
+        x = _product.added(_product.multiplied(x, lines), operands, lines, options.beta, lambda y: y)
+    function, slope = _FUNCTIONS[options.activation]
+    return _product.activated(x, operands, options.gate, function, lambda x, y: slope(x, y.to(x.dtype))).to(dtype)
 
 
 def _smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
-    if activation in SMOOTH and (values[0] is None or values[0].itemsize > 1):  # else it is refused
-        return SMOOTH[activation](product(a, b, bias, c, alpha, beta, None, *values))
+    # The derivative of relu is known from its result; others are applied to what is kept.
+    if activation in _FUNCTIONS.keys() - {None, "relu"} and (values[0] is None or values[0].itemsize > 1):  # else it is refused
+        return _FUNCTIONS[activation][0](product(a, b, bias, c, alpha, beta, None, *values))
     return product(a, b, bias, c, alpha, beta, activation, *values)
 
 
@@ -75,7 +131,6 @@ def _keep(ctx, inputs, output):
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {output.dtype}"))
     values[-1] = there(values[-1], a)
     ctx.values = values
-    # The derivative of relu is known from its result.
     ctx.save_for_backward(a, b, output if values[2] == "relu" else None)
 
 
@@ -115,7 +170,10 @@ def _gradients(ctx, d_output):
 
 
 class _Product(torch.autograd.Function):
-    forward = staticmethod(lambda a, b, *words: _direct(a, b, None, *words))
+    @staticmethod
+    def forward(a, b, *values):
+        return _direct(a, b, None, *_split(values, {}))
+
     setup_context = staticmethod(_keep)
     backward = staticmethod(_gradients)
 
@@ -141,49 +199,85 @@ class _Product(torch.autograd.Function):
 # ---- Under torch.compile, and wherever tensors are not plain ones ----
 
 
-def _traced(a, b, out, bias, c, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, device):
-    a, b, device = turned(a, transpose_a), turned(b, transpose_b), place_of(device, a, "A")
-    values = (bias, c, float(alpha), float(beta), activation, precise, tf32, device)
-    if out is None:
-        return torch.ops.ptxbuilder.matmul(a, b, *values[:5], dtype_of(out_dtype), *values[5:])
-    if out_dtype is not None and out.dtype != dtype_of(out_dtype):
-        raise ValueError(f"D: its type is {out.dtype}, but out_dtype is {out_dtype}")
-    torch.ops.ptxbuilder.matmul_out(a, b, *values, d=out)
-    return out
+def _traced(a, b, out, operands, options):
+    a, b, device = turned(a, options.transpose_a), turned(b, options.transpose_b), place_of(options.device, a, "A")
+    out_dtype = dtype_of(options.out_dtype)
+    values = (operands.bias, operands.c, options.alpha, options.beta, options.activation, out_dtype, bool(options.precise),
+              bool(options.tf32), device)
+    if out is None and not _product.has_more(operands, options):
+        return torch.ops.ptxbuilder.matmul(a, b, *values)
+    values += (bool(options.gate), *(operands[i] for i in _READ))
+    written = {row.word: x for row, x in _product.with_role(operands, "greatest")}
+    if out is not None:
+        if out_dtype is not None and out.dtype != out_dtype:
+            raise ValueError(f"D: its type is {out.dtype}, but out_dtype is {options.out_dtype}")
+        torch.ops.ptxbuilder.matmul_out(a, b, *values, d=out, **written)
+        return out
+    operation = torch.ops.ptxbuilder.matmul_amax if written else torch.ops.ptxbuilder.matmul
+    return operation(a, b, *values, **written)
 
 
-# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item(). A result that is given is named `d`, since
-# of an `out` Dynamo takes none with gaps.
-_OPERANDS = "Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
-library.define(f"matmul({_OPERANDS}ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None) -> Tensor")
-library.define(f"matmul_out({_OPERANDS}bool precise=False, bool tf32=False, str? device=None, *, Tensor(a!) d) -> ()")
+# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item(). Behind what every product has, the schema
+# has the operands that are read; those that are written, and a result that is given, are by keyword. That is named `d`, since of an
+# `out` Dynamo takes none with gaps.
+_READ = [i for i, row in enumerate(ROWS) if row.role != "greatest" and row.word not in ("bias", "c")]
+_WRITTEN = [row.word for row in ROWS if row.role == "greatest"]
+_OPERANDS = ("Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
+             "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None, bool gate=False, "
+             + ", ".join(f"Tensor? {'alpha_tensor' if i == ALPHA else ROWS[i].word}=None" for i in _READ))
+# Three, since Inductor does not take one that may write and writes nothing.
+library.define(f"matmul({_OPERANDS}) -> Tensor")
+library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
+library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
+
+# What stands behind A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
+_Values = namedtuple("_Values", ("bias", "c", "alpha", "beta", "activation", "out_dtype", "precise", "tf32", "device", "gate",
+                                 *(f"read_{ROWS[i].word}" for i in _READ)),
+                     defaults=(None, None, 1.0, 0.0, None, None, False, False, None, False) + (None,) * len(_READ))
 
 
-def _op(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
-    return _direct(a, b, None, bias, c, alpha, beta, activation, out_dtype, precise, tf32, there(device, a))
+def _split(values, written):
+    """Operands and options, of the values of an operation."""
+    bias, c, alpha, beta, activation, out_dtype, precise, tf32, device, gate, *read = _Values(*values)
+    operands = [None] * len(ROWS)
+    operands[Operands._fields.index("bias")], operands[Operands._fields.index("c")] = bias, c
+    for i, x in zip(_READ, read):
+        operands[i] = x
+    operands = Operands(*operands)
+    return (operands._replace(**written) if written else operands), Options(alpha, beta, activation, out_dtype, False, False, precise,
+                                                                            tf32, gate, device)
 
 
-def _op_out(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, d):
-    _direct(a, b, d, bias, c, alpha, beta, activation, None, precise, tf32, there(device, a))
+def _op(a, b, *values, d=None, **written):
+    operands, options = _split(values, written)
+    return _direct(a, b, d, operands, options._replace(device=there(options.device, a)))
+
+
+def _op_out(a, b, *values, d, **written):
+    _op(a, b, *values, d=d, **written)
 
 
 for _place in PLACES:
     library.impl("matmul", _op, _place)
+    library.impl("matmul_amax", _op, _place)
     library.impl("matmul_out", _op_out, _place)
 
 
 @operators.register_fake("ptxbuilder::matmul", lib=library)
-def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
-    check_meta(a, b, bias, c)
+@operators.register_fake("ptxbuilder::matmul_amax", lib=library)
+def _(a, b, *values, **written):
+    operands, options = _split(values, written)
+    check_meta(a, b, *operands)
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=out_dtype or OUTPUTS[a.dtype])
+    columns = b.shape[-1] // 2 if options.gate else b.shape[-1]
+    return a.new_empty((*batch, a.shape[-2], columns), dtype=options.out_dtype or OUTPUTS[a.dtype])
 
 
 @operators.register_fake("ptxbuilder::matmul_out", lib=library)
-def _(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, precise=False, tf32=False, device=None, *, d):
-    check_meta(a, b, bias, c, d)
+def _(a, b, *values, d, **written):
+    check_meta(a, b, d, *_split(values, written)[0])
 
 
 class _Operation(torch.autograd.Function):
@@ -196,15 +290,33 @@ class _Operation(torch.autograd.Function):
     backward = staticmethod(_gradients)
 
 
-def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False,
-                    device=None):
-    values = (a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
-    if requires_grad(a, b, bias, c):
-        return _smoothed(_Operation.apply, *values)
+def _differentiated(a, b, *values):
+    operands, options = _split(values, {})
+    if requires_grad(a, b, *operands):
+        if _product.has_more(operands, options):
+            raise ValueError(_NO_GRADIENT)
+        return _smoothed(_Operation.apply, a, b, *_Values(*values)[:9])
     if a.is_cuda and is_plain(a) and is_plain(b) and not has_modes():
-        return _op(*values)  # at once, without PyTorch's dispatcher once more
+        return _direct(a, b, None, operands, options)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():
-        return torch.ops.ptxbuilder.matmul.default(*values)
+        return torch.ops.ptxbuilder.matmul.default(a, b, *values)
+
+
+_NO_GRADIENT = ("torch.ops.ptxbuilder.matmul has a gradient of A, B, C and bias alone; ptxbuilder.matmul() with the same operands has one "
+                "of all, of torch.func.grad outside of torch.compile")
+
+
+def _refusing(operation):
+    """What writes has no gradient."""
+    def refuse(*values, **words):
+        if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
+            raise ValueError(_NO_GRADIENT)
+        with torch._C._AutoDispatchBelowAutograd():
+            return operation(*values, **words)
+
+    return refuse
 
 
 library.impl("matmul", _differentiated, "Autograd")
+for _name in ("matmul_amax", "matmul_out"):
+    library.impl(_name, _refusing(getattr(torch.ops.ptxbuilder, _name).default), "Autograd")

@@ -1,0 +1,105 @@
+// The operands that a product may have beside A, B and D. A row of product.def states one, and from it follow
+// the field of GemmOperation and of MatmulArguments, the kernel's parameter and what its epilogue does, the
+// checks of memory and overlap, the argument of a launch and of one that was prepared, the field of `ptxb
+// run`, the word in files of tuned tiles, the float64 reference, and all of C's, Python's, PyTorch's and
+// XLA's but the readable field of ptxb_matmul and the readable parameter of ptxbuilder.matmul(), which tests
+// hold against the table.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::kernels {
+
+// `addend` is GemmOperation::addend(): D's type, or where that has 8 bits, bf16.
+enum class OperandType : uint8_t { f32, addend };
+
+// `rows` and `columns` are elements for each row and column of each batch; `columns_of_all` are shared by all
+// batches, and `elements` are whole matrices.
+enum class OperandShape : uint8_t { one, rows, columns, columns_of_all, elements };
+
+// Roles come in this order. The sum is multiplied by factors; beta times the residual and then the addends
+// are added; the activation is applied, or its slope at the inputs; the greatest magnitude is written; and
+// the result is multiplied once more before it is rounded. Gradients reach all but the last two.
+enum class OperandRole : uint8_t { factor, residual, addend, inputs, greatest, result_factor };
+
+enum class ProductOperand : uint8_t {
+#define PTXBUILDER_MATRIX(name, ...) name,
+#define PTXBUILDER_VECTOR(name, ...) name,
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+};
+
+struct ProductOperandRow {
+  ProductOperand operand;
+  const char *name, *shown;
+  std::string_view word;
+  OperandType type;
+  OperandShape shape;
+  OperandRole role;
+  const char* meaning;
+
+  constexpr bool is_matrix() const { return shape == OperandShape::elements; }
+  constexpr bool is_written() const { return role == OperandRole::greatest; }
+  // Its elements, without gaps, for `m` rows of `n`.
+  int64_t count(int64_t m, int64_t n, int64_t batches) const {
+    const int64_t rows = shape == OperandShape::rows || is_matrix() ? m : 1;
+    const int64_t columns = shape == OperandShape::one || shape == OperandShape::rows ? 1 : n;
+    return rows * columns * (is_by_batch() ? batches : 1);
+  }
+  constexpr bool is_by_batch() const {
+    return shape != OperandShape::one && shape != OperandShape::columns_of_all;
+  }
+  // The number among them of the one that counts at a row and column of a batch.
+  int64_t at(int64_t m, int64_t n, int64_t batch, int64_t row, int64_t column) const {
+    switch (shape) {
+      case OperandShape::one:
+        return 0;
+      case OperandShape::rows:
+        return batch * m + row;
+      case OperandShape::columns:
+        return batch * n + column;
+      case OperandShape::columns_of_all:
+        return column;
+      case OperandShape::elements:
+        break;
+    }
+    return (batch * m + row) * n + column;
+  }
+};
+
+// By ProductOperand.
+inline constexpr std::array product_operands = {
+#define PTXBUILDER_MATRIX(name, shown, word, role, meaning)                                     \
+  ProductOperandRow{                                                                            \
+      ProductOperand::name, #name,  #shown, #word, OperandType::addend, OperandShape::elements, \
+      OperandRole::role,    meaning},
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, meaning)                                       \
+  ProductOperandRow{ProductOperand::name, #name,  #name, #word, OperandType::type, OperandShape::shape, \
+                    OperandRole::role,    meaning},
+#include "kernels/gemm/product.def"
+#undef PTXBUILDER_MATRIX
+#undef PTXBUILDER_VECTOR
+};
+
+static_assert(std::ranges::none_of(product_operands, [](const ProductOperandRow& row) {
+  return row.shape == OperandShape::one && row.type != OperandType::f32;
+}));
+
+inline constexpr size_t product_matrices = static_cast<size_t>(
+    std::ranges::count_if(product_operands, [](const ProductOperandRow& row) { return row.is_matrix(); }));
+
+// An array by operand.
+template <class T>
+struct ByOperand : std::array<T, product_operands.size()> {
+  using Base = std::array<T, product_operands.size()>;
+  T& operator[](ProductOperand which) { return Base::operator[](static_cast<size_t>(which)); }
+  const T& operator[](ProductOperand which) const { return Base::operator[](static_cast<size_t>(which)); }
+};
+
+}  // namespace ptxbuilder::kernels
