@@ -9,6 +9,18 @@
 namespace ptxbuilder::kernels {
 namespace {
 
+// Clocks of an element's activation, by two warpgroups.
+double clocks_of(Activation activation, [[maybe_unused]] const ModelConstants& c) {
+  switch (activation) {
+#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, spread, clocks) \
+  case Activation::word:                                                  \
+    return clocks;
+#include "kernels/gemm/activation.def"
+#undef PTXBUILDER_ACTIVATION
+  }
+  return 0;
+}
+
 constexpr double kWatts = 700;  // an H100 SXM's limit
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
@@ -223,10 +235,8 @@ class Model {
 
   // Clocks of a tile's activation, by all of its consumers.
   double activation() const {
-    const double element = o_.activation == Activation::silu   ? c_.silu_clocks
-                           : o_.activation == Activation::gelu ? c_.gelu_clocks
-                                                               : 0;
-    return element * t_.bm * t_.bn / (o_.gates() ? 2 : 1) * (t_.consumers == 1 || t_.pingpong ? 2 : 1);
+    return clocks_of(o_.activation, c_) * t_.bm * t_.bn / (o_.gates() ? 2 : 1) *
+           (t_.consumers == 1 || t_.pingpong ? 2 : 1);
   }
 
   // The same of all tiles, without what is hidden: of two warpgroups in turn one multiplies meanwhile.

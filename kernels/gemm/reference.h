@@ -55,8 +55,8 @@ struct ActivationReference {
   double spread;
 };
 inline constexpr ActivationReference activation_references[] = {
-#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, spread) \
-  {[]([[maybe_unused]] double x) -> double { return value; },     \
+#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, spread, ...) \
+  {[]([[maybe_unused]] double x) -> double { return value; },          \
    []([[maybe_unused]] double x) -> double { return slope; }, spread},
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION

@@ -22,6 +22,7 @@ if not is_hopper:
     sys.exit(77)
 import ptxbuilder as pb  # noqa: E402
 from jax_kit import check, check_beside, drawn, random, wide  # noqa: E402
+import reference  # noqa: E402
 
 
 for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
@@ -54,7 +55,7 @@ x, w = drawn(256, 256), drawn(256, 256) / 16
 check(scanned(x, w), np.linalg.multi_dot([wide(x)] + [wide(w)] * 6), 2**-6, "in a scan")
 
 # Gradients and batches.
-activations = {None: lambda z: z, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
+activations = reference.activations(jnp)
 for name, function in activations.items():
     operands = drawn(240, 720), drawn(720, 400), drawn(240, 400), drawn(400)
     weight = random.standard_normal((240, 400)).astype(np.float32)

@@ -1,4 +1,5 @@
 """Attention and products in float64, which all frameworks are held against, and what each is asked for."""
+import functools
 import math
 
 import numpy as np
@@ -90,13 +91,22 @@ def drawn_product(case, random):
     return tensors, {**words, "out_dtype": out}
 
 
+# By the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.
+ACTIVATIONS = {
+    None: lambda lib, x: x,
+    "relu": lambda lib, x: lib.where(x > 0, x, lib.zeros_like(x)),
+    "gelu": lambda lib, x: x / 2 * (1 + lib.tanh(0.7978845608028654 * (x + 0.044715 * x**3))),
+    "silu": lambda lib, x: x / 2 * (1 + lib.tanh(x / 2)),
+}
+
+
+def activations(lib):
+    """Each as a function, by name."""
+    return {name: functools.partial(function, lib) for name, function in ACTIVATIONS.items()}
+
+
 def _activated(name, x):
-    if name is None:
-        return x
-    if name == "relu":
-        return np.maximum(x, 0)
-    with np.errstate(over="ignore"):
-        return x / (1 + np.exp(-x if name == "silu" else -1.5957691216057308 * (x + 0.044715 * x**3)))
+    return ACTIVATIONS[name](np, x)
 
 
 def _slope(name, x):

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from . import _ext
 from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
-from ._common import activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of, untouched
+from ._common import ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of, untouched
 
 # An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
 # or bf16 where that has 8 bits), its shape "one", "rows", "columns", "columns_of_all" or "elements", and its role "factor", "residual",
@@ -34,8 +34,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     on the tensor cores, which `tf32` has to allow), int8 or uint8, or of e4m3fn and e5m2 in any combination. D has `out_dtype`,
     a type of the framework's or a name as "f32": f16, bf16, f32, e4m3fn or e5m2, and of integers int32; unless said, the
     operands' own, bf16 for 8-bit floats. C is [.., m, n] and bias [n], of D's type, or bf16 where that has 8 bits; beta is 1
-    where C is given. `activation` is "relu", "gelu" (by tanh) or "silu". `precise` promotes sums of 8-bit floats to f32 every
-    128 of k.
+    where C is given. `activation` is {activations}; gelu is that by tanh. `precise` promotes
+    sums of 8-bit floats to f32 every 128 of k.
 
     Scales are float32 in the device's memory, as those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or
     [.., m, 1], and `scale_b` the columns of B, [.., n] or [.., 1, n]; or all of it, where it has one element. `alpha` may be
@@ -67,6 +67,10 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
                         amax=amax)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
+
+
+if matmul.__doc__:  # which python -OO leaves out
+    matmul.__doc__ = matmul.__doc__.replace("{activations}", " or ".join(f'"{word}"' for word in ACTIVATIONS if word))
 
 
 def check_together(activation, c, gate, slope_of):
