@@ -12,8 +12,8 @@ namespace {
 // Clocks of an element's activation, by two warpgroups.
 double clocks_of(Activation activation, [[maybe_unused]] const ModelConstants& c) {
   switch (activation) {
-#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, spread, clocks) \
-  case Activation::word:                                                  \
+#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, clocks) \
+  case Activation::word:                                          \
     return clocks;
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION

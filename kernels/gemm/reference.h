@@ -42,6 +42,11 @@ inline command::Expected dot(const command::Tensor& a, const command::Tensor& b,
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
+// A number, and by how much the GPU's may miss it.
+struct Approximate {
+  double value, lost;
+};
+
 namespace detail {
 
 inline constexpr double kGelu = 1.5957691216057308;  // 2 sqrt(2 / pi)
@@ -52,12 +57,18 @@ inline double slope_of_gate(double x, double s, double inner) { return s + x * s
 struct ActivationReference {
   double (*value)(double x);
   double (*slope)(double x);
-  double spread;
+
+  // What an error of x becomes, and what the hardware's approximations add.
+  double lost_of(const Approximate& x) const {
+    const double y = value(x.value);
+    return std::max(
+        {1.2 * x.lost, std::abs(value(x.value + x.lost) - y), std::abs(value(x.value - x.lost) - y)});
+  }
 };
 inline constexpr ActivationReference activation_references[] = {
-#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, spread, ...) \
-  {[]([[maybe_unused]] double x) -> double { return value; },          \
-   []([[maybe_unused]] double x) -> double { return slope; }, spread},
+#define PTXBUILDER_ACTIVATION(word, c_word, value, slope, ...) \
+  {[]([[maybe_unused]] double x) -> double { return value; },  \
+   []([[maybe_unused]] double x) -> double { return slope; }},
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION
 };
@@ -75,11 +86,6 @@ inline double lost_share(const GemmOperation& o) {
   if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-12;
   return 0x1p-20;
 }
-
-// A number, and by how much the GPU's may miss it.
-struct Approximate {
-  double value, lost;
-};
 
 // What the activation is of. `value` gives the element of an operand of product.def that counts there. Each
 // factor is one rounding in f32. The epilogue's arithmetic and the hardware's approximations are within a few
@@ -101,13 +107,14 @@ inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha
 // The activation's value, or with its slope at `inputs` the way back through it.
 inline Approximate output_of(const GemmOperation& o, const Approximate& x, double inputs) {
   const detail::ActivationReference& f = reference_of(o.activation);
-  if (o.has_slope()) return {x.value * f.slope(inputs), f.spread * x.lost + 1e-5 * std::abs(x.value)};
-  return {f.value(x.value), f.spread * x.lost};
+  if (!o.has_slope()) return {f.value(x.value), f.lost_of(x)};
+  const double slope = f.slope(inputs), most = std::max(1.2, std::abs(slope));
+  return {x.value * slope, most * (x.lost + 1e-5 * std::abs(x.value))};
 }
 inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gate, const Approximate& x) {
   const detail::ActivationReference& f = reference_of(o.activation);
   const double open = f.value(gate.value);
-  return {open * x.value, f.spread * gate.lost * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
+  return {open * x.value, f.lost_of(gate) * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
 }
 
 // The same times a factor of D, rounded: half the distance between the smallest numbers of a type, too.

@@ -109,6 +109,12 @@ def _activated(name, x):
     return ACTIVATIONS[name](np, x)
 
 
+def _lost(name, x, lost):
+    """What an error of x becomes, and what the hardware's approximations add."""
+    y = _activated(name, x)
+    return np.maximum(1.2 * lost, np.maximum(abs(_activated(name, x + lost) - y), abs(_activated(name, x - lost) - y)))
+
+
 def _slope(name, x):
     step = 1e-6  # of what is smooth; relu's is exact
     return (x > 0).astype(float) if name == "relu" else (_activated(name, x + step) - _activated(name, x - step)) / (2 * step)
@@ -136,11 +142,13 @@ def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype
     x, factor = with_operands(t, alpha, beta)
     lost = abs(factor) * (abs(t["a"]) @ abs(t["b"])) * 2**-10 + 1e-5 * (1 + abs(x))  # of 8-bit floats about 14 bits are kept
     if gate:
-        opening, x = _activated(activation, x[..., 0::2]), x[..., 1::2]
-        return opening * x, 1.2 * lost[..., 0::2] * (abs(x) + lost[..., 1::2]) + abs(opening) * lost[..., 1::2]
+        opening, of_opening = _activated(activation, x[..., 0::2]), _lost(activation, x[..., 0::2], lost[..., 0::2])
+        x, lost = x[..., 1::2], lost[..., 1::2]
+        return opening * x, of_opening * (abs(x) + lost) + abs(opening) * lost
     if "slope_of" in t:
-        return x * _slope(activation, t["slope_of"]), 1.2 * lost + 1e-5 * abs(x)
-    return _activated(activation, x), 1.2 * lost
+        slope = _slope(activation, t["slope_of"])
+        return x * slope, np.maximum(1.2, abs(slope)) * (lost + 1e-5 * abs(x))
+    return _activated(activation, x), _lost(activation, x, lost)
 
 
 # Bits of the fraction, the least exponent, and the greatest number.
