@@ -100,7 +100,8 @@ typedef enum ptxb_activation {
   PTXB_NONE = 0,
   PTXB_RELU = 1,
   PTXB_GELU = 2, /* by tanh: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-  PTXB_SILU = 3
+  PTXB_SILU = 3,
+  PTXB_RELU_SQUARED = 4
 } ptxb_activation;
 
 /* What becomes of x = alpha A B + beta C + bias through an activation f. */

@@ -19,6 +19,9 @@ inline RegisterTile<f32> relu(const RegisterTile<f32>& x) {
   return select(x < 0, RegisterTile<f32>(0, x.layout()), x);
 }
 
+// The square of relu(x), which is 0 below 0 and infinite beyond the root of the greatest f32.
+inline RegisterTile<f32> relu_squared(const RegisterTile<f32>& x) { return x * relu(x); }
+
 // 1 / (1 + e^-x), by the approximate ex2 (PTX ISA, ex2.approx).
 inline RegisterTile<f32> sigmoid(const RegisterTile<f32>& x) {
   constexpr double kLog2OfE = 1.4426950408889634;
@@ -38,6 +41,7 @@ inline RegisterTile<f32> gelu(const RegisterTile<f32>& x) {
 inline RegisterTile<f32> relu_slope(const RegisterTile<f32>& x) {
   return select(x > 0, RegisterTile<f32>(1, x.layout()), 0);
 }
+inline RegisterTile<f32> relu_squared_slope(const RegisterTile<f32>& x) { return relu(x) * 2; }
 inline RegisterTile<f32> silu_slope(const RegisterTile<f32>& x) {
   const RegisterTile<f32> s = sigmoid(x);
   return s + x * s * (1 - s);

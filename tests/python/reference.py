@@ -97,6 +97,7 @@ ACTIVATIONS = {
     "relu": lambda lib, x: lib.where(x > 0, x, lib.zeros_like(x)),
     "gelu": lambda lib, x: x / 2 * (1 + lib.tanh(0.7978845608028654 * (x + 0.044715 * x**3))),
     "silu": lambda lib, x: x / 2 * (1 + lib.tanh(x / 2)),
+    "relu_squared": lambda lib, x: lib.where(x > 0, x, lib.zeros_like(x))**2,
 }
 
 

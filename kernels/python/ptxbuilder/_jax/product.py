@@ -57,7 +57,8 @@ def _in_f32(function):
     return lambda z: function(z.astype(jnp.float32)).astype(z.dtype)
 
 
-_FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu}
+_FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu,
+              "relu_squared": lambda x: jnp.square(jax.nn.relu(x))}
 _SMOOTH = {name: _in_f32(function) for name, function in _FUNCTIONS.items() if name not in (None, "relu")}
 
 

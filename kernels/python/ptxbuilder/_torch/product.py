@@ -93,6 +93,7 @@ _FUNCTIONS = {
     "gelu": (lambda z: torch.nn.functional.gelu(z, approximate="tanh"),
              lambda x, inputs: torch.ops.aten.gelu_backward(x, inputs, approximate="tanh")),
     "silu": (torch.nn.functional.silu, _silu_backward),
+    "relu_squared": (lambda z: torch.relu(z).square(), lambda x, inputs: x * (2 * torch.relu(inputs))),
     None: (lambda z: z, None),
 }
 
