@@ -34,8 +34,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     on the tensor cores, which `tf32` has to allow), int8 or uint8, or of e4m3fn and e5m2 in any combination. D has `out_dtype`,
     a type of the framework's or a name as "f32": f16, bf16, f32, e4m3fn or e5m2, and of integers int32; unless said, the
     operands' own, bf16 for 8-bit floats. C is [.., m, n] and bias [n], of D's type, or bf16 where that has 8 bits; beta is 1
-    where C is given. `activation` is {activations}; gelu is that by tanh. `precise` promotes
-    sums of 8-bit floats to f32 every 128 of k.
+    where C is given. `activation` is {activations}; gelu is that by tanh. `precise` promotes sums of 8-bit floats to f32
+    every 128 of k.
 
     Scales are float32 in the device's memory, as those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or
     [.., m, 1], and `scale_b` the columns of B, [.., n] or [.., 1, n]; or all of it, where it has one element. `alpha` may be
@@ -145,7 +145,7 @@ def in_lines(operands, rows, columns):
             x = one(row.label, x)
         elif shape in ("rows", "columns"):
             lines, with_one = (rows, (*rows, 1)) if shape == "rows" else (columns, (*columns[:-1], 1, columns[-1]))
-            if tuple(x.shape) not in (tuple(lines), tuple(with_one)):
+            if tuple(x.shape) != tuple(lines) and tuple(x.shape) != tuple(with_one):  # Dynamo does not see that a symbol is `in` them
                 raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it is {tuple(lines)}, {tuple(with_one)}"
                                  f"{' or of one element' if row.role == 'factor' else ''}")
             x = x.reshape(lines)
