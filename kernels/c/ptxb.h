@@ -111,8 +111,9 @@ typedef enum ptxb_use {
   PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], of half as many columns as B, beta 0 */
 } ptxb_use;
 
-/* D = activation(alpha A B + beta C + bias), rounded once. A is [m,k], B [k,n], C and D [m,n], each with the
- * same number of batches in front or none; bias is [n].
+/* D = activation(alpha A B + beta C + bias + row_bias), rounded once. A is [m,k], B [k,n], C and D [m,n],
+ * each with the same number of batches in front or none; bias is [n], the same for each row, and row_bias
+ * [m], the same for each column.
  *
  * A and B of f16, bf16 or f32, both of e4m3 or e5m2, or both of int8 or uint8, into D of f16, bf16, f32, e4m3
  * or e5m2; integers also into int32, with nothing else than the sum. C, bias and inputs have D's type, or
@@ -141,12 +142,13 @@ typedef struct ptxb_matmul {
   const ptxb_tensor *alpha_in_memory, *row_scales, *column_scales, *d_scale; /* or NULL */
   const ptxb_tensor* amax;                                                   /* or NULL */
   int64_t use;                                                               /* ptxb_use */
+  const ptxb_tensor* row_bias; /* [m] or [m,1], with D's batches in front where D has them; or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE                                                                              \
+        NULL, NULL, PTXB_VALUE, NULL                                                                        \
   }
 
 /* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel

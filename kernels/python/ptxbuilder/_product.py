@@ -27,15 +27,15 @@ def is_traced():
 # Not by keyword alone: Python looks the default of each such argument up in a dict, 0.2 to 0.3 us a call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
-           slope_of=None, gate=False):
-    """D = activation(alpha A B + beta C + bias), rounded once, as a tensor of A's framework.
+           slope_of=None, gate=False, row_bias=None):
+    """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
     on the tensor cores, which `tf32` has to allow), int8 or uint8, or of e4m3fn and e5m2 in any combination. D has `out_dtype`,
     a type of the framework's or a name as "f32": f16, bf16, f32, e4m3fn or e5m2, and of integers int32; unless said, the
-    operands' own, bf16 for 8-bit floats. C is [.., m, n] and bias [n], of D's type, or bf16 where that has 8 bits; beta is 1
-    where C is given. `activation` is {activations}; gelu is that by tanh. `precise` promotes sums of 8-bit floats to f32
-    every 128 of k.
+    operands' own, bf16 for 8-bit floats. C is [.., m, n], bias [n] and row_bias [.., m] or [.., m, 1], of D's type, or bf16 where
+    that has 8 bits; beta is 1 where C is given. `activation` is {activations}; gelu is that by tanh. `precise` promotes sums of
+    8-bit floats to f32 every 128 of k.
 
     Scales are float32 in the device's memory, as those of torch._scaled_mm. `scale_a` multiplies the rows of A, [.., m] or
     [.., m, 1], and `scale_b` the columns of B, [.., n] or [.., 1, n]; or all of it, where it has one element. `alpha` may be
@@ -53,7 +53,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax)
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias)
         if d is not NotImplemented:
             return d
     if beta is None:
@@ -64,7 +64,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_together(activation, c, gate, slope_of)
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
-                        amax=amax)
+                        amax=amax, row_bias=row_bias)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
