@@ -1,24 +1,24 @@
 #include "kernels/attention/attention.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
 
 #include "kernels/attention/attention_check.h"
 #include "kernels/attention/order.h"
-#include "kernels/gemm/copy_matrix.h"
-#include "kernels/gemm/words_hash.h"
+#include "kernels/call/kernel_cache.h"
+#include "kernels/call/plans.h"
+#include "kernels/call/prepared_calls.h"
 #include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kMostPlans = 1 << 16;  // then all are forgotten: their kernels stay
-constexpr uint64_t kAlignment = 256;    // bytes, of each part of the workspace
-constexpr size_t kZeros = 512;          // bytes: a row of K or V, where there are no keys
-constexpr int64_t kColumns = 16;        // that the columns of a copy are a multiple of, as the kernel's
+constexpr char kName[] = "attention";
+constexpr size_t kZeros = 512;        // bytes: a row of K or V, where there are no keys
+constexpr int64_t kColumns = 16;      // that the columns of a copy are a multiple of, as the kernel's
+constexpr int64_t kMostBatches = 16;  // of a call that is prepared though each takes a copy of its own
 
 using Key = std::array<uint64_t, 8>;
 
@@ -38,43 +38,102 @@ Key key_of(const AttentionOperation& o, const AttentionSize& s) {
           pair(s.visible, s.hidden)};
 }
 
-// The same rows one behind the other, of as many columns as the kernel has.
-PlacedHeads padded(const PlacedHeads& t) {
-  PlacedHeads p = t;
-  p.row_stride = (t.columns + kColumns - 1) / kColumns * kColumns;
-  p.head_stride = p.row_stride * t.rows;
-  p.batch_stride = p.head_stride * t.heads;
-  p.memory.bytes = static_cast<size_t>(p.batch_stride * t.batches * size_of(t.type));
-  return p;
+// What differs between calls of one form.
+enum Source : size_t {
+  kNone = SourcedArguments::kNone,
+  kQ,
+  kK,
+  kV,
+  kO,
+  kLse,
+  kQueryOffsets,
+  kKeyOffsets,
+  kWorkspace,
+  kScale,
+  kSoftcap,
+  kSources
+};
+
+float scale_of(const AttentionArguments& p) {
+  return p.scale > 0 ? p.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(p.depth)));
 }
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-size_t workspace_of(const PlacedHeads& t) { return aligned(padded(t).memory.bytes); }
+std::array<uint64_t, kSources> sources_of(const AttentionArguments& p) {
+  return {0,
+          p.q.memory.address,
+          p.k.memory.address,
+          p.v.memory.address,
+          p.o.memory.address,
+          p.lse.address,
+          p.query_offsets.address,
+          p.key_offsets.address,
+          p.workspace.address,
+          std::bit_cast<uint32_t>(scale_of(p)),
+          std::bit_cast<uint32_t>(p.softcap)};
+}
+
+// All of a call but its sources and the stream.
+constexpr size_t kFormWords = 28;
+auto words_of(const AttentionArguments& p) {
+  return [&p](auto&& take) {
+    size_t at = 0;
+    const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
+    for (const int64_t number : {p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth,
+                                 p.query_rows, p.key_rows, p.left, p.right})
+      add(number);
+    for (const DeviceHeads* t : {&p.q, &p.k, &p.v, &p.o})
+      for (const int64_t number :
+           {static_cast<int64_t>(t->memory.bytes), t->row_stride, t->head_stride, t->batch_stride})
+        add(number);
+    uint64_t flags = static_cast<uint64_t>(p.type);
+    for (const bool flag : {p.causal, p.top_left, p.softcap > 0, p.lse.address != 0,
+                            p.query_offsets.address != 0, p.key_offsets.address != 0})
+      flags = flags << 1 | uint64_t{flag};
+    add(flags);
+  };
+}
+
+// Whether addresses and scalars leave no doubt, so that a call is right where another of its form is: tensors
+// are there and aligned to what TMA wants, numbers are in their ranges, and what is written lies apart from
+// all else.
+bool is_plain(const AttentionArguments& p) {
+  const auto is_number = [](float x) { return x >= 0 && !std::isinf(x); };
+  const std::array read = {p.q.memory, p.k.memory, p.v.memory, p.query_offsets, p.key_offsets};
+  bool plain = p.score.empty() && is_number(p.scale) && is_number(p.softcap);
+  for (const runtime::Address tensor :
+       {p.q.memory.address, p.k.memory.address, p.v.memory.address, p.o.memory.address})
+    plain &= tensor != 0 && tensor % kTma == 0;
+  plain &= p.workspace.address % kTma == 0 && (p.workspace.address != 0 || p.workspace.bytes == 0);
+  plain &= (p.lse.address | p.query_offsets.address | p.key_offsets.address) % 4 == 0;
+  for (const runtime::View& x : read)
+    plain &= lie_apart(p.o.memory, x) && lie_apart(p.lse, x) && lie_apart(p.workspace, x);
+  return plain && lie_apart(p.o.memory, p.lse) && lie_apart(p.o.memory, p.workspace) &&
+         lie_apart(p.lse, p.workspace);
+}
+
+int64_t copied_columns(const Operand& t) { return round_up(t.columns, kColumns); }
 
 // Calls `work` with the tensors that the kernel cannot take where they lie. In the workspace they lie one
 // behind the other.
 template <class Work>
 void for_each_moved(PlacedAttention& a, Work&& work) {
-  for (PlacedHeads* t : {&a.q, &a.k, &a.v})
-    if (!t->is_empty() && !t->aligned_for_tma()) work(*t);
-  if (!a.stores_in_place()) work(a.o);
+  for (const auto& [t, source] : {std::pair(&a.q, kQ), {&a.k, kK}, {&a.v, kV}})
+    if (!t->is_empty() && !t->aligned_for_tma()) work(*t, source);
+  if (!a.stores_in_place()) work(a.o, kO);
 }
 
 // For a tensor map: columns, rows, heads, batches; with `heads_in_rows` above 1 columns, these heads, rows,
 // groups of them, batches.
-runtime::Argument tensor(const PlacedHeads& t, int64_t heads_in_rows = 1) {
-  const auto bytes = static_cast<uint64_t>(size_of(t.type));
-  std::vector<uint64_t> shape = {static_cast<uint64_t>(t.columns)}, strides;
-  const auto add = [&](int64_t count, int64_t stride) {
-    shape.push_back(static_cast<uint64_t>(count));
-    // A stride that is never taken: any legal one.
-    strides.push_back(count > 1 ? static_cast<uint64_t>(stride) * bytes : (shape[0] * bytes + 15) / 16 * 16);
-  };
-  if (heads_in_rows > 1) add(heads_in_rows, t.head_stride);
-  add(t.rows, t.row_stride);
-  add(t.heads / heads_in_rows, t.head_stride * heads_in_rows);
-  add(t.batches, t.batch_stride);
-  return runtime::tensor(t.memory, t.type, shape, strides);
+runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
+  if (heads_in_rows == 1) return tensor(t);
+  Operand in_rows = t;
+  const Operand::Dimension& heads = t.outer[kHeads];
+  in_rows.outer = {{{"head", heads_in_rows, heads.stride},
+                    t.outer[kRows],
+                    {"group", heads.extent / heads_in_rows, heads.stride * heads_in_rows},
+                    t.outer[kBatches]}};
+  in_rows.outer_count = 4;
+  return tensor(in_rows);
 }
 
 }  // namespace
@@ -94,32 +153,30 @@ class Attention::State {
   size_t workspace_bytes(const AttentionArguments& arguments, Where where);
 
  private:
-  struct Known {
-    AttentionOperation operation;
-    AttentionTile tile;
-    runtime::Lazy<runtime::LoadedKernel> kernel;
-  };
-
   // What was found for a size that is known.
   struct Plan {
     runtime::LoadedKernel* kernel;
     int64_t together;
     bool overlaps;  // see AttentionTile
     int ordered;    // rows of the blocks whose order an AttentionOrder says; 0 without one
-
-    size_t order_bytes(const AttentionArguments& p) const {
-      return ordered > 0 ? aligned(AttentionOrder::bytes(p.query_rows, p.batches, ordered)) : 0;
-    }
   };
+  // A call as it was asked for: all that is known before anything is queued.
+  struct Request {
+    PlacedAttention placed;
+    Plan plan;
+    size_t order_bytes = 0, bytes = 0;  // of workspace, and of all of it
+    uint64_t number = 0;                // of prepared_, when the plan was looked up
+  };
+  class Launching;
 
   // A score is told which query of which head it is.
   bool heads_as_rows() const { return !options_.score.function; }
+  Request request(const AttentionArguments& arguments, Where where);
   Plan plan(const PlacedAttention& a, Where where);
   runtime::LoadedKernel& kernel(const AttentionOperation& operation, const AttentionTile& tile);
-  void copy(const PlacedHeads& from, const PlacedHeads& to, runtime::Stream stream);
-  void launch_order(const Plan& plan, const AttentionArguments& p, runtime::View order);
-  void launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p, runtime::View order,
-              Where where);
+  runtime::LoadedKernel& order_kernel() {
+    return order_.get([&] { return load(device_, compiler_, attention_order()); });
+  }
 
   runtime::Device& device_;
   AttentionOptions options_;
@@ -128,152 +185,202 @@ class Attention::State {
   MatrixCopier copy_;
   runtime::Buffer zeros_;
   std::mutex choosing_;
-  std::shared_mutex mutex_;  // of the rest
-  std::vector<std::unique_ptr<Known>> kernels_;
+  KernelCache<AttentionOperation, AttentionTile> kernels_;
   runtime::Lazy<runtime::LoadedKernel> order_;
-  std::unordered_map<Key, Plan, WordsHash> plans_;
+  Plans<std::tuple_size_v<Key>, Plan> plans_;
+  PreparedCalls<kFormWords> prepared_;
 };
 
+// Queues the launches of a call, and keeps them where those of its form may be prepared.
+class Attention::State::Launching {
+ public:
+  Launching(State& state, const Request& request, const AttentionArguments& p, Where where)
+      : state_(state),
+        plan_(request.plan),
+        p_(p),
+        where_(where),
+        bytes_(request.bytes),
+        sources_(sources_of(p)),
+        keeps_(is_plain(p) && (request.bytes == request.order_bytes ||
+                               request.placed.o.outer[kBatches].extent <= kMostBatches)) {}
+
+  void copy(const Operand& from, Source from_source, const Operand& to, Source to_source);
+  // Not before the launch ahead of it has ended, which may still count.
+  void order(runtime::View order);
+  void attention(PlacedAttention& a, runtime::View order);
+  void keep(uint64_t number) {
+    if (keeps_) state_.prepared_.add(words_of(p_), std::move(call_), number);
+  }
+
+ private:
+  void launch(runtime::LoadedKernel& kernel, const runtime::LaunchOptions& options,
+              SourcedArguments& arguments) {
+    kernel.launch(options, arguments.list(), where_);
+    if (keeps_) call_.add(kernel, options, arguments, where_);
+  }
+  // The operand's own, unless it is in the workspace, or stands for one without elements.
+  Source source_of(const Operand& t, Source own) const {
+    const bool is_moved = t.memory.address - p_.workspace.address < bytes_;
+    return is_moved ? kWorkspace : t.memory.address == state_.zeros_.address() ? kNone : own;
+  }
+
+  State& state_;
+  const Plan& plan_;
+  const AttentionArguments& p_;
+  Where where_;
+  size_t bytes_;
+  std::array<uint64_t, kSources> sources_;
+  bool keeps_;
+  PreparedCall call_;
+};
+
+Attention::State::Request Attention::State::request(const AttentionArguments& p, Where where) {
+  Request r;
+  r.number = prepared_.number();
+  r.placed = checked(p, heads_as_rows(), where);
+  if (r.placed.is_empty) return r;
+  r.plan = plan(r.placed, where);
+  if (r.plan.ordered > 0)
+    r.order_bytes = static_cast<size_t>(
+        round_up(static_cast<int64_t>(AttentionOrder::bytes(p.query_rows, p.batches, r.plan.ordered)),
+                 kPartAlignment));
+  r.bytes = r.order_bytes;
+  for_each_moved(
+      r.placed, [&](const Operand& t, Source) { r.bytes += kernels::workspace_bytes(t, copied_columns(t)); });
+  return r;
+}
+
 size_t Attention::State::workspace_bytes(const AttentionArguments& p, Where where) {
-  PlacedAttention a = checked(p, heads_as_rows(), where);
-  if (a.o.is_empty() || p.batches == 0 || p.queries == 0) return 0;
-  size_t bytes = plan(a, where).order_bytes(p);
-  for_each_moved(a, [&](const PlacedHeads& t) {
-    bytes += workspace_of(t);
+  Request r = request(p, where);
+  if (r.placed.is_empty) return 0;
+  for_each_moved(r.placed, [&](const Operand& t, Source) {
     MatrixCopy copy;
-    copy.element_bytes = size_of(t.type);
+    copy.element_bytes = t.element_bytes();
     copy_.prepare({&copy, 1});
   });
-  return bytes;
+  return r.bytes;
 }
 
 void Attention::State::operator()(const AttentionArguments& p, Where where) {
-  PlacedAttention a = checked(p, heads_as_rows(), where);
-  if (a.o.is_empty() || p.batches == 0 || p.queries == 0) return;
-  const Plan found = plan(a, where);
-  const size_t order_bytes = found.order_bytes(p);
-  size_t bytes = order_bytes;
-  for_each_moved(a, [&](const PlacedHeads& t) { bytes += workspace_of(t); });
-  check_workspace(p, a, bytes, where);
-  const PlacedHeads o = a.o;
+  if (is_plain(p))
+    if (const PreparedCall* known = prepared_.find(words_of(p))) return (*known)(sources_of(p), p.stream);
+  Request r = request(p, where);
+  PlacedAttention& a = r.placed;
+  if (a.is_empty) {
+    if (is_plain(p)) prepared_.add_empty(words_of(p));
+    return;
+  }
+  for (const Operand* t : a.operands()) check_address(kName, *t, where);
+  check_workspace(kName, p.workspace, r.bytes, a.operands(), where);
+  Launching launching(*this, r, p, where);
+  const Operand o = a.o;
   runtime::Address workspace = p.workspace.address;
-  for_each_moved(a, [&](PlacedHeads& t) {
-    PlacedHeads near = padded(t);
+  for_each_moved(a, [&](Operand& t, Source source) {
+    Operand near = padded(t, copied_columns(t));
     near.memory.address = workspace;
-    workspace += workspace_of(t);
-    if (&t != &a.o) copy(t, near, p.stream);
+    workspace += kernels::workspace_bytes(t, copied_columns(t));
+    if (source != kO) launching.copy(t, source, near, kWorkspace);
     t = near;
   });
-  const runtime::View order = {workspace, order_bytes};
-  if (order_bytes > 0) launch_order(found, p, order);
-  launch(found, a, p, order, where);
-  if (a.o.memory.address != o.memory.address) copy(a.o, o, p.stream);
-}
-
-void Attention::State::copy(const PlacedHeads& from, const PlacedHeads& to, runtime::Stream stream) {
-  const auto place = [](const PlacedHeads& t, int64_t batch) {
-    const auto skipped = static_cast<uint64_t>(batch * t.batch_stride * size_of(t.type));
-    return MatrixPlace{{t.memory.address + skipped, t.memory.bytes - skipped}, t.row_stride, t.head_stride};
-  };
-  for (int64_t batch = 0; batch < from.batches; ++batch)
-    copy_({{from.rows, from.columns, from.heads}, size_of(from.type), place(from, batch), place(to, batch)},
-          stream);
+  const runtime::View order = {workspace, r.order_bytes};
+  if (r.order_bytes > 0) launching.order(order);
+  launching.attention(a, order);
+  if (a.o.memory.address != o.memory.address) launching.copy(a.o, kWorkspace, o, kO);
+  launching.keep(r.number);
 }
 
 Attention::State::Plan Attention::State::plan(const PlacedAttention& a, Where where) {
-  const Key key = key_of(a.operation, a.size);
-  {
-    const std::shared_lock lock(mutex_);
-    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
-  }
-  AttentionTile tile;
-  {
-    const std::lock_guard lock(choosing_);
-    tile = options_.choose(a.operation, a.size, multiprocessors_);
-  }
-  check(a.operation, tile, where);
-  if (tile.whole && (a.size.keys == 0 || a.size.keys % tile.bn != 0))
-    throw Error(where, "attention: tile " + text(tile) + " for " + std::to_string(a.size.keys) +
-                           " keys, which are no whole blocks: choose one without 'whole'");
-  const Plan found = {&kernel(a.operation, tile), heads_together(a.operation, a.size, tile, multiprocessors_),
-                      tile.overlaps, a.operation.packed && tile.ahead ? tile.bm() : 0};
-  if (found.ordered > 0) order_.get([&] { return load(device_, compiler_, attention_order()); });
-  const std::lock_guard lock(mutex_);
-  if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(key, found).first->second;
+  return plans_.get(key_of(a.operation, a.size), [&] {
+    AttentionTile tile;
+    {
+      const std::lock_guard lock(choosing_);
+      tile = options_.choose(a.operation, a.size, multiprocessors_);
+    }
+    check(a.operation, tile, where);
+    if (tile.whole && (a.size.keys == 0 || a.size.keys % tile.bn != 0))
+      throw Error(where, "attention: tile " + text(tile) + " for " + std::to_string(a.size.keys) +
+                             " keys, which are no whole blocks: choose one without 'whole'");
+    const Plan found = {&kernel(a.operation, tile),
+                        heads_together(a.operation, a.size, tile, multiprocessors_), tile.overlaps,
+                        a.operation.packed && tile.ahead ? tile.bm() : 0};
+    if (found.ordered > 0) order_kernel();
+    return found;
+  });
 }
 
 runtime::LoadedKernel& Attention::State::kernel(const AttentionOperation& operation,
                                                 const AttentionTile& tile) {
-  Known* known = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& k : kernels_)
-      if (k->operation == operation && k->tile == tile) known = k.get();
-    if (!known) {
-      known = kernels_.emplace_back(std::make_unique<Known>()).get();
-      known->operation = operation;
-      known->tile = tile;
-    }
-  }
-  // Those who want this kernel wait for the one who makes it, and others do not.
-  return known->kernel.get([&] {
+  return kernels_.get(operation, tile, [&] {
     Kernel made = attention(operation, tile, options_.score, options_.multiprocessors);
     // A form whose tile was not measured may want more registers than there are: a slower result is better
     // than none.
     for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
-    return load(device_, compiler_, std::move(made));
+    return std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, std::move(made)));
   });
 }
 
-// Not before the launch ahead of it has ended, which may still count.
-void Attention::State::launch_order(const Plan& plan, const AttentionArguments& p, runtime::View order) {
-  const auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
-  order_.get([&] { return load(device_, compiler_, attention_order()); })
-      .launch({.stream = p.stream},
-              {runtime::pointer(p.query_offsets, DType::u32), runtime::pointer(p.key_offsets, DType::u32),
-               runtime::pointer(order, DType::u32), number(p.batches), number(plan.ordered)});
+void Attention::State::Launching::copy(const Operand& from, Source from_source, const Operand& to,
+                                       Source to_source) {
+  for (const MatrixCopy& one : copies_of(from, to)) {
+    const CopyLaunch copy = state_.copy_.launch_of({&one, 1}, p_.stream);
+    SourcedArguments arguments(sources_, kCopyParameters);
+    for (size_t i = 0; i < copy.arguments.size(); ++i)  // from and to come first
+      arguments.add(i == 0 ? from_source : i == 1 ? to_source : kNone, [&] { return copy.arguments[i]; });
+    launch(*copy.kernel, copy.options, arguments);
+  }
 }
 
-void Attention::State::launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p,
-                              runtime::View order, Where where) {
-  for (PlacedHeads* t : {&a.k, &a.v})
+void Attention::State::Launching::order(runtime::View order) {
+  SourcedArguments arguments(sources_, 5);
+  arguments.add(kQueryOffsets, [&] { return runtime::pointer(p_.query_offsets, DType::u32); });
+  arguments.add(kKeyOffsets, [&] { return runtime::pointer(p_.key_offsets, DType::u32); });
+  arguments.add(kWorkspace, [&] { return runtime::pointer(order, DType::u32); });
+  for (const int64_t value : {p_.batches, int64_t{plan_.ordered}})
+    arguments.add(kNone, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+  launch(state_.order_kernel(), {.stream = p_.stream}, arguments);
+}
+
+void Attention::State::Launching::attention(PlacedAttention& a, runtime::View order) {
+  for (Operand* t : {&a.k, &a.v})
     if (t->is_empty()) {  // a row that no query sees
-      t->rows = t->heads = t->batches = 1;
-      t->memory = zeros_;
+      for (Operand::Dimension& d : t->outer) d.extent = 1;
+      t->memory = state_.zeros_;
     }
   const AttentionOperation& o = a.operation;
-  runtime::ArgumentList arguments(20 + p.score.size());
-  const auto number = [&](int64_t value) {
-    arguments.add([&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+  SourcedArguments arguments(sources_, 20 + p_.score.size());
+  const auto scalar = [&](Source source, auto value) {
+    arguments.add(source, [&] { return runtime::scalar(value); });
   };
-  const auto pointer = [&](runtime::View memory, DType type) {
-    arguments.add([&] { return runtime::pointer(memory, type); });
+  const auto number = [&](int64_t value) { scalar(kNone, static_cast<uint32_t>(value)); };
+  const auto pointer = [&](Source source, runtime::View memory, DType type) {
+    arguments.add(source, [&] { return runtime::pointer(memory, type); });
   };
-  arguments.add([&] { return tensor(a.q, o.heads_in_rows); });
-  for (const PlacedHeads* t : {&a.k, &a.v}) arguments.add([&] { return tensor(*t); });
-  if (!o.packed) arguments.add([&] { return tensor(a.o, o.heads_in_rows); });
-  if (o.lse) pointer(p.lse, DType::f32);
+  const auto heads = [&](const Operand& t, Source own, int64_t in_rows) {
+    arguments.add(source_of(t, own), [&] { return heads_tensor(t, in_rows); });
+  };
+  heads(a.q, kQ, o.heads_in_rows);
+  heads(a.k, kK, 1);
+  heads(a.v, kV, 1);
+  if (!o.packed) heads(a.o, kO, o.heads_in_rows);
+  if (o.lse) pointer(kLse, p_.lse, DType::f32);
   number(a.size.queries);
   if (!o.packed) number(a.size.keys);
   for (const int64_t value : {a.size.heads, a.size.batches, a.size.group}) number(value);
-  const float scale = p.scale > 0 ? p.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(p.depth)));
-  arguments.add([&] { return runtime::scalar(scale); });
-  if (o.causal) arguments.add([&] { return runtime::scalar(a.size.visible); });
-  if (takes_longest_first(o)) number(plan.together);
-  if (o.window) arguments.add([&] { return runtime::scalar(a.size.hidden); });
-  if (o.softcap) arguments.add([&] { return runtime::scalar(p.softcap); });
+  scalar(kScale, scale_of(p_));
+  if (o.causal) scalar(kNone, a.size.visible);
+  if (takes_longest_first(o)) number(plan_.together);
+  if (o.window) scalar(kNone, a.size.hidden);
+  if (o.softcap) scalar(kSoftcap, p_.softcap);
   if (o.packed) {
-    pointer(a.o.memory, o.type);
-    for (const int64_t stride : {a.o.row_stride, a.o.head_stride})
-      arguments.add([&] { return runtime::scalar(static_cast<uint64_t>(stride)); });
-    pointer(p.query_offsets, DType::u32);
-    pointer(p.key_offsets, DType::u32);
-    if (plan.ordered > 0) pointer(order, DType::u32);
+    pointer(source_of(a.o, kO), a.o.memory, o.type);
+    for (const size_t d : {kRows, kHeads}) scalar(kNone, static_cast<uint64_t>(a.o.outer[d].stride));
+    pointer(kQueryOffsets, p_.query_offsets, DType::u32);
+    pointer(kKeyOffsets, p_.key_offsets, DType::u32);
+    if (plan_.ordered > 0) pointer(kWorkspace, order, DType::u32);
   }
-  for (const runtime::Argument& one : p.score) arguments.add([&] { return one; });
+  for (const runtime::Argument& one : p_.score) arguments.add(kNone, [&] { return one; });
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
-  plan.kernel->launch({.programmatic_dependent_launch = plan.overlaps, .stream = p.stream}, arguments, where);
+  launch(*plan_.kernel, {.programmatic_dependent_launch = plan_.overlaps, .stream = p_.stream}, arguments);
 }
 
 Attention::Attention(runtime::Device& device, AttentionOptions options)

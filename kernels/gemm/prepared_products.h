@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "kernels/gemm/matmul.h"
-#include "kernels/gemm/words_hash.h"
+#include "kernels/call/words_hash.h"
 
 namespace ptxbuilder::kernels {
 

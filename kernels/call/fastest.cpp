@@ -1,4 +1,4 @@
-#include "kernels/gemm/fastest_tile.h"
+#include "kernels/call/fastest.h"
 
 #include <algorithm>
 #include <cmath>
