@@ -26,8 +26,10 @@ Key key_of(const AttentionOperation& o, const AttentionSize& s) {
   const auto pair = [](auto low, auto high) {
     return static_cast<uint64_t>(static_cast<uint32_t>(low)) | static_cast<uint64_t>(high) << 32;
   };
-  const uint64_t flags = uint64_t{o.type == DType::bf16} | uint64_t{o.causal} << 1 | uint64_t{o.window} << 2 |
-                         uint64_t{o.softcap} << 3 | uint64_t{o.packed} << 4 | uint64_t{o.lse} << 5;
+  uint64_t flags = uint64_t{o.type == DType::bf16};
+  for (const bool flag : {o.causal, o.window, o.packed, o.lse}) flags = flags << 1 | uint64_t{flag};
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{o.name};
+#include "kernels/attention/attention.def"
   return {flags,
           pair(o.depth, o.value_depth | o.heads_in_rows << 16),
           static_cast<uint64_t>(s.queries),
@@ -38,19 +40,13 @@ Key key_of(const AttentionOperation& o, const AttentionSize& s) {
           pair(s.visible, s.hidden)};
 }
 
-// What differs between calls of one form.
+// What differs between calls of one form: from_q, from_scale and so on.
 enum Source : size_t {
-  kNone = SourcedArguments::kNone,
-  kQ,
-  kK,
-  kV,
-  kO,
-  kLse,
-  kQueryOffsets,
-  kKeyOffsets,
-  kWorkspace,
-  kScale,
-  kSoftcap,
+  from_none = SourcedArguments::kNone,
+  from_workspace,
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) from_##name,
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) from_##name,
+#include "kernels/attention/attention.def"
   kSources
 };
 
@@ -58,57 +54,64 @@ float scale_of(const AttentionArguments& p) {
   return p.scale > 0 ? p.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(p.depth)));
 }
 
+const runtime::View& memory_of(const DeviceHeads& heads) { return heads.memory; }
+const runtime::View& memory_of(const runtime::View& rows) { return rows; }
+
 std::array<uint64_t, kSources> sources_of(const AttentionArguments& p) {
-  return {0,
-          p.q.memory.address,
-          p.k.memory.address,
-          p.v.memory.address,
-          p.o.memory.address,
-          p.lse.address,
-          p.query_offsets.address,
-          p.key_offsets.address,
-          p.workspace.address,
-          std::bit_cast<uint32_t>(scale_of(p)),
-          std::bit_cast<uint32_t>(p.softcap)};
+  std::array<uint64_t, kSources> all = {0, p.workspace.address};
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) all[from_##name] = memory_of(p.name).address;
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) all[from_##name] = std::bit_cast<uint32_t>(p.name);
+#include "kernels/attention/attention.def"
+  all[from_scale] = std::bit_cast<uint32_t>(scale_of(p));
+  return all;
 }
 
 // All of a call but its sources and the stream.
-constexpr size_t kFormWords = 28;
+constexpr size_t kFormWords = 8
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
+#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +1
+#include "kernels/attention/attention.def"
+    ;
 auto words_of(const AttentionArguments& p) {
   return [&p](auto&& take) {
     size_t at = 0;
     const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
-    for (const int64_t number : {p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth,
-                                 p.query_rows, p.key_rows, p.left, p.right})
+    auto flags = static_cast<uint64_t>(p.type);
+    for (const int64_t number :
+         {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows, p.key_rows})
       add(number);
-    for (const DeviceHeads* t : {&p.q, &p.k, &p.v, &p.o})
-      for (const int64_t number :
-           {static_cast<int64_t>(t->memory.bytes), t->row_stride, t->head_stride, t->batch_stride})
-        add(number);
-    uint64_t flags = static_cast<uint64_t>(p.type);
-    for (const bool flag : {p.causal, p.top_left, p.softcap > 0, p.lse.address != 0,
-                            p.query_offsets.address != 0, p.key_offsets.address != 0})
-      flags = flags << 1 | uint64_t{flag};
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
+  add(p.name.memory.bytes), add(p.name.row_stride), add(p.name.head_stride), add(p.name.batch_stride);
+#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \
+  add(p.name.bytes), flags = flags << 1 | uint64_t{p.name.address != 0};
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{p.name > 0};
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) add(p.name);
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) flags = flags << 1 | uint64_t{p.name};
+#include "kernels/attention/attention.def"
     add(flags);
   };
 }
 
-// Whether addresses and scalars leave no doubt, so that a call is right where another of its form is: tensors
+// Whether addresses and numbers leave no doubt, so that a call is right where another of its form is: tensors
 // are there and aligned to what TMA wants, numbers are in their ranges, and what is written lies apart from
 // all else.
 bool is_plain(const AttentionArguments& p) {
-  const auto is_number = [](float x) { return x >= 0 && !std::isinf(x); };
-  const std::array read = {p.q.memory, p.k.memory, p.v.memory, p.query_offsets, p.key_offsets};
-  bool plain = p.score.empty() && is_number(p.scale) && is_number(p.softcap);
-  for (const runtime::Address tensor :
-       {p.q.memory.address, p.k.memory.address, p.v.memory.address, p.o.memory.address})
-    plain &= tensor != 0 && tensor % kTma == 0;
-  plain &= p.workspace.address % kTma == 0 && (p.workspace.address != 0 || p.workspace.bytes == 0);
-  plain &= (p.lse.address | p.query_offsets.address | p.key_offsets.address) % 4 == 0;
-  for (const runtime::View& x : read)
-    plain &= lie_apart(p.o.memory, x) && lie_apart(p.lse, x) && lie_apart(p.workspace, x);
-  return plain && lie_apart(p.o.memory, p.lse) && lie_apart(p.o.memory, p.workspace) &&
-         lie_apart(p.lse, p.workspace);
+  const runtime::View& w = p.workspace;
+  bool plain = p.score.empty() && w.address % kTma == 0 && (w.address != 0 || w.bytes == 0);
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
+  plain &= p.name.memory.address != 0 && p.name.memory.address % kTma == 0;
+#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) plain &= p.name.address % 4 == 0;
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) plain &= is_number(p.name);
+#include "kernels/attention/attention.def"
+  const std::array all = {
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) std::pair(&memory_of(p.name), is_written),
+#include "kernels/attention/attention.def"
+      std::pair(&w, 1)};
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (all[i].second || all[k].second) plain &= lie_apart(*all[i].first, *all[k].first);
+  return plain;
 }
 
 int64_t copied_columns(const Operand& t) { return round_up(t.columns, kColumns); }
@@ -117,9 +120,9 @@ int64_t copied_columns(const Operand& t) { return round_up(t.columns, kColumns);
 // behind the other.
 template <class Work>
 void for_each_moved(PlacedAttention& a, Work&& work) {
-  for (const auto& [t, source] : {std::pair(&a.q, kQ), {&a.k, kK}, {&a.v, kV}})
+  for (const auto& [t, source] : {std::pair(&a.q, from_q), {&a.k, from_k}, {&a.v, from_v}})
     if (!t->is_empty() && !t->aligned_for_tma()) work(*t, source);
-  if (!a.stores_in_place()) work(a.o, kO);
+  if (!a.stores_in_place()) work(a.o, from_o);
 }
 
 // For a tensor map: columns, rows, heads, batches; with `heads_in_rows` above 1 columns, these heads, rows,
@@ -221,7 +224,7 @@ class Attention::State::Launching {
   // The operand's own, unless it is in the workspace, or stands for one without elements.
   Source source_of(const Operand& t, Source own) const {
     const bool is_moved = t.memory.address - p_.workspace.address < bytes_;
-    return is_moved ? kWorkspace : t.memory.address == state_.zeros_.address() ? kNone : own;
+    return is_moved ? from_workspace : t.memory.address == state_.zeros_.address() ? from_none : own;
   }
 
   State& state_;
@@ -279,13 +282,13 @@ void Attention::State::operator()(const AttentionArguments& p, Where where) {
     Operand near = padded(t, copied_columns(t));
     near.memory.address = workspace;
     workspace += kernels::workspace_bytes(t, copied_columns(t));
-    if (source != kO) launching.copy(t, source, near, kWorkspace);
+    if (source != from_o) launching.copy(t, source, near, from_workspace);
     t = near;
   });
   const runtime::View order = {workspace, r.order_bytes};
   if (r.order_bytes > 0) launching.order(order);
   launching.attention(a, order);
-  if (a.o.memory.address != o.memory.address) launching.copy(a.o, kWorkspace, o, kO);
+  if (a.o.memory.address != o.memory.address) launching.copy(a.o, from_workspace, o, from_o);
   launching.keep(r.number);
 }
 
@@ -325,18 +328,18 @@ void Attention::State::Launching::copy(const Operand& from, Source from_source, 
     const CopyLaunch copy = state_.copy_.launch_of({&one, 1}, p_.stream);
     SourcedArguments arguments(sources_, kCopyParameters);
     for (size_t i = 0; i < copy.arguments.size(); ++i)  // from and to come first
-      arguments.add(i == 0 ? from_source : i == 1 ? to_source : kNone, [&] { return copy.arguments[i]; });
+      arguments.add(i == 0 ? from_source : i == 1 ? to_source : from_none, [&] { return copy.arguments[i]; });
     launch(*copy.kernel, copy.options, arguments);
   }
 }
 
 void Attention::State::Launching::order(runtime::View order) {
   SourcedArguments arguments(sources_, 5);
-  arguments.add(kQueryOffsets, [&] { return runtime::pointer(p_.query_offsets, DType::u32); });
-  arguments.add(kKeyOffsets, [&] { return runtime::pointer(p_.key_offsets, DType::u32); });
-  arguments.add(kWorkspace, [&] { return runtime::pointer(order, DType::u32); });
+  arguments.add(from_query_offsets, [&] { return runtime::pointer(p_.query_offsets, DType::u32); });
+  arguments.add(from_key_offsets, [&] { return runtime::pointer(p_.key_offsets, DType::u32); });
+  arguments.add(from_workspace, [&] { return runtime::pointer(order, DType::u32); });
   for (const int64_t value : {p_.batches, int64_t{plan_.ordered}})
-    arguments.add(kNone, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+    arguments.add(from_none, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
   launch(state_.order_kernel(), {.stream = p_.stream}, arguments);
 }
 
@@ -351,34 +354,36 @@ void Attention::State::Launching::attention(PlacedAttention& a, runtime::View or
   const auto scalar = [&](Source source, auto value) {
     arguments.add(source, [&] { return runtime::scalar(value); });
   };
-  const auto number = [&](int64_t value) { scalar(kNone, static_cast<uint32_t>(value)); };
+  const auto number = [&](int64_t value) { scalar(from_none, static_cast<uint32_t>(value)); };
   const auto pointer = [&](Source source, runtime::View memory, DType type) {
     arguments.add(source, [&] { return runtime::pointer(memory, type); });
   };
   const auto heads = [&](const Operand& t, Source own, int64_t in_rows) {
     arguments.add(source_of(t, own), [&] { return heads_tensor(t, in_rows); });
   };
-  heads(a.q, kQ, o.heads_in_rows);
-  heads(a.k, kK, 1);
-  heads(a.v, kV, 1);
-  if (!o.packed) heads(a.o, kO, o.heads_in_rows);
-  if (o.lse) pointer(kLse, p_.lse, DType::f32);
+  heads(a.q, from_q, o.heads_in_rows);
+  heads(a.k, from_k, 1);
+  heads(a.v, from_v, 1);
+  if (!o.packed) heads(a.o, from_o, o.heads_in_rows);
+  if (o.lse) pointer(from_lse, p_.lse, DType::f32);
   number(a.size.queries);
   if (!o.packed) number(a.size.keys);
   for (const int64_t value : {a.size.heads, a.size.batches, a.size.group}) number(value);
-  scalar(kScale, scale_of(p_));
-  if (o.causal) scalar(kNone, a.size.visible);
+  scalar(from_scale, scale_of(p_));
+  if (o.causal) scalar(from_none, a.size.visible);
   if (takes_longest_first(o)) number(plan_.together);
-  if (o.window) scalar(kNone, a.size.hidden);
-  if (o.softcap) scalar(kSoftcap, p_.softcap);
+  if (o.window) scalar(from_none, a.size.hidden);
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+  if (o.name) scalar(from_##name, p_.name);
+#include "kernels/attention/attention.def"
   if (o.packed) {
-    pointer(source_of(a.o, kO), a.o.memory, o.type);
-    for (const size_t d : {kRows, kHeads}) scalar(kNone, static_cast<uint64_t>(a.o.outer[d].stride));
-    pointer(kQueryOffsets, p_.query_offsets, DType::u32);
-    pointer(kKeyOffsets, p_.key_offsets, DType::u32);
-    if (plan_.ordered > 0) pointer(kWorkspace, order, DType::u32);
+    pointer(source_of(a.o, from_o), a.o.memory, o.type);
+    for (const size_t d : {kRows, kHeads}) scalar(from_none, static_cast<uint64_t>(a.o.outer[d].stride));
+    pointer(from_query_offsets, p_.query_offsets, DType::u32);
+    pointer(from_key_offsets, p_.key_offsets, DType::u32);
+    if (plan_.ordered > 0) pointer(from_workspace, order, DType::u32);
   }
-  for (const runtime::Argument& one : p_.score) arguments.add(kNone, [&] { return one; });
+  for (const runtime::Argument& one : p_.score) arguments.add(from_none, [&] { return one; });
   // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
   launch(*plan_.kernel, {.programmatic_dependent_launch = plan_.overlaps, .stream = p_.stream}, arguments);
 }

@@ -53,14 +53,14 @@ struct DeviceHeads {
 struct AttentionArguments {
   DType type = DType::f16;                        // of Q, K, V and O; or bf16
   int64_t batches = 1, heads = 1, key_heads = 0;  // 0: as many as heads
-  int64_t queries = 0, keys = 0;
-  int64_t depth = 128, value_depth = 0;  // columns of Q and K, and of V and O; 0: as many
+  int64_t depth = 128, value_depth = 0;           // columns of Q and K, and of V and O; 0: as many
   DeviceHeads q, k, v, o;
   runtime::View lse = {};  // f32 [batch, head, query]; packed [head, row of Q]; no memory: not wanted
-  float scale = 0;         // 0: 1 / sqrt(depth); else above 0
-  bool causal = false, top_left = false;
-  int64_t left = -1, right = -1;
-  float softcap = 0;                                   // above 0: scores s become softcap tanh(s / softcap)
+  // The numbers, sizes and flags of attention.def, which says what they mean.
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) float name = 0;
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) int64_t name = unsaid;
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) bool name = false;
+#include "kernels/attention/attention.def"
   runtime::View query_offsets = {}, key_offsets = {};  // u32, with values below 2^31
   int64_t query_rows = 0, key_rows = 0;
   std::vector<runtime::Argument> score = {};  // what AttentionOptions::score declares, in this order

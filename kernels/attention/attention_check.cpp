@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 namespace ptxbuilder::kernels {
@@ -122,10 +121,9 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   if (p.heads > 0 && (key_heads == 0 || p.heads % key_heads != 0))
     refuse(where, fmt::format("{} heads, and {} of keys; the first is a multiple of the second", p.heads,
                               key_heads));
-  if (!(p.scale >= 0) || std::isinf(p.scale))
-    refuse(where, fmt::format("scale = {}; above 0, or 0 for 1 / sqrt(depth)", p.scale));
-  if (!(p.softcap >= 0) || std::isinf(p.softcap))
-    refuse(where, fmt::format("softcap = {}; above 0, or 0 for none", p.softcap));
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) \
+  if (!is_number(p.name)) refuse(where, fmt::format(#name " = {}; " rule, p.name));
+#include "kernels/attention/attention.def"
   const bool packed = p.packed();
   const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
                 batches = packed ? 1 : p.batches;
@@ -149,7 +147,8 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.operation.depth = multiple(p.depth);
   a.operation.value_depth = multiple(columns);
   a.operation.lse = p.lse.address != 0;
-  a.operation.softcap = p.softcap > 0;
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) a.operation.name = p.name > 0;
+#include "kernels/attention/attention.def"
   a.operation.packed = packed;
   const Limits l = limits(p, where);
   if (heads_as_rows && !packed && p.queries == 1) {

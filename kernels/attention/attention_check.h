@@ -1,6 +1,8 @@
 // The rules of attention's arguments, and what the kernel gets once these hold.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/attention/attention.h"
 #include "kernels/call/operand.h"
 
@@ -24,6 +26,9 @@ struct PlacedAttention {
     return {&q, &k, &v, &o, &lse, &query_offsets, &key_offsets};
   }
 };
+
+// Whether a number of attention.def is in its range.
+inline bool is_number(float x) { return x >= 0 && !std::isinf(x); }
 
 // `heads_as_rows`: whether those that share keys may become rows. Throws Error that names operand, rule
 // and value.

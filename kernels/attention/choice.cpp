@@ -85,7 +85,7 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
 // Scores are f32, and their weights half as wide; what else a kernel takes was found by ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
-  const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.softcap) && masked ? 8 : 0;
+  const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.has_step()) && masked ? 8 : 0;
   if (t.consumers == 3) return taken <= 128 - (t.ahead ? 4 : 0) - (masked ? 4 : 0) - more;
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }

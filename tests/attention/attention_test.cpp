@@ -529,7 +529,8 @@ namespace {
 AttentionArguments on(IdleDevice& idle, const Case& c) {
   AttentionArguments p = c.p;
   const auto bytes = static_cast<size_t>(p.batches * (p.queries + p.keys + 8) * p.heads * (p.depth + 8) * 2);
-  const auto memory = [&] { return runtime::View{idle.allocate(bytes), bytes}; };
+  constexpr size_t kGap = 1 << 24;  // more than a workspace: what overlaps one overlaps no other
+  const auto memory = [&] { return runtime::View{idle.allocate(bytes + 2 * kGap) + kGap, bytes}; };
   for (DeviceHeads* t : {&p.q, &p.k, &p.v, &p.o}) {
     t->memory = memory();
     if (c.lie == Case::Lie::odd) t->row_stride = p.heads * p.depth + 1;

@@ -73,13 +73,36 @@ static PyObject* activations(void) {
   return numbers_of;
 }
 
+/* {"left": -1, ...}: the numbers of an attention, as floats, and its sizes, as integers, in the order in
+ * which they are passed, with what they are unless said. */
+static PyObject* attention_numbers(void) {
+  PyObject* all = PyDict_New();
+  PyObject* value;
+#define ADD(name, made)                                                 \
+  value = all ? made : NULL;                                            \
+  if (!value || PyDict_SetItemString(all, #name, value)) Py_CLEAR(all); \
+  Py_XDECREF(value);
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) ADD(name, PyFloat_FromDouble(0))
+#include "kernels/attention/attention.def"
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) ADD(name, PyLong_FromLong(unsaid))
+#include "kernels/attention/attention.def"
+#undef ADD
+  return all;
+}
+
+/* `made` is the module's alone from then on; NULL where it could not be made. */
+static int add_made(PyObject* module, const char* name, PyObject* made) {
+  const int status = made ? PyModule_AddObjectRef(module, name, made) : -1;
+  Py_XDECREF(made);
+  return status;
+}
+
 static int fill(PyObject* module) {
   int status = PyModule_AddIntConstant(module, "VERSION", ptxb_version());
   for (size_t i = 0; !status && i < sizeof numbers / sizeof *numbers; ++i)
     status = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
-  PyObject* words = status ? NULL : activations();
-  if (!status) status = words ? PyModule_AddObjectRef(module, "ACTIVATIONS", words) : -1;
-  Py_XDECREF(words);
+  if (!status) status = add_made(module, "ACTIVATIONS", activations());
+  if (!status) status = add_made(module, "ATTENTION_NUMBERS", attention_numbers());
   if (!status) status = PyModule_AddFunctions(module, methods);
   if (!status) status = PyModule_AddFunctions(module, product_methods);
   if (!status) status = PyModule_AddFunctions(module, eager_methods);
