@@ -27,7 +27,7 @@ struct PlacedAttention {
   }
 };
 
-// Whether a number of attention.def is in its range.
+// Says whether a number of attention.def is in its range.
 inline bool is_number(float x) { return x >= 0 && !std::isinf(x); }
 
 // `heads_as_rows`: whether those that share keys may become rows. Throws Error that names operand, rule

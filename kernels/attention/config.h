@@ -17,7 +17,7 @@ struct AttentionOperation {
   int depth = 128, value_depth = 128;
   bool causal = false;  // query i sees the keys below i + visible,
   bool window = false;  // or from i + hidden on; both numbers are the launch's
-  // Whether the kernel has each step of attention.def.
+  // Each step of attention.def says by its name whether the kernel has it.
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
   // Sequences of many lengths lie behind each other, and offsets say where each begins. What is infinite or
@@ -30,6 +30,7 @@ struct AttentionOperation {
 
   bool operator==(const AttentionOperation&) const = default;
 
+  // Says whether the kernel has any of them.
   bool has_step() const {
     bool any = false;
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) any |= name;

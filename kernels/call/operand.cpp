@@ -145,7 +145,7 @@ void check_address(const char* operation, const Operand& x, Where where) {
     throw Error(where, fmt::format("{}: {}: data is NULL", operation, x.name));
 }
 
-// From the shortest stride to the longest, each step holds all that lies within.
+// Taken from the shortest stride to the longest, each step has to hold all that lies within.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where) {
   std::array<Dimension, Operand::kMostOuter> dimensions = x.outer;
   const std::span sorted = std::span(dimensions).first(x.outer_count);
@@ -191,9 +191,9 @@ void check_workspace(const char* operation, runtime::View given, size_t bytes,
                               operation, bytes, given.address, other->name));
 }
 
-Operand padded(const Operand& x, int64_t least_columns) {
+Operand padded(const Operand& x, int64_t unit) {
   Operand p = x;
-  int64_t stride = round_up(std::max(x.columns, least_columns), kTma / x.element_bytes());
+  int64_t stride = round_up(round_up(x.columns, unit), kTma / x.element_bytes());
   for (Dimension& d : std::span(p.outer).first(p.outer_count)) {
     d.stride = stride;
     stride *= d.extent;
@@ -202,9 +202,8 @@ Operand padded(const Operand& x, int64_t least_columns) {
   return p;
 }
 
-size_t workspace_bytes(const Operand& x, int64_t least_columns) {
-  return static_cast<size_t>(
-      round_up(static_cast<int64_t>(padded(x, least_columns).memory.bytes), kPartAlignment));
+size_t workspace_bytes(const Operand& x, int64_t unit) {
+  return static_cast<size_t>(round_up(static_cast<int64_t>(padded(x, unit).memory.bytes), kPartAlignment));
 }
 
 std::vector<MatrixCopy> copies_of(const Operand& from, const Operand& to) {
@@ -236,7 +235,7 @@ runtime::Argument tensor(const Operand& x, size_t outer) {
   for (size_t i = 0; i < count; ++i) {
     const Dimension& d = x.outer[i];
     shape[i + 1] = static_cast<uint64_t>(d.extent);
-    // Of a stride that is never taken any legal one will do.
+    // A stride that is never taken may be any legal one.
     strides[i] = d.extent > 1 ? static_cast<uint64_t>(d.stride) * bytes : (shape[0] * bytes + 15) / 16 * 16;
   }
   return runtime::tensor(x.memory, x.type, std::span(shape).first(count + 1),

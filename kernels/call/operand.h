@@ -28,8 +28,8 @@ struct Operand {
 
   int element_bytes() const { return size_of(type); }
   bool is_empty() const;
-  // Whether a tensor map takes it where it lies: the address and all strides that are taken are multiples of
-  // 16 bytes.
+  // Says whether a tensor map takes it where it lies: the address and all strides that are taken are
+  // multiples of 16 bytes.
   bool aligned_for_tma() const;
 };
 
@@ -47,12 +47,13 @@ int64_t stride_of(int64_t count, int64_t stride);
 // Bytes from the first element to behind the last one; 0 of one that is empty.
 __int128 extent_bytes(const Operand& x);
 
-// Whether two operands may share a byte. They do not where one ends before the other begins, and where both
-// consist of equal steps of which each has a part of its own, as columns of one larger matrix, heads of a
-// row, or planes of a batch do. Others that lie between each other count as sharing.
+// Says whether two operands may share a byte. They do not where one ends before the other begins, and where
+// both consist of equal steps of which each has a part of its own, as columns of one larger matrix, heads of
+// a row, or planes of a batch do. Others that lie between each other count as sharing.
 bool may_share(const Operand& x, const Operand& y);
 
-// Whether each element of one is at the same address as that of the other, where they have equal extents.
+// Says whether each element of one is at the same address as that of the other, where they have equal
+// extents.
 bool same_place(const Operand& x, const Operand& y);
 
 // The functions below throw Error that begins with `operation`, such as "matmul", and names the operand, the
@@ -75,11 +76,12 @@ void check_apart(const char* operation, const Operand& written, const Operand& o
 void check_workspace(const char* operation, runtime::View given, size_t bytes,
                      std::span<const Operand* const> others, Where where);
 
-// Where a copy lies that TMA takes: rows of at least `least_columns` at multiples of 16 bytes, and dimensions
-// one around the other without gaps. The address is 0, and the memory's bytes are those that it takes.
-Operand padded(const Operand& x, int64_t least_columns = 0);
+// Gives the place of a copy that TMA takes: rows of a multiple of `unit` elements, at multiples of 16 bytes,
+// and dimensions one around the other without gaps. The address is 0, and the memory's bytes are those that
+// it takes.
+Operand padded(const Operand& x, int64_t unit = 1);
 // The bytes of a workspace that padded() takes.
-size_t workspace_bytes(const Operand& x, int64_t least_columns = 0);
+size_t workspace_bytes(const Operand& x, int64_t unit = 1);
 
 // The copies that bring an operand to another place: one for each index of the dimensions that a MatrixCopy
 // does not have.

@@ -1,4 +1,4 @@
-// What was found for a call of each kind, by which the next one of that kind is launched.
+// Plans say what was found for a call of each kind, by which the next one of that kind is launched.
 #pragma once
 
 #include <array>

@@ -71,7 +71,7 @@ class PreparedCall {
   std::vector<Step> steps_;
 };
 
-// Whether no byte is of both.
+// Says whether no byte belongs to both.
 inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
 }
@@ -144,7 +144,7 @@ class PreparedCalls {
     words_of([&](size_t at, uint64_t word) { form[at] = word; });
     return form;
   }
-  // With the lock held.
+  // The caller holds the lock.
   template <class WordsOf>
   void keep(const WordsOf& words_of, std::shared_ptr<const PreparedCall> call) {
     if (known_.size() >= kMost) known_.clear();

@@ -14,12 +14,14 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <random>
 #include <span>
 #include <thread>
 #include <tuple>
 
 #include "error_kit.h"
+#include "folder_kit.h"
 #include "idle_device.h"
 #include "options.h"
 #include "runtime/emulator/emulator.h"
@@ -154,8 +156,7 @@ class Trial {
 
   // O and lse as bits.
   std::vector<std::byte> run(Attention& attention) {
-    o_->buffer.fill(0xff);
-    lse_.fill(0xff);
+    poison();
     AttentionArguments p = c_.p;
     runtime::Buffer workspace;
     if (const size_t bytes = attention.workspace_bytes(p); bytes > 0) {
@@ -169,6 +170,18 @@ class Trial {
     o_->buffer.copy_out(std::span(all).first(o_->buffer.bytes()));
     lse_.copy_out(std::span(all).subspan(o_->buffer.bytes()));
     return all;
+  }
+
+  void poison() {
+    o_->buffer.fill(0xff);
+    lse_.fill(0xff);
+  }
+  bool is_poisoned() {
+    device().synchronize();
+    const auto is_poison = [](const auto& all) {
+      return std::ranges::all_of(all, [](std::byte b) { return b == std::byte{0xff}; });
+    };
+    return is_poison(o_->buffer.copy_out<std::byte>()) && is_poison(lse_.copy_out<std::byte>());
   }
 
   // "" where O and lse are right, and nothing else was written.
@@ -590,7 +603,7 @@ TEST_CASE("a call that is known encodes nothing where its operands are copied, a
   for (int i = 0; i < 2; ++i) call(many);
   CHECK(idle.launches == 2 * (1 + 4 * 20));
 
-  // What an address alone makes it copy is not taken for a call of any address.
+  // A call that is copied for an address alone does not stand for calls of other addresses.
   c = sized(200, 300, 4, 64);
   const AttentionArguments aligned = on(idle, c);
   AttentionArguments odd = aligned;
@@ -699,6 +712,173 @@ TEST_CASE("sixteen threads call one Attention, of several sizes, each for the fi
     });
   threads.clear();
   CHECK(wrong == 0);
+}
+
+namespace {
+
+// Options by which tune() runs each tile once, over two sets of the tensors, and takes the one of number
+// `take`; what it saw is counted.
+struct Tuner {
+  size_t take = 1, calls = 0, contenders = 0, sets = 0;
+  std::vector<std::string> warnings, loaded;
+
+  kernels::AttentionOptions options(runtime::Device& on, const std::string& file) {
+    kernels::AttentionOptions o;
+    o.choose = small_tile, o.multiprocessors = 2;
+    o.tuned_file = file;
+    o.warn = [this](const std::string& words) { warnings.push_back(words); };
+    o.load = [this, &on](const AttentionOperation& operation, const AttentionTile& tile) {
+      loaded.push_back(text(tile));
+      return std::make_unique<runtime::LoadedKernel>(load(on, kernels::attention(operation, tile, {}, 2)));
+    };
+    o.fastest = [this, &on](size_t contenders_now, size_t sets_now, const kernels::QueueContender& queue) {
+      ++calls, contenders = contenders_now, sets = sets_now;
+      for (size_t set = 0; set < std::min<size_t>(sets_now, 2); ++set)
+        for (size_t i = 0; i < contenders_now; ++i) queue(i, set, runtime::Stream());
+      on.synchronize();
+      return take % contenders_now;
+    };
+    return o;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tune() takes the fastest tile, keeps it in a file, and touches no result") {
+  const Folder folder;
+  const std::string file = folder.path("deep/tuned.txt");
+  Tuner tuner;
+  size_t lines = 0;
+  for (const auto lie : {Case::Lie::rows_first, Case::Lie::odd})
+    for (const bool packed : {false, true}) {
+      Case c = sized(packed ? 0 : 30, packed ? 0 : 50, 4, 24);
+      c.p.key_heads = 2, c.p.causal = true, c.p.softcap = 2, c.lie = lie;
+      c.data += lines;  // sizes differ too: they are what a file tells apart
+      if (packed) c.sequences = {{20, 33 + static_cast<int64_t>(lines)}, {5, 5}};
+      if (!packed) c.p.keys += static_cast<int64_t>(lines);
+      Attention call(device(), tuner.options(device(), file));
+      Trial trial(c);
+      CHECK(trial.wrong(trial.run(call)) == "");
+      const AttentionTile before = call.tile(trial.arguments());
+      CHECK(text(before) == tuner.loaded.back());
+      trial.poison();
+      for (int i = 0; i < 2; ++i) call.tune(trial.arguments());
+      CHECK(trial.is_poisoned());
+      CHECK(tuner.calls == ++lines);
+      CHECK(tuner.contenders >= 6);
+      CHECK(tuner.sets > 1);
+      const AttentionTile found = call.tile(trial.arguments());
+      CHECK(!(found == before));
+      CHECK(trial.wrong(trial.run(call)) == "");  // with another workspace than before
+
+      Tuner later;
+      Attention another(device(), later.options(device(), file));
+      another.tune(trial.arguments());
+      CHECK(later.calls == 0);
+      CHECK(another.tile(trial.arguments()) == found);
+      CHECK(later.warnings.empty());
+      CHECK(trial.wrong(trial.run(another)) == "");
+    }
+  CHECK(tuner.warnings.empty());
+  std::ifstream kept(file);
+  std::string first;
+  std::getline(kept, first);
+  CHECK(first.starts_with("f16 32x32 causal+lse+softcap 60 50 2 1 1 21 0 2 "));
+}
+
+TEST_CASE("a file of tuned tiles that is damaged or does not suit is one warning, and no failure") {
+  const Folder folder;
+  const std::string known = "f16 16x16 lse 40 50 1 1 1 0 0 1 ";
+  for (const auto& [line, words] :
+       {std::pair<std::string, const char*>{"no line", "line 1 is not understood"},
+        {known + "64", "line 1 is not understood"},
+        {"f16 lse 64x16_9", "line 1 is not understood"},
+        {known + "64x64_2_whole", "the tile 64x64_2_whole does not suit f16 16x16"},
+        {known + "64x16_9", ""}}) {
+    CAPTURE(line);
+    const std::string file = folder.path("tuned.txt");
+    std::ofstream(file) << line << '\n';
+    IdleDevice idle;
+    Tuner tuner;
+    Attention call(idle, tuner.options(idle, file));
+    call.tune(on(idle, sized(40, 50)));
+    const size_t wrong = words[0] != 0 ? 1 : 0;
+    CHECK(tuner.calls == wrong);
+    REQUIRE(tuner.warnings.size() == wrong);
+    if (wrong != 0) CHECK(tuner.warnings[0].find(words) != std::string::npos);
+  }
+  IdleDevice idle;
+  Tuner tuner;
+  Attention call(idle, tuner.options(idle, "/proc/nowhere/tuned.txt"));
+  call.tune(on(idle, sized(40, 50)));
+  REQUIRE(tuner.warnings.size() == 1);
+  CHECK(tuner.warnings[0].find("it cannot be written") != std::string::npos);
+}
+
+TEST_CASE("a call that is known launches the kernel that tune() finds from then on") {
+  IdleDevice idle;
+  Tuner tuner;
+  Attention call(idle, tuner.options(idle, ""));
+  const AttentionArguments p = on(idle, sized(200, 300, 4, 64));
+  for (int i = 0; i < 2; ++i) call(p);
+  const runtime::Program* before = idle.last_program;
+  call.tune(p);
+  call(p);
+  CHECK(idle.last_program != before);
+  before = idle.last_program;
+  call(p);  // for which tensor maps are encoded once more, since it is kept now
+  const int encoded = idle.encoded;
+  call.tune(p);  // which has nothing to do any more
+  call(p);
+  CHECK(idle.last_program == before);
+  CHECK(idle.encoded == encoded);
+  // One that is under way while another thread tunes leaves its kernel to no call behind it.
+  const AttentionArguments q = on(idle, sized(200, 301, 4, 64));
+  idle.meanwhile = [&] {
+    before = idle.last_program;
+    call.tune(q);
+  };
+  call(q);
+  call(q);
+  CHECK(idle.last_program != before);
+}
+
+TEST_CASE("tune() measures the order of packed sequences with the tiles that take it") {
+  IdleDevice idle;
+  Tuner tuner;
+  Attention call(idle, tuner.options(idle, ""));
+  AttentionArguments p = on(idle, sized(200, 300, 4, 64));
+  p.query_rows = p.queries, p.key_rows = p.keys;
+  p.query_offsets = {idle.allocate(8), 8}, p.key_offsets = {idle.allocate(8), 8};
+  call.tune(p);
+  const auto ordered = std::ranges::count_if(
+      tuner.loaded, [](const std::string& tile) { return tile.find("_ahead") != std::string::npos; });
+  CHECK(ordered > 0);
+  const auto copies = 3 * (tuner.sets - 1);  // the first set is the caller's
+  CHECK(static_cast<size_t>(idle.launches) == copies + 2 * (tuner.contenders + static_cast<size_t>(ordered)));
+}
+
+TEST_CASE("what cannot be tuned, has no tile or loads no kernel says so") {
+  IdleDevice idle;
+  Attention call(idle);
+  const AttentionArguments p = on(idle, sized(40, 50));
+  CHECK_ERROR(call.tune(p), "attention: tuning needs a GPU, whose time it measures");
+  CHECK_ERROR(call.tile(on(idle, sized(0, 50))), "the tile of a call with nothing to do");
+  kernels::AttentionOptions options;
+  options.load = [](const AttentionOperation&, const AttentionTile&) { return nullptr; };
+  CHECK_ERROR(Attention(idle, options)(p), "AttentionOptions::load gave no kernel for the tile");
+  options = {};
+  options.choose = nullptr;
+  CHECK_ERROR(Attention(idle, options), "AttentionOptions::choose is empty");
+  options = {};
+  options.fastest = [](size_t contenders, size_t, const auto&) { return contenders; };
+  CHECK_ERROR(Attention(idle, options).tune(p), "AttentionOptions::fastest gave contender");
+  options.tuned_file = "";
+  options.fastest = [](size_t contenders, size_t, const auto& queue) {
+    queue(contenders, 0, {});
+    return size_t{0};
+  };
+  CHECK_ERROR(Attention(idle, options).tune(p), "AttentionOptions::fastest queues contender");
 }
 
 // What the reference multiplies on the host stays below a second: where a case would take more, it has fewer

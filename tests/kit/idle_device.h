@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,11 +32,13 @@ class IdleDevice final : public runtime::Device {
     ++encoded;
     return {};
   }
-  void launch_in_scope(runtime::Program&, const runtime::Launch& launch,
+  void launch_in_scope(runtime::Program& program, const runtime::Launch& launch,
                        std::span<const void* const>) override {
     ++launches;
     last_stream = launch.stream.handle();
     last_grid = launch.grid.x;
+    last_program = &program;
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
   }
   void synchronize(std::chrono::milliseconds) override {}
   std::vector<double> time(int, int, const std::function<void()>&) override { return {}; }
@@ -43,6 +46,8 @@ class IdleDevice final : public runtime::Device {
   std::atomic<int> loads = 0, encoded = 0, launches = 0, allocations = 0;
   std::atomic<void*> last_stream = nullptr;  // null for the device's own
   std::atomic<uint32_t> last_grid = 0;
+  std::atomic<const runtime::Program*> last_program = nullptr;
+  std::function<void()> meanwhile;  // what another thread does while the next launch is under way
 
  private:
   std::atomic<runtime::Address> next_ = runtime::Address{1} << 32;  // far from 0, as a GPU has it

@@ -31,7 +31,7 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
                key_offsets=None, max_queries=None, max_keys=None):
-    """What is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
+    """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left)
     given = {}
     if window is not None:

@@ -58,7 +58,8 @@ class _Attention(torch.autograd.Function):
 
 # ---- Where PyTorch traces ----
 
-_words = ", ".join(f"{'Scalar' if isinstance(unsaid, float) else 'SymInt'} {name}" for name, unsaid in _ext.ATTENTION_NUMBERS.items())
+_words = ", ".join(f"{'Scalar' if isinstance(unsaid, float) else 'SymInt'} {name}"
+                   for name, unsaid in _ext.ATTENTION_NUMBERS.items())
 library.define(f"attention(Tensor q, Tensor k, Tensor v, Tensor? query_offsets, Tensor? key_offsets, {_words}, int flags, "
                "bool return_lse, str? device) -> (Tensor, Tensor)")
 
