@@ -169,7 +169,7 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
   Values values(*this);
   const Device::Scope scope(*device_);
   const auto filled = values.fill([&](size_t i, std::byte* bytes) { return value(i, arguments[i], bytes); });
-  const Dim3 ctas = grid_ && is_missing(options.grid) ? grid(arguments) : options.grid;
+  const Dim3 ctas = grid_ && is_missing(options.grid) ? grid(arguments, where) : options.grid;
   device_->launch_in_scope(*program_, launch_of(options, ctas), filled);
 }
 
@@ -353,8 +353,10 @@ TensorMapView LoadedKernel::checked_map(size_t i, const Argument& tensor) const 
   return map;
 }
 
-// The arguments have the parameters' types.
-Dim3 LoadedKernel::grid(std::span<const Argument> arguments) const {
+Dim3 LoadedKernel::grid(std::span<const Argument> arguments, Where where) const {
+  CallersLine line(where);
+  if (!grid_)
+    throw Error(fmt::format("launch of '{}': the kernel has no rule for its grid", signature_.kernel));
   struct Values final : RuleValues {
     std::span<const Argument> arguments;
     int64_t all;

@@ -126,6 +126,10 @@ class LoadedKernel {
   PreparedLaunch prepare(const LaunchOptions& options, std::span<const Argument> arguments,
                          Where where = Where::here()) const;
 
+  // The grid that the kernel's own rule gives for arguments that launch() takes. Throws Error where it has no
+  // rule, and when the rule yields none.
+  Dim3 grid(std::span<const Argument> arguments, Where where = Where::here()) const;
+
  private:
   friend class PreparedLaunch;
   class Values;
@@ -139,7 +143,6 @@ class LoadedKernel {
   TensorMapView map(size_t i, const Argument& tensor) const;
   TensorMapView checked_map(size_t i, const Argument& tensor) const;
   Launch launch_of(const LaunchOptions& options, Dim3 grid) const;
-  Dim3 grid(std::span<const Argument> arguments) const;
   [[noreturn]] void refuse(size_t i, const std::string& what) const;
 
   Device* device_;

@@ -12,9 +12,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "kernels/attention/choice.h"
 #include "kernels/attention/kernel.h"
+#include "kernels/call/fastest.h"
 #include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {
@@ -53,14 +56,14 @@ struct DeviceHeads {
 struct AttentionArguments {
   DType type = DType::f16;                        // of Q, K, V and O; or bf16
   int64_t batches = 1, heads = 1, key_heads = 0;  // 0: as many as heads
-  int64_t queries = 0, keys = 0;
-  int64_t depth = 128, value_depth = 0;  // columns of Q and K, and of V and O; 0: as many
+  int64_t depth = 128, value_depth = 0;           // columns of Q and K, and of V and O; 0: as many
   DeviceHeads q, k, v, o;
   runtime::View lse = {};  // f32 [batch, head, query]; packed [head, row of Q]; no memory: not wanted
-  float scale = 0;         // 0: 1 / sqrt(depth); else above 0
-  bool causal = false, top_left = false;
-  int64_t left = -1, right = -1;
-  float softcap = 0;                                   // above 0: scores s become softcap tanh(s / softcap)
+  // The numbers, sizes and flags of attention.def, which says what they mean.
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) float name = 0;
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) int64_t name = unsaid;
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) bool name = false;
+#include "kernels/attention/attention.def"
   runtime::View query_offsets = {}, key_offsets = {};  // u32, with values below 2^31
   int64_t query_rows = 0, key_rows = 0;
   std::vector<runtime::Argument> score = {};  // what AttentionOptions::score declares, in this order
@@ -77,6 +80,18 @@ struct AttentionOptions {
   // The tile of a size that comes for the first time. One call at a time.
   std::function<AttentionTile(const AttentionOperation&, const AttentionSize&, int multiprocessors)> choose =
       kernels::choose_attention;
+  // This gives kernels, which are compiled here unless it is set. Several calls may come at once, for several
+  // kernels.
+  std::function<std::unique_ptr<runtime::LoadedKernel>(const AttentionOperation&, const AttentionTile&)>
+      load = nullptr;
+  // tune() keeps what it found in this file, and looks there first. It is a file in
+  // ~/.cache/ptxbuilder/attention for each GPU, version and table of tiles unless said, "" for nowhere. That
+  // it cannot be read or written is told once, on standard error unless `warn` is given, and is no error.
+  std::optional<std::string> tuned_file = std::nullopt;
+  std::function<void(const std::string&)> warn = nullptr;
+  // tune() finds the fastest of several tiles by this. Unless it is set, medians of bursts that take turns
+  // count, which takes a GPU.
+  FindFastest fastest = nullptr;
 };
 
 // Keeps kernels and what was chosen for each size. The first call of a size, or of workspace_bytes() for it,
@@ -98,6 +113,19 @@ class Attention {
   // The bytes of workspace that it takes; 0 where TMA takes all operands where they lie. Throws Error as the
   // call does.
   size_t workspace_bytes(const AttentionArguments& arguments, Where where = Where::here());
+
+  // The tile that the call has now: the chosen one, or the one that tune() found. Throws Error as the call
+  // does, and where nothing is to do, which takes no tile.
+  AttentionTile tile(const AttentionArguments& arguments, Where where = Where::here());
+
+  // Finds the fastest of twelve tiles (attention_tiles_to_measure()) for calls of this size, on this device,
+  // and takes it from now on: as the user's file says, unless there is a score of the author's, which it does
+  // not know; else by measuring for some 50 ms, and for seconds where kernels are in no cache. Q, K and V may
+  // hold anything, and offsets are read; O and lse are not touched. The host waits for the stream, and copies
+  // of the tensors take device memory meanwhile, up to twice the L2 or once what the call has. Tiles add up
+  // in another order. The workspace of the call may have another size behind it. Throws Error as the call
+  // does, on a device that is no GPU, and for a stream that is being captured.
+  void tune(const AttentionArguments& arguments, Where where = Where::here());
 
  private:
   class State;

@@ -22,7 +22,8 @@ AttentionOperation operation(const command::Fields& f) {
   o.value_depth = f["value_depth"] ? f.small("value_depth") : o.depth;
   o.causal = f["causal"] != 0;
   o.window = f["window"] != 0;
-  o.softcap = f["softcap"] != 0;
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) o.name = f[#name] != 0;
+#include "kernels/attention/attention.def"
   o.packed = f["packed"] != 0;
   o.heads_in_rows = f.small("heads_in_rows");
   return o;
@@ -129,7 +130,9 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), ctas))));
   }
   if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible - f["window"])));
-  if (o.softcap) arguments.push_back(runtime::scalar(static_cast<float>(f["softcap"])));
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+  if (o.name) arguments.push_back(runtime::scalar(static_cast<float>(f[#name])));
+#include "kernels/attention/attention.def"
   if (o.packed) {
     const AttentionSequence end = {0, 0, 0, rows, keys};
     for (size_t i = 0; i <= all.size(); ++i) {
@@ -181,7 +184,8 @@ const command::Registration registration({
          {"value_depth", 0, "columns of V and O, no more than of Q; 0 for as many", 16, 0},
          {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
          {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
-         {"softcap", 0, "scores s become softcap tanh(s / softcap); 0 for s", 1, 0},
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) {#name, 0, meaning ", " rule, 1, 0},
+#include "kernels/attention/attention.def"
          {"heads_in_rows", 1,
           "heads that share keys, as rows of one block of queries: a power of two up to 64"},
          {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},

@@ -85,7 +85,7 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
 // Scores are f32, and their weights half as wide; what else a kernel takes was found by ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
-  const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.softcap) && masked ? 8 : 0;
+  const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.has_step()) && masked ? 8 : 0;
   if (t.consumers == 3) return taken <= 128 - (t.ahead ? 4 : 0) - (masked ? 4 : 0) - more;
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }
@@ -99,6 +99,17 @@ void deepen(const AttentionOperation& o, AttentionTile& t) {
   };
   while (t.stages < kMostStages && room_for(t.stages + 1, 0)) ++t.stages;
   if (t.stages == 2 && room_for(2, 1)) t.more_values = 1;
+}
+
+// The tile of a row as this call can have it; without value where it cannot.
+std::optional<AttentionTile> usable(const Measured& row, const AttentionOperation& o,
+                                    const AttentionSize& s) {
+  AttentionTile t = row.tile;
+  t.whole = may_be_whole(o, s, t);
+  t.upwards = t.upwards && takes_longest_first(o);
+  while (t.stages > 2 && !legal(o, t)) --t.stages;  // where Q is wider than V
+  const bool fits = row.columns >= o.value_depth && row.masked == is_masked(o) && legal(o, t);
+  return fits && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
 double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
@@ -153,6 +164,39 @@ double predict(const AttentionOperation& o, const AttentionSize& s, const Attent
   return kLaunchUs + (rounds * tile + steps * block) / 1000;
 }
 
+std::vector<AttentionTile> attention_tiles_to_measure(const AttentionOperation& o, const AttentionSize& s,
+                                                      int multiprocessors, const AttentionTile& chosen) {
+  constexpr size_t kMost = 12;
+  std::vector<AttentionTile> offered;
+  for (const Measured& row : measured())
+    if (const std::optional<AttentionTile> t = usable(row, o, s)) offered.push_back(*t);
+  for (const AttentionTile& t : attention_candidates(o, s)) offered.push_back(t);
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < offered.size(); ++i)
+    order.emplace_back(predict(o, s, offered[i], multiprocessors), i);
+  std::ranges::sort(order);
+  std::vector<AttentionTile> tiles = {chosen};
+  for (const auto& [us, i] : order)
+    if (tiles.size() < kMost && std::ranges::find(tiles, offered[i]) == tiles.end())
+      tiles.push_back(offered[i]);
+  return tiles;
+}
+
+uint64_t attention_tiles_hash() {
+  std::string all;
+  for (const Measured& row : measured())
+    all += text(row.tile) + " " + std::to_string(row.tile_ns) + " " + std::to_string(row.block_ns) + "\n";
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a (Fowler, Noll, Vo)
+  for (const char c : all) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+void check_keys(const AttentionTile& tile, const AttentionSize& size, Where where) {
+  if (tile.whole && (size.keys == 0 || size.keys % tile.bn != 0))
+    throw Error(where, "attention: tile " + text(tile) + " for " + std::to_string(size.keys) +
+                           " keys, which are no whole blocks: choose one without 'whole'");
+}
+
 AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize& s, int multiprocessors) {
   std::optional<AttentionTile> best;
   int columns = 0;
@@ -160,15 +204,11 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
   // Those of wider heads count where none of this width fits, as for a Q wider than V.
   for (const Measured& row : measured()) {
     if (best && row.columns != columns) break;
-    AttentionTile t = row.tile;
-    t.whole = may_be_whole(o, s, t);
-    t.upwards = t.upwards && takes_longest_first(o);
-    while (t.stages > 2 && !legal(o, t)) --t.stages;  // of a Q that is wider than V
-    if (row.columns < o.value_depth || row.masked != is_masked(o) || !legal(o, t) || !fits_registers(o, t))
-      continue;
-    if (o.packed && best && best->ahead && !t.ahead)
+    const std::optional<AttentionTile> t = usable(row, o, s);
+    if (!t) continue;
+    if (o.packed && best && best->ahead && !t->ahead)
       continue;  // which take a CTA for each block that there might be
-    if (const double us = predict(o, s, t, multiprocessors); us < least)
+    if (const double us = predict(o, s, *t, multiprocessors); us < least)
       least = us, best = t, columns = row.columns;
   }
   if (best) return *best;

@@ -26,6 +26,17 @@ int64_t heads_together(const AttentionOperation& operation, const AttentionSize&
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
                                                 const AttentionSize& size);
 
+// Gives the tiles that are worth measuring for one call: the chosen one first, and the eleven others with the
+// least prediction of those that were measured and of attention_candidates().
+std::vector<AttentionTile> attention_tiles_to_measure(const AttentionOperation& operation,
+                                                      const AttentionSize& size, int multiprocessors,
+                                                      const AttentionTile& chosen);
+// A number that follows from measured.def: another table may offer other tiles.
+uint64_t attention_tiles_hash();
+
+// Throws Error for a tile of whole blocks where the keys are none.
+void check_keys(const AttentionTile& tile, const AttentionSize& size, Where where = Where::here());
+
 // Microseconds on an H100 SXM with `multiprocessors` SMs, from what its tile takes (measured.def), else the
 // tile most alike.
 double predict(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,

@@ -15,9 +15,11 @@ struct AttentionOperation {
   // Columns of Q and K, and of V and O: multiples of 16 up to 256. O's are no more, since it leaves through
   // the place of Q.
   int depth = 128, value_depth = 128;
-  bool causal = false;   // query i sees the keys below i + visible,
-  bool window = false;   // or from i + hidden on; both numbers are the launch's
-  bool softcap = false;  // scores s become cap tanh(s / cap) (PTX ISA, tanh.approx: 11 bits)
+  bool causal = false;  // query i sees the keys below i + visible,
+  bool window = false;  // or from i + hidden on; both numbers are the launch's
+  // Each step of attention.def says by its name whether the kernel has it.
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
+#include "kernels/attention/attention.def"
   // Sequences of many lengths lie behind each other, and offsets say where each begins. What is infinite or
   // NaN in the first rows of a sequence of V may reach the one before.
   bool packed = false;
@@ -27,6 +29,14 @@ struct AttentionOperation {
   int heads_in_rows = 1;
 
   bool operator==(const AttentionOperation&) const = default;
+
+  // Says whether the kernel has any of them.
+  bool has_step() const {
+    bool any = false;
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) any |= name;
+#include "kernels/attention/attention.def"
+    return any;
+  }
 };
 
 // Whether blocks of queries come in the order of their length: where a mask makes them differ, and their

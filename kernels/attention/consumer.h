@@ -158,7 +158,7 @@ class AttentionConsumer {
       const u32 batch = min(w.batch, sizes_.batches - 1);  // of what CTAs that stay begin beyond the last
       all = score_.function(all * scale_, {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
     }
-    if (o_.softcap) {
+    if (o_.softcap) {  // by tanh.approx, which has 11 bits
       const f32 cap = p_.template get<f32>("softcap");
       all = tanh(all * (score_.function ? f32(1) / cap : scale_ / cap), Approx::yes);
     }

@@ -45,7 +45,9 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
     p.add("hidden", scalar, DType::s32,
           o.packed ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
                    : "query i sees the keys from i + hidden on");
-  if (o.softcap) p.add("softcap", scalar, DType::f32, "scores s become softcap tanh(s / softcap)");
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+  if (o.name) p.add(#name, scalar, DType::f32, meaning);
+#include "kernels/attention/attention.def"
   if (o.packed) {
     p.add("O", pointer, o.type, "softmax(scale Q K^T) V, a row for each query");
     p.add("row_stride", scalar, DType::u64, "elements from a row of O to the next, a multiple of 8");

@@ -38,6 +38,27 @@ struct Heads : Placed {
   kernels::DeviceHeads place;
 };
 
+// The struct that programs see, held against attention.def: each row is a field of its type and what
+// PTXB_ATTENTION_INIT says, and there is no other.
+constexpr ptxb_attention kInit = PTXB_ATTENTION_INIT;
+constexpr size_t kFieldBytes = sizeof kInit.size
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) +sizeof kInit.name
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) +sizeof kInit.name
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +sizeof kInit.name
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) +sizeof kInit.name
+#include "kernels/attention/attention.def"
+    ;
+static_assert(kFieldBytes == sizeof kInit && kInit.size == sizeof kInit);
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) \
+  static_assert(std::is_same_v<decltype(ptxb_attention::name), const ptxb_tensor*> && kInit.name == nullptr);
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) \
+  static_assert(std::is_same_v<decltype(ptxb_attention::name), float> && kInit.name == 0);
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) \
+  static_assert(std::is_same_v<decltype(ptxb_attention::name), int64_t> && kInit.name == unsaid);
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) \
+  static_assert(std::is_same_v<decltype(ptxb_attention::name), int32_t> && kInit.name == 0);
+#include "kernels/attention/attention.def"
+
 runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count, int gpu) {
   const Placed t(name, tensor, gpu);
   if (t.rank() != 1 || t.extent(0) != count || (count > 1 && t.stride(0) != 1) ||
@@ -67,7 +88,11 @@ kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu) {
       throw Error(
           fmt::format("{}: of {}, and Q of {}; they are of one type", t->name, name(t->type), name(q.type)));
   p.batches = q.batches, p.heads = q.heads, p.key_heads = k.heads;
-  p.queries = q.rows, p.keys = k.rows;
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) p.name = a.name;
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p.name = a.name;
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p.name = a.name != 0;
+#include "kernels/attention/attention.def"
+  if (!packed) p.queries = q.rows, p.keys = k.rows;
   p.depth = q.columns, p.value_depth = v.columns;
   const auto expect = [&](const Heads& t, int64_t rows, int64_t heads, int64_t columns) {
     if (t.batches != q.batches || t.rows != rows || t.heads != heads || t.columns != columns)
@@ -86,7 +111,6 @@ kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu) {
     p.query_offsets = numbers("query_offsets", a.query_offsets, p.batches + 1, gpu);
     p.key_offsets = numbers("key_offsets", a.key_offsets, p.batches + 1, gpu);
     p.query_rows = q.rows, p.key_rows = k.rows;
-    p.queries = a.queries, p.keys = a.keys;
   }
   if (a.lse) {
     const Placed lse("lse", a.lse, gpu);
@@ -103,9 +127,6 @@ kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu) {
           fmt::format("lse: it is of float32, [{}heads, rows of Q], without gaps", packed ? "" : "batch, "));
     p.lse = lse.memory();
   }
-  p.scale = a.scale, p.softcap = a.softcap;
-  p.causal = a.causal != 0, p.top_left = a.top_left != 0;
-  p.left = a.left, p.right = a.right;
   return p;
 }
 

@@ -289,6 +289,15 @@ int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, voi
   });
 }
 
+int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, void* stream) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    kernels::AttentionArguments p = read_attention(given(attention, "the attention"), opened.ordinal);
+    p.stream = stream_of(stream);
+    opened.attention().tune(p, Where{});
+  });
+}
+
 int ptxb_load(ptxb_device* device, const char* path, const char* kernel, ptxb_kernel** loaded) {
   return loaded_by(device, loaded, [&](runtime::Device& on) {
     return runtime::LoadedKernel::from_file(on, &given(path, "the path"), kernel ? kernel : "", Where{});

@@ -203,6 +203,9 @@ typedef struct ptxb_attention {
 PTXB_API int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes);
 PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, void* workspace,
                                 size_t workspace_bytes, void* stream);
+/* Finds the fastest of several kernels for attentions of this size, as ptxb_matmul_tune() does for a product.
+ * O and lse are not touched; Q, K, V and offsets are read. */
+PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, void* stream);
 
 /* ---- Kernels of anybody's ---- */
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/gemm/fastest_tile.h"
+#include "kernels/call/fastest.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/matmul_check.h"
 #include "kernels/gemm/prepared_products.h"

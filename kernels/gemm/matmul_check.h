@@ -1,7 +1,7 @@
 // The rules of a matrix product's arguments, and the operands as they lie in memory once these hold.
 #pragma once
 
-#include "kernels/gemm/copy_matrix.h"
+#include "kernels/call/copy_matrix.h"
 #include "kernels/gemm/matmul.h"
 
 namespace ptxbuilder::kernels {

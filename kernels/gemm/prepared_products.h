@@ -9,8 +9,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "kernels/call/words_hash.h"
 #include "kernels/gemm/matmul.h"
-#include "kernels/gemm/words_hash.h"
 
 namespace ptxbuilder::kernels {
 

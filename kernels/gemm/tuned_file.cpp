@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "kernels/gemm/words_hash.h"
+#include "kernels/call/words_hash.h"
 #include "ptxbuilder/compile/cache.h"
 #include "ptxbuilder/version.h"
 

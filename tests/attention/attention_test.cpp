@@ -14,11 +14,15 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <random>
 #include <span>
+#include <thread>
 #include <tuple>
 
 #include "error_kit.h"
+#include "folder_kit.h"
+#include "idle_device.h"
 #include "options.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/open_device.h"
@@ -152,8 +156,7 @@ class Trial {
 
   // O and lse as bits.
   std::vector<std::byte> run(Attention& attention) {
-    o_->buffer.fill(0xff);
-    lse_.fill(0xff);
+    poison();
     AttentionArguments p = c_.p;
     runtime::Buffer workspace;
     if (const size_t bytes = attention.workspace_bytes(p); bytes > 0) {
@@ -167,6 +170,18 @@ class Trial {
     o_->buffer.copy_out(std::span(all).first(o_->buffer.bytes()));
     lse_.copy_out(std::span(all).subspan(o_->buffer.bytes()));
     return all;
+  }
+
+  void poison() {
+    o_->buffer.fill(0xff);
+    lse_.fill(0xff);
+  }
+  bool is_poisoned() {
+    device().synchronize();
+    const auto is_poison = [](const auto& all) {
+      return std::ranges::all_of(all, [](std::byte b) { return b == std::byte{0xff}; });
+    };
+    return is_poison(o_->buffer.copy_out<std::byte>()) && is_poison(lse_.copy_out<std::byte>());
   }
 
   // "" where O and lse are right, and nothing else was written.
@@ -495,14 +510,21 @@ TEST_CASE("what is refused") {
   refused([](auto& p) { p.scale = NAN; }, "scale = nan");
   refused([](auto& p) { p.softcap = INFINITY; }, "softcap = inf");
   refused([](auto& p) { p.causal = true, p.right = 2; }, "causal, and right = 2");
-  refused([](auto& p) { p.keys = 1000; }, "K: 1 batches of 1000 rows");
-  refused([](auto& p) { p.q.row_stride = 8; }, "Q: a row stride of 8 elements");
-  refused([](auto& p) { p.v.memory.address += 1; }, "V: the address");
-  refused([](auto& p) { p.o = p.q; }, "O overlaps Q");
-  refused([](auto& p) { p.lse = {p.o.memory.address, p.o.memory.bytes}; }, "lse overlaps O");
-  refused([](auto& p) { p.lse.bytes = 8; }, "lse: 8 B");
-  refused([](auto& p) { p.o.head_stride = 16, p.o.row_stride = 16; }, "let rows overlap");
-  refused([](auto& p) { p.query_offsets = p.lse; }, "key_offsets: 0 B");
+  refused([](auto& p) { p.keys = 1000; },
+          "K of f16: 1000 x 16 elements with a row stride of 64, 4 heads with a stride of 16, 1 batches");
+  refused([](auto& p) { p.q.row_stride = 8; }, "Q of f16: a row stride of 8 elements for rows of 16");
+  refused([](auto& p) { p.v.memory.address += 1; }, "V of f16: the address");
+  refused([](auto& p) { p.o = p.q; }, "O overlaps Q, which is read while O is written");
+  refused(
+      [](auto& p) {
+        p.lse = {p.o.memory.address, p.o.memory.bytes};
+      },
+      "lse overlaps O, which is written while lse is written");
+  refused([](auto& p) { p.lse.bytes = 8; }, "lse of 8 B");
+  refused(
+      [](auto& p) { p.o.head_stride = 16, p.o.row_stride = 16; },
+      "O of f16: a row stride of 16 and a head stride of 16 elements let 20 rows of 16 in 4 heads overlap");
+  refused([](auto& p) { p.query_offsets = p.lse; }, "key_offsets of 0 B");
   Trial odd([] {
     Case c = sized(20, 30);
     c.lie = Case::Lie::odd;
@@ -512,6 +534,351 @@ TEST_CASE("what is refused") {
   AttentionArguments p = odd.arguments();
   p.workspace = {p.o.memory.address / 16 * 16, size_t{1} << 20};
   CHECK_ERROR(attention()(p), "the workspace");
+}
+
+namespace {
+
+// The arguments of a case whose memory is the idle device's.
+AttentionArguments on(IdleDevice& idle, const Case& c) {
+  AttentionArguments p = c.p;
+  const auto bytes = static_cast<size_t>(p.batches * (p.queries + p.keys + 8) * p.heads * (p.depth + 8) * 2);
+  constexpr size_t kGap = 1 << 24;  // more than a workspace: what overlaps one overlaps no other
+  const auto memory = [&] { return runtime::View{idle.allocate(bytes + 2 * kGap) + kGap, bytes}; };
+  for (DeviceHeads* t : {&p.q, &p.k, &p.v, &p.o}) {
+    t->memory = memory();
+    if (c.lie == Case::Lie::odd) t->row_stride = p.heads * p.depth + 1;
+  }
+  if (p.lse.bytes != 0) p.lse = memory();
+  return p;
+}
+
+AttentionArguments with_workspace(IdleDevice& idle, Attention& call, AttentionArguments p) {
+  if (const size_t bytes = call.workspace_bytes(p)) p.workspace = {idle.allocate(bytes), bytes};
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("a call that is known loads nothing, and encodes its tensor maps once") {
+  IdleDevice idle;
+  Attention call(idle);
+  Case c = sized(200, 300, 4, 64);
+  c.p.causal = true, c.p.softcap = 2;
+  AttentionArguments p = on(idle, c);
+  call(p);
+  const int loads = idle.loads, encoded = idle.encoded;
+  const uint32_t grid = idle.last_grid;
+  for (int i = 0; i < 10; ++i) call(p);
+  CHECK(idle.loads == loads);
+  CHECK(idle.encoded == encoded + 4);  // once for the form that is kept, whose addresses stay
+  CHECK(idle.launches == 11);
+  CHECK(idle.last_grid == grid);
+  p.softcap = 3, p.scale = 0.5F;  // which are no part of a form
+  p.stream = reinterpret_cast<void*>(0x55);
+  call(p);
+  CHECK(idle.encoded == encoded + 4);
+  CHECK(idle.last_stream == reinterpret_cast<void*>(0x55));
+  p.q.memory.address += 256, p.q.memory.bytes -= 256;
+  call(p);
+  CHECK(idle.encoded == encoded + 8);  // other bytes are another form
+  p.softcap = 0;
+  call(p);
+  CHECK(idle.loads == loads + 1);
+}
+
+TEST_CASE("a call that is known encodes nothing where its operands are copied, and copies each time") {
+  IdleDevice idle;
+  Attention call(idle);
+  Case c = sized(200, 300, 4, 60);
+  c.lie = Case::Lie::odd, c.p.batches = 2;
+  const AttentionArguments p = with_workspace(idle, call, on(idle, c));
+  for (int i = 0; i < 2; ++i) call(p);
+  const int encoded = idle.encoded;
+  for (int i = 0; i < 10; ++i) call(p);
+  CHECK(idle.encoded == encoded);
+  CHECK(idle.launches == 12 * (1 + 4 * 2));  // a copy of each tensor and batch
+  c.p.batches = 20;
+  const AttentionArguments many = with_workspace(idle, call, on(idle, c));
+  idle.launches = 0;
+  for (int i = 0; i < 2; ++i) call(many);
+  CHECK(idle.launches == 2 * (1 + 4 * 20));
+
+  // A call that is copied for an address alone does not stand for calls of other addresses.
+  c = sized(200, 300, 4, 64);
+  const AttentionArguments aligned = on(idle, c);
+  AttentionArguments odd = aligned;
+  odd.q.memory.address += 2;
+  odd = with_workspace(idle, call, odd);
+  idle.launches = 0;
+  call(odd);
+  CHECK(idle.launches == 2);
+  odd.q = aligned.q;
+  for (int i = 0; i < 2; ++i) call(odd);
+  CHECK(idle.launches == 2 + 2);
+}
+
+TEST_CASE("a call with nothing to do is known too, and one by another Attention is not") {
+  IdleDevice idle;
+  auto call = std::make_unique<Attention>(idle);
+  const AttentionArguments none = on(idle, sized(0, 30)), some = on(idle, sized(20, 30));
+  for (int i = 0; i < 3; ++i) (*call)(none);
+  CHECK(idle.launches == 0);
+  for (int i = 0; i < 3; ++i) (*call)(some);
+  const int loads = idle.loads;
+  CHECK(idle.launches == 3);
+  call = std::make_unique<Attention>(idle);
+  (*call)(some);
+  CHECK(idle.loads == loads + 1);
+}
+
+TEST_CASE("a call that is known takes other tensors and numbers, from where they are now") {
+  Case c = sized(33, 50, 4, 24);
+  c.p.key_heads = 2, c.p.batches = 2, c.p.softcap = 2;
+  for (const auto lie : {Case::Lie::rows_first, Case::Lie::odd})
+    for (const bool packed : {false, true}) {
+      c.lie = lie;
+      c.sequences.clear();
+      if (packed) c.sequences = {{33, 20}, {0, 5}, {70, 64}};
+      std::vector<std::unique_ptr<Trial>> trials;
+      for (int round = 0; round < 2; ++round)
+        for (size_t i = 0; i < 3; ++i) {
+          if (round == 0) {
+            ++c.data, c.p.scale = 0.1F * static_cast<float>(i), c.p.softcap = 1 + static_cast<float>(i);
+            trials.push_back(std::make_unique<Trial>(c));
+          }
+          const std::string problem = trials[i]->wrong(trials[i]->run(attention()));
+          CHECK_MESSAGE(problem.empty(), problem);
+        }
+    }
+}
+
+TEST_CASE("a call that is known is checked where it has to be") {
+  IdleDevice idle;
+  Attention call(idle);
+  Case c = sized(200, 300, 4, 64);
+  const AttentionArguments p = on(idle, c);
+  for (int i = 0; i < 2; ++i) call(p);
+  const auto refused = [&](auto&& change, const char* words) {
+    AttentionArguments q = p;
+    change(q);
+    const int launches = idle.launches;
+    CHECK_ERROR(call(q), words);
+    CHECK(idle.launches == launches);
+  };
+  refused([](auto& q) { q.o.memory.address = q.q.memory.address; }, "O overlaps Q");
+  refused([](auto& q) { q.o.memory.address = q.v.memory.address + 16; }, "O overlaps V");
+  refused([](auto& q) { q.lse.address = q.k.memory.address; }, "lse overlaps K");
+  refused([](auto& q) { q.lse.address = q.o.memory.address; }, "lse overlaps O");
+  refused([](auto& q) { q.lse.address += 2; }, "lse of ");
+  refused([](auto& q) { q.q.memory.address += 1; }, "Q of f16: the address");
+  refused([](auto& q) { q.q.memory.address += 2; }, "takes a workspace of");
+  refused([](auto& q) { q.k.memory.address = 0; }, "K: data is NULL");
+  refused([](auto& q) { q.scale = NAN; }, "scale = nan");
+  refused([](auto& q) { q.scale = -1; }, "scale = -1");
+  refused([](auto& q) { q.softcap = INFINITY; }, "softcap = inf");
+
+  c.lie = Case::Lie::odd;
+  const AttentionArguments odd = with_workspace(idle, call, on(idle, c));
+  for (int i = 0; i < 2; ++i) {
+    for (const runtime::View& memory : {odd.q.memory, odd.k.memory, odd.v.memory, odd.o.memory, odd.lse}) {
+      AttentionArguments q = odd;
+      q.workspace.address = memory.address + 16;  // within it
+      CHECK_ERROR(call(q), "give it memory of its own");
+      q.workspace.address = memory.address - q.workspace.bytes / 16 * 16 + 16;  // its end
+      CHECK_ERROR(call(q), "give it memory of its own");
+    }
+    AttentionArguments q = odd;
+    q.workspace.address = 0;
+    CHECK_ERROR(call(q), "at 0x0");
+    q = odd, q.workspace.address += 8;
+    CHECK_ERROR(call(q), "takes a workspace of");
+    call(odd);  // from now on it is known
+  }
+}
+
+TEST_CASE("sixteen threads call one Attention, of several sizes, each for the first time and again") {
+  kernels::AttentionOptions options;
+  if (!large()) options.choose = small_tile, options.multiprocessors = 2;
+  Attention shared(device(), options);
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (uint64_t i = 0; i < 16; ++i)
+    threads.emplace_back([&, i] {
+      Case c = sized(20 + 8 * static_cast<int64_t>(i % 3), 40, 1, 16);
+      c.data = i, c.p.scale = 0.1F * static_cast<float>(i);
+      if (i % 2) c.lie = Case::Lie::odd;
+      Trial trial(c);
+      for (int round = 0; round < 3; ++round) wrong += !trial.wrong(trial.run(shared)).empty();
+    });
+  threads.clear();
+  CHECK(wrong == 0);
+}
+
+namespace {
+
+// Options by which tune() runs each tile once, over two sets of the tensors, and takes the one of number
+// `take`; what it saw is counted.
+struct Tuner {
+  size_t take = 1, calls = 0, contenders = 0, sets = 0;
+  std::vector<std::string> warnings, loaded;
+
+  kernels::AttentionOptions options(runtime::Device& on, const std::string& file) {
+    kernels::AttentionOptions o;
+    o.choose = small_tile, o.multiprocessors = 2;
+    o.tuned_file = file;
+    o.warn = [this](const std::string& words) { warnings.push_back(words); };
+    o.load = [this, &on](const AttentionOperation& operation, const AttentionTile& tile) {
+      loaded.push_back(text(tile));
+      return std::make_unique<runtime::LoadedKernel>(load(on, kernels::attention(operation, tile, {}, 2)));
+    };
+    o.fastest = [this, &on](size_t contenders_now, size_t sets_now, const kernels::QueueContender& queue) {
+      ++calls, contenders = contenders_now, sets = sets_now;
+      for (size_t set = 0; set < std::min<size_t>(sets_now, 2); ++set)
+        for (size_t i = 0; i < contenders_now; ++i) queue(i, set, runtime::Stream());
+      on.synchronize();
+      return take % contenders_now;
+    };
+    return o;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tune() takes the fastest tile, keeps it in a file, and touches no result") {
+  const Folder folder;
+  const std::string file = folder.path("deep/tuned.txt");
+  Tuner tuner;
+  size_t lines = 0;
+  for (const auto lie : {Case::Lie::rows_first, Case::Lie::odd})
+    for (const bool packed : {false, true}) {
+      Case c = sized(packed ? 0 : 30, packed ? 0 : 50, 4, 24);
+      c.p.key_heads = 2, c.p.causal = true, c.p.softcap = 2, c.lie = lie;
+      c.data += lines;  // sizes differ too: they are what a file tells apart
+      if (packed) c.sequences = {{20, 33 + static_cast<int64_t>(lines)}, {5, 5}};
+      if (!packed) c.p.keys += static_cast<int64_t>(lines);
+      Attention call(device(), tuner.options(device(), file));
+      Trial trial(c);
+      CHECK(trial.wrong(trial.run(call)) == "");
+      const AttentionTile before = call.tile(trial.arguments());
+      CHECK(text(before) == tuner.loaded.back());
+      trial.poison();
+      for (int i = 0; i < 2; ++i) call.tune(trial.arguments());
+      CHECK(trial.is_poisoned());
+      CHECK(tuner.calls == ++lines);
+      CHECK(tuner.contenders >= 6);
+      CHECK(tuner.sets > 1);
+      const AttentionTile found = call.tile(trial.arguments());
+      CHECK(!(found == before));
+      CHECK(trial.wrong(trial.run(call)) == "");  // with another workspace than before
+
+      Tuner later;
+      Attention another(device(), later.options(device(), file));
+      another.tune(trial.arguments());
+      CHECK(later.calls == 0);
+      CHECK(another.tile(trial.arguments()) == found);
+      CHECK(later.warnings.empty());
+      CHECK(trial.wrong(trial.run(another)) == "");
+    }
+  CHECK(tuner.warnings.empty());
+  std::ifstream kept(file);
+  std::string first;
+  std::getline(kept, first);
+  CHECK(first.starts_with("f16 32x32 causal+lse+softcap 60 50 2 1 1 21 0 2 "));
+}
+
+TEST_CASE("a file of tuned tiles that is damaged or does not suit is one warning, and no failure") {
+  const Folder folder;
+  const std::string known = "f16 16x16 lse 40 50 1 1 1 0 0 1 ";
+  for (const auto& [line, words] :
+       {std::pair<std::string, const char*>{"no line", "line 1 is not understood"},
+        {known + "64", "line 1 is not understood"},
+        {"f16 lse 64x16_9", "line 1 is not understood"},
+        {known + "64x64_2_whole", "the tile 64x64_2_whole does not suit f16 16x16"},
+        {known + "64x16_9", ""}}) {
+    CAPTURE(line);
+    const std::string file = folder.path("tuned.txt");
+    std::ofstream(file) << line << '\n';
+    IdleDevice idle;
+    Tuner tuner;
+    Attention call(idle, tuner.options(idle, file));
+    call.tune(on(idle, sized(40, 50)));
+    const size_t wrong = words[0] != 0 ? 1 : 0;
+    CHECK(tuner.calls == wrong);
+    REQUIRE(tuner.warnings.size() == wrong);
+    if (wrong != 0) CHECK(tuner.warnings[0].find(words) != std::string::npos);
+  }
+  IdleDevice idle;
+  Tuner tuner;
+  Attention call(idle, tuner.options(idle, "/proc/nowhere/tuned.txt"));
+  call.tune(on(idle, sized(40, 50)));
+  REQUIRE(tuner.warnings.size() == 1);
+  CHECK(tuner.warnings[0].find("it cannot be written") != std::string::npos);
+}
+
+TEST_CASE("a call that is known launches the kernel that tune() finds from then on") {
+  IdleDevice idle;
+  Tuner tuner;
+  Attention call(idle, tuner.options(idle, ""));
+  const AttentionArguments p = on(idle, sized(200, 300, 4, 64));
+  for (int i = 0; i < 2; ++i) call(p);
+  const runtime::Program* before = idle.last_program;
+  call.tune(p);
+  call(p);
+  CHECK(idle.last_program != before);
+  before = idle.last_program;
+  call(p);  // for which tensor maps are encoded once more, since it is kept now
+  const int encoded = idle.encoded;
+  call.tune(p);  // which has nothing to do any more
+  call(p);
+  CHECK(idle.last_program == before);
+  CHECK(idle.encoded == encoded);
+  // One that is under way while another thread tunes leaves its kernel to no call behind it.
+  const AttentionArguments q = on(idle, sized(200, 301, 4, 64));
+  idle.meanwhile = [&] {
+    before = idle.last_program;
+    call.tune(q);
+  };
+  call(q);
+  call(q);
+  CHECK(idle.last_program != before);
+}
+
+TEST_CASE("tune() measures the order of packed sequences with the tiles that take it") {
+  IdleDevice idle;
+  Tuner tuner;
+  Attention call(idle, tuner.options(idle, ""));
+  AttentionArguments p = on(idle, sized(200, 300, 4, 64));
+  p.query_rows = p.queries, p.key_rows = p.keys;
+  p.query_offsets = {idle.allocate(8), 8}, p.key_offsets = {idle.allocate(8), 8};
+  call.tune(p);
+  const auto ordered = std::ranges::count_if(
+      tuner.loaded, [](const std::string& tile) { return tile.find("_ahead") != std::string::npos; });
+  CHECK(ordered > 0);
+  const auto copies = 3 * (tuner.sets - 1);  // the first set is the caller's
+  CHECK(static_cast<size_t>(idle.launches) == copies + 2 * (tuner.contenders + static_cast<size_t>(ordered)));
+}
+
+TEST_CASE("what cannot be tuned, has no tile or loads no kernel says so") {
+  IdleDevice idle;
+  Attention call(idle);
+  const AttentionArguments p = on(idle, sized(40, 50));
+  CHECK_ERROR(call.tune(p), "attention: tuning needs a GPU, whose time it measures");
+  CHECK_ERROR(call.tile(on(idle, sized(0, 50))), "the tile of a call with nothing to do");
+  kernels::AttentionOptions options;
+  options.load = [](const AttentionOperation&, const AttentionTile&) { return nullptr; };
+  CHECK_ERROR(Attention(idle, options)(p), "AttentionOptions::load gave no kernel for the tile");
+  options = {};
+  options.choose = nullptr;
+  CHECK_ERROR(Attention(idle, options), "AttentionOptions::choose is empty");
+  options = {};
+  options.fastest = [](size_t contenders, size_t, const auto&) { return contenders; };
+  CHECK_ERROR(Attention(idle, options).tune(p), "AttentionOptions::fastest gave contender");
+  options.tuned_file = "";
+  options.fastest = [](size_t contenders, size_t, const auto& queue) {
+    queue(contenders, 0, {});
+    return size_t{0};
+  };
+  CHECK_ERROR(Attention(idle, options).tune(p), "AttentionOptions::fastest queues contender");
 }
 
 // What the reference multiplies on the host stays below a second: where a case would take more, it has fewer

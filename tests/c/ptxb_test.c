@@ -669,7 +669,7 @@ static void check_mistakes(int is_emulator) {
 enum { kQueries = 20, kHeads = 2, kColumns = 16, kRows = 2 * kQueries };
 static int is_near(float a, double b) { return a >= b - 0.02 * b - 0.02 && a <= b + 0.02 * b + 0.02; }
 
-static void check_attention(int packed) {
+static void check_attention(int packed, int is_emulator) {
   Matrix q, k, v, o, lse, offsets, workspace;
   int64_t shape[4] = {2, kQueries, kHeads, kColumns}, lse_shape[3] = {2, kHeads, kQueries}, lengths = 3;
   const int32_t begins[3] = {0, packed ? 7 : kQueries, kRows};
@@ -733,6 +733,13 @@ static void check_attention(int packed) {
           packed ? "V: 2 dimensions" : "V: 3 dimensions");
   ++v.tensor.ndim, lse.tensor.dtype = bf16;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "lse: it is of float32");
+  lse.tensor.dtype = f32;
+  if (is_emulator)
+    REFUSED(ptxb_attention_tune(device, &p, PTXB_OWN_STREAM), "tuning needs a GPU");
+  else
+    OK(ptxb_attention_tune(device, &p, PTXB_OWN_STREAM));
+  REFUSED(ptxb_attention_tune(device, NULL, PTXB_OWN_STREAM), "the attention is NULL");
+  REFUSED(ptxb_attention_tune(NULL, &p, PTXB_OWN_STREAM), "the device is NULL");
   REFUSED(ptxb_attention_workspace(device, NULL, &bytes), "the attention is NULL");
   for (int i = 0; i < 4; ++i) discard(all[i]);
   discard(&lse), discard(&offsets), discard(&workspace);
@@ -768,8 +775,8 @@ int main(int count, char** words) {
   CHECK(wrong_of(33, 20, 16, 0, 0, 0, 1, seed) == 0);
   check_mistakes(count < 2);
   check_memory();
-  check_attention(0);
-  check_attention(1);
+  check_attention(0, count < 2);
+  check_attention(1, count < 2);
   check_repeated(seed);
   check_epilogues(seed);
   check_epilogue_mistakes();

@@ -14,7 +14,7 @@
 
 #include "error_kit.h"
 #include "folder_kit.h"
-#include "kernels/gemm/fastest_tile.h"
+#include "kernels/call/fastest.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/tuned_file.h"
 #include "matmul_kit.h"

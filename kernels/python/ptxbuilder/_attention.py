@@ -31,29 +31,28 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
                key_offsets=None, max_queries=None, max_keys=None):
-    """What is no tensor, as the extension takes it: scale, softcap, left, right, flags, queries, keys."""
+    """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left)
-    left = right = -1
+    given = {}
     if window is not None:
         if (not isinstance(window, (tuple, list)) or len(window) != 2
                 or any(x is None or isinstance(x, (str, float)) or not -1 <= x < 1 << 63 for x in window)):
             raise ValueError(f"window: {window!r}; it is two integers, (left, right), of which -1 is no limit")
-        left, right = window
+        given["left"], given["right"] = window
     if softcap is None:
         raise ValueError("softcap: None; 0 is none")
     check_number("softcap", softcap)
+    given["softcap"] = softcap
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0)
     if layout != "bshd":
         if layout != "bhsd":
             raise ValueError(f"layout {layout!r} is none of 'bshd' and 'bhsd'")
         flags |= _ext.HEADS_FIRST
-    if scale is None:
-        scale = 0.0
-    else:
+    if scale is not None:
         check_number("scale", scale)
         if not scale > 0:
             raise ValueError(f"scale: {scale}, and it has to be above 0; None is 1 / sqrt(columns)")
-    queries = keys = 0
+        given["scale"] = scale
     if query_offsets is not None or key_offsets is not None:
         if flags & _ext.HEADS_FIRST:
             raise ValueError("layout: packed sequences lie as [rows, heads, columns], and have no other layout")
@@ -63,10 +62,10 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
             if isinstance(value, (str, float)):
                 raise ValueError(f"{name}: {value!r}; it is an integer")
         flags |= _ext.PACKED
-        queries, keys = int(max_queries), int(max_keys)
+        given["queries"], given["keys"] = max_queries, max_keys
     elif max_queries is not None or max_keys is not None:
         raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
-    return float(scale), float(softcap), int(left), int(right), flags, queries, keys
+    return (*(type(unsaid)(given.get(name, unsaid)) for name, unsaid in _ext.ATTENTION_NUMBERS.items()), flags)
 
 
 def shapes_of(q, v, flags):
@@ -82,7 +81,7 @@ def shapes_of(q, v, flags):
 
 def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
     """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
-    shape, lse_shape = shapes_of(q.shape, v.shape, numbers[4])
+    shape, lse_shape = shapes_of(q.shape, v.shape, numbers[-1])
     if out is None and not kit.IS_ALLOCATED:
         out = kit.empty(q, shape, name_of(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
@@ -99,6 +98,6 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
 
 def workspace_of(device, q, k, v, offsets, numbers, return_lse):
     """The bytes that an attention of compact tensors, each (shape, type's name), takes; it is compiled."""
-    shape, lse_shape = shapes_of(q[0], v[0], numbers[4])
+    shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     lse = (lse_shape, "float32") if return_lse else None
     return _ext.attention_workspace(device, *untouched(q, k, v, (shape, q[1]), lse, *offsets), *numbers)

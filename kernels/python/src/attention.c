@@ -2,32 +2,46 @@
 #include "kernels/python/src/methods.h"
 
 typedef struct attention {
-  operand q, k, v, o, lse, query_offsets, key_offsets;
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) operand name;
+#include "kernels/attention/attention.def"
   operation call;
 } attention;
 
-/* q, k, v, out or None, lse, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys */
-enum { ATTENTION_ARGUMENTS = 14 };
+/* The arguments of a call: the tensors of attention.def, of which `out` may be None, its numbers, its sizes,
+ * and its flags with what host.h adds to them. */
+enum {
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) AT_##name,
+#include "kernels/attention/attention.def"
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) AT_##name,
+#include "kernels/attention/attention.def"
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) AT_##name,
+#include "kernels/attention/attention.def"
+  AT_flags,
+  ATTENTION_ARGUMENTS
+};
+
 static bool read_attention(attention* t, PyObject* const* args) {
   const ptxb_attention init = PTXB_ATTENTION_INIT;
   ptxb_attention* a = &t->call.attention;
   t->call.kind = ATTENTION, *a = init;
-  a->q = &t->q.tensor, a->k = &t->k.tensor, a->v = &t->v.tensor, a->o = &t->o.tensor;
-  if (!read_tensor(args[0], &t->q, "Q") || !read_tensor(args[1], &t->k, "K") ||
-      !read_tensor(args[2], &t->v, "V") || (args[3] != Py_None && !read_tensor(args[3], &t->o, "O")) ||
-      !read_optional(args[4], &t->lse, "lse", &a->lse) ||
-      !read_optional(args[5], &t->query_offsets, "query_offsets", &a->query_offsets) ||
-      !read_optional(args[6], &t->key_offsets, "key_offsets", &a->key_offsets))
+  t->o.is_read_only = false; /* of one that is to be made */
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written)                                                \
+  a->name = &t->name.tensor;                                                                              \
+  if ((args[AT_##name] != Py_None || AT_##name != AT_o) && !read_tensor(args[AT_##name], &t->name, word)) \
     return false;
-  a->scale = (float)PyFloat_AsDouble(args[7]), a->softcap = (float)PyFloat_AsDouble(args[8]);
-  a->left = PyLong_AsLongLong(args[9]), a->right = PyLong_AsLongLong(args[10]);
-  a->causal = !!(PyLong_AsLong(args[11]) & CAUSAL), a->top_left = !!(PyLong_AsLong(args[11]) & TOP_LEFT);
-  a->queries = PyLong_AsLongLong(args[12]), a->keys = PyLong_AsLongLong(args[13]);
+#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \
+  if (!read_optional(args[AT_##name], &t->name, word, &a->name)) return false;
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) a->name = (float)PyFloat_AsDouble(args[AT_##name]);
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) a->name = PyLong_AsLongLong(args[AT_##name]);
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) a->name = !!(PyLong_AsLong(args[AT_flags]) & BIT);
+#include "kernels/attention/attention.def"
   if (PyErr_Occurred()) return false;
-  if ((args[3] != Py_None && t->o.is_read_only) || (a->lse && t->lse.is_read_only)) {
-    fail(a->lse && t->lse.is_read_only ? "lse: it is read-only" : "O: it is read-only");
-    return false;
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) \
+  if (is_written && a->name && t->name.is_read_only) {      \
+    fail(word ": it is read-only");                         \
+    return false;                                           \
   }
+#include "kernels/attention/attention.def"
   return true;
 }
 
@@ -51,29 +65,29 @@ static managed_tensor* allocate_result(attention* t) {
 }
 
 static bool check_all_staged(const attention* t) {
-  const ptxb_attention* a = &t->call.attention;
-  return check_staged(&t->k, "K") && check_staged(&t->v, "V") && check_staged(&t->o, "O") &&
-         (!a->lse || check_staged(&t->lse, "lse")) &&
-         (!a->query_offsets || check_staged(&t->query_offsets, "query_offsets")) &&
-         (!a->key_offsets || check_staged(&t->key_offsets, "key_offsets"));
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) \
+  if (t->call.attention.name && !check_staged(&t->name, word)) return false;
+#include "kernels/attention/attention.def"
+  return true;
 }
 
-PyDoc_STRVAR(attention_words,
-             "attention(q, k, v, out, lse, query_offsets, key_offsets, scale, softcap, left, right, flags, "
-             "queries, keys, device, stream)\n\nQueues one attention, and gives `out`, or where that is "
-             "None, a new tensor.");
+PyDoc_STRVAR(
+    attention_words,
+    "attention(q, k, v, out, lse, query_offsets, key_offsets, *numbers, flags, device, stream)\n\n"
+    "Queues one attention, and gives `out`, or where that is None, a new tensor. The numbers are those "
+    "of ATTENTION_NUMBERS.");
 static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != ATTENTION_ARGUMENTS + 2) return fail("attention() takes 16 arguments");
+  if (count != ATTENTION_ARGUMENTS + 2) return fail("attention() takes another number of arguments");
   attention t;
   target to;
-  PyObject* out = args[3];
+  PyObject* out = args[AT_o];
   if (!read_attention(&t, args) ||
       !choose_target(args[ATTENTION_ARGUMENTS], args[ATTENTION_ARGUMENTS + 1], &t.q, "Q", &to))
     return NULL;
   managed_tensor* made = NULL;
   if (out == Py_None && !(made = allocate_result(&t))) return NULL;
-  const long flags = PyLong_AsLong(args[11]);
+  const long flags = PyLong_AsLong(args[AT_flags]);
   if (!lay(&t, flags & HEADS_FIRST) || (to.is_staged && !check_all_staged(&t)) ||
       !run_operation(&t.call, &t.q, &to)) {
     if (made) made->deleter(made);
@@ -89,15 +103,15 @@ static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t
 }
 
 PyDoc_STRVAR(workspace_words,
-             "attention_workspace(device, q, k, v, out, lse, query_offsets, key_offsets, scale, softcap, "
-             "left, right, flags, queries, keys)\n\n"
+             "attention_workspace(device, q, k, v, out, lse, query_offsets, key_offsets, *numbers, flags)\n\n"
              "Checks an attention, compiles its kernel, and gives the bytes of its workspace. Memory is not "
              "touched.");
 static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 1 + ATTENTION_ARGUMENTS) return fail("attention_workspace() takes 15 arguments");
+  if (count != 1 + ATTENTION_ARGUMENTS)
+    return fail("attention_workspace() takes another number of arguments");
   attention t;
-  return read_attention(&t, args + 1) && lay(&t, PyLong_AsLong(args[12]) & HEADS_FIRST)
+  return read_attention(&t, args + 1) && lay(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)
              ? workspace_bytes(args[0], &t.call)
              : NULL;
 }

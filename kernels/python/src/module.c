@@ -84,9 +84,27 @@ static PyObject* operands(void) {
   return all;
 }
 
-static int add(PyObject* module, const char* name, PyObject* value) {
-  const int status = value ? PyModule_AddObjectRef(module, name, value) : -1;
+/* {"left": -1, ...}: the numbers of an attention, as floats, and its sizes, as integers, in the order in
+ * which they are passed, with what they are unless said. */
+static PyObject* attention_numbers(void) {
+  PyObject* all = PyDict_New();
+  PyObject* value;
+#define ADD(name, made)                                                 \
+  value = all ? made : NULL;                                            \
+  if (!value || PyDict_SetItemString(all, #name, value)) Py_CLEAR(all); \
   Py_XDECREF(value);
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) ADD(name, PyFloat_FromDouble(0))
+#include "kernels/attention/attention.def"
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) ADD(name, PyLong_FromLong(unsaid))
+#include "kernels/attention/attention.def"
+#undef ADD
+  return all;
+}
+
+/* `made` is the module's alone from then on; NULL where it could not be made. */
+static int add(PyObject* module, const char* name, PyObject* made) {
+  const int status = made ? PyModule_AddObjectRef(module, name, made) : -1;
+  Py_XDECREF(made);
   return status;
 }
 
@@ -96,6 +114,7 @@ static int fill(PyObject* module) {
     status = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
   if (!status) status = add(module, "ACTIVATIONS", activations());
   if (!status) status = add(module, "OPERANDS", operands());
+  if (!status) status = add(module, "ATTENTION_NUMBERS", attention_numbers());
   if (!status) status = PyModule_AddFunctions(module, methods);
   if (!status) status = PyModule_AddFunctions(module, product_methods);
   if (!status) status = PyModule_AddFunctions(module, eager_methods);

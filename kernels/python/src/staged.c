@@ -117,9 +117,8 @@ static void stage_matmul(staged* s, ptxb_matmul* p) {
 }
 
 static void stage_attention(staged* s, ptxb_attention* p) {
-  p->q = stage(s, p->q, false), p->k = stage(s, p->k, false), p->v = stage(s, p->v, false);
-  p->query_offsets = stage(s, p->query_offsets, false), p->key_offsets = stage(s, p->key_offsets, false);
-  p->o = stage(s, p->o, true), p->lse = stage(s, p->lse, true);
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, is_written);
+#include "kernels/attention/attention.def"
 }
 
 const char* host_run_staged(int device, const operation* o) {

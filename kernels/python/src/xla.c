@@ -83,11 +83,22 @@ void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul); }
 /* ---- Attention ---- */
 
 static const char* attention(const ffi_call* call, const ffi_target* to) {
+  enum {
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) AT_##name,
+#include "kernels/attention/attention.def"
+    REALS
+  };
+  enum {
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) AT_##name,
+#include "kernels/attention/attention.def"
+    AT_flags,
+    INTEGERS
+  };
   const float* scale;
   const int64_t* numbers;
-  const char* error = read_numbers(call, 2, 5, &scale, &numbers);
+  const char* error = read_numbers(call, REALS, INTEGERS, &scale, &numbers);
   if (error) return error;
-  const int64_t flags = numbers[0], results = 1 + !!(flags & HAS_LSE);
+  const int64_t flags = numbers[AT_flags], results = 1 + !!(flags & HAS_LSE);
   error = check_counts(call, flags & PACKED ? 5 : 3, results);
   if (error) return error;
   ptxb_tensor in[5], o_and_lse[2], *heads[] = {&in[0], &in[1], &in[2], &o_and_lse[0]};
@@ -104,9 +115,10 @@ static const char* attention(const ffi_call* call, const ffi_target* to) {
   p->q = &in[0], p->k = &in[1], p->v = &in[2], p->o = &o_and_lse[0];
   if (flags & HAS_LSE) p->lse = &o_and_lse[1];
   if (flags & PACKED) p->query_offsets = &in[3], p->key_offsets = &in[4];
-  p->scale = scale[0], p->softcap = scale[1];
-  p->left = numbers[1], p->right = numbers[2], p->queries = numbers[3], p->keys = numbers[4];
-  p->causal = !!(flags & CAUSAL), p->top_left = !!(flags & TOP_LEFT);
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) p->name = scale[AT_##name];
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p->name = numbers[AT_##name];
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p->name = !!(flags & BIT);
+#include "kernels/attention/attention.def"
   return run(call, to, &o, results);
 }
 

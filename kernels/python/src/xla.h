@@ -6,8 +6,8 @@
  * and `numbers` = int64 [activation, flags].
  *
  * "attention": arguments Q, K, V and, as the flags say, query_offsets and key_offsets; result O and, as they
- * say, lse. Attributes `scale` = float32 [scale, softcap] and `numbers` = int64 [flags, left, right, queries,
- * keys].
+ * say, lse. Attributes `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes
+ * and the flags.
  *
  * Both have one result more, of uint8, where the library asks for a workspace.
  *

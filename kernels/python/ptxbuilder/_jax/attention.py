@@ -14,15 +14,15 @@ from .ffi import ffi_call, refuse_device
 
 def _call(q, k, v, offsets, numbers, return_lse):
     """A tuple of O and, where it is asked for, lse."""
-    scale, softcap, left, right, flags, queries, keys = numbers
+    *numbers, flags = numbers
     given = described(q, k, v, *offsets)
-    workspace = _attention.workspace_of(traced_device(), *given[:3], given[3:], numbers, return_lse)
+    workspace = _attention.workspace_of(traced_device(), *given[:3], given[3:], (*numbers, flags), return_lse)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     results = [(shape, name_of(q.dtype))] + [(lse_shape, "float32")] * return_lse
     flags |= _ext.HAS_LSE * return_lse
     operands = [x for x in (q, k, v, *offsets) if x is not None]
-    return tuple(ffi_call("ptxbuilder_attention", results, workspace, operands, [scale, softcap],
-                          [flags, left, right, queries, keys]))
+    floats = [x for x in numbers if isinstance(x, float)]
+    return tuple(ffi_call("ptxbuilder_attention", results, workspace, operands, floats, [*numbers[len(floats):], flags]))
 
 
 @functools.lru_cache(maxsize=None)
@@ -34,7 +34,7 @@ def _function(numbers, return_lse):
 
     @batched.def_vmap
     def _(size, is_mapped, q, k, v, offsets):
-        if numbers[4] & _ext.PACKED:
+        if numbers[-1] & _ext.PACKED:
             raise ValueError("packed sequences under jax.vmap: pack them together instead")
 
         def folded(x, is_ahead):  # the new dimension and that of batches as one

@@ -44,7 +44,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, q, k, v, query_offsets, key_offsets, numbers, return_lse, device):
-        if numbers[4] & _ext.PACKED:
+        if numbers[-1] & _ext.PACKED:
             raise ValueError("packed sequences under torch.func.vmap: pack them together instead")
 
         def folded(x, dim):  # the new dimension and that of batches as one
@@ -58,14 +58,15 @@ class _Attention(torch.autograd.Function):
 
 # ---- Where PyTorch traces ----
 
-library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? query_offsets, Tensor? key_offsets, Scalar scale, Scalar softcap, "
-               "SymInt left, SymInt right, int flags, SymInt queries, SymInt keys, bool return_lse, str? device) "
-               "-> (Tensor, Tensor)")
+_words = ", ".join(f"{'Scalar' if isinstance(unsaid, float) else 'SymInt'} {name}"
+                   for name, unsaid in _ext.ATTENTION_NUMBERS.items())
+library.define(f"attention(Tensor q, Tensor k, Tensor v, Tensor? query_offsets, Tensor? key_offsets, {_words}, int flags, "
+               "bool return_lse, str? device) -> (Tensor, Tensor)")
 
 
-def _op(q, k, v, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys, return_lse, device):
-    result = _attention.run(tensors, q, k, v, query_offsets, key_offsets, (scale, softcap, left, right, flags, queries, keys),
-                            return_lse, None, there(device, q))
+def _op(q, k, v, query_offsets, key_offsets, *rest):
+    *numbers, return_lse, device = rest
+    result = _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, None, there(device, q))
     return result if return_lse else (result, q.new_empty(0, dtype=torch.float32))
 
 
@@ -74,7 +75,8 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::attention", lib=library)
-def _(q, k, v, query_offsets, key_offsets, scale, softcap, left, right, flags, queries, keys, return_lse, device):
+def _(q, k, v, query_offsets, key_offsets, *rest):
+    *_, flags, return_lse, _ = rest
     check_meta(q, k, v, query_offsets, key_offsets)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)

@@ -22,7 +22,7 @@ struct MatrixPlace {
   int64_t stride = 0, batch_stride = 0;  // elements
 };
 
-// What is copied, and where to.
+// One copy: what it reads, and where to.
 struct MatrixCopy {
   MatrixShape shape;
   int element_bytes = 0;
@@ -53,7 +53,8 @@ class MatrixCopier {
   // Loads the kernel of launch_of(); where the matrices lie does not matter.
   void prepare(std::span<const MatrixCopy> copies) { kernel(copies); }
 
-  // Of matrices that all lie apart. Throws Error for 2^31 blocks of 8 x 512 elements and more in all of them.
+  // Makes the launch for matrices that all lie apart. Throws Error for 2^31 blocks of 8 x 512 elements and
+  // more in all of them.
   CopyLaunch launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream);
   // Queued.
   void operator()(const MatrixCopy& copy, runtime::Stream stream);

@@ -1,4 +1,6 @@
-#include "kernels/gemm/fastest_tile.h"
+#include "kernels/call/fastest.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -21,8 +23,7 @@ double median(std::vector<double>& values) {
 
 }  // namespace
 
-size_t fastest(runtime::Device& device, size_t contenders, size_t sets,
-               const std::function<void(size_t, size_t, runtime::Stream)>& queue) {
+size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const QueueContender& queue) {
   auto record = [&](size_t i, size_t launches) {
     return device.capture([&](runtime::Stream stream) {
       for (size_t launch = 0; launch < launches; ++launch) queue(i, launch % sets, stream);
@@ -48,6 +49,20 @@ size_t fastest(runtime::Device& device, size_t contenders, size_t sets,
   return static_cast<size_t>(
       std::find_if(medians.begin(), medians.end(), [&](double t) { return t <= kAlike * least; }) -
       medians.begin());
+}
+
+size_t fastest_by(const FindFastest& given, const char* options, runtime::Device& device, size_t contenders,
+                  size_t sets, const QueueContender& queue, Where where) {
+  if (!given) return fastest(device, contenders, sets, queue);
+  const size_t found = given(contenders, sets, [&](size_t i, size_t set, runtime::Stream stream) {
+    if (i >= contenders || set >= sets)
+      throw Error(where, fmt::format("{}::fastest queues contender {} of {}, on set {} of {}", options, i,
+                                     contenders, set, sets));
+    queue(i, set, stream);
+  });
+  if (found >= contenders)
+    throw Error(where, fmt::format("{}::fastest gave contender {} of {}", options, found, contenders));
+  return found;
 }
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-#include "kernels/gemm/copy_matrix.h"
+#include "kernels/call/copy_matrix.h"
 
 #include <fmt/format.h>
 

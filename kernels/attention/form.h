@@ -1,0 +1,66 @@
+// The forms of attention: by which words a call's plan is found, and by which a call that was asked for
+// before.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "kernels/attention/attention.h"
+
+namespace ptxbuilder::kernels {
+
+// A plan is found by these words of an operation and a size.
+using AttentionKey = std::array<uint64_t, 8>;
+AttentionKey key_of(const AttentionOperation& operation, const AttentionSize& size);
+
+// A call in words, for a file of tiles: "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1".
+constexpr size_t kAttentionTextWords = 11;
+std::string call_text(const AttentionOperation& operation, const AttentionSize& size);
+
+// These values differ between calls of one form: from_q, from_scale and so on.
+enum AttentionSource : size_t {
+  from_none = 0,
+  from_workspace,
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) from_##name,
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) from_##name,
+#include "kernels/attention/attention.def"
+  kAttentionSources
+};
+
+std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
+float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is said
+
+// The words of a call's form, which say all of it but its sources and the stream, as PreparedCalls asks for
+// them.
+constexpr size_t kAttentionFormWords = 8
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
+#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +1
+#include "kernels/attention/attention.def"
+    ;
+inline auto words_of(const AttentionArguments& p) {
+  return [&p](auto&& take) {
+    size_t at = 0;
+    const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
+    auto flags = static_cast<uint64_t>(p.type);
+    for (const int64_t number :
+         {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows, p.key_rows})
+      add(number);
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
+  add(p.name.memory.bytes), add(p.name.row_stride), add(p.name.head_stride), add(p.name.batch_stride);
+#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \
+  add(p.name.bytes), flags = flags << 1 | uint64_t{p.name.address != 0};
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{p.name > 0};
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) add(p.name);
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) flags = flags << 1 | uint64_t{p.name};
+#include "kernels/attention/attention.def"
+    add(flags);
+  };
+}
+
+// Says whether addresses and numbers leave no doubt, so that a call is right where another of its form is:
+// tensors are there and aligned to what TMA wants, numbers are in their ranges, and what is written lies
+// apart from all else.
+bool is_plain(const AttentionArguments& p);
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,47 @@
+// Plans say what was found for a call of each kind, by which the next one of that kind is launched.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "kernels/call/words_hash.h"
+
+namespace ptxbuilder::kernels {
+
+// Plans by keys of `words` numbers. Any thread may call it at any time.
+template <size_t words, class Plan>
+class Plans {
+ public:
+  using Key = std::array<uint64_t, words>;
+
+  // The plan that is kept for the key, else what `make` gives, which is then kept. Several may make one at
+  // once, of which the first is kept. Throws what `make` throws, and keeps nothing.
+  template <class Make>
+  Plan get(const Key& key, Make&& make) {
+    {
+      const std::shared_lock lock(mutex_);
+      if (const auto known = all_.find(key); known != all_.end()) return known->second;
+    }
+    Plan made = std::forward<Make>(make)();
+    const std::lock_guard lock(mutex_);
+    if (all_.size() >= kMost) all_.clear();
+    return all_.emplace(key, std::move(made)).first->second;
+  }
+
+  // In the place of the one that is kept, if any.
+  void replace(const Key& key, Plan plan) {
+    const std::lock_guard lock(mutex_);
+    all_.insert_or_assign(key, std::move(plan));
+  }
+
+ private:
+  static constexpr size_t kMost = 1 << 16;  // then all are forgotten
+
+  std::shared_mutex mutex_;
+  std::unordered_map<Key, Plan, WordsHash> all_;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,159 @@
+// Calls that were asked for before: one that differs from another in addresses, in the values of scalars and
+// in the stream alone skips the checks that these do not change, which take most of the host's time.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "kernels/call/words_hash.h"
+#include "runtime/loaded_kernel.h"
+
+namespace ptxbuilder::kernels {
+
+// The value of an argument: that of one of the call's sources, and a number more.
+struct ArgumentSource {
+  size_t source;
+  uint64_t more;
+};
+
+// The arguments of a launch, and where the value of each comes from: from one of the call's `sources`, which
+// are addresses and bits of scalars, or from none.
+class SourcedArguments {
+ public:
+  static constexpr size_t kNone = 0;  // the first source of every call, which is the number 0
+
+  SourcedArguments(std::span<const uint64_t> sources, size_t most) : sources_(sources), list_(most) {
+    from_.reserve(most);
+  }
+
+  // Adds what `make` returns: a scalar, whose bits are the source's, or memory, which lies behind the
+  // source's address. One that comes from no source has the same value in all calls of the form.
+  template <class Make>
+  void add(size_t source, Make&& make) {
+    list_.add(std::forward<Make>(make));
+    const runtime::Argument& added = list().back();
+    const uint64_t value = added.kind == Parameter::Kind::scalar ? added.bits : added.memory.address;
+    from_.push_back({source, value - sources_[source]});
+  }
+  std::span<const runtime::Argument> list() { return list_; }
+  const std::vector<ArgumentSource>& from() const { return from_; }
+
+ private:
+  std::span<const uint64_t> sources_;
+  runtime::ArgumentList list_;
+  std::vector<ArgumentSource> from_;
+};
+
+// The launches of a call, in their order; none where there is nothing to do.
+class PreparedCall {
+ public:
+  // Adds a launch that was queued, so that its arguments are checked. Without a grid it has the one of the
+  // kernel's rule, which must not follow from a scalar that has a source. Throws Error as
+  // LoadedKernel::prepare() does.
+  void add(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
+           Where where);
+
+  bool is_empty() const { return steps_.empty(); }
+  // Queues the launches, with the values that the sources have now.
+  void operator()(std::span<const uint64_t> sources, runtime::Stream stream) const;
+
+ private:
+  struct Step {
+    runtime::PreparedLaunch launch;
+    std::vector<ArgumentSource> from;  // by parameter
+  };
+  std::vector<Step> steps_;
+};
+
+// Says whether no byte belongs to both.
+inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
+  return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
+}
+
+uint64_t next_number_of_calls();  // no other object has it, nor had it before
+
+// Calls by their form: `words` numbers that say all of a call but its sources and its stream. `words_of` of a
+// function is called with a function that takes the place of each word, from 0 on, and the word. Any thread
+// may call all functions at any time.
+template <size_t words>
+class PreparedCalls {
+ public:
+  // The call of that form, or nullptr. Whoever launches it has to know that its addresses are aligned as
+  // those of the call that was added, and that what it writes lies apart from all else: neither is looked at.
+  // It is there until the thread's next find(), also behind the end of this object.
+  template <class WordsOf>
+  const PreparedCall* find(const WordsOf& words_of) {
+    // Most calls of a thread are like its last one, which is found without the lock, and word by word: to
+    // compare a form as a whole would wait until it has been written.
+    struct Last {
+      uint64_t owner = 0;
+      Form form;
+      std::shared_ptr<const PreparedCall> call;
+    };
+    thread_local Last last;
+    const uint64_t now = number();
+    bool is_last = last.owner == now;
+    words_of([&](size_t at, uint64_t word) { is_last &= last.form[at] == word; });
+    if (is_last) return last.call.get();
+    const Form form = form_of(words_of);
+    const std::shared_lock lock(mutex_);
+    const auto found = known_.find(form);
+    if (found == known_.end()) return nullptr;
+    last = {now, form, found->second};
+    return last.call.get();
+  }
+
+  // Another number behind each clear().
+  uint64_t number() const { return number_.load(std::memory_order_acquire); }
+
+  // Keeps a call that was checked, whose kernel was chosen when number() was `number`. Nothing is kept where
+  // clear() has come since: the kernel may be the one of before.
+  template <class WordsOf>
+  void add(const WordsOf& words_of, PreparedCall call, uint64_t number) {
+    auto kept = std::make_shared<const PreparedCall>(std::move(call));
+    const std::lock_guard lock(mutex_);
+    if (number_ == number) keep(words_of, std::move(kept));
+  }
+  // Keeps a call that was checked and has nothing to do, which takes no kernel.
+  template <class WordsOf>
+  void add_empty(const WordsOf& words_of) {
+    const std::lock_guard lock(mutex_);
+    keep(words_of, std::make_shared<const PreparedCall>());
+  }
+
+  // Forgets all of them: a call is to have another kernel from now on.
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    known_.clear();
+    number_.store(next_number_of_calls(), std::memory_order_release);  // threads forget their last ones
+  }
+
+ private:
+  using Form = std::array<uint64_t, words>;
+  static constexpr size_t kMost = 1 << 16;  // then all are forgotten
+
+  template <class WordsOf>
+  static Form form_of(const WordsOf& words_of) {
+    Form form = {};
+    words_of([&](size_t at, uint64_t word) { form[at] = word; });
+    return form;
+  }
+  // The caller holds the lock.
+  template <class WordsOf>
+  void keep(const WordsOf& words_of, std::shared_ptr<const PreparedCall> call) {
+    if (known_.size() >= kMost) known_.clear();
+    known_.emplace(form_of(words_of), std::move(call));
+  }
+
+  std::atomic<uint64_t> number_ = next_number_of_calls();
+  std::shared_mutex mutex_;
+  std::unordered_map<Form, std::shared_ptr<const PreparedCall>, WordsHash> known_;
+};
+
+}  // namespace ptxbuilder::kernels
