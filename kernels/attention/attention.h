@@ -12,13 +12,10 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "kernels/attention/choice.h"
 #include "kernels/attention/kernel.h"
-#include "kernels/call/fastest.h"
-#include "runtime/compile/load.h"
+#include "kernels/call/options.h"
 
 namespace ptxbuilder::kernels {
 
@@ -73,9 +70,7 @@ struct AttentionArguments {
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
 };
 
-struct AttentionOptions {
-  LoadOptions compiler = {};
-  int multiprocessors = 0;    // that a launch may take; 0: all of the device
+struct AttentionOptions : CallOptions {
   AttentionScore score = {};  // of all calls: scores of the author's, masks among them
   // The tile of a size that comes for the first time. One call at a time.
   std::function<AttentionTile(const AttentionOperation&, const AttentionSize&, int multiprocessors)> choose =
@@ -84,14 +79,6 @@ struct AttentionOptions {
   // kernels.
   std::function<std::unique_ptr<runtime::LoadedKernel>(const AttentionOperation&, const AttentionTile&)>
       load = nullptr;
-  // tune() keeps what it found in this file, and looks there first. It is a file in
-  // ~/.cache/ptxbuilder/attention for each GPU, version and table of tiles unless said, "" for nowhere. That
-  // it cannot be read or written is told once, on standard error unless `warn` is given, and is no error.
-  std::optional<std::string> tuned_file = std::nullopt;
-  std::function<void(const std::string&)> warn = nullptr;
-  // tune() finds the fastest of several tiles by this. Unless it is set, medians of bursts that take turns
-  // count, which takes a GPU.
-  FindFastest fastest = nullptr;
 };
 
 // Keeps kernels and what was chosen for each size. The first call of a size, or of workspace_bytes() for it,

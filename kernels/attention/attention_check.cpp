@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/attention/form.h"
+
 namespace ptxbuilder::kernels {
 namespace {
 
@@ -95,6 +97,14 @@ void take_heads_as_rows(PlacedAttention& a, const Limits& l) {
 bool PlacedAttention::stores_in_place() const {
   return o.aligned_for_tma() && o.columns * o.element_bytes() % kTma == 0 &&
          (!operation.packed || o.columns == operation.value_depth);
+}
+
+MovedOperands PlacedAttention::moved() {
+  MovedOperands all;
+  for (const auto& [t, source] : {std::pair(&q, from_q), {&k, from_k}, {&v, from_v}})
+    if (!t->is_empty() && !t->aligned_for_tma()) all.add(*t, source, true);
+  if (!stores_in_place()) all.add(o, from_o, false);
+  return all;
 }
 
 PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where where) {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/attention/attention.h"
-#include "kernels/call/operand.h"
+#include "kernels/call/engine.h"
 
 namespace ptxbuilder::kernels {
 
@@ -22,9 +22,14 @@ struct PlacedAttention {
 
   // Whether the kernel may write O where it lies, and nothing behind its rows.
   bool stores_in_place() const;
-  std::array<const Operand*, 7> operands() const {
+  std::vector<const Operand*> operands() const {
     return {&q, &k, &v, &o, &lse, &query_offsets, &key_offsets};
   }
+  MovedOperands moved();
+  std::vector<Operand*> read() { return {&q, &k, &v}; }
+  std::vector<Operand*> written() { return {&o}; }
+  bool pads_written() const { return true; }
+  bool is_tunable() const { return true; }
 };
 
 // Says whether a number of attention.def is in its range.

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/attention/attention_check.h"
 #include "kernels/call/prepared_calls.h"
 
 namespace ptxbuilder::kernels {
@@ -16,7 +15,9 @@ const runtime::View& memory_of(const runtime::View& rows) { return rows; }
 
 }  // namespace
 
-AttentionKey key_of(const AttentionOperation& o, const AttentionSize& s) {
+AttentionKey key_of(const PlacedAttention& attention) {
+  const AttentionOperation& o = attention.operation;
+  const AttentionSize& s = attention.size;
   const auto pair = [](auto low, auto high) {
     return static_cast<uint64_t>(static_cast<uint32_t>(low)) | static_cast<uint64_t>(high) << 32;
   };
@@ -34,7 +35,9 @@ AttentionKey key_of(const AttentionOperation& o, const AttentionSize& s) {
           pair(s.visible, s.hidden)};
 }
 
-std::string call_text(const AttentionOperation& o, const AttentionSize& s) {
+std::string call_text(const PlacedAttention& attention) {
+  const AttentionOperation& o = attention.operation;
+  const AttentionSize& s = attention.size;
   std::string form;
   const auto add = [&](bool has, const char* word) {
     if (has) form += fmt::format("{}{}", form.empty() ? "" : "+", word);

@@ -5,17 +5,17 @@
 #include <array>
 #include <string>
 
-#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_check.h"
 
 namespace ptxbuilder::kernels {
 
 // A plan is found by these words of an operation and a size.
 using AttentionKey = std::array<uint64_t, 8>;
-AttentionKey key_of(const AttentionOperation& operation, const AttentionSize& size);
+AttentionKey key_of(const PlacedAttention& attention);
 
 // A call in words, for a file of tiles: "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1".
 constexpr size_t kAttentionTextWords = 11;
-std::string call_text(const AttentionOperation& operation, const AttentionSize& size);
+std::string call_text(const PlacedAttention& attention);
 
 // These values differ between calls of one form: from_q, from_scale and so on.
 enum AttentionSource : size_t {

@@ -74,8 +74,6 @@ inline void each_operand(const ptxb_matmul& p, Work&& work) {
   work(product_operands[static_cast<size_t>(ProductOperand::name)], p.name);
 #define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
 }
 
 inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
@@ -162,8 +160,6 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   q.name = elements_of(kernels::product_operands[static_cast<size_t>(kernels::ProductOperand::name)], \
                        p.name, q, gpu);
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
   for (kernels::DeviceMatrix* x : {&q.a, &q.b})
     if (x->type == DType::f32) {
       if (!p.tf32) throw Error("A and B of f32 are cut to tf32 by the tensor cores: set `tf32` to allow it");
@@ -216,7 +212,8 @@ bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
               std::memcmp(&p.alpha, &scalars_.alpha, kScalars) == 0 && a_.is_of(p.a) && b_.is_of(p.b) &&
               d_.is_of(p.d);
   each_operand(p, [&](const kernels::ProductOperandRow& row, const ptxb_tensor* t) {
-    same = same && operands_[row.operand].is_of(t);
+    const TensorForm& last = operands_[row.operand];
+    if (t || last.is_given()) same = same && last.is_of(t);
   });
   return same;
 }

@@ -13,6 +13,7 @@ class TensorForm {
  public:
   void set(const ptxb_tensor* t);
   bool is_of(const ptxb_tensor* t) const;
+  bool is_given() const { return is_given_; }
 
  private:
   static constexpr size_t kMostRank = 3;

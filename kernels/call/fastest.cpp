@@ -51,18 +51,4 @@ size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const Qu
       medians.begin());
 }
 
-size_t fastest_by(const FindFastest& given, const char* options, runtime::Device& device, size_t contenders,
-                  size_t sets, const QueueContender& queue, Where where) {
-  if (!given) return fastest(device, contenders, sets, queue);
-  const size_t found = given(contenders, sets, [&](size_t i, size_t set, runtime::Stream stream) {
-    if (i >= contenders || set >= sets)
-      throw Error(where, fmt::format("{}::fastest queues contender {} of {}, on set {} of {}", options, i,
-                                     contenders, set, sets));
-    queue(i, set, stream);
-  });
-  if (found >= contenders)
-    throw Error(where, fmt::format("{}::fastest gave contender {} of {}", options, found, contenders));
-  return found;
-}
-
 }  // namespace ptxbuilder::kernels

@@ -10,8 +10,6 @@ namespace ptxbuilder::kernels {
 
 // Queues one launch of contender `i` over one of several sets of operands.
 using QueueContender = std::function<void(size_t i, size_t set, runtime::Stream stream)>;
-// Gives the number of the fastest of `contenders`; `queue` may be called with any of them and any set.
-using FindFastest = std::function<size_t(size_t contenders, size_t sets, const QueueContender& queue)>;
 
 // The index of the one whose launches took the least time. `queue(i, set, stream)` queues one launch of
 // contender `i` over one of `sets` sets of operands; launches are recorded into graphs, so that the host's
@@ -20,10 +18,5 @@ using FindFastest = std::function<size_t(size_t contenders, size_t sets, const Q
 // percent of the least. Throws Error where the device records no graphs or its clock says nothing, and when a
 // launch fails.
 size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const QueueContender& queue);
-
-// The same by `given`, where there is one. Throws Error that names `options`, whose field `fastest` it is,
-// where it queues what there is not, or gives it.
-size_t fastest_by(const FindFastest& given, const char* options, runtime::Device& device, size_t contenders,
-                  size_t sets, const QueueContender& queue, Where where);
 
 }  // namespace ptxbuilder::kernels

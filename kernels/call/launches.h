@@ -6,6 +6,45 @@
 
 namespace ptxbuilder::kernels {
 
+// An operand that the kernel does not take where it lies: it is copied into the workspace first, or behind
+// the kernel from there.
+struct Moved {
+  Operand* operand;
+  size_t source;
+  bool is_read;
+};
+// Up to four, without memory of the heap.
+class MovedOperands {
+ public:
+  void add(Operand& operand, size_t source, bool is_read) { all_.at(count_++) = {&operand, source, is_read}; }
+  const Moved* begin() const { return all_.data(); }
+  const Moved* end() const { return all_.data() + count_; }
+
+ private:
+  std::array<Moved, 4> all_;
+  size_t count_ = 0;
+};
+
+// Loads the kernels of their copies, which a capture could not wait for. Takes no memory of the heap where
+// they are loaded.
+void prepare_copies(MatrixCopier& copier, const MovedOperands& moved);
+
+// An operand that is copied from one place to another; each lies behind the address that is its source.
+struct Copied {
+  Operand from;
+  size_t from_source;
+  Operand to;
+  size_t to_source;
+};
+struct SourcedCopy {
+  MatrixCopy copy;
+  size_t from_source, to_source;
+};
+// The copies of all of them, by launch: up to kCopiesTogether go together, so that the operands of a product
+// take one launch; where there are more, such as those of many batches, each has its own, whose kernel is one
+// for all.
+inline constexpr size_t kCopiesTogether = 3;
+std::vector<std::vector<SourcedCopy>> copies_together(std::span<const Copied> all);
 // Queues the launches of a call in their order, and where it `keeps` them, makes a PreparedCall of them.
 class Launches {
  public:
@@ -15,10 +54,13 @@ class Launches {
       : copier_(copier), sources_(sources), stream_(stream), keeps_(keeps), where_(where) {}
 
   std::span<const uint64_t> sources() const { return sources_; }
+  // A call of more launches, such as copies of many batches, is not kept.
+  static constexpr size_t kMostKept = 64;
+
   // On the call's stream, whatever the options say. Throws Error as LoadedKernel::launch() does.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments);
-  // Copies an operand to another place; each lies behind the address that is its source.
-  void copy(const Operand& from, size_t from_source, const Operand& to, size_t to_source);
+  // Copies operands to other places, in as few launches as copies_together() says.
+  void copy(std::span<const Copied> all);
 
   bool keeps() const { return keeps_; }
   PreparedCall take() { return std::move(call_); }
@@ -28,6 +70,7 @@ class Launches {
   std::span<const uint64_t> sources_;
   runtime::Stream stream_;
   bool keeps_;
+  size_t count_ = 0;
   Where where_;
   PreparedCall call_;
 };

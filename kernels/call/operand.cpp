@@ -206,6 +206,10 @@ size_t workspace_bytes(const Operand& x, int64_t unit) {
   return static_cast<size_t>(round_up(static_cast<int64_t>(padded(x, unit).memory.bytes), kPartAlignment));
 }
 
+size_t count_of_copies(const Operand& from) {
+  return static_cast<size_t>(from.outer[2].extent * from.outer[3].extent);
+}
+
 std::vector<MatrixCopy> copies_of(const Operand& from, const Operand& to) {
   std::vector<MatrixCopy> all;
   const auto place = [](const Operand& x, int64_t skipped) {

@@ -85,6 +85,7 @@ size_t workspace_bytes(const Operand& x, int64_t unit = 1);
 
 // The copies that bring an operand to another place: one for each index of the dimensions that a MatrixCopy
 // does not have.
+size_t count_of_copies(const Operand& from);
 std::vector<MatrixCopy> copies_of(const Operand& from, const Operand& to);
 
 // The argument for a tensor map of the columns and of all outer dimensions, or the first `outer` of them.

@@ -13,8 +13,9 @@ constexpr auto kLongest = std::chrono::hours(1);  // that is waited for the stre
 }  // namespace
 
 OperandSets::OperandSets(runtime::Device& device, MatrixCopier& copier, std::span<Operand* const> read,
-                         std::span<Operand* const> written, int64_t unit, runtime::Stream stream)
-    : device_(device), places_(read.begin(), read.end()) {
+                         std::span<Operand* const> written, bool pads_written, int64_t unit,
+                         runtime::Stream stream)
+    : device_(device), copier_(copier), unit_(unit), places_(read.begin(), read.end()) {
   places_.insert(places_.end(), written.begin(), written.end());
   device.synchronize(stream, kLongest);
   int64_t bytes = 1;
@@ -27,10 +28,12 @@ OperandSets::OperandSets(runtime::Device& device, MatrixCopier& copier, std::spa
       const bool is_read = i < read.size();
       Operand& near = all.emplace_back(given);
       if (given.is_empty() || (is_read && set == 0 && given.aligned_for_tma())) continue;
-      near = padded(given, unit);
+      if (is_read) {
+        near = copy_of(given);
+        continue;
+      }
+      if (pads_written) near = padded(given, unit);
       near.memory = memory(near.memory.bytes);
-      if (!is_read) continue;
-      for (const MatrixCopy& one : copies_of(given, near)) copier(one, {});
     }
   }
   device.synchronize(runtime::Stream(), kLongest);
@@ -38,6 +41,13 @@ OperandSets::OperandSets(runtime::Device& device, MatrixCopier& copier, std::spa
 
 void OperandSets::take(size_t set) const {
   for (size_t i = 0; i < places_.size(); ++i) *places_[i] = sets_[set][i];
+}
+
+Operand OperandSets::copy_of(const Operand& given) {
+  Operand near = padded(given, unit_);
+  near.memory = memory(near.memory.bytes);
+  for (const MatrixCopy& one : copies_of(given, near)) copier_(one, {});
+  return near;
 }
 
 runtime::View OperandSets::memory(size_t bytes) {

@@ -26,7 +26,8 @@ struct ArgumentSource {
 // are addresses and bits of scalars, or from none.
 class SourcedArguments {
  public:
-  static constexpr size_t kNone = 0;  // the first source of every call, which is the number 0
+  // The first sources of every call: the number 0, and the address of its workspace.
+  static constexpr size_t kNone = 0, kWorkspace = 1;
 
   SourcedArguments(std::span<const uint64_t> sources, size_t most) : sources_(sources), list_(most) {
     from_.reserve(most);

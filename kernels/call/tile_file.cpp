@@ -47,11 +47,7 @@ std::string default_tile_file(const std::string& operation, const runtime::Devic
 void TileFile::warn(const std::string& what) {
   if (has_warned_) return;
   has_warned_ = true;
-  const std::string text = fmt::format("tuned tiles: {}: {}", path_, what);
-  if (warn_)
-    warn_(text);
-  else
-    fmt::print(stderr, "warning: {}\n", text);
+  fmt::print(stderr, "warning: tuned tiles: {}: {}\n", path_, what);
 }
 
 bool TileFile::is_line(const std::string& line) const {

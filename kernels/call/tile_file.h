@@ -19,15 +19,14 @@ std::string default_tile_file(const std::string& operation, const runtime::Devic
 
 // Lines "CALL TILE", of which the last one of a call counts; a call has always as many words, with a space
 // between, and a tile is one. Processes may share a file: each adds whole lines at its end. What cannot be
-// read or written is told once, and nothing else fails by it. Any thread may call it at any time.
+// read or written is told once, on standard error, and nothing else fails by it. Any thread may call it at
+// any time.
 class TileFile {
  public:
-  using Warn = std::function<void(const std::string&)>;  // unless given, standard error is told
-
   // "" keeps what is found for this object alone. The file is first read when it is asked. `is_tile` may
   // throw Error, which counts as no.
-  TileFile(std::string path, size_t words, std::function<bool(const std::string& tile)> is_tile, Warn warn)
-      : path_(std::move(path)), words_(words), is_tile_(std::move(is_tile)), warn_(std::move(warn)) {}
+  TileFile(std::string path, size_t words, std::function<bool(const std::string& tile)> is_tile)
+      : path_(std::move(path)), words_(words), is_tile_(std::move(is_tile)) {}
 
   // Gives what `parse` makes of the call's tile. It throws Error for a tile that does not suit the call,
   // which is then passed over.
@@ -55,7 +54,6 @@ class TileFile {
   std::string path_;
   size_t words_;
   std::function<bool(const std::string&)> is_tile_;
-  Warn warn_;
   std::mutex mutex_;
   bool is_read_ = false, has_warned_ = false;
   std::map<std::string, std::string> tiles_;  // by call

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "kernels/family/commands.h"
-#include "kernels/gemm/tuned_file.h"
+#include "kernels/gemm/product_form.h"
 #include "kernels/measure/operation.h"
 #include "kernels/tune/choice_report.h"
 #include "kernels/tune/product_words.h"
@@ -43,8 +43,7 @@ int run(const Words& w) {
   std::optional<kernels::GemmTile> tuned;
   if (!w.tuned_file.empty()) {
     file_text(w.tuned_file);  // throws where it cannot be read: a product would take no file for an empty one
-    tuned = kernels::TunedFile(w.tuned_file, nullptr)
-                .find(operation_of(problem), {problem.m, problem.n, problem.k, 1});
+    tuned = kernels::tile_in(w.tuned_file, operation_of(problem), {problem.m, problem.n, problem.k, 1});
   }
   ChoiceReport report =
       explain_choice(problem, w.multiprocessors, static_cast<size_t>(w.top), tuned, w.tuned_file);

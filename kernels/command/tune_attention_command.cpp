@@ -159,11 +159,12 @@ void compile(const Gpu& gpu, const Words& w, const AttentionArguments& p, const 
   std::vector<kernels::Attention*> wanted;
   for (const Candidate& c : all) {
     std::unique_ptr<kernels::Attention>& call = calls[text(c.tile)];
-    if (!call)
-      call = std::make_unique<kernels::Attention>(
-          gpu.device(), kernels::AttentionOptions{
-                            .compiler = w.compiler,
-                            .choose = [tile = c.tile](const auto&, const auto&, int) { return tile; }});
+    if (!call) {
+      kernels::AttentionOptions options;
+      options.compiler = w.compiler;
+      options.choose = [tile = c.tile](const auto&, const auto&, int) { return tile; };
+      call = std::make_unique<kernels::Attention>(gpu.device(), std::move(options));
+    }
     wanted.push_back(call.get());
   }
   std::atomic<size_t> next = 0;

@@ -48,11 +48,8 @@ struct GemmOperation {
   bool batched = false;  // a third, outermost dimension of A, B, C and D
   // Whether the kernel has them. A matrix has no field of its own: C is there with beta, and inputs with a
   // slope.
-#define PTXBUILDER_MATRIX(...)
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
   // A function of the caller's own, which may read what it likes (UserEpilogue).
   bool user_epilogue = false;
   // D lies where TMA cannot store all of it (see ThreadStore): threads store the rest.
@@ -69,13 +66,10 @@ struct GemmOperation {
         return beta;
       case ProductOperand::inputs:
         return has_slope();
-#define PTXBUILDER_MATRIX(...)
 #define PTXBUILDER_VECTOR(name, ...) \
   case ProductOperand::name:         \
     return name;
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
     }
     return false;
   }

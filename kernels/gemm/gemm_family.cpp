@@ -36,11 +36,8 @@ GemmOperation operation(const command::Fields& f) {
   o.activation = static_cast<Activation>(f["activation"]);
   o.use = static_cast<ActivationUse>(f["use"]);
   o.batched = f["batches"] > 1;
-#define PTXBUILDER_MATRIX(...)
 #define PTXBUILDER_VECTOR(name, ...) o.name = f[#name] != 0;
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
   return o;
 }
 
@@ -270,11 +267,8 @@ const command::Registration registration({
                {"beta", 0, "add a factor of C", 1, 1, kSwitch},
                {"activation", 0, "of the result", 1, 1, kActivations},
                {"use", 0, "of the activation: its value, its slope elsewhere, or a gate", 1, 1, kUses},
-#define PTXBUILDER_MATRIX(...)
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, meaning) {#name, 0, meaning, 1, 1, kSwitch},
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
                {"bm", 128, "rows of a tile", 64},
                {"bn", 256, "columns of a tile", 8},
                {"bk", 0, "depth of a stage; 0 for 128 bytes", 1, 0},

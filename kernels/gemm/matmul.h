@@ -14,13 +14,11 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
+#include "kernels/call/options.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/epilogue.h"
-#include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {
 
@@ -74,8 +72,6 @@ struct MatmulArguments {
 #define PTXBUILDER_MATRIX(name, ...) DeviceMatrix name = {};
 #define PTXBUILDER_VECTOR(name, ...) runtime::View name = {};
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
   // Of MatmulOptions::epilogue, in the order of its parameters.
   std::vector<runtime::Argument> epilogue = {};
   // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it.
@@ -92,8 +88,6 @@ struct MatmulArguments {
   case ProductOperand::name:         \
     return name;
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
     }
     __builtin_unreachable();
   }
@@ -102,29 +96,13 @@ struct MatmulArguments {
   }
 };
 
-struct MatmulOptions {
-  LoadOptions compiler = {};
-  int multiprocessors = 0;     // that a launch may take; 0: all of the device
+struct MatmulOptions : CallOptions {
   UserEpilogue epilogue = {};  // of all its products
   // The tile of a product that comes for the first time. One call at a time.
   std::function<GemmTile(const GemmOperation&, const GemmSize&, int multiprocessors)> choose =
       kernels::choose;
   // Where kernels come from; compiled here unless given. Several calls may come at once, for several kernels.
   std::function<std::unique_ptr<runtime::LoadedKernel>(const GemmOperation&, const GemmTile&)> load = nullptr;
-  // Measure a product when it comes for the first time, as tune() does, unless it comes in a capture, or the
-  // device is no GPU.
-  bool tune = false;
-  // Where tune() keeps what it found, and looks first; a file in ~/.cache/ptxbuilder/matmul for each GPU,
-  // version and model unless said, "" for nowhere. That it cannot be read or written is told once, on
-  // standard error unless `warn` is given, and is no error.
-  std::optional<std::string> tuned_file = std::nullopt;
-  std::function<void(const std::string&)> warn = nullptr;
-  // How tune() finds the fastest of several tiles: by medians of bursts that take turns, which takes a GPU,
-  // unless given. It may queue contender `i` on set `set` of the operands, and gives the fastest one's
-  // number.
-  std::function<size_t(size_t contenders, size_t sets,
-                       const std::function<void(size_t i, size_t set, runtime::Stream stream)>& queue)>
-      fastest = nullptr;
 };
 
 // Keeps kernels and what was chosen for each product. The first call of a product, or of workspace_bytes()

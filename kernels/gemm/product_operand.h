@@ -31,8 +31,6 @@ enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
 #define PTXBUILDER_VECTOR(name, ...) name,
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
 };
 
 struct ProductOperandRow {
@@ -83,8 +81,6 @@ inline constexpr std::array product_operands = {
   ProductOperandRow{ProductOperand::name, #name,  #name, #word, OperandType::type, OperandShape::shape, \
                     OperandRole::role,    meaning},
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
 };
 
 static_assert(std::ranges::none_of(product_operands, [](const ProductOperandRow& row) {

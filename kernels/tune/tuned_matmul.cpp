@@ -36,11 +36,12 @@ class TunedMatmul final : public Contender {
 
   void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
     matmul_.reset();
-    matmul_ = std::make_unique<kernels::Matmul>(
-        gpu_.device(), kernels::MatmulOptions{
-                           .load = [kernels = kernels_](const GemmOperation& o,
-                                                        const GemmTile& t) { return kernels->load(o, t); },
-                           .tuned_file = ""});
+    kernels::MatmulOptions options;
+    options.tuned_file = "";
+    options.load = [kernels = kernels_](const GemmOperation& o, const GemmTile& t) {
+      return kernels->load(o, t);
+    };
+    matmul_ = std::make_unique<kernels::Matmul>(gpu_.device(), std::move(options));
     arguments_.clear();
     for (const BufferSet& set : sets) arguments_.push_back(arguments(problem, set));
     matmul_->tune(arguments_.at(0));

@@ -20,12 +20,14 @@
 #include <thread>
 #include <tuple>
 
+#include "clocked_device.h"
 #include "error_kit.h"
 #include "folder_kit.h"
 #include "idle_device.h"
 #include "options.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/open_device.h"
+#include "warnings.h"
 
 namespace ptxbuilder::test::attention_test {
 using kernels::Attention;
@@ -596,7 +598,7 @@ TEST_CASE("a call that is known encodes nothing where its operands are copied, a
   const int encoded = idle.encoded;
   for (int i = 0; i < 10; ++i) call(p);
   CHECK(idle.encoded == encoded);
-  CHECK(idle.launches == 12 * (1 + 4 * 2));  // a copy of each tensor and batch
+  CHECK(idle.launches == 12 * (1 + 3 * 2 + 1));  // Q, K and V of each batch, and O of both
   c.p.batches = 20;
   const AttentionArguments many = with_workspace(idle, call, on(idle, c));
   idle.launches = 0;
@@ -716,30 +718,30 @@ TEST_CASE("sixteen threads call one Attention, of several sizes, each for the fi
 
 namespace {
 
-// Options by which tune() runs each tile once, over two sets of the tensors, and takes the one of number
-// `take`; what it saw is counted.
+// A device on which tune() finds the tile of number `take` the fastest, with the kernels that were loaded and
+// what was told meanwhile.
 struct Tuner {
-  size_t take = 1, calls = 0, contenders = 0, sets = 0;
-  std::vector<std::string> warnings, loaded;
+  explicit Tuner(runtime::Device& on = device()) : clock(on) {}
 
-  kernels::AttentionOptions options(runtime::Device& on, const std::string& file) {
+  ClockedDevice clock;
+  Warnings warnings;
+  std::vector<std::string> loaded;
+
+  kernels::AttentionOptions options(const std::string& file) {
     kernels::AttentionOptions o;
     o.choose = small_tile, o.multiprocessors = 2;
     o.tuned_file = file;
-    o.warn = [this](const std::string& words) { warnings.push_back(words); };
-    o.load = [this, &on](const AttentionOperation& operation, const AttentionTile& tile) {
+    o.load = [this](const AttentionOperation& operation, const AttentionTile& tile) {
       loaded.push_back(text(tile));
-      return std::make_unique<runtime::LoadedKernel>(load(on, kernels::attention(operation, tile, {}, 2)));
-    };
-    o.fastest = [this, &on](size_t contenders_now, size_t sets_now, const kernels::QueueContender& queue) {
-      ++calls, contenders = contenders_now, sets = sets_now;
-      for (size_t set = 0; set < std::min<size_t>(sets_now, 2); ++set)
-        for (size_t i = 0; i < contenders_now; ++i) queue(i, set, runtime::Stream());
-      on.synchronize();
-      return take % contenders_now;
+      return std::make_unique<runtime::LoadedKernel>(load(clock, kernels::attention(operation, tile, {}, 2)));
     };
     return o;
   }
+};
+
+// The same on a device that does nothing, and records nothing.
+struct IdleTuner : Tuner {
+  explicit IdleTuner(IdleDevice& idle) : Tuner(idle) { clock.records = false; }
 };
 
 }  // namespace
@@ -756,7 +758,7 @@ TEST_CASE("tune() takes the fastest tile, keeps it in a file, and touches no res
       c.data += lines;  // sizes differ too: they are what a file tells apart
       if (packed) c.sequences = {{20, 33 + static_cast<int64_t>(lines)}, {5, 5}};
       if (!packed) c.p.keys += static_cast<int64_t>(lines);
-      Attention call(device(), tuner.options(device(), file));
+      Attention call(tuner.clock, tuner.options(file));
       Trial trial(c);
       CHECK(trial.wrong(trial.run(call)) == "");
       const AttentionTile before = call.tile(trial.arguments());
@@ -764,22 +766,22 @@ TEST_CASE("tune() takes the fastest tile, keeps it in a file, and touches no res
       trial.poison();
       for (int i = 0; i < 2; ++i) call.tune(trial.arguments());
       CHECK(trial.is_poisoned());
-      CHECK(tuner.calls == ++lines);
-      CHECK(tuner.contenders >= 6);
-      CHECK(tuner.sets > 1);
+      CHECK(tuner.clock.calls == ++lines);
+      CHECK(tuner.clock.contenders >= 6);
+      CHECK(tuner.clock.sets > 1);
       const AttentionTile found = call.tile(trial.arguments());
       CHECK(!(found == before));
       CHECK(trial.wrong(trial.run(call)) == "");  // with another workspace than before
 
       Tuner later;
-      Attention another(device(), later.options(device(), file));
+      Attention another(later.clock, later.options(file));
       another.tune(trial.arguments());
-      CHECK(later.calls == 0);
+      CHECK(later.clock.calls == 0);
       CHECK(another.tile(trial.arguments()) == found);
-      CHECK(later.warnings.empty());
+      CHECK(later.warnings.lines().empty());
       CHECK(trial.wrong(trial.run(another)) == "");
     }
-  CHECK(tuner.warnings.empty());
+  CHECK(tuner.warnings.lines().empty());
   std::ifstream kept(file);
   std::string first;
   std::getline(kept, first);
@@ -799,26 +801,26 @@ TEST_CASE("a file of tuned tiles that is damaged or does not suit is one warning
     const std::string file = folder.path("tuned.txt");
     std::ofstream(file) << line << '\n';
     IdleDevice idle;
-    Tuner tuner;
-    Attention call(idle, tuner.options(idle, file));
+    IdleTuner tuner(idle);
+    Attention call(tuner.clock, tuner.options(file));
     call.tune(on(idle, sized(40, 50)));
     const size_t wrong = words[0] != 0 ? 1 : 0;
-    CHECK(tuner.calls == wrong);
-    REQUIRE(tuner.warnings.size() == wrong);
-    if (wrong != 0) CHECK(tuner.warnings[0].find(words) != std::string::npos);
+    CHECK(tuner.clock.calls == wrong);
+    REQUIRE(tuner.warnings.lines().size() == wrong);
+    if (wrong != 0) CHECK(tuner.warnings.lines()[0].find(words) != std::string::npos);
   }
   IdleDevice idle;
-  Tuner tuner;
-  Attention call(idle, tuner.options(idle, "/proc/nowhere/tuned.txt"));
+  IdleTuner tuner(idle);
+  Attention call(tuner.clock, tuner.options("/proc/nowhere/tuned.txt"));
   call.tune(on(idle, sized(40, 50)));
-  REQUIRE(tuner.warnings.size() == 1);
-  CHECK(tuner.warnings[0].find("it cannot be written") != std::string::npos);
+  REQUIRE(tuner.warnings.lines().size() == 1);
+  CHECK(tuner.warnings.lines()[0].find("it cannot be written") != std::string::npos);
 }
 
 TEST_CASE("a call that is known launches the kernel that tune() finds from then on") {
   IdleDevice idle;
-  Tuner tuner;
-  Attention call(idle, tuner.options(idle, ""));
+  IdleTuner tuner(idle);
+  Attention call(tuner.clock, tuner.options(""));
   const AttentionArguments p = on(idle, sized(200, 300, 4, 64));
   for (int i = 0; i < 2; ++i) call(p);
   const runtime::Program* before = idle.last_program;
@@ -845,8 +847,8 @@ TEST_CASE("a call that is known launches the kernel that tune() finds from then 
 
 TEST_CASE("tune() measures the order of packed sequences with the tiles that take it") {
   IdleDevice idle;
-  Tuner tuner;
-  Attention call(idle, tuner.options(idle, ""));
+  IdleTuner tuner(idle);
+  Attention call(tuner.clock, tuner.options(""));
   AttentionArguments p = on(idle, sized(200, 300, 4, 64));
   p.query_rows = p.queries, p.key_rows = p.keys;
   p.query_offsets = {idle.allocate(8), 8}, p.key_offsets = {idle.allocate(8), 8};
@@ -854,8 +856,9 @@ TEST_CASE("tune() measures the order of packed sequences with the tiles that tak
   const auto ordered = std::ranges::count_if(
       tuner.loaded, [](const std::string& tile) { return tile.find("_ahead") != std::string::npos; });
   CHECK(ordered > 0);
-  const auto copies = 3 * (tuner.sets - 1);  // the first set is the caller's
-  CHECK(static_cast<size_t>(idle.launches) == copies + 2 * (tuner.contenders + static_cast<size_t>(ordered)));
+  const auto copies = 3 * (tuner.clock.sets - 1);  // the first set is the caller's
+  CHECK(static_cast<size_t>(idle.launches) ==
+        copies + (1 + tuner.clock.sets) * (tuner.clock.contenders + static_cast<size_t>(ordered)));
 }
 
 TEST_CASE("what cannot be tuned, has no tile or loads no kernel says so") {
@@ -870,15 +873,6 @@ TEST_CASE("what cannot be tuned, has no tile or loads no kernel says so") {
   options = {};
   options.choose = nullptr;
   CHECK_ERROR(Attention(idle, options), "AttentionOptions::choose is empty");
-  options = {};
-  options.fastest = [](size_t contenders, size_t, const auto&) { return contenders; };
-  CHECK_ERROR(Attention(idle, options).tune(p), "AttentionOptions::fastest gave contender");
-  options.tuned_file = "";
-  options.fastest = [](size_t contenders, size_t, const auto& queue) {
-    queue(contenders, 0, {});
-    return size_t{0};
-  };
-  CHECK_ERROR(Attention(idle, options).tune(p), "AttentionOptions::fastest queues contender");
 }
 
 // What the reference multiplies on the host stays below a second: where a case would take more, it has fewer

@@ -391,7 +391,7 @@ static void check_epilogue_mistakes(void) {
   MISTAKE(e.p.row_scales = &e.rows.tensor, "row_scales: it has gaps: make it contiguous");
   void* const amax = e.amax.tensor.data;
   e.rows.strides[0] = 1, e.amax.tensor.data = e.d.tensor.data;
-  MISTAKE(e.p.amax = &e.amax.tensor, "D overlaps amax: give D memory of its own");
+  MISTAKE(e.p.amax = &e.amax.tensor, "D overlaps amax, which is written while D is written");
   e.amax.tensor.data = e.rows.tensor.data;
   MISTAKE((e.p.amax = &e.amax.tensor, e.p.row_scales = &e.rows.tensor),
           "amax overlaps row_scales, which is read while amax is written: give amax memory of its own");

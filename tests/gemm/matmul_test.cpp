@@ -12,15 +12,18 @@
 #include <sstream>
 #include <utility>
 
+#include "clocked_device.h"
 #include "error_kit.h"
 #include "folder_kit.h"
+#include "idle_device.h"
 #include "kernels/call/fastest.h"
 #include "kernels/gemm/kernel.h"
-#include "kernels/gemm/tuned_file.h"
+#include "kernels/gemm/product_form.h"
 #include "matmul_kit.h"
 #include "options.h"
 #include "ptxbuilder/product/epilogue.h"
 #include "runtime/open_device.h"
+#include "warnings.h"
 
 namespace ptxbuilder::test::matmul_test {
 using kernels::Activation;
@@ -345,8 +348,8 @@ TEST_CASE("what is refused, beside what is accepted") {
          p.c.stride = int64_t{1} << 32;
          p.c.memory.bytes = size_t{1} << 40;
        }},
-      {"matmul: bias of bf16: 47 B", [](auto& p) { p.bias.bytes -= 1; }},
-      {"matmul: bias of bf16: 48 B", [](auto& p) { p.bias.address += 1; }},
+      {"matmul: bias of 47 B", [](auto& p) { p.bias.bytes -= 1; }},
+      {"matmul: bias of 48 B", [](auto& p) { p.bias.address += 1; }},
       {"matmul: D overlaps B, which is read while D is written", [](auto& p) { p.d.memory = p.b.memory; }},
       {"matmul: D overlaps bias",
        [](auto& p) { p.bias = {.address = p.d.memory.address + 16, .bytes = 48}; }},
@@ -389,48 +392,6 @@ TEST_CASE("what is refused, beside what is accepted") {
   p.batches = (int64_t{1} << 31) - 4096;  // which needs memory
   CHECK_ERROR(matmul()(p), "its memory has");
 }
-
-// Takes everything and does nothing: what is left is the host's part of a call.
-class IdleDevice final : public runtime::Device {
- public:
-  struct IdleProgram : runtime::Program {};
-  runtime::DeviceProperties properties() const override { return {"idle", 90, 132, 1 << 30, 232448, "none"}; }
-  bool wants_ptx() const override { return reads_ptx; }
-  runtime::Address allocate(size_t bytes) override {
-    ++allocations;
-    return std::exchange(next_, next_ + (bytes + 255) / 256 * 256);
-  }
-  void release(runtime::Address) noexcept override {}
-  void copy_in(runtime::Address, const void*, size_t) override {}
-  void copy_out(void*, runtime::Address, size_t) override {}
-  void fill(runtime::Address, uint8_t, size_t) override {}
-  std::unique_ptr<runtime::Program> load(const std::string&, const Signature&) override {
-    ++loads;
-    return std::make_unique<IdleProgram>();
-  }
-  runtime::TensorMap encode_in_scope(const runtime::TensorMapView&) override {
-    ++encoded;
-    return {};
-  }
-  void launch_in_scope(runtime::Program& program, const runtime::Launch& launch,
-                       std::span<const void* const>) override {
-    ++launches;
-    launched_last = &program;
-    if (meanwhile) std::exchange(meanwhile, nullptr)();
-    if (streams.size() < 10) streams.push_back(launch.stream.handle());
-  }
-  void synchronize(std::chrono::milliseconds) override {}
-  std::vector<double> time(int, int, const std::function<void()>&) override { return {}; }
-
-  bool reads_ptx = true;
-  int loads = 0, encoded = 0, launches = 0, allocations = 0;
-  const runtime::Program* launched_last = nullptr;
-  std::function<void()> meanwhile;  // what another thread does while the next launch is under way
-  std::vector<void*> streams;       // of the first launches; null for the device's own
-
- private:
-  runtime::Address next_ = runtime::Address{1} << 32;  // far from 0, as a GPU has it
-};
 
 TEST_CASE("a product that is known loads nothing, and encodes its tensor maps once") {
   IdleDevice idle;
@@ -539,19 +500,16 @@ TEST_CASE("a product that is known takes other matrices and scalars, and is chec
   q = p, q.c.memory.address = p.d.memory.address + 16;
   CHECK_ERROR(matmul()(q), "matmul: ");
   q = p, q.a.memory.address += 2;
-  CHECK_ERROR(matmul()(q), "this product takes a workspace");
+  CHECK_ERROR(matmul()(q), "this call takes a workspace");
   q = p, q.bias.address += 1;
-  CHECK_ERROR(matmul()(q), "matmul: bias of bf16");
+  CHECK_ERROR(matmul()(q), "matmul: bias of");
 }
 
 TEST_CASE("a product with every operand is known as a plain one is, and takes those of each call") {
   MatmulCase c = sized(64, 72, 64, 2);
   c.activation = Activation::silu, c.use = kernels::ActivationUse::slope, c.beta = 0.5F;
 #define PTXBUILDER_VECTOR(name, ...) c.name = true;
-#define PTXBUILDER_MATRIX(...)
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_VECTOR
-#undef PTXBUILDER_MATRIX
   IdleDevice idle;
   Matmul product(idle);
   MatmulTrial trial(idle, c);
@@ -678,7 +636,7 @@ TEST_CASE("a workspace that is too small, or missing, or not aligned, is refused
   const size_t bytes = p.workspace.bytes;
   CHECK(bytes == (40 * 48 * 2 + 255) / 256 * 256);
   CHECK_ERROR(matmul()(trial.arguments()),
-              fmt::format("matmul: this product takes a workspace of {} B at a multiple of 16", bytes));
+              fmt::format("matmul: this call takes a workspace of {} B at a multiple of 16", bytes));
   p.workspace.bytes -= 1;
   CHECK_ERROR(matmul()(p), fmt::format("and is given {} B at", bytes - 1));
   p.workspace.bytes += 1;
@@ -952,7 +910,7 @@ TEST_CASE("an epilogue of the user's own, behind alpha in memory, scales of rows
     }) == "");
   }
   p.row_scales.bytes -= 4;
-  CHECK_ERROR(product(p), "matmul: row_scales of f32: 556 B at");
+  CHECK_ERROR(product(p), "matmul: row_scales of 556 B at");
 }
 
 TEST_CASE("an epilogue of the user's own that adds to D meets each element once, whatever the tile") {
@@ -1067,43 +1025,35 @@ TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go toget
   CHECK_ERROR(product(p), "the slope or the gate of no activation; name one");
   p.use = kernels::ActivationUse::value;
   p.amax = p.d.memory;
-  CHECK_ERROR(product(p), "matmul: D overlaps amax: give D memory of its own");
+  CHECK_ERROR(product(p), "matmul: D overlaps amax, which is written while D is written");
   p.amax = p.a.memory;
   CHECK_ERROR(product(p), "matmul: amax overlaps A, which is read while amax is written");
 }
 
 namespace {
 
-// Options by which tune() runs each tile once, over each set of operands, and takes the one of number `take`,
-// in turn; what it saw is counted.
+// A device on which tune() finds the tile of number `take` the fastest, with what was told meanwhile.
 struct Tuner {
-  size_t take = 0, calls = 0, contenders = 0, sets = 0;
-  std::vector<std::string> warnings;
+  explicit Tuner(runtime::Device& on = device()) : clock(on) {}
+
+  ClockedDevice clock;
+  Warnings warnings;
 
   MatmulOptions options(const std::string& file, bool tune) {
     MatmulOptions o;
     o.choose = small_tile;
     o.tune = tune;
     o.tuned_file = file;
-    o.warn = [this](const std::string& text) { warnings.push_back(text); };
-    o.fastest = [this](size_t contenders_now, size_t sets_now, const auto& queue) {
-      ++calls;
-      contenders = contenders_now;
-      sets = sets_now;
-      for (size_t set = 0; set < std::min<size_t>(sets_now, 2); ++set)
-        for (size_t i = 0; i < contenders_now; ++i) queue(i, set, runtime::Stream());
-      device().synchronize();
-      return take % contenders_now;
-    };
     return o;
   }
 };
 
 // Counts the kernels that a Matmul loads.
-MatmulOptions counting(MatmulOptions o, std::vector<std::string>& loaded) {
-  o.load = [&loaded](const kernels::GemmOperation& operation, const kernels::GemmTile& tile) {
+MatmulOptions counting(Tuner& tuner, const std::string& file, bool tune, std::vector<std::string>& loaded) {
+  MatmulOptions o = tuner.options(file, tune);
+  o.load = [&](const kernels::GemmOperation& operation, const kernels::GemmTile& tile) {
     loaded.push_back(text(tile));
-    return std::make_unique<runtime::LoadedKernel>(load(device(), kernels::gemm(operation, tile)));
+    return std::make_unique<runtime::LoadedKernel>(load(tuner.clock, kernels::gemm(operation, tile)));
   };
   return o;
 }
@@ -1126,17 +1076,17 @@ TEST_CASE(
   c.beta = 0.5F;
   c.a_lie.offset = 1;  // which goes through the workspace
   Tuner tuner;
-  tuner.take = 2;
+  tuner.clock.take = 2;
   {
-    Matmul product(device(), tuner.options(file, true));
+    Matmul product(tuner.clock, tuner.options(file, true));
     MatmulTrial trial(device(), c);
     CHECK(trial.wrong(trial.run(product)) == "");  // D, which is C, was not touched before
-    CHECK(tuner.calls == 1);
-    CHECK(tuner.contenders >= 6);
-    CHECK(tuner.sets > 1);
+    CHECK(tuner.clock.calls == 1);
+    CHECK(tuner.clock.contenders >= 6);
+    CHECK(tuner.clock.sets > 1);
     MatmulTrial again(device(), c);
     CHECK(again.wrong(again.run(product)) == "");
-    CHECK(tuner.calls == 1);
+    CHECK(tuner.clock.calls == 1);
   }
   const std::string kept = lines_of(file);
   CHECK(kept.find("bf16 bf16 bf16 TN fast c 96 64 136 1 ") == 0);
@@ -1145,32 +1095,32 @@ TEST_CASE(
 
   // Another process, or a later one.
   std::vector<std::string> loaded;
-  Matmul later(device(), counting(tuner.options(file, true), loaded));
+  Matmul later(tuner.clock, counting(tuner, file, true, loaded));
   MatmulTrial trial(device(), c);
   CHECK(trial.wrong(trial.run(later)) == "");
-  CHECK(tuner.calls == 1);
+  CHECK(tuner.clock.calls == 1);
   CHECK(loaded.back() == winner);
-  CHECK(tuner.warnings.empty());
+  CHECK(tuner.warnings.lines().empty());
 }
 
 TEST_CASE("without being asked for, nothing is measured and no file is read, unless tune() is called") {
   const Folder folder;
   const std::string file = folder.path("tuned.txt");
   Tuner tuner;
-  tuner.take = 1;
+  tuner.clock.take = 1;
   std::vector<std::string> loaded;
-  Matmul product(device(), counting(tuner.options(file, false), loaded));
+  Matmul product(tuner.clock, counting(tuner, file, false, loaded));
   MatmulTrial trial(device(), sized(128, 64, 64));
   CHECK(trial.wrong(trial.run(product)) == "");
   CHECK(trial.wrong(trial.run(product)) == "");
-  CHECK(tuner.calls == 0);
+  CHECK(tuner.clock.calls == 0);
   REQUIRE(loaded.size() == 1);
   CHECK(lines_of(file).empty());
   const kernels::MatmulArguments p = trial.arguments(product);
   CHECK(text(product.tile(p)) == loaded[0]);
   product.tune(p);
   product.tune(p);
-  CHECK(tuner.calls == 1);
+  CHECK(tuner.clock.calls == 1);
   CHECK(text(product.tile(p)) == loaded[1]);
   const std::string kept = lines_of(file);
   CHECK(kept.find("bf16 bf16 bf16 TN fast plain 128 64 64 1 " + loaded[1] + "\n") == 0);
@@ -1182,12 +1132,11 @@ TEST_CASE("without being asked for, nothing is measured and no file is read, unl
 
 namespace {
 
-// tune() takes the second tile, and measures nothing.
+// tune() takes the second tile.
 MatmulOptions second_tile() {
   MatmulOptions options;
   options.choose = small_tile;
   options.tuned_file = "";
-  options.fastest = [](size_t, size_t, const auto&) { return size_t{1}; };
   return options;
 }
 
@@ -1195,39 +1144,43 @@ MatmulOptions second_tile() {
 
 TEST_CASE("a thread that has launched a product launches the kernel that tune() finds from then on") {
   IdleDevice idle;
-  Matmul product(idle, second_tile());
+  ClockedDevice clock(idle);
+  clock.records = false;
+  Matmul product(clock, second_tile());
   MatmulTrial trial(idle, sized(128, 64, 64));
   for (int call = 0; call < 2; ++call) product(trial.arguments());
-  const runtime::Program* const before = idle.launched_last;
+  const runtime::Program* const before = idle.last_program;
   product.tune(trial.arguments());
   product(trial.arguments());
-  CHECK(idle.launched_last != before);
+  CHECK(idle.last_program != before);
 }
 
 TEST_CASE("a call that is under way while tune() ends leaves its kernel to no call behind it") {
   IdleDevice idle;
-  Matmul product(idle, second_tile());
+  ClockedDevice clock(idle);
+  clock.records = false;
+  Matmul product(clock, second_tile());
   MatmulTrial trial(idle, sized(128, 64, 64));
   const runtime::Program* before = nullptr;
   idle.meanwhile = [&] {
-    before = idle.launched_last;
+    before = idle.last_program;
     product.tune(trial.arguments());
   };
   product(trial.arguments());
   REQUIRE(before);
   product(trial.arguments());
-  CHECK(idle.launched_last != before);
+  CHECK(idle.last_program != before);
 }
 
 TEST_CASE("nothing is measured in a capture, and tune() says so") {
   Tuner tuner;
-  Matmul product(device(), tuner.options("", true));
+  Matmul product(tuner.clock, tuner.options("", true));
   MatmulTrial trial(device(), sized(64, 96, 128));
   auto graph = device().capture([&](runtime::Stream stream) {
     kernels::MatmulArguments p = trial.arguments();
     p.stream = stream;
     product(p);
-    CHECK(tuner.calls == 0);
+    CHECK(tuner.clock.calls == 0);
     CHECK_ERROR(product.tune(p), "tuning in a capture, where nothing runs: tune before it");
   });
   trial.poison();
@@ -1235,7 +1188,7 @@ TEST_CASE("nothing is measured in a capture, and tune() says so") {
   device().synchronize();
   CHECK(trial.wrong(trial.result()) == "");
   CHECK(trial.wrong(trial.run(product)) == "");
-  CHECK(tuner.calls == 1);
+  CHECK(tuner.clock.calls == 1);
 }
 
 TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one warning, and no failure") {
@@ -1245,24 +1198,26 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
                     product_line = "bf16 bf16 bf16 TN fast plain 64 64 64 1 ";
   std::ofstream(damaged) << "no line\n\xff\xfe\n" << product_line << "128x64x64_4_k3\n";  // columns by 3
   MatmulTrial trial(device(), sized(64, 64, 64));
-  Matmul product(device(), tuner.options(damaged, true));
+  Matmul product(tuner.clock, tuner.options(damaged, true));
   CHECK(trial.wrong(trial.run(product)) == "");
-  CHECK(tuner.calls == 1);
-  REQUIRE(tuner.warnings.size() == 1);
-  CHECK(tuner.warnings[0].find("line 1 is not understood and passed over: 'no line'") != std::string::npos);
+  CHECK(tuner.clock.calls == 1);
+  REQUIRE(tuner.warnings.lines().size() == 1);
+  CHECK(tuner.warnings.lines()[0].find("line 1 is not understood and passed over: 'no line'") !=
+        std::string::npos);
   // The line that was added counts, being the last.
-  Matmul later(device(), tuner.options(damaged, true));
+  Matmul later(tuner.clock, tuner.options(damaged, true));
   CHECK(trial.wrong(trial.run(later)) == "");
-  CHECK(tuner.calls == 1);
+  CHECK(tuner.clock.calls == 1);
 
   Tuner unwritten;
-  Matmul other(device(), unwritten.options("/proc/nowhere/tuned.txt", true));
+  Matmul other(unwritten.clock, unwritten.options("/proc/nowhere/tuned.txt", true));
   CHECK(trial.wrong(trial.run(other)) == "");
   MatmulTrial another(device(), sized(72, 64, 64));
   CHECK(another.wrong(another.run(other)) == "");
-  CHECK(unwritten.calls == 2);
-  REQUIRE(unwritten.warnings.size() == 1);
-  CHECK(unwritten.warnings[0].find("it cannot be written (No such file or directory)") != std::string::npos);
+  CHECK(unwritten.clock.calls == 2);
+  REQUIRE(unwritten.warnings.lines().size() == 1);
+  CHECK(unwritten.warnings.lines()[0].find("it cannot be written (No such file or directory)") !=
+        std::string::npos);
 }
 
 TEST_CASE("a file of tuned tiles may end without an end of line, have those of Windows, or be a pipe") {
@@ -1272,29 +1227,28 @@ TEST_CASE("a file of tuned tiles may end without an end of line, have those of W
                     line = "bf16 bf16 bf16 TN fast plain 64 64 64 1 64x32x64_8_w1";
   std::ofstream(kept) << "bf16 bf16 bf16 TN fast plain 72 64 64 1 64x32x64_8_w1\r\n" << line;
   MatmulTrial trial(device(), sized(80, 64, 64));
-  Matmul product(device(), tuner.options(kept, true));
+  Matmul product(tuner.clock, tuner.options(kept, true));
   CHECK(trial.wrong(trial.run(product)) == "");
-  CHECK(tuner.calls == 1);
+  CHECK(tuner.clock.calls == 1);
   CHECK(lines_of(kept).find(line + "\nbf16 bf16 bf16 TN fast plain 80 64 64 1 ") != std::string::npos);
-  Matmul later(device(), tuner.options(kept, true));
+  Matmul later(tuner.clock, tuner.options(kept, true));
   for (int64_t m : {64, 72, 80}) {
     MatmulTrial known(device(), sized(m, 64, 64));
     CHECK(known.wrong(known.run(later)) == "");
   }
-  CHECK(tuner.calls == 1);
-  CHECK(tuner.warnings.empty());
+  CHECK(tuner.clock.calls == 1);
+  CHECK(tuner.warnings.lines().empty());
 
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   Tuner unread;
-  Matmul other(device(), unread.options(pipe, true));
+  Matmul other(unread.clock, unread.options(pipe, true));
   CHECK(trial.wrong(trial.run(other)) == "");
-  REQUIRE(unread.warnings.size() == 1);
-  CHECK(unread.warnings[0].find("it is no regular file") != std::string::npos);
+  REQUIRE(unread.warnings.lines().size() == 1);
+  CHECK(unread.warnings.lines()[0].find("it is no regular file") != std::string::npos);
 }
 
 TEST_CASE("what a user's functions give is checked, and numbers that are no enumerators") {
-  auto refused = [&](const char* text, const std::function<void(MatmulOptions&)>& change,
-                     bool tunes = false) {
+  auto refused = [&](const char* text, const std::function<void(MatmulOptions&)>& change) {
     MatmulOptions options;
     options.choose = small_tile;
     options.tuned_file = "";
@@ -1305,7 +1259,7 @@ TEST_CASE("what a user's functions give is checked, and numbers that are no enum
           MatmulTrial trial(device(), sized(64, 64, 64));
           MatmulArguments p = trial.arguments();
           p.epilogue.resize(options.epilogue.parameters.size(), runtime::scalar(1.0F));
-          tunes ? product.tune(p) : product(p);
+          product(p);
         }(),
         text);
   };
@@ -1323,18 +1277,6 @@ TEST_CASE("what a user's functions give is checked, and numbers that are no enum
     o.epilogue.function = [](const RegisterTile<f32>& x, const PanelPlace&,
                              const kernels::GemmParameters& p) { return x * p.get<f32>("nope"); };
   });
-  refused(
-      "MatmulOptions::fastest gave contender 1000 of",
-      [](MatmulOptions& o) { o.fastest = [](auto&&...) { return size_t{1000}; }; }, true);
-  refused(
-      "MatmulOptions::fastest queues contender 1000 of",
-      [](MatmulOptions& o) {
-        o.fastest = [](size_t, size_t, const auto& queue) {
-          queue(1000, 0, {});
-          return size_t{0};
-        };
-      },
-      true);
   MatmulTrial trial(device(), sized(64, 64, 64));
   const MatmulArguments good = trial.arguments(matmul());
   MatmulArguments p = good;
@@ -1363,11 +1305,11 @@ TEST_CASE("tuning without a clock is refused, and left out where it is on by def
 TEST_CASE("files of tuned tiles are told apart by GPU, SMs, version and model") {
   runtime::DeviceProperties h100 = device().properties();
   h100.name = "NVIDIA H100 80GB HBM3";
-  const std::string file = kernels::default_tuned_file(h100, 132);
+  const std::string file = kernels::default_product_tiles(h100, 132);
   CHECK(file.find("/ptxbuilder/matmul/NVIDIA-H100-80GB-HBM3-132-") != std::string::npos);
-  CHECK(kernels::default_tuned_file(h100, 114) != file);
+  CHECK(kernels::default_product_tiles(h100, 114) != file);
   h100.name = "NVIDIA H200";
-  CHECK(kernels::default_tuned_file(h100, 132) != file);
+  CHECK(kernels::default_product_tiles(h100, 132) != file);
 }
 
 namespace {

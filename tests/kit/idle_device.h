@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,7 @@ class IdleDevice final : public runtime::Device {
  public:
   struct IdleProgram : runtime::Program {};
   runtime::DeviceProperties properties() const override { return {"idle", 90, 132, 1 << 30, 232448, "none"}; }
-  bool wants_ptx() const override { return true; }
+  bool wants_ptx() const override { return reads_ptx; }
   runtime::Address allocate(size_t bytes) override {
     ++allocations;
     return next_.fetch_add((bytes + 255) / 256 * 256);
@@ -36,6 +37,10 @@ class IdleDevice final : public runtime::Device {
                        std::span<const void* const>) override {
     ++launches;
     last_stream = launch.stream.handle();
+    {
+      const std::lock_guard lock(mutex_);
+      if (streams.size() < 10) streams.push_back(last_stream);
+    }
     last_grid = launch.grid.x;
     last_program = &program;
     if (meanwhile) std::exchange(meanwhile, nullptr)();
@@ -43,6 +48,8 @@ class IdleDevice final : public runtime::Device {
   void synchronize(std::chrono::milliseconds) override {}
   std::vector<double> time(int, int, const std::function<void()>&) override { return {}; }
 
+  bool reads_ptx = true;
+  std::vector<void*> streams;  // of the first launches; null for the device's own
   std::atomic<int> loads = 0, encoded = 0, launches = 0, allocations = 0;
   std::atomic<void*> last_stream = nullptr;  // null for the device's own
   std::atomic<uint32_t> last_grid = 0;
@@ -50,6 +57,7 @@ class IdleDevice final : public runtime::Device {
   std::function<void()> meanwhile;  // what another thread does while the next launch is under way
 
  private:
+  std::mutex mutex_;
   std::atomic<runtime::Address> next_ = runtime::Address{1} << 32;  // far from 0, as a GPU has it
 };
 

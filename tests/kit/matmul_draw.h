@@ -51,10 +51,7 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   using kernels::Activation, kernels::ActivationUse;
   c.alpha = draw.of({1.0F, 0.5F, -2.0F});
 #define PTXBUILDER_VECTOR(name, ...) c.name = draw.chance(3);
-#define PTXBUILDER_MATRIX(...)
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_VECTOR
-#undef PTXBUILDER_MATRIX
   c.activation = static_cast<Activation>(draw.between(0, kernels::activation_words.size() - 1));
   if (c.activation != Activation::none)
     c.use = draw.of({ActivationUse::value, ActivationUse::value, ActivationUse::slope, ActivationUse::gate});
@@ -137,14 +134,12 @@ inline int64_t volume(const RandomCase& c) {
 }
 
 // The case's D, beginning behind a guard.
-inline kernels::PlacedMatrix placed_output(const MatmulCase& c, const kernels::GemmOperation& operation) {
-  kernels::PlacedMatrix d;
-  d.type = c.d;
-  d.shape = {c.size.m, operation.d_columns(c.size.n), c.size.batches};
-  d.place.memory.address = GuardedMatrix::kGuard + static_cast<uint64_t>(c.d_lie.offset * size_of(c.d));
-  d.place.stride = d.shape.columns + c.d_lie.gap;
-  d.place.batch_stride = d.place.stride * d.shape.rows + c.d_lie.batch_gap;
-  return d;
+inline kernels::Operand placed_output(const MatmulCase& c, const kernels::GemmOperation& operation) {
+  const int64_t columns = operation.d_columns(c.size.n), stride = columns + c.d_lie.gap;
+  kernels::DeviceMatrix d = {
+      .type = c.d, .stride = stride, .batch_stride = stride * c.size.m + c.d_lie.batch_gap};
+  d.memory.address = GuardedMatrix::kGuard + static_cast<uint64_t>(c.d_lie.offset * size_of(c.d));
+  return matrix_operand("D", d, c.size.m, columns, c.size.batches);
 }
 
 inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
@@ -173,7 +168,7 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   c.product.d_lie = draw_lie(draw, c.product.d);
   c.product.inputs_lie = draw_lie(draw, c.operation.addend());
   c.product.inputs_lie.batch_gap = 0;
-  c.operation.d_by_threads = placed_output(c.product, c.operation).stored_by_threads();
+  c.operation.d_by_threads = stored_by_threads(placed_output(c.product, c.operation));
   c.multiprocessors = draw.of({0, 1, 2, 5});
   return c;
 }

@@ -24,8 +24,6 @@ struct MatmulCase {
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_VECTOR
-#undef PTXBUILDER_MATRIX
   float d_scale_is = 1, amax_was = 0;
   Lie a_lie, b_lie, d_lie;
   uint64_t seed = 1;
@@ -43,10 +41,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   constexpr runtime::Address kSomewhere = 256;
 #define PTXBUILDER_VECTOR(name, ...) \
   if (c.name) p.name.address = kSomewhere;
-#define PTXBUILDER_MATRIX(...)
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_VECTOR
-#undef PTXBUILDER_MATRIX
   return p;
 }
 
@@ -65,8 +60,6 @@ class MatmulTrial {
 #define PTXBUILDER_VECTOR(name, ...) add_operand(kernels::ProductOperand::name, {});
 #define PTXBUILDER_MATRIX(name, ...) add_operand(kernels::ProductOperand::name, c.name##_lie);
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_VECTOR
-#undef PTXBUILDER_MATRIX
     std::mt19937_64 random(c.seed);
     for (GuardedMatrix* x : {&a_, &b_}) x->fill_normal(random);
     d_.poison();
@@ -92,8 +85,6 @@ class MatmulTrial {
   if (case_.name) p.name = of(kernels::ProductOperand::name).on_device().memory;
 #define PTXBUILDER_MATRIX(name, ...) p.name = of(kernels::ProductOperand::name).on_device();
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_VECTOR
-#undef PTXBUILDER_MATRIX
     if (!operation_.has_slope()) p.inputs = {};
     return p;
   }
@@ -290,10 +281,7 @@ inline std::string text(const MatmulCase& c) {
   if (c.beta != 0) s += fmt::format(", beta {}{}", c.beta, c.in_place ? " in place" : ", C " + text(c.c_lie));
 #define PTXBUILDER_VECTOR(name, ...) \
   if (c.name) s += ", " #name;
-#define PTXBUILDER_MATRIX(...)
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_VECTOR
-#undef PTXBUILDER_MATRIX
   if (!c.fast_accumulation) s += ", slow accumulation";
   if (c.activation != kernels::Activation::none)
     s += fmt::format(", {}{}", kernels::activation_words[static_cast<size_t>(c.activation)],

@@ -143,8 +143,6 @@ const operand_row operand_rows[OPERANDS] = {
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
   {#word, #word, #type, #shape, #role, SHAPE_##shape, ROLE_##role},
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
 };
 
 const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
@@ -154,8 +152,6 @@ const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
     return &p->name;
 #define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
   }
   return NULL;
 }

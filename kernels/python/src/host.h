@@ -30,8 +30,6 @@ enum {
 #define PTXBUILDER_MATRIX(name, ...) OPERAND_##name,
 #define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
 #include "kernels/gemm/product.def"
-#undef PTXBUILDER_MATRIX
-#undef PTXBUILDER_VECTOR
   OPERANDS,
   HAS_OPERAND = 32
 };

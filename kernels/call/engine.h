@@ -1,0 +1,248 @@
+// The way of every operation's call, from its arguments to its launches.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "kernels/call/fastest.h"
+#include "kernels/call/kernel_cache.h"
+#include "kernels/call/launches.h"
+#include "kernels/call/operand_sets.h"
+#include "kernels/call/options.h"
+#include "kernels/call/plans.h"
+#include "kernels/call/tile_file.h"
+
+namespace ptxbuilder::kernels {
+
+// A call with an operation's `Traits`, which name its types:
+//   Arguments  has `workspace` and `stream`. Functions of it are sources_of(), words_of() and is_plain(), as
+//              PreparedCalls takes them; the sources begin with none and the workspace.
+//   Placed     is a call that was checked: its `operation` and whether it `is_empty`; operands(), all that it
+//              reads or writes; moved(); and for OperandSets read(), written() and pads_written(). Functions
+//              of it are key_of(), which finds its plan, and call_text(), which finds its line in a file of
+//              tiles.
+//   Tile, More More is what a plan has beside its kernel and tile.
+//   kName      the operation's in errors; kOptions its options'; kUnit as padded() takes it; kWords those of
+//              call_text().
+template <class Traits>
+class CallEngine {
+ public:
+  using Arguments = typename Traits::Arguments;
+  using Placed = typename Traits::Placed;
+  using Tile = typename Traits::Tile;
+  using Operation = decltype(Placed::operation);
+
+  // Tiles that were found by measuring are kept in the file `tiles`, unless that is "".
+  CallEngine(runtime::Device& device, const CallOptions& options, const std::string& tiles)
+      : device_(device),
+        multiprocessors_(multiprocessors_of(device, options)),
+        compiler_(compiler_for(device, options.compiler)),
+        tunes_first_(options.tune),
+        copy_(device, compiler_),
+        tuned_(tiles, Traits::kWords, [](const std::string& tile) { return Traits::is_tile(tile); }) {}
+  virtual ~CallEngine() = default;
+
+  void operator()(const Arguments& p, Where where) {
+    const bool plain = is_plain(p);
+    if (plain)
+      if (const PreparedCall* known = prepared_.find(words_of(p))) return (*known)(sources_of(p), p.stream);
+    Request r = request(p, where);
+    if (r.placed.is_empty) {
+      if (plain) prepared_.add_empty(words_of(p));
+      return;
+    }
+    if (tunes_first_ && can_tune(r, p.stream)) {
+      tune(r, p, p.workspace.bytes, where);
+      r = request(p, where);
+    }
+    const std::vector<const Operand*> operands = r.placed.operands();
+    for (const Operand* x : operands) check_address(Traits::kName, *x, where);
+    check_workspace(Traits::kName, p.workspace, r.bytes, operands, where);
+    const auto sources = sources_of(p);
+    Launches launches(copy_, sources, p.stream, plain, where);
+    std::vector<Copied> first, behind;
+    runtime::Address next = p.workspace.address + r.own_bytes;
+    for (const Moved& moved : r.placed.moved()) {
+      const Operand given = *moved.operand;
+      Operand& near = *moved.operand = padded(given, Traits::kUnit);
+      near.memory.address = next;
+      next += kernels::workspace_bytes(given, Traits::kUnit);
+      if (moved.is_read)
+        first.push_back({given, moved.source, near, SourcedArguments::kWorkspace});
+      else
+        behind.push_back({near, SourcedArguments::kWorkspace, given, moved.source});
+    }
+    launches.copy(first);
+    launch(r.plan, r.placed, p, {p.workspace.address, r.own_bytes}, launches);
+    launches.copy(behind);
+    if (launches.keeps()) prepared_.add(words_of(p), launches.take(), r.number);
+  }
+
+  size_t workspace_bytes(const Arguments& p, Where where) {
+    Request r = request(p, where);
+    if (r.placed.is_empty) return 0;
+    if (tunes_first_ && can_tune(r, p.stream)) {
+      tune(r, p, SIZE_MAX, where);
+      r = request(p, where);
+    }
+    prepare_copies(copy_, r.placed.moved());
+    return r.bytes;
+  }
+
+  Tile tile(const Arguments& p, Where where) {
+    const Request r = request(p, where);
+    if (r.placed.is_empty) throw Error(where, named("the tile of a call with nothing to do"));
+    return r.plan.tile;
+  }
+
+  void tune(const Arguments& p, Where where) {
+    if (device_.properties().ordinal < 0)
+      throw Error(where, named("tuning needs a GPU, whose time it measures"));
+    if (const char* reason = why_untunable()) throw Error(where, named(std::string("tuning with ") + reason));
+    if (device_.is_capturing(p.stream))
+      throw Error(where, named("tuning in a capture, where nothing runs: tune before it"));
+    const Request r = request(p, where);
+    if (can_tune(r, p.stream)) tune(r, p, SIZE_MAX, where);
+  }
+
+ protected:
+  // What was found for calls with one key.
+  struct Plan {
+    runtime::LoadedKernel* kernel;
+    Tile tile;
+    typename Traits::More more;
+    bool tuned = false;  // found by measuring
+  };
+
+  // The operation's own part. Errors name `where`.
+  virtual Placed place(const Arguments& p, Where where) = 0;
+  virtual Tile choose(const Placed& placed, Where where) = 0;  // one call at a time
+  // Throws Error where the tile does not suit the call. Gives it with what was left open.
+  virtual Tile checked_tile(const Placed& placed, const Tile& tile, Where where) = 0;
+  virtual typename Traits::More more_of(const Placed& placed, const Tile& tile) = 0;
+  // The kernel from elsewhere, or nullptr to compile make().
+  virtual std::unique_ptr<runtime::LoadedKernel> loaded(const Operation& operation, const Tile& tile) = 0;
+  virtual Kernel make(const Operation& operation, const Tile& tile) = 0;
+  // What the kernel takes of the workspace, ahead of what is moved.
+  virtual size_t own_bytes(const Plan& plan, const Arguments& p) const = 0;
+  virtual std::vector<Tile> tiles_to_measure(const Placed& placed, const Tile& chosen) = 0;
+  // Gives written elements beside matrices memory of their own, since the caller's are not touched.
+  virtual void take_scratch(Placed& placed, OperandSets& sets) = 0;
+  virtual void launch(const Plan& plan, Placed& placed, const Arguments& p, runtime::View own,
+                      Launches& launches) = 0;
+  // Such as "an epilogue of the user's own"; nullptr where calls can be tuned.
+  virtual const char* why_untunable() const { return nullptr; }
+
+  static int multiprocessors_of(const runtime::Device& device, const CallOptions& options) {
+    return options.multiprocessors > 0 ? options.multiprocessors : device.properties().multiprocessors;
+  }
+  static std::string named(const std::string& text) { return std::string(Traits::kName) + ": " + text; }
+  // The source of an operand, which may be in the workspace.
+  static size_t source_of(const Operand& x, size_t own, const Arguments& p) {
+    const bool is_moved = x.memory.address - p.workspace.address < p.workspace.bytes;
+    return is_moved ? SourcedArguments::kWorkspace : own;
+  }
+
+  runtime::Device& device_;
+  const int multiprocessors_;
+  Compiler compiler_;
+
+ private:
+  // A call as it was asked for: all that is known before anything is queued.
+  struct Request {
+    Placed placed;
+    Plan plan = {};
+    size_t own_bytes = 0, bytes = 0;  // of workspace: the kernel's, and all
+    uint64_t number = 0;              // of prepared_, when the plan was looked up
+  };
+
+  Request request(const Arguments& p, Where where) {
+    const uint64_t number = prepared_.number();
+    Request r = {.placed = place(p, where), .number = number};
+    if (r.placed.is_empty) return r;
+    r.plan = plan(r.placed, where);
+    r.bytes = r.own_bytes = rounded_own_bytes(r.plan, p);
+    for (const Moved& moved : r.placed.moved())
+      r.bytes += kernels::workspace_bytes(*moved.operand, Traits::kUnit);
+    return r;
+  }
+  size_t rounded_own_bytes(const Plan& plan, const Arguments& p) const {
+    return static_cast<size_t>(round_up(static_cast<int64_t>(own_bytes(plan, p)), kPartAlignment));
+  }
+  Plan plan(const Placed& placed, Where where) {
+    return plans_.get(key_of(placed), [&] { return plan_of(placed, chosen(placed, where), where); });
+  }
+  Tile chosen(const Placed& placed, Where where) {
+    const std::lock_guard lock(choosing_);
+    return choose(placed, where);
+  }
+  Plan plan_of(const Placed& placed, const Tile& given, Where where) {
+    const Tile tile = checked_tile(placed, given, where);
+    return {&kernel(placed.operation, tile), tile, more_of(placed, tile)};
+  }
+  runtime::LoadedKernel& kernel(const Operation& operation, const Tile& tile) {
+    return kernels_.get(operation, tile, [&] {
+      auto kernel = loaded(operation, tile);
+      return kernel
+                 ? std::move(kernel)
+                 : std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, make(operation, tile)));
+    });
+  }
+
+  bool can_tune(const Request& r, runtime::Stream stream) const {
+    return !r.placed.is_empty && r.placed.is_tunable() && !r.plan.tuned &&
+           device_.properties().ordinal >= 0 && !why_untunable() && !device_.is_capturing(stream);
+  }
+  void tune(const Request& r, const Arguments& p, size_t most_own_bytes, Where where) {
+    const std::lock_guard one_at_a_time(tuning_);
+    if (plan(r.placed, where).tuned) return;  // by another thread meanwhile
+    Placed placed = r.placed;
+    for (const Operand* x : placed.read()) check_address(Traits::kName, *x, where);
+    const std::string call = call_text(r.placed);
+    std::optional<Tile> tile = tuned_.find(
+        call, [&](const std::string& kept) { return checked_tile(r.placed, Traits::parse(kept), where); });
+    if (!tile || rounded_own_bytes(plan_of(r.placed, *tile, where), p) > most_own_bytes) {
+      tile = measured(r, p, most_own_bytes, where);
+      tuned_.keep(call, text(*tile));
+    }
+    Plan found = plan_of(r.placed, *tile, where);
+    found.tuned = true;
+    plans_.replace(key_of(r.placed), found);
+    prepared_.clear();
+  }
+  Tile measured(const Request& r, const Arguments& p, size_t most_own_bytes, Where where) {
+    Placed placed = r.placed;
+    std::vector<Plan> plans;
+    size_t own = 0;
+    for (const Tile& tile : tiles_to_measure(placed, chosen(placed, where))) {
+      Plan one = plan_of(placed, tile, where);
+      const size_t bytes = rounded_own_bytes(one, p);
+      if (bytes > most_own_bytes) continue;
+      own = std::max(own, bytes);
+      plans.push_back(std::move(one));
+    }
+    OperandSets sets(device_, copy_, placed.read(), placed.written(), placed.pads_written(), Traits::kUnit,
+                     p.stream);
+    take_scratch(placed, sets);
+    const runtime::View memory = sets.memory(own);
+    const auto sources = sources_of(p);
+    const size_t found =
+        fastest(device_, plans.size(), sets.size(), [&](size_t i, size_t set, runtime::Stream stream) {
+          sets.take(set);
+          Launches launches(copy_, sources, stream, false, where);
+          launch(plans[i], placed, p, memory, launches);
+        });
+    return plans[found].tile;
+  }
+
+  const bool tunes_first_;
+  MatrixCopier copy_;
+  TileFile tuned_;
+  std::mutex choosing_, tuning_;
+  KernelCache<Operation, Tile> kernels_;
+  Plans<std::tuple_size_v<decltype(key_of(std::declval<const Placed&>()))>, Plan> plans_;
+  PreparedCalls<Traits::kFormWords> prepared_;
+};
+
+}  // namespace ptxbuilder::kernels

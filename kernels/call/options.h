@@ -1,0 +1,23 @@
+// The options that all operations have.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/compile/load.h"
+
+namespace ptxbuilder::kernels {
+
+struct CallOptions {
+  LoadOptions compiler = {};
+  int multiprocessors = 0;  // that a launch may take; 0: all of the device
+  // A call is measured when it comes for the first time, as tune() does, unless it comes in a capture, or the
+  // device is no GPU.
+  bool tune = false;
+  // tune() keeps what it found in this file, and looks there first. It is a file in
+  // ~/.cache/ptxbuilder/OPERATION for each GPU, version and choice of tiles unless said, "" for nowhere. That
+  // it cannot be read or written is told once, on standard error, and is no error.
+  std::optional<std::string> tuned_file = std::nullopt;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,78 @@
+// The forms of a product: by which words its plan is found, its line in a file of tiles, and a call that was
+// asked for before.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "kernels/call/tile_file.h"
+#include "kernels/gemm/matmul_check.h"
+#include "kernels/gemm/model.h"
+
+namespace ptxbuilder::kernels {
+
+using ProductKey = std::array<uint64_t, 7>;
+ProductKey key_of(const PlacedProduct& product);
+
+// A product in words: "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".
+constexpr size_t kProductTextWords = 10;
+std::string product_text(const GemmOperation& operation, const GemmSize& size);
+inline std::string call_text(const PlacedProduct& product) {
+  return product_text(product.operation, product.size);
+}
+
+// matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()): another model offers other tiles.
+std::string default_product_tiles(const runtime::DeviceProperties& device, int multiprocessors);
+bool is_tile(const std::string& text);
+// The tile that a file has for a product; nothing for none. Throws no Error.
+std::optional<GemmTile> tile_in(const std::string& path, const GemmOperation& operation,
+                                const GemmSize& size);
+
+// These values differ between calls of one form.
+enum ProductSource : size_t {
+  from_a = SourcedArguments::kWorkspace + 1,
+  from_b,
+  from_d,
+  from_alpha,
+  from_beta,
+  from_operand
+};
+constexpr size_t from(ProductOperand which) { return from_operand + static_cast<size_t>(which); }
+constexpr size_t kProductSources = from_operand + product_operands.size();
+std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p);
+
+// The words of a call's form, which say all of it but its sources and the stream, as PreparedCalls asks for
+// them.
+constexpr size_t kProductFormWords = 16 + product_operands.size() + 2 * product_matrices;
+inline auto words_of(const MatmulArguments& p) {
+  return [&p](auto&& take) {
+    size_t at = 0;
+    const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
+    uint64_t types = 0, small = 0;
+    const auto matrix = [&](const DeviceMatrix& x) {
+      add(x.memory.bytes), add(x.stride), add(x.batch_stride);
+      types = types << 8 | static_cast<uint8_t>(x.type);
+    };
+    const auto given = [&](const runtime::View& memory) { small = small << 1 | (memory.address != 0); };
+    for (const int64_t extent : {p.m, p.n, p.k, p.batches}) add(extent);
+    matrix(p.a), matrix(p.b), matrix(p.d);
+#define PTXBUILDER_MATRIX(name, ...) matrix(p.name), given(p.name.memory);
+#define PTXBUILDER_VECTOR(name, ...) add(p.name.bytes), given(p.name);
+#include "kernels/gemm/product.def"
+    add(p.workspace.bytes);
+    add(types);
+    const auto pack = [&](auto value) { small = small << 8 | static_cast<uint8_t>(value); };
+    pack(p.activation), pack(p.use);
+    pack(p.a_k_major | p.b_k_major << 1 | p.fast_accumulation << 2);
+    pack((p.alpha == 1) | (p.alpha == 0) << 1 |
+         (p.beta == 0) << 2);  // what the kernel has, as operation_of()
+    add(small);
+  };
+}
+
+// Says whether addresses leave no doubt, so that a call is right where another of its form is: matrices are
+// there and aligned to what TMA wants, other elements to their size, and what is written lies apart from all
+// else, or D is C.
+bool is_plain(const MatmulArguments& p);
+
+}  // namespace ptxbuilder::kernels
