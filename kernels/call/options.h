@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ptxbuilder/error.h"  // ahead of others: it says that C++20 is needed
 #include "runtime/compile/load.h"
 
 namespace ptxbuilder::kernels {

@@ -61,11 +61,11 @@ def triton_call():
 
 x8, w8 = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
 rows, columns = torch.ones(len(a), 1, device="cuda"), torch.ones(1, len(b), device="cuda")
+none_values = (none, b, none_out, 1.0, None, None, None, *[False] * 5, None, False, *[None] * (len(_ext.OPERANDS) - 1))
 calls = {"an empty function": lambda: None,
          "pb.matmul(a, b, out=d)": lambda: pb.matmul(a, b, out=d), "pb.matmul(a, b)": lambda: pb.matmul(a, b),
          "pb.matmul(none, b, out=d), which launches nothing": lambda: pb.matmul(none, b, out=none_out),
-         "of that the extension's own": lambda: _ext.eager_product(none, b, none_out, 1.0, None, None, None, *[False] * 5, None, False,
-                                                                   *[None] * (len(_ext.OPERANDS) - 1)),
+         "of that the extension's own": lambda: _ext.eager_product(*none_values),
          "pb.matmul(x, w, bias=bias, activation=\"gelu\", transpose_b=True)":
              lambda: pb.matmul(x3, b, bias=bias, activation="gelu", transpose_b=True),
          "F.gelu(F.linear(x, w, bias))": lambda: F.gelu(F.linear(x3, b, bias), approximate="tanh"),

@@ -144,14 +144,3 @@ const operand_row operand_rows[OPERANDS] = {
   {#word, #word, #type, #shape, #role, SHAPE_##shape, ROLE_##role},
 #include "kernels/gemm/product.def"
 };
-
-const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
-  switch (operand) {
-#define PTXBUILDER_MATRIX(name, ...) \
-  case OPERAND_##name:               \
-    return &p->name;
-#define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
-#include "kernels/gemm/product.def"
-  }
-  return NULL;
-}

@@ -49,7 +49,14 @@ enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16 };
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
 
 /* Where the product has each of them; NULL for none. */
-const ptxb_tensor** place_of(ptxb_matmul* product, int operand);
+static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
+  const ptxb_tensor** const places[OPERANDS] = {
+#define PTXBUILDER_MATRIX(name, ...) &p->name,
+#define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
+#include "kernels/gemm/product.def"
+  };
+  return places[operand];
+}
 
 const char* host_device(int number, ptxb_device** device);
 

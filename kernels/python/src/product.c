@@ -13,10 +13,10 @@ static int64_t elements_of(const ptxb_tensor* t) {
 static bool read_operands(product* p, PyObject* const* given) {
   ptxb_matmul* m = &p->call.matmul;
   for (int i = 0; i < OPERANDS; ++i) {
+    if (given[i] == Py_None) continue; /* as most are */
     const operand_row* row = &operand_rows[i];
     const ptxb_tensor** const place = place_of(m, i);
     if (!read_optional(given[i], &p->operands[i], row->label, place)) return false;
-    if (!*place) continue;
     if (row->role_is == ROLE_greatest && p->operands[i].is_read_only) {
       PyErr_Format(PyExc_ValueError, "%s: it is read-only", row->label);
       return false;
@@ -161,7 +161,7 @@ PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, cons
     return is_folded ? NULL : not_taken();
   }
   for (int i = 0; i < OPERANDS; ++i)
-    if (operand_rows[i].role_is == ROLE_greatest && operands[i] != Py_None &&
+    if (operands[i] != Py_None && operand_rows[i].role_is == ROLE_greatest &&
         !note_written(operands[i], &p->operands[i]))
       return NULL;
   if (!made) {

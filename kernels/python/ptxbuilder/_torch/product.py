@@ -231,6 +231,10 @@ library.define(f"matmul({_OPERANDS}) -> Tensor")
 library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
 
+_PLAIN = 9  # of the values that every product has, which come first
+_NOTHING = (None,) * (len(ROWS) - 3)  # of the operands behind C, a bias and alpha, of which the last is no operand of eager_product()
+assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
+
 # What stands behind A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
 _Values = namedtuple("_Values", ("bias", "c", "alpha", "beta", "activation", "out_dtype", "precise", "tf32", "device", "gate",
                                  *(f"read_{ROWS[i].word}" for i in _READ)),
@@ -250,8 +254,21 @@ def _split(values, written):
 
 
 def _op(a, b, *values, d=None, **written):
+    if len(values) <= _PLAIN and not written:
+        return _plain(a, b, d, *values)
     operands, options = _split(values, written)
     return _direct(a, b, d, operands, options._replace(device=there(options.device, a)))
+
+
+def _plain(a, b, d, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    """The same of a product with C and a bias at most, whose calls are short: to split the values would take a third of them."""
+    device = there(device, a)
+    made = _ext.eager_product(a, b, d, alpha, beta, activation, out_dtype, False, False, precise, tf32, False, device, True, c, bias,
+                              *_NOTHING)
+    if made is NotImplemented:
+        made = _run(a, b, d, Operands(c=c, bias=bias), Options(alpha, beta, activation, out_dtype, False, False, precise, tf32, False,
+                                                               device))
+    return made
 
 
 def _op_out(a, b, *values, d, **written):
@@ -292,13 +309,12 @@ class _Operation(torch.autograd.Function):
 
 
 def _differentiated(a, b, *values):
-    operands, options = _split(values, {})
-    if requires_grad(a, b, *operands):
-        if _product.has_more(operands, options):
+    if requires_grad(a, b, *(x for x in values if isinstance(x, torch.Tensor))):
+        if _product.has_more(*_split(values, {})):
             raise ValueError(_NO_GRADIENT)
-        return _smoothed(_Operation.apply, a, b, *_Values(*values)[:9])
+        return _smoothed(_Operation.apply, a, b, *_Values(*values)[:_PLAIN])
     if a.is_cuda and is_plain(a) and is_plain(b) and not has_modes():
-        return _direct(a, b, None, operands, options)  # at once, without PyTorch's dispatcher once more
+        return _op(a, b, *values)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.matmul.default(a, b, *values)
 
