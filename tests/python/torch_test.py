@@ -165,12 +165,12 @@ with torch._subclasses.FakeTensorMode() as mode:
     d = product(*(mode.from_tensor(x) for x in (a, b)), scale_a=mode.from_tensor(rows), activation="silu", gate=True)
     kit.check(d.shape == (3, 16, 16) and d.dtype == BF16)
 operation, scales = (a, b, drawn(32), None, 1.0, 0.0, "silu", BF16, False, False, None), {"scale_a": rows, "scale_b": columns}
-operators.opcheck(torch.ops.ptxbuilder.matmul.default, operation, scales)
+operators.opcheck(torch.ops.ptxbuilder.matmul_with.default, operation, scales)
 operators.opcheck(torch.ops.ptxbuilder.matmul_amax.default, operation, {"amax": torch.zeros(1), **scales})
 for amax in (None, torch.zeros(1)):
     operators.opcheck(torch.ops.ptxbuilder.matmul_out.default, (*operation, True), {"amax": amax, "d": drawn(3, 16, 16), **scales})
-with kit.refused("has a gradient of A, B, C and bias alone"):
-    torch.ops.ptxbuilder.matmul(a.clone().requires_grad_(), *operation[1:], **scales)
+with kit.refused("ptxbuilder::matmul_with has no gradient"):
+    torch.ops.ptxbuilder.matmul_with(a.clone().requires_grad_(), *operation[1:], **scales)
 for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is (3, 16), (3, 16, 1) or of one element"),
                     (dict(scale_b=columns.double()), "scale_b: it is of float64"), (dict(amax=rows), "amax: its shape is (3, 16)"),
                     (dict(gate=True), "gate: activation is None"), (dict(device=None, scale_b=columns), "A: its memory is on the CPU")):

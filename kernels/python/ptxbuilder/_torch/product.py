@@ -214,24 +214,24 @@ def _traced(a, b, out, operands, options):
             raise ValueError(f"D: its type is {out.dtype}, but out_dtype is {options.out_dtype}")
         torch.ops.ptxbuilder.matmul_out(a, b, *values, d=out, **written)
         return out
-    operation = torch.ops.ptxbuilder.matmul_amax if written else torch.ops.ptxbuilder.matmul
+    operation = torch.ops.ptxbuilder.matmul_amax if written else torch.ops.ptxbuilder.matmul_with
     return operation(a, b, *values, **written)
 
 
-# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item(). Behind what every product has, the schema
-# has the operands that are read; those that are written, and a result that is given, are by keyword. That is named `d`, since of an
-# `out` Dynamo takes none with gaps.
+# A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item(). A product with C and a bias at most has an
+# operation of its own, since each value of a schema costs every call 0.1 us. Behind these, the others have the operands that are read;
+# those that are written, and a result that is given, are by keyword. That is named `d`, since of an `out` Dynamo takes none with gaps.
 _READ = [i for i, row in enumerate(ROWS) if row.role != "greatest" and row.word not in ("bias", "c")]
 _WRITTEN = [row.word for row in ROWS if row.role == "greatest"]
-_OPERANDS = ("Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
-             "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None, bool gate=False, "
-             + ", ".join(f"Tensor? {'alpha_tensor' if i == ALPHA else ROWS[i].word}=None" for i in _READ))
+_PLAIN = ("Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, Scalar alpha=1, Scalar beta=0, str? activation=None, "
+          "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None")
+_OPERANDS = ", ".join((_PLAIN, "bool gate=False", *(f"Tensor? {'alpha_tensor' if i == ALPHA else ROWS[i].word}=None" for i in _READ)))
+library.define(f"matmul({_PLAIN}) -> Tensor")
 # Three, since Inductor does not take one that may write and writes nothing.
-library.define(f"matmul({_OPERANDS}) -> Tensor")
+library.define(f"matmul_with({_OPERANDS}) -> Tensor")
 library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
 
-_PLAIN = 9  # of the values that every product has, which come first
 _NOTHING = (None,) * (len(ROWS) - 3)  # of the operands behind C, a bias and alpha, of which the last is no operand of eager_product()
 assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
 
@@ -253,22 +253,19 @@ def _split(values, written):
                                                                             tf32, gate, device)
 
 
+def _plain(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    device = there(device, a)
+    d = _ext.eager_product(a, b, None, alpha, beta, activation, out_dtype, False, False, precise, tf32, False, device, True, c, bias,
+                           *_NOTHING)
+    if d is NotImplemented:
+        options = Options(alpha, beta, activation, out_dtype, False, False, precise, tf32, False, device)
+        d = _run(a, b, None, Operands(c=c, bias=bias), options)
+    return d
+
+
 def _op(a, b, *values, d=None, **written):
-    if len(values) <= _PLAIN and not written:
-        return _plain(a, b, d, *values)
     operands, options = _split(values, written)
     return _direct(a, b, d, operands, options._replace(device=there(options.device, a)))
-
-
-def _plain(a, b, d, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
-    """The same of a product with C and a bias at most, whose calls are short: to split the values would take a third of them."""
-    device = there(device, a)
-    made = _ext.eager_product(a, b, d, alpha, beta, activation, out_dtype, False, False, precise, tf32, False, device, True, c, bias,
-                              *_NOTHING)
-    if made is NotImplemented:
-        made = _run(a, b, d, Operands(c=c, bias=bias), Options(alpha, beta, activation, out_dtype, False, False, precise, tf32, False,
-                                                               device))
-    return made
 
 
 def _op_out(a, b, *values, d, **written):
@@ -276,12 +273,14 @@ def _op_out(a, b, *values, d, **written):
 
 
 for _place in PLACES:
-    library.impl("matmul", _op, _place)
+    library.impl("matmul", _plain, _place)
+    library.impl("matmul_with", _op, _place)
     library.impl("matmul_amax", _op, _place)
     library.impl("matmul_out", _op_out, _place)
 
 
 @operators.register_fake("ptxbuilder::matmul", lib=library)
+@operators.register_fake("ptxbuilder::matmul_with", lib=library)
 @operators.register_fake("ptxbuilder::matmul_amax", lib=library)
 def _(a, b, *values, **written):
     operands, options = _split(values, written)
@@ -308,26 +307,23 @@ class _Operation(torch.autograd.Function):
     backward = staticmethod(_gradients)
 
 
-def _differentiated(a, b, *values):
-    if requires_grad(a, b, *(x for x in values if isinstance(x, torch.Tensor))):
-        if _product.has_more(*_split(values, {})):
-            raise ValueError(_NO_GRADIENT)
-        return _smoothed(_Operation.apply, a, b, *_Values(*values)[:_PLAIN])
+def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, precise=False, tf32=False,
+                    device=None):
+    values = (a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
+    if requires_grad(a, b, bias, c):
+        return _smoothed(_Operation.apply, *values)
     if a.is_cuda and is_plain(a) and is_plain(b) and not has_modes():
-        return _op(a, b, *values)  # at once, without PyTorch's dispatcher once more
+        return _plain(*values)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():
-        return torch.ops.ptxbuilder.matmul.default(a, b, *values)
-
-
-_NO_GRADIENT = ("torch.ops.ptxbuilder.matmul has a gradient of A, B, C and bias alone; ptxbuilder.matmul() with the same operands has one "
-                "of all, of torch.func.grad outside of torch.compile")
+        return torch.ops.ptxbuilder.matmul.default(*values)
 
 
 def _refusing(operation):
-    """What writes has no gradient."""
+    """The others have no gradient: pb.matmul() takes another way where one is asked for."""
     def refuse(*values, **words):
         if requires_grad(*(x for x in (*values, *words.values()) if isinstance(x, torch.Tensor))):
-            raise ValueError(_NO_GRADIENT)
+            raise ValueError(f"{operation.name()} has no gradient; ptxbuilder.matmul() with the same operands has, of torch.func.grad "
+                             "outside of torch.compile")
         with torch._C._AutoDispatchBelowAutograd():
             return operation(*values, **words)
 
@@ -335,5 +331,5 @@ def _refusing(operation):
 
 
 library.impl("matmul", _differentiated, "Autograd")
-for _name in ("matmul_amax", "matmul_out"):
+for _name in ("matmul_with", "matmul_amax", "matmul_out"):
     library.impl(_name, _refusing(getattr(torch.ops.ptxbuilder, _name).default), "Autograd")
