@@ -148,8 +148,9 @@ class Staging {
     detail::wait_stores_read(pending);
     sync_warpgroup();
     const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
+    detail::RecordedApart written(TileContext::of(builder_));
     detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel);
-    StoreRecord record = record_of(i % options_.buffers, at);
+    StoreRecord record = record_of(written.take(), i % options_.buffers, at);
     detail::store_group([&] {
       for (int first = 0; first < at.cols; first += options_.transposed ? passage_.box_cols : at.cols)
         record.pieces.push_back(copy(to, buffer, at, first, m, n, batch));
@@ -194,11 +195,9 @@ class Staging {
     return {detail::tma_store({to}, std::nullopt, from, coordinates), first_col};
   }
 
-  // The writes of threads, as their copy has recorded them.
-  StoreRecord record_of(int buffer, const TilePart& at) const {
+  StoreRecord record_of(ThreadCopyRecord written, int buffer, const TilePart& at) const {
     StoreRecord record;
-    record.written = std::move(kernel().thread_copies.back());
-    kernel().thread_copies.pop_back();
+    record.written = std::move(written);
     record.tile = record.written.view.tile;
     for (int group = 0; group < detail::warpgroups_in_role(); ++group)
       record.stages.push_back(group * options_.buffers + buffer);

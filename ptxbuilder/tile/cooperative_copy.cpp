@@ -162,7 +162,11 @@ void detail::record_access(ThreadCopyRecord r, const SharedPlace& place, const T
         r.elements.push_back(place.transposed ? ElementRecord{e.col, e.row} : e);
       }
     }
-  TileContext::of(Builder::current(r.where)).record.thread_copies.push_back(std::move(r));
+  TileContext& context = TileContext::of(Builder::current(r.where));
+  if (context.apart)
+    *context.apart = std::move(r);
+  else
+    context.record.thread_copies.push_back(std::move(r));
 }
 
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, Where where) {

@@ -389,6 +389,7 @@ struct TileContext : Builder::Attachment {
   };
   std::map<int, Scratch> scratch;  // of register tiles, by role
   KernelRecord record;
+  std::optional<ThreadCopyRecord>* apart = nullptr;  // see RecordedApart
   std::map<size_t, OobFill> fills;  // what loads by a tensor map, by number, find outside of it
   std::map<const llvm::Value*, LoadedWord> loaded_words;  // registers, and the copies that loaded them
   bool cluster_is_used = false;                           // barriers and roles depend on its size
@@ -396,6 +397,23 @@ struct TileContext : Builder::Attachment {
   Where grid_where;  // the line that stated it
 
   static TileContext& of(Builder& builder);
+};
+
+// While it lives, a copy by threads is recorded here, and not in the kernel's record, since it is a part of
+// what is recorded otherwise.
+class RecordedApart {
+ public:
+  explicit RecordedApart(TileContext& context) : context_(context) { context.apart = &record_; }
+  ~RecordedApart() { context_.apart = nullptr; }
+  RecordedApart(const RecordedApart&) = delete;
+  RecordedApart& operator=(const RecordedApart&) = delete;
+
+  // The copy that was made.
+  ThreadCopyRecord take() { return std::move(record_).value(); }
+
+ private:
+  TileContext& context_;
+  std::optional<ThreadCopyRecord> record_;
 };
 
 // CTAs of a cluster.

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <thread>
 
+#include "driver_linker.h"
 #include "mock_libcuda.h"
 #include "runtime/buffer.h"
 #include "runtime/cubin.h"
-#include "runtime/jit.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 #include "tests/kit/error_kit.h"

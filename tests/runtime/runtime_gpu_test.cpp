@@ -12,11 +12,11 @@
 #include <iostream>
 #include <thread>
 
+#include "driver_linker.h"
 #include "options.h"
 #include "runtime/cubin.h"
 #include "runtime/cuda_device.h"
 #include "runtime/driver.h"
-#include "runtime/jit.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 #include "runtime/tensor_map.h"

@@ -1,4 +1,4 @@
-#include "runtime/jit.h"
+#include "driver_linker.h"
 
 #include <fmt/format.h>
 
