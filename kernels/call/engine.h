@@ -107,7 +107,7 @@ class CallEngine {
   }
 
  protected:
-  // What was found for calls with one key.
+  // A plan is what was found for calls with one key.
   struct Plan {
     runtime::LoadedKernel* kernel;
     Tile tile;
@@ -115,30 +115,30 @@ class CallEngine {
     bool tuned = false;  // found by measuring
   };
 
-  // The operation's own part. Errors name `where`.
+  // The functions below are the operation's own part. Their errors name `where`.
   virtual Placed place(const Arguments& p, Where where) = 0;
   virtual Tile choose(const Placed& placed, Where where) = 0;  // one call at a time
   // Throws Error where the tile does not suit the call. Gives it with what was left open.
   virtual Tile checked_tile(const Placed& placed, const Tile& tile, Where where) = 0;
   virtual typename Traits::More more_of(const Placed& placed, const Tile& tile) = 0;
-  // The kernel from elsewhere, or nullptr to compile make().
+  // Gives the kernel from elsewhere, or nullptr to compile make().
   virtual std::unique_ptr<runtime::LoadedKernel> loaded(const Operation& operation, const Tile& tile) = 0;
   virtual Kernel make(const Operation& operation, const Tile& tile) = 0;
-  // What the kernel takes of the workspace, ahead of what is moved.
+  // The kernel takes so many bytes of the workspace, ahead of what is moved.
   virtual size_t own_bytes(const Plan& plan, const Arguments& p) const = 0;
   virtual std::vector<Tile> tiles_to_measure(const Placed& placed, const Tile& chosen) = 0;
   // Gives written elements beside matrices memory of their own, since the caller's are not touched.
   virtual void take_scratch(Placed& placed, OperandSets& sets) = 0;
   virtual void launch(const Plan& plan, Placed& placed, const Arguments& p, runtime::View own,
                       Launches& launches) = 0;
-  // Such as "an epilogue of the user's own"; nullptr where calls can be tuned.
+  // Says with what calls cannot be tuned, such as "an epilogue of the user's own"; nullptr where they can.
   virtual const char* why_untunable() const { return nullptr; }
 
   static int multiprocessors_of(const runtime::Device& device, const CallOptions& options) {
     return options.multiprocessors > 0 ? options.multiprocessors : device.properties().multiprocessors;
   }
   static std::string named(const std::string& text) { return std::string(Traits::kName) + ": " + text; }
-  // The source of an operand, which may be in the workspace.
+  // Gives the source of an operand, which may be in the workspace.
   static size_t source_of(const Operand& x, size_t own, const Arguments& p) {
     const bool is_moved = x.memory.address - p.workspace.address < p.workspace.bytes;
     return is_moved ? SourcedArguments::kWorkspace : own;

@@ -13,7 +13,7 @@ struct Moved {
   size_t source;
   bool is_read;
 };
-// Up to four, without memory of the heap.
+// It holds up to four, and takes no memory of the heap.
 class MovedOperands {
  public:
   void add(Operand& operand, size_t source, bool is_read) { all_.at(count_++) = {&operand, source, is_read}; }

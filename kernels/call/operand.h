@@ -62,7 +62,7 @@ bool same_place(const Operand& x, const Operand& y);
 // A stride is shorter than a row or has 2^40 bytes, the address is no multiple of an element, or the operand
 // leaves its memory. One that is empty may lie anywhere.
 void check_memory(const char* operation, const Operand& x, Where where);
-// The same of one_row(), in fewer words.
+// It does the same for one_row(), in fewer words.
 void check_row(const char* operation, const Operand& x, Where where);
 // One that has elements lies at address 0, which workspace_bytes() may be asked with, and a launch may not.
 void check_address(const char* operation, const Operand& x, Where where);

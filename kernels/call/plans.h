@@ -31,7 +31,7 @@ class Plans {
     return all_.emplace(key, std::move(made)).first->second;
   }
 
-  // In the place of the one that is kept, if any.
+  // It takes the place of the one that is kept, if any.
   void replace(const Key& key, Plan plan) {
     const std::lock_guard lock(mutex_);
     all_.insert_or_assign(key, std::move(plan));

@@ -46,7 +46,7 @@ struct GemmOperation {
   Activation activation = Activation::none;
   ActivationUse use = ActivationUse::value;
   bool batched = false;  // a third, outermost dimension of A, B, C and D
-  // Whether the kernel has them. A matrix has no field of its own: C is there with beta, and inputs with a
+  // These say what the kernel has. A matrix has no field of its own: C is there with beta, and inputs with a
   // slope.
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #include "kernels/gemm/product.def"

@@ -26,7 +26,7 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// For a tensor map, of batches where there are several.
+// The tensor map has batches where there are several.
 runtime::Argument matrix_tensor(const Operand& x) {
   return tensor(x, x.outer[kMatrixBatches].extent > 1 ? 2 : 1);
 }
@@ -121,7 +121,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
                                       : nullptr;
   }
 
-  // Of its type, with all but one element outside, where TMA reads zeros.
+  // It has the same type, and all but one element are outside, where TMA reads zeros.
   Operand outside(Operand matrix) const {
     matrix.columns = matrix.outer[kMatrixRows].extent = 1;
     Operand::Dimension& batches = matrix.outer[kMatrixBatches];

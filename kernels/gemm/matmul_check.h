@@ -21,8 +21,8 @@ bool batches_touch(const Operand& matrix);
 // Says whether threads of the kernel store D there, which TMA cannot.
 bool stored_by_threads(const Operand& d);
 
-// What a product reads and writes. A and B are not read where alpha or k is 0; an operand of product.def that
-// the product has not has no elements.
+// A product reads and writes these. A and B are not read where alpha or k is 0; an operand of product.def
+// that the product has not has no elements.
 struct PlacedProduct {
   GemmOperation operation;
   GemmSize size;
@@ -33,7 +33,7 @@ struct PlacedProduct {
 
   std::vector<const Operand*> operands() const;
   MovedOperands moved();
-  // What OperandSets rotates. C is read by threads, and stays.
+  // OperandSets rotates these. C is read by threads, and stays.
   std::vector<Operand*> read() { return {&a, &b}; }
   std::vector<Operand*> written() { return {&d}; }
   bool pads_written() const { return !operation.d_by_threads; }

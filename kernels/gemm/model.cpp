@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Clocks of an element's activation, by two warpgroups.
+// An element's activation takes so many clocks, by two warpgroups.
 double clocks_of(Activation activation, [[maybe_unused]] const ModelConstants& c) {
   switch (activation) {
 #define PTXBUILDER_ACTIVATION(word, c_word, value, slope, clocks) \

@@ -33,7 +33,7 @@ bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   return is;
 }
 
-// What is written lies apart from all else.
+// Says whether what is written lies apart from all else.
 bool is_apart(const MatmulArguments& p) {
   const runtime::View &a = p.a.memory, &b = p.b.memory, &d = p.d.memory, &w = p.workspace;
   bool is = lie_apart(d, a) && lie_apart(d, b);

@@ -71,7 +71,7 @@ struct ProductOperandRow {
   }
 };
 
-// By ProductOperand.
+// They are in the order of ProductOperand.
 inline constexpr std::array product_operands = {
 #define PTXBUILDER_MATRIX(name, shown, word, role, meaning)                                     \
   ProductOperandRow{                                                                            \

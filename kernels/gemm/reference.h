@@ -58,7 +58,7 @@ struct ActivationReference {
   double (*value)(double x);
   double (*slope)(double x);
 
-  // What an error of x becomes, and what the hardware's approximations add.
+  // Says what an error of x becomes, and what the hardware's approximations add.
   double lost_of(const Approximate& x) const {
     const double y = value(x.value);
     return std::max(
@@ -87,9 +87,9 @@ inline double lost_share(const GemmOperation& o) {
   return 0x1p-20;
 }
 
-// What the activation is of. `value` gives the element of an operand of product.def that counts there. Each
-// factor is one rounding in f32. The epilogue's arithmetic and the hardware's approximations are within a few
-// units in the last place of f32.
+// Gives what the activation is of. `value` gives the element of an operand of product.def that counts there.
+// Each factor is one rounding in f32. The epilogue's arithmetic and the hardware's approximations are within
+// a few units in the last place of f32.
 inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double beta,
                             const std::function<double(const ProductOperandRow&)>& value) {
   double factor = o.alpha ? alpha : 1, added = 0;

@@ -739,7 +739,7 @@ struct Tuner {
   }
 };
 
-// The same on a device that does nothing, and records nothing.
+// It does the same on a device that does nothing, and records nothing.
 struct IdleTuner : Tuner {
   explicit IdleTuner(IdleDevice& idle) : Tuner(idle) { clock.records = false; }
 };

@@ -20,7 +20,7 @@ struct MatmulCase {
   float alpha = 1, beta = 0;
   kernels::Activation activation = kernels::Activation::none;
   kernels::ActivationUse use = kernels::ActivationUse::value;
-  // Whether it has the operands of product.def; a matrix has a place instead.
+  // These say whether it has the operands of product.def; a matrix has a place instead.
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
 #include "kernels/gemm/product.def"

@@ -1,4 +1,4 @@
-// What is told on standard error meanwhile.
+// It collects what is told on standard error while it lives.
 #pragma once
 
 #include <unistd.h>

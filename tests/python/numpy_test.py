@@ -18,7 +18,7 @@ import ptxbuilder as pb  # noqa: E402
 from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 import reference  # noqa: E402
 
-# What the library's table has is what matmul() takes and says.
+# matmul() takes and says what the library's table has.
 named = inspect.signature(pb.matmul).parameters
 for row in pb._product.ROWS:
     kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)

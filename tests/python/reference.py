@@ -91,7 +91,7 @@ def drawn_product(case, random):
     return tensors, {**words, "out_dtype": out}
 
 
-# By the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.
+# They use the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.
 ACTIVATIONS = {
     None: lambda lib, x: x,
     "relu": lambda lib, x: lib.where(x > 0, x, lib.zeros_like(x)),
@@ -111,7 +111,7 @@ def _activated(name, x):
 
 
 def _lost(name, x, lost):
-    """What an error of x becomes, and what the hardware's approximations add."""
+    """Gives what an error of x becomes, and what the hardware's approximations add."""
     y = _activated(name, x)
     return np.maximum(1.2 * lost, np.maximum(abs(_activated(name, x + lost) - y), abs(_activated(name, x - lost) - y)))
 
@@ -122,7 +122,7 @@ def _slope(name, x):
 
 
 def with_operands(tensors, alpha=1.0, beta=1.0):
-    """What an activation is of, and the factor of the sum, in the arithmetic of whichever framework the tensors by name are of."""
+    """Gives what an activation is of, and the factor of the sum, in the arithmetic of whichever framework the tensors by name are of."""
     a, b = tensors["a"], tensors["b"]
     shapes = {"one": (), "rows": (*a.shape[:-1], 1), "columns": (*b.shape[:-2], 1, b.shape[-1]), "columns_of_all": b.shape[-1:]}
     factor, added = alpha, 0.0

@@ -74,7 +74,7 @@ if matmul.__doc__:  # which python -OO leaves out
 
 
 def check_together(activation, c, gate, slope_of):
-    """What goes together with a gate and with a slope."""
+    """Refuses what does not go together with a gate and with a slope."""
     if (gate or slope_of is not None) and activation is None:
         raise ValueError(f"{'gate' if gate else 'slope_of'}: activation is None; name the one that it is of")
     if gate and slope_of is not None:
@@ -84,7 +84,7 @@ def check_together(activation, c, gate, slope_of):
 
 
 def has_more(operands, options):
-    """Whether there is more than C and a bias beside A and B, whose derivatives are the same kernels' products."""
+    """Says whether there is more than C and a bias beside A and B, whose derivatives are the same kernels' products."""
     return options.gate or any(x is not None for row, x in zip(ROWS, operands) if row.word not in ("c", "bias"))
 
 
@@ -210,13 +210,13 @@ def run(kit, a, b, out, operands, options, stream=None):
             given[i] = None if x is None else kit.tensor(x)
         _ext.product(kit.tensor(a), kit.tensor(b_turned.swapaxes(-1, -2)), result, *values, *given)
 
-    # Of B a copy lies along k, as some types have to.
+    # A copy of B lies along k, as some types have to.
     as_they_lie(call, kit.compact, a, b.swapaxes(-1, -2), *(operands[i] for i in matrices))
     return out.reshape(shape) if is_made and folded != shape else out
 
 
 def flags_of(options):
-    """Of tensors that have been turned where they were to be."""
+    """Gives the flags of tensors that have been turned where they were to be."""
     return _ext.TF32 * bool(options.tf32) | _ext.PRECISE * bool(options.precise) | _ext.GATE * bool(options.gate)
 
 
@@ -255,7 +255,7 @@ def _spread(x, shape):
 
 
 def activated(x, operands, gate, function, slope):
-    """What an activation makes of x: slope(x, inputs) is x times its slope at the inputs."""
+    """Gives what an activation makes of x: slope(x, inputs) is x times its slope at the inputs."""
     if gate:
         halved(x.shape)  # which says what is wrong
         return function(x[..., 0::2]) * x[..., 1::2]
@@ -265,7 +265,7 @@ def activated(x, operands, gate, function, slope):
 
 
 def check_elements(operands, shape, dtype):
-    """Of a product whose derivative is asked for: what the library would refuse of its matrices and addends."""
+    """Refuses what the library would refuse of the matrices and addends of a product whose derivative is asked for."""
     for row, x in zip(ROWS, operands):
         wanted = {"elements": shape, "columns_of_all": shape[-1:]}.get(row.shape)
         if x is not None and row.type == "addend" and (x.dtype != dtype or wanted is not None and x.shape != wanted):

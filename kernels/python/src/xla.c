@@ -33,7 +33,7 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* Those in `in` that the flags say, of which one that is written is where the second result is. */
+/* Reads those in `in` that the flags say, of which one that is written is where the second result is. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
                              ptxb_matmul* p) {
   int64_t count = 0;

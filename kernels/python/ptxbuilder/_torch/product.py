@@ -86,7 +86,7 @@ def _silu_backward(x, inputs):  # PyTorch's own has no derivative
     return x * (s * (1 + inputs * (1 - s)))
 
 
-# Where a gradient is asked for, an activation is PyTorch's function, and x times its slope at the inputs another whose derivative it
+# An activation is PyTorch's function where a gradient is asked for, and x times its slope at the inputs another whose derivative it
 # knows as well.
 _FUNCTIONS = {
     "relu": (torch.relu, lambda x, inputs: torch.ops.aten.threshold_backward(x, inputs, 0)),
@@ -235,7 +235,7 @@ library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({w
 _NOTHING = (None,) * (len(ROWS) - 3)  # of the operands behind C, a bias and alpha, of which the last is no operand of eager_product()
 assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
 
-# What stands behind A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
+# These stand behind A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
 _Values = namedtuple("_Values", ("bias", "c", "alpha", "beta", "activation", "out_dtype", "precise", "tf32", "device", "gate",
                                  *(f"read_{ROWS[i].word}" for i in _READ)),
                      defaults=(None, None, 1.0, 0.0, None, None, False, False, None, False) + (None,) * len(_READ))
