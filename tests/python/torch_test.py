@@ -2,6 +2,7 @@
 
   torch_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
+import ctypes
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import ptxbuilder as pb
 import reference
 import torch
 from ptxbuilder._common import ACTIVATIONS
+from ptxbuilder._torch import tensors
 from ptxbuilder._torch.product import _FUNCTIONS
 from torch import library as operators
 
@@ -242,6 +244,54 @@ with kit.refused("B: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
 with kit.refused("V: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
     pb.attention(q, k, np.zeros(4), device="emulator")
 
+# torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
+a, b, heads = drawn(32, 64), drawn(64, 48), drawn(2, 20, 2, 64)
+state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # what the extension asks, of which PyTorch says nothing
+for operands, function in (((a, b), product), ((a, b), lambda a, b: product(a, b, activation="gelu", transpose_a=False)),
+                           ((a, b), lambda a, b: product(a, b, out=a.new_zeros(a.shape[0], 48))),
+                           ((a, b), lambda a, b: product(a, b, scale_a=a[:, 0].float(), amax=torch.zeros(1))),
+                           ((a.clone().requires_grad_(), b), lambda a, b: product(a, b, activation="relu")),
+                           ((a.clone().requires_grad_(), b), lambda a, b: product(a, b, activation="silu", gate=True)),
+                           ((heads, heads), lambda q, k: pb.attention(q, k, k, device="emulator"))):
+    def seen(*operands):
+        kit.check(bool(state()[0]) and tensors.is_tracing(), "where the state is")
+        return function(*operands)
+
+    traced = torch.jit.trace(seen, operands, check_trace=False)
+    kit.check("ptxbuilder" in traced.code and not state()[0], traced.code)
+    for scale in (1, 2):
+        kit.check(torch.equal(traced(scale * operands[0], *operands[1:]), function(scale * operands[0], *operands[1:])), traced.code)
+    if not operands[0].requires_grad and len(operands[0].shape) == 2:
+        kit.check(torch.equal(traced(a[:20], b), function(a[:20], b)), "of other rows", traced.code)
+
+# torch.autocast converts f32, as it does for torch.mm(), and gradients have the operands' types.
+a, b, bias = (drawn(*shape, dtype=torch.float32).requires_grad_() for shape in ((16, 24), (24, 32), (32,)))
+narrow = [x.detach().bfloat16().requires_grad_() for x in (a, b, bias)]
+weight = torch.randn(16, 32)
+for function in (lambda a, b, bias: product(a, b, bias=bias, activation="gelu"), lambda a, b, bias: product(a, b, out_dtype="f32", alpha=0.5),
+                 lambda a, b, bias: product(a, b.bfloat16(), bias=bias, scale_a=torch.ones(16))):
+    expected = function(*narrow)
+    gradients = torch.autograd.grad((expected * weight).sum(), narrow, allow_unused=True)
+    for way in (function, by_compiler(function)):
+        with torch.autocast("cpu", torch.bfloat16):
+            d = way(a, b, bias)
+            quiet = way(a.detach(), b.detach(), bias.detach())
+        kit.check(d.dtype == quiet.dtype == expected.dtype, d.dtype, expected.dtype)
+        check(d, expected, 2**-8, "autocast")
+        check(quiet, expected, 2**-8, "autocast")
+        for x, y, z in zip(torch.autograd.grad((d * weight).sum(), (a, b, bias), allow_unused=True), gradients, (a, b, bias)):
+            if kit.check((x is None) == (y is None), x, y) and x is not None:
+                kit.check(x.dtype == torch.float32)
+                check(x, y, 2**-7, "autocast")
+heads = drawn(1, 20, 2, 64, dtype=torch.float32)
+for way in (pb.attention, by_compiler(pb.attention)):
+    with torch.autocast("cpu", torch.float16):
+        o = way(heads, heads, heads, device="emulator")
+    kit.check(o.dtype == torch.float16)
+    check(o, pb.attention(*(heads.half(),) * 3, device="emulator"), 2**-10, "autocast")
+with torch.autocast("cpu", torch.bfloat16), kit.refused("set `tf32` to allow it"):
+    product(a.detach(), b.detach(), out=torch.zeros(16, 32))  # which torch.mm() does not convert either
+
 # What is written is known to autograd, as of torch.mm(out=).
 left, right, d = drawn(5, 8), drawn(8, 9), torch.zeros(5, 9, dtype=BF16)
 sums, heads = torch.zeros(1), drawn(1, 4, 1, 64)
@@ -279,6 +329,8 @@ for dynamic in (False, True):
 for gaps in (x[::2], x.view(10, 100).T):
     with kit.refused("parameter 'x' is a pointer, of which the kernel knows no strides"):
         saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
+with kit.refused("kernel 'saxpy' is not known to torch.jit.trace"):
+    torch.jit.trace(lambda x: saxpy(x=x, y=x * 1, alpha=2.0, count=1000, device="emulator"), (x,))
 weight = torch.randn_like(result).requires_grad_()
 loss = (weight * result).sum()
 saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator")

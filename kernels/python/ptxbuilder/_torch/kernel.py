@@ -4,7 +4,7 @@ from torch import library as operators
 
 from .._common import NAMES
 from .._kernel import loaded
-from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, has_modes, is_compiling, is_wrapped, library, place_of,
+from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_compiling, is_tracing, is_watched, is_wrapped, library, place_of,
                       refuse_negative, requires_grad, tensor, there)
 
 _TENSORS = ("pointer", "tensor_map")
@@ -89,7 +89,10 @@ def call(kernel, grid, arguments, first, device):
         if requires_grad(*tensors):
             raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
                              "torch.no_grad(), or inside a torch.autograd.Function")
-        if is_traced or has_modes() or not all(type(x) in PLAIN for x in tensors):
+        if not is_traced and is_tracing():
+            raise ValueError(f"kernel '{kernel.name}' is not known to torch.jit.trace, which takes no list of numbers: use torch.compile "
+                             "or torch.export")
+        if is_traced or is_watched() or not all(type(x) in PLAIN for x in tensors):
             torch.ops.ptxbuilder.launch(kernel.number, read, written, [float(x) for x in reals], integers,
                                         None if grid is None else list(grid), place_of(device, first, f"kernel '{kernel.name}'"))
         else:

@@ -9,14 +9,15 @@ from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
 from .._product import ALPHA, NO_GRADIENT, ROWS, Operands, Options
 from . import tensors
-from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, check_meta, check_operands, dtype_of, has_modes, has_transforms, is_compiling,
-                      is_plain, is_vmapped, is_wrapped, library, place_of, refuse_negative, requires_grad, there)
+from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, has_transforms, is_compiling,
+                      is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
-_ext.use_eager(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
-               _CODES, torch._C._increment_version)  # torch.autograd.graph's, in half the time
+_ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
+               torch.is_grad_enabled, torch.is_autocast_enabled, forward_ad, ACTIVATIONS, _CODES,
+               torch._C._increment_version)  # torch.autograd.graph's, in half the time
 
 
 def take_over():
@@ -30,9 +31,11 @@ def matmul(a, b, out, operands, options):
         take_over()
     operands, options = _product.alpha_as_given(operands, options,
                                                 lambda x: isinstance(x, torch.Tensor) and (x.is_cuda or not a.is_cuda))
-    is_traced = is_compiling() or has_modes() or not all(is_plain(x) for x in (a, b, out, *operands))
+    is_traced = is_compiling() or is_watched() or not all(is_plain(x) for x in (a, b, out, *operands))
     if is_traced:
         _check(a, b, out, operands)
+    if out is None:  # into one that is given torch.mm() converts nothing either
+        a, b, operands = _as_autocast(a, b, operands, options)
     try:
         # torch.func and dual tensors know what a function's derivatives are, or that it has none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
@@ -53,6 +56,16 @@ def matmul(a, b, out, operands, options):
         if not is_traced:
             _check(a, b, out, operands)
         raise
+
+
+def _as_autocast(a, b, operands, options):
+    """A and B as torch.autocast has them; and what is of D's type, where that is A's."""
+    dtype = autocast_of(a)
+    if dtype is None:
+        return a, b, operands
+    if options.out_dtype is None:
+        operands = Operands(*(narrowed(x, dtype) if row.type == "addend" else x for row, x in zip(ROWS, operands)))
+    return narrowed(a, dtype), narrowed(b, dtype), operands
 
 
 def _check(a, b, out, operands):
@@ -297,7 +310,7 @@ def _differentiated(a, b, *values):
         if _product.has_more(operands, options):
             raise ValueError(_NO_GRADIENT)
         return _smoothed(_Operation.apply, a, b, *_Values(*values)[:9])
-    if a.is_cuda and is_plain(a) and is_plain(b) and not has_modes():
+    if a.is_cuda and is_plain(a) and is_plain(b) and not is_watched():
         return _direct(a, b, None, operands, options)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.matmul.default(a, b, *values)
