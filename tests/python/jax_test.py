@@ -23,6 +23,7 @@ from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 from ptxbuilder._jax.product import _FUNCTIONS  # noqa: E402
 from jax_kit import check, check_beside, drawn, product_of, random, wide  # noqa: E402
 import reference  # noqa: E402
+import struct_kernel  # noqa: E402
 
 
 def turned(x, is_turned):
@@ -217,6 +218,22 @@ X, Y = drawn(8, 32, dtype=jnp.float32), drawn(8, 32, dtype=jnp.float32)
 check(jax.jit(lambda X, Y: tma(X=X, Y=Y, alpha=3.0) + 1)(X, Y), 3 * wide(X) + wide(Y) + 1, 1e-6, "saxpy_tma")
 by_rows = jax.shard_map(lambda x, y: saxpy(x=x, y=y, alpha=2.0, count=x.size), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(by_rows)(x, y), 2 * wide(x) + before, 1e-6, "saxpy on two devices")
+# A struct's tensors, of which one is written and one allocated.
+scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+
+
+def of_struct(x, to):
+    return scaled((32,), p=dict(x=x, n=1000, s=2.0, to=to), bias=1.0)
+
+
+for function in (of_struct, jax.jit(of_struct)):
+    d, to = function(x, jnp.zeros(1000, jnp.float32))
+    check(d, 2 * wide(x) + 1, 1e-6, "a struct")
+    check(to, np.full(1000, 2.0), 0, "a struct")
+with kit.refused("parameter 'p': there is no 's'"):
+    scaled((32,), p=dict(x=x, n=1000, to=y), bias=1.0)
+with kit.refused("parameter 'p.x' takes a pointer of f32, and is given an array of int32"):
+    scaled((32,), p=dict(x=x.astype(jnp.int32), n=1000, s=2.0, to=y), bias=1.0)
 with kit.refused("JAX has to know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
 with kit.refused("parameter 'alpha': it is traced"):

@@ -17,6 +17,7 @@ import numpy as np  # noqa: E402
 import ptxbuilder as pb  # noqa: E402
 from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 import reference  # noqa: E402
+import struct_kernel  # noqa: E402
 
 # What the library's table has is what matmul() takes and says.
 named = inspect.signature(pb.matmul).parameters
@@ -189,7 +190,7 @@ with kit.refused("D: it is read-only"):
 square = drawn(16, 16)
 with kit.refused("D overlaps A"):
     pb.matmul(square, drawn(16, 16), out=square, device="emulator")
-with kit.refused("no tensor of PyTorch, JAX, numpy or CuPy", kind=TypeError):
+with kit.refused("no tensor of PyTorch, JAX, numpy or CuPy"):
     pb.matmul([[1.0]], b)
 pb.warm_up("matmul", [(64, 64, 64), (2, 64, 64, 64)], "bf16", device="emulator", bias=True)
 pb.warm_up("matmul", [(64, 64, 64)], "e4m3", device="emulator", out_dtype="e4m3", bias=True, scale_a=True, scale_b=True, scale_result=True,
@@ -240,6 +241,37 @@ with kit.refused("outputs: kernel 'saxpy' has no tensor 'alpha'"):
     pb.load(f"{folder}/saxpy", outputs={"alpha": "x"}, device="emulator")
 with kit.refused("nothing.json: cannot be read"):
     pb.load(f"{folder}/nothing", device="emulator")
+
+# A struct's tensors are as others are: the framework is known by them alone, and outputs and updates name them.
+path, to = struct_kernel.files(), np.zeros(1000, np.float32)
+scaled = pb.load(path, updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+d, given = scaled((32,), p=dict(x=x, n=1000, s=2.0, to=to), bias=1, device="emulator")
+kit.check(given is to and np.all(to == 2) and np.allclose(d, 2 * x + 1, rtol=1e-6, atol=1e-6), "a struct")
+other, d = pb.load(path, outputs={"p.to": (1000,), "y": lambda given: given["p"]["x"].shape}, device="emulator")(
+    (32,), p=dict(x=x, n=1000, s=3.0), bias=np.float32(1), device="emulator")
+kit.check(np.all(other == 3) and np.allclose(d, 3 * x + 1, rtol=1e-6, atol=1e-6), "an output in a struct")
+whole = dict(x=x, n=1000, s=2.0, to=to)
+read_only = np.frombuffer(bytes(4000), np.float32)
+kit.check(scaled((32,), p={**whole, "x": read_only}, bias=1, device="emulator")[1] is to, "what is read may be read-only")
+for p, text in (({"x": x, "n": 1000, "to": to}, "parameter 'p': there is no 's'"),
+                ({**whole, "z": 1}, "parameter 'p' is given 'z', and takes x, n, s, to"),
+                ((x, 1000, 2.0, to), "parameter 'p' takes a dict of its fields, x, n, s, to, and is given (array("), (x, "parameter 'p' takes a dict"),
+                ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and is given '2'"), ({**whole, "n": x}, "parameter 'p.n' is a u32, and is given array("),
+                ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and is given 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a u32, and is given None"),
+                ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> beside tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter 'p.x' is a pointer"),
+                ({**whole, "x": None, "to": None}, "it is given no tensor"), ({**whole, "to": read_only}, "p.to: it is read-only")):
+    with kit.refused(text):
+        scaled((32,), p=p, bias=1.0, device="emulator")
+with kit.refused("kernel 'scaled': there is no 'p'"):
+    scaled((32,), bias=1.0, device="emulator")
+with kit.refused("kernel 'scaled' is given 'y', and takes p, bias"):
+    scaled((32,), p=whole, y=to, bias=1.0, device="emulator")
+for words, text in ((dict(updates=["p"]), "updates: kernel 'scaled' has no tensor 'p'; it has p.x, p.to, y"),
+                    (dict(outputs={"p.s": "y"}), "outputs: kernel 'scaled' has no tensor 'p.s'")):
+    with kit.refused(text):
+        pb.load(path, **words, device="emulator")
+with kit.refused("outputs: 'y' has the shape of 'p.z', which kernel 'scaled' is not given"):
+    pb.load(path, outputs={"y": "p.z"}, device="emulator")((32,), p=whole, bias=1.0, device="emulator")
 
 # Another process loads what is pickled, by its path and with its words; a copy is the kernel.
 code = ("import pickle, sys, numpy as np; f = pickle.load(sys.stdin.buffer); x = np.ones((8, 32), np.float32); "

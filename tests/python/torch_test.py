@@ -11,6 +11,7 @@ from torch_kit import by_compiler, check, check_beside, check_gradients_beside, 
 import numpy as np
 import ptxbuilder as pb
 import reference
+import struct_kernel
 import torch
 from ptxbuilder._common import ACTIVATIONS
 from ptxbuilder._torch import tensors
@@ -345,6 +346,16 @@ tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):
     check(way(X=X, Y=Y, alpha=3.0, device="emulator"), 3 * X + Y, 1e-6)
+# A struct's tensors, of which one is written and one allocated.
+scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+for way in (scaled, by_compiler(lambda grid, **words: scaled(grid, **words))):
+    to = torch.zeros(1000)
+    d, given = way((32,), p=dict(x=x, n=1000, s=2.0, to=to), bias=1.0, device="emulator")
+    check(d, 2 * x + 1, 1e-6, way)
+    check(given, torch.full((1000,), 2.0), 0, way)
+    check(to, torch.full((1000,), 2.0), 0, way)
+with kit.refused("kernel 'scaled' has no gradient"):
+    scaled((32,), p=dict(x=x.clone().requires_grad_(), n=1000, s=2.0, to=to), bias=1.0, device="emulator")
 for backend in (None, "aot_eager"):
     way = saxpy if backend is None else torch.compile(lambda **words: saxpy(**words), fullgraph=True, backend=backend)
     with kit.refused("kernel 'saxpy' has no gradient", kind=Exception):

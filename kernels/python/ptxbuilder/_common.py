@@ -165,7 +165,7 @@ def _open_door(x):
         from . import _cupy as door
         doors.append((cupy.ndarray, door))
     else:
-        raise TypeError(f"an object of {type(x)}, which is no tensor of PyTorch, JAX, numpy or CuPy")
+        raise ValueError(f"an object of {type(x)}, which is no tensor of PyTorch, JAX, numpy or CuPy")
     return door
 
 

@@ -35,7 +35,7 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
 
 
 def call(kernel, grid, arguments, first, device):
-    arguments = {**arguments, **{name: empty(first, *kernel.output_of(name, arguments)) for name in kernel.outputs}}
+    arguments = kernel.with_outputs(arguments, lambda shape, name: empty(first, shape, name))
     kernel.run(grid, arguments, tensor, device, _stream())
     return kernel.results(arguments)
 

@@ -54,7 +54,7 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
 
 def call(kernel, grid, arguments, first, device):
     _check({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
-    arguments = {**arguments, **{name: empty(first, *kernel.output_of(name, arguments)) for name in kernel.outputs}}
+    arguments = kernel.with_outputs(arguments, lambda shape, name: empty(first, shape, name))
     kernel.run(grid, arguments, tensor, device)
     return kernel.results(arguments)
 
