@@ -4,11 +4,13 @@ for results, which is given back where a call is refused; and what a call costs.
   exchange_test.py FOLDER MOCK   the folder of fake_framework, and the driver
 """
 import ctypes
+import os
 import sys
 import time
 import types
 
 import kit
+import struct_kernel
 
 sys.path.insert(0, sys.argv[1])
 import fake_framework as framework  # noqa: E402
@@ -121,4 +123,22 @@ for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one wi
         times.append((time.perf_counter() - begin) / 200 * 1e6)
     print(f"{name}: {min(times):.2f} us")
     kit.check(min(times) < 20, name, min(times))
+# A kernel that was loaded; and in a child that is forked nothing reaches the driver.
+framework.open(sys.argv[2], (24, 8, 4))
+program, _ = _ext.program(struct_kernel.files(), None, 0)
+
+
+def launch():
+    fields = (("x", tensor(1, dtype=F32), False), 32, b"\0\0\0@", ("to", tensor(2, dtype=F32), True))
+    _ext.launch(program, (1, 1, 1), (("struct", fields), ("y", tensor(3, dtype=F32), True), b"\0\0\0\0"), None, None)
+
+
+kit.check(change(launch)[0]["launches"] == 1, "a kernel that was loaded")
+pid = os.fork()
+if pid == 0:
+    for call in (launch, lambda: _ext.product(a, b, d, 1.0, 0.0, 0, 0, 0, None, None, *NONE)):
+        with kit.refused("forked from one that had used a device"):
+            call()
+    os._exit(kit.failures)
+kit.check(os.waitpid(pid, 0)[1] == 0, "a child that is forked")
 kit.end()

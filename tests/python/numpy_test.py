@@ -4,9 +4,13 @@
 """
 import copy
 import inspect
+import os
 import pickle
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import kit
 
@@ -290,6 +294,57 @@ for words, text in ((dict(b=None), "B: <class 'NoneType'> beside"),
         pb.matmul(**{"a": a, "b": b, "device": "emulator", **words})
 with kit.refused("shapes: 64 is none; they are a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
+
+# A child that is forked, also while a thread is in a call: it says so at once, and one of a process that has used nothing works.
+def of_child(function):
+    """Whether function() gives True in a child that is forked; it is given a minute."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(0 if function() is True else 1)
+        finally:
+            os._exit(2)
+    for _ in range(600):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def is_refused():
+    calls = (lambda: pb.matmul(a, b, device="emulator"), lambda: saxpy(**given), lambda: pb.load(f"{folder}/saxpy_tma", device="emulator"),
+             lambda: pb.warm_up("matmul", [(64, 64, 64)], "f16", device="emulator"), lambda: pb.attention(*(heads,) * 3, device="emulator"))
+    for call in calls:
+        try:
+            call()
+        except ValueError as error:
+            if "forked from one that had used a device" not in str(error):
+                return False
+        else:
+            return False
+    return True
+
+
+given, heads, is_over = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator"), drawn(1, 16, 1, 64), threading.Event()
+busy = threading.Thread(target=lambda: [pb.matmul(a, b, device="emulator") for _ in iter(is_over.is_set, True)])
+busy.start()
+for _ in range(20):
+    kit.check(of_child(is_refused) is True, "a child of a process that used the emulator")
+is_over.set()
+busy.join()
+code = f"""
+import os, numpy as np, ptxbuilder as pb
+saxpy_at, ones = {folder + "/saxpy"!r}, np.ones((64, 64), "f2")
+pid = os.fork()
+assert (pb.matmul(ones, ones, device="emulator") == 64).all() and pb.load(saxpy_at, device="emulator")
+os._exit(0) if pid == 0 else None
+assert os.waitpid(pid, 0)[1] == 0
+"""
+done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+kit.check(done.returncode == 0, "a child of a process that has used nothing", done.stderr)
 
 # More than one thread at once, at first use.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)
