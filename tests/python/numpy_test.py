@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import kit
 
@@ -294,6 +295,41 @@ for words, text in ((dict(b=None), "B: <class 'NoneType'> beside"),
         pb.matmul(**{"a": a, "b": b, "device": "emulator", **words})
 with kit.refused("shapes: 64 is none; they are a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
+
+# Ctrl-C ends what the emulator is about, and what comes after is right; the work that takes it minutes is said before.
+def interrupted(call, text):
+    """The seconds until Ctrl-C, half a second after its begin, has ended a call that takes minutes."""
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    try:
+        call()
+        kit.check(False, text, "was not interrupted")
+    except KeyboardInterrupt:
+        took = time.monotonic() - begin - 0.5
+        kit.check(took < 5, text, took)  # a second where nothing else works here
+        print(f"{text} ended after {took:.2f} s")
+    timer.join()
+
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+most = np.ones((8192, 8192), np.float16)
+pb.warm_up("matmul", [most.shape + (8192,)], "f16", device="emulator")
+pb.warm_up("attention", [((1, 8192, 16, 128),) * 2], "f16", device="emulator")
+given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    interrupted(lambda: pb.matmul(most, most, device="emulator"), "a product")
+    interrupted(lambda: pb.attention(*(most.reshape(1, 8192, 64, 128)[:, :, :16],) * 3, device="emulator"), "an attention")
+    interrupted(lambda: saxpy((1 << 30,), **given), "a kernel that was loaded")
+    kit.check([str(w.message).split()[0] for w in warned] == ["5.5e+11", "2.7e+11"] and "Ctrl-C ends" in str(warned[0].message), warned)
+saxpy(**given)
+check_product(drawn(24, 40), drawn(40, 56))
+other = threading.Thread(target=lambda: check_product(drawn(512, 2048), drawn(2048, 1024)))
+other.start()
+time.sleep(0.2)
+interrupted(lambda: [pb.matmul(a, b, device="emulator") for _ in iter(lambda: 0, 1)], "a call behind another thread's")
+other.join()
 
 # A child that is forked, also while a thread is in a call: it says so at once, and one of a process that has used nothing works.
 def of_child(function):

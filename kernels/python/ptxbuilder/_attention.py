@@ -1,6 +1,8 @@
 """Attention, for whichever framework its operands are of."""
+import math
+
 from . import _ext
-from ._common import as_they_lie, check_flags, check_number, device_of, door_of, name_of, untouched
+from ._common import as_they_lie, check_flags, check_number, device_of, door_of, name_of, untouched, warn_of_work
 
 NO_GRADIENT = ("pb.attention has no gradient: call it where none is asked for, as under torch.no_grad(), and train with the "
                "framework's own attention")
@@ -79,6 +81,14 @@ def shapes_of(q, v, flags):
     return (*q[:-1], v[-1]), tuple(lse)
 
 
+def multiply_adds(q, k, numbers):
+    """Of the two products, where every query sees every key."""
+    *numbers, flags = numbers
+    by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
+    keys = by_name["keys"] if flags & _ext.PACKED else k.shape[2 if flags & _ext.HEADS_FIRST else 1]
+    return 2 * math.prod(q.shape) * keys
+
+
 def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
     """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
     shape, lse_shape = shapes_of(q.shape, v.shape, numbers[-1])
@@ -86,6 +96,7 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
         out = kit.empty(q, shape, name_of(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
+    warn_of_work(device, multiply_adds(q, k, numbers))
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))
 
     def call(q, k, v):

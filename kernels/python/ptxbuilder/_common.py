@@ -1,6 +1,7 @@
 """What all frameworks share: names of types and devices, and products of more than one batch dimension."""
 import math
 import sys
+import warnings
 
 from . import _ext
 
@@ -89,6 +90,13 @@ def device_of(device):
         return int(number or 0)
     hint = "; tensors on the CPU are worked on by 'emulator', or copied to a GPU and back by 'cuda'" if kind == "cpu" else ""
     raise ValueError(f"device {device!r} is none of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
+
+
+def warn_of_work(device, multiply_adds):
+    """Of what the emulator takes more than some five minutes for; it ends where Ctrl-C asks it to."""
+    if device == _ext.EMULATOR and multiply_adds > 1 << 37:
+        warnings.warn(f"{multiply_adds:.1e} multiply-adds take the emulator some {multiply_adds / 4e8 / 60:.0f} minutes: Ctrl-C ends the "
+                      "call where it is not JAX's, and a GPU takes less than a second", RuntimeWarning, stacklevel=2)
 
 
 def host_tensor(x):

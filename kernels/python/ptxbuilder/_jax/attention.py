@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from .. import _attention, _ext
-from .._common import name_of
+from .._common import name_of, warn_of_work
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
@@ -14,6 +14,7 @@ from .ffi import ffi_call, refuse_device
 
 def _call(q, k, v, offsets, numbers, return_lse):
     """A tuple of O and, where it is asked for, lse."""
+    warn_of_work(traced_device(), _attention.multiply_adds(q, k, numbers))
     *numbers, flags = numbers
     given = described(q, k, v, *offsets)
     workspace = _attention.workspace_of(traced_device(), *given[:3], given[3:], (*numbers, flags), return_lse)

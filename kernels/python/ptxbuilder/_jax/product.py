@@ -1,6 +1,7 @@
 """The product of JAX's arrays, traced and not: one call, whose derivative is the same kernels' where there is nothing but C and a bias
 beside A and B; with more, it is that of JAX's functions behind the sum."""
 import functools
+import math
 import types
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from .. import _ext, _product
-from .._common import activation_of, fold, name_of, output_of
+from .._common import activation_of, fold, name_of, output_of, warn_of_work
 from .._product import NO_GRADIENT, ROWS, Operands, Options
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
@@ -26,6 +27,7 @@ def turned(x):
 def call(a, b, operands, options, flags):
     """A product of matrices or of batches of them, which lie by rows: (D,), or (D, amax) where that is one of the operands."""
     name = options.out_dtype
+    warn_of_work(traced_device(), math.prod(a.shape) * b.shape[-2 if flags & _ext.TRANSPOSE_B else -1])
 
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
