@@ -192,6 +192,8 @@ check(jax.jit(jax.shard_map(pb.attention, mesh=mesh, in_specs=(by_heads,) * 3, o
 offsets = jnp.array([0, 40, 80, 120], jnp.int32)
 packed = jax.jit(lambda q, k, v: pb.attention(q, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=40, max_keys=40))
 check(packed(*(x.reshape(-1, 2, 64) for x in (q, k, v))), expected[0].reshape(-1, 2, 64), 2**-7, "packed")
+with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
+    pb.attention(*(x.reshape(-1, 2, 64) for x in (q, k, v)), query_offsets=offsets, key_offsets=offsets, max_queries=39, max_keys=40)
 for function, text in ((lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "pb.attention has no gradient"),
                        (lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
                        (lambda: pb.attention(q, k, v[:, :20]), "V: [3, 20, 2, 64]")):

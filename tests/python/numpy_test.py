@@ -296,6 +296,33 @@ for words, text in ((dict(b=None), "B: <class 'NoneType'> beside"),
 with kit.refused("shapes: 64 is none; they are a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
 
+# A mask is nothing that a kernel reads; offsets of packed sequences are read before.
+given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
+masked = np.ma.array(a, mask=wide(a) > 0)
+rows = drawn(40, 2, 64)
+for call in (lambda: pb.matmul(masked, b, device="emulator"), lambda: pb.matmul(b, masked, device="emulator"),
+             lambda: pb.matmul(a, b, c=np.ma.array(c), device="emulator"), lambda: pb.matmul(a, b, out=np.ma.array(c), device="emulator"),
+             lambda: pb.attention(*(np.ma.array(rows[None]),) * 3, device="emulator"), lambda: saxpy(**{**given, "x": np.ma.array(x)})):
+    with kit.refused("a masked array, whose mask no kernel knows: give x.filled(0)"):
+        call()
+
+
+def packed(queries, keys, most=20):
+    q, k = np.array(queries, np.int32), np.array(keys, np.int32)
+    return pb.attention(rows, rows, rows, query_offsets=q, key_offsets=k, max_queries=most, max_keys=most, device="emulator")
+
+
+kit.check(packed([0, 20, 40], [0, 20, 40]).shape == rows.shape)
+for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they begin at 0, do not fall, and end at the 40 rows"),
+                                  ([0, 30, 20, 40], [0, 20, 30, 40], 40, "query_offsets: [0, 30, 20, 40]; they begin"),
+                                  ([0, 20, 40], [0, 20, 39], 20, "key_offsets: [0, 20, 39]; they begin"),
+                                  ([0, 20, 40], [0, 20, 41], 40, "key_offsets: [0, 20, 41]; they begin"),
+                                  ([0, 20, 40], [0, 15, 40], 20, "key_offsets: a sequence of 25 rows, and max_keys is 20"),
+                                  ([0, 25, 40], [0, 20, 40], 20, "query_offsets: a sequence of 25 rows, and max_queries is 20"),
+                                  ([], [0, 20, 40], 20, "query_offsets: []; they begin"), (list(range(41)), list(range(40)) + [0], 1, "[0, 1, 2, 3, .., 38, 39, 0]")):
+    with kit.refused(text):
+        packed(queries, keys, most)
+
 # Ctrl-C ends what the emulator is about, and what comes after is right; the work that takes it minutes is said before.
 def interrupted(call, text):
     """The seconds until Ctrl-C, half a second after its begin, has ended a call that takes minutes."""
@@ -316,7 +343,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 most = np.ones((8192, 8192), np.float16)
 pb.warm_up("matmul", [most.shape + (8192,)], "f16", device="emulator")
 pb.warm_up("attention", [((1, 8192, 16, 128),) * 2], "f16", device="emulator")
-given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     interrupted(lambda: pb.matmul(most, most, device="emulator"), "a product")

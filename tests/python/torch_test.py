@@ -211,6 +211,8 @@ packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=40, max_ke
 flat = [x.reshape(-1, 2, 64) for x in (q, k, v)]
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(*flat, **packed), expected.view(-1, 2, 64)), "packed")
+with kit.refused("key_offsets: a sequence of 40 rows, and max_keys is 39"):
+    attend(*flat, **{**packed, "max_keys": 39})
 longest = by_compiler(lambda q, k, v, offsets, longest: attend(q, k, v, query_offsets=offsets, key_offsets=offsets, softcap=9.0,
                                                                max_queries=longest.item(), max_keys=longest.item()))
 kit.check(torch.equal(longest(*flat, offsets, torch.tensor(40)), attend(*flat, softcap=9.0, **packed)), "packed")

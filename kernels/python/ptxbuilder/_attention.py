@@ -2,7 +2,7 @@
 import math
 
 from . import _ext
-from ._common import as_they_lie, check_flags, check_number, device_of, door_of, name_of, untouched, warn_of_work
+from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, name_of, untouched, warn_of_work
 
 NO_GRADIENT = ("pb.attention has no gradient: call it where none is asked for, as under torch.no_grad(), and train with the "
                "framework's own attention")
@@ -89,6 +89,14 @@ def multiply_adds(q, k, numbers):
     return 2 * math.prod(q.shape) * keys
 
 
+def check_packed(q, k, query_offsets, key_offsets, numbers):
+    """Offsets on the host, which are read here; of others the kernel is told what they say."""
+    by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
+    for name, offsets, rows, longest in (("query_offsets", query_offsets, q.shape[0], "queries"), ("key_offsets", key_offsets, k.shape[0], "keys")):
+        if offsets.ndim == 1:  # else the library refuses it
+            check_offsets(name, offsets.tolist(), rows, f"max_{longest}", by_name[longest])
+
+
 def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
     """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
     shape, lse_shape = shapes_of(q.shape, v.shape, numbers[-1])
@@ -97,6 +105,8 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
     warn_of_work(device, multiply_adds(q, k, numbers))
+    if numbers[-1] & _ext.PACKED and kit.is_on_host(query_offsets) and kit.is_on_host(key_offsets):
+        check_packed(q, k, query_offsets, key_offsets, numbers)
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))
 
     def call(q, k, v):

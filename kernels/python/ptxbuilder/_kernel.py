@@ -25,8 +25,8 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
 
     `outputs` names parameters that the call allocates, each with its shape's rule: the name of a tensor whose shape it
     has, a shape, or a function of the call's arguments as a dict, which gives a shape or (shape, type); the type is the
-    sidecar's unless said. A struct's field is named as "p.x". `updates` names tensors that the kernel changes: in place, but in JAX, whose arrays are not
-    written, as new ones. The call returns outputs and updates, in this order; one alone, or a tuple. Where both are left
+    sidecar's unless said. `updates` names tensors that the kernel changes: in place, but in JAX, whose arrays are not
+    written, as new ones. A struct's field is named as "p.x". The call returns outputs and updates, in this order; one alone, or a tuple. Where both are left
     out, each tensor is taken to be changed in place, which JAX refuses.
 
     The kernel is loaded on `device`, and on others when it is first called there: "auto" is a GPU, else the emulator.

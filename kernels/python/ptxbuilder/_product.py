@@ -4,7 +4,8 @@ from collections import namedtuple
 
 from . import _ext
 from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
-from ._common import ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of, untouched, warn_of_work
+from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
+                      untouched, warn_of_work)
 
 # An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
 # or bf16 where that has 8 bits), its shape "one", "rows", "columns", "columns_of_all" or "elements", and its role "factor", "residual",

@@ -27,7 +27,6 @@ def turned(x):
 def call(a, b, operands, options, flags):
     """A product of matrices or of batches of them, which lie by rows: (D,), or (D, amax) where that is one of the operands."""
     name = options.out_dtype
-    warn_of_work(traced_device(), math.prod(a.shape) * b.shape[-2 if flags & _ext.TRANSPOSE_B else -1])
 
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
@@ -42,6 +41,7 @@ def call(a, b, operands, options, flags):
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
         shape, flags, a, b, workspace = as_it_lies(a, b, flags & ~_TRANSPOSES | _ext.TRANSPOSE_B)
+    warn_of_work(traced_device(), math.prod(a.shape) * b.shape[-2 if flags & _ext.TRANSPOSE_B else -1])
     given, results, aliases = [a, b], [(shape, name)], {}
     for i, (row, x) in enumerate(zip(ROWS, operands)):
         if x is None:

@@ -82,6 +82,10 @@ def compact(x):
     return x.contiguous()
 
 
+def is_on_host(x):
+    return x.device.type == "cpu"
+
+
 def empty(like, shape, name):
     return like.new_empty(shape, dtype=DTYPES[name])
 
