@@ -20,11 +20,12 @@ from ptxbuilder import _ext  # noqa: E402
 
 BF16, F16, F32, F64 = (4, 16), (2, 16), (2, 32), (2, 64)
 modes, tracing, grad, autocast, forward_ad = [0], [False], [False], [False], types.SimpleNamespace(_current_level=-1)
+profiler = types.SimpleNamespace(_is_profiler_enabled=False)
 
 
 def use_eager(tracing_state):
     _ext.use_eager(framework.Tensor, framework.Tensor, lambda: modes[0], lambda: tracing[0], tracing_state, lambda: grad[0], lambda: autocast[0],
-                   forward_ad, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16}, lambda x: None)
+                   forward_ad, profiler, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16}, lambda x: None)
 
 
 use_eager(0)
@@ -94,6 +95,9 @@ kit.check(change(lambda: product(*wide, tf32=True, transpose_b=True))[0]["launch
 kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1, "and nothing else")
 autocast[0] = False
 kit.check(change(lambda: product(*wide, tf32=True, transpose_b=True))[0]["launches"] == 1, "nothing converts f32")
+profiler._is_profiler_enabled = True
+kit.check(product(a, b, d) is NotImplemented, "a profiler is to see a name")
+profiler._is_profiler_enabled = False
 # torch.jit.trace, asked of Python, and by where PyTorch keeps its state.
 state = ctypes.c_void_p(None)
 where = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(state))

@@ -2,10 +2,12 @@
 
   numpy_test.py FOLDER   with saxpy.ptx, saxpy.json and saxpy_tma's in it
 """
+import ast
 import copy
 import inspect
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +30,18 @@ import struct_kernel  # noqa: E402
 named = inspect.signature(pb.matmul).parameters
 for row in pb._product.ROWS:
     kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)
+
+# What tools are told of types is the functions' own.
+stub = ast.parse(open(pb.__file__ + "i").read())
+for name in ("matmul", "attention", "load", "warm_up"):
+    told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    is_said = {x.name: x.default is not x.empty for x in inspect.signature(getattr(pb, name)).parameters.values() if x.kind is not x.VAR_KEYWORD}
+    for args in told:
+        one = [arg.arg for arg in args.args + args.kwonlyargs]
+        kit.check(one == list(is_said), name, one)
+    needed = [len(args.args) - len(args.defaults) + args.kw_defaults.count(None) for args in told]
+    kit.check(min(needed, default=-1) == list(is_said.values()).count(False), name, needed)
+kit.check(pb.__version__ == ".".join(re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", open(f"{kit.TOP}/ptxbuilder/version.h").read())))
 
 random = np.random.default_rng(int.from_bytes(b"ptxb", "little"))
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -250,6 +264,9 @@ with kit.refused("nothing.json: cannot be read"):
 # A struct's tensors are as others are: the framework is known by them alone, and outputs and updates name them.
 path, to = struct_kernel.files(), np.zeros(1000, np.float32)
 scaled = pb.load(path, updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+kit.check(str(inspect.signature(scaled)) == "(grid=None, /, *, p, bias, device=None)", inspect.signature(scaled))
+for text in ("Kernel 'scaled' of ", "p: struct, what is scaled", "    x: pointer of f32, numbers", "It allocates y.", "It changes p.to."):
+    kit.check(text in scaled.__doc__, text, scaled.__doc__)
 d, given = scaled((32,), p=dict(x=x, n=1000, s=2.0, to=to), bias=1, device="emulator")
 kit.check(given is to and np.all(to == 2) and np.allclose(d, 2 * x + 1, rtol=1e-6, atol=1e-6), "a struct")
 other, d = pb.load(path, outputs={"p.to": (1000,), "y": lambda given: given["p"]["x"].shape}, device="emulator")(

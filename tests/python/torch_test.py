@@ -16,6 +16,7 @@ import torch
 from ptxbuilder._common import ACTIVATIONS
 from ptxbuilder._torch import tensors
 from ptxbuilder._torch.product import _FUNCTIONS
+import torch.utils.flop_counter
 from torch import library as operators
 
 kit.check(set(functions) == set(ACTIVATIONS) == set(_FUNCTIONS), functions, ACTIVATIONS, _FUNCTIONS)
@@ -362,6 +363,43 @@ for backend in (None, "aot_eager"):
     way = saxpy if backend is None else torch.compile(lambda **words: saxpy(**words), fullgraph=True, backend=backend)
     with kit.refused("kernel 'saxpy' has no gradient", kind=Exception):
         way(x=x.clone().requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
+
+# A layer: as torch.nn.Linear with an activation behind it, whose state it takes; and what is wrong.
+for activation, bias in ((None, True), ("gelu", True), ("silu", False)):
+    ours, theirs = pb.Linear(24, 32, bias, activation, dtype=BF16), torch.nn.Linear(24, 32, bias, dtype=BF16)
+    ours.load_state_dict(theirs.state_dict())
+    for rows in (drawn(24), drawn(5, 24), drawn(2, 5, 24)):
+        rows.requires_grad_()
+        expected = functions[activation](theirs(rows).double())
+        weight = torch.randn_like(expected)
+        exact = torch.autograd.grad((expected * weight).sum(), (rows, *theirs.parameters()))
+        for way in (ours, by_compiler(ours)):
+            d = way(rows)
+            check(d, expected, 2**-7, activation, tuple(rows.shape))
+            for x, y in zip(torch.autograd.grad((d * weight).sum(), (rows, *ours.parameters())), exact):
+                check(x, y, 2**-6, activation, tuple(rows.shape))
+kit.check("activation='silu'" in repr(ours) and isinstance(ours, torch.nn.Linear), ours)
+with kit.refused("activation 'tanh' is none of"):
+    pb.Linear(24, 32, activation="tanh")
+with torch.autocast("cpu", torch.bfloat16):
+    kit.check(pb.Linear(24, 32)(torch.randn(5, 24)).dtype == BF16, "autocast")
+with kit.refused("has no attribute 'Conv'", kind=AttributeError):
+    pb.Conv
+done = subprocess.run([sys.executable, "-c", "import ptxbuilder, sys; assert 'torch' not in sys.modules; ptxbuilder.Linear(3, 4)"])
+kit.check(done.returncode == 0, "PyTorch is imported for a layer alone")
+
+# What PyTorch's tools count and name.
+a, b, heads = drawn(3, 16, 24), drawn(24, 32), drawn(1, 20, 2, 64)
+for call, count in ((lambda: product(a, b), 2 * 3 * 16 * 24 * 32), (lambda: product(a, b, amax=torch.zeros(1)), 2 * 3 * 16 * 24 * 32),
+                    (lambda: product(a, b, out=drawn(3, 16, 32)), 2 * 3 * 16 * 24 * 32), (lambda: attend(heads, heads, heads), 4 * 20 * 20 * 2 * 64),
+                    (lambda: product(a.clone().requires_grad_(), b).sum().backward(), 2 * 2 * 3 * 16 * 24 * 32)):
+    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        call()
+    kit.check(counter.get_total_flops() == count, counter.get_total_flops(), count)
+with torch.profiler.profile() as profile:
+    product(a, b), attend(heads, heads, heads, out=heads.clone()), saxpy(x=torch.ones(9), y=torch.ones(9), alpha=2.0, count=9, device="emulator")
+seen = {event.name for event in profile.events()}
+kit.check({f"ptxbuilder::{name}" for name in ("matmul", "attention", "launch")} <= seen, seen)
 
 # What kernels/python/bench measures on a GPU, in small.
 done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/block.py", "--small"], capture_output=True, text=True)

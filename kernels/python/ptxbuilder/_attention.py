@@ -81,20 +81,19 @@ def shapes_of(q, v, flags):
     return (*q[:-1], v[-1]), tuple(lse)
 
 
-def multiply_adds(q, k, numbers):
-    """Of the two products, where every query sees every key."""
+def multiply_adds(q, k, v, numbers):
+    """Of the two products of these shapes, where every query sees every key; of packed sequences, as many as the longest has."""
     *numbers, flags = numbers
-    by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
-    keys = by_name["keys"] if flags & _ext.PACKED else k.shape[2 if flags & _ext.HEADS_FIRST else 1]
-    return 2 * math.prod(q.shape) * keys
+    keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if flags & _ext.PACKED else k[2 if flags & _ext.HEADS_FIRST else 1]
+    return math.prod(q[:-1]) * keys * (q[-1] + v[-1])
 
 
 def check_packed(q, k, query_offsets, key_offsets, numbers):
     """Offsets on the host, which are read here; of others the kernel is told what they say."""
     by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
-    for name, offsets, rows, longest in (("query_offsets", query_offsets, q.shape[0], "queries"), ("key_offsets", key_offsets, k.shape[0], "keys")):
+    for name, offsets, x, longest in (("query_offsets", query_offsets, q, "queries"), ("key_offsets", key_offsets, k, "keys")):
         if offsets.ndim == 1:  # else the library refuses it
-            check_offsets(name, offsets.tolist(), rows, f"max_{longest}", by_name[longest])
+            check_offsets(name, offsets.tolist(), x.shape[0], f"max_{longest}", by_name[longest])
 
 
 def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
@@ -104,7 +103,7 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
         out = kit.empty(q, shape, name_of(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
-    warn_of_work(device, multiply_adds(q, k, numbers))
+    warn_of_work(device, multiply_adds(q.shape, k.shape, v.shape, numbers))
     if numbers[-1] & _ext.PACKED and kit.is_on_host(query_offsets) and kit.is_on_host(key_offsets):
         check_packed(q, k, query_offsets, key_offsets, numbers)
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))

@@ -1,5 +1,7 @@
 """Any kernel that has a sidecar, as a function on tensors."""
+import inspect
 import json
+import keyword
 import math
 import os
 import struct
@@ -58,9 +60,27 @@ class Kernel:
                 if path not in self.kinds:
                     raise ValueError(f"{word}: kernel '{self.name}' has no tensor '{path}'; it has {', '.join(self.kinds) or 'none'}")
         self.outputs, self.updates = dict(outputs), updates
+        self.__doc__, self.__signature__ = self._described()
         self.is_pure = bool(outputs or updates)  # it says what it changes
         self.number = len(loaded)
         loaded.append(self)  # for ever, as the program of a compiled call names it by its number
+
+    def _described(self):
+        """What help() and inspect say of it, by its sidecar."""
+        def lines(parameters, indent):
+            for p in parameters:
+                kind = p["kind"].replace("_", " ") + (f" of {p['dtype']}" if "dtype" in p else "")
+                yield f"{indent}{p['name']}: {kind}" + (f", {p['meaning']}" if p.get("meaning") else "")
+                yield from lines(p.get("fields", ()), indent + "    ")
+
+        words = [f"Kernel '{self.name}' of {self.path}.", "", *lines(self.parameters, "")]
+        for verb, names in (("allocates", self.outputs), ("changes", self.updates)):
+            words += [f"It {verb} {', '.join(names)}."] * bool(names)
+        kinds = inspect.Parameter
+        given = [name for name in self.names if name not in self.outputs and name.isidentifier() and not keyword.iskeyword(name)]
+        return "\n".join(words), inspect.Signature([
+            kinds("grid", kinds.POSITIONAL_ONLY, default=None), *(kinds(name, kinds.KEYWORD_ONLY) for name in given if name != "device"),
+            kinds("device", kinds.KEYWORD_ONLY, default=None)])
 
     def __reduce__(self):
         return Kernel, self.loaded_by  # what unpickles it loads it anew

@@ -10,12 +10,13 @@ static struct {
   PyObject *mode_count, *is_tracing, *has_grad, *has_autocast; /* functions without arguments */
   void* const* (*tracing_state)(void); /* what is_tracing asks, in 3 ns where that takes 100; or NULL */
   PyObject* forward_ad; /* a module, whose _current_level is below 0 where there are no dual tensors */
+  PyObject* profiler;   /* a module, whose _is_profiler_enabled is True where calls are named */
   PyObject *activations, *codes; /* dicts: by what the caller says, a number */
 } eager;
 
 PyDoc_STRVAR(use_words,
              "use_eager(tensor, parameter, mode_count, is_tracing, tracing_state, has_grad, has_autocast, "
-             "forward_ad, activations, codes, written)\n\n"
+             "forward_ad, profiler, activations, codes, written)\n\n"
              "What eager_product() goes by; and what PyTorch is told of each tensor that was written. "
              "tracing_state is the address of a function of C's that gives where a pointer is, which is NULL "
              "unless calls are traced; or 0.");
@@ -23,9 +24,10 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   (void)self;
   PyObject* written;
   unsigned long long tracing_state;
-  if (!PyArg_ParseTuple(args, "O!O!OOKOOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
+  if (!PyArg_ParseTuple(args, "O!O!OOKOOOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
                         &eager.mode_count, &eager.is_tracing, &tracing_state, &eager.has_grad,
-                        &eager.has_autocast, &eager.forward_ad, &eager.activations, &eager.codes, &written))
+                        &eager.has_autocast, &eager.forward_ad, &eager.profiler, &eager.activations,
+                        &eager.codes, &written))
     return NULL;
   *(void**)&eager.tracing_state = (void*)(uintptr_t)tracing_state;
   tell_of_writes(written);
@@ -67,6 +69,13 @@ static bool has_tangents(void) {
   const bool has = !level || PyLong_AsLong(level) >= 0;
   Py_XDECREF(level);
   return has;
+}
+
+static bool is_profiled(void) {
+  static PyObject* name;
+  PyObject* is = attribute(eager.profiler, "_is_profiler_enabled", &name);
+  Py_XDECREF(is); /* True and False stay */
+  return is != Py_False;
 }
 
 /* Whether one does of those that are not None. */
@@ -151,7 +160,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   for (int i = 0; i < OPERANDS; ++i)
     if (operands[i] != Py_None && !is_plain(operands[i])) return not_taken();
   if (args[IS_BELOW] != Py_True) {
-    if (is_true(eager.mode_count) || is_tracing() || has_tangents()) return not_taken();
+    if (is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled()) return not_taken();
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }

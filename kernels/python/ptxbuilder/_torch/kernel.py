@@ -4,8 +4,8 @@ from torch import library as operators
 
 from .._common import NAMES
 from .._kernel import loaded
-from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_compiling, is_tracing, is_watched, is_wrapped, library, place_of,
-                      refuse_negative, requires_grad, tensor, there)
+from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_compiling, is_tracing, is_watched, is_wrapped, library,
+                      named, place_of, refuse_negative, requires_grad, tensor, there)
 
 
 def _leaves(kernel, arguments):
@@ -76,6 +76,7 @@ def _check(kernel, arguments):
         raise ValueError(f"kernel '{kernel.name}' is not known to torch.func: call it outside, on tensors that hold all batches")
 
 
+@named("ptxbuilder::launch")
 def call(kernel, grid, arguments, first, device):
     is_traced = is_compiling()
     if is_traced:

@@ -1,9 +1,11 @@
 """The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
+import math
 from collections import namedtuple
 
 import torch
 from torch import library as operators
-from torch.autograd import forward_ad
+from torch.autograd import forward_ad, profiler
+from torch.utils.flop_counter import register_flop_formula
 
 from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
@@ -16,7 +18,7 @@ OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
 _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
-               torch.is_grad_enabled, torch.is_autocast_enabled, forward_ad, ACTIVATIONS, _CODES,
+               torch.is_grad_enabled, torch.is_autocast_enabled, forward_ad, profiler, ACTIVATIONS, _CODES,
                torch._C._increment_version)  # torch.autograd.graph's, in half the time
 
 
@@ -25,6 +27,7 @@ def take_over():
     _product.is_traced = is_compiling
 
 
+@tensors.named("ptxbuilder::matmul")
 def matmul(a, b, out, operands, options):
     """What the extension's eager_product() leaves."""
     if not is_compiling():
@@ -292,6 +295,12 @@ def _(a, b, *values, **written):
 @operators.register_fake("ptxbuilder::matmul_out", lib=library)
 def _(a, b, *values, d, **written):
     check_meta(a, b, d, *_split(values, written)[0])
+
+
+@register_flop_formula([torch.ops.ptxbuilder.matmul, torch.ops.ptxbuilder.matmul_amax, torch.ops.ptxbuilder.matmul_out])
+def _(a, b, *values, out_shape=None, **words):
+    """Of the product alone, as torch.utils.flop_counter counts those of PyTorch."""
+    return 2 * math.prod(torch.broadcast_shapes(a[:-2], b[:-2])) * a[-2] * a[-1] * b[-1]
 
 
 class _Operation(torch.autograd.Function):

@@ -1,9 +1,11 @@
 """What operations on PyTorch's tensors share."""
 import ctypes
+import functools
 import os
 
 import torch
 from torch import library as operators
+from torch.autograd import profiler
 
 from .._common import CODES, check_kind, name_of, output_of
 
@@ -106,6 +108,21 @@ def dtype_of(dtype):
 def is_watched():
     """Whether a mode or torch.jit.trace is to see what is called."""
     return mode_count() > 0 or is_tracing()
+
+
+def named(name):
+    """A range of this name about a function, where torch.profiler is at work."""
+    def by(function):
+        @functools.wraps(function)
+        def call(*arguments):
+            if is_compiling() or not profiler._is_profiler_enabled:
+                return function(*arguments)
+            with profiler.record_function(name):
+                return function(*arguments)
+
+        return call
+
+    return by
 
 
 def tracing_state():
