@@ -101,12 +101,14 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
                     jax.jit(jax.grad(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32)).sum(), (0, 1)))(a, b)):
         check(x, y, 2**-7, in_specs, "gradients")
 
-for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="emulator"), "device: JAX's arrays"),
+for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"), (dict(device="cpu"), "are worked on by 'emulator'"),
                     (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: its shape is (32, 64)"),
                     (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it is bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
+for function in (lambda: pb.matmul(a, b, device="emulator"), jax.jit(lambda: pb.matmul(a, b, device="emulator"))):
+    check(function(), wide(a) @ wide(b), 2**-8, "where the arrays are")
 with kit.refused("its rows have to be A's columns, 48"):
     pb.matmul(b, b)
 with kit.refused("A and B: they have 1 and 2 dimensions"):
@@ -211,6 +213,7 @@ def twice(x, y):
 
 
 before = wide(y)
+check(saxpy(x=x, y=y, alpha=2.0, count=x.size, device="emulator"), 2 * wide(x) + before, 1e-6, "where the arrays are")
 for function in (twice, jax.jit(twice)):
     check(function(x, y), 5 * wide(x) + before, 1e-6, "saxpy")
 check(jax.vmap(twice)(jnp.stack([x, y]), jnp.stack([y, x])), [5 * wide(x) + before, 5 * before + wide(x)], 1e-6, "saxpy")
