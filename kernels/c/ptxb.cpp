@@ -17,6 +17,7 @@
 #include "kernels/gemm/matmul.h"
 #include "ptxbuilder/sidecar.h"
 #include "ptxbuilder/version.h"
+#include "runtime/interrupt.h"
 #include "runtime/lazy.h"
 #include "runtime/open_device.h"
 
@@ -218,6 +219,13 @@ int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds) {
     given(device, "the device")
         .opened->device->synchronize(stream_of(stream), std::chrono::milliseconds(milliseconds));
   });
+}
+
+void ptxb_interrupt_by(int (*is_interrupted)(void*), void* context) {
+  if (is_interrupted)
+    runtime::interrupt_by([=] { return is_interrupted(context) != 0; });
+  else
+    runtime::interrupt_by({});
 }
 
 int ptxb_allocate(ptxb_device* device, size_t bytes, void** address) {

@@ -86,6 +86,10 @@ PTXB_API void ptxb_close(ptxb_device* device);
 /* Waits for a stream's work. PTXB_ERROR when a kernel failed, PTXB_TIMEOUT after `milliseconds`. */
 PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
 
+/* What the emulator asks now and then while a call of this thread runs a launch, as ptxb_wait() and copies
+ * do: where it gives nonzero the launch ends there, and ptxb_wait() gives PTXB_TIMEOUT. NULL for nothing. */
+PTXB_API void ptxb_interrupt_by(int (*is_interrupted)(void* context), void* context);
+
 /* Memory of the device, aligned to 256 bytes. Copies wait for the device's own stream. For programs that have
  * no memory of their own there, as those on the emulator. What is freed is NULL, which does nothing, or what
  * ptxb_allocate() gave on this device and nobody has freed. */

@@ -378,8 +378,7 @@ static void check_epilogue_mistakes(void) {
   MISTAKE(e.p.inputs = &e.inputs.tensor, "inputs is given, but use is not PTXB_SLOPE");
   MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.a.tensor),
           "inputs: 1 batches of 24 x 64, but D and A make [m,n] 1 of 24 x 32");
-  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.d.tensor),
-          "D overlaps inputs");
+  MISTAKE((e.p.activation = PTXB_SILU, e.p.use = PTXB_SLOPE, e.p.inputs = &e.d.tensor), "D overlaps inputs");
   MISTAKE(e.p.row_scales = &e.columns.tensor, "row_scales: [1,32] of f32; it is float32 of [24] or [24,1]");
   MISTAKE(e.p.column_scales = &e.rows.tensor,
           "column_scales: [24,1] of f32; it is float32 of [32] or [1,32]");
@@ -526,6 +525,8 @@ static const char sum_sidecar[] =
     "{\"name\": \"u\", \"kind\": \"scalar\", \"dtype\": \"s16\"},"
     "{\"name\": \"v\", \"kind\": \"scalar\", \"dtype\": \"f64\"}], \"grid\": [\"1\", \"1\", \"1\"]}";
 
+static int is_third(void* count) { return ++*(int*)count == 3; }
+
 static void check_scalars(int is_emulator) {
   ptxb_kernel* kernel = NULL;
   OK(ptxb_load_image(device, sum, sizeof sum - 1, sum_sidecar, &kernel));
@@ -551,6 +552,15 @@ static void check_scalars(int is_emulator) {
     all[1] = ptxb_of_integer(0);
     OK(ptxb_launch(kernel, many, all, 3, PTXB_OWN_STREAM));
     CHECK(ptxb_wait(device, PTXB_OWN_STREAM, 20) == PTXB_TIMEOUT);
+    int asked = 0;
+    ptxb_interrupt_by(is_third, &asked);
+    OK(ptxb_launch(kernel, many, all, 3, PTXB_OWN_STREAM));
+    CHECK(ptxb_wait(device, PTXB_OWN_STREAM, 600000) == PTXB_TIMEOUT && asked == 3);
+    CHECK(strstr(ptxb_error(), "kernel sum was interrupted"));
+    ptxb_interrupt_by(NULL, NULL);
+    OK(ptxb_launch(kernel, NULL, all, 3, PTXB_OWN_STREAM));
+    OK(ptxb_wait(device, PTXB_OWN_STREAM, 600000));
+    CHECK(asked == 3);
   }
   ptxb_kernel_free(kernel);
   discard(&d);
@@ -622,8 +632,7 @@ static void check_mistakes(int is_emulator) {
   REFUSED(ptxb_matmul_workspace(NULL, &p, &bytes), "the device is NULL");
   REFUSED(ptxb_matmul_workspace(device, NULL, &bytes), "the product is NULL");
   p.size = 8;
-  REFUSED(ptxb_matmul_workspace(device, &p, &bytes),
-          "a ptxb_matmul of 8 bytes, but this library's has");
+  REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "a ptxb_matmul of 8 bytes, but this library's has");
   p.size = sizeof p;
   p.beta = 1;
   REFUSED(ptxb_matmul_workspace(device, &p, &bytes), "beta is 1, but C is NULL");

@@ -3,11 +3,14 @@ for results, which is given back where a call is refused; and what a call costs.
 
   exchange_test.py FOLDER MOCK   the folder of fake_framework, and the driver
 """
+import ctypes
+import os
 import sys
 import time
 import types
 
 import kit
+import struct_kernel
 
 sys.path.insert(0, sys.argv[1])
 import fake_framework as framework  # noqa: E402
@@ -16,8 +19,16 @@ framework.open(sys.argv[2], (128, 128, 128, 4, 4, 4))  # of a product
 from ptxbuilder import _ext  # noqa: E402
 
 BF16, F16, F32, F64 = (4, 16), (2, 16), (2, 32), (2, 64)
-modes, grad, forward_ad = [0], [False], types.SimpleNamespace(_current_level=-1)
-_ext.use_eager(framework.Tensor, framework.Tensor, lambda: modes[0], lambda: grad[0], forward_ad, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16}, lambda x: None)
+modes, tracing, grad, autocast, forward_ad = [0], [False], [False], [False], types.SimpleNamespace(_current_level=-1)
+profiler = types.SimpleNamespace(_is_profiler_enabled=False)
+
+
+def use_eager(tracing_state):
+    _ext.use_eager(framework.Tensor, framework.Tensor, lambda: modes[0], lambda: tracing[0], tracing_state, lambda: grad[0], lambda: autocast[0],
+                   forward_ad, profiler, {None: 0, "relu": 1}, {"bf16": 4 << 8 | 16}, lambda x: None)
+
+
+use_eager(0)
 
 
 def tensor(place, rows=512, columns=512, dtype=BF16, device=0):
@@ -28,8 +39,8 @@ WORDS = [word for word, *_ in _ext.OPERANDS]
 NONE = (None,) * len(WORDS)
 
 
-def product(a, b, out=None, activation=None, out_dtype=None, device=None, is_below=False, alpha=1.0, gate=False, transpose_a=False, **operands):
-    return _ext.eager_product(a, b, out, alpha, None, activation, out_dtype, transpose_a, False, False, False, gate, device, is_below,
+def product(a, b, out=None, activation=None, out_dtype=None, device=None, is_below=False, alpha=1.0, gate=False, transpose_a=False, transpose_b=False, tf32=False, **operands):
+    return _ext.eager_product(a, b, out, alpha, None, activation, out_dtype, transpose_a, transpose_b, False, tf32, gate, device, is_below,
                               *(operands.get(word) for word in WORDS if word != "alpha"))
 
 
@@ -78,6 +89,25 @@ grad[0] = False
 modes[0] = 1
 kit.check(change(lambda: product(a, b, d, is_below=True))[0]["launches"] == 1, "below PyTorch's dispatcher modes have had their say")
 modes[0] = 0
+wide = [tensor(i, dtype=F32) for i in (1, 2, 3)]
+autocast[0] = True
+kit.check(change(lambda: product(*wide, tf32=True, transpose_b=True))[0]["launches"] == 0, "torch.autocast converts f32")
+kit.check(change(lambda: product(a, b, d))[0]["launches"] == 1, "and nothing else")
+autocast[0] = False
+kit.check(change(lambda: product(*wide, tf32=True, transpose_b=True))[0]["launches"] == 1, "nothing converts f32")
+profiler._is_profiler_enabled = True
+kit.check(product(a, b, d) is NotImplemented, "a profiler is to see a name")
+profiler._is_profiler_enabled = False
+# torch.jit.trace, asked of Python, and by where PyTorch keeps its state.
+state = ctypes.c_void_p(None)
+where = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(state))
+for is_known in (False, True):
+    if is_known:
+        use_eager(ctypes.cast(where, ctypes.c_void_p).value)
+    for is_on in (True, False):
+        tracing[0], state.value = is_on and not is_known, 1 if is_on and is_known else None
+        kit.check(change(lambda: product(a, b, d))[0]["launches"] == (0 if is_on else 1), "a call is traced", is_known, is_on)
+use_eager(0)
 on_other = [tensor(i, device=1) for i in (1, 2, 3)]
 kit.check(change(lambda: product(*on_other))[0]["launches"] == 1, "on the second GPU")
 with kit.refused("B: its memory is on device 1 of type 2, but the product's device is GPU 0"):
@@ -97,4 +127,22 @@ for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one wi
         times.append((time.perf_counter() - begin) / 200 * 1e6)
     print(f"{name}: {min(times):.2f} us")
     kit.check(min(times) < 20, name, min(times))
+# A kernel that was loaded; and in a child that is forked nothing reaches the driver.
+framework.open(sys.argv[2], (24, 8, 4))
+program, _ = _ext.program(struct_kernel.files(), None, 0)
+
+
+def launch():
+    fields = (("x", tensor(1, dtype=F32), False), 32, b"\0\0\0@", ("to", tensor(2, dtype=F32), True))
+    _ext.launch(program, (1, 1, 1), (("struct", fields), ("y", tensor(3, dtype=F32), True), b"\0\0\0\0"), None, None)
+
+
+kit.check(change(launch)[0]["launches"] == 1, "a kernel that was loaded")
+pid = os.fork()
+if pid == 0:
+    for call in (launch, lambda: _ext.product(a, b, d, 1.0, 0.0, 0, 0, 0, None, None, *NONE)):
+        with kit.refused("forked from one that had used a device"):
+            call()
+    os._exit(kit.failures)
+kit.check(os.waitpid(pid, 0)[1] == 0, "a child that is forked")
 kit.end()

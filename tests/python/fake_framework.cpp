@@ -100,7 +100,8 @@ PyObject* make_tensor(PyObject*, PyObject* args) {
   return reinterpret_cast<PyObject*>(t);
 }
 
-// open(mock, sizes of a kernel's parameters): whoever opens libcuda.so.1 from now on gets the mock.
+// open(mock, sizes of a kernel's parameters): whoever opens libcuda.so.1 from now on gets the mock. Again,
+// for other sizes.
 PyObject* open_driver(PyObject*, PyObject* args) {
   const char* path;
   PyObject* sizes;
@@ -109,6 +110,7 @@ PyObject* open_driver(PyObject*, PyObject* args) {
   if (!library) return PyErr_Format(PyExc_OSError, "%s", dlerror());
   driver = reinterpret_cast<MockDriver* (*)()>(dlsym(library, "mock_driver"))();
   driver->device_count = 2;
+  driver->parameter_sizes.clear();
   for (Py_ssize_t i = 0; i < PyTuple_Size(sizes); ++i)
     driver->parameter_sizes.push_back(PyLong_AsSize_t(PyTuple_GetItem(sizes, i)));
   Py_RETURN_NONE;

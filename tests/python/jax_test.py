@@ -23,6 +23,7 @@ from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 from ptxbuilder._jax.product import _FUNCTIONS  # noqa: E402
 from jax_kit import check, check_beside, drawn, product_of, random, wide  # noqa: E402
 import reference  # noqa: E402
+import struct_kernel  # noqa: E402
 
 
 def turned(x, is_turned):
@@ -100,12 +101,14 @@ for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", Non
                     jax.jit(jax.grad(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32)).sum(), (0, 1)))(a, b)):
         check(x, y, 2**-7, in_specs, "gradients")
 
-for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="emulator"), "device: JAX's arrays"),
+for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"), (dict(device="cpu"), "are worked on by 'emulator'"),
                     (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: its shape is (32, 64)"),
                     (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it is bf16"),
                     (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
     with kit.refused(text):
         pb.matmul(a, b, **words)
+for function in (lambda: pb.matmul(a, b, device="emulator"), jax.jit(lambda: pb.matmul(a, b, device="emulator"))):
+    check(function(), wide(a) @ wide(b), 2**-8, "where the arrays are")
 with kit.refused("its rows have to be A's columns, 48"):
     pb.matmul(b, b)
 with kit.refused("A and B: they have 1 and 2 dimensions"):
@@ -191,6 +194,8 @@ check(jax.jit(jax.shard_map(pb.attention, mesh=mesh, in_specs=(by_heads,) * 3, o
 offsets = jnp.array([0, 40, 80, 120], jnp.int32)
 packed = jax.jit(lambda q, k, v: pb.attention(q, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=40, max_keys=40))
 check(packed(*(x.reshape(-1, 2, 64) for x in (q, k, v))), expected[0].reshape(-1, 2, 64), 2**-7, "packed")
+with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
+    pb.attention(*(x.reshape(-1, 2, 64) for x in (q, k, v)), query_offsets=offsets, key_offsets=offsets, max_queries=39, max_keys=40)
 for function, text in ((lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "pb.attention has no gradient"),
                        (lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
                        (lambda: pb.attention(q, k, v[:, :20]), "V: [3, 20, 2, 64]")):
@@ -208,6 +213,7 @@ def twice(x, y):
 
 
 before = wide(y)
+check(saxpy(x=x, y=y, alpha=2.0, count=x.size, device="emulator"), 2 * wide(x) + before, 1e-6, "where the arrays are")
 for function in (twice, jax.jit(twice)):
     check(function(x, y), 5 * wide(x) + before, 1e-6, "saxpy")
 check(jax.vmap(twice)(jnp.stack([x, y]), jnp.stack([y, x])), [5 * wide(x) + before, 5 * before + wide(x)], 1e-6, "saxpy")
@@ -217,6 +223,22 @@ X, Y = drawn(8, 32, dtype=jnp.float32), drawn(8, 32, dtype=jnp.float32)
 check(jax.jit(lambda X, Y: tma(X=X, Y=Y, alpha=3.0) + 1)(X, Y), 3 * wide(X) + wide(Y) + 1, 1e-6, "saxpy_tma")
 by_rows = jax.shard_map(lambda x, y: saxpy(x=x, y=y, alpha=2.0, count=x.size), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(by_rows)(x, y), 2 * wide(x) + before, 1e-6, "saxpy on two devices")
+# A struct's tensors, of which one is written and one allocated.
+scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+
+
+def of_struct(x, to):
+    return scaled((32,), p=dict(x=x, n=1000, s=2.0, to=to), bias=1.0)
+
+
+for function in (of_struct, jax.jit(of_struct)):
+    d, to = function(x, jnp.zeros(1000, jnp.float32))
+    check(d, 2 * wide(x) + 1, 1e-6, "a struct")
+    check(to, np.full(1000, 2.0), 0, "a struct")
+with kit.refused("parameter 'p': there is no 's'"):
+    scaled((32,), p=dict(x=x, n=1000, to=y), bias=1.0)
+with kit.refused("parameter 'p.x' takes a pointer of f32, and is given an array of int32"):
+    scaled((32,), p=dict(x=x.astype(jnp.int32), n=1000, s=2.0, to=y), bias=1.0)
 with kit.refused("JAX has to know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
 with kit.refused("parameter 'alpha': it is traced"):

@@ -2,11 +2,18 @@
 
   numpy_test.py FOLDER   with saxpy.ptx, saxpy.json and saxpy_tma's in it
 """
+import ast
 import copy
 import inspect
+import os
 import pickle
+import re
+import signal
 import subprocess
 import sys
+import threading
+import time
+import warnings
 
 import kit
 
@@ -17,11 +24,24 @@ import numpy as np  # noqa: E402
 import ptxbuilder as pb  # noqa: E402
 from ptxbuilder._common import ACTIVATIONS  # noqa: E402
 import reference  # noqa: E402
+import struct_kernel  # noqa: E402
 
 # matmul() takes and says what the library's table has.
 named = inspect.signature(pb.matmul).parameters
 for row in pb._product.ROWS:
     kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)
+
+# What tools are told of types is the functions' own.
+stub = ast.parse(open(pb.__file__ + "i").read())
+for name in ("matmul", "attention", "load", "warm_up"):
+    told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    is_said = {x.name: x.default is not x.empty for x in inspect.signature(getattr(pb, name)).parameters.values() if x.kind is not x.VAR_KEYWORD}
+    for args in told:
+        one = [arg.arg for arg in args.args + args.kwonlyargs]
+        kit.check(one == list(is_said), name, one)
+    needed = [len(args.args) - len(args.defaults) + args.kw_defaults.count(None) for args in told]
+    kit.check(min(needed, default=-1) == list(is_said.values()).count(False), name, needed)
+kit.check(pb.__version__ == ".".join(re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", open(f"{kit.TOP}/ptxbuilder/version.h").read())))
 
 random = np.random.default_rng(int.from_bytes(b"ptxb", "little"))
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -189,7 +209,7 @@ with kit.refused("D: it is read-only"):
 square = drawn(16, 16)
 with kit.refused("D overlaps A"):
     pb.matmul(square, drawn(16, 16), out=square, device="emulator")
-with kit.refused("no tensor of PyTorch, JAX, numpy or CuPy", kind=TypeError):
+with kit.refused("no tensor of PyTorch, JAX, numpy or CuPy"):
     pb.matmul([[1.0]], b)
 pb.warm_up("matmul", [(64, 64, 64), (2, 64, 64, 64)], "bf16", device="emulator", bias=True)
 pb.warm_up("matmul", [(64, 64, 64)], "e4m3", device="emulator", out_dtype="e4m3", bias=True, scale_a=True, scale_b=True, scale_result=True,
@@ -241,6 +261,40 @@ with kit.refused("outputs: kernel 'saxpy' has no tensor 'alpha'"):
 with kit.refused("nothing.json: cannot be read"):
     pb.load(f"{folder}/nothing", device="emulator")
 
+# A struct's tensors are as others are: the framework is known by them alone, and outputs and updates name them.
+path, to = struct_kernel.files(), np.zeros(1000, np.float32)
+scaled = pb.load(path, updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+kit.check(str(inspect.signature(scaled)) == "(grid=None, /, *, p, bias, device=None)", inspect.signature(scaled))
+for text in ("Kernel 'scaled' of ", "p: struct, what is scaled", "    x: pointer of f32, numbers", "It allocates y.", "It changes p.to."):
+    kit.check(text in scaled.__doc__, text, scaled.__doc__)
+d, given = scaled((32,), p=dict(x=x, n=1000, s=2.0, to=to), bias=1, device="emulator")
+kit.check(given is to and np.all(to == 2) and np.allclose(d, 2 * x + 1, rtol=1e-6, atol=1e-6), "a struct")
+other, d = pb.load(path, outputs={"p.to": (1000,), "y": lambda given: given["p"]["x"].shape}, device="emulator")(
+    (32,), p=dict(x=x, n=1000, s=3.0), bias=np.float32(1), device="emulator")
+kit.check(np.all(other == 3) and np.allclose(d, 3 * x + 1, rtol=1e-6, atol=1e-6), "an output in a struct")
+whole = dict(x=x, n=1000, s=2.0, to=to)
+read_only = np.frombuffer(bytes(4000), np.float32)
+kit.check(scaled((32,), p={**whole, "x": read_only}, bias=1, device="emulator")[1] is to, "what is read may be read-only")
+for p, text in (({"x": x, "n": 1000, "to": to}, "parameter 'p': there is no 's'"),
+                ({**whole, "z": 1}, "parameter 'p' is given 'z', and takes x, n, s, to"),
+                ((x, 1000, 2.0, to), "parameter 'p' takes a dict of its fields, x, n, s, to, and is given (array("), (x, "parameter 'p' takes a dict"),
+                ({**whole, "s": "2"}, "parameter 'p.s' is a f32, and is given '2'"), ({**whole, "n": x}, "parameter 'p.n' is a u32, and is given array("),
+                ({**whole, "n": 1.5}, "parameter 'p.n' is a u32, and is given 1.5"), ({**whole, "n": None}, "parameter 'p.n' is a u32, and is given None"),
+                ({**whole, "x": 3}, "parameter 'p.x': <class 'int'> beside tensors of numpy's"), ({**whole, "x": x[::2]}, "parameter 'p.x' is a pointer"),
+                ({**whole, "x": None, "to": None}, "it is given no tensor"), ({**whole, "to": read_only}, "p.to: it is read-only")):
+    with kit.refused(text):
+        scaled((32,), p=p, bias=1.0, device="emulator")
+with kit.refused("kernel 'scaled': there is no 'p'"):
+    scaled((32,), bias=1.0, device="emulator")
+with kit.refused("kernel 'scaled' is given 'y', and takes p, bias"):
+    scaled((32,), p=whole, y=to, bias=1.0, device="emulator")
+for words, text in ((dict(updates=["p"]), "updates: kernel 'scaled' has no tensor 'p'; it has p.x, p.to, y"),
+                    (dict(outputs={"p.s": "y"}), "outputs: kernel 'scaled' has no tensor 'p.s'")):
+    with kit.refused(text):
+        pb.load(path, **words, device="emulator")
+with kit.refused("outputs: 'y' has the shape of 'p.z', which kernel 'scaled' is not given"):
+    pb.load(path, outputs={"y": "p.z"}, device="emulator")((32,), p=whole, bias=1.0, device="emulator")
+
 # Another process loads what is pickled, by its path and with its words; a copy is the kernel.
 code = ("import pickle, sys, numpy as np; f = pickle.load(sys.stdin.buffer); x = np.ones((8, 32), np.float32); "
         "assert (f(X=x, Y=2 * x, alpha=3.0, device='emulator') == 5).all()")
@@ -258,6 +312,118 @@ for words, text in ((dict(b=None), "B: <class 'NoneType'> beside"),
         pb.matmul(**{"a": a, "b": b, "device": "emulator", **words})
 with kit.refused("shapes: 64 is none; they are a list of tuples"):
     pb.warm_up("matmul", (64, 64, 64), "bf16", device="emulator")
+
+# A mask is nothing that a kernel reads; offsets of packed sequences are read before.
+given = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator")
+masked = np.ma.array(a, mask=wide(a) > 0)
+rows = drawn(40, 2, 64)
+for call in (lambda: pb.matmul(masked, b, device="emulator"), lambda: pb.matmul(b, masked, device="emulator"),
+             lambda: pb.matmul(a, b, c=np.ma.array(c), device="emulator"), lambda: pb.matmul(a, b, out=np.ma.array(c), device="emulator"),
+             lambda: pb.attention(*(np.ma.array(rows[None]),) * 3, device="emulator"), lambda: saxpy(**{**given, "x": np.ma.array(x)})):
+    with kit.refused("a masked array, whose mask no kernel knows: give x.filled(0)"):
+        call()
+
+
+def packed(queries, keys, most=20):
+    q, k = np.array(queries, np.int32), np.array(keys, np.int32)
+    return pb.attention(rows, rows, rows, query_offsets=q, key_offsets=k, max_queries=most, max_keys=most, device="emulator")
+
+
+kit.check(packed([0, 20, 40], [0, 20, 40]).shape == rows.shape)
+for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets: [1, 20, 40]; they begin at 0, do not fall, and end at the 40 rows"),
+                                  ([0, 30, 20, 40], [0, 20, 30, 40], 40, "query_offsets: [0, 30, 20, 40]; they begin"),
+                                  ([0, 20, 40], [0, 20, 39], 20, "key_offsets: [0, 20, 39]; they begin"),
+                                  ([0, 20, 40], [0, 20, 41], 40, "key_offsets: [0, 20, 41]; they begin"),
+                                  ([0, 20, 40], [0, 15, 40], 20, "key_offsets: a sequence of 25 rows, and max_keys is 20"),
+                                  ([0, 25, 40], [0, 20, 40], 20, "query_offsets: a sequence of 25 rows, and max_queries is 20"),
+                                  ([], [0, 20, 40], 20, "query_offsets: []; they begin"), (list(range(41)), list(range(40)) + [0], 1, "[0, 1, 2, 3, .., 38, 39, 0]")):
+    with kit.refused(text):
+        packed(queries, keys, most)
+
+# Ctrl-C ends what the emulator is about, and what comes after is right; the work that takes it minutes is said before.
+def interrupted(call, text):
+    """The seconds until Ctrl-C, half a second after its begin, has ended a call that takes minutes."""
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    try:
+        call()
+        kit.check(False, text, "was not interrupted")
+    except KeyboardInterrupt:
+        took = time.monotonic() - begin - 0.5
+        kit.check(took < 5, text, took)  # a second where nothing else works here
+        print(f"{text} ended after {took:.2f} s")
+    timer.join()
+
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+most = np.ones((8192, 8192), np.float16)
+pb.warm_up("matmul", [most.shape + (8192,)], "f16", device="emulator")
+pb.warm_up("attention", [((1, 8192, 16, 128),) * 2], "f16", device="emulator")
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    interrupted(lambda: pb.matmul(most, most, device="emulator"), "a product")
+    interrupted(lambda: pb.attention(*(most.reshape(1, 8192, 64, 128)[:, :, :16],) * 3, device="emulator"), "an attention")
+    interrupted(lambda: saxpy((1 << 30,), **given), "a kernel that was loaded")
+    kit.check([str(w.message).split()[0] for w in warned] == ["5.5e+11", "2.7e+11"] and "Ctrl-C ends" in str(warned[0].message), warned)
+saxpy(**given)
+check_product(drawn(24, 40), drawn(40, 56))
+other = threading.Thread(target=lambda: check_product(drawn(512, 2048), drawn(2048, 1024)))
+other.start()
+time.sleep(0.2)
+interrupted(lambda: [pb.matmul(a, b, device="emulator") for _ in iter(lambda: 0, 1)], "a call behind another thread's")
+other.join()
+
+# A child that is forked, also while a thread is in a call: it says so at once, and one of a process that has used nothing works.
+def of_child(function):
+    """Whether function() gives True in a child that is forked; it is given a minute."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(0 if function() is True else 1)
+        finally:
+            os._exit(2)
+    for _ in range(600):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def is_refused():
+    calls = (lambda: pb.matmul(a, b, device="emulator"), lambda: saxpy(**given), lambda: pb.load(f"{folder}/saxpy_tma", device="emulator"),
+             lambda: pb.warm_up("matmul", [(64, 64, 64)], "f16", device="emulator"), lambda: pb.attention(*(heads,) * 3, device="emulator"))
+    for call in calls:
+        try:
+            call()
+        except ValueError as error:
+            if "forked from one that had used a device" not in str(error):
+                return False
+        else:
+            return False
+    return True
+
+
+given, heads, is_over = dict(x=x, y=result, alpha=2.0, count=1000, device="emulator"), drawn(1, 16, 1, 64), threading.Event()
+busy = threading.Thread(target=lambda: [pb.matmul(a, b, device="emulator") for _ in iter(is_over.is_set, True)])
+busy.start()
+for _ in range(20):
+    kit.check(of_child(is_refused) is True, "a child of a process that used the emulator")
+is_over.set()
+busy.join()
+code = f"""
+import os, numpy as np, ptxbuilder as pb
+saxpy_at, ones = {folder + "/saxpy"!r}, np.ones((64, 64), "f2")
+pid = os.fork()
+assert (pb.matmul(ones, ones, device="emulator") == 64).all() and pb.load(saxpy_at, device="emulator")
+os._exit(0) if pid == 0 else None
+assert os.waitpid(pid, 0)[1] == 0
+"""
+done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+kit.check(done.returncode == 0, "a child of a process that has used nothing", done.stderr)
 
 # More than one thread at once, at first use.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)

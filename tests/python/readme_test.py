@@ -1,9 +1,11 @@
 """The examples of kernels/python/README.md, as they stand: readme_test.py README KERNELS
 
-KERNELS is a folder with what the examples load. An example runs by the first Python that has what it imports.
+KERNELS is a folder with what the examples load. An example runs by the first Python that has what it imports, and where there is mypy, that
+finds its types to be right.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -13,7 +15,7 @@ readme, kernels = sys.argv[1:]
 LONGEST = 16  # lines of an example
 examples = re.findall(r"```python\n(.*?)```", open(readme).read(), re.DOTALL)
 kit.check(len(examples) >= 3, f"{len(examples)} examples")
-ran = 0
+ran, mypy = 0, shutil.which("mypy")
 for example in examples:
     lines = [line for line in example.splitlines() if line.strip()]
     kit.check(len(lines) <= LONGEST, f"{len(lines)} lines:\n{example}")
@@ -25,8 +27,13 @@ for example in examples:
     ran += 1
     done = subprocess.run([python, "-c", example], cwd=kernels, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": ""})
     kit.check(done.returncode == 0, f"{example}\n{done.stderr[-3000:]}")
+    if mypy:
+        words = [mypy, "--strict", "--no-error-summary", "--cache-dir", os.devnull, "--python-executable", python, "-c", example]
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "MYPYPATH": os.environ.get("PYTHONPATH", "")})
+        kit.check(done.returncode == 0, f"{example}\n{done.stdout[-3000:]}")
 if not ran:
     print("SKIPPED: no Python here has numpy and ml_dtypes")
     sys.exit(77)
+print(f"{'with' if mypy else 'without'} mypy")
 print(f"{ran} of {len(examples)} examples ran")
 kit.end()

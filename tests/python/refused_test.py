@@ -8,6 +8,7 @@ import kit
 from torch_kit import by_compiler, check  # first: it finds a PyTorch
 import numpy as np
 import ptxbuilder as pb
+import struct_kernel
 import torch
 
 torch.manual_seed(7)
@@ -24,6 +25,13 @@ def product(a, b, **words):
 
 def attend(q, k, v, **words):
     return pb.attention(q, k, v, device="emulator", **words)
+
+
+scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+
+
+def launch_struct(x, to, **words):
+    return scaled((4,), p={**dict(x=x, to=to, n=100, s=2.0), **words}, bias=1.0, device="emulator")
 
 
 def launch(x, y):
@@ -45,6 +53,7 @@ PLACES = {
     "query_offsets": lambda make: lambda: attend(heads[0], heads[0], heads[0], query_offsets=make(ones[:2].int()),
                                                  key_offsets=ones[:2].int(), max_queries=1, max_keys=1),
     "parameter 'x'": lambda make: lambda: launch(make(ones), ones * 1), "parameter 'y'": lambda make: lambda: launch(ones, make(ones)),
+    "parameter 'p.to'": lambda make: lambda: launch_struct(ones, make(ones)),
 }
 NESTED = "a nested tensor, whose parts have no strides in common: give x.to_padded_tensor(0.0)"
 for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which has no memory"),
@@ -59,7 +68,7 @@ for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which 
     for name, place in PLACES.items():
         if kind in ("None", "array", "list") and name in ("A", "Q", "alpha", "parameter 'x'"):
             continue  # by which the framework is known, and which may be a number
-        if kind == "None" and name not in ("B", "K", "V", "parameter 'y'"):
+        if kind == "None" and name not in ("B", "K", "V", "parameter 'y'", "parameter 'p.to'"):
             continue
         with kit.refused(name.strip(), text):
             place(make)()
@@ -127,4 +136,8 @@ for words, text in ((dict(alpha=None), "parameter 'alpha' is a f32, and is given
                     (dict(x=np.ones(100, "f4")), "beside tensors of numpy's"), (dict(y=np.ones(100, "f4")), "beside tensors of PyTorch's")):
     with kit.refused(text):
         saxpy(**{**dict(x=ones, y=ones * 1, alpha=2.0, count=100, device="emulator"), **words})
+for words, text in ((dict(s=None), "parameter 'p.s' is a f32, and is given None"), (dict(n=[3]), "parameter 'p.n' is a u32, and is given [3]"),
+                    (dict(z=1), "parameter 'p' is given 'z', and takes x, n, s, to"), (dict(s=ones), "parameter 'p.s' is a f32, and is given tensor(")):
+    with kit.refused(text):
+        launch_struct(ones, ones * 1, **words)
 kit.end()

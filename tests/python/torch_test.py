@@ -2,6 +2,7 @@
 
   torch_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
+import ctypes
 import subprocess
 import sys
 
@@ -10,9 +11,12 @@ from torch_kit import by_compiler, check, check_beside, check_gradients_beside, 
 import numpy as np
 import ptxbuilder as pb
 import reference
+import struct_kernel
 import torch
 from ptxbuilder._common import ACTIVATIONS
+from ptxbuilder._torch import tensors
 from ptxbuilder._torch.product import _FUNCTIONS
+import torch.utils.flop_counter
 from torch import library as operators
 
 kit.check(set(functions) == set(ACTIVATIONS) == set(_FUNCTIONS), functions, ACTIVATIONS, _FUNCTIONS)
@@ -208,6 +212,8 @@ packed = dict(query_offsets=offsets, key_offsets=offsets, max_queries=40, max_ke
 flat = [x.reshape(-1, 2, 64) for x in (q, k, v)]
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(*flat, **packed), expected.view(-1, 2, 64)), "packed")
+with kit.refused("key_offsets: a sequence of 40 rows, and max_keys is 39"):
+    attend(*flat, **{**packed, "max_keys": 39})
 longest = by_compiler(lambda q, k, v, offsets, longest: attend(q, k, v, query_offsets=offsets, key_offsets=offsets, softcap=9.0,
                                                                max_queries=longest.item(), max_keys=longest.item()))
 kit.check(torch.equal(longest(*flat, offsets, torch.tensor(40)), attend(*flat, softcap=9.0, **packed)), "packed")
@@ -241,6 +247,54 @@ with kit.refused("B: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
     pb.matmul(drawn(40, 40), np.zeros((40, 40)), device="emulator")
 with kit.refused("V: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
     pb.attention(q, k, np.zeros(4), device="emulator")
+
+# torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
+a, b, heads = drawn(32, 64), drawn(64, 48), drawn(2, 20, 2, 64)
+state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # what the extension asks, of which PyTorch says nothing
+for operands, function in (((a, b), product), ((a, b), lambda a, b: product(a, b, activation="gelu", transpose_a=False)),
+                           ((a, b), lambda a, b: product(a, b, out=a.new_zeros(a.shape[0], 48))),
+                           ((a, b), lambda a, b: product(a, b, scale_a=a[:, 0].float(), amax=torch.zeros(1))),
+                           ((a.clone().requires_grad_(), b), lambda a, b: product(a, b, activation="relu")),
+                           ((a.clone().requires_grad_(), b), lambda a, b: product(a, b, activation="silu", gate=True)),
+                           ((heads, heads), lambda q, k: pb.attention(q, k, k, device="emulator"))):
+    def seen(*operands):
+        kit.check(bool(state()[0]) and tensors.is_tracing(), "where the state is")
+        return function(*operands)
+
+    traced = torch.jit.trace(seen, operands, check_trace=False)
+    kit.check("ptxbuilder" in traced.code and not state()[0], traced.code)
+    for scale in (1, 2):
+        kit.check(torch.equal(traced(scale * operands[0], *operands[1:]), function(scale * operands[0], *operands[1:])), traced.code)
+    if not operands[0].requires_grad and len(operands[0].shape) == 2:
+        kit.check(torch.equal(traced(a[:20], b), function(a[:20], b)), "of other rows", traced.code)
+
+# torch.autocast converts f32, as it does for torch.mm(), and gradients have the operands' types.
+a, b, bias = (drawn(*shape, dtype=torch.float32).requires_grad_() for shape in ((16, 24), (24, 32), (32,)))
+narrow = [x.detach().bfloat16().requires_grad_() for x in (a, b, bias)]
+weight = torch.randn(16, 32)
+for function in (lambda a, b, bias: product(a, b, bias=bias, activation="gelu"), lambda a, b, bias: product(a, b, out_dtype="f32", alpha=0.5),
+                 lambda a, b, bias: product(a, b.bfloat16(), bias=bias, scale_a=torch.ones(16))):
+    expected = function(*narrow)
+    gradients = torch.autograd.grad((expected * weight).sum(), narrow, allow_unused=True)
+    for way in (function, by_compiler(function)):
+        with torch.autocast("cpu", torch.bfloat16):
+            d = way(a, b, bias)
+            quiet = way(a.detach(), b.detach(), bias.detach())
+        kit.check(d.dtype == quiet.dtype == expected.dtype, d.dtype, expected.dtype)
+        check(d, expected, 2**-8, "autocast")
+        check(quiet, expected, 2**-8, "autocast")
+        for x, y, z in zip(torch.autograd.grad((d * weight).sum(), (a, b, bias), allow_unused=True), gradients, (a, b, bias)):
+            if kit.check((x is None) == (y is None), x, y) and x is not None:
+                kit.check(x.dtype == torch.float32)
+                check(x, y, 2**-7, "autocast")
+heads = drawn(1, 20, 2, 64, dtype=torch.float32)
+for way in (pb.attention, by_compiler(pb.attention)):
+    with torch.autocast("cpu", torch.float16):
+        o = way(heads, heads, heads, device="emulator")
+    kit.check(o.dtype == torch.float16)
+    check(o, pb.attention(*(heads.half(),) * 3, device="emulator"), 2**-10, "autocast")
+with torch.autocast("cpu", torch.bfloat16), kit.refused("set `tf32` to allow it"):
+    product(a.detach(), b.detach(), out=torch.zeros(16, 32))  # which torch.mm() does not convert either
 
 # What is written is known to autograd, as of torch.mm(out=).
 left, right, d = drawn(5, 8), drawn(8, 9), torch.zeros(5, 9, dtype=BF16)
@@ -279,6 +333,8 @@ for dynamic in (False, True):
 for gaps in (x[::2], x.view(10, 100).T):
     with kit.refused("parameter 'x' is a pointer, of which the kernel knows no strides"):
         saxpy(x=gaps, y=result, alpha=2.0, count=500, device="emulator")
+with kit.refused("kernel 'saxpy' is not known to torch.jit.trace"):
+    torch.jit.trace(lambda x: saxpy(x=x, y=x * 1, alpha=2.0, count=1000, device="emulator"), (x,))
 weight = torch.randn_like(result).requires_grad_()
 loss = (weight * result).sum()
 saxpy(x=x, y=result, alpha=2.0, count=1000, device="emulator")
@@ -293,10 +349,57 @@ tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):
     check(way(X=X, Y=Y, alpha=3.0, device="emulator"), 3 * X + Y, 1e-6)
+# A struct's tensors, of which one is written and one allocated.
+scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+for way in (scaled, by_compiler(lambda grid, **words: scaled(grid, **words))):
+    to = torch.zeros(1000)
+    d, given = way((32,), p=dict(x=x, n=1000, s=2.0, to=to), bias=1.0, device="emulator")
+    check(d, 2 * x + 1, 1e-6, way)
+    check(given, torch.full((1000,), 2.0), 0, way)
+    check(to, torch.full((1000,), 2.0), 0, way)
+with kit.refused("kernel 'scaled' has no gradient"):
+    scaled((32,), p=dict(x=x.clone().requires_grad_(), n=1000, s=2.0, to=to), bias=1.0, device="emulator")
 for backend in (None, "aot_eager"):
     way = saxpy if backend is None else torch.compile(lambda **words: saxpy(**words), fullgraph=True, backend=backend)
     with kit.refused("kernel 'saxpy' has no gradient", kind=Exception):
         way(x=x.clone().requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
+
+# A layer: as torch.nn.Linear with an activation behind it, whose state it takes; and what is wrong.
+for activation, bias in ((None, True), ("gelu", True), ("silu", False)):
+    ours, theirs = pb.Linear(24, 32, bias, activation, dtype=BF16), torch.nn.Linear(24, 32, bias, dtype=BF16)
+    ours.load_state_dict(theirs.state_dict())
+    for rows in (drawn(24), drawn(5, 24), drawn(2, 5, 24)):
+        rows.requires_grad_()
+        expected = functions[activation](theirs(rows).double())
+        weight = torch.randn_like(expected)
+        exact = torch.autograd.grad((expected * weight).sum(), (rows, *theirs.parameters()))
+        for way in (ours, by_compiler(ours)):
+            d = way(rows)
+            check(d, expected, 2**-7, activation, tuple(rows.shape))
+            for x, y in zip(torch.autograd.grad((d * weight).sum(), (rows, *ours.parameters())), exact):
+                check(x, y, 2**-6, activation, tuple(rows.shape))
+kit.check("activation='silu'" in repr(ours) and isinstance(ours, torch.nn.Linear), ours)
+with kit.refused("activation 'tanh' is none of"):
+    pb.Linear(24, 32, activation="tanh")
+with torch.autocast("cpu", torch.bfloat16):
+    kit.check(pb.Linear(24, 32)(torch.randn(5, 24)).dtype == BF16, "autocast")
+with kit.refused("has no attribute 'Conv'", kind=AttributeError):
+    pb.Conv
+done = subprocess.run([sys.executable, "-c", "import ptxbuilder, sys; assert 'torch' not in sys.modules; ptxbuilder.Linear(3, 4)"])
+kit.check(done.returncode == 0, "PyTorch is imported for a layer alone")
+
+# What PyTorch's tools count and name.
+a, b, heads = drawn(3, 16, 24), drawn(24, 32), drawn(1, 20, 2, 64)
+for call, count in ((lambda: product(a, b), 2 * 3 * 16 * 24 * 32), (lambda: product(a, b, amax=torch.zeros(1)), 2 * 3 * 16 * 24 * 32),
+                    (lambda: product(a, b, out=drawn(3, 16, 32)), 2 * 3 * 16 * 24 * 32), (lambda: attend(heads, heads, heads), 4 * 20 * 20 * 2 * 64),
+                    (lambda: product(a.clone().requires_grad_(), b).sum().backward(), 2 * 2 * 3 * 16 * 24 * 32)):
+    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        call()
+    kit.check(counter.get_total_flops() == count, counter.get_total_flops(), count)
+with torch.profiler.profile() as profile:
+    product(a, b), attend(heads, heads, heads, out=heads.clone()), saxpy(x=torch.ones(9), y=torch.ones(9), alpha=2.0, count=9, device="emulator")
+seen = {event.name for event in profile.events()}
+kit.check({f"ptxbuilder::{name}" for name in ("matmul", "attention", "launch")} <= seen, seen)
 
 # What kernels/python/bench measures on a GPU, in small.
 done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/block.py", "--small"], capture_output=True, text=True)

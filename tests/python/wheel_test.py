@@ -36,7 +36,8 @@ kit.check(os.path.getsize(wheel) < LIMIT, f"{os.path.getsize(wheel)} bytes")
 numbers = re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", open(f"{top}/ptxbuilder/version.h").read())
 kit.check(os.path.basename(wheel).split("-")[1] == ".".join(numbers), f"version.h says {'.'.join(numbers)}, pyproject.toml another")
 names = zipfile.ZipFile(wheel).namelist()
-modules = {os.path.relpath(path, f"{top}/kernels/python") for path in glob.glob(f"{top}/kernels/python/ptxbuilder/**/*.py", recursive=True)}
+modules = {os.path.relpath(path, f"{top}/kernels/python") for ending in (".py", ".pyi", ".typed")
+           for path in glob.glob(f"{top}/kernels/python/ptxbuilder/**/*{ending}", recursive=True)}
 others = {name for name in names if ".dist-info/" not in name} - modules
 kit.check(modules <= set(names) and others == {f"ptxbuilder/{x}" for x in ("LICENSE", "_ext.abi3.so", "libptxbuilder.so.0")}, names)
 
@@ -54,9 +55,11 @@ import numpy as np, ptxbuilder as pb
 a, b = (np.random.default_rng(i).standard_normal((64, 64)).astype(np.float16) for i in range(2))
 d = pb.matmul(a, b, device="emulator", out_dtype="f32")
 assert abs(d - a.astype("d") @ b.astype("d")).max() < 1e-4
-print(pb.__file__)
+print(pb.__file__, pb.__version__)
 """
-kit.check(run(python, "-c", code, env=alone, cwd=work).startswith(work), "another ptxbuilder is imported")
+said = run(python, "-c", code, env=alone, cwd=work)
+kit.check(said.startswith(work), "another ptxbuilder is imported")
+kit.check(said.endswith(" " + ".".join(numbers)), said)
 with_path = {**alone, "LD_LIBRARY_PATH": "/nonexistent"}
 run(python, "-c", code, env=with_path, cwd="/")
 

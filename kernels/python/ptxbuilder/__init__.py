@@ -7,8 +7,9 @@
 """
 import sys
 
+from . import _ext
 from ._attention import attention
-from ._kernel import load
+from ._kernel import Kernel, load
 from ._product import matmul
 from ._warm_up import warm_up
 
@@ -17,4 +18,13 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["attention", "load", "matmul", "warm_up"]
+__all__ = ["Kernel", "Linear", "attention", "load", "matmul", "warm_up"]
+__version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
+
+
+def __getattr__(name):
+    if name != "Linear":
+        raise AttributeError(f"module 'ptxbuilder' has no attribute {name!r}")
+    from ._torch.linear import Linear  # which imports PyTorch, as nothing else here does by itself
+
+    return Linear

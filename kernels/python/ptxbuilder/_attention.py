@@ -1,6 +1,8 @@
 """Attention, for whichever framework its operands are of."""
+import math
+
 from . import _ext
-from ._common import as_they_lie, check_flags, check_number, device_of, door_of, name_of, untouched
+from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, name_of, untouched, warn_of_work
 
 NO_GRADIENT = ("pb.attention has no gradient: call it where none is asked for, as under torch.no_grad(), and train with the "
                "framework's own attention")
@@ -79,6 +81,21 @@ def shapes_of(q, v, flags):
     return (*q[:-1], v[-1]), tuple(lse)
 
 
+def multiply_adds(q, k, v, numbers):
+    """Of the two products of these shapes, where every query sees every key; of packed sequences, as many as the longest has."""
+    *numbers, flags = numbers
+    keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if flags & _ext.PACKED else k[2 if flags & _ext.HEADS_FIRST else 1]
+    return math.prod(q[:-1]) * keys * (q[-1] + v[-1])
+
+
+def check_packed(q, k, query_offsets, key_offsets, numbers):
+    """Offsets on the host, which are read here; of others the kernel is told what they say."""
+    by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
+    for name, offsets, x, longest in (("query_offsets", query_offsets, q, "queries"), ("key_offsets", key_offsets, k, "keys")):
+        if offsets.ndim == 1:  # else the library refuses it
+            check_offsets(name, offsets.tolist(), x.shape[0], f"max_{longest}", by_name[longest])
+
+
 def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
     """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
     shape, lse_shape = shapes_of(q.shape, v.shape, numbers[-1])
@@ -86,6 +103,9 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
         out = kit.empty(q, shape, name_of(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
+    warn_of_work(device, multiply_adds(q.shape, k.shape, v.shape, numbers))
+    if numbers[-1] & _ext.PACKED and kit.is_on_host(query_offsets) and kit.is_on_host(key_offsets):
+        check_packed(q, k, query_offsets, key_offsets, numbers)
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))
 
     def call(q, k, v):

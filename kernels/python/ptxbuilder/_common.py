@@ -1,6 +1,7 @@
 """What all frameworks share: names of types and devices, and products of more than one batch dimension."""
 import math
 import sys
+import warnings
 
 from . import _ext
 
@@ -43,6 +44,8 @@ def name_of(dtype):
 def check_kind(kinds, framework, give, required, **optional):
     """Refuses what is none of the kinds, tensors of the first operand's framework, by its name; None among the optional is none."""
     for name, x in {**required, **optional}.items():
+        if type(x).__name__ == "MaskedArray":  # numpy's, which is an array whose mask nothing here reads
+            raise ValueError(f"{name}: a masked array, whose mask no kernel knows: give x.filled(0), or x.data")
         if not isinstance(x, kinds) and (x is not None or name in required):
             raise ValueError(f"{name}: {type(x)} beside tensors of {framework}'s: give {give}")
 
@@ -91,6 +94,13 @@ def device_of(device):
     raise ValueError(f"device {device!r} is none of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
 
 
+def warn_of_work(device, multiply_adds):
+    """Of what the emulator takes more than some five minutes for; it ends where Ctrl-C asks it to."""
+    if device == _ext.EMULATOR and multiply_adds > 1 << 37:
+        warnings.warn(f"{multiply_adds:.1e} multiply-adds take the emulator some {multiply_adds / 4e8 / 60:.0f} minutes: Ctrl-C ends the "
+                      "call where it is not JAX's, and a GPU takes less than a second", RuntimeWarning, stacklevel=2)
+
+
 def host_tensor(x):
     """A numpy array as the extension takes it."""
     if not hasattr(x, "ctypes"):
@@ -103,6 +113,19 @@ def host_tensor(x):
         raise ValueError(f"an array whose strides, {x.strides} bytes, are no multiples of its elements' {size}")
     strides = tuple(stride // size for stride in x.strides) if x.size else None  # numpy has 0 for those of nothing
     return (x.ctypes.data, *CODES[name_of(x.dtype)], x.shape, strides, 1, 0, not x.flags.writeable)
+
+
+def check_offsets(name, offsets, rows, most, longest):
+    """Of packed sequences, on the host: a wrong offset reads beyond a tensor. `offsets` are numbers of Python's."""
+    lengths = [behind - at for at, behind in zip(offsets, offsets[1:])]
+    if not lengths or offsets[0] != 0 or offsets[-1] != rows or min(lengths) < 0:
+        raise ValueError(f"{name}: {_shortened(offsets)}; they begin at 0, do not fall, and end at the {rows} rows that there are")
+    if max(lengths) > longest:
+        raise ValueError(f"{name}: a sequence of {max(lengths)} rows, and {most} is {longest}")
+
+
+def _shortened(numbers):
+    return str(numbers) if len(numbers) <= 8 else f"[{', '.join(map(str, numbers[:4]))}, .., {', '.join(map(str, numbers[-3:]))}]"
 
 
 def untouched(*tensors):
@@ -165,7 +188,7 @@ def _open_door(x):
         from . import _cupy as door
         doors.append((cupy.ndarray, door))
     else:
-        raise TypeError(f"an object of {type(x)}, which is no tensor of PyTorch, JAX, numpy or CuPy")
+        raise ValueError(f"an object of {type(x)}, which is no tensor of PyTorch, JAX, numpy or CuPy")
     return door
 
 

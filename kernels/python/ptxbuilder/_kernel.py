@@ -1,5 +1,7 @@
 """Any kernel that has a sidecar, as a function on tensors."""
+import inspect
 import json
+import keyword
 import math
 import os
 import struct
@@ -26,7 +28,7 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
     `outputs` names parameters that the call allocates, each with its shape's rule: the name of a tensor whose shape it
     has, a shape, or a function of the call's arguments as a dict, which gives a shape or (shape, type); the type is the
     sidecar's unless said. `updates` names tensors that the kernel changes: in place, but in JAX, whose arrays are not
-    written, as new ones. The call returns outputs and updates, in this order; one alone, or a tuple. Where both are left
+    written, as new ones. A struct's field is named as "p.x". The call returns outputs and updates, in this order; one alone, or a tuple. Where both are left
     out, each tensor is taken to be changed in place, which JAX refuses.
 
     The kernel is loaded on `device`, and on others when it is first called there: "auto" is a GPU, else the emulator.
@@ -51,16 +53,34 @@ class Kernel:
         self.sidecar = json.loads(text)
         self.name = self.sidecar["kernel"]
         self.parameters = self.sidecar["parameters"]
-        names = [parameter["name"] for parameter in self.parameters]
-        tensors = [parameter["name"] for parameter in self.parameters if parameter["kind"] in ("pointer", "tensor_map")]
+        self.names = [parameter["name"] for parameter in self.parameters]
+        self.kinds = dict(_tensors_in(self.parameters))
         for word, given in (("outputs", outputs), ("updates", updates)):
-            for name in given:
-                if name not in tensors:
-                    raise ValueError(f"{word}: kernel '{self.name}' has no tensor '{name}'; it has {', '.join(tensors) or 'none'}")
-        self.outputs, self.updates, self.names = dict(outputs), updates, names
+            for path in given:
+                if path not in self.kinds:
+                    raise ValueError(f"{word}: kernel '{self.name}' has no tensor '{path}'; it has {', '.join(self.kinds) or 'none'}")
+        self.outputs, self.updates = dict(outputs), updates
+        self.__doc__, self.__signature__ = self._described()
         self.is_pure = bool(outputs or updates)  # it says what it changes
         self.number = len(loaded)
         loaded.append(self)  # for ever, as the program of a compiled call names it by its number
+
+    def _described(self):
+        """What help() and inspect say of it, by its sidecar."""
+        def lines(parameters, indent):
+            for p in parameters:
+                kind = p["kind"].replace("_", " ") + (f" of {p['dtype']}" if "dtype" in p else "")
+                yield f"{indent}{p['name']}: {kind}" + (f", {p['meaning']}" if p.get("meaning") else "")
+                yield from lines(p.get("fields", ()), indent + "    ")
+
+        words = [f"Kernel '{self.name}' of {self.path}.", "", *lines(self.parameters, "")]
+        for verb, names in (("allocates", self.outputs), ("changes", self.updates)):
+            words += [f"It {verb} {', '.join(names)}."] * bool(names)
+        kinds = inspect.Parameter
+        given = [name for name in self.names if name not in self.outputs and name.isidentifier() and not keyword.iskeyword(name)]
+        return "\n".join(words), inspect.Signature([
+            kinds("grid", kinds.POSITIONAL_ONLY, default=None), *(kinds(name, kinds.KEYWORD_ONLY) for name in given if name != "device"),
+            kinds("device", kinds.KEYWORD_ONLY, default=None)])
 
     def __reduce__(self):
         return Kernel, self.loaded_by  # what unpickles it loads it anew
@@ -74,90 +94,142 @@ class Kernel:
 
     def __call__(self, grid=None, /, *, device=None, **arguments):
         """Queues one launch on the stream of the tensors' framework; `device` as matmul() has it."""
-        for name in arguments:
-            if name not in self.names or name in self.outputs:
-                raise ValueError(f"kernel '{self.name}' is given '{name}', and takes "
-                                 f"{', '.join(x for x in self.names if x not in self.outputs)}")
-        for name in self.names:
-            if name not in arguments and name not in self.outputs:
-                raise ValueError(f"kernel '{self.name}': there is no '{name}'")
+        self.check(self.parameters, arguments)
         if grid is not None:
             grid = (grid,) if isinstance(grid, int) or not hasattr(grid, "__len__") else tuple(grid)
             if not 1 <= len(grid) <= 3:
                 raise ValueError(f"kernel '{self.name}': a grid of {len(grid)} numbers; it has one to three")
             grid = (*grid, 1, 1)[:3]
-        first = next((x for x in arguments.values() if getattr(x, "ndim", 0) > 0), None)
+        values = _values(arguments)
+        first = next((x for x in values if getattr(x, "ndim", 0) > 0), None)
         if first is None:
-            first = next((x for x in arguments.values() if hasattr(x, "dtype")), None)
+            first = next((x for x in values if hasattr(x, "dtype")), None)
         if first is None:
             raise ValueError(f"kernel '{self.name}': it is given no tensor, by which the framework is known")
         return door_of(first).call(self, grid, arguments, first, device)
 
     # ---- What the frameworks' modules use ----
 
-    def output_of(self, name, arguments):
+    def check(self, parameters, given, owner=""):
+        """Whether there is each parameter, or each field of a struct, and nothing else, and numbers where they are asked for."""
+        whose = f"parameter '{owner[:-1]}'" if owner else f"kernel '{self.name}'"
+        taken = [parameter["name"] for parameter in parameters if owner + parameter["name"] not in self.outputs]
+        for name in given:
+            if name not in taken:
+                raise ValueError(f"{whose} is given '{name}', and takes {', '.join(taken)}")
+        for parameter in parameters:
+            name = parameter["name"]
+            if name not in taken:
+                continue
+            if name not in given:
+                raise ValueError(f"{whose}: there is no '{name}'")
+            value = given[name]
+            if parameter["kind"] == "struct":
+                if not isinstance(value, dict):
+                    fields = ", ".join(field["name"] for field in parameter["fields"])
+                    raise ValueError(f"parameter '{owner}{name}' takes a dict of its fields, {fields}, and is given {value!r}")
+                self.check(parameter["fields"], value, f"{owner}{name}.")
+            elif parameter["kind"] == "scalar" and not is_number(value):
+                raise ValueError(f"parameter '{owner}{name}' is a {parameter['dtype']}, and is given {value!r}")
+
+    def output_of(self, path, arguments):
         """The shape and the type's name of an output."""
-        rule = self.outputs[name]
+        rule = self.outputs[path]
         if isinstance(rule, str):
-            if rule not in arguments:
-                raise ValueError(f"outputs: '{name}' has the shape of '{rule}', which kernel '{self.name}' is not given")
-            rule = tuple(arguments[rule].shape)
+            of = dict((name, x) for name, _, x in self.tensors(arguments)).get(rule)
+            if of is None:
+                raise ValueError(f"outputs: '{path}' has the shape of '{rule}', which kernel '{self.name}' is not given")
+            rule = tuple(of.shape)
         elif callable(rule):
             rule = rule(arguments)
         dtype = None
         if len(rule) == 2 and isinstance(rule[0], (tuple, list)):
             rule, dtype = rule
         if dtype is None:
-            dtype = self.parameters[self.names.index(name)]["dtype"]
+            dtype = self.kinds[path]["dtype"]
         return tuple(rule), NAMES.get(dtype, dtype)
+
+    def replaced(self, arguments, by_path):
+        """The arguments with others at some paths."""
+        def of(given, owner):
+            replaced = {name: of(x, f"{owner}{name}.") if isinstance(x, dict) else x for name, x in given.items()}
+            return {**replaced, **{path[len(owner):]: x for path, x in by_path.items()
+                                   if path.startswith(owner) and "." not in path[len(owner):]}}
+
+        return of(arguments, "")
+
+    def with_outputs(self, arguments, make):
+        """The arguments with all that the call allocates, make(shape, type's name) each."""
+        return self.replaced(arguments, {path: make(*self.output_of(path, arguments)) for path in self.outputs})
 
     def tensors(self, arguments):
         """(name, parameter, value) of each that is given, those of structs among them."""
-        def of(parameters, given, owner):
-            for parameter in parameters:
-                name, value = owner + parameter["name"], given.get(parameter["name"])
-                if parameter["kind"] == "struct" and isinstance(value, dict):
-                    yield from of(parameter["fields"], value, name + ".")
-                elif parameter["kind"] in ("pointer", "tensor_map") and parameter["name"] in given:
-                    yield name, parameter, value
-
-        return of(self.parameters, arguments, "")
+        return [(path, self.kinds[path], x) for path in self.kinds if (x := _at(arguments, path, _nothing)) is not _nothing]
 
     def results(self, arguments):
         """What a call returns, of all its arguments."""
-        results = tuple(arguments[name] for name in (*self.outputs, *self.updates))
+        results = tuple(_at(arguments, path) for path in (*self.outputs, *self.updates))
         return results[0] if len(results) == 1 else results or None
 
-    def is_written(self, name):
-        return not self.is_pure or name in self.outputs or name in self.updates
+    def is_written(self, path):
+        return not self.is_pure or path in self.outputs or path in self.updates
 
     def encode(self, arguments, tensor, scalar, struct):
         """Calls `tensor(name, value, is_written)`, `scalar(name, type, value)` or `struct(what its fields gave)` for each
-        parameter, in the kernel's order; what they give."""
-        def one(parameter, value, owner, is_written):
+        parameter, in the kernel's order; what they give. Arguments are those that check() has passed, with outputs."""
+        def one(parameter, value, owner):
             name = owner + parameter["name"]
             if parameter["kind"] == "scalar":
                 return scalar(name, parameter["dtype"], value)
-            if parameter["kind"] != "struct":
-                if not hasattr(value, "shape"):
-                    raise ValueError(f"parameter '{name}' takes a tensor, and is given {value!r}")
-                if parameter["kind"] == "pointer" and has_gaps(value):
-                    raise ValueError(f"parameter '{name}' is a pointer, of which the kernel knows no strides, and is given a tensor "
-                                     "with gaps, or whose dimensions lie in another order: make it contiguous")
-                return tensor(name, value, is_written)
-            fields = [field["name"] for field in parameter["fields"]]
-            if not isinstance(value, dict) or set(value) != set(fields):
-                raise ValueError(f"parameter '{name}' takes a dict of its fields, {', '.join(fields)}, and is given {value!r}")
-            return struct([one(field, value[field["name"]], name + ".", is_written) for field in parameter["fields"]])
+            if parameter["kind"] == "struct":
+                return struct([one(field, value[field["name"]], name + ".") for field in parameter["fields"]])
+            if not hasattr(value, "shape"):
+                raise ValueError(f"parameter '{name}' takes a tensor, and is given {value!r}")
+            if parameter["kind"] == "pointer" and has_gaps(value):
+                raise ValueError(f"parameter '{name}' is a pointer, of which the kernel knows no strides, and is given a tensor "
+                                 "with gaps, or whose dimensions lie in another order: make it contiguous")
+            return tensor(name, value, self.is_written(name))
 
-        return [one(parameter, arguments[parameter["name"]], "", self.is_written(parameter["name"]))
-                for parameter in self.parameters]
+        return [one(parameter, arguments[parameter["name"]], "") for parameter in self.parameters]
 
     def run(self, grid, arguments, tensor, device, stream=None):
         """Launches it, in place; `tensor` is how the extension takes a tensor."""
         encoded = self.encode(arguments, lambda name, x, is_written: (name, tensor(x), is_written), scalar_of,
                               lambda fields: ("struct", tuple(fields)))
         _ext.launch(self.program, grid, tuple(encoded), device_of(device), stream)
+
+
+_nothing = object()
+
+
+def _tensors_in(parameters, owner=""):
+    """(name, parameter) of each tensor, those of structs as "p.x"."""
+    for parameter in parameters:
+        if parameter["kind"] == "struct":
+            yield from _tensors_in(parameter["fields"], owner + parameter["name"] + ".")
+        elif parameter["kind"] != "scalar":
+            yield owner + parameter["name"], parameter
+
+
+def _values(arguments):
+    """Those of structs in their place."""
+    values = []
+    for x in arguments.values():
+        values += _values(x) if isinstance(x, dict) else [x]
+    return values
+
+
+def _at(arguments, path, otherwise=None):
+    for name in path.split("."):
+        if name not in arguments:
+            return otherwise
+        arguments = arguments[name]
+    return arguments
+
+
+def is_number(x):
+    """One of Python's, or a tensor without dimensions. One that is traced may be."""
+    return isinstance(x, (int, float)) or getattr(x, "shape", None) == ()
 
 
 def has_gaps(x):
@@ -169,8 +241,6 @@ def scalar_of(name, dtype, value):
     """A number as the extension takes it: an integer, or the bits of a float."""
     if hasattr(value, "shape") and value.shape == ():
         value = value.item()  # of numpy, and of a tensor that is a number
-    if not isinstance(value, (int, float)):
-        raise ValueError(f"parameter '{name}' is a {dtype}, and is given {value!r}")
     kind = NAMES[dtype]
     if kind == "bfloat16":
         bits, = struct.unpack("<I", struct.pack("<f", value))

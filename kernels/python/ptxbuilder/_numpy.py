@@ -20,6 +20,10 @@ def dtype_of(name):
         return numpy.dtype(getattr(ml_dtypes, name))
 
 
+def is_on_host(x):
+    return True
+
+
 def empty(like, shape, name):
     return numpy.empty(shape, dtype_of(name))
 
@@ -39,7 +43,7 @@ def _check(required, **optional):
 
 def matmul(a, b, out, operands, options):
     operands, options = _product.alpha_as_given(operands, options, lambda x: not isinstance(x, numpy.generic))
-    _check({"B": b}, out=out, **_product.by_label(operands))
+    _check({"A": a, "B": b}, out=out, **_product.by_label(operands))
     for row, x in _product.with_role(operands, "greatest"):
         if not isinstance(x, numpy.ndarray):
             raise ValueError(f"{row.label}: it is written, and {type(x)} is no array")
@@ -48,13 +52,13 @@ def matmul(a, b, out, operands, options):
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
-    _check({"K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
+    _check({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
     return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
 
 
 def call(kernel, grid, arguments, first, device):
     _check({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
-    arguments = {**arguments, **{name: empty(first, *kernel.output_of(name, arguments)) for name in kernel.outputs}}
+    arguments = kernel.with_outputs(arguments, lambda shape, name: empty(first, shape, name))
     kernel.run(grid, arguments, tensor, device)
     return kernel.results(arguments)
 

@@ -4,7 +4,8 @@ from collections import namedtuple
 
 from . import _ext
 from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
-from ._common import ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of, untouched
+from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
+                      untouched, warn_of_work)
 
 # An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
 # or bf16 where that has 8 bits), its shape "one", "rows", "columns", "columns_of_all" or "elements", and its role "factor", "residual",
@@ -184,6 +185,8 @@ def run(kit, a, b, out, operands, options, stream=None):
     lines = (a.shape[:-1], (*b.shape[:-2], *b.shape[-1:]))
     a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b)
     operands = laid(kit, operands, *lines, folded, shape)
+    device = device_of(options.device)
+    warn_of_work(device, math.prod(folded) * a.shape[-1])
     if options.gate:
         folded, shape = halved(folded), halved(shape)
     out_dtype = options.out_dtype
@@ -199,8 +202,7 @@ def run(kit, a, b, out, operands, options, stream=None):
         if out_dtype is not None and name_of(out.dtype) != name:
             raise ValueError(f"D: its type is {name_of(out.dtype)}, but out_dtype is {name}")
         result = kit.view(out, folded)
-    values = (float(options.alpha), float(options.beta), activation_of(options.activation), flags_of(options), 0,
-              device_of(options.device), stream)
+    values = (float(options.alpha), float(options.beta), activation_of(options.activation), flags_of(options), 0, device, stream)
     result = kit.tensor(result)
     matrices = [i for i, row in enumerate(ROWS) if row.shape == "elements"]
     given = [None if x is None or i in matrices else kit.tensor(x) for i, x in enumerate(operands)]

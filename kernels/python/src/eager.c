@@ -7,21 +7,29 @@
 /* What use_eager() was told, and keeps for ever. */
 static struct {
   PyTypeObject *tensor, *parameter; /* types of tensors that are nothing else besides */
-  PyObject *mode_count, *has_grad;  /* functions without arguments */
+  PyObject *mode_count, *is_tracing, *has_grad, *has_autocast; /* functions without arguments */
+  void* const* (*tracing_state)(void); /* what is_tracing asks, in 3 ns where that takes 100; or NULL */
   PyObject* forward_ad; /* a module, whose _current_level is below 0 where there are no dual tensors */
+  PyObject* profiler;   /* a module, whose _is_profiler_enabled is True where calls are named */
   PyObject *activations, *codes; /* dicts: by what the caller says, a number */
 } eager;
 
 PyDoc_STRVAR(use_words,
-             "use_eager(tensor, parameter, mode_count, has_grad, forward_ad, activations, codes, written)\n\n"
-             "What eager_product() goes by; and what PyTorch is told of each tensor that was written.");
+             "use_eager(tensor, parameter, mode_count, is_tracing, tracing_state, has_grad, has_autocast, "
+             "forward_ad, profiler, activations, codes, written)\n\n"
+             "What eager_product() goes by; and what PyTorch is told of each tensor that was written. "
+             "tracing_state is the address of a function of C's that gives where a pointer is, which is NULL "
+             "unless calls are traced; or 0.");
 static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
   (void)self;
   PyObject* written;
-  if (!PyArg_ParseTuple(args, "O!O!OOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
-                        &eager.mode_count, &eager.has_grad, &eager.forward_ad, &eager.activations,
+  unsigned long long tracing_state;
+  if (!PyArg_ParseTuple(args, "O!O!OOKOOOOOOO", &PyType_Type, &eager.tensor, &PyType_Type, &eager.parameter,
+                        &eager.mode_count, &eager.is_tracing, &tracing_state, &eager.has_grad,
+                        &eager.has_autocast, &eager.forward_ad, &eager.profiler, &eager.activations,
                         &eager.codes, &written))
     return NULL;
+  *(void**)&eager.tracing_state = (void*)(uintptr_t)tracing_state;
   tell_of_writes(written);
   Py_INCREF(args); /* and with it all that is in it */
   Py_RETURN_NONE;
@@ -51,12 +59,23 @@ static bool requires_grad(PyObject* x) {
   return is;
 }
 
+static bool is_tracing(void) {
+  return eager.tracing_state ? *eager.tracing_state() != NULL : is_true(eager.is_tracing);
+}
+
 static bool has_tangents(void) {
   static PyObject* name;
   PyObject* level = attribute(eager.forward_ad, "_current_level", &name);
   const bool has = !level || PyLong_AsLong(level) >= 0;
   Py_XDECREF(level);
   return has;
+}
+
+static bool is_profiled(void) {
+  static PyObject* name;
+  PyObject* is = attribute(eager.profiler, "_is_profiler_enabled", &name);
+  Py_XDECREF(is); /* True and False stay */
+  return is != Py_False;
 }
 
 /* Whether one does of those that are not None. */
@@ -141,7 +160,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   for (int i = 0; i < OPERANDS; ++i)
     if (operands[i] != Py_None && !is_plain(operands[i])) return not_taken();
   if (args[IS_BELOW] != Py_True) {
-    if (is_true(eager.mode_count) || has_tangents()) return not_taken();
+    if (is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled()) return not_taken();
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }
@@ -152,6 +171,11 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   static const int bits[FLAG_COUNT] = {TRANSPOSE_A, TRANSPOSE_B, PRECISE, TF32, GATE};
   const long flags = flags_of(args + FLAGS, bits, FLAG_COUNT);
   if (activation < 0 || flags < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
+    return not_taken();
+  /* torch.autocast converts f32; without any, it is not asked. Two types in one product are refused, and come
+   * back where it is. */
+  if (p.a.tensor.dtype.code == PTXB_FLOAT && p.a.tensor.dtype.bits == 32 && args[IS_BELOW] != Py_True &&
+      is_true(eager.has_autocast))
     return not_taken();
   ptxb_dtype type;
   if (args[OUT_DTYPE] == Py_None) {

@@ -28,6 +28,20 @@ enum { DEVICES = MOST_GPUS + 1 };
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(ptxb_device*) devices[DEVICES]; /* the emulator first */
 
+/* A fork() copies what other threads were in the middle of, locks among it, and no device works in a child.
+ * In a child of a process that used one there is none any more, and there will be none. */
+static atomic_bool is_forked;
+static void forget(void);
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget); }
+static const char* begin_use(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (is_forked)
+    return "this process was forked from one that had used a device, which works in that one alone: start it "
+           "by \"spawn\", as multiprocessing.get_context(\"spawn\") does, or fork before the first call";
+  pthread_once(&once, watch_forks);
+  return NULL;
+}
+
 static const char* bad_device(int number) {
   return host_words("device %d is none of the emulator and the GPUs 0 to %d", number, MOST_GPUS - 1);
 }
@@ -37,9 +51,10 @@ const char* host_device(int number, ptxb_device** device) {
   _Atomic(ptxb_device*)* place = &devices[number + 1];
   *device = atomic_load_explicit(place, memory_order_acquire);
   if (*device) return NULL;
+  const char* error = begin_use();
+  if (error) return error;
   char name[16] = "emulator";
   if (number != EMULATOR) snprintf(name, sizeof name, "cuda:%d", number);
-  const char* error = NULL;
   pthread_mutex_lock(&opening);
   *device = atomic_load_explicit(place, memory_order_acquire);
   if (!*device) {
@@ -59,6 +74,8 @@ struct host_program {
 static _Atomic(host_program*) programs; /* the newest first; none is removed */
 
 const char* host_program_of(const char* path, const char* kernel, host_program** program) {
+  const char* error = begin_use();
+  if (error) return error;
   pthread_mutex_lock(&opening);
   host_program* newest = atomic_load_explicit(&programs, memory_order_acquire);
   host_program* found = newest;
@@ -91,6 +108,14 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
   }
   pthread_mutex_unlock(&program->loading);
   return error;
+}
+
+/* In the child, so that every call comes to begin_use(). */
+static void forget(void) {
+  is_forked = true;
+  for (int i = 0; i < DEVICES; ++i) atomic_store(&devices[i], NULL);
+  for (host_program* p = atomic_load(&programs); p; p = p->next)
+    for (int i = 0; i < DEVICES; ++i) atomic_store(&p->on[i], NULL);
 }
 
 /* ---- Operations and launches on memory of the device ---- */

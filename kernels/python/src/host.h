@@ -12,7 +12,7 @@
 enum { ON_CPU = 1, ON_CUDA = 2, ON_PINNED = 3, ON_MANAGED = 13 }; /* DLDeviceType */
 enum { EMULATOR = -1, MOST_GPUS = 64 }; /* devices are numbered: a GPU's number, or EMULATOR */
 enum { MOST_RANK = 8, MOST_OPERANDS = 64 };
-enum { LONGEST_WAIT = 600000 }; /* ms, for work that is waited for */
+enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work that is waited for */
 
 typedef struct operation {
   enum { MATMUL, ATTENTION } kind;
@@ -70,6 +70,9 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
 const char* host_workspace(int device, const operation* o, size_t* bytes);
 /* Queues it on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
+/* Asked now and then while work of this thread on memory of the host waits or runs on the emulator, which
+ * ends where it gives nonzero. NULL for nothing. */
+void host_interrupt_by(int (*is_interrupted)(void* context), void* context);
 /* Runs it on memory of the host: what it reads is copied to the device, and what it writes back. */
 const char* host_run_staged(int device, const operation* o);
 

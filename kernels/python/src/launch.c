@@ -93,12 +93,11 @@ static bool run_launch(launch* l, host_program* program, const uint32_t* grid, P
   if (!choose_target(device, stream, first, "the first tensor", &to)) return false;
   for (size_t i = 0; to.is_staged && i < l->operand_count; ++i)
     if (!check_staged(&l->operands[i], "a tensor")) return false;
-  PyThreadState* state = PyEval_SaveThread();
+  unlocked u;
+  unlock(&u);
   const char* error = to.is_staged ? host_launch_staged(program, to.device, grid, all, count, l->written)
                                    : host_launch(program, to.device, grid, all, count, to.stream);
-  PyEval_RestoreThread(state);
-  if (error) fail(error);
-  bool is_done = !error;
+  bool is_done = lock_again(&u, error);
   for (size_t i = 0; is_done && i < l->operand_count; ++i)
     is_done = !l->written[i] || note_written(l->tensors[i], &l->operands[i]);
   return is_done;

@@ -1,6 +1,7 @@
 #include "kernels/python/src/operand.h"
 
 #include <string.h>
+#include <time.h>
 
 PyObject* fail(const char* words) {
   PyErr_SetString(PyExc_ValueError, words);
@@ -241,10 +242,44 @@ static const char* run_or_ask(const operation* o, const target* to, size_t* byte
   return refusal || *bytes > 0 ? refusal : host_run(to->device, o, NULL, 0, to->stream);
 }
 
+/* Python's handlers are asked ten times a second, as others may hold its lock. */
+static int has_signals(void* context) {
+  unlocked* u = context;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  if (ns - u->asked_last < 100000000) return 0;
+  u->asked_last = ns;
+  PyEval_RestoreThread(u->state);
+  const int has = PyErr_CheckSignals();
+  u->state = PyEval_SaveThread();
+  return has;
+}
+
+void unlock(unlocked* u) {
+  u->asked_last = 0;
+  u->state = PyEval_SaveThread();
+  host_interrupt_by(has_signals, u);
+}
+
+bool lock_again(unlocked* u, const char* error) {
+  host_interrupt_by(NULL, NULL);
+  PyEval_RestoreThread(u->state);
+  if (error && !PyErr_Occurred()) fail(error);
+  return !error;
+}
+
+static bool run_staged(const operation* o, const target* to) {
+  unlocked u;
+  unlock(&u);
+  return lock_again(&u, host_run_staged(to->device, o));
+}
+
 bool run_operation(const operation* o, const operand* like, const target* to) {
+  if (to->is_staged) return run_staged(o, to);
   size_t bytes = 0;
   PyThreadState* state = PyEval_SaveThread();
-  const char* error = to->is_staged ? host_run_staged(to->device, o) : run_or_ask(o, to, &bytes);
+  const char* error = run_or_ask(o, to, &bytes);
   if (!error && bytes > 0 && !like->api) error = run_with_own_workspace(o, bytes, to);
   PyEval_RestoreThread(state);
   if (!error && bytes > 0 && like->api) {

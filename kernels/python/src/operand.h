@@ -45,6 +45,15 @@ bool check_staged(const operand* o, const char* name);
 /* Of the framework's own memory, on its current stream. NULL with an exception. */
 managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, int64_t* shape);
 
+/* Between them Python's lock is let go, and work on memory of the host leaves off where a signal's
+ * handler raises, as Ctrl-C's. What that raised stays; else the error is raised, where it is not NULL. */
+typedef struct unlocked {
+  PyThreadState* state;
+  int64_t asked_last; /* ns */
+} unlocked;
+void unlock(unlocked* u);
+bool lock_again(unlocked* u, const char* error);
+
 /* Runs it without Python's lock; a workspace is the framework's of `like`. */
 bool run_operation(const operation* o, const operand* like, const target* to);
 

@@ -1,7 +1,41 @@
 /* Work on memory of the host: tensors are copied to a device, and what is written back. */
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "kernels/python/src/host.h"
+
+/* One thread's work at a time, from its first copy to its last, as the emulator runs whatever is queued in
+ * the thread that comes to it: what goes wrong, or is interrupted, is the thread's own. */
+static pthread_mutex_t emulating = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local struct {
+  int (*is_interrupted)(void* context);
+  void* context;
+} asked;
+
+void host_interrupt_by(int (*is_interrupted)(void* context), void* context) {
+  asked.is_interrupted = is_interrupted, asked.context = context;
+}
+
+static const char* enter(int device) {
+  if (device != EMULATOR) return NULL;
+  for (;;) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, ++until.tv_sec;
+    if (pthread_mutex_timedlock(&emulating, &until) == 0) break;
+    if (asked.is_interrupted && asked.is_interrupted(asked.context)) return "interrupted";
+  }
+  ptxb_interrupt_by(asked.is_interrupted, asked.context);
+  return NULL;
+}
+
+static void leave(int device) {
+  if (device != EMULATOR) return;
+  ptxb_interrupt_by(NULL, NULL);
+  pthread_mutex_unlock(&emulating);
+}
 
 /* Tensors of the host's memory, copied to a device. Those that overlap lie in one piece there and overlap as
  * they do here, so that what the library says of a product's operands is said here too. */
@@ -103,8 +137,8 @@ static void let_go(staged* s) {
   }
 }
 
-static const char* wait_for(ptxb_device* device) {
-  return said(ptxb_wait(device, PTXB_OWN_STREAM, LONGEST_WAIT));
+static const char* wait_for(ptxb_device* device, int number) {
+  return said(ptxb_wait(device, PTXB_OWN_STREAM, number == EMULATOR ? LONGEST_EMULATION : LONGEST_WAIT));
 }
 
 static void stage_matmul(staged* s, ptxb_matmul* p) {
@@ -124,6 +158,7 @@ static void stage_attention(staged* s, ptxb_attention* p) {
 const char* host_run_staged(int device, const operation* o) {
   staged s = {0};
   const char* error = host_device(device, &s.device);
+  if (!error) error = enter(device);
   if (error) return error;
   operation there = *o;
   if (o->kind == MATMUL)
@@ -136,10 +171,11 @@ const char* host_run_staged(int device, const operation* o) {
   if (!error) error = host_workspace(device, &there, &bytes);
   if (!error && bytes > 0) error = said(ptxb_allocate(s.device, bytes, &workspace));
   if (!error) error = host_run(device, &there, workspace, bytes, PTXB_OWN_STREAM);
-  if (!error) error = wait_for(s.device);
+  if (!error) error = wait_for(s.device, device);
   if (!error) error = copy_back(&s);
   if (workspace) (void)ptxb_free(s.device, workspace);
   let_go(&s);
+  leave(device);
   return error;
 }
 
@@ -156,12 +192,14 @@ const char* host_launch_staged(host_program* program, int device, const uint32_t
                                ptxb_argument* arguments, size_t count, const bool* written) {
   staged s = {0};
   const char* error = host_device(device, &s.device);
+  if (!error) error = enter(device);
   if (error) return error;
   stage_all(&s, arguments, count, written);
   error = place(&s);
   if (!error) error = host_launch(program, device, grid, arguments, count, PTXB_OWN_STREAM);
-  if (!error) error = wait_for(s.device);
+  if (!error) error = wait_for(s.device, device);
   if (!error) error = copy_back(&s);
   let_go(&s);
+  leave(device);
   return error;
 }

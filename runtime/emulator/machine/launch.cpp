@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/interrupt.h"
+
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
@@ -71,14 +73,14 @@ class Share {
   }
 
   void check_deadline() {
-    if (std::chrono::steady_clock::now() < deadline_) return;
+    const bool is_late = std::chrono::steady_clock::now() >= deadline_;
+    if (!is_late && !is_interrupted()) return;
     throw EmulatorError(
         Fault::time_limit, 0,
-        fmt::format(
-            "{}: kernel {} was not done in time, of which synchronize() can give more; {} of {} CTAs were{}",
-            name(Fault::time_limit), grid_.kernel.name, done_.load(),
-            all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
-            resident_.empty() ? "" : resident_.front()->picture()));
+        fmt::format("{}: kernel {} was {}; {} of {} CTAs were{}", name(Fault::time_limit), grid_.kernel.name,
+                    is_late ? "not done in time, of which synchronize() can give more" : "interrupted",
+                    done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
+                    resident_.empty() ? "" : resident_.front()->picture()));
   }
 
   const Grid& grid_;

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from .. import _attention, _ext
-from .._common import name_of
+from .._common import name_of, warn_of_work
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
@@ -16,6 +16,7 @@ def _call(q, k, v, offsets, numbers, return_lse):
     """A tuple of O and, where it is asked for, lse."""
     *numbers, flags = numbers
     given = described(q, k, v, *offsets)
+    warn_of_work(traced_device(), _attention.multiply_adds(q.shape, k.shape, v.shape, (*numbers, flags)))
     workspace = _attention.workspace_of(traced_device(), *given[:3], given[3:], (*numbers, flags), return_lse)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     results = [(shape, name_of(q.dtype))] + [(lse_shape, "float32")] * return_lse
@@ -66,5 +67,8 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
         raise ValueError("out: JAX's arrays are not written; leave it out")
     refuse_device(device)
     check_arrays({"K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets)
+    if query_offsets is not None and traced_device() == _ext.EMULATOR and not isinstance(query_offsets, jax.core.Tracer) and (
+            not isinstance(key_offsets, jax.core.Tracer)):
+        _attention.check_packed(q, k, query_offsets, key_offsets, numbers)
     results = _jitted(q, k, v, (query_offsets, key_offsets), numbers, bool(return_lse))
     return results if return_lse else results[0]

@@ -37,11 +37,12 @@ def call(kernel, grid, arguments, first, device):
     refuse_device(device)
     if not kernel.is_pure:
         raise ValueError(f"kernel '{kernel.name}': JAX has to know what it changes: say outputs= or updates= to load()")
-    operands, results, aliases = [], [], {}
+    operands, results, updated, aliases = [], [], {}, {}
     check_arrays({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
-    tensors = [p["name"] for p in kernel.parameters if p["name"] in arguments and p["kind"] in ("pointer", "tensor_map")]
-    arguments = {**arguments, **dict(zip(tensors, alike(*(arguments[name] for name in tensors))))}
-    first = arguments[tensors[0]] if tensors else first
+    tensors = kernel.tensors(arguments)
+    alike_ones = alike(*(x for _, _, x in tensors))
+    arguments = kernel.replaced(arguments, {name: x for (name, _, _), x in zip(tensors, alike_ones)})
+    first = alike_ones[0]
     for name in kernel.outputs:
         results.append(struct_like(first, *kernel.output_of(name, arguments)))
     returned = {name: index for index, name in enumerate((*kernel.outputs, *kernel.updates))}
@@ -68,11 +69,12 @@ def call(kernel, grid, arguments, first, device):
     def struct(fields):
         return (_ext.XLA_STRUCT, len(fields)) + sum(fields, ())
 
-    for name in kernel.updates:
-        results.append(struct_like(first, arguments[name].shape, arguments[name].dtype))
-    given = {**arguments, **{name: results[returned[name]] for name in kernel.outputs}}
-    for each in kernel.tensors(given):
-        _check(*each)
+    given = kernel.replaced(arguments, {name: results[returned[name]] for name in kernel.outputs})
+    for name, parameter, x in kernel.tensors(given):
+        _check(name, parameter, x)
+        if name in kernel.updates:
+            updated[name] = struct_like(first, x.shape, x.dtype)
+    results += (updated[name] for name in kernel.updates)
     words = struct(kernel.encode(given, tensor, scalar, struct))
     if grid is not None:
         _check_grid(kernel, grid)

@@ -1,6 +1,7 @@
 """The product of JAX's arrays, traced and not: one call, whose derivative is the same kernels' where there is nothing but C and a bias
 beside A and B; with more, it is that of JAX's functions behind the sum."""
 import functools
+import math
 import types
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from .. import _ext, _product
-from .._common import activation_of, fold, name_of, output_of
+from .._common import activation_of, fold, name_of, output_of, warn_of_work
 from .._product import NO_GRADIENT, ROWS, Operands, Options
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
@@ -40,6 +41,7 @@ def call(a, b, operands, options, flags):
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
         shape, flags, a, b, workspace = as_it_lies(a, b, flags & ~_TRANSPOSES | _ext.TRANSPOSE_B)
+    warn_of_work(traced_device(), math.prod(a.shape) * b.shape[-2 if flags & _ext.TRANSPOSE_B else -1])
     given, results, aliases = [a, b], [(shape, name)], {}
     for i, (row, x) in enumerate(zip(ROWS, operands)):
         if x is None:

@@ -2,15 +2,20 @@
 import torch
 from torch import library as operators
 from torch.autograd import forward_ad
+from torch.utils.flop_counter import register_flop_formula
 
 from .. import _attention, _ext
 from . import tensors
-from .tensors import (NO_OUT, PLACES, PLAIN, check_meta, check_operands, has_modes, has_transforms, is_compiling, is_plain, library,
-                      place_of, refuse_negative, requires_grad, there)
+from .tensors import (NO_OUT, PLACES, PLAIN, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_plain, is_watched,
+                      library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 
+@tensors.named("ptxbuilder::attention")
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
-    if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or has_modes()
+    dtype = autocast_of(q) if out is None and isinstance(q, torch.Tensor) and q.dtype == torch.float32 else None
+    if dtype is not None:
+        q, k, v = (narrowed(x, dtype) for x in (q, k, v))
+    if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or is_watched()
             or not (is_plain(query_offsets) and is_plain(key_offsets) and is_plain(out))):
         check_operands({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
         if out is not None:
@@ -80,6 +85,11 @@ def _(q, k, v, query_offsets, key_offsets, *rest):
     check_meta(q, k, v, query_offsets, key_offsets)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
+
+
+@register_flop_formula(torch.ops.ptxbuilder.attention)
+def _(q, k, v, query_offsets, key_offsets, *rest, out_shape=None):
+    return 2 * _attention.multiply_adds(q, k, v, rest[:-2])
 
 
 operators.register_autograd("ptxbuilder::attention", _refuse, lib=library)

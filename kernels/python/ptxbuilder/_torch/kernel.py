@@ -4,29 +4,28 @@ from torch import library as operators
 
 from .._common import NAMES
 from .._kernel import loaded
-from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, has_modes, is_compiling, is_wrapped, library, place_of,
-                      refuse_negative, requires_grad, tensor, there)
-
-_TENSORS = ("pointer", "tensor_map")
+from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_compiling, is_tracing, is_watched, is_wrapped, library,
+                      named, place_of, refuse_negative, requires_grad, tensor, there)
 
 
 def _leaves(kernel, arguments):
     """What is passed, the fields of structs in their place, by how the operation takes it: read, written, reals, integers."""
     read, written, reals, integers = [], [], [], []
 
-    def leaf(parameter, value, is_written):
+    def leaf(parameter, value, owner):
+        name = owner + parameter["name"]
         if parameter["kind"] == "struct":
             for field in parameter["fields"]:
-                leaf(field, value[field["name"]], is_written)
-        elif parameter["kind"] in _TENSORS:
-            (written if is_written else read).append(value)
+                leaf(field, value[field["name"]], name + ".")
+        elif name in kernel.kinds:
+            (written if kernel.is_written(name) else read).append(value)
         elif "float" in NAMES[parameter["dtype"]]:
             reals.append(value)
         else:
             integers.append(value)
 
     for parameter in kernel.parameters:
-        leaf(parameter, arguments[parameter["name"]], kernel.is_written(parameter["name"]))
+        leaf(parameter, arguments[parameter["name"]], "")
     return read, written, reals, integers
 
 
@@ -34,14 +33,15 @@ def _arguments(kernel, read, written, reals, integers):
     """The same back."""
     read, written, reals, integers = map(iter, (read, written, reals, integers))
 
-    def one(parameter, is_written):
+    def one(parameter, owner):
+        name = owner + parameter["name"]
         if parameter["kind"] == "struct":
-            return {field["name"]: one(field, is_written) for field in parameter["fields"]}
-        if parameter["kind"] in _TENSORS:
-            return next(written if is_written else read)
+            return {field["name"]: one(field, name + ".") for field in parameter["fields"]}
+        if name in kernel.kinds:
+            return next(written if kernel.is_written(name) else read)
         return next(reals if "float" in NAMES[parameter["dtype"]] else integers)
 
-    return {p["name"]: one(p, kernel.is_written(p["name"])) for p in kernel.parameters}
+    return {p["name"]: one(p, "") for p in kernel.parameters}
 
 
 library.define("launch(int kernel, Tensor[] read, Tensor(a!)[] written, Scalar[] reals, SymInt[] integers, SymInt[]? grid, "
@@ -76,20 +76,23 @@ def _check(kernel, arguments):
         raise ValueError(f"kernel '{kernel.name}' is not known to torch.func: call it outside, on tensors that hold all batches")
 
 
+@named("ptxbuilder::launch")
 def call(kernel, grid, arguments, first, device):
-    arguments, is_traced = dict(arguments), is_compiling()
+    is_traced = is_compiling()
     if is_traced:
         _check(kernel, arguments)
     try:
-        for name in kernel.outputs:
-            shape, dtype = kernel.output_of(name, arguments)
-            arguments[name] = first.new_empty(shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype)
+        arguments = kernel.with_outputs(arguments, lambda shape, dtype: first.new_empty(
+            shape, dtype=DTYPES[dtype] if isinstance(dtype, str) else dtype))
         read, written, reals, integers = _leaves(kernel, arguments)
         tensors = [x for x in read + written if isinstance(x, torch.Tensor)]
         if requires_grad(*tensors):
             raise ValueError(f"kernel '{kernel.name}' has no gradient, and is given a tensor that requires one: call it under "
                              "torch.no_grad(), or inside a torch.autograd.Function")
-        if is_traced or has_modes() or not all(type(x) in PLAIN for x in tensors):
+        if not is_traced and is_tracing():
+            raise ValueError(f"kernel '{kernel.name}' is not known to torch.jit.trace, which takes no list of numbers: use torch.compile "
+                             "or torch.export")
+        if is_traced or is_watched() or not all(type(x) in PLAIN for x in tensors):
             torch.ops.ptxbuilder.launch(kernel.number, read, written, [float(x) for x in reals], integers,
                                         None if grid is None else list(grid), place_of(device, first, f"kernel '{kernel.name}'"))
         else:

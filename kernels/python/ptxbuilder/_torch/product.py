@@ -1,22 +1,25 @@
 """The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
+import math
 from collections import namedtuple
 
 import torch
 from torch import library as operators
-from torch.autograd import forward_ad
+from torch.autograd import forward_ad, profiler
+from torch.utils.flop_counter import register_flop_formula
 
 from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
 from .._product import ALPHA, NO_GRADIENT, ROWS, Operands, Options
 from . import tensors
-from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, check_meta, check_operands, dtype_of, has_modes, has_transforms, is_compiling,
-                      is_plain, is_vmapped, is_wrapped, library, place_of, refuse_negative, requires_grad, there)
+from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, has_transforms, is_compiling,
+                      is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
 _CODES |= {name: _CODES[DTYPES[full]] for short, full in NAMES.items() for name in (short, full) if full in DTYPES}
-_ext.use_eager(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack, torch.is_grad_enabled, forward_ad, ACTIVATIONS,
-               _CODES, torch._C._increment_version)  # torch.autograd.graph's, in half the time
+_ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_tracing, tensors.tracing_state(),
+               torch.is_grad_enabled, torch.is_autocast_enabled, forward_ad, profiler, ACTIVATIONS, _CODES,
+               torch._C._increment_version)  # torch.autograd.graph's, in half the time
 
 
 def take_over():
@@ -24,15 +27,18 @@ def take_over():
     _product.is_traced = is_compiling
 
 
+@tensors.named("ptxbuilder::matmul")
 def matmul(a, b, out, operands, options):
     """What the extension's eager_product() leaves."""
     if not is_compiling():
         take_over()
     operands, options = _product.alpha_as_given(operands, options,
                                                 lambda x: isinstance(x, torch.Tensor) and (x.is_cuda or not a.is_cuda))
-    is_traced = is_compiling() or has_modes() or not all(is_plain(x) for x in (a, b, out, *operands))
+    is_traced = is_compiling() or is_watched() or not all(is_plain(x) for x in (a, b, out, *operands))
     if is_traced:
         _check(a, b, out, operands)
+    if out is None:  # into one that is given torch.mm() converts nothing either
+        a, b, operands = _as_autocast(a, b, operands, options)
     try:
         # torch.func and dual tensors know what a function's derivatives are, or that it has none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
@@ -53,6 +59,16 @@ def matmul(a, b, out, operands, options):
         if not is_traced:
             _check(a, b, out, operands)
         raise
+
+
+def _as_autocast(a, b, operands, options):
+    """A and B as torch.autocast has them; and what is of D's type, where that is A's."""
+    dtype = autocast_of(a)
+    if dtype is None:
+        return a, b, operands
+    if options.out_dtype is None:
+        operands = Operands(*(narrowed(x, dtype) if row.type == "addend" else x for row, x in zip(ROWS, operands)))
+    return narrowed(a, dtype), narrowed(b, dtype), operands
 
 
 def _check(a, b, out, operands):
@@ -297,6 +313,13 @@ def _(a, b, *values, d, **written):
     check_meta(a, b, d, *_split(values, written)[0])
 
 
+@register_flop_formula([torch.ops.ptxbuilder.matmul, torch.ops.ptxbuilder.matmul_with, torch.ops.ptxbuilder.matmul_amax,
+                        torch.ops.ptxbuilder.matmul_out])
+def _(a, b, *values, out_shape=None, **words):
+    """Of the product alone, as torch.utils.flop_counter counts those of PyTorch."""
+    return 2 * math.prod(torch.broadcast_shapes(a[:-2], b[:-2])) * a[-2] * a[-1] * b[-1]
+
+
 class _Operation(torch.autograd.Function):
     @staticmethod
     def forward(*operands):
@@ -312,7 +335,7 @@ def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=Non
     values = (a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
     if requires_grad(a, b, bias, c):
         return _smoothed(_Operation.apply, *values)
-    if a.is_cuda and is_plain(a) and is_plain(b) and not has_modes():
+    if a.is_cuda and is_plain(a) and is_plain(b) and not is_watched():
         return _plain(*values)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.matmul.default(*values)

@@ -1,6 +1,11 @@
 """What operations on PyTorch's tensors share."""
+import ctypes
+import functools
+import os
+
 import torch
 from torch import library as operators
+from torch.autograd import profiler
 
 from .._common import CODES, check_kind, name_of, output_of
 
@@ -14,7 +19,8 @@ DTYPES = {name: getattr(torch, name) for name in CODES if hasattr(torch, name)}
 
 is_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
-has_modes = torch._C._len_torch_dispatch_stack
+mode_count = torch._C._len_torch_dispatch_stack
+is_tracing = torch._C._is_tracing  # torch.jit.trace, at half the time of torch.jit.is_tracing()
 has_transforms = torch._C._functorch.peek_interpreter_stack  # torch.func; None for none
 
 IS_ALLOCATED = True  # whether the extension makes results, in the framework's memory
@@ -78,6 +84,10 @@ def compact(x):
     return x.contiguous()
 
 
+def is_on_host(x):
+    return x.device.type == "cpu"
+
+
 def empty(like, shape, name):
     return like.new_empty(shape, dtype=DTYPES[name])
 
@@ -93,6 +103,47 @@ def view(out, shape):
 
 def dtype_of(dtype):
     return dtype if dtype is None or isinstance(dtype, torch.dtype) else DTYPES[name_of(dtype)]
+
+
+def is_watched():
+    """Whether a mode or torch.jit.trace is to see what is called."""
+    return mode_count() > 0 or is_tracing()
+
+
+def named(name):
+    """A range of this name about a function, where torch.profiler is at work."""
+    def by(function):
+        @functools.wraps(function)
+        def call(*arguments):
+            if is_compiling() or not profiler._is_profiler_enabled:
+                return function(*arguments)
+            with profiler.record_function(name):
+                return function(*arguments)
+
+        return call
+
+    return by
+
+
+def tracing_state():
+    """The address of what is_tracing() asks, PyTorch's function of C++ that gives where the state of torch.jit.trace is; 0 where a
+    PyTorch has it no longer. A call by Python takes 100 ns, which each product would pay."""
+    try:
+        library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+        return ctypes.cast(library._ZN5torch3jit6tracer15getTracingStateEv, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return 0
+
+
+def autocast_of(x):
+    """The type to which torch.autocast converts f32 on the tensor's device; None where it does not."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) else None
+
+
+def narrowed(x, dtype):
+    """As torch.autocast converts what it is to: f32 alone, since types of fewer bits were chosen."""
+    return x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
 
 def is_plain(x):

@@ -1,0 +1,57 @@
+# The types of what is public. Tensors are of any framework's class, T; numpy's types of elements are not followed.
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypeVar, overload
+
+import torch  # type: ignore[import-not-found, unused-ignore]  # where there is none, Linear is of any type
+
+T = TypeVar("T")
+Activation = Literal["relu", "gelu", "silu", "relu_squared"]
+Rule = str | Sequence[int] | Callable[[dict[str, Any]], Any]
+
+__version__: str
+
+@overload
+def matmul(a: T, b: T, bias: T | None = None, c: T | None = None, alpha: float | T = 1.0, beta: float | None = None,
+           activation: Activation | None = None, out: None = None, out_dtype: Any = None, transpose_a: bool = False,
+           transpose_b: bool = False, precise: bool = False, tf32: bool = False, device: Any = None, scale_a: T | None = None,
+           scale_b: T | None = None, scale_result: T | None = None, *, amax: Literal[True],
+           slope_of: T | None = None, gate: bool = False, row_bias: T | None = None) -> tuple[T, T]: ...
+@overload
+def matmul(a: T, b: T, bias: T | None = None, c: T | None = None, alpha: float | T = 1.0, beta: float | None = None,
+           activation: Activation | None = None, out: T | None = None, out_dtype: Any = None, transpose_a: bool = False,
+           transpose_b: bool = False, precise: bool = False, tf32: bool = False, device: Any = None, scale_a: T | None = None,
+           scale_b: T | None = None, scale_result: T | None = None, amax: Any = None,
+           slope_of: T | None = None, gate: bool = False, row_bias: T | None = None) -> T: ...
+@overload
+def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
+              softcap: float = 0.0, layout: Literal["bshd", "bhsd"] = "bshd", return_lse: Literal[False] = False, out: T | None = None,
+              query_offsets: T | None = None, key_offsets: T | None = None, max_queries: int | None = None,
+              max_keys: int | None = None, top_left: bool = False, device: Any = None) -> T: ...
+@overload
+def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
+              softcap: float = 0.0, layout: Literal["bshd", "bhsd"] = "bshd", return_lse: Literal[True], out: T | None = None,
+              query_offsets: T | None = None, key_offsets: T | None = None, max_queries: int | None = None,
+              max_keys: int | None = None, top_left: bool = False, device: Any = None) -> tuple[T, T]: ...
+
+class Kernel:
+    path: str
+    name: str
+    sidecar: dict[str, Any]
+    # What it gives is as many tensors as it was told of, of the arguments' class.
+    def __call__(self, grid: int | Sequence[int] | None = None, /, *, device: Any = None, **arguments: Any) -> Any: ...
+
+def load(path: str | PathLike[str], kernel: str | None = None, *, outputs: Mapping[str, Rule] | None = None,
+         updates: Iterable[str] = (), device: Any = "auto") -> Kernel: ...
+def warm_up(operation: Literal["matmul", "attention"], shapes: Iterable[Sequence[Any]], dtype: Any, device: Any = 0,
+            **words: Any) -> None: ...
+
+class Linear(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    in_features: int
+    out_features: int
+    weight: torch.nn.Parameter
+    bias: torch.nn.Parameter | None
+    activation: Activation | None
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: Activation | None = None, *,
+                 device: Any = None, dtype: torch.dtype | None = None, tf32: bool = False) -> None: ...
+    def forward(self, input: torch.Tensor) -> torch.Tensor: ...

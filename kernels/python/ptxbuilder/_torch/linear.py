@@ -1,0 +1,27 @@
+"""A layer of PyTorch's whose product is ours."""
+import torch
+
+from .._common import activation_of
+from .._product import matmul
+
+
+class Linear(torch.nn.Linear):
+    """torch.nn.Linear with an activation in the same launch: activation(input weight^T + bias), [.., in_features] to [.., out_features].
+
+    Parameters, their initial values and their names are torch.nn.Linear's, so that a state_dict goes either way. On the CPU
+    it runs by the emulator. `tf32` allows f32, which is cut to tf32.
+    """
+
+    def __init__(self, in_features, out_features, bias=True, activation=None, *, device=None, dtype=None, tf32=False):
+        activation_of(activation)  # which says what is wrong
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation, self.tf32 = activation, tf32
+
+    def forward(self, input):
+        rows = input if input.ndim > 1 else input[None]
+        d = matmul(rows, self.weight, bias=self.bias, activation=self.activation, transpose_b=True, tf32=self.tf32,
+                   device=None if input.is_cuda else "emulator")
+        return d if input.ndim > 1 else d[0]
+
+    def extra_repr(self):
+        return f"{super().extra_repr()}, activation={self.activation!r}"
