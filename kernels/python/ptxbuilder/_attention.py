@@ -82,14 +82,14 @@ def shapes_of(q, v, flags):
 
 
 def multiply_adds(q, k, v, numbers):
-    """Of the two products of these shapes, where every query sees every key; of packed sequences, as many as the longest has."""
+    """Gives those of the two products of these shapes, where every query sees every key; packed, as many as the longest sequence has."""
     *numbers, flags = numbers
     keys = dict(zip(_ext.ATTENTION_NUMBERS, numbers))["keys"] if flags & _ext.PACKED else k[2 if flags & _ext.HEADS_FIRST else 1]
     return math.prod(q[:-1]) * keys * (q[-1] + v[-1])
 
 
 def check_packed(q, k, query_offsets, key_offsets, numbers):
-    """Offsets on the host, which are read here; of others the kernel is told what they say."""
+    """Refuses offsets on the host that do not rise or do not end where they should. Those on a GPU are read by the kernel alone."""
     by_name = dict(zip(_ext.ATTENTION_NUMBERS, numbers))
     for name, offsets, x, longest in (("query_offsets", query_offsets, q, "queries"), ("key_offsets", key_offsets, k, "keys")):
         if offsets.ndim == 1:  # else the library refuses it
@@ -103,7 +103,8 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
         out = kit.empty(q, shape, name_of(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
-    warn_of_work(device, multiply_adds(q.shape, k.shape, v.shape, numbers))
+    if device == _ext.EMULATOR:
+        warn_of_work(device, multiply_adds(q.shape, k.shape, v.shape, numbers))
     if numbers[-1] & _ext.PACKED and kit.is_on_host(query_offsets) and kit.is_on_host(key_offsets):
         check_packed(q, k, query_offsets, key_offsets, numbers)
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))

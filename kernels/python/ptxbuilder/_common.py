@@ -95,7 +95,7 @@ def device_of(device):
 
 
 def warn_of_work(device, multiply_adds):
-    """Of what the emulator takes more than some five minutes for; it ends where Ctrl-C asks it to."""
+    """Warns of what takes the emulator more than some five minutes, which Ctrl-C ends."""
     if device == _ext.EMULATOR and multiply_adds > 1 << 37:
         warnings.warn(f"{multiply_adds:.1e} multiply-adds take the emulator some {multiply_adds / 4e8 / 60:.0f} minutes: Ctrl-C ends the "
                       "call where it is not JAX's, and a GPU takes less than a second", RuntimeWarning, stacklevel=2)

@@ -10,7 +10,7 @@ def warm_up(operation, shapes, dtype, device=0, **words):
         warm_up("attention", [((2, 4096, 32, 128), (2, 4096, 8, 128))], "bf16", causal=True)
 
     The operands are of `dtype` and lie without gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and
-    V. `words` are as those of matmul(), but tensors, as `bias`, `c`, `scale_a` and `amax`, and `return_lse` are
+    V. `words` are as those of matmul(), but tensors, as `bias`, `c` and `scale_a`, and `return_lse` are
     True where there is one, `alpha_tensor` where alpha is one or a scale has one element, and `b_dtype` is B's
     type where it is another; or as those of attention() but for packed sequences.
     """

@@ -35,14 +35,15 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* Reads those in `in` that the flags say, of which one that is written is where the second result is. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
-                             ptxb_matmul* p) {
+                             int64_t* results, ptxb_matmul* p) {
   int64_t count = 0;
   for (int i = 0; i < OPERANDS; ++i) {
     if (!(flags & (int64_t)HAS_OPERAND << i)) continue;
     const ptxb_tensor** const place = place_of(p, i);
     *place = &in[count++];
-    if (operand_rows[i].role_is == ROLE_greatest && call->results.count > 1)
-      *written = ffi_tensor_of(call->results.all[1]), *place = written;
+    if (operand_rows[i].role_is != ROLE_greatest) continue;
+    *results = 2;
+    if (call->results.count > 1) *written = ffi_tensor_of(call->results.all[1]), *place = written;
   }
   p->use = flags & GATE ? PTXB_GATE : p->inputs ? PTXB_SLOPE : PTXB_VALUE;
   return count;
@@ -57,8 +58,9 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
   const ptxb_matmul init = PTXB_MATMUL_INIT;
   operation o = {.kind = MATMUL, .matmul = init};
   ptxb_matmul* p = &o.matmul;
-  ptxb_tensor in[2 + OPERANDS], d, amax;
-  const int64_t count = 2 + read_operands(call, flags, &in[2], &amax, p), results = 1 + !!p->amax;
+  ptxb_tensor in[2 + OPERANDS], d, written;
+  int64_t results = 1;
+  const int64_t count = 2 + read_operands(call, flags, &in[2], &written, &results, p);
   error = check_counts(call, count, results);
   if (error) return error;
   d = ffi_tensor_of(call->results.all[0]);

@@ -25,7 +25,7 @@ def turned(x):
 
 
 def call(a, b, operands, options, flags):
-    """A product of matrices or of batches of them, which lie by rows: (D,), or (D, amax) where that is one of the operands."""
+    """A product of matrices or of batches of them, which lie by rows: (D,), or (D, what is written beside it)."""
     name = options.out_dtype
 
     def as_it_lies(a, b, flags):
@@ -173,7 +173,7 @@ def general(a, b, bias, c, options):
 
 @functools.lru_cache(maxsize=None)
 def _whole(options):
-    """The product of tensors by word, for what is known when it is traced: (D,) or (D, amax)."""
+    """The product of tensors by word, for what is known when it is traced: (D,), or (D, what is written beside it)."""
     activation, name = options.activation, options.out_dtype
 
     def operands_of(t):
@@ -184,8 +184,8 @@ def _whole(options):
         flags = _product.flags_of(laid) | _ext.TRANSPOSE_A * laid.transpose_a | _ext.TRANSPOSE_B * laid.transpose_b
         if options.gate:
             _product.halved(shape)  # which says what is wrong
-        d, *amax = call(a, b, operands, laid, flags)
-        return (d.reshape(_product.halved(shape) if options.gate else shape), *amax)
+        d, *written = call(a, b, operands, laid, flags)
+        return (d.reshape(_product.halved(shape) if options.gate else shape), *written)
 
     def pieces(t):
         operands = operands_of(t)

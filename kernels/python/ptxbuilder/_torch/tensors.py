@@ -111,7 +111,7 @@ def is_watched():
 
 
 def named(name):
-    """A range of this name about a function, where torch.profiler is at work."""
+    """Puts a range of this name about a function, where torch.profiler is at work."""
     def by(function):
         @functools.wraps(function)
         def call(*arguments):
@@ -126,7 +126,7 @@ def named(name):
 
 
 def tracing_state():
-    """The address of what is_tracing() asks, PyTorch's function of C++ that gives where the state of torch.jit.trace is; 0 where a
+    """Gives the address of what is_tracing() asks, PyTorch's function of C++ that gives where the state of torch.jit.trace is; 0 where a
     PyTorch has it no longer. A call by Python takes 100 ns, which each product would pay."""
     try:
         library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
