@@ -15,16 +15,19 @@
 
 namespace ptxbuilder::kernels {
 
-// A call with an operation's `Traits`, which name its types:
-//   Arguments  has `workspace` and `stream`. Functions of it are sources_of(), words_of() and is_plain(), as
-//              PreparedCalls takes them; the sources begin with none and the workspace.
-//   Placed     is a call that was checked: its `operation` and whether it `is_empty`; operands(), all that it
-//              reads or writes; moved(); and for OperandSets read(), written() and pads_written(). Functions
-//              of it are key_of(), which finds its plan, and call_text(), which finds its line in a file of
-//              tiles.
-//   Tile, More More is what a plan has beside its kernel and tile.
-//   kName      the operation's in errors; kOptions its options'; kUnit as padded() takes it; kWords those of
-//              call_text().
+// A call with an operation's `Traits`, which name its types and what tells it apart:
+//   Arguments  They have `workspace` and `stream`. sources_of(), words_of() and is_plain() are functions of
+//   them,
+//              as PreparedCalls takes them; the sources begin with none and the workspace.
+//   Placed     This is a call that was checked: its `operation`, and whether it `is_empty` or is_tunable();
+//              operands(), all that it reads or writes; moved(); and for OperandSets read(), written() and
+//              pads_written(). key_of(), which finds its plan, and call_text(), which finds its line in a
+//              file of tiles, are functions of it.
+//   Tile       text() gives its words, is_tile() says whether words are one, and parse() makes it of them.
+//   More       A plan has this beside its kernel and tile.
+//   kName      Errors call the operation so.
+//   kUnit      padded() takes it for copies.
+//   kWords, kFormWords   are the numbers of words of call_text() and words_of().
 template <class Traits>
 class CallEngine {
  public:
