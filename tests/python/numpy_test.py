@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -339,6 +340,31 @@ for queries, keys, most, text in (([1, 20, 40], [0, 20, 40], 20, "query_offsets:
                                   ([], [0, 20, 40], 20, "query_offsets: []; they begin"), (list(range(41)), list(range(40)) + [0], 1, "[0, 1, 2, 3, .., 38, 39, 0]")):
     with kit.refused(text):
         packed(queries, keys, most)
+
+# A module of LLVM's is compiled where it is loaded, and says itself what it takes.
+MODULE = """define ptx_kernel void @axpy(ptr addrspace(1) %d, ptr addrspace(1) %x, float %a) "nvvm.maxntid"="64" {
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %px = getelementptr float, ptr addrspace(1) %x, i32 %i
+  %pd = getelementptr float, ptr addrspace(1) %d, i32 %i
+  %vx = load float, ptr addrspace(1) %px
+  %vd = load float, ptr addrspace(1) %pd
+  %ax = fmul float %a, %vx
+  %sum = fadd float %ax, %vd
+  store float %sum, ptr addrspace(1) %pd
+  ret void
+}
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+"""
+with tempfile.TemporaryDirectory() as modules:
+    for name, text in (("axpy.ll", MODULE), ("nonsense.ll", "nonsense")):
+        with open(f"{modules}/{name}", "w") as file:
+            file.write(text)
+    axpy = pb.load(f"{modules}/axpy.ll", updates=["d"], device="emulator")
+    line, ones = np.arange(64, dtype=np.float32), np.ones(64, np.float32)
+    kit.check(np.array_equal(axpy((1,), d=ones, x=line, a=2.0, device="emulator"), 2 * line + 1), "a module of LLVM's")
+    for name, text in (("nonsense.ll", "1:1: "), ("missing.ll", "missing.ll: No such file")):
+        with kit.refused(text):
+            pb.load(f"{modules}/{name}", device="emulator")
 
 # Ctrl-C ends what the emulator is about, and what comes after is right; the work that takes it minutes is said before.
 def interrupted(call, text):

@@ -16,7 +16,8 @@ loaded = []
 
 
 def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
-    """A kernel by the path of its cubin or PTX, beside which its sidecar lies; of an image with several, `kernel`.
+    """A kernel by the path of its cubin or PTX, beside which its sidecar lies; of an image with several, `kernel`. A module of LLVM's,
+    kernel.ll or kernel.bc, is compiled for the device, and needs no sidecar.
 
     What it gives is called with the grid, three numbers or fewer, or None for the sidecar's rule, and with the
     parameters by name: tensors for pointers and tensor maps, numbers for scalars, a dict for a struct. What a pointer

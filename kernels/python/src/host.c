@@ -1,5 +1,6 @@
 #include "kernels/python/src/host.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -92,6 +93,40 @@ const char* host_program_of(const char* path, const char* kernel, host_program**
   return found ? NULL : host_words("no memory");
 }
 
+static bool ends_with(const char* path, const char* end) {
+  const size_t size = strlen(path), of_end = strlen(end);
+  return size >= of_end && !strcmp(path + size - of_end, end);
+}
+
+/* A module of LLVM's, as text or bitcode, is compiled for the device. */
+static const char* load_ir(ptxb_device* on, const host_program* p, const char* kernel, ptxb_kernel** loaded) {
+  FILE* file = fopen(p->path, "rb");
+  if (!file) return host_words("cannot read %s: %s", p->path, strerror(errno));
+  char* ir = NULL;
+  size_t bytes = 0, room = 0, got = 1;
+  while (got > 0) {
+    if (bytes == room) {
+      char* more = realloc(ir, room = room ? 2 * room : 1 << 16);
+      if (!more) break;
+      ir = more;
+    }
+    got = fread(ir + bytes, 1, room - bytes, file);
+    bytes += got;
+  }
+  const char* error = got > 0        ? host_words("no memory")
+                      : ferror(file) ? host_words("cannot read %s: %s", p->path, strerror(errno))
+                                     : said(ptxb_load_ir(on, ir, bytes, kernel, loaded));
+  fclose(file);
+  free(ir);
+  return error;
+}
+
+static const char* load(ptxb_device* on, const host_program* p, ptxb_kernel** loaded) {
+  const char* kernel = p->kernel[0] ? p->kernel : NULL;
+  if (ends_with(p->path, ".ll") || ends_with(p->path, ".bc")) return load_ir(on, p, kernel, loaded);
+  return said(ptxb_load(on, p->path, kernel, loaded));
+}
+
 const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel) {
   if (device < EMULATOR || device >= MOST_GPUS) return bad_device(device);
   _Atomic(ptxb_kernel*)* place = &program->on[device + 1];
@@ -103,7 +138,7 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
   pthread_mutex_lock(&program->loading);
   *kernel = atomic_load_explicit(place, memory_order_acquire);
   if (!*kernel) {
-    error = said(ptxb_load(on, program->path, program->kernel[0] ? program->kernel : NULL, kernel));
+    error = load(on, program, kernel);
     if (!error) atomic_store_explicit(place, *kernel, memory_order_release);
   }
   pthread_mutex_unlock(&program->loading);
