@@ -104,7 +104,7 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
-        warn_of_work(device, multiply_adds(q.shape, k.shape, v.shape, numbers))
+        warn_of_work(multiply_adds(q.shape, k.shape, v.shape, numbers))
     if numbers[-1] & _ext.PACKED and kit.is_on_host(query_offsets) and kit.is_on_host(key_offsets):
         check_packed(q, k, query_offsets, key_offsets, numbers)
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))

@@ -94,9 +94,9 @@ def device_of(device):
     raise ValueError(f"device {device!r} is none of 'emulator', 'cuda', 'cuda:1' and a GPU's number{hint}")
 
 
-def warn_of_work(device, multiply_adds):
+def warn_of_work(multiply_adds):
     """Warns of what takes the emulator more than some five minutes, which Ctrl-C ends."""
-    if device == _ext.EMULATOR and multiply_adds > 1 << 37:
+    if multiply_adds > 1 << 37:
         warnings.warn(f"{multiply_adds:.1e} multiply-adds take the emulator some {multiply_adds / 4e8 / 60:.0f} minutes: Ctrl-C ends the "
                       "call where it is not JAX's, and a GPU takes less than a second", RuntimeWarning, stacklevel=2)
 

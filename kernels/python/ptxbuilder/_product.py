@@ -186,7 +186,8 @@ def run(kit, a, b, out, operands, options, stream=None):
     a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b)
     operands = laid(kit, operands, *lines, folded, shape)
     device = device_of(options.device)
-    warn_of_work(device, math.prod(folded) * a.shape[-1])
+    if device == _ext.EMULATOR:
+        warn_of_work(math.prod(folded) * a.shape[-1])
     if options.gate:
         folded, shape = halved(folded), halved(shape)
     out_dtype = options.out_dtype

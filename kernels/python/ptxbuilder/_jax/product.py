@@ -41,7 +41,8 @@ def call(a, b, operands, options, flags):
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
         shape, flags, a, b, workspace = as_it_lies(a, b, flags & ~_TRANSPOSES | _ext.TRANSPOSE_B)
-    warn_of_work(traced_device(), math.prod(a.shape) * b.shape[-2 if flags & _ext.TRANSPOSE_B else -1])
+    if traced_device() == _ext.EMULATOR:
+        warn_of_work(math.prod(a.shape) * b.shape[-2 if flags & _ext.TRANSPOSE_B else -1])
     given, results, aliases = [a, b], [(shape, name)], {}
     for i, (row, x) in enumerate(zip(ROWS, operands)):
         if x is None:
