@@ -38,7 +38,7 @@ struct Heads : Placed {
   kernels::DeviceHeads place;
 };
 
-// The struct that programs see, held against attention.def: each row is a field of its type and what
+// This holds the struct that programs see against attention.def: each row is a field of its type and what
 // PTXB_ATTENTION_INIT says, and there is no other.
 constexpr ptxb_attention kInit = PTXB_ATTENTION_INIT;
 constexpr size_t kFieldBytes = sizeof kInit.size

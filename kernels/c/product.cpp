@@ -52,7 +52,7 @@ struct Matrix : Placed {
   }
 };
 
-// A product of a program that was built with an older header, whose struct ends sooner.
+// Gives the product of a program that was built with an older header, whose struct ends sooner.
 ptxb_matmul of_today(const ptxb_matmul& p) {
   constexpr size_t kFirst = offsetof(ptxb_matmul, inputs);  // the size of the first one
   if (p.size < kFirst || p.size > sizeof p || p.size % alignof(ptxb_matmul) != 0)
@@ -92,7 +92,7 @@ kernels::ActivationUse use_of(const ptxb_matmul& p) {
   return static_cast<kernels::ActivationUse>(p.use);
 }
 
-// Elements without gaps, of D's type where the row says so, or where D has 8 bits, of bf16.
+// Reads elements without gaps, which have D's type where the row says so, or where D has 8 bits, are bf16.
 runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tensor* tensor,
                           const kernels::MatmulArguments& q, int gpu) {
   using enum kernels::OperandShape;
@@ -234,7 +234,7 @@ void LastProduct::move(const ptxb_matmul& p) {
     if (!t) return;
     runtime::View& memory = arguments_.memory_of(row.operand);
     move_to(memory, t);
-    // Without memory it would be one that is not there.
+    // An operand without memory would count as one that is not there.
     if (memory.address == 0 && memory.bytes > 0) refuse_null(fmt::format("{}: data", row.shown).c_str());
   });
 }

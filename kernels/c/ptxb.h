@@ -86,7 +86,7 @@ PTXB_API void ptxb_close(ptxb_device* device);
 /* Waits for a stream's work. PTXB_ERROR when a kernel failed, PTXB_TIMEOUT after `milliseconds`. */
 PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
 
-/* What the emulator asks now and then while a call of this thread runs a launch, as ptxb_wait() and copies
+/* The emulator asks this now and then while a call of this thread runs a launch, as ptxb_wait() and copies
  * do: where it gives nonzero the launch ends there, and ptxb_wait() gives PTXB_TIMEOUT. NULL for nothing. */
 PTXB_API void ptxb_interrupt_by(int (*is_interrupted)(void* context), void* context);
 

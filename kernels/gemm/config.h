@@ -132,14 +132,14 @@ struct TilePlan : GemmTile {
   // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for
   // more.
   int staging_buffers = 0;
-  // Where this is set, a tile's sums wait in registers, rounded, to be stored under the next tile's products:
-  // where they fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns
+  // A tile's sums wait in registers, rounded, to be stored under the next tile's products. This is set where
+  // they fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns
   // anyway. A batch's epilogue reads C where it is now.
   bool defers_store = false;
-  // Where this is set, columns are stored twice for the sake of boxes of 128 bytes (StoreOptions::repeats):
+  // Columns are stored twice for the sake of boxes of 128 bytes (StoreOptions::repeats), as
   // boxes of 32 bytes or less write lines of L2 piecemeal, by which 128 x 176 tiles of two warpgroups in turn
-  // lose 1200 clocks each. Not with beta, where D may be C, nor for a user's epilogue, which reads what
-  // nobody knows; and where the next products hide a store, boxes of 32 bytes are as fast.
+  // lose 1200 clocks each. It is not set with beta, where D may be C, nor for a user's epilogue, which reads
+  // what nobody knows; and where the next products hide a store, boxes of 32 bytes are as fast.
   bool stores_twice = false;
 };
 

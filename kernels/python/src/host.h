@@ -70,8 +70,8 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
 const char* host_workspace(int device, const operation* o, size_t* bytes);
 /* Queues it on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
-/* Asked now and then while work of this thread on memory of the host waits or runs on the emulator, which
- * ends where it gives nonzero. NULL for nothing. */
+/* It is asked now and then while work of this thread on memory of the host waits or runs on the emulator,
+ * which ends where it gives nonzero. NULL for nothing. */
 void host_interrupt_by(int (*is_interrupted)(void* context), void* context);
 /* Runs it on memory of the host: what it reads is copied to the device, and what it writes back. */
 const char* host_run_staged(int device, const operation* o);

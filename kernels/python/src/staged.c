@@ -5,7 +5,7 @@
 
 #include "kernels/python/src/host.h"
 
-/* One thread's work at a time, from its first copy to its last, as the emulator runs whatever is queued in
+/* One thread works at a time, from its first copy to its last, as the emulator runs whatever is queued in
  * the thread that comes to it: what goes wrong, or is interrupted, is the thread's own. */
 static pthread_mutex_t emulating = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct {
