@@ -22,7 +22,7 @@ struct MatrixPlace {
   int64_t stride = 0, batch_stride = 0;  // elements
 };
 
-// One copy: what it reads, and where to.
+// This is one copy: what it reads, and where to.
 struct MatrixCopy {
   MatrixShape shape;
   int element_bytes = 0;

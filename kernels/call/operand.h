@@ -1,4 +1,4 @@
-// One operand of a call as it lies in device memory, and the rules that all operations have for it.
+// This is one operand of a call as it lies in device memory, with the rules that all operations have for it.
 #pragma once
 
 #include <array>

@@ -95,7 +95,7 @@ void TileFile::keep(const std::string& call, const std::string& tile) {
   if (path_.empty()) return;
   std::error_code none;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), none);
-  // One write at the end of the file: lines of several processes do not mix.
+  // It is one write at the end of the file, so that lines of several processes do not mix.
   std::string line = fmt::format("{} {}\n", call, tile);
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file >= 0 && ends_within_a_line(file)) line.insert(line.begin(), '\n');

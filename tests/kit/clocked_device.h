@@ -67,7 +67,7 @@ class ClockedDevice final : public runtime::Device {
   }
   bool records = true;
 
-  // So long that a burst has one launch for each set.
+  // The times are so long that a burst has one launch for each set.
   std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) override {
     times_ = true;
     for (int i = 0; i < warm_up + count; ++i) queue();

@@ -32,7 +32,7 @@ named = inspect.signature(pb.matmul).parameters
 for row in pb._product.ROWS:
     kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)
 
-# What tools are told of types is the functions' own.
+# Tools are told of the functions' own types.
 stub = ast.parse(open(pb.__file__ + "i").read())
 for name in ("matmul", "attention", "load", "warm_up"):
     told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
@@ -402,7 +402,7 @@ other.join()
 
 # A child that is forked, also while a thread is in a call: it says so at once, and one of a process that has used nothing works.
 def of_child(function):
-    """Whether function() gives True in a child that is forked; it is given a minute."""
+    """Says whether function() gives True in a child that is forked; it is given a minute."""
     pid = os.fork()
     if pid == 0:
         try:

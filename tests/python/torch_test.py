@@ -388,7 +388,7 @@ with kit.refused("has no attribute 'Conv'", kind=AttributeError):
 done = subprocess.run([sys.executable, "-c", "import ptxbuilder, sys; assert 'torch' not in sys.modules; ptxbuilder.Linear(3, 4)"])
 kit.check(done.returncode == 0, "PyTorch is imported for a layer alone")
 
-# What PyTorch's tools count and name.
+# PyTorch's tools count and name it.
 a, b, heads = drawn(3, 16, 24), drawn(24, 32), drawn(1, 20, 2, 64)
 for call, count in ((lambda: product(a, b), 2 * 3 * 16 * 24 * 32), (lambda: product(a, b, amax=torch.zeros(1)), 2 * 3 * 16 * 24 * 32),
                     (lambda: product(a, b, out=drawn(3, 16, 32)), 2 * 3 * 16 * 24 * 32), (lambda: attend(heads, heads, heads), 4 * 20 * 20 * 2 * 64),

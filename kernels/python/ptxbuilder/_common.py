@@ -116,7 +116,7 @@ def host_tensor(x):
 
 
 def check_offsets(name, offsets, rows, most, longest):
-    """Of packed sequences, on the host: a wrong offset reads beyond a tensor. `offsets` are numbers of Python's."""
+    """Refuses wrong offsets of packed sequences, which would read beyond a tensor. `offsets` are numbers of Python's."""
     lengths = [behind - at for at, behind in zip(offsets, offsets[1:])]
     if not lengths or offsets[0] != 0 or offsets[-1] != rows or min(lengths) < 0:
         raise ValueError(f"{name}: {_shortened(offsets)}; they begin at 0, do not fall, and end at the {rows} rows that there are")

@@ -67,7 +67,7 @@ class Kernel:
         loaded.append(self)  # for ever, as the program of a compiled call names it by its number
 
     def _described(self):
-        """What help() and inspect say of it, by its sidecar."""
+        """Gives what help() and inspect say of it, by its sidecar."""
         def lines(parameters, indent):
             for p in parameters:
                 kind = p["kind"].replace("_", " ") + (f" of {p['dtype']}" if "dtype" in p else "")
@@ -112,7 +112,7 @@ class Kernel:
     # ---- What the frameworks' modules use ----
 
     def check(self, parameters, given, owner=""):
-        """Whether there is each parameter, or each field of a struct, and nothing else, and numbers where they are asked for."""
+        """Refuses a parameter or a field of a struct that lacks or is unknown, and what is no number where one is asked for."""
         whose = f"parameter '{owner[:-1]}'" if owner else f"kernel '{self.name}'"
         taken = [parameter["name"] for parameter in parameters if owner + parameter["name"] not in self.outputs]
         for name in given:
@@ -213,7 +213,7 @@ def _tensors_in(parameters, owner=""):
 
 
 def _values(arguments):
-    """Those of structs in their place."""
+    """Gives the values of all arguments, with those of structs in their place."""
     values = []
     for x in arguments.values():
         values += _values(x) if isinstance(x, dict) else [x]
@@ -229,7 +229,7 @@ def _at(arguments, path, otherwise=None):
 
 
 def is_number(x):
-    """One of Python's, or a tensor without dimensions. One that is traced may be."""
+    """Says whether it is a number of Python's, or a tensor without dimensions, which may be traced."""
     return isinstance(x, (int, float)) or getattr(x, "shape", None) == ()
 
 

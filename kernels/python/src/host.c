@@ -145,7 +145,7 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
   return error;
 }
 
-/* In the child, so that every call comes to begin_use(). */
+/* It runs in the child, so that every call comes to begin_use(). */
 static void forget(void) {
   is_forked = true;
   for (int i = 0; i < DEVICES; ++i) atomic_store(&devices[i], NULL);

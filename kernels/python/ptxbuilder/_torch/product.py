@@ -316,7 +316,7 @@ def _(a, b, *values, d, **written):
 @register_flop_formula([torch.ops.ptxbuilder.matmul, torch.ops.ptxbuilder.matmul_with, torch.ops.ptxbuilder.matmul_amax,
                         torch.ops.ptxbuilder.matmul_out])
 def _(a, b, *values, out_shape=None, **words):
-    """Of the product alone, as torch.utils.flop_counter counts those of PyTorch."""
+    """Counts the product alone, as torch.utils.flop_counter counts those of PyTorch."""
     return 2 * math.prod(torch.broadcast_shapes(a[:-2], b[:-2])) * a[-2] * a[-1] * b[-1]
 
 

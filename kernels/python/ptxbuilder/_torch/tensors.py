@@ -106,7 +106,7 @@ def dtype_of(dtype):
 
 
 def is_watched():
-    """Whether a mode or torch.jit.trace is to see what is called."""
+    """Says whether a mode or torch.jit.trace is to see what is called."""
     return mode_count() > 0 or is_tracing()
 
 
@@ -142,7 +142,7 @@ def autocast_of(x):
 
 
 def narrowed(x, dtype):
-    """As torch.autocast converts what it is to: f32 alone, since types of fewer bits were chosen."""
+    """Converts as torch.autocast does, but f32 alone, since types of fewer bits were chosen."""
     return x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
 
