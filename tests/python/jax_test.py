@@ -88,6 +88,61 @@ for transform in (lambda f: jax.vmap(jax.grad(total(f)), (0, None))(a[0], b[0]),
                   lambda f: jax.grad(lambda b: total(f)(a[0], b))(b[0])):
     check(transform(pb.matmul), jax.jit(lambda: transform(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32))))(), 2**-7)
 
+# Forward mode of every operand, by its finite difference in float64; it agrees with reverse mode, and each computes no product in vain.
+def dot(x, y):
+    return sum((wide(p) * wide(q)).sum() for p, q in zip(x, y))
+
+
+host_activations = reference.activations(np)
+for i, name in enumerate(host_activations):
+    turn_a, turn_b = i % 2 == 0, i % 4 > 1
+    operands = tuple(drawn(*shape, dtype=jnp.float16) for shape in ((72, 24) if turn_a else (24, 72), (40, 72) if turn_b else (72, 40),
+                                                                    (24, 40), (40,)))
+    tangents = tuple(drawn(*x.shape, dtype=jnp.float16) for x in operands)
+
+    def ours(a, b, c, bias):
+        return pb.matmul(a, b, c=c, bias=bias, alpha=0.5, beta=2.0, activation=name, transpose_a=turn_a, transpose_b=turn_b)
+
+    def wide_product(step):
+        a, b, c, bias = (wide(x) + step * wide(t) for x, t in zip(operands, tangents))
+        return np.asarray(host_activations[name](0.5 * turned(a, turn_a) @ turned(b, turn_b) + 2 * c + bias))
+
+    d, linear = jax.linearize(ours, *operands)
+    moved = linear(*tangents)
+    check(d, wide_product(0), 2**-9, name, "beside its tangent")
+    check(moved, (wide_product(1e-6) - wide_product(-1e-6)) / 2e-6, 2**-8, name, turn_a, turn_b, "its tangent")
+    weight = drawn(24, 40, dtype=jnp.float16)
+    back = jax.linear_transpose(linear, *operands)(weight)
+    scale = np.linalg.norm(wide(moved)) * np.linalg.norm(wide(weight))
+    kit.check(abs(dot(back, tangents) - dot([weight], [moved])) < 2**-8 * scale, name, "the way back is the transpose")
+a, b = drawn(2, 24, 72), drawn(72, 40)
+da, db = drawn(2, 24, 72), drawn(72, 40)
+_, moved = jax.vmap(lambda a, da: jax.jvp(pb.matmul, (a, b), (da, db)))(a, da)
+check(moved, wide(da) @ wide(b) + wide(a) @ wide(db), 2**-7, "vmap of jvp")
+_, moved = jax.jvp(jax.vmap(pb.matmul, (0, None)), (a, b), (da, db))
+check(moved, wide(da) @ wide(b) + wide(a) @ wide(db), 2**-7, "jvp of vmap")
+_, linear = jax.linearize(pb.matmul, a, b)
+(to_a, to_b), = (jax.vmap(jax.linear_transpose(linear, a, b))(jnp.stack([drawn(2, 24, 40)] * 2)),)
+kit.check(to_a.shape == (2, *a.shape) and to_b.shape == (2, *b.shape), "vmap of a transpose")
+for function, count in ((lambda a, b: pb.matmul(a, b, activation="relu"), 2), (lambda a, b: pb.matmul(a, b, bias=b[0], scale_a=jnp.ones(1)), 2)):
+    for transform in (jax.grad(lambda a: function(a, b).astype(jnp.float32).sum()), lambda a: jax.jvp(lambda a: function(a, b), (a,), (a,))):
+        kit.check(str(jax.make_jaxpr(transform)(a[0])).count("= ptxbuilder_matmul[") == count, function, "computes what nobody asked for")
+# Second derivatives, as a Hessian, forward over reverse, and the gradient of a gradient.
+w, x = drawn(6, 4, dtype=jnp.float32) / 4, drawn(5, 6, dtype=jnp.float32)
+
+
+def energy(product):
+    return lambda w: (product(product(x, w), w.T) ** 2).sum()
+
+
+def silu(x):
+    return x * jax.nn.sigmoid(x)
+
+
+ours, theirs = energy(lambda x, y: pb.matmul(x, y, tf32=True, activation="silu")), energy(lambda x, y: silu(x @ y))
+for transform in (jax.hessian, lambda f: jax.grad(lambda w: (jax.grad(f)(w) ** 2).sum())):
+    check(jax.jit(transform(ours))(w), jax.jit(transform(theirs))(w), 2**-7, transform)
+
 # On two devices: rows of each, and columns and rows with a sum.
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
@@ -117,8 +172,12 @@ with kit.refused("set `tf32` to allow it"):
     pb.matmul(a.astype(jnp.float32), b.astype(jnp.float32))
 with kit.refused("beta: it is traced"):
     jax.jit(lambda beta: pb.matmul(a, b, c=a @ b, beta=beta))(2.0)
-with kit.refused("have no gradients"):
-    jax.grad(lambda a, b: pb.matmul(a, b, out_dtype="f32").sum())(a.astype(jnp.float8_e4m3fn), b.astype(jnp.float8_e4m3fn))
+a8, b8 = a.astype(jnp.float8_e4m3fn), b.astype(jnp.float8_e4m3fn)
+for transform in (lambda f: jax.grad(f)(a8), lambda f: jax.jvp(f, (a8,), (a8,))):
+    with kit.refused("have no gradients"):
+        transform(lambda a: pb.matmul(a, b8, out_dtype="f32").sum())
+check(jax.grad(lambda s: pb.matmul(a8, b8, scale_a=s, out_dtype="f32").sum())(jnp.ones(32)), (wide(a8) @ wide(b8)).sum(1), 1e-5,
+      "the gradient of 8 bits' scales")
 
 # What stands beside the operands, traced and not; A and B as they lie and turned; the amax is a second result.
 check_beside(pb)
@@ -143,6 +202,10 @@ for case in reference.PRODUCTS:
     for name in tensors:
         kit.check(got[name].dtype == tensors[name].dtype)
         check(got[name], expected[name], 2**-6 if got[name].size > 1 else 2**-4, case, name)
+    tangents = {name: jnp.asarray(random.standard_normal(x.shape).astype(x.dtype)) for name, x in tensors.items()}
+    moved = float(jax.jit(lambda: jax.jvp(ours, (tensors,), (tangents,))[1])())
+    scale = sum(np.linalg.norm(wide(expected[name])) * np.linalg.norm(wide(tangents[name])) for name in tensors)
+    kit.check(abs(moved - dot(*zip(*((expected[name], tangents[name]) for name in tensors)))) < 2**-7 * scale, case, "jvp")
     for more in (dict(amax=True), dict(scale_result=jnp.ones(1)), dict(out_dtype="e4m3")):
         if "out_dtype" in more and {"bias", "c", "slope_of"} & set(tensors):
             continue  # which are of another type then
@@ -197,6 +260,7 @@ check(packed(*(x.reshape(-1, 2, 64) for x in (q, k, v))), expected[0].reshape(-1
 with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
     pb.attention(*(x.reshape(-1, 2, 64) for x in (q, k, v)), query_offsets=offsets, key_offsets=offsets, max_queries=39, max_keys=40)
 for function, text in ((lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "pb.attention has no gradient"),
+                       (lambda: jax.jvp(lambda q: pb.attention(q, k, v), (q,), (q,)), "pb.attention has no gradient"),
                        (lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
                        (lambda: pb.attention(q, k, v[:, :20]), "V: [3, 20, 2, 64]")):
     with kit.refused(text):

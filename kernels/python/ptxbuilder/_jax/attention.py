@@ -46,14 +46,14 @@ def _function(numbers, return_lse):
         results = function(*map(folded, (q, k, v), is_mapped), offsets)
         return tuple(x.reshape(size, -1, *x.shape[1:]) for x in results), (True,) * len(results)
 
-    @jax.custom_vjp
+    @jax.custom_jvp
     def function(q, k, v, offsets):
         return batched(q, k, v, offsets)
 
-    def refuse(*_):
+    @function.defjvp
+    def _(*_):
         raise ValueError(_attention.NO_GRADIENT)
 
-    function.defvjp(refuse, refuse)
     return function
 
 

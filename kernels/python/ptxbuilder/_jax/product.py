@@ -1,5 +1,5 @@
-"""The product of JAX's arrays, traced and not: one call, whose derivative is the same kernels' where there is nothing but C and a bias
-beside A and B; with more, it is that of JAX's functions behind the sum."""
+"""The product of JAX's arrays, traced and not: a primitive of JAX's, whose derivatives are the same kernels' where there is nothing but C
+and a bias beside A and B; with more, they are those of JAX's functions behind the sum."""
 import functools
 import math
 import types
@@ -7,6 +7,9 @@ import types
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _product
 from .._common import activation_of, fold, name_of, output_of, warn_of_work
@@ -18,15 +21,17 @@ from .ffi import ffi_call, refuse_device
 _KIT = types.SimpleNamespace(broadcast_to=jnp.broadcast_to, compact=lambda x: x)
 _GREATEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _TRANSPOSES = _ext.TRANSPOSE_A | _ext.TRANSPOSE_B
+_BARE = {"beta": 0.0, "activation": None}  # the options of a product that is bilinear
 
 
 def turned(x):
     return jnp.swapaxes(x, -1, -2)
 
 
-def call(a, b, operands, options, flags):
-    """A product of matrices or of batches of them, which lie by rows: (D,), or (D, what is written beside it)."""
+def call(a, b, operands, options):
+    """A product of matrices or of batches of them, which lie as `options` say: (D,), or (D, what is written beside it)."""
     name = options.out_dtype
+    flags = _product.flags_of(options) | _ext.TRANSPOSE_A * options.transpose_a | _ext.TRANSPOSE_B * options.transpose_b
 
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
@@ -41,8 +46,6 @@ def call(a, b, operands, options, flags):
         a = turned(a) if flags & _ext.TRANSPOSE_A else a
         b = b if flags & _ext.TRANSPOSE_B else turned(b)
         shape, flags, a, b, workspace = as_it_lies(a, b, flags & ~_TRANSPOSES | _ext.TRANSPOSE_B)
-    if traced_device() == _ext.EMULATOR:
-        warn_of_work(math.prod(a.shape) * b.shape[-2 if flags & _ext.TRANSPOSE_B else -1])
     given, results, aliases = [a, b], [(shape, name)], {}
     for i, (row, x) in enumerate(zip(ROWS, operands)):
         if x is None:
@@ -65,79 +68,116 @@ _FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(
 _SMOOTH = {name: _in_f32(function) for name, function in _FUNCTIONS.items() if name not in (None, "relu")}
 
 
+def _warn(a, b, options):
+    if traced_device() == _ext.EMULATOR:
+        warn_of_work(math.prod(a.shape) * b.shape[-2 if options.transpose_b else -1])
+
+
 # ---- With C and a bias at most ----
 
+# A primitive of (A, B, what `words` say of C and bias), for matrices or as many of A as of B, which lie as `options` say; `out_dtype` is a
+# type's name. What its rules give is made of the same primitive, so that jvp, vmap and transposition follow each other in any order.
+_product_p = Primitive("ptxbuilder_matmul")
 
-@functools.lru_cache(maxsize=None)
-def _plain(options):
-    """The product of matrices, or of batches of them, (a, b, c, bias) for what is known when it is traced, with its batches and its
-    derivative. A and B lie as `options` say, whose `out_dtype` is a type's name."""
-    alpha, beta, activation, name, transpose_a, transpose_b, *_ = options
-    flags = _product.flags_of(options) | _ext.TRANSPOSE_A * transpose_a | _ext.TRANSPOSE_B * transpose_b
 
-    # jax.vmap: its dimension is one more of batches.
-    @custom_vmap
-    def batched(a, b, c, bias):
-        return call(a, b, Operands(c=c, bias=bias), options, flags)[0]
+def _bound(a, b, operands, options):
+    given = {word: x for word, x in operands._asdict().items() if x is not None}
+    return _product_p.bind(a, b, *given.values(), words=tuple(given), options=options)
 
-    @batched.def_vmap
-    def _(size, is_mapped, a, b, c, bias):
-        a = turned(a) if transpose_a else a
-        b = turned(b) if transpose_b else b
-        rank = max(a.ndim - is_mapped[0], b.ndim - is_mapped[1])
 
-        def ahead(x, is_ahead):  # the new dimension first, of one element where there is none of it
-            x = x if is_ahead else x[None]
-            return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
+def _computed(a, b, *beside, words, options):
+    return call(a, b, Operands(**dict(zip(words, beside))), options)[0]
 
-        a, b = ahead(a, is_mapped[0]), ahead(b, is_mapped[1])
-        batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2], (size,) + (1,) * (rank - 2))
-        shape = (*batch, a.shape[-2], b.shape[-1])
-        by = beta
-        if c is not None:
-            c = jnp.broadcast_to(ahead(c, is_mapped[2]), shape)
-        if bias is not None and is_mapped[3]:  # one of each: as part of C, which is
-            bias = jnp.broadcast_to(ahead(bias, True), shape)
-            bias, c, by = None, bias if c is None else (beta * c + bias).astype(bias.dtype), 1.0
-        if batch != jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]):
-            a = jnp.broadcast_to(a, (*batch, *a.shape[-2:]))
-        return general(a, b, bias, c, options._replace(beta=by, transpose_a=False, transpose_b=False)), True
 
-    @jax.custom_vjp
-    def function(a, b, c, bias):
-        return batched(a, b, c, bias)
+_product_p.def_impl(jax.jit(_computed, static_argnames=("words", "options")))
+mlir.register_lowering(_product_p, mlir.lower_fun(_computed, multiple_results=False))
 
-    def forward(a, b, c, bias):
-        if name.startswith("float8"):
-            raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
-        if activation in _SMOOTH:  # their derivatives are known from what they are applied to, which is kept
-            z = _plain(options._replace(activation=None))(a, b, c, bias)
-            return _SMOOTH[activation](z), (a, b, c, bias, z)
-        d = batched(a, b, c, bias)
-        return d, (a, b, c, bias, d if activation == "relu" else None)
 
-    def backward(saved, dz):
-        a, b, c, bias, d = saved
-        if a.dtype.itemsize == 1:
-            raise ValueError(f"A and B of {a.dtype} have no gradients")
-        if activation == "relu":
-            dz = jnp.where(d > 0, dz, jnp.zeros_like(dz))
-        elif activation in _SMOOTH:
-            dz = jax.vjp(_SMOOTH[activation], d)[1](dz)[0]
-        factor = dz.astype(b.dtype)
+@_product_p.def_abstract_eval
+def _(a, b, *beside, **words):
+    d, = jax.make_jaxpr(functools.partial(_computed, **words))(a, b, *beside).out_avals  # which says what is wrong
+    _warn(a, b, words["options"])
+    return d
 
-        def product(x, y, turn_x, turn_y):
-            return general(x, y, None, None, options._replace(beta=0.0, activation=None, out_dtype=name_of(a.dtype), transpose_a=turn_x,
-                                                              transpose_b=turn_y))
 
-        da = product(b, factor, transpose_b, True) if transpose_a else product(factor, b, False, not transpose_b)
-        db = product(factor, a, True, transpose_a) if transpose_b else product(a, factor, not transpose_a, False)
-        dc = None if c is None else dz * jnp.asarray(beta, dz.dtype)
-        d_bias = None if bias is None else dz.sum(tuple(range(dz.ndim - 1)))
-        return da, db, dc, d_bias
+def _with_batches(operands, dims, *, words, options):
+    """The rule of jax.vmap, whose dimension is one more of batches."""
+    size, = {x.shape[dim] for x, dim in zip(operands, dims) if dim is not None}
+    operands = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims)]
+    (a, b, *beside), (of_a, of_b, *of_beside) = operands, (dim is not None for dim in dims)
+    beside, are_mapped = Operands(**dict(zip(words, beside))), dict(zip(words, of_beside))
+    a = turned(a) if options.transpose_a else a
+    b = turned(b) if options.transpose_b else b
+    rank = max(a.ndim - of_a, b.ndim - of_b)
 
-    function.defvjp(forward, backward)
-    return function
+    def ahead(x, is_ahead):  # the new dimension first, of one element where there is none of it
+        x = x if is_ahead else x[None]
+        return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
+
+    a, b = ahead(a, of_a), ahead(b, of_b)
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2], (size,) + (1,) * (rank - 2))
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    c, bias, beta = beside.c, beside.bias, options.beta
+    if c is not None:
+        c = jnp.broadcast_to(ahead(c, are_mapped["c"]), shape)
+    if bias is not None and are_mapped["bias"]:  # one of each: as part of C, which is
+        bias = jnp.broadcast_to(ahead(bias, True), shape)
+        bias, c, beta = None, bias if c is None else (beta * c + bias).astype(bias.dtype), 1.0
+    if batch != jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]):
+        a = jnp.broadcast_to(a, (*batch, *a.shape[-2:]))
+    return general(a, b, bias, c, options._replace(beta=beta, transpose_a=False, transpose_b=False)), 0
+
+
+batching.primitive_batchers[_product_p] = _with_batches
+
+
+def _moved(primals, tangents, *, words, options):
+    """The rule of jax.jvp: D and its tangent, which is linear in those of the operands."""
+    name, activation = options.out_dtype, options.activation
+    if name in _GREATEST:
+        raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
+    a, b = primals[:2]
+    moving = {word: x for word, x in zip(("a", "b", *words), tangents) if not isinstance(x, ad.Zero)}
+    if a.dtype.itemsize == 1 and {"a", "b"} & set(moving):
+        raise ValueError(f"A and B of {a.dtype} have no gradients")
+    # The derivatives of those that are smooth are known from what they are applied to, which is kept.
+    d = _product_p.bind(*primals, words=words, options=options._replace(activation=None) if activation in _SMOOTH else options)
+    bare, terms = options._replace(**_BARE), []
+    if "a" in moving:
+        terms.append(_bound(moving["a"], b, Operands(), bare))
+    if "b" in moving:
+        terms.append(_bound(a, moving["b"], Operands(), bare))
+    if "c" in moving:
+        terms.append(moving["c"] * jnp.asarray(options.beta, d.dtype))
+    if "bias" in moving:  # by way of f32, in which the sum is that transposition makes of this
+        terms.append(jnp.broadcast_to(moving["bias"].astype(jnp.float32), d.shape).astype(d.dtype))
+    moved = functools.reduce(jnp.add, terms)
+    if activation == "relu":
+        return d, jnp.where(d > 0, moved, jnp.zeros_like(moved))
+    return jax.jvp(_SMOOTH[activation], (d,), (moved,)) if activation in _SMOOTH else (d, moved)
+
+
+ad.primitive_jvps[_product_p] = _moved
+
+
+def _transposed(dz, a, b, *beside, words, options):
+    """What goes back to A or to B, whichever is not known. The rule of jax.jvp makes no others than these bare products."""
+    transpose_a, transpose_b = options.transpose_a, options.transpose_b
+    is_a = ad.is_undefined_primal(a)
+    unknown, known = (a.aval, b) if is_a else (b.aval, a)
+    if isinstance(dz, ad.Zero):
+        return (ad.Zero(unknown), None) if is_a else (None, ad.Zero(unknown))
+    factor = dz.astype(known.dtype)
+
+    def product(x, y, turn_x, turn_y):
+        return _bound(x, y, Operands(), options._replace(out_dtype=name_of(unknown.dtype), transpose_a=turn_x, transpose_b=turn_y))
+
+    if is_a:
+        return product(b, factor, transpose_b, True) if transpose_a else product(factor, b, False, not transpose_b), None
+    return None, product(factor, a, True, transpose_a) if transpose_b else product(a, factor, not transpose_a, False)
+
+
+ad.primitive_transposes[_product_p] = _transposed
 
 
 def folded(a, b, transpose_a, transpose_b):
@@ -165,7 +205,7 @@ def _laid(a, b, operands, options):
 def general(a, b, bias, c, options):
     a, b, bias, c = alike(a, b, bias, c)
     a, b, operands, options, shape = _laid(a, b, Operands(c=c, bias=bias), options)
-    d = _plain(options)(a, b, operands.c, operands.bias)
+    d = _bound(a, b, operands, options)
     return d if d.shape == shape else d.reshape(shape)
 
 
@@ -182,17 +222,17 @@ def _whole(options):
 
     def whole(t):
         a, b, operands, laid, shape = _laid(t["a"], t["b"], operands_of(t), options)
-        flags = _product.flags_of(laid) | _ext.TRANSPOSE_A * laid.transpose_a | _ext.TRANSPOSE_B * laid.transpose_b
         if options.gate:
             _product.halved(shape)  # which says what is wrong
-        d, *written = call(a, b, operands, laid, flags)
+        d, *written = call(a, b, operands, laid)
+        _warn(a, b, laid)
         return (d.reshape(_product.halved(shape) if options.gate else shape), *written)
 
     def pieces(t):
         operands = operands_of(t)
         a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
         lines = _product.in_lines(operands, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
-        x = general(t["a"], t["b"], None, None, options._replace(alpha=1.0, beta=0.0, activation=None, out_dtype="float32", gate=False))
+        x = general(t["a"], t["b"], None, None, options._replace(**_BARE, alpha=1.0, out_dtype="float32", gate=False))
         x = _product.multiplied(options.alpha * x, lines)
         x = _product.added(x, operands, lines, options.beta, lambda y: y.astype(x.dtype))
         function = _FUNCTIONS[activation]
@@ -220,19 +260,21 @@ def _whole(options):
         results = jax.vmap(pieces, ({n: 0 if is_mapped[n] else None for n in t},), axis_size=size)(t)
         return results, (True,) * len(results)
 
-    @jax.custom_vjp
+    @jax.custom_jvp
     def function(t):
         return batched(t)
 
-    def forward(t):
+    @functools.partial(function.defjvp, symbolic_zeros=True)
+    def _(primals, tangents):
+        (t,), (tangents,) = primals, tangents
         for row, _ in _product.with_role(operands_of(t), "greatest", "result_factor"):
             raise ValueError(NO_GRADIENT.format(row.word))
         if name in _GREATEST:
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
         jax.eval_shape(whole, t)  # which says what is wrong
-        return jax.vjp(pieces, t)
+        moving = {word: x for word, x in tangents.items() if not isinstance(x, SymbolicZero)}
+        return jax.jvp(lambda some: pieces({**t, **some}), ({word: t[word] for word in moving},), (moving,))
 
-    function.defvjp(forward, lambda back, d: back(d))
     return function
 
 
