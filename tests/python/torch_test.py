@@ -3,8 +3,10 @@
   torch_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
 import ctypes
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import kit
 from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions  # first: it finds a PyTorch
@@ -363,6 +365,41 @@ for backend in (None, "aot_eager"):
     way = saxpy if backend is None else torch.compile(lambda **words: saxpy(**words), fullgraph=True, backend=backend)
     with kit.refused("kernel 'saxpy' has no gradient", kind=Exception):
         way(x=x.clone().requires_grad_(), y=result, alpha=2.0, count=1000, device="emulator")
+
+# A graph that is exported names a kernel by what it is, so that another process runs that one or says that it lacks.
+class Exported(torch.nn.Module):
+    def forward(self, x, y):
+        return saxpy(x=x, y=y * 1, alpha=2.0, count=x.numel(), device="emulator")
+
+
+IN_ANOTHER_PROCESS = """
+import sys, torch
+import ptxbuilder as pb
+exported, kernels, struct = sys.argv[1:]
+graph, ones = torch.export.load(exported).module(), torch.ones(1000)
+pb.load(struct, updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
+for words in (dict(updates=["x"]), dict(updates=["y"])):
+    try:
+        print(float(graph(ones, ones).sum()))
+    except ValueError as error:
+        print(error)
+    pb.load(f"{kernels}/saxpy", device="emulator", **words)
+print(float(graph(ones, ones).sum()))
+"""
+with tempfile.TemporaryDirectory() as folder:
+    torch.export.save(torch.export.export(Exported(), (x, y)), f"{folder}/graph.pt2")
+    done = subprocess.run([sys.executable, "-c", IN_ANOTHER_PROCESS, f"{folder}/graph.pt2", sys.argv[1], struct_kernel.files()],
+                          capture_output=True, text=True)
+    *refusals, last = done.stdout.splitlines() or [""]
+    kit.check(last == "3000.0" and len(refusals) == 2 and all("kernel 'saxpy:" in line and "is not loaded in this process" in line
+                                                              for line in refusals), done.stdout, done.stderr[-2000:])
+    for name in ("same", "other"):
+        for ending in ("ptx", "json"):
+            shutil.copy(f"{sys.argv[1]}/saxpy.{ending}", f"{folder}/{name}.{ending}")
+    with open(f"{folder}/other.ptx", "a") as ptx:
+        ptx.write("// another one\n")
+    same, other = (pb.load(f"{folder}/{name}", updates=["y"], device="emulator").handle for name in ("same", "other"))
+    kit.check(saxpy.handle == same != other, saxpy.handle, same, other)
 
 # A layer: as torch.nn.Linear with an activation behind it, whose state it takes; and what is wrong.
 for activation, bias in ((None, True), ("gelu", True), ("silu", False)):

@@ -1,4 +1,6 @@
 """Any kernel that has a sidecar, as a function on tensors."""
+import functools
+import hashlib
 import inspect
 import json
 import keyword
@@ -10,9 +12,29 @@ from . import _ext
 from ._common import NAMES, device_of, door_of
 
 _SCALARS = {"float16": "<e", "float64": "<d", "float32": "<f"}
+# What a launch goes by in a sidecar, which says beside it what the compiler made of the kernel.
+_OF_LAUNCH = ("kernel", "parameters", "threads", "cluster", "dynamic_shared_bytes", "grid")
+
+_loaded = {}  # kernels for ever, by their handles
 
 
-loaded = []
+def by_handle(handle):
+    """The kernel that a compiled graph names."""
+    kernel = _loaded.get(handle)
+    if kernel is None:
+        raise ValueError(f"kernel '{handle}' is not loaded in this process: load() the same files first, with the same outputs and updates; "
+                         f"what is loaded: {', '.join(_loaded) or 'none'}")
+    return kernel
+
+
+@functools.lru_cache(maxsize=None)  # as the extension reads a file once
+def _digest_of(path):
+    """That of PTX where it is there, from which any ptxas makes its own cubin, else of the cubin; of a module of LLVM's itself."""
+    stem, ending = os.path.splitext(path)
+    stem = stem if ending in (".cubin", ".ptx", ".json") else path
+    image = next(x for x in (path if ending in (".ll", ".bc") else stem + ".ptx", stem + ".cubin") if os.path.exists(x))
+    with open(image, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
@@ -63,8 +85,14 @@ class Kernel:
         self.outputs, self.updates = dict(outputs), updates
         self.__doc__, self.__signature__ = self._described()
         self.is_pure = bool(outputs or updates)  # it says what it changes
-        self.number = len(loaded)
-        loaded.append(self)  # for ever, as the program of a compiled call names it by its number
+        self.handle = self._handle()
+        _loaded.setdefault(self.handle, self)
+
+    def _handle(self):
+        """Gives the name by which a compiled graph calls it, in this process and in others: two kernels have one where they are the same
+        code, launched alike and changing the same tensors."""
+        known = [_digest_of(self.path), {word: self.sidecar.get(word) for word in _OF_LAUNCH}, [x for x in self.kinds if self.is_written(x)]]
+        return f"{self.name}:{hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]}"
 
     def _described(self):
         """Gives what help() and inspect say of it, by its sidecar."""

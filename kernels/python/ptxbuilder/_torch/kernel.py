@@ -3,7 +3,7 @@ import torch
 from torch import library as operators
 
 from .._common import NAMES
-from .._kernel import loaded
+from .._kernel import by_handle
 from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_compiling, is_tracing, is_watched, is_wrapped, library,
                       named, place_of, refuse_negative, requires_grad, tensor, there)
 
@@ -44,7 +44,7 @@ def _arguments(kernel, read, written, reals, integers):
     return {p["name"]: one(p, "") for p in kernel.parameters}
 
 
-library.define("launch(int kernel, Tensor[] read, Tensor(a!)[] written, Scalar[] reals, SymInt[] integers, SymInt[]? grid, "
+library.define("launch(str kernel, Tensor[] read, Tensor(a!)[] written, Scalar[] reals, SymInt[] integers, SymInt[]? grid, "
                "str? device) -> ()")
 
 
@@ -54,8 +54,8 @@ def _run(kernel, grid, arguments, written, device):
     kernel.run(grid, arguments, tensor, device)
 
 
-def _op(number, read, written, reals, integers, grid, device):
-    kernel = loaded[number]
+def _op(handle, read, written, reals, integers, grid, device):
+    kernel = by_handle(handle)
     place = there(device, (*written, *read)[0])
     _run(kernel, None if grid is None else tuple(grid), _arguments(kernel, read, written, reals, integers), written, place)
 
@@ -65,7 +65,7 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::launch", lib=library)
-def _(number, read, written, reals, integers, grid, device):
+def _(handle, read, written, reals, integers, grid, device):
     check_meta(*read, *written)
 
 
@@ -93,7 +93,7 @@ def call(kernel, grid, arguments, first, device):
             raise ValueError(f"kernel '{kernel.name}' is not known to torch.jit.trace, which takes no list of numbers: use torch.compile "
                              "or torch.export")
         if is_traced or is_watched() or not all(type(x) in PLAIN for x in tensors):
-            torch.ops.ptxbuilder.launch(kernel.number, read, written, [float(x) for x in reals], integers,
+            torch.ops.ptxbuilder.launch(kernel.handle, read, written, [float(x) for x in reals], integers,
                                         None if grid is None else list(grid), place_of(device, first, f"kernel '{kernel.name}'"))
         else:
             _run(kernel, grid, arguments, written, device)
