@@ -13,7 +13,7 @@ import zipfile
 import kit
 
 build, top = sys.argv[1:]
-LIMIT = 16 << 20  # bytes
+LIMIT = 32 << 20  # bytes
 work = f"{build}/wheel_test"
 
 
@@ -21,7 +21,7 @@ def run(*command, code=0, **words):
     done = subprocess.run(command, capture_output=True, text=True, **words)
     if done.returncode != code:
         sys.exit(f"{' '.join(command)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return done.stdout.strip()
+    return (done.stderr if code else done.stdout).strip()
 
 
 maker = kit.python_with("scikit_build_core", "numpy", "ml_dtypes")
@@ -34,18 +34,20 @@ wheel, = glob.glob(f"{work}/wheel/*")
 kit.check(re.fullmatch(r"ptxbuilder-[\d.]+-cp310-abi3-linux_x86_64\.whl", os.path.basename(wheel)), wheel)
 kit.check(os.path.getsize(wheel) < LIMIT, f"{os.path.getsize(wheel)} bytes")
 numbers = re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", open(f"{top}/ptxbuilder/version.h").read())
-kit.check(os.path.basename(wheel).split("-")[1] == ".".join(numbers), f"version.h says {'.'.join(numbers)}, pyproject.toml another")
+version = ".".join(numbers)
+kit.check(os.path.basename(wheel).split("-")[1] == version, f"version.h says {version}, pyproject.toml another")
 names = zipfile.ZipFile(wheel).namelist()
 modules = {os.path.relpath(path, f"{top}/kernels/python") for ending in (".py", ".pyi", ".typed")
            for path in glob.glob(f"{top}/kernels/python/ptxbuilder/**/*{ending}", recursive=True)}
 others = {name for name in names if ".dist-info/" not in name} - modules
-kit.check(modules <= set(names) and others == {f"ptxbuilder/{x}" for x in ("LICENSE", "_ext.abi3.so", "libptxbuilder.so.0")}, names)
+kit.check(modules <= set(names) and others == {f"ptxbuilder-{version}.data/scripts/ptxb", *(
+    f"ptxbuilder/{x}" for x in ("LICENSE", "_ext.abi3.so", "libptxbuilder.so.0"))}, names)
 
 # Installed as pip does, into an environment of its own; numpy is lent from another one.
 run(maker, "-m", "venv", "--without-pip", f"{work}/venv")
 python = f"{work}/venv/bin/python"
 site = run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
-run(maker, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", "--target", site, wheel)
+run(maker, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", wheel)
 lent = run(maker, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))")
 for path in (path for name in ("numpy", "numpy.libs", "ml_dtypes") for path in glob.glob(f"{lent}/{name}")):
     os.symlink(path, os.path.join(site, os.path.basename(path)))
@@ -59,15 +61,31 @@ print(pb.__file__, pb.__version__)
 """
 said = run(python, "-c", code, env=alone, cwd=work)
 kit.check(said.startswith(work), "another ptxbuilder is imported")
-kit.check(said.endswith(" " + ".".join(numbers)), said)
+kit.check(said.endswith(" " + version), said)
 with_path = {**alone, "LD_LIBRARY_PATH": "/nonexistent"}
 run(python, "-c", code, env=with_path, cwd="/")
 
-# Its libraries export what they should, take nothing but libc, and know no folder of the build.
-for name, exports, needed in (("libptxbuilder.so.0", r"ptxb_\w+", ""), ("_ext.abi3.so", r"PyInit__ext", "libptxbuilder.so.0")):
-    path = f"{site}/ptxbuilder/{name}"
-    symbols = [line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", path).splitlines()]
-    kit.check(symbols and all(re.fullmatch(exports, symbol) for symbol in symbols), name, [s for s in symbols if not re.fullmatch(exports, s)])
+# The command writes a kernel that the package loads, and runs one; without a ptxas it says so, or does without.
+bare = {"PATH": f"{work}/venv/bin", "HOME": work}
+kit.check(version in run("ptxb", "version", env=bare, cwd="/"), "another version of ptxb")
+run("ptxb", "emit", "saxpy", "--emit", work, "--assembler", "none", env=bare, cwd="/")
+kit.check("verified: 8192 of 8192" in run("ptxb", "run", "saxpy", "--device", "emulator", "--assembler", "none", env=bare, cwd="/"))
+kit.check("no ptxas of version" in run("ptxb", "emit", "saxpy", "--emit", work, "--ptxas", "/nonexistent", env=bare, cwd="/", code=1))
+code = """
+import numpy as np, ptxbuilder as pb
+x, y = np.arange(9, dtype=np.float32), np.ones(9, np.float32)
+assert (pb.load("saxpy", updates=["y"], device="emulator")(x=x, y=y, alpha=2.0, count=9, device="emulator") == 2 * x + 1).all()
+"""
+run(python, "-c", code, env=alone, cwd=work)
+
+# Its libraries export what they should, and they and the command take nothing but libc, and know no folder of the build.
+for path, exports, needed in ((f"{site}/ptxbuilder/libptxbuilder.so.0", r"ptxb_\w+", ""), (f"{work}/venv/bin/ptxb", None, ""),
+                              (f"{site}/ptxbuilder/_ext.abi3.so", r"PyInit__ext", "libptxbuilder.so.0")):
+    name = os.path.basename(path)
+    if exports:
+        symbols = [line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", path).splitlines()]
+        others = [symbol for symbol in symbols if not re.fullmatch(exports, symbol)]
+        kit.check(symbols and not others, name, others)
     libraries = set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", path)))
     libc = {x for x in libraries if re.fullmatch(r"lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux-x86-64\.so\.2", x)}
     kit.check(libraries - libc == ({needed} if needed else set()), name, libraries)
