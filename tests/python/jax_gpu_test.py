@@ -95,6 +95,14 @@ check(jax.jit(jax.grad(lambda rows: pb.matmul(left, right, scale_a=rows, out_dty
 check(jax.vmap(lambda a, rows: pb.matmul(a, right, scale_a=rows, out_dtype="f32"))(jnp.stack([left, -left]), jnp.stack([rows, 2 * rows])),
       np.stack([wide(left) @ wide(right) * wide(rows)[:, None], -2 * wide(left) @ wide(right) * wide(rows)[:, None]]), 2**-8, "vmap")
 
+# Forward mode, and second derivatives, against jnp's functions in f32.
+moves = drawn(*left.shape), drawn(*right.shape)
+_, moved = jax.jit(lambda: jax.jvp(lambda a, b: pb.matmul(a, b, activation="silu"), (left, right), moves))()
+check(moved, jax.jvp(lambda a, b: jax.nn.silu(a @ b), *([x.astype(jnp.float32) for x in pair] for pair in ((left, right), moves)))[1], 2**-6, "jvp")
+w = drawn(6, 4, dtype=jnp.float32)
+check(jax.jit(jax.hessian(lambda w: (pb.matmul(w, w.T, tf32=True) ** 2).sum()))(w),
+      jax.hessian(lambda w: (jnp.matmul(w, w.T, precision="highest") ** 2).sum())(w), 2**-7, "hessian")
+
 # Attention.
 for heads, key_heads, queries, keys, causal in ((4, 4, 300, 300, False), (8, 2, 257, 600, True)):
     q, k, v = drawn(2, queries, heads, 128), drawn(2, keys, key_heads, 128), drawn(2, keys, key_heads, 128)
@@ -121,6 +129,9 @@ before = wide(y)
 twice = jax.jit(lambda x, y: saxpy(x=x, y=saxpy(x=x, y=y, alpha=2.0, count=x.size), alpha=3.0, count=x.size))
 for _ in range(3):
     check(twice(x, y), 5 * wide(x) + before, 1e-6, "saxpy")
+traced = jax.jit(lambda alpha, x, y, count: saxpy(x=x, y=y, alpha=2 * alpha, count=count - 1) + 1)  # which are computed before on the stream
+for i in range(6):
+    check(traced(float(i), x, y, x.size - i), 2 * i * wide(x) * (np.arange(x.size) < x.size - i - 1) + before + 1, 1e-6, "traced scalars", i)
 kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
 
 # Two GPUs: arrays of the second, and both at once under shard_map.

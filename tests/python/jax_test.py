@@ -305,8 +305,24 @@ with kit.refused("parameter 'p.x' takes a pointer of f32, and is given an array 
     scaled((32,), p=dict(x=x.astype(jnp.int32), n=1000, s=2.0, to=y), bias=1.0)
 with kit.refused("JAX has to know what it changes"):
     pb.load(path, device="emulator")(x=x, y=y, alpha=2.0, count=1000)
-with kit.refused("parameter 'alpha': it is traced"):
-    jax.jit(lambda alpha: saxpy(x=x, y=y, alpha=alpha, count=1000))(2.0)
+# Scalars that are traced are read when the call runs: of any type that holds them, of a struct, of each of a batch, of each device.
+traced = jax.jit(lambda alpha, count: saxpy(x=x, y=y, alpha=alpha, count=count))
+for alpha, count in ((2.0, 1000), (2, np.uint8(200)), (jnp.bfloat16(-0.5), np.int16(300)), (np.float16(0.25), True)):
+    check(traced(alpha, count), before + np.where(np.arange(1000) < int(count), float(alpha), 0) * wide(x), 1e-6, alpha, count)
+check(jax.vmap(lambda alpha: saxpy(x=x, y=y, alpha=alpha, count=1000))(jnp.array([2.0, 3.0])), [2 * wide(x) + before, 3 * wide(x) + before],
+      1e-6, "a scalar of each")
+check(jax.jit(lambda s, bias, n: scaled((32,), p=dict(x=x, n=n, s=s, to=y), bias=bias))(3.0, 1, 1000)[0], 3 * wide(x) + 1, 1e-6,
+      "traced scalars of a struct")
+by_rows = jax.shard_map(lambda x, y, alpha: saxpy(x=x, y=y, alpha=alpha[0], count=x.size), mesh=mesh, in_specs=(P("x"),) * 3, out_specs=P("x"))
+check(jax.jit(by_rows)(x, y, jnp.array([2.0, -1.0])), before + np.where(np.arange(1000) < 500, 2, -1) * wide(x), 1e-6, "of two devices")
+with kit.refused("parameter 'count' is a u32, and is given the integer -1: it does not fit", kind=Exception):
+    jax.block_until_ready(traced(2.0, -1))
+for words, text in ((dict(count=2.0), "parameter 'count' is a u32, and is given a traced float32"),
+                    (dict(alpha=2j), "parameter 'alpha' is a f32, and is given a traced complex64")):
+    with kit.refused(text):
+        traced(**{**dict(alpha=2.0, count=1000), **words})
+with kit.refused("its grid is traced"):
+    jax.jit(lambda grid: saxpy(grid, x=x, y=y, alpha=2.0, count=1000))(3)
 # What is wrong is known when a call is traced, before XLA runs it.
 for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and is given an array of int32: give x.astype('float32')"),
                     (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and is given an array of bfloat16"),

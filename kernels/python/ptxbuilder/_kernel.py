@@ -22,8 +22,8 @@ def by_handle(handle):
     """The kernel that a compiled graph names."""
     kernel = _loaded.get(handle)
     if kernel is None:
-        raise ValueError(f"kernel '{handle}' is not loaded in this process: load() the same files first, with the same outputs and updates; "
-                         f"what is loaded: {', '.join(_loaded) or 'none'}")
+        raise ValueError(f"kernel '{handle}' is not loaded in this process: load() the same files first, with the same outputs and "
+                         f"updates; what is loaded: {', '.join(_loaded) or 'none'}")
     return kernel
 
 
@@ -125,7 +125,7 @@ class Kernel:
         """Queues one launch on the stream of the tensors' framework; `device` as matmul() has it."""
         self.check(self.parameters, arguments)
         if grid is not None:
-            grid = (grid,) if isinstance(grid, int) or not hasattr(grid, "__len__") else tuple(grid)
+            grid = (grid,) if is_number(grid) or not hasattr(grid, "__len__") else tuple(grid)
             if not 1 <= len(grid) <= 3:
                 raise ValueError(f"kernel '{self.name}': a grid of {len(grid)} numbers; it has one to three")
             grid = (*grid, 1, 1)[:3]

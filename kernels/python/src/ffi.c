@@ -91,8 +91,8 @@ void* ffi_on_cpu(const ffi_call* call, ffi_run* run) {
   return failed(call, run(call, &to));
 }
 
-void* ffi_on_cuda(const ffi_call* call, ffi_run* run) {
-  if (tells_metadata(call, true) || call->stage != FFI_EXECUTE) return NULL;
+void* ffi_on_cuda(const ffi_call* call, ffi_run* run, bool may_be_captured) {
+  if (tells_metadata(call, may_be_captured) || call->stage != FFI_EXECUTE) return NULL;
   ffi_target to;
   void* error = target_of(call, &to);
   return error ? error : failed(call, run(call, &to));

@@ -115,10 +115,10 @@ typedef struct ffi_target {
 } ffi_target;
 
 /* Answers what XLA asks a handler, and calls `run` where it is to execute: on the stream that XLA gives, or
- * by the emulator. A call launches the same for the same addresses and attributes, and neither waits nor
- * allocates, so that it may be captured. */
+ * by the emulator. Where it `may_be_captured`, a call launches the same for the same addresses and
+ * attributes, and neither waits nor allocates. */
 typedef const char* ffi_run(const ffi_call* call, const ffi_target* to);
 void* ffi_on_cpu(const ffi_call* call, ffi_run* run);
-void* ffi_on_cuda(const ffi_call* call, ffi_run* run);
+void* ffi_on_cuda(const ffi_call* call, ffi_run* run, bool may_be_captured);
 
 #endif

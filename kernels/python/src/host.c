@@ -177,6 +177,13 @@ const char* host_run(int device, const operation* o, void* workspace, size_t byt
   return error ? error : said(run(on, o, workspace, bytes, stream));
 }
 
+const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  if (!error) error = said(ptxb_wait(on, stream, LONGEST_WAIT));
+  return error ? error : said(ptxb_copy_out(on, to, from, bytes));
+}
+
 const char* host_launch(host_program* program, int device, const uint32_t* grid,
                         const ptxb_argument* arguments, size_t count, void* stream) {
   ptxb_kernel* kernel;

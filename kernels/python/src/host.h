@@ -76,6 +76,8 @@ void host_interrupt_by(int (*is_interrupted)(void* context), void* context);
 /* Runs it on memory of the host: what it reads is copied to the device, and what it writes back. */
 const char* host_run_staged(int device, const operation* o);
 
+/* Copies memory of the device to the host when the stream has come so far, for which it waits. */
+const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes);
 /* Queues a launch on memory of the device. */
 const char* host_launch(host_program* program, int device, const uint32_t* grid,
                         const ptxb_argument* arguments, size_t count, void* stream);

@@ -27,7 +27,9 @@ static PyObject* ext_handlers(PyObject* self, PyObject* none) {
              {"ptxbuilder_attention", "cpu", xla_attention_cpu},
              {"ptxbuilder_attention", "CUDA", xla_attention_cuda},
              {"ptxbuilder_kernel", "cpu", xla_kernel_cpu},
-             {"ptxbuilder_kernel", "CUDA", xla_kernel_cuda}};
+             {"ptxbuilder_kernel", "CUDA", xla_kernel_cuda},
+             {"ptxbuilder_kernel_waits", "cpu", xla_kernel_cpu},
+             {"ptxbuilder_kernel_waits", "CUDA", xla_kernel_waits_cuda}};
   PyObject* handlers = PyDict_New();
   for (size_t i = 0; handlers && i < sizeof all / sizeof *all; ++i) {
     PyObject* key = Py_BuildValue("(ss)", all[i].target, all[i].platform);
@@ -48,11 +50,11 @@ static PyMethodDef methods[] = {{"open", ext_open, METH_O, open_words},
 static const struct {
   const char* name;
   long value;
-} numbers[] = {NUMBER(EMULATOR),     NUMBER(TF32),        NUMBER(PRECISE),     NUMBER(TRANSPOSE_A),
-               NUMBER(TRANSPOSE_B),  NUMBER(GATE),        NUMBER(HAS_OPERAND), NUMBER(CAUSAL),
-               NUMBER(TOP_LEFT),     NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),     NUMBER(PACKED),
-               NUMBER(XLA_ARGUMENT), NUMBER(XLA_RESULT),  NUMBER(XLA_BITS),    NUMBER(XLA_INTEGER),
-               NUMBER(XLA_STRUCT)};
+} numbers[] = {NUMBER(EMULATOR),     NUMBER(TF32),        NUMBER(PRECISE),       NUMBER(TRANSPOSE_A),
+               NUMBER(TRANSPOSE_B),  NUMBER(GATE),        NUMBER(HAS_OPERAND),   NUMBER(CAUSAL),
+               NUMBER(TOP_LEFT),     NUMBER(HEADS_FIRST), NUMBER(HAS_LSE),       NUMBER(PACKED),
+               NUMBER(XLA_ARGUMENT), NUMBER(XLA_RESULT),  NUMBER(XLA_BITS),      NUMBER(XLA_INTEGER),
+               NUMBER(XLA_STRUCT),   NUMBER(XLA_BITS_AT), NUMBER(XLA_INTEGER_AT)};
 
 /* {"relu": PTXB_RELU, ...}, as the library has them. */
 static PyObject* activations(void) {

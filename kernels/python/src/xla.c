@@ -80,7 +80,7 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
 }
 
 void* xla_matmul_cpu(void* call) { return ffi_on_cpu(call, matmul); }
-void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul); }
+void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul, true); }
 
 /* ---- Attention ---- */
 
@@ -125,4 +125,4 @@ static const char* attention(const ffi_call* call, const ffi_target* to) {
 }
 
 void* xla_attention_cpu(void* call) { return ffi_on_cpu(call, attention); }
-void* xla_attention_cuda(void* call) { return ffi_on_cuda(call, attention); }
+void* xla_attention_cuda(void* call) { return ffi_on_cuda(call, attention, true); }

@@ -12,7 +12,10 @@
  * Both have one result more, of uint8, where the library asks for a workspace.
  *
  * "kernel": attributes `program`, the path and the kernel's name with a line feed between them, `grid`, int64
- * of three numbers or none, and `arguments`, int64 in pairs: an xla_argument and its value. */
+ * of three numbers or none, and `arguments`, int64 in pairs: an xla_argument and its value.
+ *
+ * "kernel_waits": the same with scalars that are known when it runs. On a GPU these are copied to the host,
+ * for which it waits until the stream comes to them, so that XLA may not capture it. */
 #ifndef PTXBUILDER_PYTHON_XLA_H
 #define PTXBUILDER_PYTHON_XLA_H
 
@@ -21,11 +24,13 @@ enum xla_argument {
   XLA_RESULT = 1,
   XLA_BITS = 2,    /* of a scalar */
   XLA_INTEGER = 3, /* an integer, for a parameter that holds it */
-  XLA_STRUCT = 4   /* of so many fields, which follow */
+  XLA_STRUCT = 4,  /* of so many fields, which follow */
+  XLA_BITS_AT = 5, /* a scalar's, in the call's argument of that number */
+  XLA_INTEGER_AT = 6
 };
 
 typedef void* xla_handler(void* call_frame);
 xla_handler xla_matmul_cpu, xla_matmul_cuda, xla_attention_cpu, xla_attention_cuda, xla_kernel_cpu,
-    xla_kernel_cuda;
+    xla_kernel_cuda, xla_kernel_waits_cuda;
 
 #endif

@@ -6,12 +6,38 @@
 
 typedef struct reading {
   const ffi_call* call;
+  const ffi_target* to;
   const int64_t *next, *end;
   ptxb_tensor tensors[MOST_OPERANDS];
   bool written[MOST_OPERANDS];
   ptxb_argument arguments[2 * MOST_OPERANDS];
   size_t tensor_count, argument_count;
 } reading;
+
+/* A scalar that is an array without dimensions, where the call runs. */
+static const char* read_scalar(const reading* r, int64_t kind, int64_t number, ptxb_argument* to) {
+  if (number < 0 || number >= r->call->arguments.count)
+    return host_words("there is no buffer %d", (int)number);
+  const ptxb_tensor t = ffi_tensor_of(r->call->arguments.all[number]);
+  const int size = t.dtype.bits;
+  if (size == 0 || t.ndim != 0) return "a scalar is an array without dimensions, of integers or of floats";
+  uint64_t bits = 0;
+  if (r->to->device == EMULATOR) {
+    memcpy(&bits, t.data, (size_t)size / 8);
+  } else {
+    const char* error = host_read(r->to->device, r->to->stream, &bits, t.data, (size_t)size / 8);
+    if (error) return error;
+  }
+  if (kind == XLA_BITS_AT) {
+    *to = ptxb_of_bits(bits);
+    return NULL;
+  }
+  const bool is_signed = t.dtype.code == PTXB_INT;
+  if (!is_signed && bits > INT64_MAX)
+    return host_words("a scalar is %llu, which 63 bits do not hold", (unsigned long long)bits);
+  *to = ptxb_of_integer(is_signed ? (int64_t)(bits << (64 - size)) >> (64 - size) : (int64_t)bits);
+  return NULL;
+}
 
 static const char* read_arguments(reading* r, size_t count, ptxb_argument** first) {
   ptxb_argument* const to = *first = r->arguments + r->argument_count;
@@ -32,6 +58,9 @@ static const char* read_arguments(reading* r, size_t count, ptxb_argument** firs
       to[i] = ptxb_of_bits((uint64_t)value);
     } else if (kind == XLA_INTEGER) {
       to[i] = ptxb_of_integer(value);
+    } else if (kind == XLA_BITS_AT || kind == XLA_INTEGER_AT) {
+      const char* error = read_scalar(r, kind, value, &to[i]);
+      if (error) return error;
     } else if (kind == XLA_STRUCT && value >= 0) {
       ptxb_argument* fields;
       const char* error = read_arguments(r, (size_t)value, &fields);
@@ -70,7 +99,7 @@ static const char* kernel(const ffi_call* call, const ffi_target* to) {
     ctas[i] = (uint32_t)count;
   }
   reading r;
-  r.call = call;
+  r.call = call, r.to = to;
   r.next = encoded->data, r.end = r.next + encoded->size;
   r.tensor_count = r.argument_count = 0;
   if (encoded->size < 2 || r.next[0] != XLA_STRUCT) return "attribute `arguments` is one struct";
@@ -85,4 +114,5 @@ static const char* kernel(const ffi_call* call, const ffi_target* to) {
 }
 
 void* xla_kernel_cpu(void* call) { return ffi_on_cpu(call, kernel); }
-void* xla_kernel_cuda(void* call) { return ffi_on_cuda(call, kernel); }
+void* xla_kernel_cuda(void* call) { return ffi_on_cuda(call, kernel, true); }
+void* xla_kernel_waits_cuda(void* call) { return ffi_on_cuda(call, kernel, false); }

@@ -26,6 +26,20 @@ def _check_integer(name, dtype, value):
         raise ValueError(f"parameter '{name}' is a {dtype}, and is given the integer {value}: it does not fit")
 
 
+def _traced_scalar(name, dtype, value):
+    """How the extension takes a scalar that is known when the call runs: (kind, an array without dimensions)."""
+    scalar_of(name, dtype, 0)  # which says what is wrong
+    kind, given = NAMES[dtype], value.dtype
+    is_integer = jnp.issubdtype(given, jnp.integer) or given == bool
+    if not (is_integer or "float" in kind and jnp.issubdtype(given, jnp.floating)):
+        raise ValueError(f"parameter '{name}' is a {dtype}, and is given a traced {given}")
+    if "float" not in kind:
+        return (_ext.XLA_BITS_AT if kind == given == "uint64" else _ext.XLA_INTEGER_AT), value
+    if kind == "float64" and not jax.config.jax_enable_x64:
+        raise ValueError(f"parameter '{name}' is a {dtype}, which a traced scalar is where jax_enable_x64 is set")
+    return _ext.XLA_BITS_AT, value.astype(kind)
+
+
 def _check_grid(kernel, grid):
     if any(isinstance(x, jax.core.Tracer) for x in grid):
         raise ValueError(f"kernel '{kernel.name}': its grid is traced, and has to be known when the kernel is")
@@ -37,12 +51,14 @@ def call(kernel, grid, arguments, first, device):
     refuse_device(device)
     if not kernel.is_pure:
         raise ValueError(f"kernel '{kernel.name}': JAX has to know what it changes: say outputs= or updates= to load()")
-    operands, results, updated, aliases = [], [], {}, {}
+    operands, results, updated, aliases, target = [], [], {}, {}, "ptxbuilder_kernel"
     check_arrays({f"parameter '{name}'": x for name, _, x in kernel.tensors(arguments)})
-    tensors = kernel.tensors(arguments)
-    alike_ones = alike(*(x for _, _, x in tensors))
-    arguments = kernel.replaced(arguments, {name: x for (name, _, _), x in zip(tensors, alike_ones)})
-    first = alike_ones[0]
+    leaves, tree = jax.tree.flatten(arguments)
+    tensors = [x for _, _, x in kernel.tensors(arguments)]
+    places = [i for i, x in enumerate(leaves) if isinstance(x, jax.core.Tracer) or any(x is y for y in tensors)]
+    for i, x in zip(places, alike(*(leaves[i] for i in places))):
+        first = leaves[i] = x
+    arguments = jax.tree.unflatten(tree, leaves)
     for name in kernel.outputs:
         results.append(struct_like(first, *kernel.output_of(name, arguments)))
     returned = {name: index for index, name in enumerate((*kernel.outputs, *kernel.updates))}
@@ -58,8 +74,11 @@ def call(kernel, grid, arguments, first, device):
 
     def scalar(name, dtype, value):
         if isinstance(value, jax.core.Tracer):
-            raise ValueError(f"parameter '{name}': it is traced, and a scalar has to be known when the kernel is: see "
-                             "static_argnames of jax.jit")
+            nonlocal target
+            target = "ptxbuilder_kernel_waits"
+            kind, array = _traced_scalar(name, dtype, value)
+            operands.append(array)
+            return (kind, len(operands) - 1)
         value = scalar_of(name, dtype, value)
         if isinstance(value, bytes):
             return (_ext.XLA_BITS, int.from_bytes(value.ljust(8, b"\0"), "little", signed=True))
@@ -78,7 +97,7 @@ def call(kernel, grid, arguments, first, device):
     words = struct(kernel.encode(given, tensor, scalar, struct))
     if grid is not None:
         _check_grid(kernel, grid)
-    out = jax.ffi.ffi_call("ptxbuilder_kernel", results, input_output_aliases=aliases, vmap_method="sequential")(
+    out = jax.ffi.ffi_call(target, results, input_output_aliases=aliases, vmap_method="sequential")(
         *operands, program=f"{kernel.path}\n{kernel.kernel or ''}", grid=numpy.array(grid or (), numpy.int64),
         arguments=numpy.array(words, numpy.int64))
     return out[0] if len(out) == 1 else tuple(out)
