@@ -5,6 +5,7 @@ for results, which is given back where a call is refused; and what a call costs.
 """
 import ctypes
 import os
+import struct
 import sys
 import time
 import types
@@ -138,6 +139,28 @@ def launch():
 
 
 kit.check(change(launch)[0]["launches"] == 1, "a kernel that was loaded")
+# XLA's handlers: scalars that lie in the GPU's memory are waited for, by a handler that XLA does not capture.
+known, waiting = (_ext.handlers()[name, "CUDA"] for name in ("ptxbuilder_kernel", "ptxbuilder_kernel_waits"))
+kit.check(framework.may_be_captured(known) and not framework.may_be_captured(waiting))
+count, bias = ctypes.c_int32(32), ctypes.c_float(1.5)
+buffers = ((11, 1 << 32, 32), (11, 2 << 32, 32), (11, 3 << 32, 32), (4, ctypes.addressof(count), -1), (11, ctypes.addressof(bias), -1))
+words = (_ext.XLA_STRUCT, 3, _ext.XLA_STRUCT, 4, _ext.XLA_ARGUMENT, 0, _ext.XLA_INTEGER_AT, 3, _ext.XLA_BITS, 0, _ext.XLA_ARGUMENT, 1,
+         _ext.XLA_ARGUMENT, 2, _ext.XLA_BITS_AT, 4)
+path = struct_kernel.files() + "\n"
+for stream, value in ((77, 1.5), (78, -2.0)):
+    framework.set_stream(stream)
+    bias.value = value
+    (seen, launched_on, error) = change(lambda: framework.run_kernel(waiting, path, words, buffers))
+    kit.check(error is None and seen["launches"] == 1 and launched_on == stream, error, seen, launched_on)
+    kit.check(framework.parameters()[1:] == [3 << 32, *struct.unpack("<I", struct.pack("<f", value))], framework.parameters())
+count.value = -1
+error = framework.run_kernel(waiting, path, words, buffers)
+kit.check("is given the integer -1: it does not fit" in (error or ""), error)
+count.value = 32
+framework.set_capturing(True)
+seen, _, error = change(lambda: framework.run_kernel(waiting, path, words, buffers))
+framework.set_capturing(False)
+kit.check("a scalar in the GPU's memory, for which the call waits" in (error or "") and seen["launches"] == 0, error, seen)
 pid = os.fork()
 if pid == 0:
     for call in (launch, lambda: _ext.product(a, b, d, 1.0, 0.0, 0, 0, 0, None, None, *NONE)):

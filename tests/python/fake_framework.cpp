@@ -6,11 +6,16 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <vector>
 
 #include "mock_libcuda.h"
 
 extern "C" {
 #include "kernels/python/src/exchange.h"
+#include "kernels/python/src/ffi.h"
 }
 
 namespace {
@@ -24,6 +29,10 @@ struct Tensor {
 
 PyTypeObject* tensor_type;
 MockDriver* driver;
+struct {
+  ptxbuilder::runtime::cu::Status (*retain)(ptxbuilder::runtime::cu::Context*, int);
+  ptxbuilder::runtime::cu::Status (*make_current)(ptxbuilder::runtime::cu::Context);
+} driver_calls;
 // What was asked of the framework: memory that is alive, and streams.
 int allocated = 0, streams_asked = 0;
 void* current = nullptr;
@@ -109,6 +118,8 @@ PyObject* open_driver(PyObject*, PyObject* args) {
   void* library = dlopen(path, RTLD_NOW);
   if (!library) return PyErr_Format(PyExc_OSError, "%s", dlerror());
   driver = reinterpret_cast<MockDriver* (*)()>(dlsym(library, "mock_driver"))();
+  *reinterpret_cast<void**>(&driver_calls.retain) = dlsym(library, "cuDevicePrimaryCtxRetain");
+  *reinterpret_cast<void**>(&driver_calls.make_current) = dlsym(library, "cuCtxSetCurrent");
   driver->device_count = 2;
   driver->parameter_sizes.clear();
   for (Py_ssize_t i = 0; i < PyTuple_Size(sizes); ++i)
@@ -126,10 +137,99 @@ PyObject* seen(PyObject*, PyObject*) {
                        streams_asked, "stream", PyLong_FromVoidPtr(driver->config.stream));
 }
 
+// ---- What XLA does ----
+
+using Handler = void*(void* call);
+Handler* handler_of(PyObject* capsule) {
+  return reinterpret_cast<Handler*>(PyCapsule_GetPointer(capsule, "xla._CUSTOM_CALL_TARGET"));
+}
+
+// may_be_captured(handler): what it answers when it is registered.
+PyObject* may_be_captured(PyObject*, PyObject* capsule) {
+  Handler* handler = handler_of(capsule);
+  if (!handler) return nullptr;
+  ffi_metadata metadata = {};
+  ffi_metadata_extension extension = {{sizeof extension, FFI_METADATA, nullptr}, &metadata};
+  ffi_call call = {};
+  call.extension = &extension.base;
+  handler(&call);
+  return PyBool_FromLong(metadata.traits & FFI_COMMAND_BUFFER);
+}
+
+// run_kernel(handler, program, arguments, buffers) of the handler of kernels, on the first GPU with a grid of
+// one CTA; buffers are (XLA's type, address, elements, or -1 of a scalar). It gives an error's words or None.
+PyObject* run_kernel(PyObject*, PyObject* args) {
+  PyObject *capsule, *words, *given;
+  const char* program;
+  if (!PyArg_ParseTuple(args, "OsOO", &capsule, &program, &words, &given)) return nullptr;
+  Handler* handler = handler_of(capsule);
+  if (!handler) return nullptr;
+  std::vector<int64_t> numbers(static_cast<size_t>(PyTuple_Size(words))), grid = {1, 1, 1};
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(words, static_cast<Py_ssize_t>(i)));
+  std::deque<ffi_buffer> buffers;
+  std::deque<int64_t> extents;
+  std::vector<ffi_buffer*> pointers;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(given); ++i) {
+    int dtype;
+    unsigned long long address;
+    long long extent;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(given, i), "iKL", &dtype, &address, &extent)) return nullptr;
+    extents.push_back(extent);
+    buffers.push_back(
+        {sizeof(ffi_buffer), nullptr, dtype, reinterpret_cast<void*>(address), extent >= 0, &extents.back()});
+    pointers.push_back(&buffers.back());
+  }
+  ffi_text path = {program, std::strlen(program)};
+  ffi_array ctas = {FFI_S64, grid.size(), grid.data()}, encoded = {FFI_S64, numbers.size(), numbers.data()};
+  ffi_text names[] = {{"program", 7}, {"grid", 4}, {"arguments", 9}};
+  ffi_text* name_of[] = {&names[0], &names[1], &names[2]};
+  int types[] = {FFI_STRING, FFI_ARRAY, FFI_ARRAY};
+  void* values[] = {&path, &ctas, &encoded};
+  static std::string error;
+  ffi_api api = {};
+  api.stream_get = [](ffi_stream_get* get) -> void* {
+    get->stream = current;
+    return nullptr;
+  };
+  api.error_create = [](ffi_error_create* create) -> void* { return &(error = create->message); };
+  ffi_call call = {};
+  call.api = &api, call.stage = FFI_EXECUTE;
+  call.arguments.count = static_cast<int64_t>(pointers.size()), call.arguments.all = pointers.data();
+  call.attributes = {sizeof call.attributes, nullptr, 3, types, name_of, values};
+  ptxbuilder::runtime::cu::Context context;
+  driver_calls.retain(&context, 0), driver_calls.make_current(context);
+  void* failed = handler(&call);
+  driver_calls.make_current(nullptr);
+  if (!failed) Py_RETURN_NONE;
+  return PyUnicode_FromString(error.c_str());
+}
+
+// capture(is_on): of all streams, in which nothing may be waited for.
+PyObject* set_capturing(PyObject*, PyObject* is_on) {
+  driver->capturing = PyObject_IsTrue(is_on);
+  Py_RETURN_NONE;
+}
+
+// parameters(): the first 8 bytes of each, of the last launch.
+PyObject* parameters(PyObject*, PyObject*) {
+  PyObject* all = PyList_New(0);
+  for (uint64_t bits : driver->parameters) {
+    PyObject* number = PyLong_FromUnsignedLongLong(bits);
+    PyList_Append(all, number);
+    Py_DECREF(number);
+  }
+  return all;
+}
+
 PyMethodDef methods[] = {{"open", open_driver, METH_VARARGS, nullptr},
                          {"tensor", make_tensor, METH_VARARGS, nullptr},
                          {"set_stream", set_stream, METH_O, nullptr},
                          {"seen", seen, METH_NOARGS, nullptr},
+                         {"may_be_captured", may_be_captured, METH_O, nullptr},
+                         {"run_kernel", run_kernel, METH_VARARGS, nullptr},
+                         {"set_capturing", set_capturing, METH_O, nullptr},
+                         {"parameters", parameters, METH_NOARGS, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "fake_framework", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};

@@ -91,7 +91,8 @@ class Kernel:
     def _handle(self):
         """Gives the name by which a compiled graph calls it, in this process and in others: two kernels have one where they are the same
         code, launched alike and changing the same tensors."""
-        known = [_digest_of(self.path), {word: self.sidecar.get(word) for word in _OF_LAUNCH}, [x for x in self.kinds if self.is_written(x)]]
+        of_launch = {word: self.sidecar.get(word) for word in _OF_LAUNCH}
+        known = [_digest_of(self.path), of_launch, [path for path in self.kinds if self.is_written(path)]]
         return f"{self.name}:{hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]}"
 
     def _described(self):

@@ -26,7 +26,7 @@ static const char* read_scalar(const reading* r, int64_t kind, int64_t number, p
     memcpy(&bits, t.data, (size_t)size / 8);
   } else {
     const char* error = host_read(r->to->device, r->to->stream, &bits, t.data, (size_t)size / 8);
-    if (error) return error;
+    if (error) return host_words("a scalar in the GPU's memory, for which the call waits: %s", error);
   }
   if (kind == XLA_BITS_AT) {
     *to = ptxb_of_bits(bits);
