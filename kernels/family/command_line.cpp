@@ -15,6 +15,8 @@
 #include <optional>
 #include <utility>
 
+#include "ptxbuilder/version.h"
+
 namespace ptxbuilder::command {
 namespace {
 
@@ -202,7 +204,12 @@ std::string Arguments::name() const { return app_->get_name(); }
 bool Arguments::given(const std::string& option) const { return app_->count(option) > 0; }
 
 CommandLine::CommandLine(const std::string& summary, const std::string& name)
-    : app_(std::make_unique<CLI::App>(summary, name)) {}
+    : app_(std::make_unique<CLI::App>(summary, name)) {
+  app_->set_version_flag("--version",
+                         fmt::format("ptxbuilder {}.{}.{}\n", PTXBUILDER_VERSION_MAJOR,
+                                     PTXBUILDER_VERSION_MINOR, PTXBUILDER_VERSION_PATCH),
+                         "of ptxbuilder");
+}
 CommandLine::~CommandLine() = default;
 
 Arguments CommandLine::arguments() const { return Arguments(app_.get()); }
@@ -213,6 +220,8 @@ void CommandLine::parse(const std::vector<std::string>& words) const {
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which it takes from the back
   } catch (const CLI::CallForHelp&) {
     throw HelpAsked{app_->help()};
+  } catch (const CLI::CallForVersion& e) {
+    throw HelpAsked{e.what()};
   } catch (const CLI::CallForAllHelp&) {
     throw HelpAsked{app_->help("", CLI::AppFormatMode::All)};
   } catch (const CLI::ParseError& e) {
