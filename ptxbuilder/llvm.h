@@ -49,13 +49,15 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
                                Where where = Where::here());
 
 // Returns the PTX of a module, and leaves the module unchanged. The module's triple is empty or nvptx64's;
-// its data layout is empty, NVPTX's own, or that with 32-bit shared pointers. The libdevice functions
+// its data layout is empty, or says what NVPTX's own says of the types in use, or what that with 32-bit
+// shared pointers says, as those of older LLVMs do. Debug information of any kind becomes lines. Target and
+// .version are no less than rows and inline asm need. The libdevice functions
 // (__nv_expf, ...) that it declares are linked from the CUDA toolkit's libdevice.10.bc. LLVM's options stay
 // as the process has set them; this function sets none.
 //
-// Throws Error with LLVM's diagnostics: for a module with another triple or layout, one that LLVM's verifier
-// refuses, IR that NVPTX cannot select, rows that need a higher target, and a libdevice function that is not
-// found.
+// Throws Error with LLVM's diagnostics: for a module with another triple or layout or without a kernel, one
+// that LLVM's verifier refuses, IR that NVPTX cannot select or would drop, rows and inline asm that need a
+// higher target, and a libdevice function that is not found.
 std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options = {},
                          Where where = Where::here());
 

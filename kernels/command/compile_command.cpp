@@ -36,7 +36,8 @@ int run(Options o) {
   nlohmann::ordered_json json = {{"input", name},
                                  {"target", Ptxas::target_of(compiled.ptx)},
                                  {"files", files},
-                                 {"no_sidecar", nlohmann::json::array()}};
+                                 {"no_sidecar", nlohmann::json::array()},
+                                 {"notes", compiled.notes}};
   for (const ModuleKernel& k : compiled.kernels)
     if (!k.signature) json["no_sidecar"].push_back({{"kernel", k.name}, {"why", k.why_unknown}});
   if (!compiled.cubin.empty()) {
@@ -50,6 +51,7 @@ int run(Options o) {
   for (const std::string& file : files) fmt::print("wrote {}\n", file);
   if (!compiled.cubin.empty()) fmt::print("{} registers a thread\n", compiled.assembled.registers);
   std::fflush(stdout);
+  for (const std::string& note : compiled.notes) fmt::print(stderr, "note: {}: {}\n", name, note);
   for (const ModuleKernel& k : compiled.kernels)
     if (!k.signature)
       fmt::print(stderr, "note: {}: no sidecar of the kernel '{}': {}\n", name, k.name, k.why_unknown);
@@ -76,7 +78,7 @@ Command add(const Arguments& ptxb) {
              "that of the module's functions, else sm_90a or what its rows need, unless given")
       .shown_as("SM");
   app.option("--ptx-version", o->module.ptx_version,
-             "ten times the .version; the least that serves unless given")
+             "ten times the .version; the least that target and inline asm need unless given")
       .from(63, 999)
       .shown_as("N");
   app.option("--libdevice", o->module.libdevice,

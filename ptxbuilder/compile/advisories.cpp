@@ -81,8 +81,8 @@ constexpr Advisory table[] = {
      "The PTX names a newer PTX ISA than this ptxas or driver reads. Use a newer one, or lower the PTX "
      "version."},
     {"", "requires PTX ISA .version", "",
-     "Raise the PTX version of the kernel to at least the one named: k.builder().require(86, "
-     "isa::Targets::all(), \"what needs it\") raises it to 8.6."},
+     "Ask for that version at least: by --ptx-version or ModuleOptions::ptx_version for a module, by "
+     "k.builder().require(86, isa::Targets::all(), \"what needs it\") in a Kernel that needs 8.6."},
     {"", "not supported on .target", "",
      "The target lacks this instruction, and `ptxb isa MNEMONIC` names those that have it: wgmma is on "
      "sm_90a, not on plain sm_90, and tcgen05 on sm_100a, not on sm_90a or plain sm_100."},

@@ -14,11 +14,14 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/PrettyStackTrace.h>
+#include <llvm/Support/Signals.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +32,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "ptxbuilder/ir/foreign_module.h"
 #include "ptxbuilder/ir/kernel_function.h"
 #include "ptxbuilder/ir/module_needs.h"
 #include "ptxbuilder/ir/state.h"
@@ -119,12 +123,51 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
+// What a child process compiles, for the words with which LLVM gives up on it.
+struct InWork {
+  const llvm::Module* module = nullptr;
+  std::string_view target;
+};
+InWork in_work;
+
+// What a child process writes to its standard error: a file in memory, which holds no reader up.
+class LastWords {
+ public:
+  LastWords() : file_(memfd_create("last words", MFD_CLOEXEC)) {}
+  ~LastWords() {
+    if (file_ >= 0) ::close(file_);
+  }
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+
+  void take_standard_error() const {
+    if (file_ >= 0) dup2(file_, STDERR_FILENO);
+  }
+  // Says what LLVM was at, by the stack that it prints where it crashes: "in its pass 'NVPTX DAG->DAG Pattern
+  // Instruction Selection', on the function 'k'".
+  std::string place() const {
+    std::string text(1 << 16, ' ');
+    const ssize_t size = file_ < 0 ? 0 : pread(file_, text.data(), text.size(), 0);
+    text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    constexpr std::string_view kPass = "Running pass '", kFunction = "' on function '@";
+    const size_t pass = text.rfind(kPass), function = text.find(kFunction, pass);
+    if (pass == std::string::npos || function == std::string::npos) return "";
+    const size_t begin = pass + kPass.size(), behind = function + kFunction.size();
+    return fmt::format("in its pass '{}', on the function '{}'", text.substr(begin, function - begin),
+                       text.substr(behind, text.find('\'', behind) - behind));
+  }
+
+ private:
+  int file_;
+};
+
 // What `work` yields in a child process; Error where it throws one, or where LLVM ends the child.
 std::string in_child(std::string_view name, std::chrono::milliseconds limit,
                      const std::function<std::string()>& work) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw Error(fmt::format("{}: no pipe to a child process: {}", name, std::strerror(errno)));
+  const LastWords last_words;
   pid_t child;
   {
     std::unique_lock alone(inside_llvm());
@@ -132,13 +175,23 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   }
   if (child == 0) {
     ::close(ends[0]);
+    last_words.take_standard_error();
+    llvm::EnablePrettyStackTrace();
+    // The host's handlers are not for a crash of the child.
+    for (const int crash : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP})
+      signal(crash, [](int) {
+        llvm::sys::RunSignalHandlers();  // prints the passes and functions that LLVM is at
+        _exit(1);
+      });
     callers::open_line = {};  // the parent names it
     static int to_parent;
     to_parent = ends[1];
     llvm::remove_fatal_error_handler();
     llvm::install_fatal_error_handler(
         [](void*, const char* reason, bool) {
-          write_all(to_parent, std::string(reason) + 'F');
+          const std::string words =
+              in_work.module ? reason_of(*in_work.module, reason, std::string(in_work.target)) : reason;
+          write_all(to_parent, words + 'F');
           _exit(1);
         },
         nullptr);
@@ -180,26 +233,13 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   if (!answer.empty()) answer.pop_back();
   if (kind == 'T') return answer;
   if (kind == 'E') throw Error(answer);
-  throw Error(fmt::format("{}: LLVM gives up: {}", name,
-                          kind == 'F'           ? answer
-                          : WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
-                                                : "without a word"));
-}
-
-// Sets triple and layout where they are empty, and refuses others than NVPTX's.
-void adopt(llvm::Module& module, const llvm::TargetMachine& machine, std::string_view name) {
-  const llvm::Triple& triple = module.getTargetTriple();
-  if (triple.str().empty())
-    module.setTargetTriple(machine.getTargetTriple());
-  else if (triple.getArch() != llvm::Triple::nvptx64)
-    throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, triple.str()));
-  const std::string own = machine.createDataLayout().getStringRepresentation(),
-                    theirs = module.getDataLayoutStr();
-  if (theirs.empty())
-    module.setDataLayout(own);
-  else if (theirs != own && theirs != kDataLayout)
-    throw Error(fmt::format("{}: its data layout is {}; NVPTX's is {}, and with 32-bit shared pointers {}",
-                            name, theirs, own, kDataLayout));
+  if (kind == 'F') throw Error(fmt::format("{}: {}", name, answer));
+  const std::string place = last_words.place();
+  throw Error(fmt::format("{}: LLVM {} crashes {}, which is a fault of LLVM's: {}", name, LLVM_VERSION_STRING,
+                          place.empty() ? "without a word" : place,
+                          place.empty()
+                              ? "compile its functions one by one to find the one"
+                              : "write the function otherwise, or optimize the module by `opt` first"));
 }
 
 std::string find_libdevice(const std::string& given, std::string_view wanted, std::string_view name) {
@@ -248,7 +288,7 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
 
 // What the options leave open: ModuleOptions::target says how.
 const isa::Target& target_for(const llvm::Module& module, const Needs& needs, const ModuleOptions& options) {
-  if (!options.target.empty()) return isa::target(options.target);
+  if (!options.target.empty()) return isa::target(options.target, {});
   if (const std::string cpu = target_cpu(module); !cpu.empty()) return isa::target(cpu);
   const bool is_hoppers = needs.targets.empty() || needs.targets.has(isa::Sm::sm_90a);
   return is_hoppers ? isa::target(isa::Sm::sm_90a) : needs.targets.least();
@@ -257,7 +297,10 @@ const isa::Target& target_for(const llvm::Module& module, const Needs& needs, co
 // What a module is compiled for: the target, and the options' .version or the least that serves.
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
-  const Needs needs = needs_of(module);
+  Needs needs = needs_of(module);
+  const Needs more = needs_of_asm(module);
+  needs.targets = needs.targets & more.targets;
+  needs.ptx_version = std::max(needs.ptx_version, more.ptx_version);
   const isa::Target& target = target_for(module, needs, options);
   if (!needs.targets.has(target.sm))
     throw Error(
@@ -293,13 +336,16 @@ ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOp
         return f.Key == fmt::format("ptx{}", version);
       }))
     throw Error(fmt::format("{}: this LLVM has no .version {}", name, isa::version_text(version)));
-  adopt(module, *machine, name);
+  std::vector<std::string> notes =
+      adopt(module, machine->getTargetTriple(), machine->createDataLayout(), name);
+  in_work = {&module, target->name};
   Diagnostics diagnostics(module.getContext());
   std::string refused;
   llvm::raw_string_ostream out(refused);
   if (llvm::verifyModule(module, &out))
     throw Error(fmt::format("{}: LLVM refuses the module: {}", name, refused));
-  ModulePtx result{.ptx = {}, .kernels = kernels_of(module, module.getDataLayout(), *target, version)};
+  ModulePtx result{.kernels = kernels_of(module, module.getDataLayout(), *target, version),
+                   .notes = std::move(notes)};
   link_libdevice(module, options.libdevice, name);
   result.ptx = print_ptx(*machine, module);
   diagnostics.check(name);
@@ -361,21 +407,24 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
   const std::vector<std::string> parts = parted(in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;
-    const llvm::MemoryBufferRef buffer(llvm::StringRef(ir.data(), ir.size()), name);
-    std::unique_ptr<llvm::Module> module = llvm::parseIR(buffer, problem, context);
+    // LLVM reads the zero behind a text, which the caller's need not have.
+    const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()), name);
+    std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, problem, context);
+    if (ir.find_first_not_of(" \t\r\n") == std::string_view::npos)
+      throw Error(fmt::format("{}: it is empty", name));
     if (!module)
       throw Error(problem.getLineNo() > 0 ? fmt::format("{}:{}:{}: {}, in \"{}\"", name, problem.getLineNo(),
                                                         problem.getColumnNo() + 1, problem.getMessage().str(),
                                                         problem.getLineContents().str())
                                           : fmt::format("{}: {}", name, problem.getMessage().str()));
     const ModulePtx result = compiled(*module, name, options);
-    std::vector<std::string> found = {result.ptx};
+    std::vector<std::string> found = {result.ptx, joined(result.notes)};
     for (const ModuleKernel& k : result.kernels)
       found.insert(found.end(), {k.name, k.signature ? to_json(*k.signature) : "", k.why_unknown});
     return joined(found);
   }));
-  ModulePtx result{.ptx = parts[0], .kernels = {}};
-  for (size_t i = 1; i < parts.size(); i += 3) {
+  ModulePtx result{.ptx = parts[0], .kernels = {}, .notes = parted(parts[1])};
+  for (size_t i = 2; i < parts.size(); i += 3) {
     ModuleKernel& k = result.kernels.emplace_back();
     k.name = parts[i];
     if (!parts[i + 1].empty()) k.signature = signature_from_json(parts[i + 1], name);

@@ -18,9 +18,9 @@ std::string generate_ptx(Builder& builder);
 // How a module of somebody else's becomes PTX.
 struct ModuleOptions {
   // As "sm_90a". Empty: the target-cpu of the module's functions, or without any sm_90a, or where that lacks
-  // one of the module's rows the lowest that has all.
+  // one of the module's rows, or instructions of inline asm, the lowest that has all.
   std::string target = {};
-  int ptx_version = 0;  // ten times the .version; 0 for the least that the target and the module's rows need
+  int ptx_version = 0;  // ten times the .version; 0 for the least that target, rows and inline asm need
   std::string libdevice =
       {};  // a file; else CUDA_PATH and /usr/local/cuda are searched, where a module needs it
   // Of code generation, which runs in a child process, because LLVM ends a process over IR that it cannot
@@ -28,10 +28,12 @@ struct ModuleOptions {
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
-// What a module becomes: PTX, and its kernels in their order, with the signatures that are known.
+// What a module becomes: PTX; its kernels in their order, with the signatures that are known; and what will
+// be otherwise than the module says, a sentence each.
 struct ModulePtx {
-  std::string ptx;
-  std::vector<ModuleKernel> kernels;
+  std::string ptx = {};
+  std::vector<ModuleKernel> kernels = {};
+  std::vector<std::string> notes = {};
 };
 
 // Of a module in LLVM's IR, text (.ll) or bitcode; `name` is what errors call it. Throws Error: with line and

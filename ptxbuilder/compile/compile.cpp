@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -96,9 +97,14 @@ CompiledModule Compiler::assembled(ModulePtx generated, const std::vector<std::s
   CompiledModule result;
   result.ptx = std::move(generated.ptx);
   result.kernels = std::move(generated.kernels);
+  result.notes = std::move(generated.notes);
   if (!ptxas_) return result;
-  result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, waived});
+  std::vector<std::string> let_through = waived;
+  let_through.insert(let_through.end(), {"spills", "stack"});
+  result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, let_through});
   result.cubin = result.assembled.cubin;
+  for (const Cost& cost : costs_of(result.assembled.notes))
+    if (std::ranges::find(waived, cost.waiver) == waived.end()) result.notes.push_back(cost.text);
   for (ModuleKernel& k : result.kernels)
     if (k.signature) fill_in(*k.signature, result.assembled.notes);
   return result;
@@ -114,7 +120,7 @@ CompiledModule Compiler::compile_ir(std::string_view ir, const std::string& name
 CompiledModule Compiler::compile(const llvm::Module& module, const ModuleOptions& options,
                                  const std::vector<std::string>& waived, Where where) const {
   CallersLine line(where);
-  return assembled({generate_ptx(module, options), signatures_of(module, options)}, waived);
+  return assembled({.ptx = generate_ptx(module, options), .kernels = signatures_of(module, options)}, waived);
 }
 
 std::vector<Compiled> Compiler::compile_all(const std::vector<std::function<Kernel()>>& builders,

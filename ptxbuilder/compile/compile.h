@@ -38,12 +38,14 @@ struct Compiled {
   } milliseconds;
 };
 
-// A module that others wrote.
+// A module that others wrote. What is no fault there, though it would be one of a Kernel's, stands in `notes`
+// as sentences: spills, stack, and what will be otherwise than the module says.
 struct CompiledModule {
   std::string ptx;
   std::string cubin;                  // empty when not assembled
   std::vector<ModuleKernel> kernels;  // with what ptxas said, where a signature is known
   Assembled assembled;
+  std::vector<std::string> notes;
 };
 
 // Holds the tools for compiling, which are found once. Many threads may use it at once.
@@ -62,7 +64,8 @@ class Compiler {
                     const std::vector<std::string>& waived = {}) const;
 
   // A module of somebody else's, in LLVM's IR; `name` is what errors call it. Throws Error as ptx_of_ir()
-  // does, and from ptxas as above, unless `waived` names it.
+  // does, and from ptxas for its advisories, unless `waived` names them; spills and stack become notes,
+  // unless `waived` names these.
   CompiledModule compile_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                             const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
   // The same of a module in memory, which stays as it is; its kernels are those of signatures_of().

@@ -243,46 +243,44 @@ std::vector<std::string> waiver_names() {
   return names;
 }
 
+std::vector<Cost> costs_of(const Notes& notes) {
+  std::vector<Cost> costs;
+  for (const Note& note : notes.messages)
+    if (note.code.starts_with("C75")) costs.push_back({note.code, to_string(note)});
+  for (const FunctionUse& f : notes.functions) {
+    if (f.spill_store_bytes + f.spill_load_bytes > 0)
+      costs.push_back(
+          {"spills",
+           fmt::format("{} bytes of spill stores and {} bytes of spill loads in function '{}'{}. Keep "
+                       "fewer values alive at a time, use a smaller tile, or raise the registers of a "
+                       "thread (fewer threads, .maxnreg, setmaxnreg).",
+                       f.spill_store_bytes, f.spill_load_bytes, f.name,
+                       f.registers > 0 ? fmt::format(", which uses {} registers", f.registers) : "")});
+    if (f.stack_bytes > 0)
+      costs.push_back(
+          {"stack", fmt::format("{} bytes of stack in function '{}'. Local memory comes from spilled "
+                                "registers, arrays indexed by runtime values, and calls.",
+                                f.stack_bytes, f.name)});
+  }
+  return costs;
+}
+
 void check(const Notes& notes, std::span<const std::string> waived) {
   const std::string kernel = notes.entry();
-  auto is_waived = [&](std::string_view waiver) {
-    return std::find(waived.begin(), waived.end(), waiver) != waived.end();
-  };
   const std::vector<std::string> valid = waiver_names();
   for (const std::string& waiver : waived) {
-    bool known = std::find(valid.begin(), valid.end(), waiver) != valid.end() ||
-                 std::any_of(notes.messages.begin(), notes.messages.end(), [&](const Note& note) {
-                   return waiver.starts_with("C75") && note.code == waiver;
-                 });
-    if (!known) {
+    const bool is_known = std::ranges::find(valid, waiver) != valid.end() ||
+                          std::ranges::any_of(notes.messages, [&](const Note& note) {
+                            return waiver.starts_with("C75") && note.code == waiver;
+                          });
+    if (!is_known)
       throw Error(fmt::format("kernel '{}': '{}' is nothing that can be waived; valid names are {}", kernel,
                               waiver, fmt::join(valid, ", ")));
-    }
   }
-
   std::string faults;
-  auto fault = [&](std::string_view waiver, const std::string& text) {
-    if (!is_waived(waiver)) faults += fmt::format("\n  {} To accept it, waive \"{}\".", text, waiver);
-  };
-  for (const Note& note : notes.messages) {
-    if (note.code.starts_with("C75")) fault(note.code, to_string(note));
-  }
-  for (const FunctionUse& function : notes.functions) {
-    if (function.spill_store_bytes + function.spill_load_bytes > 0) {
-      fault("spills",
-            fmt::format(
-                "{} bytes of spill stores and {} bytes of spill loads in function '{}', which uses {} "
-                "registers. Keep fewer values alive at a time, use a smaller tile, or raise the "
-                "registers of a thread (fewer threads, .maxnreg, setmaxnreg).",
-                function.spill_store_bytes, function.spill_load_bytes, function.name, function.registers));
-    }
-    if (function.stack_bytes > 0) {
-      fault("stack",
-            fmt::format("{} bytes of stack in function '{}'. Local memory comes from spilled registers, "
-                        "arrays indexed by runtime values, and calls.",
-                        function.stack_bytes, function.name));
-    }
-  }
+  for (const Cost& cost : costs_of(notes))
+    if (std::ranges::find(waived, cost.waiver) == waived.end())
+      faults += fmt::format("\n  {} To accept it, waive \"{}\".", cost.text, cost.waiver);
   if (!faults.empty())
     throw Error(fmt::format("kernel '{}': ptxas reports what costs performance:{}", kernel, faults));
 }

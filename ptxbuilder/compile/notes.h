@@ -59,11 +59,17 @@ Notes parse_notes(std::string_view log, std::string_view ptx);
 // "ptxas error at gemm.cpp:41: <text> (PTX line 812). <explanation>"
 std::string to_string(const Note& note);
 
+// Something that costs a kernel its speed: a C75xx advisory, spilled registers, or a stack.
+struct Cost {
+  std::string waiver;  // the name by which it is waived
+  std::string text;    // its line, its cause and what to do, as sentences
+};
+std::vector<Cost> costs_of(const Notes& notes);
+
 // The names that check() takes in `waived`: the codes C7504 to C7520, "spills" and "stack".
 std::vector<std::string> waiver_names();
 
-// Throws Error when ptxas reports what costs a Hopper kernel its speed: a C75xx advisory, spilled
-// registers, or a stack. The Error lists each with its line, its cause and the name by which a kernel
+// Throws Error when costs_of() the notes are not all waived, which lists each with the name by which a kernel
 // waives it. Also throws when a name in `waived` is neither one of waiver_names() nor a code in `notes`.
 void check(const Notes& notes, std::span<const std::string> waived = {});
 

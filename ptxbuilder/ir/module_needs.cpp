@@ -3,9 +3,15 @@
 #include <fmt/format.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
 
+#include <cctype>
+#include <functional>
 #include <vector>
+
+#include "ptxbuilder/isa/query.h"
 
 namespace ptxbuilder {
 namespace {
@@ -25,7 +31,48 @@ isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
   }
 }
 
+// Inline asm that is no row's, whose note says more than its text.
+std::string_view own_asm(const llvm::Instruction& i) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+  const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+  return text && !i.getMetadata(kRow) ? std::string_view(text->getAsmString()) : std::string_view();
+}
+
+// Calls `work` with each mnemonic and special register of a text that the manual has, and what it needs.
+void each_floor(std::string_view text, const std::function<void(std::string_view, const isa::Floor&)>& work) {
+  for (const std::string_view mnemonic : isa::mnemonics_in(text))
+    if (auto floor = isa::floor_of(mnemonic); floor || (floor = isa::floor_of_alike(mnemonic)))
+      work(mnemonic, *floor);
+  const auto is_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  };
+  for (size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 1)) {
+    size_t end = at + 1;
+    while (end < text.size() && is_of_name(text[end])) ++end;
+    const std::string_view name = text.substr(at, end - at);
+    if (const auto floor = isa::floor_of_register(name)) work(name, *floor);
+  }
+}
+
+template <class Work>
+void each_instruction(const llvm::Module& module, Work&& work) {
+  for (const llvm::Function& f : module)
+    for (const llvm::BasicBlock& block : f)
+      for (const llvm::Instruction& i : block) work(i);
+}
+
 }  // namespace
+
+Needs needs_of_asm(const llvm::Module& module) {
+  Needs needs;
+  each_instruction(module, [&](const llvm::Instruction& i) {
+    each_floor(own_asm(i), [&](std::string_view, const isa::Floor& floor) {
+      needs.ptx_version = std::max(needs.ptx_version, floor.ptx_version);
+      needs.targets = needs.targets & floor.targets;
+    });
+  });
+  return needs;
+}
 
 void require(llvm::Module& module, int ptx_version, isa::Targets targets) {
   if (needs_of(module).ptx_version < ptx_version)
@@ -61,21 +108,24 @@ void note_row(llvm::Instruction& instruction, const isa::Row& row) {
 }
 
 std::string first_that_lacks(const llvm::Module& module, isa::Sm target) {
-  for (const llvm::Function& f : module)
-    for (const llvm::BasicBlock& block : f)
-      for (const llvm::Instruction& i : block) {
-        const llvm::MDNode* note = i.getMetadata(kRow);
-        if (!note || note->getNumOperands() != 2) continue;
-        const auto* name = llvm::dyn_cast_or_null<llvm::MDString>(note->getOperand(0).get());
-        const isa::Targets targets = targets_of(note->getOperand(1).get(), kRow);
-        if (!name || targets.has(target)) continue;
-        const llvm::DILocation* at = i.getDebugLoc().get();
-        return fmt::format(
-            "; {} in '{}'{} needs {}", std::string_view(name->getString()), std::string_view(f.getName()),
-            at ? fmt::format(" at {}:{}", std::string_view(at->getFilename()), at->getLine()) : "",
-            targets.text());
-      }
-  return "";
+  std::string first;
+  each_instruction(module, [&](const llvm::Instruction& i) {
+    const auto check = [&](std::string_view what, isa::Targets targets) {
+      if (!first.empty() || targets.has(target)) return;
+      const llvm::DILocation* at = i.getDebugLoc().get();
+      first =
+          fmt::format("; {} in '{}'{} needs {}", what, std::string_view(i.getFunction()->getName()),
+                      at ? fmt::format(" at {}:{}", std::string_view(at->getFilename()), at->getLine()) : "",
+                      targets.text());
+    };
+    each_floor(own_asm(i),
+               [&](std::string_view what, const isa::Floor& floor) { check(what, floor.targets); });
+    const llvm::MDNode* note = i.getMetadata(kRow);
+    if (!note || note->getNumOperands() != 2) return;
+    if (const auto* name = llvm::dyn_cast_or_null<llvm::MDString>(note->getOperand(0).get()))
+      check(std::string_view(name->getString()), targets_of(note->getOperand(1).get(), kRow));
+  });
+  return first;
 }
 
 std::string target_cpu(const llvm::Module& module) {
@@ -83,13 +133,18 @@ std::string target_cpu(const llvm::Module& module) {
   const auto cpu = [](const llvm::Function& f) {
     return std::string_view(f.getFnAttribute("target-cpu").getValueAsString());
   };
+  const auto name = [](const llvm::Function& f) { return std::string_view(f.getName()); };
   for (const llvm::Function& f : module) {
     if (f.isDeclaration() || cpu(f).empty()) continue;
+    if (std::ranges::none_of(isa::targets(), [&](const isa::Target& t) { return t.name == cpu(f); }))
+      throw Error(
+          fmt::format("the target-cpu of the function '{}' is {}, which is not one of {}; name another "
+                      "target, as --target sm_90a",
+                      name(f), cpu(f), isa::names_of_targets()));
     if (!first) first = &f;
     if (cpu(f) != cpu(*first))
       throw Error(fmt::format("the target-cpu of '{}' is {}, but that of '{}' is {}; name the target",
-                              std::string_view(first->getName()), cpu(*first), std::string_view(f.getName()),
-                              cpu(f)));
+                              name(*first), cpu(*first), name(f), cpu(f)));
   }
   return first ? std::string(cpu(*first)) : "";
 }

@@ -19,10 +19,13 @@ struct Needs {
   isa::Targets targets = isa::Targets::all();
 };
 Needs needs_of(const llvm::Module& module);
+// Gives the same of the instructions in inline asm that is no row's, as far as the manual has them.
+Needs needs_of_asm(const llvm::Module& module);
 void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 
-// Notes with an instruction which row it is, and finds the first that a target lacks: "; wgmma_fence in 'k'
-// at k.py:12 needs sm_90a", with the line where debug information has it. Empty where none is noted.
+// Notes with an instruction which row it is, and finds the first that a target lacks, a row or inline asm: ";
+// wgmma_fence in 'k' at k.py:12 needs sm_90a", with the line where debug information has it. Empty where
+// there is none.
 void note_row(llvm::Instruction& instruction, const isa::Row& row);
 std::string first_that_lacks(const llvm::Module& module, isa::Sm target);
 

@@ -73,6 +73,29 @@ std::optional<Floor> floor_of(std::string_view mnemonic) {
   });
 }
 
+std::optional<Floor> floor_of_alike(std::string_view mnemonic) {
+  size_t most = 0;
+  std::optional<Floor> least;
+  for_each_instruction([&](const MadeRow& made, std::string_view) {
+    const Row row = made.row();
+    const std::string_view other = row.mnemonic();
+    size_t same = 0;  // characters of the words that both begin with
+    for (size_t i = 0; i <= std::min(mnemonic.size(), other.size()); ++i) {
+      const bool ends = i == mnemonic.size() || mnemonic[i] == '.',
+                 ends_there = i == other.size() || other[i] == '.';
+      if (ends && ends_there) same = i;
+      if (i == mnemonic.size() || i == other.size() || mnemonic[i] != other[i]) break;
+    }
+    if (same == 0 || same < most) return;
+    const int version = row.early.ptx_version != 0 ? row.early.ptx_version : row.ptx_version;
+    if (same > most || !least) least = Floor{version, row.targets};
+    most = same;
+    least->ptx_version = std::min(least->ptx_version, version);
+    least->targets = least->targets | row.targets;
+  });
+  return least;
+}
+
 std::optional<Floor> floor_of_register(std::string_view name) {
   return least_floor([&](const detail::PatternParts& parts, Choices& choices) {
     return parts.tag.starts_with('%') && detail::match(parts.tag, name, choices);
@@ -85,20 +108,27 @@ Targets advised_for(std::string_view mnemonic) {
 }
 
 std::vector<std::string_view> mnemonics_in(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
   std::vector<std::string_view> found;
+  const auto skip = [&](size_t count) { text.remove_prefix(std::min(count, text.size())); };
+  const auto skip_behind = [&](std::string_view mark) {
+    skip(text.find(mark) == text.npos ? text.npos : text.find(mark) + mark.size());
+  };
   while (!text.empty()) {
-    const size_t end = std::min(text.find_first_of(";{}"), text.size());
-    std::string_view statement = text.substr(0, end), word;
-    text.remove_prefix(std::min(end + 1, text.size()));
-    do {
-      statement.remove_prefix(std::min(statement.find_first_not_of(kBlanks), statement.size()));
-      word = statement.substr(0, statement.find_first_of(kBlanks));
-      statement.remove_prefix(word.size());
-    } while (word.starts_with('@') || word.ends_with(':'));
-    if (!word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0 &&
-        word.find('.') != std::string_view::npos)
-      found.push_back(word);
+    skip(text.find_first_not_of(" \t\r\n;{}"));
+    const std::string_view word = text.substr(0, text.find_first_of(" \t\r\n;{}"));
+    if (word.starts_with("//")) {
+      skip_behind("\n");
+    } else if (word.starts_with("/*")) {
+      skip_behind("*/");
+    } else if (word.starts_with('@') || word.ends_with(':')) {
+      skip(word.size());
+    } else {
+      if (!word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0 &&
+          word.find('.') != word.npos)
+        found.push_back(word);
+      skip(word.size());
+      skip(text.find(';'));
+    }
   }
   return found;
 }

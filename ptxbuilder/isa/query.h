@@ -42,13 +42,16 @@ struct Floor {
 // Nothing where there is none.
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of_register(std::string_view name);
+// Of those that share the most first words with a mnemonic which the manual may not have in this form, as one
+// with modifiers in another order, or the name of an intrinsic. Nothing where none shares the first.
+std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 
 // The targets that ptxas 13.0 advises for an instruction, all where it advises none: multicast on a plain one
 // is "expected to have substantially reduced performance on some future architectures".
 Targets advised_for(std::string_view mnemonic);
 
 // The mnemonics of the instructions in a text of PTX, in their order: the first word of each statement,
-// behind labels and guards, that has a dot in it.
+// behind labels, guards and comments, that has a dot in it.
 std::vector<std::string_view> mnemonics_in(std::string_view text);
 
 // The manual's row of the instruction that a row with a name of its own has: of those with its mnemonic the

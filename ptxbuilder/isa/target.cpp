@@ -5,13 +5,16 @@
 
 namespace ptxbuilder::isa {
 
+std::string names_of_targets() {
+  std::string names;
+  for (const Target& t : kTargets) names += (names.empty() ? "" : ", ") + std::string(t.name);
+  return names;
+}
+
 const Target& target(std::string_view name, Where where) {
-  std::string known;
-  for (const Target& t : kTargets) {
+  for (const Target& t : kTargets)
     if (t.name == name) return t;
-    known += (known.empty() ? "" : ", ") + std::string(t.name);
-  }
-  throw Error(where, "target: '" + std::string(name) + "' is not one of " + known);
+  throw Error(where, "target: '" + std::string(name) + "' is not one of " + names_of_targets());
 }
 
 const Target& target(Sm sm) {

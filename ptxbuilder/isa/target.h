@@ -59,6 +59,8 @@ inline constexpr std::array kTargets = {
 
 constexpr std::span<const Target> targets() { return kTargets; }
 
+std::string names_of_targets();  // "sm_75, sm_80, ..."
+
 // Throws Error that lists the names when there is no such target.
 const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);

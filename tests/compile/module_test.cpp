@@ -122,7 +122,7 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
       {"bitcode that is cut off", "BC\xC0\xDE", {}, "m.ll: "},
       {"a block without a terminator", "define void @k() {\n  %x = add i32 1, 2\n}\n", {}, "m.ll:3:1: "},
       {"a phi that LLVM's verifier refuses",
-       "define void @k(i1 %c) {\nentry:\n  br i1 %c, label %a, label %b\na:\n  br label %b\nb:\n"
+       "define ptx_kernel void @k(i1 %c) {\nentry:\n  br i1 %c, label %a, label %b\na:\n  br label %b\nb:\n"
        "  %x = phi i32 [ 1, %a ]\n  ret void\n}\n",
        {},
        "LLVM refuses the module: PHINode should have one entry for each predecessor"},
@@ -133,12 +133,73 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
       {"another layout",
        "target datalayout = \"e-p:32:32\"\n" + begin + end,
        {},
-       "its data layout is e-p:32:32; NVPTX's is e-p6:32:32"},
+       "its data layout is e-p:32:32, and NVPTX's is "
+       "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64: "
+       "ptr has 4 bytes, aligned to 4, instead of 8, aligned to 8. Compile it for nvptx64-nvidia-cuda"},
+      {"a layout that aligns a type in use otherwise",
+       "target datalayout = \"e-i64:32\"\ndefine ptx_kernel void @k(i64 %n) {\n" + end,
+       {},
+       "i64 has 8 bytes, aligned to 4, instead of 8, aligned to 8"},
+      {"a big-endian layout", "target datalayout = \"E-i64:64\"\n" + begin + end, {}, "it is big-endian"},
+      {"no text", " \n", {}, "m.ll: it is empty"},
+      {"no kernel",
+       "define i32 @f(i32 %x) {\n  ret i32 %x\n}\n",
+       {},
+       "m.ll: it has no kernel, which is a function"},
+      {"a kernel's name with dots",
+       "define ptx_kernel void @a.b() {\n" + end,
+       {},
+       "the kernel 'a.b' has no name of PTX, which has letters, digits, _ and $ and begins with no digit: "
+       "rename it, such as to 'a_b'"},
+      {"a variable of a thread",
+       "@t = thread_local global i32 0\n" + begin + end,
+       {},
+       "the variable 't' is thread_local, and a GPU has no such variables"},
+      {"initial values of shared memory",
+       "@s = internal addrspace(3) global [2 x i32] [i32 1, i32 2]\n" + begin + end,
+       {},
+       "the variable 's' in shared memory has initial values"},
+      {"an alloca in shared memory",
+       begin + "  %a = alloca i32, addrspace(3)\n" + end,
+       {},
+       "function 'k' has an alloca in address space 3, but all allocas are in local memory, each thread's "
+       "own: "
+       "declare a global variable of the module in addrspace(3) instead"},
+      {"a function of mathematics that libdevice has",
+       begin +
+           "  %v = load double, ptr %p\n  %x = call double @llvm.sinh.f64(double %v)\n  store double %x, ptr "
+           "%p\n" +
+           end + "declare double @llvm.sinh.f64(double)\n",
+       {},
+       "function 'k' calls llvm.sinh.f64, for which NVPTX has no instruction: call __nv_sinh of libdevice"},
+      {"an intrinsic of another target",
+       begin + "  call void @llvm.nvvm.tcgen05.relinq.alloc.permit.cg1()\n" + end +
+           "declare void @llvm.nvvm.tcgen05.relinq.alloc.permit.cg1()\n",
+       {},
+       "function 'k' calls llvm.nvvm.tcgen05.relinq.alloc.permit.cg1, which sm_90a does not have: name its "
+       "target, as --target sm_100a"},
+      {"inline asm of another target",
+       begin + "  call void asm sideeffect \"tcgen05.wait::ld.sync.aligned;\", \"\"()\n" + end,
+       {.target = "sm_90a"},
+       "its instructions need sm_100f, sm_110f, but the target is sm_90a; "
+       "tcgen05.wait::ld.sync.aligned in 'k' needs"},
+      {"a target-cpu that is too old",
+       "define ptx_kernel void @k() #0 {\n" + end + "attributes #0 = { \"target-cpu\"=\"sm_60\" }\n",
+       {},
+       "the target-cpu of the function 'k' is sm_60, which is not one of sm_75, "},
+      {"a fault of LLVM's own",
+       "define ptr @pick() {\nstart:\n  %slot = alloca i16\n  br label %first\nfirst:\n"
+       "  %a = phi ptr [ null, %start ]\n  br i1 false, label %second, label %side\nside:\n  br label "
+       "%second\n"
+       "second:\n  %b = phi ptr [ %slot, %side ], [ %a, %first ]\n  ret ptr %b\n}\n" +
+           begin + "  %q = call ptr @pick()\n  store ptr %q, ptr %p\n" + end,
+       {},
+       "crashes in its pass 'Early CSE', on the function 'pick', which is a fault of LLVM's"},
       {"an intrinsic that NVPTX does not have",
        begin + "  %x = call i32 @llvm.x86.rdpid()\n  store i32 %x, ptr %p\n" + end +
            "declare i32 @llvm.x86.rdpid()\n",
        {},
-       "LLVM gives up: Cannot select: "},
+       "function 'k' calls llvm.x86.rdpid, which sm_90a does not have: "},
       {"inline asm with a constraint that is none",
        begin + "  call void asm sideeffect \"nanosleep.u32 $0;\", \"y\"(i32 1)\n" + end,
        {},
@@ -182,6 +243,110 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
     CHECK(contains(text, m.words));
     CHECK(text.ends_with("(" + to_string(line) + ")"));
   }
+}
+
+TEST_CASE("data layouts of other versions of LLVM are NVPTX's where they say the same of the types in use") {
+  const char* layouts[] = {// LLVM 3 to 18, and 19 to 20
+                           "e-i64:64-v16:16-v32:32-n16:32:64", "e-i64:64-i128:128-v16:16-v32:32-n16:32:64",
+                           "e-p6:32:32-i64:64-i128:128-v16:16-v32:32-n16:32:64",
+                           // NVVM, as Numba has it
+                           "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-"
+                           "f64:64:64-v16:16:16-v32:32:"
+                           "32-v64:64:64-v128:128:128-n16:32:64",
+                           // 32-bit shared pointers of an older LLVM
+                           "e-p3:32:32-i64:64-v16:16-v32:32-n16:32:64"};
+  for (const char* layout : layouts) {
+    CAPTURE(layout);
+    const std::string ptx =
+        ptx_of_ir(fmt::format("target datalayout = \"{}\"\n{}", layout, saxpy), "m.ll").ptx;
+    CHECK(contains(ptx, ".visible .entry saxpy("));
+  }
+}
+
+TEST_CASE("ptxas optimizes a module with debug information of any kind, which keeps its lines") {
+  const std::string function = R"(
+define ptx_kernel void @k(ptr addrspace(1) %x) !dbg !5 {
+    #dbg_value(ptr addrspace(1) %x, !8, !DIExpression(), !7)
+  store i32 1, ptr addrspace(1) %x, !dbg !7
+  ret void, !dbg !7
+}
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2, !3}
+!1 = !DIFile(filename: "user.mylang", directory: "/src")
+!2 = !{i32 2, !"Dwarf Version", i32 4}
+!3 = !{i32 2, !"Debug Info Version", i32 3}
+!5 = distinct !DISubprogram(name: "k", scope: !1, file: !1, line: 10, type: !6, unit: !0, spFlags: DISPFlagDefinition)
+!6 = !DISubroutineType(types: !{null})
+!7 = !DILocation(line: 12, column: 3, scope: !5)
+!8 = !DILocalVariable(name: "x", arg: 1, scope: !5, file: !1, line: 10, type: !9)
+!9 = !DIBasicType(name: "long", size: 64, encoding: DW_ATE_signed)
+)";
+  for (const char* kind : {"FullDebug", "LineTablesOnly", "DebugDirectivesOnly"}) {
+    CAPTURE(kind);
+    const std::string ir =
+        function + fmt::format(
+                       "!0 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus, file: !1, "
+                       "isOptimized: false, emissionKind: {})\n",
+                       kind);
+    const std::string ptx = ptx_of_ir(ir, "m.ll").ptx;
+    CHECK(contains(ptx, ".loc\t1 12 3"));
+    CHECK(contains(ptx, "user.mylang"));
+    CHECK_FALSE(contains(ptx, ", debug"));
+    CHECK_FALSE(contains(ptx, ".debug_info"));
+  }
+}
+
+TEST_CASE("target and .version are those that inline asm needs") {
+  struct Asm {
+    const char *text, *target, *version;
+  };
+  const Asm all[] = {
+      {"nanosleep.u32 1;", "sm_90a", "8.0"},
+      {"{ .reg .b32 r; // a comment; here\\0A mov.u32 r, %clusterid.x; }", "sm_90a", "8.0"},
+      {"{ .reg .b64 t; again: @p0 mov.u64 t, 1; /* two; */ fence.proxy.tensormap::generic.acquire.gpu [t], "
+       "128; }",
+       "sm_90a", "8.3"},
+      {"fence.proxy.async.global; fence.acquire.sync_restrict::shared::cluster.cluster;", "sm_90a", "8.6"},
+      {"tcgen05.wait::ld.sync.aligned;", "sm_100a", "8.6"},
+      {"tcgen05.mma.sp.cta_group::1.kind::f16.collector::a::discard.ashift [1];", "sm_100a",
+       "8.6"},  // no order of the manual's
+  };
+  for (const Asm& a : all) {
+    const std::string ir = fmt::format(
+        "define ptx_kernel void @k() {{\n  call void asm sideeffect \"{}\", \"\"()\n  ret void\n}}\n",
+        a.text);
+    CAPTURE(a.text);
+    const std::string ptx = ptx_of_ir(ir, "m.ll").ptx;
+    CAPTURE(ptx.substr(0, 200));
+    CHECK(contains(ptx, fmt::format(".version {}\n.target {}\n", a.version, a.target)));
+  }
+}
+
+TEST_CASE("what a module of somebody else's costs is a note, and what it says in vain") {
+  const std::string ir = R"(
+@zero = internal addrspace(3) global [32 x i32] zeroinitializer
+@a.b = internal global i32 7
+define i32 @c.d(i32 %x) noinline {
+  %y = load i32, ptr @a.b
+  %z = mul i32 %x, %y
+  ret i32 %z
+}
+define ptx_kernel void @k(ptr addrspace(1) %x, i32 %n) {
+  %a = alloca [16 x i32]
+  %p = getelementptr i32, ptr %a, i32 %n
+  store volatile i32 %n, ptr %p
+  %v = load volatile i32, ptr %p
+  %w = call i32 @c.d(i32 %v)
+  store i32 %w, ptr addrspace(3) @zero
+  store i32 %w, ptr addrspace(1) %x
+  ret void
+}
+)";
+  const CompiledModule compiled = Compiler({.cache = false}).compile_ir(ir, "m.ll");
+  REQUIRE(compiled.notes.size() == 2);
+  CHECK(compiled.notes[0].starts_with("the variable 'zero' in shared memory is not zero when a CTA begins"));
+  CHECK(compiled.notes[1].starts_with("64 bytes of stack in function 'k'."));
+  CHECK(Compiler({.cache = false}).compile_ir(ir, "m.ll", {}, {"stack"}).notes.size() == 1);
 }
 
 TEST_CASE("modules and kernels compile side by side") {

@@ -1,0 +1,287 @@
+#include "ptxbuilder/ir/foreign_module.h"
+
+#include <fmt/format.h>
+#include <llvm/IR/DebugInfo.h>
+#include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Triple.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/ir/kernel_function.h"
+#include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/isa/query.h"
+
+namespace ptxbuilder {
+namespace {
+
+std::string in_words(const llvm::Type& type) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  type.print(out);
+  return text;
+}
+
+// Gives "function 'k' at k.py:12", with the line where debug information has it.
+std::string place_of(const llvm::Instruction& i) {
+  const llvm::DILocation* at = i.getDebugLoc().get();
+  return fmt::format("function '{}'{}", std::string_view(i.getFunction()->getName()),
+                     at ? fmt::format(" at {}:{}", std::string_view(at->getFilename()), at->getLine()) : "");
+}
+
+// The types of all values of a module, and those that they consist of.
+class Types {
+ public:
+  explicit Types(const llvm::Module& module) {
+    for (const llvm::GlobalVariable& g : module.globals()) add(g.getType()), add(g.getValueType());
+    for (const llvm::Function& f : module) {
+      add(f.getType()), add(f.getFunctionType());
+      for (const llvm::Argument& a : f.args()) add(a.getParamByValType());
+      for (const llvm::Instruction& i : llvm::instructions(f)) {
+        add(i.getType());
+        for (const llvm::Use& operand : i.operands()) add(operand->getType());
+        if (const auto* made = llvm::dyn_cast<llvm::AllocaInst>(&i)) add(made->getAllocatedType());
+        if (const auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&i))
+          add(address->getSourceElementType());
+      }
+    }
+  }
+  const std::set<llvm::Type*>& all() const { return all_; }
+
+ private:
+  void add(llvm::Type* type) {
+    if (type && all_.insert(type).second)
+      for (llvm::Type* part : type->subtypes()) add(part);
+  }
+  std::set<llvm::Type*> all_;
+};
+
+// Sets the triple where it is empty, and refuses others than NVPTX's.
+void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::string& name) {
+  const llvm::Triple& theirs = module.getTargetTriple();
+  if (theirs.str().empty())
+    module.setTargetTriple(triple);
+  else if (theirs.getArch() != llvm::Triple::nvptx64)
+    throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, theirs.str()));
+}
+
+// Layouts differ by version of LLVM: what counts is whether they say the same of the types in use.
+void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::string& name) {
+  if (module.getDataLayoutStr().empty()) return module.setDataLayout(own);
+  const llvm::DataLayout theirs = module.getDataLayout();
+  const bool has_short_pointers =
+      theirs.getPointerSizeInBits(kSharedSpace) == 32 && theirs.getPointerSizeInBits(0) == 64;
+  const llvm::DataLayout ours = has_short_pointers ? llvm::DataLayout(kDataLayout) : own;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(
+        fmt::format("{}: its data layout is {}, and NVPTX's is {}: {}. Compile it for "
+                    "nvptx64-nvidia-cuda, or take the line away",
+                    name, module.getDataLayoutStr(), ours.getStringRepresentation(), why));
+  };
+  if (theirs.isBigEndian()) refuse("it is big-endian");
+  if (theirs.getAllocaAddrSpace() != 0)
+    refuse(fmt::format("allocas are in address space {} instead of 0", theirs.getAllocaAddrSpace()));
+  const Types types(module);
+  for (llvm::Type* type : types.all()) {
+    if (!type->isSized()) continue;
+    const auto size = ours.getTypeAllocSize(type), size_there = theirs.getTypeAllocSize(type);
+    const auto aligned = ours.getABITypeAlign(type), aligned_there = theirs.getABITypeAlign(type);
+    if (size != size_there || aligned != aligned_there)
+      refuse(fmt::format("{} has {} bytes, aligned to {}, instead of {}, aligned to {}", in_words(*type),
+                         size_there.getKnownMinValue(), aligned_there.value(), size.getKnownMinValue(),
+                         aligned.value()));
+  }
+  module.setDataLayout(ours);
+}
+
+// Code with other debug information is for debuggers alone: ptxas does not optimize it.
+void keep_lines_alone(llvm::Module& module) {
+  llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu");
+  if (!units) return;
+  llvm::stripNonLineTableDebugInfo(module);
+  llvm::DebugInfoFinder found;
+  found.processModule(module);
+  std::map<llvm::DICompileUnit*, llvm::DICompileUnit*> of_lines;
+  for (unsigned i = 0; i < units->getNumOperands(); ++i) {
+    auto* unit = llvm::cast<llvm::DICompileUnit>(units->getOperand(i));
+    if (unit->getEmissionKind() == llvm::DICompileUnit::NoDebug) continue;
+    llvm::DICompileUnit*& lines = of_lines[unit];
+    lines = llvm::DICompileUnit::getDistinct(
+        module.getContext(), unit->getSourceLanguage(), unit->getFile(), unit->getProducer(),
+        unit->isOptimized(), unit->getFlags(), unit->getRuntimeVersion(), "",
+        llvm::DICompileUnit::DebugDirectivesOnly, nullptr, nullptr, nullptr, nullptr, nullptr, 0, true, false,
+        llvm::DICompileUnit::DebugNameTableKind::None, false, "", "");
+    units->setOperand(i, lines);
+  }
+  for (llvm::DISubprogram* function : found.subprograms()) {
+    llvm::DICompileUnit* unit = function->getUnit();
+    if (const auto lines = of_lines.find(unit); lines != of_lines.end()) function->replaceUnit(lines->second);
+  }
+}
+
+// PTX ISA, "Identifiers".
+bool is_name_of_ptx(llvm::StringRef name) {
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const auto follows = [&](char c) {
+    return is_letter(c) || std::isdigit(static_cast<unsigned char>(c)) || c == '_' || c == '$';
+  };
+  if (name.empty() || !llvm::all_of(name.drop_front(), follows)) return false;
+  return is_letter(name[0]) || (name.size() > 1 && (name[0] == '_' || name[0] == '$' || name[0] == '%'));
+}
+
+void check_names(llvm::Module& module, const std::string& name) {
+  for (llvm::Function& f : module) {
+    if (f.isDeclaration() || is_name_of_ptx(f.getName())) continue;
+    if (is_entry(f))
+      throw Error(
+          fmt::format("{}: the kernel '{}' has no name of PTX, which has letters, digits, _ and $ "
+                      "and begins with no digit: rename it, such as to '{}'",
+                      name, std::string_view(f.getName()), [&] {
+                        std::string legal = f.getName().str();
+                        for (char& c : legal)
+                          if (!std::isalnum(static_cast<unsigned char>(c)) && c != '$') c = '_';
+                        return is_name_of_ptx(legal) ? legal : "k_" + legal;
+                      }()));
+    f.setComdat(nullptr);
+    f.setLinkage(llvm::GlobalValue::InternalLinkage);  // NVPTX renames what is internal
+  }
+  for (llvm::GlobalVariable& g : module.globals())
+    if (!g.isDeclaration() && !g.hasAppendingLinkage() && !is_name_of_ptx(g.getName())) {
+      g.setComdat(nullptr);
+      g.setLinkage(llvm::GlobalValue::InternalLinkage);
+    }
+}
+
+void check_variables(const llvm::Module& module, const std::string& name, std::vector<std::string>& notes) {
+  for (const llvm::GlobalVariable& g : module.globals()) {
+    const std::string_view variable = g.getName();
+    if (g.isThreadLocal())
+      throw Error(
+          fmt::format("{}: the variable '{}' is thread_local, and a GPU has no such variables: use an "
+                      "alloca, or an element for each thread of a buffer",
+                      name, variable));
+    if (g.getAddressSpace() != kSharedSpace || !g.hasInitializer()) continue;
+    if (llvm::isa<llvm::UndefValue>(g.getInitializer())) continue;
+    if (!g.getInitializer()->isNullValue())
+      throw Error(
+          fmt::format("{}: the variable '{}' in shared memory has initial values, and shared memory "
+                      "has none when a CTA begins: initialize it by undef, and store the values",
+                      name, variable));
+    notes.push_back(
+        fmt::format("the variable '{}' in shared memory is not zero when a CTA begins, as its "
+                    "zeroinitializer says: store what it is to hold",
+                    variable));
+  }
+}
+
+void check_allocas(const llvm::Module& module, const std::string& name) {
+  for (const llvm::Function& f : module)
+    for (const llvm::Instruction& i : llvm::instructions(f)) {
+      const auto* made = llvm::dyn_cast<llvm::AllocaInst>(&i);
+      if (!made || made->getAddressSpace() == 0 || made->getAddressSpace() == kLocalSpace) continue;
+      throw Error(
+          fmt::format("{}: {} has an alloca in address space {}, but all allocas are in local "
+                      "memory, each thread's own{}",
+                      name, place_of(i), made->getAddressSpace(),
+                      made->getAddressSpace() == kSharedSpace
+                          ? ": declare a global variable of the module in addrspace(3) instead"
+                          : ""));
+    }
+}
+
+// LLVM's intrinsics that NVPTX passes on to a library of C, which a GPU does not have, though libdevice has a
+// function of the name.
+std::string function_of_libdevice(llvm::StringRef intrinsic) {
+  static constexpr std::string_view kNames[] = {
+      "exp",  "exp2", "exp10", "log",  "log2", "log10", "pow",   "powi",  "sin",   "cos",  "tan",
+      "asin", "acos", "atan",  "sinh", "cosh", "tanh",  "atan2", "ldexp", "frexp", "modf", "sincos"};
+  if (!intrinsic.consume_front("llvm.")) return "";
+  const auto [function, type] = intrinsic.split('.');
+  if (std::ranges::find(kNames, std::string_view(function)) == std::end(kNames)) return "";
+  const llvm::StringRef first = type.split('.').first;
+  return fmt::format("__nv_{}{}", std::string_view(function), first == "f64" ? "" : "f");
+}
+
+const llvm::CallInst* first_call(const llvm::Module& module, llvm::StringRef function,
+                                 const std::function<bool(llvm::StringRef)>& is_wanted) {
+  for (const llvm::Function& f : module)
+    if (function.empty() || f.getName() == function)
+      for (const llvm::Instruction& i : llvm::instructions(f)) {
+        const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+        if (call && call->getCalledFunction() && is_wanted(call->getCalledFunction()->getName())) return call;
+      }
+  return nullptr;
+}
+
+// The lowest target that has the instructions which begin as an intrinsic's name does; "" where the target is
+// one that has them, or where there are none.
+std::string target_with(llvm::StringRef intrinsic, const std::string& target) {
+  if (!intrinsic.consume_front("llvm.nvvm.")) return "";
+  const auto floor = isa::floor_of_alike(intrinsic);
+  return !floor || floor->targets.has(isa::target(target).sm) ? "" : std::string(floor->targets.least().name);
+}
+
+}  // namespace
+
+std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple, const llvm::DataLayout& own,
+                               const std::string& name) {
+  std::vector<std::string> notes;
+  adopt_triple(module, triple, name);
+  if (llvm::none_of(module, [](const llvm::Function& f) { return !f.isDeclaration() && is_entry(f); }))
+    throw Error(
+        fmt::format("{}: it has no kernel, which is a function with the calling convention ptx_kernel "
+                    "or one that !nvvm.annotations calls \"kernel\"",
+                    name));
+  adopt_layout(module, own, name);
+  keep_lines_alone(module);
+  check_names(module, name);
+  check_variables(module, name, notes);
+  check_allocas(module, name);
+  return notes;
+}
+
+std::string reason_of(const llvm::Module& module, const std::string& words, const std::string& target) {
+  constexpr llvm::StringRef kCannot = "Cannot select: ", kIntrinsic = "intrinsic %",
+                            kFunction = "In function: ";
+  llvm::StringRef text(words);
+  const std::string plain = "LLVM gives up: " + words;
+  if (!text.consume_front(kCannot)) return plain;
+  std::function<bool(llvm::StringRef)> is_meant;
+  llvm::StringRef function;
+  if (text.consume_front(kIntrinsic)) {
+    const llvm::StringRef name = text.take_until([](char c) { return c <= ' '; });
+    is_meant = [=](llvm::StringRef callee) { return callee.starts_with(name); };
+  } else {
+    const size_t at = text.find(kFunction);
+    if (at == llvm::StringRef::npos) return plain;
+    function = text.drop_front(at + kFunction.size()).trim();
+    is_meant = [&](llvm::StringRef callee) {
+      return !function_of_libdevice(callee).empty() || !target_with(callee, target).empty();
+    };
+  }
+  const llvm::CallInst* call = first_call(module, function, is_meant);
+  if (!call)
+    return fmt::format("LLVM gives up on the function '{}': {}{}", std::string_view(function),
+                       std::string_view(kCannot),
+                       std::string_view(text.take_until([](char c) { return c == '\n'; })));
+  const std::string callee = call->getCalledFunction()->getName().str();
+  const std::string begin = fmt::format("{} calls {}, ", place_of(*call), callee);
+  if (const std::string libdevices = function_of_libdevice(callee); !libdevices.empty())
+    return fmt::format("{}for which NVPTX has no instruction: call {} of libdevice", begin, libdevices);
+  const std::string has_it = target_with(callee, target);
+  return fmt::format("{}which {} does not have: {}", begin, target,
+                     has_it.empty() ? "name another target or a later .version, as --ptx-version 90"
+                                    : "name its target, as --target " + has_it);
+}
+
+}  // namespace ptxbuilder
