@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <llvm/ADT/SmallString.h>
+#include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
@@ -32,6 +33,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "ptxbuilder/compile/typed_pointers.h"
 #include "ptxbuilder/ir/foreign_module.h"
 #include "ptxbuilder/ir/kernel_function.h"
 #include "ptxbuilder/ir/module_needs.h"
@@ -410,6 +412,10 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
     // LLVM reads the zero behind a text, which the caller's need not have.
     const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()), name);
     std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, problem, context);
+    if (!module && !llvm::isBitcode(reinterpret_cast<const unsigned char*>(ir.data()),
+                                    reinterpret_cast<const unsigned char*>(ir.data() + ir.size())))
+      if (const std::string newer = without_typed_pointers(ir); newer != ir)
+        module = llvm::parseIR(llvm::MemoryBufferRef(newer, name), problem, context);
     if (ir.find_first_not_of(" \t\r\n") == std::string_view::npos)
       throw Error(fmt::format("{}: it is empty", name));
     if (!module)

@@ -1,6 +1,7 @@
 #include "ptxbuilder/ir/foreign_module.h"
 
 #include <fmt/format.h>
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/InstIterator.h>
@@ -129,6 +130,19 @@ void keep_lines_alone(llvm::Module& module) {
   }
 }
 
+// A front end may say a .version of each function, which would be another than that of the module.
+void take_versions_off(llvm::Module& module) {
+  constexpr const char* kFeatures = "target-features";
+  for (llvm::Function& f : module) {
+    if (!f.hasFnAttribute(kFeatures)) continue;
+    std::string kept;
+    for (const llvm::StringRef feature : llvm::split(f.getFnAttribute(kFeatures).getValueAsString(), ','))
+      if (!feature.starts_with("+ptx")) kept += (kept.empty() ? "" : ",") + feature.str();
+    f.removeFnAttr(kFeatures);
+    if (!kept.empty()) f.addFnAttr(kFeatures, kept);
+  }
+}
+
 // PTX ISA, "Identifiers".
 bool is_name_of_ptx(llvm::StringRef name) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
@@ -244,6 +258,7 @@ std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple,
                     name));
   adopt_layout(module, own, name);
   keep_lines_alone(module);
+  take_versions_off(module);
   check_names(module, name);
   check_variables(module, name, notes);
   check_allocas(module, name);

@@ -13,6 +13,8 @@
 #include "options.h"
 #include "ptxas_kit.h"
 #include "ptxbuilder/compile/compile.h"
+#include "ptxbuilder/compile/typed_pointers.h"
+#include "ptxbuilder/file_text.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/loaded_kernel.h"
 
@@ -294,6 +296,69 @@ define ptx_kernel void @k(ptr addrspace(1) %x) !dbg !5 {
     CHECK_FALSE(contains(ptx, ", debug"));
     CHECK_FALSE(contains(ptx, ".debug_info"));
   }
+}
+
+// out[i] = 2 * in[i] + i where i < n, of a kernel 'k' that takes these in a form of its own.
+TEST_CASE("modules of four front ends compile and run on the emulator") {
+  constexpr int32_t kN = 20;
+  const int64_t zero = 0, one = 1, count = 32;
+  const int32_t n = kN;
+  runtime::Address out = 0, in = 0;
+  struct FrontEnd {
+    const char* file;
+    std::vector<const void*> parameters;
+  };
+  const FrontEnd all[] = {
+      {"clang_O0_g.ll", {&out, &in, &n}},
+      {"llvm14.ll", {&out, &in, &n}},
+      {"nvvm_numba.ll", {&out, &count, &in, &count, &n}},
+      {"mlir.ll", {&out, &out, &zero, &count, &one, &in, &in, &zero, &count, &one, &n}},
+  };
+  for (const FrontEnd& f : all) {
+    CAPTURE(std::string(f.file));
+    const std::string path = fmt::format("{}/compile/front_ends/{}", PTXBUILDER_TEST_DIR, f.file);
+    const CompiledModule module = Compiler({.cache = false}).compile_ir(file_text(path), f.file);
+    CHECK_FALSE(module.cubin.empty());
+    auto device = runtime::open_emulator({});
+    std::vector<float> x(count), wanted(count, -1.0f), got(count);
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(3 * i) + 0.5f;
+      if (i < kN) wanted[i] = 2 * x[i] + static_cast<float>(i);
+    }
+    out = device->allocate(4 * x.size()), in = device->allocate(4 * x.size());
+    const std::vector<float> before(count, -1.0f);
+    device->copy_in(out, before.data(), 4 * x.size());
+    device->copy_in(in, x.data(), 4 * x.size());
+    Signature signature;
+    signature.kernel = "k";
+    signature.threads = 32;
+    auto program = device->load(module.ptx, signature);
+    runtime::Launch launch;
+    launch.grid = {1, 1, 1};
+    launch.block = {32, 1, 1};
+    device->launch(*program, launch, f.parameters);
+    device->synchronize(std::chrono::seconds(60));
+    device->copy_out(got.data(), out, 4 * x.size());
+    CHECK(got == wanted);
+  }
+}
+
+TEST_CASE("text of LLVM 14 is read with all that looks like a pointer's type, and nothing else") {
+  const std::pair<const char*, const char*> texts[] = {
+      {"i32* %p, i8 addrspace(3)** @q", "ptr %p, ptr @q"},
+      {"%\"class.a::b\"* %p, %0* %q, %struct.S addrspace(1)* %r", "ptr %p, ptr %q, ptr addrspace(1) %r"},
+      {"call void (i8*, ...) @f(i8* %p)", "call void (ptr, ...) @f(ptr %p)"},
+      {"load void (i32, { i8*, <2 x float*> })*, [4 x i8*]* %p", "load ptr, ptr %p"},
+      {"type <{ i8*, [2 x [3 x i32*]], i64 }>", "type <{ ptr, [2 x [3 x ptr]], i64 }>"},
+      {"c\"i8* \" ; i8*\n@x = global i8 () * null", "c\"i8* \" ; i8*\n@x = global ptr null"},
+      {"{ i32 1, i8* null }, i32 (i32) @f, <4 x i1> %m, x i32*",
+       "{ i32 1, ptr null }, i32 (i32) @f, <4 x i1> %m, x ptr"},
+      {"ptr addrspace(3) %p, [0 x i8], void (), {}", "ptr addrspace(3) %p, [0 x i8], void (), {}"},
+      {"{ i8*, ", "{ ptr, "},
+      {"[3 x", "[3 x"},
+      {"\"open", "\"open"},
+  };
+  for (const auto& [older, newer] : texts) CHECK(without_typed_pointers(older) == newer);
 }
 
 TEST_CASE("target and .version are those that inline asm needs") {
