@@ -11,14 +11,39 @@
 
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/file_text.h"
-#include "ptxbuilder/json_nesting.h"
+#include "ptxbuilder/json_text.h"
 
 namespace ptxbuilder {
 namespace {
 
 namespace fs = std::filesystem;
 
-Signature read_signature(const std::string& path) { return signature_from_json(file_text(path), path); }
+// A pipe, which has an end only when somebody closes it, is no sidecar.
+std::string sidecar_text(const std::string& path) {
+  std::error_code none;
+  if (const fs::file_status status = fs::status(path, none);
+      fs::exists(status) && !fs::is_regular_file(status))
+    throw Error(path + ": cannot be read: a sidecar is a file, and this is none");
+  constexpr uint64_t kMost = uint64_t{64} << 20;
+  return file_text(path, kMost);
+}
+
+Signature read_signature(const std::string& path) { return signature_from_json(sidecar_text(path), path); }
+
+bool exists(const std::string& path) {
+  std::error_code none;  // as of a name that is too long
+  return fs::exists(path, none);
+}
+
+// The name of a kernel in a file's, which has 255 bytes at most: a long one by its beginning and a number
+// that follows from all of it.
+std::string in_file_name(const std::string& kernel) {
+  constexpr size_t kMost = 150, kKept = 120;
+  if (kernel.size() <= kMost) return kernel;
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : kernel) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{}-{:016x}", kernel.substr(0, kKept), hash);
+}
 
 // The kernels that have a sidecar NAME.KERNEL.json beside an image.
 std::vector<std::string> named_beside(const fs::path& name) {
@@ -38,33 +63,30 @@ std::vector<std::string> named_beside(const fs::path& name) {
 }  // namespace
 
 std::string sidecar_path(const std::string& name, const std::string& kernel) {
-  return name + (kernel.empty() ? "" : "." + kernel) + ".json";
+  return name + (kernel.empty() ? "" : "." + in_file_name(kernel)) + ".json";
 }
 
 bool is_sidecar(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
   try {
-    check_json_nesting(text, path);
+    const auto json = parse_json(sidecar_text(path), path);
+    return json.is_object() && json.contains("format") && json.contains("kernel");
   } catch (const Error&) {
     return false;
   }
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  return json.is_object() && json.contains("format") && json.contains("kernel");
 }
 
 std::optional<Signature> find_sidecar(const std::string& name, const std::string& kernel) {
   const std::string only = sidecar_path(name), named = sidecar_path(name, kernel);
   if (is_sidecar(only))
     if (Signature signature = read_signature(only); signature.kernel == kernel) return signature;
-  if (fs::exists(named)) return read_signature(named);
+  if (exists(named)) return read_signature(named);
   return std::nullopt;
 }
 
 Signature read_sidecar(const std::string& name, const std::string& kernel) {
   if (!kernel.empty()) {
     if (auto found = find_sidecar(name, kernel)) return *found;
-  } else if (fs::exists(sidecar_path(name))) {
+  } else if (exists(sidecar_path(name))) {
     return read_signature(sidecar_path(name));
   }
   const std::vector<std::string> others = named_beside(name);

@@ -21,7 +21,8 @@ struct ModuleKernel {
 
 // Below, `name` is the image's without .cubin or .ptx.
 
-// "out/m.json" of "out/m"; with a kernel, "out/m.KERNEL.json".
+// "out/m.json" of "out/m"; with a kernel, "out/m.KERNEL.json", where a name of more than 150 bytes is cut,
+// and told apart by a number.
 std::string sidecar_path(const std::string& name, const std::string& kernel = "");
 
 // Whether a file is a sidecar and nothing else, such as a launch file of `ptxb sim`.

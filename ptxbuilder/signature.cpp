@@ -6,14 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include "ptxbuilder/error.h"
-#include "ptxbuilder/json_nesting.h"
+#include "ptxbuilder/json_text.h"
 
 namespace ptxbuilder {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;  // raised when a reader of the older form would misread the newer
+// Raised when a reader of the older form would misread the newer. The second form is written where it is
+// needed alone: CTAs have threads along y or z.
+constexpr int kFormat = 1, kFormatOfBlocks = 2;
 
 constexpr std::array<std::string_view, 3> kInterleaves = {"none", "16", "32"};
 constexpr std::array<std::string_view, 4> kSwizzles = {"none", "32", "64", "128"};
@@ -247,7 +249,8 @@ std::vector<int> Parameter::field_offsets() const {
 std::string to_json(const Signature& s) {
   Json parameters = Json::array();
   for (const Parameter& p : s.parameters) parameters.push_back(write(p));
-  Json json = {{"format", kFormat},
+  const bool is_of_blocks = s.threads_y != 1 || s.threads_z != 1;
+  Json json = {{"format", is_of_blocks ? kFormatOfBlocks : kFormat},
                {"kernel", s.kernel},
                {"target", s.target},
                {"ptx_version", s.ptx_version},
@@ -256,6 +259,7 @@ std::string to_json(const Signature& s) {
                {"static_shared_bytes", s.static_shared_bytes},
                {"dynamic_shared_bytes", s.dynamic_shared_bytes},
                {"parameters", parameters}};
+  if (is_of_blocks) json["block"] = s.block();
   if (!s.shared.empty()) json["shared"] = Json::array();
   for (const SharedObject& o : s.shared)
     json["shared"].push_back(
@@ -271,22 +275,24 @@ std::string to_json(const Signature& s) {
 }
 
 Signature signature_from_json(const std::string& text, const std::string& file_name) {
-  check_json_nesting(text, file_name);
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& e) {
-    throw Error(fmt::format("{}: not JSON: {}", file_name, e.what()));
-  }
+  const Json json = parse_json(text, file_name);
   Reader in(json, file_name);
-  if (auto format = in.get_unsigned<uint32_t>("format"); format != kFormat)
-    throw Error(fmt::format("{}: sidecar format {} is not known, this runtime reads format {}", file_name,
-                            format, kFormat));
+  if (auto format = in.get_unsigned<uint32_t>("format"); format != kFormat && format != kFormatOfBlocks)
+    throw Error(fmt::format("{}: sidecar format {} is not known, this runtime reads formats {} and {}",
+                            file_name, format, kFormat, kFormatOfBlocks));
   Signature s;
   s.kernel = in.get<std::string>("kernel");
   s.target = in.get<std::string>("target");
   s.ptx_version = static_cast<int>(in.get_unsigned<uint16_t>("ptx_version"));
   s.threads = in.get_unsigned<uint32_t>("threads");
+  if (json.contains("block")) {
+    const std::vector<uint32_t> block = in.get_unsigned_list("block", 3, 3);
+    const bool has_none = block[0] == 0 || block[1] == 0 || block[2] == 0;
+    if (has_none || s.threads % block[2] != 0 || uint64_t{block[0]} * block[1] != s.threads / block[2])
+      throw Error(fmt::format("{}.block: {} has not {} threads, as `threads` says", file_name,
+                              fmt::join(block, " x "), s.threads));
+    s.threads_y = block[1], s.threads_z = block[2];
+  }
   auto cluster = in.get_unsigned_list("cluster", 3, 3);
   std::copy(cluster.begin(), cluster.end(), s.cluster.begin());
   s.static_shared_bytes = in.get_unsigned<uint32_t>("static_shared_bytes");

@@ -81,10 +81,11 @@ struct SharedObject {
 };
 
 struct Signature {
-  std::string kernel;             // the .entry name
-  std::string target = "sm_90a";  // ptxas -arch
-  int ptx_version = 80;           // ten times .version
-  uint32_t threads = 128;         // per CTA, one-dimensional
+  std::string kernel;                     // the .entry name
+  std::string target = "sm_90a";          // ptxas -arch
+  int ptx_version = 80;                   // ten times .version
+  uint32_t threads = 128;                 // per CTA
+  uint32_t threads_y = 1, threads_z = 1;  // of these along y and z; along x are the rest
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_bytes = 0;  // to be passed at launch
@@ -105,6 +106,9 @@ struct Signature {
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;
+
+  // The threads of a CTA along x, y and z.
+  std::array<uint32_t, 3> block() const { return {threads / (threads_y * threads_z), threads_y, threads_z}; }
 
   bool operator==(const Signature&) const = default;
 };

@@ -40,8 +40,12 @@ CudaContext::CudaContext(const std::string& target, const std::string& library,
                            compute_capability_ / 10, compute_capability_ % 10);
   }
   if (!context_)
-    throw Error(
-        fmt::format("no GPU runs {} code: {}", target, found.empty() ? "the driver lists none" : found));
+    throw Error(fmt::format("no GPU runs {} code: {}{}", target,
+                            found.empty() ? "the driver lists none" : found,
+                            target != "sm_90a" || found.empty()
+                                ? ""
+                                : "; kernels for Hopper run on an H100, H200 or GH200, and on the emulator "
+                                  "anywhere"));
 }
 
 CudaContext::~CudaContext() {

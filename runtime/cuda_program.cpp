@@ -106,8 +106,9 @@ void CudaProgram::check_cluster() const {
   if (ctas > 8)
     driver_.kernel_set_attribute(FunctionAttribute::non_portable_cluster_size_allowed, 1, kernel_,
                                  queue_.context().ordinal());
+  const auto block = signature_.block();
   const cu::LaunchConfig config = {
-      x, y, z, signature_.threads, 1, 1, signature_.dynamic_shared_bytes, nullptr, nullptr, 0};
+      x, y, z, block[0], block[1], block[2], signature_.dynamic_shared_bytes, nullptr, nullptr, 0};
   int most = 0;
   driver_.occupancy_max_potential_cluster_size(&most, function(), &config);
   if (ctas > static_cast<uint64_t>(most))

@@ -23,6 +23,7 @@ using Address = uint64_t;  // of device global memory, in bytes
 
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
+  bool operator==(const Dim3&) const = default;
 };
 
 // A kernel did not finish in time. This process cannot use a GPU again, and should end.

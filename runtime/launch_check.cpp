@@ -102,9 +102,11 @@ void check(const Launch& launch, const Signature& signature, uint32_t shared_lim
   if (threads == 0 || threads > hopper::cta_threads)
     refuse(signature, "block {} = {} threads is not in 1 to {}", text(launch.block), threads,
            hopper::cta_threads);
-  if (launch.block.x != signature.threads || threads != signature.threads)
-    refuse(signature, "block {}, but the kernel was compiled for {} threads in x", text(launch.block),
-           signature.threads);
+  const auto [x, y, z] = signature.block();
+  const Dim3 block = {x, y, z};
+  if (launch.block != block)
+    refuse(signature, "block {}, but the kernel was compiled for {} threads{}", text(launch.block),
+           y * z == 1 ? std::to_string(x) : text(block), y * z == 1 ? " in x" : "");
   check_cluster(launch, signature);
   check_grid(launch, signature);
   if (launch.dynamic_shared_bytes != signature.dynamic_shared_bytes)

@@ -174,9 +174,9 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
 }
 
 Launch LoadedKernel::launch_of(const LaunchOptions& options, Dim3 grid) const {
-  const auto& cluster = signature_.cluster;
+  const auto &cluster = signature_.cluster, block = signature_.block();
   return {.grid = grid,
-          .block = {signature_.threads, 1, 1},
+          .block = {block[0], block[1], block[2]},
           .cluster = {cluster[0], cluster[1], cluster[2]},
           .dynamic_shared_bytes = signature_.dynamic_shared_bytes,
           .programmatic_dependent_launch = options.programmatic_dependent_launch,

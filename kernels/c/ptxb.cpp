@@ -139,7 +139,25 @@ uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   return from.bits;
 }
 
+// What an argument says beside what it is counts for nothing, and is therefore refused.
+void check_form(const Parameter& parameter, const ptxb_argument& from) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(
+        fmt::format("parameter '{}': {}: begin with ptxb_of_tensor(), ptxb_of_struct() or one of the scalars",
+                    parameter.name, what));
+  };
+  if (from.scalar < PTXB_BITS || from.scalar > PTXB_REAL)
+    refuse(fmt::format("scalar is {}, which is none of ptxb_scalar", from.scalar));
+  if (from.name && !*from.name) refuse("name is empty; NULL is for none");
+  if (!from.fields && from.field_count != 0)
+    refuse(fmt::format("field_count is {}, but fields is NULL", from.field_count));
+  if (from.tensor && from.fields) refuse("tensor and fields are both given");
+  if ((from.tensor || from.fields) && (from.bits != 0 || from.scalar != PTXB_BITS))
+    refuse(fmt::format("the bits of a scalar and a {} are both given", from.tensor ? "tensor" : "struct"));
+}
+
 runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& from, const Opened& opened) {
+  check_form(parameter, from);
   const char* given = from.fields ? "a struct" : from.tensor ? "a tensor" : "a scalar";
   runtime::Argument to;
   if (parameter.kind == Parameter::Kind::structure) {

@@ -202,7 +202,9 @@ int run(const Family& family, const Fields& fields, const ExportOptions& o) {
   Exporter exporter(family, fields, o);
   const Export e = exporter.made();
   const ExportedFiles made = export_to_c(e);
-  fs::create_directories(o.folder);
+  std::error_code problem;
+  fs::create_directories(o.folder, problem);
+  if (problem) throw Error(fmt::format("{}: the folder cannot be made: {}", o.folder, problem.message()));
   const std::string path = (fs::path(o.folder) / e.name).string();
   const std::vector<std::string> files = {write(path + ".h", made.header), write(path + ".c", made.source)};
   if (!o.json) {

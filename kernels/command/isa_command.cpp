@@ -30,6 +30,7 @@ constexpr Otherwise kOtherwise[] = {
      "print(\"%u\\n\", {x}) of ptxbuilder/ir/memory.h calls CUDA's printf, a function of the driver"},
     {"bra", "if_, for_ and while_ of ptxbuilder/ir/control.h make branches"},
     {"ld.param", "Kernel::params of ptxbuilder/tile/kernel.h yields the parameters of a kernel"},
+    {"tex", "textures and surfaces (tex, tld4, txq, suld, sust) have no rows; ptx(\"...\") writes them"},
     {"wmma", "mma.sync multiplies with the layout of registers said; ptx(\"...\") writes wmma itself"},
 };
 
@@ -102,6 +103,25 @@ std::string siblings_text(const isa::Row& row) {
   return text;
 }
 
+// Whether a row or the title of its section has each word of a text, as "redux.f32" and "prefetch tensor" are
+// asked for. PTX writes sparse products by sp.
+bool has_words(std::string_view name, std::string_view section, std::string_view text) {
+  std::string all =
+      fmt::format("{} {}{}", name, section, name.find(".sp") != std::string_view::npos ? " sparse" : "");
+  const auto lower = [](std::string& s) {
+    for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  };
+  lower(all);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(" .:", at), text.size());
+    std::string word(text.substr(at, end - at));
+    lower(word);
+    if (all.find(word) == std::string::npos) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
 // One instruction in full.
 std::string page(const isa::Row& row) {
   std::string text = fmt::format("{}\n\n  {}\n\n", row.name, row.syntax);
@@ -153,25 +173,36 @@ int run(const Options& options) {
   int found = 0, elsewhere = 0;
   if (options.asks_the_manual()) {
     const isa::Target* target = options.target.empty() ? nullptr : &isa::target(options.target, Where{});
-    const auto is_asked = [&](std::string_view name, std::string_view mnemonic, isa::Targets targets) {
+    bool by_words = false;  // where no name has the text as it is
+    const auto is_asked = [&](std::string_view name, std::string_view mnemonic, std::string_view section,
+                              isa::Targets targets) {
       if (!options.family.empty() && !is_of(mnemonic, options.family)) return false;
-      if (name.find(options.text) == std::string_view::npos) return false;
+      if (by_words ? !has_words(name, section, options.text)
+                   : name.find(options.text) == std::string_view::npos)
+        return false;
       const bool has_it = !target || targets.has(target->sm);
       ++(has_it ? found : elsewhere);
       return has_it;
     };
     if (!options.text.empty())  // short names, which have no dots
       for (const isa::Row& row : isa::rows())
-        if (is_asked(row.name, row.mnemonic(), row.targets))
+        if (is_asked(row.name, row.mnemonic(), "", row.targets))
           tell(row, options.json ? isa::section_of(row) : "");
-    isa::for_each_instruction([&](const isa::MadeRow& made, std::string_view section) {
-      if (is_asked(made.name.view(), KeyParts(made.name.view()).mnemonic, made.targets))
-        tell(made.row(), section);
-    });
+    const auto tell_those = [&] {
+      isa::for_each_instruction([&](const isa::MadeRow& made, std::string_view section) {
+        if (is_asked(made.name.view(), KeyParts(made.name.view()).mnemonic, section, made.targets))
+          tell(made.row(), section);
+      });
+    };
+    tell_those();
+    if (found == 0 && elsewhere == 0 && !options.text.empty()) {
+      if (tell_otherwise(options.text, options.json)) return 0;
+      by_words = true;
+      tell_those();
+    }
     if (found == 0 && elsewhere > 0)
       throw Error(
           fmt::format("isa: no row of {} is such; of other targets {} are", options.target, elsewhere));
-    if (found == 0 && !options.text.empty() && tell_otherwise(options.text, options.json)) return 0;
     if (found == 0) throw Error("isa: no row is such; `ptxb isa --json --sm sm_90a` lists all of a target");
   } else {
     for (const isa::Row& row : isa::rows()) tell(row, options.json ? isa::section_of(row) : "");
@@ -186,7 +217,11 @@ Command add(const Arguments& ptxb) {
       "the instructions: those with short names, or of all in PTX's manual the ones that are asked for");
   auto o = std::make_shared<Options>();
   app.option("key", o->key, "one instruction, told in full: a short name or a mnemonic, as tanh.approx.f32");
-  app.option("--find", o->text, "those with TEXT in the mnemonic or the short name").shown_as("TEXT");
+  app.option("--find", o->text,
+             "those with TEXT in the mnemonic or the short name; where none has, those with each word of it "
+             "there or in "
+             "the title of their section")
+      .shown_as("TEXT");
   app.option("--family", o->family, "those that begin with these words, as mbarrier or cp.async.bulk")
       .shown_as("WORD");
   app.option("--sm", o->target, "those that run on a target, as sm_90a").shown_as("SM");

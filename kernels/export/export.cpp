@@ -259,9 +259,9 @@ class Writer {
     std::string text = "static const struct kernel kernels[KERNELS] = {\n";
     for (size_t k = 0; k < e_.kernels.size(); ++k) {
       const Signature& s = e_.kernels[k].signature;
-      text += fmt::format("    {{{}, image_{}, {}, {}, {{{}}}, {}, {}}},\n", c_string(s.kernel), k, s.threads,
-                          s.dynamic_shared_bytes, fmt::join(s.cluster, ", "), s.overlaps ? 1 : 0,
-                          s.cooperative ? 1 : 0);
+      text += fmt::format("    {{{}, image_{}, {{{}}}, {}, {{{}}}, {}, {}}},\n", c_string(s.kernel), k,
+                          fmt::join(s.block(), ", "), s.dynamic_shared_bytes, fmt::join(s.cluster, ", "),
+                          s.overlaps ? 1 : 0, s.cooperative ? 1 : 0);
     }
     text += "};\n\n";
     if (maps()) {

@@ -144,7 +144,7 @@ static int enter(const struct driver* d, void* stream, int* entered, int* device
 struct kernel {
   const char* name;
   const unsigned char* image;
-  unsigned threads, shared_bytes, cluster[3];
+  unsigned block[3], shared_bytes, cluster[3];
   int overlaps, cooperative;
 };
 
@@ -308,9 +308,7 @@ static int queue(const struct driver* d, size_t number, const int64_t grid[3], i
   if (status) return status;
   memset(attributes, 0, sizeof attributes);
   memset(&config, 0, sizeof config);
-  for (i = 0; i < 3; ++i) config.grid[i] = (unsigned)grid[i];
-  config.block[0] = k->threads;
-  config.block[1] = config.block[2] = 1;
+  for (i = 0; i < 3; ++i) config.grid[i] = (unsigned)grid[i], config.block[i] = k->block[i];
   config.shared_bytes = k->shared_bytes;
   config.stream = stream;
   config.attributes = attributes;

@@ -97,6 +97,14 @@ std::string complaint_of_integer(const std::string& word) {
 
 constexpr const char* kInteger = "integer";  // the name of its check
 
+// CLI11 reads 0x10 and 010 too, of which the one is likely a slip and the other likely meant as 10.
+std::string complaint_of_digits(const std::string& word) {
+  const std::string_view digits = std::string_view(word).substr(word.starts_with('-') ? 1 : 0);
+  const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+  if (is_decimal && (digits[0] != '0' || digits.size() == 1)) return "";
+  return fmt::format("'{}' is no integer in decimal digits", word);
+}
+
 }  // namespace
 
 void flush_output() {
@@ -149,7 +157,7 @@ Option Arguments::option(const std::string& names, T& to, const std::string& hel
   CLI::Option* added = app_->add_option(names, to, help);
   using Type = typename Number<T>::Type;
   if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool>)
-    added->check(complaint_of_integer<Type>, "", kInteger);
+    added->check(complaint_of_integer<Type>, "", kInteger)->check(complaint_of_digits);
   return Option(added);
 }
 #define PTXBUILDER_OPTION(...) \

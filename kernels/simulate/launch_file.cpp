@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/json_nesting.h"
+#include "ptxbuilder/json_text.h"
 #include "runtime/tensor_map.h"
 
 namespace ptxbuilder::command {
@@ -158,7 +159,13 @@ void append_element(std::vector<std::byte>& to, const Node& node, DType type) {
   const double value = node.real();
   to.resize(to.size() + size);
   std::byte* place = to.data() + to.size() - size;
-  if (!is_integer(type)) return write_element(place, type, value);
+  if (!is_integer(type)) {
+    write_element(place, type, value);
+    if (std::isinf(read_element(place, type)) || (is_fp8(type) && std::abs(value) > greatest(type)))
+      node.refuse(fmt::format("{} does not fit in {}, whose greatest number is {:g}", node.json().dump(),
+                              name(type), greatest(type)));
+    return;
+  }
   if (!node.json().is_number_integer()) node.refuse(fmt::format("{} is no {}", value, name(type)));
   const int width = 8 * static_cast<int>(size);
   uint64_t bits = 0;
@@ -420,17 +427,7 @@ class Reader {
 }  // namespace
 
 LaunchFile launch_from_json(const std::string& text, const std::filesystem::path& name) {
-  check_json_nesting(text, name.string());
-  Json json;
-  try {
-    json = Json::parse(text, nullptr, true, true);
-  } catch (const Json::parse_error& e) {
-    std::string what = e.what();  // "[json...] parse error at line 3, column 5: syntax error while ...; more"
-    const size_t colon = what.find(": ");
-    throw Error(fmt::format("{}: {}: no JSON: {}", name.string(),
-                            line_and_column(text, std::min(std::max<size_t>(e.byte, 1) - 1, text.size())),
-                            colon == std::string::npos ? what : what.substr(colon + 2)));
-  }
+  const Json json = parse_json(text, name.string(), true);
   return Reader(json, name).read();
 }
 

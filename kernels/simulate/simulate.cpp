@@ -51,7 +51,10 @@ Dim3 agreed(const LaunchFile& file, const char* member, std::optional<Dim3> said
 LaunchFile completed(LaunchFile file, const std::optional<Signature>& sidecar) {
   if (!sidecar) return file;
   const auto& [x, y, z] = sidecar->cluster;
-  if (!file.block) file.block = Dim3{sidecar->threads, 1, 1};
+  if (!file.block) {
+    const auto [x, y, z] = sidecar->block();
+    file.block = Dim3{x, y, z};
+  }
   if (!file.cluster) file.cluster = Dim3{x, y, z};
   if (!file.dynamic_shared_bytes) file.dynamic_shared_bytes = sidecar->dynamic_shared_bytes;
   if (file.shared.empty()) file.shared = sidecar->shared;
@@ -205,6 +208,7 @@ class Bench {
     Signature signature;
     signature.kernel = entry_.name;
     signature.threads = launch_.block.x * launch_.block.y * launch_.block.z;
+    signature.threads_y = launch_.block.y, signature.threads_z = launch_.block.z;
     signature.cluster = {launch_.cluster.x, launch_.cluster.y, launch_.cluster.z};
     signature.dynamic_shared_bytes = launch_.dynamic_shared_bytes;
     signature.shared = file_.shared;

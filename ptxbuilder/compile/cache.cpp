@@ -78,11 +78,14 @@ class File {
   throw Error(fmt::format("cache {}: {} failed: {}", directory, step, std::strerror(errno)));
 }
 
-// The whole file, or nothing when it cannot be read. Marks it as used now.
+// The whole file, or nothing when it cannot be read or is no entry's, such as a pipe, at which opening would
+// wait, or a file that takes memory without end. Marks it as used now.
 std::optional<std::string> read_file(const std::string& path, bool touch) {
-  File file(path, O_RDONLY);
+  constexpr off_t kMost = off_t{1} << 30;
+  File file(path, O_RDONLY | O_NONBLOCK);
   struct stat status;
   if (!file || fstat(file.number(), &status) != 0) return std::nullopt;
+  if (!S_ISREG(status.st_mode) || status.st_size > kMost) return std::nullopt;
   std::string bytes(status.st_size, '\0');
   size_t at = 0;
   while (at < bytes.size()) {

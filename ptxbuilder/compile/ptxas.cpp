@@ -19,7 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr PtxasVersion oldest = {13, 0, 0};
+// Those of CUDA 12.4 and newer assemble what needs no newer PTX; from 13.0 on they are what the project is
+// measured with.
+constexpr PtxasVersion oldest = {12, 4, 0}, preferred = {13, 0, 0};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -117,18 +119,23 @@ Ptxas::Ptxas(const PtxasSearch& search, Cache* cache) {
     } else {
       try {
         const std::string text = version_text(file, status, cache);
-        version_ = parse_version(after(text, ", V"));
-        build_ = fmt::format("{} {}", to_string(version_), after(text, "Build "));
-        path_ = file;
-        if (version_ >= oldest) return;
-        reason =
-            version_ == PtxasVersion{} ? "does not tell its version" : "is version " + to_string(version_);
+        const PtxasVersion version = parse_version(after(text, ", V"));
+        if (version < oldest)
+          reason =
+              version == PtxasVersion{} ? "does not tell its version" : "is version " + to_string(version);
+        else if (path_.empty() || version_ < version) {
+          version_ = version;
+          build_ = fmt::format("{} {}", to_string(version_), after(text, "Build "));
+          path_ = file;
+        }
+        if (version_ >= preferred) return;
       } catch (const Error& error) {
         reason = error.what();
       }
     }
     tried += fmt::format("\n  {}: {}", file, reason);
   }
+  if (!path_.empty()) return;
   if (tried.empty()) tried = "\n  (PATH and CUDA_PATH are empty)";
   throw Error(
       fmt::format("no ptxas of version {}.{} or newer. Put one on PATH, or set CUDA_PATH to a CUDA toolkit; "

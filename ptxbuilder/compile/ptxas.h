@@ -11,8 +11,8 @@
 
 namespace ptxbuilder {
 
-// Where ptxas, or another tool of CUDA's, is looked for, in this order. Of ptxas, versions below 13.0 are
-// passed over.
+// Where ptxas, or another tool of CUDA's, is looked for, in this order. Of ptxas the first of version 13.0 or
+// newer is taken, or where there is none the newest from 12.4 on.
 struct PtxasSearch {
   std::string file;                           // when set, this file and no other
   std::string path;                           // folders with colons between them, as in $PATH

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <llvm/IR/DerivedTypes.h>
 #include <llvm/IR/Function.h>
 #include <llvm/IR/GlobalVariable.h>
 #include <llvm/IR/Metadata.h>
@@ -95,16 +96,73 @@ std::optional<DType> scalar_of(const llvm::Type& type) {
   return std::nullopt;
 }
 
+// The scalars and pointers that a type consists of, in order, by names such as f1_0, which is element 0 of
+// field 1. Nothing where it has others.
+bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>& parts) {
+  constexpr size_t kMost = 64;
+  const auto add = [&](llvm::Type& part, size_t i) {
+    return parts.size() < kMost &&
+           add_parts(part, fmt::format("{}{}{}", name, name == "f" ? "" : "_", i), parts);
+  };
+  if (auto* structure = llvm::dyn_cast<llvm::StructType>(&type)) {
+    for (unsigned i = 0; i < structure->getNumElements(); ++i)
+      if (!add(*structure->getElementType(i), i)) return false;
+    return true;
+  }
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(&type);
+  if (vector || type.isArrayTy()) {
+    const uint64_t count = vector ? vector->getNumElements() : type.getArrayNumElements();
+    llvm::Type& element = vector ? *vector->getElementType() : *type.getArrayElementType();
+    for (uint64_t i = 0; i < count; ++i)
+      if (!add(element, i)) return false;
+    return true;
+  }
+  if (type.isIntegerTy(128)) {  // in two halves, the lower one first
+    llvm::Type& half = *llvm::Type::getInt64Ty(type.getContext());
+    return add(half, 0) && add(half, 1);
+  }
+  Parameter part = {.name = name};
+  if (type.isPointerTy()) {
+    part.kind = Parameter::Kind::pointer;
+    part.dtype = DType::u8;
+  } else if (const std::optional<DType> scalar = scalar_of(type)) {
+    part.dtype = *scalar;
+  } else {
+    return false;
+  }
+  parts.push_back(std::move(part));
+  return true;
+}
+
+// Where LLVM has the same parts as add_parts(), in bytes.
+void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, std::vector<int>& offsets) {
+  if (auto* structure = llvm::dyn_cast<llvm::StructType>(&type)) {
+    const llvm::StructLayout& places = *layout.getStructLayout(structure);
+    for (unsigned i = 0; i < structure->getNumElements(); ++i)
+      add_offsets(*structure->getElementType(i), at + places.getElementOffset(i), layout, offsets);
+  } else if (type.isArrayTy()) {
+    const uint64_t bytes = layout.getTypeAllocSize(type.getArrayElementType());
+    for (uint64_t i = 0; i < type.getArrayNumElements(); ++i)
+      add_offsets(*type.getArrayElementType(), at + i * bytes, layout, offsets);
+  } else if (const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(&type)) {  // its elements are scalars
+    const uint64_t bytes = layout.getTypeStoreSize(vector->getElementType());
+    for (uint64_t i = 0; i < vector->getNumElements(); ++i)
+      offsets.push_back(static_cast<int>(at + i * bytes));
+  } else {
+    offsets.push_back(static_cast<int>(at));
+    if (type.isIntegerTy(128)) offsets.push_back(static_cast<int>(at + 8));
+  }
+}
+
 // LLVM does not tell signed integers from unsigned ones, nor what a pointer points to: unsigned, and bytes.
-Parameter parameter_of(const llvm::Argument& argument) {
-  const llvm::Type& type = *argument.getType();
+// Nor does it tell a tensor map, which is 128 bytes at a multiple of 64, from others.
+Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
+  llvm::Type* const byval = argument.getParamByValType();
+  llvm::Type& type = byval ? *byval : *argument.getType();
   Parameter p;
   p.name = name_of(argument);
   const std::string which = fmt::format("parameter {} '{}'", argument.getArgNo(), p.name);
-  if (const llvm::Type* bytes = argument.getParamByValType())
-    unknown("{} is {} byval, and LLVM does not tell a tensor map from a struct, nor a struct's fields", which,
-            in_words(*bytes));
-  if (type.isPointerTy()) {
+  if (!byval && type.isPointerTy()) {
     if (const unsigned space = type.getPointerAddressSpace(); space != 0 && space != kGlobalSpace)
       unknown("{} is a pointer to address space {}, and a launch passes pointers to global memory alone",
               which, space);
@@ -112,13 +170,25 @@ Parameter parameter_of(const llvm::Argument& argument) {
     p.dtype = DType::u8;
     return p;
   }
-  const std::optional<DType> scalar = scalar_of(type);
-  if (!scalar)
+  if (const std::optional<DType> scalar = byval ? std::nullopt : scalar_of(type)) {
+    p.dtype = *scalar;
+    return p;
+  }
+  const uint64_t bytes = layout.getTypeAllocSize(&type);
+  if (bytes == 128 && byval && argument.getParamAlign().valueOrOne() >= 64)
+    unknown("{} is {} byval, which may be a tensor map, and LLVM does not tell how its tensor lies", which,
+            in_words(type));
+  p.kind = Parameter::Kind::structure;
+  std::vector<int> offsets;
+  if (!add_parts(type, "f", p.fields) || p.fields.empty())
     unknown(
-        "{} is {}; a sidecar has integers of 1, 8, 16, 32 and 64 bits, half, bfloat, float, double and "
-        "pointers",
+        "{} is {}; a sidecar has integers of 1, 8, 16, 32, 64 and 128 bits, half, bfloat, float, double, "
+        "pointers, and structs, arrays and vectors of up to 64 of them",
         which, in_words(type));
-  p.dtype = *scalar;
+  add_offsets(type, 0, layout, offsets);
+  if (offsets != p.field_offsets() || bytes != static_cast<uint64_t>(p.size_bytes()))
+    unknown("{} is {}, whose fields do not lie as those of a struct of C that has them one by one", which,
+            in_words(type));
   return p;
 }
 
@@ -163,9 +233,10 @@ Signature signature_of(const llvm::Function& kernel, const llvm::DataLayout& lay
     unknown("its number of threads is not known; give the function the attribute {} or {}",
             kExactThreadsAttribute, kThreadsAttribute);
   s.threads = product(threads);
-  if (s.threads != threads[0])
-    unknown("its CTAs have {} threads, but a sidecar counts them along x alone; launch {}",
-            fmt::join(threads, " x "), s.threads);
+  if (threads.size() > 3)
+    unknown("its {} has {} extents, and there are 3", thread_attribute(kernel), threads.size());
+  if (threads.size() > 1) s.threads_y = threads[1];
+  if (threads.size() > 2) s.threads_z = threads[2];
   if (s.threads == 0 || s.threads > hopper::cta_threads)
     unknown("its {} threads are not in 1 to {}", s.threads, hopper::cta_threads);
   const std::vector<uint32_t> cluster = cluster_extents(kernel);
@@ -188,7 +259,8 @@ Signature signature_of(const llvm::Function& kernel, const llvm::DataLayout& lay
   if (left && !left->parameters.empty())
     s.parameters = left->parameters;
   else
-    for (const llvm::Argument& argument : kernel.args()) s.parameters.push_back(parameter_of(argument));
+    for (const llvm::Argument& argument : kernel.args())
+      s.parameters.push_back(parameter_of(argument, layout));
   return s;
 }
 

@@ -104,6 +104,9 @@ BasicLayout<I> compose(const BasicLayout<I>& a, const BasicTuple<I>& shape, cons
     for (size_t i = 0; i < shape.elements().size(); ++i) modes.push_back(compose(a, shape[i], stride[i]));
     return concatenate(modes);
   }
+  if (const std::optional<int64_t> n = known(shape.value()); n && *n < 1)
+    throw Error(
+        fmt::format("composition with {}:{}: a shape is at least 1, not {}", *n, to_string(stride), *n));
   if (!stride.basis().empty()) {
     BasicLayout<I> mode(at_basis(a.shape(), stride.basis()), at_basis(a.stride(), stride.basis()));
     return compose(mode, shape, BasicTuple<I>(stride.value()));

@@ -102,11 +102,16 @@ class Parser {
     peek();
     size_t begin = at_;
     if (++depth_ > kDeepest) fail(at_, fmt::format("nested more than {} deep", kDeepest));
-    std::vector<LayoutValue> chain{term()};
-    while (word() == "o") {
-      ++at_;
+    std::vector<LayoutValue> chain;
+    do {
+      if (skip_base(chain)) continue;
       chain.push_back(term());
-    }
+      if (std::holds_alternative<XorSwizzle>(chain.back()) &&
+          peek() == '_') {  // Sw<3,4,3>_smem_ptr[16b](0x7f00)
+        ++at_;
+        if (!skip_base(chain)) expected("a pointer, as smem_ptr[16b](unset)");
+      }
+    } while (accept_o());
     --depth_;
     // a o b o c is (a o b) o c, but Sw o offset o layout is one thing.
     return at_column(begin, [&] {
@@ -123,6 +128,65 @@ class Parser {
       }
       return result;
     });
+  }
+
+  // Reads what CuTe prints before the layout of a tensor, and whether it was there: a pointer,
+  // smem_ptr[16b](unset) or gmem_ptr[32b](0x7f00), from which offsets count, and ArithTuple(_0,_0), from
+  // which coordinates do. A swizzle ahead of a pointer acts on addresses in bytes, and here on elements of
+  // its bits.
+  bool skip_base(std::vector<LayoutValue>& chain) {
+    const std::string_view name = word();
+    const size_t begin = at_, behind = begin + name.size();
+    if (name == "ArithTuple") {
+      at_ = behind;
+      require('(', "'(' after ArithTuple");
+      for (const LayoutValue& first : list(')')) {
+        const IntTuple* i = std::get_if<IntTuple>(&first);
+        if (!i || i->is_tuple() || i->value() != 0 || !i->basis().empty())
+          fail(begin,
+               "coordinates that do not begin at 0: take the base off, and add it to what the layout yields");
+      }
+      if (!chain.empty()) fail(begin, "an ArithTuple stands first");
+      return skipped();
+    }
+    if (behind >= text_.size() || text_[behind] != '[' || !(name.ends_with("ptr") || name == "tmem_"))
+      return false;
+    at_ = behind + 1;
+    const int64_t bits = integer_in_bits();
+    require(']', "']' after the bits of an element");
+    require('(', "'(' and an address, or unset");
+    const size_t close = text_.find(')', at_);
+    const std::string_view address = text_.substr(at_, close == std::string_view::npos ? close : close - at_);
+    if (address != "unset" && !address.starts_with("0x")) expected("an address in 0x, or unset");
+    at_ += address.size();
+    require(')', "')' behind the address");
+    if (chain.empty()) return skipped();
+    XorSwizzle* swizzle = chain.size() == 1 ? std::get_if<XorSwizzle>(&chain[0]) : nullptr;
+    if (!swizzle) fail(begin, fmt::format("{} stands first, or behind a swizzle", name));
+    *swizzle = at_column(begin, [&] { return recast(*swizzle, 8, bits); });
+    return skipped();
+  }
+
+  bool accept_o() {
+    const bool is_o = word() == "o";
+    if (is_o) ++at_;
+    return is_o;
+  }
+  bool skipped() {
+    if (word() != "o") expected("'o' and a layout");
+    return true;
+  }
+
+  // 16b
+  int64_t integer_in_bits() {
+    if (!is_digit(peek())) expected("the bits of an element, as 16b");
+    const size_t begin = at_;
+    int64_t bits = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), bits);
+    at_ = static_cast<size_t>(end - text_.data());
+    if (error != std::errc() || bits < 1 || bits > 128) fail(begin, "an element has 1 to 128 bits");
+    require('b', "'b' behind the bits of an element");
+    return bits;
   }
 
   LayoutValue term() {

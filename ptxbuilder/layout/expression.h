@@ -3,6 +3,9 @@
 //   expression  term, or term o term ...: composition; Sw<3,4,3> o L and Sw<3,4,3> o 64 o L swizzle a layout
 //   term        primary or shape:stride, then any number of calls: L(3), L(1,2), L((1,2)) evaluate, L(_,2)
 //               slices
+//               What CuTe prints ahead of a layout is read too: smem_ptr[16b](unset) o L, ArithTuple(_0,_0) o
+//               L, and Sw<3,4,3> o smem_ptr[16b](unset) o L, whose swizzle acts on bytes, which is Sw<3,3,3>
+//               o L
 //   primary     an integer, 2@1 (a stride scaled to a basis vector), _, (a,b,..), <a,b,..>, Sw<B,M,S>, or
 //               function(a, b, ..)
 //

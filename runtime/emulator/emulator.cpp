@@ -166,14 +166,9 @@ class EmulatorDevice : public Emulator {
                        std::span<const void* const> parameters) override {
     const std::shared_ptr<Loaded>& emulated = dynamic_cast<EmulatedProgram&>(program).loaded;
     const Kernel& kernel = emulated->kernel;
-    // PTX text says how many threads there are, at most: any block of as many will do.
-    const uint64_t product = uint64_t{launch.block.x} * launch.block.y;
-    const auto threads =
-        static_cast<uint32_t>(std::min<uint64_t>(std::min<uint64_t>(product, ~0u) * launch.block.z, ~0u));
-    Launch in_a_row = launch;
-    in_a_row.block = {threads, 1, 1};
-    check(in_a_row, emulated->signature, shared_limit);
-    if (launch.cooperative) check_fits_at_once(in_a_row, emulated->signature, hopper::multiprocessors);
+    check(launch, emulated->signature, shared_limit);
+    if (launch.cooperative) check_fits_at_once(launch, emulated->signature, hopper::multiprocessors);
+    const uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
     if (parameters.size() != kernel.parameters.size())
       throw Error(fmt::format("launch of {}: {} parameters are given, the PTX has {}", kernel.name,
                               parameters.size(), kernel.parameters.size()));

@@ -482,6 +482,21 @@ static void check_kernels(void) {
   arguments[2] = ptxb_of_tensor(&x.tensor);
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
           "parameter 'a' is a scalar, and is given a tensor");
+  arguments[2] = ptxb_of_float(3);
+  arguments[2].scalar = 99;
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
+          "scalar is 99, which is none of ptxb_scalar");
+  arguments[2] = ptxb_of_float(3);
+  arguments[2].name = "";
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "name is empty; NULL is for none");
+  arguments[2] = ptxb_of_float(3);
+  arguments[2].field_count = 5;
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM), "field_count is 5, but fields is NULL");
+  arguments[2] = ptxb_of_float(3);
+  arguments[0].bits = 7;
+  REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
+          "the bits of a scalar and a tensor are both given");
+  arguments[0].bits = 0;
   arguments[2] = ptxb_of_integer(3);
   REFUSED(ptxb_launch(kernel, grid, arguments, 3, PTXB_OWN_STREAM),
           "'a' is a f32, and is given the integer 3");
@@ -494,7 +509,7 @@ static void check_kernels(void) {
   REFUSED(ptxb_load_ir(device, "nonsense", 8, NULL, &none), "the IR:1:1: ");
   REFUSED(ptxb_load(device, "/nowhere/saxpy", NULL, &none), "/nowhere/saxpy");
   REFUSED(ptxb_load_image(device, "neither", 7, ptxb_kernel_sidecar(kernel), &none), "");
-  REFUSED(ptxb_load_image(device, "x", 1, "{", &none), "the sidecar: not JSON");
+  REFUSED(ptxb_load_image(device, "x", 1, "{", &none), "the sidecar: line 1, column 2: no JSON");
   CHECK(none == NULL);
   REFUSED(ptxb_copy_in(device, d.tensor.data, NULL, 8), "what is copied is NULL");
   REFUSED(ptxb_copy_out(device, NULL, d.tensor.data, 8), "where to put the copy is NULL");

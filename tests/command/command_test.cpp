@@ -191,7 +191,7 @@ end:
 }
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 )";
-  const std::string other = "define ptx_kernel void @other(ptr byval([16 x i8]) %s) #0 {\n  ret void\n}\n";
+  const std::string other = "define ptx_kernel void @other(ptr byval([16 x i37]) %s) #0 {\n  ret void\n}\n";
   write("saxpy.ll", kernel + attributes);
   write("two.ll", kernel + other + attributes);
   write("threads.ll", kernel + "attributes #0 = { nounwind }\n");
@@ -203,7 +203,8 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   CHECK(two.code == 0);
   CHECK(fs::exists(out + "/two.saxpy.json"));
   CHECK_FALSE(fs::exists(out + "/two.other.json"));
-  CHECK(contains(two, "two.ll: no sidecar of the kernel 'other': parameter 0 's' is [16 x i8] byval"));
+  CHECK(contains(two,
+                 "two.ll: no sidecar of the kernel 'other': parameter 0 's' is [16 x i37]; a sidecar has"));
   Ran none = run(fmt::format("ptxb compile {} --ptx --json -o {}", folder.str("threads.ll"), out));
   CHECK(none.code == 0);
   auto json = nlohmann::json::parse(none.output);
@@ -353,6 +354,13 @@ TEST_CASE("isa tells of a row what its author needs, and finds it by what is kno
   CHECK(contains(run("ptxb isa ld.param.u64"), "has no row here"));
   CHECK(contains(run("ptxb isa bra"), "bra is no row: if_, for_ and while_"));
   CHECK(contains(run("ptxb isa red.global.v2.f32.add"), "red.global.add.v2.f32 has the same words"));
+  CHECK(contains(run("ptxb isa --find sparse --sm sm_90a"), "wgmma.mma_async.sp.sync.aligned"));
+  CHECK(contains(run("ptxb isa --find redux.f32"), "redux.sync.min.f32"));
+  CHECK(contains(run("ptxb isa --find 'Prefetch tensor'"), "cp.async.bulk.prefetch.tensor"));
+  CHECK(contains(run("ptxb isa --find tex"),
+                 "textures and surfaces (tex, tld4, txq, suld, sust) have no rows"));
+  for (const char* word : {"0x10", "+5", "' 5'", "010"})
+    CHECK(contains(run(fmt::format("ptxb emit saxpy --n={}", word)), "is no integer in decimal digits"));
   const Ran print = run("ptxb isa --find printf");
   CHECK(print.code == 0);
   CHECK(contains(print, "vprintf is no row: print("));

@@ -71,7 +71,7 @@ TEST_CASE("a number that its option cannot hold is refused with those that it ca
             "is no integer from 0 to 18446744073709551615");
   }
   CHECK(contains(run(saxpy + "--seed 18446744073709551615"), "seed 18446744073709551615:"));
-  CHECK(run(saxpy + "--seed 0x10").code == 0);
+  refused(saxpy + "--seed 0x10", 2, "'0x10' is no integer in decimal digits");
   refused(saxpy + "--cache-limit -1", 2, "Value -1 not in range 0 to 1099511627776");
   refused(saxpy + "--cache-limit 99999999999999999999", 2, "not in range 0 to 1099511627776");
   refused(saxpy + "--seeds 0", 2, "not in range 1 to 100000");

@@ -167,6 +167,27 @@ TEST_CASE("a damaged entry is a miss, and the next store mends it") {
   CHECK(cache.load(key_of(2)) == entry_of(2));
 }
 
+TEST_CASE("what stands in an entry's place and is none is a miss, and the next store puts the entry there") {
+  Folder folder;
+  Cache cache({folder.path()});
+  cache.store(key_of(1), entry_of(1));
+  const std::string file = cache.path(key_of(1));
+  const auto put_pipe = [&] { REQUIRE(mkfifo(file.c_str(), 0666) == 0); };
+  const auto put_terabyte = [&] { write(file, ""), std::filesystem::resize_file(file, uint64_t{1} << 40); };
+  const auto put_folder = [&] { REQUIRE(std::filesystem::create_directory(file)); };
+  for (const std::function<void()>& put :
+       {std::function<void()>(put_pipe), std::function<void()>(put_terabyte)}) {
+    std::filesystem::remove(file);
+    put();
+    CHECK_FALSE(cache.load(key_of(1)));
+    cache.store(key_of(1), entry_of(1));
+    CHECK(cache.load(key_of(1)) == entry_of(1));
+  }
+  std::filesystem::remove(file);
+  put_folder();
+  CHECK_FALSE(cache.load(key_of(1)));
+}
+
 TEST_CASE("verify() removes what is damaged and nothing else") {
   Folder folder;
   Cache cache({folder.path()});

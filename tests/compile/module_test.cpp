@@ -1,6 +1,7 @@
 // LLVM's IR of somebody else's, to PTX: what it becomes, and what is said of what does not compile.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cmath>
@@ -643,15 +644,19 @@ TEST_CASE("what the module does not say is not guessed") {
       {"", "nounwind", "",
        "its number of threads is not known; give the function the attribute nvvm.reqntid or nvvm.maxntid"},
       {"", R"("nvvm.maxntid"="128,1,1")", "", ""},
-      {"", R"("nvvm.maxntid"="16,8,1")", "",
-       "its CTAs have 16 x 8 x 1 threads, but a sidecar counts them along x alone; launch 128"},
-      {"", R"("nvvm.reqntid"="1,128")", "", "its CTAs have 1 x 128 threads"},
+      {"", R"("nvvm.maxntid"="16,8,1")", "", ""},
+      {"", R"("nvvm.reqntid"="1,128")", "", ""},
+      {"", R"("nvvm.reqntid"="16,8,1,1")", "", "its nvvm.reqntid has 4 extents, and there are 3"},
       {"", R"("nvvm.maxntid"="2048")", "", "its 2048 threads are not in 1 to 1024"},
       {"ptr byval([128 x i8]) align 64 %map", good, "",
-       "parameter 0 'map' is [128 x i8] byval, and LLVM does not tell a tensor map from a struct"},
-      {"i32 %n, <4 x float> %v", good, "", "parameter 1 'v' is <4 x float>; a sidecar has"},
-      {"i128 %n", good, "", "parameter 0 'n' is i128; a sidecar has"},
-      {"{ float, i32 } %s", good, "", "parameter 0 's' is { float, i32 }; a sidecar has"},
+       "parameter 0 'map' is [128 x i8] byval, which may be a tensor map, and LLVM does not tell how its "
+       "tensor lies"},
+      {"[128 x i8] %s", good, "", "parameter 0 's' is [128 x i8]; a sidecar has"},
+      {"i37 %n", good, "", "parameter 0 'n' is i37; a sidecar has"},
+      {"<3 x float> %v", good, "",
+       "parameter 0 'v' is <3 x float>, whose fields do not lie as those of a struct of C"},
+      {"<{ i8, i32 }> %s", good, "", "parameter 0 's' is <{ i8, i32 }>, whose fields do not lie"},
+      {"i32 %n, <4 x float> %v, i128 %w, { float, i32 } %s, [2 x { ptr, i8 }] %t", good, "", ""},
       {"ptr addrspace(3) %s", good, "", "parameter 0 's' is a pointer to address space 3, and a launch"},
       {"", good, "  store i8 1, ptr addrspace(3) @plain\n", ""},
       {"", good, "  store i8 1, ptr addrspace(3) @dynamic\n",
@@ -679,6 +684,97 @@ TEST_CASE("what the module does not say is not guessed") {
     CHECK(k.why_unknown.starts_with(gap.why));
     CHECK(k.why_unknown.empty() == k.signature.has_value());
   }
+}
+
+TEST_CASE("a signature has the blocks of a kernel, and structs, arrays and vectors by their parts") {
+  const ModulePtx compiled = ptx_of_ir(R"(
+%P = type { ptr, i32, float, [2 x { i8, i16 }] }
+define ptx_kernel void @k(ptr byval(%P) align 8 %p, <2 x float> %v, i128 %w) #0 {
+  ret void
+}
+attributes #0 = { "nvvm.reqntid"="16,4,2" }
+)",
+                                       "m.ll");
+  REQUIRE_MESSAGE(compiled.kernels[0].signature, compiled.kernels[0].why_unknown);
+  const Signature& s = *compiled.kernels[0].signature;
+  CHECK(s.threads == 128);
+  CHECK(s.block() == std::array<uint32_t, 3>{16, 4, 2});
+  REQUIRE(s.parameters.size() == 3);
+  const auto parts = [&](size_t i) {
+    std::string text;
+    for (const Parameter& f : s.parameters[i].fields)
+      text += fmt::format("{} {}; ", f.name, f.kind == Parameter::Kind::pointer ? "pointer" : name(f.dtype));
+    return text;
+  };
+  CHECK(parts(0) == "f0 pointer; f1 u32; f2 f32; f3_0_0 u8; f3_0_1 u16; f3_1_0 u8; f3_1_1 u16; ");
+  CHECK(s.parameters[0].size_bytes() == 24);
+  CHECK(parts(1) == "f0 f32; f1 f32; ");
+  CHECK(parts(2) == "f0 u64; f1 u64; ");
+  const std::string json = to_json(s);
+  CHECK(contains(json, "\"format\": 2"));
+  CHECK(signature_from_json(json, "k.json") == s);
+  const auto with = [&](const char* block) {
+    std::string text = json;
+    const size_t at = text.find("\"block\": [");
+    return text.replace(at, text.find(']', at) + 1 - at, fmt::format("\"block\": {}", block));
+  };
+  CHECK(contains(error_of([&] { signature_from_json(with("[16, 4, 4]"), "k.json"); }),
+                 "k.json.block: 16 x 4 x 4 has not 128 threads, as `threads` says"));
+  for (const char* block : {"[0, 4, 2]", "[16, 8, 0]", "[4294967295, 4294967295, 4294967295]", "[128]", "7"})
+    CHECK(contains(error_of([&] { signature_from_json(with(block), "k.json"); }), "k.json.block: "));
+}
+
+TEST_CASE("sidecars of kernels with long names are found, and pipes are none") {
+  const Folder folder;
+  const std::string first(1000, 'a'), second = first + "b";
+  const auto kernel = [](const std::string& name, int threads) {
+    return fmt::format(
+        "define ptx_kernel void @{}() #{} {{\n  ret void\n}}\nattributes #{} = {{ \"nvvm.reqntid\"=\"{}\" "
+        "}}\n",
+        name, threads, threads, threads);
+  };
+  write_files(Compiler({.assemble = false}).compile_ir(kernel(first, 32) + kernel(second, 64), "m.ll"), "m",
+              folder.path());
+  const std::string image = folder.path() + "/m";
+  REQUIRE(find_sidecar(image, first));
+  CHECK(find_sidecar(image, first)->threads == 32);
+  CHECK(read_sidecar(image, second).threads == 64);
+  CHECK_FALSE(find_sidecar(image, std::string(300, 'x')));
+  REQUIRE(mkfifo((image + ".json").c_str(), 0666) == 0);
+  CHECK(read_sidecar(image, second).threads == 64);
+  CHECK(contains(error_of([&] { read_sidecar(image, ""); }), "m.json: cannot be read: a sidecar is a file"));
+}
+
+TEST_CASE("a kernel of a block of two dimensions and a struct is launched by its sidecar") {
+  const Folder folder;
+  const std::string ir = R"(
+define ptx_kernel void @k({ ptr, i32 } %s) #0 {
+  %p = extractvalue { ptr, i32 } %s, 0
+  %factor = extractvalue { ptr, i32 } %s, 1
+  %x = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %y = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()
+  %row = mul i32 %y, 8
+  %at = add i32 %row, %x
+  %q = getelementptr i32, ptr %p, i32 %at
+  %tens = mul i32 %y, %factor
+  %v = add i32 %tens, %x
+  store i32 %v, ptr %q
+  ret void
+}
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()
+attributes #0 = { "nvvm.reqntid"="8,4,1" }
+)";
+  write_files(Compiler({.assemble = false}).compile_ir(ir, "k.ll"), "k", folder.path());
+  auto device = runtime::open_emulator({});
+  runtime::LoadedKernel kernel = runtime::LoadedKernel::from_file(*device, folder.path() + "/k.ptx");
+  runtime::Buffer to(*device, 4 * 32);
+  kernel.launch({1, 1, 1}, {runtime::structure({runtime::pointer(to, DType::u8), runtime::scalar(10u)})});
+  device->synchronize();
+  std::vector<uint32_t> got(32), wanted(32);
+  to.copy_out(got);
+  for (uint32_t i = 0; i < 32; ++i) wanted[i] = 10 * (i / 8) + i % 8;
+  CHECK(got == wanted);
 }
 
 TEST_CASE("metadata that a Kernel left is read as far as it fits the function") {
@@ -709,7 +805,7 @@ TEST_CASE("metadata that a Kernel left is read as far as it fits the function") 
   CHECK(of(to_json(left), "i64, ptr").why_unknown ==
         "parameter 0 'count' has 4 bytes in its metadata !ptxbuilder.signature, but 8 in the function");
   CHECK(contains(of("no JSON", "i32, ptr").why_unknown,
-                 "its metadata is broken: !ptxbuilder.signature: not JSON"));
+                 "its metadata is broken: !ptxbuilder.signature: line 1, column 2: no JSON"));
   left.dynamic_shared_bytes = 0;
   CHECK(of(to_json(left), "i32, ptr").why_unknown ==
         "the launch chooses the size of its dynamic shared memory 'k_smem'");

@@ -32,6 +32,8 @@ const std::string version_130 =
     "echo 'Cuda compilation tools, release 13.0, V13.0.88'; echo 'Build cuda_13.0/1'";
 const std::string version_124 =
     "echo 'Cuda compilation tools, release 12.4, V12.4.131'; echo 'Build cuda_12.4/1'";
+const std::string version_123 =
+    "echo 'Cuda compilation tools, release 12.3, V12.3.107'; echo 'Build cuda_12.3/1'";
 
 // A script that knows its version and, when it is to assemble, does `body`.
 std::string fake(const std::string& body) {
@@ -134,7 +136,7 @@ TEST_CASE("without a ptxas the error says where it looked and how to get one") {
   CHECK(contains(text, "CUDA_PATH"));
 
   std::ofstream(folder.path("ptxas")) << "not executable";
-  folder.script("old/ptxas", version_124);
+  folder.script("old/ptxas", version_123);
   search.path = folder.path("none") + ":" + folder.path("") + ":" + folder.path("old");
   search.cuda_path = folder.path("toolkit");
   search.install_folder = folder.path("local");
@@ -143,12 +145,12 @@ TEST_CASE("without a ptxas the error says where it looked and how to get one") {
   CHECK(contains(text, folder.path("") + "/ptxas: not executable"));
   CHECK(contains(text, folder.path("toolkit") + "/bin/ptxas: no such file"));
   CHECK(contains(text, folder.path("local") + "/cuda/bin/ptxas: no such file"));
-  CHECK(contains(text, "old/ptxas: is version 12.4.131"));
+  CHECK(contains(text, "old/ptxas: is version 12.3.107"));
 }
 
 TEST_CASE("a ptxas that is too old or broken is passed over, unless it was asked for") {
   Folder folder;
-  const std::string old = folder.script("old/ptxas", version_124);
+  const std::string old = folder.script("old/ptxas", version_123);
   const std::string crashing = folder.script("crashing/ptxas", "kill -SEGV $$");
   const std::string mute = folder.script("mute/ptxas", "exit 0");
   PtxasSearch search;
@@ -161,10 +163,28 @@ TEST_CASE("a ptxas that is too old or broken is passed over, unless it was asked
   CHECK(ptxas.version() == PtxasVersion{13, 0, 88});
   CHECK(ptxas.build() == "13.0.88 cuda_13.0/1");
 
-  CHECK(contains(error_of([&] { Ptxas one(only(old)); }), "is version 12.4.131"));
+  CHECK(contains(error_of([&] { Ptxas one(only(old)); }), "is version 12.3.107"));
   CHECK(contains(error_of([&] { Ptxas one(only(crashing)); }), "exit status 139"));
   CHECK(contains(error_of([&] { Ptxas one(only(mute)); }), "does not tell its version"));
   CHECK(error_of([&] { Ptxas one(only(good)); }) == "");
+}
+
+TEST_CASE("where none of CUDA 13 is found, the newest from 12.4 on is taken") {
+  Folder folder;
+  PtxasSearch search;
+  search.install_folder = folder.path("local");
+  folder.script("old/ptxas", version_123);
+  folder.script("first/ptxas", version_124);
+  std::string version_129 = version_124;
+  version_129.replace(version_129.find("V12.4.131"), 9, "V12.9.86 ");
+  search.path = folder.path("old") + ":" + folder.path("first");
+  CHECK(Ptxas(search).version() == PtxasVersion{12, 4, 131});
+  const std::string newer = folder.script("local/cuda-12.9/bin/ptxas", version_129);
+  CHECK(Ptxas(search).path() == newer);
+  CHECK(Ptxas(search).build() == "12.9.86 cuda_12.4/1");
+  const std::string preferred = folder.script("local/cuda/bin/ptxas", version_130);
+  CHECK(Ptxas(search).path() == preferred);
+  CHECK(Ptxas(only(folder.path("first/ptxas"))).version() == PtxasVersion{12, 4, 131});
 }
 
 TEST_CASE("the version is asked for once and then found in the cache, until the file changes") {

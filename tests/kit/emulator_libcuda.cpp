@@ -143,7 +143,8 @@ Status cuLaunchKernelEx(const LaunchConfig* config, Function function, void** pa
       }
     Signature signature;
     signature.kernel = entry.name;
-    signature.threads = config->block_x;
+    signature.threads = config->block_x * config->block_y * config->block_z;
+    signature.threads_y = config->block_y, signature.threads_z = config->block_z;
     signature.cluster = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
     signature.dynamic_shared_bytes = config->shared_bytes;
     const std::unique_ptr<Program> program = device().load(ptx, signature);

@@ -50,6 +50,15 @@ TEST_CASE("o composes") {
   CHECK(eval("Sw<3,4,3> o (8,64):(64,1)") == "Sw<3,4,3> o 0 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64 o (8,64):(64,1)") == "Sw<3,4,3> o 64 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64") == "Sw<3,4,3> o 0 o 64:1");
+  // What CuTe prints ahead of a layout: a swizzle ahead of a pointer acts on bytes.
+  CHECK(eval("Sw<3,4,3> o smem_ptr[16b](unset) o ((_64,_4),(_8,_8)):((_1,_512),(_64,_2048))") ==
+        "Sw<3,3,3> o 0 o ((64,4),(8,8)):((1,512),(64,2048))");
+  CHECK(eval("Sw<2,4,3>_smem_ptr[8b](0x7f0000000400) o (8,64):(64,1)") == "Sw<2,4,3> o 0 o (8,64):(64,1)");
+  CHECK(eval("Sw<3,4,3> o smem_ptr[4b](unset) o (8,256):(256,1)") == "Sw<3,5,3> o 0 o (8,256):(256,1)");
+  CHECK(eval("gmem_ptr[16b](0x7f32c6a00000) o (128,64):(64,_1)") == "(128,64):(64,1)");
+  CHECK(eval("tmem_[32b](0x0000.0000) o (128,64):(65536,1)") == "(128,64):(65536,1)");
+  CHECK(eval("ArithTuple(_0,_0) o (128,64):(_1@0,_1@1)") == "(128,64):(1@0,1@1)");
+  CHECK(eval("cosize(ptr[32b](0x10) o 8:2)") == "15");
   CHECK(eval("Sw<0,4,3> o 64:1") == "64:1");
   CHECK(eval("logical_divide(Sw<3,4,3> o (8,64):(64,1), <4, 16>)") ==
         "Sw<3,4,3> o 0 o ((4,2),(16,4)):((64,256),(1,16))");
@@ -98,6 +107,16 @@ TEST_CASE("an error says the column and what was expected") {
            {"coalesce 4:1", "column 10: expected '(' after coalesce, found '4'"},
            {"Sw<3,4,3", "column 9: expected '>', found the end"},
            {"Sw<3>", "column 1: a swizzle has B, M and S"},
+           {"smem_ptr[16b](unset)", "column 21: expected 'o' and a layout, found the end"},
+           {"smem_ptr[b](unset) o 8", "column 10: expected the bits of an element, as 16b, found 'b'"},
+           {"smem_ptr[0b](unset) o 8", "column 10: an element has 1 to 128 bits"},
+           {"smem_ptr[16b](somewhere) o 8", "column 15: expected an address in 0x, or unset, found 's'"},
+           {"8:1 o smem_ptr[16b](unset) o 8:1", "column 7: smem_ptr stands first, or behind a swizzle"},
+           {"Sw<3,4,3>_ 8:1", "column 12: expected a pointer, as smem_ptr[16b](unset), found '8'"},
+           {"ArithTuple(1,0) o 8:1@0", "column 1: coordinates that do not begin at 0"},
+           {"(8,8):(8,4) o 0", "composition with 0:1: a shape is at least 1, not 0"},
+           {"logical_divide(8:1, 0)", "a shape is at least 1, not 0"},
+           {"ceil_div(8, 0)", "0"},
            {"size(4:1, 2)", "column 1: size(L) takes 1 arguments, not 2"},
            {"(4,8) + complement(4:2)", "column 7: expected the end"},
            {"(4, complement((4,4):(1,2), 32))", "column 5: complement("},
@@ -136,10 +155,30 @@ TEST_CASE("no text does harm") {
   CAPTURE(layout_seed());
   LayoutMaker make(layout_seed());
   const std::vector<std::string> pieces = [] {
-    std::vector<std::string> all = {
-        "(",          ")",           "<",       ">",   ",",    ":", "_", "@",  "-",
-        " o ",        "Sw<3,4,3>",   "0",       "1",   "2",    "4", "8", "64", "9223372036854775807",
-        "4294967296", "(4,8):(1,4)", "<4:1,_>", "1@0", "(_,2)"};
+    std::vector<std::string> all = {"(",
+                                    ")",
+                                    "<",
+                                    ">",
+                                    ",",
+                                    ":",
+                                    "_",
+                                    "@",
+                                    "-",
+                                    " o ",
+                                    "smem_ptr[16b](unset)",
+                                    "Sw<3,4,3>",
+                                    "0",
+                                    "1",
+                                    "2",
+                                    "4",
+                                    "8",
+                                    "64",
+                                    "9223372036854775807",
+                                    "4294967296",
+                                    "(4,8):(1,4)",
+                                    "<4:1,_>",
+                                    "1@0",
+                                    "(_,2)"};
     for (const LayoutFunction& f : layout_functions())
       all.push_back(std::string(f.signature.substr(0, f.signature.find('(') + 1)));
     return all;

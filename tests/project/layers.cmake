@@ -30,7 +30,7 @@ endforeach()
 list(APPEND allowed_kernels/simulate ptxbuilder/ptx)
 list(APPEND allowed_kernels/inspect ptxbuilder/ptx ptxbuilder/analysis)
 list(APPEND allowed_kernels/command ptxbuilder/ptx ptxbuilder/analysis)
-set(private_headers ptxbuilder/ir/state.h)
+set(private_headers ptxbuilder/ir/state.h ptxbuilder/json_text.h)
 set(umbrella ptxbuilder/ptxbuilder.h)  # includes all, and none of them includes it
 set(doors ${umbrella} ptxbuilder/llvm.h)  # for users, above the folders that they lead to
 set(problems "")

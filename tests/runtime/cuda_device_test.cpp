@@ -128,9 +128,10 @@ TEST_CASE("a GPU that can run the code is chosen, or the reason why not is told"
     mock.device_count = 2;
     mock.major = 8;
     mock.minor = 9;
-    CHECK_ERROR(
-        open(),
-        "no GPU runs sm_90a code: GPU 0 has compute capability 8.9, GPU 1 has compute capability 8.9");
+    CHECK_ERROR(open(),
+                "no GPU runs sm_90a code: GPU 0 has compute capability 8.9, GPU 1 has compute capability "
+                "8.9; kernels for "
+                "Hopper run on an H100, H200 or GH200, and on the emulator anywhere");
     CHECK(open("sm_80") != nullptr);
   }
 }

@@ -589,11 +589,15 @@ TEST_CASE("broken sidecars are refused with the member's name") {
     CHECK(message.find(text) != std::string::npos);
   };
   CHECK(broken("scale", "scale") == "");
-  CHECK_ERROR(signature_from_json("", "scale.json"), "scale.json: not JSON");
-  CHECK_ERROR(signature_from_json(good.substr(0, good.size() / 2), "scale.json"), "scale.json: not JSON");
+  CHECK_ERROR(signature_from_json("", "scale.json"), "no JSON: syntax error");
+  CHECK_ERROR(signature_from_json(good.substr(0, good.size() / 2), "scale.json"), "no JSON: syntax error");
+  CHECK_ERROR(signature_from_json("{\n \"threads\": 1e999}", "scale.json"),
+              "scale.json: line 2, column 13: no double holds 1e999");
+  CHECK_ERROR(signature_from_json("{\"format\": 1, \"kernel\": \"k\", \"format\": 2}", "scale.json"),
+              "scale.json: the member \"format\" stands twice in one object");
   CHECK_ERROR(signature_from_json("[]", "scale.json"), "scale.json: expected an object, found []");
   check_broken("\"format\": 1", "\"format\": 99",
-               "sidecar format 99 is not known, this runtime reads format 1");
+               "sidecar format 99 is not known, this runtime reads formats 1 and 2");
   check_broken("\"kernel\"", "\"kernle\"", "the member 'kernel' is missing");
   check_broken("\"kernel\": \"scale\"", "\"kernel\": 5", "scale.json.kernel: the value 5 has the wrong type");
   check_broken("\"threads\": 256", "\"threads\": -1",
@@ -672,7 +676,7 @@ TEST_CASE("kernels are read from files, with the file named in errors") {
   write("scale.cubin", "corrupt");
   CHECK_ERROR(LoadedKernel::from_file(device, image), image + ": corrupt image (runtime_test.cpp:");
   write("scale.json", "{");
-  CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.json: not JSON");
+  CHECK_ERROR(LoadedKernel::from_file(device, image), "no JSON: syntax error");
   std::filesystem::remove(folder / "scale.json");
   CHECK_ERROR(LoadedKernel::from_file(device, image), "scale.json: cannot be read");
   write("scale.json", to_json(example()));

@@ -153,6 +153,20 @@ TEST_CASE("what is no JSON is named by line and column; comments are none of it"
   CHECK(run(changed(good, "\"buffers\"", "// three\n\"buffers\"")).right());
 }
 
+TEST_CASE("a number that an element cannot hold is refused, floats too") {
+  const auto with = [&](const char* type, const char* value) {
+    return changed(good, R"({"scalar": "s32", "value": -3})",
+                   fmt::format(R"({{"scalar": "{}", "value": {}}})", type, value));
+  };
+  CHECK_ERROR(run(with("f32", "1e300")),
+              "parameters[2].value: 1e+300 does not fit in f32, whose greatest number is 3.40282e+38");
+  CHECK_ERROR(run(with("f16", "70000")), "70000 does not fit in f16, whose greatest number is 65504");
+  CHECK_ERROR(run(with("e4m3", "449")), "449 does not fit in e4m3, whose greatest number is 448");
+  CHECK_ERROR(run(with("f32", "1e999")), "launch.json: line 5, column 79: no double holds 1e999");
+  CHECK_ERROR(run(changed(good, "\"grid\"", "\"grid\": 1, \"grid\"")),
+              "the member \"grid\" stands twice in one object");
+}
+
 TEST_CASE("JSON that nests deeply is refused where it does") {
   const std::string deep(200000, '['), objects = [] {
     std::string text;

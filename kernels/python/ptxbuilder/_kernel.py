@@ -13,7 +13,7 @@ from ._common import NAMES, device_of, door_of
 
 _SCALARS = {"float16": "<e", "float64": "<d", "float32": "<f"}
 # What a launch goes by in a sidecar, which says beside it what the compiler made of the kernel.
-_OF_LAUNCH = ("kernel", "parameters", "threads", "cluster", "dynamic_shared_bytes", "grid")
+_OF_LAUNCH = ("kernel", "parameters", "threads", "block", "cluster", "dynamic_shared_bytes", "grid")
 
 _loaded = {}  # kernels for ever, by their handles
 
