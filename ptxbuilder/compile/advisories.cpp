@@ -80,6 +80,8 @@ constexpr Advisory table[] = {
     {"", "Unsupported .version", "",
      "The PTX names a newer PTX ISA than this ptxas or driver reads. Use a newer one, or lower the PTX "
      "version."},
+    {"", "is not defined for option 'gpu-name'", "",
+     "This ptxas does not know the target: take a newer one, or name another target."},
     {"", "requires PTX ISA .version", "",
      "Ask for that version at least: by --ptx-version or ModuleOptions::ptx_version for a module, by "
      "k.builder().require(86, isa::Targets::all(), \"what needs it\") in a Kernel that needs 8.6."},

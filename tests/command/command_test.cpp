@@ -27,6 +27,23 @@ struct Folder {
 
 }  // namespace
 
+TEST_CASE("a ptxas of CUDA 12.4 assembles what needs no newer PTX, and says what does") {
+  const Folder folder;
+  const std::string oldest =
+      fmt::format("{}/../build/ptxas/oldest/nvidia/cuda_nvcc/bin/ptxas", PTXBUILDER_TEST_DIR);
+  if (!fs::exists(oldest)) return skip("no ptxas of CUDA 12.4: scripts/setup takes it from PyPI");
+  for (const char* kernel : {"saxpy_tma", "gemm", "attention"}) {
+    const Ran emitted =
+        run(fmt::format("ptxb emit {} --no-cache --ptxas {} -o {}", kernel, oldest, folder.str("oldest")));
+    CHECK_MESSAGE(emitted.code == 0, emitted.output);
+  }
+  const Ran newer =
+      run(fmt::format("ptxb emit blackwell_tile --no-cache --ptxas {} -o {}", oldest, folder.str("oldest")));
+  CHECK(newer.code == 1);
+  CHECK(contains(newer, "ptxas 12.4.131 cannot assemble kernel 'blackwell_tile':"));
+  CHECK(contains(newer, "This ptxas does not know the target: take a newer one"));
+}
+
 TEST_CASE("help is everywhere") {
   for (const char* words :
        {"ptxb --help", "ptxb run --help", "ptxb run gemm_warp_specialized --help", "ptxb emit hello --help",
