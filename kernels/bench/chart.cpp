@@ -132,9 +132,9 @@ class Plot {
 
 using Group = std::vector<const ShapeResult*>;  // of one chart
 
-bool over_k(const Group& group) {
+bool over_axis(const Group& group) {
   return group.size() > 1 && std::all_of(group.begin(), group.end(), [&](const ShapeResult* r) {
-           return r->problem.m == group[0]->problem.m && r->problem.n == group[0]->problem.n;
+           return axis_of(r->problem).rest == axis_of(group[0]->problem).rest;
          });
 }
 
@@ -150,15 +150,15 @@ std::vector<std::string> contenders_of(const Group& group) {
 Chart chart_of(const RunResult& run, const Group& group, const std::string& title,
                const std::vector<std::string>& wanted) {
   Chart chart;
-  const GemmProblem& first = group[0]->problem;
-  chart.lines = over_k(group);
-  chart.title =
-      fmt::format("{}{}{}, {}{}", title, chart.lines ? fmt::format("{} x {} x K, ", first.m, first.n) : "",
-                  type_text(first), name(group[0]->regime), group[0]->shape.warm ? ", warm" : "");
-  chart.horizontal = chart.lines ? "K" : "M x N x K";
+  const Problem& first = group[0]->problem;
+  const Axis axis = axis_of(first);
+  chart.lines = over_axis(group);
+  chart.title = fmt::format("{}{}{}, {}{}", title, chart.lines ? axis.rest + ", " : "", type_text(first),
+                            name(group[0]->regime), group[0]->warm ? ", warm" : "");
+  chart.horizontal = chart.lines ? axis.name : axis.all;
   chart.vertical = "TFLOP/s";
   for (const ShapeResult* r : group)
-    chart.labels.push_back(chart.lines ? fmt::format("{}", r->problem.k) : size_text(r->problem));
+    chart.labels.push_back(chart.lines ? axis_of(r->problem).value : size_text(r->problem));
   for (const std::string& name : contenders_of(group)) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
     Series series;
@@ -183,7 +183,7 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
 std::vector<Group> groups_of(const RunResult& run) {
   std::vector<Group> groups;
   for (const ShapeResult& r : run.results) {
-    auto same = [&](const Group& g) { return g[0]->regime == r.regime && g[0]->shape.warm == r.shape.warm; };
+    auto same = [&](const Group& g) { return g[0]->regime == r.regime && g[0]->warm == r.warm; };
     auto group = std::find_if(groups.begin(), groups.end(), same);
     if (group == groups.end()) group = groups.insert(groups.end(), Group{});
     group->push_back(&r);
@@ -243,7 +243,7 @@ std::vector<Chart> charts(const RunResult& run) {
   std::vector<Chart> all;
   for (const Group& group : groups_of(run)) {
     std::vector<Chart> compared;
-    if (over_k(group)) {
+    if (over_axis(group)) {
       compared.push_back(chart_of(run, group, "Stages: ", {"gemm_multistage 1 stage", "gemm_multistage"}));
       compared.push_back(chart_of(
           run, group, "Schedules: ",

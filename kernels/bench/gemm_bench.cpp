@@ -17,7 +17,6 @@ namespace ptxbuilder::bench {
 namespace {
 
 using command::Outcome;
-using Contenders = std::vector<std::unique_ptr<Contender>>;
 
 void write(const Options& options, const RunResult& run) {
   if (!options.json.empty()) write_file(options.json, json(run));
@@ -128,21 +127,19 @@ bool measure(const Options& options, Method& method, const Contenders& contender
   const double limit = options.time_limit_seconds > 0 ? options.time_limit_seconds : 1e9;
   const auto deadline =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit));
-  std::vector<GemmProblem> problems;
-  for (const Shape& shape : options.shapes) problems.push_back(problem_of(options.types, shape));
-  for (const GemmProblem& problem : problems)
-    for (const auto& contender : contenders) contender->announce(problem);
+  std::vector<Case> cases;
+  for (const Shape& shape : options.shapes) cases.push_back(case_of(options.types, shape));
+  for (const Case& one : cases)
+    for (const auto& contender : contenders) contender->announce(one.problem);
   bool right = true;
-  for (size_t i = 0; i < options.shapes.size(); ++i) {
-    const Shape& shape = options.shapes[i];
-    const GemmProblem& problem = problems[i];
+  for (size_t i = 0; i < cases.size(); ++i) {
     const double each = i > 0 ? seconds() / static_cast<double>(i) : 0;
     if (seconds() + 0.5 * each > limit) {
-      run.not_run.push_back(size_text(problem));
+      run.not_run.push_back(size_text(cases[i].problem));
       continue;
     }
     for (ShapeResult& result :
-         method.measure(shape, problem, options.regimes, contenders, run.reference, deadline)) {
+         method.measure(cases[i], options.regimes, contenders, run.reference, deadline)) {
       for (size_t c = 0; c < result.entries.size(); ++c) {
         result.entries[c].ours = !contenders[c]->is_peer();
         result.entries[c].step = contenders[c]->is_step();

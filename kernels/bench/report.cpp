@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "kernels/bench/chart.h"
+#include "kernels/measure/problem_json.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -27,7 +28,7 @@ std::string or_dash(double value, const char* format) {
 }
 
 std::string shape_name(const ShapeResult& r) {
-  return fmt::format("{} {}{}", r.shape.group, size_text(r.problem), r.shape.warm ? " warm" : "");
+  return fmt::format("{} {}{}", r.group, size_text(r.problem), r.warm ? " warm" : "");
 }
 
 std::string table_line(const RunResult& run, const ShapeResult& r, const Entry& entry) {
@@ -102,24 +103,15 @@ Json to_json(const RunResult& run, const ShapeResult& r, const Entry& e) {
 }
 
 Json to_json(const RunResult& run, const ShapeResult& r) {
-  const GemmProblem& p = r.problem;
-  Json json = {{"group", r.shape.group},
-               {"m", p.m},
-               {"n", p.n},
-               {"k", p.k},
-               {"weight", r.shape.weight},
-               {"warm", r.shape.warm},
-               {"regime", name(r.regime)},
-               {"a", name(p.a)},
-               {"b", name(p.b)},
-               {"d", name(p.d)},
-               {"layout", p.layout()},
-               {"fast_accumulation", p.fast_accumulation},
-               {"buffer_sets", r.sets},
+  Json json = {{"group", r.group}};
+  json.update(Json::parse(size_json(r.problem)));
+  json.update({{"weight", r.weight}, {"warm", r.warm}, {"regime", name(r.regime)}});
+  json.update(Json::parse(type_json(r.problem)));
+  json.update({{"buffer_sets", r.sets},
                {"launches_per_burst", r.launches},
                {"rows_compared_with_reference", r.reference_rows},
                {"rounds_counted", counted_rounds(r)},
-               {"contenders", Json::array()}};
+               {"contenders", Json::array()}});
   for (const Entry& e : r.entries) json["contenders"].push_back(to_json(run, r, e));
   return json;
 }
@@ -152,7 +144,7 @@ std::string energy_table(const RunResult& run) {
       if (!e.counts() || e.joules <= 0) continue;
       const EntrySummary s = summary(r, e, run.reference, run.multiprocessors);
       lines += fmt::format("| {} | {} | {:.4g} | {:.2f} | {} | {:.0f} | {} |\n", shape_name(r),
-                           cell(e.contender), e.joules, e.joules / r.problem.flops() * 1e12,
+                           cell(e.contender), e.joules, e.joules / flops(r.problem) * 1e12,
                            or_dash(reference ? reference->joules / e.joules : 0, "{:.3f}"), s.sm_mhz,
                            cell(e.configuration));
     }

@@ -15,14 +15,23 @@ double accumulation_loss(const GemmProblem& p) {
   return 0x1p-20;
 }
 
-double element(const GemmProblem& p, const std::byte* at) { return read_element(at, p.d); }
-
-size_t row_bytes(const GemmProblem& p) { return static_cast<size_t>(p.n * size_of(p.d)); }
+size_t row_bytes(const Matrix& m) { return static_cast<size_t>(m.columns * size_of(m.type)); }
 
 }  // namespace
 
-std::vector<Expected> expected_elements(const GemmProblem& p, const Element& a, const Element& b,
+std::vector<Expected> expected_elements(const Problem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count) {
+  return std::visit([&](const auto& p) { return expected_elements(p, inputs, seed, count); }, problem);
+}
+
+std::vector<Expected> expected_elements(const GemmProblem& p, const std::vector<Elements>& inputs,
+                                        uint64_t seed, int count) {
+  auto a = [&](int64_t m, int64_t k) {
+    return inputs.at(0)(p.a_k_major ? m * p.lda() + k : k * p.lda() + m);
+  };
+  auto b = [&](int64_t n, int64_t k) {
+    return inputs.at(1)(p.b_k_major ? n * p.ldb() + k : k * p.ldb() + n);
+  };
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<int64_t> rows(0, p.m - 1), columns(0, p.n - 1);
   std::vector<Expected> all = {
@@ -43,15 +52,15 @@ std::vector<Expected> expected_elements(const GemmProblem& p, const Element& a, 
   return all;
 }
 
-Rows download(const Gpu& gpu, const GemmProblem& p, runtime::View d, size_t most_bytes) {
+Rows download(const Gpu& gpu, const Matrix& m, runtime::View memory, size_t most_bytes) {
   Rows result;
-  const size_t bytes = row_bytes(p), stride = static_cast<size_t>(p.ldd() * size_of(p.d));
+  const size_t bytes = row_bytes(m), stride = static_cast<size_t>(m.stride * size_of(m.type));
   const int64_t count =
-      std::clamp<int64_t>(static_cast<int64_t>(most_bytes / bytes), 2, std::max<int64_t>(p.m, 2));
-  if (count >= p.m) {
-    std::vector<std::byte> all(static_cast<size_t>(p.m - 1) * stride + bytes);
-    gpu.device().copy_out(all.data(), d.address, all.size());
-    for (int64_t row = 0; row < p.m; ++row) {
+      std::clamp<int64_t>(static_cast<int64_t>(most_bytes / bytes), 2, std::max<int64_t>(m.rows, 2));
+  if (count >= m.rows) {
+    std::vector<std::byte> all(static_cast<size_t>(m.rows - 1) * stride + bytes);
+    gpu.device().copy_out(all.data(), memory.address, all.size());
+    for (int64_t row = 0; row < m.rows; ++row) {
       result.rows.push_back(row);
       const auto first = all.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * stride);
       result.bytes.insert(result.bytes.end(), first, first + static_cast<std::ptrdiff_t>(bytes));
@@ -60,33 +69,34 @@ Rows download(const Gpu& gpu, const GemmProblem& p, runtime::View d, size_t most
   }
   result.bytes.resize(static_cast<size_t>(count) * bytes);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = i * (p.m - 1) / (count - 1);
+    const int64_t row = i * (m.rows - 1) / (count - 1);
     result.rows.push_back(row);
     gpu.device().copy_out(result.bytes.data() + static_cast<size_t>(i) * bytes,
-                          d.address + static_cast<size_t>(row) * stride, bytes);
+                          memory.address + static_cast<size_t>(row) * stride, bytes);
   }
   return result;
 }
 
-std::string compare(const Gpu& gpu, const GemmProblem& p, runtime::View d,
+std::string compare(const Gpu& gpu, const Matrix& m, runtime::View memory,
                     const std::vector<Expected>& expected) {
   size_t wrong = 0;
   std::string first;
   for (const Expected& e : expected) {
     std::byte bits[8] = {};
-    const auto bytes = static_cast<size_t>(size_of(p.d));
-    gpu.device().copy_out(bits, d.address + static_cast<size_t>(e.row * p.ldd() + e.column) * bytes, bytes);
-    const double got = element(p, bits);
+    const auto bytes = static_cast<size_t>(size_of(m.type));
+    gpu.device().copy_out(bits, memory.address + static_cast<size_t>(e.row * m.stride + e.column) * bytes,
+                          bytes);
+    const double got = read_element(bits, m.type);
     if (std::abs(got - e.value) <= e.tolerance) continue;  // not so for NaN
     if (wrong++ == 0)
-      first = fmt::format("D[{}, {}] is {}, float64 gives {} +- {:.3g}", e.row, e.column, got, e.value,
-                          e.tolerance);
+      first = fmt::format("{}[{}, {}] is {}, float64 gives {} +- {:.3g}", m.name, e.row, e.column, got,
+                          e.value, e.tolerance);
   }
   return wrong == 0 ? ""
                     : fmt::format("{} of {} sampled elements are wrong: {}", wrong, expected.size(), first);
 }
 
-std::string compare(const GemmProblem& p, const Rows& got, const Rows& other,
+std::string compare(const Matrix& m, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected) {
   if (got.rows != other.rows || got.bytes.size() != other.bytes.size())
     throw Error(fmt::format("compare: {} rows and {}", got.rows.size(), other.rows.size()));
@@ -95,14 +105,15 @@ std::string compare(const GemmProblem& p, const Rows& got, const Rows& other,
   for (const Expected& e : expected) sampled = std::max(sampled, e.tolerance);
   size_t wrong = 0;
   std::string first;
-  const auto bytes = static_cast<size_t>(size_of(p.d)), columns = static_cast<size_t>(p.n);
+  const auto bytes = static_cast<size_t>(size_of(m.type)), columns = static_cast<size_t>(m.columns);
   for (size_t i = 0; i < got.rows.size() * columns; ++i) {
-    const double x = element(p, got.bytes.data() + i * bytes), y = element(p, other.bytes.data() + i * bytes);
-    const double tolerance = 2 * (sampled + 1.01 * unit_roundoff(p.d) * std::abs(y));
+    const double x = read_element(got.bytes.data() + i * bytes, m.type),
+                 y = read_element(other.bytes.data() + i * bytes, m.type);
+    const double tolerance = 2 * (sampled + 1.01 * unit_roundoff(m.type) * std::abs(y));
     if (std::abs(x - y) <= tolerance) continue;
     if (wrong++ == 0)
-      first = fmt::format("D[{}, {}] is {} and {}, which may differ by {:.3g}", got.rows[i / columns],
-                          i % columns, x, y, tolerance);
+      first = fmt::format("{}[{}, {}] is {} and {}, which may differ by {:.3g}", m.name,
+                          got.rows[i / columns], i % columns, x, y, tolerance);
   }
   return wrong == 0 ? ""
                     : fmt::format("{} of {} elements differ from the reference's: {}", wrong,

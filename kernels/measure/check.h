@@ -5,40 +5,45 @@
 #include <string>
 #include <vector>
 
-#include "kernels/measure/contender.h"
 #include "kernels/measure/random_matrix.h"
+#include "kernels/measure/workload.h"
 
 namespace ptxbuilder::bench {
 
-// What one element of D should be, and by how much a right kernel may miss it.
+// What one element of the output should be, and by how much a right kernel may miss it.
 struct Expected {
   int64_t row, column;
   double value, tolerance;
 };
 
-using Element = std::function<double(int64_t row, int64_t k)>;  // A[row,k] or B[row,k]
+using Elements = std::function<double(int64_t)>;  // of an input, as they are stored
 
-// `count` elements of D in float64: the corners, and others that a seed chooses. The tolerance is one
-// rounding to D's type, and what the tensor core's accumulation loses: 2^-20 of the sum of magnitudes in f32,
-// 2^-10 with fast accumulation of fp8, which keeps some 14 bits; nothing for integers.
-std::vector<Expected> expected_elements(const GemmProblem& problem, const Element& a, const Element& b,
+// Some `count` elements of the output in float64, some at its corners, and others that a seed chooses.
+// `inputs` are those of the problem.
+std::vector<Expected> expected_elements(const Problem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count = 200);
 
-// Some rows of D as bits on the host: all where D has less than 64 MiB, else as many as that holds, evenly
-// spread.
+// `count` elements of D. The tolerance is one rounding to D's type, and what the tensor core's accumulation
+// loses: 2^-20 of the sum of magnitudes in f32, 2^-10 with fast accumulation of fp8, which keeps some 14
+// bits; nothing for integers.
+std::vector<Expected> expected_elements(const GemmProblem& problem, const std::vector<Elements>& inputs,
+                                        uint64_t seed, int count);
+
+// Some rows of a matrix as bits on the host: all where it has less than 64 MiB, else as many as that holds,
+// evenly spread.
 struct Rows {
   std::vector<int64_t> rows;
-  std::vector<std::byte> bytes;  // of row after row, n elements each
+  std::vector<std::byte> bytes;  // of row after row, without gaps
 };
-Rows download(const Gpu& gpu, const GemmProblem& problem, runtime::View d,
+Rows download(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
               size_t most_bytes = size_t{64} << 20);
 
 // What is wrong, with the first wrong element; "" when nothing is. A NaN is wrong.
-std::string compare(const Gpu& gpu, const GemmProblem& problem, runtime::View d,
+std::string compare(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
                     const std::vector<Expected>& expected);
 
 // The same of two results: they may differ by two tolerances of the elements that were expected.
-std::string compare(const GemmProblem& problem, const Rows& got, const Rows& other,
+std::string compare(const Matrix& matrix, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected);
 
 }  // namespace ptxbuilder::bench

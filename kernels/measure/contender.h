@@ -1,4 +1,4 @@
-// Who takes part in the benchmark: a library or a kernel that multiplies matrices on the GPU.
+// Who takes part in the benchmark: a library or a kernel that computes problems on the GPU.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "kernels/measure/gpu.h"
-#include "kernels/measure/problem.h"
-#include "runtime/buffer.h"
+#include "kernels/measure/workload.h"
 
 namespace ptxbuilder::bench {
 
@@ -18,11 +17,6 @@ namespace ptxbuilder::bench {
 class ContenderError : public Error {
  public:
   using Error::Error;
-};
-
-// The matrices of one problem, each with the strides that GemmProblem says.
-struct BufferSet {
-  runtime::View a, b, d;
 };
 
 class Contender {
@@ -33,20 +27,20 @@ class Contender {
   virtual std::string name() const = 0;
 
   // Why it does not take the problem; "" when it does.
-  virtual std::string refuses(const GemmProblem& problem) const = 0;
+  virtual std::string refuses(const Problem& problem) const = 0;
 
   // A problem that prepare() will be asked for later: what takes long can begin now.
-  virtual void announce(const GemmProblem& /*problem*/) {}
+  virtual void announce(const Problem& /*problem*/) {}
 
   // Makes all that launches take: kernels, plans, choices that have to be timed. The sets hold data and
   // outlive the launches. Throws Error when it cannot; the contender is then left out of this shape.
-  virtual void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) = 0;
+  virtual void prepare(const Problem& problem, std::span<const BufferSet> sets) = 0;
 
-  // Queues one product on the device's stream, without waiting for it. Launches are recorded into graphs, so
+  // Queues one launch on the device's stream, without waiting for it. Launches are recorded into graphs, so
   // that what the host does here, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
-  // Of a contender whose launches cannot be recorded here, since another process launches: that many products
+  // Of a contender whose launches cannot be recorded here, since another process launches: that many
   // back to back, over the sets in turn, timed by itself; the microseconds of one. `meanwhile` runs on the
   // host while the GPU works. Nothing of the others, whose launches Burst records.
   virtual std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) {
@@ -68,6 +62,30 @@ class Contender {
   virtual bool is_peer() const { return false; }
 };
 
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+// One that takes the problems of one operation: GemmProblem, say.
+template <class P>
+class ContenderOf : public Contender {
+ public:
+  virtual std::string refuses(const P& problem) const = 0;
+  virtual void announce(const P& /*problem*/) {}
+  virtual void prepare(const P& problem, std::span<const typename P::Set> sets) = 0;
+
+  std::string refuses(const Problem& problem) const final {
+    const P* p = std::get_if<P>(&problem);
+    return p ? refuses(*p) : std::string("it takes ") + P::kKind + " alone";
+  }
+  void announce(const Problem& problem) final {
+    if (const P* p = std::get_if<P>(&problem)) announce(*p);
+  }
+  void prepare(const Problem& problem, std::span<const BufferSet> sets) final {
+    std::vector<typename P::Set> named;
+    for (const BufferSet& set : sets) named.push_back(P::set(set));
+    prepare(std::get<P>(problem), named);
+  }
+};
+
 struct OurOptions {
   std::string ptxas;              // a file; else it is searched
   bool driver_assembles = false;  // though there is a ptxas
@@ -79,8 +97,8 @@ struct OurOptions {
   uint64_t seed = 0;               // by which those are drawn
 };
 
-// The project's own contenders. The first is the one that stands for it; the others are variants to compare.
-// They launch on `gpu`, which has to outlive them.
-std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const OurOptions& options);
+// The project's own matrix products. The first is the one that stands for it; the others are variants to
+// compare. They launch on `gpu`, which has to outlive them.
+Contenders our_contenders(const Gpu& gpu, const OurOptions& options);
 
 }  // namespace ptxbuilder::bench

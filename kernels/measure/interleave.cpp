@@ -10,16 +10,16 @@
 
 namespace ptxbuilder::bench {
 
-size_t set_count(const GemmProblem& problem, bool warm, size_t l2_bytes) {
+size_t set_count(const Problem& problem, bool warm, size_t l2_bytes) {
   if (warm) return 1;
-  const auto bytes = static_cast<size_t>(problem.bytes());
-  return std::clamp<size_t>((3 * l2_bytes + bytes - 1) / bytes, 2, 256);
+  const auto each = static_cast<size_t>(bytes(problem));
+  return std::clamp<size_t>((3 * l2_bytes + each - 1) / each, 2, 256);
 }
 
 struct Method::Data {
   std::vector<runtime::Buffer> buffers;
   std::vector<BufferSet> sets;
-  std::vector<RandomContents> first;  // A and B of set 0
+  std::vector<RandomContents> first;  // the inputs of set 0
 };
 
 struct Method::Lane {
@@ -41,27 +41,28 @@ const RandomBlock& Method::block(DType type) {
   return *known;
 }
 
-Method::Data Method::make_data(const GemmProblem& p, size_t sets) {
+Method::Data Method::make_data(const Problem& problem, size_t sets) {
   std::mt19937_64 random(options_.seed);
   Data data;
   auto allocate = [&](int64_t bytes) {
     return runtime::View(data.buffers.emplace_back(gpu_.device(), static_cast<size_t>(bytes)));
   };
   for (size_t i = 0; i < sets; ++i) {
-    const BufferSet set = {allocate(p.a_bytes()), allocate(p.b_bytes()), allocate(p.d_bytes())};
-    RandomContents a(static_cast<size_t>(p.a_rows() * p.lda()), random);
-    RandomContents b(static_cast<size_t>(p.b_rows() * p.ldb()), random);
-    a.write(gpu_, block(p.a), set.a.address);
-    b.write(gpu_, block(p.b), set.b.address);
-    if (i == 0) data.first = {std::move(a), std::move(b)};
-    data.sets.push_back(set);
+    BufferSet& set = data.sets.emplace_back();
+    for (const Matrix& input : inputs(problem)) {
+      set.inputs.push_back(allocate(input.bytes()));
+      RandomContents contents(static_cast<size_t>(input.elements()), random);
+      contents.write(gpu_, block(input.type), set.inputs.back().address);
+      if (i == 0) data.first.push_back(std::move(contents));
+    }
+    set.output = allocate(output(problem).bytes());
   }
   gpu_.device().synchronize();
   return data;
 }
 
 // What cannot be prepared is left out, and the entry says why; a kernel that hangs ends the run.
-std::vector<Method::Lane> Method::prepare(const GemmProblem& problem, const Data& data,
+std::vector<Method::Lane> Method::prepare(const Problem& problem, const Data& data,
                                           std::span<const std::unique_ptr<Contender>> contenders,
                                           std::vector<Entry>& entries) {
   std::vector<Lane> lanes;
@@ -83,24 +84,23 @@ std::vector<Method::Lane> Method::prepare(const GemmProblem& problem, const Data
   return lanes;
 }
 
-void Method::check(const GemmProblem& p, Data& data, std::vector<Lane>& lanes, std::vector<Entry>& entries,
-                   const std::string& reference, ShapeResult& result) {
-  const RandomBlock &block_a = block(p.a), &block_b = block(p.b);
-  auto a = [&](int64_t m, int64_t k) {
-    const int64_t at = p.a_k_major ? m * p.lda() + k : k * p.lda() + m;
-    return data.first[0].value(block_a, static_cast<size_t>(at));
-  };
-  auto b = [&](int64_t n, int64_t k) {
-    const int64_t at = p.b_k_major ? n * p.ldb() + k : k * p.ldb() + n;
-    return data.first[1].value(block_b, static_cast<size_t>(at));
-  };
-  const std::vector<Expected> expected = expected_elements(p, a, b, options_.seed, options_.checked_elements);
-  const BufferSet& set = data.sets[0];
+void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& lanes,
+                   std::vector<Entry>& entries, const std::string& reference, ShapeResult& result) {
+  const std::vector<Matrix> read = inputs(problem);
+  std::vector<Elements> values;
+  for (size_t i = 0; i < read.size(); ++i)
+    values.push_back([&contents = data.first[i], &from = block(read[i].type)](int64_t at) {
+      return contents.value(from, static_cast<size_t>(at));
+    });
+  const std::vector<Expected> expected =
+      expected_elements(problem, values, options_.seed, options_.checked_elements);
+  const Matrix written = output(problem);
+  const runtime::View memory = data.sets[0].output;
   std::vector<Rows> rows;
   const Rows* truth = nullptr;
   rows.reserve(lanes.size());
   for (Lane& lane : lanes) {
-    gpu_.device().fill(set.d.address, 0xff, set.d.bytes);  // a NaN in every floating type
+    gpu_.device().fill(memory.address, 0xff, memory.bytes);  // a NaN in every floating type
     Entry& entry = entries[lane.entry];
     try {
       lane.contender->launch(0);
@@ -110,8 +110,8 @@ void Method::check(const GemmProblem& p, Data& data, std::vector<Lane>& lanes, s
       continue;
     }
     gpu_.device().synchronize();
-    entry.wrong = compare(gpu_, p, set.d, expected);
-    rows.push_back(options_.compares_rows ? download(gpu_, p, set.d) : Rows());
+    entry.wrong = compare(gpu_, written, memory, expected);
+    rows.push_back(options_.compares_rows ? download(gpu_, written, memory) : Rows());
     if (entry.contender == reference && entry.wrong.empty()) truth = &rows.back();
   }
   if (!truth || !options_.compares_rows) return;
@@ -119,7 +119,7 @@ void Method::check(const GemmProblem& p, Data& data, std::vector<Lane>& lanes, s
   for (size_t i = 0; i < lanes.size(); ++i) {
     Entry& entry = entries[lanes[i].entry];
     if (&rows[i] != truth && entry.wrong.empty() && entry.left_out.empty())
-      entry.wrong = compare(p, rows[i], *truth, expected);
+      entry.wrong = compare(written, rows[i], *truth, expected);
   }
 }
 
@@ -196,7 +196,7 @@ void Method::run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clo
   auto measure = [&](size_t i) -> Sample {
     std::string& left_out = result.entries[lanes[i].entry].left_out;
     try {
-      if (left_out.empty()) return burst(lanes[i], result.regime, result.shape.warm);
+      if (left_out.empty()) return burst(lanes[i], result.regime, result.warm);
     } catch (const ContenderError& e) {
       left_out = e.what();
     }
@@ -234,15 +234,14 @@ void Method::measure_energy(const std::vector<Lane>& lanes, ShapeResult& result)
   }
 }
 
-std::vector<ShapeResult> Method::measure(const Shape& shape, const GemmProblem& problem,
-                                         std::span<const Regime> regimes,
+std::vector<ShapeResult> Method::measure(const Case& what, std::span<const Regime> regimes,
                                          std::span<const std::unique_ptr<Contender>> contenders,
                                          const std::string& reference, Clock::time_point deadline) {
   ShapeResult common;
-  common.shape = shape;
-  common.problem = problem;
-  common.sets = set_count(problem, shape.warm, gpu_.l2_bytes());
-  Data data = make_data(problem, common.sets);
+  static_cast<Case&>(common) = what;
+  const Problem& problem = what.problem;
+  common.sets = set_count(problem, what.warm, gpu_.l2_bytes());
+  const Data data = make_data(problem, common.sets);
   std::vector<Lane> lanes = prepare(problem, data, contenders, common.entries);
   check(problem, data, lanes, common.entries, reference, common);
   std::erase_if(lanes, [&](const Lane& lane) {

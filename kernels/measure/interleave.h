@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 using command::interleave;
 
 // Buffer sets that together are three times the L2 at least, 2 to 256; one for a warm shape.
-size_t set_count(const GemmProblem& problem, bool warm, size_t l2_bytes);
+size_t set_count(const Problem& problem, bool warm, size_t l2_bytes);
 
 class Method {
  public:
@@ -38,11 +38,10 @@ class Method {
   Method(const Gpu& gpu, const Nvml* nvml, MethodOptions options)
       : gpu_(gpu), nvml_(nvml), options_(options) {}
 
-  // Times `contenders` on a shape, one result for each regime. `reference` names the one that others are
+  // Times `contenders` on a problem, one result for each regime. `reference` names the one that others are
   // compared with. After `deadline` the rounds end. What a contender cannot do, or does wrong, is in its
   // entry; throws Error when the GPU fails, TimeoutError when a kernel hangs.
-  std::vector<ShapeResult> measure(const Shape& shape, const GemmProblem& problem,
-                                   std::span<const Regime> regimes,
+  std::vector<ShapeResult> measure(const Case& what, std::span<const Regime> regimes,
                                    std::span<const std::unique_ptr<Contender>> contenders,
                                    const std::string& reference, Clock::time_point deadline);
 
@@ -51,11 +50,11 @@ class Method {
   struct Lane;
 
   const RandomBlock& block(DType type);
-  Data make_data(const GemmProblem& problem, size_t sets);
-  std::vector<Lane> prepare(const GemmProblem& problem, const Data& data,
+  Data make_data(const Problem& problem, size_t sets);
+  std::vector<Lane> prepare(const Problem& problem, const Data& data,
                             std::span<const std::unique_ptr<Contender>> contenders,
                             std::vector<Entry>& entries);
-  void check(const GemmProblem& problem, Data& data, std::vector<Lane>& lanes, std::vector<Entry>& entries,
+  void check(const Problem& problem, const Data& data, std::vector<Lane>& lanes, std::vector<Entry>& entries,
              const std::string& reference, ShapeResult& result);
   void make_bursts(std::vector<Lane>& lanes, size_t sets, ShapeResult& result);
   void warm_up(const std::vector<Lane>& lanes, Clock::time_point deadline);

@@ -50,4 +50,8 @@ std::string type_text(const GemmProblem& p) {
                                            : ", slow accumulation");
 }
 
+Axis axis_of(const GemmProblem& p) {
+  return {fmt::format("{} x {} x K", p.m, p.n), fmt::format("{}", p.k), "K", "M x N x K", false};
+}
+
 }  // namespace ptxbuilder::bench

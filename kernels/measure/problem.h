@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ptxbuilder/dtype.h"
+#include "kernels/measure/axis.h"
+#include "kernels/measure/matrix.h"
 
 namespace ptxbuilder::bench {
 
@@ -12,6 +13,8 @@ namespace ptxbuilder::bench {
 // is stored as m rows of k elements (k-major) or as k rows of m; B as n rows of k (k-major) or as k rows of
 // n.
 struct GemmProblem {
+  static constexpr char kKind[] = "matrix products";
+
   int64_t m = 0, n = 0, k = 0;
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;
@@ -28,10 +31,17 @@ struct GemmProblem {
   int64_t ldd() const { return padded(n, d); }
   // Columns of D, from the first on, in whole units of 16 bytes: TMA stores no others.
   int64_t d_columns_by_tma() const { return n * size_of(d) / 16 * 16 / size_of(d); }
-  int64_t a_bytes() const { return a_rows() * lda() * size_of(a); }
-  int64_t b_bytes() const { return b_rows() * ldb() * size_of(b); }
-  int64_t d_bytes() const { return m * ldd() * size_of(d); }
-  int64_t bytes() const { return a_bytes() + b_bytes() + d_bytes(); }
+
+  std::vector<Matrix> inputs() const {
+    return {{"A", a, a_rows(), a_columns(), lda()}, {"B", b, b_rows(), b_columns(), ldb()}};
+  }
+  Matrix output() const { return {"D", d, m, n, ldd()}; }
+
+  // The matrices by their names, each with the strides that are said here.
+  struct Set {
+    runtime::View a, b, d;
+  };
+  static Set set(const BufferSet& s) { return {s.inputs.at(0), s.inputs.at(1), s.output}; }
 
   double flops() const {
     return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -58,5 +68,6 @@ DType usual_output(DType input);
 
 std::string size_text(const GemmProblem& problem);  // "4096x4096x8192": m x n x k
 std::string type_text(const GemmProblem& problem);  // "bf16 -> bf16 TN", "e4m3 -> bf16 TN, fast accumulation"
+Axis axis_of(const GemmProblem& problem);           // k
 
 }  // namespace ptxbuilder::bench

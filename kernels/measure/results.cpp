@@ -61,7 +61,7 @@ EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::s
   s.microseconds = median(times);
   s.low_quartile = quantile(times, 0.25);
   s.high_quartile = quantile(times, 0.75);
-  s.tflops = result.problem.flops() / s.microseconds * 1e-6;
+  s.tflops = flops(result.problem) / s.microseconds * 1e-6;
   s.sm_mhz = median(telemetry(result, entry, &Telemetry::sm_mhz));
   s.watts = median(telemetry(result, entry, &Telemetry::watts));
   s.celsius = median(telemetry(result, entry, &Telemetry::celsius));
@@ -99,7 +99,7 @@ std::vector<Score> scores(const RunResult& run, const std::function<bool(const E
       if (!s.ratio) continue;
       ++score->shapes;
       ++score->verdicts[verdict(*s.ratio)];
-      score->weight += result.shape.weight;
+      score->weight += result.weight;
       const double ratio = s.ratio->median;
       score->below_98 += ratio < 0.98;
       score->below_95 += ratio < 0.95;
@@ -107,8 +107,8 @@ std::vector<Score> scores(const RunResult& run, const std::function<bool(const E
         score->worst = ratio;
         score->worst_shape = size_text(result.problem);
       }
-      for (const std::string& group : {std::string(), result.shape.group})
-        ratios[static_cast<size_t>(score - all.begin())][group].push_back({ratio, result.shape.weight});
+      for (const std::string& group : {std::string(), result.group})
+        ratios[static_cast<size_t>(score - all.begin())][group].push_back({ratio, result.weight});
     }
   }
   for (size_t i = 0; i < all.size(); ++i)

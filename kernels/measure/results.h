@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/measure/nvml.h"
-#include "kernels/measure/shapes.h"
 #include "kernels/measure/statistics.h"
+#include "kernels/measure/workload.h"
 
 namespace ptxbuilder::bench {
 
@@ -34,12 +34,10 @@ struct Entry {
   bool counts() const { return left_out.empty() && wrong.empty() && !samples.empty(); }
 };
 
-struct ShapeResult {
-  Shape shape;
-  GemmProblem problem;
+struct ShapeResult : Case {
   Regime regime = Regime::sustained;
   size_t sets = 0, launches = 0;  // buffer sets; launches of a burst, at least
-  size_t reference_rows = 0;      // of D, compared in full between contenders
+  size_t reference_rows = 0;      // of the output, compared in full between contenders
   std::vector<Entry> entries;     // the reference, if there is one, last
 };
 

@@ -152,6 +152,10 @@ GemmProblem problem_of(const GemmProblem& types, const Shape& shape) {
   return p;
 }
 
+Case case_of(const GemmProblem& types, const Shape& shape) {
+  return {shape.group, problem_of(types, shape), shape.weight, shape.warm};
+}
+
 Shape parse_shape(const std::string& text) {
   Shape s;
   s.group = "given";

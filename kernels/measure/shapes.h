@@ -1,4 +1,4 @@
-// The shapes that the benchmark runs, with the weights by which its score counts them.
+// The products that the benchmark runs, with the weights by which its score counts them.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/measure/problem.h"
+#include "kernels/measure/workload.h"
 
 namespace ptxbuilder::bench {
 
@@ -14,7 +14,7 @@ struct Shape {
   std::string group;
   int64_t m = 0, n = 0, k = 0;
   double weight = 1;
-  bool warm = false;  // always the same buffers, so that what fits stays in L2; else they rotate
+  bool warm = false;  // as of Case
 };
 
 // A shape set with the types it is run in.
@@ -37,8 +37,9 @@ const ShapeSet& shape_set(const std::string& name);  // throws Error that lists 
 // The shapes of the groups, in the set's order; all for none. Throws Error that lists the groups.
 std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups);
 
-// The problem of a shape in the types of another.
+// The problem of a shape in the types of another, and the same as the benchmark runs it.
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape);
+Case case_of(const GemmProblem& types, const Shape& shape);
 
 // "4096x4096x8192", "4096x4096x8192:2.5" with a weight, "4096x4096x8192:2.5:warm". Throws Error that says
 // how.

@@ -6,6 +6,7 @@
 
 #include "kernels/gemm/scheduler.h"
 #include "kernels/measure/operation.h"
+#include "kernels/measure/problem_json.h"
 #include "kernels/tune/tune_report.h"
 
 namespace ptxbuilder::bench {
@@ -92,7 +93,7 @@ std::string choice_text(const ChoiceReport& r) {
 }
 
 std::string choice_json(const ChoiceReport& r) {
-  Json json = Json::parse(product_json(r.problem));
+  Json json = Json::parse(problem_json(r.problem));
   json["multiprocessors"] = r.multiprocessors;
   json["chosen"] = text(r.choice.tile);
   json["from"] = !r.file.empty()                                   ? "file"

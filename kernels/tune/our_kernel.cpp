@@ -20,16 +20,16 @@ std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const
       ptxbuilder::load(gpu.device(), std::move(kernel), load_options(options)));
 }
 
-runtime::Argument tensor_a(const GemmProblem& p, const BufferSet& set) {
+runtime::Argument tensor_a(const GemmProblem& p, const GemmProblem::Set& set) {
   return matrix(set.a, p.a, p.a_rows(), p.a_columns(), p.lda());
 }
-runtime::Argument tensor_b(const GemmProblem& p, const BufferSet& set) {
+runtime::Argument tensor_b(const GemmProblem& p, const GemmProblem::Set& set) {
   return matrix(set.b, p.b, p.b_rows(), p.b_columns(), p.ldb());
 }
-runtime::Argument tensor_d(const GemmProblem& p, const BufferSet& set) {
+runtime::Argument tensor_d(const GemmProblem& p, const GemmProblem::Set& set) {
   return matrix(set.d, p.d, p.m, p.n, p.ldd());
 }
-runtime::Argument tensor_d_by_tma(const GemmProblem& p, const BufferSet& set) {
+runtime::Argument tensor_d_by_tma(const GemmProblem& p, const GemmProblem::Set& set) {
   const int64_t columns = p.d_columns_by_tma();
   return matrix(set.d, p.d, p.m, columns > 0 ? columns : p.n, p.ldd());
 }

@@ -14,10 +14,10 @@ LoadOptions load_options(const OurOptions& options);
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options);
 
 // The matrices of a problem as a kernel's tensor arguments, innermost dimension first, with their strides.
-runtime::Argument tensor_a(const GemmProblem& problem, const BufferSet& set);
-runtime::Argument tensor_b(const GemmProblem& problem, const BufferSet& set);
-runtime::Argument tensor_d(const GemmProblem& problem, const BufferSet& set);
+runtime::Argument tensor_a(const GemmProblem& problem, const GemmProblem::Set& set);
+runtime::Argument tensor_b(const GemmProblem& problem, const GemmProblem::Set& set);
+runtime::Argument tensor_d(const GemmProblem& problem, const GemmProblem::Set& set);
 // Of D as much as TMA stores and no more, as Matmul gives it to its kernels; where it stores nothing, all.
-runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const BufferSet& set);
+runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const GemmProblem::Set& set);
 
 }  // namespace ptxbuilder::bench

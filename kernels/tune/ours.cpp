@@ -80,7 +80,7 @@ class Offers {
 // The tile for a problem on a number of SMs; throws Error where there is none.
 using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int)>;
 
-class OurGemm final : public Contender {
+class OurGemm final : public ContenderOf<GemmProblem> {
  public:
   // `overlaps`: each launch may begin before the one ahead of it has ended, as matmul() launches.
   OurGemm(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels, std::string name, Choice choice, bool usual,
@@ -108,7 +108,7 @@ class OurGemm final : public Contender {
     if (refuses(p).empty()) kernels_->want(operation_of(p), tile_for(p));
   }
 
-  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
+  void prepare(const GemmProblem& problem, std::span<const GemmProblem::Set> sets) override {
     const GemmOperation o = operation_of(problem);
     tile_ = tile_for(problem);
     kernel_ = &kernels_->get(o, tile_);
@@ -121,7 +121,7 @@ class OurGemm final : public Contender {
   }
 
   void launch(size_t set) override {
-    const BufferSet& s = sets_.at(set);
+    const GemmProblem::Set& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
     runtime::ArgumentList arguments(10);
     auto add = [&](const runtime::Argument& argument) { arguments.add([&] { return argument; }); };
@@ -161,7 +161,7 @@ class OurGemm final : public Contender {
   runtime::LoadedKernel* kernel_ = nullptr;
   runtime::Buffer workspace_;
   GemmProblem problem_;
-  std::vector<BufferSet> sets_;
+  std::vector<GemmProblem::Set> sets_;
 };
 
 // A kernel family that leads to it, with fields that stay as they are.
@@ -175,7 +175,7 @@ const StepChoice kSteps[] = {{"gemm_multistage 1 stage", "gemm_multistage", {{"s
                              {"gemm_warp_specialized", "gemm_warp_specialized", {{"bn", 128}, {"stages", 6}}},
                              {"gemm_pingpong", "gemm_pingpong", {{"bm", 64}, {"bn", 128}, {"stages", 8}}}};
 
-class Step final : public Contender {
+class Step final : public ContenderOf<GemmProblem> {
  public:
   Step(const Gpu& gpu, OurOptions options, const StepChoice& choice)
       : gpu_(gpu), options_(std::move(options)), choice_(choice), fields_({}) {}
@@ -192,7 +192,7 @@ class Step final : public Contender {
     }
   }
 
-  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
+  void prepare(const GemmProblem& problem, std::span<const GemmProblem::Set> sets) override {
     fields_ = fields_for(problem);
     kernel_ = load(gpu_, command::family(choice_.family).build(fields_), options_);
     problem_ = problem;
@@ -200,7 +200,7 @@ class Step final : public Contender {
   }
 
   void launch(size_t set) override {
-    const BufferSet& s = sets_.at(set);
+    const GemmProblem::Set& s = sets_.at(set);
     kernel_->launch({}, kernels::step_arguments(fields_, tensor_a(problem_, s), tensor_b(problem_, s),
                                                 tensor_d(problem_, s)));
   }
@@ -229,13 +229,13 @@ class Step final : public Contender {
   command::Fields fields_;
   std::unique_ptr<runtime::LoadedKernel> kernel_;
   GemmProblem problem_;
-  std::vector<BufferSet> sets_;
+  std::vector<GemmProblem::Set> sets_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<Contender>> our_contenders(const Gpu& gpu, const OurOptions& options) {
-  std::vector<std::unique_ptr<Contender>> all;
+Contenders our_contenders(const Gpu& gpu, const OurOptions& options) {
+  Contenders all;
   const auto kernels = std::make_shared<GemmKernels>(gpu, options);
   const auto offers = std::make_shared<Offers>(options.seed);
   auto add = [&](std::string name, Choice choice, bool usual = false, bool overlaps = true) {

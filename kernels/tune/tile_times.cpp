@@ -63,7 +63,7 @@ TimedProduct parse_line(std::string_view line) {
 std::string tile_times(const RunResult& run) {
   std::string text;
   for (const ShapeResult& r : run.results) {
-    const GemmProblem& p = r.problem;
+    const auto& p = std::get<GemmProblem>(r.problem);
     std::string line = fmt::format("{} {} {} {} {} {}", name(p.a), name(p.d), p.layout(), p.m, p.n, p.k);
     std::vector<double> clocks;
     for (const Entry& e : r.entries)

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "kernels/measure/problem_json.h"
 
 namespace ptxbuilder::bench {
 namespace {
@@ -12,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 TunedTile tuned_tile(const ShapeResult& result, const Entry& entry, int multiprocessors) {
   TunedTile t;
-  const GemmProblem& p = result.problem;
+  const auto& p = std::get<GemmProblem>(result.problem);
   t.tile = entry.configuration.substr(0, entry.configuration.find(','));
   if (t.tile.empty())
     t.tile = entry.contender;
@@ -82,20 +83,8 @@ std::string tune_table(const GemmProblem& p, const std::vector<TunedTile>& tiles
   return text;
 }
 
-std::string product_json(const GemmProblem& p) {
-  return Json{{"m", p.m},
-              {"n", p.n},
-              {"k", p.k},
-              {"a", name(p.a)},
-              {"b", name(p.b)},
-              {"d", name(p.d)},
-              {"layout", p.layout()},
-              {"fast_accumulation", p.fast_accumulation}}
-      .dump();
-}
-
 std::string tune_json(const GemmProblem& p, const std::vector<TunedTile>& tiles) {
-  Json json = Json::parse(product_json(p));
+  Json json = Json::parse(problem_json(p));
   json["tiles"] = Json::array();
   for (const TunedTile& t : tiles) {
     Json one = {{"tile", t.tile},

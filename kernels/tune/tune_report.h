@@ -28,9 +28,6 @@ std::string limiting_term(const kernels::Prediction& prediction);
 // first, those without a time last, a tile once.
 std::vector<TunedTile> tuned_tiles(const ShapeResult& result, int multiprocessors);
 
-// An object that says which product it is: sizes, types, layout.
-std::string product_json(const GemmProblem& problem);
-
 // For people, and for programs.
 std::string tune_table(const GemmProblem& problem, const std::vector<TunedTile>& tiles);
 std::string tune_json(const GemmProblem& problem, const std::vector<TunedTile>& tiles);

@@ -9,7 +9,7 @@ namespace {
 using kernels::GemmOperation;
 using kernels::GemmTile;
 
-class TunedMatmul final : public Contender {
+class TunedMatmul final : public ContenderOf<GemmProblem> {
  public:
   TunedMatmul(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels)
       : gpu_(gpu), kernels_(std::move(kernels)) {}
@@ -34,7 +34,7 @@ class TunedMatmul final : public Contender {
       kernels_->want(o, tile);
   }
 
-  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override {
+  void prepare(const GemmProblem& problem, std::span<const GemmProblem::Set> sets) override {
     matmul_.reset();
     kernels::MatmulOptions options;
     options.tuned_file = "";
@@ -43,7 +43,7 @@ class TunedMatmul final : public Contender {
     };
     matmul_ = std::make_unique<kernels::Matmul>(gpu_.device(), std::move(options));
     arguments_.clear();
-    for (const BufferSet& set : sets) arguments_.push_back(arguments(problem, set));
+    for (const GemmProblem::Set& set : sets) arguments_.push_back(arguments(problem, set));
     matmul_->tune(arguments_.at(0));
     const size_t bytes = matmul_->workspace_bytes(arguments_[0]);
     workspace_ = bytes ? runtime::Buffer(gpu_.device(), bytes) : runtime::Buffer();
@@ -58,7 +58,7 @@ class TunedMatmul final : public Contender {
  private:
   int multiprocessors() const { return gpu_.device().properties().multiprocessors; }
 
-  static kernels::MatmulArguments arguments(const GemmProblem& p, const BufferSet& set) {
+  static kernels::MatmulArguments arguments(const GemmProblem& p, const GemmProblem::Set& set) {
     kernels::MatmulArguments q;
     q.m = p.m, q.n = p.n, q.k = p.k;
     q.a = {.memory = set.a, .type = p.a, .stride = p.lda()};

@@ -89,7 +89,7 @@ std::string merge_tuned(const std::string& table, const std::string& rows) {
 std::string tuned_rows(const RunResult& run) {
   std::string text;
   for (const ShapeResult& r : run.results) {
-    if (r.shape.warm || r.regime != run.results.front().regime) continue;
+    if (r.warm || r.regime != run.results.front().regime) continue;
     const Entry* best = nullptr;
     double least = 0;
     for (const Entry& e : r.entries) {
@@ -98,7 +98,7 @@ std::string tuned_rows(const RunResult& run) {
       if (!best || time < least) std::tie(best, least) = std::tuple(&e, time);
     }
     if (!best) continue;
-    const GemmProblem& p = r.problem;
+    const auto& p = std::get<GemmProblem>(r.problem);
     text +=
         fmt::format("PTXBUILDER_TUNED({}, {}, \"{}\", {}, {}, {}, \"{}\")\n", name(p.a), name(p.d),
                     p.layout(), p.m, p.n, p.k, best->configuration.substr(0, best->configuration.find(',')));

@@ -36,7 +36,7 @@ GemmProblem problem(const char* layout = "TN", DType input = DType::bf16, DType 
 // Peers beside cuBLASLt's stand-in, on one problem after another.
 struct Run {
   const Gpu gpu{kMock};
-  std::vector<std::unique_ptr<Contender>> contenders;
+  Contenders contenders;
   Method method{gpu,
                 nullptr,
                 {.rounds = 6,
@@ -54,8 +54,7 @@ struct Run {
 
   std::vector<Entry> measure(const GemmProblem& p = problem()) {
     const Regime regimes[] = {Regime::sustained};
-    const Shape shape = {"given", p.m, p.n, p.k, 1, false};
-    auto results = method.measure(shape, p, regimes, contenders, "cuBLASLt", Clock::time_point::max());
+    auto results = method.measure({"given", p}, regimes, contenders, "cuBLASLt", Clock::time_point::max());
     REQUIRE(results.size() == 1);
     CHECK(results[0].entries.back().counts());  // cuBLASLt's, whatever the peers do
     return results[0].entries;

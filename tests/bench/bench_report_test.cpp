@@ -52,10 +52,7 @@ Entry entry(const std::string& name, double microseconds, double mhz = 1700) {
 
 ShapeResult result(int64_t m, int64_t n, int64_t k, std::vector<Entry> entries) {
   ShapeResult r;
-  r.shape = {"square", m, n, k, 2, false};
-  r.problem.m = m;
-  r.problem.n = n;
-  r.problem.k = k;
+  static_cast<Case&>(r) = case_of({}, {"square", m, n, k, 2, false});
   r.entries = std::move(entries);
   return r;
 }
@@ -161,7 +158,7 @@ TEST_CASE("a score has the mean of each group, where there are several, and ener
   ours.joules = 0.05, theirs.joules = 0.06;
   RunResult run = run_of({result(4096, 4096, 4096, {ours, theirs}), result(64, 64, 64, {ours, theirs})});
   CHECK(markdown(run).find("; square 1.030") == std::string::npos);
-  run.results[1].shape.group = "odd";
+  run.results[1].group = "odd";
   run.results[1].entries[0].samples = samples(206, 1700);
   const std::string text = markdown(run);
   CHECK(contains(text, "the worst 0.500 of 64x64x64; odd 0.500, square 1.030\n"));

@@ -44,10 +44,11 @@ void multiply(size_t set, double error) {
   const auto bytes = static_cast<size_t>(state.st_size);
   auto* file = static_cast<std::byte*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0));
   const GemmProblem& p = problem;
-  const auto a_bytes = static_cast<size_t>(p.a_bytes()), b_bytes = static_cast<size_t>(p.b_bytes());
+  const auto a_bytes = static_cast<size_t>(p.inputs()[0].bytes()),
+             b_bytes = static_cast<size_t>(p.inputs()[1].bytes());
   std::byte *const a = file + set * (a_bytes + b_bytes), *const b = a + a_bytes,
                    *const d = file + sets * (a_bytes + b_bytes);
-  if (bytes != sets * (a_bytes + b_bytes) + static_cast<size_t>(p.d_bytes())) std::exit(7);
+  if (bytes != sets * (a_bytes + b_bytes) + static_cast<size_t>(p.output().bytes())) std::exit(7);
   auto value = [](const std::byte* memory, DType type, int64_t i) {
     uint32_t bits = 0;
     std::memcpy(&bits, memory + i * size_of(type), static_cast<size_t>(size_of(type)));

@@ -56,12 +56,12 @@ double at(runtime::View memory, DType type, int64_t i) {
 }
 
 // Multiplies on the host as GemmProblem defines it, plus an error.
-class Host final : public Contender {
+class Host final : public ContenderOf<GemmProblem> {
  public:
   explicit Host(std::string name, double error = 0) : name_(std::move(name)), error_(error) {}
   std::string name() const override { return name_; }
   std::string refuses(const GemmProblem& p) const override { return p.k > 1000 ? "it takes K to 1000" : ""; }
-  void prepare(const GemmProblem& p, std::span<const BufferSet> sets) override {
+  void prepare(const GemmProblem& p, std::span<const GemmProblem::Set> sets) override {
     if (p.m > 1000) throw Error("it has no memory for M over 1000");
     problem_ = p;
     sets_.assign(sets.begin(), sets.end());
@@ -69,7 +69,7 @@ class Host final : public Contender {
   void launch(size_t set) override {
     launched.insert(set);
     const GemmProblem& p = problem_;
-    const BufferSet& s = sets_.at(set);
+    const GemmProblem::Set& s = sets_.at(set);
     for (int64_t m = 0; m < p.m; ++m)
       for (int64_t n = 0; n < p.n; ++n) {
         double sum = 0;
@@ -92,7 +92,7 @@ class Host final : public Contender {
   std::string name_;
   double error_;
   GemmProblem problem_;
-  std::vector<BufferSet> sets_;
+  std::vector<GemmProblem::Set> sets_;
 };
 
 MethodOptions quick() {
@@ -104,7 +104,7 @@ MethodOptions quick() {
           .seed = 5};
 }
 
-Shape shape_of(const GemmProblem& p) { return {"given", p.m, p.n, p.k, 1, false}; }
+Case given(const GemmProblem& p) { return {"given", p}; }
 
 }  // namespace
 
@@ -135,7 +135,7 @@ TEST_CASE("each round has every contender once, in an order that changes") {
 TEST_CASE("buffer sets outgrow the L2 three times") {
   const GemmProblem p = problem();
   CHECK(set_count(p, false, 0) == 2);
-  const auto bytes = static_cast<size_t>(p.bytes());
+  const auto bytes = static_cast<size_t>(bench::bytes(p));
   CHECK(set_count(p, false, 10 * bytes) == 30);
   CHECK(set_count(p, false, 10 * bytes + 1) == 31);
   CHECK(set_count(p, false, size_t{1} << 40) == 256);
@@ -189,13 +189,13 @@ TEST_CASE_FIXTURE(Fixture,
   const Gpu gpu(kMock);
   CublasLt cublaslt(gpu, kMock);
   CHECK(cublaslt.version() == "13.1.0");
-  std::vector<std::unique_ptr<Contender>> contenders;
+  Contenders contenders;
   contenders.push_back(std::make_unique<Host>("host"));
   contenders.push_back(std::make_unique<CublasLt>(gpu, kMock));
   Method method(gpu, nullptr, quick());
   const Regime regimes[] = {Regime::sustained};
   auto measure = [&](const GemmProblem& p) {
-    auto results = method.measure(shape_of(p), p, regimes, contenders, "cuBLASLt", Clock::time_point::max());
+    auto results = method.measure(given(p), regimes, contenders, "cuBLASLt", Clock::time_point::max());
     REQUIRE(results.size() == 1);
     for (const Entry& e : results[0].entries) {
       CAPTURE(type_text(p));
@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(Fixture, "alpha and beta scale") {
     return runtime::View{reinterpret_cast<runtime::Address>(values.data()),
                          values.size() * sizeof(values[0])};
   };
-  const BufferSet set = {view(ones), view(ones), view(d)};
+  const GemmProblem::Set set = {view(ones), view(ones), view(d)};
   const MatmulPlan plan(api, nullptr, p);
   CHECK(plan.algorithms() == 3);
   CHECK(plan.describe(1) == "heuristic 2 of 3, algorithm 61, tile 61, stages 61, split-K 61, cluster 61");
@@ -241,7 +241,7 @@ TEST_CASE_FIXTURE(Fixture,
                   "a plan that is refused is passed over, and none at all is an error with the status") {
   const Gpu gpu(kMock);
   runtime::Buffer memory(gpu.device(), 1 << 16);
-  const BufferSet set = {memory, memory, memory};
+  const GemmProblem::Set set = {memory, memory, memory};
   {
     CublasLt cublaslt(gpu, kMock);
     mock.refused_algorithms = 2;
@@ -263,13 +263,13 @@ TEST_CASE_FIXTURE(Fixture,
   const Gpu gpu(kMock);
   Method method(gpu, nullptr, quick());
   const Regime regimes[] = {Regime::sustained, Regime::cool};
-  std::vector<std::unique_ptr<Contender>> contenders;
+  Contenders contenders;
   contenders.push_back(std::make_unique<Host>("right"));
   contenders.push_back(std::make_unique<Host>("wrong", 50));
   contenders.push_back(std::make_unique<Host>("not a number", NAN));
   contenders.push_back(std::make_unique<CublasLt>(gpu, kMock));
   const GemmProblem p = problem("TN", DType::f16, DType::f32);
-  auto results = method.measure(shape_of(p), p, regimes, contenders, "cuBLASLt", Clock::time_point::max());
+  auto results = method.measure(given(p), regimes, contenders, "cuBLASLt", Clock::time_point::max());
   REQUIRE(results.size() == 2);
   for (const ShapeResult& r : results) {
     CHECK(r.entries[0].counts());
@@ -287,7 +287,7 @@ TEST_CASE_FIXTURE(Fixture,
 
   // A reference that is wrong itself is not compared with.
   mock.error = 50;
-  results = method.measure(shape_of(p), p, regimes, contenders, "cuBLASLt", Clock::time_point::max());
+  results = method.measure(given(p), regimes, contenders, "cuBLASLt", Clock::time_point::max());
   CHECK(results[0].entries[0].counts());
   CHECK(results[0].entries[3].wrong != "");
   CHECK(results[0].reference_rows == 0);
@@ -297,16 +297,16 @@ TEST_CASE_FIXTURE(Fixture, "who refuses or fails is left out, and says why") {
   const Gpu gpu(kMock);
   Method method(gpu, nullptr, quick());
   const Regime regimes[] = {Regime::sustained};
-  std::vector<std::unique_ptr<Contender>> contenders;
+  Contenders contenders;
   contenders.push_back(std::make_unique<Host>("host"));
   contenders.push_back(std::make_unique<CublasLt>(gpu, kMock));
   GemmProblem p = problem();
   p.k = 1008, p.m = 2, p.n = 8;
-  auto results = method.measure(shape_of(p), p, regimes, contenders, "cuBLASLt", Clock::time_point::max());
+  auto results = method.measure(given(p), regimes, contenders, "cuBLASLt", Clock::time_point::max());
   CHECK(results[0].entries[0].left_out == "it takes K to 1000");
   CHECK(results[0].entries[1].counts());
   p.k = 8, p.m = 1008;
-  results = method.measure(shape_of(p), p, regimes, contenders, "cuBLASLt", Clock::time_point::max());
+  results = method.measure(given(p), regimes, contenders, "cuBLASLt", Clock::time_point::max());
   CHECK(results[0].entries[0].left_out == "it has no memory for M over 1000");
   CHECK(results[0].entries[1].counts());
 }
@@ -316,24 +316,25 @@ TEST_CASE("every element is compared, in rows that fit") {
   const auto row = static_cast<size_t>(p.n * 2);
   Rows got{{0, 1}, std::vector<std::byte>(2 * row)}, other = got;
   const std::vector<Expected> expected = {{0, 0, 0, 0.01}};
-  CHECK(compare(p, got, other, expected) == "");
+  CHECK(compare(p.output(), got, other, expected) == "");
   const uint32_t one = encode(DType::bf16, 1);
   std::memcpy(got.bytes.data() + row + 6, &one, 2);
-  CHECK(compare(p, got, other, expected)
+  CHECK(compare(p.output(), got, other, expected)
             .rfind("1 of 40 elements differ from the reference's: D[1, 3] is 1 and 0", 0) == 0);
   got.rows.pop_back();
-  CHECK_ERROR(compare(p, got, other, expected), "1 rows and 2");
+  CHECK_ERROR(compare(p.output(), got, other, expected), "1 rows and 2");
 }
 
 TEST_CASE_FIXTURE(Fixture, "large outputs are sampled by rows, the first and the last among them") {
   const Gpu gpu(kMock);
   const GemmProblem p = problem();
-  runtime::Buffer d(gpu.device(), static_cast<size_t>(p.d_bytes()));
+  runtime::Buffer d(gpu.device(), static_cast<size_t>(p.output().bytes()));
   for (int64_t i = 0; i < p.m; ++i) {
     const uint64_t bits = encode(DType::bf16, static_cast<double>(i));
     std::memcpy(reinterpret_cast<std::byte*>(d.address()) + i * p.ldd() * 2, &bits, 2);
   }
-  const Rows some = download(gpu, p, d, static_cast<size_t>(5 * p.n * 2)), all = download(gpu, p, d);
+  const Rows some = download(gpu, p.output(), d, static_cast<size_t>(5 * p.n * 2)),
+             all = download(gpu, p.output(), d);
   CHECK(some.rows == std::vector<int64_t>{0, 5, 11, 17, 23});
   CHECK(all.rows.size() == 24);
   for (const Rows* rows : {&some, &all})
@@ -397,14 +398,14 @@ TEST_CASE_FIXTURE(Fixture, "a brief check sees a wrong sample, and no more; ener
   options.checked_elements = 4;  // the corners
   options.compares_rows = false;
   const Regime regimes[] = {Regime::sustained};
-  std::vector<std::unique_ptr<Contender>> contenders;
+  Contenders contenders;
   contenders.push_back(std::make_unique<Host>("right"));
   contenders.push_back(std::make_unique<Host>("wrong", 50));
   contenders.push_back(std::make_unique<CublasLt>(gpu, kMock));
   const GemmProblem p = problem("TN", DType::f16, DType::f32);
   auto measure = [&] {
     Method method(gpu, nullptr, options);
-    return method.measure(shape_of(p), p, regimes, contenders, "cuBLASLt", Clock::time_point::max())[0];
+    return method.measure(given(p), regimes, contenders, "cuBLASLt", Clock::time_point::max())[0];
   };
   const ShapeResult brief = measure();
   CHECK(brief.entries[0].counts());

@@ -40,7 +40,9 @@ Entry entry(const std::string& tile, double microseconds) {
 
 ShapeResult result(std::vector<Entry> entries) {
   ShapeResult r;
-  r.problem.m = r.problem.n = r.problem.k = 4096;
+  GemmProblem p;
+  p.m = p.n = p.k = 4096;
+  r.problem = p;
   r.entries = std::move(entries);
   return r;
 }
@@ -111,12 +113,12 @@ TEST_CASE("tiles come by their times, each once, with what limits them") {
   run.results = {r};
   CHECK(tuned_rows(run) == row(kBf16, 4096, 4096, 4096, "128x256x64_4_2x1"));
 
-  const std::string table = tune_table(r.problem, tiles);
+  const std::string table = tune_table(std::get<GemmProblem>(r.problem), tiles);
   CHECK(table.find("4096x4096x4096 bf16 -> bf16 TN\n") == 0);
   CHECK(table.find("128x256x64_4 (chosen now)             195.00") != std::string::npos);
   CHECK(table.find("candidate 3                      the model has no 3 tiles for it\n") !=
         std::string::npos);
-  const auto json = nlohmann::json::parse(tune_json(r.problem, tiles));
+  const auto json = nlohmann::json::parse(tune_json(std::get<GemmProblem>(r.problem), tiles));
   CHECK(json["tiles"][0]["median_us"] == 190);
   CHECK(json["tiles"][0]["limited_by"] == "multiply");
   CHECK(json["tiles"][3]["problem"] == "WRONG: D[0,0] = 1, should be 2");

@@ -106,7 +106,7 @@ void MatmulPlan::ask(const GemmProblem& p, int most_algorithms) {
                             type_text(p), api_.loaded.describe(status)));
 }
 
-void MatmulPlan::run(size_t algorithm, const BufferSet& set, runtime::Address workspace,
+void MatmulPlan::run(size_t algorithm, const GemmProblem::Set& set, runtime::Address workspace,
                      runtime::cu::Stream stream, double alpha, double beta) const {
   auto pointer = [](runtime::Address address) { return reinterpret_cast<void*>(address); };
   const float float_scales[] = {static_cast<float>(alpha), static_cast<float>(beta)};
@@ -153,7 +153,7 @@ std::string CublasLt::refuses(const GemmProblem& p) const {
   return "";
 }
 
-void CublasLt::prepare(const GemmProblem& problem, std::span<const BufferSet> sets) {
+void CublasLt::prepare(const GemmProblem& problem, std::span<const GemmProblem::Set> sets) {
   plan_.reset();
   plan_.emplace(api_, handle_, problem);
   sets_.assign(sets.begin(), sets.end());

@@ -24,8 +24,8 @@ class MatmulPlan {
   size_t algorithms() const { return results_.size(); }  // in the heuristic's order
 
   // Queues D = alpha A B + beta D. `workspace` has kWorkspaceBytes.
-  void run(size_t algorithm, const BufferSet& set, runtime::Address workspace, runtime::cu::Stream stream,
-           double alpha = 1, double beta = 0) const;
+  void run(size_t algorithm, const GemmProblem::Set& set, runtime::Address workspace,
+           runtime::cu::Stream stream, double alpha = 1, double beta = 0) const;
 
   std::string describe(size_t algorithm) const;  // "heuristic 3 of 8: algorithm 66, tile 23, ..."
 
@@ -42,7 +42,7 @@ class MatmulPlan {
   std::vector<lt::HeuristicResult> results_;
 };
 
-class CublasLt final : public Contender {
+class CublasLt final : public ContenderOf<GemmProblem> {
  public:
   // `library` is a file, or "" to search. Throws Error that says what to do when there is none.
   CublasLt(const Gpu& gpu, const std::string& library);
@@ -50,7 +50,7 @@ class CublasLt final : public Contender {
 
   std::string name() const override { return "cuBLASLt"; }
   std::string refuses(const GemmProblem& problem) const override;
-  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override;
+  void prepare(const GemmProblem& problem, std::span<const GemmProblem::Set> sets) override;
   void launch(size_t set) override;
   std::string configuration() const override;
   bool is_peer() const override { return true; }
@@ -63,7 +63,7 @@ class CublasLt final : public Contender {
   lt::Api api_;
   lt::Handle handle_ = nullptr;
   runtime::Buffer workspace_;
-  std::vector<BufferSet> sets_;
+  std::vector<GemmProblem::Set> sets_;
   std::optional<MatmulPlan> plan_;
   size_t chosen_ = 0;
 };

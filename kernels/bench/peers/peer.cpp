@@ -14,6 +14,12 @@ bool begins(const std::string& line, const std::string& word) {
   return line == word || line.rfind(word + " ", 0) == 0;
 }
 
+// The line that asks for a problem, but for the number of sets.
+std::string request(const GemmProblem& p) {
+  return fmt::format("problem {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, name(p.a), name(p.b), name(p.d),
+                     p.layout(), p.lda(), p.ldb(), p.ldd());
+}
+
 }  // namespace
 
 Peer::Peer(const Gpu& gpu, PeerCommand command, double limit)
@@ -33,7 +39,7 @@ void Peer::start() {
   version_ = line.substr(std::min<size_t>(line.size(), 7));
 }
 
-std::string Peer::refuses(const GemmProblem&) const { return given_up_; }
+std::string Peer::refuses(const Problem&) const { return given_up_; }
 
 std::string Peer::answer() {
   try {
@@ -51,19 +57,20 @@ std::string Peer::answer_after(const std::string& verb) {
   process_->fail(fmt::format("answers '{}', where '{}' or 'refused' is due", line, verb));
 }
 
-void Peer::hand_over(const GemmProblem& p) {
-  const auto a = static_cast<size_t>(p.a_bytes()), b = static_cast<size_t>(p.b_bytes());
-  d_at_ = sets_.size() * (a + b);
-  file_.resize(d_at_ + static_cast<size_t>(p.d_bytes()));
+void Peer::hand_over() {
+  output_at_ = 0;
+  for (const BufferSet& set : sets_)
+    for (const runtime::View& input : set.inputs) output_at_ += input.bytes;
+  file_.resize(output_at_ + sets_.at(0).output.bytes);
   std::byte* at = file_.bytes().data();
-  for (const BufferSet& set : sets_) {
-    gpu_.device().copy_out(at, set.a.address, a);
-    gpu_.device().copy_out(at + a, set.b.address, b);
-    at += a + b;
-  }
+  for (const BufferSet& set : sets_)
+    for (const runtime::View& input : set.inputs) {
+      gpu_.device().copy_out(at, input.address, input.bytes);
+      at += input.bytes;
+    }
 }
 
-void Peer::prepare(const GemmProblem& p, std::span<const BufferSet> sets) {
+void Peer::prepare(const Problem& problem, std::span<const BufferSet> sets) {
   sets_.assign(sets.begin(), sets.end());
   if (!process_ || !process_->runs()) {
     try {
@@ -74,18 +81,17 @@ void Peer::prepare(const GemmProblem& p, std::span<const BufferSet> sets) {
       throw;
     }
   }
-  hand_over(p);
-  process_->send(fmt::format("problem {} {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, ptxbuilder::name(p.a),
-                             ptxbuilder::name(p.b), ptxbuilder::name(p.d), p.layout(), p.lda(), p.ldb(),
-                             p.ldd(), sets_.size()));
+  hand_over();
+  process_->send(
+      fmt::format("{} {}", std::visit([](const auto& p) { return request(p); }, problem), sets_.size()));
   configuration_ = answer_after("ready");
 }
 
 void Peer::launch(size_t set) {
-  const runtime::View d = sets_.at(set).d;
+  const runtime::View output = sets_.at(set).output;
   process_->send(fmt::format("launch {}", set));
   answer_after("done");
-  gpu_.device().copy_in(d.address, file_.bytes().data() + d_at_, d.bytes);
+  gpu_.device().copy_in(output.address, file_.bytes().data() + output_at_, output.bytes);
 }
 
 std::optional<double> Peer::own_burst(size_t launches, const std::function<void()>& meanwhile) {

@@ -21,9 +21,9 @@ class Peer final : public Contender {
   Peer(const Gpu& gpu, PeerCommand command, double limit);
 
   std::string name() const override { return command_.name; }
-  std::string refuses(const GemmProblem& problem) const override;
-  void prepare(const GemmProblem& problem, std::span<const BufferSet> sets) override;
-  // Waits for it, and copies its D into the set's.
+  std::string refuses(const Problem& problem) const override;
+  void prepare(const Problem& problem, std::span<const BufferSet> sets) override;
+  // Waits for it, and copies its output into the set's.
   void launch(size_t set) override;
   std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) override;
   std::string configuration() const override { return configuration_; }
@@ -37,7 +37,7 @@ class Peer final : public Contender {
   // The words behind `verb`, in the answer to what was sent. Throws ContenderError when it answers anything
   // else.
   std::string answer_after(const std::string& verb);
-  void hand_over(const GemmProblem& problem);
+  void hand_over();
 
   const Gpu& gpu_;
   PeerCommand command_;
@@ -48,7 +48,7 @@ class Peer final : public Contender {
   std::string given_up_;  // why it is asked no more
   std::string version_, configuration_;
   std::vector<BufferSet> sets_;
-  size_t d_at_ = 0;  // in the file
+  size_t output_at_ = 0;  // in the file
 };
 
 }  // namespace ptxbuilder::bench

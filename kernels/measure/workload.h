@@ -1,0 +1,31 @@
+// A problem of any operation that the benchmark knows. An operation is a class of problems with flops(),
+// inputs(), output(), a Set with set(), size_text(), type_text(), axis_of() and expected_elements().
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/measure/problem.h"
+
+namespace ptxbuilder::bench {
+
+using Problem = std::variant<GemmProblem>;
+
+std::string size_text(const Problem& problem);
+std::string type_text(const Problem& problem);
+Axis axis_of(const Problem& problem);
+double flops(const Problem& problem);
+std::vector<Matrix> inputs(const Problem& problem);
+Matrix output(const Problem& problem);
+int64_t bytes(const Problem& problem);  // of a set of buffers
+
+// A problem as a run of the benchmark has it.
+struct Case {
+  std::string group;
+  Problem problem;
+  double weight = 1;  // by which the score counts it
+  bool warm = false;  // always the same buffers, so that what fits stays in L2; else they rotate
+};
+
+}  // namespace ptxbuilder::bench
