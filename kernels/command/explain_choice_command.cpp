@@ -25,14 +25,16 @@ struct Words {
 // Exit code 3 for a wrong result.
 int measure(ChoiceReport& report, size_t top) {
   const Gpu gpu;
-  MethodOptions method = {.rounds = 12, .burst_milliseconds = 10, .least_launches = 10, .warm_up_seconds = 1};
-  method.seed = std::random_device()();
+  MethodOptions options = {
+      .rounds = 12, .burst_milliseconds = 10, .least_launches = 10, .warm_up_seconds = 1};
+  options.seed = std::random_device()();
+  Method method(gpu, nullptr, options);
   report.multiprocessors = gpu.device().properties().multiprocessors;
   OurOptions ours;
   if (!report.file.empty()) ours.tiles = {text(report.choice.tile)};
-  const ShapeResult result = tune(gpu, report.problem, static_cast<int>(top), method, ours);
+  const ShapeResult result = tune(method, report.problem, product_tiles(gpu, static_cast<int>(top), ours));
   bool right = true;
-  for (const TunedTile& t : tuned_tiles(result, report.multiprocessors))
+  for (const TunedTile& t : tuned_tiles(result, text(report.choice.tile), report.multiprocessors))
     if (t.timed()) report.microseconds[t.tile] = t.microseconds;
   for (const Entry& e : result.entries) right = right && e.wrong.empty();
   return right ? 0 : 3;

@@ -26,20 +26,23 @@ struct Words {
 int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
   // Throws Error that says what does not go together, where there is a GPU or not.
-  choose(operation_of(problem), {problem.m, problem.n, problem.k, 1}, hopper::multiprocessors);
+  const kernels::GemmSize size = {problem.m, problem.n, problem.k, 1};
+  choose(operation_of(problem), size, hopper::multiprocessors);
   if (w.device == "emulator")
     throw Error(
         "--device emulator: tuning needs a Hopper GPU, since the speed of an emulator says nothing of one");
   const Gpu gpu;
   OurOptions ours = w.ours;
   ours.cache = !w.no_cache;
-  MethodOptions method = w.method;
-  method.seed = w.seed ? *w.seed : std::random_device()();
+  MethodOptions options = w.method;
+  options.seed = w.seed ? *w.seed : std::random_device()();
   const int multiprocessors = gpu.device().properties().multiprocessors;
+  Method method(gpu, nullptr, options);
   RunResult measured;
   measured.multiprocessors = multiprocessors;
-  measured.results.push_back(tune(gpu, problem, w.top, method, ours));
-  const std::vector<TunedTile> tiles = tuned_tiles(measured.results[0], multiprocessors);
+  measured.results.push_back(tune(method, problem, product_tiles(gpu, w.top, ours)));
+  const std::vector<TunedTile> tiles = tuned_tiles(
+      measured.results[0], text(choose(operation_of(problem), size, multiprocessors)), multiprocessors);
   fmt::print("{}", w.json ? tune_json(problem, tiles) : tune_table(problem, tiles));
   for (const Entry& entry : measured.results[0].entries)
     if (!entry.wrong.empty()) return 3;

@@ -52,6 +52,57 @@ std::vector<Expected> expected_elements(const GemmProblem& p, const std::vector<
   return all;
 }
 
+namespace {
+
+// The row of O of a query of a head, a number for each column.
+std::vector<Expected> expected_row(const AttentionProblem& p, const std::vector<Elements>& inputs,
+                                   int64_t row) {
+  const auto &q = inputs.at(0), &k = inputs.at(1), &v = inputs.at(2);
+  const int64_t head = row % p.heads, query = row / p.heads, shared = head / (p.heads / p.key_heads);
+  AttentionProblem::Sequence s = {};
+  for (const AttentionProblem::Sequence& one : p.sequences())
+    if (one.first_query <= query && query < one.first_query + one.queries) s = one;
+  const auto [first, end] = p.seen(s, query - s.first_query);
+  const auto key = [&](int64_t j) { return (s.first_key + j) * p.key_heads + shared; };
+  std::vector<double> own, weights;
+  for (int64_t c = 0; c < p.depth; ++c)
+    own.push_back(q(row * p.depth + c) / std::sqrt(static_cast<double>(p.depth)));
+  for (int64_t j = first; j < end; ++j) {
+    double score = 0;
+    for (int64_t c = 0; c < p.depth; ++c) score += own[static_cast<size_t>(c)] * k(key(j) * p.depth + c);
+    weights.push_back(score);
+  }
+  const double most = weights.empty() ? 0 : *std::ranges::max_element(weights);
+  double sum = 0, magnitude = 0;
+  for (double& w : weights) sum += w = std::exp(w - most);
+  std::vector<Expected> all;
+  for (int64_t c = 0; c < p.value_depth; ++c) all.push_back({row, c, 0, 0});
+  for (int64_t j = first; j < end; ++j)
+    for (Expected& e : all) {
+      e.value += weights[static_cast<size_t>(j - first)] / sum * v(key(j) * p.value_depth + e.column);
+      magnitude = std::max(magnitude, std::abs(e.value));
+    }
+  for (Expected& e : all) e.tolerance = unit_roundoff(p.type) * (2 * magnitude + 1);
+  return all;
+}
+
+}  // namespace
+
+std::vector<Expected> expected_elements(const AttentionProblem& p, const std::vector<Elements>& inputs,
+                                        uint64_t seed, int count) {
+  const int64_t rows = p.output().rows;
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<int64_t> any(0, rows - 1);
+  std::vector<int64_t> chosen = {0, rows - 1};
+  while (static_cast<int>(chosen.size()) < count / 8) chosen.push_back(any(random));
+  std::vector<Expected> all;
+  for (int64_t row : chosen) {
+    const std::vector<Expected> more = expected_row(p, inputs, row);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
 Rows download(const Gpu& gpu, const Matrix& m, runtime::View memory, size_t most_bytes) {
   Rows result;
   const size_t bytes = row_bytes(m), stride = static_cast<size_t>(m.stride * size_of(m.type));

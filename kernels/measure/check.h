@@ -29,6 +29,11 @@ std::vector<Expected> expected_elements(const Problem& problem, const std::vecto
 std::vector<Expected> expected_elements(const GemmProblem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count);
 
+// All columns of `count` / 8 rows of O, two at least: the first, the last, and others. The tolerance is the
+// rounding of the weights and of O to their type.
+std::vector<Expected> expected_elements(const AttentionProblem& problem, const std::vector<Elements>& inputs,
+                                        uint64_t seed, int count);
+
 // Some rows of a matrix as bits on the host: all where it has less than 64 MiB, else as many as that holds,
 // evenly spread.
 struct Rows {

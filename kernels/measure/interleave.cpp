@@ -96,6 +96,7 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
       expected_elements(problem, values, options_.seed, options_.checked_elements);
   const Matrix written = output(problem);
   const runtime::View memory = data.sets[0].output;
+  const bool compares_rows = options_.compares_rows && !reference.empty();
   std::vector<Rows> rows;
   const Rows* truth = nullptr;
   rows.reserve(lanes.size());
@@ -111,10 +112,10 @@ void Method::check(const Problem& problem, const Data& data, std::vector<Lane>& 
     }
     gpu_.device().synchronize();
     entry.wrong = compare(gpu_, written, memory, expected);
-    rows.push_back(options_.compares_rows ? download(gpu_, written, memory) : Rows());
-    if (entry.contender == reference && entry.wrong.empty()) truth = &rows.back();
+    rows.push_back(compares_rows ? download(gpu_, written, memory) : Rows());
+    if (compares_rows && entry.contender == reference && entry.wrong.empty()) truth = &rows.back();
   }
-  if (!truth || !options_.compares_rows) return;
+  if (!truth) return;
   result.reference_rows = truth->rows.size();
   for (size_t i = 0; i < lanes.size(); ++i) {
     Entry& entry = entries[lanes[i].entry];

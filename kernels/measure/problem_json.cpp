@@ -16,6 +16,21 @@ Json types(const GemmProblem& p) {
           {"fast_accumulation", p.fast_accumulation}};
 }
 
+Json sizes(const AttentionProblem& p) {
+  Json json = {{"batches", p.batches},
+               {"queries", p.queries},
+               {"keys", p.keys},
+               {"heads", p.heads},
+               {"key_heads", p.key_heads},
+               {"depth", p.depth},
+               {"value_depth", p.value_depth}};
+  if (p.packed()) json["lengths"] = p.lengths;
+  return json;
+}
+Json types(const AttentionProblem& p) {
+  return {{"type", name(p.type)}, {"causal", p.causal}, {"left", p.left}, {"right", p.right}};
+}
+
 }  // namespace
 
 std::string size_json(const Problem& problem) {

@@ -6,11 +6,12 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/measure/attention_problem.h"
 #include "kernels/measure/problem.h"
 
 namespace ptxbuilder::bench {
 
-using Problem = std::variant<GemmProblem>;
+using Problem = std::variant<GemmProblem, AttentionProblem>;
 
 std::string size_text(const Problem& problem);
 std::string type_text(const Problem& problem);

@@ -1,5 +1,7 @@
 #include "kernels/tune/our_kernel.h"
 
+#include <fmt/format.h>
+
 namespace ptxbuilder::bench {
 namespace {
 
@@ -18,6 +20,10 @@ LoadOptions load_options(const OurOptions& options) {
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options) {
   return std::make_unique<runtime::LoadedKernel>(
       ptxbuilder::load(gpu.device(), std::move(kernel), load_options(options)));
+}
+
+std::string tile_configuration(const std::string& tile, double predicted_microseconds) {
+  return fmt::format("{}, predicted {:.1f} us", tile, predicted_microseconds);
 }
 
 runtime::Argument tensor_a(const GemmProblem& p, const GemmProblem::Set& set) {

@@ -4,15 +4,18 @@
 
 namespace ptxbuilder::bench {
 
-ShapeResult tune(const Gpu& gpu, const GemmProblem& problem, int top, const MethodOptions& options,
-                 OurOptions ours) {
+Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours) {
   ours.candidates = top;
   Contenders contenders = our_contenders(gpu, ours);
   std::erase_if(contenders, [&](const auto& c) {
     return c != contenders.front() && !c->name().starts_with("candidate ") &&
            std::find(ours.tiles.begin(), ours.tiles.end(), c->name()) == ours.tiles.end();
   });
-  Method method(gpu, nullptr, options);
+  return contenders;
+}
+
+ShapeResult tune(Method& method, const Problem& problem, const Contenders& contenders) {
+  for (const auto& contender : contenders) contender->announce(problem);
   const Regime regimes[] = {Regime::sustained};
   std::vector<ShapeResult> results = method.measure({.group = "tune", .problem = problem}, regimes,
                                                     contenders, "", Clock::time_point::max());

@@ -1,15 +1,15 @@
-// Tuning one product: the model's first tiles measured beside the one that is chosen now, by the benchmark's
-// method.
+// Tuning one problem: tiles of ours measured beside each other, by the benchmark's method.
 #pragma once
 
 #include "kernels/measure/interleave.h"
 
 namespace ptxbuilder::bench {
 
-// Sustained times of the tile that is chosen now, first, of those that `ours` names, and of the model's `top`
-// candidates, each checked.
-// Throws Error as Method::measure does.
-ShapeResult tune(const Gpu& gpu, const GemmProblem& problem, int top, const MethodOptions& method,
-                 OurOptions ours);
+// Of a product: the tile that is chosen now, first, those that `ours` names, and the model's `top`
+// candidates.
+Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours);
+
+// Sustained times of contenders of ours, each checked. Throws Error as Method::measure does.
+ShapeResult tune(Method& method, const Problem& problem, const Contenders& contenders);
 
 }  // namespace ptxbuilder::bench

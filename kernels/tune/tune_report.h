@@ -1,6 +1,7 @@
-// What tuning one product found: each tile's prediction beside its measured time.
+// What tuning found: each tile's prediction beside its measured time.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,11 @@
 namespace ptxbuilder::bench {
 
 struct TunedTile {
-  std::string tile;               // as text(GemmTile); the contender's name where it had none
-  kernels::Prediction predicted;  // zeros where there was no tile
-  bool chosen = false;            // by the table or the model, as they are now
-  double microseconds = 0;        // the median; 0 where it was not timed
+  std::string tile;                          // as its text(); the contender's name where it had none
+  double predicted = 0;                      // microseconds; 0 where there was no tile
+  std::optional<kernels::Prediction> terms;  // of the prediction; none of attention's
+  bool chosen = false;                       // by the table or the model, as they are now
+  double microseconds = 0;                   // the median; 0 where it was not timed
   double low_quartile = 0, high_quartile = 0;
   std::string problem;  // why it was not timed
 
@@ -24,12 +26,12 @@ struct TunedTile {
 // The longest term of the prediction, which counts: "multiply", "l2" or "memory".
 std::string limiting_term(const kernels::Prediction& prediction);
 
-// Those of a measured shape whose contenders are tiles of gemm, the one that is chosen first: the fastest
-// first, those without a time last, a tile once.
-std::vector<TunedTile> tuned_tiles(const ShapeResult& result, int multiprocessors);
+// Those of a measured problem whose contenders are tiles: the fastest first, those without a time last, a
+// tile once. `chosen` is the tile that is chosen now.
+std::vector<TunedTile> tuned_tiles(const ShapeResult& result, const std::string& chosen, int multiprocessors);
 
-// For people, and for programs.
-std::string tune_table(const GemmProblem& problem, const std::vector<TunedTile>& tiles);
-std::string tune_json(const GemmProblem& problem, const std::vector<TunedTile>& tiles);
+// For people, and for programs: an object.
+std::string tune_table(const Problem& problem, const std::vector<TunedTile>& tiles);
+std::string tune_json(const Problem& problem, const std::vector<TunedTile>& tiles);
 
 }  // namespace ptxbuilder::bench

@@ -1,9 +1,12 @@
 // Matmul itself, tuned at run time, as a contender of the benchmark.
 #pragma once
 
-#include "kernels/tune/gemm_kernels.h"
+#include "kernels/gemm/config.h"
+#include "kernels/tune/compile_ahead.h"
 
 namespace ptxbuilder::bench {
+
+using GemmKernels = OurKernels<kernels::GemmOperation, kernels::GemmTile>;
 
 // A product as a user has it who calls matmul.tune() first: what tune() finds is kept nowhere, so that each
 // run measures anew. The kernels are compiled ahead; the odd products' copies of D are part of the time.

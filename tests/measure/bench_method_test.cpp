@@ -419,4 +419,132 @@ TEST_CASE_FIXTURE(Fixture, "a brief check sees a wrong sample, and no more; ener
   CHECK_ERROR(measure(), "the energy of a product is by NVML, which there is not");
 }
 
+namespace {
+
+AttentionProblem attention() {
+  AttentionProblem p;
+  p.batches = 2, p.queries = 9, p.keys = 12, p.heads = 4, p.key_heads = 2, p.depth = 24, p.value_depth = 16;
+  return p;
+}
+
+// Attention on the host as AttentionProblem defines it, in another way than the check computes it: all scores
+// of a query, whether they count or not. `shift` moves a column of a row of O.
+class HostAttention final : public ContenderOf<AttentionProblem> {
+ public:
+  explicit HostAttention(std::string name, double shift = 0) : name_(std::move(name)), shift_(shift) {}
+  std::string name() const override { return name_; }
+  std::string refuses(const AttentionProblem&) const override { return ""; }
+  void prepare(const AttentionProblem& p, std::span<const AttentionProblem::Set> sets) override {
+    problem_ = p;
+    sets_.assign(sets.begin(), sets.end());
+  }
+  void launch(size_t set) override {
+    const AttentionProblem& p = problem_;
+    const AttentionProblem::Set& s = sets_.at(set);
+    int64_t query_row = 0, key_row = 0;
+    for (int64_t b = 0; b < p.batches; ++b) {
+      const int64_t queries = p.packed() ? p.lengths[static_cast<size_t>(b)] : p.queries,
+                    keys = p.packed() ? queries : p.keys;
+      for (int64_t i = 0; i < queries; ++i)
+        for (int64_t h = 0; h < p.heads; ++h)
+          attend(s, (query_row + i) * p.heads + h, key_row, keys, i + keys - queries);
+      query_row += queries, key_row += keys;
+    }
+  }
+  std::string configuration() const override { return "the host"; }
+
+ private:
+  void attend(const AttentionProblem::Set& s, int64_t row, int64_t key_row, int64_t keys, int64_t own) {
+    const AttentionProblem& p = problem_;
+    const int64_t shared = row % p.heads * p.key_heads / p.heads;
+    std::vector<double> sums(static_cast<size_t>(p.value_depth));
+    double total = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      const bool hidden =
+          (p.causal && j > own) || (p.right >= 0 && j > own + p.right) || (p.left >= 0 && j < own - p.left);
+      if (hidden) continue;
+      const int64_t key = (key_row + j) * p.key_heads + shared;
+      double score = 0;
+      for (int64_t c = 0; c < p.depth; ++c)
+        score += at(s.q, p.type, row * p.depth + c) * at(s.k, p.type, key * p.depth + c);
+      const double weight = std::exp(score / std::sqrt(static_cast<double>(p.depth)));
+      total += weight;
+      for (int64_t c = 0; c < p.value_depth; ++c)
+        sums[static_cast<size_t>(c)] += weight * at(s.v, p.type, key * p.value_depth + c);
+    }
+    for (int64_t c = 0; c < p.value_depth; ++c) {
+      double value = total > 0 ? sums[static_cast<size_t>(c)] / total : 0;
+      if (row == 7 && c == 3) value += shift_;
+      const auto bits = static_cast<uint16_t>(encode(p.type, value));
+      std::memcpy(reinterpret_cast<std::byte*>(s.o.address) + (row * p.value_depth + c) * 2, &bits, 2);
+    }
+  }
+
+  std::string name_;
+  double shift_;
+  AttentionProblem problem_;
+  std::vector<AttentionProblem::Set> sets_;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(
+    Fixture,
+    "attention of every mask, heads that share keys and packed sequences is checked against float64") {
+  const Gpu gpu(kMock);
+  MethodOptions options = quick();
+  options.checked_elements = 8 * 40;  // rows of O
+  Method method(gpu, nullptr, options);
+  const Regime regimes[] = {Regime::sustained};
+  Contenders contenders;
+  contenders.push_back(std::make_unique<HostAttention>("right"));
+  contenders.push_back(std::make_unique<HostAttention>("off", 0.05));
+  contenders.push_back(std::make_unique<HostAttention>("not a number", NAN));
+  contenders.push_back(std::make_unique<Host>("product"));
+  std::vector<AttentionProblem> problems(6, attention());
+  problems[1].causal = true;
+  problems[2].left = 2, problems[2].right = 1;
+  problems[3].causal = true, problems[3].left = 0, problems[3].type = DType::bf16;
+  problems[4].keys = 5;  // the first queries see no key
+  problems[4].causal = true;
+  problems[5].pack({3, 1, 9});
+  problems[5].causal = true;
+  for (const AttentionProblem& p : problems) {
+    CAPTURE(type_text(p));
+    const ShapeResult r =
+        method.measure({"given", p}, regimes, contenders, "right", Clock::time_point::max()).at(0);
+    CHECK(r.entries[0].wrong == "");
+    CHECK(r.entries[0].samples.size() == 6);
+    CHECK(r.entries[1].wrong != "");  // by the sample, or by the rows of the first
+    CHECK(r.entries[2].wrong != "");
+    CHECK(r.entries[3].left_out == "it takes matrix products alone");
+    CHECK(r.reference_rows == static_cast<size_t>(p.output().rows));
+  }
+  const auto refused =
+      method.measure({"given", problem()}, regimes, contenders, "", Clock::time_point::max());
+  CHECK(refused[0].entries[0].left_out == "it takes attention alone");
+  CHECK(refused[0].entries[3].counts());
+}
+
+TEST_CASE("attention's work is that of the pairs that its mask leaves") {
+  AttentionProblem p = attention();
+  const double each = 2 * (24 + 16) * 4;  // of a pair of rows, in all heads
+  CHECK(p.flops() == each * 2 * 9 * 12);
+  p.causal = true;  // the first of nine queries sees 4 of 12 keys
+  CHECK(p.flops() == each * 2 * (4 + 5 + 6 + 7 + 8 + 9 + 10 + 11 + 12));
+  p.left = 1;
+  CHECK(p.flops() == each * 2 * 9 * 2);
+  p.left = -1;
+  p.pack({3, 1, 9});
+  CHECK(p.flops() == each * (6 + 1 + 45));
+  CHECK(p.output().rows == 13 * 4);
+  CHECK(p.inputs()[1].rows == 13 * 2);
+  CHECK(size_text(p) == "p3_s9_h4:2_d24:16");
+  CHECK(type_text(p) == "f16 causal");
+  p = attention();
+  p.left = 5;
+  CHECK(size_text(p) == "b2_s9:12_h4:2_d24:16");
+  CHECK(type_text(p) == "f16 window 5:-1");
+}
+
 }  // namespace ptxbuilder::test::bench_method_test

@@ -93,7 +93,7 @@ TEST_CASE("tiles come by their times, each once, with what limits them") {
   refused.left_out = "the model has no 3 tiles for it";
   const ShapeResult r = result({entry("128x256x64_4", 200), wrong, slow, refused,
                                 entry("128x256x64_4_2x1", 190), entry("128x256x64_4", 195)});
-  const std::vector<TunedTile> tiles = tuned_tiles(r, 132);
+  const std::vector<TunedTile> tiles = tuned_tiles(r, "128x256x64_4", 132);
   REQUIRE(tiles.size() == 5);
   CHECK(tiles[0].tile == "128x256x64_4_2x1");
   CHECK(tiles[1].tile == "128x256x64_4");
@@ -103,7 +103,7 @@ TEST_CASE("tiles come by their times, each once, with what limits them") {
   CHECK(tiles[2].tile == "64x8x64_16_w1");
   CHECK(tiles[3].problem == "WRONG: D[0,0] = 1, should be 2");
   CHECK(tiles[4].tile == "candidate 3");
-  CHECK(limiting_term(tiles[0].predicted) == "multiply");
+  CHECK(limiting_term(*tiles[0].terms) == "multiply");
   kernels::Prediction p;
   p.l2 = 2, p.multiply = 1, p.overhead = 9;
   CHECK(limiting_term(p) == "l2");
@@ -113,12 +113,12 @@ TEST_CASE("tiles come by their times, each once, with what limits them") {
   run.results = {r};
   CHECK(tuned_rows(run) == row(kBf16, 4096, 4096, 4096, "128x256x64_4_2x1"));
 
-  const std::string table = tune_table(std::get<GemmProblem>(r.problem), tiles);
+  const std::string table = tune_table(r.problem, tiles);
   CHECK(table.find("4096x4096x4096 bf16 -> bf16 TN\n") == 0);
   CHECK(table.find("128x256x64_4 (chosen now)             195.00") != std::string::npos);
   CHECK(table.find("candidate 3                      the model has no 3 tiles for it\n") !=
         std::string::npos);
-  const auto json = nlohmann::json::parse(tune_json(std::get<GemmProblem>(r.problem), tiles));
+  const auto json = nlohmann::json::parse(tune_json(r.problem, tiles));
   CHECK(json["tiles"][0]["median_us"] == 190);
   CHECK(json["tiles"][0]["limited_by"] == "multiply");
   CHECK(json["tiles"][3]["problem"] == "WRONG: D[0,0] = 1, should be 2");

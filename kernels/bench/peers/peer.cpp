@@ -1,6 +1,7 @@
 #include "kernels/bench/peers/peer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -18,6 +19,12 @@ bool begins(const std::string& line, const std::string& word) {
 std::string request(const GemmProblem& p) {
   return fmt::format("problem {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, name(p.a), name(p.b), name(p.d),
                      p.layout(), p.lda(), p.ldb(), p.ldd());
+}
+
+std::string request(const AttentionProblem& p) {
+  return fmt::format("attention {} {} {} {} {} {} {} {} {} {} {} {}", name(p.type), p.batches, p.queries,
+                     p.keys, p.heads, p.key_heads, p.depth, p.value_depth, p.causal ? "causal" : "all",
+                     p.left, p.right, p.packed() ? fmt::format("{}", fmt::join(p.lengths, ",")) : "-");
 }
 
 }  // namespace

@@ -4,20 +4,27 @@
 // one line for one line, in words with single spaces; TEXT is the rest of a line. It ends when its input
 // ends. What it writes to its standard error is shown when it fails. Descriptor 3 is a file in memory that
 // the benchmark holds too, and sizes anew for each problem; it is to be mapped anew each time. It holds the
-// matrices of all sets, one set after another, A and then B, in the bytes that the benchmark's other
-// contenders see, and after them place for one D. The benchmark's own device memory is not shared: that takes
-// rights that a container may not have, and libraries that choose their storage copy in any case.
+// inputs of all sets, one set after another, A and then B, or Q, K and V, in the bytes that the benchmark's
+// other contenders see, and after them place for one output, D or O. The benchmark's own device memory is not
+// shared: that takes rights that a container may not have, and libraries that choose their storage copy in
+// any case.
 //
 //   at the start      peer 1 TEXT    the protocol's number, and what it is: "CUTLASS 4.2.0"
 //   problem M N K A B D LAYOUT LDA LDB LDD SETS
 //                     ready TEXT     what it chose, after all tuning: "128x256x64, cluster 2x1"
-//   launch SET        done           one product; D of it is in the file
-//   burst LAUNCHES    time US        at least so many products back to back, over the sets in turn: the
+//   attention TYPE BATCHES QUERIES KEYS HEADS KEY_HEADS DEPTH VALUE_DEPTH MASK LEFT RIGHT LENGTHS SETS
+//                     ready TEXT     the same of attention
+//   launch SET        done           one launch; the output of it is in the file
+//   burst LAUNCHES    time US        at least so many launches back to back, over the sets in turn: the
 //                                    microseconds of one, between two events, without the host's part
 //   any of these      refused TEXT   why it cannot; the next problem is asked all the same
 //
 // A, B and D are types: bf16 f16 tf32 e4m3 e5m2 s8 s32 f32. LAYOUT is of GemmProblem, as are the strides LDA,
 // LDB and LDD in elements; a matrix takes its stored rows times its stride.
+//
+// TYPE, of Q, K, V and O, is f16 or bf16. The numbers and masks are those of AttentionProblem, whose tensors
+// have no gaps: MASK is causal or all, LEFT and RIGHT are below 0 where there is no limit, and LENGTHS are
+// those of packed sequences by comma, else -. A peer of one operation refuses what it does not know.
 #pragma once
 
 #include <chrono>

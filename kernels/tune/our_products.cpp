@@ -7,11 +7,11 @@
 #include <random>
 
 #include "kernels/gemm/choice.h"
+#include "kernels/gemm/kernel.h"
 #include "kernels/gemm/scheduler.h"
 #include "kernels/measure/operation.h"
 #include "kernels/steps/gemm_step.h"
-#include "kernels/tune/gemm_kernels.h"
-#include "kernels/tune/our_kernel.h"
+#include "kernels/tune/tile_contender.h"
 #include "kernels/tune/tuned_matmul.h"
 
 namespace ptxbuilder::bench {
@@ -77,50 +77,24 @@ class Offers {
   std::vector<GemmTile> first_, diverse_;
 };
 
-// The tile for a problem on a number of SMs; throws Error where there is none.
-using Choice = std::function<GemmTile(const GemmOperation&, const GemmSize&, int)>;
-
-class OurGemm final : public ContenderOf<GemmProblem> {
+class Launcher {
  public:
-  // `overlaps`: each launch may begin before the one ahead of it has ended, as matmul() launches.
-  OurGemm(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels, std::string name, Choice choice, bool usual,
-          bool overlaps)
-      : gpu_(gpu),
-        kernels_(std::move(kernels)),
-        name_(std::move(name)),
-        choice_(std::move(choice)),
-        usual_(usual),
-        overlaps_(overlaps) {}
-
-  std::string name() const override { return name_; }
-  bool is_usual() const override { return usual_; }
-
-  std::string refuses(const GemmProblem& p) const override {
-    try {
-      tile_for(p);
-      return "";
-    } catch (const Error& e) {
-      return e.what();
-    }
+  Launcher(const Gpu& gpu, GemmKernels& kernels, const GemmProblem& problem, const GemmOperation& operation,
+           const kernels::TilePlan& tile, std::span<const GemmProblem::Set> sets)
+      : kernel_(kernels.get(operation, tile)),
+        problem_(problem),
+        d_by_threads_(operation.d_by_threads),
+        splits_last_(tile.split_last > 1),
+        overlaps_(tile.overlaps),
+        sets_(sets.begin(), sets.end()) {
+    const int multiprocessors = gpu.device().properties().multiprocessors;
+    const kernels::GemmGrid grid = kernels::gemm_grid(tile, problem.m, problem.n, 1, multiprocessors);
+    if (const size_t bytes = kernels::gemm_workspace_bytes(tile, grid))
+      workspace_ = runtime::Buffer(gpu.device(), bytes);
   }
 
-  void announce(const GemmProblem& p) override {
-    if (refuses(p).empty()) kernels_->want(operation_of(p), tile_for(p));
-  }
-
-  void prepare(const GemmProblem& problem, std::span<const GemmProblem::Set> sets) override {
-    const GemmOperation o = operation_of(problem);
-    tile_ = tile_for(problem);
-    kernel_ = &kernels_->get(o, tile_);
-    operation_ = o;
-    problem_ = problem;
-    sets_.assign(sets.begin(), sets.end());
-    const kernels::GemmGrid grid = kernels::gemm_grid(tile_, problem.m, problem.n, 1, multiprocessors());
-    const size_t bytes = kernels::gemm_workspace_bytes(tile_, grid);
-    workspace_ = bytes ? runtime::Buffer(gpu_.device(), bytes) : runtime::Buffer();
-  }
-
-  void launch(size_t set) override {
+  // `overlaps`: the launch may begin before the one ahead of it has ended, as matmul() launches.
+  void launch(size_t set, bool overlaps = true) {
     const GemmProblem::Set& s = sets_.at(set);
     auto extent = [](int64_t e) { return runtime::scalar(static_cast<uint32_t>(e)); };
     runtime::ArgumentList arguments(10);
@@ -129,39 +103,44 @@ class OurGemm final : public ContenderOf<GemmProblem> {
     add(tensor_b(problem_, s));
     add(tensor_d_by_tma(problem_, s));
     for (int64_t e : {problem_.m, problem_.n, problem_.k}) add(extent(e));
-    if (operation_.d_by_threads) {
+    if (d_by_threads_) {
       add(runtime::pointer(s.d, problem_.d));
       add(extent(problem_.ldd()));
       add(extent(problem_.d_columns_by_tma()));
     }
-    if (tile_.split_last > 1) add(runtime::pointer(workspace_, DType::f32));
-    kernel_->launch({.programmatic_dependent_launch = overlaps_ && tile_.overlaps}, arguments);
-  }
-
-  std::string configuration() const override {
-    const kernels::Prediction p =
-        predict(operation_, {problem_.m, problem_.n, problem_.k}, tile_, multiprocessors());
-    return fmt::format("{}, predicted {:.1f} us", kernels::text(tile_), p.microseconds());
+    if (splits_last_) add(runtime::pointer(workspace_, DType::f32));
+    kernel_->launch({.programmatic_dependent_launch = overlaps && overlaps_}, arguments);
   }
 
  private:
-  int multiprocessors() const { return gpu_.device().properties().multiprocessors; }
-  kernels::TilePlan tile_for(const GemmProblem& p) const {
-    return kernels::checked(operation_of(p), choice_(operation_of(p), {p.m, p.n, p.k}, multiprocessors()));
-  }
-
-  const Gpu& gpu_;
-  std::shared_ptr<GemmKernels> kernels_;
-  std::string name_;
-  Choice choice_;
-  bool usual_;
-  bool overlaps_;
-  kernels::TilePlan tile_;
-  GemmOperation operation_;
-  runtime::LoadedKernel* kernel_ = nullptr;
-  runtime::Buffer workspace_;
+  std::shared_ptr<runtime::LoadedKernel> kernel_;
   GemmProblem problem_;
+  bool d_by_threads_, splits_last_, overlaps_;
+  runtime::Buffer workspace_;
   std::vector<GemmProblem::Set> sets_;
+};
+
+struct InOrder : Launcher {
+  using Launcher::Launcher;
+  void launch(size_t set) { Launcher::launch(set, false); }
+};
+
+// `Launches` is Launcher, or InOrder: each launch begins when the one ahead of it has ended.
+template <class Launches>
+struct ProductForm {
+  using Problem = GemmProblem;
+  using Operation = GemmOperation;
+  using Size = GemmSize;
+  using Tile = GemmTile;
+  using Call = Launches;
+  static std::pair<Operation, Size> place(const Problem& p) { return {operation_of(p), {p.m, p.n, p.k}}; }
+  static kernels::TilePlan checked(const Operation& o, const Size&, const Tile& tile) {
+    return kernels::checked(o, tile);
+  }
+  static double microseconds(const Operation& o, const Size& size, const kernels::TilePlan& tile,
+                             int multiprocessors) {
+    return predict(o, size, tile, multiprocessors).microseconds();
+  }
 };
 
 // A kernel family that leads to it, with fields that stay as they are.
@@ -235,15 +214,17 @@ class Step final : public ContenderOf<GemmProblem> {
 }  // namespace
 
 Contenders our_contenders(const Gpu& gpu, const OurOptions& options) {
+  using Product = TileContender<ProductForm<Launcher>>;
   Contenders all;
-  const auto kernels = std::make_shared<GemmKernels>(gpu, options);
+  const auto kernels = std::make_shared<GemmKernels>(
+      gpu, options, [](const GemmOperation& o, const GemmTile& t) { return kernels::gemm(o, t); });
   const auto offers = std::make_shared<Offers>(options.seed);
-  auto add = [&](std::string name, Choice choice, bool usual = false, bool overlaps = true) {
-    all.push_back(
-        std::make_unique<OurGemm>(gpu, kernels, std::move(name), std::move(choice), usual, overlaps));
+  auto add = [&](std::string name, Product::Choice choice, bool usual = false) {
+    all.push_back(std::make_unique<Product>(gpu, kernels, std::move(name), std::move(choice), usual));
   };
   add("ptxbuilder", kernels::choose, true);
-  add("ptxbuilder, no PDL", kernels::choose, true, false);
+  all.push_back(std::make_unique<TileContender<ProductForm<InOrder>>>(gpu, kernels, "ptxbuilder, no PDL",
+                                                                      kernels::choose, true));
   for (const std::string& text : options.tiles)
     add(text,
         [tile = kernels::parse_tile(text)](const GemmOperation&, const GemmSize&, int) { return tile; });

@@ -1,0 +1,63 @@
+// One pass of attention, as every contender of the benchmark is asked for it.
+#pragma once
+
+#include "kernels/measure/axis.h"
+#include "kernels/measure/matrix.h"
+
+namespace ptxbuilder::bench {
+
+// O = softmax(Q K^T / sqrt(depth)) V of each head. Tensors are [batch, row, head, column] without gaps; query
+// head h reads key head h / (heads / key_heads). With offset = keys - queries, query i sees the keys from i +
+// offset - left to i + offset + right, both of them too; below 0 is without limit, and causal is right = 0.
+struct AttentionProblem {
+  static constexpr char kKind[] = "attention";
+
+  DType type = DType::f16;  // of Q, K, V and O; or bf16
+  int64_t batches = 1, queries = 0, keys = 0, heads = 1, key_heads = 1;
+  int64_t depth = 128, value_depth = 128;  // columns of Q and K, and of V and O
+  bool causal = false;
+  int64_t left = -1, right = -1;
+  // Sequences of these many queries, and as many keys, lie behind each other as [row, head, column]; none
+  // where all are alike. `batches` is their number then, and `queries` and `keys` are the longest.
+  std::vector<int64_t> lengths = {};
+
+  bool packed() const { return !lengths.empty(); }
+  int64_t query_rows() const;  // of all batches
+  int64_t key_rows() const;
+  void pack(std::vector<int64_t> of_sequences);
+
+  // Two for each multiplication of Q by K and of weights by V, of the pairs that the mask leaves.
+  double flops() const;
+
+  std::vector<Matrix> inputs() const {
+    return {{"Q", type, query_rows() * heads, depth, depth},
+            {"K", type, key_rows() * key_heads, depth, depth},
+            {"V", type, key_rows() * key_heads, value_depth, value_depth}};
+  }
+  Matrix output() const { return {"O", type, query_rows() * heads, value_depth, value_depth}; }
+
+  struct Set {
+    runtime::View q, k, v, o;
+  };
+  static Set set(const BufferSet& s) { return {s.inputs.at(0), s.inputs.at(1), s.inputs.at(2), s.output}; }
+
+  // The rows of one batch, and the keys that one of its queries sees: from `first` on, up to `end`.
+  struct Sequence {
+    int64_t first_query, first_key, queries, keys;
+  };
+  std::vector<Sequence> sequences() const;
+  struct Seen {
+    int64_t first, end;
+  };
+  Seen seen(const Sequence& sequence, int64_t query) const;
+
+  bool operator==(const AttentionProblem&) const = default;
+};
+
+// "b4_s4096_h16_d128": batches, queries, heads and depth; "b4_s1024:4096_h32:4_d192:128" where there are
+// other numbers of keys, heads of keys and columns of V; "p40_s5012_h16_d128" of 40 packed sequences.
+std::string size_text(const AttentionProblem& problem);
+std::string type_text(const AttentionProblem& problem);  // "f16", "bf16 causal", "f16 window 512:0"
+Axis axis_of(const AttentionProblem& problem);           // queries
+
+}  // namespace ptxbuilder::bench

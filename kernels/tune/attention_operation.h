@@ -1,0 +1,20 @@
+// What a problem of the benchmark asks of the project's attention.
+#pragma once
+
+#include "kernels/attention/attention.h"
+#include "kernels/measure/attention_problem.h"
+
+namespace ptxbuilder::bench {
+
+// The call on a set of buffers; `offsets` are those of packed sequences.
+kernels::AttentionArguments arguments(const AttentionProblem& problem, const AttentionProblem::Set& set,
+                                      runtime::View offsets);
+
+// What the call makes of a problem. Throws Error that names the rule and the value.
+struct PlacedProblem {
+  kernels::AttentionOperation operation;
+  kernels::AttentionSize size;
+};
+PlacedProblem place(const AttentionProblem& problem);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,20 @@
+// The project's attention as contenders of the benchmark: the tile that it chooses, and others.
+#pragma once
+
+#include "kernels/tune/attention_operation.h"
+#include "kernels/tune/compile_ahead.h"
+
+namespace ptxbuilder::bench {
+
+using AttentionKernels = OurKernels<kernels::AttentionOperation, kernels::AttentionTile>;
+std::shared_ptr<AttentionKernels> attention_kernels(const Gpu& gpu, const OurOptions& options);
+
+// A contender for each tile, under its name.
+Contenders attention_tiles(const Gpu& gpu, const std::shared_ptr<AttentionKernels>& kernels,
+                           const std::vector<kernels::AttentionTile>& tiles);
+
+// The chosen tile, which stands for the project; those that are named; and the first `candidates` of the
+// model.
+Contenders our_attention(const Gpu& gpu, const OurOptions& options);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,84 @@
+// A tile of one of the project's operations as a contender.
+#pragma once
+
+#include "kernels/tune/compile_ahead.h"
+
+namespace ptxbuilder::bench {
+
+// `Form` says what differs between operations:
+//   Problem, Operation, Size, Tile
+//   Call                              launches a tile: Call(gpu, kernels, problem, operation, tile, sets),
+//   launch(set) place(problem)                    the operation and the size that the project's call makes of
+//   it checked(operation, size, tile)    the tile, or Error that says what it does not go with
+//   microseconds(operation, size, tile, multiprocessors)   what the model predicts
+template <class Form>
+class TileContender final : public ContenderOf<typename Form::Problem> {
+ public:
+  using P = typename Form::Problem;
+  using Operation = typename Form::Operation;
+  using Kernels = OurKernels<Operation, typename Form::Tile>;
+  // The tile for a problem on a number of SMs; throws Error where there is none.
+  using Choice = std::function<typename Form::Tile(const Operation&, const typename Form::Size&, int)>;
+
+  TileContender(const Gpu& gpu, std::shared_ptr<Kernels> kernels, std::string name, Choice choice, bool usual)
+      : gpu_(gpu),
+        kernels_(std::move(kernels)),
+        name_(std::move(name)),
+        choice_(std::move(choice)),
+        usual_(usual) {}
+
+  std::string name() const override { return name_; }
+  bool is_usual() const override { return usual_; }
+
+  std::string refuses(const P& p) const override {
+    try {
+      planned(p);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  }
+
+  void announce(const P& p) override {
+    try {
+      const Plan plan = planned(p);
+      kernels_->want(plan.operation, plan.tile);
+    } catch (const Error&) {  // which refuses() says
+    }
+  }
+
+  void prepare(const P& p, std::span<const typename P::Set> sets) override {
+    call_.reset();
+    plan_ = planned(p);
+    call_.emplace(gpu_, *kernels_, p, plan_->operation, plan_->tile, sets);
+  }
+
+  void launch(size_t set) override { call_->launch(set); }
+
+  std::string configuration() const override {
+    return tile_configuration(
+        text(plan_->tile), Form::microseconds(plan_->operation, plan_->size, plan_->tile, multiprocessors()));
+  }
+
+ private:
+  struct Plan {
+    Operation operation;
+    typename Form::Size size;
+    decltype(Form::checked({}, {}, {})) tile;
+  };
+  int multiprocessors() const { return gpu_.device().properties().multiprocessors; }
+  Plan planned(const P& p) const {
+    const auto [operation, size] = Form::place(p);
+    return {operation, size, Form::checked(operation, size, choice_(operation, size, multiprocessors()))};
+  }
+
+  const Gpu& gpu_;
+  std::shared_ptr<Kernels> kernels_;
+  std::string name_;
+  Choice choice_;
+  bool usual_;
+  std::optional<Plan> plan_;
+  std::optional<typename Form::Call> call_;
+};
+
+}  // namespace ptxbuilder::bench
