@@ -132,10 +132,13 @@ class Plot {
 
 using Group = std::vector<const ShapeResult*>;  // of one chart
 
+bool on_a_line(const ShapeResult& x, const ShapeResult& y) {
+  return axis_of(x.problem).rest == axis_of(y.problem).rest && type_text(x.problem) == type_text(y.problem);
+}
+
 bool over_axis(const Group& group) {
-  return group.size() > 1 && std::all_of(group.begin(), group.end(), [&](const ShapeResult* r) {
-           return axis_of(r->problem).rest == axis_of(group[0]->problem).rest;
-         });
+  return group.size() > 1 && std::all_of(group.begin(), group.end(),
+                                         [&](const ShapeResult* r) { return on_a_line(*r, *group[0]); });
 }
 
 std::vector<std::string> contenders_of(const Group& group) {
@@ -153,12 +156,17 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
   const Problem& first = group[0]->problem;
   const Axis axis = axis_of(first);
   chart.lines = over_axis(group);
-  chart.title = fmt::format("{}{}{}, {}{}", title, chart.lines ? axis.rest + ", " : "", type_text(first),
-                            name(group[0]->regime), group[0]->warm ? ", warm" : "");
+  const bool alike = std::all_of(group.begin(), group.end(), [&](const ShapeResult* r) {
+    return type_text(r->problem) == type_text(first);
+  });
+  chart.title = fmt::format("{}{}{}, {}{}", title, chart.lines ? axis.rest + ", " : "",
+                            alike ? type_text(first) : "others", name(group[0]->regime),
+                            group[0]->warm ? ", warm" : "");
   chart.horizontal = chart.lines ? axis.name : axis.all;
   chart.vertical = "TFLOP/s";
   for (const ShapeResult* r : group)
-    chart.labels.push_back(chart.lines ? axis_of(r->problem).value : size_text(r->problem));
+    chart.labels.push_back(chart.lines ? axis_of(r->problem).value
+                                       : size_text(r->problem) + (alike ? "" : " " + type_text(r->problem)));
   for (const std::string& name : contenders_of(group)) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
     Series series;
@@ -167,7 +175,7 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
     for (const ShapeResult* r : group) {
       std::optional<double> value, ratio;
       if (const Entry* e = counting_entry(*r, name)) {
-        const EntrySummary s = summary(*r, *e, run.reference, run.multiprocessors);
+        const EntrySummary s = summary(*r, *e, reference_of(run, *r), run.multiprocessors);
         value = s.tflops;
         if (s.ratio) ratio = s.ratio->median;
       }
@@ -180,10 +188,20 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
   return chart;
 }
 
+// Where lines have charts of their own, what stands on none shares one.
 std::vector<Group> groups_of(const RunResult& run) {
   std::vector<Group> groups;
   for (const ShapeResult& r : run.results) {
-    auto same = [&](const Group& g) { return g[0]->regime == r.regime && g[0]->warm == r.warm; };
+    auto alike = [&](const ShapeResult& x) { return x.regime == r.regime && x.warm == r.warm; };
+    auto has_line = [&](const ShapeResult& x) {
+      return axis_of(x.problem).splits &&
+             std::any_of(run.results.begin(), run.results.end(),
+                         [&](const ShapeResult& y) { return &x != &y && alike(y) && on_a_line(x, y); });
+    };
+    const bool on_one = has_line(r);
+    auto same = [&](const Group& g) {
+      return alike(*g[0]) && (on_one ? on_a_line(*g[0], r) : !has_line(*g[0]));
+    };
     auto group = std::find_if(groups.begin(), groups.end(), same);
     if (group == groups.end()) group = groups.insert(groups.end(), Group{});
     group->push_back(&r);

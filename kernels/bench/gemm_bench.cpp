@@ -1,14 +1,7 @@
 // gemm_bench: this project's matrix products beside cuBLASLt on a GPU, over the shapes that matter.
-#include <fmt/chrono.h>
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "kernels/bench/chart.h"
-#include "kernels/bench/options.h"
+#include "kernels/bench/gemm_options.h"
 #include "kernels/bench/peers/cublaslt.h"
-#include "kernels/bench/report.h"
-#include "kernels/family/outcome.h"
+#include "kernels/bench/run.h"
 #include "kernels/measure/files.h"
 #include "kernels/tune/tile_times.h"
 #include "kernels/tune/tuned_table.h"
@@ -16,176 +9,26 @@
 namespace ptxbuilder::bench {
 namespace {
 
-using command::Outcome;
-
-void write(const Options& options, const RunResult& run) {
-  if (!options.json.empty()) write_file(options.json, json(run));
-  if (!options.markdown.empty()) write_file(options.markdown, markdown(run));
-  if (!options.times.empty()) write_file(options.times, tile_times(run));
-  if (!options.svg.empty()) write_file(options.svg, svg(charts(run)));
-  if (!options.tuned.empty())
-    write_file(options.tuned, merge_tuned(read_file_if_any(options.tuned), tuned_rows(run)));
-}
-
-Outcome list(const Options& options) {
-  double weight = 0;
-  for (const Shape& s : options.shapes) {
-    const GemmProblem p = problem_of(options.types, s);
-    fmt::print("{:14} {:20} {:24} weight {:g}{}\n", s.group, size_text(p), type_text(p), s.weight,
-               s.warm ? ", warm" : "");
-    weight += s.weight;
-  }
-  fmt::print("{} shapes of weight {:g}\n", options.shapes.size(), weight);
-  return Outcome::good;
-}
-
-// Those that are named or were asked for by options of their own; all but the steps where there are no names.
-Contenders chosen(Contenders all, const std::vector<std::string>& names) {
-  auto wanted = [&](size_t i) {
-    if (names.empty()) return !all[i]->is_step();
-    const bool asked_for = !all[i]->is_step() && !all[i]->is_usual();
-    return asked_for || names[0] == "all" ||
-           std::find(names.begin(), names.end(), all[i]->name()) != names.end();
-  };
-  std::string known;
-  for (const auto& c : all) {
-    known += known.empty() ? "" : ", ";
-    known += c->name();
-  }
-  for (const std::string& name : names) {
-    auto is = [&](const auto& c) { return c->name() == name; };
-    if (name != "all" && std::none_of(all.begin(), all.end(), is))
-      throw UsageError(fmt::format("no contender is named '{}'; the contenders are {}, or all", name, known));
-  }
-  Contenders kept;
-  for (size_t i = 0; i < all.size(); ++i)
-    if (wanted(i)) kept.push_back(std::move(all[i]));
-  return kept;
-}
-
-std::unique_ptr<Nvml> open_nvml(const Gpu& gpu) {
-  try {
-    return std::make_unique<Nvml>(gpu.pci_bus_id());
-  } catch (const Error& e) {
-    fmt::print(stderr, "left out: clock, power and temperature ({})\n", e.what());
-    return nullptr;
-  }
-}
-
-std::vector<std::string> method_text(const Options& o, const Gpu& gpu) {
-  std::string data = "N(0,1) inputs";
-  if (size_of(o.types.a) == 1) data += ", scaled so that the largest is the type's greatest";
-  const char* peers =
-      o.peers.empty() ? "" : " Peers of other processes time themselves, likewise, on the same matrices.";
-  return {
-      fmt::format("{} of seed {}; the same matrices for all contenders, in rotating sets of three times the "
-                  "{:.0f} MB of L2 at least.",
-                  data, o.method.seed, static_cast<double>(gpu.l2_bytes()) * 1e-6),
-      fmt::format(
-          "Each round runs every contender once, in random order: {} rounds, bursts of at least {:g} ms "
-          "and {} launches, replayed as CUDA graphs between two events.",
-          o.method.rounds, o.method.burst_milliseconds, o.method.least_launches) +
-          peers,
-      fmt::format(
-          "sustained: after {:g} s of warm-up, without a pause. cool: {:g} ms of rest and an overwritten "
-          "L2 before each burst.",
-          o.method.warm_up_seconds, o.method.rest_milliseconds),
-      "ratio: the reference's time by the contender's, median over the rounds; above 1 it is faster. The "
-      "interval is of 2000 bootstrap resamples. win: it lies above 1.01; tie: within 2 %; open: above 1.02, "
-      "but not for sure.",
-      "Every result is checked, 200 elements against float64 and the rest against the reference; a wrong one "
-      "is "
-      "not timed."};
-}
-
-RunResult describe(const Options& options, const Gpu& gpu, const Nvml* nvml, const CublasLt* cublaslt) {
-  RunResult run;
-  const runtime::DeviceProperties p = gpu.device().properties();
-  run.multiprocessors = p.multiprocessors;
-  run.environment["device"] = fmt::format("{}, {} SMs", p.name, p.multiprocessors);
-  run.environment["driver"] = p.driver;
-  run.environment["date"] = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
-  run.environment["seed"] = fmt::format("{}", options.method.seed);
-  if (nvml) {
-    if (const std::string version = nvml->driver_version(); !version.empty())
-      run.environment["driver"] += ", " + version;
-    if (const double watts = nvml->power_limit_watts(); watts > 0)
-      run.environment["power limit"] = fmt::format("{:.0f} W", watts);
-  }
-  if (cublaslt) {
-    run.environment["cuBLASLt"] = cublaslt->version();
-    run.reference = cublaslt->name();
-  }
-  run.method = method_text(options, gpu);
-  return run;
-}
-
-// Measures shape after shape, as far as the time goes, and writes what there is after each.
-bool measure(const Options& options, Method& method, const Contenders& contenders, RunResult& run) {
-  const auto start = Clock::now();
-  auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  const double limit = options.time_limit_seconds > 0 ? options.time_limit_seconds : 1e9;
-  const auto deadline =
-      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit));
-  std::vector<Case> cases;
-  for (const Shape& shape : options.shapes) cases.push_back(case_of(options.types, shape));
-  for (const Case& one : cases)
-    for (const auto& contender : contenders) contender->announce(one.problem);
-  bool right = true;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const double each = i > 0 ? seconds() / static_cast<double>(i) : 0;
-    if (seconds() + 0.5 * each > limit) {
-      run.not_run.push_back(size_text(cases[i].problem));
-      continue;
-    }
-    for (ShapeResult& result :
-         method.measure(cases[i], options.regimes, contenders, run.reference, deadline)) {
-      for (size_t c = 0; c < result.entries.size(); ++c) {
-        result.entries[c].ours = !contenders[c]->is_peer();
-        result.entries[c].step = contenders[c]->is_step();
-        right = right && result.entries[c].wrong.empty();
-      }
-      fmt::print("{}", progress_lines(result, run.reference));
-      run.results.push_back(std::move(result));
-    }
-    const double left =
-        seconds() / static_cast<double>(i + 1) * static_cast<double>(options.shapes.size() - i - 1);
-    fmt::print(stderr, "[{} of {}] {:.0f} s, about {:.0f} s left\n", i + 1, options.shapes.size(), seconds(),
-               std::min(left, std::max(0.0, limit - seconds())));
-    std::fflush(stdout);
-    write(options, run);
-  }
-  write(options, run);
-  return right;
-}
-
-Outcome run(const Options& options) {
-  if (options.list) return list(options);
-  const Gpu gpu;
-  Contenders all = our_contenders(gpu, options.ours);
-  const CublasLt* cublaslt = nullptr;
-  std::map<std::string, std::string> versions;
-  for (const PeerCommand& command : options.peers) {
-    auto peer = std::make_unique<Peer>(gpu, command, options.peer_limit_seconds);
-    versions[command.name] = peer->version();
-    all.push_back(std::move(peer));
-  }
-  if (options.with_cublaslt) {
-    auto peer = std::make_unique<CublasLt>(gpu, options.cublaslt);
-    cublaslt = peer.get();
-    all.push_back(std::move(peer));
-  }
-  const std::unique_ptr<Nvml> nvml = open_nvml(gpu);
-  RunResult result = describe(options, gpu, nvml.get(), cublaslt);
-  for (const auto& [peer, version] : versions)
-    if (!version.empty()) result.environment[peer] = version;
-  const Contenders contenders = chosen(std::move(all), options.contenders);
-  const bool has_reference = !contenders.empty() && contenders.back()->name() == result.reference;
-  if (!has_reference) result.reference = "";
-  Method method(gpu, nvml.get(), options.method);
-  const bool right = measure(options, method, contenders, result);
-  fmt::print("\n{}", markdown(result));
-  return right ? Outcome::good : Outcome::wrong_result;
+Benchmark benchmark_of(const GemmOptions& options) {
+  Benchmark b = {.title = "Matrix products",
+                 .inputs = "N(0,1) inputs",
+                 .checks = "200 elements against float64 and the rest against the reference",
+                 .ours = [&](const Gpu& gpu) { return our_contenders(gpu, options.ours); },
+                 .write_more =
+                     [&](const RunResult& run) {
+                       if (!options.times.empty()) write_file(options.times, tile_times(run));
+                       if (!options.tuned.empty())
+                         write_file(options.tuned,
+                                    merge_tuned(read_file_if_any(options.tuned), tuned_rows(run)));
+                     }};
+  if (size_of(options.types.a) == 1) b.inputs += ", scaled so that the largest is the type's greatest";
+  if (options.with_cublaslt)
+    b.reference = [&](const Gpu& gpu, std::map<std::string, std::string>& environment) {
+      auto cublaslt = std::make_unique<CublasLt>(gpu, options.cublaslt);
+      environment[cublaslt->name()] = cublaslt->version();
+      return cublaslt;
+    };
+  return b;
 }
 
 }  // namespace
@@ -195,7 +38,8 @@ int main(int argc, char** argv) {
   using namespace ptxbuilder;
   return command::guarded(
       [&] {
-        return static_cast<int>(bench::run(bench::parse_options({argv + 1, argv + argc})));
+        const bench::GemmOptions options = bench::parse_gemm_options({argv + 1, argv + argc});
+        return static_cast<int>(bench::run(options, bench::benchmark_of(options)));
       },
       true);
 }

@@ -1,6 +1,7 @@
-// The command line of gemm_bench.
+// These are the options that every benchmark has on its command line.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,31 +10,49 @@
 #include "kernels/family/command_line.h"
 #include "kernels/measure/contender.h"
 #include "kernels/measure/interleave.h"
-#include "kernels/measure/shapes.h"
 
 namespace ptxbuilder::bench {
 
 struct Options {
-  std::vector<Shape> shapes;
-  GemmProblem types;  // of all shapes; m, n and k unset
+  std::vector<Case> cases;
   std::vector<Regime> regimes = {Regime::sustained};
   MethodOptions method;
   double time_limit_seconds = 0;        // of the whole run; 0 for none
   std::vector<std::string> contenders;  // by name; "all"; none for all but the steps
-  bool list = false;                    // print shapes and contenders' names, and end
-  bool with_cublaslt = true;
-  std::string cublaslt;             // a file, or "" to search
-  std::vector<PeerCommand> peers;   // processes
-  double peer_limit_seconds = 300;  // of one answer of a peer
+  bool list = false;                    // print the shapes, and end
+  std::vector<PeerCommand> peers;       // processes
+  double peer_limit_seconds = 300;      // of one answer of a peer
   OurOptions ours;
-  std::string json, markdown, svg, tuned, times;  // files to write
+  std::string json, markdown, svg;  // files to write
 };
 
 using command::HelpAsked;
 using command::UsageError;
 
-// What the words of a command line, without the program's name, ask for. Throws UsageError and HelpAsked, as
-// CommandLine does.
-Options parse_options(const std::vector<std::string>& words);
+// These words set the options once all of them are read.
+struct CommonWords {
+  std::string device = "cuda";
+  std::vector<std::string> regimes, peers;
+  bool quick = false, no_cache = false, driver = false, brief_check = false;
+  std::optional<int> rounds, least_launches;
+  std::optional<double> burst, warm_up, rest, energy;
+  std::optional<uint64_t> seed;
+};
+
+// Each adds some of them, in the order of the help.
+void add_method_options(const command::Arguments& app, CommonWords& words, Options& options);
+void add_peer_options(const command::Arguments& app, CommonWords& words, Options& options);
+void add_compiler_options(const command::Arguments& app, CommonWords& words, Options& options);
+void add_report_options(const command::Arguments& app, Options& options);
+void add_chart_option(const command::Arguments& app, Options& options);
+
+// Throws Error for the emulator, and UsageError for what is no device.
+void check_device(const CommonWords& words);
+
+// It sets all but the cases, which may ask for the seed. Throws UsageError.
+void settle(const CommonWords& words, Options& options);
+
+// Throws UsageError where `read` throws Error.
+void read_words(const std::function<void()>& read);
 
 }  // namespace ptxbuilder::bench

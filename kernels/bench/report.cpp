@@ -39,9 +39,10 @@ std::string table_line(const RunResult& run, const ShapeResult& r, const Entry& 
   if (!entry.wrong.empty())
     return fmt::format("{} - | - | - | - | WRONG | - | - | {} |\n", start, cell(entry.wrong));
   if (!entry.counts()) return fmt::format("{} - | - | - | - | no time left | - | - | - |\n", start);
-  const EntrySummary s = summary(r, entry, run.reference, run.multiprocessors);
+  const std::string reference = reference_of(run, r);
+  const EntrySummary s = summary(r, entry, reference, run.multiprocessors);
   std::string ratio = "- | - | -";
-  if (entry.contender == run.reference) ratio = "1 | - | reference";
+  if (entry.contender == reference) ratio = "1 | - | reference";
   if (s.ratio)
     ratio = fmt::format("{:.3f} | {:.3f} to {:.3f} | {}", s.ratio->median, s.ratio->interval.low,
                         s.ratio->interval.high, name(verdict(*s.ratio)));
@@ -90,7 +91,7 @@ Json to_json(const RunResult& run, const ShapeResult& r, const Entry& e) {
   if (!e.left_out.empty()) json["left_out"] = e.left_out;
   if (!e.wrong.empty()) json["wrong"] = e.wrong;
   if (!e.counts()) return json;
-  const EntrySummary s = summary(r, e, run.reference, run.multiprocessors);
+  const EntrySummary s = summary(r, e, reference_of(run, r), run.multiprocessors);
   json["median_us"] = s.microseconds;
   json["quartiles_us"] = {s.low_quartile, s.high_quartile};
   json["tflops"] = s.tflops;
@@ -112,6 +113,7 @@ Json to_json(const RunResult& run, const ShapeResult& r) {
                {"rows_compared_with_reference", r.reference_rows},
                {"rounds_counted", counted_rounds(r)},
                {"contenders", Json::array()}});
+  if (run.reference == kFastestPeer) json["reference"] = reference_of(run, r);
   for (const Entry& e : r.entries) json["contenders"].push_back(to_json(run, r, e));
   return json;
 }
@@ -139,10 +141,10 @@ Json to_json(const Score& s) {
 std::string energy_table(const RunResult& run) {
   std::string lines;
   for (const ShapeResult& r : run.results) {
-    const Entry* reference = counting_entry(r, run.reference);
+    const Entry* reference = counting_entry(r, reference_of(run, r));
     for (const Entry& e : r.entries) {
       if (!e.counts() || e.joules <= 0) continue;
-      const EntrySummary s = summary(r, e, run.reference, run.multiprocessors);
+      const EntrySummary s = summary(r, e, reference_of(run, r), run.multiprocessors);
       lines += fmt::format("| {} | {} | {:.4g} | {:.2f} | {} | {:.0f} | {} |\n", shape_name(r),
                            cell(e.contender), e.joules, e.joules / flops(r.problem) * 1e12,
                            or_dash(reference ? reference->joules / e.joules : 0, "{:.3f}"), s.sm_mhz,
@@ -156,7 +158,7 @@ std::string energy_table(const RunResult& run) {
 }
 
 std::string markdown(const RunResult& run) {
-  std::string text = "# Matrix products\n\n";
+  std::string text = fmt::format("# {}\n\n", run.title);
   for (const auto& [key, value] : run.environment) text += fmt::format("- {}: {}\n", key, value);
   if (!run.method.empty()) text += "\n";
   for (const std::string& sentence : run.method) text += sentence + "\n";

@@ -9,7 +9,7 @@ namespace ptxbuilder::bench {
 namespace {
 
 std::string pair_text(int64_t first, int64_t second) {
-  return first == second ? fmt::format("{}", first) : fmt::format("{}:{}", first, second);
+  return first == second ? fmt::format("{}", first) : fmt::format("{}/{}", first, second);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One pass of attention, as every contender of the benchmark is asked for it.
+// Every contender of the benchmark is asked for attention by this problem.
 #pragma once
 
 #include "kernels/measure/axis.h"
@@ -54,7 +54,7 @@ struct AttentionProblem {
   bool operator==(const AttentionProblem&) const = default;
 };
 
-// "b4_s4096_h16_d128": batches, queries, heads and depth; "b4_s1024:4096_h32:4_d192:128" where there are
+// "b4_s4096_h16_d128": batches, queries, heads and depth; "b4_s1024/4096_h32/4_d192/128" where there are
 // other numbers of keys, heads of keys and columns of V; "p40_s5012_h16_d128" of 40 packed sequences.
 std::string size_text(const AttentionProblem& problem);
 std::string type_text(const AttentionProblem& problem);  // "f16", "bf16 causal", "f16 window 512:0"

@@ -1,4 +1,4 @@
-// How the problems of a chart are told apart.
+// This says how the problems of a chart are told apart.
 #pragma once
 
 #include <string>

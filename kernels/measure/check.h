@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::bench {
 
-// What one element of the output should be, and by how much a right kernel may miss it.
+// An element of the output should be this, and a right kernel may miss it by so much.
 struct Expected {
   int64_t row, column;
   double value, tolerance;
@@ -18,24 +18,24 @@ struct Expected {
 
 using Elements = std::function<double(int64_t)>;  // of an input, as they are stored
 
-// Some `count` elements of the output in float64, some at its corners, and others that a seed chooses.
-// `inputs` are those of the problem.
+// It computes about `count` elements of the output in float64: some at its corners, and others that a seed
+// chooses. `inputs` are those of the problem.
 std::vector<Expected> expected_elements(const Problem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count = 200);
 
-// `count` elements of D. The tolerance is one rounding to D's type, and what the tensor core's accumulation
-// loses: 2^-20 of the sum of magnitudes in f32, 2^-10 with fast accumulation of fp8, which keeps some 14
-// bits; nothing for integers.
+// It gives `count` elements of D. The tolerance is one rounding to D's type, and what the tensor core's
+// accumulation loses: 2^-20 of the sum of magnitudes in f32, 2^-10 with fast accumulation of fp8, which keeps
+// some 14 bits; nothing for integers.
 std::vector<Expected> expected_elements(const GemmProblem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count);
 
-// All columns of `count` / 8 rows of O, two at least: the first, the last, and others. The tolerance is the
+// It gives all columns of `count` / 8 rows of O: of the first, the last, and others. The tolerance is the
 // rounding of the weights and of O to their type.
 std::vector<Expected> expected_elements(const AttentionProblem& problem, const std::vector<Elements>& inputs,
                                         uint64_t seed, int count);
 
-// Some rows of a matrix as bits on the host: all where it has less than 64 MiB, else as many as that holds,
-// evenly spread.
+// It copies rows of a matrix as bits to the host: all where it has less than 64 MiB, else as many as that
+// holds, evenly spread.
 struct Rows {
   std::vector<int64_t> rows;
   std::vector<std::byte> bytes;  // of row after row, without gaps

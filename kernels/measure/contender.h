@@ -40,9 +40,9 @@ class Contender {
   // that what the host does here, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
-  // Of a contender whose launches cannot be recorded here, since another process launches: that many
-  // back to back, over the sets in turn, timed by itself; the microseconds of one. `meanwhile` runs on the
-  // host while the GPU works. Nothing of the others, whose launches Burst records.
+  // A contender whose launches cannot be recorded here, since another process launches, times that many back
+  // to back by itself, over the sets in turn, and gives the microseconds of one. `meanwhile` runs on the host
+  // while the GPU works. The others give nothing, since Burst records their launches.
   virtual std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) {
     (void)launches, (void)meanwhile;
     return std::nullopt;
@@ -64,7 +64,7 @@ class Contender {
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-// One that takes the problems of one operation: GemmProblem, say.
+// It takes the problems of one operation, such as GemmProblem.
 template <class P>
 class ContenderOf : public Contender {
  public:

@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::bench {
 
-// Rows of `columns` elements, which begin `stride` elements apart.
+// Its rows have `columns` elements, and begin `stride` elements apart.
 struct Matrix {
   const char* name;  // as in messages: "D"
   DType type;
@@ -19,7 +19,7 @@ struct Matrix {
   int64_t bytes() const { return elements() * size_of(type); }
 };
 
-// One copy of all that a problem reads, in the order of its inputs(), and place for what it writes.
+// A set has one copy of all that a problem reads, in the order of its inputs(), and place for what it writes.
 struct BufferSet {
   std::vector<runtime::View> inputs;
   runtime::View output;

@@ -1,4 +1,4 @@
-// A problem as words of JSON.
+// This writes a problem as words of JSON.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::bench {
 
-// Each is an object: its sizes, how it is stored and computed, and both as one.
+// Each gives an object: of its sizes, of how it is stored and computed, and of both.
 std::string size_json(const Problem& problem);
 std::string type_json(const Problem& problem);
 std::string problem_json(const Problem& problem);

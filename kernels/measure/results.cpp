@@ -128,13 +128,19 @@ std::string fastest_peer(const ShapeResult& result) {
 
 }  // namespace
 
+std::string reference_of(const RunResult& run, const ShapeResult& result) {
+  return run.reference == kFastestPeer ? fastest_peer(result) : run.reference;
+}
+
 std::vector<Score> scores(const RunResult& run) {
   return scores(
-      run, [&](const Entry& e) { return e.contender != run.reference; },
-      [&](const ShapeResult&) { return run.reference; });
+      run,
+      [&](const Entry& e) { return run.reference == kFastestPeer ? e.ours : e.contender != run.reference; },
+      [&](const ShapeResult& result) { return reference_of(run, result); });
 }
 
 std::vector<Score> best_peer_scores(const RunResult& run) {
+  if (run.reference == kFastestPeer) return {};
   std::set<std::string> peers;
   for (const ShapeResult& result : run.results)
     for (const Entry& e : result.entries)

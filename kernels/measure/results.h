@@ -79,16 +79,24 @@ struct Score {
 struct RunResult {
   std::map<std::string, std::string> environment;  // "device", "driver", "cublaslt", "date", ...
   std::vector<std::string> method;                 // sentences
-  std::string reference;                           // a contender's name; "" when there is none
+  std::string title = "Matrix products";           // of the report
+  // This is a contender's name, or kFastestPeer, or "" when there is none.
+  std::string reference;
   int multiprocessors = 0;
   std::vector<ShapeResult> results;
   std::vector<std::string> not_run;  // shapes that the time did not reach
 };
 
+// This as the reference means that each shape has its own, the peer that is the fastest there.
+inline constexpr char kFastestPeer[] = "the fastest peer";
+// The contender that ratios of a shape are to; "" when there is none.
+std::string reference_of(const RunResult& run, const ShapeResult& result);
+
+// All but the reference have a score; where that is the fastest peer, ours alone do.
 std::vector<Score> scores(const RunResult& run);
 
 // The same of ours alone, against the fastest peer of each shape instead of the reference. Empty unless two
-// peers count anywhere.
+// peers count anywhere, and where the fastest peer is the reference.
 std::vector<Score> best_peer_scores(const RunResult& run);
 
 }  // namespace ptxbuilder::bench

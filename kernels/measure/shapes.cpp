@@ -129,19 +129,16 @@ const ShapeSet& shape_set(const std::string& name) {
   throw Error(fmt::format("no shape set is named '{}'; the sets are {}", name, fmt::join(known, ", ")));
 }
 
-std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups) {
-  std::vector<std::string> known;
-  for (const Shape& s : set.shapes)
-    if (std::find(known.begin(), known.end(), s.group) == known.end()) known.push_back(s.group);
+void check_groups(const std::string& set, const std::vector<std::string>& known,
+                  std::span<const std::string> groups) {
   for (const std::string& group : groups)
     if (std::find(known.begin(), known.end(), group) == known.end())
-      throw Error(fmt::format("the shape set '{}' has no group '{}'; its groups are {}", set.name, group,
+      throw Error(fmt::format("the shape set '{}' has no group '{}'; its groups are {}", set, group,
                               fmt::join(known, ", ")));
-  std::vector<Shape> chosen;
-  for (const Shape& s : set.shapes)
-    if (groups.empty() || std::find(groups.begin(), groups.end(), s.group) != groups.end())
-      chosen.push_back(s);
-  return chosen;
+}
+
+std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups) {
+  return of_groups(set.name, set.shapes, groups);
 }
 
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape) {

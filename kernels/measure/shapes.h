@@ -1,6 +1,7 @@
 // The products that the benchmark runs, with the weights by which its score counts them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <string>
@@ -36,6 +37,24 @@ const ShapeSet& shape_set(const std::string& name);  // throws Error that lists 
 
 // The shapes of the groups, in the set's order; all for none. Throws Error that lists the groups.
 std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups);
+
+// Throws Error for a group that is not known.
+void check_groups(const std::string& set, const std::vector<std::string>& known,
+                  std::span<const std::string> groups);
+
+// It does the same for all that has a `group`, such as Shape and Case. Messages call it `set`.
+template <class Shapes>
+Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const std::string> groups) {
+  std::vector<std::string> known;
+  for (const auto& s : shapes)
+    if (std::find(known.begin(), known.end(), s.group) == known.end()) known.push_back(s.group);
+  check_groups(set, known, groups);
+  Shapes chosen;
+  for (const auto& s : shapes)
+    if (groups.empty() || std::find(groups.begin(), groups.end(), s.group) != groups.end())
+      chosen.push_back(s);
+  return chosen;
+}
 
 // The problem of a shape in the types of another, and the same as the benchmark runs it.
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape);

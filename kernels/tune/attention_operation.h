@@ -1,4 +1,4 @@
-// What a problem of the benchmark asks of the project's attention.
+// This says what a problem of the benchmark asks of the project's attention.
 #pragma once
 
 #include "kernels/attention/attention.h"
@@ -10,7 +10,7 @@ namespace ptxbuilder::bench {
 kernels::AttentionArguments arguments(const AttentionProblem& problem, const AttentionProblem::Set& set,
                                       runtime::View offsets);
 
-// What the call makes of a problem. Throws Error that names the rule and the value.
+// The call makes this of a problem. Throws Error that names the rule and the value.
 struct PlacedProblem {
   kernels::AttentionOperation operation;
   kernels::AttentionSize size;

@@ -66,7 +66,7 @@ class OurKernels {
     if (!k.loaded) k.loaded = ahead_.load(*k.job);
     return k.loaded;
   }
-  // The same, the caller's own.
+  // It gives the caller a kernel of its own.
   std::unique_ptr<runtime::LoadedKernel> load(const Operation& operation, const Tile& tile) {
     return ahead_.load(*known(operation, tile).job);
   }

@@ -14,7 +14,7 @@ using kernels::AttentionOperation;
 using kernels::AttentionSize;
 using kernels::AttentionTile;
 
-// Where each packed sequence begins, and the end of the last.
+// They say where each packed sequence begins, and where the last ends.
 std::vector<uint32_t> offsets_of(const AttentionProblem& p) {
   std::vector<uint32_t> offsets = {0};
   for (int64_t length : p.lengths) offsets.push_back(offsets.back() + static_cast<uint32_t>(length));

@@ -5,8 +5,8 @@
 
 namespace ptxbuilder::bench {
 
-// Of a product: the tile that is chosen now, first, those that `ours` names, and the model's `top`
-// candidates.
+// The tiles of a product are the one that is chosen now, first, those that `ours` names, and the model's
+// `top` candidates.
 Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours);
 
 // Sustained times of contenders of ours, each checked. Throws Error as Method::measure does.

@@ -1,4 +1,4 @@
-// What tuning found: each tile's prediction beside its measured time.
+// This reports what tuning found: each tile's prediction beside its measured time.
 #pragma once
 
 #include <optional>
@@ -26,11 +26,11 @@ struct TunedTile {
 // The longest term of the prediction, which counts: "multiply", "l2" or "memory".
 std::string limiting_term(const kernels::Prediction& prediction);
 
-// Those of a measured problem whose contenders are tiles: the fastest first, those without a time last, a
-// tile once. `chosen` is the tile that is chosen now.
+// It gives the tiles of a measured problem, whose contenders they are: each once, the fastest first, and last
+// those without a time. `chosen` is the tile that is chosen now.
 std::vector<TunedTile> tuned_tiles(const ShapeResult& result, const std::string& chosen, int multiprocessors);
 
-// For people, and for programs: an object.
+// The first is for people, and the second an object for programs.
 std::string tune_table(const Problem& problem, const std::vector<TunedTile>& tiles);
 std::string tune_json(const Problem& problem, const std::vector<TunedTile>& tiles);
 

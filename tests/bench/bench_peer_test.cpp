@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "kernels/bench/options.h"
+#include "kernels/bench/gemm_options.h"
 #include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/peers/peer.h"
 #include "kernels/measure/interleave.h"
@@ -184,18 +184,43 @@ TEST_CASE("a peer that dies is started again, and not for ever") {
   CHECK(run.measure()[0].left_out == "it has died 4 times");
 }
 
+TEST_CASE("a peer is asked for attention of every form, checked and timed by itself") {
+  Run run({fake(), fake("wrong"), fake("refuses:attention"), fake("dies:attention")});
+  std::vector<AttentionProblem> problems(3);
+  for (AttentionProblem& p : problems)
+    p.batches = 2, p.queries = 9, p.keys = 12, p.heads = 4, p.key_heads = 2, p.depth = 24, p.value_depth = 16;
+  problems[1].type = DType::bf16, problems[1].left = 2, problems[1].right = 1;
+  problems[2].causal = true;
+  problems[2].pack({3, 1, 9});
+  const Regime regimes[] = {Regime::sustained};
+  for (const AttentionProblem& p : problems) {
+    CAPTURE(type_text(p));
+    const std::vector<Entry> entries =
+        run.method.measure({"given", p}, regimes, run.contenders, fake(), Clock::time_point::max())
+            .at(0)
+            .entries;
+    CHECK(entries[0].wrong == "");
+    CHECK(entries[0].configuration == "one thread of the host");
+    CHECK(entries[0].samples.size() == 6);
+    CHECK(entries[1].wrong != "");
+    CHECK(entries[2].left_out == "it takes no attention");
+    CHECK(contains(entries[3].left_out, "out of luck at attention"));
+    CHECK(entries[4].left_out == "it takes matrix products alone");  // cuBLASLt
+  }
+}
+
 TEST_CASE("the command line names peers") {
   const Options options =
-      parse_options({"--peer", "A=run a --fast=yes", "--peer", "B=b", "--peer-limit", "7"});
+      parse_gemm_options({"--peer", "A=run a --fast=yes", "--peer", "B=b", "--peer-limit", "7"});
   REQUIRE(options.peers.size() == 2);
   CHECK(options.peers[0].name == "A");
   CHECK(options.peers[0].command == "run a --fast=yes");
   CHECK(options.peers[1].name == "B");
   CHECK(options.peer_limit_seconds == 7);
-  CHECK(parse_options({}).peers.empty());
+  CHECK(parse_gemm_options({}).peers.empty());
   for (const char* wrong : {"A", "=b", "A="})
-    CHECK_ERROR(parse_options({"--peer", wrong}), "is not NAME=COMMAND");
-  CHECK_ERROR(parse_options({"--peer", "A=a", "--peer", "A=b"}), "A is given twice");
+    CHECK_ERROR(parse_gemm_options({"--peer", wrong}), "is not NAME=COMMAND");
+  CHECK_ERROR(parse_gemm_options({"--peer", "A=a", "--peer", "A=b"}), "A is given twice");
 }
 
 }  // namespace ptxbuilder::test::bench_peer_test

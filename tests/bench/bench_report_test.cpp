@@ -7,9 +7,11 @@
 #include <random>
 #include <set>
 
+#include "kernels/bench/attention_options.h"
 #include "kernels/bench/chart.h"
-#include "kernels/bench/options.h"
+#include "kernels/bench/gemm_options.h"
 #include "kernels/bench/report.h"
+#include "kernels/measure/attention_shapes.h"
 #include "kernels/tune/tuned_table.h"
 #include "tests/kit/error_kit.h"
 
@@ -409,17 +411,17 @@ TEST_CASE("tuned rows are of the matrix product's tiles, not of the steps to it"
 }
 
 TEST_CASE("the command line: what it means, and what it refuses") {
-  const Options plain = parse_options({});
-  CHECK(plain.shapes.size() == shape_set("bf16").shapes.size());
+  const GemmOptions plain = parse_gemm_options({});
+  CHECK(plain.cases.size() == shape_set("bf16").shapes.size());
   CHECK(plain.types.a == DType::bf16);
   CHECK(plain.method.rounds == 30);
   CHECK(plain.contenders.empty());  // which leaves out the steps
-  CHECK(parse_options({"--set", "seed"}).contenders == std::vector<std::string>{"all"});
+  CHECK(parse_gemm_options({"--set", "seed"}).contenders == std::vector<std::string>{"all"});
   CHECK(plain.regimes == std::vector<Regime>{Regime::sustained});
-  const Options chosen =
-      parse_options({"--set", "seed", "--regimes", "cool,sustained", "--quick", "--rounds", "3", "--layout",
-                     "TN", "--shape", "8x8x8", "--shape", "16x8x8:2", "--seed", "7", "--contenders", "a,b"});
-  CHECK(chosen.shapes.size() == 2);
+  const GemmOptions chosen = parse_gemm_options(
+      {"--set", "seed", "--regimes", "cool,sustained", "--quick", "--rounds", "3", "--layout", "TN",
+       "--shape", "8x8x8", "--shape", "16x8x8:2", "--seed", "7", "--contenders", "a,b"});
+  CHECK(chosen.cases.size() == 2);
   CHECK(chosen.types.a == DType::f16);
   CHECK(chosen.types.d == DType::f32);
   CHECK(chosen.types.layout() == "TN");
@@ -428,24 +430,26 @@ TEST_CASE("the command line: what it means, and what it refuses") {
   CHECK(chosen.method.seed == 7);
   CHECK(chosen.regimes == std::vector<Regime>{Regime::cool, Regime::sustained});
   CHECK(chosen.contenders == std::vector<std::string>{"a", "b"});
-  CHECK(parse_options({"--dtype", "s8"}).types.d == DType::s32);
-  CHECK_FALSE(parse_options({"--set", "fp8", "--slow-accumulation"}).types.fast_accumulation);
+  CHECK(parse_gemm_options({"--dtype", "s8"}).types.d == DType::s32);
+  CHECK_FALSE(parse_gemm_options({"--set", "fp8", "--slow-accumulation"}).types.fast_accumulation);
 
   auto refused = [](std::vector<std::string> words, const char* text) {
     try {
-      parse_options(words);
+      parse_gemm_options(words);
     } catch (const UsageError& e) {
       return contains(e.what(), text);
     }
     return false;
   };
-  const Options drawn = parse_options({"--set", "drawn", "--seed", "3", "--count", "5", "--energy", "2"});
-  CHECK(drawn.shapes.size() == 5);
-  CHECK(drawn.shapes[3].m == shape_set("drawn").draw(3, 5)[3].m);
+  const GemmOptions drawn =
+      parse_gemm_options({"--set", "drawn", "--seed", "3", "--count", "5", "--energy", "2"});
+  CHECK(drawn.cases.size() == 5);
+  CHECK(std::get<GemmProblem>(drawn.cases[3].problem).m == shape_set("drawn").draw(3, 5)[3].m);
   CHECK(drawn.method.energy_seconds == 2);
   CHECK(drawn.method.checked_elements == 200);
-  CHECK(parse_options({"--set", "drawn", "--shapes", "odd"}).shapes.size() == 5);
-  CHECK(parse_options({"--set", "fit", "--dtype", "e4m3", "--brief-check"}).method.checked_elements == 24);
+  CHECK(parse_gemm_options({"--set", "drawn", "--shapes", "odd"}).cases.size() == 5);
+  CHECK(parse_gemm_options({"--set", "fit", "--dtype", "e4m3", "--brief-check"}).method.checked_elements ==
+        24);
 
   CHECK(refused({"--count", "5"}, "goes with the sets drawn, fit, deep and fit-deep"));
   CHECK(refused({"--set", "drawn", "--count", "5", "--shape", "8x8x8"}, "goes with the sets"));
@@ -461,7 +465,121 @@ TEST_CASE("the command line: what it means, and what it refuses") {
   CHECK(refused({"--rounds", "0"}, "--rounds"));
   CHECK(refused({"--turns", "3"}, "--rounds"));  // among what is known
   CHECK(refused({"--device", "tpu"}, "is not cuda"));
-  CHECK_ERROR(parse_options({"--device", "emulator"}), "a benchmark needs a Hopper GPU");
+  CHECK_ERROR(parse_gemm_options({"--device", "emulator"}), "a benchmark needs a Hopper GPU");
+}
+
+namespace {
+
+ShapeResult attention(const std::string& shape, std::vector<Entry> entries) {
+  ShapeResult r;
+  r.group = "given";
+  r.problem = parse_attention(shape);
+  r.entries = std::move(entries);
+  r.entries[0].ours = true;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "attention is reported by shape against its fastest peer, and has a chart for each width and mask") {
+  RunResult run =
+      run_of({attention("b4_s512_h16_d128", {entry("ours", 100), entry("A", 110), entry("B", 121)}),
+              attention("b2_s1024_h16_d128", {entry("ours", 100), entry("A", 105), entry("B", 90)}),
+              attention("b4_s512_h16_d128:causal", {entry("ours", 100), entry("A", 120)}),
+              attention("b2_s1024_h16_d128:causal", {entry("ours", 100), entry("A", 120)}),
+              attention("b1_s64_h4_d96:bf16", {entry("ours", 100)}),
+              attention("b1_s64_h4_d64", {entry("ours", 100), entry("B", 100)})});
+  run.title = "Attention";
+  run.reference = kFastestPeer;
+  CHECK(reference_of(run, run.results[0]) == "A");
+  CHECK(reference_of(run, run.results[1]) == "B");
+  CHECK(reference_of(run, run.results[4]) == "");
+  const std::vector<Score> all = scores(run);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].contender == "ours");
+  CHECK(all[0].shapes == 5);
+  CHECK(all[0].mean == doctest::Approx(std::pow(1.1 * 0.9 * 1.2 * 1.2, 0.2)));
+  CHECK(best_peer_scores(run).empty());
+  const std::string text = markdown(run);
+  CHECK(text.find("# Attention\n") == 0);
+  CHECK(contains(text, "- ours, sustained: 1.073 x the fastest peer, over 5 of 6 shapes"));
+  CHECK(contains(text, "| given b4_s512_h16_d128 | sustained | f16 | ours | 100.00 | 85.9 | 1.100 |"));
+  CHECK(contains(text, "| given b2_s1024_h16_d128 | sustained | f16 | A | 105.00 | 163.6 | 0.857 |"));
+  CHECK(contains(text, "| B | 90.00 | 190.9 | 1 | - | reference |"));
+  const auto parsed = nlohmann::json::parse(json(run));
+  CHECK(parsed["reference"] == "the fastest peer");
+  const auto& first = parsed["results"][0];
+  CHECK(first["reference"] == "A");
+  CHECK(first["queries"] == 512);
+  CHECK(first["depth"] == 128);
+  CHECK(first["causal"] == false);
+  CHECK(first["contenders"][0]["ratio"]["verdict"] == "win");
+
+  const std::vector<Chart> made = charts(run);
+  REQUIRE(made.size() == 3);
+  CHECK(made[0].lines);
+  CHECK(made[0].title == "16 heads of 128, f16, sustained");
+  CHECK(made[0].labels == std::vector<std::string>{"512", "1024"});
+  CHECK(made[0].series.size() == 3);
+  CHECK(made[1].title == "16 heads of 128, f16 causal, sustained");
+  CHECK_FALSE(made[2].lines);
+  CHECK(made[2].title == "others, sustained");
+  CHECK(made[2].labels == std::vector<std::string>{"b1_s64_h4_d96 bf16", "b1_s64_h4_d64 f16"});
+  CHECK(contains(text, "| queries | 512 | 1024 |\n|---|---|---|\n| ours | 85.9 (1.10) | 171.8 (0.90) |\n"));
+}
+
+TEST_CASE("attention's shapes are those of its sets, or read from words that say their sizes") {
+  const std::vector<Case> grid = attention_set("grid").cases(1), extra = attention_set("extra").cases(1);
+  CHECK(grid.size() == 36);
+  CHECK(extra.size() == 18);
+  double weight = 0;
+  for (const Case& c : grid) {
+    weight += c.weight;
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    CHECK(p.query_rows() == 16384);
+    CHECK(p.heads * p.depth == 2048);
+  }
+  CHECK(weight == doctest::Approx(10000));
+  for (uint64_t seed : {1, 2}) {
+    const std::vector<Case> drawn = attention_set("extra").cases(seed);
+    const auto packed =
+        std::find_if(drawn.begin(), drawn.end(), [](const Case& c) { return c.group == "packed"; });
+    REQUIRE(packed != drawn.end());
+    CHECK(std::get<AttentionProblem>(packed->problem).query_rows() == 16384);
+  }
+  CHECK_FALSE(extra[13].problem == attention_set("extra").cases(2)[13].problem);
+  CHECK_ERROR(attention_set("more"), "the sets are grid, extra");
+  for (const Case& c : extra)  // each size reads as it is written, but for the lengths of packed sequences
+    if (!std::get<AttentionProblem>(c.problem).packed())
+      CHECK(size_text(parse_attention(size_text(c.problem))) == size_text(c.problem));
+  const AttentionProblem p = parse_attention("b3_s10/20_h8/2_d64/48:causal:bf16:left=5");
+  CHECK(p.batches == 3);
+  CHECK(p.queries == 10);
+  CHECK(p.keys == 20);
+  CHECK(p.key_heads == 2);
+  CHECK(p.value_depth == 48);
+  CHECK(p.causal);
+  CHECK(p.left == 5);
+  CHECK(type_text(p) == "bf16 causal window 5:0");
+  for (const char* wrong :
+       {"", "b1_s8_h1", "b1_s8_h1_d64_x", "s8_b1_h1_d64", "b1_s0_h1_d64", "b1/2_s8_h1_d64",
+        "b1_s8_h1_d64:", "b1_s8_h1_d64:f32", "b1_s8_h1_d64:left=-1", "b1_s8/9/9_h1_d64"})
+    CHECK_ERROR(parse_attention(wrong), "is not bN_sN_hN_dN");
+  CHECK_ERROR(parse_attention("b1_s8_h3/2_d64"), "3 heads are no multiple of 2 of K");
+
+  CHECK(parse_attention_options({}).cases.size() == 36);
+  CHECK(parse_attention_options({"--shapes", "d64,d128-causal"}).cases.size() == 12);
+  CHECK(
+      parse_attention_options({"--set", "extra", "--seed", "3", "--tiles", "128x176_2"}).ours.tiles.size() ==
+      1);
+  const Options given =
+      parse_attention_options({"--shape", "b1_s8_h1_d64", "--shape", "b1_s9_h1_d64", "--quick"});
+  CHECK(given.cases.size() == 2);
+  CHECK(given.method.rounds == 8);
+  CHECK_ERROR(parse_attention_options({"--shape", "b1_s8_h1_d64", "--shapes", "d64"}), "give one of them");
+  CHECK_ERROR(parse_attention_options({"--shapes", "d65"}), "its groups are d64, d64-causal, d128");
+  CHECK_ERROR(parse_attention_options({"--device", "emulator"}), "a benchmark needs a Hopper GPU");
 }
 
 }  // namespace ptxbuilder::test::bench_report_test

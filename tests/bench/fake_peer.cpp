@@ -1,4 +1,4 @@
-// A peer for bench_peer_test: it multiplies on the host, or misbehaves as its word says.
+// A peer for bench_peer_test: it computes on the host, or misbehaves as its word says.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "kernels/measure/problem.h"
-#include "kernels/measure/random_matrix.h"
+#include "kernels/measure/workload.h"
+#include "tests/bench/host_attention.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::bench;
@@ -24,31 +24,41 @@ DType type_named(const std::string& word) {
   std::exit(9);
 }
 
-GemmProblem problem;
+// The problem that was asked for last, of its kind.
+Problem problem;
 size_t sets = 0;
 
-void read_problem(std::istringstream& words) {
+void read_product(std::istringstream& words) {
+  GemmProblem p;
   std::string a, b, d, layout;
   int64_t lda = 0, ldb = 0, ldd = 0;
-  words >> problem.m >> problem.n >> problem.k >> a >> b >> d >> layout >> lda >> ldb >> ldd >> sets;
-  problem.a = type_named(a);
-  problem.b = type_named(b);
-  problem.d = type_named(d);
-  problem.set_layout(layout);
-  if (!words || lda != problem.lda() || ldb != problem.ldb() || ldd != problem.ldd()) std::exit(8);
+  words >> p.m >> p.n >> p.k >> a >> b >> d >> layout >> lda >> ldb >> ldd >> sets;
+  p.a = type_named(a);
+  p.b = type_named(b);
+  p.d = type_named(d);
+  p.set_layout(layout);
+  if (!words || lda != p.lda() || ldb != p.ldb() || ldd != p.ldd()) std::exit(8);
+  problem = p;
 }
 
-void multiply(size_t set, double error) {
-  struct stat state = {};
-  fstat(3, &state);
-  const auto bytes = static_cast<size_t>(state.st_size);
-  auto* file = static_cast<std::byte*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0));
-  const GemmProblem& p = problem;
-  const auto a_bytes = static_cast<size_t>(p.inputs()[0].bytes()),
-             b_bytes = static_cast<size_t>(p.inputs()[1].bytes());
-  std::byte *const a = file + set * (a_bytes + b_bytes), *const b = a + a_bytes,
-                   *const d = file + sets * (a_bytes + b_bytes);
-  if (bytes != sets * (a_bytes + b_bytes) + static_cast<size_t>(p.output().bytes())) std::exit(7);
+void read_attention(std::istringstream& words) {
+  AttentionProblem p;
+  std::string type, mask, lengths;
+  words >> type >> p.batches >> p.queries >> p.keys >> p.heads >> p.key_heads >> p.depth >> p.value_depth >>
+      mask >> p.left >> p.right >> lengths >> sets;
+  p.type = type_named(type);
+  p.causal = mask == "causal";
+  if (!words || (mask != "causal" && mask != "all")) std::exit(8);
+  std::istringstream each(lengths);
+  std::vector<int64_t> parts;
+  for (std::string part; lengths != "-" && std::getline(each, part, ',');) parts.push_back(std::stoll(part));
+  const int64_t batches = p.batches, longest = p.queries;
+  if (!parts.empty()) p.pack(parts);
+  if (p.batches != batches || p.queries != longest) std::exit(8);
+  problem = p;
+}
+
+void multiply(const GemmProblem& p, const std::byte* a, const std::byte* b, std::byte* d, double error) {
   auto value = [](const std::byte* memory, DType type, int64_t i) {
     uint32_t bits = 0;
     std::memcpy(&bits, memory + i * size_of(type), static_cast<size_t>(size_of(type)));
@@ -63,6 +73,25 @@ void multiply(size_t set, double error) {
       const uint64_t bits = encode(p.d, sum);
       std::memcpy(d + (m * p.ldd() + n) * size_of(p.d), &bits, static_cast<size_t>(size_of(p.d)));
     }
+}
+
+void launch(size_t set, double error) {
+  struct stat state = {};
+  fstat(3, &state);
+  const auto bytes = static_cast<size_t>(state.st_size);
+  auto* file = static_cast<std::byte*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0));
+  std::vector<std::byte*> at;  // the inputs of the set
+  std::byte* end = file;
+  for (size_t i = 0; i < sets; ++i)
+    for (const Matrix& input : inputs(problem)) {
+      if (i == set) at.push_back(end);
+      end += input.bytes();
+    }
+  if (file + bytes != end + output(problem).bytes()) std::exit(7);
+  if (const auto* p = std::get_if<GemmProblem>(&problem))
+    multiply(*p, at[0], at[1], end, error);
+  else
+    test::attend_on_host(std::get<AttentionProblem>(problem), at[0], at[1], at[2], end, error);
   munmap(file, bytes);
 }
 
@@ -90,11 +119,11 @@ int main(int argc, char** argv) {
     if (verb == "burst" && ++bursts == 5 && misbehaves(mode, "fifth")) continue;
     if (misbehaves(mode, verb)) continue;
     size_t number = 0;
-    if (verb == "problem") {
-      read_problem(words);
+    if (verb == "problem" || verb == "attention") {
+      verb == "problem" ? read_product(words) : read_attention(words);
       std::cout << "ready one thread of the host" << std::endl;
     } else if (verb == "launch" && words >> number) {
-      multiply(number, mode == "wrong" ? 50 : 0);
+      launch(number, mode == "wrong" ? 50 : 0);
       std::cout << "done" << std::endl;
     } else if (verb == "burst" && words >> number) {
       std::cout << "time " << (mode == "zero" ? "0" : "12.5") << std::endl;

@@ -11,6 +11,7 @@
 #include "kernels/measure/burst.h"
 #include "kernels/measure/check.h"
 #include "kernels/measure/interleave.h"
+#include "tests/bench/host_attention.h"
 #include "tests/bench/mock_gemm_gpu.h"
 #include "tests/kit/error_kit.h"
 #include "tests/kit/mock_libcuda.h"
@@ -427,8 +428,6 @@ AttentionProblem attention() {
   return p;
 }
 
-// Attention on the host as AttentionProblem defines it, in another way than the check computes it: all scores
-// of a query, whether they count or not. `shift` moves a column of a row of O.
 class HostAttention final : public ContenderOf<AttentionProblem> {
  public:
   explicit HostAttention(std::string name, double shift = 0) : name_(std::move(name)), shift_(shift) {}
@@ -439,47 +438,13 @@ class HostAttention final : public ContenderOf<AttentionProblem> {
     sets_.assign(sets.begin(), sets.end());
   }
   void launch(size_t set) override {
-    const AttentionProblem& p = problem_;
     const AttentionProblem::Set& s = sets_.at(set);
-    int64_t query_row = 0, key_row = 0;
-    for (int64_t b = 0; b < p.batches; ++b) {
-      const int64_t queries = p.packed() ? p.lengths[static_cast<size_t>(b)] : p.queries,
-                    keys = p.packed() ? queries : p.keys;
-      for (int64_t i = 0; i < queries; ++i)
-        for (int64_t h = 0; h < p.heads; ++h)
-          attend(s, (query_row + i) * p.heads + h, key_row, keys, i + keys - queries);
-      query_row += queries, key_row += keys;
-    }
+    const auto bytes = [](runtime::View view) { return reinterpret_cast<std::byte*>(view.address); };
+    attend_on_host(problem_, bytes(s.q), bytes(s.k), bytes(s.v), bytes(s.o), shift_);
   }
   std::string configuration() const override { return "the host"; }
 
  private:
-  void attend(const AttentionProblem::Set& s, int64_t row, int64_t key_row, int64_t keys, int64_t own) {
-    const AttentionProblem& p = problem_;
-    const int64_t shared = row % p.heads * p.key_heads / p.heads;
-    std::vector<double> sums(static_cast<size_t>(p.value_depth));
-    double total = 0;
-    for (int64_t j = 0; j < keys; ++j) {
-      const bool hidden =
-          (p.causal && j > own) || (p.right >= 0 && j > own + p.right) || (p.left >= 0 && j < own - p.left);
-      if (hidden) continue;
-      const int64_t key = (key_row + j) * p.key_heads + shared;
-      double score = 0;
-      for (int64_t c = 0; c < p.depth; ++c)
-        score += at(s.q, p.type, row * p.depth + c) * at(s.k, p.type, key * p.depth + c);
-      const double weight = std::exp(score / std::sqrt(static_cast<double>(p.depth)));
-      total += weight;
-      for (int64_t c = 0; c < p.value_depth; ++c)
-        sums[static_cast<size_t>(c)] += weight * at(s.v, p.type, key * p.value_depth + c);
-    }
-    for (int64_t c = 0; c < p.value_depth; ++c) {
-      double value = total > 0 ? sums[static_cast<size_t>(c)] / total : 0;
-      if (row == 7 && c == 3) value += shift_;
-      const auto bits = static_cast<uint16_t>(encode(p.type, value));
-      std::memcpy(reinterpret_cast<std::byte*>(s.o.address) + (row * p.value_depth + c) * 2, &bits, 2);
-    }
-  }
-
   std::string name_;
   double shift_;
   AttentionProblem problem_;
@@ -539,11 +504,11 @@ TEST_CASE("attention's work is that of the pairs that its mask leaves") {
   CHECK(p.flops() == each * (6 + 1 + 45));
   CHECK(p.output().rows == 13 * 4);
   CHECK(p.inputs()[1].rows == 13 * 2);
-  CHECK(size_text(p) == "p3_s9_h4:2_d24:16");
+  CHECK(size_text(p) == "p3_s9_h4/2_d24/16");
   CHECK(type_text(p) == "f16 causal");
   p = attention();
   p.left = 5;
-  CHECK(size_text(p) == "b2_s9:12_h4:2_d24:16");
+  CHECK(size_text(p) == "b2_s9/12_h4/2_d24/16");
   CHECK(type_text(p) == "f16 window 5:-1");
 }
 

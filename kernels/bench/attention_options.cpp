@@ -1,0 +1,68 @@
+#include "kernels/bench/attention_options.h"
+
+#include "kernels/measure/attention_shapes.h"
+#include "kernels/measure/shapes.h"
+
+namespace ptxbuilder::bench {
+namespace {
+
+struct AttentionWords : CommonWords {
+  std::string set = "grid";
+  std::vector<std::string> groups, shapes;
+};
+
+std::vector<Case> chosen_cases(const AttentionWords& words, uint64_t seed) {
+  if (!words.groups.empty() && !words.shapes.empty())
+    throw UsageError("--shape and --shapes: give one of them");
+  std::vector<Case> cases;
+  for (const std::string& text : words.shapes) cases.push_back({"given", parse_attention(text)});
+  if (!cases.empty()) return cases;
+  const AttentionSet& set = attention_set(words.set);
+  return of_groups(set.name, set.cases(seed), words.groups);
+}
+
+}  // namespace
+
+Options parse_attention_options(const std::vector<std::string>& words) {
+  Options options;
+  AttentionWords chosen;
+  const command::CommandLine line(
+      "Measures this project's attention beside that of other processes, interleaved and paired",
+      "attention_bench");
+  const command::Arguments& app = line.arguments();
+  app.option("--set", chosen.set,
+             "grid, or extra: shared keys, other widths, packed sequences that --seed draws")
+      .shown_as("NAME");
+  app.option("--shapes", chosen.groups, "groups of the set, by comma; all unless given")
+      .by_comma()
+      .shown_as("GROUP,...");
+  app.option("--shape", chosen.shapes,
+             "a shape instead of the set's, with :causal, :left=N, :right=N and :bf16 behind it; may be "
+             "given again")
+      .shown_as("bN_sN_hN_dN");
+  add_method_options(app, chosen, options);
+  app.option("--contenders", options.contenders,
+             "by comma; else all. What other options ask for takes part anyway")
+      .by_comma()
+      .shown_as("NAME,...");
+  app.option("--tiles", options.ours.tiles, "of ours to compare, by comma: 128x176_2_turns,128x128_3_ahead")
+      .by_comma()
+      .shown_as("TILE,...");
+  app.option("--tune", options.ours.candidates,
+             "measure the first N tiles by prediction for each shape, beside the chosen one")
+      .from(1, 100)
+      .shown_as("N");
+  add_peer_options(app, chosen, options);
+  add_compiler_options(app, chosen, options);
+  add_report_options(app, options);
+  add_chart_option(app, options);
+  line.parse(words);
+  check_device(chosen);
+  read_words([&] {
+    settle(chosen, options);
+    options.cases = chosen_cases(chosen, options.method.seed);
+  });
+  return options;
+}
+
+}  // namespace ptxbuilder::bench

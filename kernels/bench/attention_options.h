@@ -1,0 +1,12 @@
+// The command line of attention_bench.
+#pragma once
+
+#include "kernels/bench/options.h"
+
+namespace ptxbuilder::bench {
+
+// It reads the words of a command line, without the program's name. Throws UsageError and HelpAsked, as
+// CommandLine does.
+Options parse_attention_options(const std::vector<std::string>& words);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,20 @@
+// The command line of gemm_bench.
+#pragma once
+
+#include "kernels/bench/options.h"
+#include "kernels/measure/shapes.h"
+
+namespace ptxbuilder::bench {
+
+struct GemmOptions : Options {
+  GemmProblem types;  // of all shapes; m, n and k unset
+  bool with_cublaslt = true;
+  std::string cublaslt;      // a file, or "" to search
+  std::string tuned, times;  // files to write
+};
+
+// It reads the words of a command line, without the program's name. Throws UsageError and HelpAsked, as
+// CommandLine does.
+GemmOptions parse_gemm_options(const std::vector<std::string>& words);
+
+}  // namespace ptxbuilder::bench

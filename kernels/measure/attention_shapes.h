@@ -1,0 +1,27 @@
+// The attention that the benchmark runs, with the weights by which its score counts it.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "kernels/measure/workload.h"
+
+namespace ptxbuilder::bench {
+
+struct AttentionSet {
+  std::string name, help;
+  std::function<std::vector<Case>(uint64_t seed)> cases;
+};
+
+// grid: f16, 16384 tokens and 2048 columns in all heads, of lengths from 512 to 16384 in heads of 64, 128 and
+// 256 columns, with a causal mask and without. extra: heads that share keys, of 96 and of 192 and 128
+// columns, lengths that fill whole waves, packed sequences of a long-tailed mix that the seed draws, and
+// bf16. Heads of 128 columns count twice as much as others, and causal ones 60 for 40.
+std::span<const AttentionSet> attention_sets();
+const AttentionSet& attention_set(const std::string& name);  // throws Error that lists the names
+
+// A size as size_text() has it, and words behind colons: "b4_s4096_h16_d128",
+// "b1_s1024/4096_h32/4_d192/128:causal:bf16:left=512". Throws Error that says how.
+AttentionProblem parse_attention(const std::string& text);
+
+}  // namespace ptxbuilder::bench

@@ -1,0 +1,43 @@
+"""Launches of PyTorch's are replayed as CUDA graphs between two events."""
+import torch
+
+import peer
+
+
+def between_events(queue):
+    """Gives the microseconds of what `queue` queues."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    queue()
+    end.record()
+    end.synchronize()
+    return 1e3 * start.elapsed_time(end)
+
+
+class Graphed:
+    """`launches` are functions, one for each set."""
+
+    def __init__(self, launches):
+        self.launches = launches
+        self.queue(len(launches))  # what is made at the first call
+        torch.cuda.synchronize()
+        each = between_events(lambda: self.queue(len(launches))) / len(launches)
+        rounds = max(1, round(peer.GRAPH_MICROSECONDS / max(each, 1) / len(launches)))
+        self.per_graph = rounds * len(launches)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.queue(self.per_graph)
+
+    def queue(self, count):
+        for i in range(count):
+            self.launches[i % len(self.launches)]()
+
+    def burst(self, launches):
+        """Launches at least so many, and gives the microseconds of one."""
+        graphs = max(1, -(-launches // self.per_graph))
+
+        def queue():
+            for _ in range(graphs):
+                self.graph.replay()
+
+        return between_events(queue) / (graphs * self.per_graph)
