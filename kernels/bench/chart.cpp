@@ -165,8 +165,7 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
   chart.horizontal = chart.lines ? axis.name : axis.all;
   chart.vertical = "TFLOP/s";
   for (const ShapeResult* r : group)
-    chart.labels.push_back(chart.lines ? axis_of(r->problem).value
-                                       : size_text(r->problem) + (alike ? "" : " " + type_text(r->problem)));
+    chart.labels.push_back(chart.lines ? axis_of(r->problem).value : size_text(r->problem));
   for (const std::string& name : contenders_of(group)) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
     Series series;

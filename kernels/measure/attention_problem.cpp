@@ -55,15 +55,21 @@ double AttentionProblem::flops() const {
 }
 
 std::string size_text(const AttentionProblem& p) {
-  return fmt::format("{}{}_s{}_h{}_d{}", p.packed() ? 'p' : 'b', p.batches, pair_text(p.queries, p.keys),
-                     pair_text(p.heads, p.key_heads), pair_text(p.depth, p.value_depth));
+  std::string text =
+      fmt::format("{}{}_s{}_h{}_d{}", p.packed() ? 'p' : 'b', p.batches, pair_text(p.queries, p.keys),
+                  pair_text(p.heads, p.key_heads), pair_text(p.depth, p.value_depth));
+  if (p.causal) text += ":causal";
+  if (p.left >= 0) text += fmt::format(":left={}", p.left);
+  if (p.right >= 0) text += fmt::format(":right={}", p.right);
+  if (p.type != DType::f16) text += fmt::format(":{}", name(p.type));
+  return text;
 }
 
 std::string type_text(const AttentionProblem& p) {
   std::string text(name(p.type));
   if (p.causal) text += " causal";
-  if (p.left >= 0 || (p.right >= 0 && !p.causal))
-    text += fmt::format(" window {}:{}", p.left, p.causal ? 0 : p.right);
+  if (p.left >= 0) text += fmt::format(" left {}", p.left);
+  if (p.right >= 0) text += fmt::format(" right {}", p.right);
   return text;
 }
 

@@ -54,10 +54,11 @@ struct AttentionProblem {
   bool operator==(const AttentionProblem&) const = default;
 };
 
-// "b4_s4096_h16_d128": batches, queries, heads and depth; "b4_s1024/4096_h32/4_d192/128" where there are
-// other numbers of keys, heads of keys and columns of V; "p40_s5012_h16_d128" of 40 packed sequences.
+// "b4_s4096_h16_d128" has batches, queries, heads and depth;
+// "b4_s1024/4096_h32/4_d192/128:causal:left=512:bf16" also other numbers of keys, heads of keys and columns
+// of V, masks, and a type that is not f16; "p40_s5012_h16_d128" is of 40 packed sequences.
 std::string size_text(const AttentionProblem& problem);
-std::string type_text(const AttentionProblem& problem);  // "f16", "bf16 causal", "f16 window 512:0"
+std::string type_text(const AttentionProblem& problem);  // "f16", "bf16 causal left 512"
 Axis axis_of(const AttentionProblem& problem);           // queries
 
 }  // namespace ptxbuilder::bench

@@ -20,8 +20,8 @@ struct AttentionSet {
 std::span<const AttentionSet> attention_sets();
 const AttentionSet& attention_set(const std::string& name);  // throws Error that lists the names
 
-// A size as size_text() has it, and words behind colons: "b4_s4096_h16_d128",
-// "b1_s1024/4096_h32/4_d192/128:causal:bf16:left=512". Throws Error that says how.
+// It reads what size_text() says of all but packed sequences, with its words behind colons in any order.
+// Throws Error that says how.
 AttentionProblem parse_attention(const std::string& text);
 
 }  // namespace ptxbuilder::bench

@@ -525,7 +525,7 @@ TEST_CASE(
   CHECK(made[1].title == "16 heads of 128, f16 causal, sustained");
   CHECK_FALSE(made[2].lines);
   CHECK(made[2].title == "others, sustained");
-  CHECK(made[2].labels == std::vector<std::string>{"b1_s64_h4_d96 bf16", "b1_s64_h4_d64 f16"});
+  CHECK(made[2].labels == std::vector<std::string>{"b1_s64_h4_d96:bf16", "b1_s64_h4_d64"});
   CHECK(contains(text, "| queries | 512 | 1024 |\n|---|---|---|\n| ours | 85.9 (1.10) | 171.8 (0.90) |\n"));
 }
 
@@ -550,9 +550,11 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
   }
   CHECK_FALSE(extra[13].problem == attention_set("extra").cases(2)[13].problem);
   CHECK_ERROR(attention_set("more"), "the sets are grid, extra");
-  for (const Case& c : extra)  // each size reads as it is written, but for the lengths of packed sequences
-    if (!std::get<AttentionProblem>(c.problem).packed())
-      CHECK(size_text(parse_attention(size_text(c.problem))) == size_text(c.problem));
+  for (const std::vector<Case>& cases : {grid, extra})  // each reads as it is written
+    for (const Case& c : cases) {
+      const auto& written = std::get<AttentionProblem>(c.problem);
+      if (!written.packed()) CHECK(parse_attention(size_text(written)) == written);
+    }
   const AttentionProblem p = parse_attention("b3_s10/20_h8/2_d64/48:causal:bf16:left=5");
   CHECK(p.batches == 3);
   CHECK(p.queries == 10);
@@ -561,7 +563,7 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
   CHECK(p.value_depth == 48);
   CHECK(p.causal);
   CHECK(p.left == 5);
-  CHECK(type_text(p) == "bf16 causal window 5:0");
+  CHECK(type_text(p) == "bf16 causal left 5");
   for (const char* wrong :
        {"", "b1_s8_h1", "b1_s8_h1_d64_x", "s8_b1_h1_d64", "b1_s0_h1_d64", "b1/2_s8_h1_d64",
         "b1_s8_h1_d64:", "b1_s8_h1_d64:f32", "b1_s8_h1_d64:left=-1", "b1_s8/9/9_h1_d64"})

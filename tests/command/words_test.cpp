@@ -33,7 +33,7 @@ TEST_CASE("output that cannot be written is a failure") {
         std::string("ptxb explain-choice 64 64 64 --json"), saxpy + "--json",
         std::string("saxpy --m 1 --n 64 --device emulator --assembler none --json"),
         std::string("saxpy --list"), std::string("gemm_bench --list"), std::string("gemm_bench --help"),
-        std::string("ptxb layout 4:1")}) {
+        std::string("attention_bench --list"), std::string("ptxb layout 4:1")}) {
     CAPTURE(words);
     const Ran ran = run(words + full);
     CHECK(ran.code == 1);

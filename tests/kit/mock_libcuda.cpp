@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <sstream>
 #include <string>
 
 using namespace ptxbuilder::runtime::cu;
@@ -42,6 +43,39 @@ Status answer_query() {
 void write_log(const char* text, unsigned count, JitOption* options, void** values) {
   for (unsigned i = 0; i < count; ++i)
     if (options[i] == JitOption::error_log_buffer) std::strcpy(static_cast<char*>(values[i]), text);
+}
+
+// A kernel of PTX that was loaded, whose handle is its place in a list behind kFirstRead.
+struct ReadKernel {
+  std::vector<size_t> parameter_sizes;
+  int required_cluster[3] = {0, 0, 0};
+};
+constexpr uintptr_t kFirstRead = 16;
+std::vector<ReadKernel> read_kernels;
+
+ReadKernel read_ptx(const std::string& ptx) {
+  ReadKernel kernel;
+  const size_t entry = ptx.find(".entry"), body = ptx.find("\n{", entry);
+  std::istringstream head(ptx.substr(entry, body - entry));
+  for (std::string line; std::getline(head, line);) {
+    const size_t bytes = line.find('[');
+    if (line.find(".param") != std::string::npos)
+      kernel.parameter_sizes.push_back(bytes != std::string::npos ? std::stoul(line.substr(bytes + 1))
+                                       : line.find("64 ") != std::string::npos ? 8
+                                                                               : 4);
+    if (const size_t at = line.find(".reqnctapercluster"); at != std::string::npos)
+      std::sscanf(line.c_str() + at, ".reqnctapercluster %d, %d, %d", &kernel.required_cluster[0],
+                  &kernel.required_cluster[1], &kernel.required_cluster[2]);
+  }
+  return kernel;
+}
+
+template <class Handle>
+ReadKernel kernel_of(Handle kernel) {
+  const auto number = reinterpret_cast<uintptr_t>(kernel);
+  if (number >= kFirstRead) return read_kernels.at(number - kFirstRead);
+  return {mock.parameter_sizes,
+          {mock.required_cluster[0], mock.required_cluster[1], mock.required_cluster[2]}};
 }
 
 }  // namespace
@@ -257,25 +291,30 @@ Status cuEventDestroy_v2(Event) {
   return Status::success;
 }
 
-Status cuLibraryLoadData(Library* library, const void*, JitOption* options, void** values, unsigned count,
-                         int*, void**, unsigned) {
+Status cuLibraryLoadData(Library* library, const void* image, JitOption* options, void** values,
+                         unsigned count, int*, void**, unsigned) {
   if (ends_capture()) return kCaptureUnsupported;
   write_log(mock.jit_errors, count, options, values);
   if (mock.load != Status::success) return mock.load;
   ++mock.libraries;
   *library = handle<Library>(3);
+  if (mock.reads_ptx) {
+    *library = handle<Library>(kFirstRead + read_kernels.size());
+    read_kernels.push_back(read_ptx(static_cast<const char*>(image)));
+  }
   return Status::success;
 }
-Status cuLibraryGetKernel(Kernel* kernel, Library, const char*) {
-  *kernel = handle<Kernel>(4);
+Status cuLibraryGetKernel(Kernel* kernel, Library library, const char*) {
+  const auto number = reinterpret_cast<uintptr_t>(library);
+  *kernel = handle<Kernel>(number >= kFirstRead ? number : 4);
   return mock.get_function;
 }
-Status cuKernelGetFunction(Function* function, Kernel) {
+Status cuKernelGetFunction(Function* function, Kernel kernel) {
   if (!current) return kNoContext;
-  *function = handle<Function>(4);
+  *function = handle<Function>(reinterpret_cast<uintptr_t>(kernel));
   return Status::success;
 }
-Status cuKernelGetAttribute(int* value, FunctionAttribute attribute, Kernel, Ordinal) {
+Status cuKernelGetAttribute(int* value, FunctionAttribute attribute, Kernel kernel, Ordinal) {
   switch (attribute) {
     case FunctionAttribute::max_threads_per_block:
       *value = mock.max_threads;
@@ -284,13 +323,13 @@ Status cuKernelGetAttribute(int* value, FunctionAttribute attribute, Kernel, Ord
       *value = mock.static_shared;
       break;
     case FunctionAttribute::required_cluster_width:
-      *value = mock.required_cluster[0];
+      *value = kernel_of(kernel).required_cluster[0];
       break;
     case FunctionAttribute::required_cluster_height:
-      *value = mock.required_cluster[1];
+      *value = kernel_of(kernel).required_cluster[1];
       break;
     case FunctionAttribute::required_cluster_depth:
-      *value = mock.required_cluster[2];
+      *value = kernel_of(kernel).required_cluster[2];
       break;
     default:
       return Status::invalid_value;
@@ -306,13 +345,14 @@ Status cuKernelSetAttribute(FunctionAttribute attribute, int value, Kernel, Ordi
     return Status::invalid_value;
   return Status::success;
 }
-Status cuKernelGetParamInfo(Kernel, size_t i, size_t* offset, size_t* size) {
-  if (i >= mock.parameter_sizes.size()) return Status::invalid_value;
+Status cuKernelGetParamInfo(Kernel kernel, size_t i, size_t* offset, size_t* size) {
+  const std::vector<size_t> sizes = kernel_of(kernel).parameter_sizes;
+  if (i >= sizes.size()) return Status::invalid_value;
   *offset = 0;
-  *size = mock.parameter_sizes[i];
+  *size = sizes[i];
   return Status::success;
 }
-Status cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters, void**) {
+Status cuLaunchKernelEx(const LaunchConfig* config, Function function, void** parameters, void**) {
   if (!current) return kNoContext;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -322,9 +362,10 @@ Status cuLaunchKernelEx(const LaunchConfig* config, Function, void** parameters,
   mock.config = *config;
   mock.attributes.assign(config->attributes, config->attributes + config->attribute_count);
   mock.parameters.clear();
-  for (size_t i = 0; i < mock.parameter_sizes.size(); ++i) {
+  const std::vector<size_t> sizes = kernel_of(function).parameter_sizes;
+  for (size_t i = 0; i < sizes.size(); ++i) {
     uint64_t value = 0;
-    std::memcpy(&value, parameters[i], std::min<size_t>(8, mock.parameter_sizes[i]));
+    std::memcpy(&value, parameters[i], std::min<size_t>(8, sizes[i]));
     mock.parameters.push_back(value);
   }
   if (mock.parameters.size() == 2 && mock.parameter_sizes[0] == 128) {

@@ -24,6 +24,7 @@ struct MockDriver {
   Status encode = Status::success;
   ptxbuilder::runtime::cu::Context stream_context = nullptr;  // of every stream
   std::vector<size_t> parameter_sizes;
+  bool reads_ptx = false;  // each image is PTX, whose kernel has the parameters and the cluster that it says
   int max_threads = 1024, static_shared = 0, max_cluster = 8;
   int required_cluster[3] = {0, 0, 0};
 

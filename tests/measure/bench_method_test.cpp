@@ -504,12 +504,13 @@ TEST_CASE("attention's work is that of the pairs that its mask leaves") {
   CHECK(p.flops() == each * (6 + 1 + 45));
   CHECK(p.output().rows == 13 * 4);
   CHECK(p.inputs()[1].rows == 13 * 2);
-  CHECK(size_text(p) == "p3_s9_h4/2_d24/16");
+  CHECK(size_text(p) == "p3_s9_h4/2_d24/16:causal");
   CHECK(type_text(p) == "f16 causal");
   p = attention();
   p.left = 5;
-  CHECK(size_text(p) == "b2_s9/12_h4/2_d24/16");
-  CHECK(type_text(p) == "f16 window 5:-1");
+  p.type = DType::bf16;
+  CHECK(size_text(p) == "b2_s9/12_h4/2_d24/16:left=5:bf16");
+  CHECK(type_text(p) == "bf16 left 5");
 }
 
 }  // namespace ptxbuilder::test::bench_method_test
