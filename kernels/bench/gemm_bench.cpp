@@ -3,6 +3,7 @@
 #include "kernels/bench/peers/cublaslt.h"
 #include "kernels/bench/run.h"
 #include "kernels/measure/files.h"
+#include "kernels/tune/our_products.h"
 #include "kernels/tune/tile_times.h"
 #include "kernels/tune/tuned_table.h"
 
@@ -13,7 +14,7 @@ Benchmark benchmark_of(const GemmOptions& options) {
   Benchmark b = {.title = "Matrix products",
                  .inputs = "N(0,1) inputs",
                  .checks = "200 elements against float64 and the rest against the reference",
-                 .ours = [&](const Gpu& gpu) { return our_contenders(gpu, options.ours); },
+                 .ours = [&](const Gpu& gpu) { return our_products(gpu, options.ours); },
                  .write_more =
                      [&](const RunResult& run) {
                        if (!options.times.empty()) write_file(options.times, tile_times(run));

@@ -10,6 +10,7 @@
 #include "kernels/family/command_line.h"
 #include "kernels/measure/contender.h"
 #include "kernels/measure/interleave.h"
+#include "kernels/tune/our_options.h"
 
 namespace ptxbuilder::bench {
 

@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <random>
 
 #include "kernels/family/commands.h"
 #include "kernels/tune/our_attention.h"
 #include "kernels/tune/tune.h"
 #include "kernels/tune/tune_report.h"
+#include "kernels/tune/tune_words.h"
 
 namespace ptxbuilder::bench::tune_attention_command {
 
@@ -19,10 +19,8 @@ struct Words {
   std::vector<int64_t> queries, keys, batches;
   AttentionProblem problem = {.heads = 16, .key_heads = 0, .value_depth = 0};  // 0: as many
   std::vector<std::string> tiles;
-  MethodOptions method;
-  OurOptions ours;
-  bool only = false, json = false, no_cache = false;
-  std::optional<uint64_t> seed;
+  TuneWords tune;
+  bool only = false, json = false;
 };
 
 std::vector<AttentionProblem> problems_of(const Words& w) {
@@ -62,17 +60,13 @@ std::vector<AttentionTile> tiles_of(const Words& w, const AttentionProblem& prob
 int run(const Words& w) {
   const std::vector<AttentionProblem> problems = problems_of(w);
   const Gpu gpu;
-  OurOptions ours = w.ours;
-  ours.cache = !w.no_cache;
-  const auto kernels = attention_kernels(gpu, ours);
+  const auto kernels = attention_kernels(gpu, w.tune.our_options());
   std::vector<Contenders> contenders;
   for (const AttentionProblem& problem : problems) {
     contenders.push_back(attention_tiles(gpu, kernels, tiles_of(w, problem)));
     for (const auto& one : contenders.back()) one->announce(problem);
   }
-  MethodOptions options = w.method;
-  options.seed = w.seed ? *w.seed : std::random_device()();
-  Method method(gpu, nullptr, options);
+  Method method(gpu, nullptr, w.tune.method_options());
   const int multiprocessors = gpu.device().properties().multiprocessors;
   std::vector<std::string> objects;
   bool wrong = false;
@@ -115,21 +109,7 @@ command::Command add(const command::Arguments& tune) {
   app.option("--dtype", w.dtype, "of Q, K, V and O").among({"f16", "bf16"}).with_default();
   app.option("--tile", w.tiles, "another tile, such as 128x176_2_turns; may be said again");
   app.flag("--only", w.only, "of these tiles alone");
-  app.option("--rounds", w.method.rounds, "in each of which all tiles run once")
-      .from(1, 10000)
-      .with_default();
-  app.option("--burst-ms", w.method.burst_milliseconds,
-             "that launches follow each other in a round, at least")
-      .from(0.1, 10000.0)
-      .with_default();
-  app.option("--warm-up", w.method.warm_up_seconds, "before the first round of each size, in seconds")
-      .from(0.0, 600.0)
-      .with_default();
-  app.option("--seed", w.seed, "of data and order; fresh unless given");
-  app.option("--ptxas", w.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local");
-  app.flag("--driver-assembles", w.ours.driver_assembles,
-           "compile PTX by the driver, though there is a ptxas");
-  app.flag("--no-cache", w.no_cache, "assemble anew, and keep nothing");
+  add_tune_options(app, w.tune);
   app.flag("--json", w.json, "as JSON");
   return {app, [words] { return run(*words); }};
 }

@@ -86,19 +86,4 @@ class ContenderOf : public Contender {
   }
 };
 
-struct OurOptions {
-  std::string ptxas;              // a file; else it is searched
-  bool driver_assembles = false;  // though there is a ptxas
-  bool cache = true;
-  std::vector<std::string> tiles;  // to compare, beside the one that is chosen: see kernels/gemm/config.h
-  int candidates = 0;              // of the model's, the first so many too
-  int diverse = 0;                 // and so many of those that it holds for up to half slower than its first
-  bool tuned = false;              // and Matmul, which measures its tiles when a shape comes first
-  uint64_t seed = 0;               // by which those are drawn
-};
-
-// The project's own matrix products. The first is the one that stands for it; the others are variants to
-// compare. They launch on `gpu`, which has to outlive them.
-Contenders our_contenders(const Gpu& gpu, const OurOptions& options);
-
 }  // namespace ptxbuilder::bench

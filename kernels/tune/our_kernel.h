@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/measure/contender.h"
+#include "kernels/tune/our_options.h"
 #include "ptxbuilder/tile/kernel.h"
 #include "runtime/compile/load.h"
 #include "runtime/loaded_kernel.h"

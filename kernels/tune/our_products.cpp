@@ -1,5 +1,5 @@
-// The project's matrix product as contenders of the benchmark: the one that chooses its tile, tiles that are
-// named, and the kernels that lead to it.
+#include "kernels/tune/our_products.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -213,7 +213,7 @@ class Step final : public ContenderOf<GemmProblem> {
 
 }  // namespace
 
-Contenders our_contenders(const Gpu& gpu, const OurOptions& options) {
+Contenders our_products(const Gpu& gpu, const OurOptions& options) {
   using Product = TileContender<ProductForm<Launcher>>;
   Contenders all;
   const auto kernels = std::make_shared<GemmKernels>(

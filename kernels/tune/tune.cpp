@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "kernels/tune/our_products.h"
+
 namespace ptxbuilder::bench {
 
 Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours) {
   ours.candidates = top;
-  Contenders contenders = our_contenders(gpu, ours);
+  Contenders contenders = our_products(gpu, ours);
   std::erase_if(contenders, [&](const auto& c) {
     return c != contenders.front() && !c->name().starts_with("candidate ") &&
            std::find(ours.tiles.begin(), ours.tiles.end(), c->name()) == ours.tiles.end();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/measure/interleave.h"
+#include "kernels/tune/our_options.h"
 
 namespace ptxbuilder::bench {
 

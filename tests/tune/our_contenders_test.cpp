@@ -111,6 +111,9 @@ TEST_CASE_FIXTURE(
     driver.launches = 0;
     all[i]->launch(0);
     CHECK(driver.launches == static_cast<int>(i) + 1);
+    if (i > 0) continue;
+    const auto* begins = reinterpret_cast<const uint32_t*>(driver.parameters.back());  // of keys
+    CHECK(std::vector<uint32_t>(begins, begins + 4) == std::vector<uint32_t>{0, 100, 103, 256});
   }
 }
 

@@ -1,0 +1,13 @@
+// The project's matrix products as contenders of the benchmark.
+#pragma once
+
+#include "kernels/measure/contender.h"
+#include "kernels/tune/our_options.h"
+
+namespace ptxbuilder::bench {
+
+// The project's own matrix products. The first is the one that stands for it; the others are variants to
+// compare. They launch on `gpu`, which has to outlive them.
+Contenders our_products(const Gpu& gpu, const OurOptions& options);
+
+}  // namespace ptxbuilder::bench
