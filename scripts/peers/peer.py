@@ -1,4 +1,4 @@
-"""What the peers of gemm_bench and attention_bench that are written in Python share: the lines of
+"""The peers of gemm_bench and attention_bench that are written in Python share this: the lines of
 kernels/bench/peers/peer_process.h, the matrices behind them, and a test of a peer alone."""
 import argparse
 import dataclasses

@@ -70,12 +70,21 @@ ReadKernel read_ptx(const std::string& ptx) {
   return kernel;
 }
 
+// The one of a kernel or function; null where it was not read, and the test says what the kernel has.
 template <class Handle>
-ReadKernel kernel_of(Handle kernel) {
-  const auto number = reinterpret_cast<uintptr_t>(kernel);
-  if (number >= kFirstRead) return read_kernels.at(number - kFirstRead);
-  return {mock.parameter_sizes,
-          {mock.required_cluster[0], mock.required_cluster[1], mock.required_cluster[2]}};
+const ReadKernel* read_kernel(Handle of) {
+  const auto number = reinterpret_cast<uintptr_t>(of);
+  return number >= kFirstRead ? &read_kernels.at(number - kFirstRead) : nullptr;
+}
+template <class Handle>
+const std::vector<size_t>& sizes_of(Handle of) {
+  const ReadKernel* read = read_kernel(of);
+  return read ? read->parameter_sizes : mock.parameter_sizes;
+}
+template <class Handle>
+const int* cluster_of(Handle of) {
+  const ReadKernel* read = read_kernel(of);
+  return read ? read->required_cluster : mock.required_cluster;
 }
 
 }  // namespace
@@ -323,13 +332,13 @@ Status cuKernelGetAttribute(int* value, FunctionAttribute attribute, Kernel kern
       *value = mock.static_shared;
       break;
     case FunctionAttribute::required_cluster_width:
-      *value = kernel_of(kernel).required_cluster[0];
+      *value = cluster_of(kernel)[0];
       break;
     case FunctionAttribute::required_cluster_height:
-      *value = kernel_of(kernel).required_cluster[1];
+      *value = cluster_of(kernel)[1];
       break;
     case FunctionAttribute::required_cluster_depth:
-      *value = kernel_of(kernel).required_cluster[2];
+      *value = cluster_of(kernel)[2];
       break;
     default:
       return Status::invalid_value;
@@ -346,7 +355,7 @@ Status cuKernelSetAttribute(FunctionAttribute attribute, int value, Kernel, Ordi
   return Status::success;
 }
 Status cuKernelGetParamInfo(Kernel kernel, size_t i, size_t* offset, size_t* size) {
-  const std::vector<size_t> sizes = kernel_of(kernel).parameter_sizes;
+  const std::vector<size_t>& sizes = sizes_of(kernel);
   if (i >= sizes.size()) return Status::invalid_value;
   *offset = 0;
   *size = sizes[i];
@@ -362,7 +371,7 @@ Status cuLaunchKernelEx(const LaunchConfig* config, Function function, void** pa
   mock.config = *config;
   mock.attributes.assign(config->attributes, config->attributes + config->attribute_count);
   mock.parameters.clear();
-  const std::vector<size_t> sizes = kernel_of(function).parameter_sizes;
+  const std::vector<size_t>& sizes = sizes_of(function);
   for (size_t i = 0; i < sizes.size(); ++i) {
     uint64_t value = 0;
     std::memcpy(&value, parameters[i], std::min<size_t>(8, sizes[i]));
