@@ -55,7 +55,7 @@ std::vector<llvm::Value*> emit(llvm::IRBuilderBase& ir, const isa::Row& row,
 // (__nv_expf, ...) that it declares are linked from the CUDA toolkit's libdevice.10.bc. LLVM's options stay
 // as the process has set them; this function sets none.
 //
-// Throws Error with LLVM's diagnostics: for a module with another triple or layout or without a kernel, one
+// Throws Error with LLVM's diagnostics: for a module with another triple or layout, one
 // that LLVM's verifier refuses, IR that NVPTX cannot select or would drop, rows and inline asm that need a
 // higher target, and a libdevice function that is not found.
 std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options = {},

@@ -423,6 +423,7 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
                                                         problem.getColumnNo() + 1, problem.getMessage().str(),
                                                         problem.getLineContents().str())
                                           : fmt::format("{}: {}", name, problem.getMessage().str()));
+    check_has_kernel(*module, name);
     const ModulePtx result = compiled(*module, name, options);
     std::vector<std::string> found = {result.ptx, joined(result.notes)};
     for (const ModuleKernel& k : result.kernels)

@@ -37,8 +37,8 @@ struct ModulePtx {
 };
 
 // Of a module in LLVM's IR, text (.ll) or bitcode; `name` is what errors call it. Throws Error: with line and
-// column for text that does not parse, and as generate_ptx(llvm::Module&) of ptxbuilder/llvm.h does. The
-// signatures are those of signatures_of(), there too.
+// column for text that does not parse, for a module without a kernel, and as generate_ptx(llvm::Module&) of
+// ptxbuilder/llvm.h does. The signatures are those of signatures_of(), there too.
 ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                     Where where = Where::here());
 

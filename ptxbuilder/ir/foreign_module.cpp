@@ -247,15 +247,18 @@ std::string target_with(llvm::StringRef intrinsic, const std::string& target) {
 
 }  // namespace
 
-std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple, const llvm::DataLayout& own,
-                               const std::string& name) {
-  std::vector<std::string> notes;
-  adopt_triple(module, triple, name);
+void check_has_kernel(const llvm::Module& module, const std::string& name) {
   if (llvm::none_of(module, [](const llvm::Function& f) { return !f.isDeclaration() && is_entry(f); }))
     throw Error(
         fmt::format("{}: it has no kernel, which is a function with the calling convention ptx_kernel "
                     "or one that !nvvm.annotations calls \"kernel\"",
                     name));
+}
+
+std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple, const llvm::DataLayout& own,
+                               const std::string& name) {
+  std::vector<std::string> notes;
+  adopt_triple(module, triple, name);
   adopt_layout(module, own, name);
   keep_lines_alone(module);
   take_versions_off(module);

@@ -16,10 +16,13 @@ namespace ptxbuilder {
 // bits, where its own say the same of the types that it has; lines in place of all other debug information,
 // since ptxas optimizes no code that is to be debugged; and names of PTX to device functions and variables.
 // Returns what else will be otherwise than the module says, a sentence each. Throws Error for what NVPTX
-// would drop or pass on as text that ptxas refuses: a module without a kernel, a kernel's name that PTX does
-// not have, initial values of shared memory, variables of a thread, and allocas outside of local memory.
+// would drop or pass on as text that ptxas refuses: a kernel's name that PTX does not have, initial values of
+// shared memory, variables of a thread, and allocas outside of local memory.
 std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple, const llvm::DataLayout& own,
                                const std::string& name);
+
+// Throws Error for a module without a kernel, of which nothing could be launched.
+void check_has_kernel(const llvm::Module& module, const std::string& name);
 
 // Says what LLVM could not select of the module, and what to do, where that can be told from the words with
 // which it gave up on code for `target`; else gives the words.

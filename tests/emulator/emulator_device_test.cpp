@@ -319,6 +319,22 @@ TEST_CASE("emulator: an instruction on registers of another width is refused, an
     const std::string what = report(around(wrong));
     CHECK_MESSAGE(what.find("unsupported instruction: ") != std::string::npos, std::string(wrong) << what);
   }
+  std::string many = "add";
+  for (int i = 0; i < 300000; ++i) many += ".u32";
+  CHECK(report(around(many + " %r0, %r0, %r0;")).find("it has 300000 modifiers, and none has more than 64") !=
+        std::string::npos);
+  const auto printed = [](const char* format) {
+    std::string bytes;
+    for (const char* c = format; *c; ++c) bytes += fmt::format("{}, ", static_cast<int>(*c));
+    return report(around(
+        "mov.u64 %rd1, line; { .param .b32 r; .param .b64 f; .param .b64 a; cvta.global.u64 %rd1, %rd1; "
+        "st.param.b64 [f], %rd1; st.param.b64 [a], %rd0; call (r), vprintf, (f, a); }",
+        ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n.global .b8 line[" +
+            std::to_string(std::string_view(format).size() + 1) + "] = {" + bytes + "0};"));
+  };
+  CHECK(printed("%4096d") == "no fault");
+  for (const char* format : {"%999999999d", "%.4097f", "%5.99999999999999999999e"})
+    CHECK(printed(format).find("asks for more than the 4096 characters") != std::string::npos);
   CHECK(report(around("mov.u32 %r0, 1; st.global.v2.u8 [%rd0], {%r0, 2};")) == "no fault");
   CHECK(report(around("atom.global.add.u32 _, [%rd0], 1;")) == "no fault");
 }

@@ -1332,7 +1332,7 @@ TEST_CASE("names, fields, files and tools") {
              for (const std::string& file : files) CHECK(fs::file_size(file) > 0);
            }},
           {"no ptxas",
-           {"/nowhere/bin/ptxas", "13.0"},
+           {"/nowhere/bin/ptxas", "12.4"},
            [](bool bad) {
              Folder folder;
              std::string file =

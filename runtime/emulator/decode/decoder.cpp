@@ -12,6 +12,8 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
+constexpr size_t kMostModifiers = 64;
+
 void unsupported(Warp& w, Lanes) {
   w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.here()]));
 }
@@ -281,6 +283,10 @@ void Decoder::decode_one(uint32_t pc) {
     if (found == table.end()) throw Refused{"the emulator does not know this instruction"};
     std::string_view rest = name.substr(found->first.size());
     if (!rest.empty()) decode.modifiers = ptx_text::split_opcode(rest.substr(1));
+    // Each is looked for among all, which takes its time for more than an instruction of the manual has.
+    if (decode.modifiers.size() > kMostModifiers)
+      throw Refused{fmt::format("it has {} modifiers, and none has more than {}", decode.modifiers.size(),
+                                kMostModifiers)};
     found->second(decode);
     if (!out.execute) throw Refused{"its decoder names no handler"};  // a mistake in the decoder
     uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes),

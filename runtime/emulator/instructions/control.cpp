@@ -91,6 +91,24 @@ T argument_at(Warp& w, uint64_t& address, int lane) {
   return value;
 }
 
+// The numbers of a conversion are its width and its precision: a lane's line is not to fill the host's
+// memory.
+void check_width(Warp& w, std::string_view spec, int lane) {
+  constexpr uint64_t kMost = 4096;
+  uint64_t number = 0;
+  for (const char c : spec) {
+    number = c >= '0' && c <= '9'
+                 ? std::min<uint64_t>(10 * number + static_cast<uint64_t>(c - '0'), kMost + 1)
+                 : 0;
+    if (number > kMost)
+      w.fail(Fault::unsupported,
+             fmt::format("printf: '{}' asks for more than the {} characters that the emulator prints of one "
+                         "conversion",
+                         spec, kMost),
+             lane);
+  }
+}
+
 // One lane's printf. The arguments lie one behind another, each at a multiple of its size (CUDA C++
 // Programming Guide, "Formatted Output"; floats come as doubles).
 std::string formatted(Warp& w, const std::string& format, uint64_t arguments, int lane) {
@@ -115,6 +133,7 @@ std::string formatted(Warp& w, const std::string& format, uint64_t arguments, in
     const char kind = format[end];
     at = end + 1;
     spec += kind;
+    check_width(w, spec, lane);
     switch (kind) {
       case '%':
         out += '%';
