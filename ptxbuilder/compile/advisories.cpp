@@ -83,8 +83,9 @@ constexpr Advisory table[] = {
     {"", "is not defined for option 'gpu-name'", "",
      "This ptxas does not know the target: take a newer one, or name another target."},
     {"", "requires PTX ISA .version", "",
-     "Ask for that version at least: by --ptx-version or ModuleOptions::ptx_version for a module, by "
-     "k.builder().require(86, isa::Targets::all(), \"what needs it\") in a Kernel that needs 8.6."},
+     "Ask for that version at least: of a module by --ptx-version or ModuleOptions::ptx_version, of a Kernel "
+     "by "
+     "Builder::require()."},
     {"", "not supported on .target", "",
      "The target lacks this instruction, and `ptxb isa MNEMONIC` names those that have it: wgmma is on "
      "sm_90a, not on plain sm_90, and tcgen05 on sm_100a, not on sm_90a or plain sm_100."},

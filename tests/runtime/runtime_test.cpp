@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "ptxbuilder/file_text.h"
 #include "runtime/launch_check.h"
 #include "runtime/lazy.h"
 #include "runtime/loaded_kernel.h"
@@ -623,6 +624,30 @@ TEST_CASE("broken sidecars are refused with the member's name") {
                "scale.json.configuration.bm: the value 64 has the wrong type");
   check_broken("\"shared\": [", "\"configuration\": 1, \"shared\": [",
                "scale.json.configuration: expected an object");
+}
+
+TEST_CASE("the page of sidecars has each member and each word of them") {
+  Signature all = example();
+  all.threads_y = 2, all.grid = {"1", "1", "1"}, all.configuration = {{"bm", "128"}};
+  all.overlaps = all.cooperative = true;
+  all.registers = all.spill_bytes = all.stack_bytes = 0;
+  all.parameters[0].meaning = "what is scaled";
+  all.parameters.push_back({.name = "maps",
+                            .kind = Parameter::Kind::tensor_map_array,
+                            .tensor_map = all.parameters[0].tensor_map});
+  all.parameters.push_back({.name = "s", .kind = Parameter::Kind::structure, .fields = {all.parameters[1]}});
+  const std::string page = file_text(std::string(PTXBUILDER_TEST_DIR) + "/../runtime/sidecar.md"),
+                    json = to_json(all);
+  size_t members = 0;
+  for (size_t at = json.find("\": "); at != std::string::npos; at = json.find("\": ", at + 1), ++members) {
+    const size_t begin = json.rfind('"', at - 1) + 1;
+    const std::string member = json.substr(begin, at - begin);
+    if (member == "bm") continue;  // one of a configuration
+    CHECK_MESSAGE(page.find("`" + member + "`") != std::string::npos, member);
+  }
+  CHECK(members > 40);
+  for (const char* kind : {"scalar", "pointer", "tensor_map", "struct", "tensor_map_array"})
+    CHECK_MESSAGE(page.find(std::string("| `") + kind + "` |") != std::string::npos, kind);
 }
 
 TEST_CASE("signatures that no kernel can have are refused when it is loaded") {
