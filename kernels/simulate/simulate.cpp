@@ -33,7 +33,7 @@ Entry chosen_entry(const std::string& ptx, const LaunchFile& file) {
     if (e.name == file.entry || (file.entry.empty() && all.size() == 1)) return e;
     names += (names.empty() ? "" : ", ") + e.name;
   }
-  if (all.empty()) throw Error("the PTX has no .entry");
+  if (all.empty()) throw Error("ptx: it has no .entry, of which a launch could run one");
   refuse(file, file.entry.empty()
                    ? fmt::format("entry: the PTX has {}; name one of them", names)
                    : fmt::format("entry: '{}' is not in the PTX, which has {}", file.entry, names));

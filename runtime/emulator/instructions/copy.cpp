@@ -185,6 +185,7 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
                                       : nullptr;
       for (const Landing& l : landings) {
         std::byte* place = l.cta->shared.data() + l.offset;
+        if (bytes == 0) continue;
         if (x.reduction)
           reduce_into(place, data, bytes, x.reduction->op, x.reduction->type);
         else

@@ -10,7 +10,7 @@ Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
   storage_ = std::make_unique<std::byte[]>(kernel.constants.size() + kernel.register_bytes + 64);
   auto address = reinterpret_cast<uintptr_t>(storage_.get());
   std::byte* constants = storage_.get() + (64 - address % 64) % 64;
-  std::memcpy(constants, kernel.constants.data(), kernel.constants.size());
+  std::ranges::copy(kernel.constants, constants);
   registers = constants + kernel.constants.size();
   fill_special_registers();
   undefined.assign(kernel.doubtful.size(), all_lanes);
