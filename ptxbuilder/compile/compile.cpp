@@ -50,6 +50,31 @@ void fill_in(Signature& signature, Notes notes) {
   signature.stack_bytes = notes.stack_bytes();
 }
 
+// Ten times the .version that ptxas asks for, since the values of operands in inline asm may need a later one
+// than their instruction; 0 where it asks for none.
+int version_wanted_by(std::string_view words) {
+  constexpr std::string_view kAsks = "requires PTX ISA .version ";
+  int wanted = 0;
+  for (size_t at = words.find(kAsks); at != std::string_view::npos; at = words.find(kAsks, at + 1)) {
+    const std::string_view number = words.substr(at + kAsks.size(), 3);  // "8.7"
+    if (number.size() == 3 && number[1] == '.')
+      wanted = std::max(wanted, 10 * (number[0] - '0') + number[2] - '0');
+  }
+  return wanted;
+}
+
+// Whether the text had a lower one, which it then has no longer.
+bool raise_version(std::string& ptx, int version) {
+  constexpr std::string_view kVersion = "\n.version ";
+  const size_t at = ptx.find(kVersion);
+  if (at == std::string::npos || version == 0) return false;
+  const size_t begin = at + kVersion.size(), end = ptx.find('\n', begin);
+  const std::string wanted = isa::version_text(version);
+  if (ptx.substr(begin, end - begin) >= wanted) return false;
+  ptx.replace(begin, end - begin, wanted);
+  return true;
+}
+
 }  // namespace
 
 Compiler::Compiler(CompilerOptions options) : options_(std::move(options)) {
@@ -93,7 +118,8 @@ void Compiler::assemble_into(Compiled& kernel, const std::vector<std::string>& w
   kernel.milliseconds.cubin = milliseconds_since(start);
 }
 
-CompiledModule Compiler::assembled(ModulePtx generated, const std::vector<std::string>& waived) const {
+CompiledModule Compiler::assembled(ModulePtx generated, const ModuleOptions& options,
+                                   const std::vector<std::string>& waived) const {
   CompiledModule result;
   result.ptx = std::move(generated.ptx);
   result.kernels = std::move(generated.kernels);
@@ -101,7 +127,15 @@ CompiledModule Compiler::assembled(ModulePtx generated, const std::vector<std::s
   if (!ptxas_) return result;
   std::vector<std::string> let_through = waived;
   let_through.insert(let_through.end(), {"spills", "stack"});
-  result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, let_through});
+  try {
+    result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, let_through});
+  } catch (const Error& e) {
+    const int wanted = options.ptx_version == 0 ? version_wanted_by(e.what()) : 0;
+    if (!raise_version(result.ptx, wanted)) throw;
+    for (ModuleKernel& k : result.kernels)
+      if (k.signature) k.signature->ptx_version = wanted;
+    result.assembled = assemble(*ptxas_, cache_.get(), result.ptx, {options_.ptxas_options, let_through});
+  }
   result.cubin = result.assembled.cubin;
   for (const Cost& cost : costs_of(result.assembled.notes))
     if (std::ranges::find(waived, cost.waiver) == waived.end()) result.notes.push_back(cost.text);
@@ -114,13 +148,14 @@ CompiledModule Compiler::compile_ir(std::string_view ir, const std::string& name
                                     const ModuleOptions& options, const std::vector<std::string>& waived,
                                     Where where) const {
   CallersLine line(where);
-  return assembled(ptx_of_ir(ir, name, options), waived);
+  return assembled(ptx_of_ir(ir, name, options), options, waived);
 }
 
 CompiledModule Compiler::compile(const llvm::Module& module, const ModuleOptions& options,
                                  const std::vector<std::string>& waived, Where where) const {
   CallersLine line(where);
-  return assembled({.ptx = generate_ptx(module, options), .kernels = signatures_of(module, options)}, waived);
+  return assembled({.ptx = generate_ptx(module, options), .kernels = signatures_of(module, options)}, options,
+                   waived);
 }
 
 std::vector<Compiled> Compiler::compile_all(const std::vector<std::function<Kernel()>>& builders,

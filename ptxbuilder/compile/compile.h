@@ -85,7 +85,8 @@ class Compiler {
 
  private:
   void assemble_into(Compiled& kernel, const std::vector<std::string>& waived) const;
-  CompiledModule assembled(ModulePtx generated, const std::vector<std::string>& waived) const;
+  CompiledModule assembled(ModulePtx generated, const ModuleOptions& options,
+                           const std::vector<std::string>& waived) const;
 
   CompilerOptions options_;
   std::unique_ptr<Cache> cache_;

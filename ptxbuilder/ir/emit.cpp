@@ -361,8 +361,8 @@ void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Wher
       arguments.emplace_back(std::move(values));
   }
   std::vector<Value> results = builder.emit(row, arguments, std::nullopt);
-  for (const std::string_view mnemonic : isa::mnemonics_in(text))
-    if (const std::optional<isa::Floor> floor = isa::floor_of(mnemonic))
+  for (const auto& [mnemonic, operands] : isa::instructions_in(text))
+    if (const std::optional<isa::Floor> floor = isa::floor_of(mnemonic, operands))
       builder.state().require(floor->ptx_version, floor->targets, fmt::format("ptx: {}", mnemonic), mnemonic);
   for (size_t i = 0; i < results.size(); ++i) {
     llvm::Value* value = results[i].handle();

@@ -40,8 +40,8 @@ std::string_view own_asm(const llvm::Instruction& i) {
 
 // Calls `work` with each mnemonic and special register of a text that the manual has, and what it needs.
 void each_floor(std::string_view text, const std::function<void(std::string_view, const isa::Floor&)>& work) {
-  for (const std::string_view mnemonic : isa::mnemonics_in(text))
-    if (auto floor = isa::floor_of(mnemonic); floor || (floor = isa::floor_of_alike(mnemonic)))
+  for (const auto& [mnemonic, operands] : isa::instructions_in(text))
+    if (auto floor = isa::floor_of(mnemonic, operands); floor || (floor = isa::floor_of_alike(mnemonic)))
       work(mnemonic, *floor);
   const auto is_of_name = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';

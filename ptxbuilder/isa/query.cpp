@@ -65,7 +65,28 @@ std::optional<Floor> least_floor(const std::function<bool(const detail::PatternP
   return least;
 }
 
+// How many operands a text has, with commas between those that are in no brackets.
+size_t operands_in(std::string_view text) {
+  if (text.find_first_not_of(" \t\r\n;") == std::string_view::npos) return 0;
+  size_t count = 1;
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[' || c == '{' || c == '(') ++depth;
+    if (c == ']' || c == '}' || c == ')') --depth;
+    count += c == ',' && depth == 0;
+  }
+  return count;
+}
+
 }  // namespace
+
+std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands) {
+  const auto floor = least_floor([&](const detail::PatternParts& parts, Choices& choices) {
+    return !parts.tag.starts_with('%') && operands_in(parts.operands) == operands &&
+           detail::match(parts.mnemonic, mnemonic, choices);
+  });
+  return floor ? floor : floor_of(mnemonic);
+}
 
 std::optional<Floor> floor_of(std::string_view mnemonic) {
   return least_floor([&](const detail::PatternParts& parts, Choices& choices) {
@@ -107,8 +128,8 @@ Targets advised_for(std::string_view mnemonic) {
   return mnemonic.find(".multicast::cluster") == std::string_view::npos ? Targets::all() : kForMulticast;
 }
 
-std::vector<std::string_view> mnemonics_in(std::string_view text) {
-  std::vector<std::string_view> found;
+std::vector<Mentioned> instructions_in(std::string_view text) {
+  std::vector<Mentioned> found;
   const auto skip = [&](size_t count) { text.remove_prefix(std::min(count, text.size())); };
   const auto skip_behind = [&](std::string_view mark) {
     skip(text.find(mark) == text.npos ? text.npos : text.find(mark) + mark.size());
@@ -123,10 +144,11 @@ std::vector<std::string_view> mnemonics_in(std::string_view text) {
     } else if (word.starts_with('@') || word.ends_with(':')) {
       skip(word.size());
     } else {
+      skip(word.size());
+      const std::string_view rest = text.substr(0, text.find(';'));
       if (!word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0 &&
           word.find('.') != word.npos)
-        found.push_back(word);
-      skip(word.size());
+        found.push_back({word, operands_in(rest)});
       skip(text.find(';'));
     }
   }

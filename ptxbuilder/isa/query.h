@@ -38,9 +38,10 @@ struct Floor {
   int ptx_version = 0;
   Targets targets = Targets::all();
 };
-// Of those of the manual with a mnemonic, whatever their operands are; of a special register, "%tid.x".
-// Nothing where there is none.
+// Of those of the manual with a mnemonic, whatever their operands are, or with as many operands where some
+// have; of a special register, "%tid.x". Nothing where there is none.
 std::optional<Floor> floor_of(std::string_view mnemonic);
+std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands);
 std::optional<Floor> floor_of_register(std::string_view name);
 // Of those that share the most first words with a mnemonic which the manual may not have in this form, as one
 // with modifiers in another order, or the name of an intrinsic. Nothing where none shares the first.
@@ -50,9 +51,13 @@ std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 // is "expected to have substantially reduced performance on some future architectures".
 Targets advised_for(std::string_view mnemonic);
 
-// The mnemonics of the instructions in a text of PTX, in their order: the first word of each statement,
-// behind labels, guards and comments, that has a dot in it.
-std::vector<std::string_view> mnemonics_in(std::string_view text);
+// The instructions in a text of PTX, in their order: of each statement the first word, behind labels, guards
+// and comments, that has a dot in it, and how many operands follow.
+struct Mentioned {
+  std::string_view mnemonic;
+  size_t operands;
+};
+std::vector<Mentioned> instructions_in(std::string_view text);
 
 // The manual's row of the instruction that a row with a name of its own has: of those with its mnemonic the
 // one with as many operands and signs between them, and of a special register that of its name. Null where

@@ -16,6 +16,8 @@
 #include "ptxbuilder/compile/compile.h"
 #include "ptxbuilder/compile/typed_pointers.h"
 #include "ptxbuilder/file_text.h"
+#include "ptxbuilder/isa/manual.h"
+#include "ptxbuilder/isa/row.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/loaded_kernel.h"
 
@@ -386,6 +388,55 @@ TEST_CASE("target and .version are those that inline asm needs") {
     CAPTURE(ptx.substr(0, 200));
     CHECK(contains(ptx, fmt::format(".version {}\n.target {}\n", a.version, a.target)));
   }
+}
+
+// The body of a module that holds one row alone, as inline asm of another front end's.
+std::string as_module(const isa::Row& row, const isa::Target& target) {
+  const std::string ptx = isa::standalone_module(row, target, target.ptx_version);
+  const size_t begin = ptx.find("\n{\n") + 1, end = ptx.rfind("\tret;");
+  std::string text;
+  for (const char c : ptx.substr(begin, end - begin) + "}") {
+    if (c == '\n' || c == '\t')
+      text += ' ';
+    else
+      text += c == '$' ? "$$" : std::string(1, c);
+  }
+  return fmt::format(
+      "define ptx_kernel void @k() {{\n  call void asm sideeffect \"{}\", \"\"()\n  ret void\n}}\n", text);
+}
+
+TEST_CASE("inline asm of every .version assembles without a word of it") {
+  const Compiler compiler({.cache = false});
+  if (!compiler.ptxas()) return skip("no ptxas");
+  constexpr size_t kOfEach = 6;
+  std::map<int, std::vector<std::pair<std::string, std::string>>>
+      modules;  // by .version: mnemonic and module
+  isa::for_each_instruction([&](const isa::MadeRow& made, std::string_view) {
+    const isa::Row row = made.row();
+    std::vector<std::pair<std::string, std::string>>& of_version = modules[row.ptx_version];
+    if (of_version.size() == kOfEach || row.targets.empty() || row.ptx_version > 90) return;
+    const std::string mnemonic(row.mnemonic()), family = mnemonic.substr(0, mnemonic.find('.'));
+    // One of a family, and none that asks more of its surroundings than registers, or more for some numbers.
+    if (family == "call" || family == "ret" || family == "exit" || family == "stackrestore" ||
+        family == "setmaxnreg" || family == "tensormap" || family == "alloca")
+      return;
+    for (const auto& [known, module] : of_version)
+      if (known.starts_with(family + ".")) return;
+    const isa::Target& target =
+        row.targets.has(isa::Sm::sm_90a) ? isa::target(isa::Sm::sm_90a) : row.targets.least();
+    of_version.emplace_back(mnemonic, as_module(row, target));
+  });
+  size_t assembled = 0;
+  for (const auto& [version, all] : modules)
+    for (const auto& [mnemonic, module] : all) {
+      CAPTURE(version);
+      CAPTURE(mnemonic);
+      const std::string problem =
+          error_of([&] { assembled += !compiler.compile_ir(module, "asm.ll").cubin.empty(); });
+      CHECK_MESSAGE(problem.empty(), problem);
+    }
+  CHECK(assembled >= 60);
+  CHECK(modules.size() >= 15);
 }
 
 TEST_CASE("what a module of somebody else's costs is a note, and what it says in vain") {

@@ -191,13 +191,25 @@ TEST_CASE("a key whose words stand in another order is told the row that has the
   CHECK_FALSE(contains(error_of([] { isa::instruction("cvt.rn.satfinite.f32.e4m3x2"); }), "the same words"));
 }
 
-TEST_CASE("the mnemonics of a text stand behind labels and guards") {
-  using Mnemonics = std::vector<std::string_view>;
-  CHECK(isa::mnemonics_in("") == Mnemonics{});
-  CHECK(isa::mnemonics_in("ret;") == Mnemonics{});
-  CHECK(isa::mnemonics_in("{ .reg .pred p; again: mbarrier.try_wait.parity.b64 p, [$0], $1;\n"
-                          "  @!p bra.uni again; }\tst.v2.f32 [$2], {a, b};") ==
-        Mnemonics{"mbarrier.try_wait.parity.b64", "bra.uni", "st.v2.f32"});
+TEST_CASE(
+    "the instructions of a text stand behind labels, guards and comments, with their operands counted") {
+  const auto in = [](std::string_view text) {
+    std::string all;
+    for (const auto& [mnemonic, operands] : isa::instructions_in(text))
+      all += fmt::format("{} {}; ", mnemonic, operands);
+    return all;
+  };
+  CHECK(in("") == "");
+  CHECK(in("ret;") == "");
+  CHECK(in("{ .reg .pred p; again: mbarrier.try_wait.parity.b64 p, [$0], $1;\n"
+           "  @!p bra.uni again; }\tst.v2.f32 [$2], {a, b};") ==
+        "mbarrier.try_wait.parity.b64 3; bra.uni 1; st.v2.f32 2; ");
+  CHECK(in("// add.u32 a, b, c;\n/* ; sub.u32 */ fence.proxy.async; // x\nmin.f32 a, b, c, d") ==
+        "fence.proxy.async 0; min.f32 4; ");
+  CHECK(in("/* open") == "");
+  CHECK(isa::floor_of("min.f32", 3)->ptx_version < 86);
+  CHECK(isa::floor_of("min.f32", 4)->ptx_version == 88);
+  CHECK(isa::floor_of("min.f32", 9)->ptx_version == isa::floor_of("min.f32")->ptx_version);
 }
 
 namespace {
