@@ -77,10 +77,11 @@ class Share {
     if (!is_late && !is_interrupted()) return;
     throw EmulatorError(
         Fault::time_limit, 0,
-        fmt::format("{}: kernel {} was {}; {} of {} CTAs were{}", name(Fault::time_limit), grid_.kernel.name,
-                    is_late ? "not done in time, of which synchronize(), or --time-limit, gives more" : "interrupted",
-                    done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
-                    resident_.empty() ? "" : resident_.front()->picture()));
+        fmt::format(
+            "{}: kernel {} was {}; {} of {} CTAs were{}", name(Fault::time_limit), grid_.kernel.name,
+            is_late ? "not done in time, of which synchronize(), or --time-limit, gives more" : "interrupted",
+            done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
+            resident_.empty() ? "" : resident_.front()->picture()));
   }
 
   const Grid& grid_;
