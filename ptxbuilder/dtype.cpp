@@ -8,6 +8,13 @@
 namespace ptxbuilder {
 namespace {
 
+// g++ 12 knows half precision by this name alone where the machine is ARM's.
+#if defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
+using Half = __fp16;
+#else
+using Half = _Float16;
+#endif
+
 // A float of 8 bits (OCP 8-bit Floating Point Specification; PTX ISA, "Alternate Floating-Point Data
 // Formats").
 struct Fp8 {
@@ -78,7 +85,7 @@ uint64_t encode(DType type, double value) {
   const bool nan = std::isnan(value);
   switch (type) {
     case DType::f16:
-      return nan ? 0x7fff : std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+      return nan ? 0x7fff : std::bit_cast<uint16_t>(static_cast<Half>(value));
     case DType::bf16:
       return nan ? 0x7fff : shortened(value, 16) >> 16;
     case DType::tf32:
@@ -99,7 +106,7 @@ double decode(DType type, uint64_t bits) {
   const auto word = static_cast<uint32_t>(bits);
   switch (type) {
     case DType::f16:
-      return static_cast<double>(std::bit_cast<_Float16>(static_cast<uint16_t>(bits)));
+      return static_cast<double>(std::bit_cast<Half>(static_cast<uint16_t>(bits)));
     case DType::bf16:
       return static_cast<double>(std::bit_cast<float>(word << 16));
     case DType::tf32:
