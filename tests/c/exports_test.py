@@ -1,22 +1,32 @@
-"""libptxbuilder.so exports ptxb_* alone, and ptxb.h is C11 and C++ without a warning: exports_test.py SO HEADER CC CXX."""
+"""libptxbuilder.so exports ptxb_* alone, it and they carry the ABI's version, and ptxb.h is C11 and C++ without a warning:
+exports_test.py SO HEADER CC CXX."""
 
+import os
 import re
 import subprocess
 import sys
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../project"))
+import elf
+
 library, header, cc, cxx = sys.argv[1:]
-symbols = subprocess.run(["nm", "-D", "--defined-only", "--extern-only", library], check=True, capture_output=True, text=True).stdout
-names = {line.split()[-1].split("@")[0] for line in symbols.splitlines()}
+exports = elf.exports_of(library)
+names = {name for name, _ in exports}
 declared = set(re.findall(r"PTXB_API [^;(]*?(ptxb_\w+)\(", open(header).read()))
 problems = [f"exports {name}, which ptxb.h does not declare" for name in sorted(names - declared)]
 problems += [f"does not export {name}" for name in sorted(declared - names)]
 if len(declared) < 10:
     problems.append(f"ptxb.h declares {len(declared)} functions")
+soname, version = f"libptxbuilder.so.{elf.abi_version()}", f"PTXBUILDER_{elf.abi_version()}"
+if elf.soname_of(library) != soname:
+    problems.append(f"is named {elf.soname_of(library)}, and version.h makes it {soname}")
+problems += [f"{name} has the version {given}, and version.h makes it {version}" for name, given in sorted(exports, key=str)
+             if given != version]
 for words in ([cc, "-std=c11", "-x", "c"], [cxx, "-std=c++11", "-x", "c++"]):
     done = subprocess.run(
         words + ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-include", header, "/dev/null"],
         capture_output=True, text=True)
     if done.returncode:
         problems.append(f"{' '.join(words)}: {done.stderr}")
-print("\n".join(problems) or f"{len(names)} functions")
+print("\n".join(problems) or f"{len(names)} functions of {version} in {soname}")
 sys.exit(bool(problems))

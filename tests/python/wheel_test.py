@@ -12,6 +12,9 @@ import zipfile
 
 import kit
 
+sys.path.append(os.path.join(kit.TOP, "tests/project"))
+import elf
+
 build, top = sys.argv[1:]
 LIMIT = 32 << 20  # bytes
 work = f"{build}/wheel_test"
@@ -33,15 +36,14 @@ run(f"{top}/scripts/wheel", build, f"{work}/wheel", env={**os.environ, "PTXBUILD
 wheel, = glob.glob(f"{work}/wheel/*")
 kit.check(re.fullmatch(r"ptxbuilder-[\d.]+-cp310-abi3-linux_x86_64\.whl", os.path.basename(wheel)), wheel)
 kit.check(os.path.getsize(wheel) < LIMIT, f"{os.path.getsize(wheel)} bytes")
-numbers = re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", open(f"{top}/ptxbuilder/version.h").read())
-version = ".".join(numbers)
+version, soname = ".".join(elf.version_numbers()), f"libptxbuilder.so.{elf.abi_version()}"
 kit.check(os.path.basename(wheel).split("-")[1] == version, f"version.h says {version}, pyproject.toml another")
 names = zipfile.ZipFile(wheel).namelist()
 modules = {os.path.relpath(path, f"{top}/kernels/python") for ending in (".py", ".pyi", ".typed")
            for path in glob.glob(f"{top}/kernels/python/ptxbuilder/**/*{ending}", recursive=True)}
 others = {name for name in names if ".dist-info/" not in name} - modules
 kit.check(modules <= set(names) and others == {f"ptxbuilder-{version}.data/scripts/ptxb", *(
-    f"ptxbuilder/{x}" for x in ("LICENSE", "_ext.abi3.so", "libptxbuilder.so.0"))}, names)
+    f"ptxbuilder/{x}" for x in ("LICENSE", "_ext.abi3.so", soname))}, names)
 
 # Installed as pip does, into an environment of its own; numpy is lent from another one.
 run(maker, "-m", "venv", "--without-pip", f"{work}/venv")
@@ -79,14 +81,14 @@ assert (pb.load("saxpy", updates=["y"], device="emulator")(x=x, y=y, alpha=2.0, 
 run(python, "-c", code, env=alone, cwd=work)
 
 # Its libraries export what they should, and they and the command take nothing but libc, and know no folder of the build.
-for path, exports, needed in ((f"{site}/ptxbuilder/libptxbuilder.so.0", r"ptxb_\w+", ""), (f"{work}/venv/bin/ptxb", None, ""),
-                              (f"{site}/ptxbuilder/_ext.abi3.so", r"PyInit__ext", "libptxbuilder.so.0")):
+for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), (f"{work}/venv/bin/ptxb", None, ""),
+                              (f"{site}/ptxbuilder/_ext.abi3.so", r"PyInit__ext", soname)):
     name = os.path.basename(path)
     if exports:
-        symbols = [line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", path).splitlines()]
+        symbols = [symbol for symbol, _ in elf.exports_of(path)]
         others = [symbol for symbol in symbols if not re.fullmatch(exports, symbol)]
         kit.check(symbols and not others, name, others)
-    libraries = set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", path)))
+    libraries = elf.needed_by(path)
     libc = {x for x in libraries if re.fullmatch(r"lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux-x86-64\.so\.2", x)}
     kit.check(libraries - libc == ({needed} if needed else set()), name, libraries)
     content = open(path, "rb").read()

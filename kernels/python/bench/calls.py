@@ -3,6 +3,7 @@
   calls.py [PTXB_H]   the folder of ptxb.h, by which the call from C is measured too (needs cc); kernels/c unless given
 """
 import ctypes
+import glob
 import os
 import subprocess
 import sys
@@ -26,14 +27,15 @@ def call_from_c():
     here = os.path.dirname(os.path.abspath(__file__))
     header = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "../../c")
     folder = os.path.dirname(_ext.__file__)
+    ours, = glob.glob(os.path.join(folder, "libptxbuilder.so.*"))
     made = os.path.join(tempfile.mkdtemp(), "calls.so")
-    words = ["cc", "-O2", "-shared", "-fPIC", f"-I{header}", f"{here}/calls.c", os.path.join(folder, "libptxbuilder.so.0"), "-o", made]
+    words = ["cc", "-O2", "-shared", "-fPIC", f"-I{header}", f"{here}/calls.c", ours, "-o", made]
     try:
         subprocess.run(words, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         print("left out: the call from C:", getattr(error, "stderr", error))
         return None
-    library, ptxb = ctypes.CDLL(made), ctypes.CDLL(os.path.join(folder, "libptxbuilder.so.0"))
+    library, ptxb = ctypes.CDLL(made), ctypes.CDLL(ours)
     library.c_calls.restype = ctypes.c_double
     opened = ctypes.c_void_p()
     assert ptxb.ptxb_open(b"cuda:0", ctypes.byref(opened)) == 0

@@ -1,0 +1,38 @@
+"""What tests ask of libraries and programs: names, symbols and their versions, beside what the sources say."""
+
+import os
+import re
+import subprocess
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def said_by(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def version_numbers():
+    with open(f"{TOP}/ptxbuilder/version.h") as file:
+        return re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", file.read())
+
+
+def abi_version():
+    """Of major version 0 the minor one breaks programs, later the major one alone."""
+    major, minor, _ = version_numbers()
+    return f"0.{minor}" if major == "0" else major
+
+
+def soname_of(path):
+    found = re.search(r"SONAME.*\[(.*)\]", said_by("readelf", "-d", path))
+    return found[1] if found else None
+
+
+def needed_by(path):
+    return set(re.findall(r"NEEDED.*\[(.*)\]", said_by("readelf", "-d", path)))
+
+
+def exports_of(path):
+    """(name, version) of each symbol that is defined; the version is None where it has none."""
+    lines = [line.split() for line in said_by("objdump", "-T", path).splitlines()]
+    return {(words[-1], words[-2] if len(words) > 6 else None) for words in lines
+            if len(words) >= 6 and "*UND*" not in words and "*ABS*" not in words}
