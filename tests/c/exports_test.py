@@ -1,5 +1,5 @@
-"""libptxbuilder.so exports ptxb_* alone, it and they carry the ABI's version, and ptxb.h is C11 and C++ without a warning:
-exports_test.py SO HEADER CC CXX."""
+"""libptxbuilder.so exports ptxb_* alone, it and they carry the ABI's version, and ptxb.h is C11 and C++ without a warning; it
+and ptxb ask for no newer glibc than they may: exports_test.py SO PTXB HEADER CC CXX."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import sys
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../project"))
 import elf
 
-library, header, cc, cxx = sys.argv[1:]
+library, ptxb, header, cc, cxx = sys.argv[1:]
 exports = elf.exports_of(library)
 names = {name for name, _ in exports}
 declared = set(re.findall(r"PTXB_API [^;(]*?(ptxb_\w+)\(", open(header).read()))
@@ -22,6 +22,8 @@ if elf.soname_of(library) != soname:
     problems.append(f"is named {elf.soname_of(library)}, and version.h makes it {soname}")
 problems += [f"{name} has the version {given}, and version.h makes it {version}" for name, given in sorted(exports, key=str)
              if given != version]
+problems += [f"{os.path.basename(path)} needs {symbol} of {needed}, newer than glibc {elf.oldest_glibc()}"
+             for path in (library, ptxb) for symbol, needed in elf.newer_than_oldest_glibc(path)]
 for words in ([cc, "-std=c11", "-x", "c"], [cxx, "-std=c++11", "-x", "c++"]):
     done = subprocess.run(
         words + ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-include", header, "/dev/null"],

@@ -36,3 +36,17 @@ def exports_of(path):
     lines = [line.split() for line in said_by("objdump", "-T", path).splitlines()]
     return {(words[-1], words[-2] if len(words) > 6 else None) for words in lines
             if len(words) >= 6 and "*UND*" not in words and "*ABS*" not in words}
+
+
+def oldest_glibc():
+    with open(f"{TOP}/CMakeLists.txt") as file:
+        return re.search(r"^set\(oldest_glibc ([\d.]+)\)", file.read(), re.M)[1]
+
+
+def newer_than_oldest_glibc(path):
+    """(symbol, version) of each symbol that the oldest glibc lacks; an error where the file names no glibc at all."""
+    needed = re.findall(r"\(GLIBC_([\d.]+)\) (\w+)", said_by("objdump", "-T", path))
+    if not needed:
+        raise ValueError(f"{path} needs no symbol of glibc")
+    number = lambda version: [int(part) for part in version.split(".")]
+    return [(symbol, f"GLIBC_{version}") for version, symbol in needed if number(version) > number(oldest_glibc())]

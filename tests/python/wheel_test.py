@@ -34,7 +34,8 @@ if not maker:
 shutil.rmtree(work, ignore_errors=True)
 run(f"{top}/scripts/wheel", build, f"{work}/wheel", env={**os.environ, "PTXBUILDER_WHEEL_PYTHON": maker})
 wheel, = glob.glob(f"{work}/wheel/*")
-kit.check(re.fullmatch(r"ptxbuilder-[\d.]+-cp310-abi3-linux_x86_64\.whl", os.path.basename(wheel)), wheel)
+platform = f"manylinux_{elf.oldest_glibc().replace('.', '_')}_x86_64"
+kit.check(re.fullmatch(rf"ptxbuilder-[\d.]+-cp310-abi3-{platform}\.whl", os.path.basename(wheel)), wheel)
 kit.check(os.path.getsize(wheel) < LIMIT, f"{os.path.getsize(wheel)} bytes")
 version, soname = ".".join(elf.version_numbers()), f"libptxbuilder.so.{elf.abi_version()}"
 kit.check(os.path.basename(wheel).split("-")[1] == version, f"version.h says {version}, pyproject.toml another")
@@ -90,8 +91,18 @@ for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), 
         kit.check(symbols and not others, name, others)
     libraries = elf.needed_by(path)
     libc = {x for x in libraries if re.fullmatch(r"lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux-x86-64\.so\.2", x)}
+    kit.check(not elf.newer_than_oldest_glibc(path), name, elf.newer_than_oldest_glibc(path))
     kit.check(libraries - libc == ({needed} if needed else set()), name, libraries)
     content = open(path, "rb").read()
     kit.check(os.path.realpath(build).encode() + b"/" not in content, f"{name} has a path of the build in it")
+
+# What PyPI's own tool says of the tag.
+auditor = kit.python_with("auditwheel")
+if auditor:
+    said = run(auditor, "-m", "auditwheel", "show", wheel)
+    fitting = re.search(r'platform tag:\s*"(\w+)"', said)
+    kit.check(fitting and fitting[1] == platform, said)
+else:
+    print("left out: auditwheel, which no Python here has")
 print(f"{os.path.basename(wheel)}, {os.path.getsize(wheel) >> 10} KiB")
 kit.end()

@@ -1,0 +1,13 @@
+// arc4random(3) by getrandom(2), for glibc before 2.36.
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+__attribute__((visibility("hidden"))) uint32_t arc4random(void) {
+  uint32_t bits;
+  // A read of up to 256 bytes is whole, and a signal ends it only before the kernel's entropy is there.
+  while (getrandom(&bits, sizeof bits, 0) != sizeof bits)
+    if (errno != EINTR) abort();  // as glibc's: it has no way to fail
+  return bits;
+}
