@@ -4,6 +4,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" up ${up})
 
+include(scripts/cmake/licenses.cmake)
 configure_file(scripts/installed.md.in README.md @ONLY)  # the page to start from
 
 # ptxbuilder_component(NAME TEXT LIBRARIES target... [HEADERS file...] [AFTER name] [LINK word...]): what pkg-config says is made
@@ -36,6 +37,7 @@ function(ptxbuilder_component name text)
           ${PROJECT_SOURCE_DIR}/scripts/cmake/ptxbuilder-kernel.cmake DESTINATION ${package_folder} COMPONENT ${name})
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_BINARY_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
           COMPONENT ${name})
+  install(DIRECTORY ${licenses} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${name})
   if(arg_HEADERS)
     install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
 set(WORK \"${PROJECT_BINARY_DIR}/headers/${name}\")
@@ -89,14 +91,15 @@ set(FILES ${kernels_shown})
 set(WORK \"${PROJECT_BINARY_DIR}/examples\")
 set(DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/examples\")
 include(\"${PROJECT_SOURCE_DIR}/scripts/cmake/examples.cmake\")" COMPONENT kernels)
-install(FILES kernels/command/commands.md ${PROJECT_BINARY_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
+install(FILES kernels/command/commands.md ${PROJECT_BINARY_DIR}/README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
+install(DIRECTORY ${licenses} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 add_executable(ptxbuilder::ptxb ALIAS ptxb)
 install(TARGETS ptxb EXPORT ptxbuilder-tools COMPONENT tools)
 install(EXPORT ptxbuilder-tools NAMESPACE ptxbuilder:: DESTINATION ${package_folder} FILE ptxbuilder-tools-targets.cmake
         COMPONENT tools)
 
 configure_package_config_file(scripts/cmake/ptxbuilder-config.cmake.in ptxbuilder-config.cmake
-                              INSTALL_DESTINATION ${package_folder})
+                              INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_DOCDIR)
 write_basic_package_version_file(ptxbuilder-config-version.cmake COMPATIBILITY SameMinorVersion)
 
 # scripts/package: one .deb and one .tar.gz of all components.

@@ -7,23 +7,23 @@ import subprocess
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../project"))
-import elf
+import shipped
 
 library, ptxb, header, cc, cxx = sys.argv[1:]
-exports = elf.exports_of(library)
+exports = shipped.exports_of(library)
 names = {name for name, _ in exports}
 declared = set(re.findall(r"PTXB_API [^;(]*?(ptxb_\w+)\(", open(header).read()))
 problems = [f"exports {name}, which ptxb.h does not declare" for name in sorted(names - declared)]
 problems += [f"does not export {name}" for name in sorted(declared - names)]
 if len(declared) < 10:
     problems.append(f"ptxb.h declares {len(declared)} functions")
-soname, version = f"libptxbuilder.so.{elf.abi_version()}", f"PTXBUILDER_{elf.abi_version()}"
-if elf.soname_of(library) != soname:
-    problems.append(f"is named {elf.soname_of(library)}, and version.h makes it {soname}")
+soname, version = f"libptxbuilder.so.{shipped.abi_version()}", f"PTXBUILDER_{shipped.abi_version()}"
+if shipped.soname_of(library) != soname:
+    problems.append(f"is named {shipped.soname_of(library)}, and version.h makes it {soname}")
 problems += [f"{name} has the version {given}, and version.h makes it {version}" for name, given in sorted(exports, key=str)
              if given != version]
-problems += [f"{os.path.basename(path)} needs {symbol} of {needed}, newer than glibc {elf.oldest_glibc()}"
-             for path in (library, ptxb) for symbol, needed in elf.newer_than_oldest_glibc(path)]
+problems += [f"{os.path.basename(path)} needs {symbol} of {needed}, newer than glibc {shipped.oldest_glibc()}"
+             for path in (library, ptxb) for symbol, needed in shipped.newer_than_oldest_glibc(path)]
 for words in ([cc, "-std=c11", "-x", "c"], [cxx, "-std=c++11", "-x", "c++"]):
     done = subprocess.run(
         words + ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-include", header, "/dev/null"],

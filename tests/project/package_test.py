@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 
+import shipped
+
 LIMIT_OF_RUNTIME = 3 << 20  # bytes
 PRIVATE = ["ir/state.h", "runtime/driver.h", "runtime/emulator/machine/machine.h", "kernels/family/execute.h"]
 # What a Debian package may expect to find: the files of libc6.
@@ -269,6 +271,11 @@ def check_package(work, source, cxx, build_folder):
     run("dpkg-deb", "-x", deb, root)
     names = run("tar", "-tzf", archive)
     expect(names, "/bin/ptxb", "/include/ptxbuilder/ptxb.h", "/ptxbuilder-config.cmake")
+    folder = os.path.dirname(next(name for name in names.split() if name.endswith("/licenses/LLVM.txt")))
+    for where, text_of in {"the .deb": lambda name: open(f"{root}/usr/share/doc/ptxbuilder/licenses/{name}").read(),
+                           "the .tar.gz": lambda name: run("tar", "-xOzf", archive, f"{folder}/{name}")}.items():
+        if problems := shipped.problems_of_licenses(text_of):
+            sys.exit(f"licences in {where}: {problems}")
     for path in LIBC:
         if os.path.exists(path):
             os.makedirs(root + os.path.dirname(path), exist_ok=True)

@@ -2,6 +2,7 @@
 
 Says what is in it that should not be, and how large it is.
 """
+import email
 import glob
 import os
 import re
@@ -13,7 +14,7 @@ import zipfile
 import kit
 
 sys.path.append(os.path.join(kit.TOP, "tests/project"))
-import elf
+import shipped
 
 build, top = sys.argv[1:]
 LIMIT = 32 << 20  # bytes
@@ -34,17 +35,25 @@ if not maker:
 shutil.rmtree(work, ignore_errors=True)
 run(f"{top}/scripts/wheel", build, f"{work}/wheel", env={**os.environ, "PTXBUILDER_WHEEL_PYTHON": maker})
 wheel, = glob.glob(f"{work}/wheel/*")
-platform = f"manylinux_{elf.oldest_glibc().replace('.', '_')}_x86_64"
+platform = f"manylinux_{shipped.oldest_glibc().replace('.', '_')}_x86_64"
 kit.check(re.fullmatch(rf"ptxbuilder-[\d.]+-cp310-abi3-{platform}\.whl", os.path.basename(wheel)), wheel)
 kit.check(os.path.getsize(wheel) < LIMIT, f"{os.path.getsize(wheel)} bytes")
-version, soname = ".".join(elf.version_numbers()), f"libptxbuilder.so.{elf.abi_version()}"
+version, soname = ".".join(shipped.version_numbers()), f"libptxbuilder.so.{shipped.abi_version()}"
 kit.check(os.path.basename(wheel).split("-")[1] == version, f"version.h says {version}, pyproject.toml another")
-names = zipfile.ZipFile(wheel).namelist()
+archive = zipfile.ZipFile(wheel)
+names = archive.namelist()
 modules = {os.path.relpath(path, f"{top}/kernels/python") for ending in (".py", ".pyi", ".typed")
            for path in glob.glob(f"{top}/kernels/python/ptxbuilder/**/*{ending}", recursive=True)}
 others = {name for name in names if ".dist-info/" not in name} - modules
 kit.check(modules <= set(names) and others == {f"ptxbuilder-{version}.data/scripts/ptxb", *(
-    f"ptxbuilder/{x}" for x in ("LICENSE", "_ext.abi3.so", soname))}, names)
+    f"ptxbuilder/{x}" for x in ("_ext.abi3.so", soname))}, names)
+folder = f"ptxbuilder-{version}.dist-info"
+problems = shipped.problems_of_licenses(lambda name: archive.read(f"{folder}/licenses/linked_in/{name}").decode())
+kit.check(not problems, problems)
+kit.check("LLVM Exceptions" in archive.read(f"{folder}/licenses/LICENSE").decode())
+said = email.message_from_bytes(archive.read(f"{folder}/METADATA"))
+kit.check(said["License-File"] == "LICENSE" and said["License-Expression"] == "Apache-2.0 WITH LLVM-exception", said)
+kit.check(said["Author"] and "Hopper" in said["Keywords"] and "Typing :: Typed" in said.get_all("Classifier"), said)
 
 # Installed as pip does, into an environment of its own; numpy is lent from another one.
 run(maker, "-m", "venv", "--without-pip", f"{work}/venv")
@@ -86,12 +95,12 @@ for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), 
                               (f"{site}/ptxbuilder/_ext.abi3.so", r"PyInit__ext", soname)):
     name = os.path.basename(path)
     if exports:
-        symbols = [symbol for symbol, _ in elf.exports_of(path)]
+        symbols = [symbol for symbol, _ in shipped.exports_of(path)]
         others = [symbol for symbol in symbols if not re.fullmatch(exports, symbol)]
         kit.check(symbols and not others, name, others)
-    libraries = elf.needed_by(path)
+    libraries = shipped.needed_by(path)
     libc = {x for x in libraries if re.fullmatch(r"lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux-x86-64\.so\.2", x)}
-    kit.check(not elf.newer_than_oldest_glibc(path), name, elf.newer_than_oldest_glibc(path))
+    kit.check(not shipped.newer_than_oldest_glibc(path), name, shipped.newer_than_oldest_glibc(path))
     kit.check(libraries - libc == ({needed} if needed else set()), name, libraries)
     content = open(path, "rb").read()
     kit.check(os.path.realpath(build).encode() + b"/" not in content, f"{name} has a path of the build in it")

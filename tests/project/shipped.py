@@ -50,3 +50,17 @@ def newer_than_oldest_glibc(path):
         raise ValueError(f"{path} needs no symbol of glibc")
     number = lambda version: [int(part) for part in version.split(".")]
     return [(symbol, f"GLIBC_{version}") for version, symbol in needed if number(version) > number(oldest_glibc())]
+
+
+def problems_of_licenses(text_of):
+    """What is missing of the licences of what is linked in; text_of("NAME.txt") gives their text, or raises."""
+    problems = []
+    for name, words in {"LLVM": "LLVM Exceptions to the Apache 2.0 License", "CLI11": "University of Cincinnati",
+                        "fmt": "Victor Zverovich", "nlohmann-json": "Niels Lohmann", "zlib": "Jean-loup Gailly",
+                        "zstd": "Meta Platforms", "libstdc++": "GCC RUNTIME LIBRARY EXCEPTION"}.items():
+        try:
+            if words not in text_of(f"{name}.txt"):
+                problems.append(f"{name}.txt does not say '{words}'")
+        except (KeyError, OSError) as error:
+            problems.append(f"{name}.txt: {error}")
+    return problems
