@@ -1,4 +1,5 @@
-# What is installed, by component: see ptxbuilder-config.cmake.in. Kernels' own executables are not.
+# What is installed, by component: those of ptxbuilder-config.cmake.in, and what runs without a compiler, the shared library of `c` in
+# `library` and the program of `tools` in `command`. Kernels' own executables are not.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
@@ -30,7 +31,7 @@ function(ptxbuilder_component name text)
     endif()
   endforeach()
   install(TARGETS ${arg_LIBRARIES} EXPORT ptxbuilder-${name}
-          ARCHIVE COMPONENT ${name} LIBRARY COMPONENT ${name} NAMELINK_COMPONENT ${name})
+          ARCHIVE COMPONENT ${name} LIBRARY COMPONENT library NAMELINK_COMPONENT ${name})
   install(EXPORT ptxbuilder-${name} NAMESPACE ptxbuilder:: DESTINATION ${package_folder}
           FILE ptxbuilder-${name}-targets.cmake COMPONENT ${name})
   install(FILES ${PROJECT_BINARY_DIR}/ptxbuilder-config.cmake ${PROJECT_BINARY_DIR}/ptxbuilder-config-version.cmake
@@ -94,7 +95,7 @@ include(\"${PROJECT_SOURCE_DIR}/scripts/cmake/examples.cmake\")" COMPONENT kerne
 install(FILES kernels/command/commands.md ${PROJECT_BINARY_DIR}/README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 install(DIRECTORY ${licenses} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 add_executable(ptxbuilder::ptxb ALIAS ptxb)
-install(TARGETS ptxb EXPORT ptxbuilder-tools COMPONENT tools)
+install(TARGETS ptxb EXPORT ptxbuilder-tools COMPONENT command)
 install(EXPORT ptxbuilder-tools NAMESPACE ptxbuilder:: DESTINATION ${package_folder} FILE ptxbuilder-tools-targets.cmake
         COMPONENT tools)
 
@@ -102,14 +103,58 @@ configure_package_config_file(scripts/cmake/ptxbuilder-config.cmake.in ptxbuilde
                               INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_DOCDIR)
 write_basic_package_version_file(ptxbuilder-config-version.cmake COMPATIBILITY SameMinorVersion)
 
-# scripts/package: one .deb and one .tar.gz of all components.
+# scripts/package: one .tar.gz of all components, and three .debs: what programs run with, the command, and what programs are built
+# with, which has the components that find_package() knows.
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_VENDOR "the authors of ptxbuilder")
 set(CPACK_PACKAGE_CONTACT "the authors of ptxbuilder")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/package)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION devel)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= ${oldest_glibc})")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "llvm-${LLVM_VERSION_MAJOR}-dev, nvidia-cuda-toolkit")
+include(CPackComponent)
+set(package_library libptxbuilder${abi_version})
+set(package_tools ptxbuilder-tools)
+set(package_dev libptxbuilder-dev)
+
+# What Debian asks of each package beside its files: what depends on the library, that ldconfig is to run, a list of changes, and
+# the licence, whose text Debian has already.
+set(debian ${PROJECT_BINARY_DIR}/debian)
+file(WRITE ${debian}/shlibs "libptxbuilder ${abi_version} ${package_library} (>= ${PROJECT_VERSION})\n")
+file(WRITE ${debian}/triggers "activate-noawait ldconfig\n")
+string(TIMESTAMP year "%Y" UTC)
+string(TIMESTAMP today "%a, %d %b %Y %H:%M:%S +0000" UTC)
+file(WRITE ${debian}/changelog "ptxbuilder (${PROJECT_VERSION}) unstable; urgency=medium\n\n  * Release ${PROJECT_VERSION}.\n
+ -- ${CPACK_PACKAGE_CONTACT} <>  ${today}\n")
+execute_process(COMMAND gzip -9nf ${debian}/changelog COMMAND_ERROR_IS_FATAL ANY)
+
+file(READ LICENSE exceptions)
+string(REGEX REPLACE "^.*(---- LLVM Exceptions)" "\\1" exceptions "${exceptions}")
+file(WRITE ${debian}/copyright "Copyright: ${year}, ${CPACK_PACKAGE_CONTACT}\nLicense: Apache-2.0 with LLVM exceptions. \
+On Debian systems Apache-2.0 is in /usr/share/common-licenses/Apache-2.0.\n\n${exceptions}
+What is linked in has licences of its own, in the folder licenses beside this file.\n")
+
+# ptxbuilder_debian_package(GROUP SECTION DEPENDS TEXT COMPONENT...): the package that package_GROUP names. Its licences and changes are
+# a component of its own, which is in nothing else.
+macro(ptxbuilder_debian_package group section depends text)
+  foreach(component ${ARGN} ${group}_documents)
+    cpack_add_component(${component} GROUP ${group})
+  endforeach()
+  set(documents DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${package_${group}} COMPONENT ${group}_documents EXCLUDE_FROM_ALL)
+  install(FILES ${debian}/changelog.gz ${debian}/copyright ${documents})
+  install(DIRECTORY ${licenses} ${documents})
+  string(TOUPPER ${group} GROUP)
+  set(CPACK_DEBIAN_${GROUP}_PACKAGE_NAME ${package_${group}})
+  set(CPACK_DEBIAN_${GROUP}_DESCRIPTION "${text}")
+  set(CPACK_DEBIAN_${GROUP}_PACKAGE_SECTION ${section})
+  set(CPACK_DEBIAN_${GROUP}_PACKAGE_DEPENDS "libc6 (>= ${oldest_glibc})${depends}")
+endmacro()
+ptxbuilder_debian_package(library libs "" "The shared library, with LLVM inside, that programs in C run with." library)
+ptxbuilder_debian_package(tools devel "" "The command ptxb, which runs, explains, tunes and exports kernels." command)
+ptxbuilder_debian_package(dev libdevel ", ${package_library} (= ${PROJECT_VERSION}), ${package_tools} (= ${PROJECT_VERSION})"
+  "Headers, static libraries, files of CMake and pkg-config, and documents." runtime emulator builder kernels c tools)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${debian}/shlibs ${debian}/triggers)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS nvidia-cuda-toolkit)
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "g++, llvm-${LLVM_VERSION_MAJOR}-dev")
 include(CPack)
