@@ -7,7 +7,9 @@ std::string to_string(Where where) {
   return file.substr(file.find_last_of('/') + 1) + ":" + std::to_string(where.line);
 }
 
-Error::Error(Where where, const std::string& message)
-    : std::runtime_error(where ? message + " (" + to_string(where) + ")" : message), where_(where) {}
+Error::Error(Where where, const std::string& message, Kind kind)
+    : std::runtime_error(where ? message + " (" + to_string(where) + ")" : message),
+      where_(where),
+      kind_(kind) {}
 
 }  // namespace ptxbuilder

@@ -6,6 +6,7 @@
 #include <-std=c++20>  // is no file: behind an #error, compilers go on and bury it
 #endif
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -75,13 +76,37 @@ std::string to_string(Where where);
 // (gemm.cpp:41)".
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message) : Error(callers::open_line, message) {}
-  Error(Where where, const std::string& message);
+  // This is who can do something about it; the C interface has a status for each, and Python an exception.
+  enum class Kind : uint8_t {
+    refused,        // what was given breaks a rule: the caller
+    unavailable,    // it breaks none, but cannot be done here and now, as tuning without a GPU
+    out_of_memory,  // of the device
+    device,         // the driver or the GPU failed, or a kernel on it
+    compile,        // LLVM, ptxas or the driver's compiler took no such kernel
+  };
+
+  explicit Error(const std::string& message, Kind kind = Kind::refused)
+      : Error(callers::open_line, message, kind) {}
+  Error(Where where, const std::string& message, Kind kind = Kind::refused);
 
   Where where() const { return where_; }
+  Kind kind() const { return kind_; }
+  void become(Kind kind) { kind_ = kind; }  // by a caller that knows better
 
  private:
   Where where_;
+  Kind kind_;
 };
+
+// Runs what compiles a kernel, whose errors are of the kind `compile`.
+template <class Compile>
+auto compiling(Compile&& compile) {
+  try {
+    return compile();
+  } catch (Error& e) {
+    e.become(Error::Kind::compile);
+    throw;
+  }
+}
 
 }  // namespace ptxbuilder

@@ -28,7 +28,8 @@ CudaContext::CudaContext(const std::string& target, const std::string& library,
     throw Error(fmt::format("there is no GPU {}: the driver lists {}", *ordinal,
                             count == 0   ? "none"
                             : count == 1 ? "GPU 0 alone"
-                                         : fmt::format("GPUs 0 to {}", count - 1)));
+                                         : fmt::format("GPUs 0 to {}", count - 1)),
+                Error::Kind::device);
   std::string found;
   for (int i = ordinal.value_or(0); i < (ordinal ? *ordinal + 1 : count) && !context_; ++i) {
     driver_.device_get(&ordinal_, i);
@@ -40,12 +41,13 @@ CudaContext::CudaContext(const std::string& target, const std::string& library,
                            compute_capability_ / 10, compute_capability_ % 10);
   }
   if (!context_)
-    throw Error(fmt::format("no GPU runs {} code: {}{}", target,
-                            found.empty() ? "the driver lists none" : found,
-                            target != "sm_90a" || found.empty()
-                                ? ""
-                                : "; kernels for Hopper run on an H100, H200 or GH200, and on the emulator "
-                                  "anywhere"));
+    throw Error(
+        fmt::format("no GPU runs {} code: {}{}", target, found.empty() ? "the driver lists none" : found,
+                    target != "sm_90a" || found.empty()
+                        ? ""
+                        : "; kernels for Hopper run on an H100, H200 or GH200, and on the emulator "
+                          "anywhere"),
+        Error::Kind::device);
 }
 
 CudaContext::~CudaContext() {

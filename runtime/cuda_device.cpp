@@ -97,7 +97,8 @@ Address CudaDevice::allocate(size_t bytes) {
     size_t free = 0, total = 0;
     driver().mem_get_info(&free, &total);
     throw Error(
-        fmt::format("allocate: {} B of device memory asked for, {} B of {} B are free", bytes, free, total));
+        fmt::format("allocate: {} B of device memory asked for, {} B of {} B are free", bytes, free, total),
+        Error::Kind::out_of_memory);
   }
   queue_.expect(status, "cuMemAlloc");
   return address;

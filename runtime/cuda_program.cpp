@@ -49,9 +49,10 @@ void CudaProgram::load(const std::string& image) {
   const std::string errors = log->errors();
   if (!cubin) (void)log.release();
   if (status == Status::success) return;
-  throw Error(fmt::format("the driver refused the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
-                          signature_.kernel, driver_.loaded.describe(status), errors.empty() ? "" : "\n",
-                          errors));
+  throw Error(
+      fmt::format("the driver refused the {} of kernel '{}': {}{}{}", cubin ? "cubin" : "PTX",
+                  signature_.kernel, driver_.loaded.describe(status), errors.empty() ? "" : "\n", errors),
+      status == Status::out_of_memory ? Error::Kind::out_of_memory : Error::Kind::compile);
 }
 
 // The sidecar's parameters against those the image was compiled with, where the driver tells them.

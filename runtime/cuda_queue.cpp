@@ -63,7 +63,7 @@ CudaQueue::~CudaQueue() {
 void CudaQueue::check_usable() const {
   if (!failed_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(mutex_);
-  throw Error("the device cannot be used again after: " + failure_);
+  throw Error("the device cannot be used again after: " + failure_, Error::Kind::device);
 }
 
 const std::string* CudaQueue::intern(const std::string& kernel) {
@@ -88,7 +88,8 @@ void CudaQueue::expect(Status status, std::string_view call) {
   if (status == Status::success) return;
   if (!ends_context(status)) driver().loaded.fail(call, status);
   throw Error(fail(fmt::format("kernel '{}' or one queued before it failed, as {} reported: {}",
-                               last_kernel(), call, driver().loaded.explain(status))));
+                               last_kernel(), call, driver().loaded.explain(status))),
+              Error::Kind::device);
 }
 
 void CudaQueue::finish(Status status, milliseconds limit) {

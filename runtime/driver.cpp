@@ -83,8 +83,9 @@ SharedLibrary::SharedLibrary(const std::string& path)
     : path_(path), handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (!handle_) {
     const char* reason = dlerror();
-    throw Error(fmt::format("{} not found: no NVIDIA driver on this machine ({})", path,
-                            reason ? reason : "unknown"));
+    throw Error(
+        fmt::format("{} not found: no NVIDIA driver on this machine ({})", path, reason ? reason : "unknown"),
+        Error::Kind::device);
   }
 }
 
@@ -92,7 +93,8 @@ void* SharedLibrary::find(const char* symbol) const { return dlsym(handle_, symb
 
 void* SharedLibrary::symbol(const char* symbol) const {
   if (void* address = find(symbol)) return address;
-  throw Error(fmt::format("{} has no {}: the driver is older than CUDA 12.0, update it", path_, symbol));
+  throw Error(fmt::format("{} has no {}: the driver is older than CUDA 12.0, update it", path_, symbol),
+              Error::Kind::device);
 }
 
 std::string SharedLibrary::describe(Status status) const {
@@ -113,7 +115,8 @@ std::string SharedLibrary::explain(Status status) const {
 }
 
 void SharedLibrary::fail(std::string_view call, Status status) const {
-  throw Error(fmt::format("{} failed: {}", call, explain(status)));
+  throw Error(fmt::format("{} failed: {}", call, explain(status)),
+              status == Status::out_of_memory ? Error::Kind::out_of_memory : Error::Kind::device);
 }
 
 }  // namespace ptxbuilder::runtime::cu

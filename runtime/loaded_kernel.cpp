@@ -126,7 +126,7 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
     const AuthorsCode no_line;  // the message below ends with it
     return LoadedKernel(device, file_text(image), std::move(signature), {});
   } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", image.string(), e.what()));
+    throw Error(fmt::format("{}: {}", image.string(), e.what()), e.kind());
   }
 }
 
@@ -371,7 +371,7 @@ Dim3 LoadedKernel::grid(std::span<const Argument> arguments, Where where) const 
     const auto [x, y, z] = grid_->value(Values(arguments, multiprocessors_));
     return {x, y, z};
   } catch (const Error& e) {
-    throw Error(fmt::format("launch of '{}': {}", signature_.kernel, e.what()));
+    throw Error(fmt::format("launch of '{}': {}", signature_.kernel, e.what()), e.kind());
   }
 }
 

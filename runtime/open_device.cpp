@@ -32,7 +32,8 @@ std::unique_ptr<Device> open_device(const std::string& name, const std::string& 
     const AuthorsCode no_line;  // the message below ends with it
     return open_cuda_device(target, "libcuda.so.1", ordinal);
   } catch (const Error& e) {
-    if (name != "auto" || !open_emulator) throw Error(fmt::format("device '{}': {}", name, e.what()));
+    if (name != "auto" || !open_emulator)
+      throw Error(fmt::format("device '{}': {}", name, e.what()), e.kind());
     return open_emulator(emulator);
   }
 }

@@ -101,10 +101,12 @@ class CallEngine {
 
   void tune(const Arguments& p, Where where) {
     if (device_.properties().ordinal < 0)
-      throw Error(where, named("tuning needs a GPU, whose time it measures"));
-    if (const char* reason = why_untunable()) throw Error(where, named(std::string("tuning with ") + reason));
+      throw Error(where, named("tuning needs a GPU, whose time it measures"), Error::Kind::unavailable);
+    if (const char* reason = why_untunable())
+      throw Error(where, named(std::string("tuning with ") + reason), Error::Kind::unavailable);
     if (device_.is_capturing(p.stream))
-      throw Error(where, named("tuning in a capture, where nothing runs: tune before it"));
+      throw Error(where, named("tuning in a capture, where nothing runs: tune before it"),
+                  Error::Kind::unavailable);
     const Request r = request(p, where);
     if (can_tune(r, p.stream)) tune(r, p, SIZE_MAX, where);
   }

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "ptxbuilder/compile/cache.h"
+#include "ptxbuilder/log.h"
 #include "ptxbuilder/version.h"
 
 namespace ptxbuilder::kernels {
@@ -47,7 +48,7 @@ std::string default_tile_file(const std::string& operation, const runtime::Devic
 void TileFile::warn(const std::string& what) {
   if (has_warned_) return;
   has_warned_ = true;
-  fmt::print(stderr, "warning: tuned tiles: {}: {}\n", path_, what);
+  log(LogLevel::warning, fmt::format("tuned tiles: {}: {}", path_, what));
 }
 
 bool TileFile::is_line(const std::string& line) const {

@@ -19,8 +19,8 @@ std::string default_tile_file(const std::string& operation, const runtime::Devic
 
 // Lines "CALL TILE", of which the last one of a call counts; a call has always as many words, with a space
 // between, and a tile is one. Processes may share a file: each adds whole lines at its end. What cannot be
-// read or written is told once, on standard error, and nothing else fails by it. Any thread may call it at
-// any time.
+// read or written is told once, by log() of ptxbuilder/log.h, and nothing else fails by it. Any thread may
+// call it at any time.
 class TileFile {
  public:
   // "" keeps what is found for this object alone. The file is first read when it is asked. `is_tile` may

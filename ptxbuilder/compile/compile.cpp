@@ -148,7 +148,7 @@ CompiledModule Compiler::compile_ir(std::string_view ir, const std::string& name
                                     const ModuleOptions& options, const std::vector<std::string>& waived,
                                     Where where) const {
   CallersLine line(where);
-  return assembled(ptx_of_ir(ir, name, options), options, waived);
+  return assembled(ptx_of_ir(ir, name, options, where), options, waived);
 }
 
 CompiledModule Compiler::compile(const llvm::Module& module, const ModuleOptions& options,

@@ -15,14 +15,22 @@
 namespace ptxbuilder {
 
 struct LoadOptions {
-  std::string ptxas = {};         // a file; else PATH, CUDA_PATH and /usr/local are searched
-  bool driver_assembles = false;  // though there is a ptxas
-  bool cache = true;              // keep cubins on disk
-  std::string ptx_file = {};      // PTX that runs in the kernel's place: see replaced()
+  std::string ptxas = {};                // a file; else PATH, CUDA_PATH and /usr/local are searched
+  bool driver_assembles = false;         // though there is a ptxas
+  bool cache = true;                     // keep cubins on disk
+  std::string ptx_file = {};             // PTX that runs in the kernel's place: see replaced()
+  std::vector<std::string> waived = {};  // beside what the kernel waives itself: see check(Notes)
 };
 
 // Compiles and loads. Throws Error from the builder's checks, ptxas and the driver.
 runtime::LoadedKernel load(runtime::Device& device, Kernel kernel, const LoadOptions& options = {});
+
+// Compiles a module in LLVM's IR, text or bitcode, and loads its kernel of this name, or with "" the only one
+// that it has; `name` is what errors call the module. Throws Error as Compiler::compile_ir() does, where
+// there is no such kernel, and where its signature is not known.
+runtime::LoadedKernel load_ir(runtime::Device& device, std::string_view ir, const std::string& name,
+                              const std::string& kernel = "", const ModuleOptions& module = {},
+                              const LoadOptions& options = {});
 
 // The same in steps, for many kernels: a compiler that makes what the device takes, cubins, or PTX alone
 // where the device reads PTX or no ptxas is found. Throws Error when `ptxas` is named and not there.

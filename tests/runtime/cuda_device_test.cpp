@@ -39,6 +39,16 @@ std::unique_ptr<Device> open(const std::string& target = "sm_90a") {
   return open_cuda_device(target, PTXBUILDER_MOCK_LIBCUDA);
 }
 
+template <class Action>
+std::optional<Error::Kind> kind_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.kind();
+  }
+  return std::nullopt;
+}
+
 Signature signature(uint32_t cluster = 1) {
   Signature s;
   s.kernel = "copy";
@@ -486,6 +496,7 @@ TEST_CASE("refused images come with the driver's log") {
   CHECK_ERROR(device->load(kPtx, signature()),
               "the driver refused the PTX of kernel 'copy': CUDA_ERROR_OF_MOCK (218)");
   CHECK_ERROR(device->load(kPtx, signature()), "line 7; fatal: Parsing error near 'ad'");
+  CHECK(kind_of([&] { (void)device->load(kPtx, signature()); }) == Error::Kind::compile);
   CHECK_ERROR(assemble_with_driver(kPtx, "sm_90a", PTXBUILDER_MOCK_LIBCUDA),
               "line 7; fatal: Parsing error near 'ad'");
   CHECK_ERROR(device->load("neither", signature()),
@@ -542,11 +553,13 @@ TEST_CASE("synchronize waits, also makes the driver print, and names what failed
         "kernel 'copy' or one queued before it failed, as waiting for the stream reported: "
         "CUDA_ERROR_ILLEGAL_ADDRESS (700): text of the mock; a kernel touched memory outside its buffers");
     CHECK_ERROR(device->allocate(16), "the device cannot be used again after: kernel 'copy'");
+    CHECK(kind_of([&] { (void)device->allocate(16); }) == Error::Kind::device);
   }
   SUBCASE("a copy that reports it") {
     mock.launch = Status::illegal_address;
     CHECK_ERROR(launch(*device, *program, launch_of(signature())),
                 "kernel 'copy' or one queued before it failed");
+    CHECK(kind_of([&] { device->synchronize(); }) == Error::Kind::device);
     CHECK_ERROR(device->synchronize(), "the device cannot be used again");
   }
 }
@@ -594,6 +607,9 @@ TEST_CASE("memory") {
   mock.alloc = Status::out_of_memory;
   CHECK_ERROR(device->allocate(4096),
               "allocate: 4096 B of device memory asked for, 600 B of 1000 B are free");
+  CHECK(kind_of([&] { (void)device->allocate(4096); }) == Error::Kind::out_of_memory);
+  CHECK(kind_of([&] { (void)device->allocate(0); }) == Error::Kind::refused);
+  CHECK(kind_of([] { (void)open_cuda_device("sm_90a", "/nowhere/libcuda.so"); }) == Error::Kind::device);
   mock.alloc = Status::success;
   Buffer buffer(*device, 4);
   buffer.fill(7);

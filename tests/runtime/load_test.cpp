@@ -28,6 +28,13 @@ TEST_CASE("a ptxas that is named in vain is an error, though the device reads PT
   CHECK_ERROR(load(*device, twice(), {.ptxas = "/nowhere/ptxas"}), "/nowhere/ptxas");
 }
 
+TEST_CASE("what is waived has a known name, also where nothing is assembled") {
+  auto device = runtime::open_device("emulator");
+  CHECK_ERROR(load(*device, twice(), {.waived = {"spills", "speed"}}),
+              "'speed' is nothing that can be waived; valid names are C7504");
+  CHECK(load(*device, twice(), {.waived = {"spills", "C7510"}}).signature().kernel == "twice");
+}
+
 TEST_CASE("load() runs an edited PTX file in the kernel's place, and refuses one of another launch") {
   auto device = runtime::open_device("emulator");
   const Folder folder;
