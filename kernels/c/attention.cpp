@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+
+#include "kernels/c/grown.h"
 #include "kernels/c/tensor.h"
 
 namespace ptxbuilder::c {
@@ -72,12 +75,9 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
 
 }  // namespace
 
-kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu) {
-  if (a.size != sizeof(ptxb_attention))
-    throw Error(
-        fmt::format("a ptxb_attention of {} bytes, but this library's has {}: set its size by "
-                    "PTXB_ATTENTION_INIT, and build with the header of version {}",
-                    a.size, sizeof(ptxb_attention), ptxb_version()));
+kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu) {
+  constexpr size_t kFirst = offsetof(ptxb_attention, top_left) + sizeof given.top_left;
+  const ptxb_attention a = grown(given, PTXB_ATTENTION_INIT, kFirst, "ptxb_attention", "PTXB_ATTENTION_INIT");
   const bool packed = a.query_offsets || a.key_offsets;
   const Heads q("Q", a.q, packed, gpu), k("K", a.k, packed, gpu), v("V", a.v, packed, gpu),
       o("O", a.o, packed, gpu);

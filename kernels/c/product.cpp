@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/c/grown.h"
 #include "kernels/c/tensor.h"
 
 namespace ptxbuilder::c {
@@ -51,20 +52,6 @@ struct Matrix : Placed {
                  Wide{batches - 1} * batch_stride);
   }
 };
-
-// Gives the product of a program that was built with an older header, whose struct ends sooner.
-ptxb_matmul of_today(const ptxb_matmul& p) {
-  constexpr size_t kFirst = offsetof(ptxb_matmul, inputs);  // the size of the first one
-  if (p.size < kFirst || p.size > sizeof p || p.size % alignof(ptxb_matmul) != 0)
-    throw Error(
-        fmt::format("a ptxb_matmul of {} bytes, but this library's has {}, and that of the first header {}: "
-                    "set its size by PTXB_MATMUL_INIT, and build with the header of version {}",
-                    p.size, sizeof(ptxb_matmul), kFirst, ptxb_version()));
-  ptxb_matmul q = PTXB_MATMUL_INIT;
-  std::memcpy(&q, &p, p.size);
-  q.size = sizeof q;
-  return q;
-}
 
 // Calls `work` with each row and the caller's tensor, which may be NULL.
 template <class Work>
@@ -241,7 +228,10 @@ void LastProduct::move(const ptxb_matmul& p) {
 
 const kernels::MatmulArguments& LastProduct::read(const ptxb_matmul& given, uint64_t device, int gpu,
                                                   runtime::View workspace, runtime::Stream stream) {
-  if (given.size != sizeof given) return read(of_today(given), device, gpu, workspace, stream);
+  constexpr size_t kFirst = offsetof(ptxb_matmul, inputs);
+  if (given.size != sizeof given)
+    return read(grown(given, PTXB_MATMUL_INIT, kFirst, "ptxb_matmul", "PTXB_MATMUL_INIT"), device, gpu,
+                workspace, stream);
   if (!is_of(given, device)) read_anew(given, device, gpu);
   move(given);
   arguments_.workspace = workspace, arguments_.stream = stream;

@@ -1,5 +1,4 @@
-// The C interface: every function turns what C has into the library's own types, and an exception into a
-// status.
+// The C interface: every function turns what C has into the library's own types.
 #include "kernels/c/ptxb.h"
 
 #include <fmt/format.h>
@@ -7,16 +6,21 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <sstream>
 
 #include "kernels/c/attention.h"
+#include "kernels/c/grown.h"
 #include "kernels/c/product.h"
+#include "kernels/c/report.h"
 #include "kernels/c/tensor.h"
 #include "kernels/gemm/matmul.h"
 #include "ptxbuilder/sidecar.h"
 #include "ptxbuilder/version.h"
+#include "runtime/compile/load.h"
 #include "runtime/interrupt.h"
 #include "runtime/lazy.h"
 #include "runtime/open_device.h"
@@ -80,25 +84,11 @@ struct ptxb_kernel {
 
 namespace {
 
-thread_local std::string last_error;
-
-// The errors below name what is wrong; the caller's line in C is not known.
-template <class Body>
-int status_of(Body&& body) noexcept {
-  try {
-    last_error.clear();
-    const AuthorsCode no_line;
-    body();
-    return PTXB_OK;
-  } catch (const runtime::TimeoutError& e) {
-    last_error = e.what();
-    return PTXB_TIMEOUT;
-  } catch (const std::exception& e) {
-    last_error = e.what();
-  } catch (...) {
-    last_error = "an exception that is no std::exception";
-  }
-  return PTXB_ERROR;
+std::vector<std::string> words_between_commas(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream rest(text);
+  for (std::string word; std::getline(rest, word, ',');) words.push_back(word);
+  return words;
 }
 
 runtime::Stream stream_of(void* stream) {
@@ -221,7 +211,6 @@ int loaded_by(ptxb_device* device, ptxb_kernel** loaded, Load&& load) {
 extern "C" {
 
 int ptxb_version(void) { return PTXB_VERSION; }
-const char* ptxb_error(void) { return last_error.c_str(); }
 
 int ptxb_open(const char* name, ptxb_device** device) {
   return status_of([&] {
@@ -340,24 +329,26 @@ int ptxb_load_image(ptxb_device* device, const void* image, size_t bytes, const 
   });
 }
 
-int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
-                 ptxb_kernel** loaded) {
+int ptxb_load_ir_with(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
+                      const ptxb_ir_options* options, ptxb_kernel** loaded) {
   return loaded_by(device, loaded, [&](runtime::Device& on) {
     const auto* start = static_cast<const char*>(ir);
-    const CompiledModule module =
-        compiler_for(on).compile_ir({&given(start, "the IR"), bytes}, "the IR", {}, {}, Where{});
-    std::string names;
-    for (const ModuleKernel& k : module.kernels) {
-      names += (names.empty() ? "" : ", ") + k.name;
-      if (kernel ? k.name != kernel : module.kernels.size() != 1) continue;
-      if (!k.signature) throw Error(fmt::format("kernel '{}': {}", k.name, k.why_unknown));
-      return runtime::LoadedKernel(on, module.cubin.empty() ? module.ptx : module.cubin, *k.signature,
-                                   Where{});
-    }
-    throw Error(kernel ? fmt::format("the IR has no kernel '{}'; it has: {}", kernel, names)
-                       : fmt::format("the IR has {} kernels, and one has to be named: {}",
-                                     module.kernels.size(), names));
+    constexpr size_t kFirst = offsetof(ptxb_ir_options, ptx_version) + sizeof options->ptx_version;
+    const ptxb_ir_options given_options =
+        options ? grown(*options, PTXB_IR_OPTIONS_INIT, kFirst, "ptxb_ir_options", "PTXB_IR_OPTIONS_INIT")
+                : ptxb_ir_options PTXB_IR_OPTIONS_INIT;
+    const auto text = [](const char* words) { return std::string(words ? words : ""); };
+    return load_ir(on, {&given(start, "the IR"), bytes}, "the IR", text(kernel),
+                   {.target = text(given_options.target),
+                    .ptx_version = given_options.ptx_version,
+                    .libdevice = text(given_options.libdevice)},
+                   {.waived = words_between_commas(text(given_options.waived))});
   });
+}
+
+int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
+                 ptxb_kernel** loaded) {
+  return ptxb_load_ir_with(device, ir, bytes, kernel, NULL, loaded);
 }
 
 void ptxb_kernel_free(ptxb_kernel* kernel) { delete kernel; }

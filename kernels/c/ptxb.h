@@ -24,20 +24,36 @@ extern "C" {
 #define PTXB_API __attribute__((visibility("default")))
 
 /* 10000 times the major version, 100 times the minor one, and the patch. Within a major version, and of major
- * version 0 within a minor one, functions are only added. A program is built with the header of its library.
- */
+ * version 0 within a minor one, a program that was built with an older header runs with a newer library:
+ * functions and statuses are only added, and structs only grow. A struct that is passed begins with its size;
+ * what its program's header lacks is as the newer header's macro INIT says. */
 #define PTXB_VERSION 100
 PTXB_API int ptxb_version(void);
 
+/* Where a call fails, nothing was queued. A status that a program does not know is to be
+ * taken for PTXB_ERROR. */
 typedef enum ptxb_status {
   PTXB_OK = 0,
-  PTXB_ERROR = 1,  /* refused: nothing was queued; or of ptxb_wait(), a kernel failed: what was queued behind
-                      it is lost, and a GPU cannot be used by this process again */
-  PTXB_TIMEOUT = 2 /* a kernel did not end: this process cannot use a GPU again */
+  PTXB_ERROR = 1,            /* it cannot be done here and now, as tuning on the emulator */
+  PTXB_TIMEOUT = 2,          /* a kernel did not end: this process cannot use a GPU again */
+  PTXB_INVALID_ARGUMENT = 3, /* what was given breaks a rule, which ptxb_error() names with the value */
+  PTXB_OUT_OF_MEMORY = 4,    /* of the device or of the host */
+  PTXB_DEVICE = 5, /* there is no driver or no such GPU, or one of them failed, or a kernel did: then what was
+                      queued behind it is lost, and a GPU cannot be used by this process again */
+  PTXB_COMPILE = 6, /* LLVM, ptxas or the driver's compiler does not take the kernel */
+  PTXB_INTERNAL = 7 /* a fault of the library */
 } ptxb_status;
 
 /* What the thread's last call said if it failed, else "". Valid until the thread's next call. */
 PTXB_API const char* ptxb_error(void);
+
+typedef enum ptxb_log_level { PTXB_LOG_WARNING = 1 } ptxb_log_level;
+
+/* From now on `log` gets what the library has to say where nothing failed, as that a file of measured tiles
+ * cannot be read: a line without its end, which is valid during the call. It is called in the thread that
+ * made the call in question, by several at once, and calls no function of this library. The one before is
+ * running nowhere when this returns. NULL restores standard error. */
+PTXB_API void ptxb_set_log(void (*log)(int level, const char* text, void* user), void* user);
 
 /* ---- Tensors ---- */
 
@@ -83,7 +99,7 @@ PTXB_API void ptxb_close(ptxb_device* device);
 /* A stream is a CUstream, NULL for CUDA's default one, or the device's own. The emulator has one queue. */
 #define PTXB_OWN_STREAM ((void*)(intptr_t)-1)
 
-/* Waits for a stream's work. PTXB_ERROR when a kernel failed, PTXB_TIMEOUT after `milliseconds`. */
+/* Waits for a stream's work. PTXB_DEVICE when a kernel failed, PTXB_TIMEOUT after `milliseconds`. */
 PTXB_API int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds);
 
 /* The emulator asks this now and then while a call of this thread runs a launch, as ptxb_wait() and copies
@@ -135,7 +151,7 @@ typedef enum ptxb_use {
  * rounded, and of 8 bits clamped to its greatest number. Where the greatest |D| before d_scale, unrounded, is
  * greater than amax, of one element, or is a NaN, it takes that place: set it to 0 first. */
 typedef struct ptxb_matmul {
-  size_t size; /* sizeof(ptxb_matmul), or that of a header of the same minor version, without what it lacks */
+  size_t size; /* sizeof(ptxb_matmul) */
   const ptxb_tensor *a, *b, *d;
   const ptxb_tensor *c, *bias; /* or NULL */
   float alpha, beta;
@@ -224,6 +240,22 @@ PTXB_API int ptxb_load_image(ptxb_device* device, const void* image, size_t byte
 /* A module in LLVM's IR, as text or bitcode: compiled for the device, and one of its kernels loaded. */
 PTXB_API int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                           ptxb_kernel** loaded);
+
+/* What ptxb_load_ir() leaves open. */
+typedef struct ptxb_ir_options {
+  size_t size;        /* sizeof(ptxb_ir_options) */
+  const char* target; /* as "sm_90a"; NULL: what the module says, or the least that it needs */
+  const char* waived; /* what ptxas reports and is accepted, by names with commas between: "spills,C7510" */
+  const char* libdevice; /* the file of CUDA's functions; NULL: looked for where the module needs it */
+  int32_t ptx_version;   /* ten times the .version; 0: the least that target and module need */
+} ptxb_ir_options;
+
+#define PTXB_IR_OPTIONS_INIT \
+  { sizeof(ptxb_ir_options), NULL, NULL, NULL, 0 }
+
+/* The same by options; NULL for those of PTXB_IR_OPTIONS_INIT. */
+PTXB_API int ptxb_load_ir_with(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
+                               const ptxb_ir_options* options, ptxb_kernel** loaded);
 /* NULL does nothing. Launches that are queued run: its code stays with the driver to the end of the process.
  */
 PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);

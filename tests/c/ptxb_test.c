@@ -19,14 +19,15 @@ static int failures = 0;
     }                                                                                          \
   } while (0)
 #define OK(call) CHECK((call) == PTXB_OK)
-#define REFUSED(call, words)                                                                                \
+#define FAILS(expected, call, words)                                                                        \
   do {                                                                                                      \
     const int got = (call);                                                                                 \
-    if (got != PTXB_ERROR || !strstr(ptxb_error(), words)) {                                                \
+    if (got != (expected) || !strstr(ptxb_error(), words)) {                                                \
       printf("%s:%d: status %d, \"%s\" instead of \"%s\"\n", __FILE__, __LINE__, got, ptxb_error(), words); \
       ++failures;                                                                                           \
     }                                                                                                       \
   } while (0)
+#define REFUSED(call, words) FAILS(PTXB_INVALID_ARGUMENT, call, words)
 
 static ptxb_device* device;
 
@@ -211,7 +212,7 @@ static void check_repeated(unsigned seed) {
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
           "A: a tensor of a type that is not supported");
   a.tensor.dtype.lanes = 1, a.tensor.device.type = 1;
-  CHECK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM) == PTXB_ERROR);
+  CHECK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM) == PTXB_INVALID_ARGUMENT);
   a.tensor.device.type = 0;
   CHECK(wrong_again(&p, &a, &b, &d) == 0);
   a.tensor.shape = NULL;
@@ -506,7 +507,8 @@ static void check_kernels(void) {
   arguments[0] = ptxb_of_tensor(&d.tensor);
   REFUSED(ptxb_load_ir(device, saxpy, sizeof saxpy - 1, "other", &none),
           "the IR has no kernel 'other'; it has: saxpy");
-  REFUSED(ptxb_load_ir(device, "nonsense", 8, NULL, &none), "the IR:1:1: ");
+  FAILS(PTXB_COMPILE, ptxb_load_ir(device, "nonsense", 8, NULL, &none), "the IR:1:1: ");
+  CHECK(!strchr(ptxb_error(), '(')); /* no line of the library's own C++ */
   REFUSED(ptxb_load(device, "/nowhere/saxpy", NULL, &none), "/nowhere/saxpy");
   REFUSED(ptxb_load_image(device, "neither", 7, ptxb_kernel_sidecar(kernel), &none), "");
   REFUSED(ptxb_load_image(device, "x", 1, "{", &none), "the sidecar: line 1, column 2: no JSON");
@@ -640,7 +642,7 @@ static void check_mistakes(int is_emulator) {
   REFUSED(ptxb_matmul_tune(NULL, &p, PTXB_OWN_STREAM), "the device is NULL");
   REFUSED(ptxb_matmul_tune(device, NULL, PTXB_OWN_STREAM), "the product is NULL");
   if (is_emulator)
-    REFUSED(ptxb_matmul_tune(device, &p, PTXB_OWN_STREAM), "tuning needs a GPU");
+    FAILS(PTXB_ERROR, ptxb_matmul_tune(device, &p, PTXB_OWN_STREAM), "tuning needs a GPU");
   else
     OK(ptxb_matmul_tune(device, &p, PTXB_OWN_STREAM));
   REFUSED(ptxb_matmul_workspace(device, &p, NULL), "where to put the bytes is NULL");
@@ -759,7 +761,7 @@ static void check_attention(int packed, int is_emulator) {
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "lse: it is of float32");
   lse.tensor.dtype = f32;
   if (is_emulator)
-    REFUSED(ptxb_attention_tune(device, &p, PTXB_OWN_STREAM), "tuning needs a GPU");
+    FAILS(PTXB_ERROR, ptxb_attention_tune(device, &p, PTXB_OWN_STREAM), "tuning needs a GPU");
   else
     OK(ptxb_attention_tune(device, &p, PTXB_OWN_STREAM));
   REFUSED(ptxb_attention_tune(device, NULL, PTXB_OWN_STREAM), "the attention is NULL");
@@ -767,6 +769,51 @@ static void check_attention(int packed, int is_emulator) {
   REFUSED(ptxb_attention_workspace(device, NULL, &bytes), "the attention is NULL");
   for (int i = 0; i < 4; ++i) discard(all[i]);
   discard(&lse), discard(&offsets), discard(&workspace);
+}
+
+static void check_ir_options(void) {
+  ptxb_kernel* kernel = NULL;
+  ptxb_ir_options options = PTXB_IR_OPTIONS_INIT;
+  options.target = "sm_90a", options.ptx_version = 81, options.waived = "spills,stack,C7510";
+  OK(ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, "saxpy", &options, &kernel));
+  CHECK(strstr(ptxb_kernel_sidecar(kernel), "\"target\": \"sm_90a\""));
+  CHECK(strstr(ptxb_kernel_sidecar(kernel), "\"ptx_version\": 81"));
+  ptxb_kernel_free(kernel);
+  options.target = NULL;
+  OK(ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, NULL, &kernel));
+  CHECK(!strstr(ptxb_kernel_sidecar(kernel), "\"ptx_version\": 81"));
+  ptxb_kernel_free(kernel), kernel = NULL;
+  options.waived = "spills,nothing";
+  REFUSED(ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, &options, &kernel),
+          "'nothing' is nothing that can be waived; valid names are ");
+  options.waived = NULL, options.ptx_version = 999;
+  FAILS(PTXB_COMPILE, ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, &options, &kernel), "99.9");
+  options.ptx_version = 0, options.size = 8;
+  REFUSED(ptxb_load_ir_with(device, saxpy, sizeof saxpy - 1, NULL, &options, &kernel),
+          "a ptxb_ir_options of 8 bytes, but this library's has 40");
+  CHECK(!kernel);
+}
+
+/* Each failure has the status of who can do something about it. */
+static void check_statuses(int is_emulator) {
+  ptxb_device* none = NULL;
+  ptxb_kernel* kernel = NULL;
+  void* memory = NULL;
+  FAILS(PTXB_DEVICE, ptxb_open("cuda:99", &none), "device 'cuda:99': ");
+  FAILS(PTXB_COMPILE, ptxb_load_ir(device, "define", 6, NULL, &kernel), "the IR:1:");
+  FAILS(PTXB_OUT_OF_MEMORY, ptxb_allocate(device, (size_t)1 << 60, &memory), "memory");
+  CHECK(!none && !kernel && !memory);
+  REFUSED(ptxb_load(device, "/nonexistent", NULL, &kernel), "/nonexistent");
+  if (!is_emulator) return; /* the GPU would be lost */
+  Matrix d;
+  OK(ptxb_load_image(device, scaled, sizeof scaled - 1, scaled_sidecar, &kernel));
+  make(&d, f32, 1, 1, 1, 1, 0);
+  ptxb_argument fields[] = {ptxb_of_tensor(&d.tensor), ptxb_of_float(1)};
+  ptxb_argument all = ptxb_of_struct(fields, 2);
+  OK(ptxb_launch(kernel, NULL, &all, 1, PTXB_OWN_STREAM));
+  FAILS(PTXB_DEVICE, ptxb_wait(device, PTXB_OWN_STREAM, 60000), "scaled");
+  ptxb_kernel_free(kernel);
+  discard(&d);
 }
 
 static void check_memory(void) {
@@ -808,6 +855,8 @@ int main(int count, char** words) {
   check_kernels();
   check_structs();
   check_scalars(count < 2);
+  check_ir_options();
+  check_statuses(count < 2);
   pthread_t threads[8];
   for (uintptr_t i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, in_thread, (void*)i);
   for (int i = 0; i < 8; ++i) {

@@ -130,7 +130,7 @@ for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one wi
     kit.check(min(times) < 20, name, min(times))
 # A kernel that was loaded; and in a child that is forked nothing reaches the driver.
 framework.open(sys.argv[2], (24, 8, 4))
-program, _ = _ext.program(struct_kernel.files(), None, 0)
+program, _ = _ext.program(struct_kernel.files(), None, 0, "")
 
 
 def launch():

@@ -362,9 +362,17 @@ with tempfile.TemporaryDirectory() as modules:
     axpy = pb.load(f"{modules}/axpy.ll", updates=["d"], device="emulator")
     line, ones = np.arange(64, dtype=np.float32), np.ones(64, np.float32)
     kit.check(np.array_equal(axpy((1,), d=ones, x=line, a=2.0, device="emulator"), 2 * line + 1), "a module of LLVM's")
-    for name, text in (("nonsense.ll", "1:1: "), ("missing.ll", "missing.ll: No such file")):
-        with kit.refused(text):
+    for name, text, kind in (("nonsense.ll", "1:1: ", RuntimeError), ("missing.ll", "missing.ll: No such file", ValueError)):
+        with kit.refused(text, kind=kind):
             pb.load(f"{modules}/{name}", device="emulator")
+    waives = pickle.loads(pickle.dumps(pb.load(f"{modules}/axpy.ll", updates=["d"], device="emulator", waive=["spills", "C7510"])))
+    kit.check(np.array_equal(waives((1,), d=ones, x=line, a=2.0, device="emulator"), 4 * line + 1), "a module that waives")
+    for path, waived, text in ((f"{modules}/axpy.ll", ["spills", "speed"], "'speed' is nothing that can be waived"),
+                               (f"{folder}/saxpy", "spills", "only a module of LLVM's, .ll or .bc, is compiled here and may waive spills")):
+        with kit.refused(text):
+            pb.load(path, device="emulator", waive=waived)
+with kit.refused("cuda:63", kind=RuntimeError):  # there is no such GPU, or no driver
+    pb.matmul(a, b, device="cuda:63")
 
 # Ctrl-C ends what the emulator is about, and what comes after is right; the work that takes it minutes is said before.
 def interrupted(call, text):

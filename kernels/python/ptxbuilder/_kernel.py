@@ -37,9 +37,10 @@ def _digest_of(path):
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
+def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()):
     """A kernel by the path of its cubin or PTX, beside which its sidecar lies; of an image with several, `kernel`. A module of LLVM's,
-    kernel.ll or kernel.bc, is compiled for the device, and needs no sidecar.
+    kernel.ll or kernel.bc, is compiled for the device, and needs no sidecar; `waive` names what ptxas may report of it, such as
+    ["spills", "C7510"].
 
     What it gives is called with the grid, three numbers or fewer, or None for the sidecar's rule, and with the
     parameters by name: tensors for pointers and tensor maps, numbers for scalars, a dict for a struct. What a pointer
@@ -58,21 +59,21 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto"):
     Pickled, as for the workers of a DataLoader, it is loaded there by its path and these words: its rules are then functions that
     pickle finds by name, no lambdas.
     """
-    return Kernel(path, kernel, outputs or {}, tuple(updates), device)
+    return Kernel(path, kernel, outputs or {}, tuple(updates), device, ",".join([waive] if isinstance(waive, str) else waive))
 
 
 class Kernel:
-    def __init__(self, path, kernel, outputs, updates, device):
+    def __init__(self, path, kernel, outputs, updates, device, waived):
         self.path = os.path.abspath(os.fspath(path))
-        self.kernel = kernel
-        self.loaded_by = self.path, kernel, outputs, updates, device
+        self.kernel, self.waived = kernel, waived
+        self.loaded_by = self.path, kernel, outputs, updates, device, waived
         if device is None or device == "auto":
             try:
                 _ext.open(0)
                 device = 0
-            except ValueError:
+            except RuntimeError:  # there is none
                 device = _ext.EMULATOR
-        self.program, text = _ext.program(self.path, kernel, device_of(device) if device != _ext.EMULATOR else device)
+        self.program, text = _ext.program(self.path, kernel, device_of(device) if device != _ext.EMULATOR else device, waived)
         self.sidecar = json.loads(text)
         self.name = self.sidecar["kernel"]
         self.parameters = self.sidecar["parameters"]

@@ -52,7 +52,11 @@ ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer) {
 
 static void* failed(const ffi_call* call, const char* error) {
   if (!error) return NULL;
-  ffi_error_create create = {sizeof create, NULL, error, FFI_INVALID_ARGUMENT};
+  const int status = host_status(error);
+  ffi_error_create create = {sizeof create, NULL, error,
+                             status == PTXB_INVALID_ARGUMENT ? FFI_INVALID_ARGUMENT
+                             : status == PTXB_OUT_OF_MEMORY  ? FFI_RESOURCE_EXHAUSTED
+                                                             : FFI_INTERNAL};
   return call->api->error_create(&create);
 }
 

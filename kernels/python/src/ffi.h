@@ -99,7 +99,7 @@ typedef struct ffi_call {
 } ffi_call;
 
 enum { FFI_METADATA = 1, FFI_ARRAY = 1, FFI_STRING = 4, FFI_COMMAND_BUFFER = 1 };
-enum { FFI_INVALID_ARGUMENT = 3, FFI_EXECUTE = 3 };
+enum { FFI_INVALID_ARGUMENT = 3, FFI_RESOURCE_EXHAUSTED = 8, FFI_INTERNAL = 13, FFI_EXECUTE = 3 };
 enum { FFI_S64 = 5, FFI_F32 = 11 };
 
 /* Attributes by name: a text, or an array whose number of elements its `size` says. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static _Thread_local char words[4096];
+static _Thread_local int status_of_words;
 
 const char* host_words(const char* format, ...) {
   char text[sizeof words]; /* what is written may be among the arguments */
@@ -17,10 +18,18 @@ const char* host_words(const char* format, ...) {
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   memcpy(words, text, sizeof words);
+  status_of_words = PTXB_INVALID_ARGUMENT;
   return words;
 }
 
-const char* said(int status) { return status == PTXB_OK ? NULL : host_words("%s", ptxb_error()); }
+static const char* words_of_status(const char* text, int status) {
+  host_words("%s", text);
+  status_of_words = status;
+  return words;
+}
+const char* said(int status) { return status == PTXB_OK ? NULL : words_of_status(ptxb_error(), status); }
+static const char* no_memory(void) { return words_of_status("no memory", PTXB_OUT_OF_MEMORY); }
+int host_status(const char* error) { return error == words ? status_of_words : PTXB_INVALID_ARGUMENT; }
 
 /* ---- Devices and programs: opened and loaded once, and never closed, since work may be queued at exit ----
  */
@@ -67,30 +76,33 @@ const char* host_device(int number, ptxb_device** device) {
 }
 
 struct host_program {
-  char *path, *kernel;
+  char *path, *kernel, *waived;
   _Atomic(ptxb_kernel*) on[DEVICES];
   pthread_mutex_t loading; /* one for each, as loading takes long */
   host_program* next;
 };
 static _Atomic(host_program*) programs; /* the newest first; none is removed */
 
-const char* host_program_of(const char* path, const char* kernel, host_program** program) {
+const char* host_program_of(const char* path, const char* kernel, const char* waived,
+                            host_program** program) {
   const char* error = begin_use();
   if (error) return error;
   pthread_mutex_lock(&opening);
   host_program* newest = atomic_load_explicit(&programs, memory_order_acquire);
   host_program* found = newest;
-  while (found && (strcmp(found->path, path) || strcmp(found->kernel, kernel ? kernel : "")))
+  while (found && (strcmp(found->path, path) || strcmp(found->kernel, kernel ? kernel : "") ||
+                   strcmp(found->waived, waived)))
     found = found->next;
   if (!found && (found = calloc(1, sizeof *found))) {
     found->path = strdup(path), found->kernel = strdup(kernel ? kernel : "");
+    found->waived = strdup(waived);
     pthread_mutex_init(&found->loading, NULL);
     found->next = newest;
     atomic_store_explicit(&programs, found, memory_order_release);
   }
   pthread_mutex_unlock(&opening);
   *program = found;
-  return found ? NULL : host_words("no memory");
+  return found ? NULL : no_memory();
 }
 
 static bool ends_with(const char* path, const char* end) {
@@ -113,9 +125,11 @@ static const char* load_ir(ptxb_device* on, const host_program* p, const char* k
     got = fread(ir + bytes, 1, room - bytes, file);
     bytes += got;
   }
-  const char* error = got > 0        ? host_words("no memory")
+  ptxb_ir_options options = PTXB_IR_OPTIONS_INIT;
+  options.waived = p->waived;
+  const char* error = got > 0        ? no_memory()
                       : ferror(file) ? host_words("cannot read %s: %s", p->path, strerror(errno))
-                                     : said(ptxb_load_ir(on, ir, bytes, kernel, loaded));
+                                     : said(ptxb_load_ir_with(on, ir, bytes, kernel, &options, loaded));
   fclose(file);
   free(ir);
   return error;
@@ -124,6 +138,9 @@ static const char* load_ir(ptxb_device* on, const host_program* p, const char* k
 static const char* load(ptxb_device* on, const host_program* p, ptxb_kernel** loaded) {
   const char* kernel = p->kernel[0] ? p->kernel : NULL;
   if (ends_with(p->path, ".ll") || ends_with(p->path, ".bc")) return load_ir(on, p, kernel, loaded);
+  if (p->waived[0])
+    return host_words("%s: only a module of LLVM's, .ll or .bc, is compiled here and may waive %s", p->path,
+                      p->waived);
   return said(ptxb_load(on, p->path, kernel, loaded));
 }
 

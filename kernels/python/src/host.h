@@ -60,9 +60,10 @@ static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
 
 const char* host_device(int number, ptxb_device** device);
 
-/* `path` and `kernel` as ptxb_load() takes them. The same words give the same program. */
+/* `path` and `kernel` as ptxb_load() takes them, `waived` as ptxb_ir_options, "" for nothing. The same words
+ * give the same program. */
 typedef struct host_program host_program;
-const char* host_program_of(const char* path, const char* kernel, host_program** program);
+const char* host_program_of(const char* path, const char* kernel, const char* waived, host_program** program);
 /* Loads it on the device where that has not been done. */
 const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel);
 
@@ -89,6 +90,8 @@ const char* host_launch_staged(host_program* program, int device, const uint32_t
 /* NULL where it is PTXB_OK, else what the library says, kept: its own text is gone with the thread's next
  * call, such as the one that frees memory. */
 const char* said(int status);
+/* The ptxb_status of the thread's last error; PTXB_INVALID_ARGUMENT of words that are not the library's. */
+int host_status(const char* error);
 /* One text of several, for messages; cut where it gets too long. */
 const char* host_words(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

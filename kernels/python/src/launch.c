@@ -5,18 +5,18 @@
 
 static const char program_capsule[] = "ptxbuilder.program";
 
-PyDoc_STRVAR(
-    program_words,
-    "program(path, kernel, device)\n\nLoads a kernel on a device; gives (program, its sidecar's JSON).");
+PyDoc_STRVAR(program_words,
+             "program(path, kernel, device, waived)\n\nLoads a kernel on a device; gives (program, its "
+             "sidecar's JSON).");
 static PyObject* ext_program(PyObject* self, PyObject* args) {
   (void)self;
-  const char *path, *name;
+  const char *path, *name, *waived;
   int device;
-  if (!PyArg_ParseTuple(args, "szi", &path, &name, &device)) return NULL;
+  if (!PyArg_ParseTuple(args, "szis", &path, &name, &device, &waived)) return NULL;
   host_program* program;
   ptxb_kernel* kernel;
   PyThreadState* state = PyEval_SaveThread();
-  const char* error = host_program_of(path, name, &program);
+  const char* error = host_program_of(path, name, waived, &program);
   if (!error) error = host_kernel(program, device, &kernel);
   PyEval_RestoreThread(state);
   if (error) return fail(error);

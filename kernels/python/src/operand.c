@@ -3,8 +3,12 @@
 #include <string.h>
 #include <time.h>
 
-PyObject* fail(const char* words) {
-  PyErr_SetString(PyExc_ValueError, words);
+PyObject* fail(const char* error) {
+  const int status = host_status(error);
+  PyErr_SetString(status == PTXB_INVALID_ARGUMENT ? PyExc_ValueError
+                  : status == PTXB_OUT_OF_MEMORY  ? PyExc_MemoryError
+                                                  : PyExc_RuntimeError,
+                  error);
   return NULL;
 }
 
@@ -221,9 +225,9 @@ static const char* run_with_own_workspace(const operation* o, size_t bytes, cons
   ptxb_device* on = NULL;
   void* workspace = NULL;
   const char* error = host_device(to->device, &on);
-  if (!error && ptxb_allocate(on, bytes, &workspace)) error = host_words("%s", ptxb_error());
+  if (!error) error = said(ptxb_allocate(on, bytes, &workspace));
   if (!error) error = host_run(to->device, o, workspace, bytes, to->stream);
-  if (!error && ptxb_wait(on, to->stream, LONGEST_WAIT)) error = host_words("%s", ptxb_error());
+  if (!error) error = said(ptxb_wait(on, to->stream, LONGEST_WAIT));
   if (workspace) (void)ptxb_free(on, workspace);
   return error;
 }

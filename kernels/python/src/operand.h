@@ -20,7 +20,8 @@ typedef struct operand {
   int64_t shape[MOST_RANK], strides[MOST_RANK]; /* of a tuple, and of a view with dimensions swapped */
 } operand;
 
-PyObject* fail(const char* words); /* NULL, with a ValueError */
+/* NULL, with a ValueError, or what else host_status() makes of the error: MemoryError or RuntimeError. */
+PyObject* fail(const char* error);
 
 bool read_tensor(PyObject* from, operand* to, const char* name);
 /* As read_tensor(), and `*place` is the tensor; NULL for None. */

@@ -102,9 +102,11 @@ static const char* place(staged* s) {
   for (int64_t k = 0; k < s->pieces; ++k) {
     const size_t bytes = (size_t)(s->piece[k].to - s->piece[k].from),
                  shift = (uintptr_t)s->piece[k].from % ALIGNED;
-    if (ptxb_allocate(s->device, bytes + shift, &s->piece[k].allocated)) return said(PTXB_ERROR);
+    int status = ptxb_allocate(s->device, bytes + shift, &s->piece[k].allocated);
+    if (status) return said(status);
     s->piece[k].address = (char*)s->piece[k].allocated + shift;
-    if (ptxb_copy_in(s->device, s->piece[k].address, s->piece[k].from, bytes)) return said(PTXB_ERROR);
+    status = ptxb_copy_in(s->device, s->piece[k].address, s->piece[k].from, bytes);
+    if (status) return said(status);
   }
   for (int64_t i = 0; i < s->count; ++i) {
     ptxb_tensor* there = &s->tensor[i].there;
@@ -125,7 +127,8 @@ static const char* copy_back(const staged* s) {
     if (!s->tensor[i].is_written || from == to) continue;
     const char* begin = (const char*)s->tensor[i].here->data + s->tensor[i].here->byte_offset;
     char* there = (char*)s->tensor[i].there.data - (begin - from);
-    if (ptxb_copy_out(s->device, (void*)from, there, (size_t)(to - from))) return said(PTXB_ERROR);
+    const int status = ptxb_copy_out(s->device, (void*)from, there, (size_t)(to - from));
+    if (status) return said(status);
   }
   return NULL;
 }

@@ -87,8 +87,10 @@ static const char* kernel(const ffi_call* call, const ffi_target* to) {
   char* name = strchr(path, '\n');
   if (!name) return "attribute `program` has no line feed";
   *name++ = 0;
+  char* waived = strchr(name, '\n'); /* what was exported before there was such a line has none */
+  if (waived) *waived++ = 0;
   host_program* program;
-  error = host_program_of(path, name, &program);
+  error = host_program_of(path, name, waived ? waived : "", &program);
   if (error) return error;
 
   uint32_t ctas[3];

@@ -98,6 +98,6 @@ def call(kernel, grid, arguments, first, device):
     if grid is not None:
         _check_grid(kernel, grid)
     out = jax.ffi.ffi_call(target, results, input_output_aliases=aliases, vmap_method="sequential")(
-        *operands, program=f"{kernel.path}\n{kernel.kernel or ''}", grid=numpy.array(grid or (), numpy.int64),
+        *operands, program=f"{kernel.path}\n{kernel.kernel or ''}\n{kernel.waived}", grid=numpy.array(grid or (), numpy.int64),
         arguments=numpy.array(words, numpy.int64))
     return out[0] if len(out) == 1 else tuple(out)

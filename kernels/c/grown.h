@@ -1,0 +1,26 @@
+// Structs of programs that were built with an older header.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+namespace ptxbuilder::c {
+
+// Throws Error that names all of them.
+[[noreturn]] void refuse_size(const char* name, size_t given, size_t ours, size_t first,
+                              const char* init_name);
+
+// The struct as this library has it: what the caller's header has is the caller's, and the rest is what the
+// macro INIT says, whose value `init` is. The last field of the first header's ended after `first` bytes.
+template <class Struct>
+Struct grown(const Struct& given, const Struct& init, size_t first, const char* name, const char* init_name) {
+  first = (first + alignof(Struct) - 1) / alignof(Struct) * alignof(Struct);
+  if (given.size < first || given.size > sizeof given || given.size % alignof(Struct) != 0)
+    refuse_size(name, given.size, sizeof given, first, init_name);
+  Struct grown = init;
+  std::memcpy(&grown, &given, given.size);
+  grown.size = sizeof grown;
+  return grown;
+}
+
+}  // namespace ptxbuilder::c
