@@ -44,12 +44,20 @@ def oldest_glibc():
 
 
 def newer_than_oldest_glibc(path):
-    """(symbol, version) of each symbol that the oldest glibc lacks; an error where the file names no glibc at all."""
-    needed = re.findall(r"\(GLIBC_([\d.]+)\) (\w+)", said_by("objdump", "-T", path))
-    if not needed:
-        raise ValueError(f"{path} needs no symbol of glibc")
-    number = lambda version: [int(part) for part in version.split(".")]
-    return [(symbol, f"GLIBC_{version}") for version, symbol in needed if number(version) > number(oldest_glibc())]
+    """(symbol, version) of what the oldest glibc lacks; None in the symbol's place where the file as a whole wants the version, as packed
+    relocations do. An error where the file names no glibc at all."""
+    def numbers(version):  # a version in words, as ABI_DT_RELR, is newer than any that is allowed
+        return [int(part) for part in version.split(".")] if re.fullmatch(r"[\d.]+", version) else [999]
+
+    def is_newer(version):
+        return numbers(version) > numbers(oldest_glibc())
+
+    wanted = set(re.findall(r"\bGLIBC_(\S+)$", said_by("objdump", "-p", path), re.M))
+    if not wanted:
+        raise ValueError(f"{path} wants no version of glibc")
+    symbols = re.findall(r"\(GLIBC_(\S+)\) (\w+)$", said_by("objdump", "-T", path), re.M)
+    newer = [(symbol, f"GLIBC_{version}") for version, symbol in symbols if is_newer(version)]
+    return newer + [(None, f"GLIBC_{version}") for version in sorted(wanted - {version for version, _ in symbols}) if is_newer(version)]
 
 
 def problems_of_licenses(text_of):
