@@ -202,11 +202,20 @@ def check_configuring(work, prefix, source, cxx):
            "without component 'kernels', which needs component 'builder'")
     expect(configure("builder", "", no_llvm), "component 'builder' needs libLLVM-")
 
+    def with_llvm(version):
+        """A program that links another LLVM's library too, which is found behind ptxbuilder."""
+        return (f"add_library(LLVM SHARED IMPORTED)\nset_target_properties(LLVM PROPERTIES IMPORTED_LOCATION /nowhere/libLLVM.so)\n"
+                f"set(LLVM_VERSION_MAJOR {version})\nadd_executable(two {source}/launcher/launcher.cpp)\n"
+                "set_target_properties(two PROPERTIES EXCLUDE_FROM_ALL ON)\ntarget_link_libraries(two PRIVATE ptxbuilder::load LLVM)")
+
+    expect(configure("builder", with_llvm(14)), "A_PROGRAM_HAS_ONE_LLVM__COMPONENT_c_OF_ptxbuilder_KEEPS_ITS_OWN")
+    configure("builder", with_llvm(22), code=0)
+
 
 def check_documents(prefix):
     """The pages read well without the repository: what they name is there."""
     folder = f"{prefix}/share/doc/ptxbuilder"
-    for page in ["README.md", "commands.md"]:
+    for page in ["README.md", "commands.md", "sidecar.md"]:
         with open(f"{folder}/{page}") as file:
             text = file.read()
         for named in re.findall(r"`((?:ptxbuilder/)?[\w/]+\.h)`", text):

@@ -360,7 +360,7 @@ open(unwritable, "w").close()  # a file, so that no folder can be made there, by
 jobs = [dict(code=PRELUDE + "torch.cuda._sleep(500_000_000); [pb.matmul(a, a) for _ in range(200)]"),
         dict(code=PRELUDE + CHECK, HOME=None, XDG_CACHE_HOME=None),
         dict(code=PRELUDE + CHECK, XDG_CACHE_HOME=unwritable),
-        dict(code="import ptxbuilder as pb; pb.warm_up('matmul', [(64, 64, 64)], 'bf16')", expected=1, text="ValueError",
+        dict(code="import ptxbuilder as pb; pb.warm_up('matmul', [(64, 64, 64)], 'bf16')", expected=1, text="RuntimeError",
              CUDA_VISIBLE_DEVICES=""),
         dict(code=PRELUDE + CHECK + "import os; p = os.fork()\nif p == 0:\n try: pb.matmul(a, a)\n except Exception as e: print(e)\n os._exit(0)\n"
              "os.waitpid(p, 0)"),

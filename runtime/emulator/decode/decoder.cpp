@@ -12,7 +12,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-constexpr size_t kMostModifiers = 64;
+constexpr std::ptrdiff_t kMostModifiers = 64;
 
 void unsupported(Warp& w, Lanes) {
   w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.here()]));
@@ -276,6 +276,10 @@ void Decoder::decode_one(uint32_t pc) {
     const DecodeTable& table = decode_table();
     Decode decode(*this, text, out, placed_[pc].scope);
     std::string_view name = text.opcode;
+    // Beginnings of the name are looked up, and each modifier is looked for among all, which takes its time
+    // for more of them than an instruction of the manual has.
+    if (const auto modifiers = std::ranges::count(name, '.'); modifiers > kMostModifiers)
+      throw Refused{fmt::format("it has {} modifiers, and none has more than {}", modifiers, kMostModifiers)};
     auto found = table.end();
     for (size_t length = name.size(); found == table.end() && length != std::string_view::npos && length > 0;
          length = name.substr(0, length).find_last_of('.'))
@@ -283,10 +287,6 @@ void Decoder::decode_one(uint32_t pc) {
     if (found == table.end()) throw Refused{"the emulator does not know this instruction"};
     std::string_view rest = name.substr(found->first.size());
     if (!rest.empty()) decode.modifiers = ptx_text::split_opcode(rest.substr(1));
-    // Each is looked for among all, which takes its time for more than an instruction of the manual has.
-    if (decode.modifiers.size() > kMostModifiers)
-      throw Refused{fmt::format("it has {} modifiers, and none has more than {}", decode.modifiers.size(),
-                                kMostModifiers)};
     found->second(decode);
     if (!out.execute) throw Refused{"its decoder names no handler"};  // a mistake in the decoder
     uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes),
