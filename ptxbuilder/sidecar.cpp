@@ -35,8 +35,8 @@ bool exists(const std::string& path) {
   return fs::exists(path, none);
 }
 
-// The name of a kernel in a file's, which has 255 bytes at most: a long one by its beginning and a number
-// that follows from all of it.
+// Gives the name of a kernel in a file's, which has 255 bytes at most: a long one by its beginning and a
+// number that follows from all of it.
 std::string in_file_name(const std::string& kernel) {
   constexpr size_t kMost = 150, kKept = 120;
   if (kernel.size() <= kMost) return kernel;

@@ -103,8 +103,8 @@ std::string siblings_text(const isa::Row& row) {
   return text;
 }
 
-// Whether a row or the title of its section has each word of a text, as "redux.f32" and "prefetch tensor" are
-// asked for. PTX writes sparse products by sp.
+// Says whether a row or the title of its section has each word of a text, as "redux.f32" and "prefetch
+// tensor" are asked for. PTX writes sparse products by sp.
 bool has_words(std::string_view name, std::string_view section, std::string_view text) {
   std::string all =
       fmt::format("{} {}{}", name, section, name.find(".sp") != std::string_view::npos ? " sparse" : "");

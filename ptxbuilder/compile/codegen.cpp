@@ -125,14 +125,14 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
-// What a child process compiles, for the words with which LLVM gives up on it.
+// A child process leaves here what it compiles, for the words with which LLVM gives up on it.
 struct InWork {
   const llvm::Module* module = nullptr;
   std::string_view target;
 };
 InWork in_work;
 
-// What a child process writes to its standard error: a file in memory, which holds no reader up.
+// A child process writes its standard error here: into a file in memory, which holds no reader up.
 class LastWords {
  public:
   LastWords() : file_(memfd_create("last words", MFD_CLOEXEC)) {}

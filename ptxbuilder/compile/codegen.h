@@ -28,8 +28,8 @@ struct ModuleOptions {
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
-// What a module becomes: PTX; its kernels in their order, with the signatures that are known; and what will
-// be otherwise than the module says, a sentence each.
+// A module becomes PTX. Its kernels stand in their order, with the signatures that are known, and each note
+// says what will be otherwise than the module says.
 struct ModulePtx {
   std::string ptx = {};
   std::vector<ModuleKernel> kernels = {};

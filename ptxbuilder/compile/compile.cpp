@@ -50,8 +50,8 @@ void fill_in(Signature& signature, Notes notes) {
   signature.stack_bytes = notes.stack_bytes();
 }
 
-// Ten times the .version that ptxas asks for, since the values of operands in inline asm may need a later one
-// than their instruction; 0 where it asks for none.
+// Gives ten times the .version that ptxas asks for, since the values of operands in inline asm may need a
+// later one than their instruction; 0 where it asks for none.
 int version_wanted_by(std::string_view words) {
   constexpr std::string_view kAsks = "requires PTX ISA .version ";
   int wanted = 0;
@@ -63,7 +63,7 @@ int version_wanted_by(std::string_view words) {
   return wanted;
 }
 
-// Whether the text had a lower one, which it then has no longer.
+// Says whether the text had a lower one, which it then has no longer.
 bool raise_version(std::string& ptx, int version) {
   constexpr std::string_view kVersion = "\n.version ";
   const size_t at = ptx.find(kVersion);

@@ -1,4 +1,4 @@
-// LLVM IR text of before LLVM 15, whose pointers say what they point to.
+// In text of before LLVM 15, pointers say what they point to: this takes it away.
 #pragma once
 
 #include <string>

@@ -40,7 +40,7 @@ std::string place_of(const llvm::Instruction& i) {
                      at ? fmt::format(" at {}:{}", std::string_view(at->getFilename()), at->getLine()) : "");
 }
 
-// The types of all values of a module, and those that they consist of.
+// This collects the types of all values of a module, and those that they consist of.
 class Types {
  public:
   explicit Types(const llvm::Module& module) {
@@ -143,7 +143,7 @@ void take_versions_off(llvm::Module& module) {
   }
 }
 
-// PTX ISA, "Identifiers".
+// PTX ISA, "Identifiers", says what a name is.
 bool is_name_of_ptx(llvm::StringRef name) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   const auto follows = [&](char c) {
@@ -237,8 +237,8 @@ const llvm::CallInst* first_call(const llvm::Module& module, llvm::StringRef fun
   return nullptr;
 }
 
-// The lowest target that has the instructions which begin as an intrinsic's name does; "" where the target is
-// one that has them, or where there are none.
+// Gives the lowest target that has the instructions which begin as an intrinsic's name does; "" where the
+// target is one that has them, or where there are none.
 std::string target_with(llvm::StringRef intrinsic, const std::string& target) {
   if (!intrinsic.consume_front("llvm.nvvm.")) return "";
   const auto floor = isa::floor_of_alike(intrinsic);

@@ -96,8 +96,8 @@ std::optional<DType> scalar_of(const llvm::Type& type) {
   return std::nullopt;
 }
 
-// The scalars and pointers that a type consists of, in order, by names such as f1_0, which is element 0 of
-// field 1. Nothing where it has others.
+// Adds the scalars and pointers that a type consists of, in order, by names such as f1_0, which is element 0
+// of field 1. Nothing where it has others.
 bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>& parts) {
   constexpr size_t kMost = 64;
   const auto add = [&](llvm::Type& part, size_t i) {
@@ -134,7 +134,7 @@ bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>
   return true;
 }
 
-// Where LLVM has the same parts as add_parts(), in bytes.
+// Adds where LLVM has the same parts as add_parts(), in bytes.
 void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, std::vector<int>& offsets) {
   if (auto* structure = llvm::dyn_cast<llvm::StructType>(&type)) {
     const llvm::StructLayout& places = *layout.getStructLayout(structure);

@@ -31,7 +31,7 @@ isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
   }
 }
 
-// Inline asm that is no row's, whose note says more than its text.
+// Gives the text of inline asm that is no row's: the note of a row says more than its text.
 std::string_view own_asm(const llvm::Instruction& i) {
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;

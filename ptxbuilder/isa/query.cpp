@@ -65,7 +65,7 @@ std::optional<Floor> least_floor(const std::function<bool(const detail::PatternP
   return least;
 }
 
-// How many operands a text has, with commas between those that are in no brackets.
+// Counts the operands of a text, with commas between those that are in no brackets.
 size_t operands_in(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n;") == std::string_view::npos) return 0;
   size_t count = 1;

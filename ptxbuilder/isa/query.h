@@ -38,21 +38,22 @@ struct Floor {
   int ptx_version = 0;
   Targets targets = Targets::all();
 };
-// Of those of the manual with a mnemonic, whatever their operands are, or with as many operands where some
-// have; of a special register, "%tid.x". Nothing where there is none.
+// These are of those of the manual with a mnemonic, whatever their operands are, or with as many operands
+// where some have; of a special register, "%tid.x"; and nothing where there is none.
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands);
 std::optional<Floor> floor_of_register(std::string_view name);
-// Of those that share the most first words with a mnemonic which the manual may not have in this form, as one
-// with modifiers in another order, or the name of an intrinsic. Nothing where none shares the first.
+// This is of those that share the most first words with a mnemonic which the manual may not have in this
+// form, as one with modifiers in another order, or the name of an intrinsic. Nothing where none shares the
+// first.
 std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 
 // The targets that ptxas 13.0 advises for an instruction, all where it advises none: multicast on a plain one
 // is "expected to have substantially reduced performance on some future architectures".
 Targets advised_for(std::string_view mnemonic);
 
-// The instructions in a text of PTX, in their order: of each statement the first word, behind labels, guards
-// and comments, that has a dot in it, and how many operands follow.
+// Gives the instructions in a text of PTX, in their order: of each statement the first word, behind labels,
+// guards and comments, that has a dot in it, and how many operands follow.
 struct Mentioned {
   std::string_view mnemonic;
   size_t operands;

@@ -130,7 +130,7 @@ class Parser {
     });
   }
 
-  // Reads what CuTe prints before the layout of a tensor, and whether it was there: a pointer,
+  // Reads what CuTe prints before the layout of a tensor, and says whether it was there: a pointer,
   // smem_ptr[16b](unset) or gmem_ptr[32b](0x7f00), from which offsets count, and ArithTuple(_0,_0), from
   // which coordinates do. A swizzle ahead of a pointer acts on addresses in bytes, and here on elements of
   // its bits.

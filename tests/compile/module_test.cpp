@@ -390,7 +390,7 @@ TEST_CASE("target and .version are those that inline asm needs") {
   }
 }
 
-// The body of a module that holds one row alone, as inline asm of another front end's.
+// This makes inline asm, as another front end would write it, of a module that holds one row alone.
 std::string as_module(const isa::Row& row, const isa::Target& target) {
   const std::string ptx = isa::standalone_module(row, target, target.ptx_version);
   const size_t begin = ptx.find("\n{\n") + 1, end = ptx.rfind("\tret;");
@@ -416,7 +416,8 @@ TEST_CASE("inline asm of every .version assembles without a word of it") {
     std::vector<std::pair<std::string, std::string>>& of_version = modules[row.ptx_version];
     if (of_version.size() == kOfEach || row.targets.empty() || row.ptx_version > 90) return;
     const std::string mnemonic(row.mnemonic()), family = mnemonic.substr(0, mnemonic.find('.'));
-    // One of a family, and none that asks more of its surroundings than registers, or more for some numbers.
+    // There is one of a family, and none that asks more of its surroundings than registers, or more for some
+    // numbers.
     if (family == "call" || family == "ret" || family == "exit" || family == "stackrestore" ||
         family == "setmaxnreg" || family == "tensormap" || family == "alloca")
       return;

@@ -117,7 +117,13 @@ T flush(T x) {
 }
 
 float canonical(float x) { return std::isnan(x) ? std::bit_cast<float>(0x7fffffffu) : x; }
-double canonical(double x) { return x; }
+// x86 makes the NaN of the GPU where no operand is one; ARM makes the other sign.
+double canonical(double x) {
+#if defined(__aarch64__)
+  if (std::bit_cast<uint64_t>(x) == 0x7ff8000000000000) return std::bit_cast<double>(0xfff8000000000000);
+#endif
+  return x;
+}
 
 template <class T>
 T finish(T r, const FloatModifiers& m) {
