@@ -1,4 +1,4 @@
-// What the library has to say where nothing failed: on standard error, or to who asks for it.
+// The library says here what is worth saying where nothing failed: on standard error, or to who asks for it.
 #pragma once
 
 #include <cstdint>

@@ -187,7 +187,7 @@ Chart chart_of(const RunResult& run, const Group& group, const std::string& titl
   return chart;
 }
 
-// Where lines have charts of their own, what stands on none shares one.
+// Lines may have charts of their own; the rest shares one.
 std::vector<Group> groups_of(const RunResult& run) {
   std::vector<Group> groups;
   for (const ShapeResult& r : run.results) {

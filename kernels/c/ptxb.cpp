@@ -129,7 +129,7 @@ uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   return from.bits;
 }
 
-// What an argument says beside what it is counts for nothing, and is therefore refused.
+// An argument is refused that says more than what it is, since the rest would count for nothing.
 void check_form(const Parameter& parameter, const ptxb_argument& from) {
   const auto refuse = [&](const std::string& what) {
     throw Error(

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those of CUDA 12.4 and newer assemble what needs no newer PTX; from 13.0 on they are what the project is
-// measured with.
+// A ptxas of CUDA 12.4 or newer assembles what needs no newer PTX; the project is measured with 13.0 and
+// newer.
 constexpr PtxasVersion oldest = {12, 4, 0}, preferred = {13, 0, 0};
 
 std::string variable(const char* name) {

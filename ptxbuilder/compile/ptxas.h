@@ -11,7 +11,7 @@
 
 namespace ptxbuilder {
 
-// Where ptxas, or another tool of CUDA's, is looked for, in this order. Of ptxas the first of version 13.0 or
+// Ptxas, or another tool of CUDA's, is looked for here, in this order. The first ptxas of version 13.0 or
 // newer is taken, or where there is none the newest from 12.4 on.
 struct PtxasSearch {
   std::string file;                           // when set, this file and no other

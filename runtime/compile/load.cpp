@@ -12,7 +12,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Where nothing is assembled nobody else looks at the names.
+// Nobody else looks at the names where nothing is assembled.
 void check_waivers(const std::vector<std::string>& waived) {
   const std::vector<std::string> valid = waiver_names();
   for (const std::string& waiver : waived)
