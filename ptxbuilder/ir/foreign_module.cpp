@@ -8,7 +8,6 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
-#include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Triple.h>
 
 #include <algorithm>
@@ -20,24 +19,16 @@
 
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/ir/kernel_function.h"
+#include "ptxbuilder/ir/module_needs.h"
 #include "ptxbuilder/ir/state.h"
 #include "ptxbuilder/isa/query.h"
 
 namespace ptxbuilder {
 namespace {
 
-std::string in_words(const llvm::Type& type) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  type.print(out);
-  return text;
-}
-
-// Gives "function 'k' at k.py:12", with the line where debug information has it.
+// Gives "function 'k' at k.py:12".
 std::string place_of(const llvm::Instruction& i) {
-  const llvm::DILocation* at = i.getDebugLoc().get();
-  return fmt::format("function '{}'{}", std::string_view(i.getFunction()->getName()),
-                     at ? fmt::format(" at {}:{}", std::string_view(at->getFilename()), at->getLine()) : "");
+  return fmt::format("function '{}'{}", std::string_view(i.getFunction()->getName()), line_of(i));
 }
 
 // This collects the types of all values of a module, and those that they consist of.

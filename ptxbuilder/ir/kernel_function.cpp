@@ -77,13 +77,6 @@ std::string name_of(const llvm::Argument& argument) {
   return name;
 }
 
-std::string in_words(const llvm::Type& type) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  type.print(out);
-  return text;
-}
-
 std::optional<DType> scalar_of(const llvm::Type& type) {
   if (type.isIntegerTy(1) || type.isIntegerTy(8)) return DType::u8;  // NVPTX passes a byte for both
   if (type.isIntegerTy(16)) return DType::u16;
@@ -268,6 +261,13 @@ Signature signature_of(const llvm::Function& kernel, const llvm::DataLayout& lay
 
 bool is_entry(const llvm::Function& function) {
   return function.getCallingConv() == llvm::CallingConv::PTX_Kernel;
+}
+
+std::string in_words(const llvm::Type& type) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  type.print(out);
+  return text;
 }
 
 const char* thread_attribute(const llvm::Function& function) {

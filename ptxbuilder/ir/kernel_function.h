@@ -10,12 +10,15 @@ namespace llvm {
 class DataLayout;
 class Function;
 class GlobalVariable;
+class Type;
 }  // namespace llvm
 
 namespace ptxbuilder {
 
 // A kernel, and not a device function.
 bool is_entry(const llvm::Function& function);
+
+std::string in_words(const llvm::Type& type);  // as LLVM prints it: "[4 x i8]"
 
 // The extents of a CTA, of nvvm.reqntid or else nvvm.maxntid, as many as there are; empty without both.
 std::vector<uint32_t> thread_extents(const llvm::Function& function);

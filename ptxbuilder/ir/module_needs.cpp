@@ -107,16 +107,18 @@ void note_row(llvm::Instruction& instruction, const isa::Row& row) {
   instruction.setMetadata(kRow, llvm::MDNode::get(context, {text(row.name), text(row.targets.text("+"))}));
 }
 
+std::string line_of(const llvm::Instruction& instruction) {
+  const llvm::DILocation* at = instruction.getDebugLoc().get();
+  return at ? fmt::format(" at {}:{}", std::string_view(at->getFilename()), at->getLine()) : "";
+}
+
 std::string first_that_lacks(const llvm::Module& module, isa::Sm target) {
   std::string first;
   each_instruction(module, [&](const llvm::Instruction& i) {
     const auto check = [&](std::string_view what, isa::Targets targets) {
       if (!first.empty() || targets.has(target)) return;
-      const llvm::DILocation* at = i.getDebugLoc().get();
-      first =
-          fmt::format("; {} in '{}'{} needs {}", what, std::string_view(i.getFunction()->getName()),
-                      at ? fmt::format(" at {}:{}", std::string_view(at->getFilename()), at->getLine()) : "",
-                      targets.text());
+      first = fmt::format("; {} in '{}'{} needs {}", what, std::string_view(i.getFunction()->getName()),
+                          line_of(i), targets.text());
     };
     each_floor(own_asm(i),
                [&](std::string_view what, const isa::Floor& floor) { check(what, floor.targets); });

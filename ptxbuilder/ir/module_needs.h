@@ -23,6 +23,9 @@ Needs needs_of(const llvm::Module& module);
 Needs needs_of_asm(const llvm::Module& module);
 void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 
+// Gives " at k.py:12" where debug information has the line, else "".
+std::string line_of(const llvm::Instruction& instruction);
+
 // Notes with an instruction which row it is, and finds the first that a target lacks, a row or inline asm: ";
 // wgmma_fence in 'k' at k.py:12 needs sm_90a", with the line where debug information has it. Empty where
 // there is none.
