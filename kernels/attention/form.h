@@ -30,8 +30,7 @@ enum AttentionSource : size_t {
 std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
 float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is said
 
-// The words of a call's form, which say all of it but its sources and the stream, as PreparedCalls asks for
-// them.
+// The words of a call's form, which say all of it but its sources and the stream, as ByForm asks for them.
 constexpr size_t kAttentionFormWords = 8
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1

@@ -18,7 +18,7 @@ namespace ptxbuilder::kernels {
 // A call with an operation's `Traits`, which name its types and what tells it apart:
 //   Arguments  They have `workspace` and `stream`. sources_of(), words_of() and is_plain() are functions of
 //   them,
-//              as PreparedCalls takes them; the sources begin with none and the workspace.
+//              as ByForm takes them; the sources begin with none and the workspace.
 //   Placed     This is a call that was checked: its `operation`, and whether it `is_empty` or is_tunable();
 //              operands(), all that it reads or writes; moved(); and for OperandSets read(), written() and
 //              pads_written(). key_of(), which finds its plan, and call_text(), which finds its line in a
@@ -50,14 +50,12 @@ class CallEngine {
     const bool plain = is_plain(p);
     if (plain)
       if (const PreparedCall* known = prepared_.find(words_of(p))) return (*known)(sources_of(p), p.stream);
+    if (tunes_first_) tune_if_possible(p, p.workspace.bytes, where);
+    const uint64_t number = prepared_.number();
     Request r = request(p, where);
     if (r.placed.is_empty) {
-      if (plain) prepared_.add_empty(words_of(p));
+      if (plain) prepared_.add(words_of(p), PreparedCall(), number);
       return;
-    }
-    if (tunes_first_ && can_tune(r, p.stream)) {
-      tune(r, p, p.workspace.bytes, where);
-      r = request(p, where);
     }
     const std::vector<const Operand*> operands = r.placed.operands();
     for (const Operand* x : operands) check_address(Traits::kName, *x, where);
@@ -79,17 +77,18 @@ class CallEngine {
     launches.copy(first);
     launch(r.plan, r.placed, p, {p.workspace.address, r.own_bytes}, launches);
     launches.copy(behind);
-    if (launches.keeps()) prepared_.add(words_of(p), launches.take(), r.number);
+    if (launches.keeps()) prepared_.add(words_of(p), launches.take(), number);
   }
 
   size_t workspace_bytes(const Arguments& p, Where where) {
+    const bool plain = is_plain(p);
+    if (plain)
+      if (const size_t* known = bytes_.find(words_of(p))) return *known;
+    if (tunes_first_) tune_if_possible(p, SIZE_MAX, where);
+    const uint64_t number = bytes_.number();
     Request r = request(p, where);
-    if (r.placed.is_empty) return 0;
-    if (tunes_first_ && can_tune(r, p.stream)) {
-      tune(r, p, SIZE_MAX, where);
-      r = request(p, where);
-    }
-    prepare_copies(copy_, r.placed.moved());
+    if (!r.placed.is_empty) prepare_copies(copy_, r.placed.moved());
+    if (plain) bytes_.add(words_of(p), r.bytes, number);
     return r.bytes;
   }
 
@@ -107,8 +106,7 @@ class CallEngine {
     if (device_.is_capturing(p.stream))
       throw Error(where, named("tuning in a capture, where nothing runs: tune before it"),
                   Error::Kind::unavailable);
-    const Request r = request(p, where);
-    if (can_tune(r, p.stream)) tune(r, p, SIZE_MAX, where);
+    tune_if_possible(p, SIZE_MAX, where);
   }
 
  protected:
@@ -159,12 +157,10 @@ class CallEngine {
     Placed placed;
     Plan plan = {};
     size_t own_bytes = 0, bytes = 0;  // of workspace: the kernel's, and all
-    uint64_t number = 0;              // of prepared_, when the plan was looked up
   };
 
   Request request(const Arguments& p, Where where) {
-    const uint64_t number = prepared_.number();
-    Request r = {.placed = place(p, where), .number = number};
+    Request r = {.placed = place(p, where)};
     if (r.placed.is_empty) return r;
     r.plan = plan(r.placed, where);
     r.bytes = r.own_bytes = rounded_own_bytes(r.plan, p);
@@ -199,6 +195,10 @@ class CallEngine {
     return !r.placed.is_empty && r.placed.is_tunable() && !r.plan.tuned &&
            device_.properties().ordinal >= 0 && !why_untunable() && !device_.is_capturing(stream);
   }
+  void tune_if_possible(const Arguments& p, size_t most_own_bytes, Where where) {
+    const Request r = request(p, where);
+    if (can_tune(r, p.stream)) tune(r, p, most_own_bytes, where);
+  }
   void tune(const Request& r, const Arguments& p, size_t most_own_bytes, Where where) {
     const std::lock_guard one_at_a_time(tuning_);
     if (plan(r.placed, where).tuned) return;  // by another thread meanwhile
@@ -215,6 +215,7 @@ class CallEngine {
     found.tuned = true;
     plans_.replace(key_of(r.placed), found);
     prepared_.clear();
+    bytes_.clear();
   }
   Tile measured(const Request& r, const Arguments& p, size_t most_own_bytes, Where where) {
     Placed placed = r.placed;
@@ -247,7 +248,8 @@ class CallEngine {
   std::mutex choosing_, tuning_;
   KernelCache<Operation, Tile> kernels_;
   Plans<std::tuple_size_v<decltype(key_of(std::declval<const Placed&>()))>, Plan> plans_;
-  PreparedCalls<Traits::kFormWords> prepared_;
+  ByForm<Traits::kFormWords, PreparedCall> prepared_;
+  ByForm<Traits::kFormWords, size_t> bytes_;  // of workspace
 };
 
 }  // namespace ptxbuilder::kernels

@@ -51,7 +51,9 @@ class SourcedArguments {
   std::vector<ArgumentSource> from_;
 };
 
-// The launches of a call, in their order; none where there is nothing to do.
+// The launches of a call, in their order; none where there is nothing to do. Whoever launches it has to know
+// that its addresses are aligned as those of the call that was checked, and that what it writes lies apart
+// from all else: neither is looked at.
 class PreparedCall {
  public:
   // Adds a launch that was queued, so that its arguments are checked. Without a grid it has the one of the
@@ -79,56 +81,51 @@ inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
 
 uint64_t next_number_of_calls();  // no other object has it, nor had it before
 
-// Calls by their form: `words` numbers that say all of a call but its sources and its stream. `words_of` of a
-// function is called with a function that takes the place of each word, from 0 on, and the word. Any thread
-// may call all functions at any time.
-template <size_t words>
-class PreparedCalls {
+// What was found for calls, by their form: `words` numbers that say all of a call but its sources and its
+// stream. `words_of` of a function is called with a function that takes the place of each word, from 0 on,
+// and the word. Any thread may call all functions at any time.
+template <size_t words, class Value>
+class ByForm {
  public:
-  // The call of that form, or nullptr. Whoever launches it has to know that its addresses are aligned as
-  // those of the call that was added, and that what it writes lies apart from all else: neither is looked at.
-  // It is there until the thread's next find(), also behind the end of this object.
+  // The value for calls of that form, or nullptr. It is there until the thread's next find(), also behind the
+  // end of this object.
   template <class WordsOf>
-  const PreparedCall* find(const WordsOf& words_of) {
+  const Value* find(const WordsOf& words_of) {
     // Most calls of a thread are like its last one, which is found without the lock, and word by word: to
     // compare a form as a whole would wait until it has been written.
     struct Last {
       uint64_t owner = 0;
       Form form;
-      std::shared_ptr<const PreparedCall> call;
+      std::shared_ptr<const Value> value;
     };
     thread_local Last last;
     const uint64_t now = number();
     bool is_last = last.owner == now;
     words_of([&](size_t at, uint64_t word) { is_last &= last.form[at] == word; });
-    if (is_last) return last.call.get();
+    if (is_last) return last.value.get();
     const Form form = form_of(words_of);
     const std::shared_lock lock(mutex_);
     const auto found = known_.find(form);
     if (found == known_.end()) return nullptr;
     last = {now, form, found->second};
-    return last.call.get();
+    return last.value.get();
   }
 
   // Another number behind each clear().
   uint64_t number() const { return number_.load(std::memory_order_acquire); }
 
-  // Keeps a call that was checked, whose kernel was chosen when number() was `number`. Nothing is kept where
-  // clear() has come since: the kernel may be the one of before.
+  // Keeps what was found for a call when number() was `number`. Nothing is kept where clear() has come since:
+  // it may follow from the kernel of before.
   template <class WordsOf>
-  void add(const WordsOf& words_of, PreparedCall call, uint64_t number) {
-    auto kept = std::make_shared<const PreparedCall>(std::move(call));
+  void add(const WordsOf& words_of, Value value, uint64_t number) {
+    auto kept = std::make_shared<const Value>(std::move(value));
     const std::lock_guard lock(mutex_);
-    if (number_ == number) keep(words_of, std::move(kept));
-  }
-  // Keeps a call that was checked and has nothing to do, which takes no kernel.
-  template <class WordsOf>
-  void add_empty(const WordsOf& words_of) {
-    const std::lock_guard lock(mutex_);
-    keep(words_of, std::make_shared<const PreparedCall>());
+    if (number_ != number) return;
+    if (known_.size() >= kMost) known_.clear();
+    known_.emplace(form_of(words_of), std::move(kept));
   }
 
-  // Forgets all of them: a call is to have another kernel from now on.
+  // Forgets all of them: calls are to have another kernel from now on.
   void clear() {
     const std::lock_guard lock(mutex_);
     known_.clear();
@@ -145,16 +142,10 @@ class PreparedCalls {
     words_of([&](size_t at, uint64_t word) { form[at] = word; });
     return form;
   }
-  // The caller holds the lock.
-  template <class WordsOf>
-  void keep(const WordsOf& words_of, std::shared_ptr<const PreparedCall> call) {
-    if (known_.size() >= kMost) known_.clear();
-    known_.emplace(form_of(words_of), std::move(call));
-  }
 
   std::atomic<uint64_t> number_ = next_number_of_calls();
   std::shared_mutex mutex_;
-  std::unordered_map<Form, std::shared_ptr<const PreparedCall>, WordsHash> known_;
+  std::unordered_map<Form, std::shared_ptr<const Value>, WordsHash> known_;
 };
 
 }  // namespace ptxbuilder::kernels

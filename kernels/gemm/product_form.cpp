@@ -38,12 +38,15 @@ bool is_apart(const MatmulArguments& p) {
   const runtime::View &a = p.a.memory, &b = p.b.memory, &d = p.d.memory, &w = p.workspace;
   bool is = lie_apart(d, a) && lie_apart(d, b);
 #define PTXBUILDER_MATRIX(name, shown, word, role, ...) \
-  is &= lie_apart(d, p.name.memory) ||                  \
-        (OperandRole::role == OperandRole::residual && same_place(p.d, p.name));
-#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...)            \
-  is &= lie_apart(d, p.name);                                            \
-  if (OperandRole::role == OperandRole::greatest && p.name.address != 0) \
-    is &= lie_apart(p.name, a) && lie_apart(p.name, b) && is_apart_from_others(p.name, p);
+  if (p.name.memory.address != 0)                       \
+    is &= lie_apart(d, p.name.memory) ||                \
+          (OperandRole::role == OperandRole::residual && same_place(p.d, p.name));
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...)                                \
+  if (p.name.address != 0) {                                                                 \
+    is &= lie_apart(d, p.name);                                                              \
+    if (OperandRole::role == OperandRole::greatest)                                          \
+      is &= lie_apart(p.name, a) && lie_apart(p.name, b) && is_apart_from_others(p.name, p); \
+  }
 #include "kernels/gemm/product.def"
   if (w.bytes == 0) return is;
   return is && w.address != 0 && lie_apart(w, a) && lie_apart(w, b) && lie_apart(w, d) &&

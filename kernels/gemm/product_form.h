@@ -41,8 +41,7 @@ constexpr size_t from(ProductOperand which) { return from_operand + static_cast<
 constexpr size_t kProductSources = from_operand + product_operands.size();
 std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p);
 
-// The words of a call's form, which say all of it but its sources and the stream, as PreparedCalls asks for
-// them.
+// The words of a call's form, which say all of it but its sources and the stream, as ByForm asks for them.
 constexpr size_t kProductFormWords = 16 + product_operands.size() + 2 * product_matrices;
 inline auto words_of(const MatmulArguments& p) {
   return [&p](auto&& take) {
@@ -53,11 +52,19 @@ inline auto words_of(const MatmulArguments& p) {
       add(x.memory.bytes), add(x.stride), add(x.batch_stride);
       types = types << 8 | static_cast<uint8_t>(x.type);
     };
-    const auto given = [&](const runtime::View& memory) { small = small << 1 | (memory.address != 0); };
+    // Most calls have few operands more, and the words of one that is not there are 0.
+    const auto given = [&](const runtime::View& memory, size_t its_words) {
+      const bool is = memory.address != 0;
+      small = small << 1 | is;
+      if (!is) at += its_words;
+      return is;
+    };
     for (const int64_t extent : {p.m, p.n, p.k, p.batches}) add(extent);
     matrix(p.a), matrix(p.b), matrix(p.d);
-#define PTXBUILDER_MATRIX(name, ...) matrix(p.name), given(p.name.memory);
-#define PTXBUILDER_VECTOR(name, ...) add(p.name.bytes), given(p.name);
+#define PTXBUILDER_MATRIX(name, ...) \
+  if (given(p.name.memory, 3)) matrix(p.name);
+#define PTXBUILDER_VECTOR(name, ...) \
+  if (given(p.name, 1)) add(p.name.bytes);
 #include "kernels/gemm/product.def"
     add(p.workspace.bytes);
     add(types);
