@@ -1172,6 +1172,27 @@ TEST_CASE("a call that is under way while tune() ends leaves its kernel to no ca
   CHECK(idle.last_program != before);
 }
 
+TEST_CASE("the bytes of workspace are those of the kernel that tune() finds from then on") {
+  IdleDevice idle;
+  ClockedDevice clock(idle);
+  clock.records = false;
+  MatmulTrial trial(idle, sized(64, 64, 8192));  // so few tiles that some kernels take a workspace
+  const kernels::MatmulArguments p = trial.arguments();
+  size_t bytes = 0;
+  for (clock.take = 1; bytes == 0 && (clock.take == 1 || clock.take < clock.contenders); ++clock.take) {
+    Matmul product(clock, second_tile());
+    for (int call = 0; call < 2; ++call) CHECK(product.workspace_bytes(p) == 0);
+    product.tune(p);
+    bytes = product.workspace_bytes(p);
+    MatmulOptions chosen = second_tile();
+    chosen.choose = [&](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
+      return product.tile(p);
+    };
+    CHECK(bytes == Matmul(clock, chosen).workspace_bytes(p));
+  }
+  CHECK(bytes > 0);
+}
+
 TEST_CASE("nothing is measured in a capture, and tune() says so") {
   Tuner tuner;
   Matmul product(tuner.clock, tuner.options("", true));
