@@ -4,7 +4,8 @@
   scripts/changed_tests.py FOLDER [COMMIT]   FOLDER is a build, complete; the files are those that differ from COMMIT (HEAD)
 
 A test depends on what its command names, programs of the build and files, on the files that its program is made of, and on
-what tests/CMakeLists.txt says by ptxbuilder_reads(). A file that no test depends on, but a document, affects them all.
+what tests/CMakeLists.txt says by ptxbuilder_reads(). One that runs a command, such as `ptxb lint`, does not depend on the files of
+the others. A file that no test depends on, but a document, affects them all.
 """
 import fnmatch
 import json
@@ -62,21 +63,31 @@ class Graph:
         return found
 
 
+def other_commands(words, sources):
+    """The files of commands among the sources of a program, which it does not run where its first word is a command's name."""
+    folder, said = f"{TOP}/kernels/command", words[1].replace("-", "_") if len(words) > 1 else ""
+    names = {path: re.sub(r"(_command)?\.cpp$", "", os.path.basename(path))
+             for path in sources if os.path.dirname(path) == folder and path.endswith(".cpp")}
+    others = {path for path, name in names.items()
+              if name not in ("main", "kernel", "ptxb", said) and not name.startswith(said + "_")}
+    return others if said in names.values() else set()
+
+
 def reads_of(graph, test, said):
     """The files, folders and patterns that a test depends on."""
     alone = graph.path(f"bin/{test['name']}")
-    words = [*test["command"], *said.get(test["name"], [])]
+    words = [*test["command"], *(os.path.join(TOP, word) for word in said.get(test["name"], []))]
     outputs = {alone} if alone in graph.made_of else {word for word in words[:1] if word in graph.made_of}
     outputs |= {word for word in words[1:] if word in graph.made_of}
     found = {word for word in words if word.startswith(TOP + "/") and word not in (TOP, graph.folder) and word not in outputs}
     found |= {word for word in words if "*" in word}
     for output in outputs:
         found |= graph.sources(output)
-    return found
+    return found - other_commands(test["command"], found)
 
 
 def affects(path, reads):
-    return any(path == read or path.startswith(read + "/") or ("*" in read and fnmatch.fnmatch(path, os.path.join(TOP, read)))
+    return any(path == read or path.startswith(read + "/") or ("*" in read and fnmatch.fnmatch(path, read))
                for read in reads)
 
 

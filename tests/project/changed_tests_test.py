@@ -18,6 +18,9 @@ CASES = [
     ("ptxbuilder/tile/pipeline.h", "compile_fail_test package golden_test", "ptx_test"),
     ("kernels/steps/saxpy.cpp", "run_saxpy golden_test words_test lint_finds", "run_hello matmul_test python_jax value_test"),
     ("kernels/gemm/matmul.cpp", "matmul_test attention_test python_jax", "run_hello run_saxpy value_test"),
+    ("kernels/command/explain.cpp", "explain command_test python_wheel", "explain_choice lint diff_same run_gemm_m_300_n_520_k_320_sms_2"),
+    ("kernels/command/explain_choice_command.cpp", "explain_choice", "lint"),
+    ("scripts/changed_tests.py", "changed_tests_test", "package format"),
     ("kernels/python/ptxbuilder/__init__.py", "python_jax python_numpy", "value_test words_test"),
     ("tests/project/misuse/compile_fail.cpp", "compile_fail_test", "value_test"),
 ]
