@@ -46,6 +46,7 @@ struct ViewRecord {
 // One copy by TMA between a view and one or more boxes of a tensor.
 struct CopyRecord {
   bool is_store = false;
+  bool is_bulk = false;  // it copies contiguous bytes, by no tensor map, and the recipe says which
   ViewRecord view;
   std::string map;  // the parameter's name
   TensorMapRecipe recipe;

@@ -21,6 +21,11 @@ Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& box, ui
   return e;
 }
 
+std::string verb_of(const CopyRecord& copy) {
+  return fmt::format("{}_{}", copy.is_bulk ? "bulk" : "tma", copy.is_store ? "store" : "load");
+}
+std::string memory_of(const CopyRecord& copy) { return copy.is_bulk ? "contiguous memory" : copy.map; }
+
 // "x and z"
 std::string axes_text(const MulticastGroups& groups) {
   std::vector<char> names;
@@ -72,7 +77,7 @@ class Copy {
       const auto at = place_of(groups, sender);
       if (!(groups.first_mask << groups.first_rank(at) >> receiver & 1)) continue;
       if (!share(groups, sender, receiver))
-        return fail({.operation = fmt::format("tma_load of '{}'", copy_.map),
+        return fail({.operation = fmt::format("{} of '{}'", verb_of(copy_), memory_of(copy_)),
                      .reason = fmt::format(
                          "the CTA of rank {} sends to the one of rank {}, which is not beside it along {}",
                          sender, receiver, axes_text(groups)),
@@ -87,18 +92,18 @@ class Copy {
   void bring(Element corner, const std::vector<int64_t>& parts, int stage) {
     Image& image = images_[static_cast<size_t>(stage)];
     std::vector<bool> seen(static_cast<size_t>(copy_.view.rows) * static_cast<size_t>(copy_.view.cols));
-    const std::string operation =
-        fmt::format("{} of '{}'", copy_.is_store ? "tma_store" : "tma_load", copy_.map);
+    const std::string operation = fmt::format("{} of '{}'", verb_of(copy_), memory_of(copy_));
+    const int64_t unit = copy_.is_bulk ? 16 : 128;  // bytes
     const int64_t stage_start = int64_t{tile_.offset} + int64_t{stage} * tile_.stage_bytes;
     for (int64_t part : parts) {
       for (int b = 0; b < copy_.boxes.boxes_of_part(); ++b) {
         const auto box = copy_.boxes.box(part, b);
         const int64_t start = start_of(tile_, stage, corner) + box.bytes;
-        if (start % 128 != 0)
+        if (start % unit != 0)
           return fail({.operation = operation,
                        .address = start - stage_start,
                        .puts = !copy_.is_store,
-                       .reason = "a box starts there, no multiple of 128 B",
+                       .reason = fmt::format("a box starts there, no multiple of {} B", unit),
                        .where = copy_.where});
         uint32_t count = 1;
         for (uint32_t extent : copy_.recipe.box) count *= extent;
@@ -166,8 +171,8 @@ std::string text_of(const CopyRecord& copy, const TileRecord& tile) {
       "{} of {}{}", copy.boxes.count() == 1 ? "1 box" : fmt::format("{} boxes", copy.boxes.count()),
       fmt::join(copy.recipe.box, "x"), shared);
   const std::string view = view_text(copy.view, tile);
-  return copy.is_store ? fmt::format("tma_store: {} -> {}: {}", view, copy.map, boxes)
-                       : fmt::format("tma_load: {} -> {}: {}", copy.map, view, boxes);
+  return copy.is_store ? fmt::format("{}: {} -> {}: {}", verb_of(copy), view, memory_of(copy), boxes)
+                       : fmt::format("{}: {} -> {}: {}", verb_of(copy), memory_of(copy), view, boxes);
 }
 
 }  // namespace ptxbuilder::detail

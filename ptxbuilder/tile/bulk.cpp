@@ -33,6 +33,29 @@ gmem element_of(gmem base, DType type, u32 index) {
   return base + u64(index) * static_cast<uint64_t>(size_of(type));
 }
 
+// Keeps the copy for the prover, as one of boxes that `parts` CTAs share: rows, or of a single row columns.
+// Parts that are no whole rows are not kept.
+void record_bulk(bool is_store, const TileView& view, const MulticastGroups& groups) {
+  const SharedTile& tile = view.tile();
+  const int rows = view.row_count(), parts = groups.count(), dimension = rows > 1 ? 1 : 0;
+  int extents[] = {tile.cols(), rows};
+  if (extents[dimension] % parts != 0) return;
+  extents[dimension] /= parts;
+  KernelRecord& kernel = detail::TileContext::of(Builder::current()).record;
+  CopyRecord record;
+  record.is_store = is_store;
+  record.is_bulk = true;
+  record.view = detail::record_view(kernel, view);
+  record.boxes.rank = 2;
+  record.boxes.parts = parts;
+  record.boxes.digits = {{parts, dimension, extents[dimension], view.bytes() / parts}};
+  record.recipe.dtype = tile.dtype();
+  record.recipe.box = {static_cast<uint32_t>(extents[0]), static_cast<uint32_t>(extents[1])};
+  record.steps = {{.cols = 1}, {.rows = 1}};
+  record.groups = groups;
+  kernel.copies.push_back(std::move(record));
+}
+
 }  // namespace
 
 namespace detail {
@@ -61,6 +84,7 @@ void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
   if (policy) arguments.emplace_back(*policy);
   const isa::Row& row = isa::cp_async_bulk_load({mask.has_value(), policy.has_value()});
   Builder::current().emit(row, arguments, to.condition());
+  record_bulk(false, to.place(), groups);
 }
 
 void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32 start,
@@ -75,6 +99,7 @@ void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32
   const isa::Row& row = reduction ? isa::cp_reduce_async_bulk({*reduction, type, policy.has_value()})
                                   : isa::cp_async_bulk_store({policy.has_value()});
   Builder::current().emit(row, arguments, from.condition());
+  record_bulk(true, from.place(), {});
 }
 
 }  // namespace detail

@@ -15,6 +15,7 @@
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/tma_tensor.h"
 
@@ -804,6 +805,41 @@ TEST_CASE("each mutant has its counterexample") {
     CHECK(wrong.where.line > 0);
     CHECK(text.ends_with(")"));
   }
+}
+
+// A line in panels, rows of a matrix, and a part of both for each CTA of a cluster.
+TEST_CASE("bulk copies are proved as contiguous bytes") {
+  const auto recorded = [](bool shares) {
+    Kernel k("bulk");
+    auto [x] = k.params<gptr<f32>>("x");
+    if (shares) k.cluster(2);
+    auto line = k.shared<f32>({1, 128, 32}, SwizzleNone), rows = k.shared<f32>({16, 8}, SwizzleNone);
+    Barriers loaded(k, {1});
+    if (shares)
+      sync_cluster();
+    else
+      sync_threads();
+    const LoadView to_line = line[0].on(loaded[0]), to_rows = rows[0].on(loaded[0]);
+    bulk_load(shares ? to_line.multicast(ClusterAxis::x) : to_line, x, 0);
+    bulk_load(shares ? to_rows.multicast(ClusterAxis::x) : to_rows, x, 0);
+    load<f32>(line[0], wgmma_col(128));
+    load<f32>(rows[0]);
+    bulk_store(x, 128, rows[0]);
+    return k.record();
+  };
+  for (const bool shares : {false, true}) {
+    const Proof proof = prove(recorded(shares));
+    CHECK_MESSAGE(proof, text_of(proof));
+    CHECK(proof.unproved.empty());
+    CHECK(elements_of(proof, "bulk_load: contiguous memory -> f32 1x128 tile") == (shares ? 256 : 128));
+    CHECK(elements_of(proof, "bulk_load: contiguous memory -> f32 16x8 tile") == (shares ? 256 : 128));
+    CHECK(elements_of(proof, "bulk_store: f32 16x8 tile") == 128);
+  }
+  KernelRecord wrong = recorded(false);
+  std::swap(wrong.copies.at(1).recipe.box[0], wrong.copies.at(1).recipe.box[1]);
+  const Proof proof = prove(wrong);
+  CHECK_FALSE(proof);
+  CHECK(text_of(proof).find("bulk_load of 'contiguous memory'") != std::string::npos);
 }
 
 // Right, but rows of a matrix lie in the same banks as others.
