@@ -536,6 +536,13 @@ TEST_CASE("what is refused") {
   AttentionArguments p = odd.arguments();
   p.workspace = {p.o.memory.address / 16 * 16, size_t{1} << 20};
   CHECK_ERROR(attention()(p), "the workspace");
+  Trial known([] {
+    Case c = sized(20, 30);
+    c.p.depth = 36;  // rows of 72 bytes, which are copied
+    return c;
+  }());
+  known.run(attention());  // from now on it is known, with the workspace that it had
+  CHECK_ERROR(attention()(known.arguments()), "takes a workspace of");
 }
 
 namespace {
