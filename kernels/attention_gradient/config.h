@@ -1,0 +1,44 @@
+// What the backward pass of attention computes, and how its kernels go about it.
+#pragma once
+
+#include <string>
+
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::kernels {
+
+// dQ, dK and dV of O = softmax(scale Q K^T) V for each head, given dO. Where a query sees no key, its row of
+// dQ is 0.
+struct AttentionGradientOperation {
+  DType type = DType::bf16;  // of all tensors; or f16
+  int depth = 128;           // columns of all tensors: 64 or 128
+  bool causal = false;       // query i sees the keys below i + visible, a number of the launch's
+
+  bool operator==(const AttentionGradientOperation&) const = default;
+};
+
+// How a CTA shares the work: each of its consumers, which are warpgroups, has the sums of dK and dV of 64
+// keys, and blocks of queries come one after the other. Of what these add to dQ each has 64 x 64.
+struct AttentionGradientTile {
+  static constexpr int kConsumers = 2, kConsumerKeys = 64, kPart = 64;
+
+  int bm = 64;           // queries of a block: 64 where the depth is 128, and 128 where it is 64
+  int stages = 2;        // of the rings of Q and of dO
+  bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
+
+  int bn() const { return kConsumers * kConsumerKeys; }
+  bool operator==(const AttentionGradientTile&) const = default;
+};
+
+// "64x128_2": queries, keys and stages.
+std::string text(const AttentionGradientTile& tile);
+
+// Bytes of the tiles of a CTA.
+int tile_bytes(const AttentionGradientOperation& operation, const AttentionGradientTile& tile);
+
+// Throws Error that says what does not go with what, and what to change.
+void check(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
+           Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,98 @@
+// attention_gradient: dK and dV of attention, and the sums of dQ; attention_gradient/kernel.h says how they
+// are made.
+#include <cmath>
+
+#include "kernels/attention_gradient/family.h"
+#include "kernels/attention_gradient/kernel.h"
+#include "kernels/attention_gradient/reference.h"
+#include "kernels/family/run.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+void run(const command::Fields& f, command::Run& run) {
+  const AttentionGradientOperation o = gradient_operation(f);
+  const AttentionGradientTile t = gradient_tile(f);
+  const auto size = [&](const char* name) { return static_cast<uint64_t>(f[name]); };
+  const uint64_t depth = size("depth"), queries = size("queries"), keys = size("keys"),
+                 key_heads = size("key_heads"), heads = key_heads * size("group"), batches = size("batches"),
+                 rows = static_cast<uint64_t>(padded_queries(t, f["queries"]));
+  const std::vector<uint64_t> of_queries = {depth, queries, heads, batches},
+                              of_keys = {depth, keys, key_heads, batches};
+  command::Tensor q = run.normal(o.type, of_queries), k = run.normal(o.type, of_keys),
+                  v = run.normal(o.type, of_keys), grad = run.normal(o.type, of_queries),
+                  powers = run.normal(DType::f32, {rows, heads, batches}),
+                  sums = run.normal(DType::f32, {rows, heads, batches});
+  command::Tensor dk = run.output(o.type, of_keys), dv = run.output(o.type, of_keys),
+                  dq = run.output(DType::f32, {depth * rows, heads, batches});
+  // About what random scores have; a row behind the last has no weights.
+  const double most = std::log2(static_cast<double>(keys)) + 0.72;
+  for (size_t i = 0; i < powers.count(); ++i)
+    powers.set(i, i % rows < queries ? most + 0.1 * powers[i] : INFINITY);
+  powers.to_device();
+  const double scale = 1 / std::sqrt(static_cast<double>(depth));
+  const int64_t visible = f["keys"] - f["queries"] + 1;
+  const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
+  std::vector<runtime::Argument> arguments = {q.tensor(),
+                                              k.tensor(),
+                                              v.tensor(),
+                                              grad.tensor(),
+                                              dk.tensor(),
+                                              dv.tensor(),
+                                              powers.pointer(),
+                                              sums.pointer(),
+                                              dq.pointer(),
+                                              number(queries),
+                                              number(keys),
+                                              number(size("group")),
+                                              runtime::scalar(static_cast<float>(scale))};
+  if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
+  run.launch(arguments);
+
+  const AttentionGradientReference reference(q, k, v, grad, powers, sums,
+                                             {scale, o.causal ? std::optional(visible) : std::nullopt});
+  const double cost = static_cast<double>(f["keys"] * f["depth"] * 2);
+  const auto start = [&] {
+    for (size_t i = 0; i < dq.count(); ++i) dq.set(i, 0);
+    dq.to_device();
+  };
+  run.check(
+      dk, cost, [&](size_t i) { return reference.key(i); }, [&] { start(), dk.poison(); });
+  run.check(
+      dv, cost, [&](size_t i) { return reference.value(i); }, [&] { start(), dv.poison(); });
+  run.check(
+      dq, cost,
+      [&](size_t i) {
+        const GradientSumPlace at = place_of_sum(i, o, t, rows);
+        return reference.query_sum(at.head, at.row, at.column);
+      },
+      start);
+  double pairs = 0;  // of queries and keys, of a head
+  for (int64_t i = 0; i < f["queries"]; ++i)
+    pairs += static_cast<double>(o.causal ? std::clamp<int64_t>(i + visible, 0, f["keys"]) : f["keys"]);
+  const double elements = static_cast<double>(2 * q.count() + 4 * k.count());
+  run.measure(10 * pairs * static_cast<double>(depth * heads * batches), elements * size_of(o.type));
+}
+
+const std::vector<std::string> kTypes = {"f16", "bf16"}, kYesNo = {"no", "yes"};
+
+const command::Registration registration({
+    .name = "attention_gradient",
+    .summary = "attention, backward: dK and dV of a block of keys, and what it adds to dQ",
+    .fields = {{"queries", 1024, "rows of a head of Q"},
+               {"keys", 1024, "rows of a head of K and V"},
+               {"key_heads", 2, "of K and V, of a batch"},
+               {"group", 1, "heads of Q that share one of K and V"},
+               {"batches", 1, "of all tensors"},
+               {"depth", 128, "columns of all tensors: 64 or 128", 64},
+               {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1,
+                kYesNo},
+               {"type", 1, "of all tensors", 1, 1, kTypes},
+               {"stages", 2, "of the rings of Q and dO"}},
+    .build =
+        [](const command::Fields& f) { return attention_gradient(gradient_operation(f), gradient_tile(f)); },
+    .run = run,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,291 @@
+#include "kernels/attention_gradient/kernel.h"
+
+#include "kernels/attention_gradient/fragments.h"
+#include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/bulk.h"
+#include "ptxbuilder/tile/parameters.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr int kPartColumns = 32;
+constexpr int kKeys = AttentionGradientTile::kConsumerKeys;
+
+Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) {
+  using enum Parameter::Kind;
+  Parameters p;
+  p.add("Q", tensor_map, o.type, "queries: columns, rows, heads, batches");
+  p.add("K", tensor_map, o.type, "keys");
+  p.add("V", tensor_map, o.type, "values, a row for each key");
+  p.add("dO", tensor_map, o.type, "the gradient of softmax(scale Q K^T) V, a row for each query");
+  p.add("dK", tensor_map, o.type, "the gradient of K");
+  p.add("dV", tensor_map, o.type, "the gradient of V");
+  p.add("powers", pointer, DType::f32,
+        "of each head and query the logarithm to base 2 of the sum of exp(scale Q K^T)");
+  p.add("sums", pointer, DType::f32, "of each head and query sum(dO * O)");
+  p.add("dq", pointer, DType::f32, "sums of dQ / scale, block by block of queries");
+  p.add("queries", scalar, DType::u32, "rows of a head of Q");
+  p.add("keys", scalar, DType::u32, "rows of a head of K");
+  p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
+  p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
+  if (o.causal) p.add("visible", scalar, DType::s32, "query i sees the keys below i + visible");
+  p.declare(k, where);
+  return p;
+}
+
+// What the roles share.
+struct Roles {
+  Roles(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t)
+      : K(k.shared(o.type, {t.bn(), o.depth}, Swizzle128B, 1, "K")),
+        V(k.shared(o.type, {t.bn(), o.depth}, Swizzle128B, 1, "V")),
+        Q(k.shared(o.type, {t.bm, o.depth}, Swizzle128B, t.stages, "Q")),
+        dO(k.shared(o.type, {t.bm, o.depth}, Swizzle128B, t.stages, "dO")),
+        dS(k.shared(o.type, {t.bn(), t.bm}, Swizzle128B, 2, "dS")),
+        dQ(k.shared<f32>({GradientFragments::kElements / GradientFragments::kStep, GradientFragments::kStep},
+                         SwizzleNone, t.kConsumers, "dQ")),
+        powers(k.shared<f32>({1, t.bm, kPartColumns}, SwizzleNone, t.stages, "powers")),
+        sums(k.shared<f32>({1, t.bm, kPartColumns}, SwizzleNone, t.stages, "sums")),
+        arrived(k, {2}, {"keys and values"}),
+        queries(k, t.stages, {Q, powers}, t.kConsumers),
+        gradients(k, t.stages, {dO, sums}, t.kConsumers),
+        exchanged(k.named_barrier(t.kConsumers * 128)) {}
+
+  SharedTile K, V, Q, dO, dS, dQ, powers, sums;
+  Barriers arrived;
+  Pipeline queries, gradients;
+  NamedBarrier exchanged;  // where consumers meet, when dS is complete
+};
+
+// A block of keys, and the blocks of queries that see some of it: the first of them do not see all.
+struct Work {
+  Work(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
+      : first_key(ctaid_x() * t.bn()),
+        head(ctaid_y()),
+        batch(ctaid_z()),
+        group(p.get<u32>("group")),
+        queries(p.get<u32>("queries")),
+        keys(p.get<u32>("keys")),
+        first(0),
+        first_whole(0),
+        end(ceil_div(queries, t.bm)) {
+    if (o.causal) {
+      visible = p.get<s32>("visible");
+      // The first query that sees the key in front of `behind`.
+      const auto block_of = [&](s32 behind) { return min(u32(max(behind - *visible, 0)), queries); };
+      first = min(block_of(s32(first_key) + 1) / t.bm, end);
+      first_whole = min(ceil_div(block_of(s32(first_key) + t.bn()), t.bm), end);
+    }
+    first_whole = select(first_key + t.bn() > keys, end, max(first_whole, first));
+  }
+
+  u32 head_of_all(u32 of_group) const { return (batch * nctaid_y() + head) * group + of_group; }
+
+  u32 first_key, head, batch, group, queries, keys;
+  u32 first, first_whole, end;
+  std::optional<s32> visible;
+};
+
+void produce(const AttentionGradientTile& t, const Roles& r, const Work& w, const Parameters& p) {
+  const auto map = [&](const char* name) { return p.get<TensorMap>(name); };
+  auto queries = r.queries.producer();
+  auto gradients = r.gradients.producer();
+  tma_load(r.K[0].expecting(r.arrived[0]), map("K"), 0, w.first_key, w.head, w.batch);
+  tma_load(r.V[0].expecting(r.arrived[0]), map("V"), 0, w.first_key, w.head, w.batch);
+  const u32 blocks = ceil_div(w.queries, t.bm);
+  for_(0, w.group, [&](u32 of_group) {
+    const u32 head = w.head * w.group + of_group, row = w.head_of_all(of_group) * blocks * t.bm;
+    for_(w.first, w.end, [&](u32 i) {
+      auto s = queries.acquire();
+      tma_load(r.Q[s], map("Q"), 0, i * t.bm, head, w.batch);
+      bulk_load(r.powers[s], p.get<gptr<f32>>("powers"), row + i * t.bm);
+      auto g = gradients.acquire();
+      tma_load(r.dO[g], map("dO"), 0, i * t.bm, head, w.batch);
+      bulk_load(r.sums[g], p.get<gptr<f32>>("sums"), row + i * t.bm);
+    });
+  });
+}
+
+template <class T>
+class GradientConsumer {
+ public:
+  GradientConsumer(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Roles& r,
+                   const Work& w, const Parameters& p, u32 wg)
+      : o_(o),
+        t_(t),
+        r_(r),
+        w_(w),
+        p_(p),
+        wg_(wg),
+        own_(wg * kKeys),
+        queries_(r.queries.consumer()),
+        gradients_(r.gradients.consumer()),
+        scores_(kKeys, t.bm),
+        products_(kKeys, t.bm),
+        dK_(kKeys, o.depth),
+        dV_(kKeys, o.depth),
+        dQ_(t.kPart, t.kPart),
+        scale_(p.get<f32>("scale")),
+        turn_(0) {}
+
+  void run() {
+    store(dK_, RegisterTile<f32>(f32(0), dK_.layout()));
+    store(dV_, RegisterTile<f32>(f32(0), dV_.layout()));
+    dK_.accumulate(), dV_.accumulate();
+    barrier_wait(r_.arrived[0], 0);
+    for_(0, w_.group, [&](u32 of_group) {
+      for_(w_.first, w_.first_whole, [&](u32 i) { step(of_group, i, true); });
+      for_(w_.first_whole, w_.end, [&](u32 i) { step(of_group, i, false); });
+    });
+    finish();
+  }
+
+ private:
+  // Calls `work` with parts of the tiles of S^T and dP^T, one behind the other: what it computes of all of
+  // them at once would take more registers than there are.
+  template <class Work>
+  void each_part(Work&& work) const {
+    for (int column = 0; column < t_.bm; column += kPartColumns)
+      work(TilePart{0, column, kKeys, kPartColumns}, wgmma_layout(kKeys, kPartColumns));
+  }
+
+  // P^T in place of S^T, with 0 where a query does not see a key.
+  void weigh(u32 block, const TileView& powers, bool hides) {
+    each_part([&](const TilePart& part, const RegisterLayout& layout) {
+      const RegisterTile<f32> most = load<f32>(powers.cols(part.col, part.cols), layout.reduced_cols());
+      RegisterTile<f32> p =
+          exp2(fma(load<f32>(scores_, part), scale_ * kLog2E, -broadcast(most, layout)), Approx::yes);
+      if (hides) {
+        const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_)),
+                                query = astype<s32>(col_index(layout) + (block * t_.bm + part.col));
+        RegisterTile<pred> sees = key < s32(w_.keys);
+        if (w_.visible) sees = sees & (key < query + *w_.visible);
+        p = select(sees, p, f32(0));
+      }
+      store(scores_, p, part);
+    });
+  }
+
+  // dS^T in place of dP^T.
+  void take_slopes(const TileView& sums) {
+    each_part([&](const TilePart& part, const RegisterLayout& layout) {
+      const RegisterTile<f32> sum = load<f32>(sums.cols(part.col, part.cols), layout.reduced_cols());
+      store(products_, load<f32>(scores_, part) * (load<f32>(products_, part) - broadcast(sum, layout)),
+            part);
+    });
+  }
+
+  void step(u32 of_group, u32 block, bool hides) {
+    const Stage q = queries_.wait();
+    scores_.zero();
+    wgmma_group([&] { mma(scores_, r_.K[0].rows(own_, kKeys), r_.Q[q.index()]); });
+    const Stage g = gradients_.wait();
+    products_.zero();
+    wgmma_group([&] { mma(products_, r_.V[0].rows(own_, kKeys), r_.dO[g.index()]); });
+    wgmma_wait(1);
+    weigh(block, r_.powers[q.index()], hides);
+    wgmma_wait(0);
+    take_slopes(r_.sums[g.index()]);
+    const RegisterTile<T> p_narrow = astype<T>(load<f32>(scores_)),
+                          ds_narrow = astype<T>(load<f32>(products_));
+    wgmma_group([&] { mma(dV_, p_narrow, r_.dO[g.index()].transposed()); });
+    const TileView exchange = r_.dS[turn_.value()];
+    store(exchange.rows(own_, kKeys), ds_narrow);
+    fence_proxy_async<Space::shared>();
+    r_.exchanged.sync();
+    dQ_.zero();
+    wgmma_group([&] { multiply_queries(exchange); });
+    wgmma_group([&] { mma(dK_, ds_narrow, r_.Q[q.index()].transposed()); });
+    wgmma_wait(1);
+    gradients_.release(g);
+    add_queries(of_group, block);
+    wgmma_wait(0);
+    queries_.release(q);
+    turn_ = 1 - turn_.value();
+  }
+
+  // This consumer's part of dS K.
+  void multiply_queries(const TileView& ds) {
+    const TileView K = r_.K[0];
+    if (GradientFragments::are_columns(o_))
+      mma(dQ_, ds.transposed(), K.cols(wg_ * t_.kPart, t_.kPart).transposed());
+    else
+      mma(dQ_, ds.cols(wg_ * t_.kPart, t_.kPart).transposed(), K.transposed());
+  }
+
+  // What the block of keys adds to dQ's sums, in the order of the registers.
+  void add_queries(u32 of_group, u32 block) {
+    cp_async_bulk_wait_group_read(0);
+    sync_warpgroup();
+    store(r_.dQ[wg_], GradientFragments::to_memory(load<f32>(dQ_)));
+    fence_proxy_async<Space::shared>();
+    sync_warpgroup();
+    elect([&] {
+      const u32 at = (w_.head_of_all(of_group) * ceil_div(w_.queries, t_.bm) + block) * t_.kConsumers + wg_;
+      bulk_reduce(CopyReduction::add, p_.get<gptr<f32>>("dq") + u64(at) * u64(GradientFragments::kElements),
+                  0, r_.dQ[wg_]);
+      cp_async_bulk_commit_group();
+    });
+  }
+
+  // dK and dV leave through the places of K and V, which nobody reads any more when all consumers have come.
+  void finish() {
+    r_.exchanged.sync();
+    const TileView key = r_.K[0].rows(own_, kKeys), value = r_.V[0].rows(own_, kKeys);
+    store(key, astype<T>(load<f32>(dK_) * scale_));
+    store(value, astype<T>(load<f32>(dV_)));
+    fence_proxy_async<Space::shared>();
+    sync_warpgroup();
+    elect([&] {
+      const u32 row = w_.first_key + own_;
+      tma_store(p_.get<TensorMap>("dK"), key, 0, row, w_.head, w_.batch);
+      tma_store(p_.get<TensorMap>("dV"), value, 0, row, w_.head, w_.batch);
+      cp_async_bulk_commit_group();
+    });
+    cp_async_bulk_wait_group(0);
+  }
+
+  const AttentionGradientOperation& o_;
+  const AttentionGradientTile& t_;
+  const Roles& r_;
+  const Work& w_;
+  const Parameters& p_;
+  u32 wg_, own_;  // its number, and its first key in the block
+  Consumer queries_, gradients_;
+  Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
+  f32 scale_;
+  Var<u32> turn_;  // the stage of dS
+};
+
+}  // namespace
+
+Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGradientTile& t, Where where) {
+  check(o, t, where);
+  Kernel k("attention_gradient");
+  const Parameters p = declare(k, o, where);
+  k.grid("ceil_div(keys, " + std::to_string(t.bn()) + ")", "extent(K, 2)", "extent(K, 3)");
+  k.configure("tile", text(t));
+  if (t.overlaps) k.overlaps();
+  const Roles r(k, o, t);
+  const Work w(o, t, p);
+  k.warpgroups(1, 24, [&](u32) {
+    elect([&] {
+      griddepcontrol_wait();
+      produce(t, r, w, p);
+      griddepcontrol_launch_dependents();
+    });
+  });
+  k.warpgroups(t.kConsumers, 240, [&](u32 wg) {
+    griddepcontrol_wait();
+    if (o.type == DType::f16)
+      GradientConsumer<f16>(o, t, r, w, p, wg).run();
+    else
+      GradientConsumer<bf16>(o, t, r, w, p, wg).run();
+  });
+  return k;
+}
+
+}  // namespace ptxbuilder::kernels

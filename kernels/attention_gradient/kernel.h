@@ -1,0 +1,39 @@
+// Attention, backward, as three kernels, launched one behind the other.
+//
+//   attention_gradient_sums     of each row of queries sum(dO * O), and its lse in powers of two; dQ's sums
+//   are 0 attention_gradient          dK and dV of a block of keys, and what it adds to dQ's sums
+//   attention_gradient_queries  dQ of its sums
+//
+// S^T = K Q^T and dP^T = V dO^T are multiplied transposed, so that P^T and dS^T are in registers what dV +=
+// P^T dO and dK += dS^T Q take as A; dS goes through shared memory alone, for dQ (Shah and others,
+// FlashAttention-3).
+#pragma once
+
+#include "kernels/attention_gradient/config.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::kernels {
+
+// Rows of a head in the arrays that the three kernels share: whole blocks of queries.
+inline int64_t padded_queries(const AttentionGradientTile& tile, int64_t queries) {
+  return (queries + tile.bm - 1) / tile.bm * tile.bm;
+}
+
+// Parameters, in order: tensor maps Q, K, V, dO, dK and dV (columns, of which those behind the last count as
+// 0, rows, heads, batches); f32 *powers and *sums, of each head of each batch padded_queries() numbers; f32
+// *dq, of each of these rows `depth` sums, in the order of the registers that add to them; u32 queries and
+// keys, group (heads of Q that share one of K and V); f32 scale; s32 visible, if it is causal. Throws Error
+// as check() does.
+Kernel attention_gradient(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
+                          Where where = Where::here());
+
+// Parameters, in order: tensor maps O and dO; f32 *lse, of each head of each batch one for each query; f32
+// *powers, *sums and *dq as above, which are written; u32 queries, heads (of a batch), and batches.
+Kernel attention_gradient_sums(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
+                               Where where = Where::here());
+
+// Parameters, in order: f32 *dq as above; the tensor map dQ; u32 queries, heads and batches; f32 scale.
+Kernel attention_gradient_queries(const AttentionGradientOperation& operation,
+                                  const AttentionGradientTile& tile, Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels

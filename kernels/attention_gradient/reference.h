@@ -1,0 +1,120 @@
+// What the gradients of attention should be, in float64.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <optional>
+
+#include "kernels/family/run.h"
+
+namespace ptxbuilder::kernels {
+
+struct AttentionGradientRule {
+  double scale;
+  std::optional<int64_t> visible;  // query i sees the keys below i + visible
+};
+
+// Rows of dK, dV and of dQ's sums, from the logarithms and the sums that a kernel is given for the rows of
+// queries.
+class AttentionGradientReference {
+ public:
+  AttentionGradientReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
+                             const command::Tensor& grad, const command::Tensor& powers,
+                             const command::Tensor& sums, AttentionGradientRule rule)
+      : q_(q),
+        k_(k),
+        v_(v),
+        grad_(grad),
+        powers_(powers),
+        sums_(sums),
+        rule_(rule),
+        depth_(q.shape()[0]),
+        queries_(q.shape()[1]),
+        keys_(k.shape()[1]),
+        group_(q.shape()[2] / k.shape()[2]),
+        padded_(powers.shape()[0]) {}
+
+  command::Expected key(size_t i) const { return of_key(i, q_, true); }
+  command::Expected value(size_t i) const { return of_key(i, grad_, false); }
+  // `head` counts those of all batches.
+  command::Expected query_sum(size_t head, size_t row, size_t column) const {
+    if (row >= queries_) return {0, 0};
+    const std::vector<Pair>& pairs = kept(head * queries_ + row, true);
+    double sum = 0, tolerance = 0;
+    for (size_t j = 0; j < pairs.size(); ++j) {
+      const double x = k_[(head / group_ * keys_ + j) * depth_ + column];
+      sum += pairs[j].slope * x, tolerance += pairs[j].slope_error * std::abs(x);
+    }
+    return {sum, tolerance};
+  }
+
+ private:
+  // The weight of a key for a query, the slope of its score, and how far each may be off: both are rounded to
+  // the type of V, and scores, products and exp2 lose some bits in f32.
+  struct Pair {
+    double weight = 0, slope = 0, weight_error = 0, slope_error = 0;
+  };
+  Pair pair(size_t head, size_t query, size_t key) const {
+    if (rule_.visible && static_cast<int64_t>(key) >= static_cast<int64_t>(query) + *rule_.visible) return {};
+    const size_t at = (head * queries_ + query) * depth_, of = (head / group_ * keys_ + key) * depth_;
+    double score = 0, score_size = 0, product = 0, product_size = 0;
+    for (size_t l = 0; l < depth_; ++l) {
+      const double s = q_[at + l] * k_[of + l], d = grad_[at + l] * v_[of + l];
+      score += s, score_size += std::abs(s), product += d, product_size += std::abs(d);
+    }
+    constexpr double kLog2E = 1.4426950408889634;
+    const double u = unit_roundoff(v_.dtype()), sum = sums_[head * padded_ + query];
+    Pair p;
+    p.weight = std::exp2(score * rule_.scale * kLog2E - powers_[head * padded_ + query]);
+    const double f32_error = 0x1p-20 * rule_.scale * score_size + 1e-5;
+    p.weight_error = p.weight * (u + f32_error);
+    p.slope = p.weight * (product - sum);
+    p.slope_error = std::abs(p.slope) * (u + f32_error) + p.weight * 0x1p-20 * (product_size + std::abs(sum));
+    return p;
+  }
+
+  command::Expected of_key(size_t i, const command::Tensor& factors, bool of_slope) const {
+    const std::vector<Pair>& pairs = kept(i / depth_, false);
+    const size_t first = i / depth_ / keys_ * group_ * queries_;
+    double sum = 0, tolerance = 0;
+    for (size_t j = 0; j < pairs.size(); ++j) {
+      const double x = factors[(first + j) * depth_ + i % depth_];
+      sum += (of_slope ? pairs[j].slope : pairs[j].weight) * x;
+      tolerance += (of_slope ? pairs[j].slope_error : pairs[j].weight_error) * std::abs(x);
+    }
+    const double scale = of_slope ? rule_.scale : 1;
+    return {sum * scale,
+            tolerance * scale + unit_roundoff(v_.dtype()) * std::abs(sum * scale) * 1.01 + 0x1p-24};
+  }
+
+  // Of a row of queries the pairs with all keys, or of a row of keys those with the queries of all its heads.
+  // Elements are asked for one after the other, by several threads, so that each thread keeps the row that it
+  // computed last.
+  const std::vector<Pair>& kept(size_t row, bool of_query) const {
+    struct Kept {
+      uint64_t reference = 0;
+      size_t row = 0;
+      bool of_query = false;
+      std::vector<Pair> pairs;
+    };
+    thread_local Kept kept;
+    if (kept.reference == number_ && kept.row == row && kept.of_query == of_query) return kept.pairs;
+    kept = {number_, row, of_query, {}};
+    if (of_query)
+      for (size_t j = 0; j < keys_; ++j) kept.pairs.push_back(pair(row / queries_, row % queries_, j));
+    else
+      for (size_t h = 0; h < group_; ++h)
+        for (size_t i = 0; i < queries_; ++i)
+          kept.pairs.push_back(pair(row / keys_ * group_ + h, i, row % keys_));
+    return kept.pairs;
+  }
+
+  const command::Tensor &q_, &k_, &v_, &grad_, &powers_, &sums_;
+  AttentionGradientRule rule_;
+  size_t depth_, queries_, keys_, group_, padded_;
+  static inline std::atomic<uint64_t> count_ = 0;
+  const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,108 @@
+// attention_gradient_sums and attention_gradient_queries: what comes ahead of attention_gradient and behind
+// it.
+#include <cmath>
+
+#include "kernels/attention_gradient/family.h"
+#include "kernels/attention_gradient/kernel.h"
+#include "kernels/family/run.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+runtime::Argument number(uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); }
+
+struct Sizes {
+  explicit Sizes(const command::Fields& f)
+      : depth(static_cast<uint64_t>(f["depth"])),
+        queries(static_cast<uint64_t>(f["queries"])),
+        heads(static_cast<uint64_t>(f["heads"])),
+        batches(static_cast<uint64_t>(f["batches"])),
+        rows(static_cast<uint64_t>(padded_queries(gradient_tile(f), f["queries"]))) {}
+
+  std::vector<uint64_t> shape() const { return {depth, queries, heads, batches}; }
+  uint64_t depth, queries, heads, batches, rows;
+};
+
+void run_sums(const command::Fields& f, command::Run& run) {
+  const Sizes s(f);
+  const DType type = gradient_operation(f).type;
+  command::Tensor o = run.normal(type, s.shape()), grad = run.normal(type, s.shape()),
+                  lse = run.normal(DType::f32, {s.queries, s.heads, s.batches});
+  command::Tensor powers = run.output(DType::f32, {s.rows, s.heads, s.batches}),
+                  sums = run.output(DType::f32, {s.rows, s.heads, s.batches}),
+                  dq = run.output(DType::f32, {s.rows * s.depth, s.heads, s.batches});
+  lse.set(0, -INFINITY);  // it sees no key
+  lse.to_device();
+  run.launch({o.tensor(), grad.tensor(), lse.pointer(), powers.pointer(), sums.pointer(), dq.pointer(),
+              number(s.queries), number(s.heads), number(s.batches)});
+  const auto row_of = [&](size_t i) { return i / s.rows * s.queries + i % s.rows; };
+  run.check(powers, 1, [&](size_t i) {
+    if (i == 0 || i % s.rows >= s.queries) return command::Expected{INFINITY, 0};
+    const double power = lse[row_of(i)] * 1.4426950408889634;
+    return command::Expected{power, 0x1p-22 * std::abs(power)};
+  });
+  run.check(sums, static_cast<double>(s.depth), [&](size_t i) {
+    double sum = 0, magnitude = 0;
+    for (size_t c = 0; c < s.depth && i % s.rows < s.queries; ++c) {
+      const double term = o[row_of(i) * s.depth + c] * grad[row_of(i) * s.depth + c];
+      sum += term, magnitude += std::abs(term);
+    }
+    return command::Expected{sum, 0x1p-20 * magnitude};
+  });
+  run.check(dq, 1, [](size_t) { return command::Expected{0, 0}; });
+  run.measure(0, static_cast<double>(2 * o.count() * static_cast<size_t>(size_of(type)) + 4 * dq.count()));
+}
+
+void run_queries(const command::Fields& f, command::Run& run) {
+  const Sizes s(f);
+  const AttentionGradientOperation o = gradient_operation(f);
+  command::Tensor dq = run.normal(DType::f32, {s.rows * s.depth, s.heads, s.batches});
+  command::Tensor out = run.output(o.type, s.shape());
+  const float scale = 0.125F;
+  run.launch({dq.pointer(), out.tensor(), number(s.queries), number(s.heads), number(s.batches),
+              runtime::scalar(scale)});
+  // Where the sum of each element lies.
+  std::vector<size_t> places(s.depth * s.queries * s.heads * s.batches);
+  for (size_t i = 0; i < dq.count(); ++i) {
+    const GradientSumPlace at = place_of_sum(i, o, gradient_tile(f), s.rows);
+    if (at.row < s.queries) places[(at.head * s.queries + at.row) * s.depth + at.column] = i;
+  }
+  run.check(out, 1, [&](size_t i) {
+    const double value = dq[places[i]] * scale;
+    return command::Expected{value, unit_roundoff(o.type) * std::abs(value) * 1.01 + 0x1p-24};
+  });
+  run.measure(0, static_cast<double>(4 * dq.count() + out.count() * static_cast<size_t>(size_of(o.type))));
+}
+
+std::vector<command::Field> fields() {
+  return {{"queries", 1024, "rows of a head"},
+          {"heads", 2, "of all tensors, of a batch"},
+          {"batches", 1, "of all tensors"},
+          {"depth", 128, "columns of all tensors: 64 or 128", 64},
+          {"type", 1, "of all tensors", 1, 1, {"f16", "bf16"}}};
+}
+
+const command::Registration sums({
+    .name = "attention_gradient_sums",
+    .summary =
+        "ahead of attention_gradient: sum(dO * O) of each row, its logarithm to base 2, and zeros for dQ",
+    .fields = fields(),
+    .build =
+        [](const command::Fields& f) {
+          return attention_gradient_sums(gradient_operation(f), gradient_tile(f));
+        },
+    .run = run_sums,
+});
+const command::Registration queries({
+    .name = "attention_gradient_queries",
+    .summary = "behind attention_gradient: dQ of its sums",
+    .fields = fields(),
+    .build =
+        [](const command::Fields& f) {
+          return attention_gradient_queries(gradient_operation(f), gradient_tile(f));
+        },
+    .run = run_queries,
+});
+
+}  // namespace
+}  // namespace ptxbuilder::kernels
