@@ -21,15 +21,6 @@ void check_range(const char* name, int64_t value, int64_t least, int64_t most, W
     refuse(where, fmt::format("{} = {}; {} to {}", name, value, least, most));
 }
 
-Operand placed(const char* name, const DeviceHeads& t, DType type, int64_t columns, int64_t rows,
-               int64_t heads, int64_t batches) {
-  const int64_t head = t.head_stride != 0 ? t.head_stride : columns,
-                row = t.row_stride != 0 ? t.row_stride : heads * columns,
-                batch = t.batch_stride != 0 ? t.batch_stride : stride_of(rows, row);
-  return {name,    type, t.memory,
-          columns, 3,    {{{"row", rows, row}, {"head", heads, head}, {"batch", batches, batch}}}};
-}
-
 // The logarithms without gaps, and the offsets; without elements where they are not given.
 void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches, PlacedAttention& a) {
   if (p.lse.address != 0)
@@ -93,6 +84,15 @@ void take_heads_as_rows(PlacedAttention& a, const Limits& l) {
 
 }  // namespace
 
+Operand heads_operand(const char* name, const DeviceHeads& t, DType type, int64_t columns, int64_t rows,
+                      int64_t heads, int64_t batches) {
+  const int64_t head = t.head_stride != 0 ? t.head_stride : columns,
+                row = t.row_stride != 0 ? t.row_stride : heads * columns,
+                batch = t.batch_stride != 0 ? t.batch_stride : stride_of(rows, row);
+  return {name,    type, t.memory,
+          columns, 3,    {{{"row", rows, row}, {"head", heads, head}, {"batch", batches, batch}}}};
+}
+
 // A row's end is a unit of TMA's; packed, the kernel writes all the columns that it has.
 bool PlacedAttention::stores_in_place() const {
   return o.aligned_for_tma() && o.columns * o.element_bytes() % kTma == 0 &&
@@ -138,10 +138,10 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
                 batches = packed ? 1 : p.batches;
   PlacedAttention a;
-  a.q = placed("Q", p.q, p.type, p.depth, query_rows, p.heads, batches);
-  a.k = placed("K", p.k, p.type, p.depth, key_rows, key_heads, batches);
-  a.v = placed("V", p.v, p.type, columns, key_rows, key_heads, batches);
-  a.o = placed("O", p.o, p.type, columns, query_rows, p.heads, batches);
+  a.q = heads_operand("Q", p.q, p.type, p.depth, query_rows, p.heads, batches);
+  a.k = heads_operand("K", p.k, p.type, p.depth, key_rows, key_heads, batches);
+  a.v = heads_operand("V", p.v, p.type, columns, key_rows, key_heads, batches);
+  a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);
   place_rows(p, query_rows, batches, a);
   for (const Operand* t : {&a.q, &a.k, &a.v, &a.o}) check_memory(kName, *t, where);
   for (const Operand* row : {&a.lse, &a.query_offsets, &a.key_offsets}) check_row(kName, *row, where);

@@ -13,7 +13,7 @@ struct Moved {
   size_t source;
   bool is_read;
 };
-// It holds up to four, and takes no memory of the heap.
+// It holds up to eight, and takes no memory of the heap.
 class MovedOperands {
  public:
   void add(Operand& operand, size_t source, bool is_read) { all_.at(count_++) = {&operand, source, is_read}; }
@@ -21,7 +21,7 @@ class MovedOperands {
   const Moved* end() const { return all_.data() + count_; }
 
  private:
-  std::array<Moved, 4> all_;
+  std::array<Moved, 8> all_;
   size_t count_ = 0;
 };
 

@@ -1,0 +1,166 @@
+#include "kernels/attention_gradient/attention_gradient.h"
+
+#include <fmt/format.h>
+
+#include "kernels/attention_gradient/gradient_check.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr size_t kZeros = 512;  // bytes: a row of a tensor that has none
+
+// The kernels ahead of the plan's and behind it.
+struct AttentionGradientMore {
+  runtime::LoadedKernel *sums, *queries;
+};
+
+struct AttentionGradientTraits {
+  using Arguments = AttentionGradientArguments;
+  using Placed = PlacedAttentionGradient;
+  using Tile = AttentionGradientTile;
+  using More = AttentionGradientMore;
+  static constexpr char kName[] = "attention_gradient";
+  static constexpr int64_t kUnit = 16;
+  static constexpr size_t kWords = kAttentionGradientTextWords, kFormWords = kAttentionGradientFormWords;
+  static bool is_tile(const std::string&) { return false; }  // none is kept in a file
+  static AttentionGradientTile parse(const std::string& tile) { throw Error("no tile is kept: " + tile); }
+};
+
+AttentionGradientTile tile_of(const AttentionGradientOperation& o) {
+  AttentionGradientTile t;
+  t.bm = t.kPart * t.kPart * t.kConsumers / o.depth;
+  return t;
+}
+
+// What the kernels share in the workspace.
+struct Shared {
+  Shared(const AttentionGradientTile& tile, const AttentionGradientOperation& o, const AttentionSize& s)
+      : rows(padded_queries(tile, s.queries) * s.heads * s.batches),
+        powers(static_cast<size_t>(rows * o.depth) * sizeof(float)),
+        sums(powers + static_cast<size_t>(rows) * sizeof(float)),
+        bytes(sums + static_cast<size_t>(rows) * sizeof(float)) {}
+
+  int64_t rows;
+  size_t powers, sums, bytes;  // where they begin, behind dQ's sums, and the bytes of all
+};
+
+}  // namespace
+
+class AttentionGradient::State final : public CallEngine<AttentionGradientTraits> {
+ public:
+  State(runtime::Device& device, const CallOptions& options)
+      : CallEngine(device, options, ""), zeros_(runtime::Buffer::of(device, std::array<uint8_t, kZeros>{})) {}
+
+ private:
+  PlacedAttentionGradient place(const AttentionGradientArguments& p, Where where) override {
+    return checked(p, where);
+  }
+  AttentionGradientTile choose(const PlacedAttentionGradient& g, Where) override {
+    return tile_of(g.operation);
+  }
+  AttentionGradientTile checked_tile(const PlacedAttentionGradient& g, const AttentionGradientTile& tile,
+                                     Where where) override {
+    check(g.operation, tile, where);
+    return tile;
+  }
+  AttentionGradientMore more_of(const PlacedAttentionGradient& g,
+                                const AttentionGradientTile& tile) override {
+    AttentionGradientOperation any = g.operation;
+    any.causal = false;  // rows of queries are all the same to these
+    const auto loaded = [&](auto& cache, auto&& make) {
+      return &cache.get(any, tile, [&] {
+        return std::make_unique<runtime::LoadedKernel>(
+            load(device_, compiler_, make(any, tile, Where::here())));
+      });
+    };
+    return {loaded(sums_, attention_gradient_sums), loaded(queries_, attention_gradient_queries)};
+  }
+  std::unique_ptr<runtime::LoadedKernel> loaded(const AttentionGradientOperation&,
+                                                const AttentionGradientTile&) override {
+    return nullptr;
+  }
+  Kernel make(const AttentionGradientOperation& operation, const AttentionGradientTile& tile) override {
+    return attention_gradient(operation, tile);
+  }
+  size_t own_bytes(const Plan& plan, const AttentionGradientArguments& p) const override {
+    const AttentionSize size = {p.queries, p.keys, p.heads, p.batches};
+    return Shared(plan.tile, {p.type, p.depth <= 64 ? 64 : 128, false}, size).bytes;
+  }
+  std::vector<AttentionGradientTile> tiles_to_measure(const PlacedAttentionGradient&,
+                                                      const AttentionGradientTile& chosen) override {
+    return {chosen};
+  }
+  void take_scratch(PlacedAttentionGradient&, OperandSets&) override {}
+
+  void launch(const Plan& plan, PlacedAttentionGradient& g, const AttentionGradientArguments& p,
+              runtime::View own, Launches& launches) override {
+    const Shared shared(plan.tile, g.operation, g.size);
+    const runtime::LaunchOptions options = {.programmatic_dependent_launch = plan.tile.overlaps};
+    // A launch, whose arguments `add` adds.
+    const auto queue = [&](runtime::LoadedKernel& kernel, auto&& add) {
+      SourcedArguments arguments(launches.sources(), kernel.signature().parameters.size());
+      add(arguments);
+      launches.queue(kernel, options, arguments);
+    };
+    const auto heads = [&](SourcedArguments& to, const Operand& t, size_t own_source) {
+      if (!t.is_empty()) return to.add(source_of(t, own_source, p), [&] { return tensor(t); });
+      Operand none = t;
+      for (Operand::Dimension& d : none.outer) d.extent = 1;
+      none.memory = zeros_;
+      to.add(from_none, [&] { return tensor(none); });
+    };
+    const auto numbers = [&](SourcedArguments& to, size_t at) {
+      to.add(from_workspace, [&] {
+        return runtime::pointer(runtime::View{own.address + at, own.bytes - at}, DType::f32);
+      });
+    };
+    const auto number = [&](SourcedArguments& to, int64_t value) {
+      to.add(from_none, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
+    };
+    const auto scale = [&](SourcedArguments& to) {
+      to.add(from_scale, [&] { return runtime::scalar(scale_of(p)); });
+    };
+    const auto rows = [&](SourcedArguments& to) {
+      for (const int64_t value : {g.size.queries, g.size.heads, g.size.batches}) number(to, value);
+    };
+    if (!g.dq.is_empty())
+      queue(*plan.more.sums, [&](SourcedArguments& to) {
+        heads(to, g.o, from_o), heads(to, g.grad, from_grad);
+        to.add(from_lse, [&] { return runtime::pointer(g.lse.memory, DType::f32); });
+        for (const size_t at : {shared.powers, shared.sums, size_t{0}}) numbers(to, at);
+        rows(to);
+      });
+    if (!g.dk.is_empty())
+      queue(*plan.kernel, [&](SourcedArguments& to) {
+        heads(to, g.q, from_q), heads(to, g.k, from_k), heads(to, g.v, from_v), heads(to, g.grad, from_grad);
+        heads(to, g.dk, from_dk), heads(to, g.dv, from_dv);
+        for (const size_t at : {shared.powers, shared.sums, size_t{0}}) numbers(to, at);
+        for (const int64_t value : {g.size.queries, g.size.keys, g.size.group}) number(to, value);
+        scale(to);
+        if (g.operation.causal) to.add(from_none, [&] { return runtime::scalar(g.size.visible); });
+      });
+    if (!g.dq.is_empty())
+      queue(*plan.more.queries,
+            [&](SourcedArguments& to) { numbers(to, 0), heads(to, g.dq, from_dq), rows(to), scale(to); });
+  }
+
+  runtime::Buffer zeros_;
+  KernelCache<AttentionGradientOperation, AttentionGradientTile> sums_, queries_;
+};
+
+AttentionGradient::AttentionGradient(runtime::Device& device, CallOptions options)
+    : state_(std::make_unique<State>(device, options)) {}
+AttentionGradient::~AttentionGradient() = default;
+AttentionGradient::AttentionGradient(AttentionGradient&&) noexcept = default;
+AttentionGradient& AttentionGradient::operator=(AttentionGradient&&) noexcept = default;
+
+void AttentionGradient::operator()(const AttentionGradientArguments& arguments, Where where) {
+  CallersLine line(where);
+  (*state_)(arguments, where);
+}
+size_t AttentionGradient::workspace_bytes(const AttentionGradientArguments& arguments, Where where) {
+  CallersLine line(where);
+  return state_->workspace_bytes(arguments, where);
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,53 @@
+// The gradients of attention, as one call on the host.
+//
+//   AttentionGradient gradient(*device);
+//   AttentionGradientArguments p;
+//   p.batches = 2, p.heads = 32, p.key_heads = 8, p.queries = p.keys = 4096, p.depth = 128;
+//   p.q.memory = q, p.k.memory = k, p.v.memory = v, p.o.memory = o, p.lse = lse;  // as Attention had and
+//   gave them p.grad.memory = grad, p.dq.memory = dq, p.dk.memory = dk, p.dv.memory = dv;   // [batch, row,
+//   head, column] p.causal = true; p.workspace = workspace = runtime::Buffer(*device,
+//   gradient.workspace_bytes(p)); gradient(p);  // queued
+#pragma once
+
+#include <memory>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention_gradient/kernel.h"
+
+namespace ptxbuilder::kernels {
+
+// dQ, dK and dV of what Attention computes, where `grad` is the gradient of its O; lse is its, too, and has
+// to be given. dK and dV of a head of keys are the sums over the heads of queries that share it. Where a
+// query sees no key its row of dQ is 0, and so is dK and dV of a key that no query sees.
+//
+// 128 columns at most. A window, a cap, packed sequences and scores of the author's are refused.
+//
+// The order in which blocks of keys add to dQ is not fixed: two runs may differ in the last bits of dQ.
+//
+// Aliasing: dQ, dK and dV overlap nothing. Placement is as for Attention.
+struct AttentionGradientArguments : AttentionArguments {
+  DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // as O, Q, K and V
+};
+
+// Keeps kernels as Attention does, of which a call takes three. Its workspace has for each row of queries of
+// each head a sum for each column and two numbers, of f32. Any thread may call it at any time, also several
+// at once.
+class AttentionGradient {
+ public:
+  // Throws Error when a ptxas is named that is not there. Nothing is tuned.
+  explicit AttentionGradient(runtime::Device& device, CallOptions options = {});
+  ~AttentionGradient();
+  AttentionGradient(AttentionGradient&&) noexcept;
+  AttentionGradient& operator=(AttentionGradient&&) noexcept;
+
+  // Queues it on the device. Throws Error that names the operand, the rule and the value.
+  void operator()(const AttentionGradientArguments& arguments, Where where = Where::here());
+  // The bytes of workspace that it takes. Throws Error as the call does.
+  size_t workspace_bytes(const AttentionGradientArguments& arguments, Where where = Where::here());
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptxbuilder::kernels

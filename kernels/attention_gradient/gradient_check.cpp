@@ -1,0 +1,113 @@
+#include "kernels/attention_gradient/gradient_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr char kName[] = "attention_gradient";
+
+[[noreturn]] void refuse(Where where, const std::string& what) {
+  throw Error(where, std::string(kName) + ": " + what);
+}
+
+// What Attention does, and this does not.
+void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
+  if (p.packed()) refuse(where, "packed sequences have no gradient here: give each a call of its own");
+  if (p.softcap > 0) refuse(where, fmt::format("softcap = {}; it has no gradient here", p.softcap));
+  if (!p.score.empty()) refuse(where, "arguments of a score; those of the author's have no gradient here");
+  if (p.lse.address == 0 && a.q.memory.bytes > 0)
+    refuse(where, "lse is not given; it is what attention() writes beside O");
+  if (a.operation.window)
+    refuse(where, fmt::format("left = {} hides keys; such a mask has no gradient here", p.left));
+  if (p.depth > 128) refuse(where, fmt::format("depth = {}; 1 to 128", p.depth));
+}
+
+}  // namespace
+
+MovedOperands PlacedAttentionGradient::moved() {
+  MovedOperands all;
+  for (const auto& [t, source] : {std::pair<Operand*, size_t>(&q, from_q),
+                                  {&k, from_k},
+                                  {&v, from_v},
+                                  {&o, from_o},
+                                  {&grad, from_grad}})
+    if (!t->is_empty() && !t->aligned_for_tma()) all.add(*t, source, true);
+  for (const auto& [t, source] : {std::pair<Operand*, size_t>(&dq, from_dq), {&dk, from_dk}, {&dv, from_dv}})
+    if (!t->is_empty() && !(t->aligned_for_tma() && t->columns * t->element_bytes() % kTma == 0))
+      all.add(*t, source, false);
+  return all;
+}
+
+PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where) {
+  const PlacedAttention a = checked(p, false, where);
+  PlacedAttentionGradient g;
+  g.q = a.q, g.k = a.k, g.v = a.v, g.o = a.o, g.lse = a.lse, g.size = a.size;
+  const auto like = [&](const char* name, const Operand& x, const DeviceHeads& given) {
+    Operand y = heads_operand(name, given, x.type, x.columns, x.outer[kRows].extent, x.outer[kHeads].extent,
+                              x.outer[kBatches].extent);
+    check_memory(kName, y, where);
+    return y;
+  };
+  g.grad = like("dO", a.o, p.grad);
+  g.dq = like("dQ", a.q, p.dq), g.dk = like("dK", a.k, p.dk), g.dv = like("dV", a.v, p.dv);
+  g.is_empty = g.dq.is_empty() && g.dk.is_empty() && g.dv.is_empty();
+  check_is_taken(p, a, where);
+  for (const Operand* x : {&g.dq, &g.dk, &g.dv})
+    if (!x->is_empty()) check_no_self_overlap(kName, *x, where);
+  for (const Operand* written : {&g.dq, &g.dk, &g.dv}) {
+    for (const Operand* read : {&g.q, &g.k, &g.v, &g.o, &g.grad, &g.lse})
+      check_apart(kName, *written, *read, true, where);
+    for (const Operand* other : {&g.dq, &g.dk, &g.dv})
+      if (written < other) check_apart(kName, *written, *other, false, where);
+  }
+  g.operation.type = p.type;
+  g.operation.depth = p.depth <= 64 ? 64 : 128;
+  g.operation.causal = a.operation.causal;
+  return g;
+}
+
+AttentionGradientKey key_of(const PlacedAttentionGradient& g) {
+  const AttentionGradientOperation& o = g.operation;
+  const AttentionSize& s = g.size;
+  return {static_cast<uint64_t>(o.depth) << 8 | uint64_t{o.type == DType::bf16} << 1 | uint64_t{o.causal},
+          static_cast<uint64_t>(s.queries),
+          static_cast<uint64_t>(s.keys),
+          static_cast<uint64_t>(s.heads),
+          static_cast<uint64_t>(s.batches),
+          static_cast<uint64_t>(s.group),
+          static_cast<uint32_t>(s.visible)};
+}
+
+std::string call_text(const PlacedAttentionGradient& g) {
+  return fmt::format("{} {} {} {} {} {} {} {} {}", name(g.operation.type), g.operation.depth,
+                     g.operation.causal ? "causal" : "plain", g.size.queries, g.size.keys, g.size.heads,
+                     g.size.batches, g.size.group, g.size.visible);
+}
+
+std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradientArguments& p) {
+  std::array<uint64_t, kAttentionGradientSources> all;
+  std::ranges::copy(sources_of(static_cast<const AttentionArguments&>(p)), all.begin());
+  all[from_grad] = p.grad.memory.address;
+  all[from_dq] = p.dq.memory.address, all[from_dk] = p.dk.memory.address, all[from_dv] = p.dv.memory.address;
+  return all;
+}
+
+bool is_plain(const AttentionGradientArguments& p) {
+  bool plain = is_plain(static_cast<const AttentionArguments&>(p));
+  const std::array written = {&p.dq.memory, &p.dk.memory, &p.dv.memory};
+  const std::array read = {&p.q.memory,    &p.k.memory, &p.v.memory, &p.o.memory,
+                           &p.grad.memory, &p.lse,      &p.workspace};
+  plain &= p.grad.memory.address != 0 && p.grad.memory.address % kTma == 0 &&
+           lie_apart(p.grad.memory, p.workspace);
+  for (const runtime::View* x : written) {
+    plain &= x->address != 0 && x->address % kTma == 0;
+    for (const runtime::View* y : read) plain &= lie_apart(*x, *y);
+    for (const runtime::View* y : written) plain &= x == y || lie_apart(*x, *y);
+  }
+  return plain;
+}
+
+}  // namespace ptxbuilder::kernels

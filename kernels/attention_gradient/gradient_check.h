@@ -1,0 +1,60 @@
+// The rules of the arguments of attention's gradients, and what the kernels get once these hold.
+#pragma once
+
+#include "kernels/attention/attention_check.h"
+#include "kernels/attention/form.h"
+#include "kernels/attention_gradient/attention_gradient.h"
+
+namespace ptxbuilder::kernels {
+
+struct PlacedAttentionGradient {
+  AttentionGradientOperation operation;
+  AttentionSize size;
+  Operand q, k, v, o, grad, dq, dk, dv, lse;
+  bool is_empty = false;  // nothing is to be written
+
+  std::vector<const Operand*> operands() const { return {&q, &k, &v, &o, &grad, &dq, &dk, &dv, &lse}; }
+  MovedOperands moved();
+  std::vector<Operand*> read() { return {&q, &k, &v, &o, &grad, &lse}; }
+  std::vector<Operand*> written() { return {&dq, &dk, &dv}; }
+  bool pads_written() const { return true; }
+  bool is_tunable() const { return false; }
+};
+
+// Throws Error that names operand, rule and value.
+PlacedAttentionGradient checked(const AttentionGradientArguments& arguments, Where where);
+
+// A plan is found by these words of an operation and a size.
+using AttentionGradientKey = std::array<uint64_t, 8>;
+AttentionGradientKey key_of(const PlacedAttentionGradient& gradient);
+std::string call_text(const PlacedAttentionGradient& gradient);
+constexpr size_t kAttentionGradientTextWords = 9;
+
+// These values differ between calls of one form, behind those of attention.
+enum AttentionGradientSource : size_t {
+  from_grad = kAttentionSources,
+  from_dq,
+  from_dk,
+  from_dv,
+  kAttentionGradientSources
+};
+
+std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradientArguments& p);
+
+constexpr size_t kAttentionGradientFormWords = kAttentionFormWords + 4 * 4;
+inline auto words_of(const AttentionGradientArguments& p) {
+  return [&p](auto&& take) {
+    words_of(static_cast<const AttentionArguments&>(p))(take);
+    size_t at = kAttentionFormWords;
+    for (const DeviceHeads* x : {&p.grad, &p.dq, &p.dk, &p.dv})
+      for (const uint64_t word :
+           {uint64_t{x->memory.bytes}, static_cast<uint64_t>(x->row_stride),
+            static_cast<uint64_t>(x->head_stride), static_cast<uint64_t>(x->batch_stride)})
+        take(at++, word);
+  };
+}
+
+// Says, as of attention, whether addresses and numbers leave no doubt.
+bool is_plain(const AttentionGradientArguments& p);
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,362 @@
+// AttentionGradient, the call of any lengths: masks, heads, sizes from nothing on, placement, what it
+// refuses, and random calls. Each is held against float64 on poisoned memory.
+//
+//   attention_gradient_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
+//
+// --only repeats one random call, as the line of a failure says.
+#include "kernels/attention_gradient/attention_gradient.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <random>
+
+#include "error_kit.h"
+#include "options.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test::attention_gradient_test {
+using kernels::Attention;
+using kernels::AttentionGradient;
+using kernels::AttentionGradientArguments;
+using kernels::DeviceHeads;
+
+namespace {
+
+const size_t& count = test::option<size_t>("count", 10);
+const uint64_t& seed = test::option<uint64_t>("seed", 1);
+const int64_t& only = test::option<int64_t>("only", -1);
+
+runtime::Device& device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
+
+struct Case {
+  AttentionGradientArguments p;
+  int64_t gap = 0;  // elements behind each row of a head, and in front of the first
+  uint64_t data = 1;
+};
+
+std::string text(const Case& c) {
+  const AttentionGradientArguments& p = c.p;
+  return fmt::format(
+      "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} causal {} top_left {} right {} "
+      "gap {}",
+      name(p.type), p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.scale,
+      p.causal, p.top_left, p.right, c.gap);
+}
+
+// One tensor with its gaps, [batch, row, head, column].
+struct Tensor {
+  Tensor(DType the_type, int64_t gap, int64_t the_columns, int64_t the_rows, int64_t the_heads,
+         int64_t the_batches)
+      : type(the_type),
+        columns(the_columns),
+        rows(the_rows),
+        heads(the_heads),
+        batches(the_batches),
+        first(gap) {
+    at.head_stride = columns + gap;
+    at.row_stride = heads * at.head_stride;
+    at.batch_stride = rows * at.row_stride;
+    bits.assign(static_cast<size_t>(first + batches * at.batch_stride + 64), 0xffff);
+  }
+
+  size_t index(int64_t batch, int64_t row, int64_t head, int64_t column) const {
+    return static_cast<size_t>(first + batch * at.batch_stride + row * at.row_stride + head * at.head_stride +
+                               column);
+  }
+  double operator()(int64_t batch, int64_t row, int64_t head, int64_t column) const {
+    return decode(type, bits[index(batch, row, head, column)]);
+  }
+  void fill(std::mt19937_64& random) {
+    std::normal_distribution<double> normal;
+    for (uint16_t& b : bits) b = static_cast<uint16_t>(encode(type, normal(random)));
+  }
+  DeviceHeads to_device() {
+    buffer = runtime::Buffer::of(device(), bits);
+    const auto skipped = static_cast<size_t>(first) * 2;
+    at.memory = buffer.part(skipped, buffer.bytes() - skipped);
+    return at;
+  }
+  void from_device() { bits = buffer.copy_out<uint16_t>(); }
+
+  DType type;
+  int64_t columns, rows, heads, batches, first;
+  DeviceHeads at;
+  std::vector<uint16_t> bits;
+  runtime::Buffer buffer;
+};
+
+// What an element should be, and by how much a right kernel may miss it.
+struct Sum {
+  double value = 0, error = 0;
+  void add(double factor, double factor_error, double x) {
+    value += factor * x, error += factor_error * std::abs(x);
+  }
+};
+
+class Trial {
+ public:
+  explicit Trial(const Case& c)
+      : c_(c),
+        columns_(c.p.value_depth != 0 ? c.p.value_depth : c.p.depth),
+        key_heads_(c.p.key_heads != 0 ? c.p.key_heads : c.p.heads),
+        q_(of_queries(c.p.depth)),
+        k_(of_keys(c.p.depth)),
+        v_(of_keys(columns_)),
+        o_(of_queries(columns_)),
+        grad_(of_queries(columns_)),
+        dq_(of_queries(c.p.depth)),
+        dk_(of_keys(c.p.depth)),
+        dv_(of_keys(columns_)) {
+    std::mt19937_64 random(c.data);
+    for (Tensor* t : {&q_, &k_, &v_, &grad_}) t->fill(random);
+    lse_ = runtime::Buffer(device(), static_cast<size_t>(c.p.heads * c.p.queries * c.p.batches) * 4 + 16);
+    AttentionGradientArguments& p = c_.p;
+    p.q = q_.to_device(), p.k = k_.to_device(), p.v = v_.to_device(), p.o = o_.to_device(), p.lse = lse_;
+    p.grad = grad_.to_device(), p.dq = dq_.to_device(), p.dk = dk_.to_device(), p.dv = dv_.to_device();
+  }
+
+  AttentionGradientArguments& arguments() { return c_.p; }
+
+  // "" where dQ, dK and dV are right, and nothing else was written.
+  std::string run(Attention& attention, AttentionGradient& gradient) {
+    call(attention, static_cast<const kernels::AttentionArguments&>(c_.p));
+    for (Tensor* t : {&dq_, &dk_, &dv_}) t->buffer.fill(0xff);
+    call(gradient, c_.p);
+    for (Tensor* t : {&o_, &dq_, &dk_, &dv_}) t->from_device();
+    compute();
+    for (const auto& [name, t, sums] :
+         {std::tuple("dQ", &dq_, &of_dq_), {"dK", &dk_, &of_dk_}, {"dV", &dv_, &of_dv_}})
+      if (std::string found = wrong(name, *t, *sums); !found.empty()) return found;
+    return "";
+  }
+
+ private:
+  Tensor of_queries(int64_t columns) const {
+    return {c_.p.type, c_.gap, columns, c_.p.queries, c_.p.heads, c_.p.batches};
+  }
+  Tensor of_keys(int64_t columns) const {
+    return {c_.p.type, c_.gap, columns, c_.p.keys, key_heads_, c_.p.batches};
+  }
+
+  template <class Operation, class Arguments>
+  static void call(Operation& operation, Arguments p) {
+    runtime::Buffer workspace;
+    if (const size_t bytes = operation.workspace_bytes(p); bytes > 0) {
+      workspace = runtime::Buffer(device(), bytes);
+      workspace.fill(0xff);
+      p.workspace = workspace;
+    }
+    operation(p);
+    device().synchronize();
+  }
+
+  bool sees(int64_t query, int64_t key) const {
+    const int64_t right = c_.p.causal ? 0 : c_.p.right;
+    return right < 0 || key <= query + (c_.p.top_left ? 0 : c_.p.keys - c_.p.queries) + right;
+  }
+
+  static double dot(const Tensor& x, const Tensor& y, std::array<int64_t, 3> at_x,
+                    std::array<int64_t, 3> at_y, double& size) {
+    double sum = 0;
+    size = 0;
+    for (int64_t c = 0; c < x.columns; ++c) {
+      const double term = x(at_x[0], at_x[1], at_x[2], c) * y(at_y[0], at_y[1], at_y[2], c);
+      sum += term, size += std::abs(term);
+    }
+    return sum;
+  }
+
+  void compute() {
+    of_dq_.assign(dq_.bits.size(), {}), of_dk_.assign(dk_.bits.size(), {}),
+        of_dv_.assign(dv_.bits.size(), {});
+    const int64_t group = key_heads_ > 0 ? c_.p.heads / key_heads_ : 1;
+    for (int64_t b = 0; b < c_.p.batches; ++b)
+      for (int64_t h = 0; h < c_.p.heads; ++h)
+        for (int64_t i = 0; i < c_.p.queries; ++i) add_query(b, h, h / group, i);
+  }
+
+  void add_query(int64_t b, int64_t h, int64_t shared, int64_t i) {
+    const double u = unit_roundoff(c_.p.type),
+                 scale = c_.p.scale > 0 ? c_.p.scale : 1 / std::sqrt(c_.p.depth);
+    std::vector<double> scores(static_cast<size_t>(c_.p.keys), -INFINITY);
+    double most = -INFINITY, score_error = 0, size = 0, total = 0, sum = 0, sum_size = 0;
+    for (int64_t j = 0; j < c_.p.keys; ++j)
+      if (sees(i, j)) {
+        most = std::max(
+            most, scores[static_cast<size_t>(j)] = scale * dot(q_, k_, {b, i, h}, {b, j, shared}, size));
+        score_error = std::max(score_error, 0x1p-18 * scale * size);
+      }
+    if (most == -INFINITY) return;
+    for (double& s : scores) total += s = std::exp(s - most);
+    // sum(dO * O) by O as it was rounded, so that rounding is not counted twice.
+    sum = dot(grad_, o_, {b, i, h}, {b, i, h}, sum_size);
+    for (int64_t j = 0; j < c_.p.keys; ++j) {
+      const double w = scores[static_cast<size_t>(j)] / total;
+      if (w == 0) continue;
+      const double product = dot(grad_, v_, {b, i, h}, {b, j, shared}, size), slope = w * (product - sum),
+                   relative = u + 4 * score_error + 1e-5,
+                   least = c_.p.type == DType::f16 ? 0x1p-25 : 0,  // half of f16's least number
+          slope_error = least + std::abs(slope) * relative + w * 0x1p-18 * (size + sum_size);
+      for (int64_t c = 0; c < columns_; ++c)
+        of_dv_[dv_.index(b, j, shared, c)].add(w, least + w * relative, grad_(b, i, h, c));
+      for (int64_t c = 0; c < c_.p.depth; ++c) {
+        of_dk_[dk_.index(b, j, shared, c)].add(slope * scale, slope_error * scale, q_(b, i, h, c));
+        of_dq_[dq_.index(b, i, h, c)].add(slope * scale, slope_error * scale, k_(b, j, shared, c));
+      }
+    }
+  }
+
+  std::string wrong(const char* name, const Tensor& t, const std::vector<Sum>& sums) const {
+    std::vector<bool> written(t.bits.size(), false);
+    for (int64_t b = 0; b < t.batches; ++b)
+      for (int64_t row = 0; row < t.rows; ++row)
+        for (int64_t h = 0; h < t.heads; ++h)
+          for (int64_t c = 0; c < t.columns; ++c) {
+            const size_t at = t.index(b, row, h, c);
+            written[at] = true;
+            const double value = decode(t.type, t.bits[at]),
+                         tolerance = sums[at].error +
+                                     unit_roundoff(t.type) * std::abs(sums[at].value) * 1.01 + 0x1p-24;
+            if (!(std::abs(value - sums[at].value) <= tolerance))
+              return fmt::format("{} of batch {}, row {}, head {}, column {}: {} is not {} (within {})", name,
+                                 b, row, h, c, value, sums[at].value, tolerance);
+          }
+    for (size_t i = 0; i < written.size(); ++i)
+      if (!written[i] && t.bits[i] != 0xffff)
+        return fmt::format("{}: element {} of a gap was written", name, i);
+    return "";
+  }
+
+  Case c_;
+  int64_t columns_, key_heads_;
+  Tensor q_, k_, v_, o_, grad_, dq_, dk_, dv_;
+  runtime::Buffer lse_;
+  std::vector<Sum> of_dq_, of_dk_, of_dv_;
+};
+
+// One object for all calls, so that the plans of one meet those of others.
+struct Both {
+  Attention attention{device()};
+  AttentionGradient gradient{device()};
+};
+Both& both() {
+  static Both both;
+  return both;
+}
+std::string wrong(const Case& c) { return Trial(c).run(both().attention, both().gradient); }
+
+Case sized(int64_t queries, int64_t keys, int64_t depth, int64_t heads = 1) {
+  Case c;
+  c.p.type = DType::bf16;
+  c.p.queries = queries, c.p.keys = keys, c.p.depth = depth, c.p.heads = heads;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("sizes from nothing on") {
+  for (const auto& [queries, keys, depth] : {std::tuple(1, 1, 64),
+                                             {1, 300, 128},
+                                             {300, 1, 64},
+                                             {65, 129, 128},
+                                             {128, 128, 64},
+                                             {0, 5, 64},
+                                             {70, 0, 128}}) {
+    const Case c = sized(queries, keys, depth, 2);
+    CHECK_MESSAGE(wrong(c) == "", text(c));
+  }
+}
+
+TEST_CASE("columns that are no multiple of the kernel's, and values that are narrower") {
+  for (const auto& [depth, columns] : {std::pair(8, 8), {40, 40}, {96, 64}, {80, 80}, {128, 16}}) {
+    Case c = sized(100, 150, depth, 2);
+    c.p.value_depth = columns;
+    CHECK_MESSAGE(wrong(c) == "", text(c));
+  }
+}
+
+TEST_CASE("heads of queries that share those of keys, of two batches, in each type") {
+  for (const DType type : {DType::f16, DType::bf16})
+    for (const int64_t depth : {64, 128}) {
+      Case c = sized(130, 140, depth, 6);
+      c.p.type = type, c.p.key_heads = 2, c.p.batches = 2;
+      CHECK_MESSAGE(wrong(c) == "", text(c));
+    }
+}
+
+TEST_CASE("masks: causal at both ends, with more and fewer queries than keys, and by a number") {
+  for (const auto& [queries, keys] : {std::pair(200, 200), {90, 300}, {300, 90}})
+    for (const bool top_left : {false, true}) {
+      Case c = sized(queries, keys, queries == 200 ? 128 : 64);
+      c.p.causal = true, c.p.top_left = top_left;
+      CHECK_MESSAGE(wrong(c) == "", text(c));
+      c.p.causal = false, c.p.right = 37;
+      CHECK_MESSAGE(wrong(c) == "", text(c));
+    }
+}
+
+TEST_CASE("operands that TMA does not take go through the workspace") {
+  for (const auto& [depth, gap] : {std::pair(64, 3), {128, 8}, {36, 0}, {33, 1}}) {
+    Case c = sized(70, 140, depth, 2);
+    c.gap = gap, c.p.batches = 2;
+    CHECK_MESSAGE(wrong(c) == "", text(c));
+  }
+}
+
+TEST_CASE("a call that was asked for before, with other data and addresses") {
+  for (uint64_t data = 1; data <= 3; ++data) {
+    Case c = sized(100, 200, 128);
+    c.data = data;
+    CHECK_MESSAGE(wrong(c) == "", text(c));
+  }
+}
+
+TEST_CASE("what is refused") {
+  AttentionGradient& gradient = both().gradient;
+  Trial trial(sized(64, 64, 64));
+  const AttentionGradientArguments right = trial.arguments();
+  const auto refused = [&](auto&& change) {
+    AttentionGradientArguments p = right;
+    change(p);
+    gradient.workspace_bytes(p);
+  };
+  Trial wide(sized(64, 64, 192));
+  CHECK_ERROR(gradient.workspace_bytes(wide.arguments()), "attention_gradient: depth = 192; 1 to 128");
+  CHECK_ERROR(refused([](auto& p) { p.softcap = 2; }), "softcap = 2; it has no gradient here");
+  CHECK_ERROR(refused([](auto& p) { p.left = 3; }), "left = 3 hides keys; such a mask has no gradient here");
+  CHECK_ERROR(refused([](auto& p) { p.lse = {}; }), "lse is not given");
+  CHECK_ERROR(refused([](auto& p) { p.dk = p.dv; }), "dK overlaps dV");
+  CHECK_ERROR(refused([](auto& p) { p.dq = p.q; }), "dQ overlaps Q");
+  CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
+  CHECK(trial.run(both().attention, gradient) == "");  // from now on it is known
+  CHECK_ERROR(gradient(right), "attention_gradient: this call takes a workspace of 33792 B");
+}
+
+TEST_CASE("random calls") {
+  for (size_t i = 0; i < count; ++i) {
+    if (only >= 0 && i != static_cast<size_t>(only)) continue;
+    std::mt19937_64 random(seed * 1000 + i);
+    const auto draw = [&](int64_t least, int64_t most) {
+      return std::uniform_int_distribution<int64_t>(least, most)(random);
+    };
+    const int64_t longest = device().wants_ptx() ? 200 : 1500;
+    Case c = sized(draw(1, longest), draw(1, longest), draw(1, 128));
+    c.p.type = draw(0, 1) != 0 ? DType::bf16 : DType::f16;
+    c.p.value_depth = draw(0, 1) != 0 ? draw(1, c.p.depth) : c.p.depth;
+    c.p.key_heads = draw(1, 2), c.p.heads = c.p.key_heads * draw(1, 3), c.p.batches = draw(1, 2);
+    c.p.causal = draw(0, 1) != 0, c.p.top_left = draw(0, 1) != 0;
+    if (!c.p.causal) c.p.right = draw(0, 1) != 0 ? draw(0, c.p.keys) : -1;
+    if (draw(0, 2) == 0) c.p.scale = 0.5F;
+    c.gap = draw(0, 2) == 0 ? draw(1, 9) : 0;
+    c.data = random();
+    const std::string found = wrong(c);
+    CHECK_MESSAGE(found == "", "--only=" << i << " --seed=" << seed << ": " << text(c));
+  }
+}
+
+}  // namespace ptxbuilder::test::attention_gradient_test
