@@ -21,10 +21,10 @@ struct Heads : Placed {
           packed ? "of packed sequences it has 3: row, head, column" : "it has 4: batch, row, head, column"));
     const size_t row = expected - 3;
     batches = packed ? 1 : extent(0), rows = extent(row), heads = extent(row + 1), columns = extent(row + 2);
-    if (columns > 1 && stride(row + 2) != 1)
+    place.memory = memory();
+    if (columns > 1 && place.memory.bytes > 0 && stride(row + 2) != 1)
       throw Error(fmt::format("{}: its columns are {} elements apart, and have to be 1: make it contiguous",
                               name, stride(row + 2)));
-    place.memory = memory();
     const auto apart = [&](const char* what, size_t dimension, int64_t count) -> int64_t {
       if (count <= 1 || place.memory.bytes == 0) return 0;  // nothing is read by it
       if (stride(dimension) < 1)
@@ -127,6 +127,29 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
           fmt::format("lse: it is of float32, [{}heads, rows of Q], without gaps", packed ? "" : "batch, "));
     p.lse = lse.memory();
   }
+  return p;
+}
+
+kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention_gradient& given_gradient,
+                                                            int gpu) {
+  constexpr size_t kFirst = offsetof(ptxb_attention_gradient, dv) + sizeof given_gradient.dv;
+  const ptxb_attention_gradient g = grown(given_gradient, PTXB_ATTENTION_GRADIENT_INIT, kFirst,
+                                          "ptxb_attention_gradient", "PTXB_ATTENTION_GRADIENT_INIT");
+  const ptxb_attention& a = given(g.attention, "the attention");
+  kernels::AttentionGradientArguments p;
+  static_cast<kernels::AttentionArguments&>(p) = read_attention(a, gpu);
+  const auto like = [&](const char* name, const ptxb_tensor* tensor, const char* other_name,
+                        const ptxb_tensor* other) {
+    const Heads x(name, tensor, p.packed(), gpu), y(other_name, other, p.packed(), gpu);
+    if (x.type != y.type || x.batches != y.batches || x.rows != y.rows || x.heads != y.heads ||
+        x.columns != y.columns)
+      throw Error(fmt::format("{}: [{}, {}, {}, {}] of {}, and {} [{}, {}, {}, {}] of {}, as which it lies",
+                              name, x.batches, x.rows, x.heads, x.columns, ptxbuilder::name(x.type),
+                              other_name, y.batches, y.rows, y.heads, y.columns, ptxbuilder::name(y.type)));
+    return x.place;
+  };
+  p.grad = like("dO", g.grad, "O", a.o);
+  p.dq = like("dQ", g.dq, "Q", a.q), p.dk = like("dK", g.dk, "K", a.k), p.dv = like("dV", g.dv, "V", a.v);
   return p;
 }
 

@@ -1,7 +1,7 @@
 // Attention of the C interface, as the class takes it.
 #pragma once
 
-#include "kernels/attention/attention.h"
+#include "kernels/attention_gradient/attention_gradient.h"
 #include "kernels/c/ptxb.h"
 
 namespace ptxbuilder::c {
@@ -9,5 +9,6 @@ namespace ptxbuilder::c {
 // Without workspace and stream. `gpu` is the device's number, or below 0 for the emulator. Throws Error that
 // names the operand and the rule.
 kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu);
+kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention_gradient& g, int gpu);
 
 }  // namespace ptxbuilder::c

@@ -48,6 +48,9 @@ struct Opened {
   kernels::Attention& attention() {
     return attention_.get([&] { return kernels::Attention(*device); });
   }
+  kernels::AttentionGradient& attention_gradient() {
+    return attention_gradient_.get([&] { return kernels::AttentionGradient(*device); });
+  }
 
   runtime::Address allocate(size_t bytes) {
     const runtime::Address address = device->allocate(bytes);
@@ -70,6 +73,7 @@ struct Opened {
   std::set<runtime::Address> allocated_;
   runtime::Lazy<kernels::Matmul> product_;
   runtime::Lazy<kernels::Attention> attention_;
+  runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
 };
 
 struct ptxb_device {
@@ -310,6 +314,28 @@ int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, vo
     kernels::AttentionArguments p = read_attention(given(attention, "the attention"), opened.ordinal);
     p.stream = stream_of(stream);
     opened.attention().tune(p, Where{});
+  });
+}
+
+int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,
+                                      size_t* bytes) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    given(bytes, "where to put the bytes");
+    *bytes = opened.attention_gradient().workspace_bytes(
+        read_attention_gradient(given(gradient, "the gradient"), opened.ordinal), Where{});
+  });
+}
+
+int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradient* gradient, void* workspace,
+                                size_t workspace_bytes, void* stream) {
+  return status_of([&] {
+    Opened& opened = *given(device, "the device").opened;
+    kernels::AttentionGradientArguments p =
+        read_attention_gradient(given(gradient, "the gradient"), opened.ordinal);
+    p.workspace = {address_of(workspace), workspace_bytes};
+    p.stream = stream_of(stream);
+    opened.attention_gradient()(p, Where{});
   });
 }
 

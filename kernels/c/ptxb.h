@@ -227,6 +227,25 @@ PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* atten
  * O and lse are not touched; Q, K, V and offsets are read. */
 PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, void* stream);
 
+/* The gradients of an attention that has run: `attention` has all that it had, with O and lse as it wrote
+ * them, which are read here; `grad` is the gradient of O, as O lies, and dQ, dK and dV, which are written,
+ * lie as Q, K and V. 128 columns at most; packed sequences, a softcap and `left` are refused. Two runs may
+ * differ in the last bits of dQ. */
+typedef struct ptxb_attention_gradient {
+  size_t size; /* sizeof(ptxb_attention_gradient) */
+  const ptxb_attention* attention;
+  const ptxb_tensor *grad, *dq, *dk, *dv;
+} ptxb_attention_gradient;
+
+#define PTXB_ATTENTION_GRADIENT_INIT \
+  { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL }
+
+/* As ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
+PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,
+                                               size_t* bytes);
+PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradient* gradient,
+                                         void* workspace, size_t workspace_bytes, void* stream);
+
 /* ---- Kernels of anybody's ---- */
 
 typedef struct ptxb_kernel ptxb_kernel;

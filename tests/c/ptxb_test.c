@@ -695,6 +695,59 @@ static void check_mistakes(int is_emulator) {
 enum { kQueries = 20, kHeads = 2, kColumns = 16, kRows = 2 * kQueries };
 static int is_near(float a, double b) { return a >= b - 0.02 * b - 0.02 && a <= b + 0.02 * b + 0.02; }
 
+/* Where dO is 1, dV of key j is the sum of the weights 1 / (i + 1) of the queries that see it; dK is 0, as Q
+ * is, and so is dQ, since all keys are alike. */
+static void check_attention_gradient(const ptxb_attention* attention, int packed, int64_t* shape) {
+  ptxb_attention_gradient p = PTXB_ATTENTION_GRADIENT_INIT;
+  Matrix grad, d[3], workspace;
+  Matrix* all[] = {&grad, &d[0], &d[1], &d[2]};
+  size_t bytes = 0;
+  for (int i = 0; i < 4; ++i) {
+    make(all[i], bf16, kRows, kHeads * kColumns, kHeads * kColumns, 1, 0);
+    const uint16_t one = bf16_of(1);
+    for (int64_t k = 0; k < kRows * kHeads * kColumns && i == 0; ++k)
+      memcpy((uint16_t*)grad.host + k, &one, sizeof one);
+    OK(ptxb_copy_in(device, all[i]->tensor.data, all[i]->host, all[i]->bytes));
+    all[i]->tensor.ndim = packed ? 3 : 4;
+    all[i]->tensor.shape = packed ? shape + 1 : shape;
+    all[i]->tensor.strides = NULL;
+  }
+  p.attention = attention;
+  p.grad = &grad.tensor, p.dq = &d[0].tensor, p.dk = &d[1].tensor, p.dv = &d[2].tensor;
+  if (packed) {
+    REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "packed sequences have no gradient here");
+  } else {
+    OK(ptxb_attention_gradient_workspace(device, &p, &bytes));
+    make(&workspace, (ptxb_dtype){PTXB_INT, 32, 1}, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
+    OK(ptxb_attention_gradient_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+    int wrong = 0;
+    for (int i = 0; i < 3; ++i) OK(ptxb_copy_out(device, d[i].host, d[i].tensor.data, d[i].bytes));
+    for (int64_t row = 0; row < kRows; ++row)
+      for (int64_t column = 0; column < kHeads * kColumns; ++column) {
+        double sum = 0;
+        for (int64_t i = row % kQueries; i < kQueries; ++i) sum += 1.0 / (double)(i + 1);
+        for (int i = 0; i < 3; ++i)
+          if (!is_near(f32_of(((uint16_t*)d[i].host)[row * kHeads * kColumns + column]), i == 2 ? sum : 0))
+            ++wrong;
+      }
+    CHECK(wrong == 0);
+    REFUSED(ptxb_attention_gradient_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+            "this call takes a workspace of");
+    discard(&workspace);
+  }
+  p.dv = NULL;
+  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "dV is NULL");
+  p.dv = attention->lse;
+  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes),
+          packed ? "dV: 2 dimensions" : "dV: 3 dimensions");
+  p.attention = NULL;
+  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "the attention is NULL");
+  p.size = 8;
+  REFUSED(ptxb_attention_gradient_workspace(device, &p, &bytes), "a ptxb_attention_gradient of 8 bytes");
+  REFUSED(ptxb_attention_gradient_run(device, NULL, NULL, 0, PTXB_OWN_STREAM), "the gradient is NULL");
+  for (int i = 0; i < 4; ++i) discard(all[i]);
+}
+
 static void check_attention(int packed, int is_emulator) {
   Matrix q, k, v, o, lse, offsets, workspace;
   int64_t shape[4] = {2, kQueries, kHeads, kColumns}, lse_shape[3] = {2, kHeads, kQueries}, lengths = 3;
@@ -745,6 +798,7 @@ static void check_attention(int packed, int is_emulator) {
           ++wrong;
     }
   CHECK(wrong == 0);
+  check_attention_gradient(&p, packed, shape);
 
   p.size = 8;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "a ptxb_attention of 8 bytes");
