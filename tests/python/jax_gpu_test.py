@@ -119,6 +119,10 @@ for heads, key_heads, queries, keys, causal in ((4, 4, 300, 300, False), (8, 2, 
         got, got_lse = attend(q, k, v)
         check(got, expected, 2**-7, "attention")
         check(got_lse, lse, 1e-5, "lse")
+    grad = drawn(*q.shape)
+    found = jax.jit(lambda q, k, v, grad: jax.vjp(lambda *x: pb.attention(*x, causal=causal), q, k, v)[1](grad))(q, k, v, grad)
+    for name, x, exact in zip(("dQ", "dK", "dV"), found, reference.attention_gradients(*map(wide, (q, k, v, grad)), causal=causal)):
+        check(x, exact, 2**-6, name)
     turned = [jnp.swapaxes(x, 1, 2) for x in (q, k, v)]
     check(jnp.swapaxes(pb.attention(*turned, causal=causal, layout="bhsd"), 1, 2), expected, 2**-7, "bhsd")
 
@@ -158,7 +162,7 @@ else:
 
 kit.in_threads(lambda index: check(jax.jit(pb.matmul)(a[0], b), wide(a[0]) @ wide(b), 2**-8, "thread", index), 4)
 for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX's arrays"), (lambda: pb.matmul(b, b), "its rows have to be"),
-                       (lambda: jax.grad(lambda q: pb.attention(q, k, v).astype(jnp.float32).sum())(q), "has no gradient")):
+                       (lambda: jax.grad(lambda q: pb.attention(q, k, v, softcap=9.0).astype(jnp.float32).sum())(q), "has no gradient")):
     with kit.refused(text):
         function()
 with kit.refused("takes a pointer of f32, and is given an array of int32", kind=Exception):

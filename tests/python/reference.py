@@ -7,11 +7,8 @@ import numpy as np
 from ptxbuilder._product import ROWS
 
 
-def attention(q, k, v, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False):
-    """O and lse of numpy's arrays of float64, as ptxbuilder.attention gives them; written from its definition."""
-    if layout == "bshd":
-        q, k, v = (np.swapaxes(x, 1, 2) for x in (q, k, v))
-    k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
+def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=False):
+    """The weights of each key for each query, 0 for those that it does not see, and lse. Heads stand before rows, and are as many."""
     scores = q @ np.swapaxes(k, -1, -2) * (scale or 1 / q.shape[-1]**0.5)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
@@ -29,8 +26,31 @@ def attention(q, k, v, causal=False, scale=None, window=None, softcap=0.0, layou
     sums = weights.sum(-1, keepdims=True)
     with np.errstate(divide="ignore"):
         lse = (np.log(sums) + top)[..., 0]
-    o = np.where(sums > 0, weights @ v / np.where(sums > 0, sums, 1), 0)
-    return np.swapaxes(o, 1, 2) if layout == "bshd" else o, lse
+    return weights / np.where(sums > 0, sums, 1), lse
+
+
+def _turned(layout, *tensors):
+    return (np.swapaxes(x, 1, 2) if layout == "bshd" else x for x in tensors)
+
+
+def attention(q, k, v, layout="bshd", **words):
+    """O and lse of numpy's arrays of float64, as ptxbuilder.attention gives them; written from its definition."""
+    q, k, v = _turned(layout, q, k, v)
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
+    weights, lse = _weights(q, k, **words)
+    return next(_turned(layout, weights @ v)), lse
+
+
+def attention_gradients(q, k, v, grad, layout="bshd", **words):
+    """Those of sum(O grad) by Q, K and V."""
+    q, k, v, grad = _turned(layout, q, k, v, grad)
+    group, shape = q.shape[1] // k.shape[1], k.shape[:2]
+    k, v = (np.repeat(x, group, 1) for x in (k, v))
+    weights, _ = _weights(q, k, **words)
+    slopes = grad @ np.swapaxes(v, -1, -2)
+    slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True)) * (words.get("scale") or 1 / q.shape[-1]**0.5)
+    dk, dv = (x.reshape(*shape, group, *x.shape[2:]).sum(2) for x in (np.swapaxes(slopes, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ grad))
+    return _turned(layout, slopes @ k, dk, dv)
 
 
 # What it is asked for: heads, key heads, columns, value columns, queries, keys, and words.
@@ -38,6 +58,8 @@ CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (
          (2, 2, 24, 24, 30, 30, {"causal": True, "top_left": True, "scale": 0.3}), (1, 1, 64, 64, 1, 70, {"softcap": 5.0}),
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
          (2, 1, 64, 64, 0, 8, {}), (2, 2, 64, 64, 8, 0, {})]
+# Those that have a gradient.
+DIFFERENTIABLE = [case for case in CASES if case[2] <= 128 and not case[-1].get("softcap") and case[-1].get("window", (-1,))[0] < 0]
 
 
 def shapes(case, batch=2):

@@ -9,7 +9,7 @@ import tempfile
 import threading
 
 import kit
-from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions, tensors_of  # finds a PyTorch
+from torch_kit import by_compiler, check, check_attention_gradients, check_beside, check_gradients_beside, exactly, functions, tensors_of  # finds a PyTorch
 import torch
 from torch import library as operators
 
@@ -182,8 +182,8 @@ for i, length in enumerate(lengths):
     check(o[rows], next(exact_attention(q[rows][None], k[rows][None], v[rows][None], causal=True))[0], 2**-7, "packed", i)
 q, k, v = (drawn(2, 100, 4, 64) for _ in range(3))
 operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, 0, 0, 0, 0, True, None))
-with kit.refused("pb.attention has no gradient"):
-    pb.attention(q.clone().requires_grad_(), k, v).sum().backward()
+check_attention_gradients(pb.attention, "cuda", [(4, 4, 64, 64, 300, 300, {}), (8, 2, 128, 128, 257, 600, {"causal": True}),
+                                                 (4, 2, 96, 80, 500, 333, {"causal": True, "top_left": True}), *reference.DIFFERENTIABLE])
 with kit.refused("O overlaps"):
     pb.attention(q, k, v, out=q)
 

@@ -32,6 +32,19 @@ def tensors_of(case, place):
     return {name: torch.from_numpy(np.array(x)).to(place, getattr(torch, kind)) for name, (x, kind) in drawn.items()}, words
 
 
+def check_attention_gradients(attend, place, cases=reference.DIFFERENTIABLE):
+    """By every way, of tensors of bf16, against float64."""
+    for case in cases:
+        operands = [torch.from_numpy(random.standard_normal(shape)).to(place, torch.bfloat16) for shape in reference.shapes(case)]
+        for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
+            given = [x.clone().requires_grad_() for x in operands]
+            o = way(*given, **case[-1])
+            grad = torch.from_numpy(random.standard_normal(tuple(o.shape))).to(o)
+            found = torch.autograd.grad(o, given, grad)
+            for name, got, expected in zip(("dQ", "dK", "dV"), found, reference.attention_gradients(*map(wide, (*operands, grad)), **case[-1])):
+                check(got, torch.from_numpy(np.ascontiguousarray(expected)).to(place), 2**-6, name, case)
+
+
 def by_compiler(product, backend="aot_eager"):
     return torch.compile(product, fullgraph=True, backend=backend)
 

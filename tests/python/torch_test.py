@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import kit
-from torch_kit import by_compiler, check, check_beside, check_gradients_beside, exactly, functions  # first: it finds a PyTorch
+from torch_kit import by_compiler, check_attention_gradients, check, check_beside, check_gradients_beside, exactly, functions  # first: it finds a PyTorch
 import numpy as np
 import ptxbuilder as pb
 import reference
@@ -183,7 +183,7 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is 
     with kit.refused(text):
         pb.matmul(a, b, **{"device": "emulator", **words})
 
-# Attention: straight, by the operation, compiled, under torch.func; and that it has no gradient.
+# Attention: straight, by the operation, compiled, under torch.func; and its gradient.
 for case in reference.CASES[:4] + reference.CASES[6:]:
     operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
     expected, expected_lse = (torch.from_numpy(x) for x in reference.attention(*(x.double().numpy() for x in operands), **words))
@@ -224,12 +224,34 @@ kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and to
           and (out[..., 64:] == 7).all())
 for return_lse in (False, True):
     operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+check_attention_gradients(attend, "cpu")
+operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
+                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, 0.0, 0.0, 0, 0, -1, 0, 0, None))
 trained = q.clone().requires_grad_()
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
-    with kit.refused("pb.attention has no gradient", kind=(ValueError, RuntimeError)):
-        way(trained, k, v).float().sum().backward()
+    kit.check(torch.equal(way(trained, k, v).detach(), expected))
     with torch.no_grad():
         kit.check(torch.equal(way(trained, k, v), expected))
+    for words, text in ((dict(softcap=9.0), "softcap = 9; it has no gradient here"), (dict(window=(3, 0)), "left = 3 hides keys")):
+        with kit.refused(text, kind=(ValueError, RuntimeError)):
+            way(trained, k, v, **words).float().sum().backward()
+with kit.refused("packed sequences have no gradient"):
+    attend(flat[0].clone().requires_grad_(), *flat[1:], **packed).float().sum().backward()
+with kit.refused("lse: it has no gradient"):
+    attend(trained, k, v, return_lse=True)[1].sum().backward()
+with kit.refused("pb.attention has no second derivative"):
+    torch.autograd.grad(torch.autograd.grad(attend(trained, k, v).float().sum(), trained, create_graph=True)[0].float().sum(), trained)
+
+
+def loss(q, k, v):
+    return attend(q, k, v).float().square().sum()
+
+
+each = torch.stack([torch.func.grad(loss)(*(x[i:i + 1] for x in (q, k, v))) for i in range(3)])
+kit.check(torch.equal(torch.func.vmap(torch.func.grad(loss))(*(x[:, None] for x in (q, k, v))), each), "vmap of grad")
+given = [x.clone().requires_grad_() for x in (q, k, v)]
+kept = torch.utils.checkpoint.checkpoint(attend, *given, use_reentrant=False)
+kit.check(torch.equal(torch.autograd.grad(kept.float().square().sum(), given)[0].view(3, 1, 40, 2, 64), each), "checkpoint")
 for words, text in ((dict(out=trained), "out: a result that is given has no gradient"), (dict(out=q), "O overlaps"),
                     (dict(softcap=-1.0), "softcap"), (dict(device=None), "Q: its memory is on the CPU")):
     with kit.refused(text):

@@ -20,7 +20,8 @@ enum {
   ATTENTION_ARGUMENTS
 };
 
-static bool read_attention(attention* t, PyObject* const* args) {
+/* `runs` says that O and lse are written, and not read for a gradient. */
+static bool read_attention(attention* t, PyObject* const* args, bool runs) {
   const ptxb_attention init = PTXB_ATTENTION_INIT;
   ptxb_attention* a = &t->call.attention;
   t->call.kind = ATTENTION, *a = init;
@@ -36,10 +37,10 @@ static bool read_attention(attention* t, PyObject* const* args) {
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) a->name = !!(PyLong_AsLong(args[AT_flags]) & BIT);
 #include "kernels/attention/attention.def"
   if (PyErr_Occurred()) return false;
-#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) \
-  if (is_written && a->name && t->name.is_read_only) {      \
-    fail(word ": it is read-only");                         \
-    return false;                                           \
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written)    \
+  if (runs && is_written && a->name && t->name.is_read_only) { \
+    fail(word ": it is read-only");                            \
+    return false;                                              \
   }
 #include "kernels/attention/attention.def"
   return true;
@@ -82,7 +83,7 @@ static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t
   attention t;
   target to;
   PyObject* out = args[AT_o];
-  if (!read_attention(&t, args) ||
+  if (!read_attention(&t, args, true) ||
       !choose_target(args[ATTENTION_ARGUMENTS], args[ATTENTION_ARGUMENTS + 1], &t.q, "Q", &to))
     return NULL;
   managed_tensor* made = NULL;
@@ -111,8 +112,79 @@ static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, 
   if (count != 1 + ATTENTION_ARGUMENTS)
     return fail("attention_workspace() takes another number of arguments");
   attention t;
-  return read_attention(&t, args + 1) && lay(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)
+  return read_attention(&t, args + 1, true) && lay(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)
              ? workspace_bytes(args[0], &t.call)
+             : NULL;
+}
+
+/* The gradients of an attention: those of O, Q, K and V, of which the first is read. */
+enum { GRAD, DQ, DK, DV, GRADIENTS };
+static const char* const gradient_words[GRADIENTS] = {"dO", "dQ", "dK", "dV"};
+typedef struct attention_gradient {
+  attention of;
+  operand all[GRADIENTS];
+} attention_gradient;
+
+static bool read_gradients(attention_gradient* t, PyObject* const* args) {
+  const ptxb_attention_gradient init = PTXB_ATTENTION_GRADIENT_INIT;
+  ptxb_attention_gradient* g = &t->of.call.gradient;
+  t->of.call.kind = ATTENTION_GRADIENT, *g = init;
+  const ptxb_tensor** const places[GRADIENTS] = {&g->grad, &g->dq, &g->dk, &g->dv};
+  for (int i = 0; i < GRADIENTS; ++i) {
+    if (!read_tensor(args[i], &t->all[i], gradient_words[i])) return false;
+    if (i != GRAD && t->all[i].is_read_only) {
+      PyErr_Format(PyExc_ValueError, "%s: it is read-only", gradient_words[i]);
+      return false;
+    }
+    *places[i] = &t->all[i].tensor;
+  }
+  return true;
+}
+
+static bool lay_gradients(attention_gradient* t, bool is_heads_first) {
+  if (!lay(&t->of, is_heads_first)) return false;
+  for (int i = 0; is_heads_first && i < GRADIENTS; ++i)
+    if (!swap_dimensions(&t->all[i], gradient_words[i], 1, 2)) return false;
+  return true;
+}
+
+PyDoc_STRVAR(gradient_doc,
+             "attention_gradient(q, k, v, o, lse, query_offsets, key_offsets, *numbers, flags, grad, dq, dk, "
+             "dv, device, stream)\n\n"
+             "Queues the gradients of one attention, which are written into `dq`, `dk` and `dv`.");
+static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != ATTENTION_ARGUMENTS + GRADIENTS + 2)
+    return fail("attention_gradient() takes another number of arguments");
+  PyObject* const* gradients = args + ATTENTION_ARGUMENTS;
+  attention_gradient t;
+  target to;
+  if (args[AT_o] == Py_None) return fail("O: it has to be given");
+  if (!read_attention(&t.of, args, false) || !read_gradients(&t, gradients) ||
+      !choose_target(gradients[GRADIENTS], gradients[GRADIENTS + 1], &t.of.q, "Q", &to) ||
+      !lay_gradients(&t, PyLong_AsLong(args[AT_flags]) & HEADS_FIRST) ||
+      (to.is_staged && !check_all_staged(&t.of)))
+    return NULL;
+  for (int i = 0; to.is_staged && i < GRADIENTS; ++i)
+    if (!check_staged(&t.all[i], gradient_words[i])) return NULL;
+  if (!run_operation(&t.of.call, &t.of.q, &to)) return NULL;
+  for (int i = DQ; i < GRADIENTS; ++i)
+    if (!note_written(gradients[i], &t.all[i])) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(gradient_workspace_doc,
+             "attention_gradient_workspace(device, q, k, v, o, lse, query_offsets, key_offsets, *numbers, "
+             "flags, grad, dq, dk, dv)\n\n"
+             "Checks it, compiles its kernels, and gives the bytes of its workspace. Memory is not touched.");
+static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 1 + ATTENTION_ARGUMENTS + GRADIENTS)
+    return fail("attention_gradient_workspace() takes another number of arguments");
+  attention_gradient t;
+  return read_attention(&t.of, args + 1, false) && read_gradients(&t, args + 1 + ATTENTION_ARGUMENTS) &&
+                 lay_gradients(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)
+             ? workspace_bytes(args[0], &t.of.call)
              : NULL;
 }
 
@@ -120,4 +192,7 @@ PyMethodDef attention_methods[] = {
     {"attention", (PyCFunction)(void (*)(void))ext_attention, METH_FASTCALL, attention_words},
     {"attention_workspace", (PyCFunction)(void (*)(void))ext_attention_workspace, METH_FASTCALL,
      workspace_words},
+    {"attention_gradient", (PyCFunction)(void (*)(void))ext_attention_gradient, METH_FASTCALL, gradient_doc},
+    {"attention_gradient_workspace", (PyCFunction)(void (*)(void))ext_attention_gradient_workspace,
+     METH_FASTCALL, gradient_workspace_doc},
     {NULL, NULL, 0, NULL}};

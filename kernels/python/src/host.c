@@ -172,14 +172,24 @@ static void forget(void) {
 
 /* ---- Operations and launches on memory of the device ---- */
 
+static ptxb_attention_gradient gradient_of(const operation* o) {
+  ptxb_attention_gradient gradient = o->gradient;
+  gradient.attention = &o->attention;
+  return gradient;
+}
+
 static int workspace_of(ptxb_device* on, const operation* o, size_t* bytes) {
-  return o->kind == MATMUL ? ptxb_matmul_workspace(on, &o->matmul, bytes)
-                           : ptxb_attention_workspace(on, &o->attention, bytes);
+  if (o->kind == MATMUL) return ptxb_matmul_workspace(on, &o->matmul, bytes);
+  if (o->kind == ATTENTION) return ptxb_attention_workspace(on, &o->attention, bytes);
+  const ptxb_attention_gradient gradient = gradient_of(o);
+  return ptxb_attention_gradient_workspace(on, &gradient, bytes);
 }
 
 static int run(ptxb_device* on, const operation* o, void* workspace, size_t bytes, void* stream) {
-  return o->kind == MATMUL ? ptxb_matmul_run(on, &o->matmul, workspace, bytes, stream)
-                           : ptxb_attention_run(on, &o->attention, workspace, bytes, stream);
+  if (o->kind == MATMUL) return ptxb_matmul_run(on, &o->matmul, workspace, bytes, stream);
+  if (o->kind == ATTENTION) return ptxb_attention_run(on, &o->attention, workspace, bytes, stream);
+  const ptxb_attention_gradient gradient = gradient_of(o);
+  return ptxb_attention_gradient_run(on, &gradient, workspace, bytes, stream);
 }
 
 const char* host_workspace(int device, const operation* o, size_t* bytes) {

@@ -15,11 +15,12 @@ enum { MOST_RANK = 8, MOST_OPERANDS = 64 };
 enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work that is waited for */
 
 typedef struct operation {
-  enum { MATMUL, ATTENTION } kind;
+  enum { MATMUL, ATTENTION, ATTENTION_GRADIENT } kind;
   union {
     ptxb_matmul matmul;
     ptxb_attention attention;
   };
+  ptxb_attention_gradient gradient; /* of `attention`, which is filled in when it is called */
 } operation;
 
 /* Bits of a call, as Python and XLA's attributes pass them. */

@@ -26,6 +26,8 @@ static PyObject* ext_handlers(PyObject* self, PyObject* none) {
              {"ptxbuilder_matmul", "CUDA", xla_matmul_cuda},
              {"ptxbuilder_attention", "cpu", xla_attention_cpu},
              {"ptxbuilder_attention", "CUDA", xla_attention_cuda},
+             {"ptxbuilder_attention_gradient", "cpu", xla_attention_gradient_cpu},
+             {"ptxbuilder_attention_gradient", "CUDA", xla_attention_gradient_cuda},
              {"ptxbuilder_kernel", "cpu", xla_kernel_cpu},
              {"ptxbuilder_kernel", "CUDA", xla_kernel_cuda},
              {"ptxbuilder_kernel_waits", "cpu", xla_kernel_cpu},

@@ -153,9 +153,15 @@ static void stage_matmul(staged* s, ptxb_matmul* p) {
   p->d = stage(s, p->d, true);
 }
 
-static void stage_attention(staged* s, ptxb_attention* p) {
-#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, is_written);
+/* Of one whose gradient is asked for, nothing is written. */
+static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
 #include "kernels/attention/attention.def"
+}
+
+static void stage_gradient(staged* s, ptxb_attention_gradient* p) {
+  p->grad = stage(s, p->grad, false);
+  p->dq = stage(s, p->dq, true), p->dk = stage(s, p->dk, true), p->dv = stage(s, p->dv, true);
 }
 
 const char* host_run_staged(int device, const operation* o) {
@@ -167,7 +173,8 @@ const char* host_run_staged(int device, const operation* o) {
   if (o->kind == MATMUL)
     stage_matmul(&s, &there.matmul);
   else
-    stage_attention(&s, &there.attention);
+    stage_attention(&s, &there.attention, o->kind == ATTENTION);
+  if (o->kind == ATTENTION_GRADIENT) stage_gradient(&s, &there.gradient);
   void* workspace = NULL;
   size_t bytes = 0;
   error = place(&s);

@@ -84,7 +84,8 @@ void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul, true); }
 
 /* ---- Attention ---- */
 
-static const char* attention(const ffi_call* call, const ffi_target* to) {
+/* The numbers and flags of an attention, of which tensors are given otherwise. */
+static const char* read_attention(const ffi_call* call, ptxb_attention* p, int64_t* flags) {
   enum {
 #define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) AT_##name,
 #include "kernels/attention/attention.def"
@@ -100,29 +101,74 @@ static const char* attention(const ffi_call* call, const ffi_target* to) {
   const int64_t* numbers;
   const char* error = read_numbers(call, REALS, INTEGERS, &scale, &numbers);
   if (error) return error;
-  const int64_t flags = numbers[AT_flags], results = 1 + !!(flags & HAS_LSE);
+  const ptxb_attention init = PTXB_ATTENTION_INIT;
+  *p = init;
+  *flags = numbers[AT_flags];
+#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) p->name = scale[AT_##name];
+#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p->name = numbers[AT_##name];
+#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p->name = !!(*flags & BIT);
+#include "kernels/attention/attention.def"
+  return NULL;
+}
+
+enum { MOST_HEADS = 8 }; /* tensors that lie as heads, of one call */
+typedef struct heads_room {
+  int64_t shape[MOST_HEADS][MOST_RANK], strides[MOST_HEADS][MOST_RANK];
+} heads_room;
+static const char* lay(ptxb_tensor* const* heads, const char* const* names, int count, int64_t flags,
+                       heads_room* room) {
+  for (int i = 0; flags & HEADS_FIRST && i < count; ++i) {
+    if (heads[i]->ndim != 4) return host_words("%s: %d dimensions", names[i], heads[i]->ndim);
+    swapped(heads[i], 1, 2, room->shape[i], room->strides[i]);
+  }
+  return NULL;
+}
+
+static const char* attention(const ffi_call* call, const ffi_target* to) {
+  operation o = {.kind = ATTENTION};
+  ptxb_attention* p = &o.attention;
+  int64_t flags;
+  const char* error = read_attention(call, p, &flags);
+  if (error) return error;
+  const int64_t results = 1 + !!(flags & HAS_LSE);
   error = check_counts(call, flags & PACKED ? 5 : 3, results);
   if (error) return error;
-  ptxb_tensor in[5], o_and_lse[2], *heads[] = {&in[0], &in[1], &in[2], &o_and_lse[0]};
-  int64_t shape[4][MOST_RANK], strides[4][MOST_RANK];
+  ptxb_tensor in[5], o_and_lse[2], *const heads[] = {&in[0], &in[1], &in[2], &o_and_lse[0]};
+  static const char* const names[] = {"Q", "K", "V", "O"};
+  heads_room room;
   for (int64_t i = 0; i < call->arguments.count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
   for (int64_t i = 0; i < results; ++i) o_and_lse[i] = ffi_tensor_of(call->results.all[i]);
-  for (int i = 0; flags & HEADS_FIRST && i < 4; ++i) {
-    if (heads[i]->ndim != 4) return host_words("%c: %d dimensions", "QKVO"[i], heads[i] -> ndim);
-    swapped(heads[i], 1, 2, shape[i], strides[i]);
-  }
-  const ptxb_attention init = PTXB_ATTENTION_INIT;
-  operation o = {.kind = ATTENTION, .attention = init};
-  ptxb_attention* p = &o.attention;
+  error = lay(heads, names, 4, flags, &room);
+  if (error) return error;
   p->q = &in[0], p->k = &in[1], p->v = &in[2], p->o = &o_and_lse[0];
   if (flags & HAS_LSE) p->lse = &o_and_lse[1];
   if (flags & PACKED) p->query_offsets = &in[3], p->key_offsets = &in[4];
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) p->name = scale[AT_##name];
-#define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p->name = numbers[AT_##name];
-#define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p->name = !!(flags & BIT);
-#include "kernels/attention/attention.def"
   return run(call, to, &o, results);
+}
+
+static const char* attention_gradient(const ffi_call* call, const ffi_target* to) {
+  enum { Q, K, V, O, LSE, GRAD, ARGUMENTS, DQ = 0, DK, DV, RESULTS };
+  const ptxb_attention_gradient init = PTXB_ATTENTION_GRADIENT_INIT;
+  operation o = {.kind = ATTENTION_GRADIENT, .gradient = init};
+  ptxb_attention* p = &o.attention;
+  int64_t flags;
+  const char* error = read_attention(call, p, &flags);
+  if (!error) error = check_counts(call, ARGUMENTS, RESULTS);
+  if (error) return error;
+  ptxb_tensor in[ARGUMENTS], out[RESULTS], *const heads[] = {&in[Q],    &in[K],   &in[V],   &in[O],
+                                                             &in[GRAD], &out[DQ], &out[DK], &out[DV]};
+  static const char* const names[] = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"};
+  heads_room room;
+  for (int64_t i = 0; i < ARGUMENTS; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
+  for (int64_t i = 0; i < RESULTS; ++i) out[i] = ffi_tensor_of(call->results.all[i]);
+  error = lay(heads, names, MOST_HEADS, flags, &room);
+  if (error) return error;
+  p->q = &in[Q], p->k = &in[K], p->v = &in[V], p->o = &in[O], p->lse = &in[LSE];
+  o.gradient.grad = &in[GRAD], o.gradient.dq = &out[DQ], o.gradient.dk = &out[DK], o.gradient.dv = &out[DV];
+  return run(call, to, &o, RESULTS);
 }
 
 void* xla_attention_cpu(void* call) { return ffi_on_cpu(call, attention); }
 void* xla_attention_cuda(void* call) { return ffi_on_cuda(call, attention, true); }
+void* xla_attention_gradient_cpu(void* call) { return ffi_on_cpu(call, attention_gradient); }
+void* xla_attention_gradient_cuda(void* call) { return ffi_on_cuda(call, attention_gradient, true); }

@@ -9,7 +9,10 @@
  * say, lse. Attributes `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes
  * and the flags.
  *
- * Both have one result more, of uint8, where the library asks for a workspace.
+ * "attention_gradient": arguments Q, K, V, O, lse and dO; results dQ, dK and dV; attributes as of
+ * "attention".
+ *
+ * All have one result more, of uint8, where the library asks for a workspace.
  *
  * "kernel": attributes `program`, the path and the kernel's name with a line feed between them, `grid`, int64
  * of three numbers or none, and `arguments`, int64 in pairs: an xla_argument and its value.
@@ -30,7 +33,8 @@ enum xla_argument {
 };
 
 typedef void* xla_handler(void* call_frame);
-xla_handler xla_matmul_cpu, xla_matmul_cuda, xla_attention_cpu, xla_attention_cuda, xla_kernel_cpu,
-    xla_kernel_cuda, xla_kernel_waits_cuda;
+xla_handler xla_matmul_cpu, xla_matmul_cuda, xla_attention_cpu, xla_attention_cuda,
+    xla_attention_gradient_cpu, xla_attention_gradient_cuda, xla_kernel_cpu, xla_kernel_cuda,
+    xla_kernel_waits_cuda;
 
 #endif

@@ -4,6 +4,7 @@ import functools
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
 
 from .. import _attention, _ext
 from .._common import name_of, warn_of_work
@@ -15,6 +16,7 @@ from .ffi import ffi_call, refuse_device
 def _call(q, k, v, offsets, numbers, return_lse):
     """A tuple of O and, where it is asked for, lse."""
     *numbers, flags = numbers
+    offsets = offsets or (None, None)
     given = described(q, k, v, *offsets)
     if traced_device() == _ext.EMULATOR:
         warn_of_work(_attention.multiply_adds(q.shape, k.shape, v.shape, (*numbers, flags)))
@@ -27,40 +29,76 @@ def _call(q, k, v, offsets, numbers, return_lse):
     return tuple(ffi_call("ptxbuilder_attention", results, workspace, operands, floats, [*numbers[len(floats):], flags]))
 
 
-@functools.lru_cache(maxsize=None)
-def _function(numbers, return_lse):
-    """Attention of (q, k, v, offsets) for what is known when it is traced, with its batches, and without a derivative."""
-    @custom_vmap
-    def batched(q, k, v, offsets):
-        return _call(q, k, v, offsets, numbers, return_lse)
+def _gradients(q, k, v, o, lse, grad, numbers):
+    """Those of Q, K and V."""
+    *numbers, flags = numbers
+    given = described(q, k, v)
+    if traced_device() == _ext.EMULATOR:
+        warn_of_work(5 * _attention.multiply_adds(q.shape, k.shape, v.shape, (*numbers, flags)) // 2)
+    workspace = _attention.gradient_workspace_of(traced_device(), *given, (*numbers, flags))
+    floats = [x for x in numbers if isinstance(x, float)]
+    return tuple(ffi_call("ptxbuilder_attention_gradient", given, workspace, (q, k, v, o, lse, grad), floats,
+                          [*numbers[len(floats):], flags]))
 
-    @batched.def_vmap
-    def _(size, is_mapped, q, k, v, offsets):
-        if numbers[-1] & _ext.PACKED:
+
+def _batched(function, refuses):
+    """The function of arrays whose first dimension is that of batches, under jax.vmap; `refuses` says that there is no such dimension."""
+    mapped = custom_vmap(function)
+
+    @mapped.def_vmap
+    def _(size, is_mapped, *arrays):
+        if refuses:
             raise ValueError("packed sequences under jax.vmap: pack them together instead")
 
         def folded(x, is_ahead):  # the new dimension and that of batches as one
             x = x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
             return x.reshape(-1, *x.shape[2:])
 
-        results = function(*map(folded, (q, k, v), is_mapped), offsets)
+        results = mapped(*map(folded, arrays, is_mapped))
         return tuple(x.reshape(size, -1, *x.shape[1:]) for x in results), (True,) * len(results)
 
-    @jax.custom_jvp
-    def function(q, k, v, offsets):
-        return batched(q, k, v, offsets)
+    return mapped
 
-    @function.defjvp
-    def _(*_):
-        raise ValueError(_attention.NO_GRADIENT)
 
+@functools.lru_cache(maxsize=None)
+def _function(numbers, return_lse):
+    """Attention of (q, k, v, *offsets) for what is known when it is traced, with its batches and its derivative."""
+    is_packed = bool(numbers[-1] & _ext.PACKED)
+
+    def forward(q, k, v, *offsets, keeps=return_lse):
+        return _call(q, k, v, offsets, numbers, keeps)
+
+    batched = _batched(forward, is_packed)
+    with_lse = _batched(functools.partial(forward, keeps=True), is_packed)
+    gradients = _batched(lambda *arrays: _gradients(*arrays, numbers), is_packed)
+
+    @jax.custom_vjp
+    def function(q, k, v, *offsets):
+        return batched(q, k, v, *offsets)
+
+    def keep(*primals):
+        q, k, v, *offsets = (x.value for x in primals)
+        if is_packed:
+            raise ValueError(_attention.NO_PACKED_GRADIENT)
+        o, lse = with_lse(q, k, v)
+        return (o, lse)[:1 + return_lse], (q, k, v, o, lse)
+
+    def backward(kept, given):
+        grad, *of_lse = given
+        if of_lse and not isinstance(of_lse[0], SymbolicZero):
+            raise ValueError(_attention.NO_GRADIENT)
+        if isinstance(grad, SymbolicZero):
+            return tuple(map(jnp.zeros_like, kept[:3]))
+        return gradients(*kept, grad)
+
+    function.defvjp(keep, backward, symbolic_zeros=True)
     return function
 
 
 @functools.partial(jax.jit, static_argnums=(4, 5))
 def _jitted(q, k, v, offsets, numbers, return_lse):
     q, k, v, *offsets = alike(q, k, v, *offsets)
-    return _function(numbers, return_lse)(q, k, v, tuple(offsets))
+    return _function(numbers, return_lse)(q, k, v, *(x for x in offsets if x is not None))
 
 
 def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):

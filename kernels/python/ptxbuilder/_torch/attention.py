@@ -20,13 +20,15 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
         check_operands({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
         if out is not None:
             raise ValueError("out: where PyTorch traces, attention allocates its result; leave it out")
-        o, lse = torch.ops.ptxbuilder.attention(q, k, v, query_offsets, key_offsets, *numbers, bool(return_lse),
+        keeps = torch.is_grad_enabled() and requires_grad(q, k, v)  # lse, for the gradient
+        o, lse = torch.ops.ptxbuilder.attention(q, k, v, query_offsets, key_offsets, *numbers, bool(return_lse) or keeps,
                                                 place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
     if requires_grad(q, k, v, out) or has_transforms() is not None or forward_ad._current_level >= 0:
         if out is not None:
             raise ValueError(NO_OUT)
-        return _Attention.apply(q, k, v, query_offsets, key_offsets, numbers, return_lse, device)
+        o, lse = _Attention.apply(q, k, v, query_offsets, key_offsets, numbers, device)
+        return (o, lse) if return_lse else o
     refuse_negative(out=out)
     try:
         return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
@@ -35,30 +37,73 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
         raise
 
 
-def _refuse(ctx, *gradients):
-    raise ValueError(_attention.NO_GRADIENT)
+def _keep(ctx, inputs, output):
+    q, k, v, query_offsets, _, *numbers = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(q, k, v, *output)
+    return numbers
+
+
+def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
+    if grad_of_lse is not None:
+        raise ValueError(_attention.NO_GRADIENT)
+    if grad is None:
+        return None, None, None
+    q, k, v, o, lse = ctx.saved_tensors
+    return call(q, k, v, o, lse, grad, numbers, device)
+
+
+def _folded(info, dims, *tensors):
+    """The dimension of torch.func.vmap and that of batches as one."""
+    def folded(x, dim):
+        x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+        return x.flatten(0, 1)
+
+    return map(folded, tensors, dims)
+
+
+def _unfolded(info, results):
+    return tuple(x.unflatten(0, (info.batch_size, -1)) for x in results), (0,) * len(results)
 
 
 class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(q, k, v, query_offsets, key_offsets, numbers, return_lse, device):
-        return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, None, device)
-
-    setup_context = staticmethod(lambda ctx, inputs, output: None)
-    backward = staticmethod(_refuse)
+    """O and lse."""
 
     @staticmethod
-    def vmap(info, in_dims, q, k, v, query_offsets, key_offsets, numbers, return_lse, device):
+    def forward(q, k, v, query_offsets, key_offsets, numbers, device):
+        return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, True, None, device)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.numbers, ctx.device = _keep(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx, grad, grad_of_lse):
+        return *_gradients(ctx, _Gradient.apply, grad, grad_of_lse, ctx.numbers, ctx.device), None, None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, q, k, v, query_offsets, key_offsets, numbers, device):
         if numbers[-1] & _ext.PACKED:
             raise ValueError("packed sequences under torch.func.vmap: pack them together instead")
+        return _unfolded(info, _Attention.apply(*_folded(info, in_dims, q, k, v), None, None, numbers, device))
 
-        def folded(x, dim):  # the new dimension and that of batches as one
-            x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-            return x.flatten(0, 1)
 
-        result = _Attention.apply(*map(folded, (q, k, v), in_dims), None, None, numbers, return_lse, device)
-        size = (info.batch_size, -1)
-        return (tuple(x.unflatten(0, size) for x in result), (0, 0)) if return_lse else (result.unflatten(0, size), 0)
+class _Gradient(torch.autograd.Function):
+    """Those of Q, K and V, which have none themselves."""
+
+    @staticmethod
+    def forward(q, k, v, o, lse, grad, numbers, device):
+        return _attention.run_gradient(tensors, q, k, v, o, lse, grad, numbers, device)
+
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise ValueError("pb.attention has no second derivative")
+
+    @staticmethod
+    def vmap(info, in_dims, q, k, v, o, lse, grad, numbers, device):
+        return _unfolded(info, _Gradient.apply(*_folded(info, in_dims, q, k, v, o, lse, grad), numbers, device))
 
 
 # ---- Where PyTorch traces ----
@@ -92,4 +137,48 @@ def _(q, k, v, query_offsets, key_offsets, *rest, out_shape=None):
     return 2 * _attention.multiply_adds(q, k, v, rest[:-2])
 
 
-operators.register_autograd("ptxbuilder::attention", _refuse, lib=library)
+library.define(f"attention_gradient(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, {_words}, int flags, "
+               "str? device) -> (Tensor, Tensor, Tensor)")
+
+
+def _gradient_op(q, k, v, o, lse, grad, *rest):
+    *numbers, device = rest
+    return _attention.run_gradient(tensors, q, k, v, o, lse, grad, numbers, there(device, q))
+
+
+for _place in PLACES:
+    library.impl("attention_gradient", _gradient_op, _place)
+
+
+@operators.register_fake("ptxbuilder::attention_gradient", lib=library)
+def _(q, k, v, o, lse, grad, *rest):
+    check_meta(q, k, v, o, lse, grad)
+    return tuple(x.new_empty(x.shape) for x in (q, k, v))
+
+
+@register_flop_formula(torch.ops.ptxbuilder.attention_gradient)
+def _(q, k, v, o, lse, grad, *rest, out_shape=None):
+    return 5 * _attention.multiply_adds(q, k, v, rest[:-1])
+
+
+def _keep_for_op(ctx, inputs, output):
+    *ctx.numbers, return_lse, ctx.device = _keep(ctx, inputs, output)
+    ctx.has_lse = return_lse
+
+
+def _backward_of_op(ctx, grad, grad_of_lse):
+    if not ctx.has_lse:
+        raise ValueError("torch.ops.ptxbuilder.attention without return_lse has no gradient, which lse is needed for; "
+                         "ptxbuilder.attention() sees to that")
+    operation = torch.ops.ptxbuilder.attention_gradient
+
+    def call(*tensors_numbers_device):
+        *given, numbers, device = tensors_numbers_device
+        return operation(*given, *numbers, device)
+
+    found = _gradients(ctx, call, grad, grad_of_lse, ctx.numbers, ctx.device)
+    return *found, *[None] * (4 + len(ctx.numbers))
+
+
+operators.register_autograd("ptxbuilder::attention", _backward_of_op, setup_context=_keep_for_op, lib=library)
+operators.register_autograd("ptxbuilder::attention_gradient", _Gradient.backward, lib=library)
