@@ -41,6 +41,7 @@ enum class Status : int {
   invalid_address_space = 717,
   invalid_pc = 718,
   launch_failed = 719,
+  not_supported = 801,
   system_driver_mismatch = 803,
   invalid_cluster_size = 912,
   unknown = 999,

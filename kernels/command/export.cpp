@@ -26,7 +26,7 @@ struct ExportOptions {
   std::string folder, name, shapes;
   std::vector<std::string> configurations, waived;
   CompilerOptions compiler;
-  bool ptx = false, no_cache = false, json = false;
+  bool ptx = false, with_ptx = false, no_cache = false, json = false;
 };
 
 // The parts between any of the separators, without those that are empty.
@@ -143,7 +143,8 @@ class Exporter {
     for (const std::string& advisory : options_.waived) kernel.waive(advisory, Where{});
     Compiled c = compiler_.compile(std::move(kernel), false, Where{});
     tell_cache_problem(c.assembled);
-    return {std::move(c.signature), options_.ptx ? std::move(c.ptx) : std::move(c.cubin)};
+    if (options_.ptx) return {std::move(c.signature), std::move(c.ptx)};
+    return {std::move(c.signature), std::move(c.cubin), options_.with_ptx ? std::move(c.ptx) : ""};
   }
 
   // A kernel for each configuration that the family chooses for a shape.
@@ -225,6 +226,8 @@ const char* const help =
 library but libdl: libcuda.so.1 is looked for when the first launch is made. NAME_launch() takes the parameters by
 name, a grid or NULL for the kernel's rule, and a CUstream; NAME_load() loads beforehand; NAME_error() says what was
 wrong.
+Without a GPU, LD_LIBRARY_PATH=PREFIX/lib/ptxbuilder, of the PREFIX/bin that ptxb is in, runs the program on the emulator; export the
+kernel by --with-ptx then.
 Several configurations: --config "FIELD=VALUE,... if CONDITION", the first whose condition holds is launched, and the
 last has none. A condition is a rule over the kernel's integer parameters, extent(TENSOR, DIMENSION) from the
 innermost dimension outwards, multiprocessors, integers, + - * / % < <= > >= == != ( ), ceil_div, min and max.
@@ -249,7 +252,9 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
         .check(complaint_of_shapes)
         .shown_as("LIST|FILE")
         .excludes(configurations);
-  kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
+  const Option ptx =
+      kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
+  kernel.flag("--with-ptx", o.with_ptx, "PTX text beside the cubin, which the emulator runs").excludes(ptx);
   add_waive(kernel, o.waived);
   kernel.option("--ptxas", o.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
       .shown_as("FILE");

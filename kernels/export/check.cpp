@@ -82,7 +82,7 @@ void check(const Export& e) {
   if (e.name.empty() || identifier(e.name) != e.name)
     throw UsageError(fmt::format("export: the name '{}' is not one of a function in C", e.name));
   for (size_t k = 0; k < e.kernels.size(); ++k) {
-    const auto& [signature, image, condition] = e.kernels[k];
+    const auto& [signature, image, ptx, condition] = e.kernels[k];
     runtime::check(signature);
     if (!runtime::runs_on(signature.target, 90))
       throw Error(fmt::format("export: kernel '{}' is compiled for {}, and what is exported runs on sm_90a",

@@ -27,7 +27,7 @@ class Writer {
       names_.push_back(word);
     }
     for (size_t k = 0; k < e.kernels.size(); ++k) {
-      const auto& [signature, image, condition] = e.kernels[k];
+      const auto& [signature, image, ptx, condition] = e.kernels[k];
       if (!condition.empty()) conditions_.push_back(rule_of_words(k, condition));
       grids_.push_back(signature.grid ? std::optional(GridRule(signature)) : std::nullopt);
     }
@@ -223,6 +223,7 @@ class Writer {
     const std::pair<const char*, int64_t> all[] = {
         {"REFUSED", -1},
         {"NOT_INITIALIZED", number(cu::Status::not_initialized)},
+        {"NO_BINARY_FOR_GPU", number(cu::Status::no_binary_for_gpu)},
         {"MULTIPROCESSOR_COUNT", number(cu::DeviceAttribute::multiprocessor_count)},
         {"COMPUTE_CAPABILITY_MAJOR", number(cu::DeviceAttribute::compute_capability_major)},
         {"COMPUTE_CAPABILITY_MINOR", number(cu::DeviceAttribute::compute_capability_minor)},
@@ -245,22 +246,26 @@ class Writer {
   std::string images() const {
     std::string text;
     for (size_t k = 0; k < e_.kernels.size(); ++k) {
-      const std::string& image = e_.kernels[k].image;
-      text += fmt::format("static const unsigned char image_{}[{}] __attribute__((aligned(64))) = {{", k,
-                          image.size() + 1);
-      for (size_t i = 0; i < image.size(); ++i)
-        text += fmt::format("{}{},", i % 32 ? "" : "\n    ", static_cast<unsigned char>(image[i]));
-      text += "0};\n\n";  // the end of PTX text
+      text += bytes_in_c(fmt::format("image_{}", k), e_.kernels[k].image);
+      if (!e_.kernels[k].ptx.empty()) text += bytes_in_c(fmt::format("ptx_{}", k), e_.kernels[k].ptx);
     }
     return text;
+  }
+  static std::string bytes_in_c(const std::string& name, const std::string& bytes) {
+    std::string text = fmt::format("static const unsigned char {}[{}] __attribute__((aligned(64))) = {{",
+                                   name, bytes.size() + 1);
+    for (size_t i = 0; i < bytes.size(); ++i)
+      text += fmt::format("{}{},", i % 32 ? "" : "\n    ", static_cast<unsigned char>(bytes[i]));
+    return text + "0};\n\n";  // the end of PTX text
   }
 
   std::string tables() const {
     std::string text = "static const struct kernel kernels[KERNELS] = {\n";
     for (size_t k = 0; k < e_.kernels.size(); ++k) {
       const Signature& s = e_.kernels[k].signature;
-      text += fmt::format("    {{{}, image_{}, {{{}}}, {}, {{{}}}, {}, {}}},\n", c_string(s.kernel), k,
-                          fmt::join(s.block(), ", "), s.dynamic_shared_bytes, fmt::join(s.cluster, ", "),
+      const std::string ptx = e_.kernels[k].ptx.empty() ? "NULL" : fmt::format("ptx_{}", k);
+      text += fmt::format("    {{{}, image_{}, {}, {{{}}}, {}, {{{}}}, {}, {}}},\n", c_string(s.kernel), k,
+                          ptx, fmt::join(s.block(), ", "), s.dynamic_shared_bytes, fmt::join(s.cluster, ", "),
                           s.overlaps ? 1 : 0, s.cooperative ? 1 : 0);
     }
     text += "};\n\n";

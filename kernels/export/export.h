@@ -13,6 +13,7 @@ namespace ptxbuilder::command {
 struct ExportedKernel {
   Signature signature;
   std::string image;           // a cubin, or PTX text, which the driver compiles
+  std::string ptx = {};        // text beside a cubin, for the emulator
   std::string condition = {};  // a launch rule: the first kernel whose condition is not 0 is launched
 };
 

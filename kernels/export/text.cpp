@@ -26,6 +26,7 @@ struct launch_config {
 struct driver {
   int (*init)(unsigned);
   int (*error_name)(int, const char**);
+  int (*error_string)(int, const char**);
   int (*get_current)(void**);
   int (*set_current)(void*);
   int (*get_device)(int*);
@@ -41,8 +42,8 @@ struct driver {
   int (*launch)(const struct launch_config*, void*, void**, void**);
 };
 static const char* const call_names[] = {
-    "cuInit", "cuGetErrorName", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice", "cuStreamGetCtx",
-    "cuDevicePrimaryCtxRetain", "cuDeviceGetAttribute", "cuLibraryLoadData", "cuLibraryGetKernel",
+    "cuInit", "cuGetErrorName", "cuGetErrorString", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice",
+    "cuStreamGetCtx", "cuDevicePrimaryCtxRetain", "cuDeviceGetAttribute", "cuLibraryLoadData", "cuLibraryGetKernel",
     "cuKernelSetAttribute", "cuThreadExchangeStreamCaptureMode", "cuTensorMapEncodeTiled", "cuLaunchKernelEx"};
 
 static __thread char error_text[1024];
@@ -58,9 +59,10 @@ __attribute__((format(printf, 2, 3))) static int fail(int status, const char* fo
 }
 
 static int driver_failed(const struct driver* d, int status, const char* call, const char* of) {
-  const char* name = NULL;
+  const char *name = NULL, *words = NULL;
   if (d->error_name(status, &name) || !name) name = "an error without a name";
-  return fail(status, "%s of %s failed: %s (%d)%s", call, of, name, status,
+  if (d->error_string(status, &words) || !words) words = "";
+  return fail(status, "%s of %s failed: %s (%d)%s%s%s", call, of, name, status, *words ? ": " : "", words,
               status == NOT_INITIALIZED ? ": a process that was forked from one that uses CUDA cannot use it" : "");
 }
 
@@ -143,7 +145,7 @@ static int enter(const struct driver* d, void* stream, int* entered, int* device
 /* One configuration. */
 struct kernel {
   const char* name;
-  const unsigned char* image;
+  const unsigned char *image, *ptx; /* ptx: where the driver takes no cubin, as the emulator; or NULL */
   unsigned block[3], shared_bytes, cluster[3];
   int overlaps, cooperative;
 };
@@ -166,6 +168,7 @@ static int load(const struct driver* d, const struct kernel* k, void** published
   if (status) return status;
   if (!*found) {
     status = d->load(&library, k->image, NULL, NULL, 0, NULL, NULL, 0);
+    if (status == NO_BINARY_FOR_GPU && k->ptx) status = d->load(&library, k->ptx, NULL, NULL, 0, NULL, NULL, 0);
     if (status) return driver_failed(d, status, "cuLibraryLoadData", k->name);
     status = d->find_kernel(found, library, k->name);
     if (status) return driver_failed(d, status, "cuLibraryGetKernel", k->name);

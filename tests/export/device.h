@@ -39,7 +39,7 @@ static void download(void* to, const void* from, size_t bytes) {
 
 static const char* last_kernel(void) {
   const char* (*name)(void);
-  find("emulator_last_kernel", &name);
+  find("ptxbuilder_last_kernel", &name);
   return name();
 }
 

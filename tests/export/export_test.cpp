@@ -9,6 +9,7 @@
 
 #include "command_kit.h"
 #include "folder_kit.h"
+#include "options.h"
 #include "ptxbuilder/error.h"
 #include "ptxbuilder/launch_rule.h"
 
@@ -109,6 +110,37 @@ TEST_CASE("an exported saxpy computes, and its header says how it is launched") 
   const Ran ran = w.launched(words, "none");
   CHECK(ran.code == 1);
   CHECK(contains(ran, "saxpy: there is no NVIDIA driver: none/libcuda.so.1"));
+}
+
+TEST_CASE("a program of the driver's own calls runs on the emulator, which says what went wrong") {
+  const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
+  good(w.exported("saxpy --ptx"));
+  w.compile("saxpy");
+  w.link(kC, "driver_main.c", "saxpy.o -L. -l:libcuda.so.1");
+  CHECK(contains(w.launched(), "all calls are right"));
+}
+
+TEST_CASE("one program takes the cubin on a GPU, and the PTX beside it on the emulator") {
+  const Ran version = good(run("ptxb version --json --device emulator"));
+  const auto ptxas = nlohmann::json::parse(version.output)["ptxas"].get<std::string>();
+  if (ptxas.starts_with("none")) return skip(ptxas);
+  const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
+  good(w.exported("saxpy --threads 64 --with-ptx"));
+  const std::string source = text_of(w.path("saxpy.c"));
+  const size_t elf = source.find("= {\n    127,69,76,70,"), text = source.find("= {\n    47,47,");  // "//"
+  CHECK(elf < text);
+  CHECK(text < source.size());
+  w.compile("saxpy");
+  w.link(kC, "saxpy_main.c", "saxpy.o");
+  CHECK(contains(w.launched(seed()), "saxpy: 1000 elements are right"));
+
+  good(w.exported("saxpy"));
+  w.compile("saxpy");
+  w.link(kC, "saxpy_main.c", "saxpy.o");
+  CHECK(contains(w.launched(seed()),
+                 "saxpy: cuLibraryLoadData of saxpy failed: CUDA_ERROR_NO_BINARY_FOR_GPU (209): the emulator "
+                 "runs PTX text, and this is a cubin: export the kernel by --with-ptx or --ptx"));
+  CHECK(w.exported("saxpy --ptx --with-ptx").code == 2);
 }
 
 TEST_CASE("a launch takes the first configuration whose condition holds") {

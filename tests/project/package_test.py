@@ -130,6 +130,9 @@ def check_outside(folder, prefix, source, cxx, made):
     expect(run(scale, "--number", "1", code=2), "known here: ", " --threads ")
     if not os.path.exists("/dev/nvidiactl"):
         expect(run(f"{folder}/exported"), "saxpy: ", "libcuda.so.1", "scale: the same")
+    with open(f"{folder}/emulated_driver") as file:
+        emulated = {**os.environ, "LD_LIBRARY_PATH": file.read()}
+    expect(run(f"{folder}/exported", env=emulated), "saxpy: 0 \n", "scale: the same")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
     with open(f"{folder}/saxpy_files/saxpy.json") as sidecar:
         expect(sidecar.read(), '"threads": 64', "ceil_div(count, 64)")

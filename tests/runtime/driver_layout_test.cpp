@@ -46,6 +46,7 @@ static_assert(same(cu::Status::misaligned_address, CUDA_ERROR_MISALIGNED_ADDRESS
 static_assert(same(cu::Status::invalid_address_space, CUDA_ERROR_INVALID_ADDRESS_SPACE));
 static_assert(same(cu::Status::invalid_pc, CUDA_ERROR_INVALID_PC));
 static_assert(same(cu::Status::launch_failed, CUDA_ERROR_LAUNCH_FAILED));
+static_assert(same(cu::Status::not_supported, CUDA_ERROR_NOT_SUPPORTED));
 static_assert(same(cu::Status::system_driver_mismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH));
 static_assert(same(cu::Status::invalid_cluster_size, CUDA_ERROR_INVALID_CLUSTER_SIZE));
 static_assert(same(cu::Status::unknown, CUDA_ERROR_UNKNOWN));

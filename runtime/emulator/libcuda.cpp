@@ -1,0 +1,338 @@
+// libcuda.so.1 on the emulator, for programs that launch exported kernels and have no GPU: as much of the
+// driver as they call, and its memory, streams and events. What is queued is done when the call returns. As
+// on a GPU, nothing works any more once a kernel has gone wrong.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "runtime/driver.h"
+#include "runtime/emulator/emulator.h"
+#include "runtime/emulator/entry.h"
+
+using namespace ptxbuilder;
+using namespace ptxbuilder::runtime;
+using namespace ptxbuilder::runtime::cu;
+
+namespace {
+
+struct PtxKernel {
+  const std::string& ptx;
+  const runtime::Entry& entry;
+  std::map<std::vector<uint32_t>, std::unique_ptr<Program>> programs = {};  // by the shape of the launch
+};
+
+struct PtxModule {
+  std::string ptx;
+  std::vector<runtime::Entry> entries;
+  std::map<std::string, PtxKernel> functions = {};
+};
+
+// They serve to the end of the process, as the driver does, whose threads may still call then.
+std::recursive_mutex& mutex = *new std::recursive_mutex;
+std::string &last_kernel = *new std::string, &fatal_report = *new std::string;
+Status fatal = Status::success;
+thread_local std::string report;  // of the thread's last call that failed
+
+Emulator& device() {
+  static Emulator& opened = *open_emulator().release();
+  return opened;
+}
+
+Status failed(Status status, std::string words) {
+  report = std::move(words);
+  return status;
+}
+
+// Does it, unless a kernel went wrong before. Errors that say nothing of their kind become `refused`.
+template <class Body>
+Status guarded(Body&& body, Status refused = Status::invalid_value) {
+  const std::lock_guard lock(mutex);
+  if (fatal != Status::success) return failed(fatal, fatal_report);
+  try {
+    body();
+    return Status::success;
+  } catch (const EmulatorError& e) {
+    fatal_report = e.what();
+    return failed(fatal = Status::launch_failed, fatal_report);
+  } catch (const Error& e) {
+    return failed(e.kind() == Error::Kind::out_of_memory ? Status::out_of_memory : refused, e.what());
+  } catch (const std::bad_alloc&) {
+    return failed(Status::out_of_memory, "out of memory");
+  } catch (const std::exception& e) {
+    return failed(refused, e.what());
+  }
+}
+Status settled() {
+  return guarded([] {});
+}
+template <class T>
+Status give(T* to, T value) {
+  return guarded([&] { *to = value; });
+}
+
+DType dtype_of(TensorMapDataType type) {
+  for (int i = 0; i <= static_cast<int>(DType::f64); ++i)
+    if (data_type(static_cast<DType>(i)) == type) return static_cast<DType>(i);
+  throw Error(fmt::format("a tensor map of the type {}, which is none", static_cast<int>(type)));
+}
+
+Status load(PtxModule** module, const void* image) {
+  constexpr std::string_view elf =
+      "\x7f"
+      "ELF";
+  if (std::memcmp(image, elf.data(), elf.size()) == 0)
+    return failed(
+        Status::no_binary_for_gpu,
+        "the emulator runs PTX text, and this is a cubin: export the kernel by --with-ptx or --ptx");
+  return guarded(
+      [&] {
+        std::string ptx = static_cast<const char*>(image);
+        std::vector<runtime::Entry> all = entries(ptx);
+        *module = new PtxModule{std::move(ptx), std::move(all)};
+      },
+      Status::invalid_ptx);
+}
+Status find(PtxKernel** function, PtxModule* module, const char* name) {
+  return guarded(
+      [&] {
+        for (const runtime::Entry& entry : module->entries)
+          if (entry.name == name) {
+            *function = &module->functions.try_emplace(name, module->ptx, entry).first->second;
+            return;
+          }
+        throw Error(fmt::format("the module has no kernel '{}'", name));
+      },
+      Status::not_found);
+}
+
+runtime::Launch launch_of(const LaunchConfig& config, const runtime::Entry& entry) {
+  runtime::Launch launch;
+  launch.grid = {config.grid_x, config.grid_y, config.grid_z};
+  launch.block = {config.block_x, config.block_y, config.block_z};
+  if (entry.cluster) launch.cluster = *entry.cluster;
+  launch.dynamic_shared_bytes = config.shared_bytes;
+  for (unsigned i = 0; i < config.attribute_count; ++i) {
+    const auto& [id, pad, value] = config.attributes[i];
+    if (id == LaunchAttributeId::cluster_dimension)
+      launch.cluster = {value.cluster_dim.x, value.cluster_dim.y, value.cluster_dim.z};
+    if (id == LaunchAttributeId::cooperative) launch.cooperative = value.cooperative != 0;
+    if (id == LaunchAttributeId::programmatic_stream_serialization)
+      launch.programmatic_dependent_launch = value.programmatic_stream_serialization_allowed != 0;
+  }
+  return launch;
+}
+
+Status run(PtxKernel& f, const LaunchConfig& config, void** parameters) {
+  return guarded([&] {
+    const runtime::Launch launch = launch_of(config, f.entry);
+    const auto& [grid, block, cluster, shared, overlaps, cooperative, stream, checked] = launch;
+    auto& program =
+        f.programs[{block.x, block.y, block.z, cluster.x, cluster.y, cluster.z, shared, cooperative}];
+    if (!program) {
+      Signature signature;
+      signature.kernel = f.entry.name;
+      signature.threads = block.x * block.y * block.z;
+      signature.threads_y = block.y, signature.threads_z = block.z;
+      signature.cluster = {cluster.x, cluster.y, cluster.z};
+      signature.dynamic_shared_bytes = shared;
+      signature.cooperative = cooperative;
+      program = device().load(f.ptx, signature);
+    }
+    if (!parameters && !f.entry.parameters.empty()) throw Error("a launch without a list of parameters");
+    device().launch(*program, launch, {parameters, f.entry.parameters.size()});
+    device().synchronize(std::chrono::hours(24));
+    last_kernel = f.entry.name;
+  });
+}
+
+// One stands for all: none has anything to remember.
+template <class Handle>
+Handle handle() {
+  return reinterpret_cast<Handle>(16);
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// The name of the kernel that was launched last: which of an export's it was.
+const char* ptxbuilder_last_kernel() { return last_kernel.c_str(); }
+
+Status cuInit(unsigned) { return settled(); }
+Status cuDriverGetVersion(int* version) { return give(version, 13000); }
+Status cuGetErrorName(Status status, const char** text) {
+  *text = status == Status::success             ? "CUDA_SUCCESS"
+          : status == Status::invalid_value     ? "CUDA_ERROR_INVALID_VALUE"
+          : status == Status::out_of_memory     ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : status == Status::no_binary_for_gpu ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
+          : status == Status::invalid_ptx       ? "CUDA_ERROR_INVALID_PTX"
+          : status == Status::not_found         ? "CUDA_ERROR_NOT_FOUND"
+          : status == Status::launch_failed     ? "CUDA_ERROR_LAUNCH_FAILED"
+          : status == Status::not_supported     ? "CUDA_ERROR_NOT_SUPPORTED"
+                                                : "an error of another driver";
+  return Status::success;
+}
+// The emulator's report, which belongs to the thread's last call that failed.
+Status cuGetErrorString(Status status, const char** text) {
+  *text = status == Status::success ? "no error" : report.c_str();
+  return Status::success;
+}
+
+Status cuDeviceGetCount(int* count) { return give(count, 1); }
+Status cuDeviceGet(Ordinal* ordinal, int i) {
+  return i == 0 ? give(ordinal, 0) : failed(Status::invalid_value, "the emulator is device 0 alone");
+}
+Status cuDeviceGetName(char* name, int bytes, Ordinal) {
+  return guarded(
+      [&] { std::snprintf(name, static_cast<size_t>(bytes), "%s", device().properties().name.c_str()); });
+}
+Status cuDeviceTotalMem_v2(size_t* bytes, Ordinal) { return give(bytes, device().properties().memory_bytes); }
+Status cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Ordinal) {
+  const DeviceProperties p = device().properties();
+  switch (attribute) {
+    case DeviceAttribute::multiprocessor_count:
+      return give(value, p.multiprocessors);
+    case DeviceAttribute::compute_capability_major:
+      return give(value, p.compute_capability / 10);
+    case DeviceAttribute::compute_capability_minor:
+      return give(value, p.compute_capability % 10);
+    case DeviceAttribute::max_shared_memory_per_block_optin:
+      return give(value, static_cast<int>(p.shared_bytes_per_cta));
+    default:
+      return failed(Status::invalid_value, fmt::format("the emulator does not know the device attribute {}",
+                                                       static_cast<int>(attribute)));
+  }
+}
+
+// There is one context, which is always current.
+Status cuCtxGetCurrent(Context* context) { return give(context, handle<Context>()); }
+Status cuDevicePrimaryCtxRetain(Context* context, Ordinal) { return cuCtxGetCurrent(context); }
+Status cuCtxCreate_v2(Context* context, unsigned, Ordinal) { return cuCtxGetCurrent(context); }
+Status cuCtxCreate_v4(Context* context, void*, unsigned, Ordinal) { return cuCtxGetCurrent(context); }
+Status cuCtxPopCurrent_v2(Context* context) { return context ? cuCtxGetCurrent(context) : settled(); }
+Status cuStreamGetCtx(cu::Stream, Context* context) { return cuCtxGetCurrent(context); }
+Status cuCtxGetDevice(Ordinal* ordinal) { return give(ordinal, 0); }
+Status cuCtxSetCurrent(Context) { return settled(); }
+Status cuCtxPushCurrent_v2(Context) { return settled(); }
+Status cuCtxDestroy_v2(Context) { return settled(); }
+Status cuDevicePrimaryCtxRelease_v2(Ordinal) { return settled(); }
+Status cuCtxSynchronize() { return settled(); }
+
+Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
+  return guarded([&] { *address = device().allocate(bytes); });
+}
+Status cuMemFree_v2(DevicePtr address) {
+  return guarded([&] { device().release(address); });
+}
+Status cuMemAllocHost_v2(void** memory, size_t bytes) {
+  return guarded([&] {
+    *memory = std::malloc(bytes);
+    if (!*memory) throw std::bad_alloc();
+  });
+}
+Status cuMemHostAlloc(void** memory, size_t bytes, unsigned) { return cuMemAllocHost_v2(memory, bytes); }
+Status cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return settled();
+}
+Status cuMemcpyHtoD_v2(DevicePtr to, const void* from, size_t bytes) {
+  return guarded([&] { device().copy_in(to, from, bytes); });
+}
+Status cuMemcpyDtoH_v2(void* to, DevicePtr from, size_t bytes) {
+  return guarded([&] { device().copy_out(to, from, bytes); });
+}
+Status cuMemcpyDtoD_v2(DevicePtr to, DevicePtr from, size_t bytes) {
+  return guarded([&] {
+    std::vector<std::byte> between(bytes);
+    device().copy_out(between.data(), from, bytes);
+    device().copy_in(to, between.data(), bytes);
+  });
+}
+Status cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, size_t bytes, cu::Stream) {
+  return cuMemcpyHtoD_v2(to, from, bytes);
+}
+Status cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, size_t bytes, cu::Stream) {
+  return cuMemcpyDtoH_v2(to, from, bytes);
+}
+Status cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, size_t bytes, cu::Stream) {
+  return cuMemcpyDtoD_v2(to, from, bytes);
+}
+Status cuMemsetD8_v2(DevicePtr to, unsigned char value, size_t bytes) {
+  return guarded([&] { device().fill(to, value, bytes); });
+}
+Status cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, cu::Stream) {
+  return cuMemsetD8_v2(to, value, bytes);
+}
+
+Status cuStreamCreate(cu::Stream* stream, unsigned) { return give(stream, handle<cu::Stream>()); }
+Status cuStreamDestroy_v2(cu::Stream) { return settled(); }
+Status cuStreamSynchronize(cu::Stream) { return settled(); }
+Status cuStreamQuery(cu::Stream) { return settled(); }
+Status cuStreamWaitEvent(cu::Stream, cu::Event, unsigned) { return settled(); }
+Status cuStreamIsCapturing(cu::Stream, int* capturing) { return give(capturing, 0); }
+Status cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
+  static thread_local CaptureMode own = CaptureMode::global;
+  std::swap(*mode, own);
+  return settled();
+}
+Status cuEventCreate(cu::Event* event, unsigned) { return give(event, handle<cu::Event>()); }
+Status cuEventDestroy_v2(cu::Event) { return settled(); }
+Status cuEventRecord(cu::Event, cu::Stream) { return settled(); }
+Status cuEventSynchronize(cu::Event) { return settled(); }
+Status cuEventQuery(cu::Event) { return settled(); }
+Status cuEventElapsedTime(float*, cu::Event, cu::Event) {
+  return failed(Status::not_supported, "the emulator has no clock worth reading: times are the GPU's alone");
+}
+
+Status cuLibraryLoadData(PtxModule** module, const void* image, JitOption*, void**, unsigned, int*, void**,
+                         unsigned) {
+  return load(module, image);
+}
+Status cuModuleLoadData(PtxModule** module, const void* image) { return load(module, image); }
+Status cuLibraryGetKernel(PtxKernel** function, PtxModule* module, const char* name) {
+  return find(function, module, name);
+}
+Status cuModuleGetFunction(PtxKernel** function, PtxModule* module, const char* name) {
+  return find(function, module, name);
+}
+Status cuKernelGetFunction(PtxKernel** function, PtxKernel* kernel) { return give(function, kernel); }
+Status cuLibraryUnload(PtxModule*) { return settled(); }
+Status cuModuleUnload(PtxModule*) { return settled(); }
+Status cuKernelSetAttribute(FunctionAttribute, int, PtxKernel*, Ordinal) { return settled(); }
+Status cuFuncSetAttribute(PtxKernel*, FunctionAttribute, int) { return settled(); }
+
+Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, void* address,
+                              const uint64_t* shape, const uint64_t* strides, const uint32_t* box,
+                              const uint32_t* element_strides, int interleave, int swizzle, int promotion,
+                              int fill) {
+  return guarded([&] {
+    const TensorMapRecipe recipe = {.dtype = dtype_of(type),
+                                    .box = {box, box + rank},
+                                    .element_strides = {element_strides, element_strides + rank},
+                                    .interleave = static_cast<Interleave>(interleave),
+                                    .swizzle = static_cast<Swizzle>(swizzle),
+                                    .l2_promotion = static_cast<L2Promotion>(promotion),
+                                    .oob_fill = static_cast<OobFill>(fill)};
+    const TensorMap encoded = device().encode(
+        {recipe, reinterpret_cast<Address>(address), {shape, rank}, {strides, rank - size_t{1}}});
+    std::memcpy(map, encoded.bytes.data(), encoded.bytes.size());
+  });
+}
+
+Status cuLaunchKernelEx(const LaunchConfig* config, PtxKernel* function, void** parameters, void**) {
+  return run(*function, *config, parameters);
+}
+Status cuLaunchKernel(PtxKernel* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                      cu::Stream stream, void** parameters, void**) {
+  return run(*function, {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
+             parameters);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
