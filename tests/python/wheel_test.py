@@ -45,8 +45,9 @@ names = archive.namelist()
 modules = {os.path.relpath(path, f"{top}/kernels/python") for ending in (".py", ".pyi", ".typed")
            for path in glob.glob(f"{top}/kernels/python/ptxbuilder/**/*{ending}", recursive=True)}
 others = {name for name in names if ".dist-info/" not in name} - modules
-kit.check(modules <= set(names) and others == {f"ptxbuilder-{version}.data/scripts/ptxb", *(
-    f"ptxbuilder/{x}" for x in ("_ext.abi3.so", soname))}, names)
+kit.check(modules <= set(names) and others == {
+    f"ptxbuilder-{version}.data/scripts/ptxb", f"ptxbuilder-{version}.data/data/lib/ptxbuilder/libcuda.so.1",
+    *(f"ptxbuilder/{x}" for x in ("_ext.abi3.so", soname))}, names)
 folder = f"ptxbuilder-{version}.dist-info"
 problems = shipped.problems_of_licenses(lambda name: archive.read(f"{folder}/licenses/linked_in/{name}").decode())
 kit.check(not problems, problems)
@@ -92,6 +93,7 @@ run(python, "-c", code, env=alone, cwd=work)
 
 # Its libraries export what they should, and they and the command take nothing but libc, and know no folder of the build.
 for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), (f"{work}/venv/bin/ptxb", None, ""),
+                              (f"{work}/venv/lib/ptxbuilder/libcuda.so.1", r"cu\w+|ptxbuilder_last_kernel", ""),
                               (f"{site}/ptxbuilder/_ext.abi3.so", r"PyInit__ext", soname)):
     name = os.path.basename(path)
     if exports:
