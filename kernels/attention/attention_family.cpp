@@ -8,6 +8,7 @@
 #include "kernels/attention/kernel.h"
 #include "kernels/attention/order.h"
 #include "kernels/attention/reference.h"
+#include "kernels/family/command_line.h"
 #include "kernels/family/family.h"
 #include "kernels/family/run.h"
 #include "ptxbuilder/isa/hopper.h"
@@ -43,6 +44,55 @@ AttentionTile tile(const command::Fields& f) {
   t.lazy = f["lazy"] != 0;
   t.whole = f["whole"] != 0;
   return t;
+}
+
+void set_tile(command::Fields& f, const AttentionTile& t) {
+  f.set("consumers", t.consumers);
+  f.set("bn", t.bn);
+  f.set("stages", t.stages);
+  f.set("ahead", t.ahead);
+  f.set("upwards", t.upwards);
+  f.set("turns", t.turns);
+  f.set("more_values", t.more_values);
+  f.set("query_places", t.query_places);
+  f.set("late", t.late);
+  f.set("lazy", t.lazy);
+  f.set("whole", t.whole);
+}
+
+int multiprocessors(const command::Fields& f) {
+  return f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
+}
+
+// The last query sees all keys, or as many of the last as the window has.
+AttentionSize attention_size(const command::Fields& f) {
+  const int64_t in_rows = f["heads_in_rows"];
+  AttentionSize s = {f["queries"] * in_rows, f["keys"], f["heads"] / in_rows, f["batches"],
+                     f["group"] / in_rows};
+  s.visible = f["packed"] != 0 ? 1 : static_cast<int32_t>(f["keys"] - f["queries"] + 1);
+  s.hidden = s.visible - static_cast<int32_t>(f["window"]);
+  return s;
+}
+
+// The tile of a size, but none of whole blocks, as launches may have any number of keys.
+void choose_tile(command::Fields& f) {
+  const AttentionOperation o = operation(f);
+  if (o.packed || o.heads_in_rows > 1)
+    throw command::UsageError(
+        fmt::format("--{}: a launch does not know then what it has of queries and keys, by which --shapes "
+                    "chooses a tile: leave out --shapes, and say the tile",
+                    o.packed ? "packed" : "heads_in_rows"));
+  AttentionTile chosen = choose_attention(o, attention_size(f), multiprocessors(f));
+  chosen.whole = false;
+  set_tile(f, chosen);
+}
+
+// What a launch of this size passes for a parameter that counts for speed alone.
+std::string best_together(const command::Fields& f) {
+  const AttentionOperation o = operation(f);
+  if (!takes_longest_first(o)) return "";
+  return fmt::format("together = {} is the fastest",
+                     heads_together(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
 // All batches; or packed, sequences of which each has fewer queries than the one before, and more keys.
@@ -111,7 +161,7 @@ void run(const command::Fields& f, command::Run& run) {
                       {AttentionOrder::bytes(static_cast<int64_t>(rows), f["batches"], tile(f).bm()) / 4});
   const double scale = 1 / std::sqrt(static_cast<double>(depth));
   const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
-  const int64_t visible = o.packed ? 1 : f["keys"] - f["queries"] + 1;
+  const AttentionSize sizes = attention_size(f);
 
   std::vector<runtime::Argument> arguments = {q.tensor(), k.tensor(), v.tensor()};
   if (!o.packed) arguments.push_back(out.tensor());
@@ -121,15 +171,10 @@ void run(const command::Fields& f, command::Run& run) {
   for (const uint64_t value : {heads / in_rows, size("batches"), group / in_rows})
     arguments.push_back(number(value));
   arguments.push_back(runtime::scalar(static_cast<float>(scale)));
-  if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
-  if (takes_longest_first(o)) {
-    const AttentionSize sizes = {f["queries"] * f["heads_in_rows"], f["keys"],
-                                 f["heads"] / f["heads_in_rows"], f["batches"],
-                                 f["group"] / f["heads_in_rows"]};
-    const int ctas = f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
-    arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), ctas))));
-  }
-  if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible - f["window"])));
+  if (o.causal) arguments.push_back(runtime::scalar(sizes.visible));
+  if (takes_longest_first(o))
+    arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), multiprocessors(f)))));
+  if (o.window) arguments.push_back(runtime::scalar(sizes.hidden));
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
   if (o.name) arguments.push_back(runtime::scalar(static_cast<float>(f[#name])));
 #include "kernels/attention/attention.def"
@@ -208,6 +253,9 @@ const command::Registration registration({
          {"whole", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1, kYesNo}},
     .build = [](const command::Fields& f) { return attention(operation(f), tile(f), {}, f.small("sms")); },
     .run = run,
+    .choice = {.axes = {{"queries", "queries"}, {"keys", "keys"}, {"heads", "heads"}, {"batches", "batches"}},
+               .choose = choose_tile,
+               .caution = best_together},
 });
 
 }  // namespace

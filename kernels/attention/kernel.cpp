@@ -40,7 +40,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
           o.packed ? "query i sees the keys below i + visible + keys - queries, of its sequence"
                    : "query i sees the keys below i + visible");
   if (takes_longest_first(o))
-    p.add("together", scalar, DType::u32, "heads of which the longest rows of queries come first");
+    p.add("together", scalar, DType::u32,
+          "heads of which the longest rows of queries come first: 1 or more, which counts for speed alone");
   if (o.window)
     p.add("hidden", scalar, DType::s32,
           o.packed ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"

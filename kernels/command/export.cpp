@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -82,17 +83,28 @@ bool is_file(const std::string& words) {
 }
 
 // Says what is wrong with the word behind --shapes, as long as it names no file; "" stands for nothing.
-std::string complaint_of_shapes(const std::string& words) {
+std::string complaint_of_shapes(const std::string& words, const std::string& form) {
   if (is_file(words)) return "";
   for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {
     end = std::min(words.find(',', begin), words.size());
     if (words.find_first_not_of(' ', begin) >= end)
-      return fmt::format("'{}' has no shape {}: write MxNxK,MxNxK,...", words,
+      return fmt::format("'{}' has no shape {}: write {},{},...", words,
                          words.empty()         ? "at all"
                          : end == words.size() ? "behind a comma"
-                                               : "ahead of a comma");
+                                               : "ahead of a comma",
+                         form, form);
   }
   return "";
+}
+
+// "MxNxK", for a message.
+std::string form_of_shapes(const Choice& choice) {
+  std::string form;
+  for (const auto& [field, rule] : choice.axes) {
+    if (!form.empty()) form += 'x';
+    for (const char c : field) form += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return form;
 }
 
 // Shapes stand between commas or on lines; # begins a comment in a file.
@@ -157,17 +169,17 @@ class Exporter {
       Fields chosen = fields_;
       for (size_t i = 0; i < size.size(); ++i)
         chosen.set(choice.axes[i].first, static_cast<int64_t>(size[i]));
-      if (const std::string text = choice.caution ? choice.caution(chosen) : ""; !text.empty())
-        cautions_.push_back(fmt::format("{}: {}", shape, text));
       choice.choose(chosen);
       check_kept(chosen, shape);
+      const std::string caution = choice.caution ? choice.caution(chosen) : "";
+      if (!caution.empty()) cautions_.push_back(fmt::format("{}: {}", shape, caution));
       for (const auto& [field, rule] : choice.axes) chosen.set(field, fields_[field]);  // what is left counts
       const auto place = std::find(known.begin(), known.end(), chosen.text()) - known.begin();
       if (place == std::ssize(known)) {
         known.push_back(chosen.text());
         export_.kernels.push_back(compiled(chosen));
       }
-      export_.shapes.push_back({size, static_cast<size_t>(place)});
+      export_.shapes.push_back({size, static_cast<size_t>(place), caution});
     }
     if (export_.shapes.empty())
       throw UsageError(fmt::format("--shapes: '{}' names no shape", options_.shapes));
@@ -235,6 +247,7 @@ Examples:
   ptxb export saxpy --threads 256 -o out
   ptxb export gemm_warp_specialized --config "bm=64,bn=128 if extent(A, 1) <= 64" --config "bm=128" -o out
   ptxb export gemm --shapes 4096x4096x4096,16x4096x7168 --name product -o out
+  ptxb export attention --causal yes --shapes 4096x4096x32x1,1024x1024x32x8 -o out
 )";
 
 void add_options(const Arguments& kernel, const Family& family, ExportOptions& o) {
@@ -243,15 +256,18 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
   const Option configurations =
       kernel.option("--config", o.configurations, "fields and a condition; may be given again")
           .shown_as("TEXT");
-  if (family.choice.choose)
+  if (const Choice& choice = family.choice; choice.choose) {
+    const std::string form = form_of_shapes(choice);
     kernel
         .option(
             "--shapes", o.shapes,
-            "sizes as 4096x4096x8192, or a file of them: each gets the configuration that suits it, and a "
-            "launch takes that of the nearest")
-        .check(complaint_of_shapes)
+            fmt::format("sizes as {}, or a file of them: each gets the configuration that suits it, and a "
+                        "launch takes that of the nearest",
+                        form))
+        .check([form](const std::string& words) { return complaint_of_shapes(words, form); })
         .shown_as("LIST|FILE")
         .excludes(configurations);
+  }
   const Option ptx =
       kernel.flag("--ptx", o.ptx, "PTX text inside, which the driver compiles, in place of a cubin");
   kernel.flag("--with-ptx", o.with_ptx, "PTX text beside the cubin, which the emulator runs").excludes(ptx);

@@ -128,7 +128,7 @@ class Writer {
         e_.name, in_comment(e_.summary));
     for (const ExportedKernel& k : e_.kernels) {
       const Signature& s = k.signature;
-      text += fmt::format(" *\n * Kernel {}", s.kernel);
+      text += fmt::format(" *\n * Kernel {}", label(k));
       if (!k.condition.empty()) text += fmt::format(", launched if {}", k.condition);
       if (k.condition.empty() && e_.shapes.empty() && e_.kernels.size() > 1) text += ", launched else";
       std::vector<std::string> words = {" *   "};
@@ -151,8 +151,17 @@ class Writer {
     text += fmt::format(" *\n * Of these, a launch takes the one of the nearest {}:\n",
                         fmt::join(e_.axes, " x "));
     for (const ExportedShape& s : e_.shapes)
-      text += fmt::format(" *   {}: {}\n", fmt::join(s.size, " x "), e_.kernels[s.kernel].signature.kernel);
+      text += fmt::format(" *   {}: {}{}{}\n", fmt::join(s.size, " x "), label(e_.kernels[s.kernel]),
+                          s.caution.empty() ? "" : "; ", s.caution);
     return text + " */\n";
+  }
+  // The kernel's name, with its number where another has the same.
+  std::string label(const ExportedKernel& kernel) const {
+    const std::string& name = kernel.signature.kernel;
+    const auto same = std::count_if(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& other) {
+      return other.signature.kernel == name;
+    });
+    return same == 1 ? name : fmt::format("{} ({})", name, &kernel - e_.kernels.data() + 1);
   }
 
   std::string shapes_have_to_agree() const {

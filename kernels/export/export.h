@@ -21,6 +21,7 @@ struct ExportedKernel {
 struct ExportedShape {
   std::vector<uint64_t> size;  // as long as Export::axes
   size_t kernel = 0;           // its place among the kernels
+  std::string caution = {};    // what its launches have to mind
 };
 
 struct Export {

@@ -196,6 +196,40 @@ TEST_CASE("a matrix product takes the tile of the nearest shape, and has each ti
   CHECK(contains(ran, "128x2112x72 by " + kernel(0) + ": all are right"));
 }
 
+TEST_CASE("an attention takes the tile of the nearest shape, none of which wants whole blocks of keys") {
+  const Workshop w(PTXBUILDER_EMULATOR_LIBCUDA);
+  const Ran made =
+      good(w.exported("attention --causal yes --type bf16 --depth 64 --group 2 --ptx --json --shapes "
+                      "2048x2048x32x1,16x4096x4x1,2048x2048x32x2"));
+  const auto json = nlohmann::json::parse(made.output);
+  REQUIRE(json["shapes"].size() == 3);
+  REQUIRE(json["kernels"].size() == 2);
+  CHECK(json["shapes"][1]["size"] == nlohmann::json({16, 4096, 4, 1}));
+  CHECK(json["shapes"][1]["kernel"] == 1);
+  CHECK(json["shapes"][2]["kernel"] == 0);
+  CHECK(json["warnings"].size() == 3);
+  CHECK(json["warnings"][1].get<std::string>().starts_with("16x4096x4x1: together = "));
+  const std::string header = text_of(w.path("attention.h"));
+  for (const char* said : {"Kernel attention (2):", "the nearest queries x keys x heads x batches:",
+                           "   16 x 4096 x 4 x 1: attention (2); together = "})
+    CHECK_MESSAGE(header.find(said) != std::string::npos, said);
+  w.compile("attention");
+  w.link(kC, "attention_main.c", "attention.o -lm");
+  const std::string words = seed();
+  CAPTURE(words);
+  const Ran ran = w.launched(words + " 150x200x2x1 5x150x2x2");
+  CHECK(contains(ran, "150x200x2x1: all are right\n5x150x2x2: all are right"));
+
+  good(w.exported("attention --name unmasked --depth 64 --ptx --shapes 1024x1024x32x1"));
+  CHECK(text_of(w.path("unmasked.h")).find("whole=no") != std::string::npos);
+  CHECK(contains(w.exported("attention --packed yes --ptx --shapes 512x512x4x1"), "leave out --shapes"));
+  CHECK(contains(w.exported("attention --heads_in_rows 4 --ptx --shapes 1x512x4x1"), "leave out --shapes"));
+  CHECK(contains(w.exported("attention --ptx --shapes 512x512x4"),
+                 "'512x512x4' has 3 numbers, and a shape here has 4"));
+  CHECK(contains(w.exported("attention --ptx --shapes ,"),
+                 "write QUERIESxKEYSxHEADSxBATCHES,QUERIESxKEYSxHEADSxBATCHES,..."));
+}
+
 TEST_CASE("a rule yields in C what it yields here") {
   struct Values final : RuleValues {
     uint64_t bits(size_t i) const override { return i == 0 ? 1000 : 7; }

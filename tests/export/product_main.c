@@ -1,27 +1,7 @@
 /* Launches an exported matrix product of bf16, D = A B^T, and compares it with a sum in double: product_main
  * SEED MxNxK... With WITH_SIZES the kernel takes M and N beside K. */
-#include "device.h"
+#include "bf16.h"
 #include "product.h"
-
-static uint16_t to_bf16(double x) { /* cut off: the reference computes with what is left */
-  const float narrow = (float)x;
-  uint32_t bits;
-  memcpy(&bits, &narrow, sizeof bits);
-  return (uint16_t)(bits >> 16);
-}
-static double of_bf16(uint16_t bits) {
-  const uint32_t wide = (uint32_t)bits << 16;
-  float x;
-  memcpy(&x, &wide, sizeof x);
-  return x;
-}
-
-static uint16_t* filled(size_t count) {
-  uint16_t* all = (uint16_t*)malloc(count * sizeof *all);
-  size_t i;
-  for (i = 0; i < count; ++i) all[i] = to_bf16(fresh());
-  return all;
-}
 
 static void run(size_t m, size_t n, size_t k) {
   uint16_t *a = filled(m * k), *b = filled(n * k), *d = filled(m * n);
