@@ -220,7 +220,7 @@ TEST_CASE("an attention takes the tile of the nearest shape, none of which wants
   const Ran ran = w.launched(words + " 150x200x2x1 5x150x2x2");
   CHECK(contains(ran, "150x200x2x1: all are right\n5x150x2x2: all are right"));
 
-  good(w.exported("attention --name unmasked --depth 64 --ptx --shapes 1024x1024x32x1"));
+  good(w.exported("attention --name unmasked --ptx --shapes 1024x1024x32x1"));
   CHECK(text_of(w.path("unmasked.h")).find("whole=no") != std::string::npos);
   CHECK(contains(w.exported("attention --packed yes --ptx --shapes 512x512x4x1"), "leave out --shapes"));
   CHECK(contains(w.exported("attention --heads_in_rows 4 --ptx --shapes 1x512x4x1"), "leave out --shapes"));
