@@ -76,17 +76,50 @@ struct Opened {
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
 };
 
+// What a handle stands for is null once it was given back. The handle itself stays, a few words, so that it
+// may be asked, and no other ever has its address.
 struct ptxb_device {
   std::shared_ptr<Opened> opened;
+  ptxb_device* given_back_before = nullptr;
 };
 
-struct ptxb_kernel {
+struct Loaded {
   std::shared_ptr<Opened> opened;
   runtime::LoadedKernel kernel;
   std::string sidecar;
 };
+struct ptxb_kernel {
+  std::unique_ptr<Loaded> loaded;
+  ptxb_kernel* given_back_before = nullptr;
+};
 
 namespace {
+
+// They hang together, so that no tool takes them for leaks.
+template <class Handle>
+constinit std::atomic<Handle*> last_given_back = nullptr;
+
+template <class Handle, class Held>
+void give_back(Handle* handle, Held Handle::*held) {
+  if (!handle || !(handle->*held)) return;
+  (handle->*held).reset();
+  handle->given_back_before = last_given_back<Handle>.exchange(handle);
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_given_back(const char* words) { throw Error(words); }
+
+const std::shared_ptr<Opened>& shared_opened(ptxb_device* device) {
+  const auto& opened = given(device, "the device").opened;
+  if (!opened) refuse_given_back("the device was given back by ptxb_close()");
+  return opened;
+}
+Opened& opened_of(ptxb_device* device) { return *shared_opened(device); }
+
+Loaded& loaded_of(ptxb_kernel* kernel) {
+  const auto& loaded = given(kernel, "the kernel").loaded;
+  if (!loaded) refuse_given_back("the kernel was given back by ptxb_kernel_free()");
+  return *loaded;
+}
 
 std::vector<std::string> words_between_commas(const std::string& text) {
   std::vector<std::string> words;
@@ -202,11 +235,11 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
 template <class Load>
 int loaded_by(ptxb_device* device, ptxb_kernel** loaded, Load&& load) {
   return status_of([&] {
-    const auto& opened = given(device, "the device").opened;
+    const auto& opened = shared_opened(device);
     given(loaded, "where to put the kernel");
     runtime::LoadedKernel kernel = load(*opened->device);
     std::string sidecar = to_json(kernel.signature());
-    *loaded = new ptxb_kernel{opened, std::move(kernel), std::move(sidecar)};
+    *loaded = new ptxb_kernel{std::make_unique<Loaded>(opened, std::move(kernel), std::move(sidecar))};
   });
 }
 
@@ -222,13 +255,12 @@ int ptxb_open(const char* name, ptxb_device** device) {
     *device = new ptxb_device{std::make_shared<Opened>(&given(name, "the device's name"))};
   });
 }
-void ptxb_close(ptxb_device* device) { delete device; }
+void ptxb_close(ptxb_device* device) { give_back(device, &ptxb_device::opened); }
 
 int ptxb_wait(ptxb_device* device, void* stream, int64_t milliseconds) {
   return status_of([&] {
     if (milliseconds < 0) throw Error(fmt::format("a wait of {} ms", milliseconds));
-    given(device, "the device")
-        .opened->device->synchronize(stream_of(stream), std::chrono::milliseconds(milliseconds));
+    opened_of(device).device->synchronize(stream_of(stream), std::chrono::milliseconds(milliseconds));
   });
 }
 
@@ -242,31 +274,31 @@ void ptxb_interrupt_by(int (*is_interrupted)(void*), void* context) {
 int ptxb_allocate(ptxb_device* device, size_t bytes, void** address) {
   return status_of([&] {
     given(address, "where to put the address");
-    *address = reinterpret_cast<void*>(given(device, "the device").opened->allocate(bytes));
+    *address = reinterpret_cast<void*>(opened_of(device).allocate(bytes));
   });
 }
 int ptxb_free(ptxb_device* device, void* address) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     if (address) opened.release(address_of(address));
   });
 }
 int ptxb_copy_in(ptxb_device* device, void* to, const void* from, size_t bytes) {
   return status_of([&] {
     if (bytes > 0) (void)given(static_cast<const char*>(from), "what is copied");
-    given(device, "the device").opened->device->copy_in(address_of(to), from, bytes);
+    opened_of(device).device->copy_in(address_of(to), from, bytes);
   });
 }
 int ptxb_copy_out(ptxb_device* device, void* to, const void* from, size_t bytes) {
   return status_of([&] {
     if (bytes > 0) (void)given(static_cast<char*>(to), "where to put the copy");
-    given(device, "the device").opened->device->copy_out(to, address_of(from), bytes);
+    opened_of(device).device->copy_out(to, address_of(from), bytes);
   });
 }
 
 int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_t* bytes) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     given(bytes, "where to put the bytes");
     *bytes = opened.product().workspace_bytes(arguments_of(opened, product), Where{});
   });
@@ -275,7 +307,7 @@ int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_
 int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* workspace, size_t workspace_bytes,
                     void* stream) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     opened.product()(
         arguments_of(opened, product, {address_of(workspace), workspace_bytes}, stream_of(stream)), Where{});
   });
@@ -283,14 +315,14 @@ int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, void* works
 
 int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stream) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     opened.product().tune(arguments_of(opened, product, {}, stream_of(stream)), Where{});
   });
 }
 
 int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     given(bytes, "where to put the bytes");
     *bytes = opened.attention().workspace_bytes(
         read_attention(given(attention, "the attention"), opened.ordinal), Where{});
@@ -300,7 +332,7 @@ int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attentio
 int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, void* workspace,
                        size_t workspace_bytes, void* stream) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     kernels::AttentionArguments p = read_attention(given(attention, "the attention"), opened.ordinal);
     p.workspace = {address_of(workspace), workspace_bytes};
     p.stream = stream_of(stream);
@@ -310,7 +342,7 @@ int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, voi
 
 int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, void* stream) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     kernels::AttentionArguments p = read_attention(given(attention, "the attention"), opened.ordinal);
     p.stream = stream_of(stream);
     opened.attention().tune(p, Where{});
@@ -377,13 +409,15 @@ int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* 
   return ptxb_load_ir_with(device, ir, bytes, kernel, NULL, loaded);
 }
 
-void ptxb_kernel_free(ptxb_kernel* kernel) { delete kernel; }
-const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel) { return kernel ? kernel->sidecar.c_str() : ""; }
+void ptxb_kernel_free(ptxb_kernel* kernel) { give_back(kernel, &ptxb_kernel::loaded); }
+const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel) {
+  return kernel && kernel->loaded ? kernel->loaded->sidecar.c_str() : "";
+}
 
 int ptxb_launch(ptxb_kernel* kernel, const uint32_t grid[3], const ptxb_argument* arguments, size_t count,
                 void* stream) {
   return status_of([&] {
-    ptxb_kernel& k = given(kernel, "the kernel");
+    Loaded& k = loaded_of(kernel);
     const Signature& signature = k.kernel.signature();
     if (count != signature.parameters.size())
       throw Error(fmt::format("kernel '{}' takes {} arguments, {} are given", signature.kernel,

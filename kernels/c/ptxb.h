@@ -10,7 +10,8 @@
  *
  * Every function that returns an int gives PTXB_OK or another ptxb_status; then ptxb_error() says why, in
  * words. Any thread may call any function at any time, but for ptxb_close() and ptxb_kernel_free() of what
- * another thread is using. A thread's current CUDA context stays as it is. C11 and C++ alike. */
+ * another thread is using. What is called with a device or a kernel that these were given says so; giving it
+ * to them again does nothing. A thread's current CUDA context stays as it is. C11 and C++ alike. */
 #ifndef PTXB_H
 #define PTXB_H
 
@@ -278,7 +279,9 @@ PTXB_API int ptxb_load_ir_with(ptxb_device* device, const void* ir, size_t bytes
 /* NULL does nothing. Launches that are queued run: its code stays with the driver to the end of the process.
  */
 PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
-/* The sidecar as JSON: parameters, threads, shared memory. Valid as long as the kernel. */
+/* The sidecar as JSON: parameters, threads, shared memory. Valid as long as the kernel, which it is ""
+ * without.
+ */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
 typedef enum ptxb_scalar {

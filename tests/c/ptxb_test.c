@@ -879,6 +879,34 @@ static void check_memory(void) {
   OK(ptxb_free(device, NULL));
 }
 
+/* What was given back is known, also where the next of its kind has come. */
+static void check_given_back(const char* name) {
+  ptxb_device *before = NULL, *after = NULL;
+  ptxb_kernel *kernel = NULL, *next = NULL;
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  ptxb_argument arguments[4];
+  size_t bytes;
+  void* memory = NULL;
+  OK(ptxb_open(name, &before));
+  OK(ptxb_load_ir(before, saxpy, sizeof saxpy - 1, NULL, &kernel));
+  ptxb_close(before);
+  OK(ptxb_open(name, &after));
+  REFUSED(ptxb_allocate(before, 4, &memory), "the device was given back by ptxb_close()");
+  REFUSED(ptxb_wait(before, NULL, 0), "the device was given back by ptxb_close()");
+  REFUSED(ptxb_matmul_workspace(before, &p, &bytes), "the device was given back by ptxb_close()");
+  REFUSED(ptxb_load_ir(before, saxpy, sizeof saxpy - 1, NULL, &next), "the device was given back");
+  CHECK(strstr(ptxb_kernel_sidecar(kernel), "saxpy")); /* it keeps its device */
+  ptxb_kernel_free(kernel);
+  OK(ptxb_load_ir(after, saxpy, sizeof saxpy - 1, NULL, &next));
+  REFUSED(ptxb_launch(kernel, NULL, arguments, 4, NULL), "the kernel was given back by ptxb_kernel_free()");
+  CHECK(strcmp(ptxb_kernel_sidecar(kernel), "") == 0);
+  ptxb_kernel_free(kernel), ptxb_close(before); /* once more, which does nothing */
+  CHECK(strstr(ptxb_kernel_sidecar(next), "saxpy"));
+  OK(ptxb_allocate(after, 4, &memory));
+  OK(ptxb_free(after, memory));
+  ptxb_kernel_free(next), ptxb_close(after);
+}
+
 int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
@@ -911,6 +939,7 @@ int main(int count, char** words) {
   check_scalars(count < 2);
   check_ir_options();
   check_statuses(count < 2);
+  check_given_back(count > 1 ? words[1] : "emulator");
   pthread_t threads[8];
   for (uintptr_t i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, in_thread, (void*)i);
   for (int i = 0; i < 8; ++i) {
