@@ -22,6 +22,9 @@ constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.t
 // Of an instruction: the name of its row and where that runs.
 constexpr const char* kRow = "ptxbuilder.row";
 
+// Gives what errors begin with, most often a file.
+std::string_view name_of(const llvm::Module& module) { return std::string_view(module.getName()); }
+
 isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
   const auto* text = llvm::dyn_cast_or_null<llvm::MDString>(names);
   try {
@@ -97,7 +100,8 @@ Needs needs_of(const llvm::Module& module) {
     needs.ptx_version = static_cast<int>(version->getZExtValue());
   if (auto* sets = llvm::dyn_cast_or_null<llvm::MDNode>(module.getModuleFlag(kTargetsFlag)))
     for (const llvm::MDOperand& set : sets->operands())
-      needs.targets = needs.targets & targets_of(set.get(), fmt::format("the module flag {}", kTargetsFlag));
+      needs.targets = needs.targets & targets_of(set.get(), fmt::format("{}: the module flag {}",
+                                                                        name_of(module), kTargetsFlag));
   return needs;
 }
 
@@ -140,13 +144,13 @@ std::string target_cpu(const llvm::Module& module) {
     if (f.isDeclaration() || cpu(f).empty()) continue;
     if (std::ranges::none_of(isa::targets(), [&](const isa::Target& t) { return t.name == cpu(f); }))
       throw Error(
-          fmt::format("the target-cpu of the function '{}' is {}, which is not one of {}; name another "
+          fmt::format("{}: the target-cpu of the function '{}' is {}, which is not one of {}; name another "
                       "target, as --target sm_90a",
-                      name(f), cpu(f), isa::names_of_targets()));
+                      name_of(module), name(f), cpu(f), isa::names_of_targets()));
     if (!first) first = &f;
     if (cpu(f) != cpu(*first))
-      throw Error(fmt::format("the target-cpu of '{}' is {}, but that of '{}' is {}; name the target",
-                              name(*first), cpu(*first), name(f), cpu(f)));
+      throw Error(fmt::format("{}: the target-cpu of '{}' is {}, but that of '{}' is {}; name the target",
+                              name_of(module), name(*first), cpu(*first), name(f), cpu(f)));
   }
   return first ? std::string(cpu(*first)) : "";
 }

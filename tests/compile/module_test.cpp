@@ -191,7 +191,7 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
       {"a target-cpu that is too old",
        "define ptx_kernel void @k() #0 {\n" + end + "attributes #0 = { \"target-cpu\"=\"sm_60\" }\n",
        {},
-       "the target-cpu of the function 'k' is sm_60, which is not one of sm_75, "},
+       "m.ll: the target-cpu of the function 'k' is sm_60, which is not one of sm_75, "},
       {"a fault of LLVM's own",
        "define ptr @pick() {\nstart:\n  %slot = alloca i16\n  br label %first\nfirst:\n"
        "  %a = phi ptr [ null, %start ]\n  br i1 false, label %second, label %side\nside:\n  br label "
@@ -229,7 +229,7 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
        begin + end +
            "!llvm.module.flags = !{!0}\n!0 = !{i32 6, !\"ptxbuilder.targets\", !1}\n!1 = !{!\"hopper\"}\n",
        {},
-       "the module flag ptxbuilder.targets: a target is named sm_NUMBER"},
+       "m.ll: the module flag ptxbuilder.targets: a target is named sm_NUMBER"},
       {"a libdevice that is not there",
        exponential,
        {.libdevice = "/nowhere/libdevice.bc"},
