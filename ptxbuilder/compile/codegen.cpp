@@ -423,8 +423,21 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
                                                         problem.getColumnNo() + 1, problem.getMessage().str(),
                                                         problem.getLineContents().str())
                                           : fmt::format("{}: {}", name, problem.getMessage().str()));
+    std::unique_ptr<llvm::Module> host;
+    const HeldKernels held = kernels_held_by(*module, name);
+    if (!held.bitcode.empty()) {
+      host =
+          std::exchange(module, llvm::parseIR(llvm::MemoryBufferRef(held.bitcode, name), problem, context));
+      if (!module)
+        throw Error(
+            fmt::format("{}: @{} is no bitcode: {}", name, held.variable, problem.getMessage().str()));
+    }
     check_has_kernel(*module, name);
-    const ModulePtx result = compiled(*module, name, options);
+    ModulePtx result = compiled(*module, name, options);
+    if (host)
+      result.notes.insert(
+          result.notes.begin(),
+          fmt::format("it is host code, and the kernels are those that @{} holds", held.variable));
     std::vector<std::string> found = {result.ptx, joined(result.notes)};
     for (const ModuleKernel& k : result.kernels)
       found.insert(found.end(), {k.name, k.signature ? to_json(*k.signature) : "", k.why_unknown});

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <llvm/ADT/StringExtras.h>
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/Constants.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/InstIterator.h>
@@ -236,10 +238,55 @@ std::string target_with(llvm::StringRef intrinsic, const std::string& target) {
   return !floor || floor->targets.has(isa::target(target).sm) ? "" : std::string(floor->targets.least().name);
 }
 
+bool has_kernel(const llvm::Module& module) {
+  return llvm::any_of(module, [](const llvm::Function& f) { return !f.isDeclaration() && is_entry(f); });
+}
+
+// Gives what the bytes of a constant are to a GPU; "" for nothing.
+const char* what_is_held(llvm::StringRef bytes) {
+  if (llvm::isRawBitcode(bytes.bytes_begin(), bytes.bytes_end())) return "bitcode";
+  if (bytes.starts_with("\x7f"
+                        "ELF"))
+    return "a cubin";
+  if (bytes.starts_with("\x50\xed\x55\xba")) return "a fatbin";
+  return bytes.contains("\n.version ") && bytes.contains("\n.target sm_") ? "PTX" : "";
+}
+
 }  // namespace
 
+HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name) {
+  HeldKernels held;
+  if (has_kernel(module)) return held;
+  std::string otherwise;
+  for (const llvm::GlobalVariable& variable : module.globals()) {
+    const auto* bytes = variable.hasInitializer()
+                            ? llvm::dyn_cast<llvm::ConstantDataArray>(variable.getInitializer())
+                            : nullptr;
+    if (!bytes || !bytes->isString(8)) continue;
+    const std::string_view what = what_is_held(bytes->getRawDataValues());
+    if (what.empty()) continue;
+    if (what != "bitcode") {
+      otherwise = fmt::format("{} in @{}", what, std::string_view(variable.getName()));
+      continue;
+    }
+    if (!held.bitcode.empty())
+      throw Error(
+          fmt::format("{}: it is host code that holds kernels as bitcode, in @{} and in @{}: give one "
+                      "gpu.module at a time",
+                      name, held.variable, std::string_view(variable.getName())));
+    held = {std::string_view(bytes->getRawDataValues()), variable.getName().str()};
+  }
+  if (held.bitcode.empty() && !otherwise.empty())
+    throw Error(
+        fmt::format("{}: it is host code whose kernels are {}, and IR no longer: MLIR's "
+                    "gpu-module-to-binary leaves them as IR by format=llvm, its pipeline "
+                    "gpu-lower-to-nvvm-pipeline by cubin-format=llvm",
+                    name, otherwise));
+  return held;
+}
+
 void check_has_kernel(const llvm::Module& module, const std::string& name) {
-  if (llvm::none_of(module, [](const llvm::Function& f) { return !f.isDeclaration() && is_entry(f); }))
+  if (!has_kernel(module))
     throw Error(
         fmt::format("{}: it has no kernel, which is a function with the calling convention ptx_kernel "
                     "or one that !nvvm.annotations calls \"kernel\"",

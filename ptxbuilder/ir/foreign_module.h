@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace llvm {
@@ -20,6 +21,16 @@ namespace ptxbuilder {
 // shared memory, variables of a thread, and allocas outside of local memory.
 std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple, const llvm::DataLayout& own,
                                const std::string& name);
+
+// Host code may hold its kernels as bitcode in a constant, as MLIR's gpu-module-to-binary leaves them by
+// format=llvm.
+struct HeldKernels {
+  std::string_view bitcode;  // the module's, and as long as that lives; empty where it holds none
+  std::string variable;
+};
+// Throws Error where a module without a kernel of its own holds several such constants, of which one could be
+// meant, or PTX or a cubin in their place.
+HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name);
 
 // Throws Error for a module without a kernel, of which nothing could be launched.
 void check_has_kernel(const llvm::Module& module, const std::string& name);

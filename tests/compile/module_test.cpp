@@ -151,6 +151,24 @@ TEST_CASE("what does not compile is an Error that says where, and the process li
        "define i32 @f(i32 %x) {\n  ret i32 %x\n}\n",
        {},
        "m.ll: it has no kernel, which is a function"},
+      {"host code with PTX",
+       "@k_binary = internal constant [41 x i8] c\"//\\0A.version 8.0\\0A.target sm_90a\\0A.func x()\\00\"\n",
+       {},
+       "m.ll: it is host code whose kernels are PTX in @k_binary, and IR no longer: MLIR's "
+       "gpu-module-to-binary "
+       "leaves them as IR by format=llvm"},
+      {"host code with a cubin",
+       "@k_binary = internal constant [5 x i8] c\"\\7FELF\\02\"\n",
+       {},
+       "whose kernels are a cubin in @k_binary"},
+      {"host code with two modules of kernels",
+       "@a = internal constant [4 x i8] c\"BC\\C0\\DE\"\n@b = internal constant [4 x i8] c\"BC\\C0\\DE\"\n",
+       {},
+       "m.ll: it is host code that holds kernels as bitcode, in @a and in @b: give one gpu.module at a time"},
+      {"host code with what only begins as bitcode",
+       "@a = internal constant [8 x i8] c\"BC\\C0\\DE....\"\n",
+       {},
+       "m.ll: @a is no bitcode: "},
       {"a kernel's name with dots",
        "define ptx_kernel void @a.b() {\n" + end,
        {},
@@ -315,6 +333,7 @@ TEST_CASE("modules of four front ends compile and run on the emulator") {
       {"clang_O0_g.ll", {&out, &in, &n}},
       {"llvm14.ll", {&out, &in, &n}},
       {"nvvm_numba.ll", {&out, &count, &in, &count, &n}},
+      {"mlir_host.ll", {&out, &in, &n}},
       {"mlir.ll", {&out, &out, &zero, &count, &one, &in, &in, &zero, &count, &one, &n}},
   };
   for (const FrontEnd& f : all) {
