@@ -1,4 +1,4 @@
-/* Memory of the device for programs in C that launch exported kernels. */
+/* Device 0 and its memory for programs in C that launch exported kernels. */
 #ifndef DEVICE_H
 #define DEVICE_H
 
@@ -21,6 +21,15 @@ static void find(const char* name, void* call) {
   memcpy(call, &symbol, sizeof symbol);
 }
 
+static void open_device(void) {
+  int (*initialize)(unsigned);
+  int (*create_context)(void**, unsigned, int);
+  void* context;
+  find("cuInit", &initialize);
+  find("cuCtxCreate_v2", &create_context);
+  must(!initialize(0) && !create_context(&context, 0, 0), "a context on device 0");
+}
+
 static void* upload(const void* data, size_t bytes) {
   int (*allocate)(uint64_t*, size_t);
   int (*copy)(uint64_t, const void*, size_t);
@@ -37,10 +46,12 @@ static void download(void* to, const void* from, size_t bytes) {
   must(!copy(to, (uint64_t)(uintptr_t)from, bytes), "download");
 }
 
+/* NVIDIA's driver does not tell it. */
 static const char* last_kernel(void) {
   const char* (*name)(void);
-  find("ptxbuilder_last_kernel", &name);
-  return name();
+  void* symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "ptxbuilder_last_kernel");
+  memcpy(&name, &symbol, sizeof symbol);
+  return symbol ? name() : "a kernel";
 }
 
 /* Uniform in -1 to 1. */

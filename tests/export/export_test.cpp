@@ -218,7 +218,7 @@ TEST_CASE("an attention takes the tile of the nearest shape, none of which wants
   const std::string words = seed();
   CAPTURE(words);
   const Ran ran = w.launched(words + " 150x200x2x1 5x150x2x2");
-  CHECK(contains(ran, "150x200x2x1: all are right\n5x150x2x2: all are right"));
+  CHECK(contains(ran, "150x200x2x1 by attention: all are right\n5x150x2x2 by attention: all are right"));
 
   good(w.exported("attention --name unmasked --ptx --shapes 1024x1024x32x1"));
   CHECK(text_of(w.path("unmasked.h")).find("whole=no") != std::string::npos);

@@ -37,6 +37,7 @@ static void run(size_t m, size_t n, size_t k) {
 int main(int argc, char** argv) {
   int i;
   must(argc > 2, "product_main SEED MxNxK...");
+  open_device();
   srand((unsigned)atoi(argv[1]));
   for (i = 2; i < argc; ++i) {
     unsigned long m, n, k;

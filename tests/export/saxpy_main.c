@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   int i;
   must(argc == 2, "saxpy_main SEED");
   must(!saxpy_load(), saxpy_error());
+  open_device();
   srand((unsigned)atoi(argv[1]));
   for (i = 0; i < COUNT; ++i) x[i] = (float)fresh(), y[i] = (float)fresh();
   on_x = (float*)upload(x, sizeof x);
