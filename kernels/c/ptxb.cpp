@@ -352,7 +352,7 @@ int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, vo
 int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,
                                       size_t* bytes) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     given(bytes, "where to put the bytes");
     *bytes = opened.attention_gradient().workspace_bytes(
         read_attention_gradient(given(gradient, "the gradient"), opened.ordinal), Where{});
@@ -362,7 +362,7 @@ int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_
 int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradient* gradient, void* workspace,
                                 size_t workspace_bytes, void* stream) {
   return status_of([&] {
-    Opened& opened = *given(device, "the device").opened;
+    Opened& opened = opened_of(device);
     kernels::AttentionGradientArguments p =
         read_attention_gradient(given(gradient, "the gradient"), opened.ordinal);
     p.workspace = {address_of(workspace), workspace_bytes};

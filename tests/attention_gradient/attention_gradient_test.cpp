@@ -344,7 +344,7 @@ TEST_CASE("random calls") {
     const auto draw = [&](int64_t least, int64_t most) {
       return std::uniform_int_distribution<int64_t>(least, most)(random);
     };
-    const int64_t longest = device().wants_ptx() ? 200 : 1500;
+    const int64_t longest = device().wants_ptx() ? 200 : 600;
     Case c = sized(draw(1, longest), draw(1, longest), draw(1, 128));
     c.p.type = draw(0, 1) != 0 ? DType::bf16 : DType::f16;
     c.p.value_depth = draw(0, 1) != 0 ? draw(1, c.p.depth) : c.p.depth;
