@@ -23,8 +23,8 @@ struct LintOptions {
 };
 
 Json to_json(const Finding& f) {
-  return {{"rule", f.rule},   {"line", f.line}, {"what", f.what},       {"lines", f.lines},
-          {"times", f.times}, {"cure", f.cure}, {"advice", f.is_advice}};
+  return {{"rule", f.rule},   {"line", f.line}, {"what", f.what},        {"lines", f.lines},
+          {"times", f.times}, {"cure", f.cure}, {"advice", f.is_advice}, {"undecided", f.is_undecided}};
 }
 
 int list_rules() {
@@ -45,11 +45,13 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
   const std::vector<std::string> kernels = o.kernel.empty() ? kernels_of(module) : std::vector{o.kernel};
   if (kernels.empty()) throw Error("there is no kernel in it: no .entry with a body");
   Json all = Json::array();
-  size_t found = 0;
+  size_t found = 0, undecided = 0;
   for (const std::string& kernel : kernels) {
     const std::vector<Finding> findings = lint(module, kernel, words_of(o.allowed));
-    found += static_cast<size_t>(
-        std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return !f.is_advice; }));
+    found += static_cast<size_t>(std::count_if(
+        findings.begin(), findings.end(), [](const Finding& f) { return !f.is_advice && !f.is_undecided; }));
+    undecided += static_cast<size_t>(
+        std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.is_undecided; }));
     Json of_kernel = Json::array();
     for (const Finding& f : findings) of_kernel.push_back(to_json(f));
     all.push_back({{"kernel", kernel}, {"findings", of_kernel}});
@@ -59,7 +61,7 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
     for (const Finding& f : findings) fmt::print("  {}\n", text(f));
   }
   if (o.json) fmt::print("{}\n", all.dump(2));
-  return found > 0 ? 1 : 0;
+  return found > 0 ? 1 : undecided > 0 ? 3 : 0;
 }
 
 }  // namespace
@@ -72,7 +74,10 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
   app.flag("--rules", o->rules, "list the rules, and no more");
   app.flag("--json", o->json, "as JSON");
-  app.footer("Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error.");
+  app.footer(
+      "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but a "
+      "rule "
+      "gave up, since the kernel is too large for it.");
   return {app, [o, reader] {
             if (o->rules) return with_errors_as_2(list_rules);
             return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,

@@ -253,8 +253,7 @@ class Flattening {
       if (i < o.results) collect(o.operands[i], o.writes);
       if (i >= o.results || o.updates) collect(o.operands[i], o.reads);
     }
-    const bool ends = o.is("ret") || o.is("exit") || o.is("trap") || branches;
-    o.falls_through = !ends || o.guard != kNone;
+    o.falls_through = !(o.ends() || branches) || o.guard != kNone;
     code_.operations.push_back(std::move(o));
   }
 

@@ -51,6 +51,8 @@ struct Operation {
   bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
   // A copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
+  // Whether a thread's way ends there, where its guard holds.
+  bool ends() const { return is("ret") || is("exit") || is("trap"); }
   // Whether the mnemonic's first word is one of the version that is known here: PTX 9.0.
   bool is_known() const;
   static constexpr int known_version = 90;

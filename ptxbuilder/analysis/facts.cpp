@@ -43,6 +43,8 @@ Facts::Facts(KernelAnalysis& kernel)
   if (product_loop_) products_ = operations_of(graph_.loops[at(product_loop_->loop)].blocks);
   if (load_loop_) loads_ = operations_of(graph_.loops[at(load_loop_->loop)].blocks);
   all_ = operations_of(graph_.order);
+  for (const BarrierArray& array : p_.barriers)
+    for (const BarrierUse& use : array.uses) barrier_of_.emplace(use.operation, array.name);
   find_epilogue();
 }
 
@@ -93,10 +95,8 @@ const BarrierArray* Facts::barrier(std::string_view name) const {
 }
 
 std::string Facts::barrier_of(int i) const {
-  for (const BarrierArray& array : p_.barriers)
-    for (const BarrierUse& use : array.uses)
-      if (use.operation == i) return array.name;
-  return "an unknown barrier";
+  const auto found = barrier_of_.find(i);
+  return found == barrier_of_.end() ? "an unknown barrier" : found->second;
 }
 
 void Facts::region(const char* name) { regions_.push_back({.name = name, .events = {}, .is_fact = true}); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -110,6 +111,7 @@ class Facts {
   const Mainloop *product_loop_ = nullptr, *load_loop_ = nullptr;
   int tile_loop_ = kNone;
   Operations products_, loads_, epilogue_, all_;
+  std::map<int, std::string> barrier_of_;  // by instruction
   std::vector<Region> regions_;
 };
 

@@ -164,9 +164,8 @@ void Facts::start_and_end() {
       of_all([&](const Operation& o) { return meets(o) && o.has("cluster"); }, false),
       "a CTA that is gone when another reaches into it");
   size_t drains = 0;
-  for (int i : all_)
-    drains += is_wait(operation(i)) && barrier_of(i) == "empty" &&
-              std::find(loads_.begin(), loads_.end(), i) == loads_.end();
+  const std::set<int> loads(loads_.begin(), loads_.end());
+  for (int i : all_) drains += is_wait(operation(i)) && barrier_of(i) == "empty" && !loads.contains(i);
   add(Weight::protocol, "waits for freed stages at the end", std::to_string(drains),
       "a CTA that is gone when another frees a stage of it");
   add(Weight::result, "fence of barriers",

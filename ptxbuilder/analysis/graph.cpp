@@ -5,6 +5,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
+// An instruction that returns under a guard ends its block, as a branch does.
 void make_blocks(const Code& code, Graph& graph) {
   const size_t count = code.operations.size();
   std::vector<bool> begins(count + 1, false);
@@ -12,7 +13,7 @@ void make_blocks(const Code& code, Graph& graph) {
   for (size_t i = 0; i < count; ++i) {
     const Operation& o = code.operations[i];
     for (int target : o.targets) begins[at(target)] = true;
-    if (!o.targets.empty() || !o.falls_through) begins[i + 1] = true;
+    if (!o.targets.empty() || !o.falls_through || o.ends()) begins[i + 1] = true;
   }
   graph.block_of.resize(count);
   for (size_t i = 0; i < count; ++i) {
@@ -57,61 +58,45 @@ void make_order(Graph& graph) {
     stack.pop_back();
   }
   std::reverse(graph.order.begin(), graph.order.end());
+  graph.place.assign(graph.blocks.size(), kNone);
+  for (size_t i = 0; i < graph.order.size(); ++i) graph.place[at(graph.order[i])] = static_cast<int>(i);
 }
 
-// Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm (2001).
 void find_dominators(Graph& graph) {
-  std::vector<int> place(graph.blocks.size(), kNone);
-  for (size_t i = 0; i < graph.order.size(); ++i) place[at(graph.order[i])] = static_cast<int>(i);
-  std::vector<int> dominator(graph.order.size(), kNone);
-  dominator[0] = 0;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 1; i < graph.order.size(); ++i) {
-      int found = kNone;
-      for (int predecessor : graph.blocks[at(graph.order[i])].predecessors) {
-        int other = place[at(predecessor)];
-        if (other == kNone || dominator[at(other)] == kNone) continue;
-        if (found == kNone) found = other;
-        while (found != other) {
-          while (found > other) found = dominator[at(found)];
-          while (other > found) other = dominator[at(other)];
-        }
-      }
-      if (dominator[i] != found) dominator[i] = found, changed = true;
-    }
+  Edges successors, predecessors;
+  for (const Block& b : graph.blocks) {
+    successors.push_back(b.successors);
+    predecessors.push_back(b.predecessors);
   }
-  for (size_t i = 1; i < graph.order.size(); ++i)
-    graph.blocks[at(graph.order[i])].dominator = graph.order[at(dominator[i])];
+  graph.dominators = DominatorTree::of(successors, predecessors, 0);
 }
 
 void find_loops(Graph& graph) {
+  std::vector<int> inside(graph.blocks.size(), kNone);  // by block, the last loop that was seen to have it
   for (int header : graph.order) {
     Loop loop{.header = header};
     for (int predecessor : graph.blocks[at(header)].predecessors)
       if (graph.reaches(predecessor) && graph.dominates(header, predecessor))
         loop.latches.push_back(predecessor);
     if (loop.latches.empty()) continue;
-    std::vector<bool> inside(graph.blocks.size(), false);
-    inside[at(header)] = true;
+    const int number = static_cast<int>(graph.loops.size());
+    inside[at(header)] = number;
+    loop.blocks.push_back(header);
     std::vector<int> waiting = loop.latches;
     while (!waiting.empty()) {
       const int b = waiting.back();
       waiting.pop_back();
-      if (inside[at(b)]) continue;
-      inside[at(b)] = true;
+      if (inside[at(b)] == number) continue;
+      inside[at(b)] = number;
+      loop.blocks.push_back(b);
       for (int predecessor : graph.blocks[at(b)].predecessors)
         if (graph.reaches(predecessor)) waiting.push_back(predecessor);
     }
-    for (size_t b = 0; b < inside.size(); ++b)
-      if (inside[b]) loop.blocks.push_back(static_cast<int>(b));
+    std::sort(loop.blocks.begin(), loop.blocks.end());
     // Headers come behind those that dominate them, so the last loop that has this header is the nearest.
-    for (size_t outer = graph.loops.size(); outer-- > 0 && loop.parent == kNone;)
-      if (graph.loops[outer].contains(header)) {
-        loop.parent = static_cast<int>(outer);
-        loop.depth = graph.loops[outer].depth + 1;
-      }
-    for (int b : loop.blocks) graph.blocks[at(b)].loop = static_cast<int>(graph.loops.size());
+    loop.parent = graph.blocks[at(header)].loop;
+    if (loop.parent != kNone) loop.depth = graph.loops[at(loop.parent)].depth + 1;
+    for (int b : loop.blocks) graph.blocks[at(b)].loop = number;
     graph.loops.push_back(std::move(loop));
   }
 }
@@ -120,9 +105,10 @@ void find_loops(Graph& graph) {
 
 bool Loop::contains(int block) const { return std::binary_search(blocks.begin(), blocks.end(), block); }
 
-bool Graph::dominates(int above, int block) const {
-  while (block != above && block != kNone) block = blocks[at(block)].dominator;
-  return block == above;
+std::vector<int> Graph::in_order(const Loop& loop) const {
+  std::vector<int> blocks = loop.blocks;
+  std::sort(blocks.begin(), blocks.end(), [&](int x, int y) { return place[at(x)] < place[at(y)]; });
+  return blocks;
 }
 
 Graph Graph::of(const Code& code) {

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "ptxbuilder/analysis/code.h"
+#include "ptxbuilder/analysis/dominators.h"
 
 namespace ptxbuilder::analysis {
 
 struct Block {
   int first = 0, last = 0;  // instructions, from the first up to but not including the last
   std::vector<int> successors = {}, predecessors = {};
-  int dominator = kNone;  // the immediate one; none of the entry, and of a block that cannot be reached
-  int loop = kNone;       // the innermost one around it
+  int loop = kNone;  // the innermost one around it
 };
 
 // A natural loop: all blocks from which its header is reached without leaving it.
@@ -28,14 +28,17 @@ struct Loop {
 struct Graph {
   std::vector<Block> blocks;
   std::vector<int> order;     // the blocks that can be reached, each behind those that dominate it
+  std::vector<int> place;     // by block, where it is in the order; none of what cannot be reached
   std::vector<Loop> loops;    // each behind the one around it
   std::vector<int> block_of;  // by instruction
+  DominatorTree dominators;
 
   static Graph of(const Code& code);
-  bool reaches(int block) const {
-    return block == 0 || blocks[static_cast<size_t>(block)].dominator != kNone;
+  bool reaches(int block) const { return dominators.reaches(block); }
+  bool dominates(int above, int block) const {
+    return reaches(above) && reaches(block) && dominators.dominates(above, block);
   }
-  bool dominates(int above, int block) const;
+  std::vector<int> in_order(const Loop& loop) const;  // its blocks, in the graph's order
 };
 
 }  // namespace ptxbuilder::analysis

@@ -158,10 +158,23 @@ std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kerne
       throw Error(fmt::format("there is no rule '{}': `ptxb lint --rules` lists them", name));
   LintKernel subject(module, kernel);
   std::vector<Finding> all;
+  const auto give_up = [&](std::string_view rule, std::string what) {
+    all.push_back({.rule = rule,
+                   .what = std::move(what),
+                   .cure = "Lint its parts by themselves, or run it by `ptxb sim`.",
+                   .is_undecided = true});
+  };
+  if (!subject.is_by_thread)
+    give_up("undecided", "which threads take which branches: there are too many for rules that ask for it");
   for (const Rule& rule : kRules) {
     if (allowed.contains(rule.text.name)) continue;
     Report report(subject, rule.text.name, rule.text.cure);
-    rule.check(subject, report);
+    subject.begin_rule();
+    try {
+      rule.check(subject, report);
+    } catch (const GaveUp&) {
+      give_up(rule.text.name, "this is not decided: the kernel is too large for the rule");
+    }
     for (Finding& finding : report.findings) finding.is_advice = rule.text.is_advice;
     std::move(report.findings.begin(), report.findings.end(), std::back_inserter(all));
   }
@@ -169,7 +182,8 @@ std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kerne
 }
 
 std::string text(const Finding& f) {
-  std::string line = fmt::format("line {}: {}{}: {}", f.line, f.rule, f.is_advice ? " (advice)" : "", f.what);
+  const std::string place = f.line ? fmt::format("line {}: ", f.line) : "";
+  std::string line = fmt::format("{}{}{}: {}", place, f.rule, f.is_advice ? " (advice)" : "", f.what);
   if (!f.lines.empty())
     line += fmt::format(" ({} {})", f.lines.size() == 1 ? "line" : "lines", fmt::join(f.lines, ", "));
   if (f.times > 1) line += fmt::format("; {} times", f.times);

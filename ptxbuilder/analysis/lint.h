@@ -20,6 +20,7 @@ struct Finding {
   std::vector<uint32_t> lines = {};  // of the other instructions that have a part in it, ascending
   int times = 1;                     // that it is so, the first one at `line`
   bool is_advice = false;            // nothing is wrong, but it could be better for others
+  bool is_undecided = false;         // the rule gave up: it may be so or not
 };
 
 struct RuleText {

@@ -42,6 +42,7 @@ struct BulkState {
   std::map<int, BulkStore> stores = {};
 
   bool operator==(const BulkState&) const = default;
+  size_t size() const { return writes.size() + stores.size(); }
   bool join(const BulkState& other) {
     const BulkState before = *this;
     for (const auto& [i, theirs] : other.writes) {
@@ -113,23 +114,26 @@ class BulkWalk {
   }
 
   // Whether threads of other warps write as well.
-  bool is_shared_by_warps(int write) const {
-    std::set<int64_t> warps;
-    for (const ThreadClass& c : kernel_.classes)
-      if (c.runs[at(write)] != Runs::no)
-        for (int64_t t : c.threads) warps.insert(t / hopper::warp_threads);
-    return warps.size() > 1;
+  bool is_shared_by_warps(int write) {
+    const auto [known, is_new] = shared_by_warps_.try_emplace(write);
+    if (is_new) known->second = kernel_.lanes_that_run(write).size() > 1;
+    return known->second;
   }
 
   void step(BulkState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
     if (place_.contains(i)) return is_bulk_store(o) ? store(s, i, is_last) : write(s, i, is_last);
-    if (o.is("fence") && o.has("proxy") && o.has("async"))
-      for (auto& [number, w] : s.writes) w.is_fenced = true;
-    if (is_barrier(o)) {
-      for (auto& [number, w] : s.writes) w.is_met = true;
-      std::erase_if(s.stores, [](const auto& entry) { return entry.second.is_read; });
+    const bool fences = o.is("fence") && o.has("proxy") && o.has("async"), meets = is_barrier(o);
+    if (fences || meets) {
+      for (auto& [number, w] : s.writes) {
+        w.is_fenced |= fences;
+        w.is_met |= meets;
+      }
+      std::erase_if(s.writes, [&](const auto& entry) {  // what may be copied needs no more watching
+        return entry.second.is_fenced && (entry.second.is_met || !is_shared_by_warps(entry.first));
+      });
     }
+    if (meets) std::erase_if(s.stores, [](const auto& entry) { return entry.second.is_read; });
     if (o.is("cp") && o.has("bulk") && o.has("commit_group"))
       for (auto& [number, pending] : s.stores) pending.age = std::min(pending.age + 1, BulkStore::oldest);
     if (o.is("cp") && o.has("bulk") && o.has("wait_group") && !o.operands.empty())
@@ -162,6 +166,7 @@ class BulkWalk {
   LintKernel& kernel_;
   std::set<LintEvent> events_;
   std::map<int, std::optional<Sum>> place_;  // where a store reads, and where a write writes
+  std::map<int, bool> shared_by_warps_;      // of a write
   ThreadValues* in_ = nullptr;
 };
 

@@ -161,6 +161,7 @@ class Bytes {
     if (addresses.empty()) return;
     const auto offset = kernel_.shared_offset(addresses.front());
     const int64_t bytes = access_bytes(o);
+    kernel_.spend(c.threads.size());
     for (int64_t t : c.threads)
       if (const auto place = first_place(offset, kernel_.values_in(t)))
         for (int64_t word = *place / kWord; word * kWord < *place + bytes; ++word) words_.insert(word);
@@ -183,6 +184,7 @@ using Expectation = std::vector<size_t>;  // places in Protocol::uses, each ahea
 bool is_done(const LintKernel& kernel, const Protocol& protocol, bool Use::*does, size_t first,
              size_t second) {
   const int from = protocol.uses[first].operation, to = protocol.uses[second].operation;
+  kernel.spend(protocol.uses.size());
   for (size_t u = 0; u < protocol.uses.size(); ++u) {
     const int i = protocol.uses[u].operation;
     if (protocol.uses[u].*does && protocol.cells[u] == protocol.cells[first] &&
@@ -201,6 +203,7 @@ int loop_of(const LintKernel& kernel, int i) {
 bool are_of_one_phase(LintKernel& kernel, const Protocol& protocol, size_t first, size_t second) {
   const Use &a = protocol.uses[first], &b = protocol.uses[second];
   const Operation &x = kernel.operation(a.operation), &y = kernel.operation(b.operation);
+  kernel.spend(1);
   if (protocol.cells[first] != protocol.cells[second] || !(a.address == b.address)) return false;
   if (x.guard != y.guard || x.negated != y.negated || !kernel.precedes(a.operation, b.operation) ||
       loop_of(kernel, a.operation) != loop_of(kernel, b.operation))
@@ -229,10 +232,12 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const E
   std::vector<int> copies;
   const size_t expect = expectation.front();
   const int from = protocol.uses[expect].operation;
+  kernel.spend(protocol.uses.size());
   for (size_t u = 0; u < protocol.uses.size(); ++u) {
     const Use& use = protocol.uses[u];
     if (!use.copies || protocol.cells[u] != protocol.cells[expect]) continue;
     if (!kernel.precedes(from, use.operation)) continue;
+    kernel.spend(protocol.uses.size());
     const bool is_nearest = std::none_of(protocol.uses.begin(), protocol.uses.end(), [&](const Use& other) {
       const size_t o = static_cast<size_t>(&other - protocol.uses.data());
       const bool is_own = std::find(expectation.begin(), expectation.end(), o) != expectation.end();

@@ -79,39 +79,63 @@ LintKernel::LintKernel(const ptx_text::Module& m, std::string_view name)
   find_uniform();
   if (const auto shape = code.cta_shape(); shape[1] == 1 && shape[2] == 1 && shape[0] <= hopper::cta_threads)
     threads = shape[0];
-  std::vector<Guard> guards;
-  for (int i = 0; i < count(); ++i)
-    if (operation(i).guard != kNone && graph.reaches(graph.block_of[at(i)]))
-      guards.push_back({i, values.before(i, operation(i).guard)});
-  std::map<std::vector<std::optional<bool>>, std::vector<int64_t>> by_decisions;
-  for (int64_t t = 0; t < threads; ++t) {
-    std::vector<std::optional<bool>> decisions;
-    ThreadValues& in = values_in(t);
-    for (const Guard& guard : guards) decisions.push_back(decided(guard, in));
-    by_decisions[std::move(decisions)].push_back(t);
-  }
-  if (threads == 0) {
-    std::vector<std::optional<bool>> decisions;
-    for (const Guard& guard : guards) decisions.push_back(decided(guard, values_in(kNone)));
-    classes.push_back(make_class(guards, decisions, values_in(kNone)));
-  }
-  for (const auto& [decisions, members] : by_decisions) {
-    classes.push_back(make_class(guards, decisions, values_in(members[0])));
-    classes.back().threads = members;
-  }
+  find_classes();
 }
 
-std::optional<bool> LintKernel::decided(const Guard& guard, ThreadValues& in) const {
-  const auto value = in(guard.predicate);
-  return value ? std::optional((*value != 0) != operation(guard.operation).negated) : std::nullopt;
+void LintKernel::find_classes() {
+  std::vector<Guard> guards;
+  std::vector<Sum> predicates;  // that a thread's number may decide
+  std::map<std::pair<int64_t, std::vector<std::pair<int, int64_t>>>, int> numbers;
+  for (int i = 0; i < count(); ++i) {
+    if (operation(i).guard == kNone || !graph.reaches(graph.block_of[at(i)])) continue;
+    Guard guard{.operation = i, .predicate = values.before(i, operation(i).guard)};
+    const std::vector<std::pair<int, int64_t>>& terms = guard.predicate.terms;
+    if (std::all_of(terms.begin(), terms.end(),
+                    [&](const auto& term) { return values.place_in_thread(term.first) != kNone; })) {
+      const auto [known, is_new] =
+          numbers.try_emplace({guard.predicate.constant, terms}, static_cast<int>(predicates.size()));
+      if (is_new) predicates.push_back(guard.predicate);
+      guard.number = known->second;
+    }
+    guards.push_back(std::move(guard));
+  }
+  using Decisions = std::vector<std::optional<bool>>;
+  const auto decisions_in = [&](ThreadValues& in) {
+    Decisions decisions;
+    for (const Sum& predicate : predicates) {
+      const auto value = in(predicate);
+      decisions.push_back(value ? std::optional(*value != 0) : std::nullopt);
+    }
+    return decisions;
+  };
+  std::map<Decisions, std::vector<int64_t>> members;
+  constexpr size_t kMostDecisions = 20'000'000, kMostRuns = 200'000'000;
+  is_by_thread = predicates.size() * static_cast<size_t>(threads) <= kMostDecisions;
+  for (int64_t t = 0; is_by_thread && t < threads; ++t) members[decisions_in(values_in(t))].push_back(t);
+  is_by_thread = is_by_thread && members.size() * code.operations.size() <= kMostRuns;
+  if (!is_by_thread) {
+    by_thread_.clear();
+    members.clear();
+    threads = 0;
+  }
+  if (threads == 0) members[decisions_in(values_in(kNone))] = {};
+  for (const auto& [decisions, of_class] : members) {
+    classes.push_back(make_class(guards, decisions, values_in(of_class.empty() ? kNone : of_class[0])));
+    classes.back().threads = of_class;
+    for (int64_t t : of_class) ++classes.back().lanes[t / hopper::warp_threads];
+  }
 }
 
 ThreadClass LintKernel::make_class(const std::vector<Guard>& guards,
                                    const std::vector<std::optional<bool>>& decisions, ThreadValues& in) {
   ThreadClass c;
   c.runs.assign(code.operations.size(), Runs::yes);
-  for (size_t g = 0; g < guards.size(); ++g)
-    c.runs[at(guards[g].operation)] = !decisions[g] ? Runs::maybe : *decisions[g] ? Runs::yes : Runs::no;
+  for (const Guard& guard : guards) {
+    const auto holds = guard.number == kNone ? std::nullopt : decisions[at(guard.number)];
+    c.runs[at(guard.operation)] = !holds                                         ? Runs::maybe
+                                  : *holds != operation(guard.operation).negated ? Runs::yes
+                                                                                 : Runs::no;
+  }
   c.successors.resize(graph.blocks.size());
   for (size_t b = 0; b < graph.blocks.size(); ++b) {
     const Block& block = graph.blocks[b];
@@ -152,6 +176,7 @@ std::vector<Sum> LintKernel::addresses(int i) {
 }
 
 bool LintKernel::precedes(int above, int below) const {
+  spend(1);
   const int a = graph.block_of[at(above)], b = graph.block_of[at(below)];
   return a == b ? above < below : graph.reaches(b) && graph.dominates(a, b);
 }
@@ -161,14 +186,25 @@ bool LintKernel::runs(int i) const {
                      [&](const ThreadClass& c) { return c.runs[at(i)] != Runs::no; });
 }
 
+std::map<int64_t, int> LintKernel::lanes_that_run(int i) const {
+  std::map<int64_t, int> all;
+  for (const ThreadClass& c : classes)
+    if (c.runs[at(i)] != Runs::no)
+      for (const auto& [warp, lanes] : c.lanes) all[warp] += lanes;
+  spend(all.size() + classes.size());
+  return all;
+}
+
 bool LintKernel::comes_as_one(const ThreadClass& c, int i) const {
   const int target = graph.block_of[at(i)];
   const auto reaches = [&](int from, int without) {
+    spend(graph.blocks.size() / 64 + 1);
     std::vector<bool> met(graph.blocks.size(), false);
     std::vector<int> waiting = {from};
     while (!waiting.empty()) {
       const int b = waiting.back();
       waiting.pop_back();
+      spend(1);
       if (b == target) return true;
       if (b == without || met[at(b)]) continue;
       met[at(b)] = true;
@@ -186,8 +222,15 @@ bool LintKernel::comes_as_one(const ThreadClass& c, int i) const {
 }
 
 const std::set<LintEvent>& LintKernel::events(Walk walk) {
-  const auto known = events_.find(walk);
-  return known != events_.end() ? known->second : events_.emplace(walk, walk(*this)).first->second;
+  const auto [known, is_new] = events_.try_emplace(walk);
+  if (is_new) {
+    try {
+      known->second = walk(*this);
+    } catch (const GaveUp&) {  // which is so for all that ask
+    }
+  }
+  if (!known->second) throw GaveUp();
+  return *known->second;
 }
 
 ThreadValues& LintKernel::values_in(int64_t thread) {

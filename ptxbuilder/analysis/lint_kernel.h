@@ -30,11 +30,15 @@ struct LintEvent {
 // Threads for which the same branches are decided in the same way.
 struct ThreadClass {
   std::vector<int64_t> threads = {};  // by number, ascending; none where the kernel does not bound them
+  std::map<int64_t, int> lanes = {};  // how many of them are in each warp
   std::vector<Runs> runs = {};        // by instruction
   std::vector<std::vector<int>> successors = {};  // by block, those that can be taken
   std::vector<bool> reached = {};                 // by block
   std::vector<int> varying = {};  // blocks whose branch other threads of the class may take otherwise
 };
+
+// A rule that would take too long ends by this, so that the others still have their say.
+struct GaveUp {};
 
 class LintKernel {
  public:
@@ -52,7 +56,8 @@ class LintKernel {
   bool ends(int i) const { return operation(i).is("ret") || operation(i).is("exit"); }
   // Whether the instruction at `above` comes before `below` on every way to it.
   bool precedes(int above, int below) const;
-  bool runs(int i) const;  // in any thread
+  bool runs(int i) const;                              // in any thread
+  std::map<int64_t, int> lanes_that_run(int i) const;  // or may, by warp
   // Whether all threads of a class come to an instruction, or none, for all that is known.
   bool comes_as_one(const ThreadClass& c, int i) const;
   // The values of a thread, or of the first one of a class; kNone is one that is not known.
@@ -86,31 +91,42 @@ class LintKernel {
   // "shared memory + 64", or "full + 8" where there are several variables.
   std::string place(int64_t offset) const;
 
+  // Counts the steps of a rule; throws GaveUp when they are too many.
+  void begin_rule() const { steps_left_ = kMostSteps; }
+  void spend(size_t steps) const {
+    if (steps > steps_left_) throw GaveUp();
+    steps_left_ -= steps;
+  }
+
   const ptx_text::Module& module;
   const Code code;  // whose names of shared variables stand for their places
   const Graph graph;
   Values values;
   int64_t threads = 0;  // of a CTA; 0 where that is not known, or they do not stand along x
   std::vector<ThreadClass> classes;
-  std::vector<const Variable*> variables;         // that its instructions name
+  bool is_by_thread = true;                // whether there are few enough for classes by what threads decide
+  std::vector<const Variable*> variables;  // that its instructions name
   std::vector<const Variable*> shared_variables;  // those of them that begin at each multiple of `apart`
 
  private:
+  static constexpr size_t kMostSteps = 5'000'000;  // a second or less
   struct Guard {
     int operation;
     Sum predicate;
+    int number = kNone;  // among the predicates that a thread's number may decide
   };
-  std::optional<bool> decided(const Guard& guard, ThreadValues& in) const;
+  void find_classes();
   ThreadClass make_class(const std::vector<Guard>& guards, const std::vector<std::optional<bool>>& decisions,
                          ThreadValues& in);
   static int64_t index_of(int64_t offset) { return (offset + apart / 2) / apart; }
   void find_uniform();
 
+  mutable size_t steps_left_ = kMostSteps;
   std::map<int64_t, ThreadValues> by_thread_;
   std::vector<bool> uniform_;  // by atom
   std::map<const ThreadClass*, std::shared_ptr<Paths>> paths_;
   std::shared_ptr<Protocol> protocol_;
-  std::map<Walk, std::set<LintEvent>> events_;
+  std::map<Walk, std::optional<std::set<LintEvent>>> events_;  // nothing of what was given up
 };
 
 // Visits the atoms that a sum is made of, each once: `visit(number, atom)` says whether to go on to its

@@ -203,11 +203,7 @@ void check_register_pool(LintKernel& kernel, Report& report) {
 void check_aligned(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     if (!is_aligned(kernel.operation(i))) continue;
-    std::map<int64_t, int> lanes;  // that may run it, by warp
-    for (const ThreadClass& c : kernel.classes)
-      if (c.runs[at(i)] != Runs::no)
-        for (int64_t t : c.threads) ++lanes[t / hopper::warp_threads];
-    for (const auto& [warp, count] : lanes) {
+    for (const auto& [warp, count] : kernel.lanes_that_run(i)) {
       const int64_t all =
           std::min<int64_t>(hopper::warp_threads, kernel.threads - warp * hopper::warp_threads);
       if (count < all)
@@ -232,6 +228,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
     for (const ThreadClass& c : kernel.classes) {
       if (c.runs[at(i)] == Runs::no) continue;
       if (c.threads.empty()) return;
+      kernel.spend(c.threads.size());
       for (int64_t t : c.threads) {
         const auto number = kernel.values_in(t)(kernel.operand(i, 0));
         if (!number) return;

@@ -19,6 +19,7 @@ struct Publication {
   bool is_unmet = true, is_unmet_in_cluster = true;
 
   bool operator==(const Publication&) const = default;
+  static size_t size() { return 1; }
   bool join(const Publication& other) {
     const bool grows = (unfenced == kNone && other.unfenced != kNone) || (!is_unmet && other.is_unmet) ||
                        (!is_unmet_in_cluster && other.is_unmet_in_cluster);
@@ -125,6 +126,7 @@ std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Us
       if (!kernel.is_uniform(rest) || (condition && !(*condition == rest))) return std::nullopt;
       condition = rest;
     }
+    kernel.spend(c.threads.size());
     for (int64_t t : c.threads) {
       const auto cells = protocol.cells_of_thread(use, t);
       if (!cells) return std::nullopt;
@@ -191,6 +193,7 @@ class Dependence {
   // Of what is written to the register, along all ways to where it is written anew.
   bool is_needed(int writer, int reg) {
     const Graph& graph = kernel_.graph;
+    kernel_.spend(graph.blocks.size() / 64 + 1);
     std::vector<bool> met(graph.blocks.size(), false);
     struct Place {
       int block, operation;
@@ -201,6 +204,7 @@ class Dependence {
     };
     while (!waiting.empty()) {
       const auto [block, first] = waiting.back();
+      kernel_.spend(1);
       waiting.pop_back();
       bool is_gone = false;
       for (int i = first; i < graph.blocks[at(block)].last && !is_gone; ++i) {
@@ -251,6 +255,7 @@ struct FirstWait {
 };
 std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c,
                                     int64_t cell) {
+  kernel.spend(1);
   std::vector<size_t> waits;
   for (size_t u : protocol.by_cell.at(cell))
     if (protocol.uses[u].waits && protocol.reaches(u, c, cell)) waits.push_back(u);

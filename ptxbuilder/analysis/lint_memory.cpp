@@ -108,6 +108,7 @@ std::string address_text(LintKernel& kernel, Sum address) {
 std::vector<int64_t> lane_addresses(LintKernel& kernel, const Sum& address, int64_t first, int lanes) {
   std::vector<int64_t> all;
   std::vector<std::pair<int, int64_t>> same;
+  kernel.spend(at(lanes));
   for (int64_t t = first; t < first + lanes; ++t) {
     const Sum rest = kernel.values_in(t).rest(address);
     if (!kernel.is_uniform(rest) || (t > first && rest.terms != same)) return {};
@@ -132,10 +133,7 @@ std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   const int bytes = is_matrix_move(o) ? kMatrixRow : static_cast<int>(access_bytes(o));
   const std::vector<Sum> addresses = kernel.addresses(i);
   if (bytes <= 0 || bytes > kMatrixRow || addresses.empty()) return std::nullopt;
-  std::map<int64_t, int> lanes_that_run;  // by warp
-  for (const ThreadClass& c : kernel.classes)
-    if (c.runs[at(i)] != Runs::no)
-      for (int64_t t : c.threads) ++lanes_that_run[t / hopper::warp_threads];
+  const std::map<int64_t, int> lanes_that_run = kernel.lanes_that_run(i);  // by warp
   std::optional<Conflict> worst;
   for (const auto& [warp, lanes] : lanes_that_run) {
     if (lanes < hopper::warp_threads) continue;
@@ -170,8 +168,11 @@ void check_alignment(LintKernel& kernel, Report& report) {
       if (base->least < bytes) continue;
       for (const ThreadClass& c : kernel.classes) {
         if (c.runs[at(i)] == Runs::no) continue;
-        const std::vector<int64_t> none = {kNone};
-        for (int64_t t : c.threads.empty() ? none : c.threads)
+        std::vector<int64_t> some = c.threads;
+        if (some.empty()) some = {kNone};
+        if (kernel.is_uniform(address)) some.resize(1);
+        kernel.spend(some.size());
+        for (int64_t t : some)
           if (const auto off = off_by(kernel, address, bytes, kernel.values_in(t)); off && *off != 0)
             report.add(i, fmt::format("{} needs a multiple of {} bytes, and {} is {} bytes behind one",
                                       o.text->opcode, bytes, address_text(kernel, address), *off));

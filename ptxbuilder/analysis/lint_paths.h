@@ -48,10 +48,10 @@ class Paths {
 };
 
 // `step(state, instruction, is_last)` for each instruction that runs, with is_last once all that can come
-// together has, on ways that are there for certain. A State has == and bool join(const State&), which says
-// whether it changed; it may only grow. Ways that come to a block in the same state are one, of which is
-// known what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program Verification in Polynomial
-// Time, 2002).
+// together has, on ways that are there for certain. A State has ==, a size, and bool join(const State&),
+// which says whether it changed; it may only grow. Ways that come to a block in the same state are one, of
+// which is known what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program Verification in
+// Polynomial Time, 2002).
 template <typename State, typename Step>
 void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const Step& step) {
   constexpr size_t kMostWays = 24;  // that are told apart at a block
@@ -68,6 +68,7 @@ void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const 
   in[0].push_back({{}, start});
   const auto through = [&](int block, const Way& way, bool is_last) {
     State state = way.state;
+    kernel.spend(state.size() + at(graph.blocks[at(block)].last - graph.blocks[at(block)].first));
     for (int i = graph.blocks[at(block)].first; i < graph.blocks[at(block)].last; ++i)
       if (c.runs[at(i)] != Runs::no && paths.runs(i, way.known)) step(state, i, is_last);
     return state;
@@ -83,6 +84,7 @@ void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const 
   };
   const auto arrive = [&](int block, Way way) {
     std::vector<Way>& ways = in[at(block)];
+    kernel.spend((ways.size() + 1) * (way.state.size() / 4 + 1));
     const auto same = std::find_if(ways.begin(), ways.end(), [&](const Way& other) {
       return is_one[at(block)] || other.state == way.state;
     });

@@ -45,6 +45,7 @@ class Options {
   Options(const LintKernel& kernel, ThreadValues& in) : kernel_(kernel), in_(in) {}
 
   std::optional<Set> operator()(const Sum& sum) {
+    kernel_.spend(1);
     Sum rest = in_.rest(sum);
     // What comes to a meet as more than a copy of it needs all that it may be, which is not known yet.
     const bool is_copy = rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1;
@@ -231,6 +232,7 @@ std::optional<int64_t> Dependent::atom(int number, int root, int64_t of_root, in
 }
 
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b) {
+  kernel.spend(4);
   Dependent dependent(kernel, in);
   const auto of_a = dependent.root(a), root = of_a ? of_a : dependent.root(b);
   const auto values =

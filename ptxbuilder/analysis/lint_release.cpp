@@ -56,6 +56,7 @@ class Stages {
  private:
   // Whether the thread waits for nothing else ahead of the copy: what it waited for before is another copy's.
   bool is_last(const Use& wait, const Use& copy) const {
+    kernel_.spend(protocol_.uses.size());
     return std::none_of(protocol_.uses.begin(), protocol_.uses.end(), [&](const Use& use) {
       return use.waits && use.operation != wait.operation &&
              kernel_.precedes(wait.operation, use.operation) &&
@@ -160,6 +161,7 @@ struct InFlight {
   std::map<int, std::vector<int>> runs = {};
 
   bool operator==(const InFlight&) const = default;
+  size_t size() const { return kMostSteps * runs.size() + 1; }
   bool join(const InFlight& other) {
     const InFlight before = *this;
     for (const auto& [i, theirs] : other.runs) {

@@ -15,6 +15,7 @@ struct TensorMemoryState {
   int met = kNone;             // the wait for products since which no fence came
 
   bool operator==(const TensorMemoryState&) const = default;
+  size_t size() const { return loading.size() + 1; }
   bool join(const TensorMemoryState& other) {
     const TensorMemoryState before = *this;
     loading.insert(other.loading.begin(), other.loading.end());

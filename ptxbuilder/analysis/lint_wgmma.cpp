@@ -27,6 +27,7 @@ struct WgmmaState {
   std::vector<Register> registers;
 
   bool operator==(const WgmmaState&) const = default;
+  size_t size() const { return registers.size() / 4 + 1; }
   bool join(const WgmmaState& other) {
     bool changed = false;
     for (size_t i = 0; i < registers.size(); ++i) {

@@ -353,18 +353,14 @@ class Painter {
       }
       return text;
     }
-    for (const Value& v : o.operands) {
-      if (v.kind == Value::Kind::sink || v.kind == Value::Kind::reg) {
-        if (v.kind == Value::Kind::reg && &v != &o.operands[0])
-          text += fmt::format(" {}", values_.text(values_.of(i, v), 1));
-        continue;
-      }
+    for (size_t n = o.results; n < o.operands.size(); ++n) {
+      const Value& v = o.operands[n];
+      if (v.kind == Value::Kind::sink) continue;
       if (v.kind != Value::Kind::address) {
         text += fmt::format(" {}", values_.text(values_.of(i, v), 1));
         continue;
       }
-      const size_t place = static_cast<size_t>(&v - o.operands.data());
-      const Sum first = operand(i, place), end = operand(last, place);
+      const Sum first = operand(i, n), end = operand(last, n);
       text += fmt::format(" [{}{}]", values_.text(first, 1),
                           end == first               ? ""
                           : end.terms == first.terms ? fmt::format(" to +{} B", end.constant - first.constant)
@@ -413,8 +409,7 @@ class Painter {
       // Those whose inner loops only wait.
       std::vector<int> events;
       bool works = false, inner_works = false;
-      for (int block : graph_.order) {
-        if (!loop.contains(block)) continue;
+      for (int block : graph_.in_order(loop)) {
         for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
           const Operation& o = operation(i);
           const bool work = is_tensor_core(o) || o.is_bulk_load();
@@ -442,12 +437,13 @@ class Painter {
       for (size_t s = 0; s < m.steps.size(); ++s) m.steps[s].text += places(firsts[s], lasts[s]);
       p_.loops.push_back(std::move(m));
     }
+    std::vector<bool> is_told(graph_.loops.size(), false);
+    for (const Mainloop& m : p_.loops) is_told[at(m.loop)] = true;
     for (int i = 0; at(i) < code_.operations.size(); ++i) {
-      const int block = graph_.block_of[at(i)];
-      const bool inside = std::any_of(p_.loops.begin(), p_.loops.end(), [&](const Mainloop& m) {
-        return graph_.loops[at(m.loop)].contains(block);
-      });
-      if (is_tensor_core(operation(i)) && !inside) p_.products_outside.push_back(i);
+      if (!is_tensor_core(operation(i))) continue;
+      int loop = graph_.blocks[at(graph_.block_of[at(i)])].loop;
+      while (loop != kNone && !is_told[at(loop)]) loop = graph_.loops[at(loop)].parent;
+      if (loop == kNone) p_.products_outside.push_back(i);
     }
   }
 

@@ -51,8 +51,8 @@ class Teller {
     for (const Mainloop& loop : p_.loops) {
       Region r{.name = fmt::format("loop of {}", role_name(loop.role)), .events = {}};
       if (const int n = ++named[r.name]; n > 1) r.name += fmt::format(" {}", n);
-      for (int block : graph_.order)
-        if (graph_.loops[at(loop.loop)].contains(block)) add_block(block, r), in_loops.insert(block);
+      for (int block : graph_.in_order(graph_.loops[at(loop.loop)]))
+        add_block(block, r), in_loops.insert(block);
       add_conversions(r);
       all.push_back(std::move(r));
     }
@@ -134,12 +134,12 @@ class Teller {
   // The rings that loads fill, and what stores read: of that one tile, from its least address on.
   void find_tiles() {
     std::optional<Tile> stored;
+    std::set<std::pair<std::vector<std::pair<int, int64_t>>, int64_t>> met;
     for (int i = 0; at(i) < code_.operations.size(); ++i) {
       const Operation& o = operation(i);
       if (o.is_bulk_load()) {
         Tile tile = tile_at(operand(i, 0));
-        if (std::none_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.base == tile.base; }))
-          tiles_.push_back(std::move(tile));
+        if (met.emplace(tile.base.terms, tile.base.constant).second) tiles_.push_back(std::move(tile));
       } else if (o.is("cp") && o.has("bulk_group") && o.operands.size() > 1) {
         Tile tile = tile_at(operand(i, 1));
         if (!stored || tile.base.constant < stored->base.constant) stored = std::move(tile);

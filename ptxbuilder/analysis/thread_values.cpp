@@ -80,16 +80,21 @@ Sum ThreadValues::rest(const Sum& sum) {
 }
 
 Number ThreadValues::atom(int number) {
-  if (at(number) >= atoms_.size()) atoms_.resize(at(number) + 1);
-  if (!atoms_[at(number)].is_done) {
-    atoms_[at(number)].is_done = true;  // in a circle: unknown
+  const int place = loops_ == Loops::unknown ? values_.place_in_thread(number) : number;
+  if (place == kNone) return std::nullopt;
+  if (at(place) >= states_.size()) {
+    states_.resize(at(place) + 1, State::open);
+    numbers_.resize(states_.size());
+  }
+  if (states_[at(place)] == State::open) {
+    states_[at(place)] = State::unknown;  // in a circle
     constexpr int kDeepest = 2000;
     ++depth_;
     const Number value = depth_ < kDeepest ? found(values_.atom(number)) : std::nullopt;
     --depth_;
-    atoms_[at(number)].value = value;
+    if (value) states_[at(place)] = State::known, numbers_[at(place)] = *value;
   }
-  return atoms_[at(number)].value;
+  return states_[at(place)] == State::known ? Number(numbers_[at(place)]) : std::nullopt;
 }
 
 Number ThreadValues::special(std::string_view name) const {

@@ -28,10 +28,7 @@ class ThreadValues {
   Sum rest(const Sum& sum);
 
  private:
-  struct OfAtom {
-    bool is_done = false;
-    std::optional<int64_t> value = {};
-  };
+  enum class State : uint8_t { open, unknown, known };
 
   std::optional<int64_t> atom(int number);
   std::optional<int64_t> special(std::string_view name) const;
@@ -40,7 +37,8 @@ class ThreadValues {
   const Values& values_;
   std::optional<int64_t> thread_;
   Loops loops_;
-  std::vector<OfAtom> atoms_ = {};
+  std::vector<State> states_ = {};  // by place among the atoms of threads, or by atom where loops count too
+  std::vector<int64_t> numbers_ = {};
   int depth_ = 0;  // of atoms that are being found
 };
 

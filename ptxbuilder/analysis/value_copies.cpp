@@ -1,5 +1,6 @@
 // Values that a loop only hands on.
 #include <algorithm>
+#include <unordered_map>
 
 #include "ptxbuilder/analysis/values.h"
 
@@ -8,8 +9,8 @@ namespace ptxbuilder::analysis {
 // A meet is a copy where it, and the meets that it is made of in a circle, have one input from outside:
 // values that a loop only hands on.
 bool Values::find_copies() {
-  std::map<int, size_t> place;  // of a meet, by its atom
-  for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].number, i);
+  std::unordered_map<int, size_t> place;  // of a meet, by its atom
+  for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].atom, i);
   auto meet_in = [&](const Sum& sum) -> std::optional<size_t> {
     if (sum.constant != 0 || sum.terms.size() != 1 || sum.terms[0].second != 1) return std::nullopt;
     const auto found = place.find(sum.terms[0].first);
@@ -17,7 +18,7 @@ bool Values::find_copies() {
                                                                                : std::optional(found->second);
   };
   // Tarjan, Depth-first search and linear graph algorithms (1972), with a stack of its own.
-  std::vector<int> index(made_.size(), kNone), low(made_.size(), 0);
+  std::vector<int> index(made_.size(), kNone), low(made_.size(), 0), circle_of(made_.size(), kNone);
   std::vector<bool> open(made_.size(), false);
   std::vector<size_t> stack;
   int count = 0;
@@ -26,7 +27,7 @@ bool Values::find_copies() {
     size_t meet, next;
   };
   for (size_t root = 0; root < made_.size(); ++root) {
-    if (index[root] != kNone || atom(made_[root].number).kind != Atom::Kind::meet) continue;
+    if (index[root] != kNone || atom(made_[root].atom).kind != Atom::Kind::meet) continue;
     std::vector<Frame> frames = {{root, 0}};
     while (!frames.empty()) {
       Frame& f = frames.back();
@@ -36,7 +37,7 @@ bool Values::find_copies() {
         stack.push_back(m);
         open[m] = true;
       }
-      const std::vector<Sum>& inputs = atom(made_[m].number).inputs;
+      const std::vector<Sum>& inputs = atom(made_[m].atom).inputs;
       bool deeper = false;
       while (!deeper && f.next < inputs.size()) {  // `f` is gone once it goes deeper
         const auto other = meet_in(inputs[f.next++]);
@@ -54,29 +55,31 @@ bool Values::find_copies() {
       if (!frames.empty()) low[frames.back().meet] = std::min(low[frames.back().meet], low[m]);
       if (low[m] != index[m]) continue;
       std::vector<size_t> circle;
+      const int circle_number = index[m];
       for (size_t member = made_.size(); member != m;) {
         member = stack.back();
         stack.pop_back();
         open[member] = false;
+        circle_of[member] = circle_number;
         circle.push_back(member);
       }
       std::optional<Sum> only;
       Source source = {};
       bool is_copy = true;
       for (size_t member : circle) {
-        const Meet& made = made_[member];
-        const std::vector<Sum>& all = atom(made.number).inputs;
+        const Made& made = made_[member];
+        const std::vector<Sum>& all = atom(made.atom).inputs;
         for (size_t i = 0; i < all.size(); ++i) {
           const auto other = meet_in(all[i]);
-          if (other && std::find(circle.begin(), circle.end(), *other) != circle.end()) continue;
+          if (other && circle_of[*other] == circle_number) continue;
           if (only && !(all[i] == *only)) is_copy = false;
           if (made.predecessors[i] == kNone) is_copy = false;  // what nothing has written
-          if (!only) source = {made.predecessors[i], made.reg};
+          if (!only) source = {made.predecessors[i], definitions_.meets()[at(made.meet)].reg};
           only = all[i];
         }
       }
       if (!is_copy || !only) continue;
-      for (size_t member : circle) copies_.emplace(std::pair(made_[member].block, made_[member].reg), source);
+      for (size_t member : circle) copies_[at(made_[member].meet)] = source;
       found = true;
     }
   }

@@ -7,17 +7,12 @@
 #include "ptxbuilder/analysis/values.h"
 
 namespace ptxbuilder::analysis {
-namespace {
-
-// A mixing step of splitmix64 (Steele, Lea, Flood 2014).
 uint64_t mixed(uint64_t hash, uint64_t value) {
   hash += value + 0x9e3779b97f4a7c15;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
   return hash ^ (hash >> 31);
 }
-
-}  // namespace
 
 uint64_t hash_of(std::string_view text) {
   uint64_t hash = text.size();

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 namespace ptxbuilder::analysis {
 namespace {
@@ -73,20 +75,44 @@ std::string plain_name(const Operation& o) {
 }  // namespace
 
 Values::Values(const Code& code, const Graph& graph)
-    : code_(code), graph_(graph), writers_(code.registers.size()) {
-  for (int i = 0; at(i) < code.operations.size(); ++i)
-    for (int reg : code.operations[at(i)].writes)
-      if (writers_[at(reg)].empty() || writers_[at(reg)].back() != i) writers_[at(reg)].push_back(i);
+    : code_(code), graph_(graph), definitions_(code, graph), copies_(definitions_.meets().size()) {
+  int results = 0;
+  for (const Operation& o : code.operations) {
+    first_result_.push_back(results);
+    results += static_cast<int>(o.writes.size());
+  }
   do {
     atoms_.clear();
-    by_key_.clear();
-    results_.clear();
-    meets_.clear();
+    table_.assign(1024, kNone);
+    in_table_ = 0;
+    results_.assign(at(results), std::nullopt);
+    meets_.assign(definitions_.meets().size(), kNone);
     made_.clear();
-    register_of_.clear();
     evaluate();
   } while (find_copies());
   find_hashes();
+  find_of_thread();
+}
+
+// Functions stand behind what they are made of. One input may be enough, such as 0 of `and`.
+void Values::find_of_thread() {
+  of_thread_.assign(atoms_.size(), kNone);
+  const auto is_known = [&](const Sum& sum) {
+    return std::all_of(sum.terms.begin(), sum.terms.end(),
+                       [&](const auto& term) { return of_thread_[at(term.first)] != kNone; });
+  };
+  for (size_t i = 0; i < atoms_.size(); ++i) {
+    const Atom& a = atoms_[i];
+    const bool needs_one = a.name.starts_with("and") || a.name.starts_with("or") ||
+                           a.name.starts_with("selp") || a.name == "if" || a.name == "unless";
+    const auto inputs = std::count_if(a.inputs.begin(), a.inputs.end(), is_known);
+    const bool is_special =
+        a.kind == Atom::Kind::special && (a.name.starts_with("%tid") || a.name == "%laneid");
+    const bool is_function = a.kind == Atom::Kind::function && !a.inputs.empty();
+    if (is_special || (is_function && (needs_one ? inputs > 0 : inputs == std::ssize(a.inputs))) ||
+        (a.kind == Atom::Kind::function && a.name.starts_with("elect")))
+      of_thread_[i] = count_of_thread_++;
+  }
 }
 
 void Values::evaluate() {
@@ -95,59 +121,21 @@ void Values::evaluate() {
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = code_.operations[at(i)];
       if (o.guard != kNone) before(i, o.guard);
-      for (const Value& operand : o.operands) {
-        of(i, operand);
-        for (const Value& part : operand.parts) of(i, part);  // of an address the coordinates
+      for (size_t n = o.updates ? 0 : o.results; n < o.operands.size(); ++n) {
+        of(i, o.operands[n]);
+        for (const Value& part : o.operands[n].parts) of(i, part);  // of an address the coordinates
       }
       for (int reg : o.writes) after(i, reg);
     }
   for (size_t i = 0; i < made_.size(); ++i) fill(static_cast<int>(i));
 }
 
-Values::Reaching Values::reaching(int operation, int block, int reg) {
-  const std::vector<int>& writers = writers_[at(reg)];
-  if (!graph_.reaches(block)) return {};  // nothing is known of what never runs
-  for (;;) {
-    const Block& b = graph_.blocks[at(block)];
-    const auto behind = std::lower_bound(writers.begin(), writers.end(), operation);
-    if (behind != writers.begin() && *(behind - 1) >= b.first) return {Reaching::Kind::result, *(behind - 1)};
-    if (writers.empty() || b.predecessors.size() != 1 || block == 0) return at_start(block, reg);
-    block = b.predecessors[0];
-    operation = graph_.blocks[at(block)].last;
-  }
-}
+Sum Values::before(int operation, int reg) { return sum_of(definitions_.before(operation, reg), reg); }
+Sum Values::after(int operation, int reg) { return result(operation, reg); }
 
-// Braun and others, Simple and Efficient Construction of Static Single Assignment Form (2013): a meet that
-// finds one value alone is that value.
-Values::Reaching Values::at_start(int block, int reg) {
-  const Block& b = graph_.blocks[at(block)];
-  if (writers_[at(reg)].empty() || b.predecessors.empty()) return {};
-  const std::pair key(block, reg);
-  if (const auto known = starts_.find(key); known != starts_.end()) return known->second;
-  const Reaching itself = {Reaching::Kind::meet, block};
-  starts_.emplace(key, itself);
-  std::optional<Reaching> only;
-  if (block == 0) only = Reaching{};  // the kernel begins there, besides those that branch back to it
-  for (int predecessor : b.predecessors) {
-    if (!graph_.reaches(predecessor)) continue;
-    const Reaching from = reaching(graph_.blocks[at(predecessor)].last, predecessor, reg);
-    if (from == itself || (only && from == *only)) continue;
-    if (only) return itself;
-    only = from;
-  }
-  return starts_[key] = only.value_or(Reaching{});
-}
-
-Sum Values::before(int operation, int reg) {
-  return sum_of(reaching(operation, graph_.block_of[at(operation)], reg), reg);
-}
-Sum Values::after(int operation, int reg) {
-  return sum_of(reaching(operation + 1, graph_.block_of[at(operation)], reg), reg);
-}
-
-Sum Values::sum_of(const Reaching& from, int reg) {
-  if (from.kind == Reaching::Kind::result) return result(from.number, reg);
-  if (from.kind == Reaching::Kind::meet) return meet(from.number, reg);
+Sum Values::sum_of(const Definition& from, int reg) {
+  if (from.kind == Definition::Kind::result) return result(from.number, reg);
+  if (from.kind == Definition::Kind::meet) return meet(from.number);
   return atom_of({.name = "unwritten"});
 }
 
@@ -190,17 +178,19 @@ Sum Values::of(int operation, const Value& operand) {
 }
 
 Sum Values::result(int operation, int reg) {
-  const std::pair key(operation, reg);
-  if (const auto known = results_.find(key); known != results_.end()) return known->second;
   const Operation& o = code_.operations[at(operation)];
+  const auto place = std::find(o.writes.begin(), o.writes.end(), reg) - o.writes.begin();
+  const size_t slot = at(first_result_[at(operation)]) + static_cast<size_t>(place);
+  if (results_[slot]) return *results_[slot];
   // In a cycle without a meet, which code that cannot be reached may have.
-  results_[key] = atom_of({.name = "cycle", .operation = operation});
+  results_[slot] = atom_of({.name = "cycle", .operation = operation});
   Sum sum = computed(operation, reg);
   if (o.guard != kNone) {
     const Sum old = before(operation, reg), predicate = before(operation, o.guard);
     sum = function(o.negated ? "unless" : "if", {predicate, std::move(sum), old}, operation);
   }
-  return results_[key] = std::move(sum);
+  results_[slot] = std::move(sum);
+  return *results_[slot];
 }
 
 const Atom* Values::only_atom(const Sum& sum, std::string_view name) const {
@@ -243,9 +233,8 @@ std::optional<Sum> Values::first(const Atom& a) const {
   return a.inputs[0];
 }
 
-Sum Values::from(int atom, int predecessor) {
-  const int reg = register_of_.at(atom);
-  return sum_of(reaching(graph_.blocks[at(predecessor)].last, predecessor, reg), reg);
+Sum Values::from(int number, int predecessor) {
+  return behind(predecessor, definitions_.meets()[at(atom(number).meet)].reg);
 }
 
 // The bits that may be set.
@@ -342,7 +331,9 @@ Sum Values::computed(int operation, int reg) {
     if (o.is("or") && (bits_of(a) & bits_of(b)) == 0) return plus(a, b);
   }
   // mov.b64 {low, high}, d: halves of what was packed.
-  std::string name = plain_name(o);
+  std::string& known = plain_names_[o.text->opcode];
+  if (known.empty()) known = plain_name(o);
+  std::string name = known;
   if (o.is("mov") && !o.operands.empty() && o.operands[0].kind == Value::Kind::vector) {
     const auto& parts = o.operands[0].parts;
     const Sum packed = input(1);
@@ -389,17 +380,19 @@ Sum Values::computed(int operation, int reg) {
   return function(std::move(name), std::move(inputs), operation);
 }
 
-Sum Values::meet(int block, int reg) {
-  const std::pair key(block, reg);
-  if (const auto copy = copies_.find(key); copy != copies_.end()) {
-    const auto [predecessor, from] = copy->second;
-    return sum_of(reaching(graph_.blocks[at(predecessor)].last, predecessor, from), from);
+Sum Values::meet(int number) {
+  if (const Source& copy = copies_[at(number)]; copy.predecessor != kNone)
+    return behind(copy.predecessor, copy.reg);
+  int& made = meets_[at(number)];
+  if (made == kNone) {
+    made = static_cast<int>(atoms_.size());
+    made_.push_back({number, made});
+    atoms_.push_back({.kind = Atom::Kind::meet,
+                      .name = "meet",
+                      .block = definitions_.meets()[at(number)].block,
+                      .meet = number});
   }
-  if (const auto known = meets_.find(key); known != meets_.end()) return known->second;
-  made_.push_back({static_cast<int>(atoms_.size()), block, reg});
-  register_of_[made_.back().number] = reg;
-  atoms_.push_back({.kind = Atom::Kind::meet, .name = "meet", .block = block});
-  return meets_[key] = {.terms = {{made_.back().number, 1}}};
+  return {.terms = {{made, 1}}};
 }
 
 // Whether `next` is x + 1, but 0 where that is a constant: which?
@@ -418,7 +411,8 @@ std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
 }
 
 void Values::fill(int index) {
-  const auto [number, block, reg, none] = made_[at(index)];
+  const int number = made_[at(index)].atom;
+  const auto [block, reg] = definitions_.meets()[at(made_[at(index)].meet)];
   std::vector<Sum> first, again;  // from ahead of the loop, and from its latches
   std::vector<int> from_first, from_again;
   if (block == 0) {
@@ -428,7 +422,7 @@ void Values::fill(int index) {
   for (int predecessor : graph_.blocks[at(block)].predecessors) {
     if (!graph_.reaches(predecessor)) continue;
     const bool latch = graph_.dominates(block, predecessor);
-    Sum sum = sum_of(reaching(graph_.blocks[at(predecessor)].last, predecessor, reg), reg);
+    Sum sum = behind(predecessor, reg);
     (latch ? again : first).push_back(std::move(sum));
     (latch ? from_again : from_first).push_back(predecessor);
   }
@@ -463,19 +457,37 @@ Sum Values::function(std::string name, std::vector<Sum> inputs, int operation) {
 
 Sum Values::atom_of(Atom made) {
   // What an instruction reads from memory is its own; all else is the same wherever it is computed.
-  const bool own = made.kind == Atom::Kind::unknown && made.operation != kNone;
-  std::string key =
-      fmt::format("{} {} {}", static_cast<int>(made.kind), made.name, own ? made.operation : kNone);
-  for (const Sum& input : made.inputs) {
-    key += fmt::format(",{}", input.constant);
-    for (const auto& [number, factor] : input.terms) key += fmt::format("+{}*{}", factor, number);
-  }
-  const auto [known, is_new] = by_key_.emplace(std::move(key), static_cast<int>(atoms_.size()));
-  if (is_new) {
+  const auto owner = [](const Atom& a) { return a.kind == Atom::Kind::unknown ? a.operation : kNone; };
+  const auto key = [&](const Atom& a) {
+    uint64_t hash =
+        mixed(mixed(static_cast<uint64_t>(a.kind), std::hash<std::string>()(a.name)), bits(owner(a)));
+    for (const Sum& input : a.inputs) {
+      hash = mixed(hash, bits(input.constant));
+      for (const auto& [number, factor] : input.terms) hash = mixed(mixed(hash, bits(number)), bits(factor));
+    }
+    return hash;
+  };
+  const auto place_of = [&](const Atom& a) {
+    size_t place = key(a) & (table_.size() - 1);
+    const auto is_other = [&](const Atom& b) {
+      return b.kind != a.kind || owner(b) != owner(a) || b.name != a.name || b.inputs != a.inputs;
+    };
+    while (table_[place] != kNone && is_other(atom(table_[place]))) place = (place + 1) & (table_.size() - 1);
+    return place;
+  };
+  size_t place = place_of(made);
+  if (table_[place] == kNone) {
+    if (2 * ++in_table_ > table_.size()) {
+      const std::vector<int> all = std::exchange(table_, std::vector<int>(2 * table_.size(), kNone));
+      for (int number : all)
+        if (number != kNone) table_[place_of(atom(number))] = number;
+      place = place_of(made);
+    }
     if (has_hashes_) made.hash = hash_of(made);
+    table_[place] = static_cast<int>(atoms_.size());
     atoms_.push_back(std::move(made));
   }
-  return {.terms = {{known->second, 1}}};
+  return {.terms = {{table_[place], 1}}};
 }
 
 }  // namespace ptxbuilder::analysis

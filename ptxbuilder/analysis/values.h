@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "ptxbuilder/analysis/definitions.h"
 #include "ptxbuilder/analysis/graph.h"
 
 namespace ptxbuilder::analysis {
@@ -42,11 +43,14 @@ struct Atom {
   std::vector<Sum> inputs = {};
   int operation = kNone;  // that made it, where one did
   int block = kNone;      // of a counter and a meet
+  int meet = kNone;       // which of the definitions' it was made for
   uint64_t hash = 0;  // the same in every kernel that computes the same, whatever its registers are called
 };
 
 // The same on every machine.
 uint64_t hash_of(std::string_view text);
+// A mixing step of splitmix64 (Steele, Lea, Flood 2014).
+uint64_t mixed(uint64_t hash, uint64_t value);
 
 class Values {
  public:
@@ -61,6 +65,12 @@ class Values {
 
   int atoms() const { return static_cast<int>(atoms_.size()); }
   const Atom& atom(int number) const { return atoms_[static_cast<size_t>(number)]; }
+  // A place for what an atom is in a thread, close to the others'; kNone where the thread's number decides
+  // nothing of it outside of loops.
+  int place_in_thread(int number) const {
+    const auto made_later = number - static_cast<int>(of_thread_.size());
+    return made_later < 0 ? of_thread_[static_cast<size_t>(number)] : count_of_thread_ + made_later;
+  }
   // The atom that alone is the sum, if its name begins so; else null.
   const Atom* only_atom(const Sum& sum, std::string_view name) const;
   // The predicate that holds where this one does not, where that is another comparison of integers.
@@ -74,50 +84,47 @@ class Values {
   std::string text(const Sum& sum, int depth = 4) const;
 
  private:
-  // Of a register: the instruction whose result it is, or the block at whose start it is a meet.
-  struct Reaching {
-    enum class Kind : uint8_t { unwritten, result, meet };
-    Kind kind = Kind::unwritten;
-    int number = kNone;
-    auto operator<=>(const Reaching&) const = default;
-  };
-  // What `reg` holds before `operation`, of `block` or behind its last one.
-  Reaching reaching(int operation, int block, int reg);
-  Reaching at_start(int block, int reg);
-
-  Sum sum_of(const Reaching& from, int reg);
+  Sum sum_of(const Definition& from, int reg);
+  Sum behind(int block, int reg) { return sum_of(definitions_.behind(block, reg), reg); }
   Sum result(int operation, int reg);
   Sum computed(int operation, int reg);
-  Sum meet(int block, int reg);
+  Sum meet(int number);
   void evaluate();
   void fill(int index);
   std::optional<int64_t> ring_of(const Sum& x, const Sum& next) const;
   bool find_copies();
   Sum atom_of(Atom atom);
   void find_hashes();
+  void find_of_thread();
   uint64_t hash_of(const Atom& atom) const;
   int64_t bits_of(const Sum& sum) const;
   Sum function(std::string name, std::vector<Sum> inputs, int operation);
 
   const Code& code_;
   const Graph& graph_;
-  std::vector<std::vector<int>> writers_;  // by register, ascending
+  const Definitions definitions_;
   std::vector<Atom> atoms_;
   bool has_hashes_ = false;
-  std::map<std::string, int> by_key_;               // atoms that are the same wherever they are computed
-  std::map<std::pair<int, int>, Reaching> starts_;  // by block and register
-  std::map<std::pair<int, int>, Sum> results_, meets_;
-  struct Meet {
-    int number, block, reg;              // the atom's
+  std::vector<int> of_thread_;  // by atom, the place in a thread
+  int count_of_thread_ = 0;
+  // Atoms that are the same wherever they are computed, by a hash of what they are made of: places in a table
+  // that is at most half full.
+  std::vector<int> table_;
+  size_t in_table_ = 0;
+  std::vector<int> first_result_;  // by instruction, the place of its first result
+  std::vector<std::optional<Sum>> results_;
+  std::vector<int> meets_;  // their atoms, none of those that nobody asked for
+  struct Made {
+    int meet, atom;
     std::vector<int> predecessors = {};  // of each input
   };
-  std::vector<Meet> made_;          // in the order in which they are filled
-  std::map<int, int> register_of_;  // of a meet, by its atom
+  std::vector<Made> made_;                                       // in the order in which they are filled
+  std::map<std::string, std::string, std::less<>> plain_names_;  // by the mnemonic as it is written
   // Meets that turned out to be the value that comes from one predecessor, perhaps of another meet.
   struct Source {
-    int predecessor, reg;
+    int predecessor = kNone, reg = kNone;
   };
-  std::map<std::pair<int, int>, Source> copies_;
+  std::vector<Source> copies_;
 };
 
 }  // namespace ptxbuilder::analysis

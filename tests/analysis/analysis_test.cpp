@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
 
+#include "ptxbuilder/analysis/diff.h"
+#include "ptxbuilder/analysis/lint.h"
 #include "ptxbuilder/analysis/values.h"
 #include "tests/kit/error_kit.h"
 #include "tests/kit/ptx_disguise.h"
@@ -138,7 +141,7 @@ JOIN:
   CHECK(g.blocks[2].loop == 1);
   REQUIRE(g.blocks.size() == 9);  // entry, two headers, latch, test, bra JOIN, trap, RIGHT, JOIN
   CHECK_FALSE(g.reaches(6));
-  CHECK(g.blocks[8].dominator == 4);
+  CHECK(g.dominators.parent[8] == 4);
   CHECK(g.dominates(1, 8));
   CHECK_FALSE(g.dominates(7, 8));
   CHECK(g.blocks[4].loop == kNone);
@@ -267,6 +270,157 @@ TEST_CASE("another constant is another meaning") {
   CHECK(meaning(with(", 49152", ", 49136")) != meant);
   CHECK(meaning(with("setp.eq.b32", "setp.ne.b32")) != meant);
   CHECK(meaning(with("196640", "196648")) != meant);
+}
+
+// ---- Cost ----
+
+namespace {
+
+// A kernel of many branches: `part(k)` is the text of each of them, with $ for its number.
+std::string branches(int count, std::string_view part, bool in_a_loop = false) {
+  std::string body =
+      "ld.param.u64 %rd0, [x];\nld.param.u32 %r1, [n];\nmov.u32 %r0, %tid.x;\nmov.u32 %r9, 0;\nmov.u32 %r2, "
+      "0;\n";
+  if (in_a_loop) body += "LOOP:\nbar.sync 0;\n";
+  for (int k = 0; k < count; ++k)
+    for (char c : part) c == '$' ? body += std::to_string(k) : body += c;
+  if (in_a_loop) body += "add.u32 %r9, %r9, 1;\nsetp.lt.u32 %p1, %r9, %r1;\n@%p1 bra LOOP;\n";
+  std::string text = kernel(body + "EXIT:\nst.global.b32 [%rd0], %r2;\nret;");
+  return text.replace(text.find("\n{"), 1, "\n.maxntid 256\n");
+}
+
+constexpr std::string_view kDiamond =
+    "xor.b32 %r3, %r2, $;\nsetp.eq.s32 %p2, %r3, 7;\n@%p2 bra A$;\nand.b32 %r4, %r3, 255;\n"
+    "setp.ne.s32 %p3, %r4, 0;\n@%p3 bra B$;\nadd.u32 %r4, %r4, 1;\nB$:\nselp.b32 %r2, %r4, %r3, %p3;\nbra "
+    "C$;\n"
+    "A$:\nadd.u32 %r2, %r2, 1;\nC$:\n";
+
+}  // namespace
+
+TEST_CASE("time grows as the instructions and branches do") {
+  // Each took minutes where a set of each branch was copied to the next.
+  const std::pair<const char*, std::string> kernels[] = {
+      {"diamonds", branches(8000, kDiamond)},
+      {"diamonds in a loop", branches(8000, kDiamond, true)},
+      {"ways out",
+       branches(8000, "ld.global.b32 %r2, [%rd0+$];\nsetp.eq.s32 %p2, %r2, $;\n@%p2 bra EXIT;\n")},
+      {"returns", branches(8000, "ld.global.b32 %r2, [%rd0+$];\nsetp.eq.s32 %p2, %r2, $;\n@%p2 ret;\n")},
+      {"loops", branches(8000, "L$:\nadd.u32 %r2, %r2, 3;\nsetp.lt.u32 %p2, %r2, %r1;\n@%p2 bra L$;\n")},
+  };
+  for (const auto& [name, text] : kernels) {
+    CAPTURE(name);
+    const auto start = std::chrono::steady_clock::now();
+    KernelAnalysis a(text);
+    CHECK(diff(regions(a), regions(a)).empty());
+    for (const Finding& f : lint(*a.module)) CHECK_FALSE(f.is_undecided);
+    CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < 10);
+  }
+}
+
+TEST_CASE("a rule that a kernel is too large for gives up alone, and says so") {
+  const std::string text = branches(
+      3000,
+      "ld.global.b32 %r2, [%rd0+$];\nsetp.eq.s32 %p2, %r2, $;\n@%p2 bra A$;\nst.shared.b32 [smem+$], "
+      "%r2;\nA$:\n"
+      "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [smem], 16;\ncp.async.bulk.commit_group;\n"
+      "cp.async.bulk.wait_group 0;\n");
+  std::set<std::string_view> undecided, found;
+  for (const Finding& f : lint(ptx_text::parse(text))) (f.is_undecided ? undecided : found).insert(f.rule);
+  CHECK(undecided.contains("proxy-fence"));
+  CHECK_FALSE(undecided.contains("bank-conflict"));
+  CHECK(found.contains("misaligned"));
+}
+
+TEST_CASE("dominators are those that a search without them cannot get around") {
+  std::mt19937_64 random(std::random_device{}());
+  for (int draw = 0; draw < 400; ++draw) {
+    const size_t nodes = 1 + random() % 12;
+    Edges successors(nodes), predecessors(nodes);
+    for (size_t e = random() % (3 * nodes); e-- > 0;) {
+      const size_t from = random() % nodes, to = random() % nodes;
+      successors[from].push_back(static_cast<int>(to));
+      predecessors[to].push_back(static_cast<int>(from));
+    }
+    const DominatorTree tree = DominatorTree::of(successors, predecessors, 0);
+    const auto reached_without = [&](int gone) {
+      std::vector<bool> met(nodes, false);
+      std::vector<int> waiting;
+      if (gone != 0) waiting.push_back(0);
+      while (!waiting.empty()) {
+        const auto node = static_cast<size_t>(waiting.back());
+        waiting.pop_back();
+        if (met[node]) continue;
+        met[node] = true;
+        for (int next : successors[node])
+          if (next != gone) waiting.push_back(next);
+      }
+      return met;
+    };
+    const std::vector<bool> all = reached_without(-1);
+    for (size_t above = 0; above < nodes; ++above) {
+      CHECK(tree.reaches(static_cast<int>(above)) == all[above]);
+      const std::vector<bool> without = reached_without(static_cast<int>(above));
+      for (size_t node = 0; node < nodes; ++node)
+        if (all[above] && all[node])
+          CHECK(tree.dominates(static_cast<int>(above), static_cast<int>(node)) == !without[node]);
+    }
+  }
+}
+
+TEST_CASE("a register holds what the last writer on each way left, or a meet of these") {
+  // What stands at a use is found anew by following every way of a random graph back to its writers.
+  std::mt19937_64 random(std::random_device{}());
+  for (int draw = 0; draw < 200; ++draw) {
+    const int blocks = 2 + static_cast<int>(random() % 7);
+    std::string body = "mov.b32 %r1, 0;\n";
+    for (int b = 0; b < blocks; ++b) {
+      body += fmt::format("B{}:\nst.global.b32 [%rd0], %r1;\n", b);
+      if (random() % 2) body += fmt::format("mov.b32 %r1, {};\n", 1 + b);
+      body += fmt::format("@%p{} bra B{};\n", random() % 3, random() % static_cast<size_t>(blocks));
+    }
+    Analysed a(kernel(body + "ret;"));
+    const Definitions definitions(a.code, a.graph);
+    // The writers that reach a place, through meets; -1 is none.
+    const auto writers = [&](Definition from) {
+      std::set<int> all, met;
+      std::vector<Definition> waiting = {from};
+      while (!waiting.empty()) {
+        const Definition d = waiting.back();
+        waiting.pop_back();
+        if (d.kind != Definition::Kind::meet) {
+          all.insert(d.number);
+        } else if (met.insert(d.number).second) {
+          const auto [block, reg] = definitions.meets()[at(d.number)];
+          for (int predecessor : a.graph.blocks[at(block)].predecessors)
+            if (a.graph.reaches(predecessor)) waiting.push_back(definitions.behind(predecessor, reg));
+        }
+      }
+      return all;
+    };
+    for (int i = 0; at(i) < a.code.operations.size(); ++i) {
+      const Operation& store = a.code.operations[at(i)];
+      if (!store.is("st") || !a.graph.reaches(a.graph.block_of[at(i)])) continue;
+      const int reg = store.operands[1].number;
+      std::set<int> expected;
+      std::set<int> met;
+      std::vector<std::pair<int, int>> waiting = {{a.graph.block_of[at(i)], i}};
+      while (!waiting.empty()) {
+        auto [block, behind] = waiting.back();
+        waiting.pop_back();
+        int writer = behind - 1;
+        const int first = a.graph.blocks[at(block)].first;
+        while (writer >= first && a.code.operations[at(writer)].writes != std::vector{reg}) --writer;
+        if (writer >= first) {
+          expected.insert(writer);
+          continue;
+        }
+        for (int predecessor : a.graph.blocks[at(block)].predecessors)
+          if (a.graph.reaches(predecessor) && met.insert(predecessor).second)
+            waiting.emplace_back(predecessor, a.graph.blocks[at(predecessor)].last);
+      }
+      CHECK(writers(definitions.before(i, reg)) == expected);
+    }
+  }
 }
 
 }  // namespace ptxbuilder::test::analysis_test
