@@ -18,12 +18,24 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace analysis;
 
-std::unique_ptr<KernelAnalysis> analysed(const KernelText& kernel) {
+template <typename Read>
+auto naming_file(const KernelText& kernel, const Read& read) {
   try {
-    return std::make_unique<KernelAnalysis>(kernel.ptx, kernel.kernel);
+    return read();
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", kernel.from, e.what()));
   }
+}
+
+using ModulePointer = std::shared_ptr<const ptx_text::Module>;
+ModulePointer parsed(const KernelText& kernel) {
+  return naming_file(kernel,
+                     [&] { return std::make_shared<const ptx_text::Module>(ptx_text::parse(kernel.ptx)); });
+}
+std::unique_ptr<KernelAnalysis> analysed(const KernelText& kernel, const ModulePointer& module,
+                                         KernelAnalysis::Variables variables) {
+  return naming_file(kernel,
+                     [&] { return std::make_unique<KernelAnalysis>(module, kernel.kernel, variables); });
 }
 
 Json to_json(const Difference& d) {
@@ -89,7 +101,10 @@ Comparison told(const std::vector<Difference>& differences, const Telling& telli
 }  // namespace
 
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling) {
-  const auto in_a = analysed(a), in_b = analysed(b);
+  const ModulePointer module_a = parsed(a), module_b = parsed(b);
+  const auto variables = have_same_variables(*module_a, *module_b) ? KernelAnalysis::Variables::by_name
+                                                                   : KernelAnalysis::Variables::by_use;
+  const auto in_a = analysed(a, module_a, variables), in_b = analysed(b, module_b, variables);
   const std::vector<Region> regions_a = regions(*in_a), regions_b = regions(*in_b);
   const Counts counts = counts_of(regions_a, regions_b);
   const std::vector<Difference> differences = diff(regions_a, regions_b);

@@ -1,6 +1,7 @@
 #include "ptxbuilder/analysis/code.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -81,7 +82,9 @@ bool writes_first(const Operation& o) {
   if (first != reg && first != vector && first != sink) return false;
   if (o.is("wgmma")) return o.has("mma_async");
   if (o.is("bar") || o.is("barrier")) return o.has("red");
-  if (o.is("call")) return o.operands.size() > 1 && o.operands[0].kind == vector;
+  if (o.is("call"))  // of arguments in .param space the code reads later what the call left there
+    return o.operands.size() > 1 && first == vector && !o.operands[0].parts.empty() &&
+           o.operands[0].parts[0].kind == reg;
   return std::find(kWithoutResult.begin(), kWithoutResult.end(), o.words[0]) == kWithoutResult.end();
 }
 
@@ -97,13 +100,53 @@ std::optional<int64_t> whole(std::string_view digits) {
   return value;
 }
 
+// Without names: what an address points to is told by the module's other declarations.
+std::string written(const ptx_text::Operand& o) {
+  std::string text = o.kind == ptx_text::Operand::Kind::name ? "address" : o.text;
+  for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
+  return text;
+}
+
+// .shared, .const, .global, .local and .param variables.
+void add_variables(const ptx_text::Declaration& d, bool is_of_module, std::vector<Variable>& all) {
+  for (const char* space : {".shared", ".const", ".global", ".local", ".param"}) {
+    if (!d.has(space)) continue;
+    for (const ptx_text::Declarator& name : d.names) {
+      Variable v{.name = name.name, .space = space, .declarator = &name, .is_of_module = is_of_module};
+      const std::string& type = d.qualifiers.back();
+      const size_t digits = type.find_first_of("0123456789");
+      v.bytes = digits == std::string::npos ? 1 : whole(type.substr(digits)).value_or(8) / 8;
+      v.bytes *= d.has(".v4") ? 4 : d.has(".v2") ? 2 : 1;
+      v.align = whole(d.after(".align")).value_or(v.bytes);
+      for (const std::string& extent : name.extents) v.bytes *= whole(extent).value_or(0);
+      if (name.initializer) v.initializer = written(*name.initializer);
+      all.push_back(v);
+    }
+    return;
+  }
+}
+
 // Flattens a function's body, block by block.
 class Flattening {
  public:
-  explicit Flattening(Code& code) : code_(code) {}
+  Flattening(Code& code, const ptx_text::Module& module) : code_(code), module_(module) {}
 
   void run() {
+    scopes_.emplace_back();
+    for (size_t v = 0; v < code_.variables.size(); ++v)
+      scopes_.back().variables.emplace(code_.variables[v].name, static_cast<int>(v));
+    scopes_.emplace_back();
+    for (const auto* list : {&code_.function->results, &code_.function->parameters})
+      for (const ptx_text::Declaration& d : *list) {
+        declare(d);
+        if (!d.has(".reg") || d.names.empty()) continue;
+        const int reg = *register_of(d.names[0].name);
+        (list == &code_.function->results ? results_ : code_.parameter_registers).push_back(reg);
+      }
     block(code_.function->body);
+    for (size_t v = 0; v < code_.variables.size(); ++v)
+      if (const auto& initializer = code_.variables[v].declarator->initializer)
+        find_mentions(*initializer, code_.variables[v].mentions);
     for (Operation& o : code_.operations)
       for (int& target : o.targets) target = labels_[static_cast<size_t>(target)];
   }
@@ -116,6 +159,8 @@ class Flattening {
     std::map<std::string, std::string, std::less<>> single;  // the type
     std::map<std::string, int, std::less<>> labels;          // by name, the place in labels_
     std::map<std::string, std::vector<std::string>, std::less<>> target_lists;  // .branchtargets
+    std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // .callprototype
+    std::map<std::string, int, std::less<>> variables;  // by name, the place in the code's; kNone: hidden
   };
 
   void block(const std::vector<Statement>& statements) {
@@ -127,9 +172,12 @@ class Flattening {
       scopes_.back().labels.emplace(s.label, static_cast<int>(labels_.size()));
       labels_.push_back(kNone);
       if (i + 1 < statements.size() && statements[i + 1].kind == Statement::Kind::directive)
-        if (const auto& tokens = statements[i + 1].directive.tokens; tokens[0] == ".branchtargets")
+        if (const auto& tokens = statements[i + 1].directive.tokens; tokens[0] == ".branchtargets") {
           for (size_t t = 1; t < tokens.size(); ++t)
             if (tokens[t] != ",") scopes_.back().target_lists[s.label].push_back(tokens[t]);
+        } else {
+          scopes_.back().prototypes[s.label] = &statements[i + 1].directive;
+        }
     }
     for (const Statement& s : statements) {
       if (s.kind == Statement::Kind::label)
@@ -142,7 +190,17 @@ class Flattening {
   }
 
   void declare(const ptx_text::Declaration& d) {
-    if (!d.has(".reg")) return;
+    if (!d.has(".reg")) {
+      if (scopes_.size() == 2) {  // the function's own parameters, which hide the module's variables
+        for (const ptx_text::Declarator& name : d.names) scopes_.back().variables.emplace(name.name, kNone);
+        return;
+      }
+      const size_t first = code_.variables.size();
+      add_variables(d, false, code_.variables);
+      for (size_t v = first; v < code_.variables.size(); ++v)
+        scopes_.back().variables.emplace(code_.variables[v].name, static_cast<int>(v));
+      return;
+    }
     const std::string& type = d.qualifiers.back();
     for (const ptx_text::Declarator& name : d.names) {
       if (name.count.empty())
@@ -150,6 +208,12 @@ class Flattening {
       else
         scopes_.back().ranges.emplace(name.name, std::pair(whole(name.count).value_or(0), type));
     }
+  }
+
+  void find_mentions(const ptx_text::Operand& o, std::vector<Value>& mentions) {
+    if (o.kind == ptx_text::Operand::Kind::name)
+      if (Value v = name(o); v.number != kNone) mentions.push_back(std::move(v));
+    for (const ptx_text::Operand& part : o.parts) find_mentions(part, mentions);
   }
 
   // The register's number in the innermost scope that has it.
@@ -183,7 +247,29 @@ class Flattening {
     if (const auto reg = register_of(o.text))
       return {.kind = Value::Kind::reg, .number = *reg, .text = o.text};
     if (o.text[0] == '%') return {.kind = Value::Kind::special, .text = o.text};
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (const auto found = scope->variables.find(o.text); found != scope->variables.end())
+        return {.kind = Value::Kind::symbol, .number = found->second, .text = o.text};
+      if (const auto found = scope->prototypes.find(o.text); found != scope->prototypes.end()) {
+        Value prototype{.kind = Value::Kind::vector, .text = o.text};
+        for (const std::string& token : found->second->tokens)
+          prototype.parts.push_back({.kind = Value::Kind::text, .text = token});
+        return prototype;
+      }
+    }
+    if (const auto number = function_of(o.text))
+      return {.kind = Value::Kind::callee, .number = *number, .text = o.text};
     return {.kind = Value::Kind::symbol, .text = o.text};
+  }
+
+  std::optional<int> function_of(const std::string& name) {
+    const auto [known, is_new] = functions_.try_emplace(name, kNone);
+    if (is_new)
+      if (const ptx_text::Function* f = module_.find(name); f && f->has_body) {
+        known->second = static_cast<int>(code_.functions.size());
+        code_.functions.push_back(f);
+      }
+    return known->second == kNone ? std::nullopt : std::optional(known->second);
   }
 
   Value parts(Value::Kind kind, const ptx_text::Operand& o) {
@@ -247,14 +333,27 @@ class Flattening {
     } else {
       for (const ptx_text::Operand& operand : text.operands) o.operands.push_back(value(operand));
     }
+    // The carry is a register that no operand names.
+    if (o.is("addc") || o.is("subc") || o.is("madc"))
+      o.operands.push_back({.kind = Value::Kind::reg, .number = carry(), .text = "%carry"});
     o.results = writes_first(o) ? 1 : 0;
     o.updates = o.is("wgmma") && o.results > 0;
     for (size_t i = 0; i < o.operands.size(); ++i) {
       if (i < o.results) collect(o.operands[i], o.writes);
       if (i >= o.results || o.updates) collect(o.operands[i], o.reads);
     }
+    if (o.has("cc")) o.writes.push_back(carry());
+    if (o.is("ret")) o.reads.insert(o.reads.end(), results_.begin(), results_.end());
     o.falls_through = !(o.ends() || branches) || o.guard != kNone;
     code_.operations.push_back(std::move(o));
+  }
+
+  int carry() {
+    if (carry_ == kNone) {
+      carry_ = static_cast<int>(code_.registers.size());
+      code_.registers.push_back({"%carry", ".b32"});
+    }
+    return carry_;
   }
 
   void branch(const Statement& s, Operation& o) {
@@ -278,40 +377,16 @@ class Flattening {
   }
 
   Code& code_;
+  const ptx_text::Module& module_;
+  std::vector<int> results_;  // a function's results that are registers
+  int carry_ = kNone;
+  std::map<std::string, int> functions_;  // by name, the place in the code's; kNone of what is none
   std::vector<Scope> scopes_;
   std::vector<int> labels_;  // the instruction behind each
 };
 
 bool is_kernel(const Statement& s) {
   return s.kind == Statement::Kind::function && s.function[0].entry && s.function[0].has_body;
-}
-
-std::string written(const ptx_text::Operand& o) {
-  std::string text = o.text;
-  for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
-  return text;
-}
-
-// .shared, .const and .global variables, of the module or of a body.
-void collect_variables(const std::vector<Statement>& statements, std::vector<Variable>& all) {
-  for (const Statement& s : statements) {
-    if (s.kind == Statement::Kind::block) collect_variables(s.block, all);
-    if (s.kind != Statement::Kind::declaration) continue;
-    for (const char* space : {".shared", ".const", ".global", ".local"}) {
-      if (!s.declaration.has(space)) continue;
-      for (const ptx_text::Declarator& name : s.declaration.names) {
-        Variable v{.name = name.name, .space = space};
-        const std::string& type = s.declaration.qualifiers.back();
-        const size_t digits = type.find_first_of("0123456789");
-        v.bytes = digits == std::string::npos ? 1 : whole(type.substr(digits)).value_or(8) / 8;
-        v.bytes *= s.declaration.has(".v4") ? 4 : s.declaration.has(".v2") ? 2 : 1;
-        v.align = whole(s.declaration.after(".align")).value_or(v.bytes);
-        for (const std::string& extent : name.extents) v.bytes *= whole(extent).value_or(0);
-        if (name.initializer) v.initializer = written(*name.initializer);
-        all.push_back(v);
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -368,25 +443,31 @@ std::vector<std::string> kernels_of(const ptx_text::Module& module) {
 }
 
 Code Code::of(const ptx_text::Module& module, std::string_view name) {
-  Code code;
+  const ptx_text::Function* function = nullptr;
   const std::vector<std::string> names = kernels_of(module);
   for (const Statement& s : module.statements)
     if (is_kernel(s) && (name.empty() ? names.size() == 1 : s.function[0].name == name))
-      code.function = &s.function[0];
+      function = &s.function[0];
   if (names.empty()) throw Error("there is no kernel in it: no .entry with a body");
-  if (!code.function)
+  if (!function)
     throw Error(name.empty()
                     ? fmt::format("the module has {} kernels, and one has to be named: {}", names.size(),
                                   fmt::join(names, ", "))
                     : fmt::format("the module has no kernel '{}'; it has: {}", name, fmt::join(names, ", ")));
-  code.name = code.function->name;
-  for (const Statement& s : module.statements)
+  return of(module, *function);
+}
+
+Code Code::of(const ptx_text::Module& module, const ptx_text::Function& function) {
+  Code code;
+  code.function = &function;
+  code.name = function.name;
+  for (const Statement& s : module.statements) {
     if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".target")
       code.target =
           fmt::format("{}", fmt::join(s.directive.tokens.begin() + 1, s.directive.tokens.end(), ""));
-  collect_variables(module.statements, code.variables);
-  collect_variables(code.function->body, code.variables);
-  Flattening(code).run();
+    if (s.kind == Statement::Kind::declaration) add_variables(s.declaration, true, code.variables);
+  }
+  Flattening(code, module).run();
   return code;
 }
 

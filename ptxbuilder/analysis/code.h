@@ -20,7 +20,8 @@ struct Value {
     integer,  // a constant: value
     text,     // another constant, such as 0f3F800000: text
     special,  // a special register: text, "%tid.x"
-    symbol,   // a variable, parameter or function: text; number of a label's instruction where it is one
+    symbol,   // a variable, parameter or function: text; number of the variable where it is one
+    callee,   // a function: one of the module's with a body: text, and number among those that the code names
     vector,   // {a, b}: parts
     address,  // [a+4], [map, {x, y}]: parts, and the offset of the first one in value
     sink      // _
@@ -69,13 +70,21 @@ struct RegisterName {
   std::string type;  // ".b32"
 };
 
-// A variable in a state space, of the kernel or of the module.
+// A variable in a state space, of the code itself or of the module: an object of its own. Arrays in shared
+// memory whose length the host says are one object, since all begin at one place.
 struct Variable {
   std::string name;
-  std::string space;             // ".shared", ".const"
-  int64_t bytes = 0;             // 0 where the host says how many
-  int64_t align = 1;             // what .align says, or the size of an element
-  std::string initializer = {};  // as written, without spaces
+  std::string space;                 // ".shared", ".const", and ".param" of a call's arguments
+  int64_t bytes = 0;                 // 0 where the host says how many
+  int64_t align = 1;                 // what .align says, or the size of an element
+  std::string initializer = {};      // as written, without spaces and names
+  std::vector<Value> mentions = {};  // variables and functions whose addresses its initial value has
+  const ptx_text::Declarator* declarator = nullptr;
+  bool is_of_module = false;
+
+  // Whether the host can reach it: what the kernel's text says of it is not all.
+  bool is_of_host() const { return is_of_module && (space == ".global" || space == ".const"); }
+  bool is_open() const { return space == ".shared" && bytes == 0; }
 };
 
 // Refers to the module that it was made of.
@@ -85,7 +94,9 @@ struct Code {
   std::string target = {};  // "sm_90a"
   std::vector<Operation> operations;
   std::vector<RegisterName> registers;
-  std::vector<Variable> variables;
+  std::vector<Variable> variables;                   // the module's first
+  std::vector<const ptx_text::Function*> functions;  // that it names and that have a body, as they come
+  std::vector<int> parameter_registers;              // of a function: its parameters that are registers
 
   // Threads of a CTA along x, y and z as .maxntid or .reqntid bounds them; 0 where neither does.
   std::array<int64_t, 3> cta_shape() const;
@@ -93,6 +104,8 @@ struct Code {
   // The kernel `name`, or the module's only one where it is empty. Throws Error that lists the kernels where
   // there is no such one, and Error "ptx LINE:COLUMN: ..." for a guard or a label that is not declared.
   static Code of(const ptx_text::Module& module, std::string_view name = "");
+  // That of a function of the module that has a body. Throws "ptx LINE:COLUMN: ..." as the other does.
+  static Code of(const ptx_text::Module& module, const ptx_text::Function& function);
 };
 
 // The whole numbers of a directive, in its order: 384, 1, 1.

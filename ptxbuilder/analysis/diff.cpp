@@ -156,6 +156,33 @@ std::string without_hashes(std::string text) {
   return text;
 }
 
+// Where nothing that is told of two regions differs, all that their instructions read and their conditions do
+// not either: of what may stand in any order, as a set.
+std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
+  const auto exact = [](const Region& region) {
+    std::vector<std::pair<uint64_t, uint32_t>> in_order, others;
+    for (const Event& e : region.events)
+      (e.any_order.empty() ? in_order : others).emplace_back(e.exact, e.line);
+    std::sort(others.begin(), others.end());
+    in_order.insert(in_order.end(), others.begin(), others.end());
+    return in_order;
+  };
+  const auto x = exact(a), y = exact(b);
+  const auto differs = std::mismatch(x.begin(), x.end(), y.begin(), y.end(),
+                                     [](const auto& p, const auto& q) { return p.first == q.first; });
+  const bool same = differs.first == x.end() && differs.second == y.end();
+  if (same && a.exact == b.exact) return {};
+  Difference d{Weight::result,
+               a.name,
+               same ? "numbers made wider" : "values and conditions",
+               "in all",
+               fmt::format("#{:016x}", same ? a.exact : differs.first->first),
+               fmt::format("#{:016x}", same ? b.exact : differs.second->first),
+               same ? "numbers below 0 or beyond 32 bits" : "other values, or the same ones on other ways"};
+  if (!same) d.line_a = differs.first->second, d.line_b = differs.second->second;
+  return {d};
+}
+
 }  // namespace
 
 std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Region>& b) {
@@ -178,6 +205,12 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
     find_lone(either, x, y, pairs, differences);  // first: what is missing says more than what is counted
     for (const auto& [p, q] : pairs) compare(either, x[p], y[q], differences);
   }
+  if (differences.empty())
+    for (const std::string& name : names) {
+      const Region *in_a = region_in(a, name), *in_b = region_in(b, name);
+      for (Difference& d : what_is_not_told(in_a ? *in_a : nothing, in_b ? *in_b : nothing))
+        differences.push_back(std::move(d));
+    }
   std::stable_sort(differences.begin(), differences.end(), [](const Difference& p, const Difference& q) {
     return std::pair(p.weight, !p.is_fact) < std::pair(q.weight, !q.is_fact);
   });

@@ -46,11 +46,14 @@ void Facts::launch() {
 
 void Facts::declarations() {
   int64_t align = 1;
-  std::string data;
+  std::vector<std::string> variables;  // in any order
   for (const Variable& v : code_.variables) {
     if (v.space == ".shared") align = std::max(align, v.align);
-    if (!v.initializer.empty()) data += fmt::format("{} {} {};", v.space, v.bytes, v.initializer);
+    if (!v.initializer.empty())
+      variables.push_back(fmt::format("{} {} {};", v.space, v.bytes, v.initializer));
   }
+  std::sort(variables.begin(), variables.end());
+  std::string data = fmt::format("{}", fmt::join(variables, ""));
   add(Weight::result, "alignment of shared memory", fmt::format("{} B", align),
       "tiles that lie otherwise than their swizzle or a descriptor says");
   constexpr size_t kMost = 200;

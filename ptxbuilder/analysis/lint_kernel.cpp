@@ -17,27 +17,19 @@ bool is_own(std::string_view special) {
 
 bool is_shared(const Variable& v) { return v.space == ".shared"; }
 
-// Calls `visit` for each name of a variable, a parameter or a function in the instructions.
-template <typename Operations, typename Visit>
-void visit_symbols(Operations& operations, const Visit& visit) {
-  using Pointer = decltype(operations.front().operands.data());
-  std::vector<Pointer> waiting;
-  for (auto& o : operations)
-    for (auto& v : o.operands) waiting.push_back(&v);
-  while (!waiting.empty()) {
-    auto& v = *waiting.back();
-    waiting.pop_back();
-    if (v.kind == Value::Kind::symbol) visit(v);
-    for (auto& part : v.parts) waiting.push_back(&part);
-  }
+void mark_variables(const Value& v, std::vector<bool>& named) {
+  if (v.kind == Value::Kind::symbol && v.number != kNone) named[at(v.number)] = true;
+  for (const Value& part : v.parts) mark_variables(part, named);
 }
 
+// Those that instructions name.
 std::vector<const Variable*> named_variables(const Code& code) {
-  std::set<std::string_view> names;
-  visit_symbols(code.operations, [&](const Value& v) { names.insert(v.text); });
+  std::vector<bool> named(code.variables.size(), false);
+  for (const Operation& o : code.operations)
+    for (const Value& v : o.operands) mark_variables(v, named);
   std::vector<const Variable*> variables;
-  for (const Variable& v : code.variables)
-    if (names.contains(v.name)) variables.push_back(&v);
+  for (size_t v = 0; v < named.size(); ++v)
+    if (named[v]) variables.push_back(&code.variables[v]);
   return variables;
 }
 
@@ -45,35 +37,20 @@ std::vector<const Variable*> shared_of(const std::vector<const Variable*>& varia
   std::vector<const Variable*> all;
   const Variable* open = nullptr;  // whose size the host says
   for (const Variable* v : variables) {
-    if (!is_shared(*v) || (open && v->bytes == 0)) continue;
-    if (v->bytes == 0) open = v;
+    if (!is_shared(*v) || (open && v->is_open())) continue;
+    if (v->is_open()) open = v;
     all.push_back(v);
   }
   return all;
-}
-
-Code with_places(Code code) {
-  std::map<std::string, int64_t, std::less<>> places;
-  const std::vector<const Variable*> variables = named_variables(code), shared = shared_of(variables);
-  for (const Variable* v : variables) {
-    const auto found = std::find_if(shared.begin(), shared.end(), [&](const Variable* other) {
-      return other == v || (other->bytes == 0 && v->bytes == 0);
-    });
-    if (is_shared(*v)) places.emplace(v->name, LintKernel::apart * (found - shared.begin()));
-  }
-  visit_symbols(code.operations, [&](Value& v) {
-    if (const auto found = places.find(v.text); found != places.end()) v.value += found->second;
-  });
-  return code;
 }
 
 }  // namespace
 
 LintKernel::LintKernel(const ptx_text::Module& m, std::string_view name)
     : module(m),
-      code(with_places(Code::of(m, name))),
+      code(Code::of(m, name)),
       graph(Graph::of(code)),
-      values(code, graph),
+      values(code, graph, numbering_),
       variables(named_variables(code)),
       shared_variables(shared_of(variables)) {
   find_uniform();
@@ -281,13 +258,23 @@ std::optional<Sum> LintKernel::shared_offset(const Sum& address) {
   Sum offset{.constant = address.constant};
   bool is_shared = false;
   for (const auto& term : address.terms) {
-    const Atom& a = values.atom(term.first);
-    if (a.kind == Atom::Kind::address && a.name == "shared" && term.second == 1)
+    const Variable* v = term.second == 1 ? variable_of(values.atom(term.first)) : nullptr;
+    const auto place = std::find_if(
+        shared_variables.begin(), shared_variables.end(),
+        [&](const Variable* other) { return other == v || (v && v->is_open() && other->is_open()); });
+    if (v && place != shared_variables.end()) {
       is_shared = true;
-    else
+      offset.constant += apart * (place - shared_variables.begin());
+    } else {
       offset.terms.push_back(term);
+    }
   }
   return is_shared ? std::optional(offset) : std::nullopt;
+}
+
+const Variable* LintKernel::variable_of(const Atom& a) const {
+  const bool is_variable = a.object != kNone && at(a.object) < code.variables.size();
+  return is_variable ? &code.variables[at(a.object)] : nullptr;
 }
 
 const Variable* LintKernel::variable_at(int64_t offset) const {

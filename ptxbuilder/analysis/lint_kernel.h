@@ -85,6 +85,8 @@ class LintKernel {
   // The shared variable that an offset is of; null where it is of none. Arrays of which the host says how
   // long they are begin all at one place, and the first of them stands for all.
   const Variable* variable_at(int64_t offset) const;
+  // The variable whose address an atom is; null where it is none.
+  const Variable* variable_of(const Atom& atom) const;
   // Where that variable begins.
   static int64_t nearest(int64_t offset) { return index_of(offset) * apart; }
   bool are_of_one_variable(int64_t a, int64_t b) const { return index_of(a) == index_of(b); }
@@ -99,8 +101,13 @@ class LintKernel {
   }
 
   const ptx_text::Module& module;
-  const Code code;  // whose names of shared variables stand for their places
+  const Code code;
   const Graph graph;
+
+ private:
+  Numbering numbering_;
+
+ public:
   Values values;
   int64_t threads = 0;  // of a CTA; 0 where that is not known, or they do not stand along x
   std::vector<ThreadClass> classes;

@@ -73,34 +73,11 @@ std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t by
   return ((rest.constant % bytes) + bytes) % bytes;
 }
 
-// The alignments of the variables that an address may begin with; nothing where it begins with none.
-struct BaseAlignment {
-  int64_t least, greatest;
-};
-std::optional<BaseAlignment> alignment_of_base(const LintKernel& kernel, const Sum& address) {
-  std::optional<BaseAlignment> base;
-  for (const auto& [number, factor] : address.terms) {
-    const Atom& a = kernel.values.atom(number);
-    if (a.kind != Atom::Kind::address || factor != 1) continue;
-    if (const Variable* v = a.name == "shared" ? kernel.variable_at(address.constant) : nullptr)
-      return BaseAlignment{v->align, v->align};
-    for (const Variable* v : kernel.variables)
-      if (v->space.substr(1) == a.name)
-        base = base ? BaseAlignment{std::min(base->least, v->align), std::max(base->greatest, v->align)}
-                    : BaseAlignment{v->align, v->align};
-  }
-  return base;
-}
-
-// "shared + 4 %tid.x + 8", where there are several shared variables of one of them.
-std::string address_text(LintKernel& kernel, Sum address) {
-  const auto offset = kernel.shared_offset(address);
-  const Variable* v =
-      offset && kernel.shared_variables.size() > 1 ? kernel.variable_at(address.constant) : nullptr;
-  if (!v) return kernel.values.text(address, 2);
-  Sum own = *offset;
-  own.constant -= LintKernel::nearest(own.constant);
-  return fmt::format("{} + {}", v->name, kernel.values.text(own, 2));
+// The variable that an address begins with; null where it begins with none.
+const Variable* base_of(const LintKernel& kernel, const Sum& address) {
+  for (const auto& [number, factor] : address.terms)
+    if (const Variable* v = factor == 1 ? kernel.variable_of(kernel.values.atom(number)) : nullptr) return v;
+  return nullptr;
 }
 
 // Addresses of the lanes from the first one on, but for what is the same for all of them; none where one is
@@ -159,13 +136,13 @@ void check_alignment(LintKernel& kernel, Report& report) {
     for (const auto& [place, bytes] : alignments(kernel, i)) {
       if (place >= addresses.size() || bytes <= 1) continue;
       const Sum& address = addresses[place];
-      const auto base = alignment_of_base(kernel, address);
+      const Variable* base = base_of(kernel, address);
       if (!base) continue;
-      if (base->greatest < bytes)
+      if (base->align < bytes)
         report.add(
             i, fmt::format("an address has to be a multiple of {} bytes, and its variable is aligned to {}",
-                           bytes, base->greatest));
-      if (base->least < bytes) continue;
+                           bytes, base->align));
+      if (base->align < bytes) continue;
       for (const ThreadClass& c : kernel.classes) {
         if (c.runs[at(i)] == Runs::no) continue;
         std::vector<int64_t> some = c.threads;
@@ -175,7 +152,7 @@ void check_alignment(LintKernel& kernel, Report& report) {
         for (int64_t t : some)
           if (const auto off = off_by(kernel, address, bytes, kernel.values_in(t)); off && *off != 0)
             report.add(i, fmt::format("{} needs a multiple of {} bytes, and {} is {} bytes behind one",
-                                      o.text->opcode, bytes, address_text(kernel, address), *off));
+                                      o.text->opcode, bytes, kernel.values.text(address, 2), *off));
       }
     }
   }

@@ -56,7 +56,7 @@ class Painter {
   void find_threads() {
     const std::array<int64_t, 3> shape = code_.cta_shape();
     p_.threads = shape[0] * shape[1] * shape[2];
-    if (p_.threads == 0)
+    if (p_.threads == 0 && code_.function->entry)
       p_.unknowns.push_back("the kernel says neither .maxntid nor .reqntid: its roles are not known");
     if (p_.threads > 1024) p_.threads = 0, p_.unknowns.push_back("more than 1024 threads");
   }
@@ -287,8 +287,10 @@ class Painter {
       }
       array->uses.push_back(f.use);
     }
-    std::sort(p_.barriers.begin(), p_.barriers.end(),
-              [](const BarrierArray& a, const BarrierArray& b) { return a.base.constant < b.base.constant; });
+    std::stable_sort(p_.barriers.begin(), p_.barriers.end(),
+                     [&](const BarrierArray& a, const BarrierArray& b) {
+                       return values_.place_in_memory(a.base) < values_.place_in_memory(b.base);
+                     });
     std::map<std::string, int> named;
     for (BarrierArray& array : p_.barriers) {
       bool copies = false, loader_waits = false;
@@ -529,11 +531,36 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values) {
 }
 
 KernelAnalysis::KernelAnalysis(std::shared_ptr<const ptx_text::Module> of, std::string_view kernel)
+    : KernelAnalysis(std::move(of), kernel, Variables::by_use) {}
+
+KernelAnalysis::KernelAnalysis(std::shared_ptr<const ptx_text::Module> of, std::string_view kernel,
+                               Variables variables)
     : module(std::move(of)),
       code(Code::of(*module, kernel)),
       graph(Graph::of(code)),
-      values(code, graph),
+      numbering(std::make_shared<Numbering>(Numbering{.by_name = variables == Variables::by_name})),
+      values(code, graph, *numbering),
       portrait(analysis::portrait(code, graph, values)) {}
+
+KernelAnalysis::KernelAnalysis(const KernelAnalysis& kernel, const ptx_text::Function& function)
+    : module(kernel.module),
+      code(Code::of(*module, function)),
+      graph(Graph::of(code)),
+      numbering(kernel.numbering),
+      values(code, graph, *numbering),
+      portrait(analysis::portrait(code, graph, values)) {}
+
+bool have_same_variables(const ptx_text::Module& a, const ptx_text::Module& b) {
+  const auto names = [](const ptx_text::Module& module) {
+    std::set<std::string_view> all;
+    for (const ptx_text::Statement& s : module.statements)
+      if (s.kind == ptx_text::Statement::Kind::declaration &&
+          (s.declaration.has(".global") || s.declaration.has(".const")))
+        for (const ptx_text::Declarator& name : s.declaration.names) all.insert(name.name);
+    return all;
+  };
+  return names(a) == names(b);
+}
 
 KernelAnalysis::KernelAnalysis(std::string_view ptx, std::string_view kernel)
     : KernelAnalysis(std::make_shared<const ptx_text::Module>(ptx_text::parse(ptx)), kernel) {}

@@ -81,6 +81,12 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values);
 struct KernelAnalysis {
   // An empty name is the module's only kernel. Throws as Code::of does.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
+  // Of two modules whose variables that the host can reach have the same names, names tell which is which.
+  enum class Variables : uint8_t { by_use, by_name };
+  KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel,
+                 Variables variables);
+  // A function that the kernel uses, of the same module.
+  KernelAnalysis(const KernelAnalysis& kernel, const ptx_text::Function& function);
   // This takes PTX text, and throws what ptx_text::parse throws too.
   explicit KernelAnalysis(std::string_view ptx, std::string_view kernel = "");
   KernelAnalysis(const KernelAnalysis&) = delete;
@@ -88,9 +94,13 @@ struct KernelAnalysis {
   const std::shared_ptr<const ptx_text::Module> module;
   const Code code;
   const Graph graph;
+  const std::shared_ptr<Numbering> numbering;
   Values values;
   const Portrait portrait;
 };
+
+// Whether both modules have the same variables that the host can reach, by their names.
+bool have_same_variables(const ptx_text::Module& a, const ptx_text::Module& b);
 
 // The portrait on a page.
 std::string text(const KernelAnalysis& kernel);

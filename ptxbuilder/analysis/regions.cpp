@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "ptxbuilder/analysis/exact.h"
 #include "ptxbuilder/analysis/facts.h"
 
 namespace ptxbuilder::analysis {
@@ -37,10 +38,35 @@ class Teller {
         p_(kernel.portrait),
         code_(kernel.code),
         graph_(kernel.graph),
-        values_(kernel.values) {
+        values_(kernel.values),
+        exact_(code_, graph_, values_) {
+    values_.name_variables(false);
     for (const BarrierArray& array : p_.barriers)
       for (const BarrierUse& use : array.uses) barrier_of_[use.operation] = array.name;
     find_tiles();
+  }
+
+  // A function is one region, whatever loops it has.
+  Region function(std::string name) {
+    Region r{.name = std::move(name), .events = {}};
+    std::vector<std::string> types;
+    for (const auto* list : {&code_.function->results, &code_.function->parameters}) {
+      for (const ptx_text::Declaration& d : *list) {
+        types.push_back(d.qualifiers.empty() ? "" : d.qualifiers.back());
+        if (!d.names.empty())
+          for (const std::string& extent : d.names[0].extents) types.back() += fmt::format("[{}]", extent);
+      }
+      types.emplace_back(list == &code_.function->results ? "of" : "");
+    }
+    r.events.push_back({.kind = "function",
+                        .weight = Weight::result,
+                        .attributes = {{Weight::result, "results and parameters",
+                                        fmt::format("{}", fmt::join(types, " ")), "other arguments"}}});
+    for (int block : graph_.order) add_block(block, r);
+    add_conversions(r);
+    for (const std::string& what : p_.unknowns)
+      r.events.push_back({.kind = what.substr(0, what.find(" at line")), .weight = Weight::protocol});
+    return r;
   }
 
   std::vector<Region> run() {
@@ -67,6 +93,11 @@ class Teller {
     for (auto& [name, region] : outside) {
       add_conversions(region);
       all.push_back(std::move(region));
+    }
+    // Functions that these call come behind them.
+    for (size_t f = 0; f < kernel_.numbering->functions.size(); ++f) {
+      KernelAnalysis called(kernel_, *kernel_.numbering->functions[f]);
+      all.push_back(Teller(called).function(fmt::format("function {}", f + 1)));
     }
     return all;
   }
@@ -142,17 +173,20 @@ class Teller {
         if (met.emplace(tile.base.terms, tile.base.constant).second) tiles_.push_back(std::move(tile));
       } else if (o.is("cp") && o.has("bulk_group") && o.operands.size() > 1) {
         Tile tile = tile_at(operand(i, 1));
-        if (!stored || tile.base.constant < stored->base.constant) stored = std::move(tile);
+        if (!stored || values_.place_in_memory(tile.base) < values_.place_in_memory(stored->base))
+          stored = std::move(tile);
       }
     }
-    std::sort(tiles_.begin(), tiles_.end(),
-              [](const Tile& x, const Tile& y) { return x.base.constant < y.base.constant; });
+    const auto is_ahead = [&](const Tile& x, const Tile& y) {
+      return values_.place_in_memory(x.base) < values_.place_in_memory(y.base);
+    };
+    std::stable_sort(tiles_.begin(), tiles_.end(), is_ahead);
     for (size_t t = 0; t < tiles_.size(); ++t) tiles_[t].name = fmt::format("tile {}", t);
     if (stored &&
         std::none_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.base == stored->base; })) {
       stored->name = "staging";
-      const auto place = std::find_if(tiles_.begin(), tiles_.end(),
-                                      [&](const Tile& t) { return t.base.constant > stored->base.constant; });
+      const auto place =
+          std::find_if(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return is_ahead(*stored, t); });
       tiles_.insert(place, std::move(*stored));
     }
   }
@@ -177,9 +211,10 @@ class Teller {
       const Tile& tile = tiles_[t];
       if (tile.base.terms != here.base.terms || tile.ring.has_value() != here.ring.has_value()) continue;
       here.added.constant = here.base.constant - tile.base.constant;
-      if (here.added.constant < 0 && t > 0 && here.added.is_constant()) continue;
+      const bool is_first = t == 0 || tiles_[t - 1].base.terms != tile.base.terms;
+      if (here.added.constant < 0 && !is_first && here.added.is_constant()) continue;
       // What a thread adds may begin below 0: such a place is the nearest tile's.
-      const bool is_near = here.added.constant >= 0 || t == 0 || here.added.constant > -(int64_t{1} << 14);
+      const bool is_near = here.added.constant >= 0 || is_first || here.added.constant > -(int64_t{1} << 14);
       if (!is_near) continue;
       const std::string added = text_of(here.added);
       return tile.name + (here.ring == tile.ring ? "" : " of " + ring_text(here)) + first_of(address) +
@@ -378,6 +413,9 @@ class Teller {
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = operation(i);
       ++r.mnemonics[o.text->opcode];
+      add_extension(i, r);
+      const size_t events = r.events.size();
+      if (o.is("ret") && !o.reads.empty()) add_results(i, r);
       if (o.is_wgmma()) {
         add_wgmma(i, r);
       } else if (o.is_bulk_load()) {
@@ -386,34 +424,86 @@ class Teller {
         add_copy(i, r, false);
       } else if (o.is("mbarrier")) {
         add_mbarrier(i, r);
-      } else if (!o.targets.empty() && o.guard != kNone) {
-        conditions_[r.name].emplace(predicate(i), o.at.line);
+      } else if (o.is("brx")) {
+        conditions_[r.name].emplace("by " + in_words(operand(i, 0)),
+                                    Branch{o.at.line, exact_.of_branch(block)});
+      } else if ((!o.targets.empty() || o.ends()) && o.guard != kNone) {
+        conditions_[r.name].emplace(predicate(i), Branch{o.at.line, exact_.of_branch(block)});
       } else if (o.is("cvt") && !is_silent(o)) {
-        auto& [number, values] = conversions_[r.name][o.canonical()];
-        ++number;
-        values += values_.hash(operand(i, 1)) ^ values_.hash(operand(i, 2));
-      } else if (!is_silent(o)) {
+        Conversions& all = conversions_[r.name][o.canonical()];
+        ++all.number;
+        all.values += values_.hash(operand(i, 1)) ^ values_.hash(operand(i, 2));
+        all.exact += exact_.of(i);
+      } else if (!is_silent(o) || reads_argument(i)) {
         add_other(i, r);
       }
+      if (r.events.size() > events) r.events.back().exact = exact_.of(i);
+    }
+    const Block& b = graph_.blocks[at(block)];
+    const bool ends =
+        b.first < b.last && operation(b.last - 1).ends() && operation(b.last - 1).guard == kNone;
+    if (ends) r.exact += mixed(2, exact_.of(b.last - 1));
+  }
+
+  // Of a function whose results are registers.
+  void add_results(int i, Region& r) {
+    std::vector<std::string> values;
+    for (int reg : operation(i).reads) values.push_back(text_of(values_.before(i, reg)));
+    r.events.push_back({.kind = "ret",
+                        .weight = Weight::result,
+                        .attributes = {{Weight::result, "results", fmt::format("{}", fmt::join(values, ", ")),
+                                        "other values"}},
+                        .line = operation(i).at.line});
+  }
+
+  // What a call has left in the .param space of the code that calls.
+  bool reads_argument(int i) {
+    const Operation& o = operation(i);
+    if (!o.is("ld") || !o.has("param") || o.operands.size() < 2) return false;
+    const Sum address = operand(i, 1);
+    return std::any_of(address.terms.begin(), address.terms.end(), [&](const auto& term) {
+      return values_.atom(term.first).kind == Atom::Kind::address;
+    });
+  }
+
+  // A value that is made wider, or an address of another space, is the same sum: how it is made so is held
+  // against the other kernel's as a set. What is small and not below 0 is the same either way.
+  void add_extension(int i, Region& r) {
+    const Operation& o = operation(i);
+    const bool widens = o.is("cvt") && o.words.size() == 3 && o.words[1].ends_with("64") &&
+                        !o.words[2].ends_with("64") && o.words[2][0] != 'f';
+    const bool is_wide = (o.is("mul") || o.is("mad")) && o.has("wide");
+    const bool is_other = o.is("cvta") || (o.is("ld") && o.has("param"));
+    if (!widens && !is_wide && !is_other) return;
+    std::string how = is_wide || widens ? std::string(1, o.words.back()[0]) : o.canonical();
+    if (o.is("ld") && (how.ends_with("32") || how.ends_with("64"))) how[how.size() - 3] = 'b';
+    for (size_t n = 1; n < o.operands.size() && n < (is_wide ? 3 : 2); ++n) {
+      const Sum sum = operand(i, n);
+      if (!is_other && values_.is_small(sum)) continue;
+      const uint64_t hash = mixed(hash_of(how), exact_.of(sum));
+      if (extended_[r.name].insert(hash).second) r.exact += hash;
     }
   }
 
   // In whatever order they stand.
   void add_conversions(Region& r) {
-    for (const auto& [condition, line] : conditions_[r.name])
+    for (const auto& [condition, branch] : conditions_[r.name])
       r.events.push_back({.kind = "branch",
                           .weight = Weight::protocol,
                           .attributes = {{Weight::result, "condition", condition,
                                           "another number of steps, or other threads"}},
                           .effect = "another number of steps, or other threads",
-                          .line = line});
+                          .line = branch.line,
+                          .any_order = "branches",
+                          .exact = branch.exact});
     for (const auto& [opcode, found] : conversions_[r.name])
-      r.events.push_back(
-          {.kind = opcode,
-           .weight = Weight::result,
-           .attributes = {
-               {Weight::detail, "number", std::to_string(found.first), "another rounding, or more of it"},
-               {Weight::detail, "values", fmt::format("#{:08x}", found.second >> 32), "other values"}}});
+      r.events.push_back({.kind = opcode,
+                          .weight = Weight::result,
+                          .attributes = {{Weight::detail, "number", std::to_string(found.number),
+                                          "another rounding, or more of it"},
+                                         {Weight::detail, "values",
+                                          fmt::format("#{:08x}", found.values >> 32), "other values"}},
+                          .exact = found.exact});
   }
 
   // What a kernel may lack that has none of it.
@@ -472,9 +562,18 @@ class Teller {
   const Graph& graph_;
   Values& values_;
   std::vector<Tile> tiles_;
-  std::map<std::string, std::map<std::string, std::pair<int, uint64_t>>>
-      conversions_;                                                         // by region and mnemonic
-  std::map<std::string, std::multimap<std::string, uint32_t>> conditions_;  // of branches, by region
+  const Exact exact_;
+  struct Conversions {
+    int number = 0;
+    uint64_t values = 0, exact = 0;
+  };
+  struct Branch {
+    uint32_t line;
+    uint64_t exact;
+  };
+  std::map<std::string, std::map<std::string, Conversions>> conversions_;  // by region and mnemonic
+  std::map<std::string, std::multimap<std::string, Branch>> conditions_;   // of branches, by region
+  std::map<std::string, std::set<uint64_t>> extended_;                     // by region
   std::map<int, std::string> barrier_of_;
 };
 
@@ -485,6 +584,10 @@ std::string_view name(Weight weight) {
   return names[static_cast<size_t>(weight)];
 }
 
-std::vector<Region> regions(KernelAnalysis& kernel) { return Teller(kernel).run(); }
+std::vector<Region> regions(KernelAnalysis& kernel) {
+  std::vector<Region> all = Teller(kernel).run();
+  kernel.values.name_variables(true);
+  return all;
+}
 
 }  // namespace ptxbuilder::analysis

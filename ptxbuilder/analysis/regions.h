@@ -33,6 +33,7 @@ struct Event {
   std::string effect = {};          // where the other kernel has none
   uint32_t line = 0;                // of the PTX; 0: none
   std::string_view any_order = {};  // of neighbours with the same word the order does not matter
+  uint64_t exact = 0;               // all that it reads and the conditions under which it runs
 };
 
 // A role's loop, or a role outside of its loops: what stands in it in order. Or facts of one kind.
@@ -41,6 +42,7 @@ struct Region {
   std::vector<Event> events;
   bool is_fact = false;
   std::map<std::string, int> mnemonics = {};  // how often each stands in it
+  uint64_t exact = 0;                         // of what it extends to more bits, and how
 };
 
 // All of a kernel, its facts first, without names of registers, labels and parameters.

@@ -22,6 +22,7 @@ uint64_t hash_of(std::string_view text) {
 
 uint64_t Values::hash_of(const Atom& a) const {
   uint64_t hash = mixed(static_cast<uint64_t>(a.kind), analysis::hash_of(a.name));
+  if (a.object != kNone) return mixed(hash, objects_[at(a.object)]);
   if (a.kind == Atom::Kind::meet) {
     uint64_t any_order = 0;  // that of the predecessors is the layout's
     for (const Sum& input : a.inputs) any_order += mixed(0, this->hash(input));
@@ -55,8 +56,9 @@ std::string Values::text(const Sum& sum, int depth) const {
   auto atom_text = [&](const Atom& a) -> std::string {
     switch (a.kind) {
       case Atom::Kind::special:
-      case Atom::Kind::address:
         return a.name;
+      case Atom::Kind::address:
+        return label(a);
       case Atom::Kind::parameter:
         if (a.name == "parameter") return fmt::format("parameter {}", a.inputs[0].constant);
         break;

@@ -58,14 +58,15 @@ bool is_memory_read(const Operation& o) {
 
 // The mnemonic without what changes nothing of the integers computed: .b32 and .u32 are one.
 std::string plain_name(const Operation& o) {
+  const std::vector<std::string_view> words = o.canonical_words();
   constexpr std::array without_sign = {"add", "sub", "mov", "selp", "and",  "or",   "xor",
                                        "not", "shl", "ld",  "st",   "shfl", "popc", "brev"};
   const bool sign_counts =
       std::find(without_sign.begin(), without_sign.end(), o.words[0]) == without_sign.end() &&
       !((o.is("mul") || o.is("mad")) && o.has("lo")) && !(o.is("setp") && (o.has("eq") || o.has("ne")));
   std::string name(o.words[0]);
-  for (size_t i = 1; i < o.words.size(); ++i) {
-    std::string_view word = o.words[i];
+  for (size_t i = 1; i < words.size(); ++i) {
+    std::string_view word = words[i];
     if (word == "u32" || word == "s32" || word == "b32") word = sign_counts && word == "s32" ? "s32" : "32";
     name += fmt::format(".{}", word);
   }
@@ -74,8 +75,13 @@ std::string plain_name(const Operation& o) {
 
 }  // namespace
 
-Values::Values(const Code& code, const Graph& graph)
-    : code_(code), graph_(graph), definitions_(code, graph), copies_(definitions_.meets().size()) {
+Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
+    : code_(code),
+      graph_(graph),
+      definitions_(code, graph),
+      numbering_(numbering),
+      copies_(definitions_.meets().size()) {
+  find_objects();
   int results = 0;
   for (const Operation& o : code.operations) {
     first_result_.push_back(results);
@@ -87,9 +93,12 @@ Values::Values(const Code& code, const Graph& graph)
     in_table_ = 0;
     results_.assign(at(results), std::nullopt);
     meets_.assign(definitions_.meets().size(), kNone);
+    made_at_ = meets_;
     made_.clear();
     evaluate();
   } while (find_copies());
+  find_hashes();
+  number_objects();
   find_hashes();
   find_of_thread();
 }
@@ -136,6 +145,11 @@ Sum Values::after(int operation, int reg) { return result(operation, reg); }
 Sum Values::sum_of(const Definition& from, int reg) {
   if (from.kind == Definition::Kind::result) return result(from.number, reg);
   if (from.kind == Definition::Kind::meet) return meet(from.number);
+  const auto& parameters = code_.parameter_registers;
+  if (const auto place = std::find(parameters.begin(), parameters.end(), reg); place != parameters.end())
+    return atom_of({.kind = Atom::Kind::parameter,
+                    .name = "parameter",
+                    .inputs = {constant(place - parameters.begin())}});
   return atom_of({.name = "unwritten"});
 }
 
@@ -147,20 +161,29 @@ Sum Values::of(int operation, const Value& operand) {
     case integer:
       return constant(operand.value);
     case special:
+      // What counts time is another value each time.
+      for (const char* name : {"%clock", "%globaltimer", "%pm"})
+        if (operand.text.starts_with(name))
+          return atom_of({.name = std::string(operand.text), .operation = operation});
       return atom_of({.kind = Atom::Kind::special, .name = std::string(operand.text)});
+    case Value::Kind::callee:
+      return atom_of({.kind = Atom::Kind::address,
+                      .name = "function",
+                      .object = static_cast<int>(code_.variables.size()) + operand.number});
     case symbol: {
-      const auto& parameters = code_.function->parameters;
-      for (size_t i = 0; i < parameters.size(); ++i)
-        if (!parameters[i].names.empty() && parameters[i].names[0].name == operand.text)
-          return plus(atom_of({.kind = Atom::Kind::parameter,
-                               .name = "parameter",
-                               .inputs = {constant(static_cast<int64_t>(i))}}),
-                      constant(operand.value));
-      // Of variables the place among those of their space: names are the front end's.
-      for (const Variable& v : code_.variables)
-        if (v.name == operand.text)
-          return plus(atom_of({.kind = Atom::Kind::address, .name = v.space.substr(1)}),
-                      constant(operand.value));
+      if (operand.number != kNone) {
+        const std::string space = code_.variables[at(operand.number)].space.substr(1);
+        return plus(
+            atom_of({.kind = Atom::Kind::address, .name = space, .object = object_of(operand.number)}),
+            constant(operand.value));
+      }
+      for (const auto* list : {&code_.function->parameters, &code_.function->results})
+        for (size_t i = 0; i < list->size(); ++i)
+          if (!(*list)[i].names.empty() && (*list)[i].names[0].name == operand.text)
+            return plus(atom_of({.kind = Atom::Kind::parameter,
+                                 .name = list == &code_.function->parameters ? "parameter" : "result",
+                                 .inputs = {constant(static_cast<int64_t>(i))}}),
+                        constant(operand.value));
       return plus(atom_of({.kind = Atom::Kind::address, .name = std::string(operand.text)}),
                   constant(operand.value));
     }
@@ -187,7 +210,9 @@ Sum Values::result(int operation, int reg) {
   Sum sum = computed(operation, reg);
   if (o.guard != kNone) {
     const Sum old = before(operation, reg), predicate = before(operation, o.guard);
-    sum = function(o.negated ? "unless" : "if", {predicate, std::move(sum), old}, operation);
+    const auto opposite = o.negated ? this->opposite(predicate) : std::nullopt;
+    sum = function(o.negated && !opposite ? "unless" : "if",
+                   {opposite.value_or(predicate), std::move(sum), old}, operation);
   }
   results_[slot] = std::move(sum);
   return *results_[slot];
@@ -235,6 +260,23 @@ std::optional<Sum> Values::first(const Atom& a) const {
 
 Sum Values::from(int number, int predecessor) {
   return behind(predecessor, definitions_.meets()[at(atom(number).meet)].reg);
+}
+
+bool Values::is_small(const Sum& sum) const {
+  int64_t most = sum.constant;
+  for (const auto& [number, factor] : sum.terms) {
+    const Atom& a = atom(number);
+    constexpr int64_t kMost = int64_t{1} << 16;  // of a special register that counts threads or warps
+    const bool counts = a.kind == Atom::Kind::special &&
+                        (a.name.starts_with("%tid") || a.name.starts_with("%ntid") || a.name == "%laneid" ||
+                         a.name == "%warpid" || a.name.starts_with("%cluster_cta"));
+    const int64_t of_atom = counts ? kMost : bits_of({.terms = {{number, 1}}});
+    constexpr int64_t kEnd = int64_t{1} << 31;
+    if (factor < 0 || of_atom < 0 || of_atom >= kEnd || factor >= kEnd) return false;
+    most += factor * of_atom;
+    if (most < 0 || most >= kEnd) return false;
+  }
+  return most >= 0 && most < int64_t{1} << 31;
 }
 
 // The bits that may be set.
@@ -346,8 +388,14 @@ Sum Values::computed(int operation, int reg) {
       return function("part", {packed, constant(static_cast<int64_t>(i))}, operation);
     }
   }
-  if (o.is("ld") && o.has("param")) {
-    Atom loaded{.kind = Atom::Kind::parameter, .name = "ld", .inputs = {input(1)}, .operation = operation};
+  if (o.is("ld") && o.has("param") && is_parameter(input(1))) {
+    const auto place = std::find(o.writes.begin(), o.writes.end(), reg) - o.writes.begin();
+    const std::string_view type = o.words.back();
+    const int64_t bytes = type.ends_with("64") ? 8 : type.ends_with("32") ? 4 : type.ends_with("16") ? 2 : 1;
+    Atom loaded{.kind = Atom::Kind::parameter,
+                .name = "ld",
+                .inputs = {plus(input(1), constant(place * bytes))},
+                .operation = operation};
     return atom_of(std::move(loaded));
   }
   // A lane's value that all lanes share: what counts warps.
@@ -386,6 +434,7 @@ Sum Values::meet(int number) {
   int& made = meets_[at(number)];
   if (made == kNone) {
     made = static_cast<int>(atoms_.size());
+    made_at_[at(number)] = static_cast<int>(made_.size());
     made_.push_back({number, made});
     atoms_.push_back({.kind = Atom::Kind::meet,
                       .name = "meet",
@@ -448,6 +497,11 @@ void Values::fill(int index) {
   made_[at(index)].predecessors = std::move(from_first);
 }
 
+std::span<const int> Values::predecessors(const Atom& a) const {
+  if (a.kind != Atom::Kind::meet) return {};
+  return made_[at(made_at_[at(a.meet)])].predecessors;
+}
+
 Sum Values::function(std::string name, std::vector<Sum> inputs, int operation) {
   return atom_of({.kind = Atom::Kind::function,
                   .name = std::move(name),
@@ -459,8 +513,8 @@ Sum Values::atom_of(Atom made) {
   // What an instruction reads from memory is its own; all else is the same wherever it is computed.
   const auto owner = [](const Atom& a) { return a.kind == Atom::Kind::unknown ? a.operation : kNone; };
   const auto key = [&](const Atom& a) {
-    uint64_t hash =
-        mixed(mixed(static_cast<uint64_t>(a.kind), std::hash<std::string>()(a.name)), bits(owner(a)));
+    uint64_t hash = mixed(static_cast<uint64_t>(a.kind), std::hash<std::string>()(a.name));
+    hash = mixed(mixed(hash, bits(owner(a))), bits(a.object));
     for (const Sum& input : a.inputs) {
       hash = mixed(hash, bits(input.constant));
       for (const auto& [number, factor] : input.terms) hash = mixed(mixed(hash, bits(number)), bits(factor));
@@ -470,7 +524,8 @@ Sum Values::atom_of(Atom made) {
   const auto place_of = [&](const Atom& a) {
     size_t place = key(a) & (table_.size() - 1);
     const auto is_other = [&](const Atom& b) {
-      return b.kind != a.kind || owner(b) != owner(a) || b.name != a.name || b.inputs != a.inputs;
+      return b.kind != a.kind || owner(b) != owner(a) || b.object != a.object || b.name != a.name ||
+             b.inputs != a.inputs;
     };
     while (table_[place] != kNone && is_other(atom(table_[place]))) place = (place + 1) & (table_.size() - 1);
     return place;

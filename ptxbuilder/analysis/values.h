@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +31,7 @@ struct Atom {
   enum class Kind : uint8_t {
     special,    // %tid.x: name
     parameter,  // of the kernel, in its parameter space: name "param", index and offset as inputs
-    address,    // of a variable: name
+    address,    // of a variable, which is an object of its own, or of a function: name is the state space
     function,   // of an instruction's operation on its inputs: name is the mnemonic
     counter,    // of a loop: inputs are its first value and its step
     stage,      // of a ring, 0 again behind the last one: inputs are its first value and how many there are
@@ -40,6 +41,7 @@ struct Atom {
 
   Kind kind = Kind::unknown;
   std::string name = {};
+  int object = kNone;  // of an address: the code's variable by number, and behind these its functions
   std::vector<Sum> inputs = {};
   int operation = kNone;  // that made it, where one did
   int block = kNone;      // of a counter and a meet
@@ -52,10 +54,29 @@ uint64_t hash_of(std::string_view text);
 // A mixing step of splitmix64 (Steele, Lea, Flood 2014).
 uint64_t mixed(uint64_t hash, uint64_t value);
 
+// What a kernel and the functions that it calls use, in the order in which they first use it: variables that
+// are declared alike are told apart by it, whatever they are called and wherever they are declared.
+struct Numbering {
+  // Of variables that the host can reach, whether names tell which is which: where two modules have the same
+  // ones. Else it is the place among those declared alike, or the order of use where all of them are used.
+  bool by_name = false;
+  std::map<const ptx_text::Declarator*, int> variables = {};  // among those declared alike
+  std::map<const ptx_text::Declarator*, int> of_space = {};   // among those of their state space
+  std::map<uint64_t, int> alike = {};                         // how many there are yet of each declaration
+  std::map<std::string, int, std::less<>> in_space = {};
+  std::vector<const ptx_text::Function*> functions = {};
+  std::map<const ptx_text::Function*, int> places = {};  // among these
+
+  int place(const ptx_text::Function* function) const {
+    const auto found = places.find(function);
+    return found == places.end() ? kNone : found->second;
+  }
+};
+
 class Values {
  public:
-  // Both have to live as long as this does.
-  Values(const Code& code, const Graph& graph);
+  // All have to live as long as this does. A function's `numbering` is that of its kernel.
+  Values(const Code& code, const Graph& graph, Numbering& numbering);
 
   // A register as an instruction finds it, and as it leaves it.
   Sum before(int operation, int reg);
@@ -75,11 +96,19 @@ class Values {
   const Atom* only_atom(const Sum& sum, std::string_view name) const;
   // The predicate that holds where this one does not, where that is another comparison of integers.
   std::optional<Sum> opposite(const Sum& predicate);
+  // Whether a sum of 32 bits is the same number whether it has a sign or not, since it is small.
+  bool is_small(const Sum& sum) const;
   // What a value of a loop is when the loop begins, where that is one value.
   std::optional<Sum> first(const Atom& atom) const;
   // What a value where paths meet is when it comes from a predecessor of its block.
   Sum from(int atom, int predecessor);
+  // Of each input of a meet, the block that it comes from; kNone of what was there when the kernel began.
+  std::span<const int> predecessors(const Atom& meet) const;
   uint64_t hash(const Sum& sum) const;
+  // Whether texts call variables by their names, and not by what is the same in kernels that do the same.
+  void name_variables(bool by_names) { has_names_ = by_names; }
+  // Orders addresses: by the variable in the order of use, and then by the bytes behind its start.
+  std::pair<int, int64_t> place_in_memory(const Sum& address) const;
   // "smem + 16384 stage + 32"; deeper than `depth` functions an atom is "...".
   std::string text(const Sum& sum, int depth = 4) const;
 
@@ -93,9 +122,17 @@ class Values {
   void fill(int index);
   std::optional<int64_t> ring_of(const Sum& x, const Sum& next) const;
   bool find_copies();
+  int object_of(int variable) const;
+  int object_of(const Value& mention) const;
+  bool is_parameter(const Sum& address) const;
   Sum atom_of(Atom atom);
   void find_hashes();
   void find_of_thread();
+  void find_objects();
+  void number_objects();
+  void identify_objects();
+  void number_object(int object);
+  std::string label(const Atom& address) const;
   uint64_t hash_of(const Atom& atom) const;
   int64_t bits_of(const Sum& sum) const;
   Sum function(std::string name, std::vector<Sum> inputs, int operation);
@@ -104,7 +141,9 @@ class Values {
   const Graph& graph_;
   const Definitions definitions_;
   std::vector<Atom> atoms_;
-  bool has_hashes_ = false;
+  Numbering& numbering_;
+  std::vector<uint64_t> declared_, objects_;  // by variable and function: how it is declared, and which it is
+  bool has_hashes_ = false, has_names_ = true;
   std::vector<int> of_thread_;  // by atom, the place in a thread
   int count_of_thread_ = 0;
   // Atoms that are the same wherever they are computed, by a hash of what they are made of: places in a table
@@ -113,7 +152,8 @@ class Values {
   size_t in_table_ = 0;
   std::vector<int> first_result_;  // by instruction, the place of its first result
   std::vector<std::optional<Sum>> results_;
-  std::vector<int> meets_;  // their atoms, none of those that nobody asked for
+  std::vector<int> meets_;    // their atoms, none of those that nobody asked for
+  std::vector<int> made_at_;  // by meet, the place in made_
   struct Made {
     int meet, atom;
     std::vector<int> predecessors = {};  // of each input

@@ -258,4 +258,294 @@ TEST_CASE("an instruction that nobody knows is told as such") {
   CHECK(told.find("unknown: what frobnicate does: nothing in A, 1 in B") != std::string::npos);
 }
 
+// ---- Objects, functions, constants and conditions ----
+
+namespace {
+
+// A kernel with named variables of each space, two functions, tables, barriers and branches.
+constexpr const char* kCalls = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.const .align 4 .b32 left[4] = {1, 2, 3, 4};
+.const .align 4 .b32 right[4] = {5, 6, 7, 8};
+.const .align 4 .f32 scale = 0f3F800000;
+.global .align 4 .b32 counter;
+.global .align 4 .b32 errors;
+.global .align 8 .u64 tables[2] = {left, right};
+.global .align 8 .u64 steps[2] = {twice, half};
+.func (.param .b32 r) twice(.param .b32 a, .param .b32 b)
+{
+  .reg .b32 %v, %w;
+  ld.param.b32 %v, [a];
+  ld.param.b32 %w, [b];
+  shl.b32 %v, %v, 1;
+  sub.u32 %v, %v, %w;
+  st.param.b32 [r], %v;
+  ret;
+}
+.func (.param .b32 r) half(.param .b32 a, .param .b32 b)
+{
+  .reg .b32 %v, %w;
+  ld.param.b32 %v, [a];
+  ld.param.b32 %w, [b];
+  shr.u32 %v, %v, 1;
+  sub.u32 %v, %v, %w;
+  st.param.b32 [r], %v;
+  ret;
+}
+.func (.reg .b32 %r) plain(.reg .b32 %a, .reg .b32 %b)
+{
+  sub.u32 %r, %a, %b;
+  ret;
+}
+.visible .entry k(.param .u64 X, .param .u32 N)
+.maxntid 64
+{
+  .reg .pred %p, %q, %z;
+  .reg .b32 %t, %v, %w, %n, %i, %a, %b, %c;
+  .reg .b64 %x, %o, %f, %g;
+  .shared .align 8 .b64 full;
+  .shared .align 8 .b64 empty;
+  .shared .align 16 .b8 front[256];
+  .shared .align 16 .b8 back[256];
+  .local .align 4 .b32 mine[2];
+  ld.param.u64 %x, [X];
+  ld.param.u32 %n, [N];
+  mov.u32 %t, %tid.x;
+  setp.eq.u32 %z, %t, 0;
+  @!%z bra READY;
+  mbarrier.init.shared::cta.b64 [full], 1;
+  mbarrier.init.shared::cta.b64 [empty], 64;
+READY:
+  bar.sync 0;
+  mul.wide.s32 %o, %n, 4;
+  add.u64 %o, %x, %o;
+  ld.global.b32 %v, [%o];
+  st.local.b32 [mine], %v;
+  st.local.b32 [mine+4], %t;
+  ld.const.b32 %w, [left+4];
+  ld.const.b32 %a, [right+4];
+  {
+    .param .b32 p0;
+    .param .b32 p1;
+    .param .b32 r0;
+    st.param.b32 [p0], %v;
+    st.param.b32 [p1], %w;
+    call.uni (r0), twice, (p0, p1);
+    ld.param.b32 %b, [r0];
+  }
+  {
+    .param .b32 p0;
+    .param .b32 p1;
+    .param .b32 r0;
+    st.param.b32 [p0], %a;
+    st.param.b32 [p1], %w;
+    call.uni (r0), half, (p0, p1);
+    ld.param.b32 %c, [r0];
+  }
+  call (%i), plain, (%b, %c);
+  shl.b32 %w, %t, 2;
+  mov.u32 %a, front;
+  add.u32 %a, %a, %w;
+  st.shared.b32 [%a], %i;
+  mov.u32 %c, back;
+  add.u32 %c, %c, %w;
+  st.shared.b32 [%c], %b;
+  mbarrier.arrive.shared::cta.b64 _, [empty];
+WAIT:
+  mbarrier.try_wait.parity.shared::cta.b64 %p, [empty], 0;
+  @!%p bra WAIT;
+  bar.sync 1;
+  bar.sync 2;
+  ld.shared.b32 %a, [front+8];
+  ld.shared.b32 %b, [back+8];
+  setp.lt.s32 %p, %a, %b;
+  setp.gt.u32 %q, %n, 7;
+  @%p bra LESS;
+  mov.b32 %v, %a;
+  bra BOTH;
+LESS:
+  mov.b32 %v, %b;
+BOTH:
+  @%q bra SKIP;
+  atom.global.add.u32 %w, [counter], %v;
+SKIP:
+  @%p ret;
+  red.global.add.u32 [errors], %v;
+  ld.global.u64 %f, [tables+8];
+  ld.global.u64 %g, [steps];
+  st.global.u64 [%x+16], %f;
+  st.global.u64 [%x+24], %g;
+  ld.local.b32 %w, [mine];
+  st.global.b32 [%x], %w;
+  ld.volatile.global.b32 %a, [%x];
+  ld.volatile.global.b32 %b, [%x];
+  st.global.b32 [%x+4], %a;
+  mov.u32 %a, %clock;
+  mov.u32 %b, %clock;
+  sub.u32 %a, %b, %a;
+  st.global.b32 [%x+8], %a;
+  mov.u32 %i, 0;
+LOOP:
+  add.u32 %i, %i, 1;
+  mul.lo.u32 %v, %v, %v;
+  mul.lo.u32 %v, %v, 5;
+  xor.b32 %v, %v, %i;
+  setp.lt.u32 %q, %i, %n;
+  @%q bra LOOP;
+  st.global.b32 [%x+12], %v;
+  cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%x], [front], 256;
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group 0;
+  ret;
+}
+)";
+
+// A text of the kernel, what stands in its place, and which of the places it is.
+struct Edit {
+  const char* from;
+  const char* to;
+  int place = 1;
+};
+
+constexpr Edit kEdits[] = {
+    // variables
+    {"[left+4]", "[right+4]"},
+    {"[right+4]", "[left+4]"},
+    {"[left+4]", "[left+8]"},
+    {"[counter]", "[errors]"},
+    {"[errors]", "[counter]"},
+    {"mov.u32 %a, front", "mov.u32 %a, back"},
+    {"mov.u32 %c, back", "mov.u32 %c, front"},
+    {"[front+8]", "[back+8]"},
+    {"[back+8]", "[front+8]"},
+    {"[front], 256", "[back], 256"},
+    {"[mine+4], %t", "[mine], %t"},
+    {"%w, [mine]", "%w, [mine+4]"},
+    {"[tables+8]", "[tables]"},
+    {"[steps]", "[steps+8]"},
+    {"[steps]", "[tables]"},
+    // constants and declarations
+    {"{1, 2, 3, 4}", "{1, 2, 4, 3}"},
+    {"{5, 6, 7, 8}", "{5, 6, 7, 9}"},
+    {"{left, right}", "{right, left}"},
+    {"{twice, half}", "{half, twice}"},
+    {"0f3F800000", "0f40000000"},
+    {".shared .align 16 .b8 back[256]", ".shared .align 16 .b8 back[512]"},
+    // functions
+    {"shl.b32 %v, %v, 1", "shl.b32 %v, %v, 2"},
+    {"shr.u32 %v, %v, 1", "shr.s32 %v, %v, 1"},
+    {"sub.u32 %v, %v, %w", "sub.u32 %v, %w, %v"},
+    {"sub.u32 %v, %v, %w", "sub.u32 %v, %w, %v", 2},
+    {"sub.u32 %r, %a, %b", "sub.u32 %r, %b, %a"},
+    {"sub.u32 %r, %a, %b", "add.u32 %r, %a, %b"},
+    {"(r0), twice,", "(r0), half,"},
+    {"(r0), half,", "(r0), twice,"},
+    {"twice, (p0, p1)", "twice, (p1, p0)"},
+    {"half, (p0, p1)", "half, (p1, p0)"},
+    {"[p0], %v", "[p0], %w"},
+    {"[p1], %w", "[p1], %v"},
+    {"plain, (%b, %c)", "plain, (%c, %b)"},
+    {"ld.param.b32 %w, [b]", "ld.param.b32 %w, [a]"},
+    {"[r], %v", "[r], %w", 2},
+    // barriers and their order
+    {"[full], 1", "[full], 2"},
+    {"init.shared::cta.b64 [full]", "init.shared::cta.b64 [empty]"},
+    {"_, [empty]", "_, [full]"},
+    {"%p, [empty], 0", "%p, [full], 0"},
+    {"%p, [empty], 0", "%p, [empty], 1"},
+    {"bar.sync 1;\n  bar.sync 2", "bar.sync 2;\n  bar.sync 1"},
+    {"bar.sync 0", "bar.sync 1"},
+    {"bar.sync 2", "bar.sync 1"},
+    {"_, [empty];\nWAIT:", "_, [empty];\nbar.sync 3;\nWAIT:"},
+    // conditions, and what comes on which way
+    {"@%p bra LESS", "@!%p bra LESS"},
+    {"@%p bra LESS", "@%q bra LESS"},
+    {"@%q bra SKIP", "@%p bra SKIP"},
+    {"@%p ret", "@!%p ret"},
+    {"@%p ret", "@%q ret"},
+    {"@%p ret;", ""},
+    {"mov.b32 %v, %a", "mov.b32 %v, %b"},
+    {"mov.b32 %v, %a;\n  bra BOTH;\nLESS:\n  mov.b32 %v, %b",
+     "mov.b32 %v, %b;\n  bra BOTH;\nLESS:\n  mov.b32 %v, %a"},
+    {"@!%z bra", "@%z bra"},
+    {"setp.lt.s32", "setp.lt.u32"},
+    {"setp.gt.u32 %q, %n, 7", "setp.gt.u32 %q, %n, 8"},
+    // values
+    {"mul.wide.s32", "mul.wide.u32"},
+    {"[%x+4], %a", "[%x+4], %b"},
+    {"sub.u32 %a, %b, %a", "sub.u32 %a, %a, %b"},
+    {"mul.lo.u32 %v, %v, 5", "mul.lo.u32 %v, %v, 6"},
+    {"xor.b32 %v, %v, %i", "xor.b32 %v, %v, %n"},
+    {"add.u32 %i, %i, 1", "add.u32 %i, %i, 2"},
+    {"mov.u32 %i, 0", "mov.u32 %i, 1"},
+    {".add.u32 [%x], [front]", ".max.u32 [%x], [front]"},
+    {".add.u32 [%x], [front]", ".add.s32 [%x], [front]"},
+    {"ld.param.u64 %x, [X]", "ld.param.u64 %x, [X+8]"},
+    {"ld.param.u32 %n", "ld.param.u16 %n"},
+};
+
+std::string edited(std::string text, const Edit& edit) {
+  size_t at = std::string::npos;
+  for (int i = 0; i < edit.place; ++i) at = text.find(edit.from, at + 1);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, std::string(edit.from).size(), edit.to);
+}
+
+// As `ptxb diff` tells it.
+std::string compared(const std::string& a, const std::string& b) {
+  const auto module_a = std::make_shared<const ptx_text::Module>(ptx_text::parse(a)),
+             module_b = std::make_shared<const ptx_text::Module>(ptx_text::parse(b));
+  const auto variables = have_same_variables(*module_a, *module_b) ? KernelAnalysis::Variables::by_name
+                                                                   : KernelAnalysis::Variables::by_use;
+  KernelAnalysis in_a(module_a, "", variables), in_b(module_b, "", variables);
+  return report(diff(regions(in_a), regions(in_b)));
+}
+
+}  // namespace
+
+TEST_CASE("other variables, functions, constants, orders and conditions are differences, in disguise too") {
+  const uint64_t seed = std::random_device()();
+  CAPTURE(seed);
+  for (uint64_t draw = 0; draw < 100; ++draw) {
+    CAPTURE(draw);
+    REQUIRE(compared(kCalls, test::Disguise(seed + draw)(kCalls)) == "");
+  }
+  for (const Edit& edit : kEdits) {
+    CAPTURE(std::string(edit.from));
+    CAPTURE(std::string(edit.to));
+    const std::string other = edited(kCalls, edit);
+    CHECK(compared(kCalls, other) != "");
+    CHECK(compared(other, kCalls) != "");
+    CHECK(compared(other, other) == "");
+    CHECK(compared(kCalls, test::Disguise(seed)(other)) != "");
+  }
+}
+
+TEST_CASE("a difference far from what is stored is one") {
+  // A chain of values, and one of registers that hand on what they hold.
+  const auto kernel = [](const std::string& body) {
+    return ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 X)\n{\n.reg .pred "
+           "%p;\n"
+           ".reg .b32 %r<60>;\n.reg .b64 %x;\nld.param.u64 %x, [X];\n" +
+           body + "st.global.b32 [%x], %r0;\nret;\n}\n";
+  };
+  const auto chain = [&](int first) {
+    std::string body = fmt::format("mov.u32 %r0, %tid.x;\nxor.b32 %r0, %r0, {};\n", first);
+    for (int i = 0; i < 50; ++i) body += fmt::format("mul.hi.u32 %r0, %r0, {};\n", 1000003 + i);
+    return kernel(body);
+  };
+  CHECK(compared(chain(1), chain(1)) == "");
+  CHECK(compared(chain(1), chain(2)) != "");
+  const auto ring = [&](const std::string& last) {
+    std::string body = "mov.u32 %r59, 0;\n", loop = "L:\n";
+    for (int i = 0; i < 40; ++i) body += fmt::format("mov.u32 %r{}, 0;\n", i);
+    for (int i = 0; i < 39; ++i) loop += fmt::format("mov.u32 %r{}, %r{};\n", i, i + 1);
+    loop += "add.u32 %r59, %r59, 1;\n" + last + "\nsetp.lt.u32 %p, %r59, 100;\n@%p bra L;\n";
+    return kernel(body + loop);
+  };
+  CHECK(compared(ring("mov.u32 %r39, %tid.x;"), ring("mov.u32 %r39, %tid.x;")) == "");
+  CHECK(compared(ring("mov.u32 %r39, %tid.x;"), ring("mov.u32 %r39, %tid.y;")) != "");
+}
+
 }  // namespace ptxbuilder::test::diff_test

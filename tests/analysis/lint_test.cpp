@@ -351,10 +351,15 @@ std::vector<std::string> golden_kernels() {
   return names;
 }
 
-// Findings without lines, which a disguise moves.
+// Findings without lines, which a disguise moves, and without quoted names.
 std::vector<std::string> meanings(const std::vector<Finding>& findings) {
   std::vector<std::string> all;
-  for (const Finding& f : findings) all.push_back(std::string(f.rule) + ": " + f.what);
+  for (const Finding& f : findings) {
+    std::string what = f.what;
+    if (const size_t quote = what.find('\''); quote != std::string::npos)
+      what.erase(quote, what.find('\'', quote + 1) - quote);
+    all.push_back(std::string(f.rule) + ": " + what);
+  }
   std::sort(all.begin(), all.end());
   return all;
 }

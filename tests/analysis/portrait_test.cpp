@@ -119,7 +119,8 @@ TEST_CASE("descriptors are decoded where their address is known") {
   for (int i = 0; i < static_cast<int>(p.code.operations.size()); ++i) {
     const Operation& o = p.code.operations[static_cast<size_t>(i)];
     if (!o.is("wgmma") || !o.has("mma_async")) continue;
-    Values values(p.code, p.graph);
+    Numbering numbering;
+    Values values(p.code, p.graph, numbering);
     const auto b = decode_descriptor(values, values.of(i, o.operands[2]));
     REQUIRE(b);
     CHECK(b->layout == 1);
@@ -127,7 +128,8 @@ TEST_CASE("descriptors are decoded where their address is known") {
     ++decoded;
   }
   CHECK(decoded > 0);
-  Values values(p.code, p.graph);
+  Numbering numbering;
+  Values values(p.code, p.graph, numbering);
   CHECK_FALSE(decode_descriptor(values, {.constant = 5}));
 }
 

@@ -13,18 +13,36 @@
 
 namespace ptxbuilder::test {
 
-// Gives registers and labels of a kernel random names, and swaps neighbours that do not depend on each other.
+// Gives registers, labels, variables, parameters and functions of a module random names, and swaps neighbours
+// that do not depend on each other, and declarations of variables.
 class Disguise {
  public:
   explicit Disguise(uint64_t seed) : random_(seed) {}
 
   std::string operator()(const std::string& text) {
     ptx_text::Module module = ptx_text::parse(text);
+    using enum ptx_text::Statement::Kind;
+    std::set<std::string> with_body;
+    for (const ptx_text::Statement& s : module.statements)
+      if (s.kind == function && s.function[0].has_body && !s.function[0].entry)
+        with_body.insert(s.function[0].name);
+    for (ptx_text::Statement& s : module.statements) {
+      if (s.kind == declaration) rename(s.declaration);
+      if (s.kind != function) continue;
+      ptx_text::Function& f = s.function[0];
+      if (with_body.contains(f.name)) f.name = name_of(f.name);
+      for (auto* list : {&f.results, &f.parameters})
+        for (ptx_text::Declaration& d : *list) rename(d);
+      shuffle(f.body);
+      rename(f.body);
+    }
     for (ptx_text::Statement& s : module.statements)
-      if (s.kind == ptx_text::Statement::Kind::function && s.function[0].has_body) {
-        shuffle(s.function[0].body);
-        rename(s.function[0].body);
-      }
+      for (ptx_text::Declarator& d : s.declaration.names)
+        if (d.initializer) rename(*d.initializer);
+    for (int round = 0; round < 3; ++round)
+      for (size_t i = 0; i + 1 < module.statements.size(); ++i)
+        if (are_apart(module.statements[i], module.statements[i + 1]) && random_() % 2)
+          std::swap(module.statements[i], module.statements[i + 1]);
     return ptx_text::print(module);
   }
 
@@ -34,7 +52,23 @@ class Disguise {
                                                     "shr", "and",  "or",  "xor", "setp", "selp",
                                                     "cvt", "cvta", "bfe", "neg", "min",  "max"};
     return s.kind == ptx_text::Statement::Kind::instruction && !s.instruction.guard &&
-           !s.instruction.operands.empty() && pure.contains(ptx_text::split_opcode(s.instruction.opcode)[0]);
+           !s.instruction.operands.empty() && s.instruction.opcode.find(".cc") == std::string::npos &&
+           !s.instruction.operands.back().text.starts_with("%clock") &&
+           pure.contains(ptx_text::split_opcode(s.instruction.opcode)[0]);
+  }
+  // Whether two statements declare variables of which neither names the other, and which differ in more than
+  // the name: of others that the host can reach the order tells which is which.
+  static bool are_apart(ptx_text::Statement a, ptx_text::Statement b) {
+    if (a.kind != ptx_text::Statement::Kind::declaration || b.kind != a.kind) return false;
+    for (ptx_text::Statement* s : {&a, &b})
+      for (ptx_text::Declarator& d : s->declaration.names) {
+        std::set<std::string> all;
+        if (d.initializer) names(*d.initializer, all);
+        if (!all.empty()) return false;
+        d.name = "x";
+      }
+    a.comments = b.comments = {};
+    return ptx_text::print(a) != ptx_text::print(b);
   }
   static void names(const ptx_text::Operand& o, std::set<std::string>& into) {
     if (o.kind == ptx_text::Operand::Kind::name) into.insert(o.text);
@@ -63,6 +97,9 @@ class Disguise {
       name = fmt::format("{}{}_{}", old[0] == '%' ? "%" : "", "qzwv"[random_() % 4], names_.size());
     return name;
   }
+  void rename(ptx_text::Declaration& d) {
+    for (ptx_text::Declarator& name : d.names) name.name = name_of(name.name);
+  }
   void rename(std::vector<ptx_text::Statement>& body) {
     std::vector<ptx_text::Statement> renamed;
     for (ptx_text::Statement s : body) {
@@ -77,6 +114,8 @@ class Disguise {
                            .initializer = {},
                            .at = {}});
         s.declaration.names = all;
+      } else if (s.kind == ptx_text::Statement::Kind::declaration) {
+        rename(s.declaration);
       }
       renamed.push_back(std::move(s));
     }
@@ -85,6 +124,10 @@ class Disguise {
       if (s.kind == ptx_text::Statement::Kind::block) rename(s.block);
     }
     for (ptx_text::Statement& s : renamed) {
+      if (s.kind == ptx_text::Statement::Kind::directive)
+        for (std::string& token : s.directive.tokens) token = known(token);
+      for (ptx_text::Declarator& d : s.declaration.names)
+        if (d.initializer) rename(*d.initializer);
       if (s.kind != ptx_text::Statement::Kind::instruction) continue;
       if (s.instruction.guard) s.instruction.guard->predicate = known(s.instruction.guard->predicate);
       for (ptx_text::Operand& o : s.instruction.operands) rename(o);
