@@ -159,7 +159,7 @@ class Flattening {
     std::map<std::string, std::string, std::less<>> single;  // the type
     std::map<std::string, int, std::less<>> labels;          // by name, the place in labels_
     std::map<std::string, std::vector<std::string>, std::less<>> target_lists;  // .branchtargets
-    std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // .callprototype
+    std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // or .calltargets
     std::map<std::string, int, std::less<>> variables;  // by name, the place in the code's; kNone: hidden
   };
 
@@ -171,13 +171,11 @@ class Flattening {
       if (s.kind != Statement::Kind::label) continue;
       scopes_.back().labels.emplace(s.label, static_cast<int>(labels_.size()));
       labels_.push_back(kNone);
-      if (i + 1 < statements.size() && statements[i + 1].kind == Statement::Kind::directive)
-        if (const auto& tokens = statements[i + 1].directive.tokens; tokens[0] == ".branchtargets") {
-          for (size_t t = 1; t < tokens.size(); ++t)
-            if (tokens[t] != ",") scopes_.back().target_lists[s.label].push_back(tokens[t]);
-        } else {
-          scopes_.back().prototypes[s.label] = &statements[i + 1].directive;
-        }
+      if (i + 1 == statements.size() || statements[i + 1].kind != Statement::Kind::directive) continue;
+      const auto& tokens = statements[i + 1].directive.tokens;
+      if (tokens[0].starts_with(".call")) scopes_.back().prototypes[s.label] = &statements[i + 1].directive;
+      for (size_t t = 1; t < tokens.size() && tokens[0] == ".branchtargets"; ++t)
+        if (tokens[t] != ",") scopes_.back().target_lists[s.label].push_back(tokens[t]);
     }
     for (const Statement& s : statements) {
       if (s.kind == Statement::Kind::label)
@@ -252,8 +250,12 @@ class Flattening {
         return {.kind = Value::Kind::symbol, .number = found->second, .text = o.text};
       if (const auto found = scope->prototypes.find(o.text); found != scope->prototypes.end()) {
         Value prototype{.kind = Value::Kind::vector, .text = o.text};
-        for (const std::string& token : found->second->tokens)
-          prototype.parts.push_back({.kind = Value::Kind::text, .text = token});
+        for (const std::string& token : found->second->tokens) {
+          const auto callee = function_of(token);
+          prototype.parts.push_back({.kind = callee ? Value::Kind::callee : Value::Kind::text,
+                                     .number = callee.value_or(kNone),
+                                     .text = token});
+        }
         return prototype;
       }
     }
@@ -264,11 +266,11 @@ class Flattening {
 
   std::optional<int> function_of(const std::string& name) {
     const auto [known, is_new] = functions_.try_emplace(name, kNone);
-    if (is_new)
-      if (const ptx_text::Function* f = module_.find(name); f && f->has_body) {
-        known->second = static_cast<int>(code_.functions.size());
-        code_.functions.push_back(f);
-      }
+    const ptx_text::Function* function = is_new ? module_.find(name) : nullptr;
+    if (function && function->has_body) {
+      known->second = static_cast<int>(code_.functions.size());
+      code_.functions.push_back(function);
+    }
     return known->second == kNone ? std::nullopt : std::optional(known->second);
   }
 
