@@ -23,8 +23,9 @@ struct LintOptions {
 };
 
 Json to_json(const Finding& f) {
-  return {{"rule", f.rule},   {"line", f.line}, {"what", f.what},        {"lines", f.lines},
-          {"times", f.times}, {"cure", f.cure}, {"advice", f.is_advice}, {"undecided", f.is_undecided}};
+  return {{"rule", f.rule}, {"line", f.line},        {"column", f.column},
+          {"what", f.what}, {"lines", f.lines},      {"times", f.times},
+          {"cure", f.cure}, {"advice", f.is_advice}, {"undecided", f.is_undecided}};
 }
 
 int list_rules() {

@@ -89,7 +89,7 @@ constexpr Rule kRules[] = {
       "Begin with parity 1 where a stage that nobody has filled is waited for."},
      check_circular_wait},
     {{"register-bound", "setmaxnreg in a kernel whose registers at entry are not bounded",
-      "Say .maxntid (or .reqntid) and .minnctapersm, or .maxnreg."},
+      "Say .maxntid or .reqntid, with .minnctapersm where the kernel needs few registers, or .maxnreg."},
      check_register_bound},
     {{"register-pool", "setmaxnreg.inc that waits for registers that no role gives back",
       "Ask for fewer, or let another role give back more by setmaxnreg.dec."},
@@ -100,6 +100,18 @@ constexpr Rule kRules[] = {
     {{"named-barrier", "a barrier for more or fewer threads than come to it, or for a part of a warp",
       "Give it the number of threads that run it or arrive at it."},
      check_named_barriers},
+    {{"target", "a .version or .target that is missing, unknown, or too low for an instruction",
+      "Say the .version and the .target that the instructions need at the start of the module."},
+     check_target},
+    {{"declaration", "a declaration or a directive that ptxas refuses",
+      "Declare each name once, with numbers for its extents and no more initial values than it has room "
+      "for."},
+     check_declarations},
+    {{"constant", "a constant that is no number, or out of its instruction's range",
+      "Write it as the manual's entry of the instruction, or of numbers, says."},
+     check_constants},
+    {{"constant-space", "a write to a variable in .const", "Put what the kernel writes into .global."},
+     check_constant_space},
     {{"undeclared", "an operand that nothing declares",
       "Declare the register in this block or one around it, or correct its name; .reg .b32 %r<8> declares "
       "%r0 to "
@@ -112,7 +124,7 @@ constexpr Rule kRules[] = {
       "Ask for a multiple of 8 registers, from 24 to 256."},
      check_register_count},
     {{"generic-address", "a generic access to a variable whose state space is known",
-      "Say the state space in the instruction."},
+      "Say the state space in the instruction, where it is yours to write.", true},
      check_generic},
     {{"misaligned", "an address that is no multiple of what its instruction needs",
       "Align the variable and its offsets to the bytes of the access."},
@@ -182,7 +194,7 @@ std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kerne
 }
 
 std::string text(const Finding& f) {
-  const std::string place = f.line ? fmt::format("line {}: ", f.line) : "";
+  const std::string place = f.line ? fmt::format("line {}:{}: ", f.line, f.column) : "";
   std::string line = fmt::format("{}{}{}: {}", place, f.rule, f.is_advice ? " (advice)" : "", f.what);
   if (!f.lines.empty())
     line += fmt::format(" ({} {})", f.lines.size() == 1 ? "line" : "lines", fmt::join(f.lines, ", "));

@@ -14,7 +14,7 @@ namespace ptxbuilder::analysis {
 
 struct Finding {
   std::string_view rule;             // its name
-  uint32_t line = 0;                 // of the PTX
+  uint32_t line = 0, column = 0;     // of the PTX
   std::string what;                  // with the values that it is about
   std::string_view cure;             // in a sentence
   std::vector<uint32_t> lines = {};  // of the other instructions that have a part in it, ascending
@@ -35,7 +35,7 @@ std::vector<RuleText> lint_rules();
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel = "",
                           const std::set<std::string, std::less<>>& allowed = {});
 
-// "line 12: wgmma-fence: ..., with line 4; 16 times. Cure: ..."
+// "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
 std::string text(const Finding& finding);
 
 }  // namespace ptxbuilder::analysis

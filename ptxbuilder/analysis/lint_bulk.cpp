@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ptxbuilder/analysis/lint_paths.h"
+#include "ptxbuilder/analysis/lint_protocol.h"
 
 namespace ptxbuilder::analysis {
 namespace {
@@ -39,7 +40,8 @@ struct BulkStore {
 // What a thread has written and has let copy, by instruction.
 struct BulkState {
   std::map<int, BulkWrite> writes = {};
-  std::map<int, BulkStore> stores = {};
+  // And by how often its place has moved since, where a loop moves it from buffer to buffer.
+  std::map<std::pair<int, int>, BulkStore> stores = {};
 
   bool operator==(const BulkState&) const = default;
   size_t size() const { return writes.size() + stores.size(); }
@@ -76,6 +78,7 @@ class BulkWalk {
       const std::vector<Sum> addresses = kernel_.addresses(i);
       if (!addresses.empty() && (is_bulk_store(o) || is_shared_write(o)))
         place_[i] = kernel_.shared_offset(is_bulk_store(o) ? addresses.back() : addresses.front());
+      if (is_bulk_store(o)) find_moves(i);
     }
   }
 
@@ -92,6 +95,49 @@ class BulkWalk {
   }
 
  private:
+  // Where a store's place is made anew: where its loop begins again.
+  void find_moves(int store) {
+    const auto place = place_.find(store);
+    if (place == place_.end() || !place->second) return;
+    visit_atoms(kernel_.values, *place->second, [&](int, const Atom& a) {
+      if (a.block != kNone)
+        moved_at_[kernel_.graph.blocks[at(a.block)].first].insert(store);
+      else if (a.kind == Atom::Kind::unknown && a.operation != kNone)
+        moved_at_[a.operation].insert(store);
+      return a.block == kNone;
+    });
+  }
+
+  static void move(BulkState& s, const std::set<int>& stores) {
+    std::map<std::pair<int, int>, BulkStore> moved;
+    for (const auto& [key, pending] : s.stores)
+      if (!stores.contains(key.first))
+        moved.emplace(key, pending);
+      else if (key.second < kMostMoves)
+        moved.emplace(std::pair(key.first, key.second + 1), pending);
+    s.stores = std::move(moved);
+  }
+
+  // Whether a store's place is the same again after so many moves: around a ring of buffers.
+  bool returns(int store, int moves) {
+    if (moves == 0) return true;
+    Dependent dependent(kernel_, *in_);
+    const Sum& place = *place_.at(store);
+    const auto root = dependent.root(place);
+    if (!root || moves > kMostMoves) return false;
+    const Atom& a = kernel_.values.atom(*root);
+    const bool is_ring = a.kind == Atom::Kind::stage;
+    if (!is_ring && a.kind != Atom::Kind::counter) return false;
+    const int64_t count = is_ring ? a.inputs[1].constant : kMostMoves;
+    for (int64_t v = 0; v < std::min<int64_t>(count, kMostMoves); ++v) {
+      const auto before = dependent.value(place, *root, v),
+                 now = dependent.value(place, *root,
+                                       is_ring ? (v + moves) % count : v + moves * a.inputs[1].constant);
+      if (!before || before != now) return false;
+    }
+    return true;
+  }
+
   // Bytes from what `store` copies to what `write` writes, in this thread.
   std::optional<int64_t> distance(int store, int write) {
     const std::optional<Sum>&from = place_.at(store), &to = place_.at(write);
@@ -122,6 +168,7 @@ class BulkWalk {
 
   void step(BulkState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
+    if (const auto moved = moved_at_.find(i); moved != moved_at_.end()) move(s, moved->second);
     if (place_.contains(i)) return is_bulk_store(o) ? store(s, i, is_last) : write(s, i, is_last);
     const bool fences = o.is("fence") && o.has("proxy") && o.has("async"), meets = is_barrier(o);
     if (fences || meets) {
@@ -141,16 +188,18 @@ class BulkWalk {
         if (pending.age > o.operands[0].value) pending.is_read = true;
     if (kernel_.ends(i) && is_last)
       for (const auto& [number, pending] : s.stores)
-        if (!pending.is_read) events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number});
+        if (!pending.is_read)
+          events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number.first});
   }
 
   void write(BulkState& s, int i, bool is_last) {
     constexpr int64_t kLeast = hopper::bulk_unit;  // that any copy reads
     if (is_last)
       for (const auto& [number, pending] : s.stores)
-        if (const auto from = distance(number, i);
-            from && *from >= 0 && *from < kLeast && (!pending.is_read || is_shared_by_warps(i)))
-          events_.insert({pending.is_read ? kReusedByOther : kReused, i, number});
+        if (const auto from = distance(number.first, i); from && *from >= 0 && *from < kLeast &&
+                                                         returns(number.first, number.second) &&
+                                                         (!pending.is_read || is_shared_by_warps(i)))
+          events_.insert({pending.is_read ? kReusedByOther : kReused, i, number.first});
     s.writes[i] = {};
   }
 
@@ -160,13 +209,15 @@ class BulkWalk {
         if (w.is_fenced && (w.is_met || !is_shared_by_warps(number))) continue;
         if (is_in(number, i)) events_.insert({w.is_fenced ? kUnmet : kUnfenced, i, number});
       }
-    s.stores[i] = {};
+    s.stores[{i, 0}] = {};
   }
 
   LintKernel& kernel_;
   std::set<LintEvent> events_;
   std::map<int, std::optional<Sum>> place_;  // where a store reads, and where a write writes
-  std::map<int, bool> shared_by_warps_;      // of a write
+  static constexpr int kMostMoves = 8;
+  std::map<int, std::set<int>> moved_at_;  // by instruction, the stores
+  std::map<int, bool> shared_by_warps_;    // of a write
   ThreadValues* in_ = nullptr;
 };
 

@@ -65,8 +65,12 @@ class Bytes {
     if (!room_of_copy) return 0;
     const int64_t first = *destinations_.at(copy).begin(), last = first + *room_of_copy;
     int64_t by_products = 0, by_loads = 0;
-    for (const Range& r : products_)
-      if (r.first >= first && r.first < last) by_products += r.bytes;
+    for (const auto& [how, ranges] : products_) {
+      int64_t bytes = 0;
+      for (const Range& r : ranges)
+        if (r.first >= first && r.first < last) bytes += r.bytes;
+      by_products = std::max(by_products, bytes);
+    }
     for (int64_t word : words_)
       if (word * kWord >= first && word * kWord < last) by_loads += kWord;
     return std::max(by_products, by_loads);
@@ -151,7 +155,8 @@ class Bytes {
       const auto descriptor = decode_descriptor(kernel_.values, kernel_.operand(i, n));
       if (!descriptor) continue;
       if (const auto place = first_place(kernel_.shared_offset(descriptor->address), in))
-        products_.insert({*place, (n == 1 ? kRows : columns) * kBytesOfK});
+        products_[{n, o.operands.size() > n + 5 ? o.operands[n + 5].value : 0}].insert(
+            {*place, (n == 1 ? kRows : columns) * kBytesOfK});
     }
   }
 
@@ -172,7 +177,8 @@ class Bytes {
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
   std::set<int64_t> starts_;  // of what lies in shared memory, and of what does not
-  std::set<Range> products_;
+  // By the operand that it is and whether it is transposed: what is read in several ways is read once.
+  std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;
   std::set<int64_t> words_;  // of 4 bytes, that are loaded
   bool has_reads_ = false;
 };

@@ -307,7 +307,7 @@ int version_number(std::string_view text) {
 
 void Report::add(int operation, std::string what, const std::set<int>& others, std::string_view cure) {
   if (!reported_.insert(operation).second) return;
-  add_line(kernel_.line(operation), std::move(what));
+  add_at(kernel_.operation(operation).at, std::move(what));
   std::set<uint32_t> lines;
   for (int other : others)
     if (other != operation && other != kNone) lines.insert(kernel_.line(other));
@@ -315,8 +315,9 @@ void Report::add(int operation, std::string what, const std::set<int>& others, s
   if (!cure.empty()) findings.back().cure = cure;
 }
 
-void Report::add_line(uint32_t line, std::string what) {
-  findings.push_back({.rule = rule_, .line = line, .what = std::move(what), .cure = cure_});
+void Report::add_at(ptx_text::Position at, std::string what) {
+  findings.push_back(
+      {.rule = rule_, .line = at.line, .column = at.column, .what = std::move(what), .cure = cure_});
 }
 
 void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report) {

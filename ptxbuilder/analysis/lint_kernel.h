@@ -170,7 +170,7 @@ class Report {
       : kernel_(kernel), rule_(rule), cure_(cure) {}
 
   void add(int operation, std::string what, const std::set<int>& others = {}, std::string_view cure = {});
-  void add_line(uint32_t line, std::string what);
+  void add_at(ptx_text::Position at, std::string what);
   std::vector<Finding> findings;
 
  private:
@@ -211,6 +211,11 @@ void check_release(LintKernel&, Report&);
 void check_alignment(LintKernel&, Report&);
 void check_bank_conflicts(LintKernel&, Report&);
 void check_generic(LintKernel&, Report&);
+
+void check_target(LintKernel&, Report&);
+void check_declarations(LintKernel&, Report&);
+void check_constants(LintKernel&, Report&);
+void check_constant_space(LintKernel&, Report&);
 
 void check_declared(LintKernel&, Report&);
 void check_known(LintKernel&, Report&);

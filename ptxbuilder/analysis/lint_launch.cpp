@@ -66,7 +66,7 @@ isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
 // Nothing where an instruction or a register of it is not known.
 std::optional<isa::Floor> floor_of(const Operation& o) {
   isa::Floor floor;
-  if (const auto known = isa::floor_of(o.text->opcode))
+  if (const auto known = isa::floor_of(o.text->opcode, o.text->operands.size()))
     floor = both(*known, {0, isa::advised_for(o.text->opcode)});
   else if (o.is("cvta") && o.has("param"))
     floor.ptx_version = 77;  // PTX ISA, "cvta"
@@ -89,10 +89,11 @@ std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
     if (s.kind != ptx_text::Statement::Kind::function || !s.function[0].has_body) continue;
     if (!s.function[0].entry) return std::nullopt;
     for (const ptx_text::Directive& d : s.function[0].directives)
-      if (d.tokens[0].find("cluster") != std::string::npos) all = both(all, {78, isa::Sm::sm_90});
+      if (d.tokens[0].find("cluster") != std::string::npos)
+        all = both(all, {d.tokens[0] == ".blocksareclusters" ? 90 : 78, isa::Sm::sm_90});
     const Code code = Code::of(module, s.function[0].name);
     for (const Operation& o : code.operations) {
-      std::string words = o.text->opcode;
+      std::string words = fmt::format("{} {}", o.text->opcode, o.text->operands.size());
       for (const Value& v : o.operands)
         if (v.kind == Value::Kind::special) words += fmt::format(" {}", v.text);
       const auto [entry, is_new] = known.try_emplace(words);
@@ -163,9 +164,9 @@ bool come_as_one(const LintKernel& kernel, int i) {
 }  // namespace
 
 // ptxas 13.0 says "unable to determine register count at entry" without these, and leaves setmaxnreg out.
+// With .maxntid alone it does so where the kernel needs few registers, which only it knows.
 void check_register_bound(LintKernel& kernel, Report& report) {
-  const bool is_bounded =
-      directive(kernel, ".maxnreg") || (kernel.code.cta_shape()[0] > 0 && directive(kernel, ".minnctapersm"));
+  const bool is_bounded = directive(kernel, ".maxnreg") || kernel.code.cta_shape()[0] > 0;
   if (is_bounded) return;
   for (int i = 0; i < kernel.count(); ++i)
     if (kernel.operation(i).is("setmaxnreg")) {
@@ -268,8 +269,8 @@ void check_version(LintKernel& kernel, Report& report) {
       if (tokens[0] != ".target" || tokens[1] != target.name) continue;
       const isa::Target& least = floor->targets.least();
       if (least.sm != target.sm && isa::runs_on(least.sm, target.sm))
-        report.add_line(s.at.line, fmt::format("the target is {}, and the instructions need {}", target.name,
-                                               floor->targets.text()));
+        report.add_at(s.at, fmt::format("the target is {}, and the instructions need {}", target.name,
+                                        floor->targets.text()));
     }
     if (tokens[0] != ".version") continue;
     int needed = floor->ptx_version;
@@ -279,8 +280,8 @@ void check_version(LintKernel& kernel, Report& report) {
         for (const isa::Target& target : isa::targets())
           if (other.directive.tokens[1] == target.name) needed = std::max(needed, target.ptx_version);
     if (version_number(tokens[1]) > needed)
-      report.add_line(s.at.line, fmt::format("the version is {}, and the instructions and the target need {}",
-                                             tokens[1], isa::version_text(needed)));
+      report.add_at(s.at, fmt::format("the version is {}, and the instructions and the target need {}",
+                                      tokens[1], isa::version_text(needed)));
   }
 }
 

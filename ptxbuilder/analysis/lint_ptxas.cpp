@@ -100,19 +100,19 @@ void collect_undeclared(const Names& names, const Value& v, std::vector<std::str
   for (const Value& part : v.parts) collect_undeclared(names, part, all);
 }
 
-void check_align(const ptx_text::Declaration& d, uint32_t line, Report& report) {
+void check_align(const ptx_text::Declaration& d, ptx_text::Position at, Report& report) {
   const std::string_view text = d.after(".align");
   uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return;
   if (!std::has_single_bit(bytes))
-    report.add_line(line, fmt::format("'{}' has .align {}, which is no power of two",
-                                      d.names.empty() ? std::string() : d.names[0].name, bytes));
+    report.add_at(at, fmt::format("'{}' has .align {}, which is no power of two",
+                                  d.names.empty() ? std::string() : d.names[0].name, bytes));
 }
 
 void check_aligns(const std::vector<Statement>& statements, Report& report) {
   for (const Statement& s : statements) {
-    if (s.kind == Statement::Kind::declaration) check_align(s.declaration, s.at.line, report);
+    if (s.kind == Statement::Kind::declaration) check_align(s.declaration, s.at, report);
     check_aligns(s.block, report);
   }
 }
@@ -144,7 +144,7 @@ void check_known(LintKernel& kernel, Report& report) {
 void check_variable_alignment(LintKernel& kernel, Report& report) {
   if (kernel.code.name == kernels_of(kernel.module).front()) check_aligns(kernel.module.statements, report);
   for (const ptx_text::Declaration& parameter : kernel.code.function->parameters)
-    if (!parameter.names.empty()) check_align(parameter, parameter.names[0].at.line, report);
+    if (!parameter.names.empty()) check_align(parameter, parameter.names[0].at, report);
   check_aligns(kernel.code.function->body, report);
 }
 

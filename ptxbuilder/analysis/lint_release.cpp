@@ -73,7 +73,16 @@ class Stages {
       if (c.runs[at(copy.operation)] == Runs::no) continue;
       const auto pairs = together(kernel_, kernel_.values_in(c), *to, *barrier);
       if (!pairs) continue;
-      for (const auto& [place, cell] : *pairs) guards_[place].insert(cell);
+      std::set<int64_t> places;
+      for (const auto& [place, cell] : *pairs) places.insert(place);
+      int64_t apart = LintKernel::apart;
+      for (auto place = places.begin(); place != places.end() && std::next(place) != places.end(); ++place)
+        apart = std::min(apart, *std::next(place) - *place);
+      for (const auto& [place, cell] : *pairs) {
+        Guarded& guarded = guards_[place];
+        guarded.barriers.insert(cell);
+        guarded.bytes = std::max(guarded.bytes, apart);
+      }
     }
   }
 
@@ -82,7 +91,8 @@ class Stages {
     auto behind = guards_.upper_bound(address);
     if (behind == guards_.begin()) return false;
     --behind;
-    return kernel_.are_of_one_variable(behind->first, address) && behind->second.contains(barrier);
+    return kernel_.are_of_one_variable(behind->first, address) &&
+           address < behind->first + behind->second.bytes && behind->second.barriers.contains(barrier);
   }
 
   // Whether both are of the stage of this step.
@@ -151,7 +161,12 @@ class Stages {
 
   LintKernel& kernel_;
   const Protocol& protocol_;
-  std::map<int64_t, std::set<int64_t>> guards_;  // by where copies go, the barriers that they wait for
+  // What a copy fills at most, up to where it goes in the next stage, and the barriers that it waits for.
+  struct Guarded {
+    int64_t bytes = 0;
+    std::set<int64_t> barriers = {};
+  };
+  std::map<int64_t, Guarded> guards_;  // by where copies go
   std::vector<const Use*> arrivals_;
 };
 

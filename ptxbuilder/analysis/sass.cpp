@@ -144,7 +144,7 @@ bool is_heavy(const SassInstruction& i) {
 Graph graph_of(const SassKernel& kernel) {
   Code code;
   for (const SassInstruction& i : kernel.instructions) {
-    Operation o;
+    Operation o{.words = {i.root()}};
     if (i.is_branch() && i.target != kNone) o.targets = {i.target};
     const bool ends = i.is_branch() || is_one_of(i.root(), {"EXIT", "RET"});
     const bool has_condition = !i.guard.empty() || i.operands.find('P') < i.operands.find('`');

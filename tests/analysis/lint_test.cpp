@@ -257,7 +257,34 @@ const Plant kPlants[] = {
     {"parity", "\txor.b32 %r31, %r31, %r38;\n", "", "parity 1 each time"},
     {"parity", "mov.b32 %r6, 0;", "mov.b32 %r6, 1;", "passes before any copy"},
     {"circular-wait", "mov.b32 %r31, 1;", "mov.b32 %r31, 0;", "is for parity 0"},
-    {"register-bound", ".minnctapersm 1\n", "", "ptxas ignores setmaxnreg"},
+    {"register-bound", ".maxntid 256\n.minnctapersm 1\n", "", "ptxas ignores setmaxnreg"},
+    {"target", ".version 8.0\n", "", "there is no .version"},
+    {"target", ".target sm_90a\n", "", "there is no .target"},
+    {"target", ".version 8.0", ".version 7.8", "the target sm_90a needs 8.0"},
+    {"target", ".version 8.0", ".version 7.9", "'.version 7.9' is none of PTX"},
+    {"target", ".target sm_90a", ".target sm_91", "'.target sm_91' is none of PTX 9.0"},
+    {"target", ".target sm_90a", ".target sm_90", "needs sm_90a"},
+    {"target", "mov.u32 %r15, %laneid;",
+     "mov.u32 %r15, %laneid; ld.global.v8.b32 {%r40,%r41,%r42,%r43,%r44,%r45,%r46,%r47}, [%rd2];",
+     "ld.global.v8.b32 needs 8.8"},
+    {"declaration", ".address_size 64", ".address_size 16", "'.address_size 16' is neither 32 nor 64"},
+    {"declaration", ".minnctapersm 1", ".minnctapersm 0", "'.minnctapersm' has 0"},
+    {"declaration", ".minnctapersm 1", ".minctaspersm 1", "'.minctaspersm' is no directive of PTX"},
+    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[4]; .local .b32 l;",
+     "the variable 'l' is declared in line"},
+    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<4000000000>;", "more registers than ptxas can take"},
+    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[2*2];", "has an extent of '2*2'"},
+    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .nosuch 1;", "'.nosuch' is no directive"},
+    {"declaration", ".visible", ".global .b32 g[2] = {1, 2, 3};\n.visible",
+     "has 3 elements where there are 2"},
+    {"declaration", ".visible", ".global .b32 g[2] = {{1}, 2};\n.visible", "lists within 1 lists"},
+    {"constant", "mov.u32 %r15, %laneid;", "mov.u32 %r15, %laneid; mov.f32 %f0, 0f123;",
+     "'0f123' has 3 digits"},
+    {"constant", "mov.u32 %r15, %laneid;",
+     "mov.u32 %r15, %laneid; createpolicy.fractional.L2::evict_last.b64 %rd9, 9.5;", "the fraction is 9.5"},
+    {"constant", "mov.u32 %r15, %laneid;",
+     "mov.u32 %r15, %laneid; cp.async.ca.shared.global [%r3], [%rd2], 16, 17;",
+     "17 bytes are read for a copy of 16"},
     {"register-pool", ".minnctapersm 1", ".minnctapersm 2",
      "ask for 34816 registers together, and the CTA begins with 32768"},
     {"divergent-aligned", "\tbar.sync 2, 128;\n", "\t@!%p7 bar.sync 2, 128;\n",
@@ -326,6 +353,11 @@ const Plant kTwins[] = {
      "\tselp.b32 %r40, 1, 0, %p4;\n\tsetp.ne.b32 %p12, %r40, 0;\n\tnot.pred %p13, %p12;\n\t@%p13 bra "
      "WAIT;\n"},
     {"register-bound", ".minnctapersm 1", ".maxnreg 168"},
+    {"register-bound", ".minnctapersm 1\n", ""},
+    {"declaration", ".reg .f32 %f<8>;", ".reg .f32 %f<8>; .local .b8 l[4]; { .local .b8 l[4]; }"},
+    {"declaration", ".visible", ".global .b32 g[2][2] = {{1}, {2}};\n.global .b8 h[] = {1, 2};\n.visible"},
+    {"constant", "mov.u32 %r15, %laneid;",
+     "mov.u32 %r15, %laneid; mov.f32 %f0, 0F3f800000; createpolicy.fractional.L2::evict_last.b64 %rd9, 1.0;"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
     {"undeclared", "shl.b32 %r8, %r5, 3;", "{ .reg .b32 x; mov.b32 x, %r5; shl.b32 %r8, x, 3; }"},
     {"undeclared", "mov.u32 %r15, %laneid;",
@@ -336,7 +368,7 @@ const Plant kTwins[] = {
      "ld.param.b32 %r1, [n];\n\tld.param.b64 %rd9, [in];\n\tld.u32 %r40, [%rd9];"},
     {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33152;"},
     {"bank-conflict", "\tshl.b32 %r21, %r20, 4;\n", "\tshl.b32 %r40, %r20, 4;\n\txor.b32 %r21, %r40, 64;\n"},
-    {"version", ".version 8.0", ".version 7.8"},
+    {"version", "mov.u32 %r15, %laneid;", "mov.u32 %r15, %laneid; mov.u32 %r40, %laneid;"},
 };
 
 std::string golden(const std::string& name) {
@@ -368,8 +400,8 @@ std::vector<std::string> meanings(const std::vector<Finding>& findings) {
 
 TEST_CASE("what is planted is found, and nothing is in the kernel itself") {
   CHECK(shown(findings_of(kKernel)) == "");
-  std::set<std::string> planted = {"tensor-memory-wait",
-                                   "tensor-memory-fence"};  // in a kernel of theirs, below
+  std::set<std::string> planted = {"tensor-memory-wait", "tensor-memory-fence",
+                                   "constant-space"};  // in a kernel of theirs, below
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.rule));
     CAPTURE(std::string(plant.to));
@@ -591,6 +623,7 @@ TEST_CASE("a disguised kernel has the same findings") {
   }
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.to));
+    if (plant.rule == std::string_view("declaration")) continue;  // which a disguise writes anew
     check_disguised(replaced(kKernel, plant.from, plant.to, plant.place), 8);
   }
 }
@@ -679,6 +712,89 @@ TEST_CASE("arrays of which the host says how long they are lie at one place") {
   CHECK(shown(findings_of(replaced(both, "\tbar.sync 2, 128;\n",
                                    "\tst.shared.b32 [smem+33024], %r1;\n\tbar.sync 2, 128;\n")))
             .find("staging-reuse") != std::string::npos);
+}
+
+TEST_CASE("a write to .const is found behind a generic address too") {
+  const auto kernel = [](const std::string& space) {
+    return ".version 8.0\n.target sm_90\n.address_size 64\n." + space +
+           " .align 4 .b32 table[2] = {1, 2};\n.visible .entry k()\n{\n.reg .b64 %a;\nmov.u64 %a, "
+           "table;\ncvta." +
+           space + ".u64 %a, %a;\nst.u32 [%a], 1;\nret;\n}\n";
+  };
+  const auto rules = [&](const std::string& space) {
+    std::set<std::string> found;
+    for (const Finding& f : findings_of(kernel(space), {"version", "generic-address"})) found.emplace(f.rule);
+    return found;
+  };
+  CHECK(rules("const") == std::set<std::string>{"constant-space"});
+  CHECK(rules("global").empty());
+}
+
+TEST_CASE("a generic access is advice: who compiles CUDA C++ cannot write the space") {
+  const auto findings = findings_of(replaced(kKernel, "st.shared.v4.f32", "st.v4.f32", 2));
+  const auto found = std::find_if(findings.begin(), findings.end(),
+                                  [](const Finding& f) { return f.rule == "generic-address"; });
+  REQUIRE(found != findings.end());
+  CHECK(found->is_advice);
+}
+
+TEST_CASE("staging: of two buffers in turn one may still be read, of one buffer none") {
+  // A loop that stores from a buffer when at most `left` stores before may still read theirs.
+  const auto kernel = [](const char* place, int left) {
+    return fmt::format(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X, .param .u32 "
+        "N)\n.maxntid 128\n{{\n"
+        ".reg .pred %p<8>;\n.reg .b32 %r<20>;\n.reg .b64 %x;\n.shared .align 128 .b8 buffers[8192];\n"
+        "ld.param.u64 %x, [X];\nld.param.u32 %r1, [N];\nmov.u32 %r9, %tid.x;\nsetp.eq.u32 %p1, %r9, 0;\n"
+        "mov.u32 %r2, 0;\nmov.u32 %r5, 0;\nLOOP:\n{}mov.u32 %r4, buffers;\nadd.u32 %r4, %r4, %r3;\n"
+        "shl.b32 %r6, %r9, 4;\nadd.u32 %r6, %r6, %r4;\n@%p1 cp.async.bulk.wait_group.read {};\nbar.sync 0;\n"
+        "st.shared.v4.b32 [%r6], {{%r1, %r1, %r1, %r1}};\nfence.proxy.async.shared::cta;\nbar.sync 0;\n@!%p1 "
+        "bra NEXT;\n"
+        "cp.async.bulk.global.shared::cta.bulk_group [%x], [%r4], 2048;\ncp.async.bulk.commit_group;\nNEXT:\n"
+        "add.u32 %r2, %r2, 1;\nadd.u32 %r7, %r5, 1;\nsetp.eq.b32 %p3, %r7, 2;\nselp.b32 %r5, 0, %r7, %p3;\n"
+        "setp.lt.u32 %p2, %r2, %r1;\n@%p2 bra LOOP;\n@%p1 cp.async.bulk.wait_group 0;\nret;\n}}\n",
+        place, left);
+  };
+  constexpr const char* kCounted = "and.b32 %r3, %r2, 1;\nshl.b32 %r3, %r3, 12;\n";
+  constexpr const char* kRing = "shl.b32 %r3, %r5, 12;\n";
+  constexpr const char* kOne = "mov.u32 %r3, 0;\n";
+  for (const auto& [place, most] : {std::pair(kCounted, 1), {kRing, 1}, {kOne, 0}})
+    for (int left = 0; left < 3; ++left) {
+      CAPTURE(place);
+      CAPTURE(left);
+      const bool is_found = rules_that_find(kernel(place, left)).contains("staging-reuse");
+      CHECK(is_found == (left > most));
+    }
+}
+
+TEST_CASE("a tile that is read K-major and MN-major is expected once") {
+  // 64 x 64 of bf16 by one copy, read by four products along each of its sides.
+  const auto kernel = [](int bytes) {
+    std::string text =
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 X)\n.maxntid "
+        "128\n{\n.reg .pred %p<4>;\n"
+        ".reg .b32 %r<20>;\n.reg .b64 %rd<20>;\n.reg .f32 %f<4>;\n.shared .align 1024 .b8 "
+        "tile[8192];\n.shared .align 1024 .b8 other[8192];\n"
+        ".shared .align 8 .b64 full;\nld.param.u64 %rd1, [X];\nmov.u32 %r1, %tid.x;\nsetp.ne.u32 %p1, %r1, "
+        "0;\n@%p1 bra READY;\n"
+        "mbarrier.init.shared::cta.b64 [full], "
+        "1;\nfence.mbarrier_init.release.cluster;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [full], " +
+        std::to_string(bytes) +
+        ";\ncp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd1, "
+        "{0, 0}], [full];\nREADY:\n"
+        "bar.sync 0;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;\n@!%p2 bra "
+        "WAIT;\nmov.u32 %r2, tile;\n"
+        "bfe.u32 %r3, %r2, 4, 14;\ncvt.u64.u32 %rd2, %r3;\nwgmma.fence.sync.aligned;\n";
+    for (int major = 0; major < 2; ++major)
+      for (int k = 0; k < 4; ++k)
+        text += fmt::format(
+            "add.s64 %rd3, %rd2, {};\nwgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{%f0, %f1, %f2, "
+            "%f3}}, %rd3, %rd3, 1, 1, 1, {}, {};\n",
+            int64_t{4611686293305360384} + k * (major ? 128 : 2), major, major);
+    return text + "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nret;\n}\n";
+  };
+  CHECK_FALSE(rules_that_find(kernel(8192)).contains("expected-bytes"));
+  CHECK(rules_that_find(kernel(4096)).contains("expected-bytes"));
 }
 
 }  // namespace ptxbuilder::test::lint_test
